@@ -20,7 +20,7 @@ import { join, resolve } from 'node:path'
 import { JOURNAL_FILE, OLD_JOURNAL_FILE } from '../ledger/embedded/journal-file.ts'
 import { EmbeddedUsageLog } from '../ledger/embedded/sqlite-readers.ts'
 import { LEDGER_FILE } from '../ledger/embedded/state-tables.ts'
-import { FILE_MODE } from '../sqlite/private-files.ts'
+import { FILE_MODE, giveToOwner } from '../sqlite/private-files.ts'
 import { snapshotDatabase } from '../sqlite/snapshot.ts'
 import { COMPACTION_KEY_FILE } from './compaction-keys.ts'
 
@@ -48,6 +48,8 @@ export async function backUp(dataDir: string, target: string): Promise<readonly 
   try {
     const copied = copyAll(dataDir, names, draft)
     await checkLedger(draft)
+    // The copy of root must open for the user of the gateway, too.
+    if (process.geteuid?.() === 0) for (const path of [draft, ...pathsIn(draft)]) giveToOwner(path, dataDir)
     flush(draft)
     renameSync(draft, resolve(target))
     return copied
@@ -96,9 +98,13 @@ async function checkLedger(draft: string): Promise<void> {
 }
 
 function flush(folder: string): void {
-  for (const path of [...readdirSync(folder).map((name) => join(folder, name)), folder]) {
+  for (const path of [...pathsIn(folder), folder]) {
     const file = openSync(path, 'r')
     fsyncSync(file)
     closeSync(file)
   }
+}
+
+function pathsIn(folder: string): readonly string[] {
+  return readdirSync(folder).map((name) => join(folder, name))
 }

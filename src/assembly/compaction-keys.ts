@@ -6,6 +6,7 @@
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from '../config/config.ts'
+import { hasCode } from '../core/system-error.ts'
 import { keepPrivate, makePrivateFolder } from '../sqlite/private-files.ts'
 
 export const COMPACTION_KEY_FILE = 'compaction.key'
@@ -31,6 +32,7 @@ function makeKey(file: string): string {
   const draft = `${file}.${process.pid}`
   const key64 = Buffer.from(crypto.getRandomValues(new Uint8Array(KEY_BYTES))).toString('base64')
   writeFileSync(draft, `${key64}\n`, { mode: 0o600 })
+  keepPrivate(draft)
   try {
     linkSync(draft, file)
   } catch (error) {
@@ -50,8 +52,4 @@ function readKey(file: string): string | undefined {
     if (hasCode(error, 'ENOENT')) return undefined
     throw error
   }
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code
 }

@@ -18,6 +18,8 @@ import { KeyTable } from '../keys/key-table.ts'
 import type { Ledger, LedgerHealth } from '../ledger/ledger.ts'
 import type { Log, Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
+import { TimedLedger } from '../metrics/timed-ledger.ts'
+import { WorkerFigures } from '../metrics/worker-figures.ts'
 import { buildEdgeParts, type LastingParts, sealerOf } from './edge-parts.ts'
 import type { Adapters } from './provider-adapters.ts'
 import { remaining } from './targets.ts'
@@ -54,6 +56,8 @@ interface Prepared {
 export class InferenceService {
   readonly state: EdgeState
   readonly app: App
+  /** What this worker counts. */
+  readonly figures: WorkerFigures
   private config: Config
   private itemStore: ItemStore | undefined
   private prepared: Prepared | undefined
@@ -68,11 +72,13 @@ export class InferenceService {
   constructor({ config, adapters, log, ledger, items, publish = () => {}, claimProbe }: InferenceServiceOptions) {
     const { logger } = log
     this.config = config
-    this.ledger = ledger
+    this.figures = new WorkerFigures({ keyLabel: config.metrics?.keyLabel ?? false })
+    this.ledger = new TimedLedger(ledger, (operation) => this.figures.ledgerTimes(operation))
     this.logger = logger
     this.items = items
     this.itemStore = openItemStore(config, sealerOf(config), items)
     const publishRest = (rest: Rest) => {
+      if (begins(rest)) this.figures.rested(rest)
       logRest(logger, rest)
       publish({ about: 'rest', rest })
     }
@@ -88,6 +94,7 @@ export class InferenceService {
         (line) => log.request(fieldsOfLine(line)),
         (omitted) => logEvent(logger, 'requests.omitted', { ...omitted }),
       ),
+      figures: this.figures,
       // `createApp` puts the function in that asks the server.
       remoteOf: () => 'unknown',
       draining: false,
@@ -204,8 +211,14 @@ export class InferenceService {
   }
 }
 
-/** Logs that a target rests, and that it answers again. Probes in between are not logged. */
-function logRest(logger: Logger, { provider, model, restMs, rests, asked, reason, probing }: Rest): void {
+/** Whether a target begins to rest; probes in between do not. */
+function begins({ restMs, rests, probing }: Rest): boolean {
+  return rests > 0 && restMs > 0 && !probing
+}
+
+/** Logs that a target rests, and that it answers again. */
+function logRest(logger: Logger, rest: Rest): void {
+  const { provider, model, restMs, rests, asked, reason } = rest
   if (rests === 0) logEvent(logger, 'target.closed', { provider, model })
-  else if (restMs > 0 && !probing) logEvent(logger, 'target.open', { provider, model, reason, asked, rest_ms: restMs })
+  else if (begins(rest)) logEvent(logger, 'target.open', { provider, model, reason, asked, rest_ms: restMs })
 }

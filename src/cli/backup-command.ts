@@ -1,6 +1,7 @@
 /** `weir backup`: copies what `data_dir` must not lose, while weir serves. */
 
 import { BackupProblem, backUp } from '../assembly/backup.ts'
+import { accessProblem } from '../assembly/data-dir.ts'
 import { configFile, environment, loadDataDir } from '../config/load.ts'
 import { LedgerFileError } from '../sqlite/database.ts'
 import { exit, parseFlags, printToStderr } from './command.ts'
@@ -12,6 +13,8 @@ export async function backup(args: readonly string[]): Promise<number> {
   const { config } = parsed.flags
   const read = await loadDataDir(await configFile(typeof config === 'string' ? config : undefined), environment())
   if ('problem' in read) return failed(read.problem)
+  const denied = accessProblem(read.dataDir)
+  if (denied !== undefined) return failed(denied)
   try {
     const files = await backUp(read.dataDir, parsed.argument)
     const listed = files.map(({ name, bytes }) => `${name} (${bytes} bytes)`)

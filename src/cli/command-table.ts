@@ -407,8 +407,8 @@ const keys: readonly CommandEntry[] = [
     about: 'makes every gateway reject a key',
     description: [
       'Revokes a key. Every worker and gateway rejects it within a second. The id of a key that weir keys create ' +
-        'made cannot be used again for 30 days. A key of the configuration stays revoked until the configuration drops it ' +
-        'or sets disabled: true.',
+        'made cannot be used again for 30 days. A key of the configuration stays revoked until that ' +
+        'drops it or sets disabled: true.',
     ],
     flags: [KEY_ID, CONFIG],
     examples: [

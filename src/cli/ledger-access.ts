@@ -1,5 +1,6 @@
 /** Opens the configured ledger for commands, and turns its errors into lines for the operator. */
 
+import { accessProblem } from '../assembly/data-dir.ts'
 import type { LedgerPlace } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
@@ -34,6 +35,8 @@ export async function withLedger<Part extends Closable, Result>(
   place: LedgerPlace,
   use: (part: Part) => Promise<Result>,
 ): Promise<Result> {
+  const problem = place.ledger.kind === 'embedded' ? accessProblem(place.dataDir) : undefined
+  if (problem !== undefined) throw new LedgerProblem(problem)
   try {
     const part = await open(place)
     try {

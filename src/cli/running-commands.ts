@@ -1,6 +1,7 @@
 /** `weir reload` and `weir health`: ask the gateway that runs with this `data_dir`, over its control socket. */
 
 import { resolve } from 'node:path'
+import { accessProblem } from '../assembly/data-dir.ts'
 import { configFile, environment, loadDataDir } from '../config/load.ts'
 import { isArray, type JsonObject } from '../core/json.ts'
 import { exit, parseFlags, printToStderr } from './command.ts'
@@ -55,7 +56,9 @@ async function answerOf(
   try {
     const answer = await askControl(read.dataDir, { ask: command }, withinMs)
     if (answer !== undefined) return answer
-    printToStderr(`no gateway runs with data_dir ${resolve(read.dataDir)} (from ${file})`)
+    printToStderr(
+      accessProblem(read.dataDir) ?? `no gateway runs with data_dir ${resolve(read.dataDir)} (from ${file})`,
+    )
   } catch (error) {
     if (!(error instanceof ControlProblem)) throw error
     printToStderr(error.message)

@@ -41,6 +41,7 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     ledgerUnreachable: file.ledger_unreachable,
     audit: { keepDays: file.audit.keep_days },
     log: { format: file.log.format },
+    metrics: { keyLabel: file.metrics.key_label },
     responses: responsesOf(file.responses),
     compatibility: { toolResultImages: compatibility.tool_result_images, imageUrls: compatibility.image_urls },
     compaction: file.compaction === undefined ? {} : { keys: file.compaction.keys },
@@ -124,7 +125,8 @@ function modelOf(model: FileModel): ModelConfig {
   return {
     name: model.name,
     aliases: model.aliases,
-    targets: model.targets,
+    targets: model.targets.map(({ provider, model: name }) => ({ provider, model: name })),
+    weights: model.spread === 'weighted' ? model.targets.map(({ weight }) => weight ?? 1) : undefined,
     fallbacks: model.fallbacks,
     price: model.price === undefined ? undefined : priceOf(model.price),
     contextWindow: model.context_window,

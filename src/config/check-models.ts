@@ -2,6 +2,7 @@
  * Checks of models beyond the schema: unique names, existing references, fallbacks without a cycle, complete prices.
  */
 
+import { targetKey } from '../core/model-config.ts'
 import type { Check } from './check-context.ts'
 import { didYouMean, type Path } from './problems.ts'
 import { PROVIDER_DIALECTS, providerDialects } from './provider-dialects.ts'
@@ -19,6 +20,8 @@ export function checkModels(check: Check): void {
     if (model === undefined) return
     const path = ['models', index]
     checkTargets(check, model, path)
+    checkRepeated(check, model, path)
+    checkSpread(check, model, path)
     checkFallbacks(check, model, path)
     checkAbilities(check, model, path)
     checkPrice(check, model, path)
@@ -71,6 +74,31 @@ function checkTargets({ file, problems, shown }: Check, model: FileModel, path: 
       const able = PROVIDER_DIALECTS.filter((other) => providerDialects[other].images).join(' or ')
       problems.add(at, `${shown(at, name)} has dialect ${dialect}, which generates no images; use ${able}`)
     }
+  })
+}
+
+function checkSpread({ problems }: Check, model: FileModel, path: Path): void {
+  const weights = model.targets?.map((target) => target?.weight)
+  if (weights === undefined) return
+  if (model.spread === 'weighted' && weights.length > 0 && weights.every((weight) => weight === 0))
+    problems.add([...path, 'targets'], 'every weight is 0, so no target would be chosen; give one a weight above 0')
+  if (model.spread === 'weighted') return
+  const index = weights.findIndex((weight) => weight !== undefined)
+  if (index >= 0)
+    problems.warn(
+      [...path, 'targets', index, 'weight'],
+      'has no effect: the targets are tried in order; set spread: weighted, or remove it',
+    )
+}
+
+function checkRepeated({ problems }: Check, model: FileModel, path: Path): void {
+  const seen = new Map<string, number>()
+  model.targets?.forEach((target, index) => {
+    if (target?.provider === undefined || target.model === undefined) return
+    const key = targetKey({ provider: target.provider, model: target.model })
+    const first = seen.get(key)
+    if (first === undefined) seen.set(key, index)
+    else problems.warn([...path, 'targets', index], `is the same target as targets[${first}]; remove it`)
   })
 }
 

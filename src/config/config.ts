@@ -28,6 +28,8 @@ export interface Config {
   readonly audit: { readonly keepDays: number }
   /** Absent if the supervisor is of a version without it: then `auto`. */
   readonly log?: { readonly format: 'json' | 'pretty' | 'auto' }
+  /** Absent if the supervisor is of a version without it: then false. */
+  readonly metrics?: { readonly keyLabel: boolean }
   /** 0 = items are not stored. */
   readonly responses: {
     readonly rememberItemsSeconds: number

@@ -3,7 +3,18 @@
  * that no problem ever shows a secret.
  */
 
-import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml'
+import {
+  type Document,
+  type ErrorCode,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseDocument,
+} from 'yaml'
 import type { JsonValue } from '../core/json.ts'
 import { didYouMean, type Path, type Problems, pathText, quoted } from './problems.ts'
 
@@ -38,10 +49,17 @@ export function readDocument(text: string, sources: Sources, problems: Problems)
   const error = document.errors[0] ?? document.warnings[0]
   if (error !== undefined) {
     const { line, col } = lines.linePos(error.pos[0])
-    problems.addAt(line, `line ${line}, column ${col}`, `${withoutSource(error.message)}${hint(text, line)}`)
+    const what = EXPLAINED[error.code] ?? withoutSource(error.message)
+    problems.addAt(line, `line ${line}, column ${col}`, `${what}${hint(text, line)}`)
     return undefined
   }
   return new Reader(document, sources, problems, lines).read()
+}
+
+/** Messages of the YAML parser that do not say what to do, or are meant for programmers. */
+const EXPLAINED: Partial<Readonly<Record<ErrorCode, string>>> = {
+  TAB_AS_INDENT: 'tabs are not allowed as indentation; use spaces',
+  MULTIPLE_DOCS: 'a second document begins here; a configuration is one document, so remove the line ---',
 }
 
 /**

@@ -19,6 +19,7 @@ interface Entry {
 interface Target {
   readonly provider: string
   readonly model: string
+  readonly weight?: number
 }
 
 interface Model {
@@ -126,7 +127,10 @@ function targetOf(entry: Entry, providers: Providers, notes: Notes): Target | un
   const inner = known.dialect === 'bedrock' ? model.replace(/^(?:converse|invoke|converse_like)\//, '') : model
   if (inner === '' || /[*]/.test(inner)) return lost('litellm_params.model names no single model')
   const settings = providerOf(known, entry, notes)
-  return settings === undefined ? undefined : { provider: providers.nameOf(provider, settings), model: inner }
+  if (settings === undefined) return undefined
+  const { weight } = params
+  const isWeight = typeof weight === 'number' && weight >= 0
+  return { provider: providers.nameOf(provider, settings), model: inner, ...(isWeight ? { weight } : {}) }
 }
 
 /** The entry of `providers`; undefined if it lacks an address, after a note. */
@@ -231,7 +235,7 @@ const CARRIED: ReadonlySet<string> = new Set([
   ...['model', 'api_key', 'api_base', 'base_url', 'api_version', 'custom_llm_provider', 'extra_headers', 'headers'],
   ...['aws_region_name', 'aws_region', 'aws_access_key_id', 'aws_secret_access_key', 'aws_session_token', 'timeout'],
   ...['aws_role_name', 'aws_profile_name', 'aws_web_identity_token', 'litellm_credential_name'],
-  ...['input_cost_per_token', 'output_cost_per_token', 'drop_params', 'region_name'],
+  ...['input_cost_per_token', 'output_cost_per_token', 'drop_params', 'region_name', 'weight'],
   ...[
     'output_cost_per_image',
     'input_cost_per_image',
@@ -254,14 +258,22 @@ function modelOf(name: string, model: Model, notes: Notes): JsonObject {
   const price = priceOf(entries, isImage)
   if (price === undefined)
     notes.add(name, 'has no price in the file; without one it cannot be used under a spend limit, and costs nothing')
-  if (targets.length > 1) notes.add(name, 'weir tries its targets in order, and does not spread requests over them')
+  if (targets.length > 1)
+    notes.add(
+      name,
+      'its targets got spread: weighted, so that a conversation stays with one; remove it to try them in order',
+    )
   const window = numberIn(entries, 'max_input_tokens')
   const output = numberIn(entries, 'max_output_tokens')
   const isFit = output !== undefined && (window === undefined || output <= window)
   return {
     name,
     ...(aliases.length > 0 ? { aliases } : {}),
-    targets: targets.map((target) => ({ ...target })),
+    targets: targets.map(({ provider, model, weight }) => ({
+      ...{ provider, model },
+      ...(targets.length > 1 && weight !== undefined ? { weight } : {}),
+    })),
+    ...(targets.length > 1 ? { spread: 'weighted' } : {}),
     ...(fallbacks.length > 0 ? { fallbacks } : {}),
     ...(price === undefined ? {} : { price }),
     ...(window === undefined || isImage ? {} : { context_window: window }),

@@ -153,7 +153,8 @@ const HANDLED: Readonly<Record<string, ReadonlySet<string>>> = {
 
 /** Where weir has the thing under another name. */
 const ADVICE: Readonly<Record<string, string>> = {
-  routing_strategy: 'weir tries the targets of a model in order',
+  routing_strategy:
+    'weir spreads conversations by weight (spread: weighted), or tries targets in order (spread: order)',
   redis_host: 'ledger: { redis: … } shares limits between nodes',
   redis_url: 'ledger: { redis: … } shares limits between nodes',
   database_url: 'weir needs no database; keys and spend in it stay there',

@@ -97,8 +97,14 @@ function readText(path: string, bytesMax: number): ReadText {
     if (cause instanceof TypeError) return { error: 'is not UTF-8', missing: false }
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error'
     const missing = code === 'ENOENT'
-    return { error: missing ? 'there is no such file' : `cannot be read (${code})`, missing }
+    return { error: missing ? 'there is no such file' : `cannot be read: ${UNREADABLE[code] ?? code}`, missing }
   }
+}
+
+const UNREADABLE: Readonly<Record<string, string>> = {
+  EACCES: 'this user may not; run weir as a user who may, or change the rights of the file',
+  EISDIR: 'it is a directory',
+  ENOTDIR: 'a part of its path is not a directory',
 }
 
 function readBytes(path: string, bytesMax: number): Uint8Array {

@@ -159,6 +159,19 @@ const log = object(
   { description: 'The log, on standard output' },
 )
 
+const metrics = object(
+  {
+    key_label: withDefault(
+      boolean(
+        'Adds the label `key`, the id of the API key, to the metrics of requests, tokens and cost. The first 2,000 ' +
+          'keys have series of their own, the others share `(other)`',
+      ),
+      false,
+    ),
+  },
+  { description: 'The metrics of the admin port' },
+)
+
 const responses = object(
   {
     remember_items_seconds: withDefault(
@@ -290,6 +303,7 @@ export const schema = object(
     ),
     audit: withDefault(audit, {}),
     log: withDefault(log, {}),
+    metrics: withDefault(metrics, {}),
     responses: withDefault(responses, {}),
     compatibility: withDefault(compatibility, {}),
     compaction: optional(compaction),

@@ -100,6 +100,15 @@ const target = object(
       'must be 1 to 256 characters without control characters',
       "The provider's own name of the model. For `azure` it is the deployment",
     ),
+    weight: optional(
+      Type.Number({
+        minimum: 0,
+        maximum: 1_000_000,
+        description:
+          'With `spread: weighted`, its share of new conversations in proportion to the weights of the others. ' +
+          'The default is 1; a target of weight 0 is a fallback only',
+      }),
+    ),
   },
   { description: 'One model of one provider' },
 )
@@ -157,6 +166,14 @@ export const model = object(
       minItems: 1,
       description: 'The models of providers that serve this model. weir tries them in order until one answers',
     }),
+    spread: withDefault(
+      oneOf(
+        ['order', 'weighted'],
+        'How requests are spread over the targets. `order` tries them as they are listed; `weighted` gives each ' +
+          'conversation a target by `weight` and tries the others after it',
+      ),
+      'order',
+    ),
     fallbacks: withDefault(
       Type.Array(modelName('A public name'), {
         uniqueItems: true,

@@ -44,12 +44,30 @@ function define<T>(request: ChatRequest, name: 'messages' | 'tools', make: () =>
 function messagesOf(entries: Int32Array, longTexts: LongTexts): readonly Message[] {
   const messages: Message[] = []
   for (let at = 0; at < entries.length; ) {
-    let end = at + ENTRY_INTS
-    while (end < entries.length && ((entries[end] ?? 0) & KINDS) > TOOL) end += ENTRY_INTS
+    const end = endOfMessage(entries, at)
     messages.push(messageOf(entries, at, end, longTexts))
     at = end
   }
   return messages
+}
+
+/** The messages one by one, for a reader that needs only the first of them: the others are not converted. */
+export function* firstMessages(request: ChatRequest): Iterable<Message> {
+  const { unparsed, longTexts } = request
+  if (unparsed?.messages === undefined || longTexts === undefined) return yield* request.messages
+  const { entries } = unparsed.messages
+  for (let at = 0; at < entries.length; ) {
+    const end = endOfMessage(entries, at)
+    yield messageOf(entries, at, end, longTexts)
+    at = end
+  }
+}
+
+/** The entries of the message that begins at `at` end before this one. */
+function endOfMessage(entries: Int32Array, at: number): number {
+  let end = at + ENTRY_INTS
+  while (end < entries.length && ((entries[end] ?? 0) & KINDS) > TOOL) end += ENTRY_INTS
+  return end
 }
 
 /** The message whose entries are those from `at` to `end`. */

@@ -24,6 +24,8 @@ export interface ModelConfig {
   readonly aliases: readonly string[]
   /** Tried in order until one answers. */
   readonly targets: readonly TargetRef[]
+  /** Of the targets, in their order, if conversations are spread over them by weight instead. Not all are 0. */
+  readonly weights?: readonly number[] | undefined
   /** Public names of other models, tried after the targets. */
   readonly fallbacks: readonly string[]
   readonly price?: Price | undefined

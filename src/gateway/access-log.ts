@@ -5,6 +5,8 @@
 
 import type { Candidate } from '../catalog/resolve.ts'
 import type { CallerError } from '../core/caller-error.ts'
+import type { ProviderErrorKind } from '../core/provider-error.ts'
+import type { Usage } from '../core/token-usage.ts'
 import type { Charge, Outcome } from '../ledger/ledger.ts'
 import type { AttemptLine, RefusedLine, RequestLine } from './request-line.ts'
 
@@ -19,6 +21,9 @@ export const COMPLETED: RequestEnd = { outcome: 'completed' }
 
 /** The status that is logged if the caller left before an answer: none was sent. */
 const STATUS_LEFT = 499
+
+/** A provider answered; a stream may have broken off later. */
+const STATUS_ANSWERED = 200
 
 /** A model's name comes from the caller, and may be as long as the body. */
 const NAME_CHARS_MAX = 256
@@ -48,6 +53,12 @@ export class RequestLog {
   streamed = false
   ignored = NOTHING_IGNORED
   readonly attempts: AttemptLine[] = []
+  /** Why the stream of the candidate that answered broke off, if it did. */
+  streamFailure: ProviderErrorKind | undefined
+  /** With the figures that the line leaves out; present if the request was charged. */
+  usage: Usage | undefined
+  /** The limit that refused the request, if one did: its name, and whose it is (`organization:acme`). */
+  limit: { readonly name: string; readonly of: string } | undefined
   private servedModel: string | undefined
   private provider: string | undefined
   private fallbacks: number | undefined
@@ -58,6 +69,11 @@ export class RequestLog {
   private refusal: Omit<RefusedLine, keyof RequestLine> | undefined
   private written = false
   private readonly startedMs = performance.now()
+  /** When the body was there, the first provider was called, the answer of the last one was there, the line written. */
+  private receivedMs = this.startedMs
+  private askedMs: number | undefined
+  private answeredMs: number | undefined
+  private endedMs = 0
 
   constructor(
     readonly requestId: string,
@@ -73,6 +89,36 @@ export class RequestLog {
     this.firstByteMs ??= this.elapsedMs()
   }
 
+  /** The body has arrived. */
+  markReceived(): void {
+    this.receivedMs = performance.now()
+  }
+
+  /** A provider is called. */
+  markAsked(nowMs: number): void {
+    this.askedMs ??= nowMs
+  }
+
+  /** A provider has answered to the end. */
+  markAnswered(): void {
+    this.answeredMs = performance.now()
+  }
+
+  /**
+   * Milliseconds that an answered request spent in weir alone, before the first provider was called and after the last
+   * one had answered; undefined before the end, and without an answer.
+   */
+  get overheadMs(): number | undefined {
+    const { askedMs, answeredMs, receivedMs, endedMs } = this
+    if (askedMs === undefined || answeredMs === undefined || this.status !== STATUS_ANSWERED) return undefined
+    return askedMs - receivedMs + endedMs - answeredMs
+  }
+
+  /** Milliseconds from the first content of a stream to the provider's end. */
+  get streamedMs(): number {
+    return Math.max(0, (this.answeredMs ?? this.endedMs) - this.startedMs - (this.firstByteMs ?? 0))
+  }
+
   /** The candidate that answered, or that was called last. */
   servedBy({ model, target }: Candidate, fallbacks: number | undefined): void {
     this.servedModel = model.name
@@ -80,14 +126,16 @@ export class RequestLog {
     this.fallbacks = fallbacks
   }
 
-  charge(charged: Charge): void {
+  charge(charged: Charge, usage: Usage): void {
     this.charged = charged
+    this.usage = usage
   }
 
   reject(error: CallerError, { method, url, remote }: Sender): void {
     this.status = error.row.status
     this.errorCode = error.code ?? error.kind
     const { param, limit, refusedKey } = error.detail
+    this.limit = limit
     this.key ??= refusedKey?.id
     this.refusal = {
       ...{ method, path: pathOf(url), remote, param },
@@ -99,6 +147,7 @@ export class RequestLog {
   end({ outcome, cutFor }: RequestEnd): void {
     if (this.written) return
     this.written = true
+    this.endedMs = performance.now()
     const { charged } = this
     const isErrorUnsent = outcome === 'caller_left' && this.errorCode !== undefined
     const line: RequestLine = {
@@ -114,7 +163,7 @@ export class RequestLog {
       status: isErrorUnsent ? STATUS_LEFT : this.status,
       streamed: this.streamed,
       first_byte_ms: this.firstByteMs,
-      total_ms: this.elapsedMs(),
+      total_ms: tenths(this.endedMs - this.startedMs),
       input_tokens: charged?.inputTokens,
       cached_input_tokens: charged?.cachedInputTokens,
       output_tokens: charged?.outputTokens,
@@ -129,8 +178,12 @@ export class RequestLog {
 
   /** Milliseconds since the request arrived, to a tenth. */
   private elapsedMs(): number {
-    return Math.round((performance.now() - this.startedMs) * 10) / 10
+    return tenths(performance.now() - this.startedMs)
   }
+}
+
+function tenths(ms: number): number {
+  return Math.round(ms * 10) / 10
 }
 
 /** The path of an address without its query. */

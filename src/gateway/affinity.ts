@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { ChatRequest, Message, UserPart } from '../core/chat-request.ts'
+import { firstMessages } from '../core/convert-unparsed.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Breaker } from './breaker.ts'
 
@@ -62,7 +63,8 @@ export class Affinity {
     if (this.places.size === 0 || !conversation.continues) return candidates
     return grouped(candidates).flatMap((group) => {
       const [first] = group
-      if (first === undefined || group.length === 1) return group
+      // The hash of a conversation leads to its target, whatever has served it since.
+      if (first === undefined || group.length === 1 || first.model.weights !== undefined) return group
       const key = conversation.of(first.model.name)
       const target = this.placeOf(key)
       const kept = group.find((candidate) => same(candidate.target, target))
@@ -75,6 +77,7 @@ export class Affinity {
 
   /** A candidate answered. Stored only if the configured order does not lead there anyway. */
   served({ model, target }: Candidate, conversation: Conversation): void {
+    if (model.weights !== undefined) return
     if (same(model.targets[0], target)) {
       if (this.places.size > 0 && model.targets.length > 1) this.leave(conversation.of(model.name))
       return
@@ -158,14 +161,15 @@ function prefixOf(organization: string, request: ChatRequest): string {
   return hash.digest('base64url')
 }
 
-function* beginningOf(organization: string, { hints, messages, tools }: ChatRequest): Iterable<string> {
+function* beginningOf(organization: string, request: ChatRequest): Iterable<string> {
+  const { hints } = request
   yield organization
   if (hints.promptCacheKey !== undefined) {
     yield hints.promptCacheKey
     return
   }
-  for (const tool of tools) yield `${tool.name}\n${tool.description ?? ''}`
-  for (const message of messages) {
+  for (const tool of request.tools) yield `${tool.name}\n${tool.description ?? ''}`
+  for (const message of firstMessages(request)) {
     if (message.role !== 'system' && message.role !== 'user') continue
     yield message.role
     for (const part of message.parts) yield textOf(part)

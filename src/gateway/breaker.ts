@@ -82,6 +82,7 @@ class Health {
 interface Reports {
   succeeded(health: Health): void
   failed(health: Health, error: ProviderError, isCurrent: boolean): boolean
+  exhausted(health: Health, ms: number): void
   probeReleased(health: Health): void
 }
 
@@ -102,6 +103,15 @@ export class Permit {
   succeeded(): void {
     this.isOpen = false
     if (this.isCurrent) this.breaker.succeeded(this.health)
+  }
+
+  /**
+   * The target answers, and reports that its rate limit has nothing left for this long: it rests, so that the next
+   * request does not have to be refused first.
+   */
+  exhausted(ms: number): void {
+    this.isOpen = false
+    if (this.isCurrent) this.breaker.exhausted(this.health, ms)
   }
 
   /** The target failed; a caller's mistake only ends a probe. True if a rest begins with this failure. */
@@ -139,6 +149,7 @@ export class Breaker {
 
   private readonly reports: Reports = {
     succeeded: (health) => this.succeed(health),
+    exhausted: (health, ms) => this.exhaust(health, ms),
     failed: (health, error, isCurrent) => this.fail(health, error, isCurrent),
     probeReleased: (health) => this.send(this.restOfHealth(health)),
   }
@@ -254,16 +265,26 @@ export class Breaker {
     const askedMs = kind === 'rate_limited' ? Math.min(detail.retryAfterMs ?? 0, ASKED_MS_MAX) : 0
     const restMs = Math.max(askedMs, isCurrent ? this.earnedMs(health, kind) : 0)
     if (restMs === 0 || restMs <= health.untilMs - this.now()) return false
-    health.reason = kind
-    health.asked = askedMs > 0
-    health.untilMs = this.now() + restMs
+    this.rest(health, kind, restMs, askedMs > 0)
+    return true
+  }
+
+  /** It is no failure: the target is still called if there is no other. */
+  private exhaust(health: Health, ms: number): void {
+    health.rests = 0
+    this.rest(health, 'rate_limited', Math.min(ms, ASKED_MS_MAX), false)
+  }
+
+  private rest(health: Health, reason: ProviderErrorKind, ms: number, asked: boolean): void {
+    health.reason = reason
+    health.asked = asked
+    health.untilMs = this.now() + ms
     health.rests++
     health.probing = false
     health.probedElsewhere = false
     health.generation++
     health.forget()
     this.send(this.restOfHealth(health))
-    return true
   }
 
   /** How long a target rests for one more failure; 0 if it does not. */

@@ -67,6 +67,10 @@ export class ChatWork implements Work {
     this.needs = needsOf(request, estimateInput(request))
   }
 
+  conversationWith(model: string): string {
+    return this.conversation.of(model)
+  }
+
   order(candidates: readonly Candidate[]): readonly Candidate[] {
     this.requested = candidates[0]?.model
     return this.gateway.affinity.order(candidates, this.conversation, this.gateway.breaker)
@@ -97,6 +101,11 @@ export class ChatWork implements Work {
 
   markFirstByte(): void {
     this.log.markFirstByte()
+  }
+
+  /** The provider's whole answer is there. */
+  markAnswered(): void {
+    this.log.markAnswered()
   }
 
   /** Warns the operator of what only the finished answer shows. */
@@ -217,6 +226,7 @@ class ChatCall extends ProviderCall implements TextReader, PumpOpener {
 
   /** The text of a whole answer. */
   text(text: string): void {
+    this.work.markAnswered()
     try {
       const body = parseJson(text, this.connection.status, this.valuesMax)
       if (this.pump !== undefined) return this.pump.openWhole(this.provider.events(body), this)
@@ -257,6 +267,7 @@ class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     try {
       const answer = new WholeAnswer(this.meter)
       await this.readStream(new DecodeStream(this.provider, new EventCheck(answer, this.toolNames), 'decoded'))
+      this.work.markAnswered()
       this.began(this.bodyOf(answer))
     } catch (error) {
       this.fail(error)

@@ -4,7 +4,7 @@
  */
 
 import { AUTO, type Key } from '../catalog/catalog.ts'
-import { type Candidate, candidatesOf, type Resolution, selectModel } from '../catalog/resolve.ts'
+import { type Candidate, candidatesOf, type Exclusion, selectModel } from '../catalog/resolve.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { conceal } from '../providers/scrub.ts'
@@ -17,6 +17,7 @@ import type { CallListener, ProviderCall } from './provider-call.ts'
 import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
 import { accountOf, type ErrorReporter, RequestReservation } from './reservation.ts'
 import { RouteHeader } from './route-header.ts'
+import { spread } from './spread.ts'
 import type { Work } from './work.ts'
 
 /**
@@ -25,7 +26,7 @@ import type { Work } from './work.ts'
  */
 const JITTER_MS_MAX = 100
 
-const UNRESOLVED: Resolution = { candidates: [], excluded: [] }
+const NO_CANDIDATES: readonly Candidate[] = []
 
 export interface Answer {
   /** The caller's body of a whole answer, or a stream that has begun and of which nothing was written yet. */
@@ -54,9 +55,11 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   /** A call that has not begun to answer ends now, and no further candidate is called. */
   private readonly dueMs: number
   private readonly route: RouteHeader | undefined
-  private resolution = UNRESOLVED
-  /** Those of the resolution in the order in which they are called. */
-  private candidates = UNRESOLVED.candidates
+  /** In the order of the configuration, or of the conversation's hash. */
+  private listed = NO_CANDIDATES
+  private excluded: readonly Exclusion[] = []
+  /** Those of `listed` in the order in which they are called. */
+  private candidates = NO_CANDIDATES
   /** How many of the candidates had their turn. */
   private turns = 0
   /** Candidates to call although they rest, once none of the others could be called. */
@@ -97,8 +100,10 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     const selected = selectModel(catalog, key, work.model, work.kind)
     // The candidates depend on the estimate; a model that does not exist needs none.
     work.estimate()
-    this.resolution = candidatesOf(catalog, key, selected, work)
-    this.candidates = work.order(this.resolution.candidates)
+    const { candidates, excluded } = candidatesOf(catalog, key, selected, work)
+    this.excluded = excluded
+    this.listed = spread(candidates, work)
+    this.candidates = work.order(this.listed)
   }
 
   private reserve(): RequestReservation | Promise<RequestReservation> {
@@ -241,6 +246,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     const { candidate } = attempt
     const reservation = this.reservationOf()
     attempt.startedMs = performance.now()
+    this.log.markAsked(attempt.startedMs)
     this.calls++
     const call = this.work.ask(candidate, upstreamOf(this.gateway, candidate), this.dueMs)
     const { interrupted } = this.running
@@ -260,7 +266,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     const call = attempt?.call
     if (attempt === undefined || call === undefined) throw new Error('an answer without a call')
     try {
-      attempt.permit.succeeded()
+      this.succeeded(attempt, call)
       this.note(attempt)
       const answer = this.answerOf(attempt.candidate, content)
       if (content instanceof Pump) return this.relay(answer, content, call)
@@ -272,10 +278,17 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     this.listener.ended(COMPLETED)
   }
 
+  /** A target with nothing left of its rate limit rests, if there is another one. */
+  private succeeded({ permit }: Attempt, call: ProviderCall): void {
+    const exhaustedMs = this.listed.length > 1 ? call.exhaustedMs : undefined
+    if (exhaustedMs === undefined || exhaustedMs === 0) permit.succeeded()
+    else permit.exhausted(exhaustedMs)
+  }
+
   private answerOf(candidate: Candidate, content: string | Pump): Answer {
     this.work.served(candidate)
-    // A conversation that stays with a later candidate has skipped those that the configuration has before it, too.
-    const fallbacks = Math.max(this.candidates.indexOf(candidate), this.resolution.candidates.indexOf(candidate))
+    // A conversation that stays with a later candidate has skipped those that are listed before it, too.
+    const fallbacks = Math.max(this.candidates.indexOf(candidate), this.listed.indexOf(candidate))
     this.log.servedBy(candidate, fallbacks)
     this.log.status = 200
     return {
@@ -283,7 +296,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
       requestedModel: this.work.model,
       servedModel: candidate.model.name,
       fallbacks,
-      route: this.route?.text(this.resolution.excluded),
+      route: this.route?.text(this.excluded),
     }
   }
 
@@ -294,6 +307,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     call.endSearch()
     log.streamed = true
     log.markFirstByte()
+    this.running.streams()
     reservation.guard(pump, () => gateway.isRevoked(key))
     pump.relay(reservation, this)
     this.listener.answered(answer)
@@ -304,7 +318,11 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   streamEnded({ outcome, error, bug }: StreamEnd): void {
     const { attempt } = this
     const reservation = this.reservationOf()
-    if (error !== undefined && (outcome === 'provider_cut' || error.kind === 'timeout')) attempt?.permit.failed(error)
+    this.log.markAnswered()
+    if (error !== undefined && (outcome === 'provider_cut' || error.kind === 'timeout')) {
+      this.log.streamFailure = error.kind
+      attempt?.permit.failed(error)
+    }
     if (bug !== undefined) this.report(bug)
     let settling: Promise<unknown> | undefined
     try {

@@ -38,6 +38,11 @@ export class ImageWork implements Work {
     this.tokens = estimateImages(this.image)
   }
 
+  /** Each request is one of its own. */
+  conversationWith(): string {
+    return this.log.requestId
+  }
+
   order(candidates: readonly Candidate[]): readonly Candidate[] {
     return candidates
   }
@@ -64,6 +69,10 @@ export class ImageWork implements Work {
 
   markFirstByte(): void {
     this.log.markFirstByte()
+  }
+
+  markAnswered(): void {
+    this.log.markAnswered()
   }
 }
 
@@ -93,6 +102,7 @@ class ImageCall extends ProviderCall implements TextReader {
   }
 
   text(text: string): void {
+    this.work.markAnswered()
     try {
       this.began(this.bodyOf(text))
     } catch (error) {

@@ -22,6 +22,7 @@ export class RunningRequest implements Member {
   private work: Interruptible | undefined
   private body: BodyShare | undefined
   private caller: { readonly hasLeft: boolean } | undefined
+  private isStreamed = false
 
   constructor(private readonly inFlight: InFlight) {}
 
@@ -61,6 +62,12 @@ export class RunningRequest implements Member {
     this.body?.sent()
   }
 
+  /** Its answer has begun, as a stream. */
+  streams(): void {
+    this.isStreamed = true
+    this.inFlight.streams++
+  }
+
   /** Only the first interruption counts. */
   interrupt(why: Interruption): void {
     if (this.why !== undefined) return
@@ -72,11 +79,15 @@ export class RunningRequest implements Member {
   end(): void {
     this.work = undefined
     this.body?.release()
+    if (this.isStreamed) this.inFlight.streams--
+    this.isStreamed = false
     this.inFlight.remove(this)
   }
 }
 
 export class InFlight {
+  /** How many of the requests are streams that have begun. */
+  streams = 0
   private readonly requests = new MemberList<RunningRequest>()
   private waiting: (() => void)[] = []
 

@@ -89,6 +89,11 @@ export abstract class ProviderCall implements Interruptible, Metered, HeadReader
     this.connection.endSearch()
   }
 
+  /** How long the provider has nothing left of a rate limit, by the head of its answer, in milliseconds. */
+  get exhaustedMs(): number | undefined {
+    return this.connection.exhaustedMs
+  }
+
   /** Ends the call in whatever state it is, and leaves nothing open. */
   abort(): void {
     this.connection.abort()

@@ -287,7 +287,7 @@ export class RequestReservation implements Ticking {
     this.settled = true
     ticker.remove(this)
     const charge = bill === undefined ? noCharge(outcome) : chargeOf(bill, outcome)
-    if (bill !== undefined) this.log.charge(charge)
+    if (bill !== undefined) this.log.charge(charge, bill.counted.usage)
     const settling = this.ledger.settle(this.reservation, charge)
     return settling instanceof Promise ? settling : undefined
   }

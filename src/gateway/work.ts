@@ -18,6 +18,8 @@ export interface Work extends Demand {
    * name costs no estimate.
    */
   estimate(): void
+  /** Names the conversation with one model, if requests of a conversation should reach the same target. */
+  conversationWith(model: string): string
   /**
    * The order in which the candidates are called, the configured one unless there is a reason. At least one candidate.
    */

@@ -41,12 +41,18 @@ export interface EdgeParts {
   readonly acceptCount: (body: JsonObject, longTexts?: LongTexts) => ChatRequest
 }
 
+/** Counts every request once, when it has ended. */
+interface RequestRecorder {
+  record(line: RequestLine, log: RequestLog, catalog: Catalog): void
+}
+
 export interface EdgeState {
   current: EdgeParts
   readonly inFlight: InFlight
   readonly bodies: BodyMemory
   readonly log: (line: RequestLine) => void
   readonly anonymous: AnonymousLog
+  readonly figures: RequestRecorder
   /** The address of the peer; set once there is a server. */
   remoteOf: (request: Request) => string
   /** New requests are rejected: the process ends. */
@@ -130,6 +136,7 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
   /** The body has arrived: from here on a caller that leaves interrupts the request. False if it came too late. */
   hasBody(): boolean {
     this.bodyDueMs = undefined
+    this.log.markReceived()
     this.running.answers(this)
     return this.response === undefined
   }
@@ -178,7 +185,9 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
   }
 
   write(line: RequestLine): void {
-    writeLine(this.state, this.request, line)
+    const { state, request, log, parts } = this
+    writeLine(state, request, line)
+    state.figures.record(line, log, parts.catalog)
   }
 
   /** Writes the log line and removes the request from those in flight: the only place that does either. */
@@ -262,7 +271,11 @@ export function serve(
 
 /** `HEAD` succeeds at once, without authentication and even while the process drains: agents probe with it. */
 export function answerProbe(state: EdgeState, request: Request, dialect: string | undefined): Response {
-  const log = new RequestLog(newRequestId(), { write: (line) => writeLine(state, request, line) })
+  const write = (line: RequestLine) => {
+    writeLine(state, request, line)
+    state.figures.record(line, log, state.current.catalog)
+  }
+  const log = new RequestLog(newRequestId(), { write })
   log.dialect = dialect
   log.status = 200
   log.end(COMPLETED)

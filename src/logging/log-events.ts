@@ -256,8 +256,9 @@ export const LOG_EVENTS = {
     level: 'warn',
     message: 'API key of the configuration is revoked by command',
     meaning:
-      'At the start, after a reload and once an hour: the configuration has the key `key` of `organization`, which `weir keys revoke` or ' +
-      'the admin API revoked at `since`. It is rejected until the configuration drops it or sets `disabled: true`.',
+      'At the start, after a reload and once an hour: the configuration has the key `key` of `organization`, which ' +
+      '`weir keys revoke` or the admin API revoked at `since`. It is rejected until the ' +
+      'configuration drops it or sets `disabled: true`.',
   },
   'keys.prune_failed': {
     level: 'warn',

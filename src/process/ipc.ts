@@ -9,6 +9,7 @@ import type { LedgerRole } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { ItemText } from '../items/peer-item-store.ts'
+import type { FiguresPost } from '../metrics/figures-post.ts'
 
 /**
  * The version of this protocol, and of the configuration in it. Raise it with a change that a supervisor or worker of
@@ -23,6 +24,13 @@ export const PROTOCOL = 1
 export interface Address {
   readonly host: string
   readonly port: number
+}
+
+/** What a process was built from. */
+interface Build {
+  readonly version: string
+  readonly commit: string
+  readonly bun: string
 }
 
 export type ToWorker =
@@ -70,7 +78,7 @@ export type ToWorker =
 
 export type ToSupervisor =
   /** The first message of a worker. */
-  | { readonly type: 'hello'; readonly protocol: number }
+  | { readonly type: 'hello'; readonly protocol: number; readonly build?: Build | undefined }
   /** Everything but the listening socket is there. */
   | { readonly type: 'built' }
   | { readonly type: 'lent'; readonly problem?: string | undefined }
@@ -83,6 +91,8 @@ export type ToSupervisor =
   | { readonly type: 'pong' }
   /** The number of fields of the largest organisation in Redis. */
   | { readonly type: 'fields'; readonly fields: number }
+  /** What was counted since the last such message. */
+  | { readonly type: 'figures'; readonly figures: FiguresPost }
   /** Whether the ledger takes this worker's settlements. Sent at first and at each change. */
   | { readonly type: 'ledger'; readonly up: boolean }
   /** For the other workers. */
@@ -124,6 +134,7 @@ const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   status: true,
   pong: true,
   fields: true,
+  figures: true,
   ledger: true,
   news: true,
   claim: true,

@@ -3,10 +3,10 @@
  * once when it dies, since their requests wait for it, and ended after them.
  */
 
-import type { Subprocess } from 'bun'
 import type { LedgerPlace } from '../assembly/open-ledger.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
+import { ChildProcess } from './child-process.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { type FromLedgerOwner, isFromLedgerOwner, LEDGER_PROTOCOL, type ToLedgerOwner } from './ledger-ipc.ts'
 import { workerCommand, workerEnvironment } from './worker-command.ts'
@@ -32,22 +32,18 @@ class Incarnation {
   readonly owned = Promise.withResolvers<void>()
   readonly exited = Promise.withResolvers<string>()
   readonly startedMs = performance.now()
-  private readonly process: Subprocess<'ignore', 'inherit', 'inherit'>
+  private readonly process: ChildProcess<ToLedgerOwner>
   private readonly heartbeat: Heartbeat
-  private isConnected = true
 
   constructor({ env, logger }: LedgerProcessOptions) {
     for (const { promise } of [this.greeted, this.owned]) promise.catch(() => {})
-    this.process = Bun.spawn(workerCommand('ledger-owner'), {
+    this.process = new ChildProcess({
+      command: workerCommand('ledger-owner'),
       env: workerEnvironment(env),
-      stdio: ['ignore', 'inherit', 'inherit'],
-      ipc: (message) => {
+      onMessage: (message) => {
         if (isFromLedgerOwner(message)) this.receive(message)
       },
-      onDisconnect: () => {
-        this.isConnected = false
-      },
-      onExit: (_process, code, signal) => this.ended(signal === null ? `exit code ${code}` : `signal ${signal}`),
+      onExit: (how) => this.ended(how),
     })
     this.heartbeat = new Heartbeat({
       ask: () => this.send({ type: 'ping' }),
@@ -64,9 +60,7 @@ class Incarnation {
   }
 
   send(message: ToLedgerOwner): void {
-    // The channel may be closed before the end of the process is reported; then `send` throws.
-    const { process } = this
-    if (this.isConnected && process.exitCode === null && process.signalCode === null) process.send(message)
+    this.process.send(message)
   }
 
   kill(): void {
@@ -81,7 +75,6 @@ class Incarnation {
   }
 
   private ended(how: string): void {
-    this.isConnected = false
     this.heartbeat.stop()
     this.greeted.reject(new LedgerOwnerProblem(`it ended (${how})`))
     this.owned.reject(new LedgerOwnerProblem(`it ended (${how})`))

@@ -42,7 +42,7 @@ export function explain(address: Address, error: unknown): string {
     case 'EADDRNOTAVAIL':
       return `${at}: this machine has no such address`
     default:
-      return `${at}: ${typeof code === 'string' ? code : 'the address is not usable'}`
+      return `${at}: ${typeof code === 'string' ? code : 'no such host name, or no address to listen on'}`
   }
 }
 

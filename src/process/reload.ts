@@ -19,6 +19,7 @@ const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
   ledger_unreachable: (config) => config.ledgerUnreachable,
   audit: (config) => config.audit,
   log: (config) => config.log,
+  metrics: (config) => config.metrics,
 }
 
 /** The keys that only a restart can change. */

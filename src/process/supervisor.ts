@@ -5,6 +5,7 @@
 
 import type { Admin } from '../admin/admin-app.ts'
 import type { Figures } from '../admin/metrics.ts'
+import { servingProblem } from '../assembly/data-dir.ts'
 import { targetsOf } from '../assembly/targets.ts'
 import { changesOf } from '../config/changes.ts'
 import type { Config } from '../config/config.ts'
@@ -111,6 +112,8 @@ class Supervisor {
   }
 
   private async start(config: Config): Promise<void> {
+    const problem = servingProblem(config.dataDir)
+    if (problem !== undefined) throw new StartProblem([problem])
     const address = await this.workers.start(config)
     if (address === undefined) return
     const admin = await this.openAdmin(config.admin)

@@ -1,6 +1,5 @@
 /** One worker as the supervisor sees it: its process, restarted with back-off, and the messages to and from it. */
 
-import type { Subprocess } from 'bun'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { LedgerRole } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
@@ -8,6 +7,8 @@ import type { TargetRef } from '../core/model-config.ts'
 import type { ItemText } from '../items/peer-item-store.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
+import type { FiguresPost } from '../metrics/figures-post.ts'
+import { ChildProcess } from './child-process.ts'
 import { DescriptorChannel } from './descriptor-channel.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { type Address, isToSupervisor, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
@@ -41,6 +42,8 @@ interface WorkerProcessEvents {
   readonly onEarlyDeath: (how: string, deaths: number) => void
   /** It counted the fields of the largest organisation in Redis. */
   readonly onFields: (fields: number) => void
+  /** A process of it counted more. `pid` is absent if that process has ended meanwhile. */
+  readonly onFigures: (figures: FiguresPost, pid: number | undefined) => void
   /** The ledger began or ceased to take its settlements. */
   readonly onLedger: (up: boolean) => void
   /** It learned what the other workers should know. */
@@ -54,7 +57,7 @@ interface WorkerProcessEvents {
   /** What the process that starts now is to do with an embedded ledger. */
   readonly ledgerRole: () => LedgerRole
   /** Its process is gone, for whatever reason. */
-  readonly onGone: () => void
+  readonly onGone: (pid: number | undefined) => void
 }
 
 /** The start of a worker that is to replace another, by its steps. Its process is not restarted if it ends. */
@@ -67,13 +70,10 @@ interface Replacement {
 }
 
 type State = 'down' | 'starting' | 'ready' | 'ending'
-type Process = Subprocess<'ignore', 'inherit', 'inherit'>
 
 export class WorkerProcess {
   state: State = 'down'
-  private process: Process | undefined
-  /** Messages can be sent to the process. */
-  private isConnected = false
+  private process: ChildProcess<ToWorker> | undefined
   private channel: DescriptorChannel | undefined
   private replacement: Replacement | undefined
   private settings: StartSettings | undefined
@@ -109,18 +109,15 @@ export class WorkerProcess {
     this.startedAt = performance.now()
     const channel = DescriptorChannel.open()
     this.channel = channel
-    this.process = Bun.spawn(workerCommand(), {
+    this.process = new ChildProcess({
+      command: workerCommand(),
       env: workerEnvironment(this.env),
-      stdio: ['ignore', 'inherit', 'inherit', channel?.theirs ?? 'ignore'],
-      ipc: (message) => {
+      descriptor: channel?.theirs,
+      onMessage: (message) => {
         if (isToSupervisor(message)) this.receive(message)
       },
-      onDisconnect: () => {
-        this.isConnected = false
-      },
-      onExit: (_process, code, signal) => this.exited(code, signal),
+      onExit: (how) => this.exited(how),
     })
-    this.isConnected = true
     channel?.spawned()
     this.startLimit = setTimeout(() => this.process?.kill('SIGKILL'), START_MS_MAX)
     if (this.settings !== undefined) this.sendStart(this.settings, false)
@@ -243,6 +240,11 @@ export class WorkerProcess {
     return this.gone.promise
   }
 
+  /** Of its process, if it runs. */
+  get pid(): number | undefined {
+    return this.process?.pid
+  }
+
   /** Whether its process runs. */
   get isAlive(): boolean {
     return this.process !== undefined
@@ -303,10 +305,8 @@ export class WorkerProcess {
 
   private send(message: ToWorker): void {
     // Between the end of a process and the start of the next there is no receiver; the next one gets its settings
-    // when it starts. The channel of a process that was killed may be closed before its end is reported, or after; then
-    // `send` throws.
-    const { process } = this
-    if (this.isConnected && process?.exitCode === null && process.signalCode === null) process.send(message)
+    // when it starts.
+    this.process?.send(message)
   }
 
   private answer(id: number, reasons: readonly string[]): void {
@@ -342,6 +342,9 @@ export class WorkerProcess {
         return
       case 'fields':
         this.events.onFields(message.fields)
+        return
+      case 'figures':
+        this.events.onFigures(message.figures, this.process?.pid)
         return
       case 'ledger':
         this.events.onLedger(message.up)
@@ -399,17 +402,16 @@ export class WorkerProcess {
     process?.kill('SIGKILL')
   }
 
-  private exited(code: number | null, signal: NodeJS.Signals | number | null): void {
+  private exited(how: string): void {
     const pid = this.process?.pid
     const wasReady = this.state === 'ready'
     this.process = undefined
-    this.isConnected = false
     this.state = 'down'
     clearTimeout(this.startLimit)
     this.heartbeat.stop()
     this.channel?.close()
     this.channel = undefined
-    this.events.onGone()
+    this.events.onGone(pid)
     this.prepared?.(this.named('died'))
     this.lent?.(this.named('died'))
     for (const id of [...this.statuses.keys()]) this.answer(id, ['is down'])
@@ -417,7 +419,6 @@ export class WorkerProcess {
       this.gone.resolve()
       return
     }
-    const how = signal === null ? `exit code ${code}` : `signal ${signal}`
     if (this.replacement !== undefined) {
       this.replacement.failed.resolve(`it ended before it was ready (${how})`)
       return

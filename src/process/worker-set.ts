@@ -13,6 +13,7 @@ import type { LocalItemStore } from '../items/local-item-store.ts'
 import { itemStorePlace, openMachineItems } from '../items/open-item-store.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
+import { MergedFigures } from '../metrics/merged-figures.ts'
 import type { Address } from './ipc.ts'
 import { LedgerOwnerProblem, LedgerProcess } from './ledger-process.ts'
 import { probe } from './listen-address.ts'
@@ -40,6 +41,8 @@ export class WorkerSet {
    * no target.
    */
   readonly health = new Breaker()
+  /** What the workers counted: for metrics, the admin API and the console. */
+  readonly figures = new MergedFigures()
   /** The number of fields of the largest organisation in Redis; undefined until a worker has counted them. */
   fields: number | undefined
   /** Those that serve, by their index. */
@@ -240,6 +243,7 @@ export class WorkerSet {
       onFields: (fields) => {
         this.fields = fields
       },
+      onFigures: (figures, pid) => this.figures.add(figures, pid),
       onLedger: (up) => {
         if (up) this.withoutLedger.delete(worker)
         else this.withoutLedger.add(worker)
@@ -251,7 +255,8 @@ export class WorkerSet {
       },
       onRecall: (organization, id) => this.items?.getText(organization, id),
       ledgerRole: () => this.ledgerRole(worker),
-      onGone: () => {
+      onGone: (pid) => {
+        if (pid !== undefined) this.figures.gone(pid)
         this.probes.gone(holder)
         this.withoutLedger.delete(worker)
         if (this.ledgerOwner === worker) this.passLedgerOn()

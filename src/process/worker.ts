@@ -15,6 +15,7 @@ import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
 import { dieOnUncaught, type Log, type Logger, openLog } from '../logging/log.ts'
 import { logEvent, logKeyChange } from '../logging/log-events.ts'
 import { drain } from './drain.ts'
+import { FiguresPoster } from './figures-poster.ts'
 import { descriptorLimit, watchDescriptors } from './file-descriptors.ts'
 import { isToWorker, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
 import { LedgerWatch } from './ledger-watch.ts'
@@ -82,6 +83,7 @@ class Worker {
   /** Call after a reload. */
   private configurationChanged: () => void = () => {}
   private watch: LedgerWatch | undefined
+  private poster: FiguresPoster | undefined
   private stopUpkeep: () => void = () => {}
   private mustOwnLedger = false
   private takeOverLedger: () => Promise<void> = () => Promise.resolve()
@@ -175,6 +177,7 @@ class Worker {
         publish: (update) => send({ type: 'news', news: update }),
         claimProbe: config.workers === 1 ? undefined : this.claims.ask,
       })
+      this.poster = posterOf(service)
       this.stopKeys = await this.followKeys(config, service, worker)
       this.watch = new LedgerWatch(service, this.log.logger, worker, (up) => send({ type: 'ledger', up }))
       // One worker of each machine maintains the data in Redis.
@@ -222,6 +225,7 @@ class Worker {
       return
     }
     this.watch?.start()
+    this.poster?.start()
     watchDescriptors(descriptorLimit(), (crowded) => {
       service.state.crowded = crowded
       // Connections that wait for a caller's next request are closed first.
@@ -350,10 +354,24 @@ class Worker {
       this.watch?.stop()
       this.stopUpkeep()
       await service.close()
+      this.poster?.stop()
     }
     await this.log.flush()
     process.exit(0)
   }
+}
+
+function posterOf(service: InferenceService): FiguresPoster {
+  const { inFlight } = service.state
+  return new FiguresPoster({
+    figures: service.figures,
+    gauges: () => ({
+      inFlight: inFlight.size,
+      streams: inFlight.streams,
+      outboxPending: service.health().pending,
+    }),
+    send: (post) => send({ type: 'figures', figures: post }),
+  })
 }
 
 /**

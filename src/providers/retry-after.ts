@@ -8,7 +8,7 @@ import type { ResponseHeaders } from './provider.ts'
  * headers as mere information.
  */
 export function rateLimitedMs(headers: ResponseHeaders): number | undefined {
-  return retryAfterMs(headers) ?? resetMs(headers)
+  return retryAfterMs(headers) ?? exhaustedMs(headers)
 }
 
 /** `retry-after-ms` or `retry-after`, in milliseconds. */
@@ -23,15 +23,24 @@ export function retryAfterMs(headers: ResponseHeaders): number | undefined {
 }
 
 /** Providers limit requests and tokens separately; some have one limit without a name. */
-const LIMITS = ['-requests', '-tokens', ''] as const
+const LIMITS = ['-requests', '-tokens', ''].map((limit) => ({
+  remaining: `x-ratelimit-remaining${limit}`,
+  reset: `x-ratelimit-reset${limit}`,
+}))
 
-/** The longest wait of the exhausted limits: before it the next request would be rejected again. */
-function resetMs(headers: ResponseHeaders): number | undefined {
-  const waits = LIMITS.flatMap((limit) => {
-    if (numberIn(headers.get(`x-ratelimit-remaining${limit}`)) !== 0) return []
-    return durationMs(headers.get(`x-ratelimit-reset${limit}`) ?? '') ?? []
-  })
-  return waits.length === 0 ? undefined : Math.max(...waits)
+/**
+ * The longest wait of the limits with nothing left, in milliseconds: before it the next request would be rejected.
+ * Undefined if every limit has something left, or none is reported.
+ */
+export function exhaustedMs(headers: ResponseHeaders): number | undefined {
+  let longest: number | undefined
+  for (const { remaining, reset } of LIMITS) {
+    const left = headers.get(remaining)
+    if (left === null || numberIn(left) !== 0) continue
+    const ms = durationMs(headers.get(reset) ?? '')
+    if (ms !== undefined) longest = Math.max(longest ?? 0, ms)
+  }
+  return longest
 }
 
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }

@@ -8,6 +8,7 @@ import { ProviderError } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import { openTransport } from './open-transport.ts'
 import type { Dispatch, ResponseHeaders } from './provider.ts'
+import { exhaustedMs } from './retry-after.ts'
 import type { ResponseHandler, Transport } from './transport.ts'
 
 /** A whole answer in JSON; images are base64 inside one. */
@@ -176,6 +177,11 @@ export class UpstreamCall implements Ticking, ResponseHandler {
   /** This candidate is the one that answers: from now on only the provider's own deadlines apply. */
   endSearch(): void {
     this.dueMs = Number.POSITIVE_INFINITY
+  }
+
+  /** How long the provider has nothing left of a rate limit, in milliseconds; undefined if it did not report that. */
+  get exhaustedMs(): number | undefined {
+    return exhaustedMs(this.headers)
   }
 
   /** False if the provider cannot have received any byte of the request, so that nothing is charged for it. */

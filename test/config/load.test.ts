@@ -58,6 +58,7 @@ describe('defaults', () => {
       ledgerUnreachable: 'refuse',
       audit: { keepDays: 90 },
       log: { format: 'auto' },
+      metrics: { keyLabel: false },
       responses: { rememberItemsSeconds: 3600 },
       compatibility: { toolResultImages: 'refuse', imageUrls: 'public' },
       compaction: {},
@@ -297,7 +298,7 @@ describe('files', () => {
     expect(await of(none)).toEqual([
       `${none}: there is no such file; write one as weir.example.yaml shows, or name another with --config FILE`,
     ])
-    expect(await of(directory)).toEqual([`${directory}: cannot be read (EISDIR)`])
+    expect(await of(directory)).toEqual([`${directory}: cannot be read: it is a directory`])
     expect(await of(join(directory, 'bytes'))).toEqual([`${join(directory, 'bytes')}: is not UTF-8`])
     expect(await of('/dev/zero')).toEqual(['/dev/zero: is larger than 8388608 bytes'])
   })

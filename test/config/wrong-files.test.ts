@@ -116,7 +116,7 @@ const WRONG: readonly Row[] = [
     by: 'master_key: sk-canary-pasted',
     lines: [
       '3: master_key: unknown key; known here: listen, admin, workers, data_dir, drain_seconds, owned_by, ' +
-        'ledger, ledger_unreachable, upstream, audit, log, responses, compatibility, compaction, providers, ' +
+        'ledger, ledger_unreachable, upstream, audit, log, metrics, responses, compatibility, compaction, providers, ' +
         'models, auto, routing, organizations',
     ],
   },
@@ -125,9 +125,15 @@ const WRONG: readonly Row[] = [
     replace: '    context_window: 400000',
     by: '    context_size: 400000',
     lines: [
-      '24: models[0].context_size: unknown key; known here: name, aliases, targets, fallbacks, price, ' +
-        'context_window, max_output_tokens, default_output_tokens, supports, prompt_cache',
+      '24: models[0].context_size: unknown key; known here: name, aliases, targets, spread, fallbacks, ' +
+        'price, context_window, max_output_tokens, default_output_tokens, supports, prompt_cache',
     ],
+  },
+  {
+    what: 'weights of which none chooses a target',
+    replace: '    targets: [{ provider: anthropic, model: claude-sonnet-4-5 }]',
+    by: '    targets: [{ provider: anthropic, model: claude-sonnet-4-5, weight: 0 }]\n    spread: weighted',
+    lines: ['27: models[1].targets: every weight is 0, so no target would be chosen; give one a weight above 0'],
   },
   {
     what: 'workers in words',
@@ -581,7 +587,15 @@ const WRONG: readonly Row[] = [
     what: 'a tab',
     replace: '    context_window',
     by: '\tcontext_window',
-    lines: ['24: line 24, column 1: Tabs are not allowed as indentation'],
+    lines: ['24: line 24, column 1: tabs are not allowed as indentation; use spaces'],
+  },
+  {
+    what: 'a second document',
+    replace: 'providers:',
+    by: '---\nproviders:',
+    lines: [
+      '7: line 7, column 1: a second document begins here; a configuration is one document, so remove the line ---',
+    ],
   },
   {
     what: 'a bracket that is not closed',
@@ -682,6 +696,24 @@ const WRONG: readonly Row[] = [
 
 /** Files that are valid, and probably not meant so. */
 const DOUBTFUL: readonly Row[] = [
+  {
+    what: 'a weight for targets that are tried in order',
+    replace: '{ provider: local, model: qwen }',
+    by: '{ provider: local, model: qwen, weight: 3 }',
+    lines: [
+      '21: warning: models[0].targets[1].weight: has no effect: the targets are tried in order; ' +
+        'set spread: weighted, or remove it (found 3)',
+    ],
+  },
+  {
+    what: 'a target twice',
+    replace: '{ provider: local, model: qwen }',
+    by: '{ provider: openai, model: gpt-5-mini-2025-08-07 }',
+    lines: [
+      '14: warning: providers.local: no model uses provider "local"; add a target, or remove the provider',
+      '21: warning: models[0].targets[1]: is the same target as targets[0]; remove it',
+    ],
+  },
   {
     what: 'a price per token',
     replace: 'input: 0.25',

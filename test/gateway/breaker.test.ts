@@ -20,8 +20,8 @@ class Clock {
 
 /**
  * A breaker that is played by words: `ok` and `fail` are calls that end so, an error kind fails with it, `429/7` is a
- * 429 that asks for a rest of 7 s, `+500` lets 500 ms pass, `leave` releases its permit, `ask` keeps it, `!` before a
- * word calls in spite of a rest.
+ * 429 that asks for a rest of 7 s, `empty/7` an answer whose rate limit has nothing left for 7 s, `+500` lets 500 ms
+ * pass, `leave` releases its permit, `ask` keeps it, `!` before a word calls in spite of a rest.
  */
 class Story {
   readonly clock = new Clock()
@@ -50,6 +50,7 @@ class Story {
     if (what === 'ask') this.open.push(permit)
     else if (what === 'leave') permit.release()
     else if (what === 'ok') permit.succeeded()
+    else if (what.startsWith('empty/')) permit.exhausted(Number(what.slice('empty/'.length)) * 1000)
     else permit.failed(responseError(what))
   }
 
@@ -114,6 +115,15 @@ describe('states', () => {
     ['429/60', 'rests 60000 asked'],
     ['429/3600', 'rests 60000 asked'],
     ['fail fail 429/5', 'rests 5000 asked'],
+    // A limit with nothing left.
+    ['empty/7', 'rests 7000'],
+    ['empty/3600', 'rests 60000'],
+    ['fail fail empty/7 +7000 ok fail fail', 'well'],
+    ['empty/7 +7000', 'probe'],
+    ['empty/7 +7000 ok', 'well'],
+    ['empty/7 +7000 empty/3', 'rests 3000'],
+    ['fail*3 +1000 empty/2 +2000 fail', 'rests 2000'],
+    ['empty/7 !ok', 'well'],
     // Our credential.
     ['credential', 'rests 30000'],
     // Time passes.

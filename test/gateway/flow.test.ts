@@ -89,6 +89,10 @@ class MadeWork implements Work {
 
   estimate(): void {}
 
+  conversationWith(): string {
+    return 'conversation'
+  }
+
   order(candidates: readonly Candidate[]): readonly Candidate[] {
     return candidates
   }

@@ -473,6 +473,92 @@ describe('automatic selection', () => {
   })
 })
 
+describe('a target with nothing left of its rate limit', () => {
+  const headers = { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '30s' }
+  const last = does.json(200, does.chatBody('a'), headers)
+  const lastStream = does.stream(does.chatFrames(['a']), headers)
+
+  test.each([
+    ['whole', last, {}],
+    ['streamed', lastStream, { stream: true }],
+  ])('is passed over until its reset, before it refuses a request (%s)', async (_, scenario, body) => {
+    await using on = await stage({ a: scenario, b: does.answersText('b') }, { m: ['up/a', 'up/b'] })
+    expect(statusOf(await on.ask('m', body))).toEqual([200, '0'])
+    expect(statusOf(await on.ask('m', body))).toEqual([200, '1'])
+    expect(on.asked()).toEqual(['a', 'b'])
+    expect(on.serving.service.rests()).toMatchObject([{ model: 'a', reason: 'rate_limited', asked: false }])
+  })
+
+  test('is called all the same if there is no other, or if the others have nothing left for longer', async () => {
+    const longer = does.json(200, does.chatBody('b'), { ...headers, 'x-ratelimit-reset-requests': '50s' })
+    await using on = await stage({ a: last, b: longer }, { m: ['up/a', 'up/b'], alone: ['up/a'] })
+    for (let i = 0; i < 2; i++) expect(statusOf(await on.ask('alone'))).toEqual([200, '0'])
+    expect(on.serving.service.rests()).toEqual([])
+    for (let i = 0; i < 3; i++) expect((await on.ask('m')).status).toBe(200)
+    expect(on.asked()).toEqual(['a', 'a', 'a', 'b', 'a'])
+  })
+})
+
+describe('spread: weighted', () => {
+  const spreadOver = (scenarios: Readonly<Record<string, Scenario>>) =>
+    stage(scenarios, {
+      m: { spread: 'weighted', targets: Object.keys(scenarios).map((model) => ({ provider: 'up', model })), price },
+    })
+  const talk = (text: string, more: readonly JsonObject[] = []) => ({
+    messages: [{ role: 'user', content: text }, ...more],
+  })
+  const goesOn = [
+    { role: 'assistant', content: 'yes' },
+    { role: 'user', content: 'more' },
+  ]
+
+  test('spreads conversations over the targets, and keeps their turns together', async () => {
+    await using on = await spreadOver({ a: does.answersText('a'), b: does.answersText('b') })
+    const firsts: (string | undefined)[] = []
+    for (let n = 0; n < 16; n++) {
+      expect(statusOf(await on.ask('m', talk(`conversation ${n}`)))).toEqual([200, '0'])
+      const [first] = on.asked()
+      firsts.push(first)
+      await on.ask('m', talk(`conversation ${n}`, goesOn))
+      await on.ask('m', { ...talk(`conversation ${n}`, [...goesOn, ...goesOn]), stream: true })
+      expect(on.asked()).toEqual([first ?? '', first ?? ''])
+    }
+    expect(new Set(firsts)).toEqual(new Set(['a', 'b']))
+  })
+
+  test('a long conversation, whose messages are not parsed, stays with its target', async () => {
+    await using on = await spreadOver({ a: does.answersText('a'), b: does.answersText('b'), c: does.answersText('c') })
+    const long = [{ role: 'assistant', content: 'x'.repeat(100_000) }, ...goesOn]
+    for (let n = 0; n < 8; n++) {
+      await on.ask('m', talk(`conversation ${n}`))
+      await on.ask('m', talk(`conversation ${n}`, long))
+      const [first, second] = on.asked()
+      expect(second).toBe(first)
+    }
+  })
+
+  test('a target that fails gives its conversations to the others and gets them back', async () => {
+    await using on = await spreadOver({
+      a: does.inTurn(rateLimited(50), does.answersText('a')),
+      b: does.answersText('b'),
+    })
+    const mine = async (): Promise<string> => {
+      for (let n = 0; ; n++) {
+        const { messages } = talk(`conversation ${n}`)
+        expect((await on.ask('m', { messages })).status).toBe(200)
+        const asked = on.asked()
+        if (asked[0] !== 'a') continue
+        expect(asked).toEqual(['a', 'b'])
+        return `conversation ${n}`
+      }
+    }
+    const text = await mine()
+    while (on.serving.service.rests().some(({ restMs }) => restMs > 0)) await new Promise(setImmediate)
+    expect(statusOf(await on.ask('m', talk(text, goesOn)))).toEqual([200, '0'])
+    expect(on.asked()).toEqual(['a'])
+  })
+})
+
 describe('conversations', () => {
   const turn = (first: string, more = 0): JsonObject => ({
     messages: [

@@ -21,7 +21,7 @@ const EVERYTHING = ['*']
 /** The composition root may import everything but its callers: `process/`, `cli/` and `main.ts`. */
 const BELOW_ASSEMBLY = [
   ...['core/', 'wire/', 'sqlite/', 'redis/', 'catalog/', 'config/', 'keys/', 'items/', 'ledger/', 'logging/'],
-  ...['dialects/', 'transport/', 'providers/', 'gateway/', 'http/', 'admin/'],
+  ...['dialects/', 'transport/', 'providers/', 'gateway/', 'metrics/', 'http/', 'admin/'],
 ]
 
 /** The first match applies; a path with a trailing `/` is a folder. */
@@ -102,12 +102,16 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     ],
     packages: { [ANYWHERE]: ['node:crypto'] },
   },
+  'metrics/': {
+    from: ['core/', 'catalog/', 'ledger/ledger.ts', 'gateway/access-log.ts', 'gateway/request-line.ts'],
+    packages: {},
+  },
   'http/': {
     from: ['core/', 'wire/', 'catalog/', 'keys/key-ring.ts', 'dialects/', 'gateway/'],
     packages: { [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'] },
   },
   'admin/': {
-    from: ['core/', 'wire/', 'catalog/', 'keys/', 'dialects/', 'gateway/', 'ledger/'],
+    from: ['core/', 'wire/', 'catalog/', 'keys/', 'dialects/', 'gateway/', 'ledger/', 'metrics/'],
     packages: {
       [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'],
       'admin/metrics.ts': ['prom-client'],

@@ -48,8 +48,8 @@ function refusal(directory: string, database: Database | undefined, error: unkno
     return new LedgerFileError(`The ledger in ${directory} cannot be locked: ${why}.`, error)
   }
   return new LedgerInUseError(
-    `The ledger in ${directory} is in use by another process${ownerOf(database)}. Only one process can use an ` +
-      'embedded ledger: for several workers or nodes use Redis.',
+    `The ledger in ${directory} is in use by another process${ownerOf(database)}. Only one gateway can use an ` +
+      'embedded ledger: end the other one, or give each a data_dir of its own. Gateways share limits in Redis.',
     error,
   )
 }

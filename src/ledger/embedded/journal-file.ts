@@ -18,7 +18,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { FileSync, type Flush } from '../../sqlite/file-sync.ts'
-import { FILE_MODE } from '../../sqlite/private-files.ts'
+import { FILE_MODE, keepPrivate } from '../../sqlite/private-files.ts'
 import { LineEncoder } from './journal-format.ts'
 
 export const JOURNAL_FILE = 'ledger.journal'
@@ -38,7 +38,11 @@ export interface Disk {
 }
 
 export const realDisk: Disk = {
-  create: (path) => openSync(path, constants.O_CREAT | constants.O_TRUNC | constants.O_WRONLY, FILE_MODE),
+  create: (path) => {
+    const file = openSync(path, constants.O_CREAT | constants.O_TRUNC | constants.O_WRONLY, FILE_MODE)
+    keepPrivate(path)
+    return file
+  },
   write: (file, bytes, at) => writeSync(file, bytes, 0, bytes.length, at),
   truncate: ftruncateSync,
   rename: renameSync,

@@ -5,6 +5,7 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { hasCode } from '../../core/system-error.ts'
 import { LedgerFileError } from '../../sqlite/database.ts'
 import { figuresOf, type UsageFigures } from '../usage-figures.ts'
 import type { UsagePlace } from '../usage-log.ts'
@@ -40,7 +41,7 @@ function bytesOf(path: string): Uint8Array | undefined {
   try {
     return readFileSync(path)
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    if (hasCode(error, 'ENOENT')) return undefined
     throw new LedgerFileError(`${path} cannot be read: ${error instanceof Error ? error.message : error}.`, error)
   }
 }

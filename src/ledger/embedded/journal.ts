@@ -8,6 +8,7 @@ import type { Database } from 'bun:sqlite'
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { MemberList } from '../../core/member-list.ts'
+import { hasCode } from '../../core/system-error.ts'
 import { type AuditRow, type Charge, type EndKind, noCharge, settledRow, settledValues } from '../audit-columns.ts'
 import { readRecentIds } from '../request-table.ts'
 import { LogWriter, ROWS_KEPT_MS, RowBatch, UsageSums } from '../request-writer.ts'
@@ -322,7 +323,7 @@ class Unfilled {
 
 /** In the words of SQLite, which has failed in the same way or will. */
 function problemOf(error: unknown): string {
-  if (error instanceof Error && 'code' in error && error.code === 'ENOSPC') return 'database or disk is full'
+  if (hasCode(error, 'ENOSPC')) return 'database or disk is full'
   return error instanceof Error ? error.message : String(error)
 }
 

@@ -6,6 +6,7 @@
 import { unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Socket } from 'bun'
+import { hasCode } from '../../../core/system-error.ts'
 import type { Account, Ledger } from '../../ledger.ts'
 import { EmbeddedLedger } from '../embedded-ledger.ts'
 import type { Clock } from '../memory-store.ts'
@@ -76,7 +77,7 @@ export class LedgerServer {
     try {
       unlinkSync(path)
     } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error
+      if (!hasCode(error, 'ENOENT')) throw error
     }
     const mask = process.umask(0o177)
     try {

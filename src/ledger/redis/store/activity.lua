@@ -3,8 +3,8 @@
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: listed
 -- outcomes:
---   activity, and as text for each of the keys: the time of its last use, 0 if it was never used, then window, spent and
---     held of its budget of a day
+--   activity, and as text for each of the keys: the time of its last use, 0 if it was never used, then window, spent
+--     and held of its budget of a day
 
 local fields = {}
 for i = 1, #listed do fields[i] = scope_field(listed[i]) end

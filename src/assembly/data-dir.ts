@@ -1,0 +1,91 @@
+/**
+ * Whether this process may use `data_dir`. SQLite and the journal name only the file that they cannot open; the usual
+ * causes are a command that ran as another user and a folder that does not belong to the user of the service.
+ */
+
+import { accessSync, constants, readdirSync, readFileSync, statSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { hasCode } from '../core/system-error.ts'
+import { makePrivateFolder } from '../sqlite/private-files.ts'
+
+const { R_OK, W_OK, X_OK } = constants
+
+/** For a gateway, which creates the folder. Returns one line for the operator, or undefined if there is no problem. */
+export function servingProblem(dataDir: string): string | undefined {
+  try {
+    makePrivateFolder(dataDir)
+  } catch (error) {
+    return `data_dir: ${resolve(dataDir)} cannot be created: ${reasonOf(error)}`
+  }
+  return accessProblem(dataDir)
+}
+
+/** As `servingProblem`, for a command: a folder that does not exist is none of its problems. */
+export function accessProblem(dataDir: string): string | undefined {
+  const folder = resolve(dataDir)
+  try {
+    const found = statSync(folder, { throwIfNoEntry: false })
+    if (found === undefined) return undefined
+    if (!found.isDirectory()) return `data_dir: ${folder} is not a directory; name another one`
+    const denied = [folder, ...filesOf(folder)].find((path) => !isAllowed(path, path === folder))
+    return denied && deniedLine(denied)
+  } catch {
+    // A folder above it is closed to this user, or it cannot be listed.
+    return deniedLine(folder)
+  }
+}
+
+/** Every file of weir: sockets and what others put there do not matter. */
+function filesOf(folder: string): readonly string[] {
+  const names = readdirSync(folder).filter((name) => /\.(sqlite|journal|lock|key)$/.test(name))
+  return names.map((name) => join(folder, name))
+}
+
+function isAllowed(path: string, isFolder: boolean): boolean {
+  try {
+    accessSync(path, isFolder ? R_OK | W_OK | X_OK : R_OK | W_OK)
+    return true
+  } catch (error) {
+    // Removed since it was listed.
+    return hasCode(error, 'ENOENT')
+  }
+}
+
+function deniedLine(path: string): string {
+  const me = userName(process.geteuid?.() ?? -1)
+  const owner = ownerOf(path)
+  if (owner === undefined || owner === me)
+    return `data_dir: ${path} cannot be read and written by this process, which runs as user ${me}`
+  return (
+    `data_dir: ${path} belongs to user ${owner}, and this process runs as user ${me}; ` +
+    `run weir as ${owner}, or run: chown -R ${me}: ${path}`
+  )
+}
+
+/** Undefined if a folder above it is closed to this user. */
+function ownerOf(path: string): string | undefined {
+  try {
+    return userName(statSync(path).uid)
+  } catch {
+    return undefined
+  }
+}
+
+/** The name in /etc/passwd, or the number. */
+function userName(uid: number): string {
+  try {
+    const lines = readFileSync('/etc/passwd', 'utf8').split('\n')
+    const fields = lines.map((line) => line.split(':')).find((each) => each[2] === String(uid))
+    return fields?.[0] ?? String(uid)
+  } catch {
+    // A container may have none.
+    return String(uid)
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (hasCode(error, 'EACCES')) return `user ${userName(process.geteuid?.() ?? -1)} may not write to a folder above it`
+  if (hasCode(error, 'EROFS')) return 'the file system is read-only'
+  if (hasCode(error, 'EEXIST') || hasCode(error, 'ENOTDIR')) return 'it, or a folder above it, is a file'
+  return error instanceof Error ? error.message : String(error)
+}

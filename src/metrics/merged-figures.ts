@@ -1,0 +1,232 @@
+/**
+ * The figures of all workers, added up in the supervisor. They survive the death and replacement of workers; what a
+ * killed worker had not posted, at most a second's worth, is lost.
+ *
+ * `GET /metrics` renders all series. The admin API and the console read the same figures as numbers:
+ *
+ * - `totals()`: requests, errors, tokens, cost and times to the first token of all requests since the start of weir.
+ *   Everything in it only grows, so a rate is the difference of two readings: read it once a second and keep the
+ *   readings for a history. `TimeCounts.minus` and `quantileSeconds` give the percentiles between two readings.
+ * - `gauges()`: requests and streams that run now.
+ * - `targets()`: attempts by result, times to the first byte, and the last error of each target that was called.
+ *
+ * Workers post once a second, so figures are up to a second old.
+ */
+
+import { targetKey } from '../core/model-config.ts'
+import {
+  type CounterName,
+  counterFamilies,
+  counterFamily,
+  counterNames,
+  type HistogramName,
+  histogramFamilies,
+  histogramFamily,
+  histogramNames,
+  isCounter,
+  isHistogram,
+  KEYS_MAX,
+  OTHER,
+  SERIES_MAX,
+} from './families.ts'
+import type { FiguresPost, LabelValues, TargetError, WorkerGauges } from './figures-post.ts'
+import { keyOf } from './series-key.ts'
+import { TimeCounts } from './time-counts.ts'
+
+/** Sums over all requests that ended since the start. All but `firstToken` are counts; money in micro-dollars. */
+interface Totals {
+  readonly requests: number
+  /** Ended with status 5xx, or with an answer that broke off. */
+  readonly errors: number
+  /** Refused by a limit or by the provider's limit: status 429. */
+  readonly limited: number
+  readonly inputTokens: number
+  readonly outputTokens: number
+  readonly costMicroUsd: number
+  /** Times to the first token of streams. */
+  readonly firstToken: TimeCounts
+}
+
+/** What a target has done since the start. */
+interface TargetFigures {
+  readonly provider: string
+  readonly model: string
+  /** Attempts by result: `answered`, a kind of provider error, or `caller_left` and `drained` if it was interrupted. */
+  readonly attempts: ReadonlyMap<string, number>
+  /** Times to the first content, of attempts that were answered. */
+  readonly firstByte: TimeCounts
+  readonly lastError: TargetError | undefined
+}
+
+/** One series with its value. */
+interface CounterSeries {
+  readonly labels: LabelValues
+  value: number
+}
+
+interface HistogramSeries {
+  readonly labels: LabelValues
+  readonly counts: TimeCounts
+}
+
+/** Outcomes of answers that broke off although their status is 200. */
+const BROKEN_OFF: ReadonlySet<string> = new Set(['provider_cut', 'timed_out'])
+
+const STATUS = counterFamilies.weir_requests_total.labels.indexOf('status')
+const OUTCOME = counterFamilies.weir_requests_total.labels.indexOf('outcome')
+const TOKEN_TYPE = counterFamilies.weir_tokens_total.labels.indexOf('type')
+
+export class MergedFigures {
+  private readonly counters = new Map(counterNames.map((name) => [name, new Map<string, CounterSeries>()]))
+  private readonly histograms = new Map(histogramNames.map((name) => [name, new Map<string, HistogramSeries>()]))
+  /** Of the processes that run, by process id. */
+  private readonly workers = new Map<number, WorkerGauges>()
+  private readonly errors = new Map<string, TargetError>()
+  private readonly keys = new Set<string>()
+  private requests = 0
+  private failed = 0
+  private limited = 0
+  private inputTokens = 0
+  private outputTokens = 0
+  private costMicroUsd = 0
+  private readonly firstToken = new TimeCounts(histogramFamilies.weir_time_to_first_token_seconds.bounds)
+
+  /** Adds what a worker posted. `pid` is that of its process; absent if it has ended meanwhile. */
+  add({ counters, histograms, gauges, errors }: FiguresPost, pid?: number): void {
+    for (const [name, series] of Object.entries(counters)) {
+      if (!isCounter(name)) continue
+      for (const [labels, added] of series) this.count(name, labels, added)
+    }
+    for (const [name, series] of Object.entries(histograms)) {
+      if (!isHistogram(name)) continue
+      for (const [labels, added, sum] of series) this.observe(name, labels, added, sum)
+    }
+    if (pid !== undefined) this.workers.set(pid, gauges)
+    for (const error of errors) this.keepError(error)
+  }
+
+  /** A worker process has ended: what it counted stays. */
+  gone(pid: number): void {
+    this.workers.delete(pid)
+  }
+
+  totals(): Totals {
+    const { requests, failed, limited, inputTokens, outputTokens, costMicroUsd, firstToken } = this
+    return {
+      ...{ requests, errors: failed, limited, inputTokens, outputTokens, costMicroUsd },
+      firstToken: firstToken.copy(),
+    }
+  }
+
+  /** Sums over the workers that run; the lag is the largest. */
+  gauges(): WorkerGauges {
+    let [inFlight, streams, outboxPending, loopLagSeconds] = [0, 0, 0, 0]
+    for (const worker of this.workers.values()) {
+      inFlight += worker.inFlight
+      streams += worker.streams
+      outboxPending += worker.outboxPending
+      loopLagSeconds = Math.max(loopLagSeconds, worker.loopLagSeconds)
+    }
+    return { inFlight, streams, outboxPending, loopLagSeconds }
+  }
+
+  gaugesOf(pid: number): WorkerGauges | undefined {
+    return this.workers.get(pid)
+  }
+
+  /** The targets that were called since the start, also those that are no longer configured. */
+  targets(): readonly TargetFigures[] {
+    const found = new Map<string, { attempts: Map<string, number>; provider: string; model: string }>()
+    for (const { labels, value } of this.counterSeries('weir_attempts_total')) {
+      const [provider = '', model = '', result = ''] = labels
+      const key = targetKey({ provider, model })
+      const target = found.get(key) ?? { provider, model, attempts: new Map<string, number>() }
+      target.attempts.set(result, (target.attempts.get(result) ?? 0) + value)
+      found.set(key, target)
+    }
+    return [...found].map(([key, { provider, model, attempts }]) => ({
+      provider,
+      model,
+      attempts,
+      firstByte: this.firstByteOf(provider, model),
+      lastError: this.errors.get(key),
+    }))
+  }
+
+  counterSeries(name: CounterName): Iterable<CounterSeries> {
+    return this.counters.get(name)?.values() ?? []
+  }
+
+  histogramSeries(name: HistogramName): Iterable<HistogramSeries> {
+    return this.histograms.get(name)?.values() ?? []
+  }
+
+  private firstByteOf(provider: string, model: string): TimeCounts {
+    const series = this.histograms.get('weir_target_first_byte_seconds')?.get(keyOf([provider, model]))
+    return series?.counts.copy() ?? new TimeCounts(histogramFamilies.weir_target_first_byte_seconds.bounds)
+  }
+
+  private count(name: CounterName, labels: LabelValues, added: number): void {
+    const { labels: names, byKey } = counterFamily(name)
+    const own = this.bounded(labels, names.length, byKey === true)
+    if (own === undefined) return
+    const series = this.counters.get(name)
+    if (series === undefined) return
+    seriesIn(series, own, (its) => ({ labels: its, value: 0 })).value += added
+    if (name === 'weir_requests_total') this.sumRequests(labels, added)
+    else if (name === 'weir_cost_usd_total') this.costMicroUsd += added
+    else if (name === 'weir_tokens_total' && labels[TOKEN_TYPE] === 'input') this.inputTokens += added
+    else if (name === 'weir_tokens_total' && labels[TOKEN_TYPE] === 'output') this.outputTokens += added
+  }
+
+  private observe(name: HistogramName, labels: LabelValues, added: readonly number[], sum: number): void {
+    const { labels: names, bounds } = histogramFamily(name)
+    const series = this.histograms.get(name)
+    if (labels.length !== names.length || added.length !== bounds.length + 1 || series === undefined) return
+    seriesIn(series, labels, (its) => ({ labels: its, counts: new TimeCounts(bounds) })).counts.add(added, sum)
+    if (name === 'weir_time_to_first_token_seconds') this.firstToken.add(added, sum)
+  }
+
+  private sumRequests(labels: LabelValues, added: number): void {
+    const status = Number(labels[STATUS])
+    this.requests += added
+    if (status >= 500 || (status < 400 && BROKEN_OFF.has(labels[OUTCOME] ?? ''))) this.failed += added
+    if (status === 429) this.limited += added
+  }
+
+  /**
+   * The labels with the key, if there is one, replaced beyond the bound: each worker bounds its own keys, but many
+   * workers have had their turn. Undefined for another number of labels, which another version has.
+   */
+  private bounded(labels: LabelValues, length: number, byKey: boolean): LabelValues | undefined {
+    if (labels.length === length) return labels
+    const key = labels[length]
+    if (!byKey || labels.length !== length + 1 || key === undefined) return undefined
+    if (this.keys.size < KEYS_MAX) this.keys.add(key)
+    return this.keys.has(key) ? labels : [...labels.slice(0, length), OTHER]
+  }
+
+  private keepError(error: TargetError): void {
+    const key = targetKey(error)
+    if (!this.errors.has(key) && this.errors.size >= SERIES_MAX) return
+    const known = this.errors.get(key)
+    if (known === undefined || known.atMs <= error.atMs) this.errors.set(key, error)
+  }
+}
+
+/** The series with these labels. Beyond the bound on series, one series of others takes the rest. */
+function seriesIn<Series>(
+  known: Map<string, Series>,
+  labels: LabelValues,
+  make: (labels: LabelValues) => Series,
+): Series {
+  const own = keyOf(labels)
+  const found = known.get(own)
+  if (found !== undefined) return found
+  const isFull = known.size >= SERIES_MAX
+  const its = isFull ? labels.map(() => OTHER) : labels
+  const key = isFull ? keyOf(its) : own
+  const series = known.get(key) ?? make(its)
+  known.set(key, series)
+  return series
+}

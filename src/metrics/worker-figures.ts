@@ -1,0 +1,311 @@
+/**
+ * What one worker counts, and what of it the supervisor has not got yet. A request is recorded once, when it ends: its
+ * labels find their series in four look-ups by name, and the rest is additions (1 µs a request).
+ *
+ * Labels are names of the configuration and of weir, never what a caller wrote: a model that does not exist is ''.
+ */
+
+import { AUTO, type Catalog } from '../catalog/catalog.ts'
+import { type TargetRef, targetKey } from '../core/model-config.ts'
+import type { RequestLog } from '../gateway/access-log.ts'
+import type { AttemptLine, RequestLine } from '../gateway/request-line.ts'
+import { type CounterName, type HistogramName, histogramFamily, KEYS_MAX, OTHER, SERIES_MAX } from './families.ts'
+import type { FiguresPost, LabelValues, TargetError, WorkerGauges } from './figures-post.ts'
+import { keyOf } from './series-key.ts'
+import { TimeCounts } from './time-counts.ts'
+
+class Counter {
+  /** Since the last post. */
+  added = 0
+
+  constructor(
+    readonly name: CounterName,
+    readonly labels: LabelValues,
+    private readonly changed: Counter[],
+  ) {}
+
+  add(amount: number): void {
+    if (this.added === 0 && amount > 0) this.changed.push(this)
+    this.added += amount
+  }
+}
+
+class Histogram {
+  /** Since the last post. */
+  readonly added: TimeCounts
+  private hasChanged = false
+
+  constructor(
+    readonly name: HistogramName,
+    readonly labels: LabelValues,
+    private readonly changed: Histogram[],
+  ) {
+    this.added = new TimeCounts(histogramFamily(name).bounds)
+  }
+
+  observe(seconds: number): void {
+    if (!this.hasChanged) {
+      this.hasChanged = true
+      this.changed.push(this)
+    }
+    this.added.observe(seconds)
+  }
+
+  posted(): void {
+    this.hasChanged = false
+    this.added.clear()
+  }
+}
+
+/** The ends that requests of one group had, few of each. */
+interface EndCount {
+  readonly status: number
+  readonly outcome: string
+  readonly error: string | undefined
+  readonly counter: Counter
+}
+
+/** The series of all requests with the same organisation, model, provider and dialect (and key, with its label). */
+interface Group {
+  readonly labels: GroupLabels
+  readonly ends: EndCount[]
+  readonly duration: Histogram
+  readonly firstToken: Histogram
+  readonly outputToken: Histogram
+  /** Made at the first charge. */
+  charges: Charges | undefined
+}
+
+interface GroupLabels {
+  readonly organization: string
+  /** '' without the label. */
+  readonly key: string
+  readonly model: string
+  readonly provider: string
+  readonly dialect: string
+}
+
+interface Charges {
+  readonly input: Counter
+  readonly cachedInput: Counter
+  readonly cacheWrite: Counter
+  readonly output: Counter
+  readonly reasoning: Counter
+  readonly cost: Counter
+  readonly estimated: Counter
+}
+
+/** Groups by organisation, key, model, provider and dialect. */
+type Level<Value> = Map<string, Value>
+type Groups = Level<Level<Level<Level<Level<Group>>>>>
+
+interface WorkerFiguresOptions {
+  /** Requests, tokens and cost are counted by key, too. */
+  readonly keyLabel: boolean
+}
+
+export class WorkerFigures {
+  private readonly groups: Groups = new Map()
+  private readonly counters = new Map<string, Counter>()
+  private readonly histograms = new Map<string, Histogram>()
+  private readonly keys = new Set<string>()
+  private readonly changedCounters: Counter[] = []
+  private readonly changedHistograms: Histogram[] = []
+  private groupCount = 0
+  private readonly errors = new Map<string, TargetError>()
+  private readonly overhead: Histogram
+
+  constructor(private readonly options: WorkerFiguresOptions) {
+    this.overhead = this.histogram('weir_overhead_seconds', [])
+  }
+
+  /** A request has ended. `line` is its log line, `log` has what the line leaves out. */
+  record(line: RequestLine, log: RequestLog, catalog: Catalog): void {
+    const { status, outcome, error, total_ms, first_byte_ms, streamed } = line
+    const model = line.served_model ?? configuredName(catalog, line.requested_model)
+    const group = this.group(line.organization ?? '', line.key ?? '', model, line.provider ?? '', line.dialect ?? '')
+    this.endOf(group, status, outcome, error).add(1)
+    group.duration.observe(total_ms / 1000)
+    if (streamed && first_byte_ms !== undefined) {
+      group.firstToken.observe(first_byte_ms / 1000)
+      const rest = (line.output_tokens ?? 0) - 1
+      if (outcome === 'completed' && rest > 0) group.outputToken.observe(log.streamedMs / 1000 / rest)
+    }
+    if (line.cost_micro_usd !== undefined) this.charge(group, line, log)
+    if (log.overheadMs !== undefined) this.overhead.observe(log.overheadMs / 1000)
+    for (const attempt of log.attempts) this.attempt(attempt, log)
+    if (line.fallbacks !== undefined && line.fallbacks > 0)
+      this.counter('weir_fallbacks_total', [configuredName(catalog, line.requested_model), model]).add(1)
+    if (log.limit !== undefined) this.refusal(line.organization ?? '', log.limit)
+  }
+
+  /** A target has begun to rest after failures. */
+  rested({ provider, model }: TargetRef): void {
+    this.counter('weir_target_rests_total', [provider, model]).add(1)
+  }
+
+  /** How long a call of the ledger took. */
+  ledgerTimes(operation: 'reserve' | 'extend' | 'settle'): { observe(seconds: number): void } {
+    return this.histogram('weir_ledger_operation_seconds', [operation])
+  }
+
+  /** Whether anything was counted since the last post. */
+  get hasChanged(): boolean {
+    return this.changedCounters.length > 0 || this.changedHistograms.length > 0
+  }
+
+  /** What was counted since the last post, for the next one. */
+  take(gauges: WorkerGauges): FiguresPost {
+    const { changedCounters, changedHistograms, errors } = this
+    const counters: Record<string, [LabelValues, number][]> = {}
+    for (const counter of changedCounters) {
+      listIn(counters, counter.name).push([counter.labels, counter.added])
+      counter.added = 0
+    }
+    const histograms: Record<string, [LabelValues, readonly number[], number][]> = {}
+    for (const histogram of changedHistograms) {
+      const { counts, sum } = histogram.added
+      listIn(histograms, histogram.name).push([histogram.labels, counts.slice(), sum])
+      histogram.posted()
+    }
+    changedCounters.length = 0
+    changedHistograms.length = 0
+    const failures = [...errors.values()]
+    errors.clear()
+    return { counters, histograms, gauges, errors: failures }
+  }
+
+  private endOf({ ends, labels }: Group, status: number, outcome: string, error: string | undefined): Counter {
+    for (const end of ends)
+      if (end.status === status && end.outcome === outcome && end.error === error) return end.counter
+    const { dialect, model, organization, key } = labels
+    const values = [dialect, model, organization, String(status), outcome, error ?? '']
+    const counter = this.counter('weir_requests_total', this.withKey(values, key))
+    ends.push({ status, outcome, error, counter })
+    return counter
+  }
+
+  private charge(group: Group, line: RequestLine, { usage }: RequestLog): void {
+    group.charges ??= this.chargesOf(group.labels)
+    const { charges } = group
+    charges.input.add(line.input_tokens ?? 0)
+    charges.cachedInput.add(line.cached_input_tokens ?? 0)
+    charges.output.add(line.output_tokens ?? 0)
+    charges.cost.add(line.cost_micro_usd ?? 0)
+    if (line.usage === 'estimated') charges.estimated.add(1)
+    if (usage === undefined) return
+    charges.cacheWrite.add((usage.cacheWrite5m ?? 0) + (usage.cacheWrite1h ?? 0))
+    charges.reasoning.add(usage.reasoning ?? 0)
+  }
+
+  private attempt({ provider, model, error, status, ms }: AttemptLine, log: RequestLog): void {
+    const failure = error ?? log.streamFailure
+    this.counter('weir_attempts_total', [provider, model, failure ?? 'answered']).add(1)
+    if (error === undefined) this.histogram('weir_target_first_byte_seconds', [provider, model]).observe(ms / 1000)
+    if (failure === undefined || failure === 'caller_left' || failure === 'drained') return
+    this.errors.set(targetKey({ provider, model }), { provider, model, error: failure, status, atMs: Date.now() })
+  }
+
+  private refusal(organization: string, { name, of }: { readonly name: string; readonly of: string }): void {
+    const scope = of.startsWith('key:') ? 'key' : 'organization'
+    this.counter('weir_limit_refusals_total', [organization, scope, name]).add(1)
+  }
+
+  private group(organization: string, key: string, model: string, provider: string, dialect: string): Group {
+    const label = this.options.keyLabel ? this.keyLabel(key) : ''
+    const dialects = level(level(level(level(this.groups, organization), label), model), provider)
+    const known = dialects.get(dialect)
+    if (known !== undefined) return known
+    if (this.groupCount >= SERIES_MAX && organization !== OTHER)
+      return this.group(OTHER, OTHER, model, provider, dialect)
+    const group = this.newGroup({ organization, key: label, model, provider, dialect })
+    dialects.set(dialect, group)
+    this.groupCount++
+    return group
+  }
+
+  private newGroup(labels: GroupLabels): Group {
+    const served = [labels.dialect, labels.model]
+    return {
+      labels,
+      ends: [],
+      duration: this.histogram('weir_request_duration_seconds', served),
+      firstToken: this.histogram('weir_time_to_first_token_seconds', served),
+      outputToken: this.histogram('weir_time_per_output_token_seconds', served),
+      charges: undefined,
+    }
+  }
+
+  private chargesOf({ organization, key, model, provider }: GroupLabels): Charges {
+    const tokens = (type: string) =>
+      this.counter('weir_tokens_total', this.withKey([type, model, provider, organization], key))
+    return {
+      input: tokens('input'),
+      cachedInput: tokens('cached_input'),
+      cacheWrite: tokens('cache_write'),
+      output: tokens('output'),
+      reasoning: tokens('reasoning'),
+      cost: this.counter('weir_cost_usd_total', this.withKey([model, provider, organization], key)),
+      estimated: this.counter('weir_estimated_usage_total', [model, provider]),
+    }
+  }
+
+  private withKey(labels: LabelValues, key: string): LabelValues {
+    return this.options.keyLabel ? [...labels, key] : labels
+  }
+
+  private keyLabel(key: string): string {
+    if (this.keys.has(key)) return key
+    if (this.keys.size >= KEYS_MAX) return OTHER
+    this.keys.add(key)
+    return key
+  }
+
+  private counter(name: CounterName, labels: LabelValues): Counter {
+    return seriesIn(this.counters, name, labels, (its) => new Counter(name, its, this.changedCounters))
+  }
+
+  private histogram(name: HistogramName, labels: LabelValues): Histogram {
+    return seriesIn(this.histograms, name, labels, (its) => new Histogram(name, its, this.changedHistograms))
+  }
+}
+
+/** The public name of the model that a caller asked for; '' if it is not configured. */
+function configuredName(catalog: Catalog, name: string | undefined): string {
+  if (name === undefined) return ''
+  if (name === AUTO) return catalog.autoCandidates.length > 0 ? AUTO : ''
+  const model = catalog.lookup(name)
+  return typeof model === 'string' ? '' : model.name
+}
+
+function level<Value>(of: Level<Level<Value>>, name: string): Level<Value> {
+  let next = of.get(name)
+  if (next === undefined) {
+    next = new Map()
+    of.set(name, next)
+  }
+  return next
+}
+
+/** Beyond the bound on series, one series of a metric takes the rest. */
+function seriesIn<Series>(
+  known: Map<string, Series>,
+  name: string,
+  labels: LabelValues,
+  make: (labels: LabelValues) => Series,
+): Series {
+  const own = keyOf([name, ...labels])
+  const found = known.get(own)
+  if (found !== undefined) return found
+  const isFull = known.size >= SERIES_MAX
+  const its = isFull ? labels.map(() => OTHER) : labels
+  const key = isFull ? keyOf([name, ...its]) : own
+  const series = known.get(key) ?? make(its)
+  known.set(key, series)
+  return series
+}
+
+function listIn<Item>(lists: Record<string, Item[]>, name: string): Item[] {
+  lists[name] ??= []
+  return lists[name]
+}
