@@ -170,7 +170,7 @@ describe('the rules themselves', () => {
     ['ledger/redis/redis-ledger.ts', 'bun:sqlite', false],
     ['config/document.ts', 'yaml', true],
     ['config/load.ts', 'yaml', false],
-    ['cli/version-command.ts', '../../package.json', true],
+    ['assembly/version.ts', '../../package.json', true],
     ['core/version.ts', '../../package.json', false],
     ['config/load.ts', '../catalog/catalog.ts', false],
     ['config/schema-file.ts', '@sinclair/typebox', true],

@@ -1,66 +1,177 @@
-/** The admin port: liveness, readiness and metrics. It never serves the inference API. */
+/**
+ * The admin port: health checks, metrics and the admin API. It never serves the inference API. Every error that it
+ * answers, also for an unknown path, has one form.
+ */
 
 import { Elysia } from 'elysia'
+import type { Logger } from '../logging/log.ts'
+import { logEvent } from '../logging/log-events.ts'
+import { AdminAccess } from './admin-access.ts'
+import { AdminData, type Supervision } from './admin-data.ts'
+import { apiRoutes } from './api-routes.ts'
+import { EventHub } from './event-hub.ts'
+import { AdminError, COMMON_HEADERS, errorAnswer, json } from './json-answers.ts'
+import { keysRoutes } from './keys-routes.ts'
 import type { Figures, Metrics } from './metrics.ts'
 
 export interface Admin {
   readonly address: { readonly host: string; readonly port: number }
+  /** Takes log lines of requests, each one line of JSON, and how many others ended. */
+  readonly requests: (lines: readonly string[], omitted: number) => void
   stop(): Promise<void>
 }
 
-interface AdminParts {
-  /** Resolves to why weir is not ready; empty if it is. */
-  readonly reasons: () => Promise<readonly string[]>
-  readonly figures: () => Figures
+export interface AdminParts {
+  /** `admin.token` of the configuration in force. */
+  readonly token: () => string | undefined
+  readonly logger: Logger
+  readonly supervision: Supervision
 }
 
-/** The admin API. */
-export function createAdmin({ reasons, figures }: AdminParts) {
+/** A request body of the admin API is a few hundred bytes. */
+const BODY_BYTES_MAX = 64 * 1024
+/** A slow read of the ledger takes some seconds. */
+const IDLE_SECONDS = 60
+/** Wrong tokens are logged at most this often. */
+const WRONG_TOKEN_MS = 60_000
+
+const PUBLIC: readonly string[] = ['/docs', '/openapi.json']
+
+/** Answers a request of the admin port. */
+type AdminHandler = (request: Request, remote?: string) => Promise<Response>
+
+export function createAdmin(parts: AdminParts): {
+  readonly answer: AdminHandler
+  readonly events: EventHub
+} {
+  const { supervision } = parts
+  const data = new AdminData(supervision)
+  const events = new EventHub({ status: () => data.status(), onWatched: (isWatched) => supervision.watch(isWatched) })
+  const app = routes(parts, data, events)
+  const methods = methodsByPath(app.routes)
+  const wrongTokens = new WrongTokens(parts.logger)
+  const access = new AdminAccess({
+    token: parts.token,
+    isPublic: (path) => PUBLIC.includes(path),
+    onWrongToken: (remote) => wrongTokens.add(remote),
+  })
+  const answer: AdminHandler = async (request, remote = 'unknown') => {
+    const path = pathOf(request)
+    try {
+      access.check(request, path, remote)
+      checkBody(request)
+      checkMethod(request.method, path, methods)
+      const isProbe = request.method === 'HEAD'
+      const answer = await app.handle(isProbe ? new Request(request, { method: 'GET' }) : request)
+      return isProbe ? new Response(null, answer) : answer
+    } catch (error) {
+      return errorAnswer(error instanceof AdminError ? error : internalError())
+    }
+  }
+  return { answer, events }
+}
+
+function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) {
   let metrics: Metrics | undefined
-  return new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
-    .onError(({ code }) =>
-      code === 'NOT_FOUND'
-        ? json(404, { error: 'not found; the paths are /healthz, /readyz and /metrics' })
-        : json(500, { error: 'internal error' }),
-    )
+  const probes = new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
+    .onError(({ error, code }) => {
+      if (error instanceof AdminError) return errorAnswer(error)
+      return errorAnswer(code === 'NOT_FOUND' ? notFound() : internalError())
+    })
     .get('/healthz', () => json(200, { alive: true }))
     .get('/readyz', async () => {
-      const found = await reasons()
+      const found = await supervision.reasons()
       return found.length === 0 ? json(200, { ready: true }) : json(503, { ready: false, reasons: found })
     })
     .get('/metrics', async () => {
-      metrics ??= await metricsOf(figures)
+      metrics ??= await metricsOf(() => supervision.figures())
       const { text, type } = await metrics.text()
-      return new Response(text, { headers: { 'content-type': type, 'cache-control': 'no-store' } })
+      return new Response(text, { headers: { 'content-type': type, ...COMMON_HEADERS } })
     })
+  return probes.use(apiRoutes({ data, events, supervision })).use(keysRoutes(() => supervision.state().config))
 }
 
 /** Loads the package on first use: it takes 70 ms, which every start would pay for. */
-async function metricsOf(figures: AdminParts['figures']): Promise<Metrics> {
+async function metricsOf(figures: () => Figures): Promise<Metrics> {
   const { Metrics } = await import('./metrics.ts')
   return new Metrics(figures)
 }
 
 /** Listens on the admin port exclusively, so that a second weir on it fails. Throws what `Bun.serve` throws. */
 export function openAdmin(address: { readonly host: string; readonly port: number }, parts: AdminParts): Admin {
-  const app = createAdmin(parts)
+  const { answer, events } = createAdmin(parts)
   const server = Bun.serve({
     hostname: address.host,
     port: address.port,
     // Explicit, because with `development: false` alone Bun shares the port with other processes.
     reusePort: false,
     development: false,
-    fetch: app.fetch,
+    idleTimeout: IDLE_SECONDS,
+    maxRequestBodySize: BODY_BYTES_MAX,
+    fetch: (request, self) => answer(request, self.requestIP(request)?.address),
   })
   return {
     address: { host: address.host, port: server.port ?? address.port },
-    stop: () => server.stop(true),
+    requests: (lines, omitted) => events.requests(lines, omitted),
+    async stop() {
+      events.close()
+      await server.stop(true)
+    },
   }
 }
 
-function json(status: number, body: Readonly<Record<string, unknown>>): Response {
-  return new Response(JSON.stringify(body), {
-    status,
-    headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
-  })
+/** The path as it is routed; '' if the address of the request has none. */
+function pathOf({ url }: Request): string {
+  return URL.canParse(url) ? new URL(url).pathname : ''
+}
+
+/** The methods of each path; a path may have parameters (`/api/keys/:id`). */
+function methodsByPath(
+  known: readonly { readonly method: string; readonly path: string }[],
+): readonly { readonly pattern: RegExp; readonly method: string }[] {
+  return known.map(({ method, path }) => ({
+    method,
+    pattern: new RegExp(`^${path.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/:[A-Za-z]+/g, '[^/]+')}$`),
+  }))
+}
+
+/** Throws `AdminError` 404 or 405. `HEAD` is for health checks alone: other answers would be computed for nothing. */
+function checkMethod(method: string, path: string, known: ReturnType<typeof methodsByPath>): void {
+  const allowed = known.filter(({ pattern }) => pattern.test(path)).map((each) => each.method)
+  if (allowed.length === 0) throw notFound()
+  if (path === '/healthz' || path === '/readyz') allowed.push('HEAD')
+  if (allowed.includes(method)) return
+  const allow = allowed.join(', ')
+  throw new AdminError(405, 'method_not_allowed', `This path takes ${allow}.`, { allow })
+}
+
+/** Throws `AdminError` 413. A body without a length is cut by the server at the same size. */
+function checkBody({ headers }: Request): void {
+  if (Number(headers.get('content-length') ?? 0) <= BODY_BYTES_MAX) return
+  throw new AdminError(413, 'body_too_large', `A body of the admin API has at most ${BODY_BYTES_MAX} bytes.`)
+}
+
+function notFound(): AdminError {
+  return new AdminError(404, 'not_found', 'There is nothing at this path. GET /api/openapi.json lists the paths.')
+}
+
+function internalError(): AdminError {
+  return new AdminError(500, 'internal_error', 'An internal error occurred; this is a bug in weir.')
+}
+
+/** Logs wrong tokens: the first at once, then their number once a minute. */
+class WrongTokens {
+  private count = 0
+  private loggedMs = Number.NEGATIVE_INFINITY
+
+  constructor(private readonly logger: Logger) {}
+
+  add(remote: string): void {
+    this.count++
+    const nowMs = performance.now()
+    if (nowMs - this.loggedMs < WRONG_TOKEN_MS) return
+    logEvent(this.logger, 'admin.token_rejected', { remote, requests: this.count })
+    this.count = 0
+    this.loggedMs = nowMs
+  }
 }

@@ -16,7 +16,7 @@ import type { ItemChannel } from '../items/peer-item-store.ts'
 import type { ConfiguredKeys, FollowedKeys } from '../keys/key-follower.ts'
 import { KeyTable } from '../keys/key-table.ts'
 import type { Ledger, LedgerHealth } from '../ledger/ledger.ts'
-import type { Log, Logger } from '../logging/log.ts'
+import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { TimedLedger } from '../metrics/timed-ledger.ts'
 import { WorkerFigures } from '../metrics/worker-figures.ts'
@@ -36,7 +36,7 @@ interface InferenceServiceOptions {
   readonly config: Config
   /** One for each provider of `config`. */
   readonly adapters: Adapters
-  readonly log: Pick<Log, 'logger' | 'request'>
+  readonly log: { readonly logger: Logger; readonly request: (fields: string) => void }
   readonly ledger: Ledger
   /** Leads to the items that the workers of this machine have sent. */
   readonly items?: ItemChannel

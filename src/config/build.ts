@@ -32,7 +32,7 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
       explainHeader: listen.explain_header,
       bodyBytes: { organizationBytes: listen.organization_body_bytes, workerBytes: listen.worker_body_bytes },
     },
-    admin: { host: admin.host, port: admin.port },
+    admin: { host: admin.host, port: admin.port, token: admin.token },
     workers: file.workers === 'auto' ? cores : file.workers,
     dataDir: file.data_dir,
     drainSeconds: file.drain_seconds,

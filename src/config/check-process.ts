@@ -1,10 +1,12 @@
 /** Checks of the process settings beyond the schema: ports, workers, Redis and TLS, compaction keys. */
 
 import { createSecureContext } from 'node:tls'
+import { isLoopback } from '../core/loopback.ts'
 import type { Check } from './check-context.ts'
 
 export function checkProcess(check: Check): void {
   checkPorts(check)
+  checkAdmin(check)
   checkRedis(check)
   check.file.compaction?.keys?.forEach((key, index) => {
     if (key !== undefined && !isKeyOf32Bytes(key)) {
@@ -20,6 +22,12 @@ function checkPorts({ completed: file, problems }: Check): void {
   if (hosts[0] === hosts[1] || hosts.some((host) => host === '0.0.0.0' || host === '::')) {
     problems.add(['admin', 'port'], `is also the port of the inference API (${port}); choose another`)
   }
+}
+
+function checkAdmin({ completed: { admin }, problems }: Check): void {
+  if (admin?.host === undefined || admin.token !== undefined || isLoopback(admin.host)) return
+  const advice = 'set admin.token (openssl rand -hex 32), or admin.host to 127.0.0.1'
+  problems.add(['admin', 'host'], `is not a loopback address, so that the admin port needs a token: ${advice}`)
 }
 
 function checkRedis(check: Check): void {

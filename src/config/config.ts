@@ -16,7 +16,8 @@ export interface Config {
     readonly explainHeader: boolean
     readonly bodyBytes: { readonly organizationBytes: number; readonly workerBytes: number }
   }
-  readonly admin: { readonly host: string; readonly port: number }
+  /** `token` is what callers of the admin port must present; absent = the port is for this machine alone. */
+  readonly admin: { readonly host: string; readonly port: number; readonly token?: string | undefined }
   /** `auto` is already replaced by the number of cores. */
   readonly workers: number
   /** As written: a relative path is relative to the working directory of the process. */

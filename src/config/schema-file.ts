@@ -18,6 +18,7 @@ import {
   object,
   oneOf,
   optional,
+  pattern,
   pem,
   period,
   port,
@@ -64,12 +65,26 @@ const listen = object(
   { description: 'The address of the inference API' },
 )
 
+/** Long enough that it cannot be guessed. */
+const adminToken = secret(
+  pattern(
+    '^[\\x21-\\x7e]{16,256}$',
+    'must be 16 to 256 printable ASCII characters without spaces (openssl rand -hex 32)',
+    'What callers of the admin port present as `Authorization: Bearer …`, 16 to 256 printable characters. Needed if ' +
+      '`host` is not a loopback address. Without it the port answers this machine alone, and changes nothing',
+  ),
+)
+
 const admin = object(
   {
     host: withDefault(host('The address to listen on'), '127.0.0.1'),
-    port: withDefault(port('The port of health checks and metrics. `0` takes any free port'), 9090),
+    port: withDefault(port('The port of health checks, metrics and the console. `0` takes any free port'), 9090),
+    token: optional(adminToken),
   },
-  { description: 'The address of the admin port: health checks and metrics. It never serves the inference API' },
+  {
+    description:
+      'The admin port: health checks, metrics, the console and the admin API. It never serves the inference API',
+  },
 )
 
 const cluster = object(

@@ -210,6 +210,11 @@ function amountIn(value: JsonObject, property: string): number | undefined {
   return amount !== undefined && Number.isSafeInteger(amount) && amount >= 0 ? amount : undefined
 }
 
+/** Its name in the configuration, below `limits`: `requests_per_minute`, `spend.day`. */
+export function configuredName(limit: Limit): string {
+  return limit.unit === 'micro_usd' ? `spend.${limit.key}` : limit.key
+}
+
 /** Stands for no limit in `amountsOf` and in the Lua scripts. */
 export const NO_LIMIT = -1
 

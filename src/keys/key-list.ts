@@ -65,6 +65,11 @@ export async function listKeys(
     .sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0))
 }
 
+/** One key of the store, as it is listed. Its organisation is one of the configuration. */
+export function listedRecord(record: KeyRecord, nowMs: number): ListedKey {
+  return { ...storedRow(record, true, nowMs), activity: undefined }
+}
+
 type Row = Omit<ListedKey, 'activity'>
 
 function storedRow(record: KeyRecord, isKnown: boolean, nowMs: number): Row {

@@ -8,6 +8,8 @@ import { windowEndMs } from './window.ts'
 export interface AccountUsageReader {
   /** The current use, from the ledger, of the limits of the account. A gateway need not run. */
   read(account: Account): Promise<AccountUsage>
+  /** The same for many accounts, in their order. */
+  readAll(accounts: readonly Account[]): Promise<readonly AccountUsage[]>
   /** A problem of the ledger that makes its figures unreliable; undefined if there is none. */
   warning(): Promise<string | undefined>
   close(): Promise<void>

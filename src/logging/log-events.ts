@@ -41,7 +41,7 @@ export const LOG_EVENTS = {
     message: 'configuration reloaded',
     meaning:
       'All workers use the new configuration from the next request on. `changes` lists what differs, as `weir ' +
-      'reload` prints it.',
+      'reload` prints it; `source` is what asked for it: `config` (a signal), `cli` or `api`.',
   },
   'config.rejected': {
     level: 'error',
@@ -54,6 +54,13 @@ export const LOG_EVENTS = {
     meaning:
       'The control socket in `data_dir` could not be opened (`problem`). weir serves requests; `weir reload` ' +
       'and other commands cannot ask it.',
+  },
+  'admin.token_rejected': {
+    level: 'warn',
+    message: 'admin token rejected',
+    meaning:
+      'The address `remote` presented a wrong token to the admin port. Logged at most once a minute; `requests` is ' +
+      'the number of such requests since the last line.',
   },
   'worker.died': {
     level: 'error',

@@ -64,6 +64,10 @@ export type ToWorker =
   | { readonly type: 'status'; readonly id: number }
   /** Answered by `pong`. */
   | { readonly type: 'ping' }
+  /** Send the lines of requests that end, at most this many a second; 0: none. */
+  | { readonly type: 'watch'; readonly linesASecond: number }
+  /** Answered by `recent` with the same id. */
+  | { readonly type: 'recent'; readonly id: number }
   /** From another worker. */
   | { readonly type: 'news'; readonly news: PeerUpdate }
   /** Answers a `claim` with the same id. */
@@ -95,6 +99,10 @@ export type ToSupervisor =
   | { readonly type: 'figures'; readonly figures: FiguresPost }
   /** Whether the ledger takes this worker's settlements. Sent at first and at each change. */
   | { readonly type: 'ledger'; readonly up: boolean }
+  /** Log lines of requests that ended, and how many others ended since the last such message. */
+  | { readonly type: 'requests'; readonly lines: readonly string[]; readonly omitted: number }
+  /** The log lines of the last requests, the oldest first. */
+  | { readonly type: 'recent'; readonly id: number; readonly lines: readonly string[] }
   /** For the other workers. */
   | { readonly type: 'news'; readonly news: PeerUpdate }
   /** Asks for the lease to probe a target that was skipped. Answered by `granted`. */
@@ -116,6 +124,8 @@ const toWorker: Readonly<Record<ToWorker['type'], true>> = {
   abort: true,
   status: true,
   ping: true,
+  watch: true,
+  recent: true,
   news: true,
   granted: true,
   remembered: true,
@@ -136,6 +146,8 @@ const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   fields: true,
   figures: true,
   ledger: true,
+  requests: true,
+  recent: true,
   news: true,
   claim: true,
   remember: true,

@@ -5,8 +5,10 @@
 
 import type { Admin } from '../admin/admin-app.ts'
 import type { Figures } from '../admin/metrics.ts'
+import type { LastReload, SystemState } from '../admin/status-report.ts'
 import { servingProblem } from '../assembly/data-dir.ts'
 import { targetsOf } from '../assembly/targets.ts'
+import { versionOf } from '../assembly/version.ts'
 import { changesOf } from '../config/changes.ts'
 import type { Config } from '../config/config.ts'
 import type { LoadResult } from '../config/load.ts'
@@ -57,9 +59,19 @@ function logged(changes: readonly string[]): readonly string[] {
   return more > 0 ? [...changes.slice(0, LOGGED_CHANGES_MAX), `${more} more`] : changes
 }
 
+/** A signal, a command or the admin API. */
+type ReloadSource = 'config' | 'cli' | 'api'
+
 class Supervisor {
   private readonly workers: WorkerSet
   private config: Config | undefined
+  /** Of the configuration in force. */
+  private warnings: readonly string[] = []
+  private lastReload: LastReload | undefined
+  /** What asked for the reload that comes next or runs. */
+  private reloadSource: ReloadSource = 'config'
+  private readonly startedAtMs = Date.now() - performance.now()
+  private onRequests: (lines: readonly string[], omitted: number) => void = () => {}
   private admin: Admin | undefined
   private control: Control | undefined
   /** The readiness check that runs now. Concurrent requests of `/readyz` share it. */
@@ -83,7 +95,11 @@ class Supervisor {
     this.serviceManager = new ServiceManager(options.env, (problem) =>
       this.logEvent('systemd.unreachable', { problem }),
     )
-    this.workers = new WorkerSet({ env: options.env, logger: log.logger })
+    this.workers = new WorkerSet({
+      env: options.env,
+      logger: log.logger,
+      onRequests: (lines, omitted) => this.onRequests(lines, omitted),
+    })
   }
 
   async run(): Promise<void> {
@@ -107,6 +123,7 @@ class Supervisor {
     const loaded = await this.options.load()
     if (!loaded.ok) throw new StartProblem(loaded.problems)
     this.config = loaded.config
+    this.warnings = loaded.warnings
     this.log.format(loaded.config.log?.format ?? 'auto')
     return loaded.config
   }
@@ -135,7 +152,20 @@ class Supervisor {
   private async openAdmin(address: Address): Promise<Admin> {
     const { openAdmin } = await import('../admin/admin-app.ts')
     try {
-      this.admin = openAdmin(address, { reasons: () => this.reasons(), figures: () => this.figures() })
+      this.admin = openAdmin(address, {
+        logger: this.log.logger,
+        token: () => this.config?.admin.token,
+        supervision: {
+          state: () => this.state(),
+          reasons: () => this.reasons(),
+          restOf: (target) => this.workers.health.restOf(target),
+          figures: () => this.figures(),
+          recent: (count) => this.workers.recent(count),
+          watch: (isWatched) => this.workers.watch(isWatched),
+          reload: () => this.reloadNow('api'),
+        },
+      })
+      this.onRequests = this.admin.requests
       return this.admin
     } catch (error) {
       throw new StartProblem([`admin: ${explain(address, error)}`])
@@ -148,7 +178,7 @@ class Supervisor {
   private async openControl(dataDir: string): Promise<void> {
     const opened = await openControl(dataDir, {
       rests: () => ({ rests: this.workers.health.rests() }),
-      reload: () => this.reloadByCommand(),
+      reload: () => this.reloadNow('cli'),
       health: async () => ({ reasons: await this.reasons() }),
     })
     if ('problem' in opened) this.logEvent('control.unavailable', { problem: opened.problem })
@@ -184,23 +214,30 @@ class Supervisor {
 
   /** For SIGHUP. One that arrives while weir starts is done after the start. */
   private reload(): void {
-    if (this.accepting) void this.reloads.request()
+    if (this.accepting) void this.requestReload('config')
     else this.reloadWanted = true
   }
 
-  /** For `weir reload`. */
-  private async reloadByCommand(): Promise<ReloadResult> {
+  /** For `weir reload` and the admin API. */
+  private async reloadNow(source: ReloadSource): Promise<ReloadResult> {
     if (!this.accepting || this.ending) return { problems: [this.ending ? 'draining' : 'starting'], changes: [] }
-    return await this.reloads.request()
+    return await this.requestReload(source)
+  }
+
+  private requestReload(source: ReloadSource): Promise<ReloadResult> {
+    this.reloadSource = source
+    return this.reloads.request()
   }
 
   private async reloadOnce(): Promise<ReloadResult> {
     if (this.ending) return { problems: ['draining'], changes: [] }
     this.serviceManager.reloading()
+    const source = this.reloadSource
     const result = await this.replaceConfig()
+    this.lastReload = { atMs: Date.now(), ...result }
     if (!this.ending) this.serviceManager.ready(SERVING)
-    if (result.problems.length > 0) this.logEvent('config.rejected', { problems: result.problems })
-    else this.logEvent('config.reloaded', { changes: logged(result.changes) })
+    if (result.problems.length > 0) this.logEvent('config.rejected', { source, problems: result.problems })
+    else this.logEvent('config.reloaded', { source, changes: logged(result.changes) })
     return result
   }
 
@@ -213,6 +250,7 @@ class Supervisor {
     const problems = restart.length > 0 ? restart : await this.workers.reload(current, loaded.config)
     if (problems.length > 0) return { problems, changes: [] }
     this.config = loaded.config
+    this.warnings = loaded.warnings
     return { problems: [], changes: changesOf(current, loaded.config) }
   }
 
@@ -248,6 +286,24 @@ class Supervisor {
       ledgerUp: this.workers.isLedgerUp,
       ledgerFields: this.workers.fields,
       freeBytes: this.config === undefined ? undefined : spaceOf(this.config.dataDir)?.freeBytes,
+    }
+  }
+
+  /** Only called once the configuration is there. */
+  private state(): SystemState {
+    const { config, workers } = this
+    if (config === undefined) throw new Error('The admin port is open before the configuration is read.')
+    return {
+      ...versionOf(),
+      config,
+      startedAtMs: this.startedAtMs,
+      lastReload: this.lastReload,
+      warnings: this.warnings,
+      isLedgerUp: workers.isLedgerUp,
+      workers: { configured: workers.size, ready: workers.readyCount, restarts: workers.restarts },
+      lastDeath: workers.lastDeath,
+      space: spaceOf(config.dataDir),
+      rests: workers.health.rests(),
     }
   }
 

@@ -23,6 +23,8 @@ const HEALTHY_AFTER_MS = 10_000
 const START_MS_MAX = 30_000
 /** How long a readiness check waits for a worker's answer. */
 const STATUS_MS_MAX = 1000
+/** How long the lines of the last requests are waited for. */
+const RECENT_MS_MAX = 1000
 const PREPARE_MS_MAX = 10_000
 /** How long a worker may take to send its listening socket. */
 const LEND_MS_MAX = 1000
@@ -54,6 +56,10 @@ interface WorkerProcessEvents {
   readonly onItems: (organization: string, items: readonly ItemText[]) => void
   /** It asks for an item. Returns its JSON text. */
   readonly onRecall: (organization: string, id: string) => string | undefined
+  /** Requests ended: log lines, and how many others there were. */
+  readonly onRequests: (lines: readonly string[], omitted: number) => void
+  /** Its process died and is started again. `how` is the exit code or signal. */
+  readonly onDeath: (how: string) => void
   /** What the process that starts now is to do with an embedded ledger. */
   readonly ledgerRole: () => LedgerRole
   /** Its process is gone, for whatever reason. */
@@ -85,6 +91,8 @@ export class WorkerProcess {
   private startLimit: NodeJS.Timeout | undefined
   private nextStatus = 0
   private readonly statuses = new Map<number, (reasons: readonly string[]) => void>()
+  private readonly recents = new Map<number, (lines: readonly string[]) => void>()
+  private nextRecent = 0
   private prepared: ((problem: string | undefined) => void) | undefined
   private lent: ((problem: string | undefined) => void) | undefined
   private readonly gone = Promise.withResolvers<void>()
@@ -203,6 +211,25 @@ export class WorkerProcess {
     this.send({ type: 'abort' })
   }
 
+  /** Lets it send the lines of requests that end, at most this many a second; 0: none. */
+  watch(linesASecond: number): void {
+    this.send({ type: 'watch', linesASecond })
+  }
+
+  /** Resolves to the log lines of its last requests, the oldest first; none if it does not answer within a second. */
+  recent(): Promise<readonly string[]> {
+    if (this.process === undefined) return Promise.resolve([])
+    const id = this.nextRecent++
+    const { promise, resolve } = Promise.withResolvers<readonly string[]>()
+    const limit = setTimeout(() => this.answerRecent(id, []), RECENT_MS_MAX)
+    this.recents.set(id, (lines) => {
+      clearTimeout(limit)
+      resolve(lines)
+    })
+    this.send({ type: 'recent', id })
+    return promise
+  }
+
   /** Forwards what another worker learned. A worker that is not ready yet cannot apply it. */
   forward(update: PeerUpdate): void {
     if (this.state === 'ready') this.send({ type: 'news', news: update })
@@ -314,6 +341,11 @@ export class WorkerProcess {
     this.statuses.delete(id)
   }
 
+  private answerRecent(id: number, lines: readonly string[]): void {
+    this.recents.get(id)?.(lines)
+    this.recents.delete(id)
+  }
+
   private receive(message: ToSupervisor): void {
     this.heartbeat.heard()
     switch (message.type) {
@@ -348,6 +380,12 @@ export class WorkerProcess {
         return
       case 'ledger':
         this.events.onLedger(message.up)
+        return
+      case 'requests':
+        this.events.onRequests(message.lines, message.omitted)
+        return
+      case 'recent':
+        this.answerRecent(message.id, message.lines)
         return
       case 'news':
         this.events.onPeerUpdate(message.news)
@@ -415,6 +453,7 @@ export class WorkerProcess {
     this.prepared?.(this.named('died'))
     this.lent?.(this.named('died'))
     for (const id of [...this.statuses.keys()]) this.answer(id, ['is down'])
+    for (const id of [...this.recents.keys()]) this.answerRecent(id, [])
     if (this.ending) {
       this.gone.resolve()
       return
@@ -431,6 +470,7 @@ export class WorkerProcess {
     if (performance.now() - this.startedAt >= HEALTHY_AFTER_MS) this.backoffMs = BACKOFF_MS_MIN
     const restartInMs = this.backoffMs
     this.backoffMs = Math.min(this.backoffMs * 2, BACKOFF_MS_MAX)
+    this.events.onDeath(how)
     logEvent(this.logger, 'worker.died', { worker: this.index, pid, how, restart_in_ms: restartInMs })
     this.restart = setTimeout(() => this.spawn(), restartInMs)
   }

@@ -23,6 +23,8 @@ import { replaceWorker } from './replacement.ts'
 import { StartProblem } from './start-problem.ts'
 import { WorkerProcess } from './worker-process.ts'
 
+/** The time of a log line. */
+const TIME = /"time":"([^"]+)"/
 /** After this many deaths in a row before it was ready, a worker will not start the next time either. */
 const EARLY_DEATHS_MAX = 3
 /** What a worker may take beyond `drain_seconds` to settle and to write its log. After that it is killed. */
@@ -30,9 +32,24 @@ const DRAIN_GRACE_MS = 10_000
 /** A longer timer fires at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1
 
+/** Lines of requests a second that the workers send together while somebody watches. */
+const LINES_A_SECOND = 100
+/** As many as a worker keeps. */
+const RECENT_MAX = 200
+
+/** The death of a worker that was started again. */
+interface Death {
+  readonly atMs: number
+  readonly worker: number
+  /** Its exit code or signal. */
+  readonly how: string
+}
+
 interface WorkerSetOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly logger: Logger
+  /** Takes log lines of requests while somebody watches, and how many others ended. */
+  readonly onRequests: (lines: readonly string[], omitted: number) => void
 }
 
 export class WorkerSet {
@@ -45,6 +62,10 @@ export class WorkerSet {
   readonly figures = new MergedFigures()
   /** The number of fields of the largest organisation in Redis; undefined until a worker has counted them. */
   fields: number | undefined
+  /** How many workers died and were started again. */
+  restarts = 0
+  lastDeath: Death | undefined
+  private isWatched = false
   /** Those that serve, by their index. */
   private readonly serving: WorkerProcess[] = []
   /** Those that were replaced, and one that is about to replace another. */
@@ -118,6 +139,20 @@ export class WorkerSet {
     return (await Promise.all(this.serving.map((worker) => worker.status()))).flat()
   }
 
+  /** Whether the workers send the lines of requests that end. */
+  watch(isWatched: boolean): void {
+    this.isWatched = isWatched
+    for (const worker of this.all()) worker.watch(this.linesOfEach)
+  }
+
+  /** Resolves to the log lines of the last requests, the newest first. */
+  async recent(count: number): Promise<readonly string[]> {
+    const lines = (await Promise.all(this.all().map((worker) => worker.recent()))).flat()
+    const timed = lines.map((line) => ({ line, time: TIME.exec(line)?.[1] ?? '' }))
+    timed.sort((one, other) => (one.time < other.time ? 1 : one.time > other.time ? -1 : 0))
+    return timed.slice(0, Math.min(count, RECENT_MAX)).map(({ line }) => line)
+  }
+
   /** Lets all workers use a new configuration. Resolves to the problems; if there are any, nothing has changed. */
   async reload(current: Config, next: Config): Promise<readonly string[]> {
     const problems = await swap(this.serving, next)
@@ -170,6 +205,10 @@ export class WorkerSet {
     this.isEnding = true
     await Promise.all(this.all().map((worker) => worker.kill()))
     await this.ledger?.kill()
+  }
+
+  private get linesOfEach(): number {
+    return this.isWatched ? Math.ceil(LINES_A_SECOND / Math.max(1, this.size)) : 0
   }
 
   private all(): readonly WorkerProcess[] {
@@ -228,6 +267,7 @@ export class WorkerSet {
       onReady: (port) => {
         this.chosenPort.resolve(port)
         for (const rest of this.health.rests()) worker.forward({ about: 'rest', rest })
+        if (this.isWatched) worker.watch(this.linesOfEach)
         if (this.serving.every((each) => each.state === 'ready')) this.started.resolve()
       },
       onFailed: (reason) => {
@@ -254,6 +294,11 @@ export class WorkerSet {
         for (const item of items) this.items?.putText(organization, item)
       },
       onRecall: (organization, id) => this.items?.getText(organization, id),
+      onRequests: (lines, omitted) => this.options.onRequests(lines, omitted),
+      onDeath: (how) => {
+        this.restarts++
+        this.lastDeath = { atMs: Date.now(), worker: index, how }
+      },
       ledgerRole: () => this.ledgerRole(worker),
       onGone: (pid) => {
         if (pid !== undefined) this.figures.gone(pid)

@@ -22,6 +22,7 @@ import { LedgerWatch } from './ledger-watch.ts'
 import { explain } from './listen-address.ts'
 import { adoptListener, connectionsOn, leaveListener, lendListener } from './listener.ts'
 import { ProbeClaims } from './probe-lease.ts'
+import { RequestFeed } from './request-feed.ts'
 import { SupervisorItems } from './supervisor-items.ts'
 
 /** No limit: the edge counts bytes while it reads, and Bun's own 413 has no body and none of our headers. */
@@ -79,6 +80,7 @@ class Worker {
   private preparations = 0
   private readonly claims = new ProbeClaims((id, target) => send({ type: 'claim', id, target }))
   private readonly items = new SupervisorItems(send)
+  private readonly feed = new RequestFeed((lines, omitted) => send({ type: 'requests', lines, omitted }))
   private stopKeys: () => Promise<void> = () => Promise.resolve()
   /** Call after a reload. */
   private configurationChanged: () => void = () => {}
@@ -142,6 +144,10 @@ class Worker {
         return
       case 'ping':
         return send({ type: 'pong' })
+      case 'watch':
+        return this.feed.watch(message.linesASecond)
+      case 'recent':
+        return send({ type: 'recent', id: message.id, lines: this.feed.recent() })
       case 'news':
         return this.running?.service.apply(message.news)
       case 'granted':
@@ -171,7 +177,7 @@ class Worker {
       service = new InferenceService({
         config,
         adapters,
-        log: this.log,
+        log: { logger: this.log.logger, request: (fields) => this.feed.add(this.log.request(fields)) },
         ledger,
         items: this.items,
         publish: (update) => send({ type: 'news', news: update }),

@@ -1,10 +1,9 @@
 import { expect, test } from 'bun:test'
-import { createAdmin, openAdmin } from '../../src/admin/admin-app.ts'
-
-const figures = () => ({ targets: [], workers: { configured: 1, ready: 1 }, ledgerUp: true })
+import { openAdmin } from '../../src/admin/admin-app.ts'
+import { adminParts, adminPort } from '../support/admin.ts'
 
 async function ask(reasons: () => Promise<readonly string[]>, path: string, method = 'GET') {
-  const answer = await createAdmin({ reasons, figures }).fetch(new Request(`http://localhost${path}`, { method }))
+  const answer = await adminPort({ supervision: { reasons } }).ask(path, { method })
   return { status: answer.status, type: answer.headers.get('content-type'), body: await answer.json() }
 }
 
@@ -24,13 +23,32 @@ test('/readyz is 200 without reasons and 503 with them', async () => {
   })
 })
 
-test.each([
-  ['GET', '/v1/models'],
-  ['GET', '/healthz/more'],
-  ['POST', '/healthz'],
-  ['GET', '/%ff'],
-])('%s %s is 404', async (method, path) => {
-  expect((await ask(well, path, method)).status).toBe(404)
+test.each(['/v1/models', '/healthz/more', '/api', '/api/status/', '/%ff'])('GET %s is 404', async (path) => {
+  expect(await ask(well, path)).toEqual({
+    status: 404,
+    type,
+    body: { error: { code: 'not_found', message: expect.stringContaining('/api/openapi.json') } },
+  })
+})
+
+test('another method of a known path is 405 and names those that it takes', async () => {
+  const port = adminPort({ token: 'a-token-of-16-chars' })
+  const headers = { authorization: 'Bearer a-token-of-16-chars' }
+  const answers = await Promise.all([
+    port.ask('/api/status', { method: 'POST', headers }),
+    port.ask('/api/reload', { headers }),
+    port.ask('/api/events', { method: 'HEAD', headers }),
+  ])
+  expect(answers.map(({ status, headers }) => [status, headers.get('allow')])).toEqual([
+    [405, 'GET'],
+    [405, 'POST'],
+    [405, 'GET'],
+  ])
+})
+
+test('HEAD asks for the health without a body', async () => {
+  const answer = await adminPort().ask('/readyz', { method: 'HEAD' })
+  expect([answer.status, await answer.text()]).toEqual([200, ''])
 })
 
 test('an internal error is 500 without details', async () => {
@@ -40,10 +58,9 @@ test('an internal error is 500 without details', async () => {
 })
 
 test('the port is exclusive: a second program cannot share it', async () => {
-  const parts = { reasons: well, figures }
-  const admin = openAdmin({ host: '127.0.0.1', port: 0 }, parts)
+  const admin = openAdmin({ host: '127.0.0.1', port: 0 }, adminParts())
   try {
-    expect(() => openAdmin(admin.address, parts)).toThrow(expect.objectContaining({ code: 'EADDRINUSE' }))
+    expect(() => openAdmin(admin.address, adminParts())).toThrow(expect.objectContaining({ code: 'EADDRINUSE' }))
   } finally {
     await admin.stop()
   }

@@ -1,9 +1,9 @@
 /** The figures as Prometheus reads them. */
 
 import { expect, test } from 'bun:test'
-import { createAdmin } from '../../src/admin/admin-app.ts'
 import type { Figures } from '../../src/admin/metrics.ts'
 import type { Rest } from '../../src/gateway/breaker.ts'
+import { adminPort } from '../support/admin.ts'
 
 const A = { provider: 'up', model: 'a' }
 const B = { provider: 'up', model: 'ft:"b"\\1' }
@@ -25,8 +25,8 @@ test('each target shows whether it is skipped, and how long; earlier targets hav
     ledgerUp: true,
     freeBytes: 5_000_000_000,
   }
-  const admin = createAdmin({ reasons: async () => [], figures: () => figures })
-  const scrape = async () => await admin.fetch(new Request('http://localhost/metrics'))
+  const admin = adminPort({ supervision: { figures: () => figures } })
+  const scrape = async () => await admin.ask('/metrics')
   const answer = await scrape()
   expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/plain; version=0.0.4; charset=utf-8'])
   const [a, b] = ['provider="up",model="a"', 'provider="up",model="ft:\\"b\\"\\\\1"']

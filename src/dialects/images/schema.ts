@@ -4,7 +4,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { compile, nullable } from '../body-schema.ts'
 
 /** The fields that decide the price. The provider checks all others. */
-const ImagesBody = Type.Object({
+export const ImagesBody = Type.Object({
   model: Type.String({ minLength: 1 }),
   prompt: Type.String(),
   n: nullable(Type.Integer({ minimum: 1, maximum: 10 })),

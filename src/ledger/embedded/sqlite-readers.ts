@@ -20,7 +20,7 @@ import { before, type Commit, lastCommit, type RowPage, readCorrected, readPage 
 import type { Group } from './journal-format.ts'
 import { readJournal, tailOf, usageOfRow } from './journal-tail.ts'
 import { advance } from './scope-moves.ts'
-import { LEDGER_FILE, LEDGER_SCHEMA, type Row, readApplied, readScope, scopeOf } from './state-tables.ts'
+import { LEDGER_FILE, LEDGER_SCHEMA, type Row, readApplied, readScope, scopeOf, type Value } from './state-tables.ts'
 import { figuresOf, newScope, type ScopeState } from './store-state.ts'
 
 /**
@@ -176,24 +176,41 @@ export class EmbeddedAccountUsageReader extends Reading implements AccountUsageR
   }
 
   async read(account: Account): Promise<AccountUsage> {
-    const now = this.now()
-    const { organization, organizationLimits, keyLimits } = account
-    const usageOf = (key: string, limits: Limits) => {
-      const stored = this.from(
-        (database, tail) => lastScope(tail, organization, key) ?? readScope(database, organization, key),
-      )
-      const scope = stored ?? newScope(organization, key, now)
-      advance(scope, amountsOf(limits), now)
-      return figuresOf(scope)
-    }
-    return { organization: usageOf('', organizationLimits), key: usageOf(`k${account.key}`, keyLimits) }
+    const found = this.from((database, tail) => this.usageOf(account, storedScopes(database, tail)))
+    return found ?? this.usageOf(account, () => undefined)
+  }
+
+  async readAll(accounts: readonly Account[]): Promise<readonly AccountUsage[]> {
+    const found = this.from((database, tail) => {
+      const stored = storedScopes(database, tail)
+      return accounts.map((account) => this.usageOf(account, stored))
+    })
+    return found ?? accounts.map((account) => this.usageOf(account, () => undefined))
   }
 
   async warning(): Promise<undefined> {}
+
+  private usageOf({ organization, organizationLimits, key, keyLimits }: Account, stored: StoredScopes): AccountUsage {
+    const now = this.now()
+    const usage = (name: string, limits: Limits) => {
+      const scope = stored(organization, name) ?? newScope(organization, name, now)
+      advance(scope, amountsOf(limits), now)
+      return figuresOf(scope)
+    }
+    return { organization: usage('', organizationLimits), key: usage(`k${key}`, keyLimits) }
+  }
 }
 
-function lastScope(tail: readonly Group<Row>[], organization: string, key: string): ScopeState | undefined {
-  const isIt = (row: Row) => row['organization'] === organization && row['key'] === key
-  const row = tail.findLast(({ scopes }) => scopes.some(isIt))?.scopes.find(isIt)
-  return row && scopeOf(row)
+/** Returns a new copy of a scope as it was last stored; undefined if it never was. */
+type StoredScopes = (organization: string, key: string) => ScopeState | undefined
+
+/** Only valid while the database is open. */
+function storedScopes(database: Database, tail: readonly Group<Row>[]): StoredScopes {
+  const nameOf = (organization: Value | undefined, key: Value | undefined) => `${organization}\0${key}`
+  const last = new Map<string, Row>()
+  for (const { scopes } of tail) for (const row of scopes) last.set(nameOf(row['organization'], row['key']), row)
+  return (organization, key) => {
+    const row = last.get(nameOf(organization, key))
+    return row === undefined ? readScope(database, organization, key) : scopeOf(row)
+  }
 }

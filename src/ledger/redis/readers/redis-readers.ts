@@ -22,7 +22,7 @@ import { RedisStore } from '../store/redis-store.ts'
 type Client = RedisClient
 
 const SCANNED_A_CALL = 500
-/** How many organisations' streams are searched for one request at the same time. */
+/** How many organisations' streams are searched, or accounts read, at the same time. */
 const ASKED_AT_ONCE = 100
 
 /** A longer timeout than that of requests, because no caller waits for what an operator reads. */
@@ -198,6 +198,15 @@ export class RedisAccountUsageReader implements AccountUsageReader {
 
   async read(account: Account): Promise<AccountUsage> {
     return this.store.figures(account)
+  }
+
+  async readAll(accounts: readonly Account[]): Promise<readonly AccountUsage[]> {
+    const usages: AccountUsage[] = []
+    for (let i = 0; i < accounts.length; i += ASKED_AT_ONCE) {
+      const some = accounts.slice(i, i + ASKED_AT_ONCE)
+      usages.push(...(await Promise.all(some.map((account) => this.store.figures(account)))))
+    }
+    return usages
   }
 
   warning(): Promise<string | undefined> {

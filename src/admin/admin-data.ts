@@ -1,0 +1,164 @@
+/**
+ * The figures of the admin API: what the supervisor knows, what the workers report, and what is read from the
+ * ledger. What takes a read is kept for some seconds, however many ask.
+ */
+
+import { openAccountUsageReader, openKeyStore, openUsageLog } from '../assembly/open-ledger.ts'
+import type { Config } from '../config/config.ts'
+import type { TargetRef } from '../core/model-config.ts'
+import type { Rest } from '../gateway/breaker.ts'
+import { dayOf } from '../ledger/window.ts'
+import type { BudgetRow, Status, TargetRow } from './api-shapes.ts'
+import { type LimitedKey, readBudgets } from './budget-rows.ts'
+import type { Figures } from './metrics.ts'
+import { Refreshed } from './refreshed.ts'
+import { type EndingKey, type SystemState, statusOf } from './status-report.ts'
+import { targetRows } from './target-rows.ts'
+
+/** How old what was read from the ledger may be. */
+const COST_MS = 2000
+const BUDGETS_MS = 3000
+const KEYS_MS = 30_000
+/** A status does not wait longer for the ledger; what is not known by then is null. */
+const STATUS_WAIT_MS = 1000
+/** The most rows of one answer. */
+const BUDGETS_MAX = 1000
+
+/** What the supervisor gives. */
+export interface Supervision {
+  state(): SystemState
+  /** Resolves to why weir is not ready; empty if it is. */
+  reasons(): Promise<readonly string[]>
+  restOf(target: TargetRef): Rest | undefined
+  figures(): Figures
+  /** The log lines of the last requests, each one line of JSON, the newest first. */
+  recent(count: number): Promise<readonly string[]>
+  /** Whether somebody listens to the requests that end. */
+  watch(isWatched: boolean): void
+  /** Reads the configuration again. */
+  reload(): Promise<{ readonly problems: readonly string[]; readonly changes: readonly string[] }>
+}
+
+interface StoredKeys {
+  readonly ending: readonly EndingKey[]
+}
+
+interface BudgetFilter {
+  readonly organization: string | undefined
+  readonly key: string | undefined
+}
+
+export class AdminData {
+  private readonly cost: Refreshed<number>
+  private readonly allBudgets: Refreshed<readonly BudgetRow[]>
+  private readonly storedKeys: Refreshed<StoredKeys>
+
+  constructor(private readonly supervision: Supervision) {
+    const config = () => supervision.state().config
+    this.cost = new Refreshed(() => costToday(config()), COST_MS)
+    this.allBudgets = new Refreshed(() => budgetsOf(config()), BUDGETS_MS)
+    this.storedKeys = new Refreshed(() => storedKeysOf(config()), KEYS_MS)
+  }
+
+  async status(): Promise<Status> {
+    const system = this.supervision.state()
+    const [reasons, cost, budgets, keys] = await Promise.all([
+      this.supervision.reasons(),
+      known(this.cost),
+      known(this.allBudgets),
+      known(this.storedKeys),
+    ])
+    const endingKeys = [...configuredEndings(system.config), ...(keys?.ending ?? [])]
+    const read = { reasons, costTodayMicroUsd: cost, budgets: budgets ?? [], endingKeys }
+    return statusOf(system, read, NO_FIGURES, Date.now())
+  }
+
+  targets(): { readonly rows: readonly TargetRow[] } {
+    const { config } = this.supervision.state()
+    const restOf = (target: TargetRef) => this.supervision.restOf(target)
+    return { rows: targetRows({ config, restOf, figuresOf: () => undefined, failureOf: () => undefined }) }
+  }
+
+  /** Rejects if the ledger cannot be read. */
+  async budgets({
+    organization,
+    key,
+  }: BudgetFilter): Promise<{ readonly rows: readonly BudgetRow[]; readonly more: number }> {
+    const rows = (await this.allBudgets.get()).filter(
+      (row) => row.organization === (organization ?? row.organization) && row.key === (key ?? row.key),
+    )
+    return { rows: rows.slice(0, BUDGETS_MAX), more: Math.max(0, rows.length - BUDGETS_MAX) }
+  }
+}
+
+const NO_FIGURES: Status['now'] = {
+  requests_per_second: 0,
+  open_streams: 0,
+  in_flight: 0,
+  error_share: null,
+  limited_share: null,
+  time_to_first_token_p50_ms: null,
+  time_to_first_token_p95_ms: null,
+  tokens_per_second: 0,
+  cost_micro_usd_per_second: 0,
+}
+
+/** The value, if it can be read in time. */
+async function known<T>(refreshed: Refreshed<T>): Promise<T | undefined> {
+  const late = Promise.withResolvers<undefined>()
+  const timer = setTimeout(() => late.resolve(undefined), STATUS_WAIT_MS)
+  try {
+    return await Promise.race([refreshed.get(), late.promise])
+  } catch {
+    // The ledger cannot be read; the readiness check reports why.
+    return undefined
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+async function costToday(config: Config): Promise<number> {
+  const today = dayOf(Date.now())
+  const log = await openUsageLog(config)
+  try {
+    const rows = await log.read({ sinceDay: today, untilDay: today + 1 })
+    return rows.reduce((sum, { costMicroUsd }) => Math.min(Number.MAX_SAFE_INTEGER, sum + costMicroUsd), 0)
+  } finally {
+    await log.close()
+  }
+}
+
+async function budgetsOf(config: Config): Promise<readonly BudgetRow[]> {
+  const keys = config.organizations.flatMap(({ id: organization, keys }) =>
+    keys.flatMap(({ id, limits }): readonly LimitedKey[] =>
+      Object.keys(limits).length === 0 ? [] : [{ id, organization, limits }],
+    ),
+  )
+  const reader = await openAccountUsageReader(config)
+  try {
+    return await readBudgets(reader, config.organizations, keys)
+  } finally {
+    await reader.close()
+  }
+}
+
+async function storedKeysOf(config: Config): Promise<StoredKeys> {
+  const store = await openKeyStore(config)
+  try {
+    const keys = await store.list()
+    const ending = keys.flatMap(({ id, organization, expiresAtMs, revokedMs }) =>
+      expiresAtMs === undefined || revokedMs !== undefined ? [] : [{ id, organization, expiresAtMs }],
+    )
+    return { ending }
+  } finally {
+    await store.close()
+  }
+}
+
+function configuredEndings({ organizations }: Config): readonly EndingKey[] {
+  return organizations.flatMap(({ id: organization, keys }) =>
+    keys.flatMap(({ id, expiresAtMs, disabled }) =>
+      expiresAtMs === undefined || disabled ? [] : [{ id, organization, expiresAtMs }],
+    ),
+  )
+}

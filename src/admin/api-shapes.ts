@@ -1,0 +1,143 @@
+/**
+ * The JSON of the admin API, as the console and `weir top` read it. Money is in whole micro-dollars, durations in
+ * seconds or milliseconds as the name has it, times are RFC 3339 in UTC. A figure that is not known is null, never 0.
+ */
+
+import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
+
+const nullable = <T extends TSchema>(schema: T) => t.Union([schema, t.Null()])
+const time = t.String({ format: 'date-time' })
+const share = (description?: string) =>
+  t.Number({ minimum: 0, maximum: 1, ...(description === undefined ? {} : { description }) })
+
+const figures = {
+  requests_per_second: t.Number({ description: 'Requests that ended, also refused ones' }),
+  open_streams: t.Integer({ description: 'Streamed requests that run' }),
+  in_flight: t.Integer({ description: 'All requests that run' }),
+  error_share: nullable(
+    share(
+      'Share of ended requests with status 5xx or a cut answer; null without requests. Refusals (4xx) are not errors',
+    ),
+  ),
+  limited_share: nullable(share('Share of ended requests that a limit refused (429); null without requests')),
+  time_to_first_token_p50_ms: nullable(t.Number()),
+  time_to_first_token_p95_ms: nullable(t.Number()),
+  tokens_per_second: t.Number({ description: 'Input and output tokens' }),
+  cost_micro_usd_per_second: t.Number({
+    description: 'For charts; the sum of the day is `cost_today_micro_usd` of the status',
+  }),
+}
+
+/** The figures of the first band, also as one point of the history. */
+export const figuresNow = t.Object(figures)
+
+/** What an operator should look at. */
+export const attention = t.Object({
+  level: t.Union([t.Literal('error'), t.Literal('warning')]),
+  kind: t.String({
+    description:
+      'Stable: readiness, ledger, disk, target, credential, key_expiring, budget, configuration, alert, worker, ' +
+      'console',
+  }),
+  message: t.String(),
+  since: nullable(time),
+})
+
+/** `GET /api/status`, and the data of the event `status`. `GET /api/status?history=true` adds `history`. */
+export const status = t.Object({
+  time,
+  version: t.String(),
+  commit: nullable(t.String()),
+  bun: t.String(),
+  started_at: time,
+  uptime_seconds: t.Integer(),
+  ready: t.Boolean(),
+  reasons: t.Array(t.String(), { description: 'Why it is not ready; empty if it is' }),
+  last_reload: nullable(
+    t.Object({ at: time, ok: t.Boolean(), changes: t.Array(t.String()), problems: t.Array(t.String()) }),
+  ),
+  ledger: t.Object({ kind: t.Union([t.Literal('embedded'), t.Literal('redis')]), up: t.Boolean() }),
+  workers: t.Object({ configured: t.Integer(), ready: t.Integer(), restarts: t.Integer() }),
+  now: t.Object(figures, { description: 'Over the last 10 seconds; shares and percentiles over the last minute' }),
+  cost_today_micro_usd: nullable(
+    t.Integer({ description: 'Since 00:00 UTC, all organisations, from the ledger; null while it cannot be read' }),
+  ),
+  attention: t.Array(attention, { description: 'At most 100, errors first' }),
+  history: t.Optional(
+    t.Object({
+      step_seconds: t.Integer({ description: 'Width of a point' }),
+      points: t.Array(
+        t.Object({ at: t.String({ format: 'date-time', description: 'The end of the point' }), ...figures }),
+        { description: 'Of the last hour, the oldest first' },
+      ),
+    }),
+  ),
+})
+
+export const target = t.Object({
+  provider: t.String(),
+  model: t.String({ description: "The provider's own name of the model" }),
+  serves: t.Array(t.String(), {
+    description: 'Public names of the models that have it as a target, in the order of the configuration',
+  }),
+  state: t.Union([t.Literal('healthy'), t.Literal('resting'), t.Literal('probing')]),
+  reason: nullable(t.String({ description: 'Why it rests: timeout, credential, …; null while it is healthy' })),
+  rest_seconds: nullable(t.Number({ description: 'Until it is tried again' })),
+  attempts: t.Integer({ description: 'This and the following figures are of the last 15 minutes' }),
+  success_share: nullable(share()),
+  first_byte_p50_ms: nullable(t.Number()),
+  first_byte_p95_ms: nullable(t.Number()),
+  traffic_share: nullable(share('Its share of all attempts that were answered')),
+  weight: nullable(t.Number({ description: 'Configured weight, with `spread: weighted`' })),
+  last_error: nullable(t.Object({ at: time, error: t.String(), status: nullable(t.Integer()) })),
+})
+
+/** `GET /api/targets`, in the order of the configuration. */
+export const targets = t.Object({ rows: t.Array(target) })
+
+export const budget = t.Object({
+  organization: t.String(),
+  key: nullable(t.String({ description: 'Null: of the organisation as a whole' })),
+  limit: t.String({ description: "The configuration's name: spend.day, requests_per_minute, …" }),
+  unit: t.Union([t.Literal('micro_usd'), t.Literal('requests'), t.Literal('tokens')]),
+  amount: t.Integer(),
+  used: t.Integer(),
+  held: t.Integer({ description: 'By requests that run. Always 0 for rates, which have no reservations of their own' }),
+  renews_at: nullable(
+    t.String({
+      format: 'date-time',
+      description: 'When the window ends; null for spend.total and for rates, which refill evenly',
+    }),
+  ),
+  used_up_at: nullable(
+    t.String({
+      format: 'date-time',
+      description: 'When it is used up at the rate of the last hour; null if not before it renews',
+    }),
+  ),
+})
+
+/**
+ * `GET /api/budgets`: all limits of organisations, and of keys that were used, the fullest first, at most 1,000;
+ * `organization` and `key` filter. `more`: how many were left out.
+ */
+export const budgets = t.Object({ rows: t.Array(budget), more: t.Integer() })
+
+/**
+ * The event `request` of `GET /api/events`: the fields of the request's log line. `GET /api/requests` answers
+ * `{"rows": […]}` with lines of the audit. `GET /api/requests?recent=200` answers `{"rows": […]}` with the log lines of
+ * the last requests that ended, refused ones too, the newest first: the console starts with them.
+ */
+export const requestLine = t.Record(t.String(), t.Unknown())
+
+/**
+ * `GET /api/events`: `event: status` every second, `event: request` for each request that ends, at most 100 a second;
+ * `event: omitted` has how many were left out.
+ */
+export const omitted = t.Object({ requests: t.Integer() })
+
+export type FiguresNow = Static<typeof figuresNow>
+export type Attention = Static<typeof attention>
+export type Status = Static<typeof status>
+export type TargetRow = Static<typeof target>
+export type BudgetRow = Static<typeof budget>

@@ -1,0 +1,165 @@
+/** What `GET /api/status` reports: the state of this weir, its figures, and what an operator should look at. */
+
+import type { Config } from '../config/config.ts'
+import type { Rest } from '../gateway/breaker.ts'
+import type { Attention, BudgetRow, FiguresNow, Status } from './api-shapes.ts'
+import { fullness } from './budget-rows.ts'
+
+/** A reload that was tried. */
+export interface LastReload {
+  readonly atMs: number
+  readonly changes: readonly string[]
+  /** Why nothing was applied; empty if it succeeded. */
+  readonly problems: readonly string[]
+}
+
+/** A worker process that died. */
+interface WorkerDeath {
+  readonly atMs: number
+  readonly worker: number
+  /** Its exit code or signal. */
+  readonly how: string
+}
+
+/** What the supervisor knows without asking anybody. */
+export interface SystemState {
+  readonly config: Config
+  readonly startedAtMs: number
+  readonly version: string
+  readonly commit: string | undefined
+  readonly lastReload: LastReload | undefined
+  /** Of the configuration in force, as `weir check` prints them. */
+  readonly warnings: readonly string[]
+  readonly isLedgerUp: boolean
+  readonly workers: { readonly configured: number; readonly ready: number; readonly restarts: number }
+  /** The last death of a worker. */
+  readonly lastDeath: WorkerDeath | undefined
+  /** Of the file system of `data_dir`, if it is known. */
+  readonly space: { readonly freeBytes: number; readonly totalBytes: number } | undefined
+  readonly rests: readonly Rest[]
+}
+
+/** A key that has an end. */
+export interface EndingKey {
+  readonly id: string
+  readonly organization: string
+  readonly expiresAtMs: number
+}
+
+/** What is read elsewhere; undefined while it is not known. */
+interface ReadState {
+  readonly reasons: readonly string[]
+  readonly costTodayMicroUsd: number | undefined
+  readonly budgets: readonly BudgetRow[]
+  readonly endingKeys: readonly EndingKey[]
+}
+
+const ATTENTION_MAX = 100
+const DAY_MS = 86_400_000
+const EXPIRING_MS = 14 * DAY_MS
+/** A budget is nearly used up from here on. */
+const NEARLY_FULL = 0.9
+/** As for the event `disk.low`. */
+const DISK_LOW = 0.1
+/** How long the death of a worker is shown. */
+const DEATH_SHOWN_MS = 3_600_000
+
+export function statusOf(system: SystemState, read: ReadState, now: FiguresNow, nowMs: number): Status {
+  const { config, lastReload, startedAtMs, workers } = system
+  return {
+    time: timeText(nowMs),
+    version: system.version,
+    commit: system.commit ?? null,
+    bun: Bun.version,
+    started_at: timeText(startedAtMs),
+    uptime_seconds: Math.max(0, Math.floor((nowMs - startedAtMs) / 1000)),
+    ready: read.reasons.length === 0,
+    reasons: [...read.reasons],
+    last_reload:
+      lastReload === undefined
+        ? null
+        : {
+            at: timeText(lastReload.atMs),
+            ok: lastReload.problems.length === 0,
+            changes: [...lastReload.changes],
+            problems: [...lastReload.problems],
+          },
+    ledger: { kind: config.ledger.kind, up: system.isLedgerUp },
+    workers,
+    now,
+    cost_today_micro_usd: read.costTodayMicroUsd ?? null,
+    attention: attentionOf(system, read, nowMs),
+  }
+}
+
+/** Errors first. */
+function attentionOf(system: SystemState, read: ReadState, nowMs: number): Attention[] {
+  const found = [
+    ...read.reasons.map((message) => item('error', 'readiness', message)),
+    ...(system.isLedgerUp ? [] : [item('error', 'ledger', 'A worker reports the ledger down.')]),
+    ...ofReload(system.lastReload),
+    ...ofDisk(system),
+    ...ofDeath(system, nowMs),
+    ...system.rests.map(ofRest),
+    ...read.budgets.flatMap(ofBudget),
+    ...read.endingKeys.flatMap((key) => ofKey(key, nowMs)),
+    ...system.warnings.map((message) => item('warning', 'configuration', message)),
+  ]
+  const errors = found.filter(({ level }) => level === 'error')
+  const warnings = found.filter(({ level }) => level === 'warning')
+  return [...errors, ...warnings].slice(0, ATTENTION_MAX)
+}
+
+function ofReload(reload: LastReload | undefined): readonly Attention[] {
+  if (reload === undefined || reload.problems.length === 0) return []
+  const more = reload.problems.length > 1 ? ` (and ${reload.problems.length - 1} more)` : ''
+  const message = `The last reload was rejected; the configuration before is in force: ${reload.problems[0]}${more}`
+  return [item('error', 'configuration', message, reload.atMs)]
+}
+
+function ofDisk({ space, config }: SystemState): readonly Attention[] {
+  if (space === undefined || space.totalBytes === 0) return []
+  const share = space.freeBytes / space.totalBytes
+  if (share >= DISK_LOW) return []
+  const message = `Only ${(share * 100).toFixed(1)} % of the disk of ${config.dataDir} is free.`
+  return [item('warning', 'disk', message)]
+}
+
+function ofDeath({ lastDeath, workers }: SystemState, nowMs: number): readonly Attention[] {
+  if (lastDeath === undefined || nowMs - lastDeath.atMs > DEATH_SHOWN_MS) return []
+  const { worker, how, atMs } = lastDeath
+  const message = `Worker ${worker} died (${how}). Workers were restarted ${times(workers.restarts)} since the start.`
+  return [item('warning', 'worker', message, atMs)]
+}
+
+function times(count: number): string {
+  return count === 1 ? 'once' : `${count} times`
+}
+
+function ofRest({ provider, model, reason, restMs, probing }: Rest): Attention {
+  if (reason === 'credential')
+    return item('error', 'credential', `${provider} rejects our credential (target ${provider}/${model}).`)
+  const state = probing || restMs === 0 ? 'is being probed' : `rests for ${Math.ceil(restMs / 1000)} s`
+  return item('warning', 'target', `${provider}/${model} ${state} after ${reason}.`)
+}
+
+/** Rates are full again and again, and no reason to act. */
+function ofBudget(row: BudgetRow): readonly Attention[] {
+  if (row.unit !== 'micro_usd' || fullness(row) < NEARLY_FULL) return []
+  const owner = row.key === null ? row.organization : `key ${row.key} of ${row.organization}`
+  const message = `${Math.floor(fullness(row) * 100)} % of ${row.limit} of ${owner} is used or held.`
+  return [item('warning', 'budget', message)]
+}
+
+function ofKey({ id, organization, expiresAtMs }: EndingKey, nowMs: number): readonly Attention[] {
+  if (expiresAtMs <= nowMs || expiresAtMs > nowMs + EXPIRING_MS) return []
+  return [item('warning', 'key_expiring', `Key ${id} of ${organization} expires at ${timeText(expiresAtMs)}.`)]
+}
+
+function item(level: Attention['level'], kind: string, message: string, sinceMs?: number): Attention {
+  return { level, kind, message, since: sinceMs === undefined ? null : timeText(sinceMs) }
+}
+
+function timeText(ms: number): string {
+  return new Date(ms).toISOString()
+}

@@ -1,0 +1,169 @@
+/** The schemas of a Messages request: content blocks, messages, tools, and the body. */
+
+import { Type } from '@sinclair/typebox'
+import { MessagesBody } from '../../dialects/messages/schema.ts'
+import { anyOf, type Components, choice, IGNORED, ignored, oneOf, optional, ref, requestBody } from '../schema-parts.ts'
+
+const cache = optional(
+  ref('CacheControl'),
+  "Marks the end of a prefix to cache, if the model's `prompt_cache` allows it; else dropped.",
+)
+
+const blocks: Components = {
+  TextBlock: Type.Object(
+    { type: Type.Literal('text'), text: Type.String(), cache_control: cache },
+    { description: 'Text.' },
+  ),
+  ImageBlock: Type.Object(
+    {
+      type: Type.Literal('image'),
+      source: Type.Object(
+        {
+          type: Type.Literal('base64'),
+          media_type: Type.String({ pattern: '^image/[\\w.+-]+$', description: 'Such as `image/png`.' }),
+          data: Type.String({ minLength: 1, description: 'The image as base64.' }),
+        },
+        { description: 'The image itself. A URL or a file id is a 400 `Unsupported Anthropic content block`.' },
+      ),
+      cache_control: cache,
+    },
+    { description: 'An image. Only for models that support images.' },
+  ),
+  ToolUseBlock: Type.Object(
+    {
+      type: Type.Literal('tool_use'),
+      id: Type.String({ minLength: 1, description: 'The id, which the result names.' }),
+      name: Type.String({ minLength: 1 }),
+      input: optional(Type.Unsafe({ type: 'object', additionalProperties: true }), 'The arguments.'),
+      cache_control: cache,
+    },
+    { description: 'A call that the model asked for in an earlier turn.' },
+  ),
+  ToolResultBlock: Type.Object(
+    {
+      type: Type.Literal('tool_result'),
+      tool_use_id: Type.String({ minLength: 1, description: 'The `id` of the call that this is the result of.' }),
+      content: optional(
+        anyOf([Type.String(), Type.Array(ref('TextBlock'))]),
+        'Text, or blocks of text. Images are a 400, unless the operator set `compatibility.tool_result_images: pass`.',
+      ),
+      is_error: Type.Optional(Type.Unknown({ description: 'True: the call failed.' })),
+      cache_control: cache,
+    },
+    { description: 'The result of a call.' },
+  ),
+}
+
+const messages: Components = {
+  AssistantMessage: Type.Object(
+    {
+      role: Type.Literal('assistant'),
+      content: anyOf([
+        Type.String(),
+        Type.Array(choice('type', { text: 'TextBlock', tool_use: 'ToolUseBlock' }, 'A block of the answer.')),
+      ]),
+    },
+    { description: 'An earlier answer of the model.' },
+  ),
+  UserMessage: Type.Object(
+    {
+      role: Type.Unsafe({
+        type: 'string',
+        not: { const: 'assistant' },
+        description: 'Every role other than `assistant` is the user.',
+      }),
+      content: anyOf([
+        Type.String(),
+        Type.Array(
+          choice(
+            'type',
+            { text: 'TextBlock', image: 'ImageBlock', tool_result: 'ToolResultBlock' },
+            'A block. Blocks of any other type are a 400 `Unsupported Anthropic content block`.',
+          ),
+        ),
+      ]),
+    },
+    { description: 'A message of the user, with the results of calls.' },
+  ),
+  InputMessage: anyOf([ref('UserMessage'), ref('AssistantMessage')], 'A message of the conversation.'),
+}
+
+const tools: Components = {
+  CustomTool: Type.Object(
+    {
+      type: optional(Type.Literal('custom')),
+      name: Type.String({ minLength: 1, description: 'The name that the model calls.' }),
+      description: optional(Type.String(), 'What the tool does, for the model.'),
+      input_schema: optional(ref('JsonSchema'), 'The schema of the input. Without it, an object without properties.'),
+      strict: Type.Optional(Type.Unknown({ description: 'True: the provider must follow the schema exactly.' })),
+      cache_control: cache,
+    },
+    { description: 'A tool that the caller runs when the model asks for it.' },
+  ),
+  ServerTool: {
+    ...Type.Object({ type: Type.Unsafe({ not: { enum: ['custom', null] } }) }),
+    description:
+      'Accepted without effect: tools that Anthropic itself runs, such as `web_search_20250305`, are dropped.',
+    [IGNORED]: true,
+  },
+  MessagesTool: anyOf([ref('CustomTool'), ref('ServerTool')], 'A tool.'),
+  MessagesToolChoice: anyOf(
+    [
+      Type.Object({
+        type: oneOf('auto', 'any', 'none'),
+        disable_parallel_tool_use: Type.Optional(Type.Unknown({ description: 'True: at most one call in an answer.' })),
+      }),
+      Type.Object({
+        type: Type.Literal('tool'),
+        name: Type.String({ minLength: 1, description: 'The tool that the model must call.' }),
+        disable_parallel_tool_use: Type.Optional(Type.Unknown({ description: 'True: at most one call in an answer.' })),
+      }),
+    ],
+    '`auto`: the model decides. `any`: it must call a tool. `tool`: it must call this one. `none`: it must not. ' +
+      'Dropped if the request has no tools.',
+  ),
+}
+
+const body = requestBody(
+  MessagesBody,
+  {
+    model: 'A name from `GET /v1/models`, an alias, or `auto` if it is available to the key.',
+    messages: Type.Array(ref('InputMessage'), { minItems: 1, description: 'The conversation, oldest message first.' }),
+    system: optional(
+      anyOf([Type.String(), Type.Array(ref('TextBlock'))]),
+      'Instructions. They become the first system message.',
+    ),
+    max_tokens:
+      "The most output tokens; 0 counts as 1. Without it, the model's `default_output_tokens` applies, which is " +
+      "4,096 unless the operator set another one. Above the model's own limit it is lowered to that.",
+    temperature: 'Randomness of the output.',
+    top_p: 'Nucleus sampling: the share of probability that is considered.',
+    stop_sequences: 'Texts at which the output stops. All are passed on; providers limit their number.',
+    tools: optional(Type.Array(ref('MessagesTool')), 'At most 2,048 tools.'),
+    tool_choice: optional(ref('MessagesToolChoice'), 'Whether and what the model calls.'),
+    stream: 'True: the answer is a stream of server-sent events.',
+    service_tier: "The provider's processing tier, passed on.",
+    cache_control: cache,
+    prompt_cache_key: "Passed on if the model's `prompt_cache` has `key: true`.",
+    prompt_cache_retention: "Passed on if the model's `prompt_cache` allows it.",
+    thread: ignored(
+      'weir stores no conversations. `{"type": "continue"}` is a 404 `thread_not_found`, whereupon SDKs send the ' +
+        'whole history.',
+    ),
+  },
+  {
+    top_k: 'It is not passed on.',
+    thinking: 'Reasoning settings are not passed on.',
+    metadata: 'It is not passed on.',
+    output_config: 'It is not passed on.',
+    output_format: 'It is not passed on.',
+    context_management: 'It is not passed on.',
+    container: "Providers' own tools are not passed on.",
+    mcp_servers: "Providers' own tools are not passed on.",
+    speed: 'It is not passed on.',
+    inference_geo: 'It is not passed on.',
+  },
+  { description: 'A request of Messages.', not: { $ref: '#/components/schemas/ForbiddenMessagesFields' } },
+)
+
+export const messagesRequestComponents: Components = { ...blocks, ...messages, ...tools, MessagesRequest: body }

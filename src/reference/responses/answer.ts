@@ -1,0 +1,171 @@
+/** The schemas of a Responses answer: output items, usage and the response resource. */
+
+import { type TSchema, Type } from '@sinclair/typebox'
+import { anyObject, type Components, choice, count, id, oneOf, orNull, ref } from '../schema-parts.ts'
+
+const noItems = (description: string) => Type.Array(Type.Unknown(), { maxItems: 0, description })
+const always = (value: boolean | number | string) => Type.Literal(value)
+
+const status = oneOf('in_progress', 'completed')
+
+const items: Components = {
+  OutputText: Type.Object(
+    {
+      type: Type.Literal('output_text'),
+      annotations: noItems('Always empty.'),
+      logprobs: noItems('Always empty.'),
+      text: Type.String({ description: 'The text. A refusal is text, too.' }),
+    },
+    { description: 'The text of a message.' },
+  ),
+  OutputMessage: Type.Object(
+    {
+      id: id('msg_', 'The id of the item.'),
+      type: Type.Literal('message'),
+      status,
+      role: Type.Literal('assistant'),
+      content: Type.Array(ref('OutputText'), {
+        maxItems: 1,
+        description: 'One text; none while the item is in progress.',
+      }),
+    },
+    { description: 'The message of the model. An answer has at most one.' },
+  ),
+  OutputCall: Type.Object(
+    {
+      id: id('fc_', 'The id of the item. Not the `call_id`.'),
+      type: Type.Literal('function_call'),
+      status,
+      arguments: Type.String({ description: 'JSON text. Not whole if the output limit cut the call.' }),
+      call_id: Type.String({ minLength: 1, description: 'The id, for the item with the output.' }),
+      name: Type.String({ minLength: 1 }),
+      namespace: Type.Optional(Type.String({ minLength: 1, description: 'The namespace of the tool, if it has one.' })),
+    },
+    { description: 'A call that the model asks for. The caller runs it.' },
+  ),
+  OutputCompaction: Type.Object(
+    {
+      id: id('cmp_', 'The id of the item.'),
+      type: Type.Literal('compaction'),
+      encrypted_content: Type.String({
+        minLength: 1,
+        description: 'The sealed summary. Send the item back unchanged.',
+      }),
+    },
+    { description: 'The result of a compaction.' },
+  ),
+  OutputItem: choice(
+    'type',
+    { message: 'OutputMessage', function_call: 'OutputCall', compaction: 'OutputCompaction' },
+    'An item of the output, by its type.',
+  ),
+}
+
+const usage: Components = {
+  ResponsesUsage: Type.Object(
+    {
+      input_tokens: count('Input tokens, with those that were read from a cache or written to it.'),
+      input_tokens_details: Type.Object({
+        cached_tokens: count("Input tokens read from the provider's cache."),
+        cache_write_tokens: count("Input tokens written to the provider's cache."),
+      }),
+      output_tokens: count('Output tokens, with those of the reasoning.'),
+      output_tokens_details: Type.Object({
+        reasoning_tokens: count('Output tokens of the reasoning, which is not sent.'),
+      }),
+      total_tokens: count('The sum of both.'),
+    },
+    { description: "The provider's figures; our own count for those that it does not report." },
+  ),
+}
+
+const echoedTool = Type.Object({
+  type: Type.Literal('function'),
+  name: Type.String({ minLength: 1 }),
+  description: orNull(Type.String()),
+  parameters: anyObject('The schema of the arguments.'),
+  strict: orNull(Type.Boolean()),
+})
+
+/** A response with what changes between its states. */
+function resource(
+  state: Readonly<Record<'object' | 'completed_at' | 'status' | 'output' | 'usage', TSchema>>,
+  description: string,
+) {
+  return Type.Object(
+    {
+      id: id('resp_', 'The id of the response.'),
+      object: state.object,
+      created_at: count('Unix seconds.'),
+      completed_at: state.completed_at,
+      status: state.status,
+      background: always(false),
+      error: Type.Null(),
+      incomplete_details: Type.Null(),
+      instructions: orNull(Type.String(), 'As in the request.'),
+      max_output_tokens: orNull(Type.Integer({ minimum: 1 }), 'As in the request.'),
+      max_tool_calls: Type.Null(),
+      model: Type.String({ minLength: 1, description: 'The public name of the model that answers.' }),
+      output: state.output,
+      parallel_tool_calls: always(true),
+      previous_response_id: Type.Null(),
+      presence_penalty: always(0),
+      frequency_penalty: always(0),
+      prompt_cache_key: orNull(Type.String(), 'As in the request.'),
+      reasoning: Type.Object({ effort: Type.Null(), summary: Type.Null() }),
+      safety_identifier: Type.Null(),
+      service_tier: Type.String({ description: 'As in the request; `default` without it.' }),
+      store: always(false),
+      temperature: Type.Number({ minimum: 0, maximum: 2, description: 'As in the request; 1 without it.' }),
+      text: Type.Object({ format: Type.Object({ type: always('text') }) }),
+      tool_choice: oneOf('auto', 'none', 'required'),
+      tools: Type.Array(echoedTool, { description: 'The functions of the request outside of namespaces.' }),
+      top_logprobs: always(0),
+      top_p: Type.Number({ minimum: 0, maximum: 1, description: 'As in the request; 1 without it.' }),
+      truncation: oneOf('auto', 'disabled'),
+      usage: state.usage,
+      metadata: Type.Unsafe({ type: 'object', properties: {}, description: 'Always empty.' }),
+    },
+    { description },
+  )
+}
+
+const completed = {
+  completed_at: count('Unix seconds.'),
+  status: always('completed'),
+  usage: ref('ResponsesUsage'),
+}
+
+const resources: Components = {
+  Response: resource(
+    {
+      ...completed,
+      object: always('response'),
+      output: Type.Array(ref('OutputItem'), {
+        minItems: 1,
+        description: 'The message, if there is text, then the calls. One empty message if there is neither.',
+      }),
+    },
+    'A whole answer of Responses. `status` is `completed` also if the output limit or a filter ended the answer.',
+  ),
+  CompactionResponse: resource(
+    {
+      ...completed,
+      object: always('response.compaction'),
+      output: Type.Array(ref('OutputCompaction'), { minItems: 1, maxItems: 1, description: 'One compaction item.' }),
+    },
+    'The answer of `POST /v1/responses/compact`.',
+  ),
+  StartedResponse: resource(
+    {
+      object: always('response'),
+      completed_at: Type.Null(),
+      status: always('in_progress'),
+      output: noItems('Empty at the start.'),
+      usage: Type.Null(),
+    },
+    'The response at the start of a stream.',
+  ),
+}
+
+export const responsesAnswerComponents: Components = { ...items, ...usage, ...resources }

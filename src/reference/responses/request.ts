@@ -1,0 +1,213 @@
+/** The schemas of a Responses request: input items, tools, and the body. */
+
+import { Type } from '@sinclair/typebox'
+import { ResponsesBody } from '../../dialects/responses/schema.ts'
+import { anyOf, type Components, IGNORED, ignored, oneOf, optional, ref, requestBody } from '../schema-parts.ts'
+
+const cache = optional(
+  ref('CacheControl'),
+  'Marks the end of a prefix to cache. A model whose `prompt_cache` does not allow it is a 400 ' +
+    '`unsupported_cache_control`.',
+)
+
+const TEXT_TYPES = ['input_text', 'output_text', 'text']
+
+const parts: Components = {
+  ResponsesTextPart: Type.Object(
+    { type: oneOf(...TEXT_TYPES), text: Type.String(), cache_control: cache },
+    { description: 'Text. The three types mean the same.' },
+  ),
+  ResponsesOtherPart: {
+    ...Type.Object({
+      type: Type.Optional(Type.Unsafe({ not: { enum: TEXT_TYPES } })),
+      cache_control: cache,
+    }),
+    description: 'Accepted without effect: images and all other parts are ignored.',
+    [IGNORED]: true,
+  },
+  ResponsesContent: anyOf(
+    [Type.String(), Type.Array(anyOf([ref('ResponsesTextPart'), ref('ResponsesOtherPart')]))],
+    'Text, or parts.',
+  ),
+}
+
+const name = Type.String({ minLength: 1 })
+
+const items: Components = {
+  ResponsesInputMessage: Type.Object(
+    {
+      type: optional(Type.Literal('message')),
+      role: Type.String({
+        description: '`assistant`; `system` or `developer` for instructions; every other role is the user.',
+      }),
+      content: optional(ref('ResponsesContent')),
+    },
+    { description: 'A message. `type` may be left out.' },
+  ),
+  ResponsesInputCall: Type.Object(
+    {
+      type: Type.Literal('function_call'),
+      call_id: Type.String({ minLength: 1, description: 'The id, which the output names.' }),
+      name: name,
+      namespace: optional(Type.String(), 'The namespace of the tool, if it has one.'),
+      arguments: optional(Type.String(), 'JSON text.'),
+    },
+    { description: 'A call that the model asked for in an earlier turn.' },
+  ),
+  ResponsesInputOutput: Type.Object(
+    {
+      type: Type.Literal('function_call_output'),
+      call_id: Type.String({ minLength: 1, description: 'The call that this is the output of.' }),
+      output: anyOf(
+        [ref('ResponsesContent'), Type.Unsafe({ type: ['object', 'number', 'boolean', 'null'] })],
+        'Text or parts. Any other value goes to the model as JSON text.',
+      ),
+    },
+    { description: 'The output of a call.' },
+  ),
+  ResponsesItemReference: Type.Object(
+    {
+      type: optional(Type.Literal('item_reference')),
+      id: Type.String({ minLength: 1, description: 'The id of an output item of an earlier answer.' }),
+      role: Type.Optional(Type.Null()),
+      content: Type.Optional(Type.Null()),
+    },
+    {
+      description:
+        'Stands for an output item that weir sent before. Items are kept for a limited time (an hour by default); ' +
+        'one that is not found is a 400. Send the items themselves to be independent of that.',
+    },
+  ),
+  ResponsesInputCompaction: Type.Object(
+    {
+      type: oneOf('compaction', 'compaction_summary'),
+      encrypted_content: Type.String({ description: 'Unchanged, as an earlier answer had it.' }),
+    },
+    {
+      description:
+        'The result of a compaction. The summary in it is restored at the start of the conversation, for any model. ' +
+        'Only the organisation that got it can send it back; anything else is a 400.',
+    },
+  ),
+  ResponsesCompactionTrigger: Type.Object(
+    { type: Type.Literal('compaction_trigger') },
+    {
+      description:
+        'Anywhere in the input, it makes the request a compaction: the model summarises the conversation, and the ' +
+        'answer is one `compaction` item.',
+    },
+  ),
+  ResponsesAdditionalTools: Type.Object(
+    { type: Type.Literal('additional_tools'), tools: optional(Type.Array(ref('ResponsesTool'))) },
+    { description: 'More tools. Codex sends its tools so for some names of models.' },
+  ),
+  ResponsesOtherItem: {
+    ...Type.Object({ type: Type.Unsafe({ type: 'string', not: { enum: knownItems() } }) }),
+    description: 'Accepted without effect: `reasoning` and items of all other types are skipped.',
+    [IGNORED]: true,
+  },
+  ResponsesInputItem: anyOf(
+    [
+      'ResponsesInputMessage',
+      'ResponsesInputCall',
+      'ResponsesInputOutput',
+      'ResponsesItemReference',
+      'ResponsesInputCompaction',
+      'ResponsesCompactionTrigger',
+      'ResponsesAdditionalTools',
+      'ResponsesOtherItem',
+    ].map(ref),
+    'An item of the input, by its `type`.',
+  ),
+}
+
+function knownItems(): readonly string[] {
+  return [
+    ...['message', 'function_call', 'function_call_output', 'item_reference', 'compaction', 'compaction_summary'],
+    ...['compaction_trigger', 'additional_tools'],
+  ]
+}
+
+const tools: Components = {
+  ResponsesFunctionTool: Type.Object(
+    {
+      type: Type.Literal('function'),
+      name: Type.String({ minLength: 1, description: 'The name that the model calls.' }),
+      description: optional(Type.String(), 'What the function does, for the model.'),
+      parameters: optional(ref('JsonSchema'), 'The schema of the arguments. Without it, an object without properties.'),
+      strict: optional(Type.Boolean(), 'Whether the provider must follow the schema exactly.'),
+    },
+    { description: 'A function that the caller runs when the model asks for it.' },
+  ),
+  ResponsesNamespaceTool: Type.Object(
+    { type: Type.Literal('namespace'), name: name, tools: optional(Type.Array(ref('ResponsesTool'))) },
+    {
+      description:
+        "Functions under a common name. Calls have the function's own name, and the namespace in `namespace`. A " +
+        'namespace within a namespace is dropped.',
+    },
+  ),
+  ResponsesOtherTool: {
+    ...Type.Object({ type: Type.Unsafe({ type: 'string', not: { enum: ['function', 'namespace'] } }) }),
+    description: 'Accepted without effect: tools of all other types are dropped.',
+    [IGNORED]: true,
+  },
+  ResponsesTool: anyOf(['ResponsesFunctionTool', 'ResponsesNamespaceTool', 'ResponsesOtherTool'].map(ref), 'A tool.'),
+}
+
+const body = requestBody(
+  ResponsesBody,
+  {
+    model: 'A name from `GET /v1/models`, an alias, or `auto` if it is available to the key.',
+    input: anyOf(
+      [Type.String(), Type.Array(ref('ResponsesInputItem'), { minItems: 1 })],
+      'Text of the user, or the items of the whole conversation: conversations are not stored.',
+    ),
+    instructions: 'Becomes the first system message.',
+    max_output_tokens:
+      "The most output tokens. Without it, the model's `default_output_tokens` applies, which is 4,096 unless the " +
+      "operator set another one. Above the model's own limit it is lowered to that.",
+    temperature: 'Randomness of the output.',
+    top_p: 'Nucleus sampling: the share of probability that is considered.',
+    tools: optional(Type.Array(ref('ResponsesTool')), 'At most 2,048 functions.'),
+    tool_choice: optional(
+      anyOf([
+        oneOf('required', 'none', 'auto'),
+        Type.Unsafe({
+          type: 'object',
+          additionalProperties: true,
+          description: 'Accepted without effect: a forced tool.',
+          [IGNORED]: true,
+        }),
+      ]),
+      '`required`: the model must call a tool. `none`: it must not. `auto` is the default.',
+    ),
+    parallel_tool_calls: ignored('Answers always have `true`.', optional(Type.Boolean())),
+    reasoning: ignored('Reasoning settings are not passed on.'),
+    text: ignored('`text.format` and `text.verbosity` are not passed on.'),
+    truncation: ignored('The answer repeats it.', optional(Type.String())),
+    stream: 'True: the answer is a stream of server-sent events. No effect on `/v1/responses/compact`.',
+    service_tier: "The provider's processing tier, passed on.",
+    user: ignored('It is not passed on.', optional(Type.String())),
+    prompt_cache_key: "Passed on if the model's `prompt_cache` has `key: true`.",
+    prompt_cache_retention: "Passed on if the model's `prompt_cache` allows it.",
+  },
+  {
+    previous_response_id: 'weir stores no conversations: send the whole history in `input`.',
+    conversation: 'weir stores no conversations: send the whole history in `input`.',
+    store: 'weir stores no answers.',
+    background: 'Answers are made while the caller waits.',
+    prompt: 'Prompt templates are not supported.',
+    include: 'Nothing can be added to an answer.',
+    context_management: 'Send a `compaction_trigger` item instead.',
+    max_tool_calls: 'The caller runs the tools.',
+    top_logprobs: 'Answers have no log probabilities.',
+    safety_identifier: 'It is not passed on.',
+    prompt_cache_options: 'They are not passed on.',
+    stop: 'The Responses API has no stop sequences.',
+    stream_options: 'Streams have no options.',
+  },
+  { description: 'A request of Responses.', not: { $ref: '#/components/schemas/ForbiddenFields' } },
+)
+
+export const responsesRequestComponents: Components = { ...parts, ...items, ...tools, ResponsesRequest: body }

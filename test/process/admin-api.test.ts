@@ -1,0 +1,102 @@
+/** The admin API of a running weir with two workers. */
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { FormatRegistry, type TSchema } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import * as shapes from '../../src/admin/api-shapes.ts'
+import { EventReader } from '../support/event-reader.ts'
+import { provider } from './provider.ts'
+import { configuration, KEY, Weir } from './weir.ts'
+
+setDefaultTimeout(30_000)
+
+FormatRegistry.Set('date-time', (text) => /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(text))
+
+let upstream: ReturnType<typeof provider>
+let weir: Weir
+
+beforeAll(async () => {
+  upstream = provider()
+  upstream.finish()
+  weir = await Weir.ready(configuration({ baseUrl: upstream.baseUrl }), ['--workers', '2'])
+})
+
+afterAll(async () => {
+  await weir[Symbol.asyncDispose]()
+  upstream[Symbol.dispose]()
+})
+
+async function read(path: string): Promise<Record<string, unknown>> {
+  const answer = await fetch(`${weir.admin}${path}`)
+  expect(answer.status).toBe(200)
+  return (await answer.json()) as Record<string, unknown>
+}
+
+function expectShape(schema: TSchema, value: unknown): void {
+  expect([...Value.Errors(schema, value)].map(({ path, message }) => `${path}: ${message}`)).toEqual([])
+}
+
+/** Makes a streamed request; resolves to its id. */
+async function request(model = 'small'): Promise<string> {
+  const answer = await fetch(`${weir.address}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model, stream: true, messages: [{ role: 'user', content: 'Hello' }] }),
+  })
+  await answer.text()
+  return answer.headers.get('x-request-id') ?? ''
+}
+
+test('the status has its shape', async () => {
+  const status = await read('/api/status')
+  expectShape(shapes.status, status)
+  expect(status).toMatchObject({
+    bun: Bun.version,
+    ready: true,
+    reasons: [],
+    ledger: { kind: 'embedded', up: true },
+    workers: { configured: 2, ready: 2, restarts: 0 },
+  })
+})
+
+test('the targets are those of the configuration', async () => {
+  await request()
+  const targets = await read('/api/targets')
+  expectShape(shapes.targets, targets)
+  expect(targets['rows']).toMatchObject([
+    { provider: 'fake', model: 'upstream', serves: ['small'], state: 'healthy', reason: null },
+  ])
+})
+
+test('the last requests are those of all workers, the newest first, refused ones too', async () => {
+  const ids: string[] = []
+  for (let i = 0; i < 6; i++) ids.unshift(await request(i === 3 ? 'nothing' : 'small'))
+  const { rows } = (await read('/api/requests?recent=6')) as { rows: Record<string, unknown>[] }
+  expect(rows.map(({ request_id }) => request_id)).toEqual(ids)
+  expect(rows[2]).toMatchObject({ msg: 'request', outcome: 'refused', status: 404, method: 'POST' })
+  expect(rows[0]).toMatchObject({ outcome: 'completed', served_model: 'small', organization: 'acme', key: 'ci' })
+})
+
+test('a listener gets a status each second and each request that ends', async () => {
+  await using events = new EventReader(await fetch(`${weir.admin}/api/events`))
+  expectShape(shapes.status, await events.next('status'))
+  const id = await request()
+  const line = await events.next('request', ({ request_id }) => request_id === id)
+  expect(line).toMatchObject({ msg: 'request', outcome: 'completed', requested_model: 'small' })
+  const [one, other] = [await events.next('status'), await events.next('status')]
+  expect(Date.parse(String(other['time'])) - Date.parse(String(one['time']))).toBeGreaterThan(500)
+})
+
+test('more requests than are sent are counted', async () => {
+  await using events = new EventReader(await fetch(`${weir.admin}/api/events`))
+  await events.next('status')
+  await Promise.all(Array.from({ length: 400 }, () => request('nothing')))
+  const { requests } = await events.next('omitted')
+  expect(requests).toBeGreaterThan(0)
+})
+
+test('a reload by signal is in the status', async () => {
+  weir.signal('SIGHUP')
+  expect(await weir.line('configuration reloaded')).toMatchObject({ source: 'config', changes: [] })
+  expect((await read('/api/status'))['last_reload']).toMatchObject({ ok: true, changes: [], problems: [] })
+})

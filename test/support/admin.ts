@@ -1,0 +1,81 @@
+/** The admin port in this process, with a supervision that a test decides about. */
+
+import { pino } from 'pino'
+import { type AdminParts, createAdmin } from '../../src/admin/admin-app.ts'
+import type { Supervision } from '../../src/admin/admin-data.ts'
+import type { SystemState } from '../../src/admin/status-report.ts'
+import type { Config } from '../../src/config/config.ts'
+import { parseConfig } from '../../src/config/parse.ts'
+import type { JsonObject } from '../../src/core/json.ts'
+import { configOf, type GatewaySetup } from './gateway.ts'
+
+/** A checked configuration. `folder` is where its `data_dir` is. */
+export function checked(setup: GatewaySetup, folder = '/nowhere'): Config {
+  const parsed = parseConfig(JSON.stringify(configOf(setup, folder)), {
+    env: {},
+    readFile: () => ({ error: 'there are no files here' }),
+    cores: 1,
+  })
+  if (!parsed.ok) throw new Error(parsed.problems.map(({ path, message }) => `${path}: ${message}`).join('\n'))
+  return parsed.config
+}
+
+export function systemState(config: Config, more: Partial<SystemState> = {}): SystemState {
+  return {
+    config,
+    startedAtMs: Date.now() - 60_000,
+    version: '1.2.3',
+    commit: 'abcdef0',
+    lastReload: undefined,
+    warnings: [],
+    isLedgerUp: true,
+    workers: { configured: 1, ready: 1, restarts: 0 },
+    lastDeath: undefined,
+    space: { freeBytes: 50, totalBytes: 100 },
+    rests: [],
+    ...more,
+  }
+}
+
+interface Given {
+  readonly config?: Config
+  readonly state?: Partial<SystemState>
+  readonly token?: string
+  readonly supervision?: Partial<Supervision>
+}
+
+/** What `createAdmin` takes. Log lines go to `lines`. */
+export function adminParts(given: Given = {}, lines: JsonObject[] = []): AdminParts {
+  const config = given.config ?? checked({ providers: { fake: 'http://127.0.0.1:9/v1' } })
+  return {
+    token: () => given.token,
+    logger: pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) }),
+    supervision: {
+      state: () => systemState(config, given.state),
+      reasons: async () => [],
+      restOf: () => undefined,
+      figures: () => ({ targets: [], workers: { configured: 1, ready: 1 }, ledgerUp: true }),
+      recent: async () => [],
+      watch: () => {},
+      reload: async () => ({ problems: [], changes: [] }),
+      ...given.supervision,
+    },
+  }
+}
+
+interface Asked {
+  readonly method?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** An admin port without a socket: a request comes to `localhost` unless its headers say otherwise. */
+export function adminPort(given: Given = {}) {
+  const lines: JsonObject[] = []
+  const { answer, events } = createAdmin(adminParts(given, lines))
+  const ask = (path: string, { method = 'GET', headers = {} }: Asked = {}) =>
+    answer(
+      new Request(`http://localhost${path}`, { method, headers: { host: 'localhost:9090', ...headers } }),
+      '127.0.0.1',
+    )
+  return { ask, events, lines }
+}
