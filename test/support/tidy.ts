@@ -114,13 +114,17 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     from: [
       ...['core/', 'wire/', 'catalog/', 'keys/', 'dialects/', 'gateway/', 'ledger/', 'metrics/', 'logging/'],
       ...['config/config.ts', 'config/problems.ts', 'assembly/open-ledger.ts', 'assembly/key-administration.ts'],
+      'console/page.html',
     ],
     packages: {
       [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'],
       'admin/api-shapes.ts': ['@sinclair/typebox'],
+      'admin/console-files.ts': ['node:path'],
       'admin/metrics.ts': ['prom-client'],
     },
   },
+  // Runs in the browser; of the program it knows the shapes of the JSON that it reads.
+  'console/': { from: ['admin/api-shapes.ts'], packages: { [ANYWHERE]: ['uplot'] } },
   'config/': {
     from: ['core/'],
     packages: {
@@ -148,7 +152,7 @@ const USES = {
     instead: 'the environment is read in config/load.ts; take the value from the configuration',
   },
   fetch: {
-    where: ['providers/fetch-transport.ts'],
+    where: ['providers/fetch-transport.ts', 'console/api-client.ts'],
     instead: 'call providers/upstream.ts, which holds the deadlines and the abort',
   },
   response: { where: ['http/', 'admin/'], instead: 'return data or throw a CallerError; http/ makes the Response' },
