@@ -254,7 +254,7 @@ function candidateLine({ model, target }: Candidate, index: number, resting: rea
   const cannot = [lacks(model, { ...noNeeds, images: true }), lacks(model, { ...noNeeds, tools: true })].filter(
     (lack) => lack !== undefined,
   )
-  const remarks = kindOf(model) === 'image' || cannot.length === 0 ? '' : `; ${cannot.join(', ')}`
+  const remarks = kindOf(model) !== 'chat' || cannot.length === 0 ? '' : `; ${cannot.join(', ')}`
   const place = `  ${index + 1}. ${model.name} at ${target.provider} (${target.model})`
   return `${place}; ${priceText(model.price)}${remarks}${rest === undefined ? '' : `; ${rest.words}`}`
 }
