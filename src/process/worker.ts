@@ -8,11 +8,13 @@ import { UnusableConfiguration } from '../assembly/edge-parts.ts'
 import { InferenceService } from '../assembly/inference-service.ts'
 import { beginUpkeep, isLedgerProblem, keyFollower, openWorkerLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
+import { buildOf, findVersion } from '../assembly/version.ts'
 import { environment } from '../config/load.ts'
 import type { App } from '../http/app.ts'
+import { type KeyRecord, revokedKeyOf } from '../keys/key-record.ts'
 import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
-import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
-import { logEvent } from '../logging/log-events.ts'
+import { dieOnUncaught, type Log, type Logger, openLog } from '../logging/log.ts'
+import { logEvent, logKeyChange } from '../logging/log-events.ts'
 import { drain } from './drain.ts'
 import { FiguresPoster } from './figures-poster.ts'
 import { descriptorLimit, watchDescriptors } from './file-descriptors.ts'
@@ -30,6 +32,8 @@ const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
 const MANY_FIELDS =
   'revoke unused keys (weir keys list, weir keys revoke); weir deletes the data of a key from Redis a day after ' +
   'its last request'
+
+const DAY_MS = 86_400_000
 
 /** How often a worker that was replaced looks whether its last connection is closed. */
 const QUIET_CHECK_MS = 250
@@ -84,6 +88,8 @@ class Worker {
   private readonly items = new SupervisorItems(send)
   private readonly feed = new RequestFeed((lines, omitted) => send({ type: 'requests', lines, omitted }))
   private stopKeys: () => Promise<void> = () => Promise.resolve()
+  /** Call after a reload. */
+  private configurationChanged: () => void = () => {}
   private watch: LedgerWatch | undefined
   private poster: FiguresPoster | undefined
   private stopUpkeep: () => void = () => {}
@@ -134,7 +140,8 @@ class Worker {
         void this.prepare(message.config)
         return
       case 'commit':
-        return this.running?.service.commit()
+        this.running?.service.commit()
+        return this.configurationChanged()
       case 'abort':
         this.preparations++
         return this.running?.service.abort()
@@ -239,6 +246,7 @@ class Worker {
       if (crowded) this.running?.server.closeIdleConnections()
     })
     send({ type: 'ready', port: this.running.port })
+    void findVersion().then((version) => send({ type: 'build', build: buildOf(version) }))
   }
 
   /** Sends the listening socket to the supervisor. Returns the problem, if there is one. */
@@ -288,9 +296,14 @@ class Worker {
         const why = error instanceof Error ? error.message : String(error)
         logEvent(logger, 'keys.prune_failed', { worker, why })
       },
+      configured: service.configuredKeys,
+      ...(worker === 0 ? { changed: (entry) => logKeyChange(logger, entry) } : {}),
+      inForce: (revocation) => logRevocation(logger, revocation),
+      keepAuditMs: config.audit.keepDays * DAY_MS,
     })
     service.follow(follower)
     await Promise.race([follower.start(), Bun.sleep(KEYS_MS_MAX)])
+    this.configurationChanged = () => follower.configurationChanged()
     return () => follower.stop()
   }
 
@@ -417,6 +430,11 @@ function closingEach({ fetch, routes }: App): App {
 function closed(response: Response): Response {
   response.headers.set('connection', 'close')
   return response
+}
+
+function logRevocation(logger: Logger, { id, organization, createdMs }: KeyRecord): void {
+  const since = new Date(createdMs).toISOString()
+  logEvent(logger, 'key.revocation_in_force', { organization, key: revokedKeyOf(id), since })
 }
 
 /**
