@@ -145,8 +145,9 @@ const running: readonly CommandEntry[] = [
     about: 'shows live figures in the terminal',
     description: [
       'Shows what the console shows, and redraws it every second: requests, streams, errors and tokens a second, ' +
-        'what needs attention, the targets, the fullest budgets and the last requests. Reads them from the admin port at ' +
-        'the address and with the token of the configuration. q or Ctrl-C ends it. In a pipe it prints one frame.',
+        'what needs attention, the targets, the fullest budgets and the last requests. Reads them from the admin ' +
+        'port at the address and with the token of the configuration. q or Ctrl-C ends it. In a pipe it prints one ' +
+        'frame.',
     ],
     flags: [{ name: 'once', about: 'print one frame and end' }, CONFIG],
     examples: [
