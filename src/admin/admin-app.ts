@@ -6,12 +6,14 @@
 import { Elysia } from 'elysia'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
+import { REFERENCE_PATHS } from '../reference/reference-paths.ts'
 import { AdminAccess } from './admin-access.ts'
 import { AdminData, type Supervision } from './admin-data.ts'
 import { apiRoutes } from './api-routes.ts'
 import { EventHub } from './event-hub.ts'
 import { AdminError, COMMON_HEADERS, errorAnswer, json } from './json-answers.ts'
 import type { Figures, Metrics } from './metrics.ts'
+import { referenceRoutes } from './reference-routes.ts'
 
 export interface Admin {
   readonly address: { readonly host: string; readonly port: number }
@@ -34,7 +36,7 @@ const IDLE_SECONDS = 60
 /** Wrong tokens are logged at most this often. */
 const WRONG_TOKEN_MS = 60_000
 
-const PUBLIC: readonly string[] = ['/docs', '/openapi.json']
+const PUBLIC: readonly string[] = REFERENCE_PATHS
 
 /** Answers a request of the admin port. */
 type AdminHandler = (request: Request, remote?: string) => Promise<Response>
@@ -87,7 +89,7 @@ function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) 
       const { text, type } = await metrics.text()
       return new Response(text, { headers: { 'content-type': type, ...COMMON_HEADERS } })
     })
-  return probes.use(apiRoutes({ data, events, supervision }))
+  return probes.use(apiRoutes({ data, events, supervision })).use(referenceRoutes())
 }
 
 /** Loads the package on first use: it takes 70 ms, which every start would pay for. */

@@ -112,6 +112,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
   'admin/': {
     from: [
       ...['core/', 'wire/', 'catalog/', 'dialects/', 'gateway/', 'ledger/', 'metrics/', 'logging/'],
+      'reference/',
       ...['config/config.ts', 'config/problems.ts', 'assembly/open-ledger.ts'],
     ],
     packages: {
