@@ -10,6 +10,7 @@ import { REFERENCE_PATHS } from '../reference/reference-paths.ts'
 import { AdminAccess } from './admin-access.ts'
 import { AdminData, type Supervision } from './admin-data.ts'
 import { apiRoutes } from './api-routes.ts'
+import { consoleRoutes, isConsolePath } from './console-routes.ts'
 import { EventHub } from './event-hub.ts'
 import { AdminError, COMMON_HEADERS, errorAnswer, json } from './json-answers.ts'
 import type { Figures, Metrics } from './metrics.ts'
@@ -44,6 +45,8 @@ type AdminHandler = (request: Request, remote?: string) => Promise<Response>
 export function createAdmin(parts: AdminParts): {
   readonly answer: AdminHandler
   readonly events: EventHub
+  /** Ends every event stream, and the history. */
+  readonly close: () => void
 } {
   const { supervision } = parts
   const data = new AdminData(supervision)
@@ -53,7 +56,7 @@ export function createAdmin(parts: AdminParts): {
   const wrongTokens = new WrongTokens(parts.logger)
   const access = new AdminAccess({
     token: parts.token,
-    isPublic: (path) => PUBLIC.includes(path),
+    isPublic: (path) => PUBLIC.includes(path) || isConsolePath(path),
     onWrongToken: (remote) => wrongTokens.add(remote),
   })
   const answer: AdminHandler = async (request, remote = 'unknown') => {
@@ -69,7 +72,11 @@ export function createAdmin(parts: AdminParts): {
       return errorAnswer(error instanceof AdminError ? error : internalError())
     }
   }
-  return { answer, events }
+  const close = () => {
+    events.close()
+    data.close()
+  }
+  return { answer, events, close }
 }
 
 function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) {
@@ -89,7 +96,11 @@ function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) 
       const { text, type } = await metrics.text()
       return new Response(text, { headers: { 'content-type': type, ...COMMON_HEADERS } })
     })
+<<<<<<< HEAD
   return probes.use(apiRoutes({ data, events, supervision })).use(referenceRoutes())
+=======
+  return probes.use(consoleRoutes()).use(apiRoutes({ data, events, supervision }))
+>>>>>>> trunk
 }
 
 /** Loads the package on first use: it takes 70 ms, which every start would pay for. */
@@ -100,7 +111,7 @@ async function metricsOf(figures: () => Figures): Promise<Metrics> {
 
 /** Listens on the admin port exclusively, so that a second weir on it fails. Throws what `Bun.serve` throws. */
 export function openAdmin(address: { readonly host: string; readonly port: number }, parts: AdminParts): Admin {
-  const { answer, events } = createAdmin(parts)
+  const { answer, events, close } = createAdmin(parts)
   const server = Bun.serve({
     hostname: address.host,
     port: address.port,
@@ -115,7 +126,7 @@ export function openAdmin(address: { readonly host: string; readonly port: numbe
     address: { host: address.host, port: server.port ?? address.port },
     requests: (lines, omitted) => events.requests(lines, omitted),
     async stop() {
-      events.close()
+      close()
       await server.stop(true)
     },
   }

@@ -239,6 +239,18 @@ export const LOG_EVENTS = {
     message: 'expired API keys could not be deleted',
     meaning: 'Records of expired or revoked API keys stay in the store (`why`). weir retries.',
   },
+  'traces.dropping': {
+    level: 'warn',
+    message: 'trace spans dropped',
+    meaning:
+      'A worker drops spans, because of `reason`: `collector` does not take them, or not fast enough. Requests are ' +
+      'served as before. Logged once until `traces.recovered`; `weir_trace_spans_dropped_total` counts the spans.',
+  },
+  'traces.recovered': {
+    level: 'info',
+    message: 'trace spans delivered again',
+    meaning: 'The end of `traces.dropping`: `collector` takes all spans again; `dropped` of them are lost.',
+  },
   'log.dropped': {
     level: 'warn',
     message: 'log lines dropped',

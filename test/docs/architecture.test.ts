@@ -19,7 +19,7 @@ function rowOf(key: string, { from, packages }: (typeof IMPORTS)[string]): strin
   const imports =
     from[0] === '*'
       ? 'everything'
-      : others.length <= 3
+      : others.length <= 4
         ? `everything but ${others.map(code).join(', ')}`
         : from.map(code).join(', ') || '–'
   return `| ${code(key)} | ${imports} | ${named.map(code).join(', ') || '–'} |`

@@ -21,7 +21,7 @@ const EVERYTHING = ['*']
 /** The composition root may import everything but its callers: `admin/`, `process/`, `cli/` and `main.ts`. */
 const BELOW_ASSEMBLY = [
   ...['core/', 'wire/', 'sqlite/', 'redis/', 'catalog/', 'config/', 'keys/', 'items/', 'ledger/', 'logging/'],
-  ...['dialects/', 'transport/', 'providers/', 'gateway/', 'metrics/', 'http/', 'reference/'],
+  ...['dialects/', 'transport/', 'providers/', 'gateway/', 'metrics/', 'tracing/', 'http/', 'reference/'],
 ]
 
 /** The first match applies; a path with a trailing `/` is a folder. */
@@ -101,6 +101,10 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     ],
     packages: { [ANYWHERE]: ['node:crypto'] },
   },
+  'tracing/': {
+    from: ['core/', 'catalog/', 'gateway/', 'providers/upstream.ts', 'providers/retry-after.ts'],
+    packages: { 'tracing/otlp.ts': ['@opentelemetry/'], 'tracing/spans.ts': ['@opentelemetry/'] },
+  },
   'metrics/': {
     from: ['core/', 'catalog/', 'ledger/ledger.ts', 'gateway/access-log.ts', 'gateway/request-line.ts'],
     packages: {},
@@ -113,14 +117,17 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     from: [
       ...['core/', 'wire/', 'catalog/', 'dialects/', 'gateway/', 'ledger/', 'metrics/', 'logging/'],
       'reference/',
-      ...['config/config.ts', 'config/problems.ts', 'assembly/open-ledger.ts'],
+      ...['config/config.ts', 'config/problems.ts', 'assembly/open-ledger.ts', 'console/page.html'],
     ],
     packages: {
       [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'],
       'admin/api-shapes.ts': ['@sinclair/typebox'],
+      'admin/console-files.ts': ['node:path'],
       'admin/metrics.ts': ['prom-client'],
     },
   },
+  // Runs in the browser; of the program it knows the shapes of the JSON that it reads.
+  'console/': { from: ['admin/api-shapes.ts'], packages: { [ANYWHERE]: ['uplot'] } },
   'config/': {
     from: ['core/'],
     packages: {
@@ -148,7 +155,7 @@ const USES = {
     instead: 'the environment is read in config/load.ts; take the value from the configuration',
   },
   fetch: {
-    where: ['providers/fetch-transport.ts'],
+    where: ['providers/fetch-transport.ts', 'console/api-client.ts'],
     instead: 'call providers/upstream.ts, which holds the deadlines and the abort',
   },
   response: { where: ['http/', 'admin/'], instead: 'return data or throw a CallerError; http/ makes the Response' },

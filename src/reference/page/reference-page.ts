@@ -1,7 +1,7 @@
 /** The page of the reference, from the OpenAPI document: one HTML document without anything from elsewhere. */
 
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
-import { blocks, html, inline, type Markup } from './markup.ts'
+import { blocks, html, inline, type Markup, separated } from './markup.ts'
 import { errorRows, type Operation, operationId, operationSection } from './operation-html.ts'
 import { schemaBody } from './schema-html.ts'
 
@@ -201,7 +201,7 @@ function errorSection(document: JsonObject): Markup {
   const cells = rows.map(
     (row) => html`<tr id="error-${textOf(row['kind'])}"><td><span class="status">${String(row['status'])}</span></td>
 <td><code>${String(row['code'])}</code>${row['of_body'] === true && html` <abbr title="an error of the body">*</abbr>`}</td>
-<td><code>${textOf(row['type'])}</code><br><code>${textOf(row['messages_type'])}</code></td>
+<td>${errorTypes(row)}</td>
 <td>${inline(textOf(row['meaning']))}<br><span class="about">${inline(textOf(row['advice']))}</span></td></tr>`,
   )
   return html`<section class="tag" id="errors"><h2>Errors</h2>
@@ -210,4 +210,9 @@ function errorSection(document: JsonObject): Markup {
 <a href="#MessagesBodyError">MessagesBodyError</a> for errors of the body (*). The second type is that of Messages.</p>
 <div class="wide" tabindex="0" role="region" aria-label="All errors"><table><thead><tr><th scope="col">Status</th><th scope="col">Code</th>
 <th scope="col">Types</th><th scope="col">Meaning, and what to do</th></tr></thead><tbody>${cells}</tbody></table></div></section>`
+}
+
+function errorTypes(row: JsonObject): readonly Markup[] {
+  const types = [...new Set([textOf(row['type']), textOf(row['messages_type'])])]
+  return separated(types.map((type) => html`<code>${type}</code>`), html`<br>`)
 }

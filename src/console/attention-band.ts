@@ -1,0 +1,77 @@
+/** The band "Attention": what somebody should look at; one quiet line if there is nothing. */
+
+import type { Attention } from '../admin/api-shapes.ts'
+import { element, StateMark, setText } from './elements.ts'
+import { ago, type ServerClock } from './units.ts'
+
+/** More are counted, not shown. */
+const SHOWN_MAX = 20
+
+export class AttentionBand {
+  private readonly allWell = new StateMark('all-well')
+  private readonly count = element('p', { class: 'count' })
+  private readonly list = element('ul', { class: 'panel' })
+  /** Read out when the list changes, not when the time in it does. */
+  private readonly spoken = element('p', { class: 'unseen', role: 'status' })
+  private shown = ''
+
+  constructor(
+    private readonly section: HTMLElement,
+    private readonly clock: ServerClock,
+  ) {
+    const title = element('h2', { id: `${section.id}-title` }, 'Attention')
+    section.append(element('div', { class: 'band-head' }, title, this.allWell.node, this.count), this.list, this.spoken)
+    this.list.hidden = true
+  }
+
+  show(items: readonly Attention[]): void {
+    const sorted = [
+      ...items.filter(({ level }) => level === 'error'),
+      ...items.filter(({ level }) => level !== 'error'),
+    ]
+    const key = JSON.stringify(sorted.map(({ level, message }) => [level, message]))
+    if (key !== this.shown) {
+      this.shown = key
+      this.draw(sorted)
+    }
+    sorted.slice(0, SHOWN_MAX).forEach(({ since }, at) => {
+      const text = this.list.children[at]?.querySelector('.since')
+      if (since !== null && text) setText(text, ago(-this.clock.secondsUntil(since)))
+    })
+  }
+
+  private draw(items: readonly Attention[]): void {
+    const errors = items.filter(({ level }) => level === 'error').length
+    const words = summary(errors, items.length - errors)
+    this.section.classList.toggle('has-items', items.length > 0)
+    this.allWell.node.hidden = items.length > 0
+    this.allWell.show('good', 'Nothing needs attention')
+    this.list.hidden = items.length === 0
+    this.list.replaceChildren(...items.slice(0, SHOWN_MAX).map(itemOf))
+    const hidden = items.length - SHOWN_MAX
+    if (hidden > 0) this.list.append(element('li', { class: 'alarm' }, `and ${hidden} more`))
+    setText(this.count, items.length > 0 ? words : '')
+    setText(this.spoken, words)
+  }
+}
+
+function itemOf({ level, message }: Attention): HTMLLIElement {
+  const mark = new StateMark('level')
+  mark.show(level === 'error' ? 'bad' : 'warning', level === 'error' ? 'Error' : 'Warning')
+  return element(
+    'li',
+    { class: 'alarm' },
+    mark.node,
+    element('span', { class: 'message', dir: 'auto' }, message),
+    element('span', { class: 'since' }),
+  )
+}
+
+function summary(errors: number, warnings: number): string {
+  const parts = [
+    [errors, 'error'],
+    [warnings, 'warning'],
+  ] as const
+  const words = parts.flatMap(([count, word]) => (count === 0 ? [] : [`${count} ${word}${count === 1 ? '' : 's'}`]))
+  return words.length === 0 ? 'Nothing needs attention' : words.join(', ')
+}

@@ -1,0 +1,147 @@
+/** The band "Budgets": each limit of an organisation or a key, the fullest first. */
+
+import type { BudgetRow } from '../admin/api-shapes.ts'
+import { element, StateMark, setAttribute, setText } from './elements.ts'
+import { type Cell, type Column, LiveTable } from './live-table.ts'
+import { twoLines } from './two-lines.ts'
+import { count, dollars, percent, type ServerClock, span } from './units.ts'
+
+const FULL_SHARE_WARNING = 0.8
+
+/** The words of the configuration's limits; another one is shown by its name. */
+const LIMITS: Readonly<Record<string, string>> = {
+  'spend.day': 'Spend a day',
+  'spend.month': 'Spend a month',
+  'spend.total': 'Spend in total',
+  requests_per_minute: 'Requests a minute',
+  tokens_per_minute: 'Tokens a minute',
+  concurrent_requests: 'Concurrent requests',
+}
+
+export class BudgetsBand {
+  private readonly table: LiveTable<BudgetRow>
+  private more = 0
+
+  constructor(section: HTMLElement, clock: ServerClock) {
+    this.table = new LiveTable<BudgetRow>({
+      section,
+      title: 'Budgets',
+      columns: columns(clock),
+      keyOf: ({ organization, key, limit }) => JSON.stringify([organization, key, limit]),
+      textOf: (row) => `${row.organization} ${row.key ?? ''} ${row.limit} ${limitWords(row)}`.toLowerCase(),
+      placeholder: 'Filter by organisation, key or limit',
+      page: 10,
+      filterFrom: 11,
+      empty: 'No limits are set. Add limits to an organisation or a key in the configuration, then run: weir reload',
+      countOf: (rows) => this.countOf(rows),
+    })
+  }
+
+  show(rows: readonly BudgetRow[], more: number): void {
+    this.more = more
+    this.table.show(rows)
+  }
+
+  private countOf(rows: readonly BudgetRow[]): string {
+    const full = rows.filter((row) => shareOf(row) >= FULL_SHARE_WARNING).length
+    const all = this.more > 0 ? `${rows.length} fullest of ${rows.length + this.more}` : `${rows.length}`
+    return full === 0 ? all : `${all}, ${full} above ${percent(FULL_SHARE_WARNING)}`
+  }
+}
+
+function shareOf({ amount, used, held }: BudgetRow): number {
+  if (amount === 0) return 1
+  return (used + held) / amount
+}
+
+function limitWords({ limit }: BudgetRow): string {
+  return LIMITS[limit] ?? limit
+}
+
+function amountText({ unit }: BudgetRow, amount: number): string {
+  return unit === 'micro_usd' ? dollars(amount) : count(amount)
+}
+
+function columns(clock: ServerClock): readonly Column<BudgetRow>[] {
+  return [
+    {
+      name: 'owner',
+      title: 'Limit',
+      cell: () =>
+        twoLines(({ organization, key }) => (key === null ? organization : `${organization} · ${key}`), limitWords),
+    },
+    { name: 'bar', title: 'Used', cell: meterCell },
+    {
+      name: 'amounts',
+      title: 'Amount',
+      isNumber: true,
+      cell: () =>
+        twoLines(
+          (row) => `${amountText(row, row.used)} of ${amountText(row, row.amount)}`,
+          (row) => (row.held === 0 ? '' : `${amountText(row, row.held)} held`),
+        ),
+    },
+    { name: 'renews', title: 'Renews', cell: () => renewalCell(clock) },
+  ]
+}
+
+/** A bar of what is used and held, with the percentage. */
+function meterCell(): Cell<BudgetRow> {
+  const [usedBar, heldBar] = [element('span', { class: 'used' }), element('span', { class: 'held' })]
+  const number = new StateMark('state percent')
+  number.node.setAttribute('aria-hidden', 'true')
+  const range = { 'aria-valuemin': '0', 'aria-valuemax': '100' }
+  const bar = element('div', { class: 'bar', role: 'meter', ...range }, usedBar, heldBar)
+  return {
+    content: element('div', { class: 'meter' }, bar, number.node),
+    show: (row) => {
+      const share = shareOf(row)
+      const usedPart = row.amount === 0 ? 100 : Math.min(100, (row.used / row.amount) * 100)
+      const heldPart = row.amount === 0 ? 0 : Math.min(100 - usedPart, (row.held / row.amount) * 100)
+      usedBar.style.width = `${usedPart.toFixed(1)}%`
+      heldBar.style.width = `${heldPart.toFixed(1)}%`
+      const state = share >= 1 ? 'bad' : share >= FULL_SHARE_WARNING ? 'warning' : undefined
+      number.node.classList.toggle('plain', state === undefined)
+      number.show(state ?? 'neutral', percent(share))
+      setAttribute(bar, 'data-state', state)
+      setAttribute(bar, 'aria-label', `${limitWords(row)} of ${row.key ?? row.organization}`)
+      setAttribute(bar, 'aria-valuenow', String(Math.min(100, Math.round(share * 100))))
+      const [used, held, amount] = [row.used, row.held, row.amount].map((each) => amountText(row, each))
+      const text = `${used} used, ${held} held, of ${amount}`
+      setAttribute(bar, 'aria-valuetext', text)
+    },
+  }
+}
+
+/** When the limit renews and, if before that, when it is used up. */
+function renewalCell(clock: ServerClock): Cell<BudgetRow> {
+  const mark = new StateMark()
+  const below = element('span', { class: 'two below' })
+  const content = element('div', {}, mark.node, below)
+  return {
+    content,
+    show: (row) => {
+      const renewal = renewalText(row, clock)
+      const forecast = forecastText(row, clock)
+      const state = shareOf(row) >= 1 ? 'bad' : forecast === undefined ? undefined : 'warning'
+      mark.node.classList.toggle('plain', state === undefined)
+      mark.show(state ?? 'neutral', forecast ?? renewal)
+      setText(below, forecast === undefined ? '' : renewal)
+      const title = [forecast, renewal].filter(Boolean).join('\n')
+      if (content.title !== title) content.title = title
+    },
+  }
+}
+
+function renewalText({ limit, renews_at }: BudgetRow, clock: ServerClock): string {
+  if (renews_at !== null) return `renews in ${span(clock.secondsUntil(renews_at))}`
+  if (limit === 'spend.total') return 'never renews'
+  return limit === 'concurrent_requests' ? 'as requests end' : 'refills evenly'
+}
+
+function forecastText(row: BudgetRow, clock: ServerClock): string | undefined {
+  if (shareOf(row) >= 1) return 'used up'
+  if (row.used_up_at === null) return undefined
+  const seconds = clock.secondsUntil(row.used_up_at)
+  return seconds < 60 ? 'used up within a minute' : `used up in about ${span(seconds)}`
+}

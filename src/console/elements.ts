@@ -1,0 +1,69 @@
+/**
+ * Makes and changes elements. What comes from the API becomes text or the value of an attribute and is never parsed as
+ * HTML, because callers choose some of it.
+ */
+
+type Child = Node | string
+
+/** An element with attributes and children; strings become text. */
+export function element<Tag extends keyof HTMLElementTagNameMap>(
+  tag: Tag,
+  attributes: Readonly<Record<string, string>> = {},
+  ...children: readonly Child[]
+): HTMLElementTagNameMap[Tag] {
+  const made = document.createElement(tag)
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value)
+  made.append(...children)
+  return made
+}
+
+/** The element of the page with this id. Throws if the page has none. */
+export function byId(id: string): HTMLElement {
+  const found = document.getElementById(id)
+  if (found === null) throw new Error(`the page has no element "${id}"`)
+  return found
+}
+
+/** Changes the text only if it differs: a change makes the browser lay out the line again. */
+export function setText(target: Element, text: string): void {
+  const { firstChild } = target
+  if (firstChild instanceof Text && firstChild.nextSibling === null) {
+    if (firstChild.data !== text) firstChild.data = text
+  } else if (firstChild !== null || text !== '') {
+    target.textContent = text
+  }
+}
+
+/** Sets an attribute, or removes it with `undefined`, if it differs. */
+export function setAttribute(target: Element, name: string, value: string | undefined): void {
+  if (value === undefined) target.removeAttribute(name)
+  else if (target.getAttribute(name) !== value) target.setAttribute(name, value)
+}
+
+/** How things are: each state has a colour and an icon. */
+export type State = 'good' | 'warning' | 'bad' | 'probing' | 'neutral'
+
+const SVG = 'http://www.w3.org/2000/svg'
+
+/** An icon with a word: `.word` holds the text, so that the state does not depend on colour or shape. */
+export class StateMark {
+  readonly node = element('span', { class: 'state' })
+  private readonly use = document.createElementNS(SVG, 'use')
+  private readonly word = element('span', { class: 'word' })
+
+  constructor(classes = 'state') {
+    this.node.className = classes
+    const icon = document.createElementNS(SVG, 'svg')
+    icon.setAttribute('class', 'icon')
+    icon.setAttribute('aria-hidden', 'true')
+    icon.append(this.use)
+    this.node.append(icon, this.word)
+  }
+
+  show(state: State, word: string, title?: string): void {
+    setAttribute(this.node, 'data-state', state === 'probing' ? 'warning' : state)
+    setAttribute(this.use, 'href', `#icon-${state}`)
+    setAttribute(this.node, 'title', title)
+    setText(this.word, word)
+  }
+}

@@ -1,0 +1,195 @@
+/**
+ * A table whose rows change every second: it makes elements only for the rows of a page, keeps the element of a row as
+ * long as the row is there, and writes only what differs. With 1,000 rows of data it still has those of one page.
+ */
+
+import { element, setText } from './elements.ts'
+import { hasWords, wordsOf } from './word-filter.ts'
+
+/** What shows one value of a row. */
+export interface Cell<Row> {
+  readonly content: Node | string
+  show(row: Row, cell: HTMLTableCellElement): void
+}
+
+export interface Column<Row> {
+  /** The class of its cells. */
+  readonly name: string
+  readonly title: string
+  readonly isNumber?: boolean
+  /** Before the value on a narrow screen, which has no heads of columns. */
+  readonly label?: string
+  readonly cell: () => Cell<Row>
+}
+
+interface TableSetup<Row> {
+  readonly section: HTMLElement
+  readonly title: string
+  readonly columns: readonly Column<Row>[]
+  readonly keyOf: (row: Row) => string
+  /** What the filter searches, in lower case. */
+  readonly textOf: (row: Row) => string
+  readonly placeholder: string
+  /** Rows before "show more". */
+  readonly page: number
+  /** The filter appears from this number of rows on. */
+  readonly filterFrom: number
+  /** The words of the empty table: why it is empty, and what to do. */
+  readonly empty: string
+  /** The words after the title. */
+  readonly countOf: (rows: readonly Row[]) => string
+}
+
+interface RowView<Row> {
+  readonly element: HTMLTableRowElement
+  readonly cells: readonly { readonly cell: Cell<Row>; readonly element: HTMLTableCellElement }[]
+  row: Row
+}
+
+/** A column of plain text. */
+export function textColumn<Row>(
+  options: Omit<Column<Row>, 'cell'> & { readonly text: (row: Row) => string },
+): Column<Row> {
+  return {
+    ...options,
+    cell: () => ({
+      content: '',
+      show: (row, cell) => {
+        const text = options.text(row)
+        setText(cell, text)
+        if (cell.title !== text) cell.title = text
+      },
+    }),
+  }
+}
+
+export class LiveTable<Row> {
+  readonly body = element('tbody', { role: 'rowgroup' })
+  readonly head = element('div', { class: 'band-head' })
+  readonly input: HTMLInputElement
+  private readonly count = element('p', { class: 'count' })
+  private readonly more = element('button', { class: 'more', type: 'button' })
+  private readonly emptyNote = element('p', { class: 'empty' })
+  private readonly table: HTMLTableElement
+  private readonly filter: HTMLElement
+  private readonly found = element('p', { class: 'unseen', role: 'status' })
+  private readonly views = new Map<string, RowView<Row>>()
+  private rows: readonly Row[] = []
+  private words: readonly string[] = []
+  private limit: number
+
+  constructor(private readonly setup: TableSetup<Row>) {
+    const { section, title, columns, page, placeholder } = setup
+    this.limit = page
+    const titleId = `${section.id}-title`
+    this.input = element('input', {
+      type: 'search',
+      placeholder,
+      'aria-label': `Filter ${title.toLowerCase()}`,
+      autocomplete: 'off',
+      spellcheck: 'false',
+    })
+    this.filter = element('div', { class: 'filter' }, this.input)
+    this.head.append(element('h2', { id: titleId }, title), this.count, this.filter)
+    const heads = columns.map(({ name, title, isNumber }) =>
+      element('th', { class: classOf(name, isNumber), scope: 'col', role: 'columnheader' }, title),
+    )
+    this.table = element(
+      'table',
+      { role: 'table', 'aria-labelledby': titleId },
+      element('thead', { role: 'rowgroup' }, element('tr', { role: 'row' }, ...heads)),
+      this.body,
+    )
+    this.emptyNote.textContent = 'Loading …'
+    const panel = element('div', { class: 'panel' }, this.table, this.emptyNote, this.more)
+    section.append(this.head, panel, this.found)
+    this.input.addEventListener('input', () => this.typed())
+    this.more.addEventListener('click', () => this.showMore())
+    this.filter.hidden = this.more.hidden = this.table.hidden = true
+  }
+
+  /** Replaces the rows. */
+  show(rows: readonly Row[]): void {
+    this.rows = rows
+    this.draw()
+  }
+
+  /** The row whose element this is. */
+  rowOf(element: Element): Row | undefined {
+    for (const view of this.views.values()) if (view.element === element) return view.row
+    return undefined
+  }
+
+  private typed(): void {
+    this.words = wordsOf(this.input.value)
+    this.limit = this.setup.page
+    this.draw()
+    const { length } = this.matching()
+    setText(this.found, this.words.length === 0 ? '' : `${length} of ${this.rows.length} match`)
+  }
+
+  private showMore(): void {
+    const first = this.limit
+    this.limit *= 4
+    this.draw()
+    // The button may be gone; the focus goes to the first new row.
+    const row = this.body.children[first]
+    const target = row?.querySelector('button')
+    if (target instanceof HTMLElement) target.focus({ preventScroll: true })
+  }
+
+  private matching(): readonly Row[] {
+    if (this.words.length === 0) return this.rows
+    return this.rows.filter((row) => hasWords(this.setup.textOf(row), this.words))
+  }
+
+  private draw(): void {
+    const { setup, rows } = this
+    const matching = this.matching()
+    const visible = matching.slice(0, this.limit)
+    this.place(visible)
+    const left = matching.length - visible.length
+    const isFiltered = this.words.length > 0
+    setText(this.count, isFiltered ? `${matching.length} of ${rows.length} match` : setup.countOf(rows))
+    setText(this.more, `Show ${Math.min(left, this.limit * 3)} more of ${left}`)
+    setText(this.emptyNote, isFiltered ? 'Nothing matches. Remove a word from the filter.' : setup.empty)
+    this.more.hidden = left === 0
+    this.table.hidden = visible.length === 0
+    this.emptyNote.hidden = visible.length > 0
+    this.filter.hidden = rows.length < setup.filterFrom && !isFiltered
+  }
+
+  /** Gives each row an element, those that it had first, then those of rows that are gone. */
+  private place(rows: readonly Row[]): void {
+    const wanted = new Set(rows.map(this.setup.keyOf))
+    const free: RowView<Row>[] = []
+    for (const [key, view] of this.views) {
+      if (wanted.has(key)) continue
+      this.views.delete(key)
+      free.push(view)
+    }
+    rows.forEach((row, at) => {
+      const key = this.setup.keyOf(row)
+      const view = this.views.get(key) ?? free.pop() ?? this.make(row)
+      this.views.set(key, view)
+      view.row = row
+      for (const { cell, element } of view.cells) cell.show(row, element)
+      const here = this.body.children[at]
+      if (here !== view.element) this.body.insertBefore(view.element, here ?? null)
+    })
+    for (const { element } of free) element.remove()
+  }
+
+  private make(row: Row): RowView<Row> {
+    const cells = this.setup.columns.map(({ name, isNumber, label, cell: make }) => {
+      const cell = make()
+      const attributes = { class: classOf(name, isNumber), role: 'cell', ...(label && { 'data-label': label }) }
+      return { cell, element: element('td', attributes, cell.content) }
+    })
+    return { element: element('tr', { role: 'row' }, ...cells.map(({ element }) => element)), cells, row }
+  }
+}
+
+function classOf(name: string, isNumber = false): string {
+  return `c-${name}${isNumber ? ' number' : ''}`
+}

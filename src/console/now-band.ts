@@ -1,0 +1,201 @@
+/** The band "Now": six figures, each with a chart of its last hour. */
+
+import type { FiguresNow, Status } from '../admin/api-shapes.ts'
+import { element, type State, setAttribute, setText } from './elements.ts'
+import { type ChartSetup, HourChart, type Points } from './hour-chart.ts'
+import { count, dollars, duration, durationParts, percent, rate } from './units.ts'
+
+const HOUR_S = 3_600
+/** Without a history of the server; the same as its own. */
+const STEP_S_DEFAULT = 10
+
+interface Amount {
+  readonly number: string
+  readonly unit: string
+  readonly state?: State | undefined
+}
+
+interface FigureSetup extends ChartSetup {
+  readonly title: string
+  /** The large figure and, if there is one, the smaller one beside it. */
+  readonly amounts: (status: Status) => readonly Amount[]
+  /** The values of a point, one for each line. */
+  readonly values: (figures: FiguresNow) => readonly (number | null)[]
+}
+
+/** A share of failed requests from which on the figure is an alarm. */
+const ERROR_SHARE_BAD = 0.05
+
+const setups: readonly FigureSetup[] = [
+  {
+    title: 'Requests',
+    lines: [{ colour: '--ink' }],
+    format: (value) => `${rate(value)}/s`,
+    least: 1,
+    amounts: ({ now }) => [
+      { number: rate(now.requests_per_second), unit: 'a second' },
+      { number: count(now.in_flight), unit: 'running' },
+    ],
+    values: (figures) => [figures.requests_per_second],
+  },
+  {
+    title: 'Open streams',
+    lines: [{ colour: '--ink' }],
+    format: count,
+    least: 5,
+    amounts: ({ now }) => [{ number: count(now.open_streams), unit: now.open_streams === 1 ? 'stream' : 'streams' }],
+    values: (figures) => [figures.open_streams],
+  },
+  {
+    title: 'Errors',
+    lines: [{ colour: '--bad' }, { colour: '--ink-faint', isDashed: true }],
+    format: percent,
+    least: 0.01,
+    amounts: ({ now }) => [
+      { number: percent(now.error_share), unit: 'failed', state: errorState(now.error_share) },
+      { number: percent(now.limited_share), unit: 'limited' },
+    ],
+    values: (figures) => [figures.error_share, figures.limited_share],
+  },
+  {
+    title: 'Time to first token',
+    lines: [{ colour: '--ink' }, { colour: '--ink-faint', isDashed: true }],
+    format: duration,
+    least: 100,
+    amounts: ({ now }) => [
+      { ...latency(now.time_to_first_token_p50_ms, 'p50') },
+      { ...latency(now.time_to_first_token_p95_ms, 'p95') },
+    ],
+    values: (figures) => [figures.time_to_first_token_p50_ms, figures.time_to_first_token_p95_ms],
+  },
+  {
+    title: 'Tokens',
+    lines: [{ colour: '--ink' }],
+    format: (value) => `${rate(value)}/s`,
+    least: 10,
+    amounts: ({ now }) => [{ number: rate(now.tokens_per_second), unit: 'a second' }],
+    values: (figures) => [figures.tokens_per_second],
+  },
+  {
+    title: 'Spend',
+    lines: [{ colour: '--ink' }],
+    format: (value) => `${dollars(value)}/h`,
+    least: 10_000,
+    amounts: (status) => [
+      { number: status.cost_today_micro_usd === null ? '–' : dollars(status.cost_today_micro_usd), unit: 'today' },
+      { number: dollars(status.now.cost_micro_usd_per_second * HOUR_S), unit: 'an hour' },
+    ],
+    values: (figures) => [figures.cost_micro_usd_per_second * HOUR_S],
+  },
+]
+
+function errorState(share: number | null): State | undefined {
+  return share !== null && share >= ERROR_SHARE_BAD ? 'bad' : undefined
+}
+
+function latency(ms: number | null, name: string): Amount {
+  const [number, unit] = durationParts(ms)
+  return { number, unit: `${unit} ${name}`.trim() }
+}
+
+/** One figure with its chart. */
+class Figure {
+  readonly node: HTMLElement
+  private readonly amounts: { readonly node: HTMLElement; readonly number: HTMLElement; readonly unit: HTMLElement }[]
+  private readonly chart: HourChart
+
+  constructor(
+    private readonly setup: FigureSetup,
+    amounts: number,
+  ) {
+    this.chart = new HourChart(setup)
+    this.amounts = Array.from({ length: amounts }, (_, at) => {
+      const [number, unit] = [element('span', { class: 'number' }, '–'), element('span', { class: 'unit' })]
+      const node = element('span', { class: at === 0 ? 'amount' : 'amount second' }, number, ' ', unit)
+      const colour = setup.lines[at]?.colour
+      const key = element('span', { class: colour === '--bad' ? 'key failures' : 'key', 'aria-hidden': 'true' })
+      if (setup.lines.length > 1) node.append(key)
+      return { node, number, unit }
+    })
+    this.node = element(
+      'article',
+      { class: 'figure' },
+      element('h3', {}, setup.title),
+      element('p', { class: 'amounts' }, ...this.amounts.map(({ node }) => node)),
+      this.chart.node,
+      this.chart.ends,
+    )
+  }
+
+  show(status: Status): void {
+    this.setup.amounts(status).forEach(({ number, unit, state }, at) => {
+      const shown = this.amounts[at]
+      if (shown === undefined) return
+      setText(shown.number, number)
+      setText(shown.unit, unit)
+      setAttribute(shown.node, 'data-state', state)
+    })
+  }
+
+  draw(times: readonly number[], history: readonly FiguresNow[], endS: number): void {
+    const values = history.map((figures) => this.setup.values(figures))
+    const lines = this.setup.lines.map((_, line) => values.map((each) => each[line] ?? null))
+    const points: Points = [times, ...lines]
+    this.chart.show(points, endS, this.text(lines[0] ?? []))
+  }
+
+  private text(values: readonly (number | null)[]): string {
+    const known = values.filter((value) => value !== null)
+    const { title, format } = this.setup
+    const newest = known.at(-1)
+    if (newest === undefined) return `${title} of the last hour: no figures yet.`
+    const [low, high] = [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))]
+    return `${title} of the last hour: lowest ${format(low)}, highest ${format(high)}, now ${format(newest)}.`
+  }
+}
+
+export class NowBand {
+  private readonly figures: readonly Figure[]
+  private times: number[] = []
+  private history: FiguresNow[] = []
+  private stepS = STEP_S_DEFAULT
+
+  constructor(section: HTMLElement) {
+    this.figures = setups.map((setup) => new Figure(setup, amountsOf(setup)))
+    const head = element('div', { class: 'band-head' }, element('h2', { id: 'now-title' }, 'Now'))
+    head.append(element('p', { class: 'count' }, 'and the last hour'))
+    section.append(head, element('div', { class: 'panel figures' }, ...this.figures.map(({ node }) => node)))
+  }
+
+  show(status: Status): void {
+    for (const figure of this.figures) figure.show(status)
+    if (this.addPoints(status)) this.draw(Date.parse(status.time) / 1000)
+  }
+
+  /** True if the charts change: when a whole history arrived, and after each step. */
+  private addPoints({ history, now, time }: Status): boolean {
+    const nowS = Date.parse(time) / 1000
+    if (history !== undefined) {
+      this.stepS = history.step_seconds
+      this.times = history.points.map(({ at }) => Date.parse(at) / 1000)
+      this.history = [...history.points]
+      return true
+    }
+    const last = this.times.at(-1)
+    if (last !== undefined && nowS - last < this.stepS) return false
+    this.times.push(nowS)
+    this.history.push(now)
+    const old = this.times.findIndex((at) => at >= nowS - HOUR_S)
+    this.times.splice(0, old)
+    this.history.splice(0, old)
+    return true
+  }
+
+  private draw(endS: number): void {
+    for (const figure of this.figures) figure.draw(this.times, this.history, endS)
+  }
+}
+
+function amountsOf({ title }: FigureSetup): number {
+  return title === 'Open streams' || title === 'Tokens' ? 1 : 2
+}

@@ -1,0 +1,89 @@
+/** The log line of a request as the console reads it, and its words: result, owner, model. */
+
+import type { State } from './elements.ts'
+
+/** One call to one candidate. */
+export interface Attempt {
+  readonly provider: string
+  readonly model: string
+  readonly status?: number
+  /** The kind of failure; absent if the candidate answered. */
+  readonly error?: string
+  readonly ms: number
+}
+
+/** The fields of the log line that the console shows; each may be absent. */
+export interface RequestLine {
+  readonly request_id: string
+  readonly time?: string
+  readonly organization?: string
+  readonly key?: string
+  readonly key_state?: string
+  readonly dialect?: string
+  readonly requested_model?: string
+  readonly served_model?: string
+  readonly provider?: string
+  readonly fallbacks?: number
+  readonly attempts?: readonly Attempt[]
+  readonly status?: number
+  readonly streamed?: boolean
+  readonly first_byte_ms?: number
+  readonly total_ms?: number
+  readonly input_tokens?: number
+  readonly cached_input_tokens?: number
+  readonly output_tokens?: number
+  readonly usage?: string
+  readonly cost_micro_usd?: number
+  readonly outcome?: string
+  readonly finish_reason?: string
+  readonly tags?: Readonly<Record<string, string>>
+  readonly trace_id?: string
+  readonly error?: string
+  readonly method?: string
+  readonly path?: string
+  readonly remote?: string
+  readonly param?: string
+  readonly limit?: string
+  readonly limit_of?: string
+}
+
+/** The word for how the request ended; of a refused one, its error. */
+export function resultWord({ outcome, error, fallbacks = 0 }: RequestLine): string {
+  if (error !== undefined) return words(error)
+  if (outcome === 'completed' && fallbacks > 0) return 'completed, fallback'
+  return outcome === undefined ? 'ended' : words(outcome)
+}
+
+function words(code: string): string {
+  return code.replaceAll('_', ' ')
+}
+
+/** A refused request is a warning if a limit refused it, and a failure if weir or a provider is the cause. */
+export function resultState({ status = 0, outcome }: RequestLine): State {
+  if (status >= 500 || outcome === 'provider_cut' || outcome === 'timed_out') return 'bad'
+  if (status === 429 || outcome === 'drained') return 'warning'
+  if (status >= 400 || outcome === 'caller_left') return 'neutral'
+  return 'good'
+}
+
+/** `acme · ci`; a request without a valid key has neither. */
+export function ownerOf({ organization, key, remote }: RequestLine): string {
+  const parts = [organization, key].filter((part) => part !== undefined)
+  return parts.length === 0 ? (remote ?? 'no valid key') : parts.join(' · ')
+}
+
+/** `gpt-5-mini`, and what served it if that is another: `gpt-5-mini → claude-sonnet`. */
+export function modelOf({ requested_model, served_model }: RequestLine): string {
+  if (requested_model === undefined) return served_model ?? '–'
+  if (served_model === undefined || served_model === requested_model) return requested_model
+  return `${requested_model} → ${served_model}`
+}
+
+/** The text that a filter searches, in lower case. */
+export function searchText(line: RequestLine): string {
+  const tags = Object.entries(line.tags ?? {}).map(([name, value]) => `${name}=${value}`)
+  const attempts = (line.attempts ?? []).flatMap(({ provider, model, error }) => [provider, model, error ?? ''])
+  const { request_id, organization, key, dialect, provider, status, outcome, error, limit, remote, trace_id } = line
+  const fields = [request_id, organization, key, dialect, provider, status, outcome, error, limit, remote, trace_id]
+  return [...fields, modelOf(line), resultWord(line), ...tags, ...attempts].join(' ').toLowerCase()
+}

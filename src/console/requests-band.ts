@@ -1,0 +1,218 @@
+/**
+ * The band "Requests": the last 200 that ended, the newest first. It redraws once a second at most, and holds still if
+ * somebody points at a row or moves through the rows with the keyboard: a row that moves cannot be clicked.
+ */
+
+import { element, StateMark, setAttribute, setText } from './elements.ts'
+import { type Cell, type Column, LiveTable, textColumn } from './live-table.ts'
+import { modelOf, ownerOf, type RequestLine, resultState, resultWord, searchText } from './request-line-view.ts'
+import { twoLines } from './two-lines.ts'
+import { clockTime, count, dollars, duration } from './units.ts'
+
+const LINES_MAX = 200
+const REDRAW_MS = 1_000
+
+export class RequestsBand {
+  private readonly table: LiveTable<RequestLine>
+  private readonly heldBack = element('p', { class: 'held-back' })
+  private lines: readonly RequestLine[] = []
+  /** Arrived since the last redraw, the oldest first; at most `LINES_MAX`. */
+  private arrived: RequestLine[] = []
+  private arrivedCount = 0
+  private omitted = 0
+  private redraw: ReturnType<typeof setTimeout> | undefined
+  private drawnMs = 0
+  private isPointedAt = false
+  private isReading = false
+
+  /** `open` shows the details of a request. */
+  constructor(
+    section: HTMLElement,
+    private readonly open: (line: RequestLine) => Promise<void>,
+  ) {
+    this.table = new LiveTable<RequestLine>({
+      section,
+      title: 'Requests',
+      columns: columns(),
+      keyOf: ({ request_id }) => request_id,
+      textOf: searchText,
+      placeholder: 'Filter, for example: acme 429',
+      page: 15,
+      filterFrom: 1,
+      empty: 'No requests yet. Send one with a key of the configuration; it appears here when it ends.',
+      countOf: (lines) => `last ${lines.length}${this.omitted === 0 ? '' : `, ${count(this.omitted)} left out`}`,
+    })
+    this.table.head.insertBefore(this.heldBack, this.table.head.lastElementChild)
+    this.listen()
+  }
+
+  /** Replaces all requests; the newest first. */
+  reset(lines: readonly RequestLine[]): void {
+    this.lines = lines.slice(0, LINES_MAX)
+    this.arrived = []
+    this.arrivedCount = this.omitted = 0
+    this.schedule()
+  }
+
+  add(line: RequestLine): void {
+    this.arrived.push(line)
+    this.arrivedCount++
+    if (this.arrived.length > 2 * LINES_MAX) this.arrived.splice(0, LINES_MAX)
+    this.schedule()
+  }
+
+  /** Requests that the server did not send, because there were too many in a second. */
+  addOmitted(requests: number): void {
+    this.omitted += requests
+    this.schedule()
+  }
+
+  private schedule(): void {
+    this.redraw ??= setTimeout(
+      () => {
+        this.redraw = undefined
+        this.draw()
+      },
+      Math.max(0, this.drawnMs + REDRAW_MS - Date.now()),
+    )
+  }
+
+  private draw(): void {
+    this.drawnMs = Date.now()
+    if (this.isHeld()) {
+      setText(this.heldBack, this.arrivedCount === 0 ? 'Held' : `Held, ${count(this.arrivedCount)} new`)
+      return
+    }
+    setText(this.heldBack, '')
+    // The answer to the first question and the events that followed it may have the same requests.
+    const known = new Set(this.lines.map(({ request_id }) => request_id))
+    const added = this.arrived.filter(({ request_id }) => !known.has(request_id)).reverse()
+    this.lines = [...added, ...this.lines].slice(0, LINES_MAX)
+    this.arrived = []
+    this.arrivedCount = 0
+    this.table.show(this.lines)
+  }
+
+  private isHeld(): boolean {
+    const { body } = this.table
+    return this.isReading || this.isPointedAt || body.querySelector(':focus-visible') !== null
+  }
+
+  private listen(): void {
+    const { body, input } = this.table
+    body.addEventListener('pointerenter', ({ pointerType }) => {
+      this.isPointedAt = pointerType === 'mouse'
+    })
+    body.addEventListener('pointerleave', () => {
+      this.isPointedAt = false
+      this.schedule()
+    })
+    body.addEventListener('focusout', () => this.schedule())
+    body.addEventListener('click', ({ target }) => void this.clicked(target))
+    body.addEventListener('keydown', (event) => this.moved(event))
+    document.addEventListener('keydown', (event) => {
+      const isTyping = event.target instanceof HTMLInputElement
+      if (event.key !== '/' || isTyping || event.ctrlKey || event.metaKey || event.altKey) return
+      event.preventDefault()
+      input.focus()
+    })
+    input.addEventListener('keydown', (event) => {
+      if (event.key !== 'Escape' || input.value === '') return
+      event.preventDefault()
+      input.value = ''
+      input.dispatchEvent(new Event('input'))
+    })
+  }
+
+  private async clicked(target: EventTarget | null): Promise<void> {
+    const row = target instanceof Element ? target.closest('tr') : null
+    const line = row === null ? undefined : this.table.rowOf(row)
+    if (line === undefined) return
+    this.isReading = true
+    await this.open(line)
+    this.isReading = false
+    this.schedule()
+  }
+
+  /** Arrow keys, Home and End move through the rows. */
+  private moved(event: KeyboardEvent): void {
+    const rows = [...this.table.body.children]
+    const at = rows.findIndex((row) => row.contains(document.activeElement))
+    const last = rows.length - 1
+    const next = { ArrowDown: Math.min(last, at + 1), ArrowUp: Math.max(0, at - 1), Home: 0, End: last }[event.key]
+    const button = next === undefined ? null : rows[next]?.querySelector('button')
+    if (at === -1 || !button) return
+    event.preventDefault()
+    button.focus()
+  }
+}
+
+function columns(): readonly Column<RequestLine>[] {
+  return [
+    { name: 'time', title: 'Time', cell: timeCell },
+    { name: 'result', title: 'Result', cell: resultCell },
+    { name: 'owner', title: 'Organisation · key', cell: ownerCell },
+    {
+      name: 'model',
+      title: 'Model',
+      cell: () => twoLines(modelOf, ({ provider, dialect }) => [dialect, provider].filter(Boolean).join(' · ')),
+    },
+    textColumn({ name: 'tokens', title: 'Tokens in → out', isNumber: true, text: tokensOf }),
+    textColumn({
+      name: 'first',
+      title: 'First byte',
+      isNumber: true,
+      text: ({ first_byte_ms }) => duration(first_byte_ms),
+    }),
+    textColumn({ name: 'total', title: 'Total', isNumber: true, text: ({ total_ms }) => duration(total_ms) }),
+    textColumn({
+      name: 'cost',
+      title: 'Cost',
+      isNumber: true,
+      text: ({ cost_micro_usd: cost }) => (cost === undefined ? '–' : dollars(cost, 4)),
+    }),
+  ]
+}
+
+function tokensOf({ input_tokens, output_tokens }: RequestLine): string {
+  if (input_tokens === undefined && output_tokens === undefined) return '–'
+  return `${count(input_tokens ?? 0)} → ${count(output_tokens ?? 0)}`
+}
+
+/** The button that opens the details; it covers the row. */
+function timeCell(): Cell<RequestLine> {
+  const button = element('button', { class: 'open', type: 'button' })
+  return {
+    content: button,
+    show: (line) => {
+      const time = line.time === undefined ? '–' : clockTime(new Date(line.time))
+      setText(button, time)
+      setAttribute(button, 'aria-label', `${time}, details of the request for ${modelOf(line)}`)
+    },
+  }
+}
+
+function resultCell(): Cell<RequestLine> {
+  const mark = new StateMark()
+  const code = element('span', { class: 'code' })
+  mark.node.insertBefore(code, mark.node.lastChild)
+  return {
+    content: mark.node,
+    show: (line) => {
+      setText(code, line.status === undefined ? '' : String(line.status))
+      mark.show(resultState(line), resultWord(line), resultWord(line))
+    },
+  }
+}
+
+function ownerCell(): Cell<RequestLine> {
+  const content = element('span', { dir: 'auto', class: 'two' })
+  return {
+    content,
+    show: (line) => {
+      const text = ownerOf(line)
+      setText(content, text)
+      if (content.title !== text) content.title = text
+    },
+  }
+}

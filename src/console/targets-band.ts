@@ -1,0 +1,138 @@
+/** The band "Targets": each model of a provider, the unhealthy ones first. */
+
+import type { TargetRow } from '../admin/api-shapes.ts'
+import { element, type State, StateMark, setText } from './elements.ts'
+import { type Cell, type Column, LiveTable, textColumn } from './live-table.ts'
+import { twoLines } from './two-lines.ts'
+import { ago, count, duration, percent, type ServerClock, span } from './units.ts'
+
+/** Below this share of successful attempts the figure is marked. */
+const SUCCESS_SHARE_WARNING = 0.99
+const SUCCESS_SHARE_BAD = 0.9
+
+export class TargetsBand {
+  private readonly table: LiveTable<TargetRow>
+
+  constructor(section: HTMLElement, clock: ServerClock) {
+    this.table = new LiveTable<TargetRow>({
+      section,
+      title: 'Targets',
+      columns: columns(clock),
+      keyOf: ({ provider, model, serves }) => JSON.stringify([provider, model, serves]),
+      textOf: (row) => [row.provider, row.model, ...row.serves, row.state, row.reason ?? ''].join(' ').toLowerCase(),
+      placeholder: 'Filter by provider or model',
+      page: 10,
+      filterFrom: 11,
+      empty: 'No targets. Add a model with targets to the configuration, then run: weir reload',
+      countOf,
+    })
+  }
+
+  show(rows: readonly TargetRow[]): void {
+    const healthy = rows.filter(({ state }) => state === 'healthy')
+    this.table.show([...rows.filter(({ state }) => state !== 'healthy'), ...healthy])
+  }
+}
+
+function countOf(rows: readonly TargetRow[]): string {
+  const resting = rows.filter(({ state }) => state !== 'healthy').length
+  return resting === 0 ? `${rows.length}, all healthy` : `${resting} of ${rows.length} unhealthy`
+}
+
+function columns(clock: ServerClock): readonly Column<TargetRow>[] {
+  return [
+    { name: 'state', title: 'State', cell: stateCell },
+    {
+      name: 'target',
+      title: 'Target',
+      cell: () =>
+        twoLines(
+          ({ provider, model }) => `${provider} / ${model}`,
+          ({ serves }) => (serves.length === 0 ? '' : `serves ${serves.join(', ')}`),
+        ),
+    },
+    { name: 'success', title: 'Success', isNumber: true, label: 'ok', cell: successCell },
+    {
+      name: 'latency',
+      title: 'First byte p50 · p95',
+      isNumber: true,
+      label: 'p50 · p95',
+      cell: () => ({ content: '', show: (row, cell) => setText(cell, latencyOf(row)) }),
+    },
+    { name: 'share', title: 'Traffic', isNumber: true, label: 'traffic', cell: shareCell },
+    textColumn({ name: 'attempts', title: 'Attempts', isNumber: true, text: ({ attempts }) => count(attempts) }),
+    {
+      name: 'error',
+      title: 'Last error',
+      cell: () => {
+        const lines = twoLines<TargetRow>(
+          ({ last_error }) => (last_error === null ? '' : errorText(last_error)),
+          ({ last_error }) => (last_error === null ? '' : ago(-clock.secondsUntil(last_error.at))),
+        )
+        return {
+          ...lines,
+          show: (row, cell) => {
+            lines.show(row, cell)
+            cell.classList.toggle('nothing', row.last_error === null)
+          },
+        }
+      },
+    },
+  ]
+}
+
+function latencyOf({ first_byte_p50_ms: p50, first_byte_p95_ms: p95 }: TargetRow): string {
+  return p50 === null ? '–' : `${duration(p50)} · ${duration(p95)}`
+}
+
+function errorText({ error, status }: NonNullable<TargetRow['last_error']>): string {
+  const words = error.replaceAll('_', ' ')
+  return status === null || words.includes(String(status)) ? words : `${status} ${words}`
+}
+
+const STATES: Readonly<Record<TargetRow['state'], readonly [State, string]>> = {
+  healthy: ['good', 'Healthy'],
+  resting: ['bad', 'Resting'],
+  probing: ['probing', 'Probing'],
+}
+
+/** The state, and below it why and for how long. */
+function stateCell(): Cell<TargetRow> {
+  const mark = new StateMark()
+  const below = element('span', { class: 'two below' })
+  const content = element('div', {}, mark.node, below)
+  return {
+    content,
+    show: ({ state, reason, rest_seconds }) => {
+      const [icon, word] = STATES[state]
+      mark.show(icon, word)
+      const rest = rest_seconds === null || rest_seconds <= 0 ? [] : [span(rest_seconds)]
+      const text = state === 'healthy' ? '' : [...(reason === null ? [] : [reason]), ...rest].join(' · ')
+      setText(below, text)
+      if (content.title !== text) content.title = text
+    },
+  }
+}
+
+function successCell(): Cell<TargetRow> {
+  const mark = new StateMark()
+  return {
+    content: mark.node,
+    show: ({ success_share: share }) => {
+      const state = share === null || share >= SUCCESS_SHARE_WARNING ? undefined : share
+      mark.node.classList.toggle('plain', state === undefined)
+      mark.show(state === undefined ? 'neutral' : state < SUCCESS_SHARE_BAD ? 'bad' : 'warning', percent(share))
+    },
+  }
+}
+
+function shareCell(): Cell<TargetRow> {
+  const [number, used] = [element('span'), element('span', { class: 'used' })]
+  return {
+    content: element('div', { class: 'share' }, number, element('span', { class: 'bar', 'aria-hidden': 'true' }, used)),
+    show: ({ traffic_share }) => {
+      setText(number, percent(traffic_share))
+      used.style.width = `${Math.round((traffic_share ?? 0) * 100)}%`
+    },
+  }
+}

@@ -1,0 +1,225 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import axe from 'axe-core'
+import type { Browser, Page } from 'playwright-core'
+import { Weir } from '../process/weir.ts'
+import { lastingPort } from '../support/ports.ts'
+import { startBrowser, WatchedPage } from './browser.ts'
+
+const KEY = 'console-test-key-0123456789'
+const TOKEN = 'console-test-token-0123456789'
+/** What a caller may write as a model: markup, text from right to left, emoji, and more than fits a cell. */
+const HOSTILE = [
+  '<img src=x onerror="document.title=1">',
+  '\u202Eevil\u202C שלום',
+  '👩‍👩‍👧‍👦🚰 emoji',
+  `${'long'.repeat(24)}end.`,
+  '</script><script>document.title=1</script>',
+]
+
+/** Answers every conversation; the model `down` fails. */
+const provider = Bun.serve({
+  hostname: '127.0.0.1',
+  port: 0,
+  async fetch(request) {
+    const { model } = (await request.json()) as { model: string }
+    if (model === 'down') return Response.json({ error: { message: 'overloaded' } }, { status: 503 })
+    const choices = [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }]
+    const usage = { prompt_tokens: 1000, completion_tokens: 500, total_tokens: 1500 }
+    return Response.json({ id: '1', object: 'chat.completion', created: 1, model, choices, usage })
+  },
+})
+
+function configuration(more: { readonly adminPort?: number; readonly token?: string } = {}): string {
+  const { adminPort = 0, token } = more
+  return `
+listen: { port: 0 }
+admin: { port: ${adminPort}${token === undefined ? '' : `, token: ${token}`} }
+data_dir: ./data
+drain_seconds: 1
+ledger: embedded
+providers:
+  main: { dialect: openai, base_url: "http://127.0.0.1:${provider.port}/v1", api_key: provider-key }
+  other: { dialect: openai, base_url: "http://127.0.0.1:${provider.port}/v1", api_key: provider-key }
+models:
+  - { name: small, targets: [{ provider: main, model: up }], price: { input: 3, output: 15 } }
+  - name: fragile
+    targets: [{ provider: main, model: down }, { provider: other, model: up }]
+    price: { input: 3, output: 15 }
+organizations:
+  - id: acme
+    limits: { spend: { day: 5 } }
+    keys: [{ id: web, key: ${KEY} }, { id: ci, key: ${KEY}-ci, limits: { requests_per_minute: 1 } }]
+  - { id: globex, keys: [{ id: batch, key: ${KEY}-globex }] }
+`
+}
+
+let browser: Browser
+let weir: Weir
+
+beforeAll(async () => {
+  ;[browser, weir] = await Promise.all([startBrowser(), Weir.ready(configuration())])
+})
+
+afterAll(async () => {
+  await browser.close()
+  await weir[Symbol.asyncDispose]()
+  await provider.stop(true)
+})
+
+/** Sends a request; resolves when it was answered. */
+async function send(model: string, key = KEY): Promise<number> {
+  const answer = await fetch(`${weir.address}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello' }] }),
+  })
+  await answer.text()
+  return answer.status
+}
+
+async function openConsole(options: Parameters<typeof WatchedPage.open>[2] = {}): Promise<WatchedPage> {
+  const watched = await WatchedPage.open(browser, `${weir.admin}/`, options)
+  await live(watched.page)
+  return watched
+}
+
+/** Whether nothing has to be scrolled sideways. */
+const isAsWideAsTheWindow = (page: Page) =>
+  page.evaluate<boolean>('document.documentElement.scrollWidth <= window.innerWidth')
+const live = (page: Page) =>
+  page
+    .getByRole('status')
+    .filter({ hasText: /^Live$/ })
+    .waitFor()
+const rows = (page: Page, band: string) => page.getByRole('table', { name: band }).locator('tbody tr')
+
+describe('the console', () => {
+  test('shows new requests in every band without a reload', async () => {
+    await using watched = await openConsole()
+    const { page } = watched
+    await page.getByText('No requests yet.').waitFor()
+    await rows(page, 'Budgets').filter({ hasText: 'acme' }).filter({ hasText: '$0.00 of $5.00' }).waitFor()
+    await page.getByText('Nothing needs attention').first().waitFor()
+    for (let sent = 0; sent < 6; sent++) expect(await send('fragile')).toBe(200)
+    await Promise.all([
+      page.locator('.figure', { hasText: 'Spend' }).getByText('$0.06', { exact: true }).waitFor(),
+      rows(page, 'Targets')
+        .filter({ hasText: 'main / down' })
+        .filter({ hasText: /Resting|Probing/ })
+        .waitFor(),
+      rows(page, 'Budgets').filter({ hasText: 'acme' }).filter({ hasText: '$0.06 of $5.00' }).waitFor(),
+      rows(page, 'Requests').filter({ hasText: 'completed, fallback' }).first().waitFor(),
+      page.locator('#attention li').filter({ hasText: 'main' }).first().waitFor(),
+    ])
+    expect(watched.problems).toEqual([])
+  })
+
+  test('filters the requests as one types', async () => {
+    for (const [model, key] of [
+      ['small', KEY],
+      ['small', `${KEY}-globex`],
+      ['small', `${KEY}-ci`],
+    ] as const)
+      expect(await send(model, key)).toBe(200)
+    expect(await send('small', `${KEY}-ci`)).toBe(429)
+    await using watched = await openConsole()
+    const { page } = watched
+    await rows(page, 'Requests').filter({ hasText: 'globex' }).waitFor()
+    await page.keyboard.press('/')
+    await page.keyboard.type('acme 429')
+    await page.waitForFunction('document.querySelectorAll("#requests tbody tr").length === 1')
+    expect(await rows(page, 'Requests').textContent()).toContain('acme · ci')
+    await page.keyboard.type(' nothing-like-it')
+    await page.getByText('Nothing matches.').waitFor()
+    await page.keyboard.press('Escape')
+    await rows(page, 'Requests').filter({ hasText: 'globex' }).waitFor()
+    expect(watched.problems).toEqual([])
+  })
+
+  test('shows the attempts of a request and explains it, by keyboard alone', async () => {
+    await send('fragile')
+    await using watched = await openConsole()
+    const { page } = watched
+    await page.keyboard.press('/')
+    await page.keyboard.type('fallback')
+    const first = rows(page, 'Requests').first().getByRole('button')
+    await first.focus()
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('Home')
+    await page.keyboard.press('Enter')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('main / down').waitFor()
+    expect(await dialog.getByRole('listitem').filter({ hasText: 'other / up' }).textContent()).toContain('answered')
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
+    expect(await page.locator(':focus').textContent()).toBe(await first.textContent())
+    expect(watched.problems).toEqual([])
+  })
+
+  test('shows names of callers as text', async () => {
+    for (const name of HOSTILE) expect(await send(name)).toBe(404)
+    await using watched = await openConsole()
+    const { page } = watched
+    for (const name of HOSTILE) {
+      const row = rows(page, 'Requests').filter({ hasText: name }).first()
+      await row.click()
+      expect(await page.getByRole('dialog').getByRole('heading', { level: 2 }).textContent()).toBe(name)
+      await page.keyboard.press('Escape')
+    }
+    expect(await page.locator('img').count()).toBe(0)
+    expect(await page.title()).toStartWith('weir')
+    expect(await isAsWideAsTheWindow(page)).toBe(true)
+    expect(watched.problems).toEqual([])
+  })
+
+  const looks = [390, 1280].flatMap((width) =>
+    (['light', 'dark'] as const).map((colorScheme) => ({ width, colorScheme })),
+  )
+  test.each(looks)('has no fault that axe finds at $width px, $colorScheme', async ({ width, colorScheme }) => {
+    await using watched = await openConsole({ viewport: { width, height: 800 }, colorScheme })
+    const { page } = watched
+    await rows(page, 'Requests').first().waitFor()
+    await page.evaluate(axe.source)
+    expect(await violations(page)).toEqual([])
+    await rows(page, 'Requests').first().click()
+    await page.getByRole('dialog').getByRole('heading', { name: 'Attempts' }).waitFor()
+    expect(await violations(page)).toEqual([])
+    expect(await isAsWideAsTheWindow(page)).toBe(true)
+    expect(watched.problems).toEqual([])
+  })
+})
+
+/** What axe finds on the page as it is, one line each. */
+async function violations(page: Page): Promise<readonly string[]> {
+  const { violations } = await page.evaluate<axe.AxeResults>('axe.run(document)')
+  return violations.map(({ id, impact, nodes }) => `${impact}: ${id}: ${nodes.map(({ html }) => html).join(' ')}`)
+}
+
+describe('the console of a weir with a token', () => {
+  test('asks for it, keeps it in the tab, and comes back after weir was away', async () => {
+    const adminPort = await lastingPort()
+    const guarded = await Weir.ready(configuration({ adminPort, token: TOKEN }))
+    await using watched = await WatchedPage.open(browser, `http://127.0.0.1:${adminPort}/`)
+    const { page } = watched
+    const prompt = page.getByRole('dialog', { name: 'Admin token' })
+    const enter = async (token: string) => {
+      await prompt.getByLabel('Token').fill(token)
+      await page.keyboard.press('Enter')
+    }
+    await enter(`${TOKEN}-wrong`)
+    await prompt.getByText('This token was rejected.').waitFor()
+    await enter(TOKEN)
+    await live(page)
+    expect(await prompt.count()).toBe(0)
+    await page.reload()
+    await live(page)
+
+    guarded.signal('SIGTERM')
+    await guarded.ended
+    await page.getByText('Connection lost').waitFor()
+    await using back = await Weir.ready(configuration({ adminPort, token: TOKEN }), [], { folder: guarded.folder })
+    await live(page)
+    expect(back.admin).toContain(String(adminPort))
+    expect(watched.problems).toEqual([])
+  })
+})
