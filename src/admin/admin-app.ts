@@ -96,11 +96,7 @@ function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) 
       const { text, type } = await metrics.text()
       return new Response(text, { headers: { 'content-type': type, ...COMMON_HEADERS } })
     })
-<<<<<<< HEAD
-  return probes.use(apiRoutes({ data, events, supervision })).use(referenceRoutes())
-=======
-  return probes.use(consoleRoutes()).use(apiRoutes({ data, events, supervision }))
->>>>>>> trunk
+  return probes.use(consoleRoutes()).use(apiRoutes({ data, events, supervision })).use(referenceRoutes())
 }
 
 /** Loads the package on first use: it takes 70 ms, which every start would pay for. */

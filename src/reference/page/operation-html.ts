@@ -12,7 +12,7 @@ export interface Operation {
 }
 
 /** What an operation needs of the document. */
-export interface Surroundings {
+interface Surroundings {
   /** Follows a reference within the document. */
   readonly resolve: (value: JsonObject) => JsonObject
   /** The section of a schema if no section of the page has it yet; undefined if one has. */
@@ -27,7 +27,8 @@ export function operationId({ operation }: Operation): string {
 export function operationSection(each: Operation, around: Surroundings): Markup {
   const { method, path, operation } = each
   return html`<section class="operation" id="${operationId(each)}">
-<h3>${textOf(operation['summary'])} <a class="anchor" href="#${operationId(each)}" aria-label="Link to this operation">#</a></h3>
+<h3>${textOf(operation['summary'])}
+<a class="anchor" href="#${operationId(each)}" aria-label="Link to this operation">#</a></h3>
 <p class="route"><span class="method ${method}">${method.toUpperCase()}</span> <code>${path}</code></p>
 <div class="columns"><div class="text">
 ${blocks(textOf(operation['description']))}

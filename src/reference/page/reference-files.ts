@@ -20,8 +20,12 @@ interface ReferenceFile {
 
 let files: Promise<Readonly<Record<ReferencePath, ReferenceFile>>> | undefined
 
+/** Throws if the document cannot be read; the next request tries again. */
 export async function referenceFile(path: ReferencePath): Promise<ReferenceFile> {
-  files ??= allFiles()
+  files ??= allFiles().catch((error: unknown) => {
+    files = undefined
+    throw error
+  })
   return (await files)[path]
 }
 

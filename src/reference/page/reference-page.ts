@@ -6,7 +6,7 @@ import { errorRows, type Operation, operationId, operationSection } from './oper
 import { schemaBody } from './schema-html.ts'
 
 /** The addresses of the files that the page loads. */
-export interface PageFiles {
+interface PageFiles {
   readonly style: string
   readonly script: string
   readonly icon: string
@@ -144,7 +144,7 @@ function navigation(tags: readonly Tag[], schemas: ReadonlyMap<string, readonly 
   const group = (name: string, operations: readonly Operation[]) => {
     const own = schemas.get(name) ?? []
     return html`<li><a href="#${anchorOf(name)}">${name}</a><ul>${operations.map(operationEntry)}</ul>
-<details><summary>Schemas</summary><ul class="names">${own.map((each) => html`<li><a href="#${each}">${each}</a></li>`)}</ul></details></li>`
+<details><summary>Schemas</summary><ul class="names">${own.map(schemaEntry)}</ul></details></li>`
   }
   return html`<nav aria-label="Contents"><details class="contents-menu" open><summary>Contents</summary>
 <label class="filter">Filter <input type="search" id="filter" autocomplete="off" spellcheck="false"></label>
@@ -156,7 +156,12 @@ ${group(SHARED, [])}
 
 function operationEntry(operation: Operation): Markup {
   const { method, path } = operation
-  return html`<li><a href="#${operationId(operation)}"><span class="method ${method}">${method.toUpperCase()}</span> ${path}</a></li>`
+  const badge = html`<span class="method ${method}">${method.toUpperCase()}</span>`
+  return html`<li><a href="#${operationId(operation)}">${badge} ${path}</a></li>`
+}
+
+function schemaEntry(name: string): Markup {
+  return html`<li><a href="#${name}">${name}</a></li>`
 }
 
 function authentication(document: JsonObject): Markup {
@@ -171,7 +176,8 @@ function tagSection(tag: Tag, names: readonly string[], shapes: Shapes): Markup 
     resolve: (value: JsonObject) => resolved(value, shapes.document),
     takeSchema: (name: string) => (left.delete(name) ? schemaPart(name, shapes) : undefined),
   }
-  return html`<section class="tag" id="${anchorOf(tag.name)}"><h2>${tag.name}</h2><p class="lead">${inline(tag.description)}</p>
+  return html`<section class="tag" id="${anchorOf(tag.name)}"><h2>${tag.name}</h2>
+<p class="lead">${inline(tag.description)}</p>
 ${tag.operations.map((operation) => operationSection(operation, around))}
 ${[...left].map((name) => schemaPart(name, shapes))}</section>`
 }
@@ -196,11 +202,13 @@ ${blocks(textOf(schema['description']))}${schemaBody(schema, ofRequests.has(name
 `
 }
 
+const OF_BODY = html` <abbr title="an error of the body">*</abbr>`
+
 function errorSection(document: JsonObject): Markup {
   const rows = [...errorRows(document)].sort((a, b) => Number(a['status']) - Number(b['status']))
   const cells = rows.map(
     (row) => html`<tr id="error-${textOf(row['kind'])}"><td><span class="status">${String(row['status'])}</span></td>
-<td><code>${String(row['code'])}</code>${row['of_body'] === true && html` <abbr title="an error of the body">*</abbr>`}</td>
+<td><code>${String(row['code'])}</code>${row['of_body'] === true && OF_BODY}</td>
 <td>${errorTypes(row)}</td>
 <td>${inline(textOf(row['meaning']))}<br><span class="about">${inline(textOf(row['advice']))}</span></td></tr>`,
   )
@@ -208,11 +216,16 @@ function errorSection(document: JsonObject): Markup {
 <p class="lead">Every error is JSON and has <code>cache-control: no-store</code>. The shape depends on the path:
 <a href="#Error">Error</a>, on Messages paths <a href="#MessagesError">MessagesError</a>, and there
 <a href="#MessagesBodyError">MessagesBodyError</a> for errors of the body (*). The second type is that of Messages.</p>
-<div class="wide" tabindex="0" role="region" aria-label="All errors"><table><thead><tr><th scope="col">Status</th><th scope="col">Code</th>
-<th scope="col">Types</th><th scope="col">Meaning, and what to do</th></tr></thead><tbody>${cells}</tbody></table></div></section>`
+<div class="wide" tabindex="0" role="region" aria-label="All errors"><table>
+<thead><tr><th scope="col">Status</th><th scope="col">Code</th><th scope="col">Types</th>
+<th scope="col">Meaning, and what to do</th></tr></thead>
+<tbody>${cells}</tbody></table></div></section>`
 }
 
 function errorTypes(row: JsonObject): readonly Markup[] {
   const types = [...new Set([textOf(row['type']), textOf(row['messages_type'])])]
-  return separated(types.map((type) => html`<code>${type}</code>`), html`<br>`)
+  return separated(
+    types.map((type) => html`<code>${type}</code>`),
+    html`<br>`,
+  )
 }

@@ -43,7 +43,8 @@ function choiceList(discriminator: JsonObject): Markup {
     const name = textOf(to).slice(textOf(to).lastIndexOf('/') + 1)
     return html`<li><code>"${value}"</code> ${schemaLink(name)}</li>`
   })
-  return html`<p class="kind">One of these, by <code>${textOf(propertyName)}</code>:</p><ul class="variants">${items}</ul>`
+  return html`<p class="kind">One of these, by <code>${textOf(propertyName)}</code>:</p>
+<ul class="variants">${items}</ul>`
 }
 
 function variantItem(variant: JsonObject, isRequest: boolean): Markup {
@@ -73,12 +74,15 @@ function fieldRow(name: string, field: JsonObject, isRequired: boolean, isReques
   const shown = isRequest && !isRequired ? withoutNull(field) : field
   const described = textOf(field['description']).replace(/^Accepted without effect\. /, '')
   const bounds = boundsOf(shown)
-  return html`<div class="field"><dt><code>${name}</code>${
-    isRequired && isRequest && html` <span class="required">required</span>`
-  }${!isRequired && !isRequest && html` <span class="optional">may be absent</span>`}</dt><dd><p class="kind">${typeText(shown)}${
-    bounds === '' ? '' : `, ${bounds}`
-  }</p>${described === '' ? '' : html`<p>${inline(described)}</p>`}${innerFields(shown, isRequest)}</dd></div>`
+  const needed = isRequest ? isRequired && REQUIRED : !isRequired && MAY_BE_ABSENT
+  return html`<div class="field"><dt><code>${name}</code>${needed}</dt>
+<dd><p class="kind">${typeText(shown)}${bounds === '' ? '' : `, ${bounds}`}</p>
+${described !== '' && html`<p>${inline(described)}</p>`}${innerFields(shown, isRequest)}</dd></div>`
 }
+
+/** In requests most fields are optional, and in answers most are there: the others are marked. */
+const REQUIRED = html` <span class="required">required</span>`
+const MAY_BE_ABSENT = html` <span class="optional">may be absent</span>`
 
 /** The fields of objects within a field that have no name of their own. */
 function innerFields(schema: JsonObject, isRequest: boolean): readonly Markup[] {
@@ -112,7 +116,7 @@ function withoutNull(field: JsonObject): JsonObject {
 }
 
 /** The type in a few words: `string`, `array of ChatMessage`, `"auto" or "none"`. */
-export function typeText(schema: JsonObject): Markup {
+function typeText(schema: JsonObject): Markup {
   const name = nameOfRef(schema)
   if (name !== undefined) return schemaLink(name)
   const { const: constant, enum: values, anyOf: variants, items, type, discriminator } = schema
