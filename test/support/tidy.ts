@@ -37,6 +37,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     from: ['core/'],
     packages: { [ANYWHERE]: ['ioredis'], 'redis/tls.ts': ['node:net', 'node:tls'] },
   },
+  'keys/key-changes.ts': { from: ['core/', 'catalog/', 'config/', 'keys/'], packages: {} },
   'keys/': {
     from: ['core/', 'catalog/', 'sqlite/', 'redis/'],
     packages: {
@@ -115,9 +116,10 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
   },
   'admin/': {
     from: [
-      ...['core/', 'wire/', 'catalog/', 'dialects/', 'gateway/', 'ledger/', 'metrics/', 'logging/'],
+      ...['core/', 'wire/', 'catalog/', 'keys/', 'dialects/', 'gateway/', 'ledger/', 'metrics/', 'logging/'],
+      ...['config/config.ts', 'config/problems.ts', 'assembly/open-ledger.ts', 'assembly/key-administration.ts'],
+      'console/page.html',
       'reference/',
-      ...['config/config.ts', 'config/problems.ts', 'assembly/open-ledger.ts', 'console/page.html'],
     ],
     packages: {
       [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'],
