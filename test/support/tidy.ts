@@ -189,7 +189,7 @@ function relative(file: string, folder: string, allowed: Allowance, specifier: s
   if (target === '../package.json' && file === 'assembly/version.ts') return undefined
   if (target === '../docs/openapi.json' && covers('reference/', file)) return undefined
   if (target.startsWith('..'))
-    return 'src/ imports nothing outside of itself; assembly/version.ts reads package.json, and reference/ docs/openapi.json'
+    return 'src/ imports nothing outside; assembly/version.ts reads package.json, and reference/ docs/openapi.json'
   const adapters = ADAPTERS.find((parent) => covers(parent, file) && covers(parent, target))
   if (adapters !== undefined && !mayMeet(adapters, file, target))
     return `adapters do not know each other; what two of ${adapters} share stands in ${adapters} itself`
