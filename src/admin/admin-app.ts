@@ -14,7 +14,8 @@ import { consoleRoutes, isConsolePath } from './console-routes.ts'
 import { EventHub } from './event-hub.ts'
 import { AdminError, COMMON_HEADERS, errorAnswer, json } from './json-answers.ts'
 import { keysRoutes } from './keys-routes.ts'
-import type { Figures, Metrics } from './metrics.ts'
+import type { Metrics } from './metrics.ts'
+import { SpendReader } from './spend-figures.ts'
 import { referenceRoutes } from './reference-routes.ts'
 
 export interface Admin {
@@ -93,7 +94,7 @@ function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) 
       return found.length === 0 ? json(200, { ready: true }) : json(503, { ready: false, reasons: found })
     })
     .get('/metrics', async () => {
-      metrics ??= await metricsOf(() => supervision.figures())
+      metrics ??= await metricsOf(supervision)
       const { text, type } = await metrics.text()
       return new Response(text, { headers: { 'content-type': type, ...COMMON_HEADERS } })
     })
@@ -105,9 +106,10 @@ function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) 
 }
 
 /** Loads the package on first use: it takes 70 ms, which every start would pay for. */
-async function metricsOf(figures: () => Figures): Promise<Metrics> {
+async function metricsOf(supervision: Supervision): Promise<Metrics> {
   const { Metrics } = await import('./metrics.ts')
-  return new Metrics(figures)
+  const spend = new SpendReader(() => supervision.state().config)
+  return new Metrics(async () => ({ ...supervision.figures(), spend: await spend.read() }))
 }
 
 /** Listens on the admin port exclusively, so that a second weir on it fails. Throws what `Bun.serve` throws. */
