@@ -15,8 +15,8 @@ import { EventHub } from './event-hub.ts'
 import { AdminError, COMMON_HEADERS, errorAnswer, json } from './json-answers.ts'
 import { keysRoutes } from './keys-routes.ts'
 import type { Metrics } from './metrics.ts'
-import { SpendReader } from './spend-figures.ts'
 import { referenceRoutes } from './reference-routes.ts'
+import { SpendReader } from './spend-figures.ts'
 
 export interface Admin {
   readonly address: { readonly host: string; readonly port: number }
