@@ -43,6 +43,8 @@ type AdminHandler = (request: Request, remote?: string) => Promise<Response>
 export function createAdmin(parts: AdminParts): {
   readonly answer: AdminHandler
   readonly events: EventHub
+  /** Ends every event stream, and the history. */
+  readonly close: () => void
 } {
   const { supervision } = parts
   const data = new AdminData(supervision)
@@ -68,7 +70,11 @@ export function createAdmin(parts: AdminParts): {
       return errorAnswer(error instanceof AdminError ? error : internalError())
     }
   }
-  return { answer, events }
+  const close = () => {
+    events.close()
+    data.close()
+  }
+  return { answer, events, close }
 }
 
 function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) {
@@ -99,7 +105,7 @@ async function metricsOf(figures: () => Figures): Promise<Metrics> {
 
 /** Listens on the admin port exclusively, so that a second weir on it fails. Throws what `Bun.serve` throws. */
 export function openAdmin(address: { readonly host: string; readonly port: number }, parts: AdminParts): Admin {
-  const { answer, events } = createAdmin(parts)
+  const { answer, events, close } = createAdmin(parts)
   const server = Bun.serve({
     hostname: address.host,
     port: address.port,
@@ -114,7 +120,7 @@ export function openAdmin(address: { readonly host: string; readonly port: numbe
     address: { host: address.host, port: server.port ?? address.port },
     requests: (lines, omitted) => events.requests(lines, omitted),
     async stop() {
-      events.close()
+      close()
       await server.stop(true)
     },
   }

@@ -8,17 +8,21 @@ import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import { dayOf } from '../ledger/window.ts'
+import type { MergedFigures } from '../metrics/merged-figures.ts'
 import type { BudgetRow, Status, TargetRow } from './api-shapes.ts'
 import { type LimitedKey, readBudgets } from './budget-rows.ts'
+import { FiguresHistory, STEP_SECONDS } from './figures-history.ts'
 import type { Figures } from './metrics.ts'
 import { Refreshed } from './refreshed.ts'
 import { type EndingKey, type SystemState, statusOf } from './status-report.ts'
+import { TargetHistory } from './target-history.ts'
 import { targetRows } from './target-rows.ts'
 
-/** How old what was read from the ledger may be. */
-const COST_MS = 2000
-const BUDGETS_MS = 3000
-const KEYS_MS = 30_000
+/** How old what was read from the ledger may be: while requests end, and while none do. */
+const FRESH_MS = 2000
+const STALE_MS = 30_000
+/** Readings of the sums for the history of the last hour. */
+const STEPS_A_MINUTE = 60 / STEP_SECONDS
 /** A status does not wait longer for the ledger; what is not known by then is null. */
 const STATUS_WAIT_MS = 1000
 /** The most rows of one answer. */
@@ -31,6 +35,8 @@ export interface Supervision {
   reasons(): Promise<readonly string[]>
   restOf(target: TargetRef): Rest | undefined
   figures(): Figures
+  /** The sums of all workers. */
+  readonly sums: Pick<MergedFigures, 'totals' | 'gauges' | 'targets'>
   /** The log lines of the last requests, each one line of JSON, the newest first. */
   recent(count: number): Promise<readonly string[]>
   /** Whether somebody listens to the requests that end. */
@@ -52,15 +58,32 @@ export class AdminData {
   private readonly cost: Refreshed<number>
   private readonly allBudgets: Refreshed<readonly BudgetRow[]>
   private readonly storedKeys: Refreshed<StoredKeys>
+  private readonly history: FiguresHistory
+  private readonly targetHistory: TargetHistory
+  private readonly timer: ReturnType<typeof setInterval>
+  private steps = 0
 
   constructor(private readonly supervision: Supervision) {
     const config = () => supervision.state().config
-    this.cost = new Refreshed(() => costToday(config()), COST_MS)
-    this.allBudgets = new Refreshed(() => budgetsOf(config()), BUDGETS_MS)
-    this.storedKeys = new Refreshed(() => storedKeysOf(config()), KEYS_MS)
+    const { sums } = supervision
+    // Requests that run hold budgets.
+    const version = () => sums.totals().requests + sums.gauges().inFlight
+    const ages = { ageMs: FRESH_MS, ageMsMax: STALE_MS, version }
+    this.cost = new Refreshed({ read: () => costToday(config()), ...ages })
+    this.allBudgets = new Refreshed({ read: () => budgetsOf(config()), ...ages })
+    this.storedKeys = new Refreshed({ read: () => storedKeysOf(config()), ...ages, ageMs: STALE_MS })
+    this.history = new FiguresHistory(() => ({ ...sums.gauges(), totals: sums.totals() }))
+    this.targetHistory = new TargetHistory(() => sums.targets())
+    this.timer = setInterval(() => this.step(), STEP_SECONDS * 1000)
+    this.timer.unref()
   }
 
-  async status(): Promise<Status> {
+  /** Ends the history. */
+  close(): void {
+    clearInterval(this.timer)
+  }
+
+  async status(withHistory = false): Promise<Status> {
     const system = this.supervision.state()
     const [reasons, cost, budgets, keys] = await Promise.all([
       this.supervision.reasons(),
@@ -70,13 +93,16 @@ export class AdminData {
     ])
     const endingKeys = [...configuredEndings(system.config), ...(keys?.ending ?? [])]
     const read = { reasons, costTodayMicroUsd: cost, budgets: budgets ?? [], endingKeys }
-    return statusOf(system, read, NO_FIGURES, Date.now())
+    const status = statusOf(system, read, this.history.now(), Date.now())
+    return withHistory
+      ? { ...status, history: { step_seconds: STEP_SECONDS, points: [...this.history.points()] } }
+      : status
   }
 
   targets(): { readonly rows: readonly TargetRow[] } {
     const { config } = this.supervision.state()
     const restOf = (target: TargetRef) => this.supervision.restOf(target)
-    return { rows: targetRows({ config, restOf, figuresOf: () => undefined, failureOf: () => undefined }) }
+    return { rows: targetRows({ config, restOf, figuresOf: this.targetHistory.figures() }) }
   }
 
   /** Rejects if the ledger cannot be read. */
@@ -89,18 +115,11 @@ export class AdminData {
     )
     return { rows: rows.slice(0, BUDGETS_MAX), more: Math.max(0, rows.length - BUDGETS_MAX) }
   }
-}
 
-const NO_FIGURES: Status['now'] = {
-  requests_per_second: 0,
-  open_streams: 0,
-  in_flight: 0,
-  error_share: null,
-  limited_share: null,
-  time_to_first_token_p50_ms: null,
-  time_to_first_token_p95_ms: null,
-  tokens_per_second: 0,
-  cost_micro_usd_per_second: 0,
+  private step(): void {
+    this.history.step()
+    if (++this.steps % STEPS_A_MINUTE === 0) this.targetHistory.step()
+  }
 }
 
 /** The value, if it can be read in time. */

@@ -19,8 +19,7 @@ export function apiRoutes({ data, events, supervision }: ApiParts) {
   return new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
     .get('/api/status', async ({ request }) => {
       const query = queryOf(request.url, ['history'])
-      isSet(query, 'history')
-      return json(200, await data.status())
+      return json(200, await data.status(isSet(query, 'history')))
     })
     .get('/api/targets', ({ request }) => {
       queryOf(request.url, [])

@@ -1,51 +1,57 @@
 /**
  * A value that is read from elsewhere when somebody asks for it and it is too old. However many ask, it is read once at
- * a time, and a slow read is repeated less often: reading takes at most a twentieth of the time.
+ * a time; reading takes at most 2 % of the time.
  */
+
+const READS_PAUSE = 49
+
+interface RefreshedOptions<T> {
+  readonly read: () => Promise<T>
+  /** It is not read again before it is this old. */
+  readonly ageMs: number
+  /** From then on it is read again although nothing seems to have changed. */
+  readonly ageMsMax: number
+  /** A number that is another one if the value has probably changed. */
+  readonly version: () => number
+}
+
 export class Refreshed<T> {
   private value: T | undefined
-  private reading: Promise<T> | undefined
-  private dueMs = Number.NEGATIVE_INFINITY
   private problem: Error | undefined
+  private reading: Promise<T> | undefined
+  private readMs = Number.NEGATIVE_INFINITY
+  private pauseMs = 0
+  private version = Number.NaN
 
-  constructor(
-    private readonly read: () => Promise<T>,
-    /** How old a value may become. */
-    private readonly ageMs: number,
-  ) {}
+  constructor(private readonly options: RefreshedOptions<T>) {}
 
   /**
    * The last value, if there is one; reads it again without waiting if it is old. Waits for the first. Rejects as
    * `read` does.
    */
   async get(): Promise<T> {
-    if (performance.now() >= this.dueMs) this.refresh()
+    if (this.isDue()) this.refresh()
     if (this.value !== undefined && this.problem === undefined) return this.value
     if (this.reading !== undefined) return await this.reading
-    if (this.problem !== undefined) throw this.problem
-    throw new Error('Nothing was read.')
+    throw this.problem ?? new Error('Nothing was read.')
   }
 
-  /** The last value without waiting; undefined before the first, and after a read that failed. */
-  peek(): T | undefined {
-    if (performance.now() >= this.dueMs) this.refresh()
-    return this.problem === undefined ? this.value : undefined
-  }
-
-  /** The next call reads it again. */
-  expire(): void {
-    this.dueMs = Number.NEGATIVE_INFINITY
+  private isDue(): boolean {
+    const ageMs = performance.now() - this.readMs
+    if (ageMs < Math.max(this.options.ageMs, this.pauseMs)) return false
+    return ageMs >= this.options.ageMsMax || this.version !== this.options.version()
   }
 
   private refresh(): void {
     if (this.reading !== undefined) return
     const startMs = performance.now()
+    this.version = this.options.version()
     const done = () => {
-      const endMs = performance.now()
       this.reading = undefined
-      this.dueMs = endMs + Math.max(this.ageMs, (endMs - startMs) * 19)
+      this.readMs = performance.now()
+      this.pauseMs = (this.readMs - startMs) * READS_PAUSE
     }
-    this.reading = this.read().then(
+    this.reading = this.options.read().then(
       (value) => {
         done()
         this.value = value

@@ -3,70 +3,70 @@
 import type { Config } from '../config/config.ts'
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
+import type { TargetError } from '../metrics/figures-post.ts'
 import type { TargetRow } from './api-shapes.ts'
+import { milliseconds } from './figures-history.ts'
 
 /** What was counted of one target in the last 15 minutes. */
-interface TargetFigures {
+export interface TargetFigures {
   readonly attempts: number
+  /** Attempts that show whether the target works. */
+  readonly judged: number
   /** Attempts that were answered. */
   readonly answered: number
-  readonly firstByteP50Ms: number | undefined
-  readonly firstByteP95Ms: number | undefined
-}
-
-/** The last failure of a target. */
-interface TargetFailure {
-  readonly atMs: number
-  readonly error: string
-  readonly status: number | undefined
+  /** Seconds. */
+  readonly firstByteP50: number | undefined
+  readonly firstByteP95: number | undefined
+  readonly lastError: TargetError | undefined
 }
 
 interface TargetKnowledge {
   readonly config: Config
   readonly restOf: (target: TargetRef) => Rest | undefined
   readonly figuresOf: (target: TargetRef) => TargetFigures | undefined
-  readonly failureOf: (target: TargetRef) => TargetFailure | undefined
 }
 
 interface ConfiguredTarget {
   readonly ref: TargetRef
   readonly serves: string[]
+  /** In the first model that spreads conversations by weight. */
+  weight: number | undefined
 }
 
 /** In the order of the configuration; each target once, also if several models share it. */
-export function targetRows({ config, restOf, figuresOf, failureOf }: TargetKnowledge): readonly TargetRow[] {
+export function targetRows({ config, restOf, figuresOf }: TargetKnowledge): readonly TargetRow[] {
   const targets = configuredTargets(config)
   const figures = targets.map(({ ref }) => figuresOf(ref))
   const allAnswered = figures.reduce((sum, each) => sum + (each?.answered ?? 0), 0)
-  return targets.map(({ ref, serves }, index) => {
-    const { attempts = 0, answered = 0, firstByteP50Ms, firstByteP95Ms } = figures[index] ?? {}
-    const failure = failureOf(ref)
+  return targets.map(({ ref, serves, weight }, index) => {
+    const { attempts = 0, judged = 0, answered = 0, firstByteP50, firstByteP95, lastError } = figures[index] ?? {}
     return {
       provider: ref.provider,
       model: ref.model,
       serves,
       ...stateOf(restOf(ref)),
       attempts,
-      success_share: attempts === 0 ? null : answered / attempts,
-      first_byte_p50_ms: firstByteP50Ms ?? null,
-      first_byte_p95_ms: firstByteP95Ms ?? null,
+      success_share: judged === 0 ? null : answered / judged,
+      first_byte_p50_ms: milliseconds(firstByteP50),
+      first_byte_p95_ms: milliseconds(firstByteP95),
       traffic_share: allAnswered === 0 ? null : answered / allAnswered,
-      weight: null,
+      weight: weight ?? null,
       last_error:
-        failure === undefined
+        lastError === undefined
           ? null
-          : { at: new Date(failure.atMs).toISOString(), error: failure.error, status: failure.status ?? null },
+          : { at: new Date(lastError.atMs).toISOString(), error: lastError.error, status: lastError.status ?? null },
     }
   })
 }
 
 function configuredTargets({ models }: Config): readonly ConfiguredTarget[] {
   const found = new Map<string, ConfiguredTarget>()
-  for (const { name, targets } of models) {
-    for (const ref of targets) {
-      const known = found.get(targetKey(ref))
-      if (known === undefined) found.set(targetKey(ref), { ref, serves: [name] })
-      else if (!known.serves.includes(name)) known.serves.push(name)
+  for (const { name, targets, weights } of models) {
+    for (const [index, ref] of targets.entries()) {
+      const target = found.get(targetKey(ref)) ?? { ref, serves: [], weight: undefined }
+      found.set(targetKey(ref), target)
+      if (!target.serves.includes(name)) target.serves.push(name)
+      target.weight ??= weights?.[index]
     }
   }
   return [...found.values()]

@@ -6,6 +6,7 @@
 import { openAuditLog } from '../assembly/open-ledger.ts'
 import { quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
+import { tagsByName, tagsText } from '../core/tags.ts'
 import { type AuditColumn, type AuditRow, auditColumns, type Outcome } from '../ledger/audit-columns.ts'
 import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
 import { fixedDollars } from './amounts.ts'
@@ -31,6 +32,8 @@ const OUTCOMES = [
   'refused',
 ] as const satisfies readonly Outcome[]
 
+const TAG_PAIRS = /^[^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)*$/
+
 /** Returns the exit code. */
 export async function audit(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, 'audit')
@@ -50,6 +53,8 @@ interface Question {
   readonly query: AuditQuery
   readonly model: string | undefined
   readonly outcome: string | undefined
+  /** All of them, with these values. */
+  readonly tags: Readonly<Record<string, string>>
   /** The last lines; Infinity for all of them. */
   readonly limit: number
   /** Whether lines that are added later are printed, too. */
@@ -69,8 +74,11 @@ async function print(log: AuditLog, question: Question): Promise<void> {
   if (form === 'csv' && !(await write(csvLine(auditColumns.map(({ name }) => name))))) return
   // Each page has its own column widths; the heading comes once, above the first page, even if there are no rows.
   const table = new TextTable(COLUMNS, displayOf(question.isWide))
-  const isWanted = ({ model, outcome }: AuditRow) =>
-    model === (question.model ?? model) && outcome === (question.outcome ?? outcome)
+  const wanted = Object.entries(question.tags)
+  const isWanted = ({ model, outcome, tags }: AuditRow) =>
+    model === (question.model ?? model) &&
+    outcome === (question.outcome ?? outcome) &&
+    (wanted.length === 0 || hasTags(tags, wanted))
   let last: readonly AuditRow[] = []
   let left = 0
   let isEmpty = true
@@ -120,12 +128,14 @@ async function follow(
 
 /** The query, or what is wrong with the flags. */
 function questionOf(flags: Flags, nowMs: number): Question | string {
-  const { json, csv, limit, model, outcome } = flags
+  const { json, csv, limit, model, outcome, tag } = flags
   if (json === true && csv === true) return '--json and --csv exclude each other'
   if (limit !== undefined && !/^\d{1,9}$/.test(String(limit)))
     return `--limit must be a whole number, not ${quoted(String(limit))}`
   if (outcome !== undefined && !OUTCOMES.some((known) => known === outcome))
     return `--outcome must be one of ${OUTCOMES.join(', ')}, not ${quoted(String(outcome))}`
+  if (tag !== undefined && !TAG_PAIRS.test(String(tag)))
+    return `--tag must be NAME=VALUE, or several with commas between them, not ${quoted(String(tag))}`
   const query = queryOf(flags, nowMs)
   if (typeof query === 'string') return query
   const count = Number(limit ?? LIMIT)
@@ -133,11 +143,17 @@ function questionOf(flags: Flags, nowMs: number): Question | string {
     query,
     model: typeof model === 'string' ? model : undefined,
     outcome: typeof outcome === 'string' ? outcome : undefined,
+    tags: tagsByName(typeof tag === 'string' ? tag : ''),
     limit: count === 0 ? Number.POSITIVE_INFINITY : count,
     follows: flags['follow'] === true,
     form: json === true ? 'json' : csv === true ? 'csv' : 'table',
     isWide: flags['wide'] === true,
   }
+}
+
+function hasTags(text: string, wanted: readonly (readonly [name: string, value: string])[]): boolean {
+  const tags = tagsByName(text)
+  return wanted.every(([name, value]) => tags[name] === value)
 }
 
 function queryOf(flags: Flags, nowMs: number): AuditQuery | string {
@@ -180,17 +196,26 @@ function printed(form: Form, rows: readonly AuditRow[], table: TextTable): strin
         )
         .join('')
     case 'csv':
-      return rows.map((row) => csvLine(auditColumns.map((column) => jsonOf(column, row) ?? ''))).join('')
+      return rows.map((row) => csvLine(auditColumns.map((column) => csvOf(column, row)))).join('')
     case 'table':
       return table.print(rows.map((row) => shownColumns.map((column) => cellOf(column, row))))
   }
 }
 
-/** A value as JSON and CSV have it; null if it is not known. */
-function jsonOf({ type, field }: AuditColumn, row: AuditRow): string | number | boolean | null {
+type Json = string | number | boolean | null | Readonly<Record<string, string>>
+
+/** A value as JSON has it; null if it is not known. */
+function jsonOf({ type, field }: AuditColumn, row: AuditRow): Json {
   const value = row[field]
+  if (type === 'tags') return tagsByName(row.tags)
   if (type === 'time') return value === 0 ? null : new Date(Number(value)).toISOString()
   return value === '' ? null : value
+}
+
+/** A value as CSV has it; tags are `project=checkout,team=payments`. */
+function csvOf(column: AuditColumn, row: AuditRow): string | number | boolean {
+  const value = jsonOf(column, row) ?? ''
+  return typeof value === 'object' ? tagsText(value) : value
 }
 
 /** A value as the table shows it. */

@@ -361,7 +361,7 @@ const reports: readonly CommandEntry[] = [
       'Prints requests, tokens and spend from the ledger. Requests that were rejected or reached no provider are not ' +
         'included. Input tokens include cached ones. A request counts on the UTC day on which it was admitted. After ' +
         '400 days usage is kept by month only and counts on the first day of its month: a range that begins or ends ' +
-        'within such a month includes all of the month or nothing of it.',
+        'within such a month includes all of the month or nothing of it. Hours are kept for 31 days.',
     ],
     flags: [
       ORG,
@@ -375,8 +375,8 @@ const reports: readonly CommandEntry[] = [
       {
         name: 'by',
         value: 'COLUMNS',
-        choices: ['model', 'key', 'org', 'day'],
-        about: 'one row for each model, key, org or day, or for several of them: key,model (default: model)',
+        choices: ['model', 'key', 'org', 'provider', 'day', 'hour', 'tag:NAME'],
+        about: 'one row for each value of a column, or for several of them: key,model (default: model)',
       },
       JSON_FLAG('print JSON; cost is in micro-dollars'),
       { name: 'csv', about: 'print CSV with the columns of the JSON, without the total' },
@@ -386,6 +386,7 @@ const reports: readonly CommandEntry[] = [
     examples: [
       { run: 'weir usage', about: 'this month, by model' },
       { run: 'weir usage --by org,model', about: 'each model of each organisation' },
+      { run: 'weir usage --by provider,hour --since 2026-11-22', about: 'each hour of a day, by provider' },
       { run: 'weir usage --org acme --since 2026-11-01 --by day --csv', about: 'for a spreadsheet' },
     ],
     failure: UNREADABLE,
@@ -421,6 +422,7 @@ const reports: readonly CommandEntry[] = [
         choices: ['completed', 'caller_left', 'provider_cut', 'timed_out', 'drained', 'refused'],
         about: 'only requests that ended so: completed, caller_left, provider_cut, timed_out, drained or refused',
       },
+      { name: 'tag', value: 'NAME=VALUE', about: 'only requests with this tag, or with several: project=a,team=b' },
       { name: 'limit', value: 'N', about: 'the last N lines; 0 prints all of them (default: 100)' },
       { name: 'follow', about: 'go on and print lines as they are added, until Ctrl-C' },
       JSON_FLAG('print one JSON object per line; cost is in micro-dollars, a missing value is null'),

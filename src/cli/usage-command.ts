@@ -5,8 +5,9 @@ import type { Config } from '../config/config.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
 import { addUsage, noUsage, type UsageFigures, usageColumns } from '../ledger/usage-figures.ts'
-import { groupUsage, type UsageBy } from '../ledger/usage-log.ts'
-import { dayOf, dayText, firstKeptDay, foldedDay } from '../ledger/window.ts'
+import { groupUsage, type UsageRow } from '../ledger/usage-log.ts'
+import { namedFigures, USAGE_WORDS, usageColumn, usageReport } from '../ledger/usage-report.ts'
+import { dayOf, dayText, firstKeptDay, foldedDay, HOUR_DAYS_KEPT } from '../ledger/window.ts'
 import { fixedDollars } from './amounts.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
 import { csvLine } from './csv.ts'
@@ -14,26 +15,15 @@ import { displayOf } from './display.ts'
 import { configured, untilProblem, withLedger } from './ledger-access.ts'
 import { type Column, type Display, TextTable } from './text-table.ts'
 
-type By = 'model' | 'key' | 'org' | 'day'
-
-/** The field of the ledger's rows, which is also the heading of the column. */
-const columns: Readonly<Record<By, UsageBy>> = { model: 'model', key: 'key', org: 'organization', day: 'day' }
-
 interface Question {
   /** Days as `dayOf` numbers them, from `sinceDay` on and before `untilDay`. */
   readonly sinceDay: number
   readonly untilDay: number
   /** At least one, each once. */
-  readonly by: readonly By[]
+  readonly by: readonly string[]
   readonly organization: string | undefined
   readonly key: string | undefined
   readonly form: 'table' | 'json' | 'csv'
-}
-
-interface Row {
-  /** Models, keys or organisations, and days as 2026-11-21: one for each column of the question. */
-  readonly names: readonly string[]
-  readonly figures: UsageFigures
 }
 
 /** Returns the exit code. */
@@ -48,12 +38,7 @@ export async function usage(args: readonly string[]): Promise<number> {
     const rows = await withLedger(openUsageLog, read.config, (log) => log.read(question))
     for (const remark of foldedRemarks(question, dayOf(Date.now()))) printToStderr(remark)
     if (rows.length === 0) for (const remark of remarks(read.config, question)) printToStderr(remark)
-    const by = question.by.map((column) => columns[column])
-    const groups = groupUsage(rows, by).map(({ names, figures }) => ({
-      names: names.map((name) => (typeof name === 'number' ? dayText(name) : name)),
-      figures,
-    }))
-    process.stdout.write(printed(question, groups, displayOf(parsed.flags['wide'] === true)))
+    process.stdout.write(printed(question, rows, displayOf(parsed.flags['wide'] === true)))
     return exit.done
   })
 }
@@ -61,13 +46,12 @@ export async function usage(args: readonly string[]): Promise<number> {
 /** The query, or what is wrong with the flags. */
 function questionOf(flags: Flags, nowMs: number): Question | string {
   const { org, key, since, until, json, csv } = flags
-  const words = String(flags['by'] ?? 'model').split(',')
-  const by = words.filter(isBy)
-  const wrong = words.find((word) => !isBy(word))
+  const by = String(flags['by'] ?? 'model').split(',')
+  const wrong = by.find((word) => usageColumn(word) === undefined)
   if (wrong !== undefined)
     return (
-      `--by must be model, key, org or day, or a list of them, ` +
-      `not ${quoted(wrong)}${didYouMean(wrong, Object.keys(columns))}`
+      `--by must be ${USAGE_WORDS.join(', ')} or tag:NAME, or a list of them, ` +
+      `not ${quoted(wrong)}${didYouMean(wrong, USAGE_WORDS)}`
     )
   if (new Set(by).size < by.length) return '--by has the same column twice'
   if (json === true && csv === true) return '--json and --csv exclude each other'
@@ -90,10 +74,6 @@ function questionOf(flags: Flags, nowMs: number): Question | string {
   }
 }
 
-function isBy(text: string): text is By {
-  return Object.hasOwn(columns, text)
-}
-
 /** Only whole days are valid, because usage is summed by day. */
 function dayOfFlag(text: string | boolean | undefined, fallback: number): number | undefined {
   if (text === undefined) return fallback
@@ -114,14 +94,20 @@ function remarks(config: Config, { organization, key }: Question): readonly stri
   ]
 }
 
-/** A warning if the range includes only a part of a month whose usage is kept as one sum. */
-function foldedRemarks({ sinceDay, untilDay }: Question, today: number): readonly string[] {
-  if ([sinceDay, untilDay].every((day) => foldedDay(day, today) === day)) return []
-  const kept = dayText(firstKeptDay(today))
-  return [
-    `usage before ${kept} is kept by month and counts on the first day of its month; ` +
-      'this range begins or ends within a month',
-  ]
+/** Warnings if the range includes only a part of a month whose usage is kept as one sum, or days without hours. */
+function foldedRemarks({ sinceDay, untilDay, by }: Question, today: number): readonly string[] {
+  const remarks: string[] = []
+  if ([sinceDay, untilDay].some((day) => foldedDay(day, today) !== day)) {
+    const kept = dayText(firstKeptDay(today))
+    remarks.push(
+      `usage before ${kept} is kept by month and counts on the first day of its month; ` +
+        'this range begins or ends within a month',
+    )
+  }
+  const firstHour = today - HOUR_DAYS_KEPT
+  if (by.includes('hour') && sinceDay < firstHour)
+    remarks.push(`usage before ${dayText(firstHour)} is kept by day, so its hour is empty`)
+  return remarks
 }
 
 function unknown(what: string, id: string | undefined, known: readonly string[]): readonly string[] {
@@ -129,28 +115,22 @@ function unknown(what: string, id: string | undefined, known: readonly string[])
   return [`the configuration has no ${what} ${quoted(id)}${didYouMean(id, known)}`]
 }
 
-function printed(question: Question, rows: readonly Row[], display: Display): string {
-  const by = question.by.map((column) => columns[column])
-  const total = rows.reduce((sum, { figures }) => addUsage(sum, figures), noUsage)
+function printed(question: Question, rows: readonly UsageRow[], display: Display): string {
+  const by = question.by.flatMap((word) => usageColumn(word) ?? [])
+  const groups = groupUsage(rows, by)
   switch (question.form) {
-    case 'json': {
-      const [since, until] = [dayText(question.sinceDay), dayText(question.untilDay)]
-      const listed = rows.map(({ names, figures }) => ({
-        ...Object.fromEntries(by.map((column, at) => [column, names[at] ?? ''])),
-        ...shown(figures),
-      }))
-      const report = { since, until, by: question.by.join(','), rows: listed, total: shown(total) }
-      return `${JSON.stringify(report)}\n`
-    }
+    case 'json':
+      return `${JSON.stringify(usageReport(question, question.by, rows))}\n`
     case 'csv': {
-      const lines = rows.map(({ names, figures }) => [...names, ...Object.values(shown(figures))])
-      return [[...by, ...Object.keys(shown(total))], ...lines].map(csvLine).join('')
+      const lines = groups.map(({ names, figures }) => [...names, ...Object.values(namedFigures(figures))])
+      return [[...by, ...Object.keys(namedFigures(noUsage))], ...lines].map(csvLine).join('')
     }
     case 'table': {
-      const lines = rows.map(({ names, figures }) => [
-        ...names.map((name) => (name === '' ? '(unknown)' : name)),
+      const lines = groups.map(({ names, figures }) => [
+        ...names.map((name, at) => (name === '' && !by[at]?.startsWith('tag:') ? '(unknown)' : name)),
         ...cells(figures),
       ])
+      const total = groups.reduce((sum, { figures }) => addUsage(sum, figures), noUsage)
       const last = ['total', ...by.slice(1).map(() => ''), ...cells(total)]
       const headings = by.map((heading) => ({ heading }))
       return new TextTable([...headings, ...FIGURES], display).print([...lines, last])
@@ -166,11 +146,6 @@ const FIGURES: readonly Column[] = usageColumns.map(({ heading, field }) => ({
   isNumber: true,
   ...(DROPPED.includes(field) ? { priority: DROPPED.indexOf(field) } : {}),
 }))
-
-/** The figures by their names in JSON and CSV, in order. */
-function shown(figures: UsageFigures): Readonly<Record<string, number>> {
-  return Object.fromEntries(usageColumns.map(({ name, field }) => [name, figures[field]]))
-}
 
 function cells(figures: UsageFigures): readonly string[] {
   return usageColumns.map(({ field, isMoney }) => (isMoney ? fixedDollars(figures[field]) : String(figures[field])))

@@ -365,6 +365,7 @@ function chargeOf({ model, provider, counted, price, images = 0 }: Bill, outcome
     costMicroUsd: cost(usage, price, images),
     estimated,
     outcome,
+    tags: '',
   }
 }
 

@@ -4,6 +4,8 @@
  * audit`. A new column is one row here, and the gateway's value for it.
  */
 
+import { storedTags } from '../core/tags.ts'
+
 const outcomes = ['completed', 'caller_left', 'provider_cut', 'timed_out', 'drained', 'refused'] as const
 const endKinds = ['settled', 'late', 'direct', 'lost', 'cancelled', 'withdrawn'] as const
 
@@ -27,6 +29,8 @@ interface Values {
   flag: boolean
   outcome: Outcome | ''
   end: EndKind
+  /** As in `core/tags.ts`. */
+  tags: string
 }
 
 interface Column {
@@ -69,6 +73,7 @@ const table = {
   estimated: { type: 'flag', name: 'estimated', number: 15, charge: true, shown: [12, 'estimated'] },
   kind: { type: 'end', name: 'ended', number: 5, sql: 'kind', redis: 'kind', shown: [6, 'ended'] },
   outcome: { type: 'outcome', name: 'outcome', number: 6, charge: true, shown: [7, 'outcome'] },
+  tags: { type: 'tags', name: 'tags', number: 16, charge: true },
 } as const satisfies Record<string, Column>
 
 type Table = typeof table
@@ -123,7 +128,7 @@ export const ROW_SQL = auditColumns.map(({ field, sql }) => `${sql} AS ${field}`
 /** A value as SQLite, Redis or a row has it; none if the row is older than the column. */
 type Stored = string | number | boolean | null | undefined
 
-const NO_CHARGE = fieldsOf(isCharge, chargeColumns, () => undefined)
+const NO_CHARGE: Charge = { ...fieldsOf(isCharge, chargeColumns, () => undefined), outcome: 'refused', tags: '' }
 
 /** The charge of a request that reached no provider, or whose provider takes nothing for it. */
 export function noCharge(outcome: Outcome): Charge {
@@ -235,6 +240,8 @@ function typedValue(type: keyof Values, stored: Stored): Values[keyof Values] {
       return outcomes.find((known) => known === stored) ?? ''
     case 'end':
       return endKinds.find((known) => known === stored) ?? 'settled'
+    case 'tags':
+      return storedTags(stored)
   }
 }
 

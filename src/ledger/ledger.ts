@@ -32,6 +32,8 @@ export interface Hold {
   readonly floorMicroUsd: number
   /** The public name of the first candidate. The usage counts for it if the gateway dies before it settles. */
   readonly model?: string | undefined
+  /** The usage counts for them in the same case. As in `core/tags.ts`. */
+  readonly tags?: string | undefined
 }
 
 /** What a reservation takes of each unit that limits count. */

@@ -40,7 +40,10 @@ export const LOG_VIEWS: NonNullable<Schema['views']> = {
   },
 }
 
+/** The column `model` has the series: the name is from versions that summed up by model alone. */
 const PLACE_NAMES = ['day', 'organization', 'key', 'model']
+/** Selects a `UsageRow`. */
+export const USAGE_SQL = `day, organization, key, model AS series, ${FIGURES_SQL}`
 
 /** Adds a row of usage to a table whose columns are those of `usage`. */
 export function addUsageSql(table: 'usage' | 'unrecorded'): string {
@@ -53,7 +56,7 @@ export function addUsageSql(table: 'usage' | 'unrecorded'): string {
 export function readUsage(database: Database, query: UsageQuery): readonly UsageRow[] {
   return database
     .query<UsageRow, [number, number, string | null, string | null]>(
-      `SELECT day, organization, key, model, ${FIGURES_SQL}
+      `SELECT ${USAGE_SQL}
        FROM usage WHERE day >= ?1 AND day < ?2 AND (?3 IS NULL OR organization = ?3) AND (?4 IS NULL OR key = ?4)
          AND requests <> 0`,
     )

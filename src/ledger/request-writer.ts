@@ -1,11 +1,12 @@
-/** Writes the log's tables: rows of requests, sums of usage by day; deletes rows and folds sums that are old. */
+/** Writes the log's tables: rows of requests, sums of usage; deletes rows and folds sums that are old. */
 
 import type { Database } from 'bun:sqlite'
 import { type AuditRow, storedValues } from './audit-columns.ts'
-import { addUsageSql } from './request-table.ts'
-import { addUsage, FIGURES_SQL, figureValues, noUsage, type UsageFigures } from './usage-figures.ts'
+import { addUsageSql, USAGE_SQL } from './request-table.ts'
+import { addUsage, figureValues, noUsage, type UsageFigures } from './usage-figures.ts'
 import type { UsagePlace, UsageRow } from './usage-log.ts'
-import { dayOf, firstKeptDay, foldedDay } from './window.ts'
+import { isOfHourSql, seriesOfDay } from './usage-series.ts'
+import { dayOf, firstKeptDay, foldedDay, HOUR_DAYS_KEPT } from './window.ts'
 
 /** How long single requests are kept unless `audit.keep_days` specifies otherwise; their sums are kept for good. */
 export const ROWS_KEPT_MS = 90 * 86_400_000
@@ -82,7 +83,7 @@ export class UsageSums {
   }
 
   private find(place: UsagePlace): UsageSum {
-    const name = `${place.day}\0${place.organization}\0${place.key}\0${place.model}`
+    const name = `${place.day}\0${place.organization}\0${place.key}\0${place.series}`
     const known = this.sums.get(name)
     if (known !== undefined) return known
     const sum = { place, figures: noUsage }
@@ -105,7 +106,7 @@ interface UsageSum {
 }
 
 function isSamePlace(a: UsagePlace, b: UsagePlace): boolean {
-  return a.key === b.key && a.model === b.model && a.organization === b.organization && a.day === b.day
+  return a.key === b.key && a.series === b.series && a.organization === b.organization && a.day === b.day
 }
 
 /** Writes both tables; for use inside a transaction. */
@@ -115,8 +116,12 @@ export class LogWriter {
   private readonly dropBatches
   private readonly oldDay
   private readonly rowsOf
+  private readonly rowsOfHours
   private readonly dropUsage
   private droppedMs = 0
+  private hoursFoldedMs = 0
+  /** Days before this one have no sums by hour. */
+  private hoursFoldedTo = -1
   private foldedMs = 0
   /** Days before this one are folded. */
   private foldedTo = -1
@@ -131,8 +136,9 @@ export class LogWriter {
     this.oldDay = database.query<{ day: number }, [number, number]>(
       'SELECT day FROM usage WHERE day >= ? AND day < ? ORDER BY day LIMIT 1',
     )
-    this.rowsOf = database.query<UsageRow, [number, number]>(
-      `SELECT day, organization, key, model, ${FIGURES_SQL} FROM usage WHERE day = ? LIMIT ?`,
+    this.rowsOf = database.query<UsageRow, [number, number]>(`SELECT ${USAGE_SQL} FROM usage WHERE day = ? LIMIT ?`)
+    this.rowsOfHours = database.query<UsageRow, [number, number]>(
+      `SELECT ${USAGE_SQL} FROM usage WHERE day = ? AND ${isOfHourSql('model')} LIMIT ?`,
     )
     this.dropUsage = database.query('DELETE FROM usage WHERE day = ? AND organization = ? AND key = ? AND model = ?')
     this.dropBatches = database.query(
@@ -154,7 +160,7 @@ export class LogWriter {
   }
 
   usage(place: UsagePlace, figures: UsageFigures): void {
-    this.addUsage.run(place.day, place.organization, place.key, place.model, ...figureValues(figures))
+    this.addUsage.run(place.day, place.organization, place.key, place.series, ...figureValues(figures))
   }
 
   /**
@@ -176,12 +182,28 @@ export class LogWriter {
       this.foldedTo = row.day + 1
       return undefined
     }
-    const rows = this.rowsOf.all(row.day, DROPPED_AT_ONCE)
-    for (const one of rows) {
-      this.usage({ ...one, day: month }, one)
-      this.dropUsage.run(one.day, one.organization, one.key, one.model)
-    }
+    for (const one of this.rowsOf.all(row.day, DROPPED_AT_ONCE))
+      this.move(one, { ...one, day: month, series: seriesOfDay(one.series) })
     return firstKeptDay(today)
+  }
+
+  /** Folds a few sums of hours that are older than 31 days into those of their days, at most once each 500 ms. */
+  foldHours(now: number): void {
+    if (now - this.hoursFoldedMs < DROP_EVERY_MS) return
+    this.hoursFoldedMs = now
+    const row = this.oldDay.get(this.hoursFoldedTo, dayOf(now) - HOUR_DAYS_KEPT)
+    if (row === null) {
+      this.hoursFoldedMs = now + HOUR_MS
+      return
+    }
+    const rows = this.rowsOfHours.all(row.day, DROPPED_AT_ONCE)
+    for (const one of rows) this.move(one, { ...one, series: seriesOfDay(one.series) })
+    if (rows.length === 0) this.hoursFoldedTo = row.day + 1
+  }
+
+  private move(row: UsageRow, to: UsagePlace): void {
+    this.usage(to, row)
+    this.dropUsage.run(row.day, row.organization, row.key, row.series)
   }
 
   /** Deletes a few old commits, at most once each 500 ms, so that every commit stays short. */

@@ -1,8 +1,10 @@
-/** Usage and its cost by day, organisation, key and model, as `weir usage` reads it. */
+/** Usage and its cost by day, organisation, key and series, as `weir usage` reads it. */
 
+import { tagValue } from '../core/tags.ts'
 import type { Admission, Charge } from './ledger.ts'
 import { addUsage, noUsage, type UsageFigures, usageOf } from './usage-figures.ts'
-import { bucketOf, dayOf } from './window.ts'
+import { partsOf, type Series, seriesOf } from './usage-series.ts'
+import { bucketOf, dayOf, dayText, hourText } from './window.ts'
 
 /** Where a request is counted: under the UTC day on which it was admitted. */
 export interface UsagePlace {
@@ -10,15 +12,15 @@ export interface UsagePlace {
   readonly day: number
   readonly organization: string
   readonly key: string
-  /** The public name of the model; '' if the gateway died before it reported one. */
-  readonly model: string
+  /** As in `usage-series.ts`. */
+  readonly series: string
 }
 
 export type UsageRow = UsagePlace & UsageFigures
 
 /** Identifies a place within its organisation. */
-export function placeName({ day, key, model }: UsagePlace): string {
-  return `${day}\0${key}\0${model}`
+export function placeName({ day, key, series }: UsagePlace): string {
+  return `${day}\0${key}\0${series}`
 }
 
 export interface UsageQuery {
@@ -30,12 +32,12 @@ export interface UsageQuery {
 }
 
 export interface UsageLog {
-  /** One row for each day, organisation, key and model, in no particular order. */
+  /** One row for each day, organisation, key and series, in no particular order. */
   read(query: UsageQuery): Promise<readonly UsageRow[]>
   close(): Promise<void>
 }
 
-/** The usage of a settled request, and its day, key and model; undefined if no provider was called. */
+/** The usage of a settled request, and its place, without the hour; undefined if no provider was called. */
 export function usageRowOf({
   account,
   admittedMs,
@@ -44,7 +46,7 @@ export function usageRowOf({
   const usage = usageOf(charge)
   if (usage === undefined) return undefined
   const { organization, key } = account
-  return { day: dayOf(admittedMs), organization, key, model: charge.model, ...usage }
+  return { day: dayOf(admittedMs), organization, key, series: seriesOf(charge), ...usage }
 }
 
 /** The sums of rows by `placeName`; days before `foldedBefore` are summed by month. */
@@ -59,19 +61,26 @@ export function foldUsageRows(rows: Iterable<UsageRow>, foldedBefore: number): R
   return folded
 }
 
-export type UsageBy = 'model' | 'key' | 'organization' | 'day'
+/** What sums can be grouped by: `tag:` is followed by the name of a tag. */
+export type UsageBy = 'model' | 'key' | 'organization' | 'provider' | 'day' | 'hour' | `tag:${string}`
 
-/** A row for each combination of the columns, in the order of their values. Days are numbers of `dayOf`. */
+/**
+ * A row for each combination of the columns, in the order of their values. A day is `2026-11-21`, an hour
+ * `2026-11-21T13:00:00Z`; a value that the ledger does not know, and that of a tag without one, is ''.
+ */
 interface UsageGroup {
-  readonly names: readonly (string | number)[]
+  readonly names: readonly string[]
   readonly figures: UsageFigures
 }
 
 /** The sums of rows by some of their columns. */
 export function groupUsage(rows: readonly UsageRow[], by: readonly UsageBy[]): readonly UsageGroup[] {
   const groups = new Map<string, UsageGroup>()
+  const parts = new Map<string, Series>()
   for (const row of rows) {
-    const names = by.map((column) => row[column])
+    const series = parts.get(row.series) ?? partsOf(row.series)
+    parts.set(row.series, series)
+    const names = by.map((column) => nameIn(column, row, series))
     const name = names.join('\0')
     groups.set(name, { names, figures: addUsage(groups.get(name)?.figures ?? noUsage, row) })
   }
@@ -80,3 +89,24 @@ export function groupUsage(rows: readonly UsageRow[], by: readonly UsageBy[]): r
     return at < 0 ? 0 : (a[at] ?? '') < (b[at] ?? '') ? -1 : 1
   })
 }
+
+function nameIn(column: UsageBy, row: UsageRow, { model, provider, tags, hour }: Series): string {
+  switch (column) {
+    case 'model':
+      return model
+    case 'provider':
+      return provider
+    case 'key':
+      return row.key
+    case 'organization':
+      return row.organization
+    case 'day':
+      return dayText(row.day)
+    case 'hour':
+      return hour === undefined ? '' : hourText(row.day, hour)
+    default:
+      return tagValue(tags, column.slice(TAG.length))
+  }
+}
+
+const TAG = 'tag:'

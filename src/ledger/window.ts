@@ -49,6 +49,9 @@ export function windowEndMs(window: BudgetLimit['window'], at: number): number |
   return window === 'month' ? monthEndMs(at) : undefined
 }
 
+/** How many days before today usage is kept by hour; older usage is kept by day. */
+export const HOUR_DAYS_KEPT = 31
+
 /** How many days usage is kept by day; older usage is kept by month. */
 export const DAYS_KEPT = 400
 
@@ -79,4 +82,9 @@ export function firstKeptDay(today: number): number {
 /** `2026-11-21` of a day of `dayOf`. */
 export function dayText(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10)
+}
+
+/** `2026-11-21T13:00:00Z` of an hour (0 to 23) of a day of `dayOf`. */
+export function hourText(day: number, hour: number): string {
+  return `${dayText(day)}T${String(hour).padStart(2, '0')}:00:00Z`
 }

@@ -160,6 +160,7 @@ class Supervisor {
           reasons: () => this.reasons(),
           restOf: (target) => this.workers.health.restOf(target),
           figures: () => this.figures(),
+          sums: this.workers.figures,
           recent: (count) => this.workers.recent(count),
           watch: (isWatched) => this.workers.watch(isWatched),
           reload: () => this.reloadNow('api'),

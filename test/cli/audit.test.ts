@@ -18,7 +18,7 @@ const TIME = expect.stringMatching(/^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 /** The fields common to all rows of `use`. */
 const common = {
   ...{ request_id: expect.any(String), admitted_at: TIME, ended_at: TIME, provider: 'up', input_tokens: 100 },
-  ...{ output_tokens: 10, overage_micro_usd: 0, ended: 'settled', outcome: 'completed' },
+  ...{ output_tokens: 10, overage_micro_usd: 0, ended: 'settled', outcome: 'completed', tags: {} },
 }
 
 for (const kind of ['embedded', 'redis'] as const) {
@@ -32,7 +32,9 @@ for (const kind of ['embedded', 'redis'] as const) {
       world = await World.make(redis?.url)
       ledger = await world.ledger()
       await use(ledger, ci, 'small', { cost: 125, cachedInputTokens: 40 })
-      await use(ledger, { ...ci, key: 'made' }, 'large', { cost: 2_000_000, images: 3, estimated: true })
+      await use(ledger, { ...ci, key: 'made' }, 'large', {
+        ...{ cost: 2_000_000, images: 3, estimated: true, tags: 'project=a,team=x' },
+      })
       await use(ledger, old, 'large', { cost: 500_000 })
       await world.committed(3)
     })
@@ -70,16 +72,20 @@ for (const kind of ['embedded', 'redis'] as const) {
         cost_micro_usd: 2_000_000,
         images: 3,
         estimated: true,
+        tags: { project: 'a', team: 'x' },
       })
       expect(third).toMatchObject({ organization: 'other', key: 'old', cost_micro_usd: 500_000 })
       expect(more).toEqual([])
     })
 
-    test('filters by organisation, key, request or time', async () => {
+    test('filters by organisation, key, request, tag or time', async () => {
       const keysOf = async (...flags: string[]) => (await rows(...flags)).map((row) => row['key'])
       const [first] = await rows('--key', 'ci')
       expect(await keysOf('--org', 'acme')).toEqual(['ci', 'made'])
       expect(await keysOf('--key', 'old')).toEqual(['old'])
+      expect(await keysOf('--tag', 'team=x')).toEqual(['made'])
+      expect(await keysOf('--tag', 'project=a,team=x')).toEqual(['made'])
+      expect(await keysOf('--tag', 'project=x')).toEqual([])
       expect(await keysOf('--request', String(first?.['request_id']))).toEqual(['ci'])
       const ended = String(first?.['ended_at'])
       expect(await keysOf('--org', 'acme', '--since', ended)).toContain('ci')
@@ -97,9 +103,11 @@ for (const kind of ['embedded', 'redis'] as const) {
       expect(others).toEqual([''])
       const csv = (await answer('--csv', '--key', 'made')).split('\n')
       expect(csv[0]).toBe(
-        'request_id,organization,key,admitted_at,ended_at,model,provider,input_tokens,cached_input_tokens,output_tokens,images,cost_micro_usd,overage_micro_usd,estimated,ended,outcome',
+        'request_id,organization,key,admitted_at,ended_at,model,provider,input_tokens,cached_input_tokens,output_tokens,images,cost_micro_usd,overage_micro_usd,estimated,ended,outcome,tags',
       )
-      expect(csv[1]).toMatch(/,acme,made,[^,]+Z,[^,]+Z,large,up,100,0,10,3,2000000,0,true,settled,completed$/)
+      expect(csv[1]).toMatch(
+        /,acme,made,[^,]+Z,[^,]+Z,large,up,100,0,10,3,2000000,0,true,settled,completed,"project=a,team=x"$/,
+      )
       expect(csv.length).toBe(3)
     })
   })

@@ -30,9 +30,9 @@ const total = {
 }
 
 async function fill(ledger: Ledger): Promise<void> {
-  await use(ledger, ci, 'small', { cost: 125, cachedInputTokens: 40 })
-  await use(ledger, made, 'small', { cost: 1_000_000, estimated: true })
-  await use(ledger, made, 'large', { cost: 2_000_000, images: 3 })
+  await use(ledger, ci, 'small', { cost: 125, cachedInputTokens: 40, provider: 'backup' })
+  await use(ledger, made, 'small', { cost: 1_000_000, estimated: true, tags: 'project=a,team=x' })
+  await use(ledger, made, 'large', { cost: 2_000_000, images: 3, tags: 'project=b' })
   await use(ledger, old, 'large', { cost: 500_000 })
 }
 
@@ -120,6 +120,40 @@ for (const kind of ['embedded', 'redis'] as const) {
       expect((await answer('--by', 'key,model')).split('\n').at(-2)).toMatch(/^total +4 +1 /)
     })
 
+    test('by provider, hour and tag: the same total in other rows', async () => {
+      const costs = async (by: string) => {
+        const report = JSON.parse(await answer('--json', '--by', by))
+        expect([report.by, report.total]).toEqual([by, total])
+        return report.rows.map((row: Record<string, unknown>) => [
+          ...by.split(',').map((column) => row[column]),
+          row['cost_micro_usd'],
+        ])
+      }
+      expect(await costs('provider')).toEqual([
+        ['backup', 125],
+        ['up', 3_500_000],
+      ])
+      // The value is empty for requests without the tag.
+      expect(await costs('tag:project')).toEqual([
+        ['', 500_125],
+        ['a', 1_000_000],
+        ['b', 2_000_000],
+      ])
+      expect(await costs('tag:team,provider,model')).toEqual([
+        ['', 'backup', 'small', 125],
+        ['', 'up', 'large', 2_500_000],
+        ['x', 'up', 'small', 1_000_000],
+      ])
+      for (const [hour] of await costs('hour')) {
+        expect(hour).toMatch(/^\d{4}-\d{2}-\d{2}T\d{2}:00:00Z$/)
+        expect(Math.abs(Date.parse(String(hour)) - Date.now())).toBeLessThan(2 * 3_600_000)
+      }
+      expect((await answer('--csv', '--by', 'tag:project,hour')).split('\n')[0]).toStartWith(
+        'tag:project,hour,requests',
+      )
+      expect((await answer('--by', 'tag:project')).split('\n')[1]).toMatch(/^ +2 +0 /)
+    })
+
     test('a table and CSV', async () => {
       expect(await answer()).toBe(
         `model  requests  estimated  input  cached  output  images       cost
@@ -196,6 +230,9 @@ test.each([
   '--by model,colour',
   '--by model,model',
   '--by constructor',
+  '--by tag',
+  '--by tag:',
+  '--by tag:two,tag:t=o',
   '--since 2026-02-30',
   '--since 2026-11-01T00:00:00Z',
   '--since 2026-11-02 --until 2026-11-02',

@@ -102,7 +102,9 @@ export async function use(
   ledger: Ledger,
   owner: { readonly organization: string; readonly key: string },
   model: string,
-  figures: Partial<Pick<Charge, 'cachedInputTokens' | 'images' | 'estimated'>> & { readonly cost: number },
+  figures: Partial<Pick<Charge, 'cachedInputTokens' | 'images' | 'estimated' | 'provider' | 'tags'>> & {
+    readonly cost: number
+  },
 ): Promise<void> {
   const { cost, ...rest } = figures
   const estimate = { inputTokens: 100, outputTokens: 10, costMicroUsd: cost }

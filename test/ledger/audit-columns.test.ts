@@ -20,6 +20,7 @@ function chargeOf(random: Random): Charge {
     costMicroUsd: amount(),
     estimated: random.chance(0.5),
     outcome: random.pick(['completed', 'caller_left', 'refused']),
+    tags: random.pick(['', 'project=a', 'project=a,team=b']),
   }
 }
 

@@ -20,7 +20,8 @@ import {
 import { RedisWindowReset } from '../../src/ledger/redis/maintenance/redis-window-reset.ts'
 import { RedisAccountUsageReader, RedisAuditLog, RedisUsageLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
-import type { UsageLog } from '../../src/ledger/usage-log.ts'
+import { groupUsage, type UsageLog } from '../../src/ledger/usage-log.ts'
+import { dayOf } from '../../src/ledger/window.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { REDIS, VALKEY } from './programs.ts'
 import { RedisServer } from './redis-server.ts'
@@ -55,7 +56,10 @@ async function readAll(
 ): Promise<{ readonly audit: object[]; readonly usage: object[] }> {
   const rows: object[] = []
   for await (const page of audit.read(ALL)) rows.push(...page)
-  const sums = await usage.read(ALL)
+  const groups = groupUsage(await usage.read(ALL), ['day', 'organization', 'key', 'model'])
+  const sums = groups.map(({ names: [day = '', organization, key, model], figures }) => {
+    return { day: dayOf(Date.parse(day)), organization, key, model, ...figures }
+  })
   await Promise.all([audit.close(), usage.close()])
   return { audit: rows, usage: sums.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)) }
 }

@@ -238,7 +238,8 @@ class Fleet {
     const log = await openUsageLog({ ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: '' })
     const rows = await log.read({ sinceDay: 0, untilDay: 1e6, organization: this.organization })
     await log.close()
-    const served = rows.map(({ day, key, model, costMicroUsd }) => {
+    const served = rows.map(({ day, key, series, costMicroUsd }) => {
+      const [model = ''] = series.split('\t')
       return { account: { ...accountOf(), key }, model, admittedMs: day * DAY_MS, cost: costMicroUsd }
     })
     return Object.fromEntries([...this.byMonth(served)].sort())

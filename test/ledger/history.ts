@@ -166,6 +166,7 @@ class History {
       estimate,
       floorMicroUsd: Math.floor(estimate.costMicroUsd / 3),
       model: this.random.pick(['a', 'b', undefined]),
+      tags: this.random.pick([undefined, '', 'project=x', 'project=y,team=z']),
     }
     const before = this.model.entries.length
     const reply = await this.subject.book.reserve(account, hold)
@@ -225,6 +226,8 @@ class History {
         images: this.random.below(2),
         estimated: this.random.oneIn(2),
         model: this.random.pick(['a', 'b', '']),
+        provider: this.random.pick(['p', 'q', '']),
+        tags: this.random.pick(['', 'project=x', 'project=y,team=z']),
       }
       const back = this.random.pick([0, 10_000, 26 * HOUR_MS])
       return { admission: { id: this.someId(account), account, admittedMs: this.subject.clock.now - back }, charge }

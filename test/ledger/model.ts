@@ -42,6 +42,7 @@ interface Entry {
   due: number
   readonly admitted: number
   readonly model: string
+  readonly tags: string
   readonly input: number
   readonly floor: number
   readonly windows: Windows
@@ -52,8 +53,11 @@ interface Entry {
   posted: Estimate
   /** Its final cost, once it has ended. */
   charged: number
-  usage: { readonly model: string; readonly figures: UsageFigures } | undefined
+  usage: (Counted & { readonly figures: UsageFigures }) | undefined
 }
+
+/** What a request counts for, besides its day, hour, organisation and key. */
+type Counted = Pick<Charge, 'model' | 'provider' | 'tags'>
 
 interface ScopeClock {
   requests: Bucket
@@ -116,6 +120,7 @@ export class Model {
       due: this.clock.now + LEASE_MS,
       admitted: this.clock.now,
       model: hold.model ?? '',
+      tags: hold.tags ?? '',
       input: hold.estimate.inputTokens,
       floor: hold.floorMicroUsd,
       windows: this.windows(account),
@@ -197,7 +202,7 @@ export class Model {
     }
     this.finish(entry, 'cancelled', costMicroUsd, ENDED_MS)
     entry.usage = undefined
-    if (costMicroUsd > 0) entry.usage = ownCount(entry.model, inputTokens, outputTokens, costMicroUsd)
+    if (costMicroUsd > 0) entry.usage = ownCount(entry, inputTokens, outputTokens, costMicroUsd)
     return 'cancelled'
   }
 
@@ -212,12 +217,7 @@ export class Model {
       }
       const cost = Math.max(entry.posted.costMicroUsd, entry.floor)
       this.finish(entry, 'lost', cost, LOST_MS)
-      entry.usage = ownCount(
-        entry.model,
-        Math.max(entry.posted.inputTokens, entry.input),
-        entry.posted.outputTokens,
-        cost,
-      )
+      entry.usage = ownCount(entry, Math.max(entry.posted.inputTokens, entry.input), entry.posted.outputTokens, cost)
     }
     return reaped
   }
@@ -231,12 +231,14 @@ export class Model {
     return { organization, key }
   }
 
-  /** Figures by `day key model`. */
+  /** Figures by `day hour key model provider tags`. */
   usage(organization: string): ReadonlyMap<string, UsageFigures> {
     const usage = new Map<string, UsageFigures>()
     for (const entry of this.entries) {
       if (entry.account.organization !== organization || entry.usage === undefined) continue
-      const place = [dayOf(entry.admitted), entry.account.key, entry.usage.model].join(' ')
+      const { model, provider, tags } = entry.usage
+      const hour = new Date(entry.admitted).getUTCHours()
+      const place = [dayOf(entry.admitted), hour, entry.account.key, model, provider, tags].join(' ')
       usage.set(place, addUsage(usage.get(place) ?? noUsage, entry.usage.figures))
     }
     return usage
@@ -269,7 +271,7 @@ export class Model {
 
   private blank(account: Account, id: string): Entry {
     const posted = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
-    const rest = { admitted: this.clock.now, model: '', input: 0, floor: 0, tokens: 0, held: 0, charged: 0 }
+    const rest = { admitted: this.clock.now, model: '', tags: '', input: 0, floor: 0, tokens: 0, held: 0, charged: 0 }
     return { id, account, state: 'live', due: 0, windows: [[], []], moments: [], posted, usage: undefined, ...rest }
   }
 
@@ -452,7 +454,7 @@ function unposted(entry: Entry): number {
   return entry.state === 'live' ? Math.max(0, entry.held - entry.posted.costMicroUsd) : 0
 }
 
-function usageOf({ model, estimated, ...charge }: Charge): Entry['usage'] {
+function usageOf({ model, provider, tags, estimated, ...charge }: Charge): Entry['usage'] {
   if (model === '') return undefined
   const { inputTokens, cachedInputTokens, outputTokens, images, costMicroUsd } = charge
   const figures = {
@@ -464,12 +466,19 @@ function usageOf({ model, estimated, ...charge }: Charge): Entry['usage'] {
     images,
     costMicroUsd,
   }
-  return { model, figures }
+  return { model, provider, tags, figures }
 }
 
-function ownCount(model: string, inputTokens: number, outputTokens: number, costMicroUsd: number): Entry['usage'] {
+function ownCount(
+  { model, tags }: Entry,
+  inputTokens: number,
+  outputTokens: number,
+  costMicroUsd: number,
+): Entry['usage'] {
   return {
     model,
+    provider: '',
+    tags,
     figures: {
       requests: 1,
       estimatedRequests: 1,

@@ -86,11 +86,7 @@ export const luaMutants: readonly Mutant[] = [
   [EXTEND, 'save_reservation(id, reservation)', ''],
   [SETTLE, "if reservation and reservation[STATE] == IS_SETTLED then return { 'already_settled' } end", ''],
   [SETTLE, "if reservation and reservation[STATE] == IS_CANCELLED then return { 'cancelled' } end", ''],
-  [
-    SETTLE,
-    'note(usage, USAGE, usage_field(day_of(admitted), key, reservation[MODEL]), -1, lost_figures(reservation))',
-    '',
-  ],
+  [SETTLE, 'note(usage, USAGE, place, -1, lost_figures(reservation))', ''],
   [SETTLE, 'correct(reservation, scopes, limits, used)', ''],
   [SETTLE, 'min(scopes[s][WINDOW[b]], windows[PERIOD[b]])', 'windows[PERIOD[b]]'],
   [SETTLE, 'min(scopes[s][WINDOW[b]], windows[PERIOD[b]])', 'scopes[s][WINDOW[b]]'],
@@ -102,8 +98,15 @@ export const luaMutants: readonly Mutant[] = [
   [SETTLE, 'admitted, held = reservation[ADMITTED], reservation[RESERVED]', 'held = reservation[RESERVED]'],
   [CANCEL, 'bury(id, IS_CANCELLED)\n  return', 'return'],
   [CANCEL, 'free(reservation, scopes, used)', 'free(reservation, scopes, { 0, 0, 0 })'],
-  [CANCEL, 'if charge.cost > 0 then count', 'if false then count'],
+  [CANCEL, 'if charge.cost > 0 then count_reservation', 'if false then count_reservation'],
   [CANCEL, 'used[REQUESTS] = 0', ''],
+  [STORE, 'floor(admitted % DAY_MS / HOUR_MS)', 'floor(now % DAY_MS / HOUR_MS)'],
+  [
+    STORE,
+    'count(day_of(admitted), reservation[KEY], by_hour(reservation[SERIES], admitted), sign',
+    'count(day_of(admitted), reservation[KEY], by_hour(parts_of(reservation[SERIES]), admitted), sign',
+  ],
+  [SETTLE, 'key, by_hour(series, admitted)), 1, figures)', 'key, by_hour(charge.model, admitted)), 1, figures)'],
 ]
 
 const MEMORY = 'embedded/memory-store.ts'
@@ -157,6 +160,8 @@ export const memoryMutants: readonly Mutant[] = [
   [RESERVATION, "outcome === 'fits' ? grown : taken", "outcome === 'fits' ? grown : held"],
   [RESERVATION, 'scope.windows[j] !== windows[i]?.[j] ||', ''],
   [ORDER, 'while (before !== undefined && before.dueMs > reservation.dueMs) before = before.before', ''],
+  [MEMORY, 'seriesAt(seriesOf(charge), reservation.admittedMs)', 'seriesAt(charge.model, reservation.admittedMs)'],
+  [RESERVATION, 'series: seriesOfHold(hold)', "series: hold.model ?? ''"],
 ]
 
 const NODE = 'redis/redis-ledger.ts'
@@ -195,11 +200,11 @@ export const restoreMutants: readonly Mutant[] = [
   [RESERVE, EMPTIED, ''],
   [SETTLE, "if this_epoch(epoch) ~= epoch or not record then return { 'emptied' } end", ''],
   [SETTLE, ' or record[NODE_GIVEN] ~= ALL_GIVEN', ''],
-  [SETTLE, 'note(usage_of_node, NODES, field_of_node(node, day_of(admitted), key, charge.model), 1, figures)', ''],
+  [SETTLE, 'note(usage_of_node, NODES, field_of_node(node, day_of(admitted), key, series), 1, figures)', ''],
   [RESTORE, 'number ~= record[NODE_GIVEN] + 1', 'number < 1'],
   [RESTORE, 'if scope[WINDOW[b]] <= windows[PERIOD[b]] then', 'if true then'],
-  [RESTORE, 'count(day, key, model, 1, figures)', ''],
-  [RESTORE, 'count_of_node(node, record, day, key, model, figures)', ''],
+  [RESTORE, 'count(day, key, series, 1, figures)', ''],
+  [RESTORE, 'count_of_node(node, record, day, key, series, figures)', ''],
   [ENTER, 'before < known', 'false'],
   [ENTER, 'before == ended', 'false'],
   [ENTER, 'record[NODE_EPOCH], record[NODE_GIVEN] = epoch, 0', 'record[NODE_EPOCH] = epoch'],
@@ -222,8 +227,8 @@ export const foldMutants: readonly Mutant[] = [
   [EPOCH_ROWS, 'Math.max(found.foldedBefore, this.foldedBefore)', 'found.foldedBefore'],
   [EPOCH_ROWS, 'Math.max(found.foldedBefore, this.foldedBefore)', 'this.foldedBefore'],
   [FOLD, 'exact(max(following,', 'exact(min(0,'],
-  [FOLD, "redis.call('HDEL', NODES, field_of_node(node, day, key, model))", ''],
-  [FOLD, 'add_figures(NODES, field_of_node(node, first, key, model), 1, load_figures(stored))', ''],
+  [FOLD, "redis.call('HDEL', NODES, field_of_node(node, day, key, series))", ''],
+  [FOLD, 'add_figures(NODES, field_of_node(node, first, key, series), 1, load_figures(stored))', ''],
   ['redis/store/recovery-reads.ts', 'daysOfBucket(bucket.day, foldedBefore)', '[bucket.day]'],
   ['redis/delivery/outbox.ts', 'if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)', ''],
 ]

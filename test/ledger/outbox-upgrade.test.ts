@@ -63,7 +63,8 @@ async function earlier(server: RedisServer, at: string, account: Account): Promi
     const settlement = { id: hold.id, account, admittedMs: now, charge: chargeOf(cost), heldMicroUsd: cost }
     if (isTaken) await book.settle(settlement, settlement.charge)
     else if (state === 2) await book.cancel(account, hold.id)
-    put.run(state, now, state === 1 ? now : null, settlementText(settlement))
+    // That version knew no tags, and summed up by model alone.
+    put.run(state, now, state === 1 ? now : null, settlementText(settlement).replace(',"tags":""', ''))
   }
   // The epoch's key in that version, and in this one.
   const epoch = now - 1000

@@ -299,7 +299,7 @@ test('pending settlements are sent, not restored with the rest', async () => {
   const settlement = { id: 'pending', account, admittedMs: Date.now(), charge: chargeOf(20), heldMicroUsd: 20 }
   await outbox.add(settlement, false)
   expect(outbox.enter(account.organization, 9, NOTHING, [])).toMatchObject([
-    { day: dayOf(Date.now()), key: 'ci', model: 'm', requests: 1, costMicroUsd: 100 },
+    { day: dayOf(Date.now()), key: 'ci', series: 'm\tp\t', requests: 1, costMicroUsd: 100 },
   ])
   // A settlement acknowledged in the epoch before counts as not acknowledged.
   outbox.taken('pending', account.organization, 7)

@@ -95,7 +95,7 @@ describe('the layout of the records', () => {
 
   test('the first twenty-three fields of a reservation keep their positions', () => {
     expect(reservationFields.slice(0, 23)).toEqual([
-      ...['version', 'state', 'due', 'admitted', 'key', 'model', 'input', 'accounted', 'reserved'],
+      ...['version', 'state', 'due', 'admitted', 'key', 'series', 'input', 'accounted', 'reserved'],
       ...['posted_input', 'posted_output', 'posted', 'floor'],
       ...['organization_day', 'organization_month', 'organization_total', 'key_day', 'key_month', 'key_total'],
       ...['organization_requests_idled', 'organization_tokens_idled', 'key_requests_idled', 'key_tokens_idled'],
@@ -106,8 +106,8 @@ describe('the layout of the records', () => {
     const lua = layoutLua()
     for (const line of [
       'local AT, LIVE = 2, 5',
-      'local STATE, DUE, ADMITTED, KEY, MODEL, INPUT, ACCOUNTED, RESERVED, POSTED_INPUT, POSTED_OUTPUT, POSTED, FLOOR' +
-        ' = 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13',
+      'local STATE, DUE, ADMITTED, KEY, SERIES, INPUT, ACCOUNTED, RESERVED, ' +
+        'POSTED_INPUT, POSTED_OUTPUT, POSTED, FLOOR = 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13',
     ])
       expect(lua).toContain(line)
     expect(lua).toMatch(/USED, DRAINED = \{ 3, 4\b[^}]*\}, \{ 15, 16\b/)

@@ -37,7 +37,7 @@ export interface Subject {
   readonly name: string
   readonly clock: TestClock
   readonly book: Book
-  /** Usage by `day key model`. */
+  /** Usage by `day hour key model provider tags`. */
   usage(organization: string): Promise<ReadonlyMap<string, UsageFigures>>
   audit(organization: string): Promise<readonly Audited[]>
   /** How many reservations it stores, ended ones included. */
@@ -66,9 +66,9 @@ export function memorySubject(): Subject {
         forgotten: (id) => {
           for (const ids of seen.known.values()) ids.delete(id)
         },
-        used: (reservation, model, figures) => {
+        used: (reservation, series, figures) => {
           const usage = emplace(seen.usage, reservation.organization, () => new Map<string, UsageFigures>())
-          const place = [dayOf(reservation.admittedMs), reservation.key, model].join(' ')
+          const place = placeOf(dayOf(reservation.admittedMs), reservation.key, series)
           usage.set(place, addUsage(usage.get(place) ?? noUsage, figures))
         },
         ended: (reservation, kind, charge) =>
@@ -183,6 +183,14 @@ class RedisSubject implements Subject {
   }
 }
 
+/** Both stores keep a text with tabs: the model, the provider and the tags, or the model alone, and then the hour. */
+function placeOf(day: number, key: string, series: string): string {
+  const parts = series.split('\t')
+  const hour = parts.pop() ?? ''
+  const [model = '', provider = '', tags = ''] = parts
+  return [day, hour, key, model, provider, tags].join(' ')
+}
+
 async function redisUsage(redis: Redis, organization: string): Promise<ReadonlyMap<string, UsageFigures>> {
   const usage = new Map<string, UsageFigures>()
   for (const [field, text] of Object.entries(await redis.hgetall(redisKey(organization, 'usage')))) {
@@ -195,7 +203,9 @@ async function redisUsage(redis: Redis, organization: string): Promise<ReadonlyM
       images = 0,
       costMicroUsd = 0,
     ] = text.split(',').map(Number)
-    usage.set(field.replaceAll('\0', ' '), {
+    const [day = '', key = '', series = ''] = field.split('\0')
+    const place = placeOf(Number(day), key, series)
+    const figures = {
       requests,
       estimatedRequests,
       inputTokens,
@@ -203,7 +213,9 @@ async function redisUsage(redis: Redis, organization: string): Promise<ReadonlyM
       outputTokens,
       images,
       costMicroUsd,
-    })
+    }
+    // A reservation without a provider counts under its model alone, and a charge without one under three parts.
+    usage.set(place, addUsage(usage.get(place) ?? noUsage, figures))
   }
   return usage
 }

@@ -1,4 +1,4 @@
-/** Usage older than 400 days is folded into months; the sums stay exactly the same. */
+/** Usage older than 31 days is folded into days, and after 400 days into months; the sums stay exactly the same. */
 
 import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -12,7 +12,8 @@ import { ORGANIZATIONS_KEY, redisKey } from '../../src/ledger/redis/store/redis-
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { LogWriter } from '../../src/ledger/request-writer.ts'
 import { addUsage, noUsage } from '../../src/ledger/usage-figures.ts'
-import type { UsageLog, UsageRow } from '../../src/ledger/usage-log.ts'
+import { groupUsage, type UsageLog, type UsageRow } from '../../src/ledger/usage-log.ts'
+import { partsOf } from '../../src/ledger/usage-series.ts'
 import { dayOf, dayText, firstKeptDay, foldedDay, monthEndMs, monthOf } from '../../src/ledger/window.ts'
 import { openDatabase } from '../../src/sqlite/database.ts'
 import { Random, randomSeed } from './random.ts'
@@ -53,7 +54,8 @@ function rowsOf(random: Random): readonly UsageRow[] {
       day: TODAY - random.below(1100),
       organization: 'acme',
       key: random.pick(['ci', 'dev']),
-      model: random.pick(['small', 'large', '']),
+      series:
+        random.pick(['small', 'large\topenai\tproject=a', 'large\topenai\t', '']) + random.pick(['', '\t0', '\t23']),
     }
     const figures = { requests: 1 + random.below(9), estimatedRequests: random.below(2), images: random.below(3) }
     const tokens = {
@@ -70,8 +72,9 @@ function rowsOf(random: Random): readonly UsageRow[] {
 /** The sums of each month, key and model, computed from the dates as text. */
 function byMonth(rows: readonly UsageRow[]): Readonly<Record<string, object>> {
   const sums = new Map<string, object>()
-  for (const { day, organization: _, key, model, ...figures } of rows) {
-    const name = `${dayText(day).slice(0, 7)} ${key} ${model}`
+  for (const { day, organization: _, key, series, ...figures } of rows) {
+    const { model, provider, tags } = partsOf(series)
+    const name = `${dayText(day).slice(0, 7)} ${key} ${model} ${provider} ${tags}`
     sums.set(name, addUsage({ ...noUsage, ...sums.get(name) }, figures))
   }
   return Object.fromEntries([...sums].sort())
@@ -81,9 +84,21 @@ async function check(log: UsageLog, rows: readonly UsageRow[]): Promise<void> {
   const all = await log.read({ sinceDay: 0, untilDay: 1e6 })
   expect(byMonth(all)).toEqual(byMonth(rows))
   for (const { day } of all) expect(day).toBe(foldedDay(day, TODAY))
-  // Younger rows stay by day; ranges of whole months are exact at any age.
-  const young = (some: readonly UsageRow[]) => some.filter(({ day }) => day >= firstKeptDay(TODAY)).length
-  expect(young(all)).toBe(young(rows))
+  // Younger rows stay by day, and those of the last 31 days by hour.
+  for (const [by, since] of [
+    ['day', firstKeptDay(TODAY)],
+    ['hour', TODAY - 31],
+  ] as const) {
+    const young = (some: readonly UsageRow[]) =>
+      groupUsage(
+        some.filter(({ day }) => day >= since),
+        [by, 'tag:project'],
+      )
+    expect(young(all)).toEqual(young(rows))
+  }
+  const oldHours = all.filter(({ day, series }) => day < TODAY - 31 && partsOf(series).hour !== undefined)
+  expect(oldHours).toEqual([])
+  // Ranges of whole months are exact at any age.
   for (let month = monthOf((TODAY - 1100) * DAY_MS); month < monthOf(TODAY * DAY_MS); month += 5) {
     const [sinceDay, untilDay] = [dayOf(monthEndMs(month - 1)), dayOf(monthEndMs(month + 2))]
     const asked = rows.filter(({ day }) => day >= sinceDay && day < untilDay)
@@ -98,12 +113,18 @@ test('in the embedded ledger, a few rows at a time', async () => {
   const database = openDatabase(join(directory, LEDGER_FILE), LEDGER_SCHEMA)
   const writer = new LogWriter(database, 90 * DAY_MS)
   for (const row of rows) writer.usage(row, row)
-  for (let ms = TODAY * DAY_MS; ms < (TODAY + 0.1) * DAY_MS; ms += 501) writer.foldOld(ms)
+  for (let ms = TODAY * DAY_MS; ms < (TODAY + 0.1) * DAY_MS; ms += 501) {
+    writer.foldOld(ms)
+    writer.foldHours(ms)
+  }
   // Again, after a settlement that was late by a year added to an old day.
   const [late] = rows.filter(({ day }) => foldedDay(day, TODAY) !== day)
   if (late === undefined) throw new Error('No row is old.')
   writer.usage(late, late)
-  for (let ms = (TODAY + 0.5) * DAY_MS; ms < (TODAY + 0.9) * DAY_MS; ms += 501) writer.foldOld(ms)
+  for (let ms = (TODAY + 0.5) * DAY_MS; ms < (TODAY + 0.9) * DAY_MS; ms += 501) {
+    writer.foldOld(ms)
+    writer.foldHours(ms)
+  }
   database.close()
   await check(new EmbeddedUsageLog(directory), [...rows, late])
 })
@@ -117,7 +138,7 @@ test('in Redis, while others read', async () => {
   for (const row of rows) {
     const { requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens, images, costMicroUsd } = row
     const figures = [requests, estimatedRequests, inputTokens, cachedInputTokens, outputTokens, images, costMicroUsd]
-    await client.hset(redisKey('acme', 'usage'), [row.day, row.key, row.model].join('\0'), figures.join(','))
+    await client.hset(redisKey('acme', 'usage'), [row.day, row.key, row.series].join('\0'), figures.join(','))
   }
   const log = await RedisUsageLog.open({ kind: 'single', url: server.socket })
   const read = async () => byMonth(await log.read({ sinceDay: 0, untilDay: 1e6, organization: 'acme' }))

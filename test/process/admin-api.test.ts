@@ -6,7 +6,7 @@ import { Value } from '@sinclair/typebox/value'
 import * as shapes from '../../src/admin/api-shapes.ts'
 import { EventReader } from '../support/event-reader.ts'
 import { provider } from './provider.ts'
-import { configuration, KEY, Weir } from './weir.ts'
+import { configuration, KEY, until, Weir } from './weir.ts'
 
 setDefaultTimeout(30_000)
 
@@ -59,12 +59,17 @@ test('the status has its shape', async () => {
   })
 })
 
-test('the targets are those of the configuration', async () => {
+test('the targets are those of the configuration, with what the workers counted', async () => {
   await request()
+  const counted = async () => ((await read('/api/targets'))['rows'] as { attempts: number }[])[0]?.attempts ?? 0
+  await until(async () => (await counted()) > 0)
   const targets = await read('/api/targets')
   expectShape(shapes.targets, targets)
   expect(targets['rows']).toMatchObject([
-    { provider: 'fake', model: 'upstream', serves: ['small'], state: 'healthy', reason: null },
+    {
+      ...{ provider: 'fake', model: 'upstream', serves: ['small'], state: 'healthy', reason: null },
+      ...{ success_share: 1, traffic_share: 1, first_byte_p50_ms: expect.any(Number), last_error: null },
+    },
   ])
 })
 
@@ -83,6 +88,8 @@ test('a listener gets a status each second and each request that ends', async ()
   const id = await request()
   const line = await events.next('request', ({ request_id }) => request_id === id)
   expect(line).toMatchObject({ msg: 'request', outcome: 'completed', requested_model: 'small' })
+  const moved = ({ now }: { now?: unknown }) => (now as { requests_per_second: number }).requests_per_second > 0
+  await events.next('status', moved)
   const [one, other] = [await events.next('status'), await events.next('status')]
   expect(Date.parse(String(other['time'])) - Date.parse(String(one['time']))).toBeGreaterThan(500)
 })

@@ -7,6 +7,7 @@ import type { SystemState } from '../../src/admin/status-report.ts'
 import type { Config } from '../../src/config/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
+import { MergedFigures } from '../../src/metrics/merged-figures.ts'
 import { configOf, type GatewaySetup } from './gateway.ts'
 
 /** A checked configuration. `folder` is where its `data_dir` is. */
@@ -55,6 +56,7 @@ export function adminParts(given: Given = {}, lines: JsonObject[] = []): AdminPa
       reasons: async () => [],
       restOf: () => undefined,
       figures: () => ({ targets: [], workers: { configured: 1, ready: 1 }, ledgerUp: true }),
+      sums: new MergedFigures(),
       recent: async () => [],
       watch: () => {},
       reload: async () => ({ problems: [], changes: [] }),

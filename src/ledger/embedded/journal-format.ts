@@ -14,6 +14,7 @@ const HEAD_BYTES = 20
 const NEWLINE = 10
 /** A larger buffer is not kept for the next line. */
 const KEPT_BYTES = 1024 * 1024
+/** `model` is the series, as in SQLite. */
 const USAGE_NAMES: readonly string[] = ['day', 'organization', 'key', 'model', ...FIGURE_NAMES]
 
 type Values = readonly Value[]

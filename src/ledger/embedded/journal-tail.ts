@@ -83,7 +83,7 @@ export function usageOfRow(row: Row): { readonly place: UsagePlace; readonly fig
     day: Number(row['day'] ?? 0),
     organization: String(row['organization'] ?? ''),
     key: String(row['key'] ?? ''),
-    model: String(row['model'] ?? ''),
+    series: String(row['model'] ?? ''),
   }
   return { place, figures: figuresOf(({ name }) => Number(row[name] ?? 0)) }
 }

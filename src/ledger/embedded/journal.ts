@@ -13,6 +13,7 @@ import { type AuditRow, type Charge, type EndKind, noCharge, settledRow, settled
 import { readRecentIds } from '../request-table.ts'
 import { LogWriter, ROWS_KEPT_MS, RowBatch, UsageSums } from '../request-writer.ts'
 import { figureValues, type UsageFigures } from '../usage-figures.ts'
+import { partsOf } from '../usage-series.ts'
 import { dayOf } from '../window.ts'
 import { type Disk, JournalFile, realDisk } from './journal-file.ts'
 import { openLedgerDatabase } from './ledger-database.ts'
@@ -141,9 +142,9 @@ export class Journal implements Changes {
   /** Only live reservations are in the files: a new process gets no repeated or late calls for ended ones. */
   forgotten(): void {}
 
-  used(reservation: ReservationState, model: string, figures: UsageFigures): void {
+  used(reservation: ReservationState, series: string, figures: UsageFigures): void {
     const { organization, key } = reservation
-    this.usage.add({ day: dayOf(reservation.admittedMs), organization, key, model }, figures)
+    this.usage.add({ day: dayOf(reservation.admittedMs), organization, key, series }, figures)
   }
 
   ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined, now: number): void {
@@ -242,8 +243,8 @@ export class Journal implements Changes {
     const live: (readonly (string | number)[])[] = []
     for (const one of this.reservations) if (one.state === 'live') live.push(liveValues(one))
     const usage: (readonly (string | number)[])[] = []
-    this.usage.each(({ day, organization, key, model }, figures) =>
-      usage.push([day, organization, key, model, ...figureValues(figures)]),
+    this.usage.each(({ day, organization, key, series }, figures) =>
+      usage.push([day, organization, key, series, ...figureValues(figures)]),
     )
     return (
       `{"number":${this.number + 1},"synced":${this.file.synced},"endedMs":${endedMs},` +
@@ -285,6 +286,7 @@ export class Journal implements Changes {
     state.applied(this.number)
     log.dropOld(this.now())
     log.foldOld(this.now())
+    log.foldHours(this.now())
   }
 
   private filled(): void {
@@ -329,10 +331,12 @@ function problemOf(error: unknown): string {
 
 /** The row of a reservation that was lost or cancelled: it shows the progress that was recorded. */
 function lostRow(reservation: ReservationState, kind: EndKind, endedMs: number): AuditRow {
-  const { id, organization, key, admittedMs, model, postedInput, postedOutput, held } = reservation
+  const { id, organization, key, admittedMs, series, postedInput, postedOutput, held } = reservation
+  const { model, tags } = partsOf(series)
   const charge: Charge = {
     ...noCharge('provider_cut'),
     model,
+    tags,
     inputTokens: kind === 'lost' ? Math.max(postedInput, reservation.inputTokens) : postedInput,
     outputTokens: postedOutput,
     costMicroUsd: chargedMicroUsd(reservation),

@@ -16,6 +16,7 @@ import {
   type Terms,
 } from '../reservation-store.ts'
 import { minusUsage, type UsageFigures, usageOf } from '../usage-figures.ts'
+import { seriesAt, seriesOf } from '../usage-series.ts'
 import { firstRefusal, rateStatuses } from './limit-check.ts'
 import { DueOrder, ReservationIndex, UNLINKED } from './reservation-index.ts'
 import {
@@ -45,10 +46,10 @@ export interface Changes {
   /** The store dropped an ended reservation. */
   forgotten(id: string): void
   /**
-   * Adds figures to the usage of a model on the day of the reservation's admission. Negative figures correct earlier
+   * Adds figures to the usage of a series on the day of the reservation's admission. Negative figures correct earlier
    * ones.
    */
-  used(reservation: ReservationState, model: string, figures: UsageFigures): void
+  used(reservation: ReservationState, series: string, figures: UsageFigures): void
   /** `charge` is undefined if the reservation expired without a settlement; `now` is the store's time. */
   ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined, now: number): void
 }
@@ -149,7 +150,7 @@ export class MemoryStore {
     const { scopes, limits } = standing
     advanceBoth(scopes, limits, now)
     const isLate = known.state === 'lost'
-    if (isLate) this.changes.used(known, known.model, minusUsage(lostUsage(known)))
+    if (isLate) this.changes.used(known, seriesAt(known.series, known.admittedMs), minusUsage(lostUsage(known)))
     free(known, scopes, used)
     correctRates(known, scopes, limits, used, now)
     this.changed(standing)
@@ -311,13 +312,14 @@ export class MemoryStore {
     freeLost(reservation, scopes)
     this.keep(scopes)
     this.end(reservation, 'lost', now)
-    this.changes.used(reservation, reservation.model, lostUsage(reservation))
+    this.changes.used(reservation, seriesAt(reservation.series, reservation.admittedMs), lostUsage(reservation))
     this.changes.ended(reservation, 'lost', undefined, now)
   }
 
   protected count(reservation: ReservationState, charge: Charge): void {
     const usage = usageOf(charge)
-    if (usage !== undefined) this.changes.used(reservation, charge.model, usage)
+    if (usage === undefined) return
+    this.changes.used(reservation, seriesAt(seriesOf(charge), reservation.admittedMs), usage)
   }
 
   protected end(reservation: ReservationState, state: Exclude<ReservationState['state'], 'live'>, now: number): void {

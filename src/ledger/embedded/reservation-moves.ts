@@ -3,6 +3,7 @@
 import { budgetLimits, byUnit, type LimitUnit, limitUnits, rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import { type Account, type Estimate, type Hold, sum } from '../ledger.ts'
 import { type UsageFigures, usageOfLost } from '../usage-figures.ts'
+import { seriesOfHold } from '../usage-series.ts'
 import { correct } from './rate-bucket.ts'
 import { budgetAmount, hasRoom, idledOf, rateAmount, use } from './scope-moves.ts'
 import { NOT_CHARGED, type ReservationState, type ScopeState } from './store-state.ts'
@@ -32,7 +33,7 @@ export function newReservation(
     dueMs,
     admittedMs: now,
     key: account.key,
-    model: hold.model ?? '',
+    series: seriesOfHold(hold),
     inputTokens: hold.estimate.inputTokens,
     held,
     postedInput: 0,

@@ -74,8 +74,8 @@ function withTail(rows: readonly UsageRow[], tail: readonly Group<Row>[], query:
     }
   }
   const summed: UsageRow[] = []
-  sums.each(({ day, organization, key, model }, figures) => {
-    if (figures.requests !== 0) summed.push({ day, organization, key, model, ...figures })
+  sums.each(({ day, organization, key, series }, figures) => {
+    if (figures.requests !== 0) summed.push({ day, organization, key, series, ...figures })
   })
   return summed
 }

@@ -55,7 +55,8 @@ export interface ReservationState extends Member {
   dueMs: number
   readonly admittedMs: number
   readonly key: string
-  readonly model: string
+  /** For which the usage counts if nobody settles it: as in `usage-series.ts`, without the hour. */
+  readonly series: string
   readonly inputTokens: number
   /** What it holds of each unit, including what is already used; the rates are charged with it. */
   held: UnitAmounts

@@ -21,6 +21,7 @@ import type { Surveyed } from '../../../src/ledger/redis/epochs/survey.ts'
 import type { SettleOptions, SettleReply } from '../../../src/ledger/reservation-store.ts'
 import { addUsage, noUsage, type UsageFigures, usageOf } from '../../../src/ledger/usage-figures.ts'
 import { placeName, type UsagePlace, type UsageRow } from '../../../src/ledger/usage-log.ts'
+import { partsOf, seriesOf } from '../../../src/ledger/usage-series.ts'
 import { dayOf } from '../../../src/ledger/window.ts'
 import type { World } from './world.ts'
 
@@ -76,7 +77,7 @@ export class Server {
     const reply = this.book.settle(admission, charge, options)
     const usage = usageOf(charge)
     if (reply === 'settled' && usage !== undefined)
-      this.count(from.node, { day: dayOf(admittedMs), ...account, model: charge.model, ...usage })
+      this.count(from.node, { day: dayOf(admittedMs), ...account, series: seriesOf(charge), ...usage })
     return reply
   }
 
@@ -120,7 +121,7 @@ export class Server {
     if (this.epoch.get('') !== epoch || record?.epoch !== epoch) return undefined
     if (record.given === 'all' || (row.last > 0 && row.number !== record.given + 1)) return record.given
     if (row.last > 0) {
-      const charge = { ...noCharge('completed'), ...row }
+      const charge = { ...noCharge('completed'), ...row, ...partsOf(row.series) }
       const account = { ...row, organizationLimits: {}, keyLimits: {} }
       const id = `${node} ${epoch} ${row.number}`
       this.book.settle({ id, account, admittedMs: row.day * 86_400_000 }, charge, { isDirect: true })

@@ -8,6 +8,7 @@ import { byUnit } from '../../../core/limits.ts'
 import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../../ledger.ts'
 import { type CancelReply, checkEstimate, type SettleOptions, type SettleReply } from '../../reservation-store.ts'
 import { minusUsage, usageOfLost } from '../../usage-figures.ts'
+import { seriesAt } from '../../usage-series.ts'
 import { dayOf, monthOf } from '../../window.ts'
 import { advanceBoth, bothAmounts, MemoryStore } from '../memory-store.ts'
 import { begin, correctRates, free, grow, lostUsage, move, newReservation, type Pair } from '../reservation-moves.ts'
@@ -44,7 +45,8 @@ export class FullStore extends MemoryStore {
     if (known.state !== 'live' && known.state !== 'lost') return 'ended'
     const scopes = this.advanced(account, now)
     const kind = known.state === 'lost' ? 'withdrawn' : 'cancelled'
-    if (known.state === 'lost') this.changes.used(known, known.model, minusUsage(lostUsage(known)))
+    const series = seriesAt(known.series, known.admittedMs)
+    if (known.state === 'lost') this.changes.used(known, series, minusUsage(lostUsage(known)))
     const { postedInput, postedOutput, postedMicroUsd } = known
     const progress = { inputTokens: postedInput, outputTokens: postedOutput, images: 0, costMicroUsd: postedMicroUsd }
     const used = usedOf(progress, 0)
@@ -53,7 +55,7 @@ export class FullStore extends MemoryStore {
     this.keep(scopes)
     this.end(known, 'cancelled', now)
     if (known.postedMicroUsd > 0) {
-      this.changes.used(known, known.model, usageOfLost(known.postedInput, known.postedOutput, known.postedMicroUsd))
+      this.changes.used(known, series, usageOfLost(known.postedInput, known.postedOutput, known.postedMicroUsd))
     }
     this.changes.ended(known, kind, undefined, now)
     return 'cancelled'

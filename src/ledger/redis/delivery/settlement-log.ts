@@ -52,7 +52,7 @@ export interface SettlementLog {
   allExpected(): ReadonlyMap<string, Expected>
   /** Usage of days before it may have been added to the first day of their month. It only grows. */
   readonly foldedBefore: number
-  /** Every day, key and model of an organisation for which this node served a request. */
+  /** Every day, key and series of an organisation for which this node served a request. */
   places(organization: string): readonly UsagePlace[]
   /** The settlements of requests with these ids, which were admitted at these times. */
   find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]>

@@ -1,5 +1,6 @@
 /** A settlement on its way from a node's log to Redis, and the form in which the log stores it. */
 
+import { storedTags } from '../../../core/tags.ts'
 import { type AuditRow, chargeOfRow } from '../../audit-columns.ts'
 import type { Account, Admission, Charge, Estimate } from '../../ledger.ts'
 
@@ -14,10 +15,11 @@ interface StoredSettlement {
   readonly account: Account
   readonly closing: {
     readonly id: string
-    readonly settlement: Omit<Charge, keyof Estimate | 'model' | 'provider'> & {
+    readonly settlement: Omit<Charge, keyof Estimate | 'model' | 'provider' | 'tags'> & {
       readonly amounts: Estimate
       readonly model?: string | undefined
       readonly provider?: string | undefined
+      readonly tags?: string | undefined
     }
     readonly admittedMs: number
     readonly direct: false
@@ -48,7 +50,7 @@ export function settlementOfRow(row: AuditRow, account?: Account): Settlement {
 
 export function settlementOf(text: string): Settlement {
   const { account, closing, heldMicroUsd }: StoredSettlement = JSON.parse(text)
-  const { amounts, model = '', provider = '', ...rest } = closing.settlement
-  const charge = { ...rest, model, provider, ...amounts }
+  const { amounts, model = '', provider = '', tags, ...rest } = closing.settlement
+  const charge = { ...rest, model, provider, tags: storedTags(tags), ...amounts }
   return { id: closing.id, account, admittedMs: closing.admittedMs, charge, heldMicroUsd }
 }

@@ -4,16 +4,8 @@
  */
 
 import type { Database } from 'bun:sqlite'
-import { addUsageSql, newestRows } from '../../request-table.ts'
-import {
-  addUsage,
-  FIGURE_NAMES,
-  FIGURES_SQL,
-  figureValues,
-  minusUsage,
-  noUsage,
-  type UsageFigures,
-} from '../../usage-figures.ts'
+import { addUsageSql, newestRows, USAGE_SQL } from '../../request-table.ts'
+import { addUsage, FIGURE_NAMES, figureValues, minusUsage, noUsage, type UsageFigures } from '../../usage-figures.ts'
 import { foldUsageRows, type UsageRow, usageRowOf } from '../../usage-log.ts'
 import { bucketOf } from '../../window.ts'
 import { type Settlement, settlementOf, settlementOfRow, settlementText } from '../delivery/settlement.ts'
@@ -207,7 +199,7 @@ export class EpochRows {
         .run(organization, epoch, found.isLegacy ? 1 : 0)
     }
     const query = this.database.query<UsageRow, [string]>(
-      `SELECT organization, day, key, model, ${FIGURES_SQL} FROM given_back WHERE organization = ? ORDER BY number`,
+      `SELECT ${USAGE_SQL} FROM given_back WHERE organization = ? ORDER BY number`,
     )
     return query.all(organization)
   }
@@ -225,9 +217,7 @@ export class EpochRows {
   }
 
   private rows(table: 'usage' | 'unrecorded', organization: string): readonly UsageRow[] {
-    const query = this.database.query<UsageRow, [string]>(
-      `SELECT organization, day, key, model, ${FIGURES_SQL} FROM ${table} WHERE organization = ?`,
-    )
+    const query = this.database.query<UsageRow, [string]>(`SELECT ${USAGE_SQL} FROM ${table} WHERE organization = ?`)
     return query.all(organization)
   }
 
@@ -267,7 +257,7 @@ export class EpochRows {
       if (!isPending || number === undefined || reservations.get(id)?.isOpen !== false) continue
       gone.run(sinceMs, number)
       if (usage === undefined) continue
-      add.run(usage.day, organization, usage.key, usage.model, ...figureValues(usage))
+      add.run(usage.day, organization, usage.key, usage.series, ...figureValues(usage))
     }
   }
 
@@ -292,7 +282,7 @@ export class EpochRows {
     this.database.query('DELETE FROM given_back WHERE organization = ?').run(organization)
     const give = this.database.query(GIVE_SQL)
     for (const [i, row] of rows.entries()) {
-      give.run(organization, i + 1, row.day, row.key, row.model, ...figureValues(row))
+      give.run(organization, i + 1, row.day, row.key, row.series, ...figureValues(row))
     }
   }
 }

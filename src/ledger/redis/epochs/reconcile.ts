@@ -11,7 +11,7 @@ export interface Logged {
   readonly id: string
   /** False: the store acknowledged it. */
   readonly isPending: boolean
-  /** Its usage, day, key and model; undefined if no provider was called. */
+  /** Its usage, day, key and series; undefined if no provider was called. */
   readonly usage: UsageRow | undefined
 }
 

@@ -235,5 +235,5 @@ const NOTHING: FoundOfNode = {
 }
 
 function noRow(organization: string): UsageRow {
-  return { organization, key: '', day: 0, model: '', ...noUsage }
+  return { organization, key: '', day: 0, series: '', ...noUsage }
 }

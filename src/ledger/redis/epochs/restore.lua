@@ -2,7 +2,7 @@
 -- numbers. The last row ends it; number 0 of 0 means that nothing is missing.
 --
 -- keys: scopes reservations deadlines audit usage nodes
--- arguments: witness epoch node number last key day model
+-- arguments: witness epoch node number last key day series
 -- `figures` are those of the row; `charge` has them as columns.
 --
 -- outcomes:
@@ -26,8 +26,8 @@ if last > 0 then
     end
   end
   save_scopes(key, scopes)
-  count(day, key, model, 1, figures)
-  count_of_node(node, record, day, key, model, figures)
+  count(day, key, series, 1, figures)
+  count_of_node(node, record, day, key, series, figures)
   local id = node .. ' ' .. exact(epoch) .. ' ' .. exact(number)
   audit(id, 'restored', key, 0, charge, charge.cost)
 end

@@ -1,8 +1,9 @@
-/** Folds old usage in Redis into months: one field for each month, key and model instead of thirty. */
+/** Folds old usage in Redis: hours into days, and days into months, so that one field has what thirty had. */
 
 import type { RedisClient } from '../../../redis/connect.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
-import { foldedDay } from '../../window.ts'
+import { seriesOfDay } from '../../usage-series.ts'
+import { foldedDay, HOUR_DAYS_KEPT } from '../../window.ts'
 import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-keys.ts'
 import type { RedisStore } from '../store/redis-store.ts'
 
@@ -22,18 +23,20 @@ export async function foldUsage(client: RedisClient, store: RedisStore, today: n
 
 async function foldOne(client: RedisClient, store: RedisStore, organization: string, today: number): Promise<void> {
   for await (const fields of pages(client, redisKey(organization, 'usage'))) {
-    const old = fields.flatMap(([day = '', key, model]) => {
+    const old = fields.flatMap(([day = '', key, series]) => {
+      if (key === undefined || series === undefined) return []
       const month = foldedDay(Number(day), today)
-      if (key === undefined || model === undefined || month === Number(day)) return []
-      return [() => store.fold(organization, { day: Number(day), month, key, model })]
+      const into = Number(day) < today - HOUR_DAYS_KEPT ? seriesOfDay(series) : series
+      if (month === Number(day) && into === series) return []
+      return [() => store.fold(organization, { day: Number(day), key, series, month, into })]
     })
     await inTurns(old)
   }
-  // The same for the figures of each node.
+  // The same for the figures of each node, which have no hours.
   for await (const fields of pages(client, redisKey(organization, 'nodes'))) {
-    const old = fields.flatMap(([node = '', day = '', key, model]) => {
-      if (key === undefined || model === undefined || foldedDay(Number(day), today) === Number(day)) return []
-      return [() => store.foldOfNode(organization, { node, day: Number(day), key, model })]
+    const old = fields.flatMap(([node = '', day = '', key, series]) => {
+      if (key === undefined || series === undefined || foldedDay(Number(day), today) === Number(day)) return []
+      return [() => store.foldOfNode(organization, { node, day: Number(day), key, series })]
     })
     await inTurns(old)
   }

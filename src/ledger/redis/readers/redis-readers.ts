@@ -103,10 +103,10 @@ function isAsked(row: UsageRow, query: UsageQuery): boolean {
   return row.day >= query.sinceDay && row.day < query.untilDay && (query.key === undefined || row.key === query.key)
 }
 
-/** A field of the usage hash (day, key and model, with NUL between) and its list of figures. */
+/** A field of the usage hash (day, key and series, with NUL between) and its list of figures. */
 function usageRow(organization: string, field: string, text: string): UsageRow {
-  const [day = '', key = '', model = ''] = field.split('\0')
-  return { day: Number(day), organization, key, model, ...figuresOfList(text) }
+  const [day = '', key = '', series = ''] = field.split('\0')
+  return { day: Number(day), organization, key, series, ...figuresOfList(text) }
 }
 
 export class RedisAuditLog implements AuditLog {

@@ -41,7 +41,8 @@ export function figureArguments(figures: UsageFigures): Readonly<Record<string, 
 /** Declares the locals that hold the figures a script receives: `figures`, and `charge` with the same as columns. */
 export function figuresLua(): string {
   const counted = FIGURE_ARGUMENTS.filter((name) => CHARGE_NAMES.includes(name))
-  return `local figures, charge = { ${FIGURE_ARGUMENTS.join(', ')} }, ${tableOf(['model', ...counted])}\n`
+  return `local model, tags = parts_of(series)
+local figures, charge = { ${FIGURE_ARGUMENTS.join(', ')} }, ${tableOf(['model', 'tags', ...counted])}\n`
 }
 
 /**
@@ -67,7 +68,7 @@ function valueLua(column: AuditColumn): string {
 }
 
 function isText({ type }: AuditColumn): boolean {
-  return type === 'text' || type === 'outcome'
+  return type === 'text' || type === 'outcome' || type === 'tags'
 }
 
 function tableOf(names: readonly string[]): string {

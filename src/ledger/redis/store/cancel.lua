@@ -19,7 +19,7 @@ advance(scopes, limits)
 local kind = 'cancelled'
 if reservation[STATE] == IS_LOST then
   kind = 'withdrawn'
-  count(day_of(reservation[ADMITTED]), key, reservation[MODEL], -1, lost_figures(reservation))
+  count_reservation(reservation, -1, lost_figures(reservation))
 end
 -- The posted progress was used; the request itself does not count.
 local used = amounts_of(reservation, posted)
@@ -30,6 +30,6 @@ save_scopes(key, scopes)
 bury(id, IS_CANCELLED)
 
 local charge = own_charge(reservation, reservation[POSTED_INPUT], reservation[POSTED])
-if charge.cost > 0 then count(day_of(reservation[ADMITTED]), key, charge.model, 1, figures_of(charge)) end
+if charge.cost > 0 then count_reservation(reservation, 1, figures_of(charge)) end
 audit(id, kind, key, reservation[ADMITTED], charge, reservation[RESERVED])
 return { 'cancelled' }

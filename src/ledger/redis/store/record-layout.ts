@@ -22,7 +22,7 @@ const FIRST_SCOPE_FIELDS = [
  * the buckets at that time (-1: no limit).
  */
 const FIRST_RESERVATION_FIELDS = [
-  ...['version', 'state', 'due', 'admitted', 'key', 'model', 'input', 'accounted', 'reserved'],
+  ...['version', 'state', 'due', 'admitted', 'key', 'series', 'input', 'accounted', 'reserved'],
   ...['posted_input', 'posted_output', 'posted', 'floor'],
   ...['organization_day', 'organization_month', 'organization_total', 'key_day', 'key_month', 'key_total'],
   ...['organization_requests_idled', 'organization_tokens_idled', 'key_requests_idled', 'key_tokens_idled'],
@@ -61,7 +61,7 @@ function reservedField(unit: string): string {
 
 /** The fields of a reservation that have a name of their own in the scripts. */
 const RESERVATION_NAMES = [
-  ...['state', 'due', 'admitted', 'key', 'model', 'input', 'accounted', 'reserved'],
+  ...['state', 'due', 'admitted', 'key', 'series', 'input', 'accounted', 'reserved'],
   ...['posted_input', 'posted_output', 'posted', 'floor'],
 ]
 

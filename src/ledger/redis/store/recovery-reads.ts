@@ -47,8 +47,8 @@ async function figuresByBucket(
   foldedBefore: number,
 ): Promise<ReadonlyMap<string, UsageRow> | undefined> {
   const buckets = new Map<string, UsagePlace>()
-  for (const { day, organization, key, model } of places) {
-    const bucket = { day: bucketOf(day, foldedBefore), organization, key, model }
+  for (const { day, organization, key, series } of places) {
+    const bucket = { day: bucketOf(day, foldedBefore), organization, key, series }
     buckets.set(placeName(bucket), bucket)
   }
   const found: UsageRow[] = []
@@ -59,7 +59,7 @@ async function figuresByBucket(
     left -= 1
     // All days of a bucket are in one command, because Redis may fold them between two commands.
     if (wanted.length < FIELDS_PER_CALL && left > 0) continue
-    const fields = wanted.map(({ day, key, model }) => [node, day, key, model].join('\0'))
+    const fields = wanted.map(({ day, key, series }) => [node, day, key, series].join('\0'))
     const [folded, ...texts] = await redis.hmget(hash, FOLDED, ...fields)
     if (Number(folded ?? 0) > foldedBefore) return undefined
     for (const [i, place] of wanted.entries()) {

@@ -16,6 +16,7 @@ import {
   type SettleReply,
 } from '../../reservation-store.ts'
 import type { UsagePlace } from '../../usage-log.ts'
+import { seriesOfHold } from '../../usage-series.ts'
 import type { NodeFigures } from '../epochs/epoch-rows.ts'
 import {
   DataLossError,
@@ -63,7 +64,7 @@ export class RedisStore implements RecoverableStore {
     checkEstimate(hold.estimate)
     const { outcome, words, numbers } = await this.scripts.call(this.admission, 'reserve', account.organization, {
       ...this.accountArguments(account, hold.id),
-      model: hold.model ?? '',
+      series: seriesOfHold(hold),
       input: hold.estimate.inputTokens,
       output: hold.estimate.outputTokens,
       cost: hold.estimate.costMicroUsd,
@@ -133,7 +134,7 @@ export class RedisStore implements RecoverableStore {
     return { organization: scopeUsageOf(numbers.slice(0, half)), key: scopeUsageOf(numbers.slice(half)) }
   }
 
-  /** Adds the usage of a day to its month. */
+  /** Adds the usage of a day to its month, or that of an hour to its day. */
   async fold(organization: string, of: Arguments<'fold'>): Promise<void> {
     await this.scripts.call(this.other, 'fold', organization, of)
   }
@@ -208,7 +209,7 @@ export class RedisStore implements RecoverableStore {
       last: row.last,
       key: row.key,
       day: row.day,
-      model: row.model,
+      series: row.series,
       ...figureArguments(row),
       ...furtherAmounts(usedOf(row, row.requests)),
     })

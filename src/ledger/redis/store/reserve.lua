@@ -2,7 +2,7 @@
 -- Every check comes before the first write: a rejected request consumes nothing.
 --
 -- keys: scopes reservations deadlines audit usage nodes
--- arguments: id witness key organizationLimits keyLimits model input output cost floorCost epoch
+-- arguments: id witness key organizationLimits keyLimits series input output cost floorCost epoch
 -- outcomes:
 --   granted admitted, rates   (the same for a repeated call)
 --   refused scope limit wait held all_held, rates   (scope and limit by name; wait in milliseconds, -1: waiting never
@@ -94,7 +94,7 @@ end
 -- All checks are done; only writes follow.
 reservation = empty_reservation()
 reservation[STATE], reservation[DUE], reservation[ADMITTED] = IS_LIVE, now + LEASE_MS, now
-reservation[KEY], reservation[MODEL], reservation[INPUT] = key, model, input
+reservation[KEY], reservation[SERIES], reservation[INPUT] = key, series, input
 reservation[ACCOUNTED], reservation[RESERVED], reservation[FLOOR] = demand[TOKENS], cost, floor_cost
 for unit = FIRST_FURTHER_UNIT, UNITS do reservation[FURTHER_RESERVED[unit]] = demand[unit] end
 for s = 1, 2 do

@@ -38,7 +38,8 @@ const ACCOUNT = ['id', 'witness', 'key', 'organizationLimits', 'keyLimits'] as c
 const READERS: Readonly<Record<string, string>> = {
   id: '',
   key: '',
-  model: '',
+  series: '',
+  into: '',
   node: '',
   witness: 'tonumber',
   organizationLimits: 'cjson.decode',
@@ -62,7 +63,7 @@ interface Script<Argument extends string, Outcome extends string> {
 export const scripts = {
   reserve: script(
     reserve,
-    [...ACCOUNT, 'model', 'input', 'output', 'cost', 'floorCost', 'epoch'],
+    [...ACCOUNT, 'series', 'input', 'output', 'cost', 'floorCost', 'epoch'],
     ['granted', 'refused', 'emptied', 'ended'],
     'demand',
   ),
@@ -79,15 +80,15 @@ export const scripts = {
   cancel: script(cancel, ACCOUNT, ['cancelled', 'ended']),
   reap: script(reap, [], ['reaped']),
   figures: script(figures, ACCOUNT, ['figures']),
-  fold: script(fold, ['day', 'month', 'key', 'model'], ['folded', 'absent']),
-  foldNode: script(foldNode, ['node', 'day', 'key', 'model'], ['folded', 'absent', 'young']),
+  fold: script(fold, ['day', 'key', 'series', 'month', 'into'], ['folded', 'absent']),
+  foldNode: script(foldNode, ['node', 'day', 'key', 'series'], ['folded', 'absent', 'young']),
   drop: script(drop, ['key'], ['dropped', 'kept']),
   windows: script(windows, [], ['windows']),
   reset: script(reset, ['witness', 'key', 'organizationSpent', 'keySpent'], ['reset', 'disagree']),
   enter: script(enter, ['known', 'node', 'ended', 'legacy'], ['entered']),
   restore: script(
     restore,
-    ['witness', 'epoch', 'node', 'number', 'last', 'key', 'day', 'model'],
+    ['witness', 'epoch', 'node', 'number', 'last', 'key', 'day', 'series'],
     ['restored', 'emptied'],
     'used',
     true,
@@ -144,8 +145,8 @@ function amountsTable(values: Readonly<Record<string, string>>): string {
   return `{ ${limitUnits.map((unit) => values[unit] ?? unit).join(', ')} }`
 }
 
-/** What stands before the charge in the list of a request that `settle` receives: id, account, time of admission. */
-const BEFORE_CHARGE = 3
+/** What stands before the charge in the list of a request of `settle`: id, account, time of admission, series. */
+const BEFORE_CHARGE = 4
 
 /** Reads the lists of accounts and requests that `settle` receives. */
 function requestsLua(): string {
@@ -159,7 +160,10 @@ end
 local function read_request(values, accounts)
   local charge = ${chargeLua(BEFORE_CHARGE + 1)}
   local used = ${used}
-  return { id = values[1], account = accounts[values[2]], admitted = amount(values[3]), charge = charge, used = used }
+  return {
+    id = values[1], account = accounts[values[2]], admitted = amount(values[3]), series = values[4],
+    charge = charge, used = used,
+  }
 end
 `
 }

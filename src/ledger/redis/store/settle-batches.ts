@@ -7,6 +7,7 @@ import type { Cluster, Redis } from 'ioredis'
 import { isPermanent } from '../../../redis/redis-errors.ts'
 import { type Account, type Admission, type Charge, usedOf } from '../../ledger.ts'
 import { checkEstimate, type SettleOptions, type SettleReply } from '../../reservation-store.ts'
+import { seriesOf } from '../../usage-series.ts'
 import { DataLossError, UNKNOWN_EPOCH } from '../epochs/epochs.ts'
 import { chargeValues } from './audit-lua.ts'
 import { limitsArgument } from './limits-argument.ts'
@@ -101,7 +102,14 @@ export class SettleBatches {
         accounts.set(account, number)
       }
       const used = usedOf(charge, 1)
-      return [id, number, admittedMs, ...chargeValues(charge), ...furtherUnits.map((unit) => used[unit])]
+      return [
+        id,
+        number,
+        admittedMs,
+        seriesOf(charge),
+        ...chargeValues(charge),
+        ...furtherUnits.map((unit) => used[unit]),
+      ]
     })
     const limits = Array.from(accounts.keys(), ({ key, organizationLimits, keyLimits }) => {
       return `[${JSON.stringify(key)},${limitsArgument(organizationLimits)},${limitsArgument(keyLimits)}]`

@@ -6,7 +6,7 @@
 -- keys: scopes reservations deadlines audit usage nodes
 -- arguments: witness direct epoch node accounts requests
 -- `accounts` and `requests` are JSON. An account: key, limits of the organisation, limits of the key. A request: id,
--- number of its account, time of its admission, the columns of its charge, amounts of further units.
+-- number of its account, time of its admission, series, the columns of its charge, amounts of further units.
 --
 -- The reply is one text with spaces between its words: an outcome for each request, or `emptied` for all.
 -- outcomes:
@@ -50,7 +50,7 @@ local function note(lists, hash, field, sign, figures)
 end
 
 local function settle(request)
-  local id, admitted, charge, used = request.id, request.admitted, request.charge, request.used
+  local id, admitted, charge, used, series = request.id, request.admitted, request.charge, request.used, request.series
   local key, limits, scopes = request.account.key, request.account.limits, request.account.scopes
   local reservation = reservations[id]
   if not reservation and direct == 0 then return { 'unknown' } end
@@ -62,7 +62,8 @@ local function settle(request)
     admitted, held = reservation[ADMITTED], reservation[RESERVED]
     if reservation[STATE] == IS_LOST then
       kind = 'late'
-      note(usage, USAGE, usage_field(day_of(admitted), key, reservation[MODEL]), -1, lost_figures(reservation))
+      local place = usage_field(day_of(admitted), key, by_hour(reservation[SERIES], admitted))
+      note(usage, USAGE, place, -1, lost_figures(reservation))
     end
     free(reservation, scopes, used)
     correct(reservation, scopes, limits, used)
@@ -80,9 +81,9 @@ local function settle(request)
   -- A request that reached no provider has no model, and is not counted as usage.
   if charge.model ~= '' then
     local figures = figures_of(charge)
-    note(usage, USAGE, usage_field(day_of(admitted), key, charge.model), 1, figures)
+    note(usage, USAGE, usage_field(day_of(admitted), key, by_hour(series, admitted)), 1, figures)
     if node ~= '' then
-      note(usage_of_node, NODES, field_of_node(node, day_of(admitted), key, charge.model), 1, figures)
+      note(usage_of_node, NODES, field_of_node(node, day_of(admitted), key, series), 1, figures)
       record[NODE_REQUESTS] = sum(record[NODE_REQUESTS], figures[1])
     end
   end

@@ -13,7 +13,7 @@ local EPOCH, LEGACY_EPOCH = 'epoch', 'life'
 local IS_LIVE, IS_SETTLED, IS_LOST, IS_CANCELLED = 1, 2, 3, 4
 
 -- What Redis has counted for each node, so that the node can compare it with its own log: a record { version, epoch,
--- given, requests, legacy } under the node's id, and its figures by day, key and model. `given` counts the rows that
+-- given, requests, legacy } under the node's id, and its figures by day, key and series. `given` counts the rows that
 -- the node has given back to this epoch; a node's settlements count only after it has given back all. `legacy`: the
 -- budgets contain figures from before these records, which the node's figures lack.
 local NODE_EPOCH, NODE_GIVEN, NODE_REQUESTS, NODE_LEGACY = 2, 3, 4, 5
@@ -23,7 +23,7 @@ local FOLDED = 'folded'
 
 -- The amount of a limit that is not set.
 local NONE = -1
-local MINUTE_MS, DAY_MS, CONCURRENT_WAIT_MS = 60000, 86400000, 1000
+local MINUTE_MS, HOUR_MS, DAY_MS, CONCURRENT_WAIT_MS = 60000, 3600000, 86400000, 1000
 local HELD_WAIT_MS_MIN, HELD_WAIT_MS_MAX = 1000, 10000
 local REAPED_MAX, AUDIT_MAX = 1000, 100000
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
@@ -346,30 +346,49 @@ local function add_figures(hash, field, sign, figures)
   save_figures(hash, field, totals)
 end
 
--- In the hash of usage by day, key and model: how many fields were folded into months.
+-- In the hash of usage by day, key and series: how many fields were folded into days and months.
 local FOLDS = 'folds'
 
-local function usage_field(day, key, model)
-  return exact(day) .. '\0' .. key .. '\0' .. model
+-- A series is made by `usage-series.ts`: model, provider and tags with tabs between them, or the model alone. The hash
+-- of usage has them by hour, which is a last part; the figures of a node have not.
+local function by_hour(series, admitted)
+  return series .. '\t' .. floor(admitted % DAY_MS / HOUR_MS)
 end
 
-local function count(day, key, model, sign, figures)
-  add_figures(USAGE, usage_field(day, key, model), sign, figures)
+-- The model and the tags of a series without an hour.
+local function parts_of(series)
+  return string.match(series, '^[^\t]*'), string.match(series, '^[^\t]*\t[^\t]*\t([^\t]*)') or ''
 end
 
-local function field_of_node(node, day, key, model)
-  return node .. '\0' .. exact(day) .. '\0' .. key .. '\0' .. model
+local function usage_field(day, key, series)
+  return exact(day) .. '\0' .. key .. '\0' .. series
+end
+
+local function count(day, key, series, sign, figures)
+  add_figures(USAGE, usage_field(day, key, series), sign, figures)
+end
+
+-- Adds to the hour in which a reservation was admitted.
+local function count_reservation(reservation, sign, figures)
+  local admitted = reservation[ADMITTED]
+  count(day_of(admitted), reservation[KEY], by_hour(reservation[SERIES], admitted), sign, figures)
+end
+
+local function field_of_node(node, day, key, series)
+  return node .. '\0' .. exact(day) .. '\0' .. key .. '\0' .. series
 end
 
 -- Adds to the figures of one node; `record` is the node's.
-local function count_of_node(node, record, day, key, model, figures)
-  add_figures(NODES, field_of_node(node, day, key, model), 1, figures)
+local function count_of_node(node, record, day, key, series, figures)
+  add_figures(NODES, field_of_node(node, day, key, series), 1, figures)
   record[NODE_REQUESTS] = sum(record[NODE_REQUESTS], figures[1])
 end
 
 -- The charge for a reservation that was never settled.
 local function own_charge(reservation, input, cost)
-  return { model = reservation[MODEL], estimated = 1, input = input, output = reservation[POSTED_OUTPUT], cost = cost }
+  local model, tags = parts_of(reservation[SERIES])
+  local output = reservation[POSTED_OUTPUT]
+  return { model = model, tags = tags, estimated = 1, input = input, output = output, cost = cost }
 end
 
 local function lost_charge(reservation)
@@ -394,7 +413,7 @@ local function lose(id, reservation)
   reservation[STATE], reservation[DUE] = IS_LOST, now + LOST_MS
   save_reservation(id, reservation)
   local charge = lost_charge(reservation)
-  count(day_of(reservation[ADMITTED]), key, charge.model, 1, figures_of(charge))
+  count_reservation(reservation, 1, figures_of(charge))
   audit(id, 'lost', key, reservation[ADMITTED], charge, reservation[RESERVED])
 end
 

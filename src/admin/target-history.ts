@@ -1,0 +1,70 @@
+/** What each target did in the last 15 minutes: the sums since the start, minus those of a reading 15 minutes ago. */
+
+import { type TargetRef, targetKey } from '../core/model-config.ts'
+import type { MergedFigures } from '../metrics/merged-figures.ts'
+import type { TargetFigures } from './target-rows.ts'
+
+type Counted = ReturnType<MergedFigures['targets']>[number]
+
+interface Reading {
+  readonly atMs: number
+  readonly targets: ReadonlyMap<string, Counted>
+}
+
+const SPAN_MS = 15 * 60_000
+
+/** Attempts that show nothing about a target: it was interrupted, or the request was wrong. */
+const NO_SIGN: readonly string[] = ['caller_left', 'drained', 'rejected', 'too_large']
+
+export class TargetHistory {
+  private readings: Reading[] = []
+
+  constructor(
+    private readonly read: () => readonly Counted[],
+    private readonly clock: () => number = Date.now,
+  ) {
+    this.step()
+  }
+
+  /** To be called every minute. */
+  step(): void {
+    const reading = this.reading()
+    const first = this.readings.findLastIndex(({ atMs }) => atMs <= reading.atMs - SPAN_MS)
+    this.readings = [...this.readings.slice(Math.max(0, first)), reading]
+  }
+
+  /** Returns the figures of a target; undefined if it was never called. */
+  figures(): (target: TargetRef) => TargetFigures | undefined {
+    const now = this.reading()
+    const before = this.readings.findLast(({ atMs }) => atMs <= now.atMs - SPAN_MS) ?? this.readings[0]
+    return (target) => {
+      const counted = now.targets.get(targetKey(target))
+      return counted === undefined ? undefined : between(before?.targets.get(targetKey(target)), counted)
+    }
+  }
+
+  private reading(): Reading {
+    const targets = this.read().map((counted) => [targetKey(counted), counted] as const)
+    return { atMs: this.clock(), targets: new Map(targets) }
+  }
+}
+
+function between(before: Counted | undefined, now: Counted): TargetFigures {
+  let [attempts, answered, noSign] = [0, 0, 0]
+  for (const [result, count] of now.attempts) {
+    const added = count - (before?.attempts.get(result) ?? 0)
+    attempts += added
+    if (result === 'answered') answered += added
+    if (NO_SIGN.includes(result)) noSign += added
+  }
+  const firstByte = before === undefined ? now.firstByte : now.firstByte.minus(before.firstByte)
+  const { lastError } = now
+  return {
+    attempts,
+    judged: attempts - noSign,
+    answered,
+    firstByteP50: firstByte.quantileSeconds(0.5),
+    firstByteP95: firstByte.quantileSeconds(0.95),
+    lastError,
+  }
+}

@@ -1,0 +1,47 @@
+/**
+ * Tags of a request as one text: `project=checkout,team=payments`, in the order of their names; '' for none. Neither
+ * names nor values contain an equals sign or a comma.
+ */
+
+/** Stands for the tags of a request that a version of weir without tags logged. */
+const EARLIER = '-'
+
+/** What stands in front of the tags of a request that count under `OTHER_TAGS`. */
+const UNCOUNTED = '~'
+
+/** The value of every tag in sums of requests whose combination of tags has no sum of its own. */
+const OTHER_TAGS = '(other)'
+
+/** The tags of a row or record, which lacks them if an earlier version wrote it. */
+export function storedTags(stored: unknown): string {
+  return typeof stored === 'string' ? stored : EARLIER
+}
+
+/** The tags under which a request is summed up; undefined if an earlier version logged it. */
+export function countedTags(tags: string): string | undefined {
+  if (tags === '') return tags
+  if (tags === EARLIER) return undefined
+  return tags.startsWith(UNCOUNTED) ? OTHER_TAGS : tags
+}
+
+/** The values of tags by their names. */
+export function tagsByName(tags: string): Readonly<Record<string, string>> {
+  const pairs = tags.startsWith(UNCOUNTED) ? tags.slice(UNCOUNTED.length) : tags
+  return Object.fromEntries(
+    pairs.split(',').flatMap((pair) => {
+      const at = pair.indexOf('=')
+      return at < 0 ? [] : [[pair.slice(0, at), pair.slice(at + 1)]]
+    }),
+  )
+}
+
+/** The text of tags. */
+export function tagsText(tags: Readonly<Record<string, string>>): string {
+  const names = Object.keys(tags).sort()
+  return names.map((name) => `${name}=${tags[name]}`).join(',')
+}
+
+/** The value of one tag in a sum; '' if its requests do not have it. */
+export function tagValue(tags: string, name: string): string {
+  return tags === OTHER_TAGS ? tags : (tagsByName(tags)[name] ?? '')
+}

@@ -1,0 +1,113 @@
+/** What an operator should look at. */
+
+import { expect, test } from 'bun:test'
+import { type SystemState, statusOf } from '../../src/admin/status-report.ts'
+import { checked, systemState } from '../support/admin.ts'
+
+const NOW = Date.parse('2026-11-21T12:00:00Z')
+const DAY_MS = 86_400_000
+const config = checked({ providers: { fake: 'http://127.0.0.1:9/v1' } })
+const figures = {
+  requests_per_second: 0,
+  open_streams: 0,
+  in_flight: 0,
+  error_share: null,
+  limited_share: null,
+  time_to_first_token_p50_ms: null,
+  time_to_first_token_p95_ms: null,
+  tokens_per_second: 0,
+  cost_micro_usd_per_second: 0,
+}
+const nothing = { reasons: [], costTodayMicroUsd: 0, budgets: [], endingKeys: [] }
+type Read = Parameters<typeof statusOf>[1]
+
+function attention(system: Partial<SystemState>, read: Partial<Read> = {}): readonly string[] {
+  const status = statusOf(systemState(config, system), { ...nothing, ...read }, figures, NOW)
+  return status.attention.map(({ level, kind, message }) => `${level} ${kind}: ${message}`)
+}
+
+const rest = { provider: 'fake', model: 'm', rests: 1, asked: false, probing: false }
+const budget = {
+  organization: 'acme',
+  limit: 'spend.day',
+  unit: 'micro_usd',
+  renews_at: null,
+  used_up_at: null,
+} as const
+
+test('a healthy weir needs none', () => {
+  expect(attention({})).toEqual([])
+})
+
+test.each<[string, Partial<SystemState>, Partial<Read>, string]>([
+  ['a reason', {}, { reasons: ['worker 1 is down'] }, 'error readiness: worker 1 is down'],
+  ['the ledger', { isLedgerUp: false }, {}, 'error ledger: A worker reports the ledger down.'],
+  [
+    'a rejected reload',
+    { lastReload: { atMs: NOW, changes: [], problems: ['weir.yaml:3: x', 'y'] } },
+    {},
+    'error configuration: The last reload was rejected; the configuration before is in force: ' +
+      'weir.yaml:3: x (and 1 more)',
+  ],
+  ['a warning', { warnings: ['weir.yaml:3: warning: x'] }, {}, 'warning configuration: weir.yaml:3: warning: x'],
+  [
+    'the disk',
+    { space: { freeBytes: 99, totalBytes: 1000 } },
+    {},
+    'warning disk: Only 9.9 % of the disk of /nowhere/data is free.',
+  ],
+  [
+    'a death',
+    {
+      lastDeath: { atMs: NOW - 1000, worker: 2, how: 'signal SIGKILL' },
+      workers: { configured: 3, ready: 3, restarts: 2 },
+    },
+    {},
+    'warning worker: Worker 2 died (signal SIGKILL). Workers were restarted 2 times since the start.',
+  ],
+  [
+    'a rest',
+    { rests: [{ ...rest, restMs: 1500, reason: 'timeout' }] },
+    {},
+    'warning target: fake/m rests for 2 s after timeout.',
+  ],
+  [
+    'a credential',
+    { rests: [{ ...rest, restMs: 1500, reason: 'credential' }] },
+    {},
+    'error credential: fake rejects our credential (target fake/m).',
+  ],
+  [
+    'a full budget',
+    {},
+    { budgets: [{ ...budget, key: 'ci', amount: 100, used: 80, held: 12 }] },
+    'warning budget: 92 % of spend.day of key ci of acme is used or held.',
+  ],
+  [
+    'a key that expires',
+    {},
+    { endingKeys: [{ id: 'ci', organization: 'acme', expiresAtMs: NOW + 14 * DAY_MS }] },
+    'warning key_expiring: Key ci of acme expires at 2026-12-05T12:00:00.000Z.',
+  ],
+])('%s', (_name, system, read, line) => {
+  expect(attention(system, read)).toEqual([line])
+})
+
+test.each<[string, Partial<SystemState>, Partial<Read>]>([
+  ['a reload that succeeded', { lastReload: { atMs: NOW, changes: ['+ model a'], problems: [] } }, {}],
+  ['a disk with a tenth', { space: { freeBytes: 100, totalBytes: 1000 } }, {}],
+  ['a death of long ago', { lastDeath: { atMs: NOW - 3_600_001, worker: 0, how: 'exit code 1' } }, {}],
+  ['a budget below 90 %', {}, { budgets: [{ ...budget, key: null, amount: 1000, used: 899, held: 0 }] }],
+  ['a full rate', {}, { budgets: [{ ...budget, key: null, unit: 'requests', amount: 10, used: 10, held: 0 }] }],
+  ['a key of later', {}, { endingKeys: [{ id: 'ci', organization: 'acme', expiresAtMs: NOW + 14 * DAY_MS + 1 }] }],
+  ['a key that has expired', {}, { endingKeys: [{ id: 'ci', organization: 'acme', expiresAtMs: NOW }] }],
+])('%s needs none', (_name, system, read) => {
+  expect(attention(system, read)).toEqual([])
+})
+
+test('errors come first, and at most 100 are listed', () => {
+  const warnings = Array.from({ length: 150 }, (_, i) => `w${i}`)
+  const lines = attention({ warnings }, { reasons: ['draining'] })
+  expect(lines).toHaveLength(100)
+  expect(lines[0]).toBe('error readiness: draining')
+})
