@@ -70,7 +70,12 @@ async function answer(request: Request, behaviour: Behaviour, random: Random): P
   const usage = { prompt_tokens: text.split(' ').length, completion_tokens: words }
   const reported = { ...usage, total_tokens: usage.prompt_tokens + usage.completion_tokens }
   if (asked.stream === true) {
-    const body = streamed(asked.model, { words, firstTokenMs, tokensPerSecond: behaviour.tokensPerSecond, usage: reported })
+    const body = streamed(asked.model, {
+      words,
+      firstTokenMs,
+      tokensPerSecond: behaviour.tokensPerSecond,
+      usage: reported,
+    })
     return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
   }
   await Bun.sleep(firstTokenMs + (words / behaviour.tokensPerSecond) * 1000)

@@ -23,7 +23,7 @@ interface KeyPlan {
 
 export interface OrganizationPlan {
   readonly id: string
-  /** `limits:` of the configuration. `DAY` is replaced by the dollars of the day so far and a little more. */
+  /** `limits:` of the configuration. `DAY*2` is replaced by twice the dollars of the day so far. */
   readonly limits?: string
   readonly keys: readonly KeyPlan[]
 }
@@ -34,7 +34,7 @@ const inNineDays = new Date(Date.now() + 9 * DAY_MS).toISOString().slice(0, 10)
 export const ORGANIZATIONS: readonly OrganizationPlan[] = [
   {
     id: 'acme',
-    limits: 'requests_per_minute: 900, spend: { day: 120, month: 2500 }',
+    limits: 'requests_per_minute: 900, spend: { day: DAY*1.45, month: DAY*3.1 }',
     keys: [
       { id: 'web', share: 6 },
       { id: 'ci', share: 2, settings: 'limits: { requests_per_minute: 25 }' },
@@ -43,15 +43,19 @@ export const ORGANIZATIONS: readonly OrganizationPlan[] = [
   },
   {
     id: 'globex',
-    limits: 'tokens_per_minute: 400000, concurrent_requests: 60, spend: { month: 900 }',
+    limits: 'tokens_per_minute: 400000, concurrent_requests: 60, spend: { month: DAY*1.9 }',
     keys: [
       { id: 'support-bot', share: 5 },
       { id: 'agents', share: 3 },
     ],
   },
-  { id: 'initech', limits: 'spend: { day: DAY }', keys: [{ id: 'reports', share: 2 }] },
-  { id: 'umbrella', limits: 'requests_per_minute: 60', keys: [{ id: 'research', share: 3 }] },
-  { id: 'hooli', keys: [{ id: 'pilot', share: 1, settings: `expires_at: ${inNineDays}` }] },
+  { id: 'initech', limits: 'spend: { day: DAY*1.08 }', keys: [{ id: 'reports', share: 2 }] },
+  { id: 'umbrella', limits: 'requests_per_minute: 50', keys: [{ id: 'research', share: 3 }] },
+  {
+    id: 'hooli',
+    limits: 'spend: { total: DAY*4 }',
+    keys: [{ id: 'pilot', share: 1, settings: `expires_at: ${inNineDays}` }],
+  },
 ]
 
 /** One request as it is planned. */
