@@ -12,6 +12,7 @@ import { apiRoutes } from './api-routes.ts'
 import { consoleRoutes, isConsolePath } from './console-routes.ts'
 import { EventHub } from './event-hub.ts'
 import { AdminError, COMMON_HEADERS, errorAnswer, json } from './json-answers.ts'
+import { keysRoutes } from './keys-routes.ts'
 import type { Figures, Metrics } from './metrics.ts'
 
 export interface Admin {
@@ -94,7 +95,10 @@ function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) 
       const { text, type } = await metrics.text()
       return new Response(text, { headers: { 'content-type': type, ...COMMON_HEADERS } })
     })
-  return probes.use(consoleRoutes()).use(apiRoutes({ data, events, supervision }))
+  return probes
+    .use(consoleRoutes())
+    .use(apiRoutes({ data, events, supervision }))
+    .use(keysRoutes(() => supervision.state().config))
 }
 
 /** Loads the package on first use: it takes 70 ms, which every start would pay for. */

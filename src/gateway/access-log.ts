@@ -5,10 +5,12 @@
 
 import type { Candidate } from '../catalog/resolve.ts'
 import type { CallerError } from '../core/caller-error.ts'
+import type { FinishReason } from '../core/event.ts'
 import type { ProviderErrorKind } from '../core/provider-error.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { Charge, Outcome } from '../ledger/ledger.ts'
 import type { AttemptLine, RefusedLine, RequestLine } from './request-line.ts'
+import type { RequestTrace } from './request-trace.ts'
 
 /** How a request ended. */
 export interface RequestEnd {
@@ -31,6 +33,14 @@ const NAME_CHARS_MAX = 256
 /** The longest path of a log line. */
 const PATH_CHARS_MAX = 100
 
+/** OpenAI's words, which operators know. */
+const FINISH_REASONS: Readonly<Record<FinishReason, string>> = {
+  stop: 'stop',
+  length: 'length',
+  'tool-call': 'tool_calls',
+  'content-filter': 'content_filter',
+}
+
 /** What the log line of a refused request shows of it. */
 export interface Sender {
   readonly method: string
@@ -52,6 +62,10 @@ export class RequestLog {
   status = 0
   streamed = false
   ignored = NOTHING_IGNORED
+  /** Absent unless the request is traced. */
+  trace: RequestTrace | undefined
+  /** Why the model stopped, if it did. */
+  finishReason: FinishReason | undefined
   readonly attempts: AttemptLine[] = []
   /** Why the stream of the candidate that answered broke off, if it did. */
   streamFailure: ProviderErrorKind | undefined
@@ -171,8 +185,11 @@ export class RequestLog {
       cost_micro_usd: charged?.costMicroUsd,
       ignored: this.ignored.length > 0 ? this.ignored : undefined,
       outcome,
+      finish_reason: this.finishReason && FINISH_REASONS[this.finishReason],
+      trace_id: this.trace?.traceId,
       error: isErrorUnsent ? undefined : (this.errorCode ?? cutFor),
     }
+    this.trace?.end(line, this.usage)
     this.writer.write(outcome === 'refused' && this.refusal !== undefined ? { ...line, ...this.refusal } : line)
   }
 
@@ -186,8 +203,8 @@ function tenths(ms: number): number {
   return Math.round(ms * 10) / 10
 }
 
-/** The path of an address without its query. */
-function pathOf(url: string): string {
+/** The path of an address without its query, at most 100 characters of it. */
+export function pathOf(url: string): string {
   const path = url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/[?#].*$/s, '')
   return (path || '/').slice(0, PATH_CHARS_MAX)
 }

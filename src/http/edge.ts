@@ -21,6 +21,7 @@ import type { Answer, FlowListener } from '../gateway/flow.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { InFlight, RunningRequest } from '../gateway/in-flight.ts'
 import type { RequestLine } from '../gateway/request-line.ts'
+import type { Tracer } from '../gateway/request-trace.ts'
 import type { KeyFinder } from '../keys/key-ring.ts'
 import type { AnonymousLog } from './anonymous-log.ts'
 import { responseOf } from './answer-response.ts'
@@ -39,6 +40,8 @@ export interface EdgeParts {
   readonly imageUrls: ImageUrls
   /** Converts a request whose tokens are only counted. */
   readonly acceptCount: (body: JsonObject, longTexts?: LongTexts) => ChatRequest
+  /** Absent without `tracing` in the configuration. */
+  readonly tracer: Tracer | undefined
 }
 
 /** Counts every request once, when it has ended. */
@@ -95,6 +98,7 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
     this.log.dialect = dialect
     this.running = state.inFlight.add()
     this.parts = state.current
+    this.log.trace = this.parts.tracer?.begin(request)
     this.bodies = state.bodies
     this.family = family
   }

@@ -43,6 +43,8 @@ export type ToWorker =
       readonly ledger: LedgerRole
       /** It replaces a worker: it reports `built`, and takes over the socket of that worker at `adopt`. */
       readonly replaces?: boolean
+      /** It reports `built`, and gets a listening socket of the supervisor at `adopt`, which outlives it. */
+      readonly adopts?: boolean
     }
   /** The worker that owned the embedded ledger is gone: own it. */
   | { readonly type: 'own' }

@@ -21,6 +21,7 @@ import type { Address } from './ipc.ts'
 import { AddressProblem, authority, explain } from './listen-address.ts'
 import { needsRestart, type ReloadResult } from './reload.ts'
 import { ServiceManager } from './service-manager.ts'
+import { type PassedSocket, passedSocket, portProblem } from './socket-activation.ts'
 import { StartProblem } from './start-problem.ts'
 import { WorkerSet } from './worker-set.ts'
 
@@ -131,7 +132,7 @@ class Supervisor {
   private async start(config: Config): Promise<void> {
     const problem = servingProblem(config.dataDir)
     if (problem !== undefined) throw new StartProblem([problem])
-    const address = await this.workers.start(config)
+    const address = await this.workers.start(config, this.passedSocket(config))
     if (address === undefined) return
     const admin = await this.openAdmin(config.admin)
     await this.openControl(config.dataDir)
@@ -146,6 +147,13 @@ class Supervisor {
       workers: config.workers,
       ms: Math.round(performance.now()),
     })
+  }
+
+  private passedSocket(config: Config): PassedSocket | undefined {
+    const socket = passedSocket(this.options.env)
+    const problem = socket && portProblem(socket, config.listen.port)
+    if (problem !== undefined) throw new StartProblem([problem])
+    return socket
   }
 
   /** Loads the code of the admin port only now, while the workers load theirs. Throws `StartProblem`. */

@@ -33,6 +33,8 @@ const LEND_MS_MAX = 1000
 interface StartSettings {
   readonly address: Address
   readonly config: Config
+  /** Accept from this listening socket of the supervisor, instead of one of its own. */
+  readonly socket?: number | undefined
 }
 
 interface WorkerProcessEvents {
@@ -318,7 +320,18 @@ export class WorkerProcess {
   }
 
   private sendStart(settings: StartSettings, replaces: boolean): void {
-    this.send({ type: 'start', worker: this.index, replaces, ledger: this.events.ledgerRole(), ...settings })
+    const { address, config, socket } = settings
+    const adopts = socket !== undefined
+    const ledger = this.events.ledgerRole()
+    this.send({ type: 'start', worker: this.index, replaces, adopts, ledger, address, config })
+  }
+
+  /** Lets the worker accept from the listening socket of the supervisor. */
+  private sendSocket(): void {
+    const socket = this.settings?.socket
+    if (socket === undefined) return
+    this.channel?.send(socket)
+    this.send({ type: 'adopt' })
   }
 
   private listensOn(port: number): void {
@@ -353,7 +366,8 @@ export class WorkerProcess {
         this.greet(message.protocol)
         return
       case 'built':
-        this.replacement?.built.resolve()
+        if (this.replacement !== undefined) this.replacement.built.resolve()
+        else this.sendSocket()
         return
       case 'lent':
         this.lent?.(message.problem)

@@ -20,6 +20,7 @@ import { probe } from './listen-address.ts'
 import { ProbeLeases } from './probe-lease.ts'
 import { follow, swap } from './reload.ts'
 import { replaceWorker } from './replacement.ts'
+import type { PassedSocket } from './socket-activation.ts'
 import { StartProblem } from './start-problem.ts'
 import { WorkerProcess } from './worker-process.ts'
 
@@ -118,14 +119,14 @@ export class WorkerSet {
 
   /**
    * Starts all workers of a configuration. Resolves to the address that they share; undefined if the end begins first.
-   * Throws `StartProblem` or `AddressProblem`.
+   * `socket`: they accept from it instead of sockets of their own. Throws `StartProblem` or `AddressProblem`.
    */
-  async start(config: Config): Promise<Address | undefined> {
+  async start(config: Config, socket?: PassedSocket): Promise<Address | undefined> {
     this.use(config)
     const ledger = config.workers > 1 && config.ledger.kind === 'embedded' ? this.startLedger(config) : undefined
     while (this.serving.length < config.workers) this.spawn()
     await ledger
-    return this.isEnding ? undefined : await this.sendSettings(config)
+    return this.isEnding ? undefined : await this.sendSettings(config, socket)
   }
 
   /** Resolves when every worker is ready. Rejects with the `StartProblem` of one that cannot start. */
@@ -245,7 +246,12 @@ export class WorkerSet {
    * If the port is 0, the first worker takes a free one and keeps it: a port that the supervisor finds free could be
    * taken before a worker listens on it.
    */
-  private async sendSettings(config: Config): Promise<Address | undefined> {
+  private async sendSettings(config: Config, socket?: PassedSocket): Promise<Address | undefined> {
+    if (socket !== undefined) {
+      const address = { ...config.listen, port: socket.port }
+      for (const worker of this.serving) worker.start({ address, config, socket: socket.descriptor })
+      return address
+    }
     const [first, ...others] = this.serving
     const address = config.listen.port === 0 ? config.listen : probe(config.listen)
     first?.start({ address, config })
