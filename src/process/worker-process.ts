@@ -1,7 +1,9 @@
 /** One worker as the supervisor sees it: its process, restarted with back-off, and the messages to and from it. */
 
+import type { RestartReason } from '../admin/system-series.ts'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { LedgerRole } from '../assembly/open-ledger.ts'
+import type { Build } from '../assembly/version.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { ItemText } from '../items/peer-item-store.ts'
@@ -61,7 +63,7 @@ interface WorkerProcessEvents {
   /** Requests ended: log lines, and how many others there were. */
   readonly onRequests: (lines: readonly string[], omitted: number) => void
   /** Its process died and is started again. `how` is the exit code or signal. */
-  readonly onDeath: (how: string) => void
+  readonly onDeath: (how: string, reason: RestartReason) => void
   /** What the process that starts now is to do with an embedded ledger. */
   readonly ledgerRole: () => LedgerRole
   /** Its process is gone, for whatever reason. */
@@ -81,6 +83,9 @@ type State = 'down' | 'starting' | 'ready' | 'ending'
 
 export class WorkerProcess {
   state: State = 'down'
+  /** What its process was built from; undefined until it reports that. */
+  build: Build | undefined
+  private isStuck = false
   private process: ChildProcess<ToWorker> | undefined
   private channel: DescriptorChannel | undefined
   private replacement: Replacement | undefined
@@ -389,6 +394,9 @@ export class WorkerProcess {
       case 'fields':
         this.events.onFields(message.fields)
         return
+      case 'build':
+        this.build = message.build
+        return
       case 'figures':
         this.events.onFigures(message.figures, this.process?.pid)
         return
@@ -451,6 +459,7 @@ export class WorkerProcess {
   private killStuck(silentMs: number): void {
     const { process, index } = this
     logEvent(this.logger, 'worker.stuck', { worker: index, pid: process?.pid, silent_ms: silentMs })
+    this.isStuck = true
     process?.kill('SIGKILL')
   }
 
@@ -484,7 +493,8 @@ export class WorkerProcess {
     if (performance.now() - this.startedAt >= HEALTHY_AFTER_MS) this.backoffMs = BACKOFF_MS_MIN
     const restartInMs = this.backoffMs
     this.backoffMs = Math.min(this.backoffMs * 2, BACKOFF_MS_MAX)
-    this.events.onDeath(how)
+    this.events.onDeath(how, this.isStuck ? 'stuck' : how.startsWith('signal') ? 'signal' : 'exit')
+    this.isStuck = false
     logEvent(this.logger, 'worker.died', { worker: this.index, pid, how, restart_in_ms: restartInMs })
     this.restart = setTimeout(() => this.spawn(), restartInMs)
   }

@@ -4,6 +4,7 @@
  * owns the embedded ledger.
  */
 
+import type { RestartReason, RunningBuild } from '../admin/system-series.ts'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { LedgerPlace, LedgerRole } from '../assembly/open-ledger.ts'
 import { remaining } from '../assembly/targets.ts'
@@ -18,6 +19,7 @@ import type { Address } from './ipc.ts'
 import { LedgerOwnerProblem, LedgerProcess } from './ledger-process.ts'
 import { probe } from './listen-address.ts'
 import { ProbeLeases } from './probe-lease.ts'
+import type { RunningProcess } from './process-usage.ts'
 import { follow, swap } from './reload.ts'
 import { replaceWorker } from './replacement.ts'
 import type { PassedSocket } from './socket-activation.ts'
@@ -63,8 +65,8 @@ export class WorkerSet {
   readonly figures = new MergedFigures()
   /** The number of fields of the largest organisation in Redis; undefined until a worker has counted them. */
   fields: number | undefined
-  /** How many workers died and were started again. */
-  restarts = 0
+  /** How many workers died and were started again, by the reason. */
+  readonly restarts: Record<RestartReason, number> = { exit: 0, signal: 0, stuck: 0 }
   lastDeath: Death | undefined
   private isWatched = false
   /** Those that serve, by their index. */
@@ -108,6 +110,31 @@ export class WorkerSet {
   /** No worker reports it down. */
   get isLedgerUp(): boolean {
     return this.withoutLedger.size === 0
+  }
+
+  /** How late the event loop of each worker is, in seconds; the later one while a process replaces another. */
+  loopLag(): ReadonlyMap<number, number> {
+    const lags = new Map<number, number>()
+    for (const { index, pid } of this.all()) {
+      const lag = pid === undefined ? undefined : this.figures.gaugesOf(pid)?.loopLagSeconds
+      if (lag !== undefined) lags.set(index, Math.max(lag, lags.get(index) ?? 0))
+    }
+    return lags
+  }
+
+  /** The different builds that run. */
+  builds(): readonly RunningBuild[] {
+    const found = this.all().flatMap(({ build }) => (build === undefined ? [] : [build]))
+    const distinct = new Map(found.map((build) => [JSON.stringify(build), build]))
+    return [...distinct.values()].map((build) => ({ process: 'worker', ...build }))
+  }
+
+  /** The processes that run: workers, and the owner of the ledger if it is a process of its own. */
+  processes(): readonly RunningProcess[] {
+    const workers = this.all().flatMap(({ index, pid }): readonly RunningProcess[] =>
+      pid === undefined ? [] : [{ process: 'worker', worker: String(index), pid }],
+    )
+    return this.ledger === undefined ? workers : [...workers, { process: 'ledger', worker: '', pid: this.ledger.pid }]
   }
 
   /** Starts one more worker. It loads its code, and waits for its settings. */
@@ -301,8 +328,8 @@ export class WorkerSet {
       },
       onRecall: (organization, id) => this.items?.getText(organization, id),
       onRequests: (lines, omitted) => this.options.onRequests(lines, omitted),
-      onDeath: (how) => {
-        this.restarts++
+      onDeath: (how, reason) => {
+        this.restarts[reason]++
         this.lastDeath = { atMs: Date.now(), worker: index, how }
       },
       ledgerRole: () => this.ledgerRole(worker),

@@ -8,6 +8,7 @@ import { UnusableConfiguration } from '../assembly/edge-parts.ts'
 import { InferenceService } from '../assembly/inference-service.ts'
 import { beginUpkeep, isLedgerProblem, keyFollower, openWorkerLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
+import { buildOf, findVersion } from '../assembly/version.ts'
 import { environment } from '../config/load.ts'
 import type { App } from '../http/app.ts'
 import { type KeyRecord, revokedKeyOf } from '../keys/key-record.ts'
@@ -245,6 +246,7 @@ class Worker {
       if (crowded) this.running?.server.closeIdleConnections()
     })
     send({ type: 'ready', port: this.running.port })
+    void findVersion().then((version) => send({ type: 'build', build: buildOf(version) }))
   }
 
   /** Sends the listening socket to the supervisor. Returns the problem, if there is one. */
