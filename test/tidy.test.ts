@@ -73,7 +73,10 @@ describe('the repository', () => {
   test('has no unused file', () => {
     // The page of the console loads its script.
     const pages = ['src/main.ts', 'src/console/page.ts']
-    const roots = [...pages, ...['scripts', 'bench', 'soak', 'chaos', 'demo'].flatMap(below).map((source) => source.path)]
+    const roots = [
+      ...pages,
+      ...['scripts', 'bench', 'soak', 'chaos', 'demo'].flatMap(below).map((source) => source.path),
+    ]
     expect(deadFiles(sources, files, roots)).toEqual([])
   })
 
