@@ -207,7 +207,7 @@ async function startGateway(source: Source, key: string): Promise<Gateway> {
   ]
   const file = join(folder, 'weir.yaml')
   await fs.writeFile(file, `${lines.join('\n')}\n`, { mode: 0o600 })
-  const gateway = Bun.spawn([process.execPath, join(import.meta.dir, '../src/main.ts'), 'serve', '--config', file], {
+  const gateway = Bun.spawn([...program(), 'serve', '--config', file], {
     cwd: folder,
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -216,6 +216,12 @@ async function startGateway(source: Source, key: string): Promise<Gateway> {
     return gateway.exited
   })
   return { process: gateway, ...(await readLog(gateway)) }
+}
+
+/** The words that run weir: the executable of `WEIR_EXECUTABLE`, or else the source. */
+function program(): readonly string[] {
+  const { WEIR_EXECUTABLE } = process.env
+  return WEIR_EXECUTABLE ? [WEIR_EXECUTABLE] : [process.execPath, join(import.meta.dir, '../src/main.ts')]
 }
 
 /** The wanted port if it is free, else 0, so that the system chooses one. */
@@ -264,6 +270,7 @@ function introduce(gateway: Gateway, key: string, source: Source): void {
   console.log(`key       ${key}`)
   console.log('models    gpt-5-mini, claude-sonnet')
   console.log(`provider  ${source.about}`)
+  console.log(`console   ${gateway.admin}/`)
   console.log(`admin     ${gateway.admin}/readyz`)
   console.log(`\nFor the examples of the README, in another terminal:\nexport WEIR_KEY=${key}`)
   if (!gateway.address.endsWith(`:${PORT}`))

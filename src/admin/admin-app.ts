@@ -6,13 +6,17 @@
 import { Elysia } from 'elysia'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
+import { REFERENCE_PATHS } from '../reference/reference-paths.ts'
 import { AdminAccess } from './admin-access.ts'
 import { AdminData, type Supervision } from './admin-data.ts'
 import { apiRoutes } from './api-routes.ts'
 import { consoleRoutes, isConsolePath } from './console-routes.ts'
 import { EventHub } from './event-hub.ts'
 import { AdminError, COMMON_HEADERS, errorAnswer, json } from './json-answers.ts'
-import type { Figures, Metrics } from './metrics.ts'
+import { keysRoutes } from './keys-routes.ts'
+import type { Metrics } from './metrics.ts'
+import { referenceRoutes } from './reference-routes.ts'
+import { SpendReader } from './spend-figures.ts'
 
 export interface Admin {
   readonly address: { readonly host: string; readonly port: number }
@@ -35,7 +39,7 @@ const IDLE_SECONDS = 60
 /** Wrong tokens are logged at most this often. */
 const WRONG_TOKEN_MS = 60_000
 
-const PUBLIC: readonly string[] = ['/docs', '/openapi.json']
+const PUBLIC: readonly string[] = REFERENCE_PATHS
 
 /** Answers a request of the admin port. */
 type AdminHandler = (request: Request, remote?: string) => Promise<Response>
@@ -90,17 +94,22 @@ function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) 
       return found.length === 0 ? json(200, { ready: true }) : json(503, { ready: false, reasons: found })
     })
     .get('/metrics', async () => {
-      metrics ??= await metricsOf(() => supervision.figures())
+      metrics ??= await metricsOf(supervision)
       const { text, type } = await metrics.text()
       return new Response(text, { headers: { 'content-type': type, ...COMMON_HEADERS } })
     })
-  return probes.use(consoleRoutes()).use(apiRoutes({ data, events, supervision }))
+  return probes
+    .use(consoleRoutes())
+    .use(apiRoutes({ data, events, supervision }))
+    .use(keysRoutes(() => supervision.state().config))
+    .use(referenceRoutes())
 }
 
 /** Loads the package on first use: it takes 70 ms, which every start would pay for. */
-async function metricsOf(figures: () => Figures): Promise<Metrics> {
+async function metricsOf(supervision: Supervision): Promise<Metrics> {
   const { Metrics } = await import('./metrics.ts')
-  return new Metrics(figures)
+  const spend = new SpendReader(() => supervision.state().config)
+  return new Metrics(async () => ({ ...supervision.figures(), spend: await spend.read() }))
 }
 
 /** Listens on the admin port exclusively, so that a second weir on it fails. Throws what `Bun.serve` throws. */

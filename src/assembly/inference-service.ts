@@ -13,7 +13,7 @@ import type { EdgeParts, EdgeState } from '../http/edge.ts'
 import type { ItemStore } from '../items/item-store.ts'
 import { itemStorePlace, openItemStore } from '../items/open-item-store.ts'
 import type { ItemChannel } from '../items/peer-item-store.ts'
-import type { FollowedKeys } from '../keys/key-follower.ts'
+import type { ConfiguredKeys, FollowedKeys } from '../keys/key-follower.ts'
 import { KeyTable } from '../keys/key-table.ts'
 import type { Ledger, LedgerHealth } from '../ledger/ledger.ts'
 import type { Logger } from '../logging/log.ts'
@@ -155,6 +155,12 @@ export class InferenceService {
   isConfigured(organization: string, key: string): boolean {
     const found = this.config.organizations.find(({ id }) => id === organization)
     return found?.keys.some(({ id }) => id === key) ?? false
+  }
+
+  /** The keys of the configuration in force, for the follower of the key store. */
+  readonly configuredKeys: ConfiguredKeys = {
+    ids: () => this.config.organizations.flatMap(({ keys }) => keys.map(({ id }) => id)),
+    has: (organization, key) => this.serves(organization, key),
   }
 
   /** The targets that are not healthy. */

@@ -220,7 +220,7 @@ function keyOf(key: FileKey, auto: OrganizationConfig['auto']): KeyConfig {
   }
 }
 
-function limitsOf(limits: FileLimits | undefined): Limits {
+export function limitsOf(limits: FileLimits | undefined): Limits {
   if (limits === undefined) return {}
   const { spend } = limits
   const counts: Limits = Object.fromEntries(countLimits.map(({ key, property }) => [property, limits[key]]))

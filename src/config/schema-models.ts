@@ -207,11 +207,11 @@ export const model = object(
       4096,
     ),
     supports: withDefault(
-      Type.Array(oneOf(['tools', 'images', 'image_generation'], 'Something that the model can do'), {
+      Type.Array(oneOf(['tools', 'images', 'image_generation', 'embeddings'], 'Something that the model can do'), {
         uniqueItems: true,
         description:
           'What the model can do: `tools` and `images` (as input) for chat models, ' +
-          '`image_generation` for models of the image endpoints',
+          '`image_generation` for models of the image endpoints, `embeddings` for models of `POST /v1/embeddings`',
       }),
       [],
     ),

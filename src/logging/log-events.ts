@@ -234,6 +234,39 @@ export const LOG_EVENTS = {
     message: 'disk has space again',
     meaning: 'The end of `disk.low`: more than 12 % is free.',
   },
+  'key.created': {
+    level: 'info',
+    message: 'API key created',
+    meaning:
+      'A key (`target` is its id) was created: by `weir keys` (`source` is `cli`), by the admin API (`api`) or by a ' +
+      'reload (`config`). `details` lists what was set. Every node logs the changes by commands and by the admin API ' +
+      'once.',
+  },
+  'key.updated': {
+    level: 'info',
+    message: 'API key changed',
+    meaning: 'Limits, models, tags or the expiry of a key changed; `source`, `target` and `details` as above.',
+  },
+  'key.rotated': {
+    level: 'info',
+    message: 'API key rotated',
+    meaning: 'A key has a new secret. `details.old_secret_until` is the end of the grace, if it has one.',
+  },
+  'key.revoked': {
+    level: 'warn',
+    message: 'API key revoked',
+    meaning:
+      'A key is rejected from now on. A key of the configuration stays revoked until the configuration drops it or ' +
+      'sets `disabled: true`.',
+  },
+  'key.revocation_in_force': {
+    level: 'warn',
+    message: 'API key of the configuration is revoked by command',
+    meaning:
+      'At the start, after a reload and once an hour: the configuration has the key `key` of `organization`, which ' +
+      '`weir keys revoke` or the admin API revoked at `since`. It is rejected until the ' +
+      'configuration drops it or sets `disabled: true`.',
+  },
   'keys.prune_failed': {
     level: 'warn',
     message: 'expired API keys could not be deleted',
@@ -269,3 +302,23 @@ export function logEvent(
 ): void {
   logger[level]({ event, ...fields }, LOG_EVENTS[event].message)
 }
+
+/** Logs an entry of the admin audit that is about a key. */
+export function logKeyChange(logger: Pick<Logger, Level>, { action, source, target, details }: KeyChange): void {
+  const event = KEY_EVENTS.find((name) => name === action)
+  if (event !== undefined) logEvent(logger, event, { source, target, details })
+}
+
+interface KeyChange {
+  readonly action: string
+  readonly source: string
+  readonly target: string
+  readonly details: object
+}
+
+const KEY_EVENTS = [
+  'key.created',
+  'key.updated',
+  'key.rotated',
+  'key.revoked',
+] as const satisfies readonly LogEventName[]
