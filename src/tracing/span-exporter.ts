@@ -19,7 +19,7 @@ const BACKOFF_MS_MIN = 1000
 /** A longer `retry-after` counts as this. */
 const BACKOFF_MS_MAX = 30_000
 
-/** `recovered` is called at the first batch that is accepted so long after the last loss: a few lines a minute at most. */
+/** `recovered` is called at the first batch that is accepted so long after the last loss: few lines a minute. */
 const CALM_MS = 10_000
 
 interface SpanExporterOptions {

@@ -1,4 +1,4 @@
-/** Traces of the running program: several workers, a drain, a reload, a collector that is down, providers that see them. */
+/** Traces of the running program: workers, drains, reloads, a collector that is down, providers that get them. */
 
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'

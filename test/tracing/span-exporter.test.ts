@@ -1,4 +1,4 @@
-/** Spans and collectors that take them, fail, hang or are too slow: nothing grows without bound, all loss is counted. */
+/** Spans and collectors that take them, fail, hang or are slow: nothing grows without bound, and loss is counted. */
 
 import { expect, test } from 'bun:test'
 import type { TracingConfig } from '../../src/core/tracing-config.ts'
