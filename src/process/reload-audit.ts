@@ -10,7 +10,7 @@ import type { AdminEntry } from '../keys/admin-audit.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent, logKeyChange } from '../logging/log-events.ts'
 
-/** Resolves when the entries are stored, or when a line of the log says that they cannot be. */
+/** Resolves when the entries are stored, or when a line of the log reports that they cannot be. */
 export async function auditReload(current: Config, next: Config, logger: Logger): Promise<void> {
   const timeMs = Date.now()
   const entries = listChanges(current, next).map((change) => entryOf(change, timeMs))

@@ -277,11 +277,9 @@ class Supervisor {
     // Read again only in an emergency: with the lines of the file that are about revoked keys.
     this.warnings = (revoked.size === 0 ? loaded : await this.options.load(revoked)).warnings
     await auditReload(current, loaded.config, this.log.logger)
-    return {
-      problems: [],
-      changes: changesOf(current, loaded.config),
-      warnings: this.warnings.filter((line) => !loaded.warnings.includes(line)),
-    }
+    const warnings = this.warnings.filter((line) => !loaded.warnings.includes(line))
+    const changes = changesOf(current, loaded.config)
+    return { problems: [], changes, ...(warnings.length === 0 ? {} : { warnings }) }
   }
 
   private exclusively<T>(change: () => Promise<T>): Promise<T> {
