@@ -1,4 +1,4 @@
-/** The check of exchanges by which end-to-end tests hold the gateway to `docs/openapi.json` finds what does not match. */
+/** The check by which end-to-end tests hold each exchange to `docs/openapi.json` finds what does not match. */
 
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
