@@ -20,6 +20,8 @@ const BACKOFF_MS_MIN = 1000
 const BACKOFF_MS_MAX = 30_000
 
 interface SpanExporterOptions {
+  /** Counts spans that are dropped. */
+  readonly dropped: (spans: number) => void
   /** Spans are dropped, after a time in which none were. */
   readonly dropping: (fields: { readonly reason: string; readonly collector: string }) => void
   /** The collector takes all spans again; `dropped` is their number since `dropping`. */
@@ -28,8 +30,6 @@ interface SpanExporterOptions {
 }
 
 export class SpanExporter {
-  /** Spans that were dropped since the start. */
-  dropped = 0
   private queue: Span[] = []
   private collector: Collector | undefined
   private encoder: Promise<OtlpEncoder> | undefined
@@ -138,7 +138,7 @@ export class SpanExporter {
   }
 
   private drop(spans: number, reason: string): void {
-    this.dropped += spans
+    this.options.dropped(spans)
     this.hasLostSinceAccepted = true
     if (this.lost === 0) this.options.dropping({ reason, collector: this.collector?.origin ?? '' })
     this.lost += spans
