@@ -140,6 +140,22 @@ const running: readonly CommandEntry[] = [
     ],
     failure: 'the gateway is not ready (the reason is on standard error)',
   },
+  {
+    name: 'top',
+    about: 'shows live figures in the terminal',
+    description: [
+      'Shows what the console shows, and redraws it every second: requests, streams, errors and tokens a second, ' +
+        'what needs attention, the targets, the fullest budgets and the last requests. Reads them from the admin ' +
+        'port at the address and with the token of the configuration. q or Ctrl-C ends it. In a pipe it prints one ' +
+        'frame.',
+    ],
+    flags: [{ name: 'once', about: 'print one frame and end' }, CONFIG],
+    examples: [
+      { run: 'weir top', about: 'live, until q' },
+      { run: 'weir top --once', about: 'one look, for a ticket' },
+    ],
+    failure: 'the configuration is not valid, or the admin port cannot be reached',
+  },
 ]
 
 const files: readonly CommandEntry[] = [

@@ -199,6 +199,7 @@ class Supervisor {
       rests: () => ({ rests: this.workers.health.rests() }),
       reload: () => this.reloadNow('cli'),
       health: async () => ({ reasons: await this.reasons() }),
+      admin: () => ({ ...this.admin?.address }),
     })
     if ('problem' in opened) this.logEvent('control.unavailable', { problem: opened.problem })
     else this.control = opened
