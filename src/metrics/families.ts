@@ -59,13 +59,13 @@ export const counterFamilies = {
     help: 'Requests that a limit refused.',
     labels: ['organization', 'scope', 'limit'],
   },
-  weir_trace_spans_dropped_total: {
-    help: 'Spans of traces that did not reach the collector.',
-    labels: [],
-  },
   weir_target_rests_total: {
     help: 'How often the target began to rest after failures.',
     labels: TARGET,
+  },
+  weir_trace_spans_dropped_total: {
+    help: 'Spans that the collector of traces did not take, or not fast enough.',
+    labels: [],
   },
 } as const satisfies Record<string, CounterFamily>
 

@@ -144,8 +144,8 @@ export class WorkerFigures {
     this.counter('weir_target_rests_total', [provider, model]).add(1)
   }
 
-  /** Spans of traces did not reach the collector. */
-  droppedSpans(spans: number): void {
+  /** Spans of traces could not be delivered. */
+  spansDropped(spans: number): void {
     this.counter('weir_trace_spans_dropped_total', []).add(spans)
   }
 
