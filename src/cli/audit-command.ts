@@ -9,6 +9,7 @@ import { type AuditColumn, type AuditRow, auditColumns } from '../ledger/audit-c
 import type { AuditLog } from '../ledger/audit-log.ts'
 import { type AuditQuestion, auditLine, auditQuestion, jsonOf, lastRows, wantedBy } from '../reports/audit-question.ts'
 import { withLedger } from '../reports/ledger-part.ts'
+import { adminAudit } from './admin-audit-command.ts'
 import { fixedDollars } from './amounts.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
 import { csvLine } from './csv.ts'
@@ -22,6 +23,7 @@ type Form = 'table' | 'json' | 'csv'
 export async function audit(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, 'audit')
   if ('code' in parsed) return parsed.code
+  if (parsed.flags['admin'] === true) return adminAudit(parsed.flags)
   const question = auditQuestion(parsed.flags, Date.now())
   if (typeof question === 'string') return misused(question)
   const read = await configured(parsed.flags['config'])

@@ -126,6 +126,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'],
       'admin/api-shapes.ts': ['@sinclair/typebox'],
       'admin/console-files.ts': ['node:path'],
+      'admin/history-file.ts': ['node:fs', 'node:path'],
       'admin/metrics.ts': ['prom-client'],
     },
   },
