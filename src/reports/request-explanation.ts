@@ -24,7 +24,7 @@ import { LedgerProblem, withLedger } from './ledger-part.ts'
 /** What is known of a target that rests in the running gateway. */
 export type Resting = Pick<Rest, 'provider' | 'model' | 'restMs' | 'asked' | 'probing'> & { readonly reason: string }
 
-export interface ExplanationRequest {
+interface ExplanationRequest {
   /** The id of the key. */
   readonly key: string
   /** The model as the caller would name it. */
@@ -35,7 +35,7 @@ export interface ExplanationRequest {
 }
 
 /** The answer of `GET /api/explain`, and the output of `weir explain --json`. Money is in micro-dollars. */
-export interface Explanation {
+interface Explanation {
   readonly key: string
   readonly organization: string
   /** As the caller would name it. */
