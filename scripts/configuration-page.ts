@@ -94,6 +94,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   audit: 'audit: { keep_days: 90 }',
   log: 'log: { format: auto }',
   metrics: 'metrics: { key_label: false }',
+  tags: 'tags: [project, team]',
   responses: 'responses: { remember_items_seconds: 3600 }',
   compatibility: 'compatibility: { tool_result_images: pass, image_urls: public }',
   compaction: `compaction: { keys: ["\${WEIR_COMPACTION_KEY}", "\${WEIR_OLD_COMPACTION_KEY}"] }`,

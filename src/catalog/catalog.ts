@@ -158,6 +158,7 @@ export function keyOf(organization: Organization, key: Omit<KeyConfig, 'sha256'>
     models: key.models,
     auto: key.auto,
     limits: key.limits,
+    tags: key.tags,
     expiresAtMs: key.expiresAtMs,
     disabled: key.disabled,
   }

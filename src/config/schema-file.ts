@@ -24,6 +24,7 @@ import {
   port,
   redisUrl,
   secret,
+  tagName,
   text,
   withDefault,
 } from './field-types.ts'
@@ -319,6 +320,16 @@ export const schema = object(
     audit: withDefault(audit, {}),
     log: withDefault(log, {}),
     metrics: withDefault(metrics, {}),
+    tags: withDefault(
+      Type.Array(tagName('A name, such as `project`'), {
+        maxItems: 32,
+        uniqueItems: true,
+        description:
+          'The names of tags that callers may set with the header `X-Gateway-Tags`, and operators on keys. ' +
+          '`weir usage --by tag:NAME` sums up by them. Without names the header is ignored',
+      }),
+      [],
+    ),
     responses: withDefault(responses, {}),
     compatibility: withDefault(compatibility, {}),
     compaction: optional(compaction),

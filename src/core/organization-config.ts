@@ -26,6 +26,8 @@ export interface KeyConfig {
   /** The key's own setting, or the organisation's if the key has none. */
   readonly auto: AutoSetting
   readonly limits: Limits
+  /** The values that hold where a request names none, by name. */
+  readonly tags?: Readonly<Record<string, string>> | undefined
   /** Unix milliseconds; from this moment on the key is rejected. */
   readonly expiresAtMs?: number | undefined
   readonly disabled: boolean

@@ -6,9 +6,11 @@
 import type { Candidate } from '../catalog/resolve.ts'
 import type { CallerError } from '../core/caller-error.ts'
 import type { ProviderErrorKind } from '../core/provider-error.ts'
+import { tagsByName } from '../core/tags.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { Charge, Outcome } from '../ledger/ledger.ts'
 import type { AttemptLine, RefusedLine, RequestLine } from './request-line.ts'
+import type { RequestTags } from './request-tags.ts'
 
 /** How a request ended. */
 export interface RequestEnd {
@@ -52,6 +54,7 @@ export class RequestLog {
   status = 0
   streamed = false
   ignored = NOTHING_IGNORED
+  tags: RequestTags | undefined
   readonly attempts: AttemptLine[] = []
   /** Why the stream of the candidate that answered broke off, if it did. */
   streamFailure: ProviderErrorKind | undefined
@@ -170,6 +173,7 @@ export class RequestLog {
       usage: charged === undefined ? undefined : charged.estimated ? 'estimated' : 'provider',
       cost_micro_usd: charged?.costMicroUsd,
       ignored: this.ignored.length > 0 ? this.ignored : undefined,
+      tags: this.tags && tagsByName(this.tags.text),
       outcome,
       error: isErrorUnsent ? undefined : (this.errorCode ?? cutFor),
     }

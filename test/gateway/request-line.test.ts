@@ -31,6 +31,7 @@ function lineOf(random: Random): RequestLine {
     total_ms: random.below(1e6) / 10,
     ...chargeOf(random),
     ignored: isUnusual ? maybe(random, [random.pick(NAMES)]) : undefined,
+    tags: random.pick([undefined, { project: 'x' }, { team: 'a/b', user: 'x@y' }]),
     outcome: random.pick(OUTCOMES),
     error: isUnusual ? maybe(random, random.pick(NAMES)) : undefined,
   }
