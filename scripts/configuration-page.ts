@@ -93,6 +93,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   upstream: 'upstream: fetch',
   audit: 'audit: { keep_days: 90 }',
   log: 'log: { format: auto }',
+  tracing: 'tracing: { endpoint: "http://127.0.0.1:4318", sample: 0.01 }',
   metrics: 'metrics: { key_label: false }',
   tags: 'tags: [project, team]',
   responses: 'responses: { remember_items_seconds: 3600 }',

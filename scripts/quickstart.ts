@@ -207,7 +207,7 @@ async function startGateway(source: Source, key: string): Promise<Gateway> {
   ]
   const file = join(folder, 'weir.yaml')
   await fs.writeFile(file, `${lines.join('\n')}\n`, { mode: 0o600 })
-  const gateway = Bun.spawn([process.execPath, join(import.meta.dir, '../src/main.ts'), 'serve', '--config', file], {
+  const gateway = Bun.spawn([...program(), 'serve', '--config', file], {
     cwd: folder,
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -216,6 +216,12 @@ async function startGateway(source: Source, key: string): Promise<Gateway> {
     return gateway.exited
   })
   return { process: gateway, ...(await readLog(gateway)) }
+}
+
+/** The words that run weir: the executable of `WEIR_EXECUTABLE`, or else the source. */
+function program(): readonly string[] {
+  const { WEIR_EXECUTABLE } = process.env
+  return WEIR_EXECUTABLE ? [WEIR_EXECUTABLE] : [process.execPath, join(import.meta.dir, '../src/main.ts')]
 }
 
 /** The wanted port if it is free, else 0, so that the system chooses one. */

@@ -12,7 +12,9 @@ import { apiRoutes } from './api-routes.ts'
 import { consoleRoutes, isConsolePath } from './console-routes.ts'
 import { EventHub } from './event-hub.ts'
 import { AdminError, COMMON_HEADERS, errorAnswer, json } from './json-answers.ts'
-import type { Figures, Metrics } from './metrics.ts'
+import { keysRoutes } from './keys-routes.ts'
+import type { Metrics } from './metrics.ts'
+import { SpendReader } from './spend-figures.ts'
 
 export interface Admin {
   readonly address: { readonly host: string; readonly port: number }
@@ -90,17 +92,21 @@ function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) 
       return found.length === 0 ? json(200, { ready: true }) : json(503, { ready: false, reasons: found })
     })
     .get('/metrics', async () => {
-      metrics ??= await metricsOf(() => supervision.figures())
+      metrics ??= await metricsOf(supervision)
       const { text, type } = await metrics.text()
       return new Response(text, { headers: { 'content-type': type, ...COMMON_HEADERS } })
     })
-  return probes.use(consoleRoutes()).use(apiRoutes({ data, events, supervision }))
+  return probes
+    .use(consoleRoutes())
+    .use(apiRoutes({ data, events, supervision }))
+    .use(keysRoutes(() => supervision.state().config))
 }
 
 /** Loads the package on first use: it takes 70 ms, which every start would pay for. */
-async function metricsOf(figures: () => Figures): Promise<Metrics> {
+async function metricsOf(supervision: Supervision): Promise<Metrics> {
   const { Metrics } = await import('./metrics.ts')
-  return new Metrics(figures)
+  const spend = new SpendReader(() => supervision.state().config)
+  return new Metrics(async () => ({ ...supervision.figures(), spend: await spend.read() }))
 }
 
 /** Listens on the admin port exclusively, so that a second weir on it fails. Throws what `Bun.serve` throws. */

@@ -12,9 +12,9 @@ import type { MergedFigures } from '../metrics/merged-figures.ts'
 import type { BudgetRow, Status, TargetRow } from './api-shapes.ts'
 import { type LimitedKey, readBudgets } from './budget-rows.ts'
 import { FiguresHistory, STEP_SECONDS } from './figures-history.ts'
-import type { Figures } from './metrics.ts'
 import { Refreshed } from './refreshed.ts'
 import { type EndingKey, type SystemState, statusOf } from './status-report.ts'
+import type { SupervisorFigures } from './system-series.ts'
 import { TargetHistory } from './target-history.ts'
 import { targetRows } from './target-rows.ts'
 
@@ -34,7 +34,7 @@ export interface Supervision {
   /** Resolves to why weir is not ready; empty if it is. */
   reasons(): Promise<readonly string[]>
   restOf(target: TargetRef): Rest | undefined
-  figures(): Figures
+  figures(): SupervisorFigures
   /** The sums of all workers. */
   readonly sums: Pick<MergedFigures, 'totals' | 'gauges' | 'targets'>
   /** The log lines of the last requests, each one line of JSON, the newest first. */

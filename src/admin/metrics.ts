@@ -1,78 +1,155 @@
 /**
  * The metrics as Prometheus text. Nothing is counted here: the values are read when the text is requested. Labels are
- * models and providers of the configuration, never keys, organisations or content.
+ * names of the configuration, never what a caller wrote.
  */
 
-import { Gauge, Registry } from 'prom-client'
-import type { TargetRef } from '../core/model-config.ts'
-import type { Rest } from '../gateway/breaker.ts'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import {
+  type CounterName,
+  counterFamily,
+  counterNames,
+  type HistogramName,
+  histogramFamily,
+  histogramNames,
+} from '../metrics/families.ts'
+import type { LabelValues } from '../metrics/figures-post.ts'
+import type { TimeCounts } from '../metrics/time-counts.ts'
+import { type Figures, type Sample, systemSeries } from './system-series.ts'
 
-/** What the supervisor knows at the moment. */
-export interface Figures {
-  /** Every target of the configuration, each once, with its pause if it is skipped after failures. */
-  readonly targets: readonly { readonly target: TargetRef; readonly rest: Rest | undefined }[]
-  readonly workers: { readonly configured: number; readonly ready: number }
-  /** False while a worker reports that the ledger takes no settlements or that API keys cannot be read. */
-  readonly ledgerUp: boolean
-  /** The number of fields of the largest organisation in Redis; absent without Redis, or before they were counted. */
-  readonly ledgerFields?: number | undefined
-  /** Of the file system of `data_dir`; absent if it is not known, which is NaN and not 0: no alert should fire. */
-  readonly freeBytes?: number | undefined
+interface Text {
+  readonly text: string
+  readonly type: string
+}
+
+/** A line of a histogram: its buckets and sums have names of their own. */
+interface NamedSample extends Sample {
+  readonly metricName: string
+}
+
+interface Description {
+  readonly name: string
+  readonly help: string
+  readonly labelNames: readonly string[]
+  readonly registers: Registry[]
 }
 
 export class Metrics {
   private readonly registry = new Registry()
+  private current: Figures | undefined
 
-  constructor(figures: () => Figures) {
-    const gauge = (name: string, help: string, labels: readonly string[], collect: (gauge: Gauge) => void) => {
-      new Gauge({
-        name,
-        help,
-        labelNames: labels,
-        registers: [this.registry],
-        collect() {
-          this.reset()
-          collect(this)
-        },
-      })
+  constructor(private readonly figures: () => Promise<Figures>) {
+    for (const { name, help, labels, type, samples } of systemSeries) {
+      const values = () => (this.current === undefined ? [] : samples(this.current))
+      const its = this.described(name, help, labels)
+      if (type === 'counter') new ReadCounter(its, values)
+      else new ReadGauge(its, values)
     }
-    const ofTargets = (name: string, help: string, value: (rest: Rest | undefined) => number) =>
-      gauge(name, help, ['provider', 'model'], (its) => {
-        for (const { target, rest } of figures().targets)
-          its.set({ provider: target.provider, model: target.model }, value(rest))
-      })
-    ofTargets(
-      'weir_target_resting',
-      '1 while the target is skipped after failures, or until a probe of it succeeds; else 0.',
-      (rest) => (rest === undefined ? 0 : 1),
-    )
-    ofTargets('weir_target_rest_seconds', 'Seconds until the target is tried again.', (rest) =>
-      rest === undefined || rest.probing ? 0 : rest.restMs / 1000,
-    )
-    ofTargets(
-      'weir_target_rests',
-      'How often the target was skipped since it last answered.',
-      (rest) => rest?.rests ?? 0,
-    )
-    gauge('weir_workers', 'Configured workers.', [], (its) => its.set(figures().workers.configured))
-    gauge('weir_workers_ready', 'Workers that accept requests.', [], (its) => its.set(figures().workers.ready))
-    gauge('weir_ledger_up', '1 while the ledger answers and API keys can be read; else 0.', [], (its) =>
-      its.set(figures().ledgerUp ? 1 : 0),
-    )
-    gauge('weir_data_dir_free_bytes', 'Free bytes on the disk of data_dir.', [], (its) => {
-      its.set(figures().freeBytes ?? Number.NaN)
-    })
-    gauge(
-      'weir_ledger_fields',
-      'Fields of the largest organisation in Redis, about one for each key. If far more than its keys in use, ' +
-        'revoke unused keys.',
-      [],
-      (its) => its.set(figures().ledgerFields ?? 0),
-    )
+    for (const name of counterNames) this.addCounter(name)
+    for (const name of histogramNames) this.addHistogram(name)
   }
 
-  /** The text and its content type. */
-  async text(): Promise<{ readonly text: string; readonly type: string }> {
+  /** The text and its content type. Rejects as the figures do. */
+  async text(): Promise<Text> {
+    this.current = await this.figures()
     return { text: await this.registry.metrics(), type: this.registry.contentType }
   }
+
+  private addCounter(name: CounterName): void {
+    const { help, labels, byKey, scale = 1 } = counterFamily(name)
+    const names = byKey ? [...labels, 'key'] : labels
+    new ReadCounter(this.described(name, help, names), () =>
+      Array.from(this.current?.counted.counterSeries(name) ?? [], (series) => ({
+        labels: labelled(names, series.labels),
+        value: scale === 1 ? series.value : rounded(series.value * scale),
+      })),
+    )
+  }
+
+  private addHistogram(name: HistogramName): void {
+    const { help, labels: names } = histogramFamily(name)
+    new ReadHistogram(this.described(name, help, names), () =>
+      Array.from(this.current?.counted.histogramSeries(name) ?? []).flatMap(({ labels, counts }) =>
+        linesOf(name, labelled(names, labels), counts),
+      ),
+    )
+  }
+
+  private described(name: string, help: string, labelNames: readonly string[]): Description {
+    return { name, help, labelNames, registers: [this.registry] }
+  }
+}
+
+/** The package's metrics count by themselves; these read what was counted elsewhere. */
+class ReadGauge extends Gauge {
+  constructor(
+    its: Description,
+    private readonly values: () => readonly Sample[],
+  ) {
+    super(its)
+  }
+
+  override async get() {
+    return { ...(await super.get()), values: [...this.values()] }
+  }
+}
+
+class ReadCounter extends Counter {
+  constructor(
+    its: Description,
+    private readonly values: () => readonly Sample[],
+  ) {
+    super(its)
+  }
+
+  override async get() {
+    return { ...(await super.get()), values: [...this.values()] }
+  }
+}
+
+class ReadHistogram extends Histogram {
+  constructor(
+    private readonly its: Description,
+    private readonly values: () => readonly NamedSample[],
+  ) {
+    super(its)
+  }
+
+  override async get() {
+    return { ...(await super.get()), values: [...this.values()] }
+  }
+
+  /** The package calls this one for the text. */
+  async getForPromString() {
+    const { name, help } = this.its
+    return { name, help, type: 'histogram', values: this.values() }
+  }
+}
+
+/** The lines of one series: each bucket with all that is below its bound, the sum, and the count. */
+function linesOf(name: string, labels: Sample['labels'], { bounds, counts, sum }: TimeCounts): readonly NamedSample[] {
+  let below = 0
+  const buckets = counts.map((count, bucket) => {
+    below += count
+    const le = bounds[bucket]
+    return {
+      metricName: `${name}_bucket`,
+      labels: { ...labels, le: le === undefined ? '+Inf' : `${le}` },
+      value: below,
+    }
+  })
+  return [
+    ...buckets,
+    { metricName: `${name}_sum`, labels, value: rounded(sum) },
+    { metricName: `${name}_count`, labels, value: below },
+  ]
+}
+
+/** Without the key, if the series has none. */
+function labelled(names: readonly string[], values: LabelValues): Sample['labels'] {
+  return Object.fromEntries(values.map((value, index) => [names[index] ?? '', value]))
+}
+
+/** Sums of decimals without the digits that binary fractions add. Never less than a smaller sum. */
+function rounded(value: number): number {
+  return Number(value.toPrecision(15))
 }

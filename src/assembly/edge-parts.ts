@@ -3,7 +3,7 @@
  * new ones.
  */
 
-import { Catalog } from '../catalog/catalog.ts'
+import { AUTO, Catalog } from '../catalog/catalog.ts'
 import type { Config, ProviderConfig } from '../config/config.ts'
 import { chat } from '../dialects/chat/chat.ts'
 import { messages } from '../dialects/messages/messages.ts'
@@ -21,8 +21,11 @@ import type { FollowedKeys } from '../keys/key-follower.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { errorFields, type Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
+import type { SpanExporter } from '../tracing/span-exporter.ts'
+import { SpanTracer } from '../tracing/tracer.ts'
 import { compactionKeys } from './compaction-keys.ts'
 import type { Adapters } from './provider-adapters.ts'
+import { tracedProvider } from './traced-provider.ts'
 
 /** A valid configuration that cannot be served. The message is for the operator. */
 export class UnusableConfiguration extends Error {
@@ -36,6 +39,8 @@ export interface LastingParts {
   readonly itemStore: ItemStore | undefined
   readonly breaker: Breaker
   readonly affinity: Affinity
+  /** Takes the spans of traced requests. */
+  readonly spans: SpanExporter
   /** The keys that commands created, as they are now. */
   readonly storedKeys: () => FollowedKeys
   /** Whether the configuration in force has the organisation and, if a key is given, an enabled key with this id. */
@@ -44,7 +49,7 @@ export interface LastingParts {
 
 /** Throws `UnusableConfiguration`. */
 export function buildEdgeParts(config: Config, adapters: Adapters, lasting: LastingParts): EdgeParts {
-  const { ledger, logger, itemStore, breaker, affinity, storedKeys, serves } = lasting
+  const { ledger, logger, itemStore, breaker, affinity, spans, storedKeys, serves } = lasting
   const catalog = Catalog.from(config)
   const keys = new Keys(catalog, storedKeys, serves)
   return {
@@ -58,6 +63,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
     imageUrls: config.compatibility.imageUrls,
     tags: config.tags === undefined || config.tags.length === 0 ? undefined : new TagsReader(config.tags),
     acceptCount: (body, longTexts) => acceptCount(body, config.compatibility, longTexts),
+    tracer: tracerOf(config, catalog, spans),
     gateway: {
       catalog,
       upstreams: new Map(config.providers.map((provider) => [provider.name, upstreamOf(provider, adapters)])),
@@ -73,6 +79,16 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
       isRevoked: (key) => keys.isRevoked(key),
     },
   }
+}
+
+function tracerOf({ tracing, providers }: Config, catalog: Catalog, spans: SpanExporter): SpanTracer | undefined {
+  if (tracing === undefined) return undefined
+  return new SpanTracer({
+    config: tracing,
+    providers: new Map(providers.map((provider) => [provider.name, tracedProvider(provider)])),
+    isModel: (name) => name === AUTO || catalog.lookup(name) !== 'unknown',
+    take: (taken) => spans.take(taken),
+  })
 }
 
 /** Throws `UnusableConfiguration` if the key of this machine can be neither read nor created. */

@@ -14,13 +14,14 @@ import type { EdgeParts, EdgeState } from '../http/edge.ts'
 import type { ItemStore } from '../items/item-store.ts'
 import { itemStorePlace, openItemStore } from '../items/open-item-store.ts'
 import type { ItemChannel } from '../items/peer-item-store.ts'
-import type { FollowedKeys } from '../keys/key-follower.ts'
+import type { ConfiguredKeys, FollowedKeys } from '../keys/key-follower.ts'
 import { KeyTable } from '../keys/key-table.ts'
 import type { Ledger, LedgerHealth } from '../ledger/ledger.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { TimedLedger } from '../metrics/timed-ledger.ts'
 import { WorkerFigures } from '../metrics/worker-figures.ts'
+import { SpanExporter } from '../tracing/span-exporter.ts'
 import { buildEdgeParts, type LastingParts, sealerOf } from './edge-parts.ts'
 import type { Adapters } from './provider-adapters.ts'
 import { remaining } from './targets.ts'
@@ -47,6 +48,9 @@ interface InferenceServiceOptions {
   readonly claimProbe?: ((target: TargetRef) => Promise<boolean>) | undefined
 }
 
+/** How long a worker that ends waits for the collector. */
+const SPANS_MS = 3000
+
 interface Prepared {
   readonly config: Config
   readonly itemStore: ItemStore | undefined
@@ -68,6 +72,7 @@ export class InferenceService {
   private readonly logger: Logger
   private readonly breaker: Breaker
   private readonly affinity: Affinity
+  private readonly spans: SpanExporter
 
   /** Throws `UnusableConfiguration`. */
   constructor({ config, adapters, log, ledger, items, publish = () => {}, claimProbe }: InferenceServiceOptions) {
@@ -86,6 +91,11 @@ export class InferenceService {
     // Without a clock of their own, both read `performance.now()`.
     this.breaker = new Breaker(undefined, publishRest, claimProbe)
     this.affinity = new Affinity(undefined, (place) => publish({ about: 'place', place }))
+    this.spans = new SpanExporter({
+      dropping: (fields) => logEvent(logger, 'traces.dropping', fields),
+      recovered: (fields) => logEvent(logger, 'traces.recovered', fields),
+    })
+    this.exportSpans()
     this.state = {
       current: buildEdgeParts(config, adapters, this.lasting(this.itemStore)),
       inFlight: new InFlight(),
@@ -124,6 +134,7 @@ export class InferenceService {
     if (this.prepared === undefined) return
     this.breaker.keep(remaining(this.config, this.prepared.config))
     this.config = this.prepared.config
+    this.exportSpans()
     if (this.itemStore !== this.prepared.itemStore) this.itemStore?.close?.()
     this.itemStore = this.prepared.itemStore
     this.state.current = this.prepared.parts
@@ -147,6 +158,12 @@ export class InferenceService {
   isConfigured(organization: string, key: string): boolean {
     const found = this.config.organizations.find(({ id }) => id === organization)
     return found?.keys.some(({ id }) => id === key) ?? false
+  }
+
+  /** The keys of the configuration in force, for the follower of the key store. */
+  readonly configuredKeys: ConfiguredKeys = {
+    ids: () => this.config.organizations.flatMap(({ keys }) => keys.map(({ id }) => id)),
+    has: (organization, key) => this.serves(organization, key),
   }
 
   /** The targets that are not healthy. */
@@ -175,14 +192,29 @@ export class InferenceService {
     return reasons
   }
 
-  /** Call after the last request: the ledger stores what it still holds in memory. */
+  /** Call after the last request: the ledger stores what it still holds in memory, and the last spans are sent. */
   async close(): Promise<void> {
-    await this.ledger.close()
+    await Promise.all([this.ledger.close(), this.spans.close(SPANS_MS)])
+  }
+
+  /** Without `tracing`, spans of requests that still run go to the collector of the configuration before. */
+  private exportSpans(): void {
+    const { tracing } = this.config
+    if (tracing !== undefined) this.spans.use(tracing)
   }
 
   private lasting(itemStore: ItemStore | undefined): LastingParts {
-    const { ledger, logger, breaker, affinity } = this
-    return { ledger, logger, itemStore, breaker, affinity, storedKeys: () => this.storedKeys, serves: this.serves }
+    const { ledger, logger, breaker, affinity, spans } = this
+    return {
+      ledger,
+      logger,
+      itemStore,
+      breaker,
+      affinity,
+      spans,
+      storedKeys: () => this.storedKeys,
+      serves: this.serves,
+    }
   }
 
   /** Whether the configuration in force has the organisation and, if a key is given, an enabled key with this id. */

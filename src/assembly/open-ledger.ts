@@ -13,6 +13,7 @@ import { EmbeddedLedger } from '../ledger/embedded/embedded-ledger.ts'
 import { LedgerServer } from '../ledger/embedded/socket/ledger-server.ts'
 import { WorkerLedger } from '../ledger/embedded/socket/worker-ledger.ts'
 import { EmbeddedAccountUsageReader, EmbeddedAuditLog, EmbeddedUsageLog } from '../ledger/embedded/sqlite-readers.ts'
+import type { KeyActivityReader } from '../ledger/key-activity.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { UpkeepOptions } from '../ledger/redis/maintenance/upkeep.ts'
 import type { AccountUsageReader } from '../ledger/remaining.ts'
@@ -119,6 +120,16 @@ export async function openAccountUsageReader({ ledger, dataDir }: LedgerPlace): 
   if (ledger.kind === 'embedded') return new EmbeddedAccountUsageReader(dataDir)
   const { RedisAccountUsageReader } = await import('../ledger/redis/readers/redis-readers.ts')
   return RedisAccountUsageReader.open(ledger.redis)
+}
+
+/** For `weir keys list`, whether or not a gateway runs. Throws like `openLedger`. */
+export async function openKeyActivity({ ledger, dataDir }: LedgerPlace): Promise<KeyActivityReader> {
+  if (ledger.kind === 'embedded') {
+    const { EmbeddedKeyActivityReader } = await import('../ledger/embedded/key-activity-reader.ts')
+    return new EmbeddedKeyActivityReader(dataDir)
+  }
+  const { RedisKeyActivityReader } = await import('../ledger/redis/readers/redis-key-activity.ts')
+  return RedisKeyActivityReader.open(ledger.redis)
 }
 
 /** For `weir keys`, whether or not a gateway runs. Throws like `openLedger`. */

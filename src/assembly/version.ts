@@ -11,6 +11,20 @@ interface Version {
   readonly commit: string | undefined
 }
 
+/** What a process was built from. */
+export interface Build {
+  readonly version: string
+  /** `unknown` if it is not known. */
+  readonly commit: string
+  readonly bun: string
+}
+
+export function buildOf({ version, commit = 'unknown' }: Version): Build {
+  return { version, commit, bun: Bun.version }
+}
+
+const ASK_GIT = ['git', 'rev-parse', '--short', 'HEAD']
+
 let found: Version | undefined
 
 /** Asks git once, if the program is not compiled. */
@@ -19,10 +33,27 @@ export function versionOf(): Version {
   return found
 }
 
+/** As `versionOf`, without a pause of the process. */
+export async function findVersion(): Promise<Version> {
+  found ??= { version: manifest.version, commit: await findCommit() }
+  return found
+}
+
+async function findCommit(): Promise<string | undefined> {
+  if (typeof WEIR_COMMIT === 'string') return WEIR_COMMIT
+  try {
+    const git = Bun.spawn(ASK_GIT, { cwd: import.meta.dir, stderr: 'ignore' })
+    return (await Bun.readableStreamToText(git.stdout)).trim() || undefined
+  } catch {
+    // git is not installed.
+    return undefined
+  }
+}
+
 function commitOf(): string | undefined {
   if (typeof WEIR_COMMIT === 'string') return WEIR_COMMIT
   try {
-    const git = Bun.spawnSync(['git', 'rev-parse', '--short', 'HEAD'], { cwd: import.meta.dir, stderr: 'ignore' })
+    const git = Bun.spawnSync(ASK_GIT, { cwd: import.meta.dir, stderr: 'ignore' })
     return git.stdout.toString().trim() || undefined
   } catch {
     // git is not installed.

@@ -68,9 +68,13 @@ function hasImage(request: ChatRequest): boolean {
   return false
 }
 
+/** Why a model of another kind serves no chat request. */
+const NOT_FOR_CHAT = { image: 'makes images only', embedding: 'makes embeddings only' } as const
+
 /** Why a chat model cannot serve a request, in words that follow its name (`takes no images`); undefined if it can. */
 export function lacks(model: Model, needs: Needs): string | undefined {
-  if (kindOf(model) !== 'chat') return 'makes images only'
+  const kind = kindOf(model)
+  if (kind !== 'chat') return NOT_FOR_CHAT[kind]
   if (needs.images && !model.supports.has('images')) return 'takes no images'
   if (needs.tools && !model.supports.has('tools')) return 'takes no tools'
   return lacksRoom(model, needs) ?? lacksCache(model, needs)

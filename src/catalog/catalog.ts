@@ -4,8 +4,8 @@ import type { ModelConfig, Support, Ttl } from '../core/model-config.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import { judge, type Verdict } from '../core/permission.ts'
 
-/** Which endpoints serve a model: the three chat dialects, or the image endpoints. */
-export type ModelKind = 'chat' | 'image'
+/** Which endpoints serve a model: the three chat dialects, the image endpoints, or the embeddings endpoint. */
+export type ModelKind = 'chat' | 'image' | 'embedding'
 
 /** The model name that requests automatic selection; no model may have it. */
 export const AUTO = 'auto'
@@ -87,6 +87,11 @@ export class Catalog {
     return new Catalog(data.ownedBy, models, organizations, credentials, candidates)
   }
 
+  /** Whether any model is of this kind. */
+  has(kind: ModelKind): boolean {
+    return this.models.some((model) => kindOf(model) === kind)
+  }
+
   /** Finds a model by the name that a caller wrote: first public names, then aliases. */
   lookup(name: string): Lookup {
     return this.byName.get(name) ?? this.byAlias.get(name) ?? 'unknown'
@@ -135,7 +140,8 @@ export function isStrict({ limits, organization }: Key): boolean {
 }
 
 export function kindOf(model: Model): ModelKind {
-  return model.supports.has('image_generation') ? 'image' : 'chat'
+  if (model.supports.has('image_generation')) return 'image'
+  return model.supports.has('embeddings') ? 'embedding' : 'chat'
 }
 
 function modelOf(config: ModelConfig): Model {

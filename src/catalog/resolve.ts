@@ -8,6 +8,9 @@ import type { TargetRef } from '../core/model-config.ts'
 import { lacks, type Needs } from './capability.ts'
 import { AUTO, type Catalog, type Key, kindOf, type Model, type ModelKind } from './catalog.ts'
 
+/** Why a chat model does not serve another endpoint. */
+const LACKS_KIND = { image: 'makes no images', embedding: 'makes no embeddings' } as const
+
 const NOT_ALLOWED = 'is not allowed for this API key'
 
 /** The model that a request names, or automatic selection. */
@@ -129,8 +132,7 @@ function withFallbacks(catalog: Catalog, key: Key, model: Model, demand: Demand)
  */
 function unfit(catalog: Catalog, key: Key, { kind, needs }: Demand, selected: Model, other: Model): string | undefined {
   if (!catalog.may(key, other)) return NOT_ALLOWED
-  if (kindOf(other) !== kind) return kind === 'image' ? 'makes no images' : 'makes images only'
-  if (kind === 'image') return undefined
+  if (kind !== 'chat') return kindOf(other) === kind ? undefined : LACKS_KIND[kind]
   return lacks(other, {
     ...needs,
     images: needs.images && selected.supports.has('images'),
@@ -162,7 +164,7 @@ function divide(models: readonly Model[], reasonOf: (model: Model) => string | u
 function ruledOut(catalog: Catalog, key: Key, model: Model, { kind, needs }: Demand): string | undefined {
   if (!catalog.may(key, model)) return NOT_ALLOWED
   if (kind === 'chat') return lacks(model, needs)
-  return kindOf(model) === 'image' ? undefined : 'makes no images'
+  return kindOf(model) === kind ? undefined : LACKS_KIND[kind]
 }
 
 function notFound(name: string): CallerError {
@@ -170,12 +172,14 @@ function notFound(name: string): CallerError {
   return new CallerError('model_not_found', message, { param: 'model' })
 }
 
+const ENDPOINTS: Readonly<Record<ModelKind, string>> = {
+  chat: 'is a chat model; use it at POST /v1/chat/completions, /v1/responses or /v1/messages',
+  image: 'makes images; use it at POST /v1/images/generations or /v1/images/edits',
+  embedding: 'makes embeddings; use it at POST /v1/embeddings',
+}
+
 function wrongEndpoint(name: string, kind: ModelKind): CallerError {
-  const hint =
-    kind === 'image'
-      ? 'makes images; use it at POST /v1/images/generations or /v1/images/edits'
-      : 'is a chat model; use it at POST /v1/chat/completions, /v1/responses or /v1/messages'
-  return new CallerError('wrong_endpoint', `The model '${shown(name)}' ${hint}.`, { param: 'model' })
+  return new CallerError('wrong_endpoint', `The model '${shown(name)}' ${ENDPOINTS[kind]}.`, { param: 'model' })
 }
 
 /**

@@ -99,7 +99,8 @@ function read(args: readonly string[], entry: CommandEntry): { flags: Flags; wor
       continue
     }
     // `--by --json`: a flag in the place of the value. `--config=`: a script passed an unset variable.
-    if (value === undefined || value === '' || (inlineValue === false && value.startsWith('-') && value !== '-'))
+    const isMissing = value === undefined || (value === '' && flag.mayBeEmpty !== true)
+    if (isMissing || (inlineValue === false && value.startsWith('-') && value !== '-'))
       throw new UsageProblem(`--${name} needs a value`)
     flags[name] = value
   }

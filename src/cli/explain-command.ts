@@ -5,7 +5,7 @@
 
 import { openAccountUsageReader, openKeyStore } from '../assembly/open-ledger.ts'
 import { lacks, type Needs, noNeeds } from '../catalog/capability.ts'
-import { type Access, AUTO, access, Catalog, type Key, keyOf, kindOf, type Model } from '../catalog/catalog.ts'
+import { type Access, AUTO, access, Catalog, type Key, kindOf, type Model } from '../catalog/catalog.ts'
 import { type Candidate, type Exclusion, resolve } from '../catalog/resolve.ts'
 import type { Config } from '../config/config.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
@@ -13,6 +13,7 @@ import { CallerError } from '../core/caller-error.ts'
 import { isArray, isObject, type JsonObject, numberOf, stringOf } from '../core/json.ts'
 import { amountOf, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import type { Price } from '../core/money.ts'
+import { storedKey } from '../keys/key-record.ts'
 import { isUsable } from '../keys/key-ring.ts'
 import { dollars } from '../ledger/refusal.ts'
 import { type RemainingLimit, remainingLimits } from '../ledger/remaining.ts'
@@ -63,7 +64,9 @@ interface Asking {
 async function askingKey(catalog: Catalog, config: Config, id: string): Promise<Asking | string> {
   const configured = catalog.credentials.map(({ key }) => key)
   const known = configured.find((key) => key.id === id)
-  if (known !== undefined) return { key: known, isRevoked: false }
+  if (known !== undefined) {
+    return { key: known, isRevoked: await isRevokedByCommand(config, known) }
+  }
   const [record, others] = await withLedger(openKeyStore, config, async (store) => {
     const found = await store.get(id)
     return [found, found === undefined ? await store.someIds() : []] as const
@@ -77,9 +80,19 @@ async function askingKey(catalog: Catalog, config: Config, id: string): Promise<
     const name = quoted(record.organization)
     return `key "${id}" is rejected: its organisation ${name} is not in the configuration`
   }
-  const { models, expiresAtMs, revokedMs } = record
-  const key = keyOf(owner, { id, models, auto: owner.auto, limits: {}, expiresAtMs, disabled: false })
-  return { key, isRevoked: revokedMs !== undefined }
+  return { key: storedKey(owner, record), isRevoked: record.revokedMs !== undefined }
+}
+
+/** Whether a command revoked a key of the configuration. A problem of the ledger is printed once: here or later. */
+async function isRevokedByCommand(config: Config, key: Key): Promise<boolean> {
+  try {
+    const revocations = await withLedger(openKeyStore, config, (store) => store.revocations([key.id]))
+    return revocations.get(key.id)?.organization === key.organization.id
+  } catch (error) {
+    if (!(error instanceof LedgerProblem)) throw error
+    if (!hasLimits(key)) printToStderr(error.message)
+    return false
+  }
 }
 
 /** What is used of the limits; undefined if none is set, or if the ledger cannot be read. */
@@ -241,7 +254,7 @@ function candidateLine({ model, target }: Candidate, index: number, resting: rea
   const cannot = [lacks(model, { ...noNeeds, images: true }), lacks(model, { ...noNeeds, tools: true })].filter(
     (lack) => lack !== undefined,
   )
-  const remarks = kindOf(model) === 'image' || cannot.length === 0 ? '' : `; ${cannot.join(', ')}`
+  const remarks = kindOf(model) !== 'chat' || cannot.length === 0 ? '' : `; ${cannot.join(', ')}`
   const place = `  ${index + 1}. ${model.name} at ${target.provider} (${target.model})`
   return `${place}; ${priceText(model.price)}${remarks}${rest === undefined ? '' : `; ${rest.words}`}`
 }

@@ -4,6 +4,7 @@ import { accessProblem } from '../assembly/data-dir.ts'
 import type { LedgerPlace } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
+import { KeyProblem } from '../keys/key-problem.ts'
 import { exit, printToStderr } from './command.ts'
 
 /** The ledger cannot be used. `message` is one line for the operator. */
@@ -26,7 +27,8 @@ export async function configured(
 }
 
 /**
- * Opens a part of the ledger, uses it and closes it. Throws `LedgerProblem` for every error that is not a bug of weir.
+ * Opens a part of the ledger, uses it and closes it. Throws `LedgerProblem` for every error that is neither a
+ * bug of weir nor a `KeyProblem`.
  */
 export async function withLedger<Part extends Closable, Result>(
   open: (place: LedgerPlace) => Promise<Part>,
@@ -43,18 +45,19 @@ export async function withLedger<Part extends Closable, Result>(
       await part.close()
     }
   } catch (error) {
+    if (error instanceof KeyProblem) throw error
     // A bug of weir.
     if (!(error instanceof Error) || error instanceof TypeError || error instanceof RangeError) throw error
     throw problemOf(error)
   }
 }
 
-/** Runs a command and returns its exit code. Prints a `LedgerProblem` as one line on standard error. */
+/** Runs a command and returns its exit code. Prints a `LedgerProblem` or `KeyProblem` as one line on standard error. */
 export async function untilProblem(run: () => Promise<number>): Promise<number> {
   try {
     return await run()
   } catch (error) {
-    if (!(error instanceof LedgerProblem)) throw error
+    if (!(error instanceof LedgerProblem) && !(error instanceof KeyProblem)) throw error
     printToStderr(error.message)
     return exit.wrong
   }

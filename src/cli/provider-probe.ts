@@ -5,11 +5,13 @@
 
 import { loadAdapters } from '../assembly/provider-adapters.ts'
 import { targetsOf } from '../assembly/targets.ts'
+import type { ModelKind } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
+import type { EmbeddingRequest } from '../core/embedding-request.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { ImageRequest } from '../core/image-request.ts'
-import { type TargetRef, targetKey } from '../core/model-config.ts'
+import { type Support, type TargetRef, targetKey } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { sendForText } from '../gateway/provider-call.ts'
 import { openTransport } from '../providers/open-transport.ts'
@@ -44,9 +46,8 @@ export function isSound({ reachable, credential, model }: Finding): boolean {
 /** One finding for each target, in the order of the file. Never throws because of a provider. */
 export async function probeTargets(config: Config): Promise<readonly Finding[]> {
   const adapters = await loadAdapters(config)
-  const images = new Set(
-    config.models.filter(({ supports }) => supports.includes('image_generation')).flatMap((model) => keysOf(model)),
-  )
+  const images = targetsThat(config, 'image_generation')
+  const embeddings = targetsThat(config, 'embeddings')
   const client = new HttpClient()
   const targets = targetsOf(config)
   const findings: Finding[] = []
@@ -56,8 +57,9 @@ export async function probeTargets(config: Config): Promise<readonly Finding[]> 
       const provider = config.providers.find(({ name }) => name === target.provider)
       const adapter = provider && adapters.get(provider.dialect)
       if (provider === undefined || adapter === undefined) continue
-      const makesImages = images.has(targetKey(target))
-      findings[index] = await probe(target, provider, adapter, { makesImages, client })
+      const key = targetKey(target)
+      const kind = images.has(key) ? 'image' : embeddings.has(key) ? 'embedding' : 'chat'
+      findings[index] = await probe(target, provider, adapter, { kind, client })
     }
   }
   await Promise.all(Array.from({ length: CONCURRENCY }, work))
@@ -65,12 +67,12 @@ export async function probeTargets(config: Config): Promise<readonly Finding[]> 
   return findings
 }
 
-function keysOf({ targets }: Config['models'][number]): readonly string[] {
-  return targets.map(targetKey)
+function targetsThat({ models }: Config, support: Support): ReadonlySet<string> {
+  return new Set(models.flatMap(({ supports, targets }) => (supports.includes(support) ? targets.map(targetKey) : [])))
 }
 
 interface Manner {
-  readonly makesImages: boolean
+  readonly kind: ModelKind
   readonly client: HttpClient
 }
 
@@ -78,17 +80,17 @@ async function probe(
   target: TargetRef,
   endpoint: Endpoint,
   adapter: Provider,
-  { makesImages, client }: Manner,
+  { kind, client }: Manner,
 ): Promise<Finding> {
   const begun = performance.now()
-  const due = begun + (makesImages ? IMAGE_MS_MAX : CHAT_MS_MAX)
+  const due = begun + (kind === 'image' ? IMAGE_MS_MAX : CHAT_MS_MAX)
   const found = (rest: Pick<Finding, 'reachable' | 'credential' | 'model' | 'remark'>) => ({
     target,
     ...rest,
     ms: Math.round(performance.now() - begun),
   })
   try {
-    const request = requestOf(target.model, endpoint, adapter, makesImages)
+    const request = requestOf(target.model, endpoint, adapter, kind)
     const transport = endpoint.viaFetch === true ? openTransport(endpoint) : new SocketTransport(client)
     await sendForText(new UpstreamCall(request, endpoint, false, due, transport), adapter, () => {})
     return found({ reachable: 'yes', credential: 'accepted', model: 'known', remark: '' })
@@ -98,8 +100,12 @@ async function probe(
   }
 }
 
-function requestOf(model: string, endpoint: Endpoint, adapter: Provider, makesImages: boolean): Dispatch {
-  if (!makesImages) return adapter.request(chat(model), { endpoint, model })
+function requestOf(model: string, endpoint: Endpoint, adapter: Provider, kind: ModelKind): Dispatch {
+  if (kind === 'chat') return adapter.request(chat(model), { endpoint, model })
+  if (kind === 'embedding') {
+    if (adapter.embeddings === undefined) throw new ProviderError('rejected', 'the dialect has no embeddings API')
+    return adapter.embeddings.request(embedding(model), { endpoint, model })
+  }
   if (adapter.images === undefined) throw new ProviderError('rejected', 'the dialect has no image API')
   return adapter.images.request(image(model), { endpoint, model })
 }
@@ -147,6 +153,11 @@ function chat(model: string): ChatRequest {
     hints: {},
     cacheStrict: false,
   }
+}
+
+function embedding(model: string): EmbeddingRequest {
+  const body = (name: string) => JSON.stringify({ model: name, input: 'Hi' })
+  return { model, inputs: ['Hi'], body: (name) => [Buffer.from(body(name))] }
 }
 
 function image(model: string): ImageRequest {

@@ -8,6 +8,7 @@ import type { AccessRule } from '../core/permission.ts'
 import type { RedisConfig } from '../core/redis-config.ts'
 import type { Config, LedgerConfig, ProviderConfig } from './config.ts'
 import { hashOf } from './key-hash.ts'
+import { environmentTracing, tracesUrl } from './otel-environment.ts'
 import { defaultBaseUrl } from './provider-dialects.ts'
 import type { Loose } from './schema-errors.ts'
 import type { CompletedFile, File } from './schema-file.ts'
@@ -41,6 +42,7 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     ledgerUnreachable: file.ledger_unreachable,
     audit: { keepDays: file.audit.keep_days },
     log: { format: file.log.format },
+    ...tracingOf(file, env),
     metrics: { keyLabel: file.metrics.key_label },
     tags: file.tags,
     responses: responsesOf(file.responses),
@@ -53,6 +55,30 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     organizations: file.organizations.map(organizationOf),
   }
 }
+
+/** What the file leaves out is that of the environment. */
+function tracingOf({ tracing, upstream }: CompletedFile, env: Env): Pick<Config, 'tracing'> {
+  const around = environmentTracing(env)
+  const url = tracing?.endpoint === undefined ? around.url : tracesUrl(tracing.endpoint)
+  if (url === undefined || (tracing === undefined && around.isDisabled)) return {}
+  return {
+    tracing: {
+      url,
+      headers: { ...around.headers, ...lowerCased(tracing?.headers ?? {}) },
+      sample: tracing?.sample ?? around.sample ?? SAMPLE,
+      resource: around.resource,
+      viaFetch: upstream === 'fetch' || isProxied(url, env),
+    },
+  }
+}
+
+/** Names of headers that differ in case alone are the same. */
+function lowerCased(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
+}
+
+/** The share of requests that is traced unless the file or the environment names one. */
+const SAMPLE = 0.01
 
 function responsesOf({ remember_items_seconds, redis, tls }: CompletedFile['responses']): Config['responses'] {
   if (redis === undefined) return { rememberItemsSeconds: remember_items_seconds }
@@ -101,6 +127,7 @@ function providerOf(
       totalMs: provider.total_timeout_ms,
     },
     viaFetch: proxied || upstream === 'fetch',
+    ...(provider.propagate_trace ? { propagateTrace: true } : {}),
   }
 }
 
@@ -195,7 +222,7 @@ function keyOf(key: FileKey, auto: OrganizationConfig['auto']): KeyConfig {
   }
 }
 
-function limitsOf(limits: FileLimits | undefined): Limits {
+export function limitsOf(limits: FileLimits | undefined): Limits {
   if (limits === undefined) return {}
   const { spend } = limits
   const counts: Limits = Object.fromEntries(countLimits.map(({ key, property }) => [property, limits[key]]))

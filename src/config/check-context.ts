@@ -12,6 +12,8 @@ export interface Check {
   readonly problems: Problems
   /** The word in quotes, or the reference that it came from, because that may have named a secret. */
   shown(path: Path, word: string): string
+  /** The environment, for settings that it may have instead of the file. */
+  readonly env: Readonly<Record<string, string | undefined>>
   /** The number that `workers: auto` means on this machine. */
   readonly cores: number
 }

@@ -35,6 +35,10 @@ function makesImages(model: FileModel): boolean {
   return model.supports?.includes('image_generation') ?? false
 }
 
+function makesEmbeddings(model: FileModel): boolean {
+  return model.supports?.includes('embeddings') ?? false
+}
+
 function checkNames({ file, problems, shown }: Check): void {
   const names = new Map<string, number>()
   file.models?.forEach((model, index) => {
@@ -74,6 +78,10 @@ function checkTargets({ file, problems, shown }: Check, model: FileModel, path: 
       const able = PROVIDER_DIALECTS.filter((other) => providerDialects[other].images).join(' or ')
       problems.add(at, `${shown(at, name)} has dialect ${dialect}, which generates no images; use ${able}`)
     }
+    if (makesEmbeddings(model) && dialect !== undefined && !providerDialects[dialect].embeddings) {
+      const able = PROVIDER_DIALECTS.filter((other) => providerDialects[other].embeddings).join(' or ')
+      problems.add(at, `${shown(at, name)} has dialect ${dialect}, which makes no embeddings; use ${able}`)
+    }
   })
 }
 
@@ -103,12 +111,21 @@ function checkRepeated({ problems }: Check, model: FileModel, path: Path): void 
 }
 
 function checkFallbacks(check: Check, model: FileModel, path: Path): void {
+  if (makesEmbeddings(model) && (model.fallbacks?.length ?? 0) > 0) {
+    check.problems.add(
+      [...path, 'fallbacks'],
+      'embeddings of different models cannot be compared; list the same model of another provider under targets',
+    )
+    return
+  }
   model.fallbacks?.forEach((name, index) => {
     if (name === undefined) return
     const at = [...path, 'fallbacks', index]
     if (name === model.name) check.problems.add(at, 'a model cannot be its own fallback')
     const other = referenced(check, name, at)
-    if (other !== undefined && makesImages(other) !== makesImages(model)) {
+    if (other !== undefined && makesEmbeddings(other)) {
+      check.problems.add(at, `${check.shown(at, name)} makes embeddings, so it cannot be a fallback`)
+    } else if (other !== undefined && makesImages(other) !== makesImages(model)) {
       const kinds = makesImages(other)
         ? 'generates images and this model does not'
         : 'generates no images and this model does'
@@ -133,6 +150,8 @@ function referenced({ file, problems, shown }: Check, name: string, path: Path):
 }
 
 function checkAbilities({ problems }: Check, model: FileModel, path: Path): void {
+  if (makesEmbeddings(model) && (model.supports?.length ?? 0) > 1)
+    problems.add([...path, 'supports'], 'embeddings cannot be combined with anything else')
   if (makesImages(model)) {
     const other = model.supports?.find((word) => word === 'tools' || word === 'images')
     if (other !== undefined) {
@@ -164,8 +183,9 @@ function checkPrice({ problems }: Check, model: FileModel, path: Path): void {
       problems.add(at, 'needs both input and output: a request is priced per image, or by all of its tokens')
     return
   }
-  for (const part of ['input', 'output'] as const) {
-    if (!Object.hasOwn(price, part)) problems.add([...at, part], 'is missing; the price of a chat model needs it')
+  for (const part of makesEmbeddings(model) ? (['input'] as const) : (['input', 'output'] as const)) {
+    const kind = makesEmbeddings(model) ? 'an embedding model' : 'a chat model'
+    if (!Object.hasOwn(price, part)) problems.add([...at, part], `is missing; the price of ${kind} needs it`)
   }
   if (price.image !== undefined)
     problems.add([...at, 'image'], 'is only for models that support image_generation; remove it')
@@ -203,8 +223,8 @@ function checkCandidates(check: Check): void {
     if (name === undefined) return
     const path = ['auto', 'candidates', index]
     const model = referenced(check, name, path)
-    if (model !== undefined && makesImages(model)) {
-      check.problems.add(path, `${check.shown(path, name)} generates images; automatic selection is for chat models`)
-    }
+    if (model === undefined || !(makesImages(model) || makesEmbeddings(model))) return
+    const what = makesImages(model) ? 'generates images' : 'makes embeddings'
+    check.problems.add(path, `${check.shown(path, name)} ${what}; automatic selection is for chat models`)
   })
 }

@@ -141,7 +141,7 @@ function checkPrices({ file, problems }: Check, organization: Organization, owne
       const who = reaching(organization, owner, name, (spend) => spend !== undefined)
       const end = 'may use it under a spend limit; give it a price, or exclude it there'
       if (who !== undefined) problems.add([...path, 'price'], `is missing, and ${who} ${end}`)
-    } else if (!Object.hasOwn(model, 'max_output_tokens') && (model.price?.output ?? 0) > 0 && !makesImages(model)) {
+    } else if (!Object.hasOwn(model, 'max_output_tokens') && (model.price?.output ?? 0) > 0 && isForChat(model)) {
       const who = reaching(organization, owner, name, (spend) => spend?.strict === true && hasAmount(spend))
       const end =
         'may use it under a strict spend limit, which holds the whole output limit; set it, or exclude the model there'
@@ -150,8 +150,8 @@ function checkPrices({ file, problems }: Check, organization: Organization, owne
   })
 }
 
-function makesImages(model: Loose<File['models'][number]>): boolean {
-  return model.supports?.includes('image_generation') === true
+function isForChat(model: Loose<File['models'][number]>): boolean {
+  return !['image_generation', 'embeddings'].some((other) => model.supports?.some((word) => word === other))
 }
 
 /**

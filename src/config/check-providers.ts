@@ -23,7 +23,8 @@ export function checkProviders({ file, problems }: Check): void {
     const path = ['providers', name]
     checkFields(provider, path, problems)
     checkAddress(provider.base_url, [...path, 'base_url'], problems)
-    checkHeaders(Object.keys(provider.headers ?? {}), [...path, 'headers'], problems)
+    const own = provider.propagate_trace === true ? ['traceparent', 'tracestate'] : []
+    checkHeaders(Object.keys(provider.headers ?? {}), [...path, 'headers'], problems, own)
   }
 }
 
@@ -79,12 +80,14 @@ function checkAddress(address: string | undefined, path: Path, problems: Problem
   }
 }
 
-function checkHeaders(names: readonly string[], path: Path, problems: Problems): void {
+/** `own`: headers in lower case that weir sets itself in these requests. */
+export function checkHeaders(names: readonly string[], path: Path, problems: Problems, own: readonly string[]): void {
   const seen = new Set<string>()
   for (const name of names) {
     const lower = name.toLowerCase()
     if (FRAMING_HEADERS.has(lower))
       problems.add([...path, name], 'cannot be set, because it belongs to the connection; remove it')
+    if (own.includes(lower)) problems.add([...path, name], 'cannot be set, because weir sets it; remove it')
     if (seen.has(lower)) problems.add([...path, name], 'duplicate header (names are case-insensitive); keep one')
     seen.add(lower)
   }

@@ -7,6 +7,7 @@ import type { Endpoint } from '../core/endpoint.ts'
 import type { ModelConfig } from '../core/model-config.ts'
 import type { OrganizationConfig } from '../core/organization-config.ts'
 import type { RedisConfig } from '../core/redis-config.ts'
+import type { TracingConfig } from '../core/tracing-config.ts'
 import type { ProviderDialect } from './provider-dialects.ts'
 
 export interface Config {
@@ -29,6 +30,8 @@ export interface Config {
   readonly audit: { readonly keepDays: number }
   /** Absent if the supervisor is of a version without it: then `auto`. */
   readonly log?: { readonly format: 'json' | 'pretty' | 'auto' }
+  /** Absent = no traces. */
+  readonly tracing?: TracingConfig | undefined
   /** Absent if the supervisor is of a version without it: then false. */
   readonly metrics?: { readonly keyLabel: boolean }
   /** Names of tags. Absent if the supervisor is of a version without them: then there are none. */
@@ -55,4 +58,6 @@ export type LedgerConfig = { readonly kind: 'embedded' } | { readonly kind: 'red
 
 export interface ProviderConfig extends Endpoint {
   readonly dialect: ProviderDialect
+  /** Absent = false. */
+  readonly propagateTrace?: boolean
 }

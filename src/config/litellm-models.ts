@@ -22,9 +22,18 @@ interface Target {
   readonly weight?: number
 }
 
+type Kind = 'chat' | 'image' | 'embedding'
+
+/** What models of a kind do, in notes. */
+const DOES: Readonly<Record<Kind, string>> = {
+  chat: 'is for chat',
+  image: 'generates images',
+  embedding: 'makes embeddings',
+}
+
 interface Model {
   readonly targets: Target[]
-  readonly isImage: boolean
+  readonly kind: Kind
   /** The entries that share this name. */
   readonly entries: Entry[]
   readonly fallbacks: string[]
@@ -40,12 +49,12 @@ export function litellmModels(
   for (const entry of entriesOf(file, notes)) {
     const target = targetOf(entry, providers, notes)
     if (target === undefined) continue
-    const isImage = modeOf(entry) === 'image'
+    const kind = kindOf(modeOf(entry)) ?? 'chat'
     const known = models.get(entry.name)
     if (known === undefined) {
-      models.set(entry.name, { targets: [target], isImage, entries: [entry], fallbacks: [], aliases: [] })
-    } else if (known.isImage !== isImage) {
-      notes.add(entry.place, `is not carried over: ${entry.name} is for chat and for images; give one another name`)
+      models.set(entry.name, { targets: [target], kind, entries: [entry], fallbacks: [], aliases: [] })
+    } else if (known.kind !== kind) {
+      notes.add(entry.place, `is not carried over: another ${entry.name} ${DOES[known.kind]}; give one another name`)
     } else {
       known.entries.push(entry)
       if (!known.targets.some((other) => other.provider === target.provider && other.model === target.model))
@@ -98,14 +107,20 @@ function withCredential(file: JsonObject, params: JsonObject, place: string, not
 
 const IMAGE = /^(?:dall-e|gpt-image|chatgpt-image)/i
 /** What weir has no endpoint for. */
-const OTHER = /embed|whisper|tts|rerank|moderation|transcri|speech|realtime|sora|veo|imagen/i
+const EMBEDDING = /embed/i
+const OTHER = /whisper|tts|rerank|moderation|transcri|speech|realtime|sora|veo|imagen/i
 
 function modeOf({ params, info }: Entry): string {
   const mode = stringOf(info['mode'])
   if (mode !== undefined) return mode === 'image_generation' ? 'image' : mode === 'responses' ? 'chat' : mode
   const { model } = splitModel(stringOf(params['model']) ?? '', undefined)
   const name = model.split('/').at(-1) ?? ''
+  if (EMBEDDING.test(name)) return 'embedding'
   return IMAGE.test(name) ? 'image' : OTHER.test(name) ? 'of another endpoint' : 'chat'
+}
+
+function kindOf(mode: string): Kind | undefined {
+  return mode === 'chat' || mode === 'image' || mode === 'embedding' ? mode : undefined
 }
 
 function targetOf(entry: Entry, providers: Providers, notes: Notes): Target | undefined {
@@ -115,15 +130,17 @@ function targetOf(entry: Entry, providers: Providers, notes: Notes): Target | un
     return undefined
   }
   const mode = modeOf(entry)
-  if (mode !== 'chat' && mode !== 'image') return lost(`mode ${mode}; weir serves chat and image generation`)
+  if (kindOf(mode) === undefined) return lost(`mode ${mode}; weir serves chat, image generation and embeddings`)
   const { provider, model } = splitModel(
     stringOf(params['model']) ?? '',
     stringOf(params['custom_llm_provider']) ?? undefined,
   )
   const known = Object.hasOwn(LITELLM_PROVIDERS, provider) ? LITELLM_PROVIDERS[provider] : undefined
   if (known === undefined) return lost(`weir has no adapter for provider ${provider}`)
-  if (mode === 'image' && known.dialect !== 'openai' && known.dialect !== 'azure')
-    return lost(`weir generates images with openai and azure only, not ${provider}`)
+  if (mode !== 'chat' && known.dialect !== 'openai' && known.dialect !== 'azure')
+    return lost(
+      `weir ${mode === 'image' ? 'generates images' : 'makes embeddings'} with openai and azure only, not ${provider}`,
+    )
   const inner = known.dialect === 'bedrock' ? model.replace(/^(?:converse|invoke|converse_like)\//, '') : model
   if (inner === '' || /[*]/.test(inner)) return lost('litellm_params.model names no single model')
   const settings = providerOf(known, entry, notes)
@@ -253,9 +270,11 @@ function noteParameters({ place, params }: Entry, notes: Notes): void {
   }
 }
 
+const SUPPORTS: Readonly<Partial<Record<Kind, string[]>>> = { image: ['image_generation'], embedding: ['embeddings'] }
+
 function modelOf(name: string, model: Model, notes: Notes): JsonObject {
-  const { targets, isImage, entries, fallbacks, aliases } = model
-  const price = priceOf(entries, isImage)
+  const { targets, kind, entries, fallbacks, aliases } = model
+  const price = priceOf(entries, kind)
   if (price === undefined)
     notes.add(name, 'has no price in the file; without one it cannot be used under a spend limit, and costs nothing')
   if (targets.length > 1)
@@ -276,9 +295,9 @@ function modelOf(name: string, model: Model, notes: Notes): JsonObject {
     ...(targets.length > 1 ? { spread: 'weighted' } : {}),
     ...(fallbacks.length > 0 ? { fallbacks } : {}),
     ...(price === undefined ? {} : { price }),
-    ...(window === undefined || isImage ? {} : { context_window: window }),
-    ...(isFit && !isImage ? { max_output_tokens: output } : {}),
-    supports: isImage ? ['image_generation'] : supportsOf(name, entries, notes),
+    ...(window === undefined || kind !== 'chat' ? {} : { context_window: window }),
+    ...(isFit && kind === 'chat' ? { max_output_tokens: output } : {}),
+    supports: SUPPORTS[kind] ?? supportsOf(name, entries, notes),
   }
 }
 
@@ -300,15 +319,17 @@ function numberIn(entries: readonly Entry[], field: string): number | undefined 
 }
 
 /** Dollars per million tokens from dollars per token, of `litellm_params` or `model_info`. */
-function priceOf(entries: readonly Entry[], isImage: boolean): JsonObject | undefined {
+function priceOf(entries: readonly Entry[], kind: Kind): JsonObject | undefined {
   const cost = (field: string) =>
     entries
       .map(({ params, info }) => Number(params[field] ?? info[field] ?? Number.NaN))
       .find((value) => Number.isFinite(value) && value >= 0)
   const million = (value: number) => Number((value * 1_000_000).toPrecision(12))
   const image = cost('output_cost_per_image') ?? cost('input_cost_per_image')
-  if (isImage && image !== undefined) return { image }
+  if (kind === 'image' && image !== undefined) return { image }
   const [input, output] = [cost('input_cost_per_token'), cost('output_cost_per_token')]
+  if (kind === 'embedding')
+    return input === undefined || million(input) > 10_000 ? undefined : { input: million(input) }
   if (input === undefined || output === undefined || million(Math.max(input, output)) > 10_000) return undefined
   const [cached, write] = [cost('cache_read_input_token_cost'), cost('cache_creation_input_token_cost')]
   return {
@@ -346,7 +367,8 @@ function addFallback(
   const lost = (why: string) => notes.add(place, `${from} to ${other || 'no name'} is not carried over: ${why}`)
   if (model === undefined || next === undefined) return lost('one of them is not in the new file')
   if (model.fallbacks.includes(other)) return undefined
-  if (model.isImage !== next.isImage) return lost('one generates images and the other does not')
+  if (model.kind !== next.kind) return lost(`one ${DOES[model.kind]} and the other ${DOES[next.kind]}`)
+  if (model.kind === 'embedding') return lost('embeddings of different models cannot be compared')
   if (reaches(models, other, from)) return lost('it would close a circle of fallbacks')
   model.fallbacks.push(other)
   return undefined

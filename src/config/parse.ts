@@ -9,6 +9,7 @@ import { checkModels } from './check-models.ts'
 import { checkOrganizations } from './check-organizations.ts'
 import { checkProcess } from './check-process.ts'
 import { checkProviders } from './check-providers.ts'
+import { checkTracing } from './check-tracing.ts'
 import type { Config } from './config.ts'
 import { readDocument, type Sources } from './document.ts'
 import { locatorOf } from './found-values.ts'
@@ -48,11 +49,13 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
     completed,
     problems,
     cores: options.cores,
+    env: options.env,
     // A value that came from a reference may be a secret: the reference is shown instead.
     shown: (path, word) => quoted(read.written.get(pathText(path)) ?? word),
   }
   checkProcess(check)
   checkProviders(check)
+  checkTracing(check)
   checkModels(check)
   checkOrganizations(check)
   checkDoubtful(check, options.nowMs ?? Date.now())

@@ -13,6 +13,8 @@ interface Row {
   readonly takes: readonly string[]
   /** Whether its adapter generates images. */
   readonly images: boolean
+  /** Whether its adapter makes embeddings. */
+  readonly embeddings: boolean
   /**
    * Alternative credentials, of which exactly one is required. Absent if `api_key` is the only one; some servers need
    * none.
@@ -27,12 +29,19 @@ export interface Credential {
 }
 
 const rows = {
-  openai: { baseUrl: 'https://api.openai.com/v1', needs: [], takes: ['api_key'], images: true },
-  anthropic: { baseUrl: 'https://api.anthropic.com', needs: [], takes: ['api_key'], images: false },
-  gemini: { baseUrl: 'https://generativelanguage.googleapis.com', needs: [], takes: ['api_key'], images: false },
-  azure: { needs: ['base_url', 'api_version'], takes: ['api_key', 'api_version'], images: true },
+  openai: { baseUrl: 'https://api.openai.com/v1', needs: [], takes: ['api_key'], images: true, embeddings: true },
+  anthropic: { baseUrl: 'https://api.anthropic.com', needs: [], takes: ['api_key'], images: false, embeddings: false },
+  gemini: {
+    baseUrl: 'https://generativelanguage.googleapis.com',
+    needs: [],
+    takes: ['api_key'],
+    images: false,
+    embeddings: false,
+  },
+  azure: { needs: ['base_url', 'api_version'], takes: ['api_key', 'api_version'], images: true, embeddings: true },
   bedrock: {
     images: false,
+    embeddings: false,
     baseUrl: 'https://bedrock-runtime.{region}.amazonaws.com',
     needs: ['region'],
     takes: ['region', 'api_key', 'access_key_id', 'secret_access_key', 'session_token'],

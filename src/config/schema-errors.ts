@@ -5,9 +5,9 @@
 
 import { KindGuard, type TSchema } from '@sinclair/typebox'
 import { Value, type ValueError, ValueErrorType } from '@sinclair/typebox/value'
-import { isArray, isObject } from '../core/json.ts'
+import { isArray, isObject, type JsonValue } from '../core/json.ts'
 import type { Read } from './document.ts'
-import { didYouMean, type Path, type Problems, pathText, quoted } from './problems.ts'
+import { didYouMean, type Path, Problems, pathText, problemText, quoted } from './problems.ts'
 import { type File, schema } from './schema-file.ts'
 import { provider } from './schema-models.ts'
 
@@ -44,6 +44,18 @@ export function checkShape(read: Read, problems: Problems): Shape {
     addProblem(error, path, read, problems)
   }
   return { file: asLoose(loose), completed: asLoose(withDefaults(loose)), data: value }
+}
+
+/** What is wrong with a value that is not a file, one line for each problem: `limits.spend.day: must be a number`. */
+export function problemsOf(expected: TSchema, value: JsonValue): readonly string[] {
+  const problems = new Problems()
+  const read: Read = { value, written: new Map(), bare: new Set(), lines: new Map() }
+  let errors = 0
+  for (const error of Value.Errors(expected, value)) {
+    addProblem(error, pathOf(error.path, value), read, problems)
+    if (++errors >= ERRORS_MAX) break
+  }
+  return problems.list({ lineOf: () => undefined, found: () => undefined }).map(problemText)
 }
 
 /**

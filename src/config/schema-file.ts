@@ -26,9 +26,10 @@ import {
   secret,
   tagName,
   text,
+  unbroken,
   withDefault,
 } from './field-types.ts'
-import { model, provider } from './schema-models.ts'
+import { headers, model, provider } from './schema-models.ts'
 import { organization } from './schema-organizations.ts'
 
 const MIB = 1024 * 1024
@@ -175,6 +176,32 @@ const log = object(
   { description: 'The log, on standard output' },
 )
 
+const tracing = object(
+  {
+    endpoint: optional(
+      unbroken(
+        'The address of a collector that takes OTLP over HTTP. weir appends `/v1/traces` unless the address ends ' +
+          'with it. Without it: `OTEL_EXPORTER_OTLP_ENDPOINT` of the environment',
+      ),
+    ),
+    sample: optional(
+      Type.Number({
+        minimum: 0,
+        maximum: 1,
+        description:
+          'The share of the requests without a `traceparent` that weir traces: `0` is none, `1` all. With a ' +
+          '`traceparent`, its sampled flag decides. Without it: the share of `OTEL_TRACES_SAMPLER`, else 0.01',
+      }),
+    ),
+    headers: optional(headers('Headers that weir sends to the collector, such as a credential')),
+  },
+  {
+    description:
+      'Traces for OpenTelemetry. weir sends none without this section or `OTEL_EXPORTER_OTLP_ENDPOINT` in the ' +
+      'environment',
+  },
+)
+
 const metrics = object(
   {
     key_label: withDefault(
@@ -319,6 +346,7 @@ export const schema = object(
     ),
     audit: withDefault(audit, {}),
     log: withDefault(log, {}),
+    tracing: optional(tracing),
     metrics: withDefault(metrics, {}),
     tags: withDefault(
       Type.Array(tagName('A name, such as `project`'), {

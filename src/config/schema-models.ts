@@ -26,21 +26,23 @@ export const FIRST_BYTE_MS = { stream: 60_000, whole: 600_000 } as const
 
 const HEADER_NAME = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$"
 
-const headers = Type.Record(
-  Type.String({ pattern: HEADER_NAME }),
-  Type.String({
-    writeOnly: true,
-    pattern: '^[\\t\\x20-\\x7e]*$',
-    patternErrorMessage: 'must be printable ASCII',
-    maxLength: 8192,
-    description: 'The value of the header',
-  }),
-  {
-    description: "Headers that weir sends with every request to this provider. They override weir's own",
-    additionalProperties: false,
-    propertyNames: { pattern: HEADER_NAME, patternErrorMessage: 'is not the name of a header' },
-  },
-)
+/** Headers by their names; the values may be credentials. */
+export const headers = (description: string) =>
+  Type.Record(
+    Type.String({ pattern: HEADER_NAME }),
+    Type.String({
+      writeOnly: true,
+      pattern: '^[\\t\\x20-\\x7e]*$',
+      patternErrorMessage: 'must be printable ASCII',
+      maxLength: 8192,
+      description: 'The value of the header',
+    }),
+    {
+      description,
+      additionalProperties: false,
+      propertyNames: { pattern: HEADER_NAME, patternErrorMessage: 'is not the name of a header' },
+    },
+  )
 
 const quoted = (dialects: readonly string[]) => dialects.map((dialect) => `\`${dialect}\``).join(', ')
 
@@ -87,7 +89,14 @@ export const provider = object(
     ),
     idle_timeout_ms: withDefault(period('The longest silence within a stream'), 60_000),
     total_timeout_ms: withDefault(period('The longest time for a whole answer or stream'), 3_600_000),
-    headers: optional(headers),
+    headers: optional(headers("Headers that weir sends with every request to this provider. They override weir's own")),
+    propagate_trace: withDefault(
+      boolean(
+        'Sends `traceparent` and `tracestate` to this provider, so that its spans belong to the same trace. ' +
+          'Needs `tracing`',
+      ),
+      false,
+    ),
   },
   { description: 'A provider: its API, address, credential and timeouts' },
 )
@@ -198,11 +207,11 @@ export const model = object(
       4096,
     ),
     supports: withDefault(
-      Type.Array(oneOf(['tools', 'images', 'image_generation'], 'Something that the model can do'), {
+      Type.Array(oneOf(['tools', 'images', 'image_generation', 'embeddings'], 'Something that the model can do'), {
         uniqueItems: true,
         description:
           'What the model can do: `tools` and `images` (as input) for chat models, ' +
-          '`image_generation` for models of the image endpoints',
+          '`image_generation` for models of the image endpoints, `embeddings` for models of `POST /v1/embeddings`',
       }),
       [],
     ),

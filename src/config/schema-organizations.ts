@@ -30,7 +30,7 @@ function spendFields(): Readonly<Record<string, TOptional<TNumber>>> {
   return Object.fromEntries(spendLimits.map(({ key, description }) => [key, optional(dollars(description))]))
 }
 
-const limits = object(
+export const limits = object(
   {
     ...countFields(),
     spend: optional(
@@ -78,7 +78,7 @@ const globs = (whose: string) =>
 
 const AUTO = ['off', 'available', 'mandatory'] as const
 
-const key = object(
+export const key = object(
   {
     id: identifier('The name of the key in logs and reports. It is unique in the whole file'),
     sha256: optional(

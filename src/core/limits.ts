@@ -6,6 +6,8 @@
  * `ledger/ledger.ts`). Its state begins empty in stored data. The ledgers store the `name`, so it must not change.
  */
 
+import { isObject, type JsonObject, numberOf } from './json.ts'
+
 interface Row {
   readonly name: string
   /** What it counts, as a plural noun; money in whole micro-dollars. */
@@ -156,6 +158,56 @@ type Spend = { readonly [L in SpendLimit as L['property']]?: number | undefined 
 /** The amount of one limit; undefined if it is not set. */
 export function amountOf(limits: Limits, limit: Limit): number | undefined {
   return limit.unit === 'micro_usd' ? limits.spend?.[limit.property] : limits[limit.property]
+}
+
+/**
+ * The limits with the names and units of the configuration: money in dollars. Without `strict` and `on_exhausted` if
+ * they have their defaults.
+ */
+export function configuredLimits(limits: Limits): JsonObject {
+  const counts = countLimits.map((limit) => [limit.key, amountOf(limits, limit)] as const)
+  const amounts = spendLimits.map((limit) => [limit.key, dollarsOf(amountOf(limits, limit))] as const)
+  const spend = {
+    ...present(amounts),
+    ...(limits.spend?.strict === true ? { strict: true } : {}),
+    ...(limits.spend?.onExhausted === 'cut' ? { on_exhausted: 'cut' } : {}),
+  }
+  return { ...present(counts), ...(limits.spend === undefined ? {} : { spend }) }
+}
+
+function present(entries: readonly (readonly [string, number | undefined])[]): Readonly<Record<string, number>> {
+  return Object.fromEntries(entries.flatMap(([key, value]) => (value === undefined ? [] : [[key, value]])))
+}
+
+function dollarsOf(microUsd: number | undefined): number | undefined {
+  return microUsd === undefined ? undefined : microUsd / 1_000_000
+}
+
+/** Reads `Limits` that were stored as JSON. What is not a limit is left out; undefined if nothing is left. */
+export function limitsOfJson(value: unknown): Limits | undefined {
+  if (!isObject(value)) return undefined
+  const { spend } = value
+  const counts = present(countLimits.map(({ property }) => [property, amountIn(value, property)]))
+  const amounts = isObject(spend)
+    ? present(spendLimits.map(({ property }) => [property, amountIn(spend, property)]))
+    : {}
+  const limits: Limits =
+    isObject(spend) && Object.keys(amounts).length > 0
+      ? {
+          ...counts,
+          spend: {
+            ...amounts,
+            strict: spend['strict'] === true,
+            onExhausted: spend['onExhausted'] === 'cut' ? 'cut' : 'finish',
+          },
+        }
+      : counts
+  return Object.keys(limits).length === 0 ? undefined : limits
+}
+
+function amountIn(value: JsonObject, property: string): number | undefined {
+  const amount = numberOf(value[property])
+  return amount !== undefined && Number.isSafeInteger(amount) && amount >= 0 ? amount : undefined
 }
 
 /** Its name in the configuration, below `limits`: `requests_per_minute`, `spend.day`. */

@@ -2,7 +2,7 @@
 
 import type { Price } from './money.ts'
 
-export type Support = 'tools' | 'images' | 'image_generation'
+export type Support = 'tools' | 'images' | 'image_generation' | 'embeddings'
 export type Ttl = '5m' | '1h'
 
 /** One model of one provider. */

@@ -5,12 +5,14 @@
 
 import type { Candidate } from '../catalog/resolve.ts'
 import type { CallerError } from '../core/caller-error.ts'
+import type { FinishReason } from '../core/event.ts'
 import type { ProviderErrorKind } from '../core/provider-error.ts'
 import { tagsByName } from '../core/tags.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { Charge, Outcome } from '../ledger/ledger.ts'
 import type { AttemptLine, RefusedLine, RequestLine } from './request-line.ts'
 import type { RequestTags } from './request-tags.ts'
+import type { RequestTrace } from './request-trace.ts'
 
 /** How a request ended. */
 export interface RequestEnd {
@@ -32,6 +34,14 @@ const NAME_CHARS_MAX = 256
 
 /** The longest path of a log line. */
 const PATH_CHARS_MAX = 100
+
+/** OpenAI's words, which operators know. */
+const FINISH_REASONS: Readonly<Record<FinishReason, string>> = {
+  stop: 'stop',
+  length: 'length',
+  'tool-call': 'tool_calls',
+  'content-filter': 'content_filter',
+}
 
 /** What the log line of a refused request shows of it. */
 export interface Sender {
@@ -55,6 +65,10 @@ export class RequestLog {
   streamed = false
   ignored = NOTHING_IGNORED
   tags: RequestTags | undefined
+  /** Absent unless the request is traced. */
+  trace: RequestTrace | undefined
+  /** Why the model stopped, if it did. */
+  finishReason: FinishReason | undefined
   readonly attempts: AttemptLine[] = []
   /** Why the stream of the candidate that answered broke off, if it did. */
   streamFailure: ProviderErrorKind | undefined
@@ -173,10 +187,13 @@ export class RequestLog {
       usage: charged === undefined ? undefined : charged.estimated ? 'estimated' : 'provider',
       cost_micro_usd: charged?.costMicroUsd,
       ignored: this.ignored.length > 0 ? this.ignored : undefined,
-      tags: this.tags && tagsByName(this.tags.text),
       outcome,
+      finish_reason: this.finishReason && FINISH_REASONS[this.finishReason],
+      tags: this.tags && tagsByName(this.tags.text),
+      trace_id: this.trace?.traceId,
       error: isErrorUnsent ? undefined : (this.errorCode ?? cutFor),
     }
+    this.trace?.end(line, this.usage)
     this.writer.write(outcome === 'refused' && this.refusal !== undefined ? { ...line, ...this.refusal } : line)
   }
 
@@ -190,8 +207,8 @@ function tenths(ms: number): number {
   return Math.round(ms * 10) / 10
 }
 
-/** The path of an address without its query. */
-function pathOf(url: string): string {
+/** The path of an address without its query, at most 100 characters of it. */
+export function pathOf(url: string): string {
   const path = url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/[?#].*$/s, '')
   return (path || '/').slice(0, PATH_CHARS_MAX)
 }

@@ -108,8 +108,9 @@ export class ChatWork implements Work {
     this.log.markAnswered()
   }
 
-  /** Warns the operator of what only the finished answer shows. */
+  /** Notes why the model stopped, and warns the operator of what only the finished answer shows. */
   check(candidate: Candidate, meter: UsageMeter, isComplete: boolean): void {
+    this.log.finishReason = meter.reason
     if (isComplete && meter.reason === 'length' && this.exchange.isCompaction) this.warnOfCutSummary(candidate)
     if (meter.disbelieved) this.gateway.logEvent('provider.usage_implausible', { ...candidate.target })
   }

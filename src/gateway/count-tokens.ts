@@ -38,7 +38,8 @@ export async function countTokens(gateway: Gateway, { key, request, running, log
   const needs = needsOf(request, estimateInput(request))
   const { candidates } = candidatesOf(gateway.catalog, key, selected, { kind: 'chat', needs })
   const first = candidates.find(({ target }) => gateway.breaker.isHealthy(target))
-  const count = async () => (first && (await countedBy(gateway, first, request, needs, running))) ?? needs.inputTokens
+  const count = async () =>
+    (first && (await countedBy(gateway, first, request, needs, running, log))) ?? needs.inputTokens
   if (!limitsRequests(key)) return await count()
   const quote = { model: candidates[0]?.model.name ?? '', inputTokens: 0, maxOutputTokens: 0, price: undefined }
   const reservation = await RequestReservation.open(gateway.ledger, accountOf(key), quote, log)
@@ -65,6 +66,7 @@ async function countedBy(
   request: ChatRequest,
   needs: Needs,
   running: RunningRequest,
+  log: RequestLog,
 ): Promise<number | undefined> {
   const { provider, endpoint } = upstreamOf(gateway, candidate)
   const { counter } = provider
@@ -73,13 +75,20 @@ async function countedBy(
   const dispatch = counter.request(fit(request, candidate.model, needs), target)
   const connection = new UpstreamCall(dispatch, endpoint, false, performance.now() + COUNT_MS)
   running.runs(connection)
+  const trace = log.trace?.call(candidate)
+  if (trace?.headers !== undefined) connection.addHeaders(trace.headers)
   try {
     const text = await sendForText(connection, provider, () => running.bodySent())
     const tokens = counter.tokens(parseJson(text, connection.status))
+    trace?.began()
     return isAbsurd(tokens, needs.inputTokens) ? undefined : tokens
   } catch (error) {
     // A real request will find out what is wrong with the provider, and report it; here an estimate is an answer.
-    if (error instanceof ProviderError) return undefined
-    throw error
+    if (!(error instanceof ProviderError)) throw error
+    const { interrupted } = running
+    trace?.ended(
+      interrupted === undefined ? { error: error.kind, status: error.detail.status } : { outcome: interrupted },
+    )
+    return undefined
   }
 }

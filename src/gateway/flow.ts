@@ -15,6 +15,7 @@ import { type Gateway, upstreamOf } from './gateway.ts'
 import type { Interruption, RunningRequest } from './in-flight.ts'
 import type { CallListener, ProviderCall } from './provider-call.ts'
 import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
+import type { CallTrace } from './request-trace.ts'
 import { accountOf, type ErrorReporter, RequestReservation } from './reservation.ts'
 import { RouteHeader } from './route-header.ts'
 import { spread } from './spread.ts'
@@ -254,6 +255,11 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     attempt.call = call
     this.running.runs(call)
     reservation.follow(call)
+    const { trace } = this.log
+    if (trace !== undefined) {
+      attempt.trace = trace.call(candidate)
+      call.addHeaders(attempt.trace.headers)
+    }
     call.send(this, reservation)
   }
 
@@ -319,10 +325,12 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     const { attempt } = this
     const reservation = this.reservationOf()
     this.log.markAnswered()
-    if (error !== undefined && (outcome === 'provider_cut' || error.kind === 'timeout')) {
+    const isFailure = error !== undefined && (outcome === 'provider_cut' || error.kind === 'timeout')
+    if (isFailure) {
       this.log.streamFailure = error.kind
       attempt?.permit.failed(error)
     }
+    attempt?.trace?.ended(isFailure ? { error: error.kind } : { outcome })
     if (bug !== undefined) this.report(bug)
     let settling: Promise<unknown> | undefined
     try {
@@ -409,12 +417,16 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     return upstream === undefined ? error : conceal(error, upstream.endpoint)
   }
 
-  /** One attempt for the log line and the route header. */
-  private note({ candidate, startedMs }: Attempt, error?: ProviderError): void {
+  /** One attempt for the log line, the trace and the route header. */
+  private note(attempt: Attempt, error?: ProviderError): void {
+    const { candidate, startedMs } = attempt
     const { provider, model } = candidate.target
     const ms = Math.round((performance.now() - startedMs) * 10) / 10
     const status = error === undefined ? 200 : error.detail.status
-    this.log.attempts.push({ provider, model, status, error: this.running.interrupted ?? error?.kind, ms })
+    const { interrupted } = this.running
+    this.log.attempts.push({ provider, model, status, error: interrupted ?? error?.kind, ms })
+    if (error === undefined) attempt.trace?.began()
+    else attempt.trace?.ended(interrupted === undefined ? { error: error.kind, status } : { outcome: interrupted })
     this.route?.add(candidate, error?.kind ?? 'answered')
   }
 
@@ -433,6 +445,8 @@ class Attempt {
   startedMs = 0
   /** Absent before the request for the provider is made. */
   call: ProviderCall | undefined
+  /** Absent unless the request is traced. */
+  trace: CallTrace | undefined
 
   constructor(
     readonly candidate: Candidate,

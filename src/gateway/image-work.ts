@@ -10,12 +10,12 @@ import { isAbsurd, type Usage } from '../core/token-usage.ts'
 import { estimateImages, type ImageTokens } from '../ledger/image-estimate.ts'
 import { imagePrice } from '../ledger/price.ts'
 import type { Dispatch, ImageMaker } from '../providers/provider.ts'
-import type { TextReader } from '../providers/upstream.ts'
 import type { RequestLog } from './access-log.ts'
 import type { Upstream } from './gateway.ts'
-import { ProviderCall, parseJson } from './provider-call.ts'
+import { parseJson } from './provider-call.ts'
 import type { Bill, Quote } from './reservation.ts'
 import type { Counted } from './usage-meter.ts'
+import { WholeCall } from './whole-call.ts'
 import type { Work } from './work.ts'
 
 export class ImageWork implements Work {
@@ -82,12 +82,12 @@ function inPieces(request: Dispatch): Dispatch {
   return typeof body === 'string' ? { ...request, body: [Buffer.from(body)] } : request
 }
 
-class ImageCall extends ProviderCall implements TextReader {
+class ImageCall extends WholeCall {
   /** Absent until the provider has answered. */
   private figures: ImageFigures | undefined
 
   constructor(
-    private readonly work: ImageWork,
+    protected readonly work: ImageWork,
     private readonly images: ImageMaker,
     candidate: Candidate,
     upstream: Upstream,
@@ -97,22 +97,8 @@ class ImageCall extends ProviderCall implements TextReader {
     super(candidate, upstream, request, false, dueMs)
   }
 
-  protected answered(): void {
-    this.connection.readText(this)
-  }
-
-  text(text: string): void {
-    this.work.markAnswered()
-    try {
-      this.began(this.bodyOf(text))
-    } catch (error) {
-      this.fail(error)
-    }
-  }
-
-  private bodyOf(text: string): string {
+  protected bodyOf(text: string): string {
     const { connection, work } = this
-    work.markFirstByte()
     const { status } = connection
     const body = parseJson(text, status)
     const figures = this.images.figures(body)

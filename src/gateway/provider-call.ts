@@ -53,6 +53,11 @@ export abstract class ProviderCall implements Interruptible, Metered, HeadReader
     this.connection.send(this)
   }
 
+  /** Before `send`: headers that are no part of what the adapter made. */
+  addHeaders(headers: Readonly<Record<string, string>> | undefined): void {
+    if (headers !== undefined) this.connection.addHeaders(headers)
+  }
+
   /** The head of a successful answer is there: reads the body. What it throws fails the call. */
   protected abstract answered(): void
 

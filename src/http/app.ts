@@ -7,7 +7,16 @@ import type { ImageKind } from '../core/image-request.ts'
 import type { DialectName } from '../dialects/dialect.ts'
 import type { ErrorFamily } from '../dialects/error-body.ts'
 import { handleCountTokens } from './count-tokens-endpoint.ts'
-import { answerProbe, type EdgeState, type Endpoint, type Handler, type RequestContext, serve } from './edge.ts'
+import {
+  answerProbe,
+  type EdgeParts,
+  type EdgeState,
+  type Endpoint,
+  type Handler,
+  type RequestContext,
+  serve,
+} from './edge.ts'
+import { handleEmbeddings } from './embeddings-endpoint.ts'
 import { handleImages } from './images-endpoint.ts'
 import { handleInference } from './inference-endpoint.ts'
 import { handleModels } from './models-endpoint.ts'
@@ -16,6 +25,8 @@ interface Route extends Endpoint {
   readonly method: 'GET' | 'POST'
   readonly path: string
   readonly handle: Handler
+  /** Whether the path exists in a configuration; absent: always. */
+  readonly isOffered?: (parts: EdgeParts) => boolean
 }
 
 function inference(path: string, name: DialectName): Route {
@@ -44,6 +55,16 @@ function images(kind: ImageKind): Route {
   return { method: 'POST', path: `/v1/images/${kind}`, family: 'chat', dialect: 'images', handle }
 }
 
+/** As if the path did not exist, unless a configured model makes embeddings. */
+const embeddings: Route = {
+  method: 'POST',
+  path: '/v1/embeddings',
+  family: 'chat',
+  dialect: 'embeddings',
+  isOffered: ({ catalog }) => catalog.has('embedding'),
+  handle: handleEmbeddings,
+}
+
 const routes: readonly Route[] = [
   { method: 'GET', path: '/v1/models', family: 'chat', dialect: 'models', handle: handleModels },
   inference('/v1/chat/completions', 'chat'),
@@ -55,6 +76,7 @@ const routes: readonly Route[] = [
   counting('/anthropic/v1/messages/count_tokens'),
   images('generations'),
   images('edits'),
+  embeddings,
 ]
 
 type Fetch = (request: Request, server: Server<undefined>) => Response | Promise<Response>
@@ -90,11 +112,12 @@ export function createApp(state: EdgeState): App {
     served(request, endpoint, isHost(request.headers.get('host')) ? handle : rejectHost)
   const native: Record<string, Record<string, Fetch>> = {}
   for (const route of routes) {
-    app.route(route.method, route.path, ({ request }) => guarded(request, route, route.handle), { parse: 'none' })
+    const handle = handlerOf(route)
+    app.route(route.method, route.path, ({ request }) => guarded(request, route, handle), { parse: 'none' })
     native[route.path] = {
       [route.method]: (request: Request, from: Server<undefined>) => {
         server = from
-        return guarded(request, route, route.handle)
+        return guarded(request, route, handle)
       },
       // Bun would call the `GET` route of the path, and so would Elysia.
       HEAD: (request: Request) => answerProbe(state, request, route.dialect),
@@ -137,11 +160,16 @@ function endpointOf(path: string): Endpoint {
   return routeOf(path) ?? { family: familyOf(path), dialect: undefined }
 }
 
+function handlerOf({ handle, isOffered }: Route): Handler {
+  if (isOffered === undefined) return handle
+  return (context) => (isOffered(context.parts) ? handle(context) : rejectOther(context))
+}
+
 /** A known path with another method is 405, all else 404. */
-function rejectOther({ request }: RequestContext): never {
+function rejectOther({ request, parts }: RequestContext): never {
   const path = pathOf(request.url)
   const route = routeOf(path)
-  if (route === undefined) throw new CallerError('unknown_path', nothingAt(path))
+  if (route === undefined || route.isOffered?.(parts) === false) throw new CallerError('unknown_path', nothingAt(path))
   if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') {
     throw new CallerError('upgrade_required', 'This API speaks plain HTTP; there are no websockets here.')
   }

@@ -22,6 +22,7 @@ import type { Gateway } from '../gateway/gateway.ts'
 import type { InFlight, RunningRequest } from '../gateway/in-flight.ts'
 import type { RequestLine } from '../gateway/request-line.ts'
 import { RequestTags, type TagCounts } from '../gateway/request-tags.ts'
+import type { Tracer } from '../gateway/request-trace.ts'
 import type { KeyFinder } from '../keys/key-ring.ts'
 import type { AnonymousLog } from './anonymous-log.ts'
 import { responseOf } from './answer-response.ts'
@@ -43,6 +44,8 @@ export interface EdgeParts {
   readonly tags: TagsReader | undefined
   /** Converts a request whose tokens are only counted. */
   readonly acceptCount: (body: JsonObject, longTexts?: LongTexts) => ChatRequest
+  /** Absent without `tracing` in the configuration. */
+  readonly tracer: Tracer | undefined
 }
 
 /** Counts every request once, when it has ended. */
@@ -100,6 +103,7 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
     this.log.dialect = dialect
     this.running = state.inFlight.add()
     this.parts = state.current
+    this.log.trace = this.parts.tracer?.begin(request)
     this.bodies = state.bodies
     this.family = family
   }

@@ -1,12 +1,13 @@
 /** Which API keys this process accepts: those of the configuration, and those of the key store as it was last read. */
 
 import { createHash } from 'node:crypto'
-import { type Catalog, type Key, keyOf } from '../catalog/catalog.ts'
+import type { Catalog, Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
 import type { FollowedKeys } from './key-follower.ts'
 import { hasForm, isMistyped } from './key-format.ts'
-import type { KeyRecord } from './key-record.ts'
+import { type KeyRecord, storedKey } from './key-record.ts'
 import { isUsable, type KeyFinder, KeyRing, type RefusedKey } from './key-ring.ts'
+import type { KeyTable } from './key-table.ts'
 
 /** One instance for each configuration. */
 export class Keys implements KeyFinder {
@@ -35,9 +36,10 @@ export class Keys implements KeyFinder {
    */
   find(token: string, nowMs: number): Key | undefined {
     const configured = this.configured.find(token, nowMs)
-    if (configured !== undefined || !hasForm(token) || isMistyped(token)) return configured
+    if (configured !== undefined) return this.isRevokedByCommand(configured) ? undefined : configured
+    if (!hasForm(token) || isMistyped(token)) return undefined
     const { table, isRead } = this.stored()
-    const record = table.find(createHash('sha256').update(token).digest())
+    const record = recordOf(table, createHash('sha256').update(token).digest(), nowMs)
     if (record === undefined && !isRead) {
       throw new CallerError('ledger_unavailable', 'API keys cannot be looked up at the moment. Retry.', {
         retryAfterSeconds: 1,
@@ -48,13 +50,15 @@ export class Keys implements KeyFinder {
   }
 
   refused(token: string, nowMs: number): RefusedKey | undefined {
+    const known = this.configured.find(token, nowMs)
+    if (known !== undefined) return { id: known.id, state: 'revoked' }
     const configured = this.configured.refused(token, nowMs)
     if (configured !== undefined || !hasForm(token) || isMistyped(token)) return configured
     const digest = createHash('sha256').update(token).digest()
     const { table } = this.stored()
     const revoked = table.findRevoked(digest)
     if (revoked !== undefined) return { id: revoked.id, state: 'revoked' }
-    const record = table.find(digest)
+    const record = recordOf(table, digest, nowMs)
     const isExpired = record?.expiresAtMs !== undefined && record.expiresAtMs <= nowMs
     return record !== undefined && isExpired ? { id: record.id, state: 'expired' } : undefined
   }
@@ -62,9 +66,14 @@ export class Keys implements KeyFinder {
   /** True if a key that was accepted is not accepted any more: its running streams end at their next extension. */
   isRevoked(key: Key): boolean {
     const organization = key.organization.id
-    if (!this.fromStore.has(key)) return !this.isServed(organization, key.id)
+    if (!this.fromStore.has(key)) return !this.isServed(organization, key.id) || this.isRevokedByCommand(key)
     const record = this.stored().table.get(key.id)
     return record === undefined || record.revokedMs !== undefined || !this.isServed(organization)
+  }
+
+  /** Whether a command revoked this key of the configuration. */
+  private isRevokedByCommand(key: Key): boolean {
+    return this.stored().table.revocation(key.id)?.organization === key.organization.id
   }
 
   /** Undefined for a key of an organization that is not in the configuration. */
@@ -72,10 +81,17 @@ export class Keys implements KeyFinder {
     const known = this.made.get(record)
     const organization = this.catalog.organization(record.organization)
     if (known !== undefined || organization === undefined) return known
-    const { id, models, expiresAtMs } = record
-    const key = keyOf(organization, { id, models, auto: organization.auto, limits: {}, expiresAtMs, disabled: false })
+    const key = storedKey(organization, record)
     this.made.set(record, key)
     this.fromStore.add(key)
     return key
   }
+}
+
+/** The record of a token's SHA-256: of the present secret, or of the one before a rotation whose grace runs. */
+function recordOf(table: KeyTable, digest: Uint8Array, nowMs: number): KeyRecord | undefined {
+  const record = table.find(digest)
+  if (record !== undefined) return record
+  const rotated = table.findPrevious(digest)
+  return rotated?.previous !== undefined && nowMs < rotated.previous.untilMs ? rotated : undefined
 }

@@ -7,11 +7,13 @@
 import { turn } from '../core/event-loop.ts'
 import { slowTicker } from '../core/ticker.ts'
 import { LedgerFileError } from '../sqlite/database.ts'
-import { endOf, KEY_KEPT_MS, parseKey } from './key-record.ts'
+import { ADMIN_ENTRIES_A_PAGE, type AdminEntry } from './admin-audit.ts'
+import { endOf, KEY_KEPT_MS, type KeyRecord, parseKey, revocationId, revokedKeyOf } from './key-record.ts'
 import {
   CHANGES_A_PAGE,
   type Change,
   KEY_POLL_MS,
+  KEYS_A_PAGE,
   type KeyBackend,
   type Replacement,
   type Version,
@@ -35,6 +37,8 @@ const PAGE_TRIES = 3
 const PAGE_PAUSE_MS = 100
 /** Keys can vanish while they are counted. After this many readings with a wrong count, the last one is used. */
 const READINGS_MAX = 3
+/** After a change of the configuration, all processes of this machine know it by this time. */
+const CONFIG_KNOWN_MS = 2000
 /** Records restored or deleted in one call. */
 const WRITTEN_A_CALL = 100
 /** After this many written records, changes are read at once: the log must keep them until all gateways have. */
@@ -46,6 +50,22 @@ export interface FollowerOptions {
   readonly prunes: boolean
   /** Called with the error if deleting fails; the next attempt is an hour later. */
   readonly pruneFailed: (error: unknown) => void
+  /** The configuration in force. Without it, the store has no effect on keys of the configuration. */
+  readonly configured?: ConfiguredKeys
+  /** Called with each change that another process made by a command or by the admin API. */
+  readonly changed?: (entry: AdminEntry) => void
+  /** Called with the revocation of a key that the configuration still has: at the start, after a reload and hourly. */
+  readonly inForce?: (revocation: KeyRecord) => void
+  /** How long entries of the admin audit are kept; for the process that prunes. */
+  readonly keepAuditMs?: number
+}
+
+/** The keys of the configuration in force, which may be revoked by command. */
+export interface ConfiguredKeys {
+  /** Ids of all of them. */
+  ids(): readonly string[]
+  /** Whether it has a key with this id that is not disabled. */
+  has(organization: string, key: string): boolean
 }
 
 /** The keys of the store, as this process last read them. */
@@ -67,8 +87,13 @@ export class KeyFollower implements FollowedKeys {
   private caughtUpMs = 0
   /** False if changes were missed during long work. */
   private isWhole = true
-  /** Keys to revoke again in the store. */
-  private readonly toRevoke: Replacement[] = []
+  /** Records to write to the store again, which has an earlier state of them. */
+  private readonly toRestore: Replacement[] = []
+  /** The last entry of the admin audit that is known; undefined if there was none. */
+  private audited: string | undefined
+  private isAuditRead = false
+  /** When revocations of keys that the configuration no longer has are deleted. */
+  private configKnownMs = 0
   private written = 0
   private prunedMs = Number.NEGATIVE_INFINITY
   private pauseMs = FIRST_POLL_MS
@@ -118,6 +143,11 @@ export class KeyFollower implements FollowedKeys {
     }
   }
 
+  /** Call after a change of the configuration: it may no longer have a key that is revoked in the store. */
+  configurationChanged(): void {
+    this.configKnownMs = performance.now() + CONFIG_KNOWN_MS
+  }
+
   private async run(): Promise<void> {
     let begun = performance.now()
     while (!this.isEnded) {
@@ -132,12 +162,35 @@ export class KeyFollower implements FollowedKeys {
   }
 
   private async poll(): Promise<void> {
-    if (this.seen === undefined || !this.isWhole || !(await this.catchUp())) await this.readAll()
-    while (this.toRevoke.length > 0) {
-      await this.write(this.toRevoke.slice(0, WRITTEN_A_CALL))
-      this.toRevoke.splice(0, WRITTEN_A_CALL)
+    if (!this.isAuditRead) await this.skipAudit()
+    const { seen } = this
+    if (seen === undefined || !this.isWhole || !(await this.catchUp())) await this.readAll()
+    while (this.toRestore.length > 0) {
+      await this.write(this.toRestore.slice(0, WRITTEN_A_CALL))
+      this.toRestore.splice(0, WRITTEN_A_CALL)
     }
-    if (this.options.prunes && performance.now() - this.prunedMs >= PRUNE_MS) await this.prune()
+    if (seen !== this.seen) await this.reportChanges()
+    if (!this.options.prunes) return
+    if (performance.now() >= this.configKnownMs) await this.dropRevocations()
+    if (performance.now() - this.prunedMs >= PRUNE_MS) await this.prune()
+  }
+
+  /** Changes from before the start are not reported. */
+  private async skipAudit(): Promise<void> {
+    if (this.options.changed !== undefined) this.audited = await this.backend.audit.newest()
+    this.isAuditRead = true
+  }
+
+  /** What a reload changed is known to the process that reloaded. */
+  private async reportChanges(): Promise<void> {
+    const { changed } = this.options
+    if (changed === undefined) return
+    for (;;) {
+      const found = await this.backend.audit.entriesAfter(this.audited)
+      for (const { entry } of found) if (entry.source !== 'config') changed(entry)
+      this.audited = found.at(-1)?.position ?? this.audited
+      if (found.length < ADMIN_ENTRIES_A_PAGE) return
+    }
   }
 
   /** Applies the changes since the last poll. False if the log does not continue from there. */
@@ -162,24 +215,57 @@ export class KeyFollower implements FollowedKeys {
     const texts = ids.length === 0 ? [] : await this.backend.texts(ids)
     for (const [i, id] of ids.entries()) {
       const text = texts[i]
-      if (text === undefined || !this.adopt(text)) this.table.delete(id)
+      if (text === undefined || !this.adopt(text)) this.drop(id)
     }
     this.seen = { number: last.number, nonce: last.nonce }
   }
 
   /**
-   * Stores a key as the store has it. False if the text is not a record. A revoked key is never restored: if this
-   * process knows that a key was revoked and the store does not, the store was rolled back, or got the key from a
-   * machine that did not know of the revocation.
+   * Stores a key as the store has it. False if the text is not a record. If this process knows a later state of the
+   * key, the store was rolled back, or got the key from a machine that did not know of the change: the later state is
+   * restored, so that no revoked key and no rotated secret is accepted again.
    */
   private adopt(before: string): boolean {
     const record = parseKey(before)
     if (record === undefined) return false
-    const known = this.backend.isShared && record.revokedMs === undefined ? this.table.get(record.id) : undefined
-    const wasRevoked = known?.revokedMs !== undefined && known.sha256 === record.sha256
-    if (wasRevoked) this.toRevoke.push({ id: record.id, before, after: JSON.stringify(known) })
-    this.table.put(wasRevoked ? known : record)
+    const known = this.backend.isShared ? this.table.get(record.id) : undefined
+    const isOutdated = known !== undefined && isLater(known, record)
+    if (isOutdated) this.toRestore.push({ id: record.id, before, after: JSON.stringify(known) })
+    this.table.put(isOutdated ? known : record)
     return true
+  }
+
+  /**
+   * Forgets a key that the store does not have. The revocation of a key of the configuration stays while the
+   * configuration has the key: another machine, whose configuration no longer has it, deleted the revocation.
+   */
+  private drop(id: string): void {
+    const [record, key] = [this.table.get(id), revokedKeyOf(id)]
+    if (record !== undefined && key !== undefined && this.isNeeded(record))
+      this.toRestore.push({ id, before: undefined, after: JSON.stringify(record) })
+    else this.table.delete(id)
+  }
+
+  private isNeeded({ id, organization }: KeyRecord): boolean {
+    return this.options.configured?.has(organization, revokedKeyOf(id) ?? '') === true
+  }
+
+  /** Deletes the revocations of keys that the configuration dropped or disabled, and reports the others. */
+  private async dropRevocations(): Promise<void> {
+    this.configKnownMs = Number.POSITIVE_INFINITY
+    if (this.options.configured === undefined) return
+    for (const record of this.table.allRevocations()) {
+      if (this.isNeeded(record)) {
+        this.options.inForce?.(record)
+        continue
+      }
+      const [before] = await this.backend.texts([record.id])
+      const target = revokedKeyOf(record.id) ?? ''
+      const details = { organization: record.organization, revocation: 'removed' }
+      const entry = { timeMs: Date.now(), source: 'config', action: 'key.updated', target, details } as const
+      const written = await this.backend.replace([{ id: record.id, before, after: undefined }], entry)
+      if (written.length > 0) this.options.changed?.(entry)
+    }
   }
 
   private async readAll(): Promise<void> {
@@ -199,7 +285,8 @@ export class KeyFollower implements FollowedKeys {
     this.table.beginReading()
     this.isWhole = true
     // The reading finds them again.
-    this.toRevoke.length = 0
+    this.toRestore.length = 0
+    await this.readRevocations()
     let unreadable = 0
     let cursor: string | undefined
     do {
@@ -218,6 +305,15 @@ export class KeyFollower implements FollowedKeys {
     this.isRead = true
     this.firstRead.resolve()
     return true
+  }
+
+  /** First of all: reading very many keys takes seconds, and keys of the configuration are accepted meanwhile. */
+  private async readRevocations(): Promise<void> {
+    const ids = this.options.configured?.ids().map(revocationId) ?? []
+    for (let i = 0; i < ids.length; i += KEYS_A_PAGE) {
+      const texts = await this.backend.texts(ids.slice(i, i + KEYS_A_PAGE))
+      for (const text of texts) if (text !== undefined) this.adopt(text)
+    }
   }
 
   /** During long work: applies changes if the last time is `afterMs` ago, and lets requests run. */
@@ -247,7 +343,7 @@ export class KeyFollower implements FollowedKeys {
       const record = this.table.get(id)
       const isKept = this.isRead && this.backend.isShared && record !== undefined && endOf(record) + KEY_KEPT_MS > now
       if (isKept) lost.push({ id, before: undefined, after: JSON.stringify(record) })
-      else this.table.delete(id)
+      else this.drop(id)
       if (lost.length >= WRITTEN_A_CALL) await this.write(lost.splice(0))
     }
     await this.write(lost)
@@ -265,6 +361,9 @@ export class KeyFollower implements FollowedKeys {
         return record === undefined || endOf(record) > until ? [] : [{ id, before, after: undefined }]
       })
       await this.write(ended)
+      const { keepAuditMs } = this.options
+      if (keepAuditMs !== undefined) await this.backend.audit.trim(Date.now() - keepAuditMs)
+      this.configKnownMs = 0
       // If the page was full, the next poll deletes more.
       if (ids.length < WRITTEN_A_CALL) this.prunedMs = performance.now()
     } catch (error) {
@@ -307,6 +406,13 @@ export class KeyFollower implements FollowedKeys {
       }
     })
   }
+}
+
+/** Whether the first is a later state of the same key. A revoked key stays revoked. */
+function isLater(known: KeyRecord, stored: KeyRecord): boolean {
+  if (known.createdMs !== stored.createdMs || known.organization !== stored.organization) return false
+  if (stored.revokedMs !== undefined) return false
+  return known.revokedMs !== undefined || (known.revision ?? 0) > (stored.revision ?? 0)
 }
 
 /** The changes after a version; undefined if the log misses that version or one after it. */

@@ -1,6 +1,8 @@
 /** The record of an API key in the key store: the hash of the key, never the key itself. Stored as JSON. */
 
+import { type Key, keyOf } from '../catalog/catalog.ts'
 import { isArray, isObject, numberOf, stringOf } from '../core/json.ts'
+import { type Limits, limitsOfJson } from '../core/limits.ts'
 
 export interface KeyRecord {
   /** Chosen by the operator; unique in the store. */
@@ -12,9 +14,53 @@ export interface KeyRecord {
   readonly shown: string
   /** Globs over public model names; absent = all models of the organization. */
   readonly models?: readonly string[] | undefined
+  readonly limits?: Limits | undefined
+  /** The values that hold where a request names none, by name. */
+  readonly tags?: Readonly<Record<string, string>> | undefined
+  /** The secret before the last rotation, if it was given a grace. An earlier one is not accepted any more. */
+  readonly previous?: PreviousSecret | undefined
+  /**
+   * How often the key was changed: of two states of a key, the one with more changes is the later one. Records of
+   * earlier versions of weir have none, which counts as 0.
+   */
+  readonly revision?: number | undefined
   readonly createdMs: number
   readonly expiresAtMs?: number | undefined
   readonly revokedMs?: number | undefined
+}
+
+interface PreviousSecret {
+  /** Hex of SHA-256. */
+  readonly sha256: string
+  /** Unix milliseconds; from this moment on the secret is rejected. */
+  readonly untilMs: number
+}
+
+/**
+ * A key of the configuration that `weir keys revoke` revoked has a record under this prefix and its id. An id has no
+ * colon, so it is never that of a created key.
+ */
+const REVOCATION_PREFIX = 'configuration:'
+
+/** The id of the record that revokes a key of the configuration. */
+export function revocationId(key: string): string {
+  return `${REVOCATION_PREFIX}${key}`
+}
+
+/** The id of the key of the configuration that a record revokes; undefined for the record of a created key. */
+export function revokedKeyOf(recordId: string): string | undefined {
+  return recordId.startsWith(REVOCATION_PREFIX) ? recordId.slice(REVOCATION_PREFIX.length) : undefined
+}
+
+/** Revokes a key of the configuration. It does not end, so that it is not deleted as the record of an ended key is. */
+export function revocationOf(organization: string, key: string, nowMs: number): KeyRecord {
+  return { id: revocationId(key), organization, sha256: '', shown: '', createdMs: nowMs }
+}
+
+/** The key of a record, as requests use it. It has the `auto` of its organization. */
+export function storedKey(organization: Key['organization'], record: KeyRecord): Key {
+  const { id, models, limits = {}, tags, expiresAtMs } = record
+  return keyOf(organization, { id, models, auto: organization.auto, limits, tags, expiresAtMs, disabled: false })
 }
 
 /** How long a record is kept after its key was revoked or has expired. The spend of the key is kept forever. */
@@ -52,8 +98,24 @@ export function keyOfJson(value: unknown): KeyRecord | undefined {
     sha256,
     shown: stringOf(value['shown']) ?? '',
     models: isArray(models) ? models.filter((glob) => typeof glob === 'string') : undefined,
+    limits: limitsOfJson(value['limits']),
+    tags: tagsOf(value['tags']),
+    previous: previousOf(value['previous']),
+    revision: numberOf(value['revision']),
     createdMs,
     expiresAtMs: numberOf(value['expiresAtMs']),
     revokedMs: numberOf(value['revokedMs']),
   }
+}
+
+function tagsOf(value: unknown): KeyRecord['tags'] {
+  if (!isObject(value)) return undefined
+  const tags = Object.entries(value).flatMap(([name, text]) => (typeof text === 'string' ? [[name, text]] : []))
+  return tags.length === 0 ? undefined : Object.fromEntries(tags)
+}
+
+function previousOf(value: unknown): PreviousSecret | undefined {
+  if (!isObject(value)) return undefined
+  const [sha256, untilMs] = [stringOf(value['sha256']), numberOf(value['untilMs'])]
+  return sha256 === undefined || untilMs === undefined ? undefined : { sha256, untilMs }
 }

@@ -64,6 +64,6 @@ export interface KeyFinder {
 }
 
 /** False for a disabled key, and for an expired one. */
-export function isUsable(key: Key, nowMs: number): boolean {
+export function isUsable(key: Pick<Key, 'disabled' | 'expiresAtMs'>, nowMs: number): boolean {
   return !key.disabled && (key.expiresAtMs === undefined || nowMs < key.expiresAtMs)
 }

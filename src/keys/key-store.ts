@@ -5,7 +5,8 @@
  */
 
 import { SLOW_PERIOD_MS } from '../core/ticker.ts'
-import { type KeyRecord, parseKey } from './key-record.ts'
+import type { AdminAudit, AdminEntry } from './admin-audit.ts'
+import { type KeyRecord, parseKey, revocationId, revokedKeyOf } from './key-record.ts'
 
 /** How often a gateway polls for changes: every gateway enforces a revocation within twice this time. */
 export const KEY_POLL_MS = SLOW_PERIOD_MS
@@ -64,22 +65,30 @@ export interface KeyBackend {
   page(cursor: string | undefined): Promise<KeyPage>
   /** The number of keys, or a lower bound; 0 if counting takes long and pages are always complete. */
   size(): Promise<number>
-  /** Each replacement is atomic together with its entry in the log. Resolves to the ids that were written. */
-  replace(replacements: readonly Replacement[]): Promise<readonly string[]>
+  /**
+   * Each replacement is atomic together with its entry in the log. Resolves to the ids that were written. `entry` is
+   * added to the admin audit for each of them, in the same step.
+   */
+  replace(replacements: readonly Replacement[], entry?: AdminEntry): Promise<readonly string[]>
+  readonly audit: AdminAudit
   /** The clock of the storage. */
   nowMs(): Promise<number>
   close(): Promise<void>
 }
 
-/** The operations of `weir keys`. Each changes one key only. */
+/** The operations of commands and of the admin API. Each changes one key only. */
 export class KeyStore {
-  constructor(private readonly backend: KeyBackend) {}
+  readonly audit: AdminAudit
+
+  constructor(private readonly backend: KeyBackend) {
+    this.audit = backend.audit
+  }
 
   /** False if the id is in use, also by a revoked or expired key whose record is still kept. */
-  async create(record: KeyRecord): Promise<boolean> {
+  async create(record: KeyRecord, entry?: AdminEntry): Promise<boolean> {
     const { id } = record
     const after = JSON.stringify(record)
-    const written = await this.backend.replace([{ id, before: undefined, after }])
+    const written = await this.backend.replace([{ id, before: undefined, after }], entry)
     if (written.length > 0) return true
     // An earlier attempt may have written it, and its reply was lost.
     const [there] = await this.backend.texts([id])
@@ -97,7 +106,7 @@ export class KeyStore {
     let cursor: string | undefined
     do {
       const page = await this.backend.page(cursor)
-      for (const record of page.texts.map(parseKey)) if (record !== undefined) ids.add(record.id)
+      for (const record of page.texts.map(parseKey)) if (record !== undefined && isCreated(record)) ids.add(record.id)
       cursor = page.next
     } while (cursor !== undefined && ids.size < SOME_IDS)
     return [...ids]
@@ -111,6 +120,7 @@ export class KeyStore {
       const page = await this.backend.page(cursor)
       for (const record of page.texts.map(parseKey)) {
         if (record === undefined || (organization !== undefined && record.organization !== organization)) continue
+        if (!isCreated(record)) continue
         found.set(record.id, record)
       }
       cursor = page.next
@@ -118,20 +128,53 @@ export class KeyStore {
     return [...found.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
   }
 
-  async revoke(id: string, nowMs: number): Promise<'revoked' | 'already_revoked' | 'unknown'> {
+  /** The records that revoke some of these keys of the configuration, by the id of the key. */
+  async revocations(keys: readonly string[]): Promise<ReadonlyMap<string, KeyRecord>> {
+    const found = new Map<string, KeyRecord>()
+    for (let i = 0; i < keys.length; i += KEYS_A_PAGE) {
+      const some = keys.slice(i, i + KEYS_A_PAGE)
+      const texts = await this.backend.texts(some.map(revocationId))
+      for (const [at, key] of some.entries()) {
+        const record = parseKey(texts[at] ?? '')
+        if (record !== undefined) found.set(key, record)
+      }
+    }
+    return found
+  }
+
+  /**
+   * Replaces a key by what `edit` makes of its record, whatever others change at the same time: then `edit` is called
+   * again. Nothing is written if `edit` returns the record itself. Resolves to the key as it is now; undefined if there
+   * is none. Throws what `edit` throws.
+   */
+  async change(id: string, edit: (record: KeyRecord) => KeyRecord, entry?: AdminEntry): Promise<KeyRecord | undefined> {
+    let tried: string | undefined
     for (;;) {
       const [before] = await this.backend.texts([id])
       const record = before === undefined ? undefined : parseKey(before)
-      if (record === undefined) return 'unknown'
-      // The same time: an earlier attempt of ours revoked it, and its reply was lost.
-      if (record.revokedMs !== undefined) return record.revokedMs === nowMs ? 'revoked' : 'already_revoked'
-      const after = JSON.stringify({ ...record, revokedMs: nowMs } satisfies KeyRecord)
-      // If it changed since it was read, read it again.
-      if ((await this.backend.replace([{ id, before, after }])).length > 0) return 'revoked'
+      // The same text: an earlier attempt of ours wrote it, and its reply was lost.
+      if (record === undefined || before === tried) return record
+      const edited = edit(record)
+      if (edited === record) return record
+      const next = { ...edited, revision: (record.revision ?? 0) + 1 }
+      tried = JSON.stringify(next)
+      if ((await this.backend.replace([{ id, before, after: tried }], entry)).length > 0) return next
     }
+  }
+
+  async revoke(id: string, nowMs: number, entry?: AdminEntry): Promise<'revoked' | 'already_revoked' | 'unknown'> {
+    const edit = (record: KeyRecord) => (record.revokedMs === undefined ? { ...record, revokedMs: nowMs } : record)
+    const revoked = await this.change(id, edit, entry)
+    if (revoked === undefined) return 'unknown'
+    return revoked.revokedMs === nowMs ? 'revoked' : 'already_revoked'
   }
 
   async close(): Promise<void> {
     await this.backend.close()
   }
+}
+
+/** False for a record that revokes a key of the configuration. */
+function isCreated({ id }: KeyRecord): boolean {
+  return revokedKeyOf(id) === undefined
 }

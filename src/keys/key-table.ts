@@ -6,7 +6,7 @@
 
 import { timingSafeEqual } from 'node:crypto'
 import { isObject } from '../core/json.ts'
-import { endOf, type KeyRecord, keyOfJson } from './key-record.ts'
+import { endOf, type KeyRecord, keyOfJson, revokedKeyOf } from './key-record.ts'
 
 /** Space is allocated in multiples of this many bytes, so that another key can use what a changed key leaves. */
 const UNIT_BYTES = 16
@@ -117,6 +117,8 @@ class Arena {
 class Columns {
   tokenHash = new Uint32Array(64)
   idHash = new Uint32Array(64)
+  /** Of the secret before the last rotation; 0 if the key has none. */
+  previousHash = new Uint32Array(64)
   chunk = new Uint32Array(64)
   offset = new Uint32Array(64)
   /** 0: the slot is free. */
@@ -135,6 +137,7 @@ class Columns {
     }
     this.tokenHash = grown(this.tokenHash, new Uint32Array(size))
     this.idHash = grown(this.idHash, new Uint32Array(size))
+    this.previousHash = grown(this.previousHash, new Uint32Array(size))
     this.chunk = grown(this.chunk, new Uint32Array(size))
     this.offset = grown(this.offset, new Uint32Array(size))
     this.length = grown(this.length, new Uint32Array(size))
@@ -148,6 +151,10 @@ export class KeyTable {
   private readonly arena = new Arena()
   private readonly byToken = new Index((slot) => this.columns.tokenHash[slot] ?? 0)
   private readonly byId = new Index((slot) => this.columns.idHash[slot] ?? 0)
+  /** The keys that have a secret from before a rotation. */
+  private readonly byPrevious = new Index((slot) => this.columns.previousHash[slot] ?? 0)
+  /** By the id of the key of the configuration that each of these records revokes. */
+  private readonly revocations = new Map<string, KeyRecord>()
   private readonly freeSlots: number[] = []
   private slots = 0
   private reading = 0
@@ -181,6 +188,27 @@ export class KeyTable {
   /** As `find`, of a key that is revoked. */
   findRevoked(digest: Uint8Array): KeyRecord | undefined {
     return this.findIf(digest, (record) => record.revokedMs !== undefined)
+  }
+
+  /** The key, not revoked, whose secret before the last rotation has this SHA-256. Its grace may have ended. */
+  findPrevious(digest: Uint8Array): KeyRecord | undefined {
+    if (digest.length !== HASH_BYTES) return undefined
+    const slot = this.byPrevious.find(previousHashOf(digest), (candidate) => {
+      const { previous, revokedMs } = this.decode(candidate)
+      const known = hexBytes(previous?.sha256 ?? '')
+      return revokedMs === undefined && known.length === HASH_BYTES && timingSafeEqual(known, digest)
+    })
+    return slot === NONE ? undefined : this.decode(slot)
+  }
+
+  /** The record that revokes a key of the configuration, if there is one. */
+  revocation(key: string): KeyRecord | undefined {
+    return this.revocations.size === 0 ? undefined : this.revocations.get(key)
+  }
+
+  /** All records that revoke keys of the configuration. */
+  allRevocations(): readonly KeyRecord[] {
+    return [...this.revocations.values()]
   }
 
   private findIf(digest: Uint8Array, isWanted: (record: KeyRecord) => boolean): KeyRecord | undefined {
@@ -220,9 +248,13 @@ export class KeyTable {
     columns.tokenHash[slot] = hashOf(bytes.subarray(0, HASH_BYTES))
     columns.idHash[slot] = hashOf(record.id)
     columns.reading[slot] = this.reading - 1
+    columns.previousHash[slot] = record.previous === undefined ? 0 : previousHashOf(hexBytes(record.previous.sha256))
     this.stamp(slot)
     this.byToken.add(slot)
     this.byId.add(slot)
+    if (columns.previousHash[slot] !== 0) this.byPrevious.add(slot)
+    const revoked = revokedKeyOf(record.id)
+    if (revoked !== undefined) this.revocations.set(revoked, record)
   }
 
   delete(id: string): void {
@@ -269,6 +301,9 @@ export class KeyTable {
     const { columns } = this
     this.byToken.remove(slot)
     this.byId.remove(slot)
+    if (columns.previousHash[slot] !== 0) this.byPrevious.remove(slot)
+    const revoked = revokedKeyOf(idIn(this.bytes(slot)))
+    if (revoked !== undefined) this.revocations.delete(revoked)
     this.decoded.delete(slot)
     this.arena.release(columns.chunk[slot] ?? 0, columns.offset[slot] ?? 0, columns.length[slot] ?? 0)
     if (columns.reading[slot] === this.reading) this.readCount--
@@ -339,6 +374,15 @@ function idIn(bytes: Buffer): string {
 
 function powerOfTwo(least: number): number {
   return 2 ** Math.ceil(Math.log2(least))
+}
+
+/** Never 0. */
+function previousHashOf(digest: Uint8Array): number {
+  return (hashOf(digest) | 1) >>> 0
+}
+
+function hexBytes(hex: string): Buffer {
+  return Buffer.from(hex, 'hex')
 }
 
 function hashOf(bytes: string | Uint8Array): number {

@@ -8,6 +8,15 @@ import type { RedisConfig } from '../core/redis-config.ts'
 import { connect, type RedisClient } from '../redis/connect.ts'
 import { connectOnce } from '../redis/connect-once.ts'
 import { accessProblem, isPermanent } from '../redis/redis-errors.ts'
+import {
+  ADMIN_ENTRIES_A_PAGE,
+  ADMIN_ENTRIES_KEPT,
+  type AdminAudit,
+  type AdminEntry,
+  entryText,
+  type PlacedEntry,
+  parseEntry,
+} from './admin-audit.ts'
 import { type KeyRecord, parseKey } from './key-record.ts'
 import {
   CHANGES_A_PAGE,
@@ -27,6 +36,8 @@ const RECORDS = 'weir:{keys}:records'
 const VERSION = 'weir:{keys}:version'
 /** `NONCE ID` by the version of the change. */
 const CHANGES = 'weir:{keys}:changes'
+/** The admin audit: a stream, whose ids begin with Redis' clock. */
+const AUDIT = 'weir:{keys}:audit'
 
 /** A key can be revoked even if Redis has reached maxmemory. */
 const REPLACE = `#!lua flags=allow-oom\n${replaceKeys}`
@@ -60,8 +71,9 @@ export function redisKeyBackend(place: RedisConfig): KeyBackend {
   return new RedisKeyBackend(connect(place, 'weir-keys'), 0)
 }
 
-class RedisKeyBackend implements KeyBackend {
+class RedisKeyBackend implements KeyBackend, AdminAudit {
   readonly isShared = true
+  readonly audit: AdminAudit = this
 
   constructor(
     private readonly client: RedisClient,
@@ -103,9 +115,35 @@ class RedisKeyBackend implements KeyBackend {
     return await this.client.hlen(RECORDS)
   }
 
-  replace(replacements: readonly Replacement[]): Promise<readonly string[]> {
+  replace(replacements: readonly Replacement[], entry?: AdminEntry): Promise<readonly string[]> {
     const words = replacements.flatMap(({ id, before, after }) => [id, before ?? '', after ?? ''])
-    return this.withRetry(() => this.call(words))
+    return this.withRetry(() => this.call(words, entry))
+  }
+
+  async append(entries: readonly AdminEntry[]): Promise<void> {
+    const pipeline = this.client.pipeline()
+    for (const entry of entries) pipeline.xadd(AUDIT, 'MAXLEN', '~', ADMIN_ENTRIES_KEPT, '*', 'entry', entryText(entry))
+    // Not retried: a second try would add the entries twice.
+    for (const [error] of (await pipeline.exec()) ?? []) if (error !== null) throw error
+  }
+
+  entriesAfter(position: string | undefined): Promise<readonly PlacedEntry[]> {
+    return this.withRetry(async () => {
+      const start = position === undefined ? '-' : `(${position}`
+      const found = await this.client.xrange(AUDIT, start, '+', 'COUNT', ADMIN_ENTRIES_A_PAGE)
+      return found.flatMap(([id, words]) => {
+        const entry = parseEntry(words[words.indexOf('entry') + 1] ?? '')
+        return entry === undefined ? [] : [{ position: id, entry }]
+      })
+    })
+  }
+
+  newest(): Promise<string | undefined> {
+    return this.withRetry(async () => (await this.client.xrevrange(AUDIT, '+', '-', 'COUNT', 1))[0]?.[0])
+  }
+
+  async trim(beforeMs: number): Promise<void> {
+    await this.client.xtrim(AUDIT, 'MINID', Math.max(0, beforeMs))
   }
 
   async nowMs(): Promise<number> {
@@ -122,9 +160,12 @@ class RedisKeyBackend implements KeyBackend {
     return entriesOf(words)[0]
   }
 
-  private async call(words: readonly string[]): Promise<readonly string[]> {
+  private async call(words: readonly string[], entry?: AdminEntry): Promise<readonly string[]> {
     const nonce = randomBytes(8).toString('hex')
-    const written = await this.client.eval(REPLACE, 3, RECORDS, VERSION, CHANGES, CHANGES_KEPT, nonce, ...words)
+    const text = entry === undefined ? '' : entryText(entry)
+    const names = [RECORDS, VERSION, CHANGES, AUDIT]
+    const numbers = [CHANGES_KEPT, ADMIN_ENTRIES_KEPT]
+    const written = await this.client.eval(REPLACE, names.length, ...names, ...numbers, nonce, text, ...words)
     return Array.isArray(written) ? written.map(String) : []
   }
 

@@ -1,11 +1,12 @@
 -- Writes the texts of some API keys, each only if its text is still the one that the writer read, and adds each to the
 -- change log.
 --
--- keys: records, version, changes
--- arguments: log entries to keep, a nonce, then for each key its id, its old text and its new one; '' means none
+-- keys: records, version, changes, admin audit
+-- arguments: log entries to keep, entries of the admin audit to keep, a nonce, an entry of the admin audit for each key
+-- that is written, then for each key its id, its old text and its new one; '' means none
 -- Without a key, adds an entry that names none. Returns the ids that were written.
 
-local kept, nonce = tonumber(ARGV[1]), ARGV[2]
+local kept, audit_kept, nonce, audit = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
 -- Old entries removed for each new one: few, so that no call takes long.
 local REMOVED_MAX = 10
@@ -19,11 +20,11 @@ local function log_change(id)
   end
 end
 
-if #ARGV == 2 then
+if #ARGV == 4 then
   log_change('')
 end
 local written = {}
-for i = 3, #ARGV, 3 do
+for i = 5, #ARGV, 3 do
   local id, before, after = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   if (redis.call('HGET', KEYS[1], id) or '') == before then
     if after == '' then
@@ -32,6 +33,9 @@ for i = 3, #ARGV, 3 do
       redis.call('HSET', KEYS[1], id, after)
     end
     log_change(id)
+    if audit ~= '' then
+      redis.call('XADD', KEYS[4], 'MAXLEN', '~', audit_kept, '*', 'entry', audit)
+    end
     written[#written + 1] = id
   end
 end

@@ -8,6 +8,15 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { openDatabase, openReadOnly, type Schema } from '../sqlite/database.ts'
 import {
+  ADMIN_ENTRIES_A_PAGE,
+  ADMIN_ENTRIES_KEPT,
+  type AdminAudit,
+  type AdminEntry,
+  entryText,
+  type PlacedEntry,
+  parseEntry,
+} from './admin-audit.ts'
+import {
   CHANGES_A_PAGE,
   CHANGES_KEPT,
   type Change,
@@ -34,7 +43,11 @@ const SCHEMA: Schema = {
     CREATE TRIGGER IF NOT EXISTS key_updated AFTER UPDATE ON key ${LOGGED} NEW.id); END;
     CREATE TRIGGER IF NOT EXISTS key_deleted AFTER DELETE ON key ${LOGGED} OLD.id); END;
     CREATE TRIGGER IF NOT EXISTS change_inserted AFTER INSERT ON change
-      BEGIN DELETE FROM change WHERE number <= NEW.number - ${CHANGES_KEPT}; END;`,
+      BEGIN DELETE FROM change WHERE number <= NEW.number - ${CHANGES_KEPT}; END;
+    CREATE TABLE IF NOT EXISTS admin_audit
+      (number INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL, entry TEXT NOT NULL);
+    CREATE TRIGGER IF NOT EXISTS admin_audit_inserted AFTER INSERT ON admin_audit
+      BEGIN DELETE FROM admin_audit WHERE number <= NEW.number - ${ADMIN_ENTRIES_KEPT}; END;`,
 }
 
 /** For commands. */
@@ -42,9 +55,13 @@ export function openSqliteKeyStore(directory: string): KeyStore {
   return new KeyStore(new SqliteKeyBackend(directory))
 }
 
-/** The file is created with the first key; reading creates no file. Throws `LedgerFileError`. */
-export class SqliteKeyBackend implements KeyBackend {
+/**
+ * The file is created with the first key or the first entry of the admin audit; reading creates no file. Throws
+ * `LedgerFileError`.
+ */
+export class SqliteKeyBackend implements KeyBackend, AdminAudit {
   readonly isShared = false
+  readonly audit: AdminAudit = this
   private readonly path: string
   private database: Database | undefined
   /** Inode of the open file: another file may replace it. */
@@ -92,12 +109,46 @@ export class SqliteKeyBackend implements KeyBackend {
     return 0
   }
 
-  async replace(replacements: readonly Replacement[]): Promise<readonly string[]> {
+  async replace(replacements: readonly Replacement[], entry?: AdminEntry): Promise<readonly string[]> {
     const database = writable(this.open() ?? this.create())
-    const replace = database.transaction(() =>
-      replacements.filter((one) => replaced(database, one)).map(({ id }) => id),
-    )
+    const replace = database.transaction(() => {
+      const written = replacements.filter((one) => replaced(database, one)).map(({ id }) => id)
+      if (entry !== undefined) for (const _ of written) insert(database, entry)
+      return written
+    })
     return replace.immediate()
+  }
+
+  async append(entries: readonly AdminEntry[]): Promise<void> {
+    const database = writable(this.open() ?? this.create())
+    const append = database.transaction(() => {
+      for (const entry of entries) insert(database, entry)
+    })
+    append.immediate()
+  }
+
+  async entriesAfter(position: string | undefined): Promise<readonly PlacedEntry[]> {
+    const rows =
+      this.open()
+        ?.query<{ number: number; entry: string }, [number, number]>(
+          'SELECT number, entry FROM admin_audit WHERE number > ? ORDER BY number LIMIT ?',
+        )
+        .all(Number(position ?? 0), ADMIN_ENTRIES_A_PAGE) ?? []
+    return rows.flatMap(({ number, entry: text }) => {
+      const entry = parseEntry(text)
+      return entry === undefined ? [] : [{ position: String(number), entry }]
+    })
+  }
+
+  async newest(): Promise<string | undefined> {
+    const row = this.open()?.query<{ number: number | null }, []>('SELECT max(number) AS number FROM admin_audit').get()
+    return row?.number == null ? undefined : String(row.number)
+  }
+
+  async trim(beforeMs: number): Promise<void> {
+    const database = this.open()
+    if (database === undefined) return
+    writable(database).query('DELETE FROM admin_audit WHERE time_ms < ?').run(beforeMs)
   }
 
   async nowMs(): Promise<number> {
@@ -135,6 +186,10 @@ export class SqliteKeyBackend implements KeyBackend {
 function writable(database: Database): Database {
   database.run('PRAGMA query_only = false')
   return database
+}
+
+function insert(database: Database, entry: AdminEntry): void {
+  database.query('INSERT INTO admin_audit (time_ms, entry) VALUES (?, ?)').run(entry.timeMs, entryText(entry))
 }
 
 function newestOf(database: Database): Version | undefined {

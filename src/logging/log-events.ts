@@ -234,6 +234,39 @@ export const LOG_EVENTS = {
     message: 'disk has space again',
     meaning: 'The end of `disk.low`: more than 12 % is free.',
   },
+  'key.created': {
+    level: 'info',
+    message: 'API key created',
+    meaning:
+      'A key (`target` is its id) was created: by `weir keys` (`source` is `cli`), by the admin API (`api`) or by a ' +
+      'reload (`config`). `details` lists what was set. Every node logs the changes by commands and by the admin API ' +
+      'once.',
+  },
+  'key.updated': {
+    level: 'info',
+    message: 'API key changed',
+    meaning: 'Limits, models, tags or the expiry of a key changed; `source`, `target` and `details` as above.',
+  },
+  'key.rotated': {
+    level: 'info',
+    message: 'API key rotated',
+    meaning: 'A key has a new secret. `details.old_secret_until` is the end of the grace, if it has one.',
+  },
+  'key.revoked': {
+    level: 'warn',
+    message: 'API key revoked',
+    meaning:
+      'A key is rejected from now on. A key of the configuration stays revoked until the configuration drops it or ' +
+      'sets `disabled: true`.',
+  },
+  'key.revocation_in_force': {
+    level: 'warn',
+    message: 'API key of the configuration is revoked by command',
+    meaning:
+      'At the start, after a reload and once an hour: the configuration has the key `key` of `organization`, which ' +
+      '`weir keys revoke` or the admin API revoked at `since`. It is rejected until the ' +
+      'configuration drops it or sets `disabled: true`.',
+  },
   'keys.prune_failed': {
     level: 'warn',
     message: 'expired API keys could not be deleted',
@@ -245,6 +278,18 @@ export const LOG_EVENTS = {
     meaning:
       'An organisation (`organization`) used more combinations of tags on this UTC day than this worker keeps sums ' +
       'for (`limit`). Requests with further ones count under `(other)` in `weir usage`. Once for each day.',
+  },
+  'traces.dropping': {
+    level: 'warn',
+    message: 'trace spans dropped',
+    meaning:
+      'A worker drops spans, because of `reason`: `collector` does not take them, or not fast enough. Requests are ' +
+      'served as before. Logged once until `traces.recovered`; `weir_trace_spans_dropped_total` counts the spans.',
+  },
+  'traces.recovered': {
+    level: 'info',
+    message: 'trace spans delivered again',
+    meaning: 'The end of `traces.dropping`: `collector` takes all spans again; `dropped` of them are lost.',
   },
   'log.dropped': {
     level: 'warn',
@@ -264,3 +309,23 @@ export function logEvent(
 ): void {
   logger[level]({ event, ...fields }, LOG_EVENTS[event].message)
 }
+
+/** Logs an entry of the admin audit that is about a key. */
+export function logKeyChange(logger: Pick<Logger, Level>, { action, source, target, details }: KeyChange): void {
+  const event = KEY_EVENTS.find((name) => name === action)
+  if (event !== undefined) logEvent(logger, event, { source, target, details })
+}
+
+interface KeyChange {
+  readonly action: string
+  readonly source: string
+  readonly target: string
+  readonly details: object
+}
+
+const KEY_EVENTS = [
+  'key.created',
+  'key.updated',
+  'key.rotated',
+  'key.revoked',
+] as const satisfies readonly LogEventName[]

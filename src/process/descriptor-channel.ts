@@ -25,10 +25,15 @@ export class DescriptorChannel {
     return receiveDescriptor(this.own)
   }
 
+  /** Sends a descriptor, which stays open here. */
+  send(descriptor: number): void {
+    sendDescriptor(this.own, descriptor)
+  }
+
   /** Sends a descriptor and closes it here. */
   give(descriptor: number): void {
     try {
-      sendDescriptor(this.own, descriptor)
+      this.send(descriptor)
     } finally {
       closeDescriptor(descriptor)
     }

@@ -6,6 +6,7 @@
 
 import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { LedgerRole } from '../assembly/open-ledger.ts'
+import type { Build } from '../assembly/version.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { ItemText } from '../items/peer-item-store.ts'
@@ -26,13 +27,6 @@ export interface Address {
   readonly port: number
 }
 
-/** What a process was built from. */
-interface Build {
-  readonly version: string
-  readonly commit: string
-  readonly bun: string
-}
-
 export type ToWorker =
   | {
       readonly type: 'start'
@@ -43,6 +37,8 @@ export type ToWorker =
       readonly ledger: LedgerRole
       /** It replaces a worker: it reports `built`, and takes over the socket of that worker at `adopt`. */
       readonly replaces?: boolean
+      /** It reports `built`, and gets a listening socket of the supervisor at `adopt`, which outlives it. */
+      readonly adopts?: boolean
     }
   /** The worker that owned the embedded ledger is gone: own it. */
   | { readonly type: 'own' }
@@ -82,7 +78,9 @@ export type ToWorker =
 
 export type ToSupervisor =
   /** The first message of a worker. */
-  | { readonly type: 'hello'; readonly protocol: number; readonly build?: Build | undefined }
+  | { readonly type: 'hello'; readonly protocol: number }
+  /** Sent once. */
+  | { readonly type: 'build'; readonly build: Build }
   /** Everything but the listening socket is there. */
   | { readonly type: 'built' }
   | { readonly type: 'lent'; readonly problem?: string | undefined }
@@ -136,6 +134,7 @@ const toWorker: Readonly<Record<ToWorker['type'], true>> = {
 
 const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   hello: true,
+  build: true,
   built: true,
   lent: true,
   ready: true,

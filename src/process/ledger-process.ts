@@ -92,6 +92,10 @@ export class LedgerProcess {
   private isEnding = false
   private backoffMs = BACKOFF_MS_MIN
 
+  get pid(): number {
+    return this.current.pid
+  }
+
   /** Starts the process, which loads its code. */
   constructor(private readonly options: LedgerProcessOptions) {
     this.current = new Incarnation(options)

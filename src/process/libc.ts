@@ -23,6 +23,11 @@ const CLOCK_MONOTONIC = 1
 const SOCKET_PATH_BYTES_MAX = 108
 const EPOLL_CTL_ADD = 1
 const EPOLL_CTL_DEL = 2
+const F_SETFD = 2
+const F_GETFL = 3
+const F_SETFL = 4
+const FD_CLOEXEC = 1
+const O_NONBLOCK = 0o4000
 
 /** `struct msghdr`, `struct iovec` and a control message with one descriptor, of 64-bit Linux. */
 const MESSAGE_BYTES = 56
@@ -36,6 +41,7 @@ const signatures = {
   close: { args: ['int'], returns: 'int' },
   dup3: { args: ['int', 'int', 'int'], returns: 'int' },
   epoll_ctl: { args: ['int', 'int', 'int', 'ptr'], returns: 'int' },
+  fcntl: { args: ['int', 'int', 'int'], returns: 'int' },
   getsockname: { args: ['int', 'ptr', 'ptr'], returns: 'int' },
   getsockopt: { args: ['int', 'int', 'int', 'ptr', 'ptr'], returns: 'int' },
   recvmsg: { args: ['int', 'ptr', 'int'], returns: 'i64' },
@@ -177,6 +183,16 @@ export function isListening(descriptor: number): boolean {
   const length = new Uint32Array([4])
   const result = libc().getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, ptr(value), ptr(length))
   return result === 0 && value[0] === 1
+}
+
+/**
+ * Makes a listening socket that another program opened fit for an event loop: `accept` must not wait, and processes
+ * that this one starts must not inherit it.
+ */
+export function preparePassedSocket(descriptor: number): void {
+  const { fcntl } = libc()
+  checked('fcntl', fcntl(descriptor, F_SETFD, FD_CLOEXEC))
+  checked('fcntl', fcntl(descriptor, F_SETFL, checked('fcntl', fcntl(descriptor, F_GETFL, 0)) | O_NONBLOCK))
 }
 
 /**

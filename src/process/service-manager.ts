@@ -8,7 +8,14 @@ import { monotonicMicroseconds, sendDatagram } from './libc.ts'
 type Environment = Readonly<Record<string, string | undefined>>
 
 /** Variables that are for the main process alone: its children must not speak for it. */
-export const SERVICE_VARIABLES = ['NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID'] as const
+export const SERVICE_VARIABLES = [
+  'NOTIFY_SOCKET',
+  'WATCHDOG_USEC',
+  'WATCHDOG_PID',
+  'LISTEN_PID',
+  'LISTEN_FDS',
+  'LISTEN_FDNAMES',
+] as const
 
 export class ServiceManager {
   private readonly socket: string | undefined

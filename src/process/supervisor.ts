@@ -4,11 +4,11 @@
  */
 
 import type { Admin } from '../admin/admin-app.ts'
-import type { Figures } from '../admin/metrics.ts'
 import type { LastReload, SystemState } from '../admin/status-report.ts'
+import type { SupervisorFigures } from '../admin/system-series.ts'
 import { servingProblem } from '../assembly/data-dir.ts'
 import { targetsOf } from '../assembly/targets.ts'
-import { versionOf } from '../assembly/version.ts'
+import { buildOf, versionOf } from '../assembly/version.ts'
 import { changesOf } from '../config/changes.ts'
 import type { Config } from '../config/config.ts'
 import type { LoadResult } from '../config/load.ts'
@@ -16,11 +16,14 @@ import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { type LogEventName, logEvent } from '../logging/log-events.ts'
 import { CoalescingQueue } from './coalescing-queue.ts'
 import { type Control, openControl } from './control-socket.ts'
+import { bytesIn } from './data-dir-size.ts'
 import { DiskWatch, spaceOf } from './disk-watch.ts'
 import type { Address } from './ipc.ts'
 import { AddressProblem, authority, explain } from './listen-address.ts'
+import { ProcessUsages } from './process-usage.ts'
 import { needsRestart, type ReloadResult } from './reload.ts'
 import { ServiceManager } from './service-manager.ts'
+import { type PassedSocket, passedSocket, portProblem } from './socket-activation.ts'
 import { StartProblem } from './start-problem.ts'
 import { WorkerSet } from './worker-set.ts'
 
@@ -62,12 +65,19 @@ function logged(changes: readonly string[]): readonly string[] {
 /** A signal, a command or the admin API. */
 type ReloadSource = 'config' | 'cli' | 'api'
 
+function sumOf(counts: Readonly<Record<string, number>>): number {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0)
+}
+
 class Supervisor {
   private readonly workers: WorkerSet
   private config: Config | undefined
   /** Of the configuration in force. */
   private warnings: readonly string[] = []
   private lastReload: LastReload | undefined
+  /** When the configuration in force was loaded, in Unix milliseconds. */
+  private loadedMs = 0
+  private readonly usages = new ProcessUsages()
   /** What asked for the reload that comes next or runs. */
   private reloadSource: ReloadSource = 'config'
   private readonly startedAtMs = Date.now() - performance.now()
@@ -123,6 +133,7 @@ class Supervisor {
     const loaded = await this.options.load()
     if (!loaded.ok) throw new StartProblem(loaded.problems)
     this.config = loaded.config
+    this.loadedMs = Date.now()
     this.warnings = loaded.warnings
     this.log.format(loaded.config.log?.format ?? 'auto')
     return loaded.config
@@ -131,7 +142,7 @@ class Supervisor {
   private async start(config: Config): Promise<void> {
     const problem = servingProblem(config.dataDir)
     if (problem !== undefined) throw new StartProblem([problem])
-    const address = await this.workers.start(config)
+    const address = await this.workers.start(config, this.passedSocket(config))
     if (address === undefined) return
     const admin = await this.openAdmin(config.admin)
     await this.openControl(config.dataDir)
@@ -146,6 +157,13 @@ class Supervisor {
       workers: config.workers,
       ms: Math.round(performance.now()),
     })
+  }
+
+  private passedSocket(config: Config): PassedSocket | undefined {
+    const socket = passedSocket(this.options.env)
+    const problem = socket && portProblem(socket, config.listen.port)
+    if (problem !== undefined) throw new StartProblem([problem])
+    return socket
   }
 
   /** Loads the code of the admin port only now, while the workers load theirs. Throws `StartProblem`. */
@@ -251,6 +269,7 @@ class Supervisor {
     const problems = restart.length > 0 ? restart : await this.workers.reload(current, loaded.config)
     if (problems.length > 0) return { problems, changes: [] }
     this.config = loaded.config
+    this.loadedMs = Date.now()
     this.warnings = loaded.warnings
     return { problems: [], changes: changesOf(current, loaded.config) }
   }
@@ -276,17 +295,25 @@ class Supervisor {
     logEvent(this.log.logger, event, fields)
   }
 
-  private figures(): Figures {
-    const targets = this.config === undefined ? [] : targetsOf(this.config)
+  private figures(): SupervisorFigures {
+    const { workers, config } = this
+    const targets = config === undefined ? [] : targetsOf(config)
     return {
-      targets: targets.map((target) => ({ target, rest: this.workers.health.restOf(target) })),
+      counted: workers.figures,
+      targets: targets.map((target) => ({ target, rest: workers.health.restOf(target) })),
       workers: {
-        configured: this.workers.size,
-        ready: this.workers.readyCount,
+        configured: workers.size,
+        ready: workers.readyCount,
+        restarts: workers.restarts,
+        loopLag: workers.loopLag(),
       },
-      ledgerUp: this.workers.isLedgerUp,
-      ledgerFields: this.workers.fields,
-      freeBytes: this.config === undefined ? undefined : spaceOf(this.config.dataDir)?.freeBytes,
+      ledgerUp: workers.isLedgerUp,
+      ledgerFields: workers.fields,
+      freeBytes: config === undefined ? undefined : spaceOf(config.dataDir)?.freeBytes,
+      dataDirBytes: config === undefined ? undefined : bytesIn(config.dataDir),
+      lastReload: { isSuccess: (this.lastReload?.problems.length ?? 0) === 0, succeededMs: this.loadedMs },
+      builds: [{ process: 'supervisor', ...buildOf(versionOf()) }, ...workers.builds()],
+      processes: this.usages.read([{ process: 'supervisor', worker: '', pid: process.pid }, ...workers.processes()]),
     }
   }
 
@@ -301,7 +328,7 @@ class Supervisor {
       lastReload: this.lastReload,
       warnings: this.warnings,
       isLedgerUp: workers.isLedgerUp,
-      workers: { configured: workers.size, ready: workers.readyCount, restarts: workers.restarts },
+      workers: { configured: workers.size, ready: workers.readyCount, restarts: sumOf(workers.restarts) },
       lastDeath: workers.lastDeath,
       space: spaceOf(config.dataDir),
       rests: workers.health.rests(),

@@ -1,7 +1,9 @@
 /** One worker as the supervisor sees it: its process, restarted with back-off, and the messages to and from it. */
 
+import type { RestartReason } from '../admin/system-series.ts'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { LedgerRole } from '../assembly/open-ledger.ts'
+import type { Build } from '../assembly/version.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { ItemText } from '../items/peer-item-store.ts'
@@ -33,6 +35,8 @@ const LEND_MS_MAX = 1000
 interface StartSettings {
   readonly address: Address
   readonly config: Config
+  /** Accept from this listening socket of the supervisor, instead of one of its own. */
+  readonly socket?: number | undefined
 }
 
 interface WorkerProcessEvents {
@@ -59,7 +63,7 @@ interface WorkerProcessEvents {
   /** Requests ended: log lines, and how many others there were. */
   readonly onRequests: (lines: readonly string[], omitted: number) => void
   /** Its process died and is started again. `how` is the exit code or signal. */
-  readonly onDeath: (how: string) => void
+  readonly onDeath: (how: string, reason: RestartReason) => void
   /** What the process that starts now is to do with an embedded ledger. */
   readonly ledgerRole: () => LedgerRole
   /** Its process is gone, for whatever reason. */
@@ -79,6 +83,9 @@ type State = 'down' | 'starting' | 'ready' | 'ending'
 
 export class WorkerProcess {
   state: State = 'down'
+  /** What its process was built from; undefined until it reports that. */
+  build: Build | undefined
+  private isStuck = false
   private process: ChildProcess<ToWorker> | undefined
   private channel: DescriptorChannel | undefined
   private replacement: Replacement | undefined
@@ -318,7 +325,18 @@ export class WorkerProcess {
   }
 
   private sendStart(settings: StartSettings, replaces: boolean): void {
-    this.send({ type: 'start', worker: this.index, replaces, ledger: this.events.ledgerRole(), ...settings })
+    const { address, config, socket } = settings
+    const adopts = socket !== undefined
+    const ledger = this.events.ledgerRole()
+    this.send({ type: 'start', worker: this.index, replaces, adopts, ledger, address, config })
+  }
+
+  /** Lets the worker accept from the listening socket of the supervisor. */
+  private sendSocket(): void {
+    const socket = this.settings?.socket
+    if (socket === undefined) return
+    this.channel?.send(socket)
+    this.send({ type: 'adopt' })
   }
 
   private listensOn(port: number): void {
@@ -353,7 +371,8 @@ export class WorkerProcess {
         this.greet(message.protocol)
         return
       case 'built':
-        this.replacement?.built.resolve()
+        if (this.replacement !== undefined) this.replacement.built.resolve()
+        else this.sendSocket()
         return
       case 'lent':
         this.lent?.(message.problem)
@@ -374,6 +393,9 @@ export class WorkerProcess {
         return
       case 'fields':
         this.events.onFields(message.fields)
+        return
+      case 'build':
+        this.build = message.build
         return
       case 'figures':
         this.events.onFigures(message.figures, this.process?.pid)
@@ -437,6 +459,7 @@ export class WorkerProcess {
   private killStuck(silentMs: number): void {
     const { process, index } = this
     logEvent(this.logger, 'worker.stuck', { worker: index, pid: process?.pid, silent_ms: silentMs })
+    this.isStuck = true
     process?.kill('SIGKILL')
   }
 
@@ -470,7 +493,8 @@ export class WorkerProcess {
     if (performance.now() - this.startedAt >= HEALTHY_AFTER_MS) this.backoffMs = BACKOFF_MS_MIN
     const restartInMs = this.backoffMs
     this.backoffMs = Math.min(this.backoffMs * 2, BACKOFF_MS_MAX)
-    this.events.onDeath(how)
+    this.events.onDeath(how, this.isStuck ? 'stuck' : how.startsWith('signal') ? 'signal' : 'exit')
+    this.isStuck = false
     logEvent(this.logger, 'worker.died', { worker: this.index, pid, how, restart_in_ms: restartInMs })
     this.restart = setTimeout(() => this.spawn(), restartInMs)
   }

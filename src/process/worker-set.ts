@@ -4,6 +4,7 @@
  * owns the embedded ledger.
  */
 
+import type { RestartReason, RunningBuild } from '../admin/system-series.ts'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { LedgerPlace, LedgerRole } from '../assembly/open-ledger.ts'
 import { remaining } from '../assembly/targets.ts'
@@ -18,8 +19,10 @@ import type { Address } from './ipc.ts'
 import { LedgerOwnerProblem, LedgerProcess } from './ledger-process.ts'
 import { probe } from './listen-address.ts'
 import { ProbeLeases } from './probe-lease.ts'
+import type { RunningProcess } from './process-usage.ts'
 import { follow, swap } from './reload.ts'
 import { replaceWorker } from './replacement.ts'
+import type { PassedSocket } from './socket-activation.ts'
 import { StartProblem } from './start-problem.ts'
 import { WorkerProcess } from './worker-process.ts'
 
@@ -62,8 +65,8 @@ export class WorkerSet {
   readonly figures = new MergedFigures()
   /** The number of fields of the largest organisation in Redis; undefined until a worker has counted them. */
   fields: number | undefined
-  /** How many workers died and were started again. */
-  restarts = 0
+  /** How many workers died and were started again, by the reason. */
+  readonly restarts: Record<RestartReason, number> = { exit: 0, signal: 0, stuck: 0 }
   lastDeath: Death | undefined
   private isWatched = false
   /** Those that serve, by their index. */
@@ -109,6 +112,31 @@ export class WorkerSet {
     return this.withoutLedger.size === 0
   }
 
+  /** How late the event loop of each worker is, in seconds; the later one while a process replaces another. */
+  loopLag(): ReadonlyMap<number, number> {
+    const lags = new Map<number, number>()
+    for (const { index, pid } of this.all()) {
+      const lag = pid === undefined ? undefined : this.figures.gaugesOf(pid)?.loopLagSeconds
+      if (lag !== undefined) lags.set(index, Math.max(lag, lags.get(index) ?? 0))
+    }
+    return lags
+  }
+
+  /** The different builds that run. */
+  builds(): readonly RunningBuild[] {
+    const found = this.all().flatMap(({ build }) => (build === undefined ? [] : [build]))
+    const distinct = new Map(found.map((build) => [JSON.stringify(build), build]))
+    return [...distinct.values()].map((build) => ({ process: 'worker', ...build }))
+  }
+
+  /** The processes that run: workers, and the owner of the ledger if it is a process of its own. */
+  processes(): readonly RunningProcess[] {
+    const workers = this.all().flatMap(({ index, pid }): readonly RunningProcess[] =>
+      pid === undefined ? [] : [{ process: 'worker', worker: String(index), pid }],
+    )
+    return this.ledger === undefined ? workers : [...workers, { process: 'ledger', worker: '', pid: this.ledger.pid }]
+  }
+
   /** Starts one more worker. It loads its code, and waits for its settings. */
   spawn(): void {
     const worker = this.newWorker(this.serving.length)
@@ -118,14 +146,14 @@ export class WorkerSet {
 
   /**
    * Starts all workers of a configuration. Resolves to the address that they share; undefined if the end begins first.
-   * Throws `StartProblem` or `AddressProblem`.
+   * `socket`: they accept from it instead of sockets of their own. Throws `StartProblem` or `AddressProblem`.
    */
-  async start(config: Config): Promise<Address | undefined> {
+  async start(config: Config, socket?: PassedSocket): Promise<Address | undefined> {
     this.use(config)
     const ledger = config.workers > 1 && config.ledger.kind === 'embedded' ? this.startLedger(config) : undefined
     while (this.serving.length < config.workers) this.spawn()
     await ledger
-    return this.isEnding ? undefined : await this.sendSettings(config)
+    return this.isEnding ? undefined : await this.sendSettings(config, socket)
   }
 
   /** Resolves when every worker is ready. Rejects with the `StartProblem` of one that cannot start. */
@@ -245,7 +273,12 @@ export class WorkerSet {
    * If the port is 0, the first worker takes a free one and keeps it: a port that the supervisor finds free could be
    * taken before a worker listens on it.
    */
-  private async sendSettings(config: Config): Promise<Address | undefined> {
+  private async sendSettings(config: Config, socket?: PassedSocket): Promise<Address | undefined> {
+    if (socket !== undefined) {
+      const address = { ...config.listen, port: socket.port }
+      for (const worker of this.serving) worker.start({ address, config, socket: socket.descriptor })
+      return address
+    }
     const [first, ...others] = this.serving
     const address = config.listen.port === 0 ? config.listen : probe(config.listen)
     first?.start({ address, config })
@@ -295,8 +328,8 @@ export class WorkerSet {
       },
       onRecall: (organization, id) => this.items?.getText(organization, id),
       onRequests: (lines, omitted) => this.options.onRequests(lines, omitted),
-      onDeath: (how) => {
-        this.restarts++
+      onDeath: (how, reason) => {
+        this.restarts[reason]++
         this.lastDeath = { atMs: Date.now(), worker: index, how }
       },
       ledgerRole: () => this.ledgerRole(worker),

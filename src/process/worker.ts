@@ -8,11 +8,13 @@ import { UnusableConfiguration } from '../assembly/edge-parts.ts'
 import { InferenceService } from '../assembly/inference-service.ts'
 import { beginUpkeep, isLedgerProblem, keyFollower, openWorkerLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
+import { buildOf, findVersion } from '../assembly/version.ts'
 import { environment } from '../config/load.ts'
 import type { App } from '../http/app.ts'
+import { type KeyRecord, revokedKeyOf } from '../keys/key-record.ts'
 import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
-import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
-import { logEvent } from '../logging/log-events.ts'
+import { dieOnUncaught, type Log, type Logger, openLog } from '../logging/log.ts'
+import { logEvent, logKeyChange } from '../logging/log-events.ts'
 import { drain } from './drain.ts'
 import { FiguresPoster } from './figures-poster.ts'
 import { descriptorLimit, watchDescriptors } from './file-descriptors.ts'
@@ -31,8 +33,13 @@ const MANY_FIELDS =
   'revoke unused keys (weir keys list, weir keys revoke); weir deletes the data of a key from Redis a day after ' +
   'its last request'
 
+const DAY_MS = 86_400_000
+
 /** How often a worker that was replaced looks whether its last connection is closed. */
 const QUIET_CHECK_MS = 250
+
+/** How long connections that a worker accepted before its end may take to send their request. */
+const LAST_REQUESTS_MS = 200
 
 type Start = Extract<ToWorker, { type: 'start' }>
 
@@ -48,6 +55,8 @@ interface Running {
   readonly port: number
   readonly server: Server<undefined>
   readonly service: InferenceService
+  /** The socket stays open after this process, and another one accepts from it then. */
+  readonly isSocketKept: boolean
   /** True for the embedded ledger, which no other process can open while this one runs. */
   readonly ownsLedger: boolean
 }
@@ -79,6 +88,8 @@ class Worker {
   private readonly items = new SupervisorItems(send)
   private readonly feed = new RequestFeed((lines, omitted) => send({ type: 'requests', lines, omitted }))
   private stopKeys: () => Promise<void> = () => Promise.resolve()
+  /** Call after a reload. */
+  private configurationChanged: () => void = () => {}
   private watch: LedgerWatch | undefined
   private poster: FiguresPoster | undefined
   private stopUpkeep: () => void = () => {}
@@ -129,7 +140,8 @@ class Worker {
         void this.prepare(message.config)
         return
       case 'commit':
-        return this.running?.service.commit()
+        this.running?.service.commit()
+        return this.configurationChanged()
       case 'abort':
         this.preparations++
         return this.running?.service.abort()
@@ -187,7 +199,7 @@ class Worker {
       return
     }
     this.built = { start, service }
-    if (replaces) send({ type: 'built' })
+    if (adopts(start)) send({ type: 'built' })
     else this.serve(this.built)
   }
 
@@ -203,24 +215,26 @@ class Worker {
     }
   }
 
-  /** Accepts requests from now on: from a socket of its own, or from that of the worker that it replaces. */
+  /** Accepts requests from now on: from a socket of its own, or from the one that the supervisor has sent. */
   private serve({ start, service }: Built): void {
-    const { worker, address, config, replaces } = start
+    const { worker, address, config } = start
+    const isPassed = adopts(start)
     try {
       const server = Bun.serve({
         hostname: address.host,
-        port: replaces ? 0 : address.port,
+        port: isPassed ? 0 : address.port,
         reusePort: true,
         // Otherwise Bun prints each stream that is cut to standard error, with the source code around it.
         development: false,
         maxRequestBodySize: BUN_BODY_BYTES_MAX,
         ...service.app,
       })
-      if (replaces) adoptListener(server)
-      const port = replaces ? address.port : (server.port ?? address.port)
-      this.running = { worker, port, server, service, ownsLedger: config.ledger.kind === 'embedded' }
+      if (isPassed) adoptListener(server)
+      const port = isPassed ? address.port : (server.port ?? address.port)
+      const isSocketKept = start.adopts === true
+      this.running = { worker, port, server, service, isSocketKept, ownsLedger: config.ledger.kind === 'embedded' }
     } catch (error) {
-      const reason = replaces ? `cannot take over the listening socket: ${String(error)}` : explain(address, error)
+      const reason = isPassed ? `cannot take over the listening socket: ${String(error)}` : explain(address, error)
       send({ type: 'failed', reason })
       return
     }
@@ -232,6 +246,7 @@ class Worker {
       if (crowded) this.running?.server.closeIdleConnections()
     })
     send({ type: 'ready', port: this.running.port })
+    void findVersion().then((version) => send({ type: 'build', build: buildOf(version) }))
   }
 
   /** Sends the listening socket to the supervisor. Returns the problem, if there is one. */
@@ -250,9 +265,8 @@ class Worker {
   /** Another worker accepts from the socket. Ends when the last connection is closed, or after `drain_seconds`. */
   private retire(): void {
     if (this.running === undefined || this.draining) return
-    const { port, server, service } = this.running
-    leaveListener(port)
-    server.reload(closingEach(service.app))
+    const { port, service } = this.running
+    this.leave(this.running)
     this.drainByMs = performance.now() + service.drainSeconds * 1000
     const look = () => {
       const isQuiet = service.state.inFlight.size === 0 && connectionsOn(port) === 0
@@ -260,6 +274,12 @@ class Worker {
       else if (!this.draining) setTimeout(look, QUIET_CHECK_MS)
     }
     look()
+  }
+
+  /** Stops accepting connections; those that are open are closed after their next answer. */
+  private leave({ port, server, service }: Running): void {
+    leaveListener(port)
+    server.reload(closingEach(service.app))
   }
 
   /** Follows the keys that commands create. Resolves to a function that ends it. */
@@ -276,9 +296,14 @@ class Worker {
         const why = error instanceof Error ? error.message : String(error)
         logEvent(logger, 'keys.prune_failed', { worker, why })
       },
+      configured: service.configuredKeys,
+      ...(worker === 0 ? { changed: (entry) => logKeyChange(logger, entry) } : {}),
+      inForce: (revocation) => logRevocation(logger, revocation),
+      keepAuditMs: config.audit.keepDays * DAY_MS,
     })
     service.follow(follower)
     await Promise.race([follower.start(), Bun.sleep(KEYS_MS_MAX)])
+    this.configurationChanged = () => follower.configurationChanged()
     return () => follower.stop()
   }
 
@@ -337,6 +362,7 @@ class Worker {
   private async finish(): Promise<void> {
     if (this.running !== undefined) {
       const { server, service, worker } = this.running
+      if (this.running.isSocketKept) await this.leaveInTime(this.running)
       service.state.draining = true
       const end = await drain({
         server,
@@ -354,6 +380,15 @@ class Worker {
     await this.log.flush()
     process.exit(0)
   }
+
+  /**
+   * Connections wait in the socket for the next worker. Those that this one has accepted already get the time to send
+   * their request: the end of the server closes every connection without one.
+   */
+  private async leaveInTime(running: Running): Promise<void> {
+    this.leave(running)
+    await Promise.race([Bun.sleep(LAST_REQUESTS_MS), this.cutNow.promise])
+  }
 }
 
 function posterOf(service: InferenceService): FiguresPoster {
@@ -367,6 +402,11 @@ function posterOf(service: InferenceService): FiguresPoster {
     }),
     send: (post) => send({ type: 'figures', figures: post }),
   })
+}
+
+/** Whether the supervisor sends the listening socket. */
+function adopts(start: Start): boolean {
+  return start.replaces === true || start.adopts === true
 }
 
 /**
@@ -390,6 +430,11 @@ function closingEach({ fetch, routes }: App): App {
 function closed(response: Response): Response {
   response.headers.set('connection', 'close')
   return response
+}
+
+function logRevocation(logger: Logger, { id, organization, createdMs }: KeyRecord): void {
+  const since = new Date(createdMs).toISOString()
+  logEvent(logger, 'key.revocation_in_force', { organization, key: revokedKeyOf(id), since })
 }
 
 /**

@@ -2,11 +2,13 @@
 
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { PlainAnswer } from '../core/completion.ts'
+import type { EmbeddingRequest } from '../core/embedding-request.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { StreamEvent } from '../core/event.ts'
 import type { ImageFigures, ImageRequest } from '../core/image-request.ts'
 import type { JsonObject, JsonValue } from '../core/json.ts'
 import type { ProviderError } from '../core/provider-error.ts'
+import type { Usage } from '../core/token-usage.ts'
 import type { FrameSink, Shortcut } from '../wire/frames.ts'
 
 /** Where a model is available: a provider, and the model's name there. */
@@ -68,6 +70,13 @@ export interface ImageMaker {
   figures(body: JsonValue): ImageFigures
 }
 
+/** The embeddings API of a provider. */
+export interface EmbeddingMaker {
+  request(embedding: EmbeddingRequest, target: Target): Dispatch
+  /** The usage that an answer reports. Throws `ProviderError` for a body that is not an answer. */
+  usage(body: JsonValue): Usage
+}
+
 /** A provider's own API for counting input tokens. It is free of charge. */
 interface TokenCounter {
   request(request: ChatRequest, target: Target): UpstreamRequest
@@ -102,6 +111,8 @@ export interface Provider {
   responseError(status: number, headers: ResponseHeaders, body: string): ProviderError
   /** Absent if the provider has no image API in the form that callers use. */
   readonly images?: ImageMaker | undefined
+  /** Absent if the provider has no embeddings API in the form that callers use. */
+  readonly embeddings?: EmbeddingMaker | undefined
   /** Absent if the provider has none; then weir's estimate is the answer. */
   readonly counter?: TokenCounter
 }

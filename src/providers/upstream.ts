@@ -61,6 +61,8 @@ export class UpstreamCall implements Ticking, ResponseHandler {
   private probing = false
   /** Dropped as soon as the transport has it: the answer may take minutes, and bodies are up to 10 MiB. */
   private request: Dispatch | undefined
+  /** Sent in addition; no signature covers them. */
+  private added: Readonly<Record<string, string>> | undefined
   private opener: HeadReader | undefined
   private reader: BodyReader | undefined
 
@@ -75,6 +77,11 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     this.request = request
   }
 
+  /** Before `send`: headers to send in addition to those of the request. They override headers of the same spelling. */
+  addHeaders(headers: Readonly<Record<string, string>>): void {
+    this.added = headers
+  }
+
   /** Sends the request. The reader is called later, or at once if the call was aborted before. */
   send(opener: HeadReader): void {
     const { request } = this
@@ -82,19 +89,23 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     if (this.isOver || request === undefined) return opener.fail(abortedBeforeSent())
     this.opener = opener
     ticker.add(this)
-    if (request.sign === undefined) this.transport.send(request, this)
+    if (request.sign === undefined) this.transport.send(this.withAdded(request), this)
     else void this.sendSigned(request, request.sign)
   }
 
   private async sendSigned(request: Dispatch, sign: NonNullable<Dispatch['sign']>): Promise<void> {
     try {
       const headers = await sign()
-      if (!this.isOver) this.transport.send({ ...request, headers }, this)
+      if (!this.isOver) this.transport.send(this.withAdded({ ...request, headers }), this)
     } catch (error) {
       this.close()
       this.opener?.fail(error)
       this.opener = undefined
     }
+  }
+
+  private withAdded(request: Dispatch): Dispatch {
+    return this.added === undefined ? request : { ...request, headers: { ...request.headers, ...this.added } }
   }
 
   /** Gives the body to the reader, from here on. */

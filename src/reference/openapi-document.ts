@@ -5,6 +5,8 @@ import { headerComponents } from './answer-headers.ts'
 import { chatAnswerComponents } from './chat/answer.ts'
 import { chatRequestComponents } from './chat/request.ts'
 import { chatStreamComponents } from './chat/stream.ts'
+import { embeddingsAnswerComponents } from './embeddings/answer.ts'
+import { embeddingsRequestComponents } from './embeddings/request.ts'
 import { allErrors, errorComponents, sharedResponses } from './error-responses.ts'
 import { imagesAnswerComponents } from './images/answer.ts'
 import { imagesRequestComponents } from './images/request.ts'
@@ -69,6 +71,8 @@ const schemas: Components = {
   ...messagesStreamComponents,
   ...imagesRequestComponents,
   ...imagesAnswerComponents,
+  ...embeddingsRequestComponents,
+  ...embeddingsAnswerComponents,
   ...sharedComponents,
   ...errorComponents,
 }
@@ -83,6 +87,7 @@ const tags = [
   { name: 'Responses', description: "Conversations in the form of OpenAI's Responses, with compaction." },
   { name: 'Messages', description: "Conversations in the form of Anthropic's Messages, on two prefixes." },
   { name: 'Images', description: 'Images, in the format of the provider.' },
+  { name: 'Embeddings', description: 'Embeddings, in the format of the provider.' },
   { name: 'Models', description: 'The models that a key may use.' },
 ]
 

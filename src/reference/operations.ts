@@ -101,6 +101,7 @@ function operations({ answers }: Sources): Readonly<Record<string, Operation>> {
     '/anthropic/v1/messages/count_tokens': countTokens('UnderAnthropic'),
     '/v1/images/generations': generations,
     '/v1/images/edits': edits,
+    '/v1/embeddings': embeddings,
   }
 }
 
@@ -279,6 +280,32 @@ const edits: Operation = {
     '`image_edit.completed` event for each image, sent when all images are made.',
   body: { 'multipart/form-data': 'ImageEditForm', [JSON_BODY]: 'ImageEditRequest' },
   samples: { kind: 'edits' },
+}
+
+const EMBEDDED = { model: 'embed-small', input: ['A lighthouse in fog', 'A sailing boat'] }
+
+const embeddings: Operation = {
+  method: 'post',
+  operationId: 'createEmbedding',
+  tag: 'Embeddings',
+  summary: 'Create embeddings',
+  description:
+    'Embeddings of texts. This path is an extension: it exists only if the gateway offers a model that makes ' +
+    'embeddings, and is a 404 otherwise.',
+  family: 'chat',
+  errors: [...INFERENCE, 'unknown_path'],
+  body: { [JSON_BODY]: 'EmbeddingsRequest' },
+  bodyExample: EMBEDDED,
+  answer: 'Embeddings',
+  answerDescription: 'The embeddings, in the format of the provider.',
+  answerExample: {
+    object: 'list',
+    data: [{ object: 'embedding', index: 0, embedding: [0.0123, -0.0456] }],
+    model: 'embed-small',
+    usage: { prompt_tokens: 8, total_tokens: 8 },
+  },
+  headers: SERVED_HEADERS,
+  samples: { kind: 'embeddings', path: '/v1/embeddings', body: EMBEDDED },
 }
 
 /** The paths of the document. */

@@ -56,6 +56,8 @@ function wholeLines(request: SampleRequest): readonly string[] {
       return [...call('count = client.messages.count_tokens', request.body), 'print(count.input_tokens)']
     case 'generations':
       return [...call('images = client.images.generate', request.body), 'print(images.data[0].b64_json)']
+    case 'embeddings':
+      return [...call('made = client.embeddings.create', request.body), 'print(len(made.data[0].embedding))']
     case 'edits': {
       const image = new Source('open("photo.png", "rb")')
       const body = { model: 'gpt-image', prompt: 'Add a sailing boat', image }

@@ -18,6 +18,7 @@ export type SampleRequest =
   | WithBody<'messages'>
   | WithBody<'count'>
   | WithBody<'generations'>
+  | WithBody<'embeddings'>
 
 /** The source of a program that reads a whole answer, and of one that reads a stream. */
 export interface Program {

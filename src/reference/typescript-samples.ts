@@ -70,6 +70,11 @@ function wholeLines(request: SampleRequest): readonly string[] {
         ...call('const images = await client.images.generate', request.body),
         'console.log(images.data?.[0]?.b64_json)',
       ]
+    case 'embeddings':
+      return [
+        ...call('const made = await client.embeddings.create', request.body),
+        'console.log(made.data[0]?.embedding.length)',
+      ]
     case 'edits': {
       const image = new Source("createReadStream('photo.png')")
       const body = { model: 'gpt-image', prompt: 'Add a sailing boat', image }

@@ -1,9 +1,11 @@
 /** The figures as Prometheus reads them. */
 
 import { expect, test } from 'bun:test'
-import type { Figures } from '../../src/admin/metrics.ts'
+import { SpendReader, type SpendRow } from '../../src/admin/spend-figures.ts'
+import type { SupervisorFigures } from '../../src/admin/system-series.ts'
 import type { Rest } from '../../src/gateway/breaker.ts'
-import { adminPort } from '../support/admin.ts'
+import { MergedFigures } from '../../src/metrics/merged-figures.ts'
+import { adminPort, checked, supervisorFigures } from '../support/admin.ts'
 
 const A = { provider: 'up', model: 'a' }
 const B = { provider: 'up', model: 'ft:"b"\\1' }
@@ -16,15 +18,17 @@ function samples(text: string): Readonly<Record<string, number>> {
 }
 
 test('each target shows whether it is skipped, and how long; earlier targets have no series', async () => {
-  let figures: Figures = {
+  let figures: SupervisorFigures = supervisorFigures({
     targets: [
       { target: A, rest },
       { target: B, rest: undefined },
     ],
-    workers: { configured: 2, ready: 1 },
-    ledgerUp: true,
+    workers: { configured: 2, ready: 1, restarts: { exit: 1, signal: 2, stuck: 0 }, loopLag: new Map([[1, 0.25]]) },
     freeBytes: 5_000_000_000,
-  }
+    dataDirBytes: 1234,
+    lastReload: { isSuccess: false, succeededMs: 1_500_000_000_500 },
+    builds: [{ process: 'worker', version: '1', commit: 'c', bun: '2' }],
+  })
   const admin = adminPort({ supervision: { figures: () => figures } })
   const scrape = async () => await admin.ask('/metrics')
   const answer = await scrape()
@@ -32,18 +36,34 @@ test('each target shows whether it is skipped, and how long; earlier targets hav
   const [a, b] = ['provider="up",model="a"', 'provider="up",model="ft:\\"b\\"\\\\1"']
   const text = await answer.text()
   expect(text).toMatch(/^# HELP weir_target_resting .+\n# TYPE weir_target_resting gauge$/m)
+  expect(text).toMatch(/^# TYPE weir_worker_restarts_total counter$/m)
   expect(samples(text)).toEqual({
     [`weir_target_resting{${a}}`]: 1,
     [`weir_target_resting{${b}}`]: 0,
     [`weir_target_rest_seconds{${a}}`]: 2.5,
     [`weir_target_rest_seconds{${b}}`]: 0,
-    [`weir_target_rests{${a}}`]: 2,
-    [`weir_target_rests{${b}}`]: 0,
+    'weir_in_flight_requests{streamed="true"}': 0,
+    'weir_in_flight_requests{streamed="false"}': 0,
     weir_workers: 2,
     weir_workers_ready: 1,
+    'weir_worker_restarts_total{reason="exit"}': 1,
+    'weir_worker_restarts_total{reason="signal"}': 2,
+    'weir_worker_restarts_total{reason="stuck"}': 0,
+    'weir_event_loop_lag_seconds{worker="1"}': 0.25,
     weir_ledger_up: 1,
     weir_ledger_fields: 0,
+    weir_outbox_pending: 0,
+    weir_data_dir_bytes: 1234,
     weir_data_dir_free_bytes: 5_000_000_000,
+    weir_config_last_reload_success: 0,
+    weir_config_last_reload_timestamp_seconds: 1_500_000_000.5,
+    'weir_build_info{process="worker",version="1",commit="c",bun="2"}': 1,
+    'weir_spend_used_usd{organization="test",window="day"}': 0,
+    'weir_spend_used_usd{organization="test",window="month"}': 0,
+    'weir_spend_used_usd{organization="test",window="total"}': 0,
+    'weir_spend_held_usd{organization="test",window="day"}': 0,
+    'weir_spend_held_usd{organization="test",window="month"}': 0,
+    'weir_spend_held_usd{organization="test",window="total"}': 0,
   })
   figures = {
     ...figures,
@@ -60,4 +80,65 @@ test('each target shows whether it is skipped, and how long; earlier targets hav
     weir_data_dir_free_bytes: Number.NaN,
   })
   expect(await (await scrape()).text()).not.toContain('ft:')
+})
+
+test('counters and histograms: money in dollars, buckets that add up, the key if a series has one', async () => {
+  const counted = new MergedFigures()
+  counted.add(
+    {
+      counters: {
+        weir_cost_usd_total: [
+          [['m', 'up', 'acme'], 1_100_000],
+          [['m', 'up', 'acme', 'ci'], 3],
+        ],
+        weir_fallbacks_total: [[['a', 'b'], 2]],
+      },
+      histograms: { weir_time_per_output_token_seconds: [[['chat', 'm'], [1, 0, 2, ...new Array(11).fill(0)], 0.15]] },
+      gauges: { inFlight: 3, streams: 2, outboxPending: 4, loopLagSeconds: 0 },
+      errors: [],
+    },
+    1,
+  )
+  const admin = adminPort({ supervision: { figures: () => supervisorFigures({ counted }) } })
+  const text = await (await admin.ask('/metrics')).text()
+  const found = samples(text)
+  expect(text).toMatch(/^# TYPE weir_time_per_output_token_seconds histogram$/m)
+  const name = 'weir_time_per_output_token_seconds'
+  const served = 'dialect="chat",model="m"'
+  expect(found).toMatchObject({
+    'weir_cost_usd_total{model="m",provider="up",organization="acme"}': 1.1,
+    'weir_cost_usd_total{model="m",provider="up",organization="acme",key="ci"}': 0.000003,
+    'weir_fallbacks_total{requested="a",served="b"}': 2,
+    'weir_in_flight_requests{streamed="true"}': 2,
+    'weir_in_flight_requests{streamed="false"}': 1,
+    weir_outbox_pending: 4,
+    [`${name}_bucket{${served},le="0.01"}`]: 1,
+    [`${name}_bucket{${served},le="0.025"}`]: 1,
+    [`${name}_bucket{${served},le="0.05"}`]: 3,
+    [`${name}_bucket{${served},le="+Inf"}`]: 3,
+    [`${name}_sum{${served}}`]: 0.15,
+    [`${name}_count{${served}}`]: 3,
+  })
+})
+
+test('spend is read once for all who ask, and left out while the ledger cannot be read', async () => {
+  const row: SpendRow = { organization: 'a', window: 'day', usedMicroUsd: 1, heldMicroUsd: 0, limitMicroUsd: undefined }
+  const config = checked({ providers: { fake: 'http://127.0.0.1:9/v1' } })
+  let reads = 0
+  const reader = new SpendReader(
+    () => config,
+    async () => {
+      reads++
+      return [row]
+    },
+  )
+  const all = await Promise.all([reader.read(), reader.read(), reader.read()])
+  expect(all).toEqual([[row], [row], [row]])
+  expect(await reader.read()).toEqual([row])
+  expect(reads).toBe(1)
+  const broken = new SpendReader(
+    () => config,
+    () => Promise.reject(new Error('unreachable')),
+  )
+  expect(await broken.read()).toBeUndefined()
 })

@@ -90,7 +90,7 @@ test('a whole proxy: the result passes weir check, with a line for each thing th
   expect(code).toBe(0)
   await writeFile(join(folder, 'weir.yaml'), stdout)
   const checked = await weir(ENV, 'check')
-  expect([checked.code, checked.stdout]).toEqual([0, 'weir.yaml: ok (6 providers, 6 models, 1 organisation, 1 key)\n'])
+  expect([checked.code, checked.stdout]).toEqual([0, 'weir.yaml: ok (6 providers, 7 models, 1 organisation, 1 key)\n'])
   expect(stderr.trimEnd().split('\n')).toEqual([
     'model_list[3]: nova lite became nova-lite: weir cannot have that name',
     'model_list[8]: groq/* is not carried over: weir names every model',
@@ -99,14 +99,15 @@ test('a whole proxy: the result passes weir check, with a line for each thing th
       '(requests_per_minute, tokens_per_minute)',
     'model_list[7]: homeless is not carried over: it has no api_base',
     'model_list[9]: vertex is not carried over: weir has no adapter for provider vertex_ai',
-    'model_list[10]: ada is not carried over: mode of another endpoint; weir serves chat and image generation',
-    'router_settings.fallbacks: gpt-4o to painter is not carried over: one generates images and the other does not',
+    'router_settings.fallbacks: gpt-4o to painter is not carried over: one is for chat and the other ' +
+      'generates images',
     'router_settings.fallbacks: claude to gpt-4o is not carried over: it would close a circle of fallbacks',
     'router_settings.model_group_alias: lost is not carried over: nothing is not in the new file',
     'gpt-4o: its targets got spread: weighted, so that a conversation stays with one; remove it to try them in order',
     ...['claude', 'nova-lite', 'llama'].map((name) => `${name}: supports: [tools, images] is assumed; correct it`),
     'own: has no price in the file; without one it cannot be used under a spend limit, and costs nothing',
     'own: supports: [tools, images] is assumed; correct it',
+    'ada: has no price in the file; without one it cannot be used under a spend limit, and costs nothing',
     'num_retries: became routing.max_attempts 3; weir retries on other targets only',
     'litellm_settings.callbacks: is not carried over; weir writes one log line per request',
     'router_settings.routing_strategy: is not carried over; weir spreads conversations by weight ' +

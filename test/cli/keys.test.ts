@@ -30,7 +30,8 @@ for (const kind of ['embedded', 'redis'] as const) {
     expect(keys.map((key: { id: string }) => key.id)).toEqual(['ci', 'laptop', 'old'])
     expect(laptop).toEqual({
       ...{ id: 'laptop', organization: 'acme', source: 'store', shown: token.slice(0, 12), models: ['small', 'x-*'] },
-      ...{ created_at: expect.any(String), expires_at: expect.any(String), revoked_at: null, state: 'active' },
+      ...{ limits: {}, tags: {}, created_at: expect.any(String), expires_at: expect.any(String), revoked_at: null },
+      ...{ grace_until: null, last_used_at: null, spend_today_micro_usd: 0, state: 'active' },
     })
     expect(Date.parse(laptop.expires_at) - Date.parse(laptop.created_at)).toBe(90 * 86_400_000)
 
@@ -97,7 +98,15 @@ describe('impossible operations: one line, exit code 1', () => {
   test.each([
     ['create --org acne --id x', 'the configuration has no organisation "acne" (did you mean "acme"?)'],
     ['create --org acme --id ci', 'the id "ci" is used by a key of the configuration; choose another'],
-    ['revoke --id ci', 'key "ci" is in the configuration: set disabled: true there and send SIGHUP to weir serve'],
+    ['update --id ci --spend-day 1', 'key "ci" is in the configuration; change it there and send SIGHUP to weir serve'],
+    ['rotate --id ci', 'key "ci" is in the configuration; change it there and send SIGHUP to weir serve'],
+    ['revoke --id old', 'key "old" is disabled in the configuration and rejected already'],
+    ['rotate --id cj', 'no key has the id "cj"'],
+    [
+      'create --org acme --id x --tags team=a',
+      'tags.team: is not in tags of the configuration; the configuration has no tags',
+    ],
+    ['create --org acme --id x --spend-day 9999999999', 'limits.spend.day: must be at most 1000000000'],
     ['revoke --id cj', 'no key has the id "cj"'],
     ['list --org acne', 'unknown organisation "acne" (did you mean "acme"?)'],
     ['list --config none.yaml', undefined],
@@ -134,6 +143,18 @@ describe('wrong usage: one line, exit code 2', () => {
     'create --org acme --id x --expires 0d',
     'create --org acme --id x --expires 2020-01-01',
     'create --org acme --id x --expires 2030-02-30',
+    'create --org acme --id x --spend-day=',
+    'create --org acme --id x --spend-day five',
+    'create --org acme --id x --spend-total -1',
+    'create --org acme --id x --requests-per-minute 0',
+    'create --org acme --id x --tags team',
+    'create --org acme --id x --tags team=a,team=b',
+    'update --id x',
+    'update --spend-day 1',
+    'update --id x --spend-day 1h',
+    'rotate',
+    'rotate --id x --grace 1',
+    'rotate --id x --grace=',
     'list --csv',
     'revoke',
     'revoke laptop',
@@ -147,7 +168,7 @@ describe('wrong usage: one line, exit code 2', () => {
 
 test('every verb has its help', async () => {
   await using world = await World.make()
-  for (const verb of ['create', 'list', 'revoke']) {
+  for (const verb of ['create', 'update', 'rotate', 'list', 'revoke']) {
     const { code, stdout, stderr } = await world.weir('keys', verb, '--help')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).toStartWith(`Usage: weir keys ${verb}`)

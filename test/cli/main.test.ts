@@ -70,7 +70,7 @@ test.each([
   [['check', 'other.yaml'], 'weir check takes no argument, and "other.yaml" is one'],
   [['usage', '--json=yes'], '--json takes no value'],
   [['keys', 'revoke'], 'missing --id ID'],
-  [['keys'], 'missing command: create, list or revoke'],
+  [['keys'], 'missing command: create, update, rotate, list or revoke'],
 ])('%p names what is known', async (args, line) => {
   expect(await weir(...args)).toEqual({ code: 2, stdout: '', stderr: `weir: ${line} (see --help)\n` })
 })
@@ -78,7 +78,7 @@ test.each([
 test('every action of a group is in its help', async () => {
   const { stdout } = await weir('keys')
   expect(stdout).toBe('')
-  expect(actionsOf('keys')).toEqual(['create', 'list', 'revoke'])
+  expect(actionsOf('keys')).toEqual(['create', 'update', 'rotate', 'list', 'revoke'])
   expect((await weir('keys', '--help')).stdout).toContain('  revoke  makes every gateway reject a key\n')
 })
 

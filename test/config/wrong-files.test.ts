@@ -116,8 +116,8 @@ const WRONG: readonly Row[] = [
     by: 'master_key: sk-canary-pasted',
     lines: [
       '3: master_key: unknown key; known here: listen, admin, workers, data_dir, drain_seconds, owned_by, ' +
-        'ledger, ledger_unreachable, upstream, audit, log, metrics, tags, responses, compatibility, compaction, providers, ' +
-        'models, auto, routing, organizations',
+        'ledger, ledger_unreachable, upstream, audit, log, tracing, metrics, tags, responses, compatibility, ' +
+        'compaction, providers, models, auto, routing, organizations',
     ],
   },
   {
@@ -134,6 +134,27 @@ const WRONG: readonly Row[] = [
     replace: '    targets: [{ provider: anthropic, model: claude-sonnet-4-5 }]',
     by: '    targets: [{ provider: anthropic, model: claude-sonnet-4-5, weight: 0 }]\n    spread: weighted',
     lines: ['27: models[1].targets: every weight is 0, so no target would be chosen; give one a weight above 0'],
+  },
+  {
+    what: 'embeddings of a provider that makes none',
+    replace: '    targets: [{ provider: anthropic, model: claude-sonnet-4-5 }]',
+    by: '    targets: [{ provider: anthropic, model: claude-sonnet-4-5 }]\n    supports: [embeddings, tools]',
+    lines: [
+      '22: models[0].fallbacks[0]: "claude-sonnet" makes embeddings, so it cannot be a fallback',
+      '27: models[1].targets[0].provider: "anthropic" has dialect anthropic, which makes no embeddings; ' +
+        'use openai or azure',
+      '28: models[1].supports: embeddings cannot be combined with anything else',
+    ],
+  },
+  {
+    what: 'fallbacks of a model that makes embeddings',
+    replace: '    context_window: 400000',
+    by: '    supports: [embeddings]\n    context_window: 400000',
+    lines: [
+      '22: models[0].fallbacks: embeddings of different models cannot be compared; list the same model of another ' +
+        'provider under targets',
+      '30: auto.candidates[0]: "gpt-5-mini" makes embeddings; automatic selection is for chat models',
+    ],
   },
   {
     what: 'workers in words',
@@ -437,7 +458,7 @@ const WRONG: readonly Row[] = [
     what: 'a wrong ability',
     replace: '    max_output_tokens: 128000',
     by: '    supports: [vision]',
-    lines: ['25: models[0].supports[0]: "vision" is not one of tools, images, image_generation'],
+    lines: ['25: models[0].supports[0]: "vision" is not one of tools, images, image_generation, embeddings'],
   },
   {
     what: 'a window in words',

@@ -60,7 +60,10 @@ test('the codes of providers that are passed on are those that pass', () => {
 })
 
 test('every endpoint of the tables exists', async () => {
-  await using gateway = await Gateway.start({ providers: { up: 'http://127.0.0.1:9' } })
+  await using gateway = await Gateway.start({
+    providers: { up: 'http://127.0.0.1:9' },
+    models: { vectors: { targets: [{ provider: 'up', model: 'embed' }], supports: ['embeddings'] } },
+  })
   const listed = (text: string) =>
     [...text.matchAll(/`(GET|POST) (\/[\w/]*)`/g)].map(([, method = '', path = '']) => ({ method, path }))
   const ask = async (base: string, { method, path }: { method: string; path: string }) => {

@@ -1,12 +1,13 @@
 /** Everything that users meet is documented: configuration keys, commands and flags, errors, log events, metrics. */
 
 import { describe, expect, test } from 'bun:test'
-import { Metrics } from '../../src/admin/metrics.ts'
+import { systemSeries } from '../../src/admin/system-series.ts'
 import { COMMANDS } from '../../src/cli/command-table.ts'
 import { schema } from '../../src/config/schema-file.ts'
 import { CALLER_ERRORS } from '../../src/core/caller-error.ts'
 import { isArray, isObject } from '../../src/core/json.ts'
 import { LOG_EVENTS } from '../../src/logging/log-events.ts'
+import { counterFamilies, counterNames, histogramFamilies, histogramNames } from '../../src/metrics/families.ts'
 import { pageOf } from './pages.ts'
 
 /** The cells of every table row of a page, without backticks. */
@@ -112,11 +113,13 @@ test('every log event has its row, with its level and message', () => {
   ).toEqual([])
 })
 
-test('every metric is on the page about operating', async () => {
-  const metrics = new Metrics(() => ({ targets: [], workers: { configured: 1, ready: 1 }, ledgerUp: true }))
-  const { text } = await metrics.text()
-  const names = [...text.matchAll(/^# HELP (\w+)/gm)].map(([, name = '']) => name)
-  expect(names.length).toBeGreaterThan(5)
-  const page = pageOf('docs/operating.md').text
-  expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([])
+test('the page about metrics has a row for each, with its type and labels', () => {
+  const metrics: readonly (readonly [name: string, type: string, labels: readonly string[]])[] = [
+    ...systemSeries.map(({ name, type, labels }) => [name, type, labels] as const),
+    ...counterNames.map((name) => [name, 'counter', counterFamilies[name].labels] as const),
+    ...histogramNames.map((name) => [name, 'histogram', histogramFamilies[name].labels] as const),
+  ]
+  const rows = rowsOf('docs/metrics.md').filter(([first = '']) => /^(weir|process)_/.test(first))
+  const documented = rows.map(([name = '', type = '', labels = '']) => [name, type, labels.split(', ').filter(Boolean)])
+  expect(documented.sort()).toEqual(metrics.map(([name, type, labels]) => [name, type, [...labels]]).sort())
 })

@@ -31,8 +31,10 @@ function lineOf(random: Random): RequestLine {
     total_ms: random.below(1e6) / 10,
     ...chargeOf(random),
     ignored: isUnusual ? maybe(random, [random.pick(NAMES)]) : undefined,
-    tags: random.pick([undefined, { project: 'x' }, { team: 'a/b', user: 'x@y' }]),
     outcome: random.pick(OUTCOMES),
+    finish_reason: random.pick([undefined, 'stop', 'tool_calls']),
+    tags: random.pick([undefined, { project: 'x' }, { team: 'a/b', user: 'x@y' }]),
+    trace_id: random.chance(0.5) ? random.below(1e9).toString(16).padStart(32, '0') : undefined,
     error: isUnusual ? maybe(random, random.pick(NAMES)) : undefined,
   }
 }

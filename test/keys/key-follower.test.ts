@@ -1,6 +1,7 @@
 /** A gateway's copy of the keys, for random histories of a store in memory: rolled back, emptied, replaced, failing. */
 
 import { expect } from 'bun:test'
+import type { AdminAudit } from '../../src/keys/admin-audit.ts'
 import { KeyFollower } from '../../src/keys/key-follower.ts'
 import type { KeyRecord } from '../../src/keys/key-record.ts'
 import {
@@ -24,7 +25,15 @@ interface Contents {
   readonly number: number
 }
 
+const NO_AUDIT: AdminAudit = {
+  append: async () => {},
+  entriesAfter: async () => [],
+  newest: async () => undefined,
+  trim: async () => {},
+}
+
 class MapStore implements KeyBackend {
+  readonly audit = NO_AUDIT
   records = new Map<string, string>()
   log: Change[] = []
   number = 0

@@ -15,6 +15,8 @@ interface Start {
   readonly env?: Readonly<Record<string, string>>
   /** By default a new one. */
   readonly folder?: string
+  /** A descriptor of the test that the program gets as its number 3. */
+  readonly descriptor?: number
 }
 export const KEY = 'test-key-0123456789'
 
@@ -65,12 +67,12 @@ export class Weir {
 
   /** Starts `weir serve` in a folder of its own that holds `config` as its `weir.yaml`. */
   static async start(config: string, flags: readonly string[] = [], start: Start = {}): Promise<Weir> {
-    const { program = PROGRAM, env = {}, folder = await fs.mkdtemp(join(tmpdir(), 'weir-test-')) } = start
+    const { program = PROGRAM, env = {}, folder = await fs.mkdtemp(join(tmpdir(), 'weir-test-')), descriptor } = start
     await fs.writeFile(join(folder, 'weir.yaml'), config)
     const process_ = Bun.spawn([...program, 'serve', ...flags], {
       cwd: folder,
       env: { ...process.env, ...env },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', 'pipe', 'pipe', descriptor ?? 'ignore'],
     })
     return new Weir(folder, process_)
   }

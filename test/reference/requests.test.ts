@@ -9,11 +9,12 @@ import { join } from 'node:path'
 import { CallerError } from '../../src/core/caller-error.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import { chat } from '../../src/dialects/chat/chat.ts'
+import { acceptEmbeddings } from '../../src/dialects/embeddings/request.ts'
 import { acceptImages } from '../../src/dialects/images/request.ts'
 import { messages } from '../../src/dialects/messages/messages.ts'
 import { CALLER, dialect as responses } from '../dialects/responses/setting.ts'
 import { requestProblem } from '../support/api-schema.ts'
-import { CHAT, IMAGES, MESSAGES, RESPONSES } from '../support/full-bodies.ts'
+import { CHAT, EMBEDDINGS, IMAGES, MESSAGES, RESPONSES } from '../support/full-bodies.ts'
 import { property, type Random } from '../support/random.ts'
 
 const FOLDER = join(import.meta.dir, '../fixtures/callers')
@@ -41,6 +42,11 @@ const ENDPOINTS = {
     schema: 'ImageGenerationRequest',
     accept: (body) => acceptImages('generations', Buffer.from(JSON.stringify(body)), 'public'),
     full: IMAGES,
+  },
+  embeddings: {
+    schema: 'EmbeddingsRequest',
+    accept: (body) => acceptEmbeddings(Buffer.from(JSON.stringify(body))),
+    full: EMBEDDINGS,
   },
 } as const satisfies Readonly<Record<string, Endpoint>>
 

@@ -100,7 +100,9 @@ test.skipIf(!isDebian)('installed, started, upgraded under load, removed and pur
     output: 'root:weir 640\nroot:root 700\nweir:weir 700\n',
   })
   expect((await machine.run(`${AS_UNIT.join(' ')} weir check --strict`)).code).toBe(0)
-  expect((await machine.run('/usr/bin/systemd-analyze verify /lib/systemd/system/weir.service')).output).toBe('')
+  expect((await machine.run('/usr/bin/systemd-analyze verify /lib/systemd/system/weir.{service,socket}')).output).toBe(
+    '',
+  )
   expect((await machine.run('man -w weir weir.yaml')).code).toBe(0)
   expect((await machine.run('bash -n /usr/share/bash-completion/completions/weir')).code).toBe(0)
 

@@ -4,6 +4,7 @@ import { pino } from 'pino'
 import { type AdminParts, createAdmin } from '../../src/admin/admin-app.ts'
 import type { Supervision } from '../../src/admin/admin-data.ts'
 import type { SystemState } from '../../src/admin/status-report.ts'
+import type { SupervisorFigures } from '../../src/admin/system-series.ts'
 import type { Config } from '../../src/config/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
@@ -38,6 +39,19 @@ export function systemState(config: Config, more: Partial<SystemState> = {}): Sy
   }
 }
 
+export function supervisorFigures(more: Partial<SupervisorFigures> = {}): SupervisorFigures {
+  return {
+    counted: new MergedFigures(),
+    targets: [],
+    workers: { configured: 1, ready: 1, restarts: { exit: 0, signal: 0, stuck: 0 }, loopLag: new Map() },
+    ledgerUp: true,
+    lastReload: { isSuccess: true, succeededMs: 0 },
+    builds: [],
+    processes: [],
+    ...more,
+  }
+}
+
 interface Given {
   readonly config?: Config
   readonly state?: Partial<SystemState>
@@ -55,7 +69,7 @@ export function adminParts(given: Given = {}, lines: JsonObject[] = []): AdminPa
       state: () => systemState(config, given.state),
       reasons: async () => [],
       restOf: () => undefined,
-      figures: () => ({ targets: [], workers: { configured: 1, ready: 1 }, ledgerUp: true }),
+      figures: () => supervisorFigures(),
       sums: new MergedFigures(),
       recent: async () => [],
       watch: () => {},

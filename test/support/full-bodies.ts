@@ -174,3 +174,12 @@ export const IMAGES: JsonObject = {
   ...{ n: 1, size: '1024x1024', quality: 'low', background: 'auto', output_format: 'png', output_compression: 50 },
   ...{ moderation: 'low', response_format: 'b64_json', style: 'vivid', stream: true, partial_images: 1, user: 'u' },
 }
+
+/** Every field of the embeddings endpoint. */
+export const EMBEDDINGS: JsonObject = {
+  model: 'embed-small',
+  input: ['a weir', 'flow'],
+  encoding_format: 'float',
+  dimensions: 256,
+  user: 'u',
+}

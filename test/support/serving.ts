@@ -9,7 +9,7 @@ import type { JsonObject } from '../../src/core/json.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
-import { openai } from '../../src/providers/openai/openai.ts'
+import { azure, openai } from '../../src/providers/openai/openai.ts'
 import { configOf, type GatewaySetup } from './gateway.ts'
 
 /** Rejects an extension beyond `costMax` micro-dollars, if set; admits every reservation. */
@@ -56,6 +56,7 @@ export class RecordingLedger implements Ledger {
 /** The adapters of the providers in this process. */
 export const adapters: Adapters = new Map([
   ['openai', openai],
+  ['azure', azure],
   ['anthropic', anthropic],
   ['bedrock', bedrock],
 ])

@@ -21,7 +21,7 @@ const EVERYTHING = ['*']
 /** The composition root may import everything but its callers: `admin/`, `process/`, `cli/` and `main.ts`. */
 const BELOW_ASSEMBLY = [
   ...['core/', 'wire/', 'sqlite/', 'redis/', 'catalog/', 'config/', 'keys/', 'items/', 'ledger/', 'logging/'],
-  ...['dialects/', 'transport/', 'providers/', 'gateway/', 'metrics/', 'http/', 'reference/'],
+  ...['dialects/', 'transport/', 'providers/', 'gateway/', 'metrics/', 'tracing/', 'http/', 'reference/'],
 ]
 
 /** The first match applies; a path with a trailing `/` is a folder. */
@@ -37,6 +37,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     from: ['core/'],
     packages: { [ANYWHERE]: ['ioredis'], 'redis/tls.ts': ['node:net', 'node:tls'] },
   },
+  'keys/key-changes.ts': { from: ['core/', 'catalog/', 'config/', 'keys/'], packages: {} },
   'keys/': {
     from: ['core/', 'catalog/', 'sqlite/', 'redis/'],
     packages: {
@@ -101,6 +102,10 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     ],
     packages: { [ANYWHERE]: ['node:crypto'] },
   },
+  'tracing/': {
+    from: ['core/', 'catalog/', 'gateway/', 'providers/upstream.ts', 'providers/retry-after.ts'],
+    packages: { 'tracing/otlp.ts': ['@opentelemetry/'], 'tracing/spans.ts': ['@opentelemetry/'] },
+  },
   'metrics/': {
     from: ['core/', 'catalog/', 'ledger/ledger.ts', 'gateway/access-log.ts', 'gateway/request-line.ts'],
     packages: {},
@@ -111,8 +116,9 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
   },
   'admin/': {
     from: [
-      ...['core/', 'wire/', 'catalog/', 'dialects/', 'gateway/', 'ledger/', 'metrics/', 'logging/'],
-      ...['config/config.ts', 'config/problems.ts', 'assembly/open-ledger.ts', 'console/page.html'],
+      ...['core/', 'wire/', 'catalog/', 'keys/', 'dialects/', 'gateway/', 'ledger/', 'metrics/', 'logging/'],
+      ...['config/config.ts', 'config/problems.ts', 'assembly/open-ledger.ts', 'assembly/key-administration.ts'],
+      'console/page.html',
     ],
     packages: {
       [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'],

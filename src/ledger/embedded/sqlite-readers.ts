@@ -27,7 +27,7 @@ import { figuresOf, newScope, type ScopeState } from './store-state.ts'
  * Opens the files for each query: they do not exist before the first request, and the gateway can checkpoint its
  * write-ahead log only while no reader has it open.
  */
-abstract class Reading {
+export abstract class Reading {
   constructor(private readonly directory: string) {}
 
   async close(): Promise<void> {}

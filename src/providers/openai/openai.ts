@@ -3,6 +3,7 @@
 import { SseFramer } from '../../wire/frames.ts'
 import { responseError } from '../error-response.ts'
 import type { Provider } from '../provider.ts'
+import { azureEmbeddings, openaiEmbeddings } from './embedding-api.ts'
 import { OpenaiDecoder, openaiEvents, openaiPlain } from './events.ts'
 import { azureImages, openaiImages } from './image-api.ts'
 import { azurePlainRequest, azureRequest, openaiPlainRequest, openaiRequest } from './request.ts'
@@ -17,6 +18,7 @@ export const openai: Provider = {
   plain: openaiPlain,
   responseError,
   images: openaiImages,
+  embeddings: openaiEmbeddings,
 }
 
 export const azure: Provider = {
@@ -24,4 +26,5 @@ export const azure: Provider = {
   request: azureRequest,
   plainRequest: azurePlainRequest,
   images: azureImages,
+  embeddings: azureEmbeddings,
 }

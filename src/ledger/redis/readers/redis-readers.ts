@@ -33,7 +33,7 @@ function patient(place: RedisConfig): RedisConfig {
 }
 
 /** Throws `RedisUnfitError` if Redis does not answer, or a newer version of weir wrote its data. */
-async function opened(place: RedisConfig): Promise<Client> {
+export async function openReader(place: RedisConfig): Promise<Client> {
   const client = await connectOnce(patient(place))
   try {
     await checkDataVersion(client)
@@ -57,7 +57,7 @@ export class RedisUsageLog implements UsageLog {
   private constructor(private readonly client: Client) {}
 
   static async open(place: RedisConfig): Promise<RedisUsageLog> {
-    return new RedisUsageLog(await opened(place))
+    return new RedisUsageLog(await openReader(place))
   }
 
   async read(query: UsageQuery): Promise<readonly UsageRow[]> {
@@ -113,7 +113,7 @@ export class RedisAuditLog implements AuditLog {
   private constructor(private readonly client: Client) {}
 
   static async open(place: RedisConfig): Promise<RedisAuditLog> {
-    return new RedisAuditLog(await opened(place))
+    return new RedisAuditLog(await openReader(place))
   }
 
   async *read(query: AuditQuery): AsyncGenerator<readonly AuditRow[]> {
@@ -192,7 +192,7 @@ export class RedisAccountUsageReader implements AccountUsageReader {
   ) {}
 
   static async open(place: RedisConfig): Promise<RedisAccountUsageReader> {
-    const client = await opened(place)
+    const client = await openReader(place)
     return new RedisAccountUsageReader(client, new RedisStore(client, client))
   }
 

@@ -5,6 +5,7 @@
 
 import type { Cluster, Redis } from 'ioredis'
 import type { UnitAmounts } from '../../../core/limits.ts'
+import type { DayOfKey } from '../../key-activity.ts'
 import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../../ledger.ts'
 import {
   type AccountUsage,
@@ -152,6 +153,15 @@ export class RedisStore implements RecoverableStore {
   async drop(organization: string, key: string): Promise<boolean> {
     const { outcome } = await this.scripts.call(this.other, 'drop', organization, { key })
     return outcome === 'dropped'
+  }
+
+  /** The activity of keys of an organisation, in their order: time of the last use, and the budget of their day. */
+  async activity(organization: string, keys: readonly string[]): Promise<readonly DayOfKey[]> {
+    const { numbers } = await this.scripts.call(this.other, 'activity', organization, { listed: JSON.stringify(keys) })
+    return keys.map((_, i) => {
+      const [usedMs, window] = [numberAt(numbers, 4 * i), numberAt(numbers, 4 * i + 1)]
+      return { usedMs, window, spent: numberAt(numbers, 4 * i + 2), held: numberAt(numbers, 4 * i + 3) }
+    })
   }
 
   /** The current windows of an organisation's budgets, in the order of `budgetLimits`. */

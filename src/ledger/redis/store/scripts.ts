@@ -18,6 +18,7 @@ import foldNode from '../maintenance/fold-node.lua' with { type: 'text' }
 import reset from '../maintenance/reset.lua' with { type: 'text' }
 import windows from '../maintenance/windows.lua' with { type: 'text' }
 import account from './account.lua' with { type: 'text' }
+import activity from './activity.lua' with { type: 'text' }
 import { auditLua, chargeLua, FIGURE_ARGUMENTS, figuresLua } from './audit-lua.ts'
 import cancel from './cancel.lua' with { type: 'text' }
 import extend from './extend.lua' with { type: 'text' }
@@ -47,6 +48,7 @@ const READERS: Readonly<Record<string, string>> = {
   organizationSpent: 'cjson.decode',
   keySpent: 'cjson.decode',
   accounts: 'cjson.decode',
+  listed: 'cjson.decode',
   requests: 'cjson.decode',
 }
 
@@ -80,6 +82,7 @@ export const scripts = {
   cancel: script(cancel, ACCOUNT, ['cancelled', 'ended']),
   reap: script(reap, [], ['reaped']),
   figures: script(figures, ACCOUNT, ['figures']),
+  activity: script(activity, ['listed'], ['activity']),
   fold: script(fold, ['day', 'key', 'series', 'month', 'into'], ['folded', 'absent']),
   foldNode: script(foldNode, ['node', 'day', 'key', 'series'], ['folded', 'absent', 'young']),
   drop: script(drop, ['key'], ['dropped', 'kept']),
@@ -253,6 +256,7 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
     cancel: program('cancel'),
     reap: program('reap'),
     figures: program('figures'),
+    activity: program('activity'),
     drop: program('drop'),
     fold: program('fold'),
     foldNode: program('foldNode'),

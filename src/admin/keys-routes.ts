@@ -1,0 +1,89 @@
+/**
+ * The paths below `/api/keys`: as `weir keys` does, they list and change API keys. A change is in force on every
+ * gateway when its answer is sent. The secret of a key is in the answers of the two POSTs alone.
+ */
+
+import { Elysia } from 'elysia'
+import type { KeyAdministration } from '../assembly/key-administration.ts'
+import type { Config } from '../config/config.ts'
+import { isObject, type JsonObject } from '../core/json.ts'
+import { keyJson, listedRecord } from '../keys/key-list.ts'
+import { KeyProblem } from '../keys/key-problem.ts'
+import type { KeyRecord } from '../keys/key-record.ts'
+import { AdminError, json } from './json-answers.ts'
+import { queryOf } from './query-parameters.ts'
+
+/** `config`: the configuration in force. */
+export function keysRoutes(config: () => Config) {
+  const answered = (call: (keys: KeyAdministration) => Promise<Response>) => answerOf(config(), call)
+  return new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
+    .get('/api/keys', ({ request }) => {
+      const { org } = queryOf(request.url, ['org'])
+      return answered(async (keys) => json(200, { keys: (await keys.list(org)).map(keyJson) }))
+    })
+    .post('/api/keys', ({ request }) =>
+      answered(async ({ changes }) => {
+        const { record, secret } = await changes.create(await bodyOf(request))
+        return json(201, { ...rowOf(record), secret })
+      }),
+    )
+    .patch('/api/keys/:id', ({ request, params }) =>
+      answered(async ({ changes }) => json(200, rowOf(await changes.update(params.id, await bodyOf(request))))),
+    )
+    .post('/api/keys/:id/rotate', ({ request, params }) =>
+      answered(async ({ changes }) => {
+        const body = await bodyOf(request)
+        const other = Object.keys(body).find((name) => name !== 'grace')
+        if (other !== undefined) throw new KeyProblem('invalid', `${other}: unknown key; known here: grace`)
+        const { record, secret } = await changes.rotate(params.id, body['grace'])
+        return json(200, { ...rowOf(record), secret })
+      }),
+    )
+    .delete('/api/keys/:id', ({ params }) =>
+      answered(async ({ changes }) => {
+        const { outcome, isConfigured } = await changes.revoke(params.id)
+        const source = isConfigured ? 'configuration' : 'store'
+        return json(200, { id: params.id, source, state: 'revoked', outcome })
+      }),
+    )
+}
+
+function rowOf(record: KeyRecord): JsonObject {
+  return keyJson(listedRecord(record, Date.now()))
+}
+
+const STATUSES = {
+  unknown: [404, 'not_found'],
+  exists: [409, 'already_exists'],
+  conflict: [409, 'conflict'],
+  invalid: [422, 'invalid'],
+} as const satisfies Readonly<Record<KeyProblem['kind'], readonly [number, string]>>
+
+/** Loads the code on first use. Throws `AdminError`; a bug of weir is thrown on. */
+async function answerOf(config: Config, call: (keys: KeyAdministration) => Promise<Response>): Promise<Response> {
+  const { KeyAdministration } = await import('../assembly/key-administration.ts')
+  try {
+    return await call(new KeyAdministration(config, 'api'))
+  } catch (error) {
+    if (error instanceof KeyProblem) {
+      const [status, code] = STATUSES[error.kind]
+      throw new AdminError(status, code, error.message)
+    }
+    const isBug = !(error instanceof Error) || error instanceof TypeError || error instanceof RangeError
+    if (isBug || error instanceof AdminError) throw error
+    throw new AdminError(503, 'ledger_unavailable', `The keys cannot be read or changed: ${error.message}`)
+  }
+}
+
+/** An empty body is an empty object. Throws `AdminError` 400 for anything else that is no object of JSON. */
+async function bodyOf(request: Request): Promise<JsonObject> {
+  const text = await request.text()
+  if (text.trim() === '') return {}
+  try {
+    const body: unknown = JSON.parse(text)
+    if (isObject(body)) return body
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+  }
+  throw new AdminError(400, 'invalid_json', 'The body must be a JSON object.')
+}

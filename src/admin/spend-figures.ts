@@ -1,0 +1,79 @@
+/** What organisations have spent and hold, for the metrics: from the ledger, which a gateway elsewhere may share. */
+
+import { openAccountUsageReader } from '../assembly/open-ledger.ts'
+import type { Config } from '../config/config.ts'
+import { budgetLimits } from '../core/limits.ts'
+import type { Account } from '../ledger/ledger.ts'
+import type { AccountUsage } from '../ledger/reservation-store.ts'
+
+/** Organisations that are read, in the order of the configuration. */
+const ORGANIZATIONS_MAX = 1000
+
+export interface SpendRow {
+  readonly organization: string
+  readonly window: 'day' | 'month' | 'total'
+  readonly usedMicroUsd: number
+  readonly heldMicroUsd: number
+  /** Undefined without a limit. */
+  readonly limitMicroUsd: number | undefined
+}
+
+/** How old what was read may be, and how long a request for the metrics waits for a read. */
+const AGE_MS = 3000
+const WAIT_MS = 1000
+
+/** Reads when it is asked and the last reading is too old, once at a time, however many ask. */
+export class SpendReader {
+  private rows: readonly SpendRow[] | undefined
+  private readMs = Number.NEGATIVE_INFINITY
+  private reading: Promise<void> | undefined
+
+  constructor(
+    private readonly config: () => Config,
+    private readonly readRows: (config: Config) => Promise<readonly SpendRow[]> = readSpend,
+  ) {}
+
+  /** Undefined while the ledger cannot be read; the last rows if a reading takes long. */
+  async read(): Promise<readonly SpendRow[] | undefined> {
+    if (performance.now() - this.readMs >= AGE_MS) {
+      this.reading ??= this.readNow()
+      await Promise.race([this.reading, Bun.sleep(WAIT_MS)])
+    }
+    return this.rows
+  }
+
+  private async readNow(): Promise<void> {
+    try {
+      this.rows = await this.readRows(this.config())
+    } catch {
+      // weir_ledger_up and the log show why.
+      this.rows = undefined
+    } finally {
+      this.readMs = performance.now()
+      this.reading = undefined
+    }
+  }
+}
+
+/** Rejects if the ledger cannot be read. */
+async function readSpend(config: Config): Promise<readonly SpendRow[]> {
+  const accounts = config.organizations.slice(0, ORGANIZATIONS_MAX).map(({ id, limits }) => ({
+    ...{ organization: id, organizationLimits: limits, key: '', keyLimits: {} },
+  }))
+  const reader = await openAccountUsageReader(config)
+  try {
+    const usages = await reader.readAll(accounts)
+    return accounts.flatMap((account, index) => rowsOf(account, usages[index]))
+  } finally {
+    await reader.close()
+  }
+}
+
+function rowsOf({ organization, organizationLimits }: Account, usage: AccountUsage | undefined): readonly SpendRow[] {
+  if (usage === undefined) return []
+  return budgetLimits.map(({ name, window, property }) => {
+    const { spent, held } = usage.organization[name]
+    const limitMicroUsd = organizationLimits.spend?.[property]
+    return { organization, window, usedMicroUsd: spent, heldMicroUsd: held, limitMicroUsd }
+  })
+}

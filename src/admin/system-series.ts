@@ -1,0 +1,217 @@
+/** The metrics of weir as a whole: what the supervisor knows at the moment of a request for them. */
+
+import type { TargetRef } from '../core/model-config.ts'
+import type { Rest } from '../gateway/breaker.ts'
+import type { MergedFigures } from '../metrics/merged-figures.ts'
+import type { SpendRow } from './spend-figures.ts'
+
+/** What the supervisor knows at the moment. */
+export interface SupervisorFigures {
+  /** What the workers counted. */
+  readonly counted: MergedFigures
+  /** Every target of the configuration, each once, with its pause if it is skipped after failures. */
+  readonly targets: readonly { readonly target: TargetRef; readonly rest: Rest | undefined }[]
+  readonly workers: {
+    readonly configured: number
+    readonly ready: number
+    /** How many were started again, by the reason. */
+    readonly restarts: Readonly<Record<RestartReason, number>>
+    /** In seconds, by the number of the worker. */
+    readonly loopLag: ReadonlyMap<number, number>
+  }
+  /** False while a worker reports that the ledger takes no settlements or that API keys cannot be read. */
+  readonly ledgerUp: boolean
+  /** The number of fields of the largest organisation in Redis; absent without Redis, or before they were counted. */
+  readonly ledgerFields?: number | undefined
+  /** Of the file system of `data_dir`; absent if it is not known, which is NaN and not 0: no alert should fire. */
+  readonly freeBytes?: number | undefined
+  /** Of the files in `data_dir`; absent if it is not known. */
+  readonly dataDirBytes?: number | undefined
+  readonly lastReload: {
+    readonly isSuccess: boolean
+    /** Of the last one that succeeded, in Unix milliseconds. */
+    readonly succeededMs: number
+  }
+  readonly builds: readonly RunningBuild[]
+  readonly processes: readonly ProcessUsage[]
+}
+
+export interface Figures extends SupervisorFigures {
+  /** Absent while the ledger cannot be read. */
+  readonly spend?: readonly SpendRow[] | undefined
+}
+
+/** `exit`: its process ended by itself. `signal`: a signal ended it. `stuck`: its event loop stood still. */
+const RESTART_REASONS = ['exit', 'signal', 'stuck'] as const
+export type RestartReason = (typeof RESTART_REASONS)[number]
+
+/** What processes of a role were built from. */
+export interface RunningBuild {
+  readonly process: 'supervisor' | 'worker'
+  readonly version: string
+  readonly commit: string
+  readonly bun: string
+}
+
+/** What the processes of one role take, as the operating system counts it. */
+export interface ProcessUsage {
+  readonly process: 'supervisor' | 'worker' | 'ledger'
+  /** The number of the worker; '' for the others. */
+  readonly worker: string
+  /** Also of earlier processes with this role. */
+  readonly cpuSeconds: number
+  readonly residentBytes: number
+  readonly virtualBytes: number
+  readonly openFiles: number
+  readonly maxFiles: number
+  /** Of the newest of them, in Unix seconds. */
+  readonly startSeconds: number
+}
+
+export interface Sample {
+  readonly labels: Readonly<Record<string, string>>
+  readonly value: number
+}
+
+interface SystemSeries {
+  readonly name: string
+  readonly type: 'counter' | 'gauge'
+  readonly help: string
+  readonly labels: readonly string[]
+  readonly samples: (figures: Figures) => readonly Sample[]
+}
+
+const NO_LABELS = {}
+const TARGET = ['provider', 'model'] as const
+const PROCESS = ['process', 'worker'] as const
+
+function one(name: string, help: string, value: (figures: Figures) => number): SystemSeries {
+  const samples = (figures: Figures) => [{ labels: NO_LABELS, value: value(figures) }]
+  return { name, type: 'gauge', help, labels: [], samples }
+}
+
+function ofTargets(name: string, help: string, value: (rest: Rest | undefined) => number): SystemSeries {
+  const samples = ({ targets }: Figures) =>
+    targets.map(({ target: { provider, model }, rest }) => ({ labels: { provider, model }, value: value(rest) }))
+  return { name, type: 'gauge', help, labels: TARGET, samples }
+}
+
+function ofSpend(name: string, help: string, value: (row: SpendRow) => number | undefined): SystemSeries {
+  const samples = ({ spend = [] }: Figures) =>
+    spend.flatMap((row) => {
+      const microUsd = value(row)
+      const { organization, window } = row
+      return microUsd === undefined ? [] : [{ labels: { organization, window }, value: microUsd / 1e6 }]
+    })
+  return { name, type: 'gauge', help, labels: ['organization', 'window'], samples }
+}
+
+function ofProcesses(
+  name: string,
+  help: string,
+  value: (usage: ProcessUsage) => number,
+  type: SystemSeries['type'] = 'gauge',
+): SystemSeries {
+  const samples = ({ processes }: Figures) =>
+    processes.map((usage) => ({ labels: { process: usage.process, worker: usage.worker }, value: value(usage) }))
+  return { name, type, help, labels: PROCESS, samples }
+}
+
+export const systemSeries: readonly SystemSeries[] = [
+  ofSpend('weir_spend_used_usd', 'Dollars that were spent in the window.', ({ usedMicroUsd }) => usedMicroUsd),
+  ofSpend(
+    'weir_spend_held_usd',
+    'Dollars that running requests hold in the window.',
+    ({ heldMicroUsd }) => heldMicroUsd,
+  ),
+  ofSpend(
+    'weir_spend_limit_usd',
+    'The limit of the organisation in the window, if it has one.',
+    ({ limitMicroUsd }) => limitMicroUsd,
+  ),
+  {
+    name: 'weir_in_flight_requests',
+    type: 'gauge',
+    help: 'Requests that run; streamed="true": streams that have begun.',
+    labels: ['streamed'],
+    samples: ({ counted }) => {
+      const { inFlight, streams } = counted.gauges()
+      return [
+        { labels: { streamed: 'true' }, value: streams },
+        { labels: { streamed: 'false' }, value: inFlight - streams },
+      ]
+    },
+  },
+  ofTargets(
+    'weir_target_resting',
+    '1 while the target is skipped after failures, or until a probe of it succeeds; else 0.',
+    (rest) => (rest === undefined ? 0 : 1),
+  ),
+  ofTargets('weir_target_rest_seconds', 'Seconds until the target is tried again.', (rest) =>
+    rest === undefined || rest.probing ? 0 : rest.restMs / 1000,
+  ),
+  one('weir_ledger_up', '1 while the ledger answers and API keys can be read; else 0.', ({ ledgerUp }) =>
+    ledgerUp ? 1 : 0,
+  ),
+  one(
+    'weir_outbox_pending',
+    'Settlements that have not reached the store of the ledger yet.',
+    ({ counted }) => counted.gauges().outboxPending,
+  ),
+  one('weir_data_dir_bytes', 'Bytes of the files in data_dir.', ({ dataDirBytes = Number.NaN }) => dataDirBytes),
+  one('weir_data_dir_free_bytes', 'Free bytes on the disk of data_dir.', ({ freeBytes = Number.NaN }) => freeBytes),
+  one(
+    'weir_ledger_fields',
+    'Fields of the largest organisation in Redis, about one for each key. If far more than its keys in use, ' +
+      'revoke unused keys.',
+    ({ ledgerFields = 0 }) => ledgerFields,
+  ),
+  one('weir_config_last_reload_success', '1 if the last reload of the configuration succeeded; else 0.', (figures) =>
+    figures.lastReload.isSuccess ? 1 : 0,
+  ),
+  one(
+    'weir_config_last_reload_timestamp_seconds',
+    'When the configuration in force was loaded, in Unix seconds.',
+    ({ lastReload }) => lastReload.succeededMs / 1000,
+  ),
+  one('weir_workers', 'Configured workers.', ({ workers }) => workers.configured),
+  one('weir_workers_ready', 'Workers that accept requests.', ({ workers }) => workers.ready),
+  {
+    name: 'weir_worker_restarts_total',
+    type: 'counter',
+    help: 'Workers that died and were started again. reason: exit, signal, or stuck (its event loop stood still).',
+    labels: ['reason'],
+    samples: ({ workers: { restarts } }) =>
+      RESTART_REASONS.map((reason) => ({ labels: { reason }, value: restarts[reason] })),
+  },
+  {
+    name: 'weir_event_loop_lag_seconds',
+    type: 'gauge',
+    help: 'The longest time in the last second that the event loop of the worker was late.',
+    labels: ['worker'],
+    samples: ({ workers: { loopLag } }) =>
+      [...loopLag].map(([worker, value]) => ({ labels: { worker: String(worker) }, value })),
+  },
+  {
+    name: 'weir_build_info',
+    type: 'gauge',
+    help: '1 for each build that runs. After an upgrade with SIGUSR2 the workers have the new one.',
+    labels: ['process', 'version', 'commit', 'bun'],
+    samples: ({ builds }) => builds.map((build) => ({ labels: { ...build }, value: 1 })),
+  },
+  ofProcesses(
+    'process_cpu_seconds_total',
+    'CPU time, with that of earlier processes of the same worker.',
+    ({ cpuSeconds }) => cpuSeconds,
+    'counter',
+  ),
+  ofProcesses('process_resident_memory_bytes', 'Resident memory.', ({ residentBytes }) => residentBytes),
+  ofProcesses('process_virtual_memory_bytes', 'Virtual memory.', ({ virtualBytes }) => virtualBytes),
+  ofProcesses('process_open_fds', 'Open file descriptors.', ({ openFiles }) => openFiles),
+  ofProcesses('process_max_fds', 'The limit on open file descriptors.', ({ maxFiles }) => maxFiles),
+  ofProcesses(
+    'process_start_time_seconds',
+    'When the process was started, in Unix seconds; the newest, while a worker is replaced.',
+    ({ startSeconds }) => startSeconds,
+  ),
+]

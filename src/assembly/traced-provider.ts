@@ -1,0 +1,24 @@
+/** A provider of the configuration as its calls appear in traces. */
+
+import type { ProviderConfig } from '../config/config.ts'
+import type { ProviderDialect } from '../config/provider-dialects.ts'
+import type { ProviderNames } from '../tracing/spans.ts'
+
+/** `gen_ai.provider.name` of the semantic conventions: the vendor of the API, also if another server speaks it. */
+const SYSTEMS: Readonly<Record<ProviderDialect, string>> = {
+  openai: 'openai',
+  azure: 'azure.ai.openai',
+  anthropic: 'anthropic',
+  gemini: 'gcp.gemini',
+  bedrock: 'aws.bedrock',
+}
+
+export function tracedProvider({ dialect, baseUrl, propagateTrace }: ProviderConfig): ProviderNames {
+  const { hostname, port, protocol } = new URL(baseUrl)
+  return {
+    system: SYSTEMS[dialect],
+    address: hostname,
+    port: port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port),
+    propagates: propagateTrace === true,
+  }
+}

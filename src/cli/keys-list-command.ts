@@ -1,0 +1,84 @@
+/** `weir keys list`: all keys with their limits, last use and spend of today, as a table or JSON. */
+
+import { KeyAdministration } from '../assembly/key-administration.ts'
+import { didYouMean, quoted } from '../config/problems.ts'
+import { amountOf, type Limit, type Limits, limitTable } from '../core/limits.ts'
+import { keyJson, type ListedKey } from '../keys/key-list.ts'
+import { dollars } from '../ledger/refusal.ts'
+import { fixedDollars } from './amounts.ts'
+import { exit, parseFlags, printToStderr } from './command.ts'
+import { displayOf } from './display.ts'
+import { configured, withLedger } from './ledger-access.ts'
+import { type Column, type Display, TextTable } from './text-table.ts'
+
+/** Returns the exit code. */
+export async function list(args: readonly string[]): Promise<number> {
+  const parsed = parseFlags(args, 'keys list')
+  if ('code' in parsed) return parsed.code
+  const { org, json, wide } = parsed.flags
+  const read = await configured(parsed.flags['config'])
+  if ('code' in read) return read.code
+  const { config } = read
+  const organization = typeof org === 'string' ? org : undefined
+  const administration = new KeyAdministration(config, 'cli', (open, use) => withLedger(open, config, use))
+  const listed = await administration.list(organization)
+  const ids = config.organizations.map(({ id }) => id)
+  if (organization !== undefined && !ids.includes(organization) && listed.length === 0) {
+    printToStderr(`unknown organisation ${quoted(organization)}${didYouMean(organization, ids)}`)
+    return exit.wrong
+  }
+  process.stdout.write(
+    json === true ? `${JSON.stringify({ keys: listed.map(keyJson) })}\n` : tableText(listed, displayOf(wide === true)),
+  )
+  return exit.done
+}
+
+const COLUMNS: readonly Column[] = [
+  { heading: 'id' },
+  { heading: 'organization', priority: 7 },
+  { heading: 'source', priority: 3 },
+  { heading: 'key', priority: 1 },
+  { heading: 'models', priority: 4 },
+  { heading: 'limits', priority: 0 },
+  { heading: 'tags', priority: 2 },
+  { heading: 'created', priority: 0 },
+  { heading: 'expires', priority: 5 },
+  { heading: 'last used', priority: 6 },
+  { heading: 'today', isNumber: true, priority: 9 },
+  { heading: 'limit a day', isNumber: true, priority: 8 },
+  { heading: 'state' },
+]
+
+function tableText(listed: readonly ListedKey[], display: Display): string {
+  const time = (ms: number | undefined) => (ms === undefined ? '-' : `${new Date(ms).toISOString().slice(0, 16)}Z`)
+  const rows = listed.map((key) => [
+    ...[key.id, key.organization, key.source, key.shown === undefined ? '-' : `${key.shown}_…`],
+    ...[key.models?.join(',') ?? 'all', limitsText(key.limits), tagsText(key.tags)],
+    ...[time(key.createdMs), time(key.expiresAtMs), time(key.activity?.usedMs)],
+    fixedDollars(key.activity?.todayMicroUsd ?? 0),
+    key.limits.spend?.day === undefined ? '-' : fixedDollars(key.limits.spend.day),
+    key.state,
+  ])
+  return new TextTable(COLUMNS, display).print(rows)
+}
+
+/** `60 requests a minute, $5.00 a day` */
+function limitsText(limits: Limits): string {
+  const texts = limitTable.flatMap((limit) => {
+    const amount = amountOf(limits, limit)
+    return amount === undefined ? [] : [`${amountText(limit, amount)} ${limit.words}`]
+  })
+  return texts.join(', ') || '-'
+}
+
+function amountText({ unit }: Limit, amount: number): string {
+  return unit === 'micro_usd' ? dollars(amount) : String(amount)
+}
+
+function tagsText(tags: ListedKey['tags']): string {
+  return (
+    Object.entries(tags)
+      .map(([name, value]) => `${name}=${value}`)
+      .join(',') || '-'
+  )
+}

@@ -1,0 +1,154 @@
+/**
+ * Checks the description of an API key that a command or the admin API sends: an object with the names of the
+ * configuration. The bounds and the messages are those of the configuration.
+ */
+
+import { Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import { configuredLimits, type Limits, spendLimits } from '../core/limits.ts'
+import { TAGS_MAX } from '../core/tags.ts'
+import { limitsOf } from './build.ts'
+import { type Completed, identifier, object, optional, text } from './field-types.ts'
+import { didYouMean } from './problems.ts'
+import { problemsOf } from './schema-errors.ts'
+import { key, limits } from './schema-organizations.ts'
+import { instant } from './timestamps.ts'
+
+/** A key without its secret. */
+export interface KeyDescription {
+  readonly organization: string
+  readonly id: string
+  readonly models?: readonly string[] | undefined
+  readonly limits?: Limits | undefined
+  /** Unix milliseconds. */
+  readonly expiresAtMs?: number | undefined
+  readonly tags?: Readonly<Record<string, string>> | undefined
+}
+
+/** The value, or what is wrong with the input. */
+type Checked<T> = { readonly value: T } | { readonly problem: string }
+
+const schema = object({
+  organization: identifier('The organisation of the key'),
+  id: identifier('The name of the key in logs and reports'),
+  models: optional(Type.Array(key.properties.models.items, { maxItems: 1000 })),
+  limits: optional(limits),
+  expires_at: optional(text('When the key expires')),
+  tags: key.properties.tags,
+})
+
+const FIELDS = Object.keys(schema.properties)
+
+/**
+ * Reads the description of a new key. `tags`: the names that the configuration allows. Times may also be durations from
+ * `nowMs` on.
+ */
+export function readKey(input: unknown, tags: readonly string[], nowMs: number): Checked<KeyDescription> {
+  if (!isObject(input)) return { problem: 'the description of a key must be an object' }
+  const problems = problemsOf(schema, input)
+  if (problems.length > 0) return { problem: problems.join('; ') }
+  const problem = tagProblem(input['tags'], tags)
+  if (problem !== undefined) return { problem }
+  const value = described(input, nowMs)
+  if (value.expiresAtMs === undefined && input['expires_at'] !== undefined)
+    return { problem: `expires_at: ${MOMENT_WORDS}` }
+  return { value }
+}
+
+/**
+ * Applies a change to a key: fields that are absent stay, and `null` removes a field, also within `limits`, `spend` and
+ * `tags`.
+ */
+export function patchKey(
+  before: KeyDescription,
+  patch: unknown,
+  tags: readonly string[],
+  nowMs: number,
+): Checked<KeyDescription> {
+  if (!isObject(patch)) return { problem: 'the change of a key must be an object' }
+  const unknown = Object.keys(patch).find((field) => !FIELDS.includes(field))
+  if (unknown !== undefined) {
+    return { problem: `${unknown}: unknown key${didYouMean(unknown, FIELDS) || `; known here: ${FIELDS.join(', ')}`}` }
+  }
+  const fixed = (['organization', 'id'] as const).find((field) => (patch[field] ?? before[field]) !== before[field])
+  if (fixed !== undefined) return { problem: `${fixed}: cannot be changed; create another key` }
+  const merged = mergePatch(inputOf(before), patch)
+  // Tags that were set under an earlier configuration may stay.
+  const allowed = [...tags, ...Object.keys(before.tags ?? {})]
+  return readKey(isObject(merged) ? withoutEmpty(merged) : merged, allowed, nowMs)
+}
+
+const MOMENT_WORDS =
+  'must be a duration (90s, 10m, 24h, 7d), a date (2030-01-31) or an RFC 3339 time (2030-01-31T12:00:00Z)'
+
+/** Unix milliseconds of a duration from now, of a date or of an RFC 3339 time; undefined for anything else. */
+function moment(words: string, nowMs: number): number | undefined {
+  const ms = durationMs(words)
+  return ms === undefined ? instant(words) : nowMs + ms
+}
+
+const UNITS_MS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000 }
+
+/** Milliseconds of `90s`, `10m`, `24h` or `7d`; undefined for anything else. */
+export function durationMs(words: string): number | undefined {
+  const [, count, unit = ''] = /^(\d{1,5})([dhms])$/.exec(words) ?? []
+  return count === undefined ? undefined : Number(count) * (UNITS_MS[unit] ?? 0)
+}
+
+function tagProblem(given: unknown, allowed: readonly string[]): string | undefined {
+  if (!isObject(given)) return undefined
+  const names = Object.keys(given)
+  if (names.length > TAGS_MAX) return `tags: has ${names.length} tags; a key may have ${TAGS_MAX}`
+  const wrong = names.find((name) => !allowed.includes(name))
+  if (wrong === undefined) return undefined
+  const known = allowed.length === 0 ? 'the configuration has no tags' : `the configuration has ${allowed.join(', ')}`
+  return `tags.${wrong}: is not in tags of the configuration${didYouMean(wrong, allowed) || `; ${known}`}`
+}
+
+/** Expects input that the schema accepts. */
+function described(input: JsonObject, nowMs: number): KeyDescription {
+  // TypeBox does not type what it fills in.
+  const completed = Value.Default(schema, Value.Clone(input)) as Completed<typeof schema>
+  const { organization, id, models, limits: own, expires_at: expiry, tags } = completed
+  return {
+    organization,
+    id,
+    models,
+    limits: own === undefined || Object.keys(own).length === 0 ? undefined : limitsOf(own),
+    expiresAtMs: expiry === undefined ? undefined : moment(expiry, nowMs),
+    tags: tags === undefined || Object.keys(tags).length === 0 ? undefined : tags,
+  }
+}
+
+/** A key in the form of the input. */
+function inputOf({ organization, id, models, limits: own, expiresAtMs, tags }: KeyDescription): JsonObject {
+  return {
+    organization,
+    id,
+    ...(models === undefined ? {} : { models: [...models] }),
+    ...(own === undefined ? {} : { limits: configuredLimits(own) }),
+    ...(expiresAtMs === undefined ? {} : { expires_at: new Date(expiresAtMs).toISOString() }),
+    ...(tags === undefined ? {} : { tags }),
+  }
+}
+
+/** JSON Merge Patch (RFC 7396). */
+function mergePatch(before: JsonValue | undefined, patch: JsonValue): JsonValue {
+  if (!isObject(patch)) return patch
+  const merged = new Map(isObject(before) ? Object.entries(before) : [])
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null || value === undefined) merged.delete(name)
+    else merged.set(name, mergePatch(merged.get(name), value))
+  }
+  return Object.fromEntries(merged)
+}
+
+/** Without spend limits that have lost their last amount. */
+function withoutEmpty(input: JsonObject): JsonObject {
+  const { limits: own, ...rest } = input
+  if (!isObject(own)) return input
+  const { spend, ...counts } = own
+  const hasAmount = isObject(spend) && spendLimits.some(({ key }) => Object.hasOwn(spend, key))
+  return { ...rest, limits: hasAmount || spend === undefined ? own : counts }
+}

@@ -1,0 +1,115 @@
+/** The work of the embeddings endpoint: the request and the answer are passed on, and the input tokens are charged. */
+
+import { noNeeds } from '../catalog/capability.ts'
+import type { Model } from '../catalog/catalog.ts'
+import type { Candidate } from '../catalog/resolve.ts'
+import type { EmbeddingRequest, MadeEmbeddings } from '../core/embedding-request.ts'
+import { isObject } from '../core/json.ts'
+import { ProviderError } from '../core/provider-error.ts'
+import { isAbsurd, type Usage } from '../core/token-usage.ts'
+import { estimateText } from '../ledger/estimate.ts'
+import type { EmbeddingMaker } from '../providers/provider.ts'
+import type { RequestLog } from './access-log.ts'
+import type { Upstream } from './gateway.ts'
+import { parseJson } from './provider-call.ts'
+import type { Bill, Quote } from './reservation.ts'
+import type { Counted } from './usage-meter.ts'
+import { WholeCall } from './whole-call.ts'
+import type { Work } from './work.ts'
+
+/** 2,048 embeddings of 3,072 dimensions take 34 MB in base64, and more as numbers. */
+const ANSWER_BYTES_MAX = 128 * 1024 * 1024
+const ANSWER_VALUES_MAX = 8_000_000
+
+export class EmbeddingWork implements Work {
+  readonly kind = 'embedding'
+  readonly needs = noNeeds
+  /** Our estimate. Texts that the caller has cut into tokens are counted exactly. */
+  tokens = 0
+
+  constructor(
+    readonly embedding: EmbeddingRequest,
+    /** The caller's body of an answer. */
+    readonly bodyOf: (made: MadeEmbeddings) => string,
+    private readonly log: RequestLog,
+  ) {}
+
+  get model(): string {
+    return this.embedding.model
+  }
+
+  estimate(): void {
+    for (const input of this.embedding.inputs)
+      this.tokens += typeof input === 'string' ? estimateText(input) : input.length
+  }
+
+  /** Each request is one of its own. */
+  conversationWith(): string {
+    return this.log.requestId
+  }
+
+  order(candidates: readonly Candidate[]): readonly Candidate[] {
+    return candidates
+  }
+
+  served(): void {}
+
+  quote({ name, price }: Model): Quote {
+    return { model: name, inputTokens: this.tokens, maxOutputTokens: 0, price, atOnce: true }
+  }
+
+  ask(candidate: Candidate, upstream: Upstream, dueMs: number): EmbeddingCall {
+    const { embeddings } = upstream.provider
+    if (embeddings === undefined) throw new ProviderError('failed', 'the dialect of this provider makes no embeddings')
+    return new EmbeddingCall(this, embeddings, candidate, upstream, dueMs)
+  }
+
+  markFirstByte(): void {
+    this.log.markFirstByte()
+  }
+
+  /** The provider's answer is there. */
+  markAnswered(): void {
+    this.log.markAnswered()
+  }
+}
+
+class EmbeddingCall extends WholeCall {
+  /** Empty until the provider has answered. */
+  private usage: Usage = {}
+
+  constructor(
+    protected readonly work: EmbeddingWork,
+    private readonly embeddings: EmbeddingMaker,
+    candidate: Candidate,
+    upstream: Upstream,
+    dueMs: number,
+  ) {
+    const target = { endpoint: upstream.endpoint, model: candidate.target.model }
+    super(candidate, upstream, embeddings.request(work.embedding, target), false, dueMs)
+  }
+
+  protected override get answerBytesMax(): number {
+    return ANSWER_BYTES_MAX
+  }
+
+  protected bodyOf(text: string): string {
+    const { status } = this.connection
+    const body = parseJson(text, status, ANSWER_VALUES_MAX)
+    this.usage = this.embeddings.usage(body)
+    if (!isObject(body)) throw new ProviderError('broken', 'the answer is no JSON object', { status })
+    return this.work.bodyOf({ text, body, model: this.candidate.model.name })
+  }
+
+  used(): Counted {
+    const { tokens } = this.work
+    const reported = isAbsurd(this.usage.input, tokens) ? undefined : this.usage.input
+    return { usage: { input: reported ?? tokens, output: 0 }, estimated: reported === undefined }
+  }
+
+  /** If the caller left before the answer, the estimate is charged: the provider computes and charges all the same. */
+  bill(): Bill {
+    const { model, target } = this.candidate
+    return { model: model.name, provider: target.provider, price: model.price, counted: this.used() }
+  }
+}

@@ -1,0 +1,228 @@
+/**
+ * Creates, changes, rotates and revokes API keys, for `weir keys` and for the admin API: checks the input, writes the
+ * key and its entry of the admin audit in one step, and returns when every gateway knows the change.
+ */
+
+import { access, Catalog, type CatalogConfig } from '../catalog/catalog.ts'
+import { durationMs, type KeyDescription, patchKey, readKey } from '../config/key-input.ts'
+import { didYouMean, quoted } from '../config/problems.ts'
+import { isObject, type JsonObject } from '../core/json.ts'
+import { configuredLimits } from '../core/limits.ts'
+import type { KeyConfig } from '../core/organization-config.ts'
+import type { AdminEntry, ChangeSource } from './admin-audit.ts'
+import { newToken } from './key-format.ts'
+import { KeyProblem } from './key-problem.ts'
+import { type KeyRecord, revocationOf, storedKey } from './key-record.ts'
+import { KEYS_KNOWN_MS, type KeyStore } from './key-store.ts'
+
+/** The part of the configuration that decides about keys. */
+interface KeysConfig extends CatalogConfig {
+  /** Names of tags; absent = none. */
+  readonly tags?: readonly string[]
+}
+
+interface KeyChangesParts {
+  /** The configuration in force. */
+  readonly config: KeysConfig
+  readonly source: ChangeSource
+  /** Opens the store, uses it and closes it. */
+  readonly withStore: <Result>(use: (store: KeyStore) => Promise<Result>) => Promise<Result>
+}
+
+/** A key, and its secret, which nothing can show again. */
+interface NewKey {
+  readonly record: KeyRecord
+  readonly secret: string
+}
+
+interface Revocation {
+  /** `revoked`: by this call. */
+  readonly outcome: 'revoked' | 'already_revoked'
+  /** True if a key of the configuration was revoked: it stays so until the configuration drops or disables it. */
+  readonly isConfigured: boolean
+}
+
+/** Every method throws `KeyProblem`. */
+export class KeyChanges {
+  constructor(private readonly parts: KeyChangesParts) {}
+
+  /** `input`: `{"organization", "id", "models", "limits", "expires_at", "tags"}` as in the configuration. */
+  async create(input: unknown): Promise<NewKey> {
+    const nowMs = Date.now()
+    const { config } = this.parts
+    const description = valid(readKey(input, config.tags ?? [], nowMs))
+    const { id, organization } = description
+    checkExpiry(description, nowMs)
+    const ids = config.organizations.map((known) => known.id)
+    if (!ids.includes(organization)) {
+      const hint = didYouMean(organization, ids)
+      throw new KeyProblem('invalid', `the configuration has no organisation ${quoted(organization)}${hint}`)
+    }
+    if (this.configured(id) !== undefined)
+      throw new KeyProblem('exists', `the id ${quoted(id)} is used by a key of the configuration; choose another`)
+    const { token, sha256, shown } = newToken()
+    const record = { ...description, sha256, shown, createdMs: nowMs }
+    checkPrices(config, record)
+    const entry = this.entry('created', id, { organization, ...detailsOf(description) })
+    if (!(await this.parts.withStore((store) => store.create(record, entry)))) {
+      throw new KeyProblem(
+        'exists',
+        `the id ${quoted(id)} is used by a key of the store; the id of a revoked or expired key is free after 30 days`,
+      )
+    }
+    await everywhereKnown()
+    return { record, secret: token }
+  }
+
+  /** `patch`: what is absent stays, `null` removes. */
+  async update(id: string, patch: unknown): Promise<KeyRecord> {
+    const nowMs = Date.now()
+    const { config } = this.parts
+    const given = isObject(patch) ? patch : {}
+    const edit = (record: KeyRecord): KeyRecord => {
+      checkActive(record, 'changed')
+      const description = valid(patchKey(record, patch, config.tags ?? [], nowMs))
+      if (given['expires_at'] !== undefined) checkExpiry(description, nowMs)
+      const { models, limits, expiresAtMs, tags } = description
+      const next = { ...record, models, limits, expiresAtMs, tags }
+      if (given['limits'] !== undefined || given['models'] !== undefined) checkPrices(config, next)
+      return next
+    }
+    const record = await this.change(id, edit, this.entry('updated', id, given))
+    await everywhereKnown()
+    return record
+  }
+
+  /** `grace`: how long the old secret is accepted, as `24h`; absent: not at all. */
+  async rotate(id: string, grace?: unknown): Promise<NewKey> {
+    const nowMs = Date.now()
+    const graceMs = grace === undefined ? 0 : typeof grace === 'string' ? durationMs(grace) : undefined
+    if (graceMs === undefined) {
+      throw new KeyProblem('invalid', `grace: must be a duration (90s, 10m, 24h, 7d), not ${JSON.stringify(grace)}`)
+    }
+    const untilMs = nowMs + graceMs
+    const { token, sha256, shown } = newToken()
+    const edit = (record: KeyRecord): KeyRecord => {
+      checkActive(record, 'rotated')
+      const previous = graceMs === 0 ? undefined : { sha256: record.sha256, untilMs }
+      return { ...record, sha256, shown, previous }
+    }
+    const details = { old_secret_until: graceMs === 0 ? null : timeText(untilMs) }
+    const record = await this.change(id, edit, this.entry('rotated', id, details))
+    await everywhereKnown()
+    return { record, secret: token }
+  }
+
+  /** Revokes a key of the store, or of the configuration until that drops or disables it. */
+  async revoke(id: string): Promise<Revocation> {
+    const nowMs = Date.now()
+    const configured = this.configured(id)
+    const outcomes = await this.parts.withStore(async (store) => {
+      const stored = await store.revoke(id, nowMs, this.entry('revoked', id, {}))
+      if (configured === undefined) {
+        if (stored === 'unknown') throw await unknownKey(store, id)
+        return [stored]
+      }
+      if (configured.key.disabled) {
+        if (stored !== 'unknown') return [stored]
+        throw new KeyProblem('conflict', `key ${quoted(id)} is disabled in the configuration and rejected already`)
+      }
+      const { organization } = configured
+      const entry = this.entry('revoked', id, { organization, until: 'the configuration drops or disables the key' })
+      const isNew = await store.create(revocationOf(organization, id, nowMs), entry)
+      return [stored, isNew ? 'revoked' : 'already_revoked']
+    })
+    const outcome = outcomes.includes('revoked') ? 'revoked' : 'already_revoked'
+    if (outcome === 'revoked') await everywhereKnown()
+    return { outcome, isConfigured: configured?.key.disabled === false }
+  }
+
+  private async change(id: string, edit: (record: KeyRecord) => KeyRecord, entry: AdminEntry): Promise<KeyRecord> {
+    return await this.parts.withStore(async (store) => {
+      const record = await store.change(id, edit, entry)
+      if (record !== undefined) return record
+      if (this.configured(id) === undefined) throw await unknownKey(store, id)
+      throw new KeyProblem(
+        'conflict',
+        `key ${quoted(id)} is in the configuration; change it there and send SIGHUP to weir serve`,
+      )
+    })
+  }
+
+  private configured(id: string): { readonly organization: string; readonly key: KeyConfig } | undefined {
+    for (const { id: organization, keys } of this.parts.config.organizations) {
+      const key = keys.find((one) => one.id === id)
+      if (key !== undefined) return { organization, key }
+    }
+    return undefined
+  }
+
+  private entry(verb: 'created' | 'updated' | 'rotated' | 'revoked', target: string, details: JsonObject): AdminEntry {
+    return { timeMs: Date.now(), source: this.parts.source, action: `key.${verb}`, target, details: bounded(details) }
+  }
+}
+
+/** Gateways poll the store: after this pause all of them have. */
+function everywhereKnown(): Promise<void> {
+  return Bun.sleep(KEYS_KNOWN_MS)
+}
+
+function valid(checked: ReturnType<typeof readKey>): KeyDescription {
+  if ('problem' in checked) throw new KeyProblem('invalid', checked.problem)
+  return checked.value
+}
+
+function checkExpiry({ expiresAtMs }: KeyDescription, nowMs: number): void {
+  if (expiresAtMs !== undefined && expiresAtMs <= nowMs)
+    throw new KeyProblem('invalid', `expires_at: must be in the future, not ${timeText(expiresAtMs)}`)
+}
+
+function checkActive({ id, revokedMs }: KeyRecord, what: string): void {
+  if (revokedMs !== undefined)
+    throw new KeyProblem('conflict', `key ${quoted(id)} is revoked and cannot be ${what}; create another key`)
+}
+
+/** A spend limit needs to know what a request may cost. */
+function checkPrices(config: KeysConfig, record: KeyRecord): void {
+  const catalog = Catalog.from(config)
+  const organization = catalog.organization(record.organization)
+  if (record.limits?.spend === undefined || organization === undefined) return
+  const key = storedKey(organization, record)
+  for (const model of catalog.models) {
+    const verdict = access(key, model)
+    if (verdict.allowed || (verdict.by !== 'price' && verdict.by !== 'output limit')) continue
+    const [lacks, under] =
+      verdict.by === 'price' ? ['price', 'a spend limit'] : ['max_output_tokens', 'a strict spend limit']
+    throw new KeyProblem(
+      'invalid',
+      `key ${quoted(record.id)} may use model ${quoted(model.name)}, which has no ${lacks}, and ${under} needs it; ` +
+        `give the model one in the configuration, or exclude it with the models of the key`,
+    )
+  }
+}
+
+/** Reading all ids would take long: the suggestion is among some of them. */
+async function unknownKey(store: KeyStore, id: string): Promise<KeyProblem> {
+  return new KeyProblem('unknown', `no key has the id ${quoted(id)}${didYouMean(id, await store.someIds())}`)
+}
+
+/** The fields of a key for the admin audit, with the names of the configuration. */
+function detailsOf({ models, limits, expiresAtMs, tags }: KeyDescription): JsonObject {
+  return {
+    ...(models === undefined ? {} : { models }),
+    ...(limits === undefined ? {} : { limits: configuredLimits(limits) }),
+    ...(expiresAtMs === undefined ? {} : { expires_at: timeText(expiresAtMs) }),
+    ...(tags === undefined ? {} : { tags }),
+  }
+}
+
+/** A caller decides how long its lists are; an entry of the audit has a bound. */
+const DETAILS_CHARS_MAX = 4000
+
+function bounded(details: JsonObject): JsonObject {
+  return JSON.stringify(details).length <= DETAILS_CHARS_MAX ? details : { fields: Object.keys(details) }
+}
+
+function timeText(ms: number): string {
+  return new Date(ms).toISOString()
+}

@@ -1,0 +1,135 @@
+/** The list of all API keys, of the store and of the configuration, as `weir keys list` and the admin API show it. */
+
+import type { JsonObject } from '../core/json.ts'
+import { configuredLimits, type Limits } from '../core/limits.ts'
+import type { OrganizationConfig } from '../core/organization-config.ts'
+import type { KeyRecord } from './key-record.ts'
+import { isUsable } from './key-ring.ts'
+import type { KeyStore } from './key-store.ts'
+
+/** What the ledger knows of a key. */
+export interface KeyActivity {
+  /** When a request of the key last began, grew or ended, in Unix milliseconds. */
+  readonly usedMs: number
+  /** Spent and held in this UTC day, in micro-dollars. */
+  readonly todayMicroUsd: number
+}
+
+/** The activity of some keys of an organisation, by id. Keys that were never used are not in it. */
+type ReadActivity = (organization: string, keys: readonly string[]) => Promise<ReadonlyMap<string, KeyActivity>>
+
+export interface ListedKey {
+  readonly id: string
+  readonly organization: string
+  readonly source: 'store' | 'configuration'
+  /** The beginning of the secret; undefined for keys of the configuration. */
+  readonly shown: string | undefined
+  readonly models: readonly string[] | undefined
+  readonly limits: Limits
+  readonly tags: Readonly<Record<string, string>>
+  readonly createdMs: number | undefined
+  readonly expiresAtMs: number | undefined
+  readonly revokedMs: number | undefined
+  /** Until when the secret before the last rotation is accepted. */
+  readonly graceUntilMs: number | undefined
+  readonly state: 'active' | 'expired' | 'revoked' | 'disabled' | 'orphaned'
+  /** Undefined if the key was never used. */
+  readonly activity: KeyActivity | undefined
+}
+
+interface ListOptions {
+  readonly organizations: readonly OrganizationConfig[]
+  /** Only keys of this organisation. */
+  readonly only?: string | undefined
+  readonly nowMs: number
+}
+
+/** All keys, by id. */
+export async function listKeys(
+  store: KeyStore,
+  readActivity: ReadActivity,
+  { organizations, only, nowMs }: ListOptions,
+): Promise<readonly ListedKey[]> {
+  const served = organizations.filter(({ id }) => only === undefined || id === only)
+  const configured = served.flatMap(({ keys }) => keys.map(({ id }) => id))
+  const records = await store.list(only)
+  const revocations = await store.revocations(configured)
+  const ids = new Set(organizations.map(({ id }) => id))
+  const listed = [
+    ...records.map((record) => storedRow(record, ids.has(record.organization), nowMs)),
+    ...served.flatMap((organization) => configuredRows(organization, revocations, nowMs)),
+  ]
+  const active = await activityOf(listed, readActivity)
+  return listed
+    .map((key) => ({ ...key, activity: active.get(`${key.organization}\0${key.id}`) }))
+    .sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0))
+}
+
+/** One key of the store, as it is listed. Its organisation is one of the configuration. */
+export function listedRecord(record: KeyRecord, nowMs: number): ListedKey {
+  return { ...storedRow(record, true, nowMs), activity: undefined }
+}
+
+type Row = Omit<ListedKey, 'activity'>
+
+function storedRow(record: KeyRecord, isKnown: boolean, nowMs: number): Row {
+  const { id, organization, shown, models, limits = {}, tags = {}, createdMs, expiresAtMs, revokedMs } = record
+  const { previous } = record
+  const graceUntilMs = previous !== undefined && nowMs < previous.untilMs ? previous.untilMs : undefined
+  const live = isUsable({ disabled: false, expiresAtMs }, nowMs) ? 'active' : 'expired'
+  const state = revokedMs !== undefined ? 'revoked' : isKnown ? live : 'orphaned'
+  return {
+    ...{ id, organization, source: 'store', shown, models, limits, tags },
+    ...{ createdMs, expiresAtMs, revokedMs, graceUntilMs, state },
+  }
+}
+
+function configuredRows(
+  { id: organization, keys }: OrganizationConfig,
+  revocations: ReadonlyMap<string, KeyRecord>,
+  nowMs: number,
+): readonly Row[] {
+  return keys.map((key) => {
+    const { id, models, limits, tags = {}, expiresAtMs, disabled } = key
+    const revocation = revocations.get(id)
+    const revokedMs = !disabled && revocation?.organization === organization ? revocation.createdMs : undefined
+    const live = isUsable(key, nowMs) ? 'active' : 'expired'
+    return {
+      ...{ id, organization, source: 'configuration', shown: undefined, models, limits, tags },
+      ...{ createdMs: undefined, expiresAtMs, revokedMs, graceUntilMs: undefined },
+      state: disabled ? 'disabled' : revokedMs !== undefined ? 'revoked' : live,
+    }
+  })
+}
+
+/** By organisation and id, with NUL between. */
+async function activityOf(keys: readonly Row[], read: ReadActivity): Promise<ReadonlyMap<string, KeyActivity>> {
+  const byOrganization = Map.groupBy(keys, ({ organization }) => organization)
+  const found = new Map<string, KeyActivity>()
+  for (const [organization, own] of byOrganization) {
+    const active = await read(organization, [...new Set(own.map(({ id }) => id))])
+    for (const [id, activity] of active) found.set(`${organization}\0${id}`, activity)
+  }
+  return found
+}
+
+/** A key as JSON. A missing value is null; money of limits in dollars, as in the configuration. */
+export function keyJson(key: ListedKey): JsonObject {
+  const time = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString())
+  return {
+    id: key.id,
+    organization: key.organization,
+    source: key.source,
+    shown: key.shown ?? null,
+    models: key.models ?? null,
+    limits: configuredLimits(key.limits),
+    tags: key.tags,
+    created_at: time(key.createdMs),
+    expires_at: time(key.expiresAtMs),
+    revoked_at: time(key.revokedMs),
+    grace_until: time(key.graceUntilMs),
+    last_used_at: time(key.activity?.usedMs),
+    spend_today_micro_usd: key.activity?.todayMicroUsd ?? 0,
+    state: key.state,
+  }
+}

@@ -1,0 +1,146 @@
+/**
+ * Sends the spans of this process to the collector: a bounded queue, batches, retries. No request waits for it; spans
+ * that cannot be delivered are dropped and counted.
+ */
+
+import type { TracingConfig } from '../core/tracing-config.ts'
+import { Collector, type Delivery } from './collector.ts'
+import { loadEncoder, type OtlpEncoder, type Span } from './otlp.ts'
+
+/** At 2 KB each, 8 MB. */
+const QUEUE_MAX = 4096
+/** Encoding a batch takes 2 ms of the event loop. */
+const BATCH_MAX = 256
+/** Spans wait so long for others to be sent with. */
+const DELAY_MS = 1000
+/** A batch is dropped after so many attempts, at least 15 s after the first. */
+const TRIES_MAX = 5
+const BACKOFF_MS_MIN = 1000
+/** A longer `retry-after` counts as this. */
+const BACKOFF_MS_MAX = 30_000
+
+interface SpanExporterOptions {
+  /** Spans are dropped, after a time in which none were. */
+  readonly dropping: (fields: { readonly reason: string; readonly collector: string }) => void
+  /** The collector takes all spans again; `dropped` is their number since `dropping`. */
+  readonly recovered: (fields: { readonly dropped: number; readonly collector: string }) => void
+  readonly load?: () => Promise<OtlpEncoder>
+}
+
+export class SpanExporter {
+  /** Spans that were dropped since the start. */
+  dropped = 0
+  private queue: Span[] = []
+  private collector: Collector | undefined
+  private encoder: Promise<OtlpEncoder> | undefined
+  /** While batches are sent. */
+  private sending: Promise<void> | undefined
+  private timer: ReturnType<typeof setTimeout> | undefined
+  /** Ends the pause before the next attempt. */
+  private wake: () => void = () => {}
+  private isClosing = false
+  /** Spans that were dropped since `dropping` was called; 0 while none are. */
+  private lost = 0
+  private hasLostSinceAccepted = false
+
+  constructor(private readonly options: SpanExporterOptions) {}
+
+  /** Where spans go from now on, those that wait included. */
+  use(config: TracingConfig): void {
+    if (!Bun.deepEquals(config, this.collector?.config)) this.collector = new Collector(config)
+  }
+
+  /** Takes the spans of one request: all of them or, if the queue is full, none. */
+  take(spans: readonly Span[]): void {
+    if (this.queue.length + spans.length > QUEUE_MAX) return this.drop(spans.length, 'the queue is full')
+    this.queue.push(...spans)
+    if (this.sending !== undefined) return
+    if (this.queue.length >= BATCH_MAX) this.start()
+    else if (this.timer === undefined) {
+      this.timer = setTimeout(() => this.start(), DELAY_MS)
+      this.timer.unref()
+    }
+  }
+
+  /** Sends what waits, and drops what was not delivered within `ms`. Later spans are dropped. */
+  async close(ms: number): Promise<void> {
+    this.isClosing = true
+    this.wake()
+    this.start()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const limit = setTimeout(resolve, ms)
+    await Promise.race([this.sending, promise])
+    clearTimeout(limit)
+    this.collector?.abort()
+  }
+
+  private start(): void {
+    clearTimeout(this.timer)
+    this.timer = undefined
+    this.sending ??= this.send().finally(() => {
+      this.sending = undefined
+    })
+  }
+
+  /** In a turn of its own: the spans are encoded after the answer of the request that filled the batch. */
+  private async send(): Promise<void> {
+    await new Promise(setImmediate)
+    while (this.queue.length > 0) {
+      const batch = this.queue.splice(0, BATCH_MAX)
+      try {
+        await this.deliver(batch)
+      } catch (error) {
+        this.drop(batch.length, `of an internal error (${error instanceof Error ? error.name : typeof error})`)
+      }
+    }
+  }
+
+  private async deliver(batch: Span[]): Promise<void> {
+    this.encoder ??= (this.options.load ?? loadEncoder)()
+    const encoder = await this.encoder
+    const body = encoder.serializeRequest(batch)
+    const { length } = batch
+    if (body === undefined) return this.drop(length, 'they cannot be encoded')
+    for (let tries = 1; this.collector !== undefined; tries++) {
+      const delivery = await this.collector.post(body, encoder)
+      if (delivery.kind === 'accepted') return this.accepted(Math.min(delivery.rejected, length))
+      if (delivery.kind === 'refused' || tries === TRIES_MAX) return this.drop(length, delivery.reason)
+      if (this.isClosing) return this.dropAll(length, delivery.reason)
+      await this.pause(delivery, tries)
+    }
+  }
+
+  private accepted(rejected: number): void {
+    if (rejected > 0) return this.drop(rejected, 'the collector rejected them')
+    if (this.lost > 0 && !this.hasLostSinceAccepted) {
+      this.options.recovered({ dropped: this.lost, collector: this.collector?.origin ?? '' })
+      this.lost = 0
+    }
+    this.hasLostSinceAccepted = false
+  }
+
+  private pause({ afterMs }: Extract<Delivery, { kind: 'retry' }>, tries: number): Promise<void> {
+    const backoffMs = BACKOFF_MS_MIN * 2 ** (tries - 1)
+    const ms = Math.min(BACKOFF_MS_MAX, Math.max(backoffMs, afterMs ?? 0)) * (1 + Math.random() / 5)
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms)
+      timer.unref()
+      this.wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  private dropAll(more: number, reason: string): void {
+    this.drop(this.queue.length + more, reason)
+    this.queue = []
+  }
+
+  private drop(spans: number, reason: string): void {
+    this.dropped += spans
+    this.hasLostSinceAccepted = true
+    if (this.lost === 0) this.options.dropping({ reason, collector: this.collector?.origin ?? '' })
+    this.lost += spans
+  }
+}
