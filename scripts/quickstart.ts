@@ -270,6 +270,7 @@ function introduce(gateway: Gateway, key: string, source: Source): void {
   console.log(`key       ${key}`)
   console.log('models    gpt-5-mini, claude-sonnet')
   console.log(`provider  ${source.about}`)
+  console.log(`console   ${gateway.admin}/`)
   console.log(`admin     ${gateway.admin}/readyz`)
   console.log(`\nFor the examples of the README, in another terminal:\nexport WEIR_KEY=${key}`)
   if (!gateway.address.endsWith(`:${PORT}`))

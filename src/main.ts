@@ -11,6 +11,7 @@ const runs: Readonly<Record<string, Run>> = {
   check: async (args) => (await import('./cli/check-command.ts')).check(args),
   reload: async (args) => (await import('./cli/running-commands.ts')).reload(args),
   health: async (args) => (await import('./cli/running-commands.ts')).health(args),
+  top: async (args) => (await import('./cli/top-command.ts')).top(args),
   keys: async (args) => (await import('./cli/keys-command.ts')).keys(args),
   usage: async (args) => (await import('./cli/usage-command.ts')).usage(args),
   audit: async (args) => (await import('./cli/audit-command.ts')).audit(args),

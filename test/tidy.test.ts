@@ -19,7 +19,7 @@ import {
 } from './support/tidy.ts'
 
 const ROOT = join(import.meta.dir, '..')
-const OURS = ['src', 'test', 'scripts', 'bench', 'soak', 'chaos']
+const OURS = ['src', 'test', 'scripts', 'bench', 'soak', 'chaos', 'demo']
 
 function filesBelow(folder: string, pattern: string): string[] {
   return [...new Bun.Glob(`${folder}/${pattern}`).scanSync({ cwd: ROOT, dot: false, onlyFiles: true })]
@@ -73,7 +73,10 @@ describe('the repository', () => {
   test('has no unused file', () => {
     // The page of the console loads its script.
     const pages = ['src/main.ts', 'src/console/page.ts']
-    const roots = [...pages, ...['scripts', 'bench', 'soak', 'chaos'].flatMap(below).map((source) => source.path)]
+    const roots = [
+      ...pages,
+      ...['scripts', 'bench', 'soak', 'chaos', 'demo'].flatMap(below).map((source) => source.path),
+    ]
     expect(deadFiles(sources, files, roots)).toEqual([])
   })
 

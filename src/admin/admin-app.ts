@@ -6,6 +6,7 @@
 import { Elysia } from 'elysia'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
+import { REFERENCE_PATHS } from '../reference/reference-paths.ts'
 import { AdminAccess } from './admin-access.ts'
 import { AdminData, type Supervision } from './admin-data.ts'
 import { apiRoutes } from './api-routes.ts'
@@ -14,6 +15,7 @@ import { EventHub } from './event-hub.ts'
 import { AdminError, COMMON_HEADERS, errorAnswer, json } from './json-answers.ts'
 import { keysRoutes } from './keys-routes.ts'
 import type { Metrics } from './metrics.ts'
+import { referenceRoutes } from './reference-routes.ts'
 import { SpendReader } from './spend-figures.ts'
 
 export interface Admin {
@@ -37,7 +39,7 @@ const IDLE_SECONDS = 60
 /** Wrong tokens are logged at most this often. */
 const WRONG_TOKEN_MS = 60_000
 
-const PUBLIC: readonly string[] = ['/docs', '/openapi.json']
+const PUBLIC: readonly string[] = REFERENCE_PATHS
 
 /** Answers a request of the admin port. */
 type AdminHandler = (request: Request, remote?: string) => Promise<Response>
@@ -100,6 +102,7 @@ function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) 
     .use(consoleRoutes())
     .use(apiRoutes({ data, events, supervision }))
     .use(keysRoutes(() => supervision.state().config))
+    .use(referenceRoutes())
 }
 
 /** Loads the package on first use: it takes 70 ms, which every start would pay for. */

@@ -12,6 +12,7 @@ import type { MergedFigures } from '../metrics/merged-figures.ts'
 import type { BudgetRow, Status, TargetRow } from './api-shapes.ts'
 import { type LimitedKey, readBudgets } from './budget-rows.ts'
 import { FiguresHistory, STEP_SECONDS } from './figures-history.ts'
+import { readHistory, writeHistory } from './history-file.ts'
 import { Refreshed } from './refreshed.ts'
 import { type EndingKey, type SystemState, statusOf } from './status-report.ts'
 import type { SupervisorFigures } from './system-series.ts'
@@ -62,6 +63,7 @@ export class AdminData {
   private readonly targetHistory: TargetHistory
   private readonly timer: ReturnType<typeof setInterval>
   private steps = 0
+  private keptRequests = 0
 
   constructor(private readonly supervision: Supervision) {
     const config = () => supervision.state().config
@@ -72,15 +74,17 @@ export class AdminData {
     this.cost = new Refreshed({ read: () => costToday(config()), ...ages })
     this.allBudgets = new Refreshed({ read: () => budgetsOf(config()), ...ages })
     this.storedKeys = new Refreshed({ read: () => storedKeysOf(config()), ...ages, ageMs: STALE_MS })
-    this.history = new FiguresHistory(() => ({ ...sums.gauges(), totals: sums.totals() }))
+    const before = readHistory(config().dataDir, Date.now())
+    this.history = new FiguresHistory(() => ({ ...sums.gauges(), totals: sums.totals() }), Date.now, before)
     this.targetHistory = new TargetHistory(() => sums.targets())
     this.timer = setInterval(() => this.step(), STEP_SECONDS * 1000)
     this.timer.unref()
   }
 
-  /** Ends the history. */
+  /** Ends the history, and keeps it for the next start. */
   close(): void {
     clearInterval(this.timer)
+    writeHistory(this.supervision.state().config.dataDir, this.history.points())
   }
 
   async status(withHistory = false): Promise<Status> {
@@ -118,7 +122,17 @@ export class AdminData {
 
   private step(): void {
     this.history.step()
-    if (++this.steps % STEPS_A_MINUTE === 0) this.targetHistory.step()
+    if (++this.steps % STEPS_A_MINUTE !== 0) return
+    this.targetHistory.step()
+    this.keepHistory()
+  }
+
+  /** For a supervisor that is killed. Without requests nothing is written. */
+  private keepHistory(): void {
+    const { requests } = this.supervision.sums.totals()
+    if (requests === this.keptRequests) return
+    this.keptRequests = requests
+    writeHistory(this.supervision.state().config.dataDir, this.history.points())
   }
 }
 

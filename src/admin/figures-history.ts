@@ -5,6 +5,7 @@
 
 import type { MergedFigures } from '../metrics/merged-figures.ts'
 import type { FiguresNow } from './api-shapes.ts'
+import type { HistoryPoint } from './history-file.ts'
 
 type Totals = ReturnType<MergedFigures['totals']>
 
@@ -19,13 +20,9 @@ interface TimedReading extends Reading {
   readonly atMs: number
 }
 
-interface Point extends FiguresNow {
-  /** The end of the point. */
-  readonly at: string
-}
-
 export const STEP_SECONDS = 10
 const POINTS_MAX = 360
+const HOUR_MS = 3_600_000
 /** Over which rates are computed; shares and percentiles need more requests. */
 const RATE_MS = 10_000
 const SHARE_MS = 60_000
@@ -37,12 +34,14 @@ const SLACK_MS = 500
 export class FiguresHistory {
   private readings: TimedReading[]
   private last: TimedReading
-  private readonly kept: Point[] = []
+  private readonly kept: HistoryPoint[]
 
   constructor(
     private readonly read: () => Reading,
     private readonly clock: () => number = Date.now,
+    before: readonly HistoryPoint[] = [],
   ) {
+    this.kept = [...before]
     this.last = this.reading()
     this.readings = [this.last]
   }
@@ -52,7 +51,9 @@ export class FiguresHistory {
     const reading = this.reading()
     const at = new Date(reading.atMs).toISOString()
     this.kept.push({ at, ...figuresBetween(this.last, reading, this.last) })
-    if (this.kept.length > POINTS_MAX) this.kept.shift()
+    // Points of before a restart are older than their number.
+    const old = this.kept.findIndex((point) => reading.atMs - Date.parse(point.at) < HOUR_MS)
+    this.kept.splice(0, Math.max(old, this.kept.length - POINTS_MAX, 0))
     this.last = reading
     this.keep(reading)
   }
@@ -65,7 +66,7 @@ export class FiguresHistory {
   }
 
   /** The oldest first. */
-  points(): readonly Point[] {
+  points(): readonly HistoryPoint[] {
     return this.kept
   }
 

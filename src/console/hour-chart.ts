@@ -106,6 +106,7 @@ export class HourChart {
   /** Lines at zero and at the maximum. */
   private grid({ ctx, bbox }: uPlot): void {
     ctx.save()
+    ctx.setLineDash([])
     ctx.strokeStyle = this.colour('--line')
     ctx.lineWidth = devicePixelRatio
     for (const y of [bbox.top + 0.5, bbox.top + bbox.height - 0.5]) {

@@ -8,6 +8,8 @@ import { count, dollars, duration, durationParts, percent, rate } from './units.
 const HOUR_S = 3_600
 /** Without a history of the server; the same as its own. */
 const STEP_S_DEFAULT = 10
+/** Points that are further apart than this many steps are not joined by a line. */
+const GAP_STEPS = 3
 
 interface Amount {
   readonly number: string
@@ -137,8 +139,8 @@ class Figure {
     })
   }
 
-  draw(times: readonly number[], history: readonly FiguresNow[], endS: number): void {
-    const values = history.map((figures) => this.setup.values(figures))
+  draw(times: readonly number[], history: readonly (FiguresNow | undefined)[], endS: number): void {
+    const values = history.map((figures) => (figures === undefined ? [] : this.setup.values(figures)))
     const lines = this.setup.lines.map((_, line) => values.map((each) => each[line] ?? null))
     const points: Points = [times, ...lines]
     this.chart.show(points, endS, this.text(lines[0] ?? []))
@@ -192,7 +194,19 @@ export class NowBand {
   }
 
   private draw(endS: number): void {
-    for (const figure of this.figures) figure.draw(this.times, this.history, endS)
+    const times: number[] = []
+    const history: (FiguresNow | undefined)[] = []
+    this.times.forEach((at, index) => {
+      // A pause of weir is a gap in the line.
+      const before = this.times[index - 1]
+      if (before !== undefined && at - before > GAP_STEPS * this.stepS) {
+        times.push(before + this.stepS)
+        history.push(undefined)
+      }
+      times.push(at)
+      history.push(this.history[index])
+    })
+    for (const figure of this.figures) figure.draw(times, history, endS)
   }
 }
 

@@ -53,8 +53,8 @@ function showStatus({
   attention,
 }: Status) {
   readiness.show(ready ? 'good' : 'bad', ready ? 'Ready' : 'Not ready', reasons.join('\n'))
-  const reload = last_reload === null ? [] : [reloadText(last_reload)]
-  setText(byId('facts'), [`version ${version}`, `up ${span(uptime_seconds)}`, ...reload].join(' · '))
+  const reload = last_reload === null ? 'not reloaded since' : reloadText(last_reload)
+  setText(byId('facts'), [`version ${version}`, `up ${span(uptime_seconds)}`, reload].join(' · '))
   const processes = `${workers.ready} of ${workers.configured} workers`
   const restarts = workers.restarts === 0 ? [] : [`${workers.restarts} restarts`]
   const program = `weir ${version}${commit === null ? '' : ` (${commit})`}`

@@ -11,6 +11,8 @@ import { clockTime, count, dollars, duration } from './units.ts'
 
 const LINES_MAX = 200
 const REDRAW_MS = 1_000
+/** If the row under a finger moves before the finger is lifted, the browser reports no click on it. */
+const PRESS_MS = 800
 
 export class RequestsBand {
   private readonly table: LiveTable<RequestLine>
@@ -23,6 +25,7 @@ export class RequestsBand {
   private redraw: ReturnType<typeof setTimeout> | undefined
   private drawnMs = 0
   private isPointedAt = false
+  private pressedMs = 0
   private isReading = false
 
   /** `open` shows the details of a request. */
@@ -95,13 +98,19 @@ export class RequestsBand {
 
   private isHeld(): boolean {
     const { body } = this.table
-    return this.isReading || this.isPointedAt || body.querySelector(':focus-visible') !== null
+    const isPressed = Date.now() - this.pressedMs < PRESS_MS
+    return isPressed || this.isReading || this.isPointedAt || body.querySelector(':focus-visible') !== null
   }
 
   private listen(): void {
     const { body, input } = this.table
-    body.addEventListener('pointerenter', ({ pointerType }) => {
+    // Not `pointerenter`: after the details closed, the pointer may be here without having entered.
+    body.addEventListener('pointermove', ({ pointerType }) => {
       this.isPointedAt = pointerType === 'mouse'
+    })
+    body.addEventListener('pointerdown', () => {
+      this.pressedMs = Date.now()
+      setTimeout(() => this.schedule(), PRESS_MS)
     })
     body.addEventListener('pointerleave', () => {
       this.isPointedAt = false

@@ -28,15 +28,16 @@ function inBothForms(lang: string, label: string, { whole, stream }: Program): r
 
 function curlLine(request: SampleRequest, isStreamed: boolean): string {
   const bearer = '-H "authorization: Bearer $WEIR_KEY"'
-  if (request.kind === 'models') return `curl -s ${BASE}/v1/models ${bearer}`
+  if (request.kind === 'models') return `curl -s ${BASE}/v1/models \\\n  ${bearer}`
   if (request.kind === 'edits') {
     const fields = ['model=gpt-image', 'prompt=Add a sailing boat', 'image=@photo.png;type=image/png']
-    return [`curl -s ${BASE}/v1/images/edits ${bearer}`, ...fields.map((field) => `  -F "${field}"`)].join(' \\\n')
+    const lines = [`curl -s ${BASE}/v1/images/edits`, `  ${bearer}`, ...fields.map((field) => `  -F "${field}"`)]
+    return lines.join(' \\\n')
   }
   const key = request.path.includes('/messages') ? '-H "x-api-key: $WEIR_KEY"' : bearer
   const body = isStreamed ? { ...request.body, stream: true } : request.body
   const members = Object.entries(body).map(([name, value]) => `  "${name}": ${spacedJson(value)}`)
-  return `curl -s${isStreamed ? 'N' : ''} ${BASE}${request.path} ${key} -d '{\n${members.join(',\n')}\n}'`
+  return `curl -s${isStreamed ? 'N' : ''} ${BASE}${request.path} \\\n  ${key} \\\n  -d '{\n${members.join(',\n')}\n}'`
 }
 
 /** JSON on one line, with blanks as people write it. */

@@ -134,8 +134,7 @@ function chatCompletions(answers: Sources['answers']['chat']): Operation {
     operationId: 'createChatCompletion',
     tag: 'Chat Completions',
     summary: 'Create a chat completion',
-    description:
-      'An answer to a conversation, in the form of Chat Completions. ' + `${STREAM} It ends with \`data: [DONE]\`.`,
+    description: `An answer in the form of Chat Completions. ${STREAM} It ends with \`data: [DONE]\`.`,
     family: 'chat',
     errors: INFERENCE,
     body: { [JSON_BODY]: 'ChatRequest' },

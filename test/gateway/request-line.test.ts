@@ -32,9 +32,9 @@ function lineOf(random: Random): RequestLine {
     ...chargeOf(random),
     ignored: isUnusual ? maybe(random, [random.pick(NAMES)]) : undefined,
     outcome: random.pick(OUTCOMES),
-    finish_reason: random.pick([undefined, 'stop', 'tool_calls']),
+    finish_reason: maybe(random, random.pick(['stop', 'tool_calls'])),
     tags: random.pick([undefined, { project: 'x' }, { team: 'a/b', user: 'x@y' }]),
-    trace_id: random.chance(0.5) ? random.below(1e9).toString(16).padStart(32, '0') : undefined,
+    trace_id: random.chance(0.5) ? '4bf92f3577b34da6a3ce929d0e0e4736' : undefined,
     error: isUnusual ? maybe(random, random.pick(NAMES)) : undefined,
   }
 }

@@ -1,0 +1,48 @@
+/**
+ * The files of the reference: the document, its page, and what the page loads. They are read, made and hashed at the
+ * first request for one of them.
+ */
+
+import openApiPath from '../../../docs/openapi.json' with { type: 'file' }
+import { isObject, type JsonValue } from '../../core/json.ts'
+import { REFERENCE_FILES, type ReferencePath } from '../reference-paths.ts'
+import icon from './reference-icon.svg' with { type: 'text' }
+import { referencePage } from './reference-page.ts'
+import script from './reference-script.js' with { type: 'text' }
+import style from './reference-style.css' with { type: 'text' }
+
+interface ReferenceFile {
+  readonly type: string
+  readonly text: string
+  /** An HTTP entity tag, which changes with the text. */
+  readonly tag: string
+}
+
+let files: Promise<Readonly<Record<ReferencePath, ReferenceFile>>> | undefined
+
+/** Throws if the document cannot be read; the next request tries again. */
+export async function referenceFile(path: ReferencePath): Promise<ReferenceFile> {
+  files ??= allFiles().catch((error: unknown) => {
+    files = undefined
+    throw error
+  })
+  return (await files)[path]
+}
+
+async function allFiles(): Promise<Readonly<Record<ReferencePath, ReferenceFile>>> {
+  // TypeScript takes this import for the JSON itself; Bun gives the path of the file, within the executable, too.
+  const text = await Bun.file(String(openApiPath)).text()
+  const document: JsonValue = JSON.parse(text)
+  if (!isObject(document)) throw new Error('docs/openapi.json is not an object')
+  return {
+    [REFERENCE_FILES.page]: file('text/html; charset=utf-8', referencePage(document, REFERENCE_FILES)),
+    [REFERENCE_FILES.style]: file('text/css; charset=utf-8', style),
+    [REFERENCE_FILES.script]: file('text/javascript; charset=utf-8', script),
+    [REFERENCE_FILES.icon]: file('image/svg+xml', icon),
+    [REFERENCE_FILES.document]: file('application/json', text),
+  }
+}
+
+function file(type: string, text: string): ReferenceFile {
+  return { type, text, tag: `"${Bun.hash(text).toString(36)}"` }
+}

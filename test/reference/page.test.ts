@@ -1,0 +1,136 @@
+/** The page of the reference: complete, without anything from elsewhere, and readable in a real browser. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Browser } from 'playwright-core'
+import { openAdmin } from '../../src/admin/admin-app.ts'
+import { isArray, isObject } from '../../src/core/json.ts'
+import { html, inline } from '../../src/reference/page/markup.ts'
+import { referencePage } from '../../src/reference/page/reference-page.ts'
+import { REFERENCE_FILES, REFERENCE_PATHS } from '../../src/reference/reference-paths.ts'
+import { startBrowser, WatchedPage } from '../console/browser.ts'
+import { adminParts, adminPort } from '../support/admin.ts'
+import { DOCUMENT, objectAt, SCHEMAS } from '../support/api-schema.ts'
+
+const port = adminPort({ token: 'a-token-of-16-chars' })
+const page = referencePage(DOCUMENT, REFERENCE_FILES)
+
+const TYPES = {
+  '/docs': 'text/html; charset=utf-8',
+  '/docs/style.css': 'text/css; charset=utf-8',
+  '/docs/script.js': 'text/javascript; charset=utf-8',
+  '/docs/icon.svg': 'image/svg+xml',
+  '/openapi.json': 'application/json',
+}
+
+test.each(REFERENCE_PATHS)('GET %s needs no token', async (path) => {
+  const answer = await port.ask(path)
+  expect([answer.status, answer.headers.get('content-type')]).toEqual([200, TYPES[path]])
+  expect(answer.headers.get('content-security-policy')).toStartWith("default-src 'self'")
+  expect(answer.headers.get('content-security-policy')).not.toContain('unsafe')
+  expect((await answer.text()).length).toBeGreaterThan(100)
+})
+
+test('GET /openapi.json is the document', async () => {
+  expect(await (await port.ask('/openapi.json')).json()).toEqual(DOCUMENT)
+})
+
+test('a browser that has a file gets it again only if it changed', async () => {
+  const tag = (await port.ask('/docs')).headers.get('etag') ?? ''
+  const again = await port.ask('/docs', { headers: { 'if-none-match': tag } })
+  expect([again.status, await again.text()]).toEqual([304, ''])
+  expect((await port.ask('/docs', { headers: { 'if-none-match': '"other"' } })).status).toBe(200)
+})
+
+const matches = (pattern: RegExp) => [...page.matchAll(pattern)].map(([, found = '']) => found)
+
+describe('the page', () => {
+  const ids = matches(/ id="([^"]+)"/g)
+
+  test('has every operation, every schema and every error', () => {
+    const operations = Object.values(objectAt(DOCUMENT, 'paths')).flatMap((methods) =>
+      isObject(methods) ? Object.values(methods).map((each) => (isObject(each) ? each['operationId'] : undefined)) : [],
+    )
+    const errors = DOCUMENT['x-weir-errors']
+    const kinds = isArray(errors) ? errors.map((row) => (isObject(row) ? `error-${row['kind']}` : '')) : []
+    const wanted = [...operations, ...Object.keys(SCHEMAS), ...kinds]
+    expect(wanted.length).toBeGreaterThan(120)
+    expect(wanted.filter((id) => !ids.includes(String(id)))).toEqual([])
+  })
+
+  test('has no id twice, and no link to nothing', () => {
+    expect(ids.filter((id, at) => ids.indexOf(id) !== at)).toEqual([])
+    expect(matches(/ href="#([^"]*)"/g).filter((id) => !ids.includes(id))).toEqual([])
+  })
+
+  test('loads nothing from elsewhere, and has no styles or scripts of its own', () => {
+    const loaded = [...matches(/<(?:link|script|img)[^>]* (?:href|src)="([^"]*)"/g)]
+    expect(loaded.sort()).toEqual(['/docs/icon.svg', '/docs/script.js', '/docs/style.css'])
+    expect(page).not.toMatch(/<style| style="| on\w+="|<script(?! src=)/)
+  })
+
+  test('shows text of the document as text', () => {
+    const evil = '<script>alert("x")</script> & `<b>` **<i>** [<u>](#a"b)'
+    const text = html`<p title="${evil}">${inline(evil)}</p>`.text
+    expect(text).not.toMatch(/<(?:script|b|i|u)>/)
+    expect(text).toContain('&lt;script&gt;')
+    const document = { ...DOCUMENT, info: { title: evil, description: evil } }
+    expect(referencePage(document, REFERENCE_FILES)).not.toContain('<script>alert')
+  })
+})
+
+describe('in a browser', () => {
+  let browser: Browser
+  const admin = openAdmin({ host: '127.0.0.1', port: 0 }, adminParts())
+  const url = `http://127.0.0.1:${admin.address.port}/docs`
+  beforeAll(async () => {
+    browser = await startBrowser()
+  })
+  afterAll(async () => {
+    await browser.close()
+    await admin.stop()
+  })
+
+  const WINDOWS = [
+    [390, 'light'],
+    [390, 'dark'],
+    [1280, 'light'],
+    [1920, 'dark'],
+  ] as const
+
+  test.each(WINDOWS)('%d pixels wide, %s: no errors, and nothing beside the window', async (width, colorScheme) => {
+    await using watched = await WatchedPage.open(browser, url, { viewport: { width, height: 900 }, colorScheme })
+    const beside = await watched.page.evaluate('document.documentElement.scrollWidth - innerWidth')
+    expect([beside, watched.problems]).toEqual([0, []])
+  })
+
+  test('one language at a time, on the whole page and at the next visit', async () => {
+    await using watched = await WatchedPage.open(browser, url)
+    const { page } = watched
+    const shown = () => page.locator('[data-panel]:visible').evaluateAll((panels) => panels.map((one) => one.id))
+    expect((await shown()).every((id) => id.endsWith('-Shell'))).toBe(true)
+    await page.getByRole('tab', { name: 'Python' }).first().click()
+    expect((await shown()).every((id) => id.endsWith('-Python'))).toBe(true)
+    await page.keyboard.press('ArrowRight')
+    expect((await shown()).every((id) => id.endsWith('-TypeScript'))).toBe(true)
+    await page.reload()
+    expect((await shown()).every((id) => id.endsWith('-TypeScript'))).toBe(true)
+    expect(watched.problems).toEqual([])
+  })
+
+  test('the filter finds schemas, also by keyboard', async () => {
+    await using watched = await WatchedPage.open(browser, url)
+    const { page } = watched
+    await page.keyboard.press('/')
+    await page.keyboard.type('tool choice')
+    expect(await page.locator('.tree ul a:visible').allTextContents()).toEqual(['ChatToolChoice', 'MessagesToolChoice'])
+    await page.getByRole('link', { name: 'ChatToolChoice' }).first().click()
+    expect(await page.locator('#ChatToolChoice').isVisible()).toBe(true)
+    expect(new URL(page.url()).hash).toBe('#ChatToolChoice')
+  })
+
+  test('without scripts every example is shown', async () => {
+    await using watched = await WatchedPage.open(browser, url, { javaScriptEnabled: false })
+    expect(await watched.page.locator('[data-panel="Python"]').first().isVisible()).toBe(true)
+    expect(await watched.page.locator('[data-panel="Shell"]').first().isVisible()).toBe(true)
+  })
+})
