@@ -24,7 +24,7 @@ import type { SpanExporter } from '../tracing/span-exporter.ts'
 import { SpanTracer } from '../tracing/tracer.ts'
 import { compactionKeys } from './compaction-keys.ts'
 import type { Adapters } from './provider-adapters.ts'
-import { tracedProvider } from './traced-provider.ts'
+import { processAttributes, tracedProvider } from './trace-names.ts'
 
 /** A valid configuration that cannot be served. The message is for the operator. */
 export class UnusableConfiguration extends Error {
@@ -82,7 +82,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
 function tracerOf({ tracing, providers }: Config, catalog: Catalog, spans: SpanExporter): SpanTracer | undefined {
   if (tracing === undefined) return undefined
   return new SpanTracer({
-    config: tracing,
+    config: { ...tracing, resource: { ...processAttributes(), ...tracing.resource } },
     providers: new Map(providers.map((provider) => [provider.name, tracedProvider(provider)])),
     isModel: (name) => name === AUTO || catalog.lookup(name) !== 'unknown',
     take: (taken) => spans.take(taken),

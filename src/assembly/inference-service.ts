@@ -91,6 +91,7 @@ export class InferenceService {
     this.breaker = new Breaker(undefined, publishRest, claimProbe)
     this.affinity = new Affinity(undefined, (place) => publish({ about: 'place', place }))
     this.spans = new SpanExporter({
+      dropped: (spans) => this.figures.spansDropped(spans),
       dropping: (fields) => logEvent(logger, 'traces.dropping', fields),
       recovered: (fields) => logEvent(logger, 'traces.recovered', fields),
     })

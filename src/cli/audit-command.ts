@@ -9,6 +9,7 @@ import { instant } from '../config/timestamps.ts'
 import { tagsByName, tagsText } from '../core/tags.ts'
 import { type AuditColumn, type AuditRow, auditColumns, type Outcome } from '../ledger/audit-columns.ts'
 import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
+import { adminAudit } from './admin-audit-command.ts'
 import { fixedDollars } from './amounts.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
 import { csvLine } from './csv.ts'
@@ -38,6 +39,7 @@ const TAG_PAIRS = /^[^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)*$/
 export async function audit(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, 'audit')
   if ('code' in parsed) return parsed.code
+  if (parsed.flags['admin'] === true) return adminAudit(parsed.flags)
   const question = questionOf(parsed.flags, Date.now())
   if (typeof question === 'string') return misused(question)
   const read = await configured(parsed.flags['config'])

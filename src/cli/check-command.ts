@@ -1,5 +1,6 @@
 /** `weir check`: reads the configuration as `weir serve` does, and opens no port. */
 
+import { revokedKeys } from '../assembly/revoked-keys.ts'
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
 import { exit, parseFlags } from './command.ts'
@@ -12,7 +13,10 @@ export async function check(args: readonly string[]): Promise<number> {
   if ('code' in parsed) return parsed.code
   const { config: flag, strict, providers } = parsed.flags
   const file = await configFile(typeof flag === 'string' ? flag : undefined)
-  const loaded = await loadConfig(file, environment())
+  const first = await loadConfig(file, environment())
+  const revoked = first.ok ? await revokedKeys(first.config) : new Map()
+  // Read again only in an emergency: with the lines of the file that are about revoked keys.
+  const loaded = revoked.size === 0 ? first : await loadConfig(file, environment(), revoked)
   const lines = loaded.ok ? loaded.warnings : [...loaded.problems, ...loaded.warnings]
   if (lines.length > 0) process.stderr.write(`${lines.join('\n')}\n`)
   if (!loaded.ok) return exit.wrong

@@ -505,6 +505,12 @@ const reports: readonly CommandEntry[] = [
         about: 'only requests that ended so: completed, caller_left, provider_cut, timed_out, drained or refused',
       },
       { name: 'tag', value: 'NAME=VALUE', about: 'only requests with this tag, or with several: project=a,team=b' },
+      {
+        name: 'admin',
+        about:
+          'print the admin audit instead: one line for each change by weir keys, the admin API or a reload, with ' +
+          'time, source (cli, api, config), action, target and details; --since, --until and the flags below apply',
+      },
       { name: 'limit', value: 'N', about: 'the last N lines; 0 prints all of them (default: 100)' },
       { name: 'follow', about: 'go on and print lines as they are added, until Ctrl-C' },
       JSON_FLAG('print one JSON object per line; cost is in micro-dollars, a missing value is null'),
@@ -522,6 +528,7 @@ const reports: readonly CommandEntry[] = [
     examples: [
       { run: 'weir audit --key ci', about: 'what a key did today' },
       { run: 'weir audit --follow --outcome provider_cut', about: 'watches for streams that providers cut' },
+      { run: 'weir audit --admin', about: 'who changed keys and configuration' },
       { run: 'weir audit --request req_01a200e36f85717699232da6a40dcb32 --json', about: 'one request' },
     ],
     failure: UNREADABLE,

@@ -20,6 +20,8 @@ export async function reload(args: readonly string[]): Promise<number> {
     printToStderr('the configuration was rejected; the one before stays in force')
     return exit.wrong
   }
+  const warnings = lines(answer['warnings'])
+  if (warnings.length > 0) process.stderr.write(`${warnings.join('\n')}\n`)
   const changes = lines(answer['changes'])
   process.stdout.write(changes.length === 0 ? 'nothing changed\n' : `${changes.join('\n')}\n`)
   return exit.done

@@ -46,23 +46,54 @@ const FILE_KEYS: Readonly<Record<string, string>> = {
   expiresAtMs: 'expires_at',
 }
 
+/** What happened to one thing of the configuration. */
+export interface ConfigChange {
+  /** `key`, `model`, `provider`, `organization`; `config` for a section of the file and for the order of things. */
+  readonly noun: string
+  readonly verb: 'created' | 'updated' | 'removed'
+  /** The name of the thing, or of the section. */
+  readonly target: string
+  /** The fields that were updated, as the file has them. */
+  readonly fields: readonly string[]
+  /** As `weir reload` prints it. */
+  readonly lines: readonly string[]
+}
+
 /** Empty if and only if the two are equal. */
 export function changesOf(current: Config, next: Config): readonly string[] {
-  const sections = changedFields(without(current, NAMED), without(next, NAMED)).map((field) => `~ ${field}`)
+  return listChanges(current, next).flatMap(({ lines }) => lines)
+}
+
+/** As `changesOf`, with one entry for each thing. */
+export function listChanges(current: Config, next: Config): readonly ConfigChange[] {
+  const sections = changedFields(without(current, NAMED), without(next, NAMED)).map((field) => sectionChange(field))
   return [...kinds.flatMap((kind) => changesOfKind(kind, kind.of(current), kind.of(next))), ...sections]
 }
 
-function changesOfKind({ noun, prefix }: Kind, current: readonly Named[], next: readonly Named[]): readonly string[] {
+function sectionChange(target: string): ConfigChange {
+  return { noun: 'config', verb: 'updated', target, fields: [], lines: [`~ ${target}`] }
+}
+
+function changesOfKind(
+  { noun, prefix }: Kind,
+  current: readonly Named[],
+  next: readonly Named[],
+): readonly ConfigChange[] {
   const before = new Map(current.map(({ id, fields }) => [id, fields]))
   const after = new Map(next.map(({ id, fields }) => [id, fields]))
   const kept = (list: readonly Named[]) => list.flatMap(({ id }) => (before.has(id) && after.has(id) ? [id] : []))
+  const whole = (verb: 'created' | 'removed', sign: string, target: string): ConfigChange => {
+    return { noun, verb, target, fields: [], lines: [`${sign} ${noun} ${target}`] }
+  }
   return [
-    ...next.flatMap(({ id }) => (before.has(id) ? [] : [`+ ${noun} ${id}`])),
-    ...kept(next).flatMap((id) =>
-      changedFields(before.get(id) ?? {}, after.get(id) ?? {}).map((field) => `~ ${field} of ${prefix}${id}`),
-    ),
-    ...current.flatMap(({ id }) => (after.has(id) ? [] : [`- ${noun} ${id}`])),
-    ...(Bun.deepEquals(kept(current), kept(next)) ? [] : [`~ order of ${noun}s`]),
+    ...next.flatMap(({ id }) => (before.has(id) ? [] : [whole('created', '+', id)])),
+    ...kept(next).flatMap((id): readonly ConfigChange[] => {
+      const fields = changedFields(before.get(id) ?? {}, after.get(id) ?? {})
+      const lines = fields.map((field) => `~ ${field} of ${prefix}${id}`)
+      return fields.length === 0 ? [] : [{ noun, verb: 'updated', target: id, fields, lines }]
+    }),
+    ...current.flatMap(({ id }) => (after.has(id) ? [] : [whole('removed', '-', id)])),
+    ...(Bun.deepEquals(kept(current), kept(next)) ? [] : [sectionChange(`order of ${noun}s`)]),
   ]
 }
 

@@ -15,7 +15,8 @@ import { instant } from './timestamps.ts'
 type Model = Loose<File['models'][number]>
 type Provider = Loose<File['providers'][string]>
 
-export function checkDoubtful(check: Check, nowMs: number): void {
+/** `revoked`: since when keys are revoked by command, in Unix milliseconds by id. */
+export function checkDoubtful(check: Check, nowMs: number, revoked: ReadonlyMap<string, number>): void {
   checkListen(check)
   for (const [name, provider] of Object.entries(check.file.providers ?? {})) {
     if (provider === undefined) continue
@@ -30,6 +31,7 @@ export function checkDoubtful(check: Check, nowMs: number): void {
     checkLimits(check, model, ['models', index])
   })
   checkOwners(check, nowMs)
+  if (revoked.size > 0) checkRevoked(check, revoked)
 }
 
 const ANY_ADDRESS: readonly string[] = ['0.0.0.0', '::', '[::]']
@@ -182,4 +184,18 @@ function checkExpiry({ problems }: Check, text: string | undefined, path: Path, 
   const expiresAtMs = text === undefined ? undefined : instant(text)
   if (expiresAtMs === undefined || expiresAtMs > nowMs) return
   problems.warn(path, `the key expired at ${text}, and every request with it is rejected; extend it, or remove the key`)
+}
+
+function checkRevoked({ file, problems }: Check, revoked: ReadonlyMap<string, number>): void {
+  file.organizations?.forEach((organization, index) => {
+    organization?.keys?.forEach((key, at) => {
+      const sinceMs = revoked.get(key?.id ?? '')
+      if (sinceMs === undefined || key?.disabled === true) return
+      problems.warn(
+        ['organizations', index, 'keys', at],
+        `key "${key?.id}" is revoked by command since ${new Date(sinceMs).toISOString()}, and every request with it ` +
+          'is rejected; remove it here, or set disabled: true',
+      )
+    })
+  })
 }

@@ -23,9 +23,13 @@ const REFERENCE_BYTES_MAX = 64 * 1024
 
 /**
  * Reads and checks the file and fills in defaults. A relative `${file:PATH}` is relative to the file. Never throws
- * because of the content of a file.
+ * because of the content of a file. `revoked`: since when keys are revoked by command, by id, for warnings.
  */
-export async function loadConfig(file: string, env: Readonly<Record<string, string | undefined>>): Promise<LoadResult> {
+export async function loadConfig(
+  file: string,
+  env: Readonly<Record<string, string | undefined>>,
+  revoked?: ReadonlyMap<string, number>,
+): Promise<LoadResult> {
   const read = readText(file, FILE_BYTES_MAX)
   if ('error' in read) {
     const advice = read.missing ? '; write one as weir.example.yaml shows, or name another with --config FILE' : ''
@@ -34,7 +38,7 @@ export async function loadConfig(file: string, env: Readonly<Record<string, stri
   const readFile = (path: string) => referenced(resolve(dirname(file), path))
   const { parseConfig } = await import('./parse.ts')
   const { problemText } = await import('./problems.ts')
-  const parsed = parseConfig(read.text, { env, readFile, cores: availableParallelism() })
+  const parsed = parseConfig(read.text, { env, readFile, cores: availableParallelism(), revoked })
   const lines = (problems: readonly Problem[], label = '') =>
     problems
       .toSorted((one, other) => (one.line ?? 0) - (other.line ?? 0))

@@ -27,6 +27,8 @@ export interface ParseOptions extends Sources {
   readonly cores: number
   /** For warnings about keys that have expired; the clock if absent. */
   readonly nowMs?: number
+  /** For warnings: since when keys of the configuration are revoked by command, in Unix milliseconds by id. */
+  readonly revoked?: ReadonlyMap<string, number> | undefined
 }
 
 /** Of a text that is not YAML. */
@@ -58,7 +60,7 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
   checkTracing(check)
   checkModels(check)
   checkOrganizations(check)
-  checkDoubtful(check, options.nowMs ?? Date.now())
+  checkDoubtful(check, options.nowMs ?? Date.now(), options.revoked ?? new Map())
   const warnings = problems.warningList(locator)
   if (!problems.isEmpty || !Value.Check(schema, data)) return { ok: false, problems: problems.list(locator), warnings }
   return { ok: true, config: build(complete(data), options), warnings }

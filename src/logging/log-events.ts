@@ -267,6 +267,12 @@ export const LOG_EVENTS = {
       '`weir keys revoke` or the admin API revoked at `since`. It is rejected until the ' +
       'configuration drops it or sets `disabled: true`.',
   },
+  'audit.incomplete': {
+    level: 'error',
+    message: 'changes of a reload are not in the admin audit',
+    meaning:
+      'The store of the admin audit cannot be written (`why`), so `entries` changes of a reload are only in the log.',
+  },
   'keys.prune_failed': {
     level: 'warn',
     message: 'expired API keys could not be deleted',

@@ -63,6 +63,10 @@ export const counterFamilies = {
     help: 'How often the target began to rest after failures.',
     labels: TARGET,
   },
+  weir_trace_spans_dropped_total: {
+    help: 'Spans that the collector of traces did not take, or not fast enough.',
+    labels: [],
+  },
 } as const satisfies Record<string, CounterFamily>
 
 /** The conventions of OpenTelemetry for generative AI have these buckets, for the three metrics that have them here. */

@@ -144,6 +144,11 @@ export class WorkerFigures {
     this.counter('weir_target_rests_total', [provider, model]).add(1)
   }
 
+  /** Spans of traces could not be delivered. */
+  spansDropped(spans: number): void {
+    this.counter('weir_trace_spans_dropped_total', []).add(spans)
+  }
+
   /** How long a call of the ledger took. */
   ledgerTimes(operation: 'reserve' | 'extend' | 'settle'): { observe(seconds: number): void } {
     return this.histogram('weir_ledger_operation_seconds', [operation])

@@ -65,4 +65,6 @@ export interface ReloadResult {
   readonly problems: readonly string[]
   /** What differs from the configuration before, as `changesOf` words it. */
   readonly changes: readonly string[]
+  /** Keys of the new configuration that are revoked by command; absent = none. */
+  readonly warnings?: readonly string[]
 }

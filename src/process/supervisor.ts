@@ -7,11 +7,12 @@ import type { Admin } from '../admin/admin-app.ts'
 import type { LastReload, SystemState } from '../admin/status-report.ts'
 import type { SupervisorFigures } from '../admin/system-series.ts'
 import { servingProblem } from '../assembly/data-dir.ts'
+import { revokedKeys } from '../assembly/revoked-keys.ts'
+import type { ConfigLoader } from '../assembly/served-config.ts'
 import { targetsOf } from '../assembly/targets.ts'
 import { buildOf, versionOf } from '../assembly/version.ts'
 import { changesOf } from '../config/changes.ts'
 import type { Config } from '../config/config.ts'
-import type { LoadResult } from '../config/load.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { type LogEventName, logEvent } from '../logging/log-events.ts'
 import { CoalescingQueue } from './coalescing-queue.ts'
@@ -22,6 +23,7 @@ import type { Address } from './ipc.ts'
 import { AddressProblem, authority, explain } from './listen-address.ts'
 import { ProcessUsages } from './process-usage.ts'
 import { needsRestart, type ReloadResult } from './reload.ts'
+import { auditReload } from './reload-audit.ts'
 import { ServiceManager } from './service-manager.ts'
 import { type PassedSocket, passedSocket, portProblem } from './socket-activation.ts'
 import { StartProblem } from './start-problem.ts'
@@ -30,7 +32,7 @@ import { WorkerSet } from './worker-set.ts'
 interface SupervisorOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Reads and checks the configuration, with the flags of the command line applied. */
-  readonly load: () => Promise<LoadResult>
+  readonly load: ConfigLoader
 }
 
 /** Runs the gateway until a signal ends it. Resolves to the exit code and the problems to print. */
@@ -271,8 +273,13 @@ class Supervisor {
     if (problems.length > 0) return { problems, changes: [] }
     this.config = loaded.config
     this.loadedMs = Date.now()
-    this.warnings = loaded.warnings
-    return { problems: [], changes: changesOf(current, loaded.config) }
+    const revoked = await revokedKeys(loaded.config)
+    // Read again only in an emergency: with the lines of the file that are about revoked keys.
+    this.warnings = (revoked.size === 0 ? loaded : await this.options.load(revoked)).warnings
+    await auditReload(current, loaded.config, this.log.logger)
+    const warnings = this.warnings.filter((line) => !loaded.warnings.includes(line))
+    const changes = changesOf(current, loaded.config)
+    return { problems: [], changes, ...(warnings.length === 0 ? {} : { warnings }) }
   }
 
   private exclusively<T>(change: () => Promise<T>): Promise<T> {

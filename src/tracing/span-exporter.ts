@@ -19,17 +19,23 @@ const BACKOFF_MS_MIN = 1000
 /** A longer `retry-after` counts as this. */
 const BACKOFF_MS_MAX = 30_000
 
+/** `recovered` is called at the first batch that is accepted so long after the last loss: few lines a minute. */
+const CALM_MS = 10_000
+
 interface SpanExporterOptions {
+  /** Counts spans that are lost. */
+  readonly dropped: (spans: number) => void
   /** Spans are dropped, after a time in which none were. */
   readonly dropping: (fields: { readonly reason: string; readonly collector: string }) => void
-  /** The collector takes all spans again; `dropped` is their number since `dropping`. */
+  /** The collector takes all spans again; `dropped` is how many were lost since `dropping`. */
   readonly recovered: (fields: { readonly dropped: number; readonly collector: string }) => void
-  readonly load?: () => Promise<OtlpEncoder>
+  /** Instead of `DELAY_MS`, `BACKOFF_MS_MIN` and `CALM_MS`. */
+  readonly delayMs?: number
+  readonly backoffMs?: number
+  readonly calmMs?: number
 }
 
 export class SpanExporter {
-  /** Spans that were dropped since the start. */
-  dropped = 0
   private queue: Span[] = []
   private collector: Collector | undefined
   private encoder: Promise<OtlpEncoder> | undefined
@@ -41,7 +47,7 @@ export class SpanExporter {
   private isClosing = false
   /** Spans that were dropped since `dropping` was called; 0 while none are. */
   private lost = 0
-  private hasLostSinceAccepted = false
+  private lostMs = 0
 
   constructor(private readonly options: SpanExporterOptions) {}
 
@@ -57,7 +63,7 @@ export class SpanExporter {
     if (this.sending !== undefined) return
     if (this.queue.length >= BATCH_MAX) this.start()
     else if (this.timer === undefined) {
-      this.timer = setTimeout(() => this.start(), DELAY_MS)
+      this.timer = setTimeout(() => this.start(), this.options.delayMs ?? DELAY_MS)
       this.timer.unref()
     }
   }
@@ -77,9 +83,7 @@ export class SpanExporter {
   private start(): void {
     clearTimeout(this.timer)
     this.timer = undefined
-    this.sending ??= this.send().finally(() => {
-      this.sending = undefined
-    })
+    this.sending ??= this.send()
   }
 
   /** In a turn of its own: the spans are encoded after the answer of the request that filled the batch. */
@@ -93,10 +97,12 @@ export class SpanExporter {
         this.drop(batch.length, `of an internal error (${error instanceof Error ? error.name : typeof error})`)
       }
     }
+    // In the turn in which the queue was found empty: spans that come later start the next round.
+    this.sending = undefined
   }
 
   private async deliver(batch: Span[]): Promise<void> {
-    this.encoder ??= (this.options.load ?? loadEncoder)()
+    this.encoder ??= loadEncoder()
     const encoder = await this.encoder
     const body = encoder.serializeRequest(batch)
     const { length } = batch
@@ -112,15 +118,13 @@ export class SpanExporter {
 
   private accepted(rejected: number): void {
     if (rejected > 0) return this.drop(rejected, 'the collector rejected them')
-    if (this.lost > 0 && !this.hasLostSinceAccepted) {
-      this.options.recovered({ dropped: this.lost, collector: this.collector?.origin ?? '' })
-      this.lost = 0
-    }
-    this.hasLostSinceAccepted = false
+    if (this.lost === 0 || performance.now() - this.lostMs < (this.options.calmMs ?? CALM_MS)) return
+    this.options.recovered({ dropped: this.lost, collector: this.collector?.origin ?? '' })
+    this.lost = 0
   }
 
   private pause({ afterMs }: Extract<Delivery, { kind: 'retry' }>, tries: number): Promise<void> {
-    const backoffMs = BACKOFF_MS_MIN * 2 ** (tries - 1)
+    const backoffMs = (this.options.backoffMs ?? BACKOFF_MS_MIN) * 2 ** (tries - 1)
     const ms = Math.min(BACKOFF_MS_MAX, Math.max(backoffMs, afterMs ?? 0)) * (1 + Math.random() / 5)
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, ms)
@@ -138,8 +142,8 @@ export class SpanExporter {
   }
 
   private drop(spans: number, reason: string): void {
-    this.dropped += spans
-    this.hasLostSinceAccepted = true
+    this.options.dropped(spans)
+    this.lostMs = performance.now()
     if (this.lost === 0) this.options.dropping({ reason, collector: this.collector?.origin ?? '' })
     this.lost += spans
   }

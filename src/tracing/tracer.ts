@@ -112,13 +112,19 @@ class TracedRequest implements RequestTrace {
 
   call(candidate: Candidate): CallTrace {
     const { provider, model } = candidate.target
-    const call = new TracedCall(this, provider, model, this.tracer.provider(provider)?.propagates === true)
+    const propagates = this.tracer.provider(provider)?.propagates === true
+    if (!propagates && !this.isSampled) return UNTRACED
+    const call = new TracedCall(this, provider, model, propagates)
     this.calls.push(call)
     return call
   }
 
   end(line: RequestLine, usage?: Usage): void {
-    if ((this.flags & SAMPLED) !== 0) this.tracer.ended(this, this.request, line, usage)
+    if (this.isSampled) this.tracer.ended(this, this.request, line, usage)
+  }
+
+  private get isSampled(): boolean {
+    return (this.flags & SAMPLED) !== 0
   }
 
   /** The caller's list of other vendors' positions in the trace. It belongs to a trace of the caller's alone. */
@@ -126,6 +132,9 @@ class TracedRequest implements RequestTrace {
     return this.caller === undefined ? undefined : parseTracestate(this.request.headers.get('tracestate'))
   }
 }
+
+/** A call without a span, to a provider that does not get the trace. */
+const UNTRACED: CallTrace = { headers: undefined, began() {}, ended() {} }
 
 class TracedCall implements CallTrace {
   readonly startMs = performance.now()

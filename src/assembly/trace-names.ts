@@ -1,8 +1,10 @@
-/** A provider of the configuration as its calls appear in traces. */
+/** This process and its providers, as they appear in traces. */
 
+import { hostname } from 'node:os'
 import type { ProviderConfig } from '../config/config.ts'
 import type { ProviderDialect } from '../config/provider-dialects.ts'
 import type { ProviderNames } from '../tracing/spans.ts'
+import { versionOf } from './version.ts'
 
 /** `gen_ai.provider.name` of the semantic conventions: the vendor of the API, also if another server speaks it. */
 const SYSTEMS: Readonly<Record<ProviderDialect, string>> = {
@@ -21,4 +23,12 @@ export function tracedProvider({ dialect, baseUrl, propagateTrace }: ProviderCon
     port: port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port),
     propagates: propagateTrace === true,
   }
+}
+
+/** Distinguishes the workers of all nodes. */
+const INSTANCE = crypto.randomUUID()
+
+/** Attributes of everything that this process sends. */
+export function processAttributes(): Readonly<Record<string, string>> {
+  return { 'service.version': versionOf().version, 'service.instance.id': INSTANCE, 'host.name': hostname() }
 }

@@ -1,0 +1,120 @@
+/** `weir audit --admin`: prints the admin audit, one line for each change, whether or not the gateway runs. */
+
+import { openKeyStore } from '../assembly/open-ledger.ts'
+import type { Config } from '../config/config.ts'
+import { quoted } from '../config/problems.ts'
+import { instant } from '../config/timestamps.ts'
+import type { JsonObject } from '../core/json.ts'
+import type { AdminAudit, AdminEntry } from '../keys/admin-audit.ts'
+import { exit, type Flags, misused, printToStderr } from './command.ts'
+import { csvLine } from './csv.ts'
+import { displayOf } from './display.ts'
+import { configured, untilProblem, withLedger } from './ledger-access.ts'
+import { type Column, TextTable } from './text-table.ts'
+
+const DAY_MS = 86_400_000
+/** Lines without `--limit`. */
+const LIMIT = 100
+const FOLLOW_MS = 1000
+
+/** Flags of `weir audit` that are about requests alone. */
+const OF_REQUESTS = ['org', 'key', 'request', 'model', 'outcome', 'tag'] as const
+
+interface Question {
+  readonly sinceMs: number
+  readonly untilMs: number
+  /** The last lines; Infinity for all of them. */
+  readonly limit: number
+  readonly follows: boolean
+  readonly form: 'table' | 'json' | 'csv'
+  readonly isWide: boolean
+}
+
+/** Returns the exit code. */
+export async function adminAudit(flags: Flags): Promise<number> {
+  const question = questionOf(flags)
+  if (typeof question === 'string') return misused(question)
+  const read = await configured(flags['config'])
+  if ('code' in read) return read.code
+  return untilProblem(async () => {
+    await withLedger(openKeyStore, read.config, (store) => print(store.audit, question, read.config))
+    return exit.done
+  })
+}
+
+function questionOf(flags: Flags): Question | string {
+  const { json, csv, limit, since, until } = flags
+  const other = OF_REQUESTS.find((name) => flags[name] !== undefined)
+  if (other !== undefined) return `--${other} is about requests, and --admin prints changes; leave one of them out`
+  if (json === true && csv === true) return '--json and --csv exclude each other'
+  if (limit !== undefined && !/^\d{1,9}$/.test(String(limit)))
+    return `--limit must be a whole number, not ${quoted(String(limit))}`
+  const sinceMs = typeof since === 'string' ? instant(since) : 0
+  const untilMs = typeof until === 'string' ? instant(until) : Number.POSITIVE_INFINITY
+  const form = 'a date (2026-11-01) or an RFC 3339 time'
+  if (sinceMs === undefined) return `--since must be ${form}, not ${quoted(String(since))}`
+  if (untilMs === undefined) return `--until must be ${form}, not ${quoted(String(until))}`
+  const count = Number(limit ?? LIMIT)
+  return {
+    sinceMs,
+    untilMs,
+    limit: count === 0 ? Number.POSITIVE_INFINITY : count,
+    follows: flags['follow'] === true,
+    form: json === true ? 'json' : csv === true ? 'csv' : 'table',
+    isWide: flags['wide'] === true,
+  }
+}
+
+async function print(audit: AdminAudit, question: Question, { audit: { keepDays } }: Config): Promise<void> {
+  const { limit, untilMs, form } = question
+  const sinceMs = Math.max(question.sinceMs, Date.now() - keepDays * DAY_MS)
+  const table = new TextTable(COLUMNS, displayOf(question.isWide))
+  if (form === 'csv') process.stdout.write(csvLine(COLUMNS.map(({ heading }) => heading)))
+  let [position, left]: [string | undefined, number] = [undefined, 0]
+  let last: readonly AdminEntry[] = []
+  const fresh = async () => {
+    const found = await audit.entriesAfter(position)
+    position = found.at(-1)?.position ?? position
+    return found.map(({ entry }) => entry)
+  }
+  for (let page = await fresh(); page.length > 0; page = await fresh()) {
+    const wanted = page.filter(({ timeMs }) => timeMs >= sinceMs && timeMs < untilMs)
+    left += Math.max(0, last.length + wanted.length - limit)
+    last = [...last, ...wanted].slice(-limit)
+  }
+  process.stdout.write(printed(form, last, table))
+  if (left > 0) printToStderr(`the last ${last.length} of ${left + last.length} lines; --limit 0 prints all`)
+  while (question.follows) {
+    await Bun.sleep(FOLLOW_MS)
+    const page = await fresh()
+    if (page.length > 0) process.stdout.write(printed(form, page, table))
+  }
+}
+
+function printed(form: Question['form'], entries: readonly AdminEntry[], table: TextTable): string {
+  switch (form) {
+    case 'json':
+      return entries.map((entry) => `${JSON.stringify(jsonOf(entry))}\n`).join('')
+    case 'csv':
+      return entries.map((entry) => csvLine(cellsOf(entry))).join('')
+    case 'table':
+      return table.print(entries.map(cellsOf))
+  }
+}
+
+function jsonOf({ timeMs, source, action, target, details }: AdminEntry): JsonObject {
+  return { time: new Date(timeMs).toISOString(), source, action, target, details }
+}
+
+/** Details as JSON. */
+function cellsOf({ timeMs, source, action, target, details }: AdminEntry): readonly string[] {
+  return [new Date(timeMs).toISOString(), source, action, target, JSON.stringify(details)]
+}
+
+const COLUMNS: readonly Column[] = [
+  { heading: 'time' },
+  { heading: 'source', priority: 2 },
+  { heading: 'action' },
+  { heading: 'target' },
+  { heading: 'details', priority: 1 },
+]
