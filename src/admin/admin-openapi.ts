@@ -201,7 +201,7 @@ function described({ method, path, summary, parameters = [], body, answers, isEv
   const all = path.includes('{id}') ? [id, ...query] : query
   const responses = Object.entries({ ...answers, 400: 'Error', 401: 'Error', 403: 'Error', 503: 'Error' } as const)
   return {
-    operationId: `${method}${path.replace(/\W+(\w)/g, (_all, letter: string) => letter.toUpperCase()).replace(/\W/g, '')}`,
+    operationId: operationId(method, path),
     summary,
     ...(all.length === 0 ? {} : { parameters: all }),
     ...(body === undefined ? {} : { requestBody: { content: { 'application/json': { schema: bodySchema(body) } } } }),
@@ -219,6 +219,12 @@ function described({ method, path, summary, parameters = [], body, answers, isEv
       ]),
     ),
   }
+}
+
+/** `postApiKeysIdRotate` */
+function operationId(method: string, path: string): string {
+  const words = path.split(/\W+/).filter((word) => word !== '')
+  return method + words.map((word) => word[0]?.toUpperCase() + word.slice(1)).join('')
 }
 
 function bodySchema(fields: Readonly<Record<string, string>>): object {
