@@ -5,7 +5,7 @@ import manifest from '../../package.json' with { type: 'json' }
 /** Defined when the program is compiled. In a checkout, git reports the commit. */
 declare const WEIR_COMMIT: string | undefined
 
-/** The version of this program. */
+/** The version that runs. */
 export const VERSION = manifest.version
 
 interface Version {
