@@ -144,7 +144,7 @@ function printed(form: Form, rows: readonly AuditRow[], table: TextTable): strin
 /** A value as CSV has it; tags are `project=checkout,team=payments`. */
 function csvOf(column: AuditColumn, row: AuditRow): string | number | boolean {
   const value = jsonOf(column, row) ?? ''
-  return typeof value === 'object' ? tagsText(value) : value
+  return typeof value === 'object' ? tagsText(Object.entries(value)) : value
 }
 
 /** A value as the table shows it. */
