@@ -11,6 +11,7 @@ import { configuration, KEY, PROGRAM, until, Weir } from './weir.ts'
 setDefaultTimeout(30_000)
 
 FormatRegistry.Set('date-time', (text) => /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(text))
+FormatRegistry.Set('date', (text) => /^\d{4}-\d\d-\d\d$/.test(text))
 
 let upstream: ReturnType<typeof provider>
 let weir: Weir
