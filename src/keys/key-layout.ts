@@ -1,6 +1,6 @@
 /**
- * The bytes of a key in memory: the hash of its token, the length of its id, the id, and the rest of the record as JSON.
- * What thousands of keys have in common (organisation, models, limits, tags) is kept once: with limits and tags in each
+ * The bytes of a key in memory: the hash of its token, the length of its id, the id, and the rest of the record as
+ * JSON. What thousands of keys have in common (organisation, models, limits, tags) is kept once: with limits and tags in each
  * of 500,000 keys, they took 90 MB more.
  */
 
