@@ -1,7 +1,7 @@
 /**
  * The bytes of a key in memory: the hash of its token, the length of its id, the id, and the rest of the record as
- * JSON. What thousands of keys have in common (organisation, models, limits, tags) is kept once: with limits and tags in each
- * of 500,000 keys, they took 90 MB more.
+ * JSON. What thousands of keys have in common (organisation, models, limits, tags) is kept once: with limits and tags
+ * in each of 500,000 keys, they took 90 MB more.
  */
 
 import { isObject, type JsonObject, numberOf } from '../core/json.ts'
