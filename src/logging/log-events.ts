@@ -278,6 +278,13 @@ export const LOG_EVENTS = {
     message: 'expired API keys could not be deleted',
     meaning: 'Records of expired or revoked API keys stay in the store (`why`). weir retries.',
   },
+  'tags.limited': {
+    level: 'warn',
+    message: 'too many combinations of tags',
+    meaning:
+      'An organisation (`organization`) used more combinations of tags on this UTC day than this worker keeps sums ' +
+      'for (`limit`). Requests with further ones count under `(other)` in `weir usage`. Once for each day.',
+  },
   'traces.dropping': {
     level: 'warn',
     message: 'trace spans dropped',

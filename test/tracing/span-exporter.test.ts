@@ -76,6 +76,28 @@ test('spans of several requests are sent together, in batches', async () => {
   expect(collecting.requests.length).toBe(2)
 })
 
+test('spans that come while a batch is sent wait for the next full batch, or their time', async () => {
+  using collecting = collector()
+  const first = Promise.withResolvers<Response>()
+  collecting.answer = (attempt) => (attempt === 1 ? first.promise : new Response())
+  const { exporter } = new Exporting(collecting.url, { delayMs: 60_000 })
+  exporter.take(spans(256))
+  await collecting.asked(1)
+  exporter.take(spans(300))
+  first.resolve(new Response())
+  expect((await collecting.received(512)).length).toBe(512)
+  expect(collecting.requests.length).toBe(2)
+  await exporter.close(20_000)
+  expect(collecting.spans.length).toBe(556)
+})
+
+test('without spans nothing is sent', async () => {
+  using collecting = collector()
+  const { exporter } = new Exporting(collecting.url)
+  await exporter.close(20_000)
+  expect(collecting.requests).toEqual([])
+})
+
 for (const status of [429, 502, 503, 504]) {
   test(`a batch is sent again after ${status}`, async () => {
     using collecting = failing(status, status)
