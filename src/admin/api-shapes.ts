@@ -180,3 +180,4 @@ export type Attention = Static<typeof attention>
 export type Status = Static<typeof status>
 export type TargetRow = Static<typeof target>
 export type BudgetRow = Static<typeof budget>
+export type Explanation = Static<typeof explanation>

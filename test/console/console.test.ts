@@ -149,7 +149,12 @@ describe('the console', () => {
     await page.keyboard.press('Enter')
     const dialog = page.getByRole('dialog')
     await dialog.getByText('main / down').waitFor()
-    expect(await dialog.getByRole('listitem').filter({ hasText: 'other / up' }).textContent()).toContain('answered')
+    expect(await dialog.getByRole('listitem').filter({ hasText: 'other / up' }).first().textContent()).toContain(
+      'answered',
+    )
+    await dialog.getByText('fragile is allowed: nothing excludes it').waitFor()
+    await dialog.getByText('fragile at other / up').waitFor()
+    await dialog.getByText(/^\$4\.\d\d of \$5\.00 left, renews /).waitFor()
     await page.keyboard.press('Escape')
     await dialog.waitFor({ state: 'detached' })
     expect(await page.locator(':focus').textContent()).toBe(await first.textContent())
