@@ -30,7 +30,7 @@ import { percentile } from './statistics.ts'
 import type { Traffic } from './traffic.ts'
 
 /** What such a scenario gets: the setup without gateways. */
-interface Bare {
+export interface Bare {
   readonly provider: ProviderProcess
   readonly loader: Loader
   readonly plan: Plan
@@ -66,7 +66,7 @@ async function redis(bare: Bare): Promise<readonly Measurement[]> {
 }
 
 /** Small JSON answers of two weirs. `weir usage` of the second must count each answer once. */
-async function compared(bare: Bare, baseline: Server, weir: ServerWeir, name: string, ratioMax: number) {
+export async function compared(bare: Bare, baseline: Server, weir: ServerWeir, name: string, ratioMax: number) {
   const setup: Setup = { ...bare, gateways: [baseline, weir] }
   let answers = 0
   const counted = (target: Server, total: number) => {

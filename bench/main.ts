@@ -6,12 +6,14 @@
 import { parseArgs } from 'node:util'
 import { ownScenarios } from './ledger-scenarios.ts'
 import { machine, openFilesMax } from './machine.ts'
+import { metrics, observed } from './observation-scenarios.ts'
 import { measurePeers } from './peer-rows.ts'
 import { Loader, type Server, startPassThrough, startProvider, startWeir } from './processes.ts'
 import { FULL, type Measurement, type Plan, QUICK } from './rounds.ts'
 import { scenarios } from './scenarios.ts'
 
-const NAMES = [...Object.keys(scenarios), ...Object.keys(ownScenarios)]
+const alone = { ...ownScenarios, metrics, observed }
+const NAMES = [...Object.keys(scenarios), ...Object.keys(alone)]
 
 const HELP = `usage: scripts/bench [--quick] [--only NAME,…] [--json] [--against-itself | --peers]
 
@@ -93,7 +95,7 @@ function fitted(plan: Plan): Plan {
 async function measure(name: string, { plan, itself }: Flags): Promise<readonly Measurement[]> {
   await using provider = await startProvider()
   await using loader = await Loader.start()
-  const own = ownScenarios[name]
+  const own = new Map(Object.entries(alone)).get(name)
   if (own !== undefined) return await own({ provider, loader, plan })
   const scenario = scenarios[name]
   if (scenario === undefined) return []

@@ -77,6 +77,8 @@ export async function startPassThrough(provider: Server): Promise<Server> {
 export interface ServerWeir extends Server {
   /** The number of charged answers, after the last one was committed. */
   charged(): Promise<number>
+  /** The address of the admin port. */
+  readonly admin: string
   /** What it has written to its standard error. */
   errors(): Promise<string>
 }
@@ -87,6 +89,8 @@ interface WeirOptions {
   /** The address of a Redis; absent = the embedded ledger. */
   readonly redis?: string | undefined
   readonly workers?: number
+  /** Further parts of the configuration. */
+  readonly config?: object
   /** Further environment variables. */
   readonly env?: Readonly<Record<string, string>>
 }
@@ -112,13 +116,16 @@ export async function startWeir(provider: Server, options: WeirOptions = {}): Pr
     await rm(folder, { recursive: true, force: true })
   }
   for (;;) {
-    const address = /"address":"http:\/\/[^"]*:(\d+)"/.exec(await Bun.file(log).text())?.[1]
-    if (address !== undefined) {
+    const line = await Bun.file(log).text()
+    const address = /"address":"http:\/\/[^"]*:(\d+)"/.exec(line)?.[1]
+    const admin = /"admin":"([^"]*)"/.exec(line)?.[1]
+    if (address !== undefined && admin !== undefined) {
       return {
         name: 'weir',
         port: Number(address),
         pid: child.pid,
         converts: true,
+        admin,
         errors: () => Bun.file(errors).text(),
         charged: () => usageOf(config),
         [Symbol.asyncDispose]: dispose,
@@ -214,7 +221,7 @@ export const LIMITS = {
   spend: { day: 1_000_000, month: 1_000_000, total: 1_000_000 },
 } as const
 
-function configuration(provider: Server, folder: string, { free, redis, workers }: WeirOptions): object {
+function configuration(provider: Server, folder: string, { free, redis, workers, config }: WeirOptions): object {
   const limits = free ? {} : { limits: LIMITS }
   const origin = `http://127.0.0.1:${provider.port}`
   const api_key = 'key-of-the-provider'
@@ -243,6 +250,7 @@ function configuration(provider: Server, folder: string, { free, redis, workers 
       })),
     ),
     organizations: [{ id: 'bench', ...limits, keys: [{ id: 'bench-key', key: KEY, ...limits }] }],
+    ...config,
   }
 }
 

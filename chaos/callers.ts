@@ -12,6 +12,8 @@ const DIALECTS = [
   { path: '/v1/messages', more: { max_tokens: 64 }, list: 'messages', last: 'event: message_stop' },
 ] as const
 
+/** Values of the tag `project`; '' for a request without it. */
+const PROJECTS = ['', 'a', 'b']
 const LEAVES_ONE_IN = 12
 const PATIENCE_MS = 60_000
 /** Pauses between two requests: after an answer, and after a rejection or a connection that failed. */
@@ -31,6 +33,8 @@ export type End = 'complete' | 'cut' | 'rejected' | 'drained' | 'none' | 'wrong'
 export interface Result {
   readonly mark: string
   readonly key: string
+  /** The value of its tag `project`; '' if it has none. */
+  readonly project: string
   readonly gateway: number
   readonly end: End
   /** The value of `x-request-id`, which is the id of the reservation. */
@@ -66,14 +70,16 @@ async function one(load: Load, random: Random): Promise<Result> {
   const mark = `${load.name}-${load.number()}`
   const gateway = random.below(load.ports.length)
   const [key, secret] = load.keys[random.below(load.keys.length)] ?? ['', '']
-  const request = { mark, key, gateway, id: undefined, status: 0, what: '' }
+  const project = PROJECTS[random.below(PROJECTS.length)] ?? ''
+  const request = { mark, key, project, gateway, id: undefined, status: 0, what: '' }
   const { path, more, list, last } = DIALECTS[random.below(DIALECTS.length)] ?? DIALECTS[0]
   const stream = random.chance(0.6)
   const leavesMs = random.below(LEAVES_ONE_IN) === 0 ? random.below(200) : undefined
   const body = { model: 'm', stream, [list]: [{ role: 'user', content: `This is ${mark}-mark` }], ...more }
   try {
     await using caller = await Caller.connect(load.ports[gateway] ?? 0)
-    caller.send(requestBytes(path, { key: secret, body }))
+    const fields = project === '' ? {} : { 'x-gateway-tags': `project=${project}` }
+    caller.send(requestBytes(path, { key: secret, body, fields }))
     if (leavesMs !== undefined) setTimeout(() => caller.reset(), leavesMs).unref()
     const late = setTimeout(() => caller.reset(), PATIENCE_MS)
     const answer = await caller.answer().finally(() => clearTimeout(late))

@@ -48,6 +48,34 @@ export async function checkUsageCommand(
   report.check(`every charge is under its model: ${names.join(', ')}`, names.join() === 'm')
 }
 
+/**
+ * Each charge has the tags that its caller sent, and `weir usage` has the sum of the charges of each. `charges`: the
+ * final one of each id.
+ */
+export async function checkTags(
+  report: Report,
+  gateway: Gateway,
+  charges: readonly (readonly [id: string, charge: Pick<Charge, 'costMicroUsd' | 'tags'>])[],
+  results: readonly Result[],
+): Promise<void> {
+  const sent = new Map(results.map(({ id, project }) => [id, project === '' ? '' : `project=${project}`]))
+  const wrong = charges.filter(([id, { tags }]) => sent.has(id) && sent.get(id) !== tags)
+  report.check(
+    `charges with the tags of their requests: all but ${wrong.length} of ${charges.length}`,
+    wrong.length === 0,
+    wrong.map(([id, { tags }]) => `${id}: sent ${sent.get(id)}, charged ${tags}`),
+  )
+  const usage = await gateway.command('usage', '--by', 'tag:project')
+  const rows = Array.isArray(usage['rows']) ? usage['rows'].filter(isObject) : []
+  for (const tags of new Set([...charges.map(([, charge]) => charge.tags)])) {
+    const name = tags.replace('project=', '')
+    const row = rows.find((one) => one['tag:project'] === name)
+    const charged = sumOf(charges, ([, charge]) => (charge.tags === tags ? charge.costMicroUsd : 0))
+    const who = `\`weir usage\` of project '${name}'`
+    report.equal(who, ['cost', Number(row?.['cost_micro_usd'] ?? 0)], ['charged', charged])
+  }
+}
+
 export function checkLimit(report: Report, figures: AllFigures, seconds: number, beyond: number): void {
   const spent = figures.get(TIGHT)?.total.spent ?? 0
   const limit = tightMicroUsd(seconds)

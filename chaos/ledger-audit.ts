@@ -15,6 +15,7 @@ export interface Charge {
   readonly key: string
   readonly costMicroUsd: number
   readonly overageMicroUsd: number
+  readonly tags: string
 }
 
 /** The audit trail by reservation. */
@@ -31,6 +32,7 @@ export async function trailOf(client: Redis | Cluster, organizations: readonly O
         key: field('key'),
         costMicroUsd: Number(field('cost')),
         overageMicroUsd: Number(field('overage')),
+        tags: field('tags'),
       }
       const id = field('id')
       const known = trail.get(id)

@@ -43,6 +43,7 @@ export function configOf(
     narrow: { concurrent_requests: 3, requests_per_minute: 100_000, tokens_per_minute: 10_000_000 },
   }
   return {
+    tags: ['project'],
     compaction: { keys: [Buffer.alloc(32, 1).toString('base64')] },
     providers: { up: { dialect: 'openai', base_url: providerUrl, api_key: 'x' } },
     models: [{ name: 'm', targets: [{ provider: 'up', model: 'up' }], price: PRICE, max_output_tokens: 64 }],

@@ -19,6 +19,7 @@ import {
   checkLimit,
   checkOutboxes,
   checkSpent,
+  checkTags,
   checkTrail,
   checkUsageCommand,
   outboxRows,
@@ -102,6 +103,8 @@ export async function runEmbedded(run: Run, workers: 1 | 2): Promise<SetupResult
     checkSpent(report, last, rows)
     const counted = rows.filter(({ kind, model }) => kind === 'lost' || model !== '')
     await checkUsageCommand(report, gateway, spentOf(last, acme), counted.length)
+    const charges = rows.map((row) => [row.id, row] as const)
+    await checkTags(report, gateway, charges, results)
     const tight = rows.filter(({ key }) => key === 'tight')
     const beyond = sumOf(tight, ({ overageMicroUsd }) => overageMicroUsd)
     checkLimit(report, last, run.seconds, beyond)
@@ -204,8 +207,11 @@ async function checkedOverRedis(
       ({ kind, costMicroUsd }) => kind !== 'restored' && (costMicroUsd > 0 || kind === 'lost'),
     )
     const requests = counted.length + [...summed.values()].filter((cost) => cost > 0).length
-    for (const gateway of gateways.slice(0, 1))
+    const charges = [...trail].flatMap(([id, of]) => of.slice(-1).map((charge) => [id, charge] as const))
+    for (const gateway of gateways.slice(0, 1)) {
       await checkUsageCommand(report, gateway, spentOf(last, organizations), requests)
+      await checkTags(report, gateway, charges, results)
+    }
     if (organizations === acme) {
       const tight = [...trail.values()].filter((charges) => charges[0]?.key === 'tight')
       checkLimit(report, last, run.seconds, sumOf(tight, beyondHold))

@@ -50,7 +50,7 @@ export const ORGANIZATIONS: readonly OrganizationPlan[] = [
     ],
   },
   { id: 'initech', limits: 'spend: { day: DAY*1.08 }', keys: [{ id: 'reports', share: 2 }] },
-  { id: 'umbrella', limits: 'requests_per_minute: 50', keys: [{ id: 'research', share: 3 }] },
+  { id: 'umbrella', limits: 'requests_per_minute: 32', keys: [{ id: 'research', share: 3 }] },
   {
     id: 'hooli',
     limits: 'spend: { total: DAY*4 }',

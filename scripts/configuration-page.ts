@@ -95,6 +95,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   log: 'log: { format: auto }',
   tracing: 'tracing: { endpoint: "http://127.0.0.1:4318", sample: 0.01 }',
   metrics: 'metrics: { key_label: false }',
+  tags: 'tags: [project, team]',
   responses: 'responses: { remember_items_seconds: 3600 }',
   compatibility: 'compatibility: { tool_result_images: pass, image_urls: public }',
   compaction: `compaction: { keys: ["\${WEIR_COMPACTION_KEY}", "\${WEIR_OLD_COMPACTION_KEY}"] }`,

@@ -7,6 +7,7 @@ import { Elysia } from 'elysia'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { REFERENCE_PATHS } from '../reference/reference-paths.ts'
+import { LedgerProblem } from '../reports/ledger-part.ts'
 import { AdminAccess } from './admin-access.ts'
 import { AdminData, type Supervision } from './admin-data.ts'
 import { apiRoutes } from './api-routes.ts'
@@ -16,6 +17,7 @@ import { AdminError, COMMON_HEADERS, errorAnswer, json } from './json-answers.ts
 import { keysRoutes } from './keys-routes.ts'
 import type { Metrics } from './metrics.ts'
 import { referenceRoutes } from './reference-routes.ts'
+import { reportRoutes } from './report-routes.ts'
 import { SpendReader } from './spend-figures.ts'
 
 export interface Admin {
@@ -86,6 +88,7 @@ function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) 
   const probes = new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
     .onError(({ error, code }) => {
       if (error instanceof AdminError) return errorAnswer(error)
+      if (error instanceof LedgerProblem) return errorAnswer(new AdminError(503, 'ledger_unavailable', error.message))
       return errorAnswer(code === 'NOT_FOUND' ? notFound() : internalError())
     })
     .get('/healthz', () => json(200, { alive: true }))
@@ -101,6 +104,7 @@ function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) 
   return probes
     .use(consoleRoutes())
     .use(apiRoutes({ data, events, supervision }))
+    .use(reportRoutes(supervision))
     .use(keysRoutes(() => supervision.state().config))
     .use(referenceRoutes())
 }

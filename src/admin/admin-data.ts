@@ -3,18 +3,16 @@
  * ledger. What takes a read is kept for some seconds, however many ask.
  */
 
-import { openAccountUsageReader, openKeyStore, openUsageLog } from '../assembly/open-ledger.ts'
-import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
-import { dayOf } from '../ledger/window.ts'
 import type { MergedFigures } from '../metrics/merged-figures.ts'
 import type { BudgetRow, Status, TargetRow } from './api-shapes.ts'
-import { type LimitedKey, readBudgets } from './budget-rows.ts'
+import { usedUpAt } from './budget-rows.ts'
 import { FiguresHistory, STEP_SECONDS } from './figures-history.ts'
 import { readHistory, writeHistory } from './history-file.ts'
+import { budgetsOf, configuredEndings, readSpend, type Spend, type StoredKeys, storedKeysOf } from './ledger-figures.ts'
 import { Refreshed } from './refreshed.ts'
-import { type EndingKey, type SystemState, statusOf } from './status-report.ts'
+import { type SystemState, statusOf } from './status-report.ts'
 import type { SupervisorFigures } from './system-series.ts'
 import { TargetHistory } from './target-history.ts'
 import { targetRows } from './target-rows.ts'
@@ -46,17 +44,13 @@ export interface Supervision {
   reload(): Promise<{ readonly problems: readonly string[]; readonly changes: readonly string[] }>
 }
 
-interface StoredKeys {
-  readonly ending: readonly EndingKey[]
-}
-
 interface BudgetFilter {
   readonly organization: string | undefined
   readonly key: string | undefined
 }
 
 export class AdminData {
-  private readonly cost: Refreshed<number>
+  private readonly spend: Refreshed<Spend>
   private readonly allBudgets: Refreshed<readonly BudgetRow[]>
   private readonly storedKeys: Refreshed<StoredKeys>
   private readonly history: FiguresHistory
@@ -71,8 +65,11 @@ export class AdminData {
     // Requests that run hold budgets.
     const version = () => sums.totals().requests + sums.gauges().inFlight
     const ages = { ageMs: FRESH_MS, ageMsMax: STALE_MS, version }
-    this.cost = new Refreshed({ read: () => costToday(config()), ...ages })
-    this.allBudgets = new Refreshed({ read: () => budgetsOf(config()), ...ages })
+    this.spend = new Refreshed({ read: () => readSpend(config()), ...ages })
+    this.allBudgets = new Refreshed({
+      read: async () => budgetsOf(config(), (await known(this.storedKeys))?.limited ?? []),
+      ...ages,
+    })
     this.storedKeys = new Refreshed({ read: () => storedKeysOf(config()), ...ages, ageMs: STALE_MS })
     const before = readHistory(config().dataDir, Date.now())
     this.history = new FiguresHistory(() => ({ ...sums.gauges(), totals: sums.totals() }), Date.now, before)
@@ -89,14 +86,14 @@ export class AdminData {
 
   async status(withHistory = false): Promise<Status> {
     const system = this.supervision.state()
-    const [reasons, cost, budgets, keys] = await Promise.all([
+    const [reasons, spend, budgets, keys] = await Promise.all([
       this.supervision.reasons(),
-      known(this.cost),
+      known(this.spend),
       known(this.allBudgets),
       known(this.storedKeys),
     ])
     const endingKeys = [...configuredEndings(system.config), ...(keys?.ending ?? [])]
-    const read = { reasons, costTodayMicroUsd: cost, budgets: budgets ?? [], endingKeys }
+    const read = { reasons, costTodayMicroUsd: spend?.todayMicroUsd, budgets: budgets ?? [], endingKeys }
     const status = statusOf(system, read, this.history.now(), Date.now())
     return withHistory
       ? { ...status, history: { step_seconds: STEP_SECONDS, points: [...this.history.points()] } }
@@ -114,10 +111,16 @@ export class AdminData {
     organization,
     key,
   }: BudgetFilter): Promise<{ readonly rows: readonly BudgetRow[]; readonly more: number }> {
-    const rows = (await this.allBudgets.get()).filter(
+    const [all, spend] = await Promise.all([this.allBudgets.get(), known(this.spend)])
+    const rows = all.filter(
       (row) => row.organization === (organization ?? row.organization) && row.key === (key ?? row.key),
     )
-    return { rows: rows.slice(0, BUDGETS_MAX), more: Math.max(0, rows.length - BUDGETS_MAX) }
+    const nowMs = Date.now()
+    const shown = rows.slice(0, BUDGETS_MAX).map((row) => ({
+      ...row,
+      used_up_at: usedUpAt(row, spend?.lastHour(row.organization, row.key) ?? 0, nowMs),
+    }))
+    return { rows: shown, more: Math.max(0, rows.length - BUDGETS_MAX) }
   }
 
   private step(): void {
@@ -148,50 +151,4 @@ async function known<T>(refreshed: Refreshed<T>): Promise<T | undefined> {
   } finally {
     clearTimeout(timer)
   }
-}
-
-async function costToday(config: Config): Promise<number> {
-  const today = dayOf(Date.now())
-  const log = await openUsageLog(config)
-  try {
-    const rows = await log.read({ sinceDay: today, untilDay: today + 1 })
-    return rows.reduce((sum, { costMicroUsd }) => Math.min(Number.MAX_SAFE_INTEGER, sum + costMicroUsd), 0)
-  } finally {
-    await log.close()
-  }
-}
-
-async function budgetsOf(config: Config): Promise<readonly BudgetRow[]> {
-  const keys = config.organizations.flatMap(({ id: organization, keys }) =>
-    keys.flatMap(({ id, limits }): readonly LimitedKey[] =>
-      Object.keys(limits).length === 0 ? [] : [{ id, organization, limits }],
-    ),
-  )
-  const reader = await openAccountUsageReader(config)
-  try {
-    return await readBudgets(reader, config.organizations, keys)
-  } finally {
-    await reader.close()
-  }
-}
-
-async function storedKeysOf(config: Config): Promise<StoredKeys> {
-  const store = await openKeyStore(config)
-  try {
-    const keys = await store.list()
-    const ending = keys.flatMap(({ id, organization, expiresAtMs, revokedMs }) =>
-      expiresAtMs === undefined || revokedMs !== undefined ? [] : [{ id, organization, expiresAtMs }],
-    )
-    return { ending }
-  } finally {
-    await store.close()
-  }
-}
-
-function configuredEndings({ organizations }: Config): readonly EndingKey[] {
-  return organizations.flatMap(({ id: organization, keys }) =>
-    keys.flatMap(({ id, expiresAtMs, disabled }) =>
-      expiresAtMs === undefined || disabled ? [] : [{ id, organization, expiresAtMs }],
-    ),
-  )
 }

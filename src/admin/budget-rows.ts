@@ -47,6 +47,24 @@ export function fullness({ amount, used, held }: BudgetRow): number {
   return amount === 0 ? 1 : (used + held) / amount
 }
 
+/** A budget that lasts longer than this at the present rate is not shown to end. */
+const FAR_MS = 10 * 365 * 86_400_000
+const HOUR_MS = 3_600_000
+
+/** When a budget of money is used up if every hour is as the last one; null if it renews before, or lasts for years. */
+export function usedUpAt(
+  { unit, amount, used, held, renews_at: renewsAt }: BudgetRow,
+  lastHourMicroUsd: number,
+  nowMs: number,
+): string | null {
+  if (unit !== 'micro_usd') return null
+  const left = amount - used - held
+  if (left > 0 && lastHourMicroUsd <= 0) return null
+  const atMs = left <= 0 ? nowMs : nowMs + (left / lastHourMicroUsd) * HOUR_MS
+  if (atMs - nowMs > FAR_MS || (renewsAt !== null && atMs >= Date.parse(renewsAt))) return null
+  return new Date(atMs).toISOString()
+}
+
 /** One account for each key with limits, or one for the organisation alone if it has none. */
 function accountsOf(organizations: Config['organizations'], keys: readonly LimitedKey[]): readonly Account[] {
   const keysOf = Map.groupBy(keys.slice(0, KEYS_READ_MAX), ({ organization }) => organization)

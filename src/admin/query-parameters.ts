@@ -37,6 +37,6 @@ export function wholeNumber(query: Query, name: string, min: number, max: number
   throw badQuery(`${name} must be a whole number from ${min} to ${max}, not ${quoted(value)}`)
 }
 
-function badQuery(message: string): AdminError {
+export function badQuery(message: string): AdminError {
   return new AdminError(400, 'invalid_parameter', message)
 }

@@ -13,6 +13,7 @@ import type { Affinity } from '../gateway/affinity.ts'
 import type { Breaker } from '../gateway/breaker.ts'
 import type { Upstream } from '../gateway/gateway.ts'
 import type { EdgeParts } from '../http/edge.ts'
+import { TagsReader } from '../http/tags-header.ts'
 import type { ItemStore } from '../items/item-store.ts'
 import { Sealer } from '../items/sealer.ts'
 import { Keys } from '../keys/accepted-keys.ts'
@@ -60,6 +61,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
       responses: responses({ sealer: sealerOf(config), itemStore }),
     },
     imageUrls: config.compatibility.imageUrls,
+    tags: config.tags === undefined || config.tags.length === 0 ? undefined : new TagsReader(config.tags),
     acceptCount: (body, longTexts) => acceptCount(body, config.compatibility, longTexts),
     tracer: tracerOf(config, catalog, spans),
     gateway: {

@@ -7,6 +7,7 @@ import { BodyMemory } from '../gateway/body-memory.ts'
 import { Breaker, type Rest } from '../gateway/breaker.ts'
 import { InFlight } from '../gateway/in-flight.ts'
 import { fieldsOfLine } from '../gateway/request-line.ts'
+import { TagCounts } from '../gateway/request-tags.ts'
 import { AnonymousLog } from '../http/anonymous-log.ts'
 import { type App, createApp } from '../http/app.ts'
 import type { EdgeParts, EdgeState } from '../http/edge.ts'
@@ -105,6 +106,9 @@ export class InferenceService {
         (line) => log.request(fieldsOfLine(line)),
         (omitted) => logEvent(logger, 'requests.omitted', { ...omitted }),
       ),
+      tagCounts: new TagCounts({
+        limited: (organization, limit) => logEvent(logger, 'tags.limited', { organization, limit }),
+      }),
       figures: this.figures,
       // `createApp` puts the function in that asks the server.
       remoteOf: () => 'unknown',

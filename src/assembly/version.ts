@@ -5,6 +5,9 @@ import manifest from '../../package.json' with { type: 'json' }
 /** Defined when the program is compiled. In a checkout, git reports the commit. */
 declare const WEIR_COMMIT: string | undefined
 
+/** The version that runs. */
+export const VERSION = manifest.version
+
 interface Version {
   readonly version: string
   /** Undefined if it is not known. */
@@ -29,13 +32,13 @@ let found: Version | undefined
 
 /** Asks git once, if the program is not compiled. */
 export function versionOf(): Version {
-  found ??= { version: manifest.version, commit: commitOf() }
+  found ??= { version: VERSION, commit: commitOf() }
   return found
 }
 
 /** As `versionOf`, without a pause of the process. */
 export async function findVersion(): Promise<Version> {
-  found ??= { version: manifest.version, commit: await findCommit() }
+  found ??= { version: VERSION, commit: await findCommit() }
   return found
 }
 

@@ -6,10 +6,11 @@ import { quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { AdminAudit, AdminEntry } from '../keys/admin-audit.ts'
+import { withLedger } from '../reports/ledger-part.ts'
 import { exit, type Flags, misused, printToStderr } from './command.ts'
 import { csvLine } from './csv.ts'
 import { displayOf } from './display.ts'
-import { configured, untilProblem, withLedger } from './ledger-access.ts'
+import { configured, untilProblem } from './ledger-access.ts'
 import { type Column, TextTable } from './text-table.ts'
 
 const DAY_MS = 86_400_000

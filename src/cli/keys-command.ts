@@ -9,10 +9,11 @@ import type { Config } from '../config/config.ts'
 import { durationMs } from '../config/key-input.ts'
 import { quoted } from '../config/problems.ts'
 import { type KeyRecord, storedKey } from '../keys/key-record.ts'
+import { withLedger } from '../reports/ledger-part.ts'
 import { exit, misused, parseFlags, printToStderr, runAction } from './command.ts'
 import { descriptionOf, idProblem } from './key-flags.ts'
 import { list } from './keys-list-command.ts'
-import { configured, untilProblem, withLedger } from './ledger-access.ts'
+import { configured, untilProblem } from './ledger-access.ts'
 
 /** Returns the exit code. */
 export function keys(args: readonly string[]): Promise<number> {

@@ -5,10 +5,11 @@ import { didYouMean, quoted } from '../config/problems.ts'
 import { amountOf, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import { keyJson, type ListedKey } from '../keys/key-list.ts'
 import { dollars } from '../ledger/refusal.ts'
+import { withLedger } from '../reports/ledger-part.ts'
 import { fixedDollars } from './amounts.ts'
 import { exit, parseFlags, printToStderr } from './command.ts'
 import { displayOf } from './display.ts'
-import { configured, withLedger } from './ledger-access.ts'
+import { configured } from './ledger-access.ts'
 import { type Column, type Display, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */

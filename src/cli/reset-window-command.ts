@@ -1,8 +1,9 @@
 /** `weir ledger reset-window`: moves back daily and monthly budget windows that a wrong clock opened too early. */
 
 import { openUsageLog, openWindowReset } from '../assembly/open-ledger.ts'
+import { withLedger } from '../reports/ledger-part.ts'
 import { exit, misused, parseFlags, runAction } from './command.ts'
-import { configured, untilProblem, withLedger } from './ledger-access.ts'
+import { configured, untilProblem } from './ledger-access.ts'
 
 /** Returns the exit code. */
 export function ledger(args: readonly string[]): Promise<number> {

@@ -44,6 +44,7 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     log: { format: file.log.format },
     ...tracingOf(file, env),
     metrics: { keyLabel: file.metrics.key_label },
+    tags: file.tags,
     responses: responsesOf(file.responses),
     compatibility: { toolResultImages: compatibility.tool_result_images, imageUrls: compatibility.image_urls },
     compaction: file.compaction === undefined ? {} : { keys: file.compaction.keys },
@@ -232,6 +233,7 @@ function keyOf(key: FileKey, auto: OrganizationConfig['auto']): KeyConfig {
     models: key.models,
     auto: key.auto ?? auto,
     limits: limitsOf(key.limits),
+    tags: key.tags,
     expiresAtMs: key.expires_at === undefined ? undefined : instant(key.expires_at),
     disabled: key.disabled,
   }

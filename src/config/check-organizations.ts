@@ -8,7 +8,7 @@ import { judge } from '../core/permission.ts'
 import { rulesOf } from './build.ts'
 import type { Check } from './check-context.ts'
 import { hashOf, isHash } from './key-hash.ts'
-import { type Path, pathText } from './problems.ts'
+import { didYouMean, type Path, pathText } from './problems.ts'
 import type { Loose } from './schema-errors.ts'
 import type { File } from './schema-file.ts'
 import { instant } from './timestamps.ts'
@@ -105,11 +105,21 @@ function checkKey(check: Check, organization: Organization, key: Key, path: Path
   if (whole === 'mandatory' && own !== undefined && own !== 'mandatory') {
     check.problems.add([...path, 'auto'], `cannot be ${own} because the organisation's is mandatory; remove it`)
   }
+  checkTags(check, key.tags, [...path, 'tags'])
   if (key.expires_at !== undefined && instant(key.expires_at) === undefined) {
     check.problems.add(
       [...path, 'expires_at'],
       'must be a date (2027-01-31) or an RFC 3339 time (2027-01-31T12:00:00Z)',
     )
+  }
+}
+
+function checkTags({ completed, problems }: Check, tags: Key['tags'], path: Path): void {
+  const names = (completed.tags ?? []).filter((name) => name !== undefined)
+  for (const name of Object.keys(tags ?? {})) {
+    if (names.includes(name)) continue
+    const advice = didYouMean(name, names) || '; add it there'
+    problems.add([...path, name], `is not in tags of the configuration${advice}`)
   }
 }
 

@@ -17,12 +17,14 @@ export function checkTracing(check: Check): void {
     checkHeaders(Object.keys(tracing.headers ?? {}), ['tracing', 'headers'], problems, OWN_HEADERS)
   }
   for (const problem of environmentProblems(env)) problems.warn(['tracing'], problem)
-  const isOn = tracing !== undefined || environmentTracing(env).url !== undefined
-  if (isOn && tracing?.endpoint === undefined && asksForGrpc(env)) {
+  const { url } = environmentTracing(env)
+  const isOn = tracing !== undefined || url !== undefined
+  const isForGrpc = asksForGrpc(env) || (url !== undefined && new URL(url).port === GRPC_PORT)
+  if (isOn && tracing?.endpoint === undefined && isForGrpc) {
     problems.warn(
       ['tracing'],
-      'OTEL_EXPORTER_OTLP_PROTOCOL is grpc, and weir sends OTLP over HTTP; set tracing.endpoint to the HTTP port of ' +
-        'the collector, usually 4318',
+      'the variables of OpenTelemetry ask for OTLP over gRPC (protocol grpc or port 4317), and weir sends it over ' +
+        'HTTP; set tracing.endpoint to the HTTP port of the collector, usually 4318',
     )
   }
   for (const [name, provider] of Object.entries(file.providers ?? {})) {

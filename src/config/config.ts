@@ -34,6 +34,8 @@ export interface Config {
   readonly tracing?: TracingConfig | undefined
   /** Absent if the supervisor is of a version without it: then false. */
   readonly metrics?: { readonly keyLabel: boolean }
+  /** Names of tags. Absent if the supervisor is of a version without them: then there are none. */
+  readonly tags?: readonly string[]
   /** 0 = items are not stored. */
   readonly responses: {
     readonly rememberItemsSeconds: number

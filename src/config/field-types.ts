@@ -14,6 +14,7 @@ import {
   type TUnion,
   Type,
 } from '@sinclair/typebox'
+import { TAG_VALUE, TAGS_MAX } from '../core/tags.ts'
 
 /** Ids of organisations, keys and providers appear in log lines, in the ledger and on command lines. */
 export const IDENTIFIER = '^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$'
@@ -106,6 +107,17 @@ export const pattern = (source: string, words: string, description: string) =>
 export const identifier = (description: string) => pattern(IDENTIFIER, IDENTIFIER_WORDS, description)
 export const modelName = (description: string) => pattern(MODEL_NAME, MODEL_NAME_WORDS, description)
 export const glob = modelName('A pattern: `*` matches any characters, `?` any one')
+
+/** The name of a tag. It stands in a header in front of an equals sign. */
+export const tagName = (description: string) =>
+  pattern('^[A-Za-z0-9._-]{1,64}$', 'must be 1 to 64 letters, digits or ._-', description)
+
+/** Tags by name. */
+export const tags = (description: string) =>
+  Type.Record(Type.String(), pattern(TAG_VALUE, 'must be 1 to 64 letters, digits or ._/@:-', 'The value of the tag'), {
+    description,
+    maxProperties: TAGS_MAX,
+  })
 
 /** Milliseconds. */
 export const period = (description: string) => Type.Integer({ minimum: 1, maximum: DAY_MS, description })

@@ -7,8 +7,9 @@ import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { configuredLimits, type Limits, spendLimits } from '../core/limits.ts'
+import { TAGS_MAX } from '../core/tags.ts'
 import { limitsOf } from './build.ts'
-import { type Completed, identifier, object, optional, pattern, text } from './field-types.ts'
+import { type Completed, identifier, object, optional, text } from './field-types.ts'
 import { didYouMean } from './problems.ts'
 import { problemsOf } from './schema-errors.ts'
 import { key, limits } from './schema-organizations.ts'
@@ -28,21 +29,13 @@ export interface KeyDescription {
 /** The value, or what is wrong with the input. */
 type Checked<T> = { readonly value: T } | { readonly problem: string }
 
-const TAGS_MAX = 8
-
 const schema = object({
   organization: identifier('The organisation of the key'),
   id: identifier('The name of the key in logs and reports'),
   models: optional(Type.Array(key.properties.models.items, { maxItems: 1000 })),
   limits: optional(limits),
   expires_at: optional(text('When the key expires')),
-  tags: optional(
-    Type.Record(
-      Type.String(),
-      pattern('^[A-Za-z0-9._/@:-]{1,64}$', 'must be 1 to 64 letters, digits or ._/@:-', 'The value of the tag'),
-      { description: 'Tags by name', maxProperties: TAGS_MAX },
-    ),
-  ),
+  tags: key.properties.tags,
 })
 
 const FIELDS = Object.keys(schema.properties)

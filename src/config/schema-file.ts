@@ -24,6 +24,7 @@ import {
   port,
   redisUrl,
   secret,
+  tagName,
   text,
   unbroken,
   withDefault,
@@ -347,6 +348,16 @@ export const schema = object(
     log: withDefault(log, {}),
     tracing: optional(tracing),
     metrics: withDefault(metrics, {}),
+    tags: withDefault(
+      Type.Array(tagName('A name, such as `project`'), {
+        maxItems: 32,
+        uniqueItems: true,
+        description:
+          'The names of tags that callers may set with the header `X-Gateway-Tags`, and operators on keys. ' +
+          '`weir usage --by tag:NAME` sums up by them. Without names the header is ignored',
+      }),
+      [],
+    ),
     responses: withDefault(responses, {}),
     compatibility: withDefault(compatibility, {}),
     compaction: optional(compaction),

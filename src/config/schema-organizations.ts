@@ -13,6 +13,7 @@ import {
   optional,
   pattern,
   secret,
+  tags,
   text,
   withDefault,
 } from './field-types.ts'
@@ -104,6 +105,7 @@ export const key = object(
       oneOf(AUTO, "Narrows the organisation's `auto`, or makes it mandatory. Without it, the organisation's setting"),
     ),
     limits: optional(limits),
+    tags: optional(tags('Tags of requests that do not name them in `X-Gateway-Tags`. The names must be in `tags`')),
     expires_at: optional(text('A date (its first moment in UTC) or an RFC 3339 time, from which weir rejects the key')),
     disabled: withDefault(boolean('Makes weir reject the key'), false),
   },

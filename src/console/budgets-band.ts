@@ -2,21 +2,12 @@
 
 import type { BudgetRow } from '../admin/api-shapes.ts'
 import { element, StateMark, setAttribute, setText } from './elements.ts'
+import { amountText, limitWords } from './limit-words.ts'
 import { type Cell, type Column, LiveTable } from './live-table.ts'
 import { twoLines } from './two-lines.ts'
-import { count, dollars, percent, type ServerClock, span } from './units.ts'
+import { percent, type ServerClock, span } from './units.ts'
 
 const FULL_SHARE_WARNING = 0.8
-
-/** The words of the configuration's limits; another one is shown by its name. */
-const LIMITS: Readonly<Record<string, string>> = {
-  'spend.day': 'Spend a day',
-  'spend.month': 'Spend a month',
-  'spend.total': 'Spend in total',
-  requests_per_minute: 'Requests a minute',
-  tokens_per_minute: 'Tokens a minute',
-  concurrent_requests: 'Concurrent requests',
-}
 
 export class BudgetsBand {
   private readonly table: LiveTable<BudgetRow>
@@ -28,7 +19,7 @@ export class BudgetsBand {
       title: 'Budgets',
       columns: columns(clock),
       keyOf: ({ organization, key, limit }) => JSON.stringify([organization, key, limit]),
-      textOf: (row) => `${row.organization} ${row.key ?? ''} ${row.limit} ${limitWords(row)}`.toLowerCase(),
+      textOf: (row) => `${row.organization} ${row.key ?? ''} ${row.limit} ${limitWords(row.limit)}`.toLowerCase(),
       placeholder: 'Filter by organisation, key or limit',
       page: 10,
       filterFrom: 11,
@@ -54,21 +45,16 @@ function shareOf({ amount, used, held }: BudgetRow): number {
   return (used + held) / amount
 }
 
-function limitWords({ limit }: BudgetRow): string {
-  return LIMITS[limit] ?? limit
-}
-
-function amountText({ unit }: BudgetRow, amount: number): string {
-  return unit === 'micro_usd' ? dollars(amount) : count(amount)
-}
-
 function columns(clock: ServerClock): readonly Column<BudgetRow>[] {
   return [
     {
       name: 'owner',
       title: 'Limit',
       cell: () =>
-        twoLines(({ organization, key }) => (key === null ? organization : `${organization} · ${key}`), limitWords),
+        twoLines(
+          ({ organization, key }) => (key === null ? organization : `${organization} · ${key}`),
+          ({ limit }) => limitWords(limit),
+        ),
     },
     { name: 'bar', title: 'Used', cell: meterCell },
     {
@@ -77,8 +63,8 @@ function columns(clock: ServerClock): readonly Column<BudgetRow>[] {
       isNumber: true,
       cell: () =>
         twoLines(
-          (row) => `${amountText(row, row.used)} of ${amountText(row, row.amount)}`,
-          (row) => (row.held === 0 ? '' : `${amountText(row, row.held)} held`),
+          (row) => `${amountText(row.unit, row.used)} of ${amountText(row.unit, row.amount)}`,
+          (row) => (row.held === 0 ? '' : `${amountText(row.unit, row.held)} held`),
         ),
     },
     { name: 'renews', title: 'Renews', cell: () => renewalCell(clock) },
@@ -104,9 +90,9 @@ function meterCell(): Cell<BudgetRow> {
       number.node.classList.toggle('plain', state === undefined)
       number.show(state ?? 'neutral', percent(share))
       setAttribute(bar, 'data-state', state)
-      setAttribute(bar, 'aria-label', `${limitWords(row)} of ${row.key ?? row.organization}`)
+      setAttribute(bar, 'aria-label', `${limitWords(row.limit)} of ${row.key ?? row.organization}`)
       setAttribute(bar, 'aria-valuenow', String(Math.min(100, Math.round(share * 100))))
-      const [used, held, amount] = [row.used, row.held, row.amount].map((each) => amountText(row, each))
+      const [used, held, amount] = [row.used, row.held, row.amount].map((each) => amountText(row.unit, each))
       const text = `${used} used, ${held} held, of ${amount}`
       setAttribute(bar, 'aria-valuetext', text)
     },

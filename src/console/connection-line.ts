@@ -42,6 +42,7 @@ export class ConnectionLine {
   private count(): void {
     const { state } = this
     const seconds = state.kind === 'lost' ? Math.ceil((state.retryAtMs - Date.now()) / 1000) : undefined
+    this.wait.hidden = seconds === undefined
     setText(this.wait, seconds === undefined ? '' : seconds > 0 ? `retry in ${seconds} s` : 'retrying …')
   }
 }

@@ -1,18 +1,66 @@
-/** What `explain` answers for the key and the model of a request, in words. */
+/** What `explain` answers for the key and the model of a request: permissions, candidates, what is left of limits. */
 
+import type { Explanation } from '../admin/api-shapes.ts'
 import { ApiError, askJson } from './api-client.ts'
-import { element } from './elements.ts'
+import { element, type State, StateMark } from './elements.ts'
+import { amountText, limitWords } from './limit-words.ts'
 import type { RequestLine } from './request-line-view.ts'
+import { fullTime } from './units.ts'
 
 /** Resolves to the elements that show it; a failure is one of them. */
 export async function explanation({ key, requested_model: model }: RequestLine): Promise<readonly Node[]> {
-  if (key === undefined || model === undefined) return [prose('Unknown: the request has no known key or no model.')]
+  if (key === undefined || model === undefined)
+    return [prose('Not explained: the request has no known key, or names no model.')]
   try {
-    const answer = await askJson<unknown>(`/api/explain?${new URLSearchParams({ key, model })}`)
-    return [prose(JSON.stringify(answer))]
+    const explained = await askJson<Explanation>(`/api/explain?${new URLSearchParams({ key, model })}`)
+    return [verdict(explained), candidates(explained), limits(explained), ...explained.remarks.map(prose)]
   } catch (error) {
     return [prose(error instanceof ApiError ? error.message : 'The admin API cannot be reached.')]
   }
+}
+
+/** Whether the key may use the models, or the error that the caller would get. */
+function verdict({ key_state, permissions, rejected }: Explanation): HTMLElement {
+  const rows: (readonly [State, string])[] = permissions.map(({ model, allowed, reason }) => [
+    allowed ? 'good' : 'bad',
+    `${model} is ${allowed ? 'allowed' : 'denied'}: ${reason}`,
+  ])
+  if (key_state !== 'active') rows.unshift(['bad', `The key is ${key_state}: every request is rejected with 401.`])
+  if (rejected !== null) rows.push(['bad', `${rejected.status} ${rejected.code}: ${rejected.message}`])
+  return element('ul', { class: 'steps' }, ...rows.map(([state, words]) => element('li', {}, marked(state, words))))
+}
+
+/** The targets in the order in which they would be tried. */
+function candidates({ candidates, excluded }: Explanation): HTMLElement {
+  const steps = candidates.map(({ model, provider, target, price, rest }, at) =>
+    element(
+      'li',
+      { class: 'step' },
+      element('span', { class: 'place' }, String(at + 1)),
+      element('span', { class: 'what', dir: 'auto' }, `${model} at ${provider} / ${target}`),
+      element('span', { class: 'note' }, price),
+      ...(rest === null ? [] : [marked('warning', rest, 'state note')]),
+    ),
+  )
+  const left = excluded.map(({ model, reason }) => element('li', {}, marked('neutral', `excluded: ${model} ${reason}`)))
+  return element('ol', { class: 'steps' }, ...steps, ...left)
+}
+
+function limits({ limits, organization }: Explanation): HTMLElement {
+  const rows = limits.flatMap(({ key, limit, unit, amount, left, renews_at }) => {
+    const all = amountText(unit, amount)
+    const rest = left === null ? `of ${all}; what is left is unknown` : `${amountText(unit, left)} of ${all} left`
+    const renewal = renews_at === null ? '' : `, renews ${fullTime(new Date(renews_at))}`
+    const name = `${limitWords(limit)}, ${key ?? organization}`
+    return [element('dt', { dir: 'auto' }, name), element('dd', {}, rest + renewal)]
+  })
+  return rows.length === 0 ? prose('No limits apply.') : element('dl', { class: 'pairs limits' }, ...rows)
+}
+
+function marked(state: State, words: string, classes = 'state'): HTMLElement {
+  const mark = new StateMark(classes)
+  mark.show(state, words)
+  return mark.node
 }
 
 function prose(text: string): HTMLElement {

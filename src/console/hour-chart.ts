@@ -50,7 +50,9 @@ export class HourChart {
     this.endS = endS
     setAttribute(this.node, 'aria-label', text)
     const upper = this.upper()
-    setText(this.most, points[0].length === 0 ? '' : this.setup.format(upper))
+    // Without zeros after the point: `3 s`, not `3.00 s`.
+    const most = this.setup.format(upper).replace(/\.0+(?=\D|$)/, '')
+    setText(this.most, points[0].length === 0 ? '' : most)
     this.plot?.setData(mutable(points), true)
   }
 

@@ -3,6 +3,12 @@
  * names nor values contain an equals sign or a comma.
  */
 
+/** The values that a tag may have. */
+export const TAG_VALUE = '^[A-Za-z0-9._/@:-]{1,64}$'
+
+/** How many tags a request may name, and a key may have. */
+export const TAGS_MAX = 8
+
 /** Stands for the tags of a request that a version of weir without tags logged. */
 const EARLIER = '-'
 
@@ -24,6 +30,11 @@ export function countedTags(tags: string): string | undefined {
   return tags.startsWith(UNCOUNTED) ? OTHER_TAGS : tags
 }
 
+/** The tags of a request that counts under `OTHER_TAGS`. */
+export function uncountedTags(tags: string): string {
+  return UNCOUNTED + tags
+}
+
 /** The values of tags by their names. */
 export function tagsByName(tags: string): Readonly<Record<string, string>> {
   const pairs = tags.startsWith(UNCOUNTED) ? tags.slice(UNCOUNTED.length) : tags
@@ -36,9 +47,9 @@ export function tagsByName(tags: string): Readonly<Record<string, string>> {
 }
 
 /** The text of tags. */
-export function tagsText(tags: Readonly<Record<string, string>>): string {
-  const names = Object.keys(tags).sort()
-  return names.map((name) => `${name}=${tags[name]}`).join(',')
+export function tagsText(tags: Iterable<readonly [name: string, value: string]>): string {
+  const pairs = [...tags].sort(([one], [other]) => (one < other ? -1 : 1))
+  return pairs.map(([name, value]) => `${name}=${value}`).join(',')
 }
 
 /** The value of one tag in a sum; '' if its requests do not have it. */

@@ -7,9 +7,11 @@ import type { Candidate } from '../catalog/resolve.ts'
 import type { CallerError } from '../core/caller-error.ts'
 import type { FinishReason } from '../core/event.ts'
 import type { ProviderErrorKind } from '../core/provider-error.ts'
+import { tagsByName } from '../core/tags.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { Charge, Outcome } from '../ledger/ledger.ts'
 import type { AttemptLine, RefusedLine, RequestLine } from './request-line.ts'
+import type { RequestTags } from './request-tags.ts'
 import type { RequestTrace } from './request-trace.ts'
 
 /** How a request ended. */
@@ -62,6 +64,7 @@ export class RequestLog {
   status = 0
   streamed = false
   ignored = NOTHING_IGNORED
+  tags: RequestTags | undefined
   /** Absent unless the request is traced. */
   trace: RequestTrace | undefined
   /** Why the model stopped, if it did. */
@@ -186,6 +189,7 @@ export class RequestLog {
       ignored: this.ignored.length > 0 ? this.ignored : undefined,
       outcome,
       finish_reason: this.finishReason && FINISH_REASONS[this.finishReason],
+      tags: this.tags && tagsByName(this.tags.text),
       trace_id: this.trace?.traceId,
       error: isErrorUnsent ? undefined : (this.errorCode ?? cutFor),
     }

@@ -41,6 +41,7 @@ export interface RequestLine {
   readonly outcome: Outcome
   /** Why the model stopped, in OpenAI's words; absent if it did not, or none was asked. */
   readonly finish_reason?: string | undefined
+  readonly tags?: Readonly<Record<string, string>> | undefined
   /** Of the trace that the request belongs to. */
   readonly trace_id?: string | undefined
   readonly error?: string | undefined
@@ -79,18 +80,19 @@ const KEYS_MAX = 4096
 
 /** The fields of a line as JSON, without the braces around them: what `JSON.stringify` writes. */
 export function fieldsOfLine(line: RequestLine): string {
-  const { key, usage, attempts, ignored, error, first_byte_ms, finish_reason, trace_id } = line
+  const { key, usage, attempts, ignored, error, first_byte_ms, finish_reason, tags, trace_id } = line
   if (key === undefined || usage === undefined || (attempts ?? ignored ?? error) !== undefined)
     return JSON.stringify(line).slice(1, -1)
   const firstByte = first_byte_ms === undefined ? '' : `,"first_byte_ms":${first_byte_ms}`
   const finish = finish_reason === undefined ? '' : `,"finish_reason":"${finish_reason}"`
+  const tagged = tags === undefined ? '' : `,"tags":${JSON.stringify(tags)}`
   const trace = trace_id === undefined ? '' : `,"trace_id":"${trace_id}"`
   return (
     `"request_id":"${line.request_id}",${repeated(line, key)},"status":${line.status},"streamed":${line.streamed}` +
     `${firstByte},"total_ms":${line.total_ms},"input_tokens":${line.input_tokens},"cached_input_tokens":` +
     `${line.cached_input_tokens},"output_tokens":${line.output_tokens},"usage":"${usage}","cost_micro_usd":` +
     `${line.cost_micro_usd},"outcome":"${line.outcome}"` +
-    `${finish}${trace}`
+    `${finish}${tagged}${trace}`
   )
 }
 

@@ -141,6 +141,7 @@ export class RequestReservation implements Ticking {
       estimate: slice(quote, 0),
       floorMicroUsd: plainCost(quote.inputTokens, 0, quote),
       model: quote.model,
+      tags: log.tags?.held,
     })
     if (!(reservation instanceof Promise)) return RequestReservation.opened(ledger, reservation, quote, log)
     return reservation.then((reserved) => RequestReservation.opened(ledger, reserved, quote, log))
@@ -286,7 +287,8 @@ export class RequestReservation implements Ticking {
     if (this.settled) return undefined
     this.settled = true
     ticker.remove(this)
-    const charge = bill === undefined ? noCharge(outcome) : chargeOf(bill, outcome)
+    const { tags } = this.log
+    const charge = bill === undefined ? noCharge(outcome, tags?.text) : chargeOf(bill, outcome, tags?.charged() ?? '')
     if (bill !== undefined) this.log.charge(charge, bill.counted.usage)
     const settling = this.ledger.settle(this.reservation, charge)
     return settling instanceof Promise ? settling : undefined
@@ -353,7 +355,7 @@ function plainCost(inputTokens: number, outputTokens: number, { price, images }:
   return price === undefined ? 0 : plainCostMicroUsd(inputTokens, outputTokens, price, images)
 }
 
-function chargeOf({ model, provider, counted, price, images = 0 }: Bill, outcome: Outcome): Charge {
+function chargeOf({ model, provider, counted, price, images = 0 }: Bill, outcome: Outcome, tags: string): Charge {
   const { usage, estimated } = counted
   return {
     model,
@@ -365,7 +367,7 @@ function chargeOf({ model, provider, counted, price, images = 0 }: Bill, outcome
     costMicroUsd: cost(usage, price, images),
     estimated,
     outcome,
-    tags: '',
+    tags,
   }
 }
 

@@ -21,12 +21,14 @@ import type { Answer, FlowListener } from '../gateway/flow.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { InFlight, RunningRequest } from '../gateway/in-flight.ts'
 import type { RequestLine } from '../gateway/request-line.ts'
+import { RequestTags, type TagCounts } from '../gateway/request-tags.ts'
 import type { Tracer } from '../gateway/request-trace.ts'
 import type { KeyFinder } from '../keys/key-ring.ts'
 import type { AnonymousLog } from './anonymous-log.ts'
 import { responseOf } from './answer-response.ts'
 import { authenticate } from './credentials.ts'
 import { errorHeaders, idHeaders } from './headers.ts'
+import { TAGS_HEADER, type TagsReader } from './tags-header.ts'
 
 /**
  * What one configuration makes of the edge. A reload replaces all of it; running requests keep what they started with.
@@ -38,6 +40,8 @@ export interface EdgeParts {
   readonly dialects: Readonly<Record<DialectName, Dialect>> & { readonly responses: ResponsesDialect }
   /** Which image URLs are passed on to providers. */
   readonly imageUrls: ImageUrls
+  /** Undefined if the configuration has no tags: then their header is ignored. */
+  readonly tags: TagsReader | undefined
   /** Converts a request whose tokens are only counted. */
   readonly acceptCount: (body: JsonObject, longTexts?: LongTexts) => ChatRequest
   /** Absent without `tracing` in the configuration. */
@@ -55,6 +59,7 @@ export interface EdgeState {
   readonly bodies: BodyMemory
   readonly log: (line: RequestLine) => void
   readonly anonymous: AnonymousLog
+  readonly tagCounts: TagCounts
   readonly figures: RequestRecorder
   /** The address of the peer; set once there is a server. */
   remoteOf: (request: Request) => string
@@ -104,14 +109,20 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
   }
 
   /**
-   * The caller's key. From here on the log line names it. Throws `CallerError` `unauthenticated` or
-   * `multiple_credentials`.
+   * The caller's key, after which the tags are read. From here on the log line names it. Throws `CallerError`
+   * `unauthenticated`, `multiple_credentials` or `invalid_tags`.
    */
   authenticate(): Key {
     const key = authenticate(this.request.headers, this.parts.keys, Date.now())
     this.log.organization = key.organization.id
     this.log.key = key.id
+    if (this.parts.tags !== undefined) this.readTags(this.parts.tags, key)
     return key
+  }
+
+  private readTags(reader: TagsReader, key: Key): void {
+    const text = reader.read(this.request.headers.get(TAGS_HEADER), key)
+    if (text !== '') this.log.tags = new RequestTags(text, key.organization.id, this.state.tagCounts)
   }
 
   /**

@@ -131,8 +131,8 @@ type Stored = string | number | boolean | null | undefined
 const NO_CHARGE: Charge = { ...fieldsOf(isCharge, chargeColumns, () => undefined), outcome: 'refused', tags: '' }
 
 /** The charge of a request that reached no provider, or whose provider takes nothing for it. */
-export function noCharge(outcome: Outcome): Charge {
-  return { ...NO_CHARGE, outcome }
+export function noCharge(outcome: Outcome, tags = ''): Charge {
+  return { ...NO_CHARGE, outcome, tags }
 }
 
 interface Rows {

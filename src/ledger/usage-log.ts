@@ -68,14 +68,18 @@ export type UsageBy = 'model' | 'key' | 'organization' | 'provider' | 'day' | 'h
  * A row for each combination of the columns, in the order of their values. A day is `2026-11-21`, an hour
  * `2026-11-21T13:00:00Z`; a value that the ledger does not know, and that of a tag without one, is ''.
  */
-interface UsageGroup {
+export interface UsageGroup {
   readonly names: readonly string[]
   readonly figures: UsageFigures
 }
 
-/** The sums of rows by some of their columns. */
-export function groupUsage(rows: readonly UsageRow[], by: readonly UsageBy[]): readonly UsageGroup[] {
-  const groups = new Map<string, UsageGroup>()
+/** The sums of rows by some of their columns, added to those of other rows. */
+export function groupUsage(
+  rows: readonly UsageRow[],
+  by: readonly UsageBy[],
+  others: readonly UsageGroup[] = [],
+): readonly UsageGroup[] {
+  const groups = new Map(others.map((group) => [group.names.join('\0'), group]))
   const parts = new Map<string, Series>()
   for (const row of rows) {
     const series = parts.get(row.series) ?? partsOf(row.series)

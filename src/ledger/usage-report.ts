@@ -1,7 +1,7 @@
 /** The words of `--by` of `weir usage`, and the report that it prints as JSON. */
 
 import { addUsage, noUsage, type UsageFigures, usageColumns } from './usage-figures.ts'
-import { groupUsage, type UsageBy, type UsageRow } from './usage-log.ts'
+import type { UsageBy, UsageGroup } from './usage-log.ts'
 import { dayText } from './window.ts'
 
 const TAG_WORD = /^tag:[A-Za-z0-9._-]{1,64}$/
@@ -48,10 +48,9 @@ interface UsageReport {
 export function usageReport(
   { sinceDay, untilDay }: UsageRange,
   words: readonly string[],
-  rows: readonly UsageRow[],
+  groups: readonly UsageGroup[],
 ): UsageReport {
   const by = words.flatMap((word) => usageColumn(word) ?? [])
-  const groups = groupUsage(rows, by)
   return {
     since: dayText(sinceDay),
     until: dayText(untilDay),

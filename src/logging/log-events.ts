@@ -20,8 +20,8 @@ export const LOG_EVENTS = {
     level: 'info',
     message: 'ready',
     meaning:
-      'All workers accept requests. `address` and `admin` are the addresses, `workers` their number, `ms` the ' +
-      'time since the start.',
+      'All workers accept requests. `version` is that of the program, `address` and `admin` are the addresses, ' +
+      '`workers` their number, `ms` the time since the start.',
   },
   'server.draining': {
     level: 'info',
@@ -108,7 +108,7 @@ export const LOG_EVENTS = {
     message: 'workers replaced',
     meaning:
       'SIGUSR2: every worker was replaced by one started from the program file as it is now. `workers` is their ' +
-      'number, `ms` how long it took. The old ones finish what they run.',
+      'the file, `workers` their number, `ms` how long it took. The old ones finish what they run.',
   },
   'workers.replace_failed': {
     level: 'error',
@@ -279,6 +279,13 @@ export const LOG_EVENTS = {
     level: 'warn',
     message: 'expired API keys could not be deleted',
     meaning: 'Records of expired or revoked API keys stay in the store (`why`). weir retries.',
+  },
+  'tags.limited': {
+    level: 'warn',
+    message: 'too many combinations of tags',
+    meaning:
+      'An organisation (`organization`) used more combinations of tags on this UTC day than this worker keeps sums ' +
+      'for (`limit`). Requests with further ones count under `(other)` in `weir usage`. Once for each day.',
   },
   'traces.dropping': {
     level: 'warn',

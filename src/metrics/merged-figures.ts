@@ -91,6 +91,12 @@ export class MergedFigures {
   private costMicroUsd = 0
   private readonly firstToken = new TimeCounts(histogramFamilies.weir_time_to_first_token_seconds.bounds)
 
+  /** A counter without labels is 0 before it counts anything, so that its first increase shows. */
+  constructor() {
+    for (const name of counterNames)
+      if (counterFamily(name).labels.length === 0) this.counters.get(name)?.set(keyOf([]), { labels: [], value: 0 })
+  }
+
   /** Adds what a worker posted. `pid` is that of its process; absent if it has ended meanwhile. */
   add({ counters, histograms, gauges, errors }: FiguresPost, pid?: number): void {
     for (const [name, series] of Object.entries(counters)) {

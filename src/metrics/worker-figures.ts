@@ -85,6 +85,11 @@ interface GroupLabels {
   readonly dialect: string
 }
 
+interface TargetSeries {
+  readonly answered: Counter
+  readonly firstByte: Histogram
+}
+
 interface Charges {
   readonly input: Counter
   readonly cachedInput: Counter
@@ -106,6 +111,8 @@ interface WorkerFiguresOptions {
 
 export class WorkerFigures {
   private readonly groups: Groups = new Map()
+  /** By provider and model. */
+  private readonly targets: Level<Level<TargetSeries>> = new Map()
   private readonly counters = new Map<string, Counter>()
   private readonly histograms = new Map<string, Histogram>()
   private readonly keys = new Set<string>()
@@ -205,10 +212,26 @@ export class WorkerFigures {
 
   private attempt({ provider, model, error, status, ms }: AttemptLine, log: RequestLog): void {
     const failure = error ?? log.streamFailure
-    this.counter('weir_attempts_total', [provider, model, failure ?? 'answered']).add(1)
-    if (error === undefined) this.histogram('weir_target_first_byte_seconds', [provider, model]).observe(ms / 1000)
+    const target = this.target(provider, model)
+    if (failure === undefined) target.answered.add(1)
+    else this.counter('weir_attempts_total', [provider, model, failure]).add(1)
+    if (error === undefined) target.firstByte.observe(ms / 1000)
     if (failure === undefined || failure === 'caller_left' || failure === 'drained') return
     this.errors.set(targetKey({ provider, model }), { provider, model, error: failure, status, atMs: Date.now() })
+  }
+
+  /** Without the key of a series, whose text takes 0.2 µs to make. */
+  private target(provider: string, model: string): TargetSeries {
+    const models = level(this.targets, provider)
+    let target = models.get(model)
+    if (target === undefined) {
+      target = {
+        answered: this.counter('weir_attempts_total', [provider, model, 'answered']),
+        firstByte: this.histogram('weir_target_first_byte_seconds', [provider, model]),
+      }
+      models.set(model, target)
+    }
+    return target
   }
 
   private refusal(organization: string, { name, of }: { readonly name: string; readonly of: string }): void {

@@ -78,7 +78,7 @@ export type ToWorker =
 
 export type ToSupervisor =
   /** The first message of a worker. */
-  | { readonly type: 'hello'; readonly protocol: number }
+  | { readonly type: 'hello'; readonly protocol: number; readonly version?: string }
   /** Sent once. */
   | { readonly type: 'build'; readonly build: Build }
   /** Everything but the listening socket is there. */

@@ -92,13 +92,14 @@ export class LedgerProcess {
   private isEnding = false
   private backoffMs = BACKOFF_MS_MIN
 
-  get pid(): number {
-    return this.current.pid
-  }
-
   /** Starts the process, which loads its code. */
   constructor(private readonly options: LedgerProcessOptions) {
     this.current = new Incarnation(options)
+  }
+
+  /** Of the process that owns the ledger, or is about to. */
+  get pid(): number {
+    return this.current.pid
   }
 
   /** Resolves when the process owns the ledger. Rejects with a `LedgerOwnerProblem` if it cannot. */

@@ -10,7 +10,7 @@ import { servingProblem } from '../assembly/data-dir.ts'
 import { revokedKeys } from '../assembly/revoked-keys.ts'
 import type { ConfigLoader } from '../assembly/served-config.ts'
 import { targetsOf } from '../assembly/targets.ts'
-import { buildOf, versionOf } from '../assembly/version.ts'
+import { buildOf, VERSION, versionOf } from '../assembly/version.ts'
 import { changesOf } from '../config/changes.ts'
 import type { Config } from '../config/config.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
@@ -154,6 +154,7 @@ class Supervisor {
     this.accepting = true
     this.serviceManager.ready(SERVING)
     this.logEvent('server.ready', {
+      version: VERSION,
       address: `http://${authority(address)}`,
       admin: `http://${authority(admin.address)}`,
       workers: config.workers,

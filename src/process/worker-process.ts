@@ -85,6 +85,8 @@ export class WorkerProcess {
   state: State = 'down'
   /** What its process was built from; undefined until it reports that. */
   build: Build | undefined
+  /** Of the program that the process runs; undefined until it has loaded its code. */
+  version: string | undefined
   private isStuck = false
   private process: ChildProcess<ToWorker> | undefined
   private channel: DescriptorChannel | undefined
@@ -368,6 +370,7 @@ export class WorkerProcess {
     this.heartbeat.heard()
     switch (message.type) {
       case 'hello':
+        this.version = message.version
         this.greet(message.protocol)
         return
       case 'built':

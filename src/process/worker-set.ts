@@ -208,7 +208,8 @@ export class WorkerSet {
     const problem = this.isEnding ? undefined : await this.ledger?.replace()
     if (problem !== undefined) logEvent(this.options.logger, 'ledger.owner_kept', { reason: problem })
     const ms = Math.round(performance.now() - startMs)
-    logEvent(this.options.logger, 'workers.replaced', { workers: this.serving.length, ms })
+    const version = this.serving[0]?.version
+    logEvent(this.options.logger, 'workers.replaced', { version, workers: this.serving.length, ms })
   }
 
   /** Lets all workers finish what runs, and ends them; then the owner of the ledger. */

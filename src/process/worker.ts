@@ -8,7 +8,7 @@ import { UnusableConfiguration } from '../assembly/edge-parts.ts'
 import { InferenceService } from '../assembly/inference-service.ts'
 import { beginUpkeep, isLedgerProblem, keyFollower, openWorkerLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
-import { buildOf, findVersion } from '../assembly/version.ts'
+import { buildOf, findVersion, VERSION } from '../assembly/version.ts'
 import { environment } from '../config/load.ts'
 import type { App } from '../http/app.ts'
 import { type KeyRecord, revokedKeyOf } from '../keys/key-record.ts'
@@ -112,7 +112,7 @@ class Worker {
     })
     process.on('SIGINT', () => {})
     process.on('SIGHUP', () => {})
-    send({ type: 'hello', protocol: PROTOCOL })
+    send({ type: 'hello', protocol: PROTOCOL, version: VERSION })
   }
 
   /**

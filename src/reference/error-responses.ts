@@ -25,6 +25,7 @@ export const EVERYWHERE: readonly ErrorKind[] = [
   'invalid_host',
   'unauthenticated',
   'multiple_credentials',
+  'invalid_tags',
   'overloaded',
   'ledger_unavailable',
   'shutting_down',

@@ -62,22 +62,26 @@ export class SpanExporter {
     this.queue.push(...spans)
     if (this.sending !== undefined) return
     if (this.queue.length >= BATCH_MAX) this.start()
-    else if (this.timer === undefined) {
-      this.timer = setTimeout(() => this.start(), this.options.delayMs ?? DELAY_MS)
-      this.timer.unref()
-    }
+    else this.startLater()
   }
 
   /** Sends what waits, and drops what was not delivered within `ms`. Later spans are dropped. */
   async close(ms: number): Promise<void> {
     this.isClosing = true
     this.wake()
-    this.start()
+    if (this.queue.length > 0) this.start()
     const { promise, resolve } = Promise.withResolvers<void>()
     const limit = setTimeout(resolve, ms)
     await Promise.race([this.sending, promise])
     clearTimeout(limit)
     this.collector?.abort()
+  }
+
+  /** A batch that is not full waits for more spans: one request a millisecond would cost as much as the spans. */
+  private startLater(): void {
+    if (this.timer !== undefined) return
+    this.timer = setTimeout(() => this.start(), this.options.delayMs ?? DELAY_MS)
+    this.timer.unref()
   }
 
   private start(): void {
@@ -89,16 +93,17 @@ export class SpanExporter {
   /** In a turn of its own: the spans are encoded after the answer of the request that filled the batch. */
   private async send(): Promise<void> {
     await new Promise(setImmediate)
-    while (this.queue.length > 0) {
+    do {
       const batch = this.queue.splice(0, BATCH_MAX)
       try {
         await this.deliver(batch)
       } catch (error) {
         this.drop(batch.length, `of an internal error (${error instanceof Error ? error.name : typeof error})`)
       }
-    }
-    // In the turn in which the queue was found empty: spans that come later start the next round.
+    } while (this.queue.length >= (this.isClosing ? 1 : BATCH_MAX))
+    // In the turn in which the queue was looked at: spans that come later start the next round.
     this.sending = undefined
+    if (this.queue.length > 0) this.startLater()
   }
 
   private async deliver(batch: Span[]): Promise<void> {

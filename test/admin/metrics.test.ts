@@ -53,6 +53,7 @@ test('each target shows whether it is skipped, and how long; earlier targets hav
     weir_ledger_up: 1,
     weir_ledger_fields: 0,
     weir_outbox_pending: 0,
+    weir_trace_spans_dropped_total: 0,
     weir_data_dir_bytes: 1234,
     weir_data_dir_free_bytes: 5_000_000_000,
     weir_config_last_reload_success: 0,

@@ -215,10 +215,13 @@ test('a ledger that cannot be read: one line, 1; explain explains all the same',
   await writeFile(join(damaged.dataDir, 'ledger.sqlite'), 'x'.repeat(9000))
   await using away = await World.make(`redis://127.0.0.1:${await closedPort()}/0`)
   for (const world of [damaged, away]) {
-    const { code, stdout, stderr } = await world.weir('usage')
+    // Each waits for Redis for 5 s.
+    const [{ code, stdout, stderr }, explained] = await Promise.all([
+      world.weir('usage'),
+      world.weir('explain', '--key', 'ci', '--model', 'small'),
+    ])
     expect([code, stdout]).toEqual([1, ''])
     expect(stderr).toMatch(/^weir: [^\n]*(?:ledger\.sqlite is damaged|Redis does not answer)[^\n]*\n$/)
-    const explained = await world.weir('explain', '--key', 'ci', '--model', 'small')
     expect([explained.code, explained.stderr]).toEqual([0, stderr])
     expect(explained.stdout).toContain('"acme": 60 requests a minute, $5.00 a day\n')
     expect(explained.stdout).toEndWith('what is left of the limits is unknown: the ledger cannot be read\n')

@@ -59,6 +59,7 @@ describe('defaults', () => {
       audit: { keepDays: 90 },
       log: { format: 'auto' },
       metrics: { keyLabel: false },
+      tags: [],
       responses: { rememberItemsSeconds: 3600 },
       compatibility: { toolResultImages: 'refuse', imageUrls: 'public' },
       compaction: {},

@@ -128,6 +128,7 @@ describe('warnings', () => {
     ['tracing: { endpoint: "http://c:4317" }', {}, 'tracing.endpoint', '4318'],
     ['', { OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4317' }, 'tracing', 'OTEL_EXPORTER_OTLP_ENDPOINT'],
     ['', { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://c', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, 'tracing', 'grpc'],
+    ['', { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://localhost:4317' }, 'tracing', '4317'],
     [FILE, { OTEL_TRACES_SAMPLER: 'jaeger_remote' }, 'tracing', 'OTEL_TRACES_SAMPLER'],
   ]
   for (const [file, env, path, words] of cases) {
@@ -137,6 +138,11 @@ describe('warnings', () => {
       expect(warnings).toMatchObject([{ path, message: expect.stringContaining(words) }])
     })
   }
+
+  test('the environment asks for gRPC, and the file has an address of its own', () => {
+    const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://localhost:4317', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }
+    expect(parsed(FILE, env).warnings).toEqual([])
+  })
 
   test('a provider is to get traces that there are not', () => {
     expect(parsed('', {}, ', propagate_trace: true').warnings).toMatchObject([{ path: 'providers.p.propagate_trace' }])

@@ -5,13 +5,14 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 /** What a test waits for at most; under the load of other tests the browser needs seconds for what takes it 50 ms. */
 const WAIT_MS_MAX = 15_000
 
-/** Throws if there is no Chromium: it names the package. */
-export async function startBrowser(): Promise<Browser> {
+/** `env` is added to its environment. Throws if there is no Chromium: it names the package. */
+export async function startBrowser(env: Readonly<Record<string, string>> = {}): Promise<Browser> {
   const executablePath = Bun.which('chromium') ?? Bun.which('google-chrome')
   if (executablePath === null) throw new Error('chromium is not on PATH: install the Debian package chromium')
   // Root cannot use the sandbox. The pages are ours.
   const args = process.getuid?.() === 0 ? ['--no-sandbox'] : []
-  return await chromium.launch({ executablePath, args: [...args, '--disable-gpu', '--disable-dev-shm-usage'] })
+  const flags = [...args, '--disable-gpu', '--disable-dev-shm-usage']
+  return await chromium.launch({ executablePath, args: flags, env: { ...process.env, ...env } })
 }
 
 /** A page, and what must not happen in it. */

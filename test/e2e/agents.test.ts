@@ -32,7 +32,8 @@ beforeAll(async () => {
   upstream = await Upstream.start()
   upstream.otherwise(speaks('openai', speechFor))
   const models = Object.fromEntries(MODELS.map((name) => [name, [`up/${name}`]]))
-  const start = (config: JsonObject) => Gateway.start({ providers: { up: upstream.url }, models, config })
+  const start = (config: JsonObject) =>
+    Gateway.start({ providers: { up: upstream.url }, models, config, validated: true })
   gateway = await start({})
   passing = await start({ compatibility: { tool_result_images: 'pass' } })
 })

@@ -39,6 +39,7 @@ beforeAll(async () => {
   }
   const entry = (name: Name) => providerEntry(name, `http://127.0.0.1:${upstreams.get(name)?.port}`)
   gateway = await Gateway.start({
+    validated: true,
     providers: Object.fromEntries(PROVIDERS.map((name) => [name, entry(name)])),
     models: { any: PROVIDERS.map((name) => `${name}/up`) },
     config: { routing: { max_attempts: PROVIDERS.length } },

@@ -39,6 +39,7 @@ let own: Gateway
 
 const start = (compaction?: { readonly keys: readonly string[] }) =>
   Gateway.start({
+    validated: true,
     providers: {
       chat: chat.url,
       claude: { dialect: 'anthropic', base_url: `http://127.0.0.1:${claude.port}`, api_key: 'provider-key' },

@@ -32,6 +32,7 @@ beforeAll(async () => {
   for (const provider of PROVIDERS) upstreams.set(provider, await Upstream.start())
   const entry = (dialect: ProviderDialect) => providerEntry(dialect, `http://127.0.0.1:${upstreams.get(dialect)?.port}`)
   gateway = await Gateway.start({
+    validated: true,
     providers: Object.fromEntries(PROVIDERS.map((dialect) => [dialect, entry(dialect)])),
     models: Object.fromEntries(PROVIDERS.map((dialect) => [dialect, [`${dialect}/up`]])),
   })

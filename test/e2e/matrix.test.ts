@@ -88,6 +88,7 @@ beforeAll(async () => {
   const path = (provider: ProviderDialect) => (provider === 'openai' ? '/v1' : '')
   const models = [...PROVIDER_DIALECTS, ...SIMULATED.map((name) => `${name}-mock`)]
   gateway = await Gateway.start({
+    validated: true,
     providers: {
       ...providersAt(PROVIDER_DIALECTS, (name) => `http://127.0.0.1:${upstreams.get(name)?.port}${path(name)}`, ''),
       ...providersAt(SIMULATED, (name) => `${mock.url}${path(name)}`, '-mock'),

@@ -46,6 +46,7 @@ beforeAll(async () => {
   for (const dialect of PROVIDER_DIALECTS) upstreams.set(dialect, (await Upstream.start()).otherwise(breakOff))
   const entry = (dialect: ProviderDialect) => providerEntry(dialect, `http://127.0.0.1:${upstreams.get(dialect)?.port}`)
   gateway = await Gateway.start({
+    validated: true,
     providers: Object.fromEntries(PROVIDER_DIALECTS.map((dialect) => [dialect, entry(dialect)])),
     models: Object.fromEntries(PROVIDER_DIALECTS.map((dialect) => [dialect, [`${dialect}/up`]])),
   })

@@ -44,6 +44,7 @@ beforeAll(async () => {
   }
   const price = { input: 1, output: 10 }
   gateway = await Gateway.start({
+    validated: true,
     providers: Object.fromEntries(
       PROVIDERS.map((name) => [name, providerEntry(name, `http://127.0.0.1:${upstreams.get(name)?.port}`)]),
     ),

@@ -109,6 +109,7 @@ async function startStage(): Promise<Stage> {
   const [mock, raw] = await Promise.all([startMock(), Upstream.start()])
   const errors = Object.fromEntries(Object.keys(ERRORS).map((name) => [name, [`mock/${name}`]]))
   const gateway = await Gateway.start({
+    validated: true,
     providers: { mock: `${mock.url}/v1`, raw: raw.url },
     models: { small: ['mock/mock-small'], ...errors, raw: ['raw/raw'], steps: ['raw/steps'] },
   })

@@ -6,7 +6,8 @@ import { VIA_FETCH } from '../support/gateway.ts'
 
 const FILES = ['faults-upstream', 'upstream-errors', 'delayed-headers', 'unsent', 'vanished'] as const
 
-test.skipIf(VIA_FETCH).each(FILES)(
+// Most of them wait for timeouts, so they run together.
+test.skipIf(VIA_FETCH).concurrent.each(FILES)(
   '%s',
   async (name) => {
     const child = Bun.spawn([process.execPath, 'test', join(import.meta.dir, `${name}.test.ts`)], {

@@ -132,6 +132,16 @@ function drawn(random: Random, id: string): KeyRecord {
   return { id, organization: 'acme', sha256, shown: 'gwk_x', createdMs: random.below(1e6) }
 }
 
+/** A rotated or a revoked key. */
+function changed(random: Random, record: KeyRecord): KeyRecord {
+  const revision = (record.revision ?? 0) + 1
+  if (record.revokedMs === undefined && random.chance(0.5)) {
+    const { sha256 } = drawn(random, record.id)
+    return { ...record, sha256, previous: { sha256: record.sha256, untilMs: 5 }, revision }
+  }
+  return { ...record, revokedMs: record.revokedMs ?? Date.now(), revision }
+}
+
 /** One event of the store's history. */
 function happen(random: Random, store: MapStore, saved: Contents[]): void {
   const id = `key-${random.below(IDS)}`
@@ -153,7 +163,7 @@ function happen(random: Random, store: MapStore, saved: Contents[]): void {
       if (record === undefined) store.writeWithoutLog(id, JSON.stringify(drawn(random, id)))
       break
     default: {
-      const after = record === undefined ? drawn(random, id) : { ...record, revokedMs: record.revokedMs ?? Date.now() }
+      const after = record === undefined ? drawn(random, id) : changed(random, record)
       void store.replace([{ id, before, after: JSON.stringify(after) }]).catch(() => undefined)
     }
   }

@@ -129,6 +129,82 @@ describe.each(places)('the %s key store', (name, place) => {
     })
   })
 
+  test('changes a key once, whatever others change at the same time, with its entry of the admin audit', async () => {
+    const entry = {
+      timeMs: Date.now(),
+      source: 'cli',
+      action: 'key.updated',
+      target: 'busy',
+      details: { a: 1 },
+    } as const
+    await withStore(async (store) => {
+      const seen = (await store.audit.newest()) ?? undefined
+      expect(await store.change('nobody', (one) => ({ ...one, shown: 'x' }), entry)).toBeUndefined()
+      await store.create(record('busy'), { ...entry, action: 'key.created' })
+      const added = Array.from({ length: 12 }, (_, i) => i + 1)
+      const all = added.map((n) =>
+        store.change(
+          'busy',
+          (one) => ({ ...one, limits: { requestsPerMinute: (one.limits?.requestsPerMinute ?? 0) + n } }),
+          entry,
+        ),
+      )
+      await Promise.all(all)
+      expect(await store.get('busy')).toMatchObject({ limits: { requestsPerMinute: 78 }, revision: 12 })
+      // A change that changes nothing writes nothing.
+      expect(await store.change('busy', (one) => one, entry)).toMatchObject({ revision: 12 })
+      const refusal = store.change(
+        'busy',
+        () => {
+          throw new Error('refused')
+        },
+        entry,
+      )
+      expect(await refusal.catch(String)).toBe('Error: refused')
+      const entries = (await store.audit.entriesAfter(seen)).map(({ entry: one }) => one)
+      expect(entries).toEqual([{ ...entry, action: 'key.created' }, ...added.map(() => entry)])
+    })
+  })
+
+  test('keeps limits, tags and the secret of before a rotation', async () => {
+    const full: KeyRecord = {
+      ...record('full'),
+      limits: { tokensPerMinute: 7, spend: { month: 5_250_000, strict: true, onExhausted: 'cut' } },
+      tags: { team: 'a' },
+      previous: { sha256: newToken().sha256, untilMs: Date.now() + 60_000 },
+    }
+    await using gateway = await follow(place())
+    await withStore(async (store) => {
+      await store.create(full)
+      expect(await store.get('full')).toEqual(full)
+      await gateway.sees('full', true)
+      expect(gateway.keys.table.get('full')).toEqual(full)
+      const previous = Buffer.from(full.previous?.sha256 ?? '', 'hex')
+      expect(gateway.keys.table.findPrevious(previous)?.id).toBe('full')
+      await store.change('full', ({ previous: _, ...rest }) => rest)
+      await until(async () => gateway.keys.table.findPrevious(previous) === undefined)
+    })
+  })
+
+  test('the admin audit keeps the order, and drops what is older than a time', async () => {
+    await withStore(async (store) => {
+      const at = (timeMs: number) =>
+        ({ timeMs, source: 'config', action: 'model.updated', target: `m-${timeMs}`, details: {} }) as const
+      const seen = await store.audit.newest()
+      await store.audit.append([at(1000), at(2000)])
+      await store.audit.append([at(Date.now())])
+      const targets = async () => (await store.audit.entriesAfter(seen)).map(({ entry }) => entry.target)
+      const [one, two, three] = await targets()
+      expect([one, two]).toEqual(['m-1000', 'm-2000'])
+      await store.audit.trim(name === 'Redis' ? 0 : 1500)
+      expect(await targets()).toEqual(
+        name === 'Redis' ? ['m-1000', 'm-2000', String(three)] : ['m-2000', String(three)],
+      )
+      await store.audit.trim(Date.now() + 60_000)
+      expect(await targets()).toEqual([])
+    })
+  })
+
   test('a gateway sees new keys and revoked ones', async () => {
     await using gateway = await follow(place())
     await withStore(async (store) => {

@@ -27,6 +27,9 @@ function drawn(random: Random, id: string): { readonly token: string; readonly r
     createdMs: 1,
     expiresAtMs: maybe(random.between(1, 100) * DAY_MS),
     revokedMs: maybe(random.between(1, 100) * DAY_MS),
+    previous: maybe({ sha256: digestOf(`previous-${token}`).toString('hex'), untilMs: random.below(1000) }),
+    limits: maybe({ requestsPerMinute: random.below(1000) }),
+    tags: maybe({ team: random.pick(['a', 'b']) }),
   }
   return { token, record }
 }
@@ -60,6 +63,8 @@ property('a table of keys behaves like a map of objects', 25, (random) => {
   for (const [id, { token, record }] of model) {
     expect(table.get(id)).toEqual(record)
     expect(table.find(digestOf(token))).toEqual(record.revokedMs === undefined ? record : undefined)
+    const isRotated = record.previous !== undefined && record.revokedMs === undefined
+    expect(table.findPrevious(digestOf(`previous-${token}`))).toEqual(isRotated ? record : undefined)
   }
   expect([...table.unread()].sort()).toEqual([...model.keys()].filter((id) => !read.has(id)).sort())
   const over = [...model.values()].filter(({ record }) => endOfRecord(record) <= 50 * DAY_MS)

@@ -119,12 +119,15 @@ describe('mutants', () => {
   test(
     'the unchanged copy passes',
     async () => {
-      const [directory = ''] = copies
-      const codes: number[] = []
-      // The limit is generous because the machine may be busy.
-      for (const subject of ['memory', 'redis', 'nodes', 'emptied', 'folded', 'journal'] as const)
-        codes.push(await run(directory, subject, COPY_MS))
-      expect(codes).toEqual([0, 0, 0, 0, 0, 0])
+      const left: Subject[] = ['emptied', 'redis', 'folded', 'journal', 'memory', 'nodes']
+      const failed: Subject[] = []
+      const work = async (directory: string) => {
+        for (let subject = left.shift(); subject !== undefined; subject = left.shift())
+          // The limit is generous because the machine may be busy.
+          if ((await run(directory, subject, COPY_MS)) !== 0) failed.push(subject)
+      }
+      await Promise.all(copies.map(work))
+      expect(failed).toEqual([])
     },
     4 * COPY_MS,
   )

@@ -1,7 +1,13 @@
 /** The behaviour that every ledger guarantees through its public interface: one suite, run for each kind. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { type LedgerPlace, openAccountUsageReader, openLedger, openUsageLog } from '../../src/assembly/open-ledger.ts'
+import {
+  type LedgerPlace,
+  openAccountUsageReader,
+  openAuditLog,
+  openLedger,
+  openUsageLog,
+} from '../../src/assembly/open-ledger.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { Limits } from '../../src/core/limits.ts'
 import {
@@ -16,6 +22,7 @@ import { rateLimitHeaders } from '../../src/ledger/rate-limit-headers.ts'
 import { remainingLimits } from '../../src/ledger/remaining.ts'
 import { groupUsage } from '../../src/ledger/usage-log.ts'
 import { dayOf } from '../../src/ledger/window.ts'
+import { Random, randomSeed } from './random.ts'
 
 export interface Installation {
   readonly name: string
@@ -281,6 +288,47 @@ export function conformance(installation: Installation): void {
       expect(await log.read({ ...query, key: 'dev' })).toHaveLength(1)
       expect(await log.read({ ...query, untilDay: today })).toEqual([])
       await log.close()
+    })
+
+    test('law: for each tag, its values and requests without it add up to what was charged', async () => {
+      const account = accountOf()
+      const random = new Random(randomSeed('tags'))
+      const served: {
+        readonly project: string | undefined
+        readonly team: string | undefined
+        readonly cost: bigint
+      }[] = []
+      const serve = async () => {
+        const [project, team] = [random.pick([undefined, 'a', 'b', 'a/b']), random.pick([undefined, 'x', 'a'])]
+        const tags = [project && `project=${project}`, team && `team=${team}`].filter(Boolean).join(',')
+        const cost = random.pick([0, 1, random.below(1e6), 2 ** 40 + random.below(1e6)])
+        const hold = { ...holdOf(random.below(1e6)), tags }
+        const key = random.pick(['ci', 'dev'])
+        const charge = { ...chargeOf(cost, random.pick(['m', 'n'])), provider: random.pick(['p', 'q']), tags }
+        await ledger.settle(await ledger.reserve({ ...account, key }, hold), charge)
+        served.push({ project, team, cost: BigInt(cost) })
+      }
+      for (let i = 0; i < 20; i++) await Promise.all(Array.from({ length: 1 + random.below(6) }, serve))
+      await reopen()
+      const log = await openUsageLog(installation.place)
+      const rows = await log.read({ sinceDay: 0, untilDay: 1e6, organization: account.organization })
+      await log.close()
+      for (const tag of ['project', 'team'] as const) {
+        const expected = new Map<string, bigint>()
+        for (const one of served) expected.set(one[tag] ?? '', (expected.get(one[tag] ?? '') ?? 0n) + one.cost)
+        const groups = groupUsage(rows, [`tag:${tag}`])
+        expect(groups.map(({ names, figures }) => [names[0] ?? '', BigInt(figures.costMicroUsd)] as const)).toEqual(
+          [...expected].sort(([a], [b]) => (a < b ? -1 : 1)),
+        )
+        expect(groups.reduce((sum, { figures }) => sum + figures.requests, 0)).toBe(served.length)
+      }
+      const audit = await openAuditLog(installation.place)
+      let tagged = 0n
+      const query = { sinceMs: 0, untilMs: 1e14, organization: account.organization }
+      for await (const page of audit.read(query))
+        for (const row of page) if (row.tags.includes('team=x')) tagged += BigInt(row.costMicroUsd)
+      await audit.close()
+      expect(tagged).toBe(served.reduce((sum, { team, cost }) => sum + (team === 'x' ? cost : 0n), 0n))
     })
 
     test('standings show what is left while the ledger is open', async () => {

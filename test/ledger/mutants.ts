@@ -260,7 +260,7 @@ export const journalMutants: readonly Mutant[] = [
   [TAIL, 'cut.some(({ synced }) => synced >= missing)', 'false'],
   [REPLAY, 'for (const values of group.rows) live.set(idOfRow(values), undefined)', ''],
   [REPLAY, 'state.applied(groups.at(-1)?.number ?? 0)', ''],
-  [READERS, 'lastScope(tail, organization, key) ?? ', ''],
+  [READERS, ': scopeOf(row)\n', ': readScope(database, organization, key)\n'],
   [READERS, 'yield rows.filter((row) => isWanted(row, query))', ''],
   ['embedded/audit-pages.ts', 'AND number <= ?\n', 'AND number < 1e9 + ?\n'],
 ]

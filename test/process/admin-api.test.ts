@@ -6,7 +6,7 @@ import { Value } from '@sinclair/typebox/value'
 import * as shapes from '../../src/admin/api-shapes.ts'
 import { EventReader } from '../support/event-reader.ts'
 import { provider } from './provider.ts'
-import { configuration, KEY, until, Weir } from './weir.ts'
+import { configuration, KEY, PROGRAM, until, Weir } from './weir.ts'
 
 setDefaultTimeout(30_000)
 
@@ -34,6 +34,18 @@ async function read(path: string): Promise<Record<string, unknown>> {
 
 function expectShape(schema: TSchema, value: unknown): void {
   expect([...Value.Errors(schema, value)].map(({ path, message }) => `${path}: ${message}`)).toEqual([])
+}
+
+/** The lines of JSON that a command prints. */
+async function runLines(...words: readonly string[]): Promise<Record<string, unknown>[]> {
+  const child = Bun.spawn([...PROGRAM, ...words], { cwd: weir.folder, stdout: 'pipe', stderr: 'inherit' })
+  const lines = (await new Response(child.stdout).text()).trimEnd().split('\n')
+  expect(await child.exited).toBe(0)
+  return lines.map((line): Record<string, unknown> => JSON.parse(line))
+}
+
+async function run(...words: readonly string[]): Promise<Record<string, unknown>> {
+  return (await runLines(...words))[0] ?? {}
 }
 
 /** Makes a streamed request; resolves to its id. */
@@ -106,4 +118,47 @@ test('a reload by signal is in the status', async () => {
   weir.signal('SIGHUP')
   expect(await weir.line('configuration reloaded')).toMatchObject({ source: 'config', changes: [] })
   expect((await read('/api/status'))['last_reload']).toMatchObject({ ok: true, changes: [], problems: [] })
+})
+
+test('usage answers as the command does', async () => {
+  await request()
+  const path = '/api/usage?by=key,model'
+  // A request is settled after its answer has ended.
+  await until(async () => Bun.deepEquals(await read(path), await run('usage', '--by', 'key,model', '--json')))
+  expect(await read(path)).toMatchObject({ by: 'key,model', rows: [{ key: 'ci', model: 'small' }] })
+})
+
+test('the audit answers with the lines of the command', async () => {
+  const { rows } = (await read('/api/requests?limit=2&outcome=completed')) as { rows: Record<string, unknown>[] }
+  expect(rows).toHaveLength(2)
+  expect(rows).toEqual(await runLines('audit', '--limit', '2', '--outcome', 'completed', '--json'))
+})
+
+test('explain answers as the command does', async () => {
+  const answer = await read('/api/explain?key=ci&model=small')
+  expectShape(shapes.explanation, answer)
+  expect(answer).toMatchObject({
+    ...{ key: 'ci', organization: 'acme', model: 'small', key_state: 'active', rejected: null },
+    candidates: [{ model: 'small', provider: 'fake', target: 'upstream', rest: null }],
+  })
+  expect(answer).toEqual(await run('explain', '--key', 'ci', '--model', 'small', '--json'))
+})
+
+test.each([
+  ['/api/usage?by=modle', 400, 'invalid_parameter', 'by must be model, key'],
+  ['/api/usage?bye=model', 400, 'invalid_parameter', 'unknown parameter "bye" (did you mean "by"?)'],
+  ['/api/usage?since=yesterday', 400, 'invalid_parameter', 'since must be a date'],
+  ['/api/usage?org=acme&org=other', 400, 'invalid_parameter', 'org comes twice'],
+  ['/api/requests?limit=0', 400, 'invalid_parameter', 'limit must be a whole number from 1'],
+  ['/api/requests?recent=201', 400, 'invalid_parameter', 'recent must be a whole number from 1 to 200'],
+  ['/api/requests?outcome=good', 400, 'invalid_parameter', 'outcome must be one of completed'],
+  ['/api/status?history=yes', 400, 'invalid_parameter', 'history must be true or false'],
+  ['/api/explain?key=ci', 400, 'invalid_parameter', 'model is required'],
+  ['/api/explain?key=cj&model=small', 404, 'unknown_key', 'no key has the id "cj" (did you mean "ci"?)'],
+])('%s is %d %s', async (path, status, code, message) => {
+  const answer = await fetch(`${weir.admin}${path}`)
+  expect([answer.status, await answer.json()]).toEqual([
+    status,
+    { error: { code, message: expect.stringContaining(message) } },
+  ])
 })

@@ -123,9 +123,10 @@ test('answers given before SIGTERM are settled before weir ends', async () => {
   expect(await usageOf(node, 100)).toEqual([100, spent])
 })
 
-describe('keys created while the gateway runs', () => {
+// Streams are cut at their next extension, up to 10 s later: these tests wait together.
+describe.concurrent('a key that ends while the gateway runs', () => {
   test.each(['embedded', 'redis'])(
-    '%s: used at once, revoked within a second everywhere, a running stream cut at its next extension',
+    '%s: created and used at once, revoked within a second everywhere, a running stream cut at its next extension',
     async (kind) => {
       await using redis = await RedisServer.start()
       await using upstream = await Upstream.start()
@@ -160,27 +161,27 @@ describe('keys created while the gateway runs', () => {
       for (const caller of streams) caller.close()
     },
   )
-})
 
-test('a reload that removes or disables a key, or its organisation, ends its streams', async () => {
-  await using upstream = await Upstream.start()
-  const keys = ['gone', 'disabled', 'kept'].map((id) => ({ id, key: `key-of-the-one-${id}` }))
-  await using node = await start(upstream, { organizations: [{ id: 'acme', keys }, { id: 'over' }] })
-  const made = (await node.run('keys', 'create', '--org', 'over', '--id', 'made')).stdout.trim()
-  await untilKnown(node, made)
-  const streams = await Promise.all([...keys.map(({ key }) => key), made].map((key) => stream(node, key)))
-  const left = keys.slice(1).map((key) => ({ ...key, disabled: key.id === 'disabled' }))
-  const config: JsonObject = JSON.parse(await readFile(node.configFile, 'utf8'))
-  await writeFile(node.configFile, JSON.stringify({ ...config, organizations: [{ id: 'acme', keys: left }] }))
-  node.signal('SIGHUP')
-  const [gone, disabled, kept, orphan] = streams
-  for (const caller of [gone, disabled, orphan]) expect((await caller?.answer())?.end).toBe('cut')
-  const lines = await Promise.all(
-    ['gone', 'disabled', 'made'].map((id) => node.line((one) => one['key'] === id && one['streamed'] === true)),
-  )
-  for (const line of lines) expect(line).toMatchObject({ outcome: 'refused', error: 'invalid_api_key' })
-  expect(node.lines.filter((one) => one['key'] === 'kept')).toEqual([])
-  kept?.close()
+  test('a reload that removes or disables a key, or its organisation, ends its streams', async () => {
+    await using upstream = await Upstream.start()
+    const keys = ['gone', 'disabled', 'kept'].map((id) => ({ id, key: `key-of-the-one-${id}` }))
+    await using node = await start(upstream, { organizations: [{ id: 'acme', keys }, { id: 'over' }] })
+    const made = (await node.run('keys', 'create', '--org', 'over', '--id', 'made')).stdout.trim()
+    await untilKnown(node, made)
+    const streams = await Promise.all([...keys.map(({ key }) => key), made].map((key) => stream(node, key)))
+    const left = keys.slice(1).map((key) => ({ ...key, disabled: key.id === 'disabled' }))
+    const config: JsonObject = JSON.parse(await readFile(node.configFile, 'utf8'))
+    await writeFile(node.configFile, JSON.stringify({ ...config, organizations: [{ id: 'acme', keys: left }] }))
+    node.signal('SIGHUP')
+    const [gone, disabled, kept, orphan] = streams
+    for (const caller of [gone, disabled, orphan]) expect((await caller?.answer())?.end).toBe('cut')
+    const lines = await Promise.all(
+      ['gone', 'disabled', 'made'].map((id) => node.line((one) => one['key'] === id && one['streamed'] === true)),
+    )
+    for (const line of lines) expect(line).toMatchObject({ outcome: 'refused', error: 'invalid_api_key' })
+    expect(node.lines.filter((one) => one['key'] === 'kept')).toEqual([])
+    kept?.close()
+  })
 })
 
 /** A key made by command is known within a second. */

@@ -4,6 +4,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import manifest from '../../package.json' with { type: 'json' }
 import { RedisServer } from '../support/redis.ts'
 import { provider } from './provider.ts'
 import { COST_MICRO_USD, pacedProvider, pricedConfiguration, SteadyLoad, usageOf } from './steady-load.ts'
@@ -37,7 +38,9 @@ test.each([
     for (let count = 1; count <= REPLACEMENTS; count++) {
       await until(() => load.answered > 50 * count)
       weir.signal('SIGUSR2')
-      expect(await weir.line('workers replaced', count)).toMatchObject({ event: 'workers.replaced', workers })
+      expect(await weir.line('workers replaced', count)).toMatchObject({
+        ...{ event: 'workers.replaced', workers, version: manifest.version },
+      })
       const before = current
       current = await weir.workers()
       expect(current.filter((pid) => !before.includes(pid)).length).toBeGreaterThanOrEqual(workers)

@@ -35,7 +35,7 @@ const ENDPOINTS = {
   responses: { schema: 'ResponsesRequest', accept: (body) => responses.accept(body, CALLER), full: RESPONSES },
   messages: {
     schema: 'MessagesRequest',
-    accept: (body) => messages({ toolResultImages: 'refuse' }).accept(body, CALLER),
+    accept: (body) => messages({ toolResultImages: 'pass' }).accept(body, CALLER),
     full: MESSAGES,
   },
   images: {

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type DialectField, type ProviderDialect, providerDialects } from '../../src/config/provider-dialects.ts'
 import { isObject, type JsonObject, stringOf } from '../../src/core/json.ts'
+import { ExchangeRecorder } from './exchange-recorder.ts'
 
 const MAIN = join(import.meta.dir, '../../src/main.ts')
 
@@ -32,6 +33,8 @@ export interface GatewaySetup {
   readonly descriptors?: number
   /** The path of an executable; by default that of `WEIR_EXECUTABLE`, or else the source is run. */
   readonly executable?: string
+  /** True: when the gateway is stopped, every exchange with a caller must have matched `docs/openapi.json`. */
+  readonly validated?: boolean
 }
 
 /** How a process ended. */
@@ -51,6 +54,7 @@ export class Gateway implements AsyncDisposable {
   private ended = false
   private rest = ''
   private readonly waiting = new Set<() => void>()
+  private recorder: ExchangeRecorder | undefined
 
   private constructor(
     private readonly child: ChildProcess,
@@ -75,6 +79,7 @@ export class Gateway implements AsyncDisposable {
     const gateway = await Gateway.spawn(configOf(setup, folder), setup, folder)
     try {
       await gateway.announced()
+      if (setup.validated === true) gateway.port = (await gateway.record()).port
       return gateway
     } catch (error) {
       await gateway[Symbol.asyncDispose]()
@@ -159,7 +164,12 @@ export class Gateway implements AsyncDisposable {
     return await this.exit
   }
 
-  /** Kills the program: running requests are cut. */
+  private async record(): Promise<ExchangeRecorder> {
+    this.recorder = await ExchangeRecorder.before(this.port)
+    return this.recorder
+  }
+
+  /** Kills the program: running requests are cut. Throws if an exchange that had to match the document did not. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.ended) {
       this.signal('SIGTERM')
@@ -169,6 +179,7 @@ export class Gateway implements AsyncDisposable {
       clearTimeout(limit)
     }
     await rm(this.folder, { recursive: true, force: true })
+    this.recorder?.finish()
   }
 
   /** The log line with the program's addresses. */

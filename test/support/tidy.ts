@@ -119,6 +119,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     from: [
       ...['core/', 'wire/', 'catalog/', 'keys/', 'dialects/', 'gateway/', 'ledger/', 'metrics/', 'logging/'],
       ...['config/config.ts', 'config/problems.ts', 'assembly/open-ledger.ts', 'assembly/key-administration.ts'],
+      'reports/',
       'console/page.html',
       'reference/',
     ],
@@ -144,6 +145,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
   'reference/': { from: ['core/', 'dialects/'], packages: { [ANYWHERE]: ['@sinclair/typebox'] } },
   'logging/': { from: ['core/'], packages: { [ANYWHERE]: ['node:fs', 'node:tty', 'pino'] } },
   'assembly/': { from: BELOW_ASSEMBLY, packages: { [ANYWHERE]: ['node:'] } },
+  'reports/': { from: [...BELOW_ASSEMBLY, 'assembly/'], packages: {} },
   'cli/': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun', 'pino'] } },
   'process/': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun', 'pino'], 'process/libc.ts': ['bun:ffi'] } },
   'main.ts': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun'] } },

@@ -140,3 +140,21 @@ test.concurrent('a signed request gets the trace, too', async () => {
   expect(headers.get('authorization')).toStartWith('AWS4-HMAC-SHA256')
   expect(headers.get('authorization')).not.toContain('traceparent')
 })
+
+test.concurrent('spans that are dropped are counted in the metrics and cost one line', async () => {
+  using collecting = collector()
+  collecting.answer = () => new Response('', { status: 401 })
+  await using stage = await Stage.start(
+    { whole: does.answersText('Hello') },
+    { config: { tracing: { endpoint: collecting.url, sample: 1 } } },
+  )
+  await Promise.all([stage.ask('whole'), stage.ask('whole')])
+  const event = await stage.gateway.line((line) => line['event'] === 'traces.dropping')
+  expect(event).toMatchObject({ level: 'warn', reason: 'the collector answered 401', collector: collecting.url })
+  // Workers post what they have counted once a second.
+  let metrics = ''
+  while (!metrics.includes('weir_trace_spans_dropped_total 4')) {
+    metrics = await (await fetch(`${stage.gateway.adminUrl}/metrics`)).text()
+    await Bun.sleep(50)
+  }
+})

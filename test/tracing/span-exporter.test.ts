@@ -57,8 +57,8 @@ class Exporting {
   }
 }
 
-function configOf(url: string): TracingConfig {
-  return { url: `${url}/v1/traces`, headers: {}, sample: 1, resource: {}, viaFetch: false }
+function configOf(url: string, viaFetch = false): TracingConfig {
+  return { url: `${url}/v1/traces`, headers: { 'x-team': 'platform' }, sample: 1, resource: {}, viaFetch }
 }
 
 /** A collector that answers the first requests with these statuses, and the others with 200. */
@@ -74,6 +74,43 @@ test('spans of several requests are sent together, in batches', async () => {
   for (let n = 0; n < 100; n++) exporter.take(spans(3))
   expect((await collecting.received(300)).length).toBe(300)
   expect(collecting.requests.length).toBe(2)
+})
+
+test('spans that come while a batch is sent wait for the next full batch, or their time', async () => {
+  using collecting = collector()
+  const first = Promise.withResolvers<Response>()
+  collecting.answer = (attempt) => (attempt === 1 ? first.promise : new Response())
+  const { exporter } = new Exporting(collecting.url, { delayMs: 60_000 })
+  exporter.take(spans(256))
+  await collecting.asked(1)
+  exporter.take(spans(300))
+  first.resolve(new Response())
+  expect((await collecting.received(512)).length).toBe(512)
+  expect(collecting.requests.length).toBe(2)
+  await exporter.close(20_000)
+  expect(collecting.spans.length).toBe(556)
+})
+
+for (const viaFetch of [false, true]) {
+  test(viaFetch ? 'through a proxy, spans are sent by fetch' : "spans are sent by weir's own client", async () => {
+    using collecting = collector()
+    const { exporter } = new Exporting(collecting.url)
+    exporter.use(configOf(collecting.url, viaFetch))
+    exporter.take(spans(2))
+    await collecting.received(2)
+    const [request] = collecting.requests
+    expect(request?.path).toBe('/v1/traces')
+    expect(request?.headers.get('content-type')).toBe('application/x-protobuf')
+    expect(request?.headers.get('user-agent')).toBe('weir')
+    expect(request?.headers.get('x-team')).toBe('platform')
+  })
+}
+
+test('without spans nothing is sent', async () => {
+  using collecting = collector()
+  const { exporter } = new Exporting(collecting.url)
+  await exporter.close(20_000)
+  expect(collecting.requests).toEqual([])
 })
 
 for (const status of [429, 502, 503, 504]) {

@@ -44,8 +44,11 @@ const blocks: Components = {
       type: Type.Literal('tool_result'),
       tool_use_id: Type.String({ minLength: 1, description: 'The `id` of the call that this is the result of.' }),
       content: optional(
-        anyOf([Type.String(), Type.Array(ref('TextBlock'))]),
-        'Text, or blocks of text. Images are a 400, unless the operator set `compatibility.tool_result_images: pass`.',
+        anyOf([
+          Type.String(),
+          Type.Array(choice('type', { text: 'TextBlock', image: 'ImageBlock' }, 'A block of the result.')),
+        ]),
+        'Text, or blocks. Images are a 400, unless the operator set `compatibility.tool_result_images: pass`.',
       ),
       is_error: Type.Optional(Type.Unknown({ description: 'True: the call failed.' })),
       cache_control: cache,

@@ -1,0 +1,82 @@
+/**
+ * The tags of a request on their way to the ledger. Callers choose the values, so an organisation gets sums for at most
+ * 1,000 combinations of tags in a UTC day and worker; requests with any other count under `(other)`.
+ */
+
+import { uncountedTags } from '../core/tags.ts'
+
+const COMBINATIONS_MAX = 1000
+const DAY_MS = 86_400_000
+
+interface TagCountsOptions {
+  /** Called for the first request of an organisation in a day that counts under `(other)`. */
+  readonly limited: (organization: string, limit: number) => void
+  readonly now?: () => number
+}
+
+interface Counted {
+  readonly combinations: Set<string>
+  isLimited: boolean
+}
+
+/** The combinations of tags that requests of this process were charged under today. It outlives the configuration. */
+export class TagCounts {
+  private readonly counted = new Map<string, Counted>()
+  private day = 0
+
+  constructor(private readonly options: TagCountsOptions) {}
+
+  /** Whether a combination has a sum, or could still get one. */
+  hasRoom(organization: string, tags: string): boolean {
+    const counted = this.of(organization)
+    return counted.combinations.has(tags) || counted.combinations.size < COMBINATIONS_MAX
+  }
+
+  /** The same for a request that is charged now. */
+  count(organization: string, tags: string): boolean {
+    const counted = this.of(organization)
+    const fits = this.hasRoom(organization, tags)
+    if (fits) counted.combinations.add(tags)
+    else if (!counted.isLimited) {
+      counted.isLimited = true
+      this.options.limited(organization, COMBINATIONS_MAX)
+    }
+    return fits
+  }
+
+  private of(organization: string): Counted {
+    const day = Math.floor((this.options.now ?? Date.now)() / DAY_MS)
+    if (day !== this.day) this.counted.clear()
+    this.day = day
+    let counted = this.counted.get(organization)
+    if (counted === undefined) {
+      counted = { combinations: new Set(), isLimited: false }
+      this.counted.set(organization, counted)
+    }
+    return counted
+  }
+}
+
+/** Of one request that has tags. */
+export class RequestTags {
+  constructor(
+    /** As in `core/tags.ts`; not empty. */
+    readonly text: string,
+    private readonly organization: string,
+    private readonly counts: TagCounts,
+  ) {}
+
+  /** For a reservation: the tags that count if it is never settled. */
+  get held(): string {
+    return this.marked(this.counts.hasRoom(this.organization, this.text))
+  }
+
+  /** For the charge. */
+  charged(): string {
+    return this.marked(this.counts.count(this.organization, this.text))
+  }
+
+  private marked(isCounted: boolean): string {
+    return isCounted ? this.text : uncountedTags(this.text)
+  }
+}

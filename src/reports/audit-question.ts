@@ -1,0 +1,129 @@
+/**
+ * What `weir audit` and `GET /api/requests` ask of the audit trail: the flags that both take, the rows that they want,
+ * and the JSON of a row.
+ */
+
+import { quoted } from '../config/problems.ts'
+import { instant } from '../config/timestamps.ts'
+import { tagsByName } from '../core/tags.ts'
+import { type AuditColumn, type AuditRow, auditColumns, type Outcome } from '../ledger/audit-columns.ts'
+import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
+import type { GivenFlags } from './given-flags.ts'
+
+const DAY_MS = 86_400_000
+
+/** Lines without `--limit`. */
+const LIMIT = 100
+
+const OUTCOMES = [
+  'completed',
+  'caller_left',
+  'provider_cut',
+  'timed_out',
+  'drained',
+  'refused',
+] as const satisfies readonly Outcome[]
+
+const TAG_PAIRS = /^[^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)*$/
+
+export interface AuditQuestion {
+  readonly query: AuditQuery
+  readonly model: string | undefined
+  readonly outcome: string | undefined
+  /** All of them, with these values. */
+  readonly tags: Readonly<Record<string, string>>
+  /** The last rows; Infinity for all of them. */
+  readonly limit: number
+}
+
+/** The query, or what is wrong with the flags. */
+export function auditQuestion(flags: GivenFlags, nowMs: number): AuditQuestion | string {
+  const { json, csv, limit, model, outcome, tag } = flags
+  if (json === true && csv === true) return '--json and --csv exclude each other'
+  if (limit !== undefined && !/^\d{1,9}$/.test(String(limit)))
+    return `--limit must be a whole number, not ${quoted(String(limit))}`
+  if (outcome !== undefined && !OUTCOMES.some((known) => known === outcome))
+    return `--outcome must be one of ${OUTCOMES.join(', ')}, not ${quoted(String(outcome))}`
+  if (tag !== undefined && !TAG_PAIRS.test(String(tag)))
+    return `--tag must be NAME=VALUE, or several with commas between them, not ${quoted(String(tag))}`
+  const query = queryOf(flags, nowMs)
+  if (typeof query === 'string') return query
+  const count = Number(limit ?? LIMIT)
+  return {
+    query,
+    model: typeof model === 'string' ? model : undefined,
+    outcome: typeof outcome === 'string' ? outcome : undefined,
+    tags: tagsByName(typeof tag === 'string' ? tag : ''),
+    limit: count === 0 ? Number.POSITIVE_INFINITY : count,
+  }
+}
+
+function queryOf(flags: GivenFlags, nowMs: number): AuditQuery | string {
+  const { org, key, request, since, until } = flags
+  const today = nowMs - (nowMs % DAY_MS)
+  const sinceMs = typeof since === 'string' ? instant(since) : request === undefined ? today : 0
+  // Includes requests that end in this millisecond; a time in the future is allowed.
+  const untilMs = typeof until === 'string' ? instant(until) : Math.max(nowMs, sinceMs ?? 0) + DAY_MS
+  const form = 'a date (2026-11-01) or an RFC 3339 time'
+  if (sinceMs === undefined) return `--since must be ${form}, not ${quoted(String(since))}`
+  if (untilMs === undefined) return `--until must be ${form}, not ${quoted(String(until))}`
+  if (untilMs <= sinceMs) return '--until must be after --since'
+  return {
+    sinceMs,
+    untilMs,
+    organization: typeof org === 'string' ? org : undefined,
+    key: typeof key === 'string' ? key : undefined,
+    id: typeof request === 'string' ? request : undefined,
+  }
+}
+
+/** A test for the rows that the question wants, of those that its query reads. */
+export function wantedBy(question: AuditQuestion): (row: AuditRow) => boolean {
+  const wanted = Object.entries(question.tags)
+  return ({ model, outcome, tags }) =>
+    model === (question.model ?? model) &&
+    outcome === (question.outcome ?? outcome) &&
+    (wanted.length === 0 || hasTags(tags, wanted))
+}
+
+function hasTags(text: string, wanted: readonly (readonly [name: string, value: string])[]): boolean {
+  const tags = tagsByName(text)
+  return wanted.every(([name, value]) => tags[name] === value)
+}
+
+/**
+ * The last rows, and how many came before them. Lets other work of the process run between two pages. `isOver`: nobody
+ * waits for the rows any more.
+ */
+export async function lastRows(
+  log: AuditLog,
+  question: AuditQuestion,
+  isOver: () => boolean = () => false,
+): Promise<{ readonly rows: readonly AuditRow[]; readonly left: number }> {
+  const isWanted = wantedBy(question)
+  let rows: readonly AuditRow[] = []
+  let left = 0
+  for await (const page of log.read(question.query)) {
+    if (isOver()) break
+    const found = page.filter(isWanted)
+    left += Math.max(0, rows.length + found.length - question.limit)
+    if (found.length > 0) rows = [...rows, ...found].slice(-question.limit)
+    await Bun.sleep(0)
+  }
+  return { rows, left }
+}
+
+/** A row as JSON has it, by the names of its columns. */
+export function auditLine(row: AuditRow): Readonly<Record<string, Json>> {
+  return Object.fromEntries(auditColumns.map((column) => [column.name, jsonOf(column, row)]))
+}
+
+type Json = string | number | boolean | null | Readonly<Record<string, string>>
+
+/** A value as JSON has it; null if it is not known. */
+export function jsonOf({ type, field }: AuditColumn, row: AuditRow): Json {
+  const value = row[field]
+  if (type === 'tags') return tagsByName(row.tags)
+  if (type === 'time') return value === 0 ? null : new Date(Number(value)).toISOString()
+  return value === '' ? null : value
+}

@@ -1,0 +1,49 @@
+/** Opens a part of the configured ledger for a report, and turns its errors into lines for the operator. */
+
+import { accessProblem } from '../assembly/data-dir.ts'
+import type { LedgerPlace } from '../assembly/open-ledger.ts'
+import { KeyProblem } from '../keys/key-problem.ts'
+
+/** The ledger cannot be used. `message` is one line for the operator. */
+export class LedgerProblem extends Error {
+  override readonly name = 'LedgerProblem'
+}
+
+interface Closable {
+  close(): Promise<void>
+}
+
+/**
+ * Opens a part of the ledger, uses it and closes it. Throws `LedgerProblem` for every error that is neither a
+ * bug of weir nor a `KeyProblem`.
+ */
+export async function withLedger<Part extends Closable, Result>(
+  open: (place: LedgerPlace) => Promise<Part>,
+  place: LedgerPlace,
+  use: (part: Part) => Promise<Result>,
+): Promise<Result> {
+  const problem = place.ledger.kind === 'embedded' ? accessProblem(place.dataDir) : undefined
+  if (problem !== undefined) throw new LedgerProblem(problem)
+  try {
+    const part = await open(place)
+    try {
+      return await use(part)
+    } finally {
+      await part.close()
+    }
+  } catch (error) {
+    if (error instanceof KeyProblem) throw error
+    // A bug of weir.
+    if (!(error instanceof Error) || error instanceof TypeError || error instanceof RangeError) throw error
+    throw problemOf(error)
+  }
+}
+
+/**
+ * The ledger's own errors are written for the operator; those of SQLite and Redis need a prefix that names the ledger.
+ */
+function problemOf(error: Error): LedgerProblem {
+  const message = error.message.replace(/\s+/g, ' ').trim()
+  const isOwn = error.name === 'LedgerFileError' || error.name === 'RedisUnfitError'
+  return new LedgerProblem(isOwn ? message : `the ledger cannot be read: ${message}`, { cause: error })
+}

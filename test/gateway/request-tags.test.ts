@@ -1,0 +1,34 @@
+/** The bound on combinations of tags, which callers choose. */
+
+import { expect, test } from 'bun:test'
+import { countedTags, tagsByName } from '../../src/core/tags.ts'
+import { RequestTags, TagCounts } from '../../src/gateway/request-tags.ts'
+
+test('1,000 combinations of an organisation have sums in a day; the others keep their tags, under (other)', () => {
+  let now = Date.UTC(2026, 10, 22, 23)
+  const limited: string[] = []
+  const counts = new TagCounts({
+    limited: (organization, limit) => limited.push(`${organization} ${limit}`),
+    now: () => now,
+  })
+  const charged = (organization: string, text: string) => new RequestTags(text, organization, counts).charged()
+  for (let n = 0; n < 1000; n++) expect(charged('acme', `user=${n}`)).toBe(`user=${n}`)
+  expect(limited).toEqual([])
+  for (let n = 1000; n < 3000; n++) {
+    const stored = charged('acme', `user=${n}`)
+    expect([countedTags(stored), tagsByName(stored)]).toEqual(['(other)', { user: String(n) }])
+  }
+  // It is logged once a day, and concerns neither known combinations nor other organisations.
+  expect(limited).toEqual(['acme 1000'])
+  expect([charged('acme', 'user=7'), charged('other', 'user=3000')]).toEqual(['user=7', 'user=3000'])
+  now += 3_600_000
+  expect(charged('acme', 'user=3000')).toBe('user=3000')
+})
+
+test('a reservation takes no place, because it may be rejected', () => {
+  const counts = new TagCounts({ limited: () => undefined })
+  for (let n = 0; n < 5000; n++) expect(new RequestTags(`user=${n}`, 'acme', counts).held).toBe(`user=${n}`)
+  for (let n = 0; n < 1000; n++) new RequestTags(`user=${n}`, 'acme', counts).charged()
+  const late = new RequestTags('user=1000', 'acme', counts)
+  expect(countedTags(late.held)).toBe('(other)')
+})

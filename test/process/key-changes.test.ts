@@ -1,0 +1,225 @@
+/**
+ * Keys with limits, changed, rotated and revoked while weir runs: by command and by the admin API, with two workers of
+ * the embedded ledger, and with two nodes on one Redis.
+ */
+
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { readFile, writeFile } from 'node:fs/promises'
+import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
+import { ask, requestBytes } from '../support/caller.ts'
+import { Gateway, KEY } from '../support/gateway.ts'
+import { RedisServer } from '../support/redis.ts'
+import { chatBody, json } from '../support/scenarios.ts'
+import { Upstream } from '../support/upstream.ts'
+import { until } from './weir.ts'
+
+setDefaultTimeout(60_000)
+
+const TOKEN = 'admin-token-0123456789'
+const OTHER = 'other-key-0123456789abcdef'
+
+/** A cent for each token: a request holds 10 of output and some of input, and an answer takes 9 and 3. */
+const PRICE = { input: 10_000, output: 10_000 }
+
+/** One node with the embedded ledger, or two that share a Redis, each with two workers. */
+class Stage implements AsyncDisposable {
+  private constructor(
+    readonly nodes: readonly Gateway[],
+    private readonly parts: readonly AsyncDisposable[],
+  ) {}
+
+  static async start(kind: string): Promise<Stage> {
+    const redis = kind === 'redis' ? await RedisServer.start() : undefined
+    const upstream = await Upstream.start()
+    upstream.on('m', json(200, chatBody('Hello.')))
+    const node = () =>
+      Gateway.start({
+        providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
+        models: {
+          m: { name: 'm', targets: [{ provider: 'up', model: 'm' }], price: PRICE, max_output_tokens: 10 },
+          free: { name: 'free', targets: [{ provider: 'up', model: 'm' }] },
+        },
+        config: {
+          workers: 2,
+          tags: ['team'],
+          admin: { port: 0, token: TOKEN },
+          organizations: [{ id: 'acme', keys: [KEY, OTHER].map((key, i) => ({ id: `k${i}`, key })) }],
+          ...(redis === undefined ? {} : { ledger: { redis: redis.url } }),
+        },
+      })
+    const nodes = await Promise.all(redis === undefined ? [node()] : [node(), node()])
+    return new Stage(nodes, [...nodes, upstream, ...(redis === undefined ? [] : [redis])])
+  }
+
+  get first(): Gateway {
+    const [first] = this.nodes
+    if (first === undefined) throw new Error('There is no node.')
+    return first
+  }
+
+  /** The statuses of requests to every worker of every node, each once. Connections of their own reach all workers. */
+  async statuses(key: string): Promise<readonly number[]> {
+    const answers = this.nodes.flatMap((node) => Array.from({ length: 8 }, () => statusOf(node, key)))
+    return [...new Set(await Promise.all(answers))].sort()
+  }
+
+  /** The last node runs a command: the others learn of it. */
+  async run(...args: readonly string[]): Promise<string> {
+    const { code, stdout, stderr } = await (this.nodes.at(-1) ?? this.first).run(...args)
+    expect([code, stderr]).toEqual([0, expect.any(String)])
+    return stdout.trim()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const part of this.parts) await part[Symbol.asyncDispose]()
+  }
+}
+
+/** A request that the ledger could not answer in time, on a busy machine, is repeated. */
+async function statusOf(node: Gateway, key: string): Promise<number> {
+  const body = { model: 'm', max_tokens: 10, messages: [{ role: 'user', content: 'Hi' }] }
+  for (;;) {
+    const { status } = await ask(node.port, requestBytes('/v1/chat/completions', { key, body }))
+    if (status !== 503) return status
+  }
+}
+
+async function api(node: Gateway, method: string, path: string, body?: JsonObject) {
+  const answer = await fetch(`${node.adminUrl}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${TOKEN}` },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  const found: unknown = await answer.json()
+  if (!isObject(found)) throw new Error('The answer is no object.')
+  return { status: answer.status, body: found }
+}
+
+/** A key as `weir keys list --json` has it. */
+async function listed(stage: Stage, id: string): Promise<JsonObject> {
+  const { keys } = (await api(stage.first, 'GET', '/api/keys?org=acme')).body
+  const found = isArray(keys) ? keys.filter(isObject).find((key) => key['id'] === id) : undefined
+  if (found === undefined) throw new Error(`${id} is not listed.`)
+  return found
+}
+
+function keyEvents(node: Gateway): readonly unknown[] {
+  const events = node.lines.filter(({ event }) => typeof event === 'string' && /^key\.\w+ed$/.test(event))
+  return events.map(({ event, source, target }) => `${event} ${source} ${target}`)
+}
+
+test.each(['embedded', 'redis'])('%s: limits, update, rotation and audit', async (kind) => {
+  await using stage = await Stage.start(kind)
+  const { first } = stage
+  const refused = await first.run('keys', 'create', '--org', 'acme', '--id', 'bot', '--spend-day', '1')
+  expect(refused).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('may use model "free", which has no price'),
+  })
+  const old = await stage.run(
+    'keys',
+    'create',
+    '--org',
+    'acme',
+    '--id',
+    'bot',
+    '--models',
+    'm',
+    '--spend-day',
+    '0.5',
+    '--tags',
+    'team=payments',
+  )
+  // An answer costs 12 cents: the budget is used up after a few, on all workers and nodes.
+  await until(async () => (await stage.statuses(old)).join() === '429')
+  const request = await first.line(({ msg, key }) => msg === 'request' && key === 'bot')
+  expect(request['tags']).toEqual({ team: 'payments' })
+  const before = await listed(stage, 'bot')
+  expect(before['limits']).toEqual({ spend: { day: 0.5 } })
+  expect(Number(before['spend_today_micro_usd'])).toBeLessThanOrEqual(500_000)
+  expect(Number(before['spend_today_micro_usd'])).toBeGreaterThanOrEqual(360_000)
+  expect(Date.parse(String(before['last_used_at']))).toBeGreaterThan(Date.parse(String(before['created_at'])))
+
+  await stage.run('keys', 'update', '--id', 'bot', '--spend-day', '', '--requests-per-minute', '100000')
+  expect(await stage.statuses(old)).toEqual([200])
+  expect((await listed(stage, 'bot'))['limits']).toEqual({ requests_per_minute: 100_000 })
+
+  const second = await stage.run('keys', 'rotate', '--id', 'bot', '--grace', '1h')
+  expect([await stage.statuses(old), await stage.statuses(second)]).toEqual([[200], [200]])
+  // Of two rotations within a grace, only the later old secret is accepted.
+  const third = (await api(first, 'POST', '/api/keys/bot/rotate', { grace: '1h' })).body['secret']
+  expect([await stage.statuses(old), await stage.statuses(second), await stage.statuses(String(third))]).toEqual([
+    ...[[401], [200], [200]],
+  ])
+  const short = (await api(first, 'POST', '/api/keys/bot/rotate', { grace: '1s' })).body
+  expect(Date.parse(String(short['grace_until']))).toBeGreaterThan(Date.now() - 1000)
+  await until(async () => (await stage.statuses(String(third))).join() === '401')
+  expect(await stage.statuses(String(short['secret']))).toEqual([200])
+  // One id and one budget through all of it.
+  expect(Number((await listed(stage, 'bot'))['spend_today_micro_usd'])).toBeGreaterThan(1_000_000)
+
+  expect(await api(first, 'DELETE', '/api/keys/bot')).toMatchObject({ status: 200, body: { state: 'revoked' } })
+  expect(await stage.statuses(String(short['secret']))).toEqual([401])
+  expect(await api(first, 'PATCH', '/api/keys/bot', {})).toMatchObject({ status: 409 })
+  expect(await api(first, 'POST', '/api/keys', { organization: 'acme', id: 'bot' })).toMatchObject({ status: 409 })
+  expect(await api(first, 'PATCH', '/api/keys/nobody', {})).toMatchObject({ status: 404 })
+  expect(
+    await api(first, 'POST', '/api/keys', { organization: 'acme', id: 'x', limits: { spend: { day: 'x' } } }),
+  ).toEqual({
+    status: 422,
+    body: { error: { code: 'invalid', message: 'limits.spend.day: must be a number' } },
+  })
+
+  const actions = [...['created cli', 'updated cli', 'rotated cli', 'rotated api', 'rotated api', 'revoked api']].map(
+    (action) => action.split(' '),
+  )
+  const rows = (await stage.run('audit', '--admin', '--json')).split('\n').map((line) => JSON.parse(line))
+  expect(rows.map(({ action, source, target }) => [action, source, target])).toEqual(
+    actions.map(([verb, source]) => [`key.${verb}`, source, 'bot']),
+  )
+  expect(JSON.stringify(rows)).not.toContain(String(short['secret']).slice(13))
+  for (const node of stage.nodes) {
+    await node.line(({ event }) => event === 'key.revoked')
+    expect(keyEvents(node)).toEqual(actions.map(([verb, source]) => `key.${verb} ${source} bot`))
+  }
+})
+
+test.each(['embedded', 'redis'])('%s: a key of the configuration is revoked until that drops it', async (kind) => {
+  await using stage = await Stage.start(kind)
+  expect([await stage.statuses(KEY), await stage.statuses(OTHER)]).toEqual([[200], [200]])
+  expect(await stage.run('keys', 'revoke', '--id', 'k0')).toBe('key "k0" is revoked')
+  expect([await stage.statuses(KEY), await stage.statuses(OTHER)]).toEqual([[401], [200]])
+  const { keys } = JSON.parse(await stage.run('keys', 'list', '--json'))
+  expect(keys[0]).toMatchObject({ id: 'k0', state: 'revoked', source: 'configuration' })
+  const { first } = stage
+  const check = await first.run('check')
+  expect([check.code, check.stderr]).toEqual([0, expect.stringContaining('key "k0" is revoked by command since')])
+  const reload = await first.run('reload')
+  expect(reload).toMatchObject({ code: 0, stdout: 'nothing changed\n' })
+  expect(reload.stderr).toContain('warning: organizations[0].keys[0]: key "k0" is revoked by command')
+  await first.line(({ event, key }) => event === 'key.revocation_in_force' && key === 'k0')
+  expect(await stage.statuses(KEY)).toEqual([401])
+
+  // Each node gets a configuration without the key; the revocation goes with the last one, and the key may come back.
+  for (const node of stage.nodes) {
+    await configure(node, (keys) => keys.slice(1))
+    expect((await node.run('reload')).stdout).toBe('- key k0\n')
+  }
+  await until(async () => {
+    const rows = await stage.run('audit', '--admin', '--json')
+    return rows.split('\n').some((line) => line.includes('"removed"'))
+  })
+  for (const node of stage.nodes) {
+    await configure(node, (keys) => [{ id: 'k0', key: KEY }, ...keys])
+    expect(await node.run('reload')).toMatchObject({ code: 0, stdout: '+ key k0\n' })
+  }
+  await until(async () => (await stage.statuses(KEY)).join() === '200')
+})
+
+async function configure(node: Gateway, change: (keys: readonly JsonObject[]) => readonly JsonObject[]): Promise<void> {
+  const config = JSON.parse(await readFile(node.configFile, 'utf8'))
+  const [organization] = config.organizations
+  const keys = isArray(organization.keys) ? organization.keys.filter(isObject) : []
+  const organizations = [{ ...organization, keys: change(keys) }]
+  await writeFile(node.configFile, JSON.stringify({ ...config, organizations }))
+}
