@@ -357,8 +357,7 @@ const WRONG: readonly Row[] = [
     by: '    dialect: bedrock\n    region: eu-west-1',
     lines: [
       '11: providers.anthropic: has no credential; dialect bedrock needs api_key, or credentials, or access_key_id ' +
-        'and ' +
-        'secret_access_key',
+        'and secret_access_key',
     ],
   },
   {
