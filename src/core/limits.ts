@@ -183,26 +183,36 @@ function dollarsOf(microUsd: number | undefined): number | undefined {
   return microUsd === undefined ? undefined : microUsd / 1_000_000
 }
 
-/** Reads `Limits` that were stored as JSON. What is not a limit is left out; undefined if nothing is left. */
+/**
+ * Reads `Limits` that were stored as JSON. What is not a limit is left out; undefined if nothing is left. Plain loops:
+ * a start reads as many as there are keys.
+ */
 export function limitsOfJson(value: unknown): Limits | undefined {
   if (!isObject(value)) return undefined
-  const { spend } = value
-  const counts = present(countLimits.map(({ property }) => [property, amountIn(value, property)]))
-  const amounts = isObject(spend)
-    ? present(spendLimits.map(({ property }) => [property, amountIn(spend, property)]))
-    : {}
-  const limits: Limits =
-    isObject(spend) && Object.keys(amounts).length > 0
-      ? {
-          ...counts,
-          spend: {
-            ...amounts,
-            strict: spend['strict'] === true,
-            onExhausted: spend['onExhausted'] === 'cut' ? 'cut' : 'finish',
-          },
-        }
-      : counts
-  return Object.keys(limits).length === 0 ? undefined : limits
+  const limits: Record<string, unknown> = {}
+  let isEmpty = true
+  for (const { property } of countLimits) {
+    const amount = amountIn(value, property)
+    if (amount === undefined) continue
+    limits[property] = amount
+    isEmpty = false
+  }
+  const spend = isObject(value['spend']) ? spendOfJson(value['spend']) : undefined
+  if (spend !== undefined) limits['spend'] = spend
+  return isEmpty && spend === undefined ? undefined : limits
+}
+
+function spendOfJson(value: JsonObject): Spend | undefined {
+  const spend: Record<string, number> = {}
+  let isEmpty = true
+  for (const { property } of spendLimits) {
+    const amount = amountIn(value, property)
+    if (amount === undefined) continue
+    spend[property] = amount
+    isEmpty = false
+  }
+  if (isEmpty) return undefined
+  return { ...spend, strict: value['strict'] === true, onExhausted: value['onExhausted'] === 'cut' ? 'cut' : 'finish' }
 }
 
 function amountIn(value: JsonObject, property: string): number | undefined {

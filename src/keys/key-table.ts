@@ -1,18 +1,17 @@
 /**
  * All API keys of the store in the memory of one process. As objects, 500,000 keys take several hundred MB that every
- * garbage collection walks; here they are bytes in large buffers, about 160 a key, and become objects when they are
+ * garbage collection walks; here they are bytes in large buffers, about 150 a key, and become objects when they are
  * used.
  */
 
 import { timingSafeEqual } from 'node:crypto'
-import { isObject } from '../core/json.ts'
-import { endOf, type KeyRecord, keyOfJson, revokedKeyOf } from './key-record.ts'
+import { HASH_BYTES, idBytes, KeyLayout } from './key-layout.ts'
+import { endOf, type KeyRecord, revokedKeyOf } from './key-record.ts'
 
 /** Space is allocated in multiples of this many bytes, so that another key can use what a changed key leaves. */
 const UNIT_BYTES = 16
 /** Bytes that are allocated at a time. */
 const CHUNK_BYTES = 1024 * 1024
-const HASH_BYTES = 32
 /** Recently used keys that are kept as objects. */
 const DECODED_MAX = 4096
 /** No slot. */
@@ -149,6 +148,7 @@ class Columns {
 export class KeyTable {
   private readonly columns = new Columns()
   private readonly arena = new Arena()
+  private readonly layout = new KeyLayout()
   private readonly byToken = new Index((slot) => this.columns.tokenHash[slot] ?? 0)
   private readonly byId = new Index((slot) => this.columns.idHash[slot] ?? 0)
   /** The keys that have a secret from before a rotation. */
@@ -228,7 +228,7 @@ export class KeyTable {
 
   /** Adds a key, or replaces the one of the same id. */
   put(record: KeyRecord): void {
-    const bytes = encode(record)
+    const bytes = this.layout.encode(record)
     const known = this.slotOf(record.id)
     if (known !== NONE) {
       if (this.bytes(known).equals(bytes)) {
@@ -319,7 +319,7 @@ export class KeyTable {
   private decode(slot: number): KeyRecord {
     const known = this.decoded.get(slot)
     if (known !== undefined) return known
-    const record = decode(this.bytes(slot))
+    const record = this.layout.decode(this.bytes(slot))
     if (this.decoded.size >= DECODED_MAX) {
       const [oldest] = this.decoded.keys()
       if (oldest !== undefined) this.decoded.delete(oldest)
@@ -327,45 +327,6 @@ export class KeyTable {
     this.decoded.set(slot, record)
     return record
   }
-}
-
-/*
- * The layout of a key: the hash of its token, the length of its id, the id, and the rest of the record as JSON.
- */
-
-const HASH = /^[0-9a-f]{64}$/
-
-/** One shared buffer: a buffer for each key made garbage of hundreds of MB while a worker read very many keys. */
-let scratch = Buffer.allocUnsafeSlow(4096)
-
-/** The result is valid until the next call. */
-function encode(record: KeyRecord): Buffer {
-  const { id, sha256, ...rest } = record
-  // A value that is no SHA-256 matches no token. It is kept so that the key is listed.
-  const isHash = HASH.test(sha256)
-  const json = JSON.stringify(isHash ? rest : { ...rest, sha256 })
-  const begin = HASH_BYTES + 2
-  const most = begin + 3 * (id.length + json.length)
-  if (most > scratch.length) scratch = Buffer.allocUnsafeSlow(powerOfTwo(most))
-  scratch.fill(0, 0, HASH_BYTES)
-  if (isHash) scratch.write(sha256, 'hex')
-  const idLength = scratch.write(id, begin)
-  scratch.writeUInt16LE(idLength, HASH_BYTES)
-  return scratch.subarray(0, begin + idLength + scratch.write(json, begin + idLength))
-}
-
-function decode(bytes: Buffer): KeyRecord {
-  const id = idBytes(bytes)
-  const rest: unknown = JSON.parse(bytes.toString('utf8', HASH_BYTES + 2 + id.length))
-  const sha256 = bytes.toString('hex', 0, HASH_BYTES)
-  const record = isObject(rest) ? keyOfJson({ sha256, ...rest, id: id.toString() }) : undefined
-  if (record === undefined) throw new Error('The bytes of a key in memory are damaged.')
-  return record
-}
-
-function idBytes(bytes: Buffer): Buffer {
-  const begin = HASH_BYTES + 2
-  return bytes.subarray(begin, begin + bytes.readUInt16LE(HASH_BYTES))
 }
 
 function idIn(bytes: Buffer): string {

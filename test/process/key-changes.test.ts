@@ -41,6 +41,7 @@ class Stage implements AsyncDisposable {
         },
         config: {
           workers: 2,
+          tags: ['team'],
           admin: { port: 0, token: TOKEN },
           organizations: [{ id: 'acme', keys: [KEY, OTHER].map((key, i) => ({ id: `k${i}`, key })) }],
           ...(redis === undefined ? {} : { ledger: { redis: redis.url } }),
@@ -115,9 +116,24 @@ test.each(['embedded', 'redis'])('%s: limits, update, rotation and audit', async
     code: 1,
     stderr: expect.stringContaining('may use model "free", which has no price'),
   })
-  const old = await stage.run('keys', 'create', '--org', 'acme', '--id', 'bot', '--models', 'm', '--spend-day', '0.5')
+  const old = await stage.run(
+    'keys',
+    'create',
+    '--org',
+    'acme',
+    '--id',
+    'bot',
+    '--models',
+    'm',
+    '--spend-day',
+    '0.5',
+    '--tags',
+    'team=payments',
+  )
   // An answer costs 12 cents: the budget is used up after a few, on all workers and nodes.
   await until(async () => (await stage.statuses(old)).join() === '429')
+  const request = await first.line(({ msg, key }) => msg === 'request' && key === 'bot')
+  expect(request['tags']).toEqual({ team: 'payments' })
   const before = await listed(stage, 'bot')
   expect(before['limits']).toEqual({ spend: { day: 0.5 } })
   expect(Number(before['spend_today_micro_usd'])).toBeLessThanOrEqual(500_000)

@@ -57,6 +57,8 @@ async function send(requests: number): Promise<void> {
     const body = { model: i % 3 === 0 ? 'n' : 'm', stream: i % 2 === 0, messages: [{ role: 'user', content: 'Hello' }] }
     const answer = await fetch(`${weir.address}/v1/chat/completions`, {
       method: 'POST',
+      // A worker that is replaced ends when its last connection is closed.
+      keepalive: false,
       headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
       body: JSON.stringify(body),
     })
@@ -106,6 +108,15 @@ test('counters survive a worker that is killed, and lose nothing when the worker
   expect(text).toMatch(/^weir_build_info\{process="worker",version="[\d.]+",commit="\w+",bun="[\d.]+"\} 1$/m)
   for (const process of ['process="supervisor",worker=""', 'process="worker",worker="1"', 'process="ledger"'])
     expect(sumOf(text, 'process_resident_memory_bytes', process)).toBeGreaterThan(10_000_000)
+})
+
+test('workers that end post what they have counted', async () => {
+  const before = sumOf(await scrape(), 'weir_requests_total')
+  await send(3)
+  for (const worker of await weir.workers()) process.kill(worker, 'SIGTERM')
+  await until(async () => sumOf(await scrape(), 'weir_worker_restarts_total', 'exit') === 2)
+  expect(sumOf(await scrape(), 'weir_requests_total')).toBe(before + 3)
+  await until(async () => (await weir.readyz()).status === 200)
 })
 
 test('what was spent is read from the ledger', async () => {
