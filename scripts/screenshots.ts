@@ -76,7 +76,7 @@ async function takeAll(browser: Browser, url: string): Promise<void> {
     await take(page, name)
   }
   const page = await open(browser, url, { viewport: { width: 1280, height: 860 }, colorScheme: 'light' })
-  await page.locator('#requests input').fill('fallback')
+  await page.locator('#requests input').fill('fallback overloaded')
   await page.locator('#requests tbody tr').first().click()
   await page.getByRole('dialog').getByText('local / llama-70b').first().waitFor()
   await page.getByText('Loading …').waitFor({ state: 'detached' })

@@ -17,7 +17,7 @@ export type ConfigLoader = (revoked?: ReadonlyMap<string, number>) => Promise<Lo
 export function configLoader(flag: string | undefined, overrides: Overrides): ConfigLoader {
   return async (revoked) => {
     const file = await configFile(flag)
-    const loaded = await loadConfig(file, environment(), revoked)
+    const loaded = await loadConfig(file, environment(), { revoked })
     if (!loaded.ok) return loaded
     const config = {
       ...loaded.config,

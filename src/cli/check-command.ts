@@ -16,7 +16,7 @@ export async function check(args: readonly string[]): Promise<number> {
   const first = await loadConfig(file, environment())
   const revoked = first.ok ? await revokedKeys(first.config) : new Map()
   // Read again only in an emergency: with the lines of the file that are about revoked keys.
-  const loaded = revoked.size === 0 ? first : await loadConfig(file, environment(), revoked)
+  const loaded = revoked.size === 0 ? first : await loadConfig(file, environment(), { revoked })
   const lines = loaded.ok ? loaded.warnings : [...loaded.problems, ...loaded.warnings]
   if (lines.length > 0) process.stderr.write(`${lines.join('\n')}\n`)
   if (!loaded.ok) return exit.wrong

@@ -2,15 +2,21 @@
 
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
+import type { Use } from '../config/stand-ins.ts'
 import { KeyProblem } from '../keys/key-problem.ts'
 import { LedgerProblem } from '../reports/ledger-part.ts'
 import { exit, printToStderr } from './command.ts'
 
-/** The configuration of the flag `--config`, or the exit code after printing its problems. */
+/**
+ * The configuration of the flag `--config`, or the exit code after printing its problems. Secrets that the command does
+ * not use need not be there.
+ */
 export async function configured(
   flag: string | boolean | undefined,
+  use: Use = 'ledger',
 ): Promise<{ readonly config: Config } | { readonly code: number }> {
-  const loaded = await loadConfig(await configFile(typeof flag === 'string' ? flag : undefined), environment())
+  const file = await configFile(typeof flag === 'string' ? flag : undefined)
+  const loaded = await loadConfig(file, environment(), { use })
   if (loaded.ok) return loaded
   process.stderr.write(`${loaded.problems.join('\n')}\n`)
   return { code: exit.wrong }

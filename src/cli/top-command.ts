@@ -30,7 +30,7 @@ const CTRL_C = '\u0003'
 export async function top(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, 'top')
   if ('code' in parsed) return parsed.code
-  const read = await configured(parsed.flags['config'])
+  const read = await configured(parsed.flags['config'], 'admin')
   if ('code' in read) return read.code
   const isLive = process.stdout.isTTY && parsed.flags['once'] !== true
   try {

@@ -17,11 +17,17 @@ import {
 } from 'yaml'
 import type { JsonValue } from '../core/json.ts'
 import { didYouMean, type Path, type Problems, pathText, quoted } from './problems.ts'
+import { isUnused, standInFor, type Use } from './stand-ins.ts'
 
 /** What `${NAME}` and `${file:PATH}` are replaced from. `error` completes a sentence that begins with the reference. */
 export interface Sources {
   readonly env: Readonly<Record<string, string | undefined>>
   readFile(path: string): { readonly text: string } | { readonly error: string }
+  /**
+   * The use of the configuration: references in values without use that cannot be resolved are no problem. Absent:
+   * every value is used.
+   */
+  readonly use?: Use | undefined
 }
 
 export interface Read {
@@ -79,6 +85,8 @@ function hint(text: string, line: number): string {
   const written = text.split('\n')[line - 1] ?? ''
   return /[^"'\w]\$\{/.test(written) ? ` (within { } and [ ] put a \${…} in quotes)` : ''
 }
+
+const REFERENCE = /^(?:[A-Za-z_][A-Za-z0-9_]*|file:.+)$/s
 
 class Reader {
   private readonly written = new Map<string, string>()
@@ -160,7 +168,7 @@ class Reader {
     if (type === 'PLAIN' && /^\$\{[^}]*\}$/.test(value)) this.bare.add(pathText(path))
     const failures = new Set<string>()
     const replaced = value.replaceAll(/\$\{([^}]*)(\}?)/g, (reference, inside: string, close: string) => {
-      const found = close === '' ? { error: 'is not closed by a }' } : this.lookUp(inside)
+      const found = close === '' ? { error: 'is not closed by a }' } : this.lookUp(inside, path)
       if ('text' in found) return found.text
       failures.add(`${quoted(reference)} ${found.error}`)
       return reference
@@ -185,11 +193,17 @@ class Reader {
     )
   }
 
-  private lookUp(reference: string): { readonly text: string } | { readonly error: string } {
+  private lookUp(reference: string, path: Path): { readonly text: string } | { readonly error: string } {
+    const found = this.resolved(reference)
+    const { use } = this.sources
+    if ('text' in found || use === undefined || !isUnused(path, use) || !REFERENCE.test(reference)) return found
+    return { text: standInFor(path) }
+  }
+
+  private resolved(reference: string): { readonly text: string } | { readonly error: string } {
     const path = /^file:(.+)$/s.exec(reference)?.[1]
     if (path !== undefined) return this.sources.readFile(path)
-    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(reference))
-      return { error: `is not a reference; write \${NAME} or \${file:PATH}` }
+    if (!REFERENCE.test(reference)) return { error: `is not a reference; write \${NAME} or \${file:PATH}` }
     const text = Object.hasOwn(this.sources.env, reference) ? this.sources.env[reference] : undefined
     if (text !== undefined) return { text }
     return { error: `is not set in the environment${didYouMean(reference, Object.keys(this.sources.env))}` }

@@ -10,11 +10,19 @@ import { dirname, resolve } from 'node:path'
 import type { Config } from './config.ts'
 import type { Sources } from './document.ts'
 import type { Problem } from './problems.ts'
+import type { Use } from './stand-ins.ts'
 
 /** Problems and warnings are one line each: `weir.yaml:12: models[2].name: what is wrong; what to do`. */
 export type LoadResult =
   | { readonly ok: true; readonly config: Config; readonly warnings: readonly string[] }
   | { readonly ok: false; readonly problems: readonly string[]; readonly warnings: readonly string[] }
+
+interface LoadOptions {
+  /** Since when keys are revoked by command, by id, for warnings. */
+  readonly revoked?: ReadonlyMap<string, number> | undefined
+  /** References in values without use that cannot be resolved are no problem. Absent: every value is used. */
+  readonly use?: Use | undefined
+}
 
 /** Room for thousands of models and keys; a larger file was named by mistake. */
 const FILE_BYTES_MAX = 8 * 1024 * 1024
@@ -23,12 +31,12 @@ const REFERENCE_BYTES_MAX = 64 * 1024
 
 /**
  * Reads and checks the file and fills in defaults. A relative `${file:PATH}` is relative to the file. Never throws
- * because of the content of a file. `revoked`: since when keys are revoked by command, by id, for warnings.
+ * because of the content of a file.
  */
 export async function loadConfig(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
-  revoked?: ReadonlyMap<string, number>,
+  { revoked, use }: LoadOptions = {},
 ): Promise<LoadResult> {
   const read = readText(file, FILE_BYTES_MAX)
   if ('error' in read) {
@@ -38,7 +46,7 @@ export async function loadConfig(
   const readFile = (path: string) => referenced(resolve(dirname(file), path))
   const { parseConfig } = await import('./parse.ts')
   const { problemText } = await import('./problems.ts')
-  const parsed = parseConfig(read.text, { env, readFile, cores: availableParallelism(), revoked })
+  const parsed = parseConfig(read.text, { env, readFile, cores: availableParallelism(), revoked, use })
   const lines = (problems: readonly Problem[], label = '') =>
     problems
       .toSorted((one, other) => (one.line ?? 0) - (other.line ?? 0))

@@ -5,7 +5,7 @@ import { element, StateMark, setAttribute, setText } from './elements.ts'
 import { amountText, limitWords } from './limit-words.ts'
 import { type Cell, type Column, LiveTable } from './live-table.ts'
 import { twoLines } from './two-lines.ts'
-import { percent, type ServerClock, span } from './units.ts'
+import { percent, roughSpan, type ServerClock, span } from './units.ts'
 
 const FULL_SHARE_WARNING = 0.8
 
@@ -129,5 +129,5 @@ function forecastText(row: BudgetRow, clock: ServerClock): string | undefined {
   if (shareOf(row) >= 1) return 'used up'
   if (row.used_up_at === null) return undefined
   const seconds = clock.secondsUntil(row.used_up_at)
-  return seconds < 60 ? 'used up within a minute' : `used up in about ${span(seconds)}`
+  return seconds < 60 ? 'used up within a minute' : `used up in about ${roughSpan(seconds)}`
 }

@@ -5,7 +5,7 @@ import { ApiError, askJson } from './api-client.ts'
 import { element, type State, StateMark } from './elements.ts'
 import { amountText, limitWords } from './limit-words.ts'
 import type { RequestLine } from './request-line-view.ts'
-import { fullTime } from './units.ts'
+import { span } from './units.ts'
 
 /** Resolves to the elements that show it; a failure is one of them. */
 export async function explanation({ key, requested_model: model }: RequestLine): Promise<readonly Node[]> {
@@ -50,7 +50,7 @@ function limits({ limits, organization }: Explanation): HTMLElement {
   const rows = limits.flatMap(({ key, limit, unit, amount, left, renews_at }) => {
     const all = amountText(unit, amount)
     const rest = left === null ? `of ${all}; what is left is unknown` : `${amountText(unit, left)} of ${all} left`
-    const renewal = renews_at === null ? '' : `, renews ${fullTime(new Date(renews_at))}`
+    const renewal = renews_at === null ? '' : `, renews in ${span((Date.parse(renews_at) - Date.now()) / 1000)}`
     const name = `${limitWords(limit)}, ${key ?? organization}`
     return [element('dt', { dir: 'auto' }, name), element('dd', {}, rest + renewal)]
   })

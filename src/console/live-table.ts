@@ -150,7 +150,8 @@ export class LiveTable<Row> {
     this.place(visible)
     const left = matching.length - visible.length
     const isFiltered = this.words.length > 0
-    setText(this.count, isFiltered ? `${matching.length} of ${rows.length} match` : setup.countOf(rows))
+    const all = rows.length === 0 ? '' : setup.countOf(rows)
+    setText(this.count, isFiltered ? `${matching.length} of ${rows.length} match` : all)
     setText(this.more, `Show ${Math.min(left, this.limit * 3)} more of ${left}`)
     setText(this.emptyNote, isFiltered ? 'Nothing matches. Remove a word from the filter.' : setup.empty)
     this.more.hidden = left === 0

@@ -1,7 +1,7 @@
 /** The band "Now": six figures, each with a chart of its last hour. */
 
 import type { FiguresNow, Status } from '../admin/api-shapes.ts'
-import { element, type State, setAttribute, setText } from './elements.ts'
+import { element, type State, StateMark, setText } from './elements.ts'
 import { type ChartSetup, HourChart, type Points } from './hour-chart.ts'
 import { count, dollars, duration, durationParts, percent, rate } from './units.ts'
 
@@ -103,7 +103,11 @@ function latency(ms: number | null, name: string): Amount {
 /** One figure with its chart. */
 class Figure {
   readonly node: HTMLElement
-  private readonly amounts: { readonly node: HTMLElement; readonly number: HTMLElement; readonly unit: HTMLElement }[]
+  private readonly amounts: readonly {
+    readonly node: HTMLElement
+    readonly mark: StateMark
+    readonly unit: HTMLElement
+  }[]
   private readonly chart: HourChart
 
   constructor(
@@ -112,12 +116,13 @@ class Figure {
   ) {
     this.chart = new HourChart(setup)
     this.amounts = Array.from({ length: amounts }, (_, at) => {
-      const [number, unit] = [element('span', { class: 'number' }, '–'), element('span', { class: 'unit' })]
-      const node = element('span', { class: at === 0 ? 'amount' : 'amount second' }, number, ' ', unit)
+      const [mark, unit] = [new StateMark('number plain'), element('span', { class: 'unit' })]
+      mark.show('neutral', '–')
+      const node = element('span', { class: at === 0 ? 'amount' : 'amount second' }, mark.node, ' ', unit)
       const colour = setup.lines[at]?.colour
       const key = element('span', { class: colour === '--bad' ? 'key failures' : 'key', 'aria-hidden': 'true' })
       if (setup.lines.length > 1) node.append(key)
-      return { node, number, unit }
+      return { node, mark, unit }
     })
     this.node = element(
       'article',
@@ -133,9 +138,9 @@ class Figure {
     this.setup.amounts(status).forEach(({ number, unit, state }, at) => {
       const shown = this.amounts[at]
       if (shown === undefined) return
-      setText(shown.number, number)
+      shown.mark.node.classList.toggle('plain', state === undefined)
+      shown.mark.show(state ?? 'neutral', number)
       setText(shown.unit, unit)
-      setAttribute(shown.node, 'data-state', state)
     })
   }
 

@@ -8,14 +8,15 @@ const MICRO = 1_000_000
 
 const whole = new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 0 })
 const oneDecimal = new Intl.NumberFormat(LOCALE, { minimumFractionDigits: 1, maximumFractionDigits: 1 })
+const short = new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 1 })
 const cents = new Intl.NumberFormat(LOCALE, { minimumFractionDigits: 2, maximumFractionDigits: 2 })
 const fineCents = new Intl.NumberFormat(LOCALE, { minimumFractionDigits: 4, maximumFractionDigits: 4 })
 
 /** `0`, `0.4`, `34`, `1.2k`, `3.4M`. */
 export function count(value: number): string {
-  if (value >= 999_950_000) return `${oneDecimal.format(value / 1e9)}B`
-  if (value >= 999_950) return `${oneDecimal.format(value / 1e6)}M`
-  if (value >= 9_999.5) return `${oneDecimal.format(value / 1e3)}k`
+  if (value >= 999_950_000) return `${short.format(value / 1e9)}B`
+  if (value >= 999_950) return `${short.format(value / 1e6)}M`
+  if (value >= 9_999.5) return `${short.format(value / 1e3)}k`
   return whole.format(value)
 }
 
@@ -82,11 +83,15 @@ export function span(seconds: number): string {
   return rest === 0 ? text : `${text} ${rest}${NBSP}${next[1]}`
 }
 
+/** The largest unit alone: `40 min`, `2 h`. */
+export function roughSpan(seconds: number): string {
+  const [size, unit] = SPANS.find(([size]) => seconds >= size) ?? [1, 's']
+  return `${Math.floor(seconds / size)}${NBSP}${unit}`
+}
+
 /** `just now`, `40 s ago`, `2 h ago`. */
 export function ago(seconds: number): string {
-  if (seconds < 2) return 'just now'
-  const [size, unit] = SPANS.find(([size]) => seconds >= size) ?? [1, 's']
-  return `${Math.floor(seconds / size)}${NBSP}${unit} ago`
+  return seconds < 2 ? 'just now' : `${roughSpan(seconds)} ago`
 }
 
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })

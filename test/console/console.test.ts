@@ -6,6 +6,8 @@ import { lastingPort } from '../support/ports.ts'
 import { startBrowser, WatchedPage } from './browser.ts'
 
 const KEY = 'console-test-key-0123456789'
+/** A look takes axe a second on a quiet machine, and ten times as long under the load of other tests. */
+const AXE_MS_MAX = 90_000
 const TOKEN = 'console-test-token-0123456789'
 /** What a caller may write as a model: markup, text from right to left, emoji, and more than fits a cell. */
 const HOSTILE = [
@@ -148,13 +150,13 @@ describe('the console', () => {
     await page.keyboard.press('Home')
     await page.keyboard.press('Enter')
     const dialog = page.getByRole('dialog')
-    await dialog.getByText('main / down').waitFor()
+    await dialog.getByText('main / down', { exact: true }).waitFor()
     expect(await dialog.getByRole('listitem').filter({ hasText: 'other / up' }).first().textContent()).toContain(
       'answered',
     )
     await dialog.getByText('fragile is allowed: nothing excludes it').waitFor()
     await dialog.getByText('fragile at other / up').waitFor()
-    await dialog.getByText(/^\$4\.\d\d of \$5\.00 left, renews /).waitFor()
+    await dialog.getByText(/^\$4\.\d\d of \$5\.00 left, renews in /).waitFor()
     await page.keyboard.press('Escape')
     await dialog.waitFor({ state: 'detached' })
     expect(await page.locator(':focus').textContent()).toBe(await first.textContent())
@@ -177,31 +179,49 @@ describe('the console', () => {
     expect(watched.problems).toEqual([])
   })
 
-  test('has no fault that axe finds, on a phone and a laptop, light and dark', async () => {
-    await send('fragile')
-    await using watched = await openConsole()
-    const { page } = watched
-    await rows(page, 'Requests').first().waitFor()
-    await page.evaluate(axe.source)
-    for (const width of [390, 1280]) {
-      for (const colorScheme of ['light', 'dark'] as const) {
-        await page.emulateMedia({ colorScheme })
-        await page.setViewportSize({ width, height: 800 })
-        expect(await violations(page)).toEqual([])
-        await rows(page, 'Requests').first().click()
-        await page.getByRole('dialog').getByText('Loading').waitFor({ state: 'detached' })
-        expect(await violations(page)).toEqual([])
-        expect(await isAsWideAsTheWindow(page)).toBe(true)
-        await page.keyboard.press('Escape')
+  test(
+    'has no fault that axe finds, on a phone and a laptop, light and dark',
+    async () => {
+      await send('fragile')
+      await using watched = await openConsole()
+      const { page } = watched
+      await rows(page, 'Requests').first().waitFor()
+      await page.evaluate(axe.source)
+      for (const width of [390, 1280]) {
+        for (const colorScheme of ['light', 'dark'] as const) {
+          await page.emulateMedia({ colorScheme })
+          await page.setViewportSize({ width, height: 800 })
+          expect(await violations(page)).toEqual([])
+          expect(await isAsWideAsTheWindow(page)).toBe(true)
+        }
       }
-    }
-    expect(watched.problems).toEqual([])
-  })
+      expect(watched.problems).toEqual([])
+    },
+    AXE_MS_MAX,
+  )
+
+  test.each([
+    { width: 390, colorScheme: 'dark' as const },
+    { width: 1280, colorScheme: 'light' as const },
+  ])(
+    'has no fault that axe finds in the details of a request at $width px',
+    async ({ width, colorScheme }) => {
+      await send('fragile')
+      await using watched = await openConsole({ viewport: { width, height: 800 }, colorScheme })
+      const { page } = watched
+      await rows(page, 'Requests').first().click()
+      await page.getByRole('dialog').getByText('Loading').waitFor({ state: 'detached' })
+      await page.evaluate(axe.source)
+      expect(await violations(page)).toEqual([])
+      expect(await isAsWideAsTheWindow(page)).toBe(true)
+    },
+    AXE_MS_MAX,
+  )
 })
 
 /** What axe finds on the page as it is, one line each. */
 async function violations(page: Page): Promise<readonly string[]> {
-  const { violations } = await page.evaluate<axe.AxeResults>('axe.run(document)')
+  const { violations } = await page.evaluate<axe.AxeResults>("axe.run(document, { resultTypes: ['violations'] })")
   return violations.map(({ id, impact, nodes }) => `${impact}: ${id}: ${nodes.map(({ html }) => html).join(' ')}`)
 }
 
