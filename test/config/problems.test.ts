@@ -254,7 +254,8 @@ const table: readonly [string, string, string, ...string[]][] = [
     'bedrock',
     ANTHROPIC,
     `${ANTHROPIC}\n  aws: { dialect: bedrock, region: eu-west-1 }`,
-    'providers.aws: has no credential; dialect bedrock needs api_key, or access_key_id and secret_access_key',
+    'providers.aws: has no credential; dialect bedrock needs api_key, or credentials, or access_key_id and ' +
+      'secret_access_key',
   ],
   [
     'field of another dialect',
