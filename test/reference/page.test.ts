@@ -1,6 +1,7 @@
 /** The page of the reference: complete, without anything from elsewhere, and readable in a real browser. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import axe from 'axe-core'
 import type { Browser } from 'playwright-core'
 import { openAdmin } from '../../src/admin/admin-app.ts'
 import { isArray, isObject } from '../../src/core/json.ts'
@@ -10,6 +11,9 @@ import { REFERENCE_FILES, REFERENCE_PATHS } from '../../src/reference/reference-
 import { startBrowser, WatchedPage } from '../console/browser.ts'
 import { adminParts, adminPort } from '../support/admin.ts'
 import { DOCUMENT, objectAt, SCHEMAS } from '../support/api-schema.ts'
+
+// axe takes seconds beside other tests.
+setDefaultTimeout(60_000)
 
 const port = adminPort({ token: 'a-token-of-16-chars' })
 const page = referencePage(DOCUMENT, REFERENCE_FILES)
@@ -101,6 +105,17 @@ describe('in a browser', () => {
     await using watched = await WatchedPage.open(browser, url, { viewport: { width, height: 900 }, colorScheme })
     const beside = await watched.page.evaluate('document.documentElement.scrollWidth - innerWidth')
     expect([beside, watched.problems]).toEqual([0, []])
+  })
+
+  test.each([WINDOWS[1], WINDOWS[2]])('%d pixels wide, %s: axe finds nothing', async (width, colorScheme) => {
+    await using watched = await WatchedPage.open(browser, url, { viewport: { width, height: 900 }, colorScheme })
+    await watched.page.evaluate(axe.source)
+    // One part of each kind: the whole page takes axe half a minute.
+    const parts = ['nav', '.top', '#overview', '#createChatCompletion', '#ChatMessage', '#errors .lead']
+    const { violations } = await watched.page.evaluate<axe.AxeResults>(
+      `axe.run({ include: ${JSON.stringify(parts.map((part) => [part]))} })`,
+    )
+    expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([])
   })
 
   test('one language at a time, on the whole page and at the next visit', async () => {

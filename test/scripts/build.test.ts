@@ -30,11 +30,13 @@ test.each(['--target', '--target windows-x64', '--strip'])('scripts/build %s is 
   ])
 })
 
-test('the executable serves with the embedded ledger, and reports metrics', async () => {
+test('the executable serves with the embedded ledger, and has metrics and the reference', async () => {
   await using upstream = await Upstream.start({ m: does.answersText('Hello') })
   await using gateway = await Gateway.start({ providers: { up: upstream.url }, executable: await executable() })
   expect((await ask(gateway.port, chat)).status).toBe(200)
   expect(await (await fetch(`${gateway.adminUrl}/metrics`)).text()).toContain('weir_')
+  expect(await (await fetch(`${gateway.adminUrl}/docs`)).text()).toContain('id="createChatCompletion"')
+  expect(await (await fetch(`${gateway.adminUrl}/openapi.json`)).json()).toHaveProperty('openapi', '3.1.0')
 })
 
 test('the executable serves with Redis and Bedrock', async () => {
