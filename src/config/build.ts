@@ -119,6 +119,7 @@ function providerOf(
     apiKey: provider.api_key,
     apiVersion: provider.api_version,
     aws: awsOf(provider),
+    identity: identityOf(provider, address, env),
     headers: provider.headers ?? {},
     deadlines: {
       connectMs: proxied ? Number.POSITIVE_INFINITY : provider.connect_timeout_ms,
@@ -145,8 +146,24 @@ function isProxied(address: string, env: Env): boolean {
 
 function awsOf(provider: FileProvider): ProviderConfig['aws'] {
   const { region, access_key_id: accessKeyId, secret_access_key: secretAccessKey } = provider
-  if (region === undefined || accessKeyId === undefined || secretAccessKey === undefined) return undefined
-  return { region, accessKeyId, secretAccessKey, sessionToken: provider.session_token }
+  if (region === undefined) return undefined
+  if (provider.credentials === 'default') return { region }
+  if (accessKeyId === undefined || secretAccessKey === undefined) return undefined
+  return { region, keys: { accessKeyId, secretAccessKey, sessionToken: provider.session_token } }
+}
+
+/** The clouds of Azure have a token service each. */
+const AZURE_CLOUD = /\.azure\.(us|cn)$/
+
+/** The names of the variables are those of Azure's SDKs and of its Kubernetes webhook. */
+function identityOf(provider: FileProvider, address: string, env: Env): ProviderConfig['identity'] {
+  if (provider.dialect !== 'azure' || provider.credentials !== 'default') return undefined
+  const [, cloud = 'com'] = AZURE_CLOUD.exec(new URL(address).hostname) ?? []
+  return {
+    scope: `https://cognitiveservices.azure.${cloud}/.default`,
+    clientId: env['AZURE_CLIENT_ID'] || undefined,
+    isWorkload: (env['AZURE_FEDERATED_TOKEN_FILE'] ?? '') !== '',
+  }
 }
 
 function modelOf(model: FileModel): ModelConfig {

@@ -66,7 +66,8 @@ function checkCredential({ problems }: Check, provider: Provider, path: Path): v
   if (dialect === undefined || providerDialects[dialect].credentials !== undefined) return
   const address = provider.base_url ?? defaultBaseUrl(dialect, '')
   const isGiven = Object.keys(headers ?? {}).some((name) => CREDENTIAL_HEADERS.includes(name.toLowerCase()))
-  if (Object.hasOwn(provider, 'api_key') || isGiven || !isHosted(address)) return
+  if (Object.hasOwn(provider, 'api_key') || Object.hasOwn(provider, 'credentials') || isGiven || !isHosted(address))
+    return
   problems.warn(
     [...path, 'api_key'],
     `is missing, and ${new URL(address).hostname} is a hosted provider, which rejects requests without one; ` +

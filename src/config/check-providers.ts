@@ -43,6 +43,8 @@ function checkFields(provider: Provider, path: Path, problems: Problems): void {
     )
   }
   if (credentials !== undefined) checkCredentials(provider, credentials, path, problems)
+  else if (Object.hasOwn(provider, 'credentials') && Object.hasOwn(provider, 'api_key'))
+    problems.add(path, 'has more than one credential; give either api_key or credentials')
 }
 
 /** A provider needs exactly one of the credentials that its dialect accepts, and all keys of it. */

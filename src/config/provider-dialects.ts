@@ -38,15 +38,21 @@ const rows = {
     images: false,
     embeddings: false,
   },
-  azure: { needs: ['base_url', 'api_version'], takes: ['api_key', 'api_version'], images: true, embeddings: true },
+  azure: {
+    needs: ['base_url', 'api_version'],
+    takes: ['api_key', 'api_version', 'credentials'],
+    images: true,
+    embeddings: true,
+  },
   bedrock: {
     images: false,
     embeddings: false,
     baseUrl: 'https://bedrock-runtime.{region}.amazonaws.com',
     needs: ['region'],
-    takes: ['region', 'api_key', 'access_key_id', 'secret_access_key', 'session_token'],
+    takes: ['region', 'api_key', 'access_key_id', 'secret_access_key', 'session_token', 'credentials'],
     credentials: [
       { needs: ['api_key'], takes: [] },
+      { needs: ['credentials'], takes: [] },
       { needs: ['access_key_id', 'secret_access_key'], takes: ['session_token'] },
     ],
   },

@@ -65,6 +65,15 @@ const dialectFields = {
     credential(of('access_key_id', 'the AWS access key id. Give it with `secret_access_key`, instead of `api_key`')),
   ),
   secret_access_key: optional(credential(of('secret_access_key', 'the AWS secret access key'))),
+  credentials: optional(
+    Type.Literal('default', {
+      description: of(
+        'credentials',
+        'the credentials of the machine in place of a key: for `bedrock` an instance role, container role or web ' +
+          'identity, for `azure` a managed identity or workload identity',
+      ),
+    }),
+  ),
   session_token: optional(credential(of('session_token', 'the session token of temporary AWS credentials'))),
 } satisfies Readonly<Record<DialectField, TSchema>>
 

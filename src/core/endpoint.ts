@@ -15,9 +15,24 @@ export interface Endpoint {
   readonly aws?:
     | {
         readonly region: string
-        readonly accessKeyId: string
-        readonly secretAccessKey: string
-        readonly sessionToken?: string | undefined
+        /** Absent: the credentials of the machine. */
+        readonly keys?:
+          | {
+              readonly accessKeyId: string
+              readonly secretAccessKey: string
+              readonly sessionToken?: string | undefined
+            }
+          | undefined
+      }
+    | undefined
+  /** Requests carry an access token of the machine's own identity (Azure). */
+  readonly identity?:
+    | {
+        readonly scope: string
+        /** Of a user-assigned managed identity. */
+        readonly clientId?: string | undefined
+        /** A workload identity of Kubernetes, which the environment describes. */
+        readonly isWorkload: boolean
       }
     | undefined
   /** The operator's own headers; they override the adapter's. */

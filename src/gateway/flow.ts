@@ -405,7 +405,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     const restBegins = (isFirst || error.detail.hurried !== true) && permit.failed(error)
     // Logged once a rest, not once a request.
     if (restBegins && error.kind === 'credential')
-      this.gateway.logEvent('provider.credential_rejected', { ...candidate.target })
+      this.gateway.logEvent('provider.credential_rejected', { ...candidate.target, ...whyUnsent(error) })
     const mistake = callersMistake(error)
     if (mistake !== undefined) throw mistake
     this.failures.failed(error)
@@ -453,6 +453,11 @@ class Attempt {
     readonly permit: Permit,
     readonly isFirst: boolean,
   ) {}
+}
+
+/** Why weir had no credential to send; empty if it was the provider that rejected one. */
+function whyUnsent({ message, detail }: ProviderError): { readonly why?: string } {
+  return detail.status === undefined ? { why: message } : {}
 }
 
 /** The error of an interrupted request. A caller that still waits receives it when the process ends. */

@@ -169,7 +169,9 @@ export const LOG_EVENTS = {
   'provider.credential_rejected': {
     level: 'error',
     message: 'provider rejected our credential',
-    meaning: 'Check the `api_key`, or the AWS credentials, of `provider`. Logged once each time the target is skipped.',
+    meaning:
+      'Check the `api_key`, or the other credentials, of `provider`. `why`: with `credentials: default`, the reason ' +
+      'why this machine has none. Logged once each time the target is skipped.',
   },
   'provider.usage_implausible': {
     level: 'error',

@@ -98,6 +98,7 @@ export function conceal(error: ProviderError, endpoint: Endpoint): ProviderError
 /** Credentials, hosts and paths of a provider, and the values of its own headers. */
 function ownWords({ apiKey, aws, baseUrl, headers }: Endpoint): readonly string[] {
   const { host, hostname, pathname } = new URL(baseUrl)
-  const secrets = [apiKey, aws?.accessKeyId, aws?.secretAccessKey, aws?.sessionToken, ...Object.values(headers)]
+  const { keys } = aws ?? {}
+  const secrets = [apiKey, keys?.accessKeyId, keys?.secretAccessKey, keys?.sessionToken, ...Object.values(headers)]
   return [...secrets, host, hostname, pathname].filter((word) => word !== undefined)
 }

@@ -6,6 +6,7 @@
 import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
+import { withToken } from './access-tokens.ts'
 import { openTransport } from './open-transport.ts'
 import type { Dispatch, ResponseHeaders } from './provider.ts'
 import { exhaustedMs } from './retry-after.ts'
@@ -24,7 +25,7 @@ type Phase = 'connect' | 'first byte' | 'idle' | 'paused' | 'release'
 export interface HeadReader {
   /** `status` and `headers` are known. The body goes to the reader that is set before this returns. */
   head(): void
-  /** `ProviderError` `unreachable`, `timeout` or `broken`; another error if the request cannot be signed. */
+  /** `ProviderError` `unreachable`, `timeout`, `broken` or `credential`; another error is a bug of signing. */
   fail(error: unknown): void
 }
 
@@ -89,8 +90,10 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     if (this.isOver || request === undefined) return opener.fail(abortedBeforeSent())
     this.opener = opener
     ticker.add(this)
-    if (request.sign === undefined) this.transport.send(this.withAdded(request), this)
-    else void this.sendSigned(request, request.sign)
+    const { identity } = this.endpoint
+    if (request.sign !== undefined) void this.sendSigned(request, request.sign)
+    else if (identity === undefined) this.transport.send(this.withAdded(request), this)
+    else void this.sendSigned(request, () => withToken(this.endpoint, identity, request.headers))
   }
 
   private async sendSigned(request: Dispatch, sign: NonNullable<Dispatch['sign']>): Promise<void> {

@@ -96,9 +96,7 @@ describe('defaults', () => {
     })
     expect(providers[3]?.aws).toEqual({
       region: 'eu-west-1',
-      accessKeyId: 'a',
-      secretAccessKey: 'b',
-      sessionToken: 'c',
+      keys: { accessKeyId: 'a', secretAccessKey: 'b', sessionToken: 'c' },
     })
     expect(providers[4]).toMatchObject({
       headers: { 'x-a': 'b' },

@@ -254,7 +254,8 @@ const table: readonly [string, string, string, ...string[]][] = [
     'bedrock',
     ANTHROPIC,
     `${ANTHROPIC}\n  aws: { dialect: bedrock, region: eu-west-1 }`,
-    'providers.aws: has no credential; dialect bedrock needs api_key, or access_key_id and secret_access_key',
+    'providers.aws: has no credential; dialect bedrock needs api_key, or credentials, or access_key_id and ' +
+      'secret_access_key',
   ],
   [
     'field of another dialect',
@@ -455,6 +456,19 @@ const table: readonly [string, string, string, ...string[]][] = [
     'organizations[0].keys[0].key: must be 16 to 512 printable ASCII characters without spaces or commas',
   ],
   ['hash', HASH, 'abc', 'organizations[0].keys[1].sha256: must be 64 hexadecimal digits'],
+  [
+    'tag of a key without tags',
+    CI,
+    '{ id: ci, key: 0123456789abcdef0, tags: { team: a } }',
+    'organizations[0].keys[0].tags.team: is not in tags of the configuration; add it there',
+  ],
+  [
+    'value of a tag',
+    CI,
+    '{ id: ci, key: 0123456789abcdef0, tags: { team: "a b" } }',
+    'organizations[0].keys[0].tags.team: must be 1 to 64 letters, digits or ._/@:-',
+  ],
+  ['name of a tag', '', 'tags: [project, "a=b"]', 'tags[1]: must be 1 to 64 letters, digits or ._-'],
   [
     'expiry',
     CI,

@@ -356,8 +356,8 @@ const WRONG: readonly Row[] = [
     replace: '    dialect: anthropic\n    api_key: sk-ant-canary-plain',
     by: '    dialect: bedrock\n    region: eu-west-1',
     lines: [
-      '11: providers.anthropic: has no credential; dialect bedrock needs api_key, or access_key_id and ' +
-        'secret_access_key',
+      '11: providers.anthropic: has no credential; dialect bedrock needs api_key, or credentials, or access_key_id ' +
+        'and secret_access_key',
     ],
   },
   {

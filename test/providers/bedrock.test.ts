@@ -7,6 +7,7 @@ import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import { ProviderError, type ProviderErrorKind } from '../../src/core/provider-error.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
+import type { AwsKeys } from '../../src/providers/bedrock/default-credentials.ts'
 import type { Target, UpstreamRequest } from '../../src/providers/provider.ts'
 import { FRAME_CHARS_MAX } from '../../src/wire/frames.ts'
 import { objectOf, sentText } from './conformance.ts'
@@ -136,11 +137,13 @@ describe('a request to Bedrock', () => {
   })
 })
 
+const REGION = 'eu-west-1'
+
 describe('a signature', () => {
-  const AWS = { region: 'eu-west-1', accessKeyId: 'AKIDEXAMPLE', secretAccessKey: 'wJalrXUtnFEMI/K7MDENG+bPxRfiCY' }
-  const signed = async (aws: NonNullable<Target['endpoint']['aws']>, model: string, baseUrl: string) => {
+  const KEYS = { accessKeyId: 'AKIDEXAMPLE', secretAccessKey: 'wJalrXUtnFEMI/K7MDENG+bPxRfiCY' }
+  const signed = async (keys: AwsKeys, model: string, baseUrl: string) => {
     const request = bedrock.request(plainRequest({ messages: [user('é日本')] }), {
-      endpoint: endpoint({ baseUrl, apiKey: undefined, aws, headers: { 'x-operator': 'o' } }),
+      endpoint: endpoint({ baseUrl, apiKey: undefined, aws: { region: REGION, keys }, headers: { 'x-operator': 'o' } }),
       model,
     })
     return { ...request, headers: (await request.sign?.()) ?? {} }
@@ -150,19 +153,19 @@ describe('a signature', () => {
     ['https://bedrock-runtime.eu-west-1.amazonaws.com', MODEL],
     ['http://127.0.0.1:4010/prefix', 'arn:aws:bedrock:eu-west-1:123456789012:inference-profile/x y~z'],
   ])('equals the one that the service computes: %s, %s', async (baseUrl, model) => {
-    for (const aws of [AWS, { ...AWS, sessionToken: 'token+/=' }]) {
-      const sent = await signed(aws, model, baseUrl)
+    for (const keys of [KEYS, { ...KEYS, sessionToken: 'token+/=' }]) {
+      const sent = await signed(keys, model, baseUrl)
       expect(sent.headers['authorization']).toContain('Credential=AKIDEXAMPLE/')
-      expect(signatureIn(sent)).toBe(signatureOf(sent, aws))
-      expect(sent.headers['x-amz-security-token']).toBe('sessionToken' in aws ? aws.sessionToken : undefined)
+      expect(signatureIn(sent)).toBe(signatureOf(sent, keys.secretAccessKey))
+      expect(sent.headers['x-amz-security-token']).toBe('sessionToken' in keys ? keys.sessionToken : undefined)
       expect(sent.headers['x-operator']).toBe('o')
       expect(sent.headers).not.toHaveProperty('host')
     }
   })
 
   test('depends on the secret', async () => {
-    const sent = await signed(AWS, MODEL, 'https://x')
-    expect(signatureIn(sent)).not.toBe(signatureOf(sent, { ...AWS, secretAccessKey: 'other' }))
+    const sent = await signed(KEYS, MODEL, 'https://x')
+    expect(signatureIn(sent)).not.toBe(signatureOf(sent, 'other'))
   })
 })
 
@@ -171,7 +174,7 @@ function signatureIn(sent: UpstreamRequest): string {
 }
 
 /** Signature Version 4 as AWS documents it, computed from the request as it is sent. */
-function signatureOf(sent: UpstreamRequest, aws: { region: string; secretAccessKey: string }): string {
+function signatureOf(sent: UpstreamRequest, secret: string): string {
   const url = new URL(sent.url)
   const names = /SignedHeaders=([^,]+)/.exec(sent.headers['authorization'] ?? '')?.[1]?.split(';') ?? []
   for (const name of ['host', 'x-amz-date', 'content-type']) expect(names).toContain(name)
@@ -184,8 +187,8 @@ function signatureOf(sent: UpstreamRequest, aws: { region: string; secretAccessK
   const canonical = ['POST', path, '', headers, names.join(';'), sha(sentText(sent.body))].join('\n')
   const date = sent.headers['x-amz-date'] ?? ''
   const day = date.slice(0, 8)
-  const scope = `${day}/${aws.region}/bedrock/aws4_request`
-  const key = [day, aws.region, 'bedrock', 'aws4_request'].reduce<string | Buffer>(hmac, `AWS4${aws.secretAccessKey}`)
+  const scope = `${day}/${REGION}/bedrock/aws4_request`
+  const key = [day, REGION, 'bedrock', 'aws4_request'].reduce<string | Buffer>(hmac, `AWS4${secret}`)
   return hmac(Buffer.from(key), ['AWS4-HMAC-SHA256', date, scope, sha(canonical)].join('\n')).toString('hex')
 }
 

@@ -7,7 +7,10 @@ const endpoint: Endpoint = {
   name: 'p',
   baseUrl: 'http://models-internal:8000/tenant-path/v1',
   apiKey: 'opaque words',
-  aws: { region: 'eu-west-1', accessKeyId: 'key-one', secretAccessKey: 'secret-two', sessionToken: 'token-three' },
+  aws: {
+    region: 'eu-west-1',
+    keys: { accessKeyId: 'key-one', secretAccessKey: 'secret-two', sessionToken: 'token-three' },
+  },
   headers: { 'x-own': 'header-four' },
   deadlines: { connectMs: 1, firstByteMs: { stream: 1, whole: 1 }, idleMs: 1, totalMs: 1 },
 }

@@ -213,6 +213,7 @@ const OWN_FIELDS: Readonly<Record<DialectField, string>> = {
   api_key: 'provider-key',
   api_version: '2025-04-01-preview',
   region: 'eu-west-1',
+  credentials: 'default',
   access_key_id: 'AKIATEST',
   secret_access_key: 'provider-secret',
   session_token: 'provider-token',

@@ -101,7 +101,7 @@ const catalog = Catalog.from({
 
 function target(baseUrl: string): Target {
   const deadlines = { connectMs: 1000, firstByteMs: { stream: 1000, whole: 1000 }, idleMs: 1000, totalMs: 1000 }
-  const aws = { region: 'eu-west-1', accessKeyId: 'a', secretAccessKey: 'b' }
+  const aws = { region: 'eu-west-1', keys: { accessKeyId: 'a', secretAccessKey: 'b' } }
   return { endpoint: { name: 'p', baseUrl, aws, headers: {}, deadlines }, model: 'anthropic.claude-sonnet-4-5' }
 }
 

@@ -85,7 +85,8 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     from: ['core/', 'wire/', 'transport/'],
     packages: {
       [ANYWHERE]: ['node:crypto'],
-      'providers/bedrock/': ['@smithy/', '@aws-crypto/'],
+      'providers/access-tokens.ts': ['@azure/identity'],
+      'providers/bedrock/': ['@aws-sdk/', '@smithy/', '@aws-crypto/'],
       'providers/reachability.ts': ['node:net', 'node:tls'],
     },
   },

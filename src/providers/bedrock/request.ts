@@ -22,6 +22,7 @@ import {
   type Turn,
   withoutTrailingSpace,
 } from '../turns.ts'
+import { defaultAwsKeys } from './default-credentials.ts'
 import { signatureHeaders } from './sign.ts'
 
 /** Claude's own rules apply to Converse too. */
@@ -35,7 +36,7 @@ const NO_OUTPUT = '(no output)'
 
 /**
  * With `apiKey` (a Bedrock API key) the request carries that key; otherwise it is signed with the endpoint's AWS
- * credentials.
+ * credentials, or with those of the machine.
  *
  * Throws `ProviderError` `rejected` for an image by URL: Converse accepts image data only.
  */
@@ -49,7 +50,10 @@ export function bedrockRequest(request: ChatRequest, target: Target): UpstreamRe
   const body = requestBody(bedrockBody(request, model, names), request.longTexts)
   const sign =
     apiKey === undefined && aws !== undefined
-      ? async () => ({ ...(await signatureHeaders(aws, url, JSON_TYPE, body)), ...endpoint.headers })
+      ? async () => {
+          const keys = aws.keys ?? (await defaultAwsKeys(endpoint, aws.region))
+          return { ...(await signatureHeaders(aws.region, keys, url, JSON_TYPE, body)), ...endpoint.headers }
+        }
       : undefined
   return { url, headers: headers.of(endpoint), body, toolNames: names.restore, sign }
 }

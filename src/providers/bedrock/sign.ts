@@ -1,7 +1,7 @@
 /** AWS Signature Version 4 for one request, made by AWS's own package with the runtime's hashing. */
 
 import { SignatureV4 } from '@smithy/signature-v4'
-import type { Endpoint } from '../../core/endpoint.ts'
+import type { AwsKeys } from './default-credentials.ts'
 
 type SecretBytes = string | ArrayBuffer | ArrayBufferView
 
@@ -43,12 +43,12 @@ function bytesOf(secret: ArrayBuffer | ArrayBufferView): Uint8Array {
  * headers may be added later.
  */
 export async function signatureHeaders(
-  aws: NonNullable<Endpoint['aws']>,
+  region: string,
+  { accessKeyId, secretAccessKey, sessionToken }: AwsKeys,
   address: string,
   headers: Readonly<Record<string, string>>,
   body: string | readonly Uint8Array[],
 ): Promise<Record<string, string>> {
-  const { region, accessKeyId, secretAccessKey, sessionToken } = aws
   const credentials = { accessKeyId, secretAccessKey, ...(sessionToken === undefined ? undefined : { sessionToken }) }
   const signer = new SignatureV4({ service: 'bedrock', region, credentials, sha256: Sha256 })
   const url = new URL(address)
