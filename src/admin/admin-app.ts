@@ -49,6 +49,8 @@ type AdminHandler = (request: Request, remote?: string) => Promise<Response>
 export function createAdmin(parts: AdminParts): {
   readonly answer: AdminHandler
   readonly events: EventHub
+  /** Each method and path that it answers: `GET /api/status`. */
+  readonly paths: readonly string[]
   /** Ends every event stream, and the history. */
   readonly close: () => void
 } {
@@ -80,7 +82,8 @@ export function createAdmin(parts: AdminParts): {
     events.close()
     data.close()
   }
-  return { answer, events, close }
+  const paths = app.routes.map(({ method, path }) => `${method} ${path}`)
+  return { answer, events, paths, close }
 }
 
 function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) {

@@ -30,6 +30,11 @@ export function apiRoutes({ data, events, supervision }: ApiParts) {
       queryOf(request.url, [])
       return events.open(request)
     })
+    .get('/api/openapi.json', async () => {
+      // Its schemas take time to load, which every start would pay for.
+      const { adminOpenApi } = await import('./admin-openapi.ts')
+      return json(200, adminOpenApi())
+    })
     .post('/api/reload', async ({ request }) => {
       queryOf(request.url, [])
       const { problems, changes } = await supervision.reload()

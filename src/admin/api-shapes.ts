@@ -4,6 +4,8 @@
  */
 
 import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
+import { type AuditColumn, auditColumns } from '../ledger/audit-columns.ts'
+import { usageColumns } from '../ledger/usage-figures.ts'
 
 const nullable = <T extends TSchema>(schema: T) => t.Union([schema, t.Null()])
 const time = t.String({ format: 'date-time' })
@@ -175,6 +177,81 @@ export const explanation = t.Object({
   remarks: t.Array(t.String(), { description: 'What is not known, and why' }),
   lines: t.Array(t.String(), { description: 'The same in words, as `weir explain` prints it' }),
 })
+
+const column = {
+  text: t.String(),
+  count: t.Integer(),
+  money: t.Integer({ description: 'Micro-dollars' }),
+  time: nullable(time),
+  flag: t.Boolean(),
+  outcome: nullable(t.String()),
+  end: t.String({ description: 'How the ledger learned of the end' }),
+  tags: t.Record(t.String(), t.String()),
+} as const satisfies Record<AuditColumn['type'], TSchema>
+
+/** A line of the audit: `GET /api/requests`, and `weir audit --json`. A text that is not known is null. */
+export const auditRow = t.Object(
+  Object.fromEntries(
+    auditColumns.map(({ name, type }) => [name, type === 'text' ? nullable(column.text) : column[type]]),
+  ),
+)
+export const auditRows = t.Object({ rows: t.Array(auditRow) })
+export const requestLines = t.Object({ rows: t.Array(requestLine) })
+
+const usageFigures = Object.fromEntries(usageColumns.map(({ name }) => [name, t.Integer()]))
+
+/** `GET /api/usage`, and `weir usage --json`: a row has a text for each column of `by`, too. */
+export const usage = t.Object({
+  since: t.String({ format: 'date' }),
+  until: t.String({ format: 'date', description: 'Not included' }),
+  by: t.String({ description: 'The columns, with commas between them' }),
+  rows: t.Array(t.Object(usageFigures, { additionalProperties: t.String() })),
+  total: t.Object(usageFigures),
+})
+
+const keyFields = {
+  id: t.String(),
+  organization: t.String(),
+  source: t.Union([t.Literal('store'), t.Literal('configuration')]),
+  shown: nullable(t.String({ description: 'The beginning of the secret' })),
+  models: nullable(t.Array(t.String(), { description: 'Patterns of public names; null: all of the organisation' })),
+  limits: t.Record(t.String(), t.Unknown(), { description: 'As in the configuration; money in dollars' }),
+  tags: t.Record(t.String(), t.String()),
+  created_at: nullable(time),
+  expires_at: nullable(time),
+  revoked_at: nullable(time),
+  grace_until: nullable(
+    t.String({ format: 'date-time', description: 'Until when the secret before the last rotation is accepted' }),
+  ),
+  last_used_at: nullable(time),
+  spend_today_micro_usd: t.Integer(),
+  state: t.Union(['active', 'expired', 'revoked', 'disabled', 'orphaned'].map((state) => t.Literal(state))),
+}
+
+/** `GET /api/keys`; `weir keys list --json` prints all keys, without `more`. */
+export const key = t.Object(keyFields)
+export const keys = t.Object({
+  keys: t.Array(key),
+  more: t.Boolean({ description: 'Whether there are keys beyond the limit' }),
+})
+/** The answer of `POST /api/keys` and of `POST /api/keys/ID/rotate`. */
+export const keyWithSecret = t.Object({
+  ...keyFields,
+  secret: t.String({ description: 'The key itself; it is not shown again' }),
+})
+export const revokedKey = t.Object({
+  id: t.String(),
+  source: t.Union([t.Literal('store'), t.Literal('configuration')]),
+  state: t.Literal('revoked'),
+  outcome: t.String(),
+})
+
+/** `POST /api/reload`. */
+export const reloaded = t.Object({ changes: t.Array(t.String()) })
+export const rejectedReload = t.Object({ problems: t.Array(t.String()) })
+
+/** Every error of the port. */
+export const error = t.Object({ error: t.Object({ code: t.String(), message: t.String() }) })
 
 export type FiguresNow = Static<typeof figuresNow>
 export type Attention = Static<typeof attention>

@@ -11,15 +11,22 @@ import { keyJson, listedRecord } from '../keys/key-list.ts'
 import { KeyProblem } from '../keys/key-problem.ts'
 import type { KeyRecord } from '../keys/key-record.ts'
 import { AdminError, json } from './json-answers.ts'
-import { queryOf } from './query-parameters.ts'
+import { queryOf, wholeNumber } from './query-parameters.ts'
+
+/** Keys in one answer, which is then about 4 MB. `weir keys list` prints all. */
+const KEYS_MAX = 10_000
 
 /** `config`: the configuration in force. */
 export function keysRoutes(config: () => Config) {
   const answered = (call: (keys: KeyAdministration) => Promise<Response>) => answerOf(config(), call)
   return new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
     .get('/api/keys', ({ request }) => {
-      const { org } = queryOf(request.url, ['org'])
-      return answered(async (keys) => json(200, { keys: (await keys.list(org)).map(keyJson) }))
+      const query = queryOf(request.url, ['org', 'limit'])
+      const limit = wholeNumber(query, 'limit', 1, KEYS_MAX) ?? KEYS_MAX
+      return answered(async (keys) => {
+        const listed = await keys.list(query['org'], limit + 1)
+        return json(200, { keys: listed.slice(0, limit).map(keyJson), more: listed.length > limit })
+      })
     })
     .post('/api/keys', ({ request }) =>
       answered(async ({ changes }) => {

@@ -29,14 +29,15 @@ export class KeyAdministration {
     this.changes = new KeyChanges({ config, source, withStore: (use) => withLedger(openKeyStore, use) })
   }
 
-  /** All keys, or those of one organisation. */
-  async list(only?: string): Promise<readonly ListedKey[]> {
+  /** All keys, or those of one organisation, by id; the first `most` of them. */
+  async list(only?: string, most?: number): Promise<readonly ListedKey[]> {
     const { organizations } = this.config
     return await this.withLedger(openKeyStore, (store) =>
       this.withLedger(openKeyActivity, (activity) =>
         listKeys(store, (organization, keys) => activity.read(organization, keys), {
           organizations,
           only,
+          most,
           nowMs: Date.now(),
         }),
       ),

@@ -4,7 +4,7 @@ import { hostname } from 'node:os'
 import type { ProviderConfig } from '../config/config.ts'
 import type { ProviderDialect } from '../config/provider-dialects.ts'
 import type { ProviderNames } from '../tracing/spans.ts'
-import { versionOf } from './version.ts'
+import { VERSION } from './version.ts'
 
 /** `gen_ai.provider.name` of the semantic conventions: the vendor of the API, also if another server speaks it. */
 const SYSTEMS: Readonly<Record<ProviderDialect, string>> = {
@@ -30,5 +30,5 @@ const INSTANCE = crypto.randomUUID()
 
 /** Attributes of everything that this process sends. */
 export function processAttributes(): Readonly<Record<string, string>> {
-  return { 'service.version': versionOf().version, 'service.instance.id': INSTANCE, 'host.name': hostname() }
+  return { 'service.version': VERSION, 'service.instance.id': INSTANCE, 'host.name': hostname() }
 }

@@ -42,6 +42,8 @@ interface Revocation {
   readonly isConfigured: boolean
 }
 
+type KeyAction = 'key.created' | 'key.updated' | 'key.rotated' | 'key.revoked'
+
 /** Every method throws `KeyProblem`. */
 export class KeyChanges {
   constructor(private readonly parts: KeyChangesParts) {}
@@ -63,7 +65,7 @@ export class KeyChanges {
     const { token, sha256, shown } = newToken()
     const record = { ...description, sha256, shown, createdMs: nowMs }
     checkPrices(config, record)
-    const entry = this.entry('created', id, { organization, ...detailsOf(description) })
+    const entry = this.entry('key.created', id, { organization, ...detailsOf(description) })
     if (!(await this.parts.withStore((store) => store.create(record, entry)))) {
       throw new KeyProblem(
         'exists',
@@ -88,7 +90,7 @@ export class KeyChanges {
       if (given['limits'] !== undefined || given['models'] !== undefined) checkPrices(config, next)
       return next
     }
-    const record = await this.change(id, edit, this.entry('updated', id, given))
+    const record = await this.change(id, edit, this.entry('key.updated', id, given))
     await everywhereKnown()
     return record
   }
@@ -108,7 +110,7 @@ export class KeyChanges {
       return { ...record, sha256, shown, previous }
     }
     const details = { old_secret_until: graceMs === 0 ? null : timeText(untilMs) }
-    const record = await this.change(id, edit, this.entry('rotated', id, details))
+    const record = await this.change(id, edit, this.entry('key.rotated', id, details))
     await everywhereKnown()
     return { record, secret: token }
   }
@@ -118,7 +120,7 @@ export class KeyChanges {
     const nowMs = Date.now()
     const configured = this.configured(id)
     const outcomes = await this.parts.withStore(async (store) => {
-      const stored = await store.revoke(id, nowMs, this.entry('revoked', id, {}))
+      const stored = await store.revoke(id, nowMs, this.entry('key.revoked', id, {}))
       if (configured === undefined) {
         if (stored === 'unknown') throw await unknownKey(store, id)
         return [stored]
@@ -128,7 +130,10 @@ export class KeyChanges {
         throw new KeyProblem('conflict', `key ${quoted(id)} is disabled in the configuration and rejected already`)
       }
       const { organization } = configured
-      const entry = this.entry('revoked', id, { organization, until: 'the configuration drops or disables the key' })
+      const entry = this.entry('key.revoked', id, {
+        organization,
+        until: 'the configuration drops or disables the key',
+      })
       const isNew = await store.create(revocationOf(organization, id, nowMs), entry)
       return [stored, isNew ? 'revoked' : 'already_revoked']
     })
@@ -157,8 +162,8 @@ export class KeyChanges {
     return undefined
   }
 
-  private entry(verb: 'created' | 'updated' | 'rotated' | 'revoked', target: string, details: JsonObject): AdminEntry {
-    return { timeMs: Date.now(), source: this.parts.source, action: `key.${verb}`, target, details: bounded(details) }
+  private entry(action: KeyAction, target: string, details: JsonObject): AdminEntry {
+    return { timeMs: Date.now(), source: this.parts.source, action, target, details: bounded(details) }
   }
 }
 

@@ -42,27 +42,29 @@ interface ListOptions {
   /** Only keys of this organisation. */
   readonly only?: string | undefined
   readonly nowMs: number
+  /** The first by id; absent = all. */
+  readonly most?: number | undefined
 }
 
-/** All keys, by id. */
+/** The keys, by id. */
 export async function listKeys(
   store: KeyStore,
   readActivity: ReadActivity,
-  { organizations, only, nowMs }: ListOptions,
+  { organizations, only, nowMs, most = Number.POSITIVE_INFINITY }: ListOptions,
 ): Promise<readonly ListedKey[]> {
   const served = organizations.filter(({ id }) => only === undefined || id === only)
   const configured = served.flatMap(({ keys }) => keys.map(({ id }) => id))
-  const records = await store.list(only)
+  const records = await store.list(only, most)
   const revocations = await store.revocations(configured)
   const ids = new Set(organizations.map(({ id }) => id))
   const listed = [
     ...records.map((record) => storedRow(record, ids.has(record.organization), nowMs)),
     ...served.flatMap((organization) => configuredRows(organization, revocations, nowMs)),
   ]
-  const active = await activityOf(listed, readActivity)
-  return listed
-    .map((key) => ({ ...key, activity: active.get(`${key.organization}\0${key.id}`) }))
     .sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0))
+    .slice(0, most)
+  const active = await activityOf(listed, readActivity)
+  return listed.map((key) => ({ ...key, activity: active.get(`${key.organization}\0${key.id}`) }))
 }
 
 /** One key of the store, as it is listed. Its organisation is one of the configuration. */

@@ -4,6 +4,7 @@
  * to date.
  */
 
+import { turn } from '../core/event-loop.ts'
 import { SLOW_PERIOD_MS } from '../core/ticker.ts'
 import type { AdminAudit, AdminEntry } from './admin-audit.ts'
 import { type KeyRecord, parseKey, revocationId, revokedKeyOf } from './key-record.ts'
@@ -112,20 +113,25 @@ export class KeyStore {
     return [...ids]
   }
 
-  /** Every stored key, of one organization or of all, sorted by id. */
-  async list(organization?: string): Promise<readonly KeyRecord[]> {
-    const found = new Map<string, KeyRecord>()
+  /**
+   * The stored keys, of one organization or of all, sorted by id; the first `most` of them. Reading hundreds of
+   * thousands takes seconds: other work goes on meanwhile.
+   */
+  async list(organization?: string, most = Number.POSITIVE_INFINITY): Promise<readonly KeyRecord[]> {
+    let found = new Map<string, KeyRecord>()
     let cursor: string | undefined
     do {
       const page = await this.backend.page(cursor)
       for (const record of page.texts.map(parseKey)) {
         if (record === undefined || (organization !== undefined && record.organization !== organization)) continue
-        if (!isCreated(record)) continue
-        found.set(record.id, record)
+        if (isCreated(record)) found.set(record.id, record)
       }
+      // Pages are in no order: the keys with the first ids may be on the last page.
+      if (found.size > 2 * most) found = new Map(firstById(found, most).map((record) => [record.id, record]))
       cursor = page.next
+      if (cursor !== undefined) await turn()
     } while (cursor !== undefined)
-    return [...found.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
+    return firstById(found, most)
   }
 
   /** The records that revoke some of these keys of the configuration, by the id of the key. */
@@ -172,6 +178,10 @@ export class KeyStore {
   async close(): Promise<void> {
     await this.backend.close()
   }
+}
+
+function firstById(keys: ReadonlyMap<string, KeyRecord>, most: number): readonly KeyRecord[] {
+  return [...keys.values()].sort((a, b) => (a.id < b.id ? -1 : 1)).slice(0, most)
 }
 
 /** False for a record that revokes a key of the configuration. */

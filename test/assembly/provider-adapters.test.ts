@@ -15,18 +15,18 @@ function loadedWith(path: string, seen = new Set<string>()): ReadonlySet<string>
   seen.add(path)
   const imports = new Bun.Transpiler({ loader: 'ts' }).scanImports(readFileSync(join(SRC, path), 'utf8'))
   for (const { kind, path: to } of imports) {
-    if (kind !== 'import-statement') continue
+    if (kind !== 'import-statement' || to.endsWith('.json')) continue
     if (to.startsWith('.')) loadedWith(join(path, '..', to), seen)
     else seen.add(to)
   }
   return seen
 }
 
-test('a worker that starts loads neither the AWS packages nor the Redis client', () => {
+test('a worker that starts loads neither the AWS packages, nor the Redis client, nor the encoder of traces', () => {
   const loaded = loadedWith('process/worker.ts')
   expect(loaded).toContain('elysia')
   expect(loaded).toContain('providers/openai/openai.ts')
-  expect([...loaded].filter((name) => /smithy|ioredis|bedrock|redis\//.test(name))).toEqual([])
+  expect([...loaded].filter((name) => /smithy|ioredis|bedrock|redis\/|opentelemetry/.test(name))).toEqual([])
 })
 
 test('the supervisor starts its first worker before it loads the code that checks a configuration', () => {

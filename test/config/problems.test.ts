@@ -457,6 +457,19 @@ const table: readonly [string, string, string, ...string[]][] = [
   ],
   ['hash', HASH, 'abc', 'organizations[0].keys[1].sha256: must be 64 hexadecimal digits'],
   [
+    'tag of a key without tags',
+    CI,
+    '{ id: ci, key: 0123456789abcdef0, tags: { team: a } }',
+    'organizations[0].keys[0].tags.team: is not in tags of the configuration; add it there',
+  ],
+  [
+    'value of a tag',
+    CI,
+    '{ id: ci, key: 0123456789abcdef0, tags: { team: "a b" } }',
+    'organizations[0].keys[0].tags.team: must be 1 to 64 letters, digits or ._/@:-',
+  ],
+  ['name of a tag', '', 'tags: [project, "a=b"]', 'tags[1]: must be 1 to 64 letters, digits or ._-'],
+  [
     'expiry',
     CI,
     '{ id: ci, key: 0123456789abcdef0, expires_at: soon }',

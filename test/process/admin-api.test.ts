@@ -11,6 +11,7 @@ import { configuration, KEY, PROGRAM, until, Weir } from './weir.ts'
 setDefaultTimeout(30_000)
 
 FormatRegistry.Set('date-time', (text) => /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(text))
+FormatRegistry.Set('date', (text) => /^\d{4}-\d\d-\d\d$/.test(text))
 
 let upstream: ReturnType<typeof provider>
 let weir: Weir
@@ -125,13 +126,22 @@ test('usage answers as the command does', async () => {
   const path = '/api/usage?by=key,model'
   // A request is settled after its answer has ended.
   await until(async () => Bun.deepEquals(await read(path), await run('usage', '--by', 'key,model', '--json')))
+  expectShape(shapes.usage, await read(path))
   expect(await read(path)).toMatchObject({ by: 'key,model', rows: [{ key: 'ci', model: 'small' }] })
 })
 
 test('the audit answers with the lines of the command', async () => {
   const { rows } = (await read('/api/requests?limit=2&outcome=completed')) as { rows: Record<string, unknown>[] }
   expect(rows).toHaveLength(2)
+  expectShape(shapes.auditRows, { rows })
   expect(rows).toEqual(await runLines('audit', '--limit', '2', '--outcome', 'completed', '--json'))
+})
+
+test('keys, budgets and errors have their shapes', async () => {
+  expectShape(shapes.keys, await read('/api/keys'))
+  expectShape(shapes.budgets, await read('/api/budgets'))
+  const answer = await fetch(`${weir.admin}/nothing`)
+  expectShape(shapes.error, await answer.json())
 })
 
 test('explain answers as the command does', async () => {

@@ -87,11 +87,11 @@ interface Asked {
 /** An admin port without a socket: a request comes to `localhost` unless its headers say otherwise. */
 export function adminPort(given: Given = {}) {
   const lines: JsonObject[] = []
-  const { answer, events } = createAdmin(adminParts(given, lines))
+  const { answer, events, paths } = createAdmin(adminParts(given, lines))
   const ask = (path: string, { method = 'GET', headers = {} }: Asked = {}) =>
     answer(
       new Request(`http://localhost${path}`, { method, headers: { host: 'localhost:9090', ...headers } }),
       '127.0.0.1',
     )
-  return { ask, events, lines }
+  return { ask, events, lines, paths }
 }
