@@ -128,7 +128,7 @@ const changes: readonly Operation[] = [
     method: 'get',
     path: '/api/keys',
     summary: 'The keys and their states',
-    parameters: [ORG],
+    parameters: [ORG, { name: 'limit', description: 'The first N keys by id, 1 to 10,000; 10,000 unless given' }],
     answers: { 200: 'Keys' },
   },
   {

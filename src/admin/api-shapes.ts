@@ -227,9 +227,12 @@ const keyFields = {
   state: t.Union(['active', 'expired', 'revoked', 'disabled', 'orphaned'].map((state) => t.Literal(state))),
 }
 
-/** `GET /api/keys`, and `weir keys list --json`. */
+/** `GET /api/keys`; `weir keys list --json` prints all keys, without `more`. */
 export const key = t.Object(keyFields)
-export const keys = t.Object({ keys: t.Array(key) })
+export const keys = t.Object({
+  keys: t.Array(key),
+  more: t.Boolean({ description: 'Whether there are keys beyond the limit' }),
+})
 /** The answer of `POST /api/keys` and of `POST /api/keys/ID/rotate`. */
 export const keyWithSecret = t.Object({
   ...keyFields,

@@ -4,8 +4,10 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { readBudgets } from '../../src/admin/budget-rows.ts'
+import { readBudgets, usedUpAt } from '../../src/admin/budget-rows.ts'
+import { readSpend } from '../../src/admin/ledger-figures.ts'
 import { openAccountUsageReader, openLedger } from '../../src/assembly/open-ledger.ts'
+import { noCharge } from '../../src/ledger/ledger.ts'
 import { checked } from '../support/admin.ts'
 
 let folder: string
@@ -61,4 +63,39 @@ test('organisations always, keys if they were used, the fullest first', async ()
   ])
   const [day] = rows
   expect(day?.renews_at).toBe(new Date(Math.ceil(Date.now() / 86_400_000) * 86_400_000).toISOString())
+})
+
+test.each([
+  ['half of it is left at half an hour of spend', { amount: 100, used: 40, held: 10 }, 100, '2026-11-21T12:30:00.000Z'],
+  ['it renews before', { amount: 100, used: 0, held: 0 }, 8, null],
+  ['nothing was spent in the last hour', { amount: 100, used: 99, held: 0 }, 0, null],
+  ['nothing is left', { amount: 100, used: 90, held: 10 }, 0, '2026-11-21T12:00:00.000Z'],
+  ['it is no money', { amount: 100, used: 40, held: 0, unit: 'requests' }, 100, null],
+] as const)('a budget is used up: %s', (_name, given, lastHour, expected) => {
+  const row = {
+    ...{ organization: 'acme', key: null, limit: 'spend.day', unit: 'micro_usd' as const },
+    ...{ renews_at: '2026-11-22T00:00:00.000Z', used_up_at: null },
+  }
+  expect(usedUpAt({ ...row, ...given }, lastHour, Date.parse('2026-11-21T12:00:00Z'))).toBe(expected)
+})
+
+test('the spend of the last hour is that of the running hour and of the rest of the one before', async () => {
+  const own = await mkdtemp(join(tmpdir(), 'weir-spend-'))
+  const config = checked({ providers: { fake: 'http://127.0.0.1:9/v1' } }, own)
+  const account = { organization: 'test', organizationLimits: {}, key: 'test-key', keyLimits: {} }
+  const ledger = await openLedger(config)
+  const estimate = { inputTokens: 10, outputTokens: 10, costMicroUsd: 600 }
+  const reservation = await ledger.reserve(account, { id: 'one', estimate, floorMicroUsd: 0 })
+  const charge = { ...noCharge('completed'), model: 'm', provider: 'fake', inputTokens: 10, costMicroUsd: 600 }
+  await ledger.settle(reservation, charge)
+  await ledger.close()
+  const { admittedMs } = reservation
+  const hourEndMs = Math.ceil((admittedMs + 1) / 3_600_000) * 3_600_000
+  const now = await readSpend(config, admittedMs)
+  expect([now.lastHour('test', null), now.lastHour('test', 'test-key'), now.lastHour('other', null)]).toEqual([
+    600, 600, 0,
+  ])
+  expect((await readSpend(config, hourEndMs + 900_000)).lastHour('test', null)).toBe(450)
+  expect((await readSpend(config, hourEndMs + 3_600_000)).lastHour('test', null)).toBe(0)
+  await rm(own, { recursive: true, force: true })
 })

@@ -1,0 +1,109 @@
+/** The listeners of the event stream: how many there may be, and what a slow one costs. */
+
+import { expect, test } from 'bun:test'
+import { connect } from 'node:net'
+import { openAdmin } from '../../src/admin/admin-app.ts'
+import { adminParts } from '../support/admin.ts'
+import { EventReader } from '../support/event-reader.ts'
+
+function port() {
+  return openAdmin({ host: '127.0.0.1', port: 0 }, adminParts())
+}
+
+const open = (number: number) => fetch(`http://127.0.0.1:${number}/api/events`)
+
+test('the workers send lines only while somebody listens', async () => {
+  const watched: boolean[] = []
+  const left = Promise.withResolvers<void>()
+  const admin = openAdmin(
+    { host: '127.0.0.1', port: 0 },
+    adminParts({
+      supervision: {
+        watch: (isWatched) => {
+          watched.push(isWatched)
+          if (!isWatched) left.resolve()
+        },
+      },
+    }),
+  )
+  try {
+    const [one, other] = [
+      new EventReader(await open(admin.address.port)),
+      new EventReader(await open(admin.address.port)),
+    ]
+    await Promise.all([one.next('status'), other.next('status')])
+    expect(watched).toEqual([true])
+    await one[Symbol.asyncDispose]()
+    await other[Symbol.asyncDispose]()
+    await left.promise
+    expect(watched).toEqual([true, false])
+  } finally {
+    await admin.stop()
+  }
+})
+
+test('the 21st listener is refused, until another has left', async () => {
+  const admin = port()
+  try {
+    const listeners = await Promise.all(
+      Array.from({ length: 20 }, async () => new EventReader(await open(admin.address.port))),
+    )
+    const answer = await open(admin.address.port)
+    expect([answer.status, await answer.json()]).toEqual([
+      409,
+      { error: { code: 'too_many_listeners', message: expect.stringContaining('20') } },
+    ])
+    await Promise.all(listeners.map((each) => each[Symbol.asyncDispose]()))
+    for (;;) {
+      const again = await open(admin.address.port)
+      if (again.status !== 200) {
+        await again.body?.cancel()
+        continue
+      }
+      await using _reader = new EventReader(again)
+      break
+    }
+  } finally {
+    await admin.stop()
+  }
+})
+
+test('a listener that does not read misses requests, and learns how many', async () => {
+  const admin = port()
+  const { promise: connected, resolve } = Promise.withResolvers<void>()
+  const socket = connect(admin.address.port, '127.0.0.1', () => {
+    socket.write('GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    socket.once('data', () => {
+      socket.pause()
+      resolve()
+    })
+  })
+  try {
+    await connected
+    const line = JSON.stringify({ msg: 'request', filler: 'x'.repeat(100_000) })
+    // Much more than the buffers of both sockets take.
+    let sent = 0
+    for (; sent < 2000; sent++) {
+      admin.requests([line], 0)
+      if (sent % 50 === 0) await Bun.sleep(1)
+    }
+    let text = ''
+    const { promise: counted, resolve: count } = Promise.withResolvers<number>()
+    let received = 0
+    socket.on('data', (bytes) => {
+      text += bytes.toString('latin1')
+      received += text.split('event: request\n').length - 1
+      const omitted = /event: omitted\ndata: \{"requests":(\d+)\}/.exec(text)?.[1]
+      text = text.slice(-200)
+      if (omitted !== undefined) count(Number(omitted))
+    })
+    socket.resume()
+    const omitted = await counted
+    expect(omitted).toBeGreaterThan(1000)
+    expect(omitted).toBeLessThan(sent)
+    expect(received).toBeLessThan(sent)
+  } finally {
+    socket.destroy()
+    await admin.stop()
+  }
+})
