@@ -62,8 +62,8 @@ export class AdminData {
   constructor(private readonly supervision: Supervision) {
     const config = () => supervision.state().config
     const { sums } = supervision
-    // Requests that run hold budgets.
-    const version = () => sums.totals().requests + sums.gauges().inFlight
+    // Requests that run hold budgets, and a reload may change them.
+    const version = () => sums.totals().requests + sums.gauges().inFlight + (supervision.state().lastReload?.atMs ?? 0)
     const ages = { ageMs: FRESH_MS, ageMsMax: STALE_MS, version }
     this.spend = new Refreshed({ read: () => readSpend(config()), ...ages })
     this.allBudgets = new Refreshed({

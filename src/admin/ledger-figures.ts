@@ -11,6 +11,8 @@ import { type LimitedKey, readBudgets } from './budget-rows.ts'
 import type { EndingKey } from './status-report.ts'
 
 const HOUR_MS = 3_600_000
+/** Stored keys that are looked at, the first by id: 500,000 would take hundreds of megabytes. */
+const KEYS_MAX = 20_000
 
 export interface Spend {
   readonly todayMicroUsd: number
@@ -70,7 +72,7 @@ export async function budgetsOf(config: Config, stored: readonly LimitedKey[]): 
 
 /** Throws `LedgerProblem`. */
 export async function storedKeysOf(config: Config): Promise<StoredKeys> {
-  const keys = (await withLedger(openKeyStore, config, (store) => store.list())).filter(
+  const keys = (await withLedger(openKeyStore, config, (store) => store.list(undefined, KEYS_MAX))).filter(
     ({ revokedMs }) => revokedMs === undefined,
   )
   return {

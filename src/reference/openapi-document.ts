@@ -14,6 +14,7 @@ import { messagesAnswerComponents } from './messages/answer.ts'
 import { messagesStreamComponents } from './messages/events.ts'
 import { messagesRequestComponents } from './messages/request.ts'
 import { paths, type Sources } from './operations.ts'
+import { parameterComponents } from './request-headers.ts'
 import { responsesAnswerComponents } from './responses/answer.ts'
 import { responsesStreamComponents } from './responses/events.ts'
 import { responsesRequestComponents } from './responses/request.ts'
@@ -114,6 +115,7 @@ export function openApiDocument(sources: Sources): object {
     components: {
       securitySchemes,
       schemas: simplified(schemas),
+      parameters: parameterComponents,
       headers: headerComponents,
       responses: sharedResponses(sources.errorTexts),
     },

@@ -11,6 +11,7 @@ import {
   INFERENCE,
   MESSAGES_INFERENCE,
 } from './error-responses.ts'
+import { PARAMETERS } from './request-headers.ts'
 import type { SampleRequest } from './sample-request.ts'
 
 /** What the document takes from other files of the repository. */
@@ -61,17 +62,6 @@ function answerContent(operation: Operation): object {
   return { ...json, 'text/event-stream': stream }
 }
 
-const TAGS = {
-  name: 'X-Gateway-Tags',
-  in: 'header',
-  required: false,
-  description:
-    'Tags for the reports of the operator, who has configured their names: at most 8, each name once. A value has 1 ' +
-    'to 64 letters, digits or `._/@:-`. Without configured names the header is ignored',
-  schema: { type: 'string' },
-  example: 'project=checkout,team=payments',
-} as const
-
 function operationObject(operation: Operation, texts: ErrorTexts): object {
   const { operationId, tag, summary, description, body, bodyExample, answerDescription, headers } = operation
   const requestBody = body && {
@@ -88,7 +78,7 @@ function operationObject(operation: Operation, texts: ErrorTexts): object {
     tags: [tag],
     summary,
     description,
-    parameters: [TAGS],
+    parameters: PARAMETERS,
     ...(requestBody === undefined ? {} : { requestBody }),
     responses: {
       200: { description: answerDescription, headers, content: answerContent(operation) },

@@ -34,6 +34,7 @@ export function operationSection(each: Operation, around: Surroundings): Markup 
 ${blocks(textOf(operation['description']))}
 ${answerPart(operation, around)}
 ${errorsPart(operation, around)}
+${parametersPart(operation, around)}
 ${requestPart(operation, around)}
 </div><div class="code">
 ${samplesPart(operation)}
@@ -60,6 +61,18 @@ function contentLines(content: JsonObject): readonly Markup[] {
   })
 }
 
+/** The headers that a request may have. */
+function parametersPart({ parameters }: JsonObject, { resolve }: Surroundings): Markup {
+  const list = isArray(parameters) ? parameters.filter(isObject).map(resolve) : []
+  if (list.length === 0) return html``
+  const rows = list.map(
+    ({ name, description }) => html`<div class="field"><dt><code>${textOf(name)}</code></dt>
+<dd><p>${inline(textOf(description))}</p></dd></div>`,
+  )
+  return html`<details><summary>${rows.length} optional headers of requests</summary>
+<dl class="fields">${rows}</dl></details>`
+}
+
 /** The body, with its fields if this is the first operation that takes it. */
 function requestPart(operation: JsonObject, { takeSchema }: Surroundings): Markup {
   const { requestBody } = operation
@@ -75,7 +88,7 @@ function answerPart(operation: JsonObject, { resolve }: Surroundings): Markup {
   const headers = Object.entries(objectOf(answer['headers']))
   return html`<h4>Answer</h4><p>${textOf(answer['description'])}</p>
 <ul class="contents">${contentLines(objectOf(answer['content']))}</ul>
-<details><summary>${headers.length} headers</summary><dl class="fields">${headers.map(([name, header]) =>
+<details><summary>${headers.length} headers of the answer</summary><dl class="fields">${headers.map(([name, header]) =>
     headerRow(name, resolve(objectOf(header))),
   )}</dl></details>`
 }
