@@ -22,8 +22,9 @@ export async function check(args: readonly string[]): Promise<number> {
   if (!loaded.ok) return exit.wrong
   const isStrict = strict === true && loaded.warnings.length > 0
   if (!isStrict) process.stdout.write(`${file}: ok (${summary(loaded.config)})\n`)
-  const areSound = providers !== true || (await checkProviders(loaded.config))
-  return isStrict || !areSound ? exit.wrong : exit.done
+  if (providers !== true) return isStrict ? exit.wrong : exit.done
+  const { areSound, areUsual } = await checkProviders(loaded.config)
+  return isStrict || !areSound || (strict === true && !areUsual) ? exit.wrong : exit.done
 }
 
 const COLUMNS: readonly Column[] = [
@@ -35,9 +36,17 @@ const COLUMNS: readonly Column[] = [
   { heading: 'ms', isNumber: true, priority: 1 },
 ]
 
-/** Prints a row for each target, and the reasons of those that failed. Resolves to whether all are sound. */
-async function checkProviders(config: Config): Promise<boolean> {
+interface ProviderCheck {
+  /** Every target answers. */
+  readonly areSound: boolean
+  /** No price is far from the one that a provider publishes. */
+  readonly areUsual: boolean
+}
+
+/** Prints a row for each target, the reasons of those that failed, and warnings about prices. */
+async function checkProviders(config: Config): Promise<ProviderCheck> {
   const { isSound, probeTargets } = await import('./provider-probe.ts')
+  const { doubtfulPrices } = await import('./price-comparison.ts')
   const findings = await probeTargets(config)
   const rows = findings.map(({ target, reachable, credential, model, ms }) => [
     ...[target.provider, target.model, reachable, credential, model, String(ms)],
@@ -46,7 +55,9 @@ async function checkProviders(config: Config): Promise<boolean> {
   for (const { target, remark } of findings) {
     if (remark !== '') process.stderr.write(`${target.provider} ${target.model}: ${remark}\n`)
   }
-  return findings.every(isSound)
+  const warnings = await doubtfulPrices(config)
+  for (const warning of warnings) process.stderr.write(`${warning}\n`)
+  return { areSound: findings.every(isSound), areUsual: warnings.length === 0 }
 }
 
 function summary(config: Config): string {

@@ -96,6 +96,10 @@ describe('check --providers', () => {
     hostname: '127.0.0.1',
     port: 0,
     async fetch(request) {
+      if (request.url.endsWith('/models')) {
+        const pricing = { prompt: '0.00000025', completion: '0.000002' }
+        return Response.json({ data: [{ id: 'known', pricing }, { id: 'painter' }, 'nonsense'] })
+      }
       const body = (await request.json()) as Record<string, unknown>
       bodies.push({ ...body, path: new URL(request.url).pathname })
       if (request.headers.get('authorization') !== 'Bearer good')
@@ -124,6 +128,28 @@ models:
 ${models.map(entry).join('\n')}
 organizations: [{ id: acme }]
 `
+
+  test('a price that is far from the published one is a warning', async () => {
+    const prices = ['input: 0.4, output: 2', 'input: 0.6, output: 2', 'input: 0.25, output: 0.5', 'input: 0, output: 4']
+    const targets = 'targets: [{ provider: good, model: known }]'
+    const lines = [
+      `providers: { good: { dialect: openai, base_url: "${server.url}v1", api_key: good } }`,
+      'models:',
+      ...prices.map((price, at) => `  - { name: m${at}, ${targets}, price: { ${price} } }`),
+      'organizations: [{ id: acme }]',
+    ]
+    await writeFile(join(directory, 'priced.yaml'), lines.join('\n'))
+    const { code, stderr } = await weir('check', '--config', 'priced.yaml', '--providers')
+    expect([code, stderr.trim().split('\n')]).toEqual([
+      0,
+      [
+        'warning: models[1].price.input: 0.6 dollars per million tokens, but good lists 0.25 for known',
+        'warning: models[2].price.output: 0.5 dollars per million tokens, but good lists 2 for known',
+        'warning: models[3].price.input: 0 dollars per million tokens, but good lists 0.25 for known',
+      ],
+    ])
+    expect((await weir('check', '--config', 'priced.yaml', '--providers', '--strict')).code).toBe(1)
+  })
 
   test('all are well: exit code 0, and the smallest request', async () => {
     await writeFile(

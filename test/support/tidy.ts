@@ -161,7 +161,7 @@ const USES = {
     instead: 'the environment is read in config/load.ts; take the value from the configuration',
   },
   fetch: {
-    where: ['providers/fetch-transport.ts', 'console/api-client.ts'],
+    where: ['providers/fetch-transport.ts', 'providers/openai/published-prices.ts', 'console/api-client.ts'],
     instead: 'call providers/upstream.ts, which holds the deadlines and the abort',
   },
   response: { where: ['http/', 'admin/'], instead: 'return data or throw a CallerError; http/ makes the Response' },
