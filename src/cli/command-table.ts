@@ -247,7 +247,7 @@ const asking: readonly CommandEntry[] = [
         choices: ['5m', '1h'],
         about: 'the request asks for prompt caching of that duration',
       },
-      JSON_FLAG('print JSON; money is in micro-dollars, and `lines` has the text'),
+      JSON_FLAG('print JSON; money is in micro-dollars, and "lines" has the text'),
       CONFIG,
     ],
     examples: [
