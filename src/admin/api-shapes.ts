@@ -151,6 +151,7 @@ export const explanation = t.Object({
       model: t.String(),
       provider: t.String(),
       target: t.String({ description: "The provider's own name of the model" }),
+      weight: nullable(t.Number({ description: 'With `spread: weighted`' })),
       price: t.String({ description: 'In words, in dollars' }),
       rest: nullable(t.String({ description: 'Why the target is not called at the moment, in words' })),
     }),

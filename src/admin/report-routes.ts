@@ -60,14 +60,14 @@ async function recent(supervision: Parts, request: Request): Promise<Response> {
 }
 
 async function explain(supervision: Parts, request: Request): Promise<Response> {
-  const query = queryOf(request.url, ['key', 'model', 'images', 'tools', 'tokens', 'ttl'])
-  const { key, model } = query
+  const query = queryOf(request.url, ['key', 'model', 'images', 'tools', 'tokens', 'ttl', 'conversation'])
+  const { key, model, conversation } = query
   if (key === undefined || model === undefined) throw badQuery(`${key === undefined ? 'key' : 'model'} is required`)
   const switches = { images: isSet(query, 'images'), tools: isSet(query, 'tools') }
   const needs = asked(needsOf({ ...query, ...switches }))
   const { config, rests: resting } = supervision.state()
   try {
-    return json(200, await explainRequest(config, { key, model, needs, resting }))
+    return json(200, await explainRequest(config, { key, model, needs, resting, conversation }))
   } catch (error) {
     throw error instanceof UnknownKey ? new AdminError(404, 'unknown_key', error.message) : error
   }

@@ -247,7 +247,12 @@ const asking: readonly CommandEntry[] = [
         choices: ['5m', '1h'],
         about: 'the request asks for prompt caching of that duration',
       },
-      JSON_FLAG('print JSON; money is in micro-dollars, and "lines" has the text'),
+      {
+        name: 'conversation',
+        value: 'TEXT',
+        about: 'the prompt_cache_key of the request: shows the order of targets with spread: weighted',
+      },
+      JSON_FLAG('print JSON; money is in micro-dollars, and `lines` has the text'),
       CONFIG,
     ],
     examples: [

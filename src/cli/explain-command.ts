@@ -13,7 +13,7 @@ import { configured, untilProblem } from './ledger-access.ts'
 export async function explain(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, 'explain')
   if ('code' in parsed) return parsed.code
-  const { key, model, config: flag, json } = parsed.flags
+  const { key, model, conversation, config: flag, json } = parsed.flags
   const needs = needsOf(parsed.flags)
   if (typeof needs === 'string') return misused(needs)
   if (typeof key !== 'string' || typeof model !== 'string') return misused('missing --key ID or --model NAME')
@@ -23,7 +23,13 @@ export async function explain(args: readonly string[]): Promise<number> {
   return untilProblem(async () => {
     const resting = await restingTargets(config.dataDir)
     try {
-      const explanation = await explainRequest(config, { key, model, needs, resting })
+      const explanation = await explainRequest(config, {
+        key,
+        model,
+        needs,
+        resting,
+        conversation: stringOf(conversation),
+      })
       for (const remark of explanation.remarks) printToStderr(remark)
       process.stdout.write(json === true ? `${JSON.stringify(explanation)}\n` : `${explanation.lines.join('\n')}\n`)
       return exit.done

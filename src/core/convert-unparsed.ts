@@ -52,7 +52,7 @@ function messagesOf(entries: Int32Array, longTexts: LongTexts): readonly Message
 }
 
 /** The messages one by one, for a reader that needs only the first of them: the others are not converted. */
-export function* firstMessages(request: ChatRequest): Iterable<Message> {
+export function* firstMessages(request: Pick<ChatRequest, 'messages' | 'unparsed' | 'longTexts'>): Iterable<Message> {
   const { unparsed, longTexts } = request
   if (unparsed?.messages === undefined || longTexts === undefined) return yield* request.messages
   const { entries } = unparsed.messages

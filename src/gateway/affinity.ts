@@ -117,14 +117,22 @@ export class Affinity {
   }
 }
 
+/** What of a request may distinguish its conversation from others. */
+type Beginning = Pick<ChatRequest, 'hints' | 'messages' | 'tools' | 'longTexts' | 'unparsed'>
+
 /** What distinguishes one conversation from another. Hashed when first needed, because most requests never need it. */
 export class Conversation {
   private prefix: string | undefined
 
   constructor(
     private readonly organization: string,
-    private readonly request: ChatRequest,
+    private readonly request: Beginning,
   ) {}
+
+  /** The one whose requests have this `prompt_cache_key`. */
+  static withCacheKey(organization: string, promptCacheKey: string): Conversation {
+    return new Conversation(organization, { hints: { promptCacheKey }, messages: [], tools: [] })
+  }
 
   /**
    * True if part of it may be in a provider's cache: the model has answered before, or the caller sends a cache key.
@@ -149,7 +157,7 @@ function isAnswer({ role }: Message): boolean {
  * The caller's own `prompt_cache_key`, else what stays the same from turn to turn: system texts, tools, the first user
  * message.
  */
-function prefixOf(organization: string, request: ChatRequest): string {
+function prefixOf(organization: string, request: Beginning): string {
   const hash = createHash('sha256')
   let texts = 0
   for (const text of beginningOf(organization, request)) {
@@ -161,7 +169,7 @@ function prefixOf(organization: string, request: ChatRequest): string {
   return hash.digest('base64url')
 }
 
-function* beginningOf(organization: string, request: ChatRequest): Iterable<string> {
+function* beginningOf(organization: string, request: Beginning): Iterable<string> {
   const { hints } = request
   yield organization
   if (hints.promptCacheKey !== undefined) {

@@ -12,7 +12,9 @@ import { didYouMean, quoted } from '../config/problems.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { amountOf, configuredName, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import type { Price } from '../core/money.ts'
+import { Conversation } from '../gateway/affinity.ts'
 import type { Rest } from '../gateway/breaker.ts'
+import { spread } from '../gateway/spread.ts'
 import { storedKey } from '../keys/key-record.ts'
 import { isUsable } from '../keys/key-ring.ts'
 import { dollars } from '../ledger/refusal.ts'
@@ -30,6 +32,8 @@ interface ExplanationRequest {
   /** The model as the caller would name it. */
   readonly model: string
   readonly needs: Needs
+  /** The `prompt_cache_key` of a conversation, which decides the order of targets with `spread: weighted`. */
+  readonly conversation?: string | undefined
   /** Undefined if no running gateway reported them. */
   readonly resting: readonly Resting[] | undefined
 }
@@ -63,6 +67,8 @@ interface ExplainedCandidate {
   readonly provider: string
   /** The provider's own name of the model. */
   readonly target: string
+  /** With `spread: weighted`, else null. */
+  readonly weight: number | null
   /** In words, in dollars. */
   readonly price: string
   /** Why the target is not called at the moment, in words; null if it is healthy or not known. */
@@ -92,12 +98,12 @@ export async function explainRequest(config: Config, request: ExplanationRequest
   const asking = await askingKey(catalog, config, request.key, remarks)
   if (typeof asking === 'string') throw new UnknownKey(asking)
   const figures = await figuresOf(config, asking.key, remarks)
-  const { model: name, needs, resting } = request
-  return explanationOf(catalog, { ...asking, name, needs, resting, figures }, [...remarks], Date.now())
+  const { model: name, needs, resting, conversation } = request
+  return explanationOf(catalog, { ...asking, name, needs, resting, figures, conversation }, [...remarks], Date.now())
 }
 
 /** The request, and what the ledger and the running gateway report. */
-interface Question extends Asking, Pick<ExplanationRequest, 'needs' | 'resting'> {
+interface Question extends Asking, Pick<ExplanationRequest, 'needs' | 'resting' | 'conversation'> {
   /** The model as the caller would name it. */
   readonly name: string
   readonly figures: AccountUsage | undefined
@@ -121,6 +127,7 @@ function explanationOf(catalog: Catalog, question: Question, remarks: readonly s
     }),
     candidates: candidates.map(({ model, target }) => ({
       ...{ model: model.name, provider: target.provider, target: target.model, price: priceText(model.price) },
+      weight: weightOf({ model, target }) ?? null,
       rest: restOf({ model, target }, resting ?? []) ?? null,
     })),
     excluded: excluded.map(({ model, reason: why }) => ({ model: model.name, reason: why })),
@@ -322,24 +329,38 @@ function reason(key: Key, verdict: Access): string {
 /** The candidates that would be tried, or the error that the caller would get. */
 function outcomeOf(
   catalog: Catalog,
-  { key, name, needs }: Question,
+  { key, name, needs, conversation }: Question,
 ): Resolved | { readonly status: number; readonly code: string; readonly message: string } {
   const model = catalog.lookup(name)
   const kind = typeof model === 'string' ? 'chat' : kindOf(model)
   try {
-    return resolve(catalog, key, { name, kind, needs })
+    const { candidates, excluded } = resolve(catalog, key, { name, kind, needs })
+    if (conversation === undefined) return { candidates, excluded }
+    const asked = Conversation.withCacheKey(key.organization.id, conversation)
+    return { candidates: spread(candidates, { conversationWith: (of) => asked.of(of) }), excluded }
   } catch (failure) {
     if (!(failure instanceof CallerError)) throw failure
     return { status: failure.row.status, code: String(failure.code), message: failure.message }
   }
 }
 
-function outcomeLines(result: ReturnType<typeof outcomeOf>, { resting }: Question): readonly string[] {
+function weightOf({ model, target }: Pick<Candidate, 'model' | 'target'>): number | undefined {
+  return model.weights?.[model.targets.indexOf(target)]
+}
+
+/** Without a conversation the order of weighted targets is that of the configuration. */
+const ANY_CONVERSATION =
+  'conversations are spread over targets with a weight; --conversation shows the order for one of them'
+
+function outcomeLines(result: ReturnType<typeof outcomeOf>, { resting, conversation }: Question): readonly string[] {
   if (!('candidates' in result)) return [`rejected: ${result.status} ${result.code}: ${result.message}`]
   return [
     'candidates, in order:',
     ...result.candidates.map((candidate, index) => candidateLine(candidate, index, resting ?? [])),
     ...result.excluded.map(exclusionLine),
+    ...(conversation === undefined && result.candidates.some(({ model }) => model.weights !== undefined)
+      ? [ANY_CONVERSATION]
+      : []),
     ...(resting === undefined ? ['which targets rest is unknown: no gateway runs with this data_dir'] : []),
   ]
 }
@@ -354,7 +375,9 @@ function candidateLine({ model, target }: Candidate, index: number, resting: rea
     (lack) => lack !== undefined,
   )
   const remarks = kindOf(model) !== 'chat' || cannot.length === 0 ? '' : `; ${cannot.join(', ')}`
-  const place = `  ${index + 1}. ${model.name} at ${target.provider} (${target.model})`
+  const weight = weightOf({ model, target })
+  const share = weight === undefined ? '' : `; weight ${weight}`
+  const place = `  ${index + 1}. ${model.name} at ${target.provider} (${target.model})${share}`
   return `${place}; ${priceText(model.price)}${remarks}${rest === undefined ? '' : `; ${rest}`}`
 }
 

@@ -99,6 +99,24 @@ const WRONG: readonly Row[] = [
     lines: ['2: admin.port: is also the port of the inference API (8080); choose another'],
   },
   {
+    what: 'an admin port for others without a token',
+    replace: 'admin: { port: 9090 }',
+    by: 'admin: { port: 9090, host: 0.0.0.0 }',
+    lines: [
+      '2: admin.host: is not a loopback address, so that the admin port needs a token: set admin.token (openssl rand ' +
+        '-hex 32), or admin.host to 127.0.0.1 (found "0.0.0.0")',
+    ],
+  },
+  {
+    what: 'a short admin token',
+    replace: 'admin: { port: 9090 }',
+    by: 'admin: { port: 9090, token: short }',
+    lines: [
+      '2: admin.token: must be 16 to 256 printable ASCII characters without spaces (openssl rand -hex 32) (found ' +
+        '5 characters, not shown)',
+    ],
+  },
+  {
     what: 'a host with a path',
     replace: 'host: 127.0.0.1',
     by: 'host: "http://127.0.0.1/"',

@@ -1,0 +1,44 @@
+/** `weir explain` for models with `spread: weighted`: the order of targets is the one that the gateway uses. */
+
+import { expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { noNeeds } from '../../src/catalog/capability.ts'
+import { explainRequest } from '../../src/reports/request-explanation.ts'
+import { ask, requestBytes } from '../support/caller.ts'
+import { KEY } from '../support/gateway.ts'
+import * as does from '../support/scenarios.ts'
+import { Serving } from '../support/serving.ts'
+import { Upstream } from '../support/upstream.ts'
+
+const WEIGHTS = { a: 3, b: 2, c: 1 }
+
+test('the order of targets for a conversation', async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'weir-explain-'))
+  await using upstream = await Upstream.start()
+  upstream.otherwise(does.answersText('yes'))
+  const targets = Object.entries(WEIGHTS).map(([model, weight]) => ({ provider: 'up', model, weight }))
+  await using serving = new Serving({
+    providers: { up: upstream.url },
+    models: { m: { spread: 'weighted', targets, price: { input: 1, output: 1 } } },
+  })
+  const [organization] = serving.config.organizations
+  const [key] = organization?.keys ?? []
+  const question = { key: key?.id ?? '', model: 'm', needs: noNeeds, resting: [] }
+  const explained = (conversation?: string) =>
+    explainRequest({ ...serving.config, dataDir }, { ...question, conversation })
+  try {
+    const plain = await explained()
+    expect(plain.candidates.map(({ target, weight }) => [target, weight])).toEqual(Object.entries(WEIGHTS))
+    expect(plain.lines.join('\n')).toContain('--conversation shows the order for one of them')
+    for (const conversation of ['one', 'two', 'three', 'four', 'five', 'six']) {
+      const { candidates } = await explained(conversation)
+      const body = { model: 'm', prompt_cache_key: conversation, messages: [{ role: 'user', content: 'hi' }] }
+      await ask(serving.port, requestBytes('/v1/chat/completions', { key: KEY, body }))
+      expect(upstream.calls.at(-1)?.model).toBe(candidates[0]?.target ?? '')
+    }
+  } finally {
+    await rm(dataDir, { recursive: true })
+  }
+})
