@@ -253,7 +253,7 @@ const asking: readonly CommandEntry[] = [
         value: 'TEXT',
         about: 'the prompt_cache_key of the request: shows the order of targets with spread: weighted',
       },
-      JSON_FLAG('print JSON; money is in micro-dollars, and `lines` has the text'),
+      JSON_FLAG('print JSON; money is in micro-dollars, and "lines" has the text'),
       CONFIG,
     ],
     examples: [
