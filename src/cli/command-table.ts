@@ -97,8 +97,8 @@ const serving: readonly CommandEntry[] = [
         name: 'providers',
         about:
           'also send one smallest request to each target, and print whether the provider is reachable, accepts the ' +
-          'credential and knows the model; an image model generates one image, which costs money. Also warn of prices ' +
-          'that are far from those that a provider publishes',
+          'credential and knows the model; an image model generates one image, which costs money. Also warn of ' +
+          'prices that are far from those that a provider publishes',
       },
     ],
     examples: [
