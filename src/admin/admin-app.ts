@@ -4,7 +4,7 @@
  */
 
 import { Elysia } from 'elysia'
-import type { Logger } from '../logging/log.ts'
+import { errorFields, type Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { REFERENCE_PATHS } from '../reference/reference-paths.ts'
 import { LedgerProblem } from '../reports/ledger-part.ts'
@@ -56,7 +56,11 @@ export function createAdmin(parts: AdminParts): {
 } {
   const { supervision } = parts
   const data = new AdminData(supervision)
-  const events = new EventHub({ status: () => data.status(), onWatched: (isWatched) => supervision.watch(isWatched) })
+  const events = new EventHub({
+    status: () => data.status(),
+    onWatched: (isWatched) => supervision.watch(isWatched),
+    onFailed: (error) => logInternalError(parts.logger, '/api/events', error),
+  })
   const app = routes(parts, data, events)
   const methods = methodsByPath(app.routes)
   const wrongTokens = new WrongTokens(parts.logger)
@@ -75,7 +79,7 @@ export function createAdmin(parts: AdminParts): {
       const answer = await app.handle(isProbe ? new Request(request, { method: 'GET' }) : request)
       return isProbe ? new Response(null, answer) : answer
     } catch (error) {
-      return errorAnswer(error instanceof AdminError ? error : internalError())
+      return errorAnswer(error instanceof AdminError ? error : internalError(parts.logger, path, error))
     }
   }
   const close = () => {
@@ -86,13 +90,13 @@ export function createAdmin(parts: AdminParts): {
   return { answer, events, paths, close }
 }
 
-function routes({ supervision }: AdminParts, data: AdminData, events: EventHub) {
+function routes({ supervision, logger }: AdminParts, data: AdminData, events: EventHub) {
   let metrics: Metrics | undefined
   const probes = new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
-    .onError(({ error, code }) => {
+    .onError(({ error, code, request }) => {
       if (error instanceof AdminError) return errorAnswer(error)
       if (error instanceof LedgerProblem) return errorAnswer(new AdminError(503, 'ledger_unavailable', error.message))
-      return errorAnswer(code === 'NOT_FOUND' ? notFound() : internalError())
+      return errorAnswer(code === 'NOT_FOUND' ? notFound() : internalError(logger, pathOf(request), error))
     })
     .get('/healthz', () => json(200, { alive: true }))
     .get('/readyz', async () => {
@@ -177,8 +181,17 @@ function notFound(): AdminError {
   return new AdminError(404, 'not_found', 'There is nothing at this path. GET /api/openapi.json lists the paths.')
 }
 
-function internalError(): AdminError {
-  return new AdminError(500, 'internal_error', 'An internal error occurred; this is a bug in weir.')
+function internalError(logger: Logger, path: string, error: unknown): AdminError {
+  logInternalError(logger, path, error)
+  return new AdminError(
+    500,
+    'internal_error',
+    'An internal error occurred; this is a bug in weir. Its details are in the log: look for admin.internal_error.',
+  )
+}
+
+function logInternalError(logger: Logger, path: string, error: unknown): void {
+  logEvent(logger, 'admin.internal_error', { path, ...errorFields(error) })
 }
 
 /** Logs wrong tokens: the first at once, then their number once a minute. */

@@ -51,10 +51,15 @@ test('HEAD asks for the health without a body', async () => {
   expect([answer.status, await answer.text()]).toEqual([200, ''])
 })
 
-test('an internal error is 500 without details', async () => {
-  const answer = await ask(() => Promise.reject(new Error('inside')), '/readyz')
+test('an internal error is 500 without details, and the log has its place but not its message', async () => {
+  const port = adminPort({ supervision: { reasons: () => Promise.reject(new RangeError('inside')) } })
+  const answer = await port.ask('/readyz')
   expect(answer.status).toBe(500)
-  expect(JSON.stringify(answer.body)).not.toContain('inside')
+  expect(await answer.text()).not.toContain('inside')
+  expect(port.lines).toEqual([
+    expect.objectContaining({ event: 'admin.internal_error', path: '/readyz', error: 'RangeError' }),
+  ])
+  expect(JSON.stringify(port.lines)).not.toContain('inside')
 })
 
 test('the port is exclusive: a second program cannot share it', async () => {
