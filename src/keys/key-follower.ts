@@ -94,6 +94,8 @@ export class KeyFollower implements FollowedKeys {
   private isAuditRead = false
   /** When revocations of keys that the configuration no longer has are deleted. */
   private configKnownMs = 0
+  /** Revocations of keys that the configuration has dropped since: it may have the key again when they are deleted. */
+  private readonly released = new Set<string>()
   private written = 0
   private prunedMs = Number.NEGATIVE_INFINITY
   private pauseMs = FIRST_POLL_MS
@@ -145,6 +147,7 @@ export class KeyFollower implements FollowedKeys {
 
   /** Call after a change of the configuration: it may no longer have a key that is revoked in the store. */
   configurationChanged(): void {
+    for (const record of this.table.allRevocations()) if (!this.isNeeded(record)) this.released.add(record.id)
     this.configKnownMs = performance.now() + CONFIG_KNOWN_MS
   }
 
@@ -241,7 +244,8 @@ export class KeyFollower implements FollowedKeys {
    */
   private drop(id: string): void {
     const [record, key] = [this.table.get(id), revokedKeyOf(id)]
-    if (record !== undefined && key !== undefined && this.isNeeded(record))
+    const isReleased = this.released.delete(id)
+    if (record !== undefined && key !== undefined && !isReleased && this.isNeeded(record))
       this.toRestore.push({ id, before: undefined, after: JSON.stringify(record) })
     else this.table.delete(id)
   }
