@@ -3,7 +3,6 @@
  * gateway when its answer is sent. The secret of a key is in the answers of the two POSTs alone.
  */
 
-import { Elysia } from 'elysia'
 import type { KeyAdministration } from '../assembly/key-administration.ts'
 import type { Config } from '../config/config.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
@@ -12,6 +11,7 @@ import { KeyProblem } from '../keys/key-problem.ts'
 import type { KeyRecord } from '../keys/key-record.ts'
 import { AdminError, json } from './json-answers.ts'
 import { queryOf, wholeNumber } from './query-parameters.ts'
+import { newRoutes } from './route-group.ts'
 
 /** Keys in one answer, which is then about 4 MB. `weir keys list` prints all. */
 const KEYS_MAX = 10_000
@@ -19,7 +19,7 @@ const KEYS_MAX = 10_000
 /** `config`: the configuration in force. */
 export function keysRoutes(config: () => Config) {
   const answered = (call: (keys: KeyAdministration) => Promise<Response>) => answerOf(config(), call)
-  return new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
+  return newRoutes()
     .get('/api/keys', ({ request }) => {
       const query = queryOf(request.url, ['org', 'limit'])
       const limit = wholeNumber(query, 'limit', 1, KEYS_MAX) ?? KEYS_MAX
