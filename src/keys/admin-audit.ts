@@ -35,7 +35,7 @@ export interface AdminAudit {
    * Up to `ADMIN_ENTRIES_A_PAGE` entries after a position, oldest first; without one, from the oldest on.
    */
   entriesAfter(position: string | undefined): Promise<readonly PlacedEntry[]>
-  /** The position of the newest entry; undefined if there is none. */
+  /** A position after which all later entries come, and none of those that there are; undefined if there are none. */
   newest(): Promise<string | undefined>
   /** Deletes entries from before a time. */
   trim(beforeMs: number): Promise<void>

@@ -327,11 +327,14 @@ test('these permissions are enough', async () => {
   expect(await totals(server, account)).toEqual({ spent: 70, held: 100, live: 1 })
   const url = between.url.replace('redis://', 'redis://weir:secret@')
   const keys = await openRedisKeyStore({ kind: 'single', url })
-  await keys.create({ id: 'k', organization: account.organization, sha256: 'ab', shown: 'gwk_k', createdMs: 1 })
-  expect(await keys.revoke('k', 2)).toBe('revoked')
+  const entry = { timeMs: Date.now(), source: 'cli', action: 'key.created', target: 'k', details: {} } as const
+  await keys.create({ id: 'k', organization: account.organization, sha256: 'ab', shown: 'gwk_k', createdMs: 1 }, entry)
+  await keys.audit.append([entry])
+  expect(await keys.revoke('k', 2, entry)).toBe('revoked')
   // A gateway reads the keys, and deletes the record of one that was revoked long ago.
   const pruneFailed = (error: unknown) => expect(error).toBeUndefined()
-  const follower = new KeyFollower(redisKeyBackend({ kind: 'single', url }), { prunes: true, pruneFailed })
+  const pruning = { prunes: true, pruneFailed, keepAuditMs: 1e9, changed: () => {} }
+  const follower = new KeyFollower(redisKeyBackend({ kind: 'single', url }), pruning)
   await follower.start()
   await until(async () => (await keys.get('k')) === undefined)
   await follower.stop()
