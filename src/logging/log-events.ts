@@ -62,6 +62,13 @@ export const LOG_EVENTS = {
       'The address `remote` presented a wrong token to the admin port. Logged at most once a minute; `requests` is ' +
       'the number of such requests since the last line.',
   },
+  'worker.started': {
+    level: 'info',
+    message: 'worker started',
+    meaning:
+      'A worker process (`worker`, `pid`) accepts requests: at the start of weir, after `worker.died`, and for ' +
+      'SIGUSR2.',
+  },
   'worker.died': {
     level: 'error',
     message: 'worker died',
@@ -152,7 +159,8 @@ export const LOG_EVENTS = {
     level: 'error',
     message: 'internal error',
     meaning:
-      'A bug in weir failed the request `request_id`. `error` is the class of the error, `at` the place that threw it.',
+      'A bug in weir failed the request `request_id`, or one of the admin port (`path`). `error` is the class of ' +
+      'the error, `at` the place that threw it.',
   },
   'target.open': {
     level: 'info',
