@@ -59,7 +59,11 @@ export function createAdmin(parts: AdminParts): {
 } {
   const { supervision } = parts
   const data = new AdminData(supervision)
-  const events = new EventHub({ status: () => data.status(), onWatched: (isWatched) => supervision.watch(isWatched) })
+  const events = new EventHub({
+    status: () => data.status(),
+    onWatched: (isWatched) => supervision.watch(isWatched),
+    onFailed: (error) => logInternalError(parts.logger, '/api/events', error),
+  })
   const app = routes(parts, data, events)
   const methods = methodsByPath(app.routes)
   const wrongTokens = new WrongTokens(parts.logger)
@@ -167,10 +171,17 @@ function checkMethod(method: string, path: string, known: ReturnType<typeof meth
   throw new AdminError(405, 'method_not_allowed', `This path takes ${allow}.`, { allow })
 }
 
-/** Logs the error, which the caller does not see. */
 function internalError(logger: Logger, path: string, error: unknown): AdminError {
-  logEvent(logger, 'internal.error', { path: path.slice(0, PATH_CHARS_MAX), ...errorFields(error) })
-  return new AdminError(500, 'internal_error', 'An internal error occurred; this is a bug in weir.')
+  logInternalError(logger, path, error)
+  return new AdminError(
+    500,
+    'internal_error',
+    'An internal error occurred; this is a bug in weir. Its details are in the log: look for admin.internal_error.',
+  )
+}
+
+function logInternalError(logger: Logger, path: string, error: unknown): void {
+  logEvent(logger, 'admin.internal_error', { path: path.slice(0, PATH_CHARS_MAX), ...errorFields(error) })
 }
 
 /** Logs wrong tokens: the first at once, then their number once a minute. */

@@ -109,6 +109,7 @@ const reports: readonly Operation[] = [
       { name: 'tools', description: '`true`: the request has tools' },
       { name: 'tokens', description: 'How much of the context window the request takes' },
       { name: 'ttl', description: '`5m` or `1h` of prompt caching' },
+      { name: 'conversation', description: 'The `prompt_cache_key` of the request, for the order of weighted targets' },
     ],
     answers: { 200: 'Explanation', 404: 'Error' },
   },

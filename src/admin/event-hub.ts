@@ -17,6 +17,8 @@ interface EventHubOptions {
   readonly status: () => Promise<Status>
   /** Called with true when the first listener comes, with false when the last one has left. */
   readonly onWatched: (isWatched: boolean) => void
+  /** Called when the status cannot be made. The streams end then: what they showed last would look like the present. */
+  readonly onFailed: (error: unknown) => void
 }
 
 export class EventHub {
@@ -60,7 +62,7 @@ export class EventHub {
     for (const listener of this.listeners) listener.send(text, lines.length, omitted)
   }
 
-  /** Ends every stream, for a weir that ends. */
+  /** Cuts every stream, for a weir that ends. */
   close(): void {
     for (const listener of this.listeners) listener.leave()
   }
@@ -84,6 +86,9 @@ export class EventHub {
     try {
       const text = namedEvent('status', await this.options.status())
       for (const listener of this.listeners) listener.send(text, 0, 0)
+    } catch (error) {
+      this.options.onFailed(error)
+      for (const listener of this.listeners) listener.leave('completed')
     } finally {
       this.isAsking = false
     }
@@ -130,10 +135,11 @@ class Listener {
     )
   }
 
-  leave(): void {
+  /** `completed` ends the stream as if everything had been sent, `caller_left` cuts it. */
+  leave(how: 'completed' | 'caller_left' = 'caller_left'): void {
     if (this.hasLeft) return
     this.hasLeft = true
-    this.stream?.close('caller_left')
+    this.stream?.close(how)
     this.left()
   }
 }

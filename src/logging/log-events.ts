@@ -158,9 +158,14 @@ export const LOG_EVENTS = {
   'internal.error': {
     level: 'error',
     message: 'internal error',
+    meaning: 'A bug in weir failed the request `request_id`. `error` is the class of the error, `at` its stack.',
+  },
+  'admin.internal_error': {
+    level: 'error',
+    message: 'internal error of the admin port',
     meaning:
-      'A bug in weir failed the request `request_id`, or one of the admin port (`path`). `error` is the class of ' +
-      'the error, `at` the place that threw it.',
+      'A bug in weir failed a request to the admin port (`path`); streams of events end with it. `error` is the ' +
+      'class of the error, `at` its stack.',
   },
   'target.open': {
     level: 'info',

@@ -160,6 +160,8 @@ function operationOf({ line, path }: EndedRequest): string | undefined {
       return path.endsWith('/count_tokens') ? 'count_tokens' : 'chat'
     case 'images':
       return 'generate_content'
+    case 'embeddings':
+      return 'embeddings'
     default:
       return undefined
   }

@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { openAdmin } from '../../src/admin/admin-app.ts'
+import type { JsonObject } from '../../src/core/json.ts'
 import { adminParts } from '../support/admin.ts'
 import { EventReader } from '../support/event-reader.ts'
 
@@ -37,6 +38,19 @@ test('the workers send lines only while somebody listens', async () => {
     await other[Symbol.asyncDispose]()
     await left.promise
     expect(watched).toEqual([true, false])
+  } finally {
+    await admin.stop()
+  }
+})
+
+test('a status that cannot be made ends the streams and is logged', async () => {
+  const lines: JsonObject[] = []
+  const fails = { reasons: () => Promise.reject(new RangeError('inside')) }
+  const admin = openAdmin({ host: '127.0.0.1', port: 0 }, adminParts({ supervision: fails }, lines))
+  try {
+    const answer = await open(admin.address.port)
+    expect(await answer.text()).toBe('')
+    expect(lines).toEqual([expect.objectContaining({ event: 'admin.internal_error', path: '/api/events' })])
   } finally {
     await admin.stop()
   }

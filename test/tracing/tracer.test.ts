@@ -92,6 +92,7 @@ describe('operations', () => {
     ['messages', '/anthropic/v1/messages', 'chat public'],
     ['messages', '/v1/messages/count_tokens?beta=true', 'count_tokens public'],
     ['images', '/v1/images/edits', 'generate_content public'],
+    ['embeddings', '/v1/embeddings', 'embeddings public'],
     ['models', '/v1/models', 'POST /v1/models'],
   ] as const) {
     test(path, () => expect(spansOf({ dialect }, {}, path)[0]?.name).toBe(name))
