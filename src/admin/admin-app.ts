@@ -3,7 +3,6 @@
  * answers, also for an unknown path, has one form.
  */
 
-import { Elysia } from 'elysia'
 import { errorFields, type Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { REFERENCE_PATHS } from '../reference/reference-paths.ts'
@@ -19,6 +18,7 @@ import type { Metrics } from './metrics.ts'
 import { referenceRoutes } from './reference-routes.ts'
 import { reportRoutes } from './report-routes.ts'
 import { addressed, checkLength, checkPath, notFound } from './request-reading.ts'
+import { newRoutes } from './route-group.ts'
 import { SpendReader } from './spend-figures.ts'
 
 export interface Admin {
@@ -97,7 +97,7 @@ export function createAdmin(parts: AdminParts): {
 
 function routes({ supervision, logger }: AdminParts, data: AdminData, events: EventHub) {
   let metrics: Metrics | undefined
-  const probes = new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
+  const probes = newRoutes()
     .onError(({ error, code, path }) => {
       if (error instanceof AdminError) return errorAnswer(error)
       if (error instanceof LedgerProblem) return errorAnswer(new AdminError(503, 'ledger_unavailable', error.message))

@@ -4,6 +4,7 @@
  */
 
 import type { TargetRef } from '../core/model-config.ts'
+import { within } from '../core/wait-limit.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import type { MergedFigures } from '../metrics/merged-figures.ts'
 import type { BudgetRow, Status, TargetRow } from './api-shapes.ts'
@@ -141,14 +142,10 @@ export class AdminData {
 
 /** The value, if it can be read in time. */
 async function known<T>(refreshed: Refreshed<T>): Promise<T | undefined> {
-  const late = Promise.withResolvers<undefined>()
-  const timer = setTimeout(() => late.resolve(undefined), STATUS_WAIT_MS)
   try {
-    return await Promise.race([refreshed.get(), late.promise])
+    return await within(STATUS_WAIT_MS, refreshed.get())
   } catch {
     // The ledger cannot be read; the readiness check reports why.
     return undefined
-  } finally {
-    clearTimeout(timer)
   }
 }

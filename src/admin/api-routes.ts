@@ -1,10 +1,10 @@
 /** The paths below `/api`: what each takes, and what it answers. */
 
-import { Elysia } from 'elysia'
 import type { AdminData, Supervision } from './admin-data.ts'
 import type { EventHub } from './event-hub.ts'
 import { json } from './json-answers.ts'
 import { isSet, queryOf } from './query-parameters.ts'
+import { newRoutes } from './route-group.ts'
 
 interface ApiParts {
   readonly data: AdminData
@@ -13,7 +13,7 @@ interface ApiParts {
 }
 
 export function apiRoutes({ data, events, supervision }: ApiParts) {
-  return new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
+  return newRoutes()
     .get('/api/status', async ({ request }) => {
       const query = queryOf(request.url, ['history'])
       return json(200, await data.status(isSet(query, 'history')))

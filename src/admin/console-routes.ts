@@ -1,8 +1,8 @@
 /** `GET /`, the console, and its files. They have no figures of this weir, so they need no token. */
 
-import { Elysia } from 'elysia'
 import type { ConsoleFiles } from './console-files.ts'
 import { AdminError, COMMON_HEADERS } from './json-answers.ts'
+import { newRoutes } from './route-group.ts'
 
 /**
  * Everything comes from this port, and nothing that the page shows can run: a script or a style in a name that a caller
@@ -26,7 +26,7 @@ export function consoleRoutes() {
     })
     return loading
   }
-  return new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
+  return newRoutes()
     .get('/', async () => {
       const { page } = await files()
       const type = 'text/html;charset=utf-8'

@@ -3,7 +3,6 @@
  * gateway when its answer is sent. The secret of a key is in the answers of the two POSTs alone.
  */
 
-import { Elysia } from 'elysia'
 import type { KeyAdministration } from '../assembly/key-administration.ts'
 import type { Config } from '../config/config.ts'
 import type { JsonObject } from '../core/json.ts'
@@ -13,6 +12,7 @@ import type { KeyRecord } from '../keys/key-record.ts'
 import { AdminError, json } from './json-answers.ts'
 import { queryOf, wholeNumber } from './query-parameters.ts'
 import { bodyOf } from './request-reading.ts'
+import { newRoutes } from './route-group.ts'
 
 /** Keys in one answer, which is then about 4 MB. `weir keys list` prints all. */
 const KEYS_MAX = 10_000
@@ -23,7 +23,7 @@ export function keysRoutes(config: () => Config) {
     queryOf(request.url, [])
     return answerOf(config(), call)
   }
-  return new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
+  return newRoutes()
     .get('/api/keys', ({ request }) => {
       const query = queryOf(request.url, ['org', 'limit'])
       const limit = wholeNumber(query, 'limit', 1, KEYS_MAX) ?? KEYS_MAX

@@ -1,14 +1,14 @@
 /** The reference of the inference API on the admin port: its page, the files that the page loads, and the document. */
 
-import { Elysia } from 'elysia'
 import { REFERENCE_PATHS, type ReferencePath } from '../reference/reference-paths.ts'
 import { COMMON_HEADERS } from './json-answers.ts'
+import { newRoutes } from './route-group.ts'
 
 /** The page loads nothing from elsewhere, and has no styles or scripts of its own. */
 const SECURITY_POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 export function referenceRoutes() {
-  const app = new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
+  const app = newRoutes()
   for (const path of REFERENCE_PATHS) app.get(path, ({ request }) => answerFile(request, path))
   return app
 }

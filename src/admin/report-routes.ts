@@ -3,7 +3,6 @@
  * parameters are the flags of the commands.
  */
 
-import { Elysia } from 'elysia'
 import { openAuditLog } from '../assembly/open-ledger.ts'
 import { usageReport } from '../ledger/usage-report.ts'
 import { auditLine, auditQuestion, lastRows } from '../reports/audit-question.ts'
@@ -14,6 +13,7 @@ import type { Supervision } from './admin-data.ts'
 import { AdminError, json } from './json-answers.ts'
 import { badQuery, isSet, queryOf, wholeNumber } from './query-parameters.ts'
 import { ReadQueue } from './read-queue.ts'
+import { newRoutes } from './route-group.ts'
 
 /** As many as the workers keep. */
 const RECENT_MAX = 200
@@ -24,7 +24,7 @@ type Parts = Pick<Supervision, 'state' | 'recent'>
 
 export function reportRoutes(supervision: Parts) {
   const reads = new ReadQueue()
-  return new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
+  return newRoutes()
     .get('/api/usage', ({ request }) => reads.run(() => usage(supervision, request)))
     .get('/api/explain', ({ request }) => reads.run(() => explain(supervision, request)))
     .get('/api/requests', ({ request }) =>

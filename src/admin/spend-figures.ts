@@ -3,8 +3,10 @@
 import { openAccountUsageReader } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import { budgetLimits } from '../core/limits.ts'
+import { within } from '../core/wait-limit.ts'
 import type { Account } from '../ledger/ledger.ts'
 import type { AccountUsage } from '../ledger/reservation-store.ts'
+import { withLedger } from '../reports/ledger-part.ts'
 
 /** Organisations that are read, in the order of the configuration. */
 const ORGANIZATIONS_MAX = 1000
@@ -30,14 +32,14 @@ export class SpendReader {
 
   constructor(
     private readonly config: () => Config,
-    private readonly readRows: (config: Config) => Promise<readonly SpendRow[]> = readSpend,
+    private readonly readRows: (config: Config) => Promise<readonly SpendRow[]> = readSpendRows,
   ) {}
 
   /** Undefined while the ledger cannot be read; the last rows if a reading takes long. */
   async read(): Promise<readonly SpendRow[] | undefined> {
     if (performance.now() - this.readMs >= AGE_MS) {
       this.reading ??= this.readNow()
-      await Promise.race([this.reading, Bun.sleep(WAIT_MS)])
+      await within(WAIT_MS, this.reading)
     }
     return this.rows
   }
@@ -55,18 +57,13 @@ export class SpendReader {
   }
 }
 
-/** Rejects if the ledger cannot be read. */
-async function readSpend(config: Config): Promise<readonly SpendRow[]> {
+/** Throws `LedgerProblem`. */
+async function readSpendRows(config: Config): Promise<readonly SpendRow[]> {
   const accounts = config.organizations.slice(0, ORGANIZATIONS_MAX).map(({ id, limits }) => ({
     ...{ organization: id, organizationLimits: limits, key: '', keyLimits: {} },
   }))
-  const reader = await openAccountUsageReader(config)
-  try {
-    const usages = await reader.readAll(accounts)
-    return accounts.flatMap((account, index) => rowsOf(account, usages[index]))
-  } finally {
-    await reader.close()
-  }
+  const usages = await withLedger(openAccountUsageReader, config, (reader) => reader.readAll(accounts))
+  return accounts.flatMap((account, index) => rowsOf(account, usages[index]))
 }
 
 function rowsOf({ organization, organizationLimits }: Account, usage: AccountUsage | undefined): readonly SpendRow[] {

@@ -4,11 +4,7 @@ import type { Config } from '../config/config.ts'
 import type { ChangeSource } from '../keys/admin-audit.ts'
 import { KeyChanges } from '../keys/key-changes.ts'
 import { type ListedKey, listKeys } from '../keys/key-list.ts'
-import { type LedgerPlace, openKeyActivity, openKeyStore } from './open-ledger.ts'
-
-interface Closable {
-  close(): Promise<void>
-}
+import { type Closable, type LedgerPlace, openKeyActivity, openKeyStore, withPart } from './open-ledger.ts'
 
 /** Opens a part of the ledger, uses it and closes it. */
 type WithLedger = <Part extends Closable, Result>(
@@ -24,7 +20,7 @@ export class KeyAdministration {
   constructor(
     private readonly config: Config,
     source: ChangeSource,
-    private readonly withLedger: WithLedger = (open, use) => opened(config, open, use),
+    private readonly withLedger: WithLedger = (open, use) => withPart(open, config, use),
   ) {
     this.changes = new KeyChanges({ config, source, withStore: (use) => withLedger(openKeyStore, use) })
   }
@@ -42,18 +38,5 @@ export class KeyAdministration {
         }),
       ),
     )
-  }
-}
-
-async function opened<Part extends Closable, Result>(
-  config: Config,
-  open: (place: LedgerPlace) => Promise<Part>,
-  use: (part: Part) => Promise<Result>,
-): Promise<Result> {
-  const part = await open(config)
-  try {
-    return await use(part)
-  } finally {
-    await part.close()
   }
 }

@@ -26,6 +26,24 @@ export type LedgerPlace = Pick<Config, 'ledger' | 'ledgerUnreachable' | 'dataDir
 
 const DAY_MS = 86_400_000
 
+export interface Closable {
+  close(): Promise<void>
+}
+
+/** Opens a part, uses it and closes it. Rejects as each of these does. */
+export async function withPart<Part extends Closable, Result>(
+  open: (place: LedgerPlace) => Promise<Part>,
+  place: LedgerPlace,
+  use: (part: Part) => Promise<Result>,
+): Promise<Result> {
+  const part = await open(place)
+  try {
+    return await use(part)
+  } finally {
+    await part.close()
+  }
+}
+
 /**
  * Opens the ledger for a gateway. `isKeeper`: true for the one worker of a machine that maintains what all workers
  * share. Throws `LedgerFileError` or `RedisUnfitError`, whose messages are for the operator.

@@ -1,7 +1,8 @@
 /** Which keys of a configuration are revoked by command, for the warnings of `weir check` and `weir reload`. */
 
 import type { Config } from '../config/config.ts'
-import { openKeyStore } from './open-ledger.ts'
+import { within } from '../core/wait-limit.ts'
+import { openKeyStore, withPart } from './open-ledger.ts'
 
 /** Longer than Redis takes to answer. A check of the configuration needs no Redis, and must not wait for one. */
 const WAIT_MS = 1000
@@ -11,15 +12,10 @@ const WAIT_MS = 1000
  * cannot be read in a second: nothing is known then, and the commands that need the store report why.
  */
 export async function revokedKeys(config: Config): Promise<ReadonlyMap<string, number>> {
-  const none = new Map<string, number>()
-  const late = Promise.withResolvers<typeof none>()
-  const timer = setTimeout(() => late.resolve(none), WAIT_MS)
   try {
-    return await Promise.race([read(config), late.promise])
+    return (await within(WAIT_MS, read(config))) ?? new Map()
   } catch {
-    return none
-  } finally {
-    clearTimeout(timer)
+    return new Map()
   }
 }
 
@@ -27,16 +23,11 @@ async function read(config: Config): Promise<Map<string, number>> {
   const keys = config.organizations.flatMap(({ id: organization, keys }) =>
     keys.flatMap(({ id, disabled }) => (disabled ? [] : [{ id, organization }])),
   )
-  const store = await openKeyStore(config)
-  try {
-    const found = await store.revocations(keys.map(({ id }) => id))
-    return new Map(
-      keys.flatMap(({ id, organization }) => {
-        const revocation = found.get(id)
-        return revocation?.organization === organization ? [[id, revocation.createdMs]] : []
-      }),
-    )
-  } finally {
-    await store.close()
-  }
+  const found = await withPart(openKeyStore, config, (store) => store.revocations(keys.map(({ id }) => id)))
+  return new Map(
+    keys.flatMap(({ id, organization }) => {
+      const revocation = found.get(id)
+      return revocation?.organization === organization ? [[id, revocation.createdMs]] : []
+    }),
+  )
 }

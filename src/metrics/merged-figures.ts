@@ -30,7 +30,7 @@ import {
   SERIES_MAX,
 } from './families.ts'
 import type { FiguresPost, LabelValues, TargetError, WorkerGauges } from './figures-post.ts'
-import { keyOf } from './series-key.ts'
+import { SeriesTable } from './series-table.ts'
 import { TimeCounts } from './time-counts.ts'
 
 /** Sums over all requests that ended since the start. All but `firstToken` are counts; money in micro-dollars. */
@@ -77,8 +77,8 @@ const OUTCOME = counterFamilies.weir_requests_total.labels.indexOf('outcome')
 const TOKEN_TYPE = counterFamilies.weir_tokens_total.labels.indexOf('type')
 
 export class MergedFigures {
-  private readonly counters = new Map(counterNames.map((name) => [name, new Map<string, CounterSeries>()]))
-  private readonly histograms = new Map(histogramNames.map((name) => [name, new Map<string, HistogramSeries>()]))
+  private readonly counters = new Map(counterNames.map((name) => [name, newCounters()]))
+  private readonly histograms = new Map(histogramNames.map((name) => [name, newHistograms(name)]))
   /** Of the processes that run, by process id. */
   private readonly workers = new Map<number, WorkerGauges>()
   private readonly errors = new Map<string, TargetError>()
@@ -93,8 +93,7 @@ export class MergedFigures {
 
   /** A counter without labels is 0 before it counts anything, so that its first increase shows. */
   constructor() {
-    for (const name of counterNames)
-      if (counterFamily(name).labels.length === 0) this.counters.get(name)?.set(keyOf([]), { labels: [], value: 0 })
+    for (const name of counterNames) if (counterFamily(name).labels.length === 0) this.counters.get(name)?.at([])
   }
 
   /** Adds what a worker posted. `pid` is that of its process; absent if it has ended meanwhile. */
@@ -160,15 +159,15 @@ export class MergedFigures {
   }
 
   counterSeries(name: CounterName): Iterable<CounterSeries> {
-    return this.counters.get(name)?.values() ?? []
+    return this.counters.get(name)?.all() ?? []
   }
 
   histogramSeries(name: HistogramName): Iterable<HistogramSeries> {
-    return this.histograms.get(name)?.values() ?? []
+    return this.histograms.get(name)?.all() ?? []
   }
 
   private firstByteOf(provider: string, model: string): TimeCounts {
-    const series = this.histograms.get('weir_target_first_byte_seconds')?.get(keyOf([provider, model]))
+    const series = this.histograms.get('weir_target_first_byte_seconds')?.find([provider, model])
     return series?.counts.copy() ?? new TimeCounts(histogramFamilies.weir_target_first_byte_seconds.bounds)
   }
 
@@ -176,9 +175,9 @@ export class MergedFigures {
     const { labels: names, byKey } = counterFamily(name)
     const own = this.bounded(labels, names.length, byKey === true)
     if (own === undefined) return
-    const series = this.counters.get(name)
+    const series = this.counters.get(name)?.at(own)
     if (series === undefined) return
-    seriesIn(series, own, (its) => ({ labels: its, value: 0 })).value += added
+    series.value += added
     if (name === 'weir_requests_total') this.sumRequests(labels, added)
     else if (name === 'weir_cost_usd_total') this.costMicroUsd += added
     else if (name === 'weir_tokens_total' && labels[TOKEN_TYPE] === 'input') this.inputTokens += added
@@ -187,9 +186,8 @@ export class MergedFigures {
 
   private observe(name: HistogramName, labels: LabelValues, added: readonly number[], sum: number): void {
     const { labels: names, bounds } = histogramFamily(name)
-    const series = this.histograms.get(name)
-    if (labels.length !== names.length || added.length !== bounds.length + 1 || series === undefined) return
-    seriesIn(series, labels, (its) => ({ labels: its, counts: new TimeCounts(bounds) })).counts.add(added, sum)
+    if (labels.length !== names.length || added.length !== bounds.length + 1) return
+    this.histograms.get(name)?.at(labels).counts.add(added, sum)
     if (name === 'weir_time_to_first_token_seconds') this.firstToken.add(added, sum)
   }
 
@@ -220,19 +218,11 @@ export class MergedFigures {
   }
 }
 
-/** The series with these labels. Beyond the bound on series, one series of others takes the rest. */
-function seriesIn<Series>(
-  known: Map<string, Series>,
-  labels: LabelValues,
-  make: (labels: LabelValues) => Series,
-): Series {
-  const own = keyOf(labels)
-  const found = known.get(own)
-  if (found !== undefined) return found
-  const isFull = known.size >= SERIES_MAX
-  const its = isFull ? labels.map(() => OTHER) : labels
-  const key = isFull ? keyOf(its) : own
-  const series = known.get(key) ?? make(its)
-  known.set(key, series)
-  return series
+function newCounters(): SeriesTable<CounterSeries> {
+  return new SeriesTable((labels) => ({ labels, value: 0 }))
+}
+
+function newHistograms(name: HistogramName): SeriesTable<HistogramSeries> {
+  const { bounds } = histogramFamily(name)
+  return new SeriesTable((labels) => ({ labels, counts: new TimeCounts(bounds) }))
 }

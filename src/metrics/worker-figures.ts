@@ -11,7 +11,7 @@ import type { RequestLog } from '../gateway/access-log.ts'
 import type { AttemptLine, RequestLine } from '../gateway/request-line.ts'
 import { type CounterName, type HistogramName, histogramFamily, KEYS_MAX, OTHER, SERIES_MAX } from './families.ts'
 import type { FiguresPost, LabelValues, TargetError, WorkerGauges } from './figures-post.ts'
-import { keyOf } from './series-key.ts'
+import { SeriesTable } from './series-table.ts'
 import { TimeCounts } from './time-counts.ts'
 
 class Counter {
@@ -113,8 +113,8 @@ export class WorkerFigures {
   private readonly groups: Groups = new Map()
   /** By provider and model. */
   private readonly targets: Level<Level<TargetSeries>> = new Map()
-  private readonly counters = new Map<string, Counter>()
-  private readonly histograms = new Map<string, Histogram>()
+  private readonly counters = new Map<CounterName, SeriesTable<Counter>>()
+  private readonly histograms = new Map<HistogramName, SeriesTable<Histogram>>()
   private readonly keys = new Set<string>()
   private readonly changedCounters: Counter[] = []
   private readonly changedHistograms: Histogram[] = []
@@ -290,11 +290,21 @@ export class WorkerFigures {
   }
 
   private counter(name: CounterName, labels: LabelValues): Counter {
-    return seriesIn(this.counters, name, labels, (its) => new Counter(name, its, this.changedCounters))
+    let series = this.counters.get(name)
+    if (series === undefined) {
+      series = new SeriesTable((its) => new Counter(name, its, this.changedCounters))
+      this.counters.set(name, series)
+    }
+    return series.at(labels)
   }
 
   private histogram(name: HistogramName, labels: LabelValues): Histogram {
-    return seriesIn(this.histograms, name, labels, (its) => new Histogram(name, its, this.changedHistograms))
+    let series = this.histograms.get(name)
+    if (series === undefined) {
+      series = new SeriesTable((its) => new Histogram(name, its, this.changedHistograms))
+      this.histograms.set(name, series)
+    }
+    return series.at(labels)
   }
 }
 
@@ -313,24 +323,6 @@ function level<Value>(of: Level<Level<Value>>, name: string): Level<Value> {
     of.set(name, next)
   }
   return next
-}
-
-/** Beyond the bound on series, one series of a metric takes the rest. */
-function seriesIn<Series>(
-  known: Map<string, Series>,
-  name: string,
-  labels: LabelValues,
-  make: (labels: LabelValues) => Series,
-): Series {
-  const own = keyOf([name, ...labels])
-  const found = known.get(own)
-  if (found !== undefined) return found
-  const isFull = known.size >= SERIES_MAX
-  const its = isFull ? labels.map(() => OTHER) : labels
-  const key = isFull ? keyOf([name, ...its]) : own
-  const series = known.get(key) ?? make(its)
-  known.set(key, series)
-  return series
 }
 
 function listIn<Item>(lists: Record<string, Item[]>, name: string): Item[] {

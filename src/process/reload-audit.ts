@@ -3,7 +3,7 @@
  * anything else are in the line `config.reloaded`.
  */
 
-import { openKeyStore } from '../assembly/open-ledger.ts'
+import { openKeyStore, withPart } from '../assembly/open-ledger.ts'
 import { type ConfigChange, listChanges } from '../config/changes.ts'
 import type { Config } from '../config/config.ts'
 import type { AdminEntry } from '../keys/admin-audit.ts'
@@ -17,12 +17,7 @@ export async function auditReload(current: Config, next: Config, logger: Logger)
   if (entries.length === 0) return
   for (const entry of entries) logKeyChange(logger, entry)
   try {
-    const store = await openKeyStore(next)
-    try {
-      await store.audit.append(entries)
-    } finally {
-      await store.close()
-    }
+    await withPart(openKeyStore, next, (store) => store.audit.append(entries))
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     logEvent(logger, 'audit.incomplete', { entries: entries.length, why })

@@ -1,16 +1,12 @@
 /** Opens a part of the configured ledger for a report, and turns its errors into lines for the operator. */
 
 import { accessProblem } from '../assembly/data-dir.ts'
-import type { LedgerPlace } from '../assembly/open-ledger.ts'
+import { type Closable, type LedgerPlace, withPart } from '../assembly/open-ledger.ts'
 import { KeyProblem } from '../keys/key-problem.ts'
 
 /** The ledger cannot be used. `message` is one line for the operator. */
 export class LedgerProblem extends Error {
   override readonly name = 'LedgerProblem'
-}
-
-interface Closable {
-  close(): Promise<void>
 }
 
 /**
@@ -25,12 +21,7 @@ export async function withLedger<Part extends Closable, Result>(
   const problem = place.ledger.kind === 'embedded' ? accessProblem(place.dataDir) : undefined
   if (problem !== undefined) throw new LedgerProblem(problem)
   try {
-    const part = await open(place)
-    try {
-      return await use(part)
-    } finally {
-      await part.close()
-    }
+    return await withPart(open, place, use)
   } catch (error) {
     if (error instanceof KeyProblem) throw error
     // A bug of weir.

@@ -4,6 +4,7 @@
  */
 
 import type { TracingConfig } from '../core/tracing-config.ts'
+import { within } from '../core/wait-limit.ts'
 import { Collector, type Delivery } from './collector.ts'
 import { loadEncoder, type OtlpEncoder, type Span } from './otlp.ts'
 
@@ -70,10 +71,7 @@ export class SpanExporter {
     this.isClosing = true
     this.wake()
     if (this.queue.length > 0) this.start()
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const limit = setTimeout(resolve, ms)
-    await Promise.race([this.sending, promise])
-    clearTimeout(limit)
+    if (this.sending !== undefined) await within(ms, this.sending)
     this.collector?.abort()
   }
 
