@@ -17,6 +17,7 @@ import { keysRoutes } from './keys-routes.ts'
 import type { Metrics } from './metrics.ts'
 import { referenceRoutes } from './reference-routes.ts'
 import { reportRoutes } from './report-routes.ts'
+import { addressed, checkLength, checkPath, notFound } from './request-reading.ts'
 import { newRoutes } from './route-group.ts'
 import { SpendReader } from './spend-figures.ts'
 
@@ -34,10 +35,12 @@ export interface AdminParts {
   readonly supervision: Supervision
 }
 
-/** A request body of the admin API is a few hundred bytes. */
-const BODY_BYTES_MAX = 64 * 1024
+/** No limit: the admin port counts itself, because Bun's own 413 has no body. */
+const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
 /** A slow read of the ledger takes some seconds. */
 const IDLE_SECONDS = 60
+/** The longest part of a path that is logged. */
+const PATH_CHARS_MAX = 100
 /** Wrong tokens are logged at most this often. */
 const WRONG_TOKEN_MS = 60_000
 
@@ -69,11 +72,13 @@ export function createAdmin(parts: AdminParts): {
     isPublic: (path) => PUBLIC.includes(path) || isConsolePath(path),
     onWrongToken: (remote) => wrongTokens.add(remote),
   })
-  const answer: AdminHandler = async (request, remote = 'unknown') => {
-    const path = pathOf(request)
+  const answer: AdminHandler = async (given, remote = 'unknown') => {
+    const request = addressed(given)
+    const path = new URL(request.url).pathname
     try {
       access.check(request, path, remote)
-      checkBody(request)
+      checkLength(request)
+      checkPath(path)
       checkMethod(request.method, path, methods)
       const isProbe = request.method === 'HEAD'
       const answer = await app.handle(isProbe ? new Request(request, { method: 'GET' }) : request)
@@ -93,10 +98,10 @@ export function createAdmin(parts: AdminParts): {
 function routes({ supervision, logger }: AdminParts, data: AdminData, events: EventHub) {
   let metrics: Metrics | undefined
   const probes = newRoutes()
-    .onError(({ error, code, request }) => {
+    .onError(({ error, code, path }) => {
       if (error instanceof AdminError) return errorAnswer(error)
       if (error instanceof LedgerProblem) return errorAnswer(new AdminError(503, 'ledger_unavailable', error.message))
-      return errorAnswer(code === 'NOT_FOUND' ? notFound() : internalError(logger, pathOf(request), error))
+      return errorAnswer(code === 'NOT_FOUND' ? notFound() : internalError(logger, path, error))
     })
     .get('/healthz', () => json(200, { alive: true }))
     .get('/readyz', async () => {
@@ -133,7 +138,7 @@ export function openAdmin(address: { readonly host: string; readonly port: numbe
     reusePort: false,
     development: false,
     idleTimeout: IDLE_SECONDS,
-    maxRequestBodySize: BODY_BYTES_MAX,
+    maxRequestBodySize: BUN_BODY_BYTES_MAX,
     fetch: (request, self) => answer(request, self.requestIP(request)?.address),
   })
   return {
@@ -144,11 +149,6 @@ export function openAdmin(address: { readonly host: string; readonly port: numbe
       await server.stop(true)
     },
   }
-}
-
-/** The path as it is routed; '' if the address of the request has none. */
-function pathOf({ url }: Request): string {
-  return URL.canParse(url) ? new URL(url).pathname : ''
 }
 
 /** The methods of each path; a path may have parameters (`/api/keys/:id`). */
@@ -171,16 +171,6 @@ function checkMethod(method: string, path: string, known: ReturnType<typeof meth
   throw new AdminError(405, 'method_not_allowed', `This path takes ${allow}.`, { allow })
 }
 
-/** Throws `AdminError` 413. A body without a length is cut by the server at the same size. */
-function checkBody({ headers }: Request): void {
-  if (Number(headers.get('content-length') ?? 0) <= BODY_BYTES_MAX) return
-  throw new AdminError(413, 'body_too_large', `A body of the admin API has at most ${BODY_BYTES_MAX} bytes.`)
-}
-
-function notFound(): AdminError {
-  return new AdminError(404, 'not_found', 'There is nothing at this path. GET /api/openapi.json lists the paths.')
-}
-
 function internalError(logger: Logger, path: string, error: unknown): AdminError {
   logInternalError(logger, path, error)
   return new AdminError(
@@ -191,7 +181,7 @@ function internalError(logger: Logger, path: string, error: unknown): AdminError
 }
 
 function logInternalError(logger: Logger, path: string, error: unknown): void {
-  logEvent(logger, 'admin.internal_error', { path, ...errorFields(error) })
+  logEvent(logger, 'admin.internal_error', { path: path.slice(0, PATH_CHARS_MAX), ...errorFields(error) })
 }
 
 /** Logs wrong tokens: the first at once, then their number once a minute. */

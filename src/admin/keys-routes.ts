@@ -5,12 +5,13 @@
 
 import type { KeyAdministration } from '../assembly/key-administration.ts'
 import type { Config } from '../config/config.ts'
-import { isObject, type JsonObject } from '../core/json.ts'
+import type { JsonObject } from '../core/json.ts'
 import { keyJson, listedRecord } from '../keys/key-list.ts'
 import { KeyProblem } from '../keys/key-problem.ts'
 import type { KeyRecord } from '../keys/key-record.ts'
 import { AdminError, json } from './json-answers.ts'
 import { queryOf, wholeNumber } from './query-parameters.ts'
+import { bodyOf } from './request-reading.ts'
 import { newRoutes } from './route-group.ts'
 
 /** Keys in one answer, which is then about 4 MB. `weir keys list` prints all. */
@@ -18,27 +19,30 @@ const KEYS_MAX = 10_000
 
 /** `config`: the configuration in force. */
 export function keysRoutes(config: () => Config) {
-  const answered = (call: (keys: KeyAdministration) => Promise<Response>) => answerOf(config(), call)
+  const changed = (request: Request, call: (keys: KeyAdministration) => Promise<Response>) => {
+    queryOf(request.url, [])
+    return answerOf(config(), call)
+  }
   return newRoutes()
     .get('/api/keys', ({ request }) => {
       const query = queryOf(request.url, ['org', 'limit'])
       const limit = wholeNumber(query, 'limit', 1, KEYS_MAX) ?? KEYS_MAX
-      return answered(async (keys) => {
+      return answerOf(config(), async (keys) => {
         const listed = await keys.list(query['org'], limit + 1)
         return json(200, { keys: listed.slice(0, limit).map(keyJson), more: listed.length > limit })
       })
     })
     .post('/api/keys', ({ request }) =>
-      answered(async ({ changes }) => {
+      changed(request, async ({ changes }) => {
         const { record, secret } = await changes.create(await bodyOf(request))
         return json(201, { ...rowOf(record), secret })
       }),
     )
     .patch('/api/keys/:id', ({ request, params }) =>
-      answered(async ({ changes }) => json(200, rowOf(await changes.update(params.id, await bodyOf(request))))),
+      changed(request, async ({ changes }) => json(200, rowOf(await changes.update(params.id, await bodyOf(request))))),
     )
     .post('/api/keys/:id/rotate', ({ request, params }) =>
-      answered(async ({ changes }) => {
+      changed(request, async ({ changes }) => {
         const body = await bodyOf(request)
         const other = Object.keys(body).find((name) => name !== 'grace')
         if (other !== undefined) throw new KeyProblem('invalid', `${other}: unknown key; known here: grace`)
@@ -46,8 +50,8 @@ export function keysRoutes(config: () => Config) {
         return json(200, { ...rowOf(record), secret })
       }),
     )
-    .delete('/api/keys/:id', ({ params }) =>
-      answered(async ({ changes }) => {
+    .delete('/api/keys/:id', ({ request, params }) =>
+      changed(request, async ({ changes }) => {
         const { outcome, isConfigured } = await changes.revoke(params.id)
         const source = isConfigured ? 'configuration' : 'store'
         return json(200, { id: params.id, source, state: 'revoked', outcome })
@@ -80,17 +84,4 @@ async function answerOf(config: Config, call: (keys: KeyAdministration) => Promi
     if (isBug || error instanceof AdminError) throw error
     throw new AdminError(503, 'ledger_unavailable', `The keys cannot be read or changed: ${error.message}`)
   }
-}
-
-/** An empty body is an empty object. Throws `AdminError` 400 for anything else that is no object of JSON. */
-async function bodyOf(request: Request): Promise<JsonObject> {
-  const text = await request.text()
-  if (text.trim() === '') return {}
-  try {
-    const body: unknown = JSON.parse(text)
-    if (isObject(body)) return body
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-  }
-  throw new AdminError(400, 'invalid_json', 'The body must be a JSON object.')
 }

@@ -62,6 +62,13 @@ export const LOG_EVENTS = {
       'The address `remote` presented a wrong token to the admin port. Logged at most once a minute; `requests` is ' +
       'the number of such requests since the last line.',
   },
+  'worker.started': {
+    level: 'info',
+    message: 'worker started',
+    meaning:
+      'A worker process (`worker`, `pid`) accepts requests: at the start of weir, after `worker.died`, and for ' +
+      'SIGUSR2.',
+  },
   'worker.died': {
     level: 'error',
     message: 'worker died',

@@ -448,7 +448,10 @@ export class WorkerProcess {
   private ready(port: number): void {
     clearTimeout(this.startLimit)
     this.deaths = 0
-    if (!this.ending) this.state = 'ready'
+    if (!this.ending) {
+      this.state = 'ready'
+      logEvent(this.logger, 'worker.started', { worker: this.index, pid: this.process?.pid })
+    }
     // A worker that is paused in a debugger does not answer for as long as the debugger likes.
     if (this.env['BUN_INSPECT'] === undefined) this.heartbeat.start()
     // A replacement must listen on the same port, even if any port was good enough for this process.

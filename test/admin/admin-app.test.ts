@@ -1,4 +1,5 @@
-import { expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { connect } from 'node:net'
 import { openAdmin } from '../../src/admin/admin-app.ts'
 import { adminParts, adminPort } from '../support/admin.ts'
 
@@ -9,6 +10,8 @@ async function ask(reasons: () => Promise<readonly string[]>, path: string, meth
 
 const well = async () => []
 const type = 'application/json'
+const TOKEN = 'a-token-of-16-chars'
+const authorized = { authorization: `Bearer ${TOKEN}` }
 
 test('/healthz is 200 also if weir is not ready', async () => {
   expect(await ask(async () => ['x'], '/healthz')).toEqual({ status: 200, type, body: { alive: true } })
@@ -32,8 +35,8 @@ test.each(['/v1/models', '/healthz/more', '/api', '/api/status/', '/%ff'])('GET 
 })
 
 test('another method of a known path is 405 and names those that it takes', async () => {
-  const port = adminPort({ token: 'a-token-of-16-chars' })
-  const headers = { authorization: 'Bearer a-token-of-16-chars' }
+  const port = adminPort({ token: TOKEN })
+  const headers = authorized
   const answers = await Promise.all([
     port.ask('/api/status', { method: 'POST', headers }),
     port.ask('/api/reload', { headers }),
@@ -60,6 +63,77 @@ test('an internal error is 500 without details, and the log has its place but no
     expect.objectContaining({ event: 'admin.internal_error', path: '/readyz', error: 'RangeError' }),
   ])
   expect(JSON.stringify(port.lines)).not.toContain('inside')
+})
+
+test('a path with a % that is no escape is 404', async () => {
+  const port = adminPort({ token: TOKEN })
+  const answer = await port.ask('/api/keys/%E0%A4%A', { method: 'PATCH', headers: authorized })
+  expect([answer.status, port.lines]).toEqual([404, []])
+})
+
+test('a change takes no parameters', async () => {
+  const port = adminPort({ token: TOKEN })
+  const paths = [
+    ['POST', '/api/keys?id=a'],
+    ['PATCH', '/api/keys/a?force=true'],
+    ['DELETE', '/api/keys/a?force=true'],
+    ['POST', '/api/keys/a/rotate?grace=24h'],
+    ['POST', '/api/reload?check=true'],
+  ] as const
+  for (const [method, path] of paths) {
+    const answer = await port.ask(path, { method, headers: authorized })
+    expect([path, answer.status, await answer.json()]).toEqual([
+      path,
+      400,
+      { error: { code: 'invalid_parameter', message: expect.stringContaining('unknown parameter') } },
+    ])
+  }
+})
+
+/** Over a socket, because Bun makes the address of a request from its `Host`. Resolves to the status and the body. */
+async function send(port: number, bytes: string): Promise<readonly [number, unknown]> {
+  let text = ''
+  const ended = Promise.withResolvers<void>()
+  const socket = connect({ port, host: '127.0.0.1' }, () => socket.write(bytes))
+  socket.setEncoding('utf8').on('data', (part: string) => {
+    text += part
+    if (/\r\n\r\n\{.*\}$/s.test(text)) ended.resolve()
+  })
+  socket.on('close', () => ended.resolve()).on('error', () => ended.resolve())
+  await ended.promise
+  socket.destroy()
+  const [head = '', body = ''] = text.split('\r\n\r\n')
+  return [Number(head.split(' ')[1]), body === '' ? undefined : JSON.parse(body)]
+}
+
+describe('over a socket', () => {
+  const admin = openAdmin({ host: '127.0.0.1', port: 0 }, adminParts({ token: TOKEN }))
+  afterAll(() => admin.stop())
+  const { port } = admin.address
+  const authorization = `Authorization: Bearer ${TOKEN}\r\n`
+
+  test.each(['', 'Host: [\r\n', 'Host: a b\r\n', 'Host: localhost:99999\r\n'])(
+    'the health is answered with %p instead of a Host, the API with a token',
+    async (host) => {
+      expect(await send(port, `GET /healthz HTTP/1.0\r\n${host}\r\n`)).toEqual([200, { alive: true }])
+      expect(await send(port, `GET /readyz?x HTTP/1.0\r\n${host}\r\n`)).toEqual([200, { ready: true }])
+      expect((await send(port, `GET /api/targets HTTP/1.0\r\n${host}${authorization}\r\n`))[0]).toBe(200)
+      expect((await send(port, `GET /api/targets HTTP/1.0\r\n${host}\r\n`))[0]).toBe(401)
+    },
+  )
+
+  const tooLarge = { error: { code: 'body_too_large', message: expect.any(String) } }
+  const head = `POST /api/keys HTTP/1.1\r\nHost: localhost\r\n${authorization}`
+
+  test.each([64 * 1024 + 1, 1_000_000])('a body of %d bytes is 413 in the form of every error', async (bytes) => {
+    expect(await send(port, `${head}Content-Length: ${bytes}\r\n\r\n${'x'.repeat(bytes)}`)).toEqual([413, tooLarge])
+  })
+
+  test('a body that is too large in chunks is 413, too', async () => {
+    const chunk = `8000\r\n${'x'.repeat(0x8000)}\r\n`
+    const chunks = `${chunk.repeat(3)}0\r\n\r\n`
+    expect(await send(port, `${head}Transfer-Encoding: chunked\r\n\r\n${chunks}`)).toEqual([413, tooLarge])
+  })
 })
 
 test('the port is exclusive: a second program cannot share it', async () => {

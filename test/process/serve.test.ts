@@ -58,8 +58,12 @@ test('a worker that is killed is restarted, with one line', async () => {
   expect(await weir.line('worker died')).toMatchObject({ level: 'error', worker: 0, pid: first, restart_in_ms: 100 })
   await until(async () => (await weir.readyz()).status === 200)
   expect(await weir.models()).toEqual(['small'])
-  expect(await weir.workers()).not.toContain(first)
+  const [second] = await weir.workers()
+  expect(second).not.toBe(first)
   expect(weir.all('worker died')).toHaveLength(1)
+  const start = { event: 'worker.started', level: 'info', worker: 0 }
+  expect(await weir.line('worker started')).toMatchObject({ ...start, pid: first })
+  expect(await weir.line('worker started', 2)).toMatchObject({ ...start, pid: second })
 })
 
 test('a worker that dies repeatedly is restarted later each time', async () => {
