@@ -6,7 +6,7 @@
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
-import { configuredLimits, type Limits, spendLimits } from '../core/limits.ts'
+import { configuredLimits, type Limits } from '../core/limits.ts'
 import { TAGS_MAX } from '../core/tags.ts'
 import { limitsOf } from './build.ts'
 import { type Completed, identifier, object, optional, text } from './field-types.ts'
@@ -144,11 +144,14 @@ function mergePatch(before: JsonValue | undefined, patch: JsonValue): JsonValue 
   return Object.fromEntries(merged)
 }
 
-/** Without spend limits that have lost their last amount. */
+/** Spend limits have amounts and these, which mean nothing without an amount. */
+const WITHOUT_AMOUNT: readonly string[] = ['strict', 'on_exhausted']
+
+/** Without spend limits that have lost their last amount. A name that is wrong stays, to be reported. */
 function withoutEmpty(input: JsonObject): JsonObject {
   const { limits: own, ...rest } = input
-  if (!isObject(own)) return input
+  if (!isObject(own) || !isObject(own['spend'])) return input
   const { spend, ...counts } = own
-  const hasAmount = isObject(spend) && spendLimits.some(({ key }) => Object.hasOwn(spend, key))
-  return { ...rest, limits: hasAmount || spend === undefined ? own : counts }
+  const isEmpty = Object.keys(spend).every((name) => WITHOUT_AMOUNT.includes(name))
+  return isEmpty ? { ...rest, limits: counts } : input
 }

@@ -54,5 +54,8 @@ export function tagsText(tags: Iterable<readonly [name: string, value: string]>)
 
 /** The value of one tag in a sum; '' if its requests do not have it. */
 export function tagValue(tags: string, name: string): string {
-  return tags === OTHER_TAGS ? tags : (tagsByName(tags)[name] ?? '')
+  if (tags === OTHER_TAGS) return tags
+  const values = tagsByName(tags)
+  // A name such as `constructor` is a property of every object.
+  return Object.hasOwn(values, name) ? (values[name] ?? '') : ''
 }

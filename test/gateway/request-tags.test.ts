@@ -1,7 +1,7 @@
 /** The bound on combinations of tags, which callers choose. */
 
 import { expect, test } from 'bun:test'
-import { countedTags, tagsByName } from '../../src/core/tags.ts'
+import { countedTags, tagsByName, tagValue } from '../../src/core/tags.ts'
 import { RequestTags, TagCounts } from '../../src/gateway/request-tags.ts'
 
 test('1,000 combinations of an organisation have sums in a day; the others keep their tags, under (other)', () => {
@@ -31,4 +31,9 @@ test('a reservation takes no place, because it may be rejected', () => {
   for (let n = 0; n < 1000; n++) new RequestTags(`user=${n}`, 'acme', counts).charged()
   const late = new RequestTags('user=1000', 'acme', counts)
   expect(countedTags(late.held)).toBe('(other)')
+})
+
+test('a request lacks a tag whose name is a property of every object', () => {
+  for (const name of ['constructor', 'toString', '__proto__']) expect(tagValue('project=a', name)).toBe('')
+  expect(tagValue('constructor=b,project=a', 'constructor')).toBe('b')
 })

@@ -1,0 +1,41 @@
+import { describe, expect, test } from 'bun:test'
+import { type KeyDescription, patchKey, readKey } from '../../src/config/key-input.ts'
+
+const NOW_MS = Date.UTC(2026, 10, 22)
+
+function key(limits?: object): KeyDescription {
+  const read = readKey({ organization: 'acme', id: 'ci', ...(limits === undefined ? {} : { limits }) }, [], NOW_MS)
+  if ('problem' in read) throw new Error(read.problem)
+  return read.value
+}
+
+const budget = key({ requests_per_minute: 9, spend: { day: 5, strict: true } })
+
+describe('a change of spend limits', () => {
+  test.each<[string, KeyDescription, unknown, string]>([
+    ['a mistyped name', key(), { day_: 5 }, 'limits.spend.day_: unknown key'],
+    ['a name that every object has', key(), { constructor: 5 }, 'limits.spend.constructor: unknown key'],
+    ['a number', key(), 5, 'limits.spend: must be a group of keys'],
+    ['a text', budget, 'none', 'limits.spend: must be a group of keys'],
+    ['a list', budget, [5], 'limits.spend: must be a group of keys'],
+    ['a mistyped name instead of the last amount', budget, { day: null, moth: 5 }, 'limits.spend.moth: unknown key'],
+  ])('%s is a problem, also if the key has no amount', (_, before, spend, problem) => {
+    expect(patchKey(before, { limits: { spend } }, [], NOW_MS)).toEqual({
+      problem: expect.stringContaining(problem),
+    })
+  })
+
+  test.each<[string, unknown]>([
+    ['null', null],
+    ['null for the last amount', { day: null }],
+    ['null for all', { day: null, strict: null }],
+    ['null for the last amount, with a setting', { day: null, on_exhausted: 'cut' }],
+  ])('%s removes them', (_, spend) => {
+    const changed = patchKey(budget, { limits: { spend } }, [], NOW_MS)
+    expect(changed).toEqual({ value: key({ requests_per_minute: 9 }) })
+  })
+
+  test('null for an amount that the key lacks changes nothing', () => {
+    expect(patchKey(key(), { limits: { spend: { day: null } } }, [], NOW_MS)).toEqual({ value: key() })
+  })
+})
