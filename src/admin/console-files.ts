@@ -13,7 +13,7 @@ const FILES_PATH = '/console/'
 export interface ConsoleFiles {
   /** The page, which names its files below `FILES_PATH`. */
   readonly page: string
-  /** By name. A name has a hash of the content in it, so a file never changes. */
+  /** By name. A name has a hash of the content in it. */
   readonly files: ReadonlyMap<string, { readonly body: Blob; readonly type: string }>
 }
 

@@ -37,8 +37,7 @@ export function consoleRoutes() {
     .get('/console/:file', async ({ params }) => {
       const file = (await files()).files.get(params.file)
       if (file === undefined) throw new AdminError(404, 'not_found', 'The console has no such file. Reload its page.')
-      const cache = { 'cache-control': 'public, max-age=31536000, immutable' }
-      return new Response(file.body, { headers: { ...COMMON_HEADERS, ...cache, 'content-type': file.type } })
+      return new Response(file.body, { headers: { ...COMMON_HEADERS, 'content-type': file.type } })
     })
 }
 

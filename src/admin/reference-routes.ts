@@ -9,20 +9,15 @@ const SECURITY_POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'
 
 export function referenceRoutes() {
   const app = newRoutes()
-  for (const path of REFERENCE_PATHS) app.get(path, ({ request }) => answerFile(request, path))
+  for (const path of REFERENCE_PATHS) app.get(path, () => answerFile(path))
   return app
 }
 
 /** Loads the page on first use: every start would pay for it. */
-async function answerFile(request: Request, path: ReferencePath): Promise<Response> {
+async function answerFile(path: ReferencePath): Promise<Response> {
   const { referenceFile } = await import('../reference/page/reference-files.ts')
-  const { type, text, tag } = await referenceFile(path)
-  const headers = {
-    ...COMMON_HEADERS,
-    'cache-control': 'no-cache',
-    'content-security-policy': SECURITY_POLICY,
-    etag: tag,
-  }
-  if (request.headers.get('if-none-match') === tag) return new Response(null, { status: 304, headers })
-  return new Response(text, { headers: { ...headers, 'content-type': type } })
+  const { type, text } = await referenceFile(path)
+  return new Response(text, {
+    headers: { ...COMMON_HEADERS, 'content-type': type, 'content-security-policy': SECURITY_POLICY },
+  })
 }

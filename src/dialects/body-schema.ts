@@ -49,10 +49,12 @@ function innermost(error: ValueError): ValueError {
   return deepest > error.path.length ? best : { ...best, message: alternatives(complaints) }
 }
 
-/** `Expected string or array`. Null is left out: every optional field allows it. */
+/** `Expected string or array`, each once. Null is left out: every optional field allows it. */
 function alternatives(complaints: readonly ValueError[]): string {
   const expected = complaints.filter(({ type }) => type !== ValueErrorType.Null).map(({ message }) => message)
-  return expected.map((message, at) => (at === 0 ? message : message.replace(/^Expected /, ''))).join(' or ')
+  return [...new Set(expected)]
+    .map((message, at) => (at === 0 ? message : message.replace(/^Expected /, '')))
+    .join(' or ')
 }
 
 /** `/messages/3/content` → `messages[3].content`, as the errors of the official APIs name a field. */

@@ -117,7 +117,9 @@ test.each([
 
 test('every answer forbids storing, framing of types and referrers', async () => {
   const { ask } = adminPort()
-  for (const path of ['/healthz', '/api/targets', '/nothing', '/metrics']) {
+  const script = /src="([^"]+)"/.exec(await (await ask('/')).text())?.[1] ?? ''
+  expect(script).toStartWith('/console/')
+  for (const path of ['/healthz', '/api/targets', '/nothing', '/metrics', '/', script, '/docs', '/openapi.json']) {
     const { headers } = await ask(path)
     expect([headers.get('cache-control'), headers.get('x-content-type-options')]).toEqual(['no-store', 'nosniff'])
   }

@@ -189,6 +189,13 @@ describe('errors', () => {
     expect(answer.status).toBe(code === 'model_not_found' ? 404 : 400)
   })
 
+  test('the forms of input are each named once', async () => {
+    const answer = await post({ model: 'vectors', input: 5 })
+    expect(answer.json()).toMatchObject({
+      error: { message: "Invalid value for 'input': expected string or array." },
+    })
+  })
+
   test('an embedding model answers no chat', async () => {
     const body = { model: 'vectors', messages: [{ role: 'user', content: 'hi' }] }
     const answer = await ask(serving.port, requestBytes('/v1/chat/completions', { key: KEY, body }))

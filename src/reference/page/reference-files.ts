@@ -1,6 +1,6 @@
 /**
- * The files of the reference: the document, its page, and what the page loads. They are read, made and hashed at the
- * first request for one of them.
+ * The files of the reference: the document, its page, and what the page loads. They are read and made at the first
+ * request for one of them.
  */
 
 import openApiPath from '../../../docs/openapi.json' with { type: 'file' }
@@ -14,8 +14,6 @@ import style from './reference-style.css' with { type: 'text' }
 interface ReferenceFile {
   readonly type: string
   readonly text: string
-  /** An HTTP entity tag, which changes with the text. */
-  readonly tag: string
 }
 
 let files: Promise<Readonly<Record<ReferencePath, ReferenceFile>>> | undefined
@@ -44,5 +42,5 @@ async function allFiles(): Promise<Readonly<Record<ReferencePath, ReferenceFile>
 }
 
 function file(type: string, text: string): ReferenceFile {
-  return { type, text, tag: `"${Bun.hash(text).toString(36)}"` }
+  return { type, text }
 }
