@@ -4,7 +4,8 @@
  */
 
 import { isArray, isObject, numberOf, stringOf } from '../core/json.ts'
-import { explainRequest, needsOf, type Resting, UnknownKey } from '../reports/request-explanation.ts'
+import type { Resting } from '../reports/explanation-words.ts'
+import { explainRequest, needsOf, UnknownKey } from '../reports/request-explanation.ts'
 import { exit, misused, parseFlags, printToStderr } from './command.ts'
 import { askControl, ControlProblem } from './control-client.ts'
 import { configured, untilProblem } from './ledger-access.ts'

@@ -4,27 +4,31 @@
  */
 
 import { openAccountUsageReader, openKeyStore } from '../assembly/open-ledger.ts'
-import { lacks, type Needs, noNeeds } from '../catalog/capability.ts'
-import { type Access, AUTO, access, Catalog, type Key, kindOf, type Model } from '../catalog/catalog.ts'
-import { type Candidate, type Exclusion, resolve } from '../catalog/resolve.ts'
+import { type Needs, noNeeds } from '../catalog/capability.ts'
+import { AUTO, access, Catalog, type Key, kindOf, type Model } from '../catalog/catalog.ts'
+import { resolve } from '../catalog/resolve.ts'
 import type { Config } from '../config/config.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { amountOf, configuredName, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
-import type { Price } from '../core/money.ts'
 import { Conversation } from '../gateway/affinity.ts'
-import type { Rest } from '../gateway/breaker.ts'
 import { spread } from '../gateway/spread.ts'
 import { storedKey } from '../keys/key-record.ts'
 import { isUsable } from '../keys/key-ring.ts'
-import { dollars } from '../ledger/refusal.ts'
-import { type RemainingLimit, remainingLimits } from '../ledger/remaining.ts'
+import { remainingLimits } from '../ledger/remaining.ts'
 import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
+import {
+  type ExplainedResult,
+  explanationLines,
+  type KeyState,
+  priceText,
+  type Resting,
+  reasonWords,
+  restWords,
+  weightOf,
+} from './explanation-words.ts'
 import type { GivenFlags } from './given-flags.ts'
 import { LedgerProblem, withLedger } from './ledger-part.ts'
-
-/** What is known of a target that rests in the running gateway. */
-export type Resting = Pick<Rest, 'provider' | 'model' | 'restMs' | 'asked' | 'probing'> & { readonly reason: string }
 
 interface ExplanationRequest {
   /** The id of the key. */
@@ -59,8 +63,6 @@ interface Explanation {
   /** The same in words. */
   readonly lines: readonly string[]
 }
-
-type KeyState = 'active' | 'revoked' | 'disabled' | 'expired'
 
 interface ExplainedCandidate {
   readonly model: string
@@ -113,22 +115,23 @@ function explanationOf(catalog: Catalog, question: Question, remarks: readonly s
   const { key, name, figures, resting } = question
   const { organization } = key
   const result = outcomeOf(catalog, question)
-  const asked = name === AUTO ? catalog.autoCandidates : chain(catalog, name)
+  const models = name === AUTO ? catalog.autoCandidates : chain(catalog, name)
+  const state = stateOf(question, nowMs)
   const { candidates, excluded } = 'candidates' in result ? result : NOTHING
   return {
     key: key.id,
     organization: organization.id,
     model: name,
-    key_state: stateOf(question, nowMs),
+    key_state: state,
     auto: key.auto,
-    permissions: asked.map((model) => {
+    permissions: models.map((model) => {
       const verdict = access(key, model)
-      return { model: model.name, allowed: verdict.allowed, reason: reason(key, verdict) }
+      return { model: model.name, allowed: verdict.allowed, reason: reasonWords(key, verdict) }
     }),
     candidates: candidates.map(({ model, target }) => ({
       ...{ model: model.name, provider: target.provider, target: target.model, price: priceText(model.price) },
       weight: weightOf({ model, target }) ?? null,
-      rest: restOf({ model, target }, resting ?? []) ?? null,
+      rest: restWords(target, resting ?? []) ?? null,
     })),
     excluded: excluded.map(({ model, reason: why }) => ({ model: model.name, reason: why })),
     rejected: 'candidates' in result ? null : result,
@@ -137,16 +140,11 @@ function explanationOf(catalog: Catalog, question: Question, remarks: readonly s
       ...explainedLimits(key.id, key.limits, figures?.key),
     ],
     remarks,
-    lines: linesOf(catalog, question, result, nowMs),
+    lines: explanationLines({ ...question, state, models, result }),
   }
 }
 
-interface Resolved {
-  readonly candidates: readonly Candidate[]
-  readonly excluded: readonly Exclusion[]
-}
-
-const NOTHING: Resolved = { candidates: [], excluded: [] }
+const NOTHING = { candidates: [], excluded: [] }
 
 function explainedLimits(
   key: string | null,
@@ -209,8 +207,8 @@ async function isRevokedByCommand(config: Config, key: Key, remarks: Set<string>
 
 /** What is used of the limits; undefined if none is set, or if the ledger cannot be read. */
 async function figuresOf(config: Config, key: Key, remarks: Set<string>): Promise<AccountUsage | undefined> {
-  if (!hasLimits(key)) return undefined
   const { organization } = key
+  if (!hasLimit([key.limits, organization.limits])) return undefined
   const account = {
     organization: organization.id,
     organizationLimits: organization.limits,
@@ -230,10 +228,6 @@ async function figuresOf(config: Config, key: Key, remarks: Set<string>): Promis
   }
 }
 
-function hasLimits({ limits, organization }: Key): boolean {
-  return hasLimit([limits, organization.limits])
-}
-
 /** What the request needs, or what is wrong with the flags. */
 export function needsOf(flags: GivenFlags): Needs | string {
   const { images, tools, tokens, ttl } = flags
@@ -250,46 +244,6 @@ export function needsOf(flags: GivenFlags): Needs | string {
   }
 }
 
-/** In words; undefined if the target does not rest. */
-function restOf({ target }: Pick<Candidate, 'model' | 'target'>, resting: readonly Resting[]): string | undefined {
-  const rest = resting.find(({ provider, model }) => provider === target.provider && model === target.model)
-  return rest && restWords(rest)
-}
-
-function restWords({ reason: why, probing, restMs, asked }: Resting): string {
-  if (probing) return `is being probed after ${why}`
-  const seconds = Math.ceil(restMs / 1000)
-  if (seconds === 0) return `gets one request at a time until it succeeds, after ${why}`
-  return `rests for another ${seconds} s after ${why}${asked ? ', as the provider requested' : ''}`
-}
-
-/** The lines of `weir explain`. */
-function linesOf(
-  catalog: Catalog,
-  question: Question,
-  result: ReturnType<typeof outcomeOf>,
-  nowMs: number,
-): readonly string[] {
-  const { key, name, figures } = question
-  return [
-    `key "${key.id}" of organisation "${key.organization.id}" asks for ${quoted(name)}`,
-    ...unusable(question, nowMs),
-    `automatic selection: ${key.auto}`,
-    ...(name === AUTO ? catalog.autoCandidates : chain(catalog, name)).map((model) => permission(key, model)),
-    ...outcomeLines(result, question),
-    limitLine(`organisation "${key.organization.id}"`, key.organization.limits, figures?.organization),
-    limitLine(`key "${key.id}"`, key.limits, figures?.key),
-    ...(figures === undefined && hasLimits(key)
-      ? ['what is left of the limits is unknown: the ledger cannot be read']
-      : []),
-  ]
-}
-
-function unusable(question: Question, nowMs: number): readonly string[] {
-  const state = stateOf(question, nowMs)
-  return state === 'active' ? [] : [`the key is ${state}: 401 invalid_api_key`]
-}
-
 function stateOf({ key, isRevoked }: Question, nowMs: number): KeyState {
   if (!isRevoked && isUsable(key, nowMs)) return 'active'
   return isRevoked ? 'revoked' : key.disabled ? 'disabled' : 'expired'
@@ -302,35 +256,8 @@ function chain(catalog: Catalog, name: string): readonly Model[] {
   return [model, ...model.fallbacks.flatMap((other) => catalog.model(other) ?? [])]
 }
 
-function permission(key: Key, model: Model): string {
-  const verdict = access(key, model)
-  return `${model.name}: ${verdict.allowed ? 'allowed' : 'denied'}, ${reason(key, verdict)}`
-}
-
-function reason(key: Key, verdict: Access): string {
-  const organization = `organisation "${key.organization.id}"`
-  if (verdict.allowed) {
-    return verdict.rule === undefined ? 'nothing excludes it' : `by rules[${verdict.rule}] of ${organization}`
-  }
-  switch (verdict.by) {
-    case 'organization':
-      return `the models of ${organization} do not include it`
-    case 'rule':
-      return `by rules[${verdict.rule}] of ${organization}`
-    case 'key':
-      return `the models of key "${key.id}" do not include it`
-    case 'price':
-      return 'it has no price and a spend limit applies'
-    case 'output limit':
-      return 'it has no max_output_tokens and a strict spend limit applies'
-  }
-}
-
 /** The candidates that would be tried, or the error that the caller would get. */
-function outcomeOf(
-  catalog: Catalog,
-  { key, name, needs, conversation }: Question,
-): Resolved | { readonly status: number; readonly code: string; readonly message: string } {
+function outcomeOf(catalog: Catalog, { key, name, needs, conversation }: Question): ExplainedResult {
   const model = catalog.lookup(name)
   const kind = typeof model === 'string' ? 'chat' : kindOf(model)
   try {
@@ -342,81 +269,4 @@ function outcomeOf(
     if (!(failure instanceof CallerError)) throw failure
     return { status: failure.row.status, code: String(failure.code), message: failure.message }
   }
-}
-
-function weightOf({ model, target }: Pick<Candidate, 'model' | 'target'>): number | undefined {
-  return model.weights?.[model.targets.indexOf(target)]
-}
-
-/** Without a conversation the order of weighted targets is that of the configuration. */
-const ANY_CONVERSATION =
-  'conversations are spread over targets with a weight; --conversation shows the order for one of them'
-
-function outcomeLines(result: ReturnType<typeof outcomeOf>, { resting, conversation }: Question): readonly string[] {
-  if (!('candidates' in result)) return [`rejected: ${result.status} ${result.code}: ${result.message}`]
-  return [
-    'candidates, in order:',
-    ...result.candidates.map((candidate, index) => candidateLine(candidate, index, resting ?? [])),
-    ...result.excluded.map(exclusionLine),
-    ...(conversation === undefined && result.candidates.some(({ model }) => model.weights !== undefined)
-      ? [ANY_CONVERSATION]
-      : []),
-    ...(resting === undefined ? ['which targets rest is unknown: no gateway runs with this data_dir'] : []),
-  ]
-}
-
-function exclusionLine({ model, reason }: Exclusion): string {
-  return `  excluded: ${model.name} ${reason}`
-}
-
-function candidateLine({ model, target }: Candidate, index: number, resting: readonly Resting[]): string {
-  const rest = restOf({ model, target }, resting)
-  const cannot = [lacks(model, { ...noNeeds, images: true }), lacks(model, { ...noNeeds, tools: true })].filter(
-    (lack) => lack !== undefined,
-  )
-  const remarks = kindOf(model) !== 'chat' || cannot.length === 0 ? '' : `; ${cannot.join(', ')}`
-  const weight = weightOf({ model, target })
-  const share = weight === undefined ? '' : `; weight ${weight}`
-  const place = `  ${index + 1}. ${model.name} at ${target.provider} (${target.model})${share}`
-  return `${place}; ${priceText(model.price)}${remarks}${rest === undefined ? '' : `; ${rest}`}`
-}
-
-function priceText(price: Price | undefined): string {
-  if (price === undefined) return 'no price'
-  const parts = [
-    ['input', price.input],
-    ['cached input', price.cachedInput],
-    ['cache write', price.cacheWrite],
-    ['cache write 1h', price.cacheWrite1h],
-    ['output', price.output],
-  ].flatMap(([what, amount]) => (typeof amount === 'number' ? [`${what} ${dollars(amount)}`] : []))
-  const tokens = parts.length === 0 ? [] : [`${parts.join(', ')} a million tokens`]
-  return [...tokens, ...(price.image === undefined ? [] : [`${dollars(price.image)} an image`])].join(', ')
-}
-
-/** The limits of an organisation or a key in one line; `figures` is undefined if what is left is unknown. */
-function limitLine(owner: string, limits: Limits, figures: ScopeUsage | undefined): string {
-  const parts = figures === undefined ? amounts(limits) : remainingLimits(limits, figures).map(leftText)
-  return `limits of ${owner}: ${parts.length === 0 ? 'none' : parts.join(', ')}`
-}
-
-function amounts(limits: Limits): readonly string[] {
-  return limitTable.flatMap((limit) => {
-    const amount = amountOf(limits, limit)
-    return amount === undefined ? [] : [amountText(limit, amount)]
-  })
-}
-
-function amountText(limit: Limit, amount: number): string {
-  return `${numberText(limit, amount)} ${limit.words}`
-}
-
-function leftText({ limit, most, left, renewsAtMs }: RemainingLimit): string {
-  // Windows end with a UTC day.
-  const renewal = renewsAtMs === undefined ? '' : `, renews ${new Date(renewsAtMs).toISOString().slice(0, 10)}`
-  return `${amountText(limit, most)} (${numberText(limit, left)} left${renewal})`
-}
-
-function numberText({ unit }: Limit, amount: number): string {
-  return unit === 'micro_usd' ? dollars(amount) : String(amount)
 }

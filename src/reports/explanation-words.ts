@@ -1,0 +1,166 @@
+/** An explanation in words: the lines of `weir explain`, and the parts of them that its JSON has, too. */
+
+import { lacks, noNeeds } from '../catalog/capability.ts'
+import { type Access, access, type Key, kindOf, type Model } from '../catalog/catalog.ts'
+import type { Candidate, Exclusion } from '../catalog/resolve.ts'
+import { quoted } from '../config/problems.ts'
+import { amountOf, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
+import type { TargetRef } from '../core/model-config.ts'
+import type { Price } from '../core/money.ts'
+import type { Rest } from '../gateway/breaker.ts'
+import { dollars } from '../ledger/refusal.ts'
+import { type RemainingLimit, remainingLimits } from '../ledger/remaining.ts'
+import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
+
+/** What is known of a target that rests in the running gateway. */
+export type Resting = Pick<Rest, 'provider' | 'model' | 'restMs' | 'asked' | 'probing'> & { readonly reason: string }
+
+export type KeyState = 'active' | 'revoked' | 'disabled' | 'expired'
+
+/** The candidates that would be tried, or the error that the caller would get. */
+export type ExplainedResult =
+  | { readonly candidates: readonly Candidate[]; readonly excluded: readonly Exclusion[] }
+  | { readonly status: number; readonly code: string; readonly message: string }
+
+interface Explained {
+  readonly key: Key
+  readonly state: KeyState
+  /** The model as the caller would name it. */
+  readonly name: string
+  /** Those of that name: the model and its fallbacks, or the candidates of `auto`. */
+  readonly models: readonly Model[]
+  readonly result: ExplainedResult
+  readonly resting: readonly Resting[] | undefined
+  readonly conversation?: string | undefined
+  /** Undefined if no limit is set, or if the ledger cannot be read. */
+  readonly figures: AccountUsage | undefined
+}
+
+/** The lines of `weir explain`. */
+export function explanationLines(explained: Explained): readonly string[] {
+  const { key, name, state, models, figures } = explained
+  return [
+    `key "${key.id}" of organisation "${key.organization.id}" asks for ${quoted(name)}`,
+    ...(state === 'active' ? [] : [`the key is ${state}: 401 invalid_api_key`]),
+    `automatic selection: ${key.auto}`,
+    ...models.map((model) => permission(key, model)),
+    ...outcomeLines(explained),
+    limitLine(`organisation "${key.organization.id}"`, key.organization.limits, figures?.organization),
+    limitLine(`key "${key.id}"`, key.limits, figures?.key),
+    ...(figures === undefined && hasLimit([key.limits, key.organization.limits])
+      ? ['what is left of the limits is unknown: the ledger cannot be read']
+      : []),
+  ]
+}
+
+function permission(key: Key, model: Model): string {
+  const verdict = access(key, model)
+  return `${model.name}: ${verdict.allowed ? 'allowed' : 'denied'}, ${reasonWords(key, verdict)}`
+}
+
+export function reasonWords(key: Key, verdict: Access): string {
+  const organization = `organisation "${key.organization.id}"`
+  if (verdict.allowed) {
+    return verdict.rule === undefined ? 'nothing excludes it' : `by rules[${verdict.rule}] of ${organization}`
+  }
+  switch (verdict.by) {
+    case 'organization':
+      return `the models of ${organization} do not include it`
+    case 'rule':
+      return `by rules[${verdict.rule}] of ${organization}`
+    case 'key':
+      return `the models of key "${key.id}" do not include it`
+    case 'price':
+      return 'it has no price and a spend limit applies'
+    case 'output limit':
+      return 'it has no max_output_tokens and a strict spend limit applies'
+  }
+}
+
+/** Undefined if the target does not rest. */
+export function restWords(target: TargetRef, resting: readonly Resting[]): string | undefined {
+  const rest = resting.find(({ provider, model }) => provider === target.provider && model === target.model)
+  if (rest === undefined) return undefined
+  const { reason, probing, restMs, asked } = rest
+  if (probing) return `is being probed after ${reason}`
+  const seconds = Math.ceil(restMs / 1000)
+  if (seconds === 0) return `gets one request at a time until it succeeds, after ${reason}`
+  return `rests for another ${seconds} s after ${reason}${asked ? ', as the provider requested' : ''}`
+}
+
+export function weightOf({ model, target }: Pick<Candidate, 'model' | 'target'>): number | undefined {
+  return model.weights?.[model.targets.indexOf(target)]
+}
+
+/** Without a conversation the order of weighted targets is that of the configuration. */
+const ANY_CONVERSATION =
+  'conversations are spread over targets with a weight; --conversation shows the order for one of them'
+
+function outcomeLines({ result, resting, conversation }: Explained): readonly string[] {
+  if (!('candidates' in result)) return [`rejected: ${result.status} ${result.code}: ${result.message}`]
+  return [
+    'candidates, in order:',
+    ...result.candidates.map((candidate, index) => candidateLine(candidate, index, resting ?? [])),
+    ...result.excluded.map(exclusionLine),
+    ...(conversation === undefined && result.candidates.some(({ model }) => model.weights !== undefined)
+      ? [ANY_CONVERSATION]
+      : []),
+    ...(resting === undefined ? ['which targets rest is unknown: no gateway runs with this data_dir'] : []),
+  ]
+}
+
+function exclusionLine({ model, reason }: Exclusion): string {
+  return `  excluded: ${model.name} ${reason}`
+}
+
+function candidateLine({ model, target }: Candidate, index: number, resting: readonly Resting[]): string {
+  const rest = restWords(target, resting)
+  const cannot = [lacks(model, { ...noNeeds, images: true }), lacks(model, { ...noNeeds, tools: true })].filter(
+    (lack) => lack !== undefined,
+  )
+  const remarks = kindOf(model) !== 'chat' || cannot.length === 0 ? '' : `; ${cannot.join(', ')}`
+  const weight = weightOf({ model, target })
+  const share = weight === undefined ? '' : `; weight ${weight}`
+  const place = `  ${index + 1}. ${model.name} at ${target.provider} (${target.model})${share}`
+  return `${place}; ${priceText(model.price)}${remarks}${rest === undefined ? '' : `; ${rest}`}`
+}
+
+export function priceText(price: Price | undefined): string {
+  if (price === undefined) return 'no price'
+  const parts = [
+    ['input', price.input],
+    ['cached input', price.cachedInput],
+    ['cache write', price.cacheWrite],
+    ['cache write 1h', price.cacheWrite1h],
+    ['output', price.output],
+  ].flatMap(([what, amount]) => (typeof amount === 'number' ? [`${what} ${dollars(amount)}`] : []))
+  const tokens = parts.length === 0 ? [] : [`${parts.join(', ')} a million tokens`]
+  return [...tokens, ...(price.image === undefined ? [] : [`${dollars(price.image)} an image`])].join(', ')
+}
+
+/** The limits of an organisation or a key in one line; `figures` is undefined if what is left is unknown. */
+function limitLine(owner: string, limits: Limits, figures: ScopeUsage | undefined): string {
+  const parts = figures === undefined ? amounts(limits) : remainingLimits(limits, figures).map(leftText)
+  return `limits of ${owner}: ${parts.length === 0 ? 'none' : parts.join(', ')}`
+}
+
+function amounts(limits: Limits): readonly string[] {
+  return limitTable.flatMap((limit) => {
+    const amount = amountOf(limits, limit)
+    return amount === undefined ? [] : [amountText(limit, amount)]
+  })
+}
+
+function amountText(limit: Limit, amount: number): string {
+  return `${numberText(limit, amount)} ${limit.words}`
+}
+
+function leftText({ limit, most, left, renewsAtMs }: RemainingLimit): string {
+  // Windows end with a UTC day.
+  const renewal = renewsAtMs === undefined ? '' : `, renews ${new Date(renewsAtMs).toISOString().slice(0, 10)}`
+  return `${amountText(limit, most)} (${numberText(limit, left)} left${renewal})`
+}
+
+function numberText({ unit }: Limit, amount: number): string {
+  return unit === 'micro_usd' ? dollars(amount) : String(amount)
+}
