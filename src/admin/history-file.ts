@@ -5,6 +5,7 @@
 
 import fs from 'node:fs'
 import { join } from 'node:path'
+import { FILE_MODE, keepPrivate } from '../sqlite/private-files.ts'
 import type { FiguresNow } from './api-shapes.ts'
 
 /** The figures of one step. */
@@ -31,9 +32,11 @@ const FIELDS = {
 
 /** The points of the last hour, the oldest first; none if there is no usable file. */
 export function readHistory(dataDir: string, nowMs: number): readonly HistoryPoint[] {
+  const file = join(dataDir, FILE)
   let parsed: unknown
   try {
-    parsed = JSON.parse(fs.readFileSync(join(dataDir, FILE), 'utf8'))
+    keepPrivate(file)
+    parsed = JSON.parse(fs.readFileSync(file, 'utf8'))
   } catch {
     // There is none after the first start.
     return []
@@ -49,7 +52,7 @@ export function readHistory(dataDir: string, nowMs: number): readonly HistoryPoi
 export function writeHistory(dataDir: string, points: readonly HistoryPoint[]): void {
   const file = join(dataDir, FILE)
   try {
-    fs.writeFileSync(`${file}.new`, JSON.stringify(points), { mode: 0o600 })
+    fs.writeFileSync(`${file}.new`, JSON.stringify(points), { mode: FILE_MODE })
     fs.renameSync(`${file}.new`, file)
   } catch {
     // A full disk is reported by the ledger, which needs it.

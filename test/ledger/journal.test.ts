@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { Journal } from '../../src/ledger/embedded/journal.ts'
-import { JOURNAL_FILE } from '../../src/ledger/embedded/journal-file.ts'
+import { JOURNAL_FILE, JournalFile, realDisk } from '../../src/ledger/embedded/journal-file.ts'
 import { MemoryStore } from '../../src/ledger/embedded/memory-store.ts'
 import {
   EmbeddedAccountUsageReader,
@@ -109,6 +109,32 @@ describe('a reader', () => {
     const query = { ...ALL, key: 'other' }
     expect(await new EmbeddedUsageLog(at).read(query)).toEqual([])
   })
+})
+
+test('a group is on the disk only once the file before it is gone, whose flush may have failed', async () => {
+  const flushes: { readonly file: number; readonly done: (error: Error | null) => void }[] = []
+  const flush = (file: number, done: (error: Error | null) => void) => void flushes.push({ file, done })
+  const file = new JournalFile(folder(), { ...realDisk, flush })
+  const WAL = -1
+  /** Finishes every flush that runs, of the write-ahead log and the folder only if `isOldGone`. */
+  const finish = async (isOldGone: boolean) => {
+    await Bun.sleep(0)
+    for (const one of flushes.splice(0)) {
+      if (isOldGone || one.file > WAL) one.done(null)
+      else flushes.push(one)
+    }
+  }
+  file.append('{}', 1)
+  file.rotate(WAL)
+  file.append('{}', 2)
+  await finish(false)
+  expect(file.synced).toBe(0)
+  await finish(true)
+  await finish(true)
+  file.append('{}', 3)
+  await finish(true)
+  expect(file.synced).toBe(3)
+  file.close(true)
 })
 
 describe('a start', () => {

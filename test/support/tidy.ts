@@ -118,6 +118,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
   'admin/': {
     from: [
       ...['core/', 'wire/', 'catalog/', 'keys/', 'dialects/', 'gateway/', 'ledger/', 'metrics/', 'logging/'],
+      'sqlite/private-files.ts',
       ...['config/config.ts', 'config/problems.ts', 'assembly/open-ledger.ts', 'assembly/key-administration.ts'],
       'reports/',
       'console/page.html',
