@@ -1,6 +1,6 @@
 /** What the admin port reads of a request beyond its query: a usable address, and a body within its bound. */
 
-import { isObject, type JsonObject } from '../core/json.ts'
+import { type JsonObject, parseObject } from '../core/json.ts'
 import { AdminError } from './json-answers.ts'
 
 /** A request body of the admin API is a few hundred bytes. */
@@ -39,13 +39,9 @@ export function checkLength({ headers }: Request): void {
 export async function bodyOf(request: Request): Promise<JsonObject> {
   const text = await textOf(request)
   if (text.trim() === '') return {}
-  try {
-    const body: unknown = JSON.parse(text)
-    if (isObject(body)) return body
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-  }
-  throw new AdminError(400, 'invalid_json', 'The body must be a JSON object.')
+  const body = parseObject(text)
+  if (body === undefined) throw new AdminError(400, 'invalid_json', 'The body must be a JSON object.')
+  return body
 }
 
 /** Counts while it reads: a body in chunks declares no length. */

@@ -1,7 +1,7 @@
 /** Reads from the admin API of the running gateway, at the address and with the token of the configuration. */
 
 import { Agent, get } from 'node:http'
-import { isObject, type JsonObject, stringOf } from '../core/json.ts'
+import { isObject, type JsonObject, parseObject, stringOf } from '../core/json.ts'
 
 const ANSWER_MS_MAX = 5000
 /** The largest answer is that of 1,000 budgets. */
@@ -29,7 +29,7 @@ export class AdminClient {
   /** The JSON of a path. Throws `AdminProblem`. */
   async read(path: string): Promise<JsonObject> {
     const { status, text } = await this.get(path)
-    const answer = parsed(text)
+    const answer = parseObject(text)
     if (status === 200 && answer !== undefined) return answer
     const error = answer?.['error']
     const message = isObject(error) ? stringOf(error['message']) : undefined
@@ -74,14 +74,5 @@ export class AdminClient {
     const isNobody = code === 'ECONNREFUSED' || code === 'ConnectionRefused'
     const why = isNobody ? 'no gateway listens there' : error.message
     return new AdminProblem(`the admin port ${this.address} cannot be reached: ${why}`)
-  }
-}
-
-function parsed(text: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
   }
 }

@@ -2,7 +2,7 @@
 
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { isObject, type JsonObject } from '../core/json.ts'
+import { type JsonObject, parseObject } from '../core/json.ts'
 import { CONTROL_SOCKET } from '../process/control-socket.ts'
 
 /** Most questions are answered from memory. */
@@ -25,7 +25,7 @@ export async function askControl(
   const path = join(dataDir, CONTROL_SOCKET)
   const line = await exchange(path, `${JSON.stringify(request)}\n`, withinMs)
   if (line === undefined) return undefined
-  const answer = parsed(line)
+  const answer = parseObject(line)
   if (answer === undefined) throw new ControlProblem(`${path}: the reply of the gateway is not JSON`)
   if (answer['ok'] !== true) throw new ControlProblem(`${path}: ${String(answer['error'])}`)
   return answer
@@ -51,13 +51,4 @@ function exchange(path: string, line: string, withinMs: number): Promise<string 
   socket.once('error', (error) => (connected ? reject(error) : resolve(undefined)))
   socket.once('close', () => reject(new ControlProblem(`${path}: the gateway closed the connection`)))
   return promise
-}
-
-function parsed(line: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(line)
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
 }

@@ -3,7 +3,7 @@
  * keys, so that a change of a key and its entry are written together or not at all. No entry holds a secret.
  */
 
-import { isObject, type JsonObject, numberOf, stringOf } from '../core/json.ts'
+import { isObject, type JsonObject, numberOf, parseObject, stringOf } from '../core/json.ts'
 
 /** Where a change came from. */
 export type ChangeSource = 'cli' | 'api' | 'config'
@@ -46,23 +46,13 @@ export function entryText({ timeMs, source, action, target, details }: AdminEntr
   return JSON.stringify({ timeMs, source, action, target, details })
 }
 
-/** Undefined if the text is not an entry. */
+/** Undefined if the text is not an entry: a foreign text among the entries must not prevent reading the others. */
 export function parseEntry(text: string): AdminEntry | undefined {
-  const value = parsed(text)
-  if (!isObject(value)) return undefined
+  const value = parseObject(text)
+  if (value === undefined) return undefined
   const [timeMs, action, target] = [numberOf(value['timeMs']), stringOf(value['action']), stringOf(value['target'])]
   const source = (['cli', 'api', 'config'] as const).find((known) => known === value['source'])
   const details = value['details']
   if (timeMs === undefined || action === undefined || target === undefined || source === undefined) return undefined
   return { timeMs, source, action, target, details: isObject(details) ? details : {} }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    // A foreign text among the entries must not prevent reading the others.
-    if (error instanceof SyntaxError) return undefined
-    throw error
-  }
 }

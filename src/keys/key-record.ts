@@ -1,7 +1,7 @@
 /** The record of an API key in the key store: the hash of the key, never the key itself. Stored as JSON. */
 
 import { type Key, keyOf } from '../catalog/catalog.ts'
-import { isArray, isObject, numberOf, stringOf } from '../core/json.ts'
+import { isArray, isObject, numberOf, parseObject, stringOf } from '../core/json.ts'
 import { type Limits, limitsOfJson } from '../core/limits.ts'
 
 export interface KeyRecord {
@@ -71,15 +71,9 @@ export function endOf({ revokedMs, expiresAtMs }: KeyRecord): number {
   return Math.min(revokedMs ?? Number.POSITIVE_INFINITY, expiresAtMs ?? Number.POSITIVE_INFINITY)
 }
 
-/** Undefined if the text is not a record. */
+/** Undefined if the text is not a record: a foreign text among the records must not prevent reading the keys. */
 export function parseKey(text: string): KeyRecord | undefined {
-  try {
-    return keyOfJson(JSON.parse(text))
-  } catch (error) {
-    // A foreign text among the records must not prevent reading the keys.
-    if (error instanceof SyntaxError) return undefined
-    throw error
-  }
+  return keyOfJson(parseObject(text))
 }
 
 /** Undefined if the value is not a record. */

@@ -1,6 +1,6 @@
 /** A log line for people: the JSON of a line → one line of words, for terminals. */
 
-import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../core/json.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, numberOf, parseObject, stringOf } from '../core/json.ts'
 
 const CODES = { red: 31, green: 32, yellow: 33, grey: 90 } as const
 
@@ -16,22 +16,13 @@ const SHOWN: ReadonlySet<string> = new Set(['level', 'time', 'msg', 'event'])
  * callers wrote cannot steer a terminal.
  */
 export function prettyLine(text: string, isColoured: boolean): string {
-  const line = parsed(text)
+  const line = parseObject(text)
   if (line === undefined) return text
   const paint = (words: string, colour: Colour) => (isColoured ? `\u001b[${CODES[colour]}m${words}\u001b[0m` : words)
   const level = stringOf(line['level']) ?? 'info'
   const head = [paint(clock(line['time']), 'grey'), paint(level.toUpperCase().padEnd(5), LEVELS[level] ?? 'green')]
   const rest = line['msg'] === 'request' ? requestWords(line, paint) : eventWords(line, paint)
   return `${[...head, ...rest].filter((word) => word !== '').join(' ')}\n`
-}
-
-function parsed(text: string): JsonObject | undefined {
-  try {
-    const value: JsonValue = JSON.parse(text)
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
 }
 
 /** `13:05:59.042`, in the time zone of the terminal. */

@@ -37,8 +37,6 @@ const TIMER_MS_MAX = 2 ** 31 - 1
 
 /** Lines of requests a second that the workers send together while somebody watches. */
 const LINES_A_SECOND = 100
-/** As many as a worker keeps. */
-const RECENT_MAX = 200
 
 /** The death of a worker that was started again. */
 interface Death {
@@ -178,7 +176,7 @@ export class WorkerSet {
     const lines = (await Promise.all(this.all().map((worker) => worker.recent()))).flat()
     const timed = lines.map((line) => ({ line, time: TIME.exec(line)?.[1] ?? '' }))
     timed.sort((one, other) => (one.time < other.time ? 1 : one.time > other.time ? -1 : 0))
-    return timed.slice(0, Math.min(count, RECENT_MAX)).map(({ line }) => line)
+    return timed.slice(0, count).map(({ line }) => line)
   }
 
   /** Lets all workers use a new configuration. Resolves to the problems; if there are any, nothing has changed. */
