@@ -4,8 +4,7 @@
  */
 
 import type { Endpoint } from '../../core/endpoint.ts'
-import { ProviderError } from '../../core/provider-error.ts'
-import { RenewedValue } from '../renewed-value.ts'
+import { MachineIdentity } from '../machine-identity.ts'
 
 export interface AwsKeys {
   readonly accessKeyId: string
@@ -13,21 +12,11 @@ export interface AwsKeys {
   readonly sessionToken?: string | undefined
 }
 
-const known = new WeakMap<Endpoint, RenewedValue<AwsKeys>>()
+const keys = new MachineIdentity<AwsKeys>('AWS credentials')
 
 /** Throws `ProviderError` `credential` if the machine has none. */
-export async function defaultAwsKeys(endpoint: Endpoint, region: string): Promise<AwsKeys> {
-  let keys = known.get(endpoint)
-  if (keys === undefined) {
-    keys = new RenewedValue(() => fetchKeys(region))
-    known.set(endpoint, keys)
-  }
-  try {
-    return await keys.get()
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    throw new ProviderError('credential', `no AWS credentials from this machine: ${why}`, { cause })
-  }
+export function defaultAwsKeys(endpoint: Endpoint, region: string): Promise<AwsKeys> {
+  return keys.of(endpoint, () => fetchKeys(region))
 }
 
 async function fetchKeys(region: string) {

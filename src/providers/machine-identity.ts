@@ -1,0 +1,28 @@
+/** What this machine proves its identity with, one for each endpoint: fetched when needed and renewed in time. */
+
+import type { Endpoint } from '../core/endpoint.ts'
+import { ProviderError } from '../core/provider-error.ts'
+import { type Expiring, RenewedValue } from './renewed-value.ts'
+
+export class MachineIdentity<T> {
+  /** A reload makes new endpoints; the values of the old ones end with them. */
+  private readonly known = new WeakMap<Endpoint, RenewedValue<T>>()
+
+  /** `what` names the value in errors: `access token`. */
+  constructor(private readonly what: string) {}
+
+  /** Throws `ProviderError` `credential` if there is none to be had. */
+  async of(endpoint: Endpoint, fetch: () => Promise<Expiring<T>>): Promise<T> {
+    let renewed = this.known.get(endpoint)
+    if (renewed === undefined) {
+      renewed = new RenewedValue(fetch)
+      this.known.set(endpoint, renewed)
+    }
+    try {
+      return await renewed.get()
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause)
+      throw new ProviderError('credential', `no ${this.what} from this machine: ${why}`, { cause })
+    }
+  }
+}
