@@ -6,7 +6,7 @@
 import { KeyAdministration } from '../assembly/key-administration.ts'
 import { Catalog } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
-import { durationMs } from '../config/key-input.ts'
+import { graceMs } from '../config/key-input.ts'
 import { quoted } from '../config/problems.ts'
 import { type KeyRecord, storedKey } from '../keys/key-record.ts'
 import { withLedger } from '../reports/ledger-part.ts'
@@ -57,8 +57,8 @@ async function rotate(args: readonly string[]): Promise<number> {
   if ('code' in parsed) return parsed.code
   const { id, grace } = parsed.flags
   if (typeof id !== 'string') return misused('missing --id ID')
-  if (typeof grace === 'string' && durationMs(grace) === undefined)
-    return misused(`--grace must be a duration like 90s, 10m, 24h or 7d, not ${quoted(grace)}`)
+  if (typeof grace === 'string' && graceMs(grace) === undefined)
+    return misused(`--grace must be a duration like 90s, 10m, 24h or 7d, or 0, not ${quoted(grace)}`)
   const read = await configured(parsed.flags['config'])
   if ('code' in read) return read.code
   const { record, secret } = await administrationOf(read.config).changes.rotate(id, grace)

@@ -90,6 +90,11 @@ function moment(words: string, nowMs: number): number | undefined {
 
 const UNITS_MS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000 }
 
+/** Milliseconds of a grace: a duration, or `0` for none; undefined for anything else. */
+export function graceMs(words: string): number | undefined {
+  return words === '0' ? 0 : durationMs(words)
+}
+
 /** Milliseconds of `90s`, `10m`, `24h` or `7d`; undefined for anything else. */
 export function durationMs(words: string): number | undefined {
   const [, count, unit = ''] = /^(\d{1,5})([dhms])$/.exec(words) ?? []

@@ -4,7 +4,7 @@
  */
 
 import { access, Catalog, type CatalogConfig } from '../catalog/catalog.ts'
-import { durationMs, type KeyDescription, patchKey, readKey } from '../config/key-input.ts'
+import { graceMs, type KeyDescription, patchKey, readKey } from '../config/key-input.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
 import { configuredLimits } from '../core/limits.ts'
@@ -98,18 +98,21 @@ export class KeyChanges {
   /** `grace`: how long the old secret is accepted, as `24h`; absent: not at all. */
   async rotate(id: string, grace?: unknown): Promise<NewKey> {
     const nowMs = Date.now()
-    const graceMs = grace === undefined ? 0 : typeof grace === 'string' ? durationMs(grace) : undefined
-    if (graceMs === undefined) {
-      throw new KeyProblem('invalid', `grace: must be a duration (90s, 10m, 24h, 7d), not ${JSON.stringify(grace)}`)
+    const ms = grace === undefined ? 0 : typeof grace === 'string' ? graceMs(grace) : undefined
+    if (ms === undefined) {
+      throw new KeyProblem(
+        'invalid',
+        `grace: must be a duration (90s, 10m, 24h, 7d) or 0, not ${JSON.stringify(grace)}`,
+      )
     }
-    const untilMs = nowMs + graceMs
+    const untilMs = nowMs + ms
     const { token, sha256, shown } = newToken()
     const edit = (record: KeyRecord): KeyRecord => {
       checkActive(record, 'rotated')
-      const previous = graceMs === 0 ? undefined : { sha256: record.sha256, untilMs }
+      const previous = ms === 0 ? undefined : { sha256: record.sha256, untilMs }
       return { ...record, sha256, shown, previous }
     }
-    const details = { old_secret_until: graceMs === 0 ? null : timeText(untilMs) }
+    const details = { old_secret_until: ms === 0 ? null : timeText(untilMs) }
     const record = await this.change(id, edit, this.entry('key.rotated', id, details))
     await everywhereKnown()
     return { record, secret: token }

@@ -39,6 +39,8 @@ for (const kind of ['embedded', 'redis'] as const) {
     expect((await world.weir(...explain)).stdout).toContain(
       'large: denied, the models of key "laptop" do not include it',
     )
+    const rotated = await world.weir('keys', 'rotate', '--id', 'laptop', '--grace', '0')
+    expect([rotated.code, rotated.stderr]).toEqual([0, expect.stringContaining('the old one is rejected')])
     const revoke = ['keys', 'revoke', '--id', 'laptop'] as const
     expect(await world.weir(...revoke)).toEqual({ code: 0, stderr: '', stdout: 'key "laptop" is revoked\n' })
     expect(await world.weir(...revoke)).toEqual({ code: 0, stderr: '', stdout: 'key "laptop" was already revoked\n' })
