@@ -24,7 +24,8 @@ import { logEvent } from '../logging/log-events.ts'
 import type { SpanExporter } from '../tracing/span-exporter.ts'
 import { SpanTracer } from '../tracing/tracer.ts'
 import { compactionKeys } from './compaction-keys.ts'
-import type { Adapters } from './provider-adapters.ts'
+import { type Adapters, adapterOfModel } from './provider-adapters.ts'
+import { targetsOf } from './targets.ts'
 import { processAttributes, tracedProvider } from './trace-names.ts'
 
 /** A valid configuration that cannot be served. The message is for the operator. */
@@ -66,7 +67,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
     tracer: tracerOf(config, catalog, spans),
     gateway: {
       catalog,
-      upstreams: new Map(config.providers.map((provider) => [provider.name, upstreamOf(provider, adapters)])),
+      upstreams: new Map(config.providers.map((provider) => [provider.name, upstreamOf(provider, config, adapters)])),
       ledger,
       routing: config.routing,
       breaker,
@@ -101,8 +102,13 @@ export function sealerOf(config: Config): Sealer {
   }
 }
 
-function upstreamOf(config: ProviderConfig, adapters: Adapters): Upstream {
-  const provider = adapters.get(config.dialect)
-  if (provider === undefined) throw new Error(`no adapter was loaded for dialect ${config.dialect}`)
-  return { provider, endpoint: config }
+function upstreamOf(endpoint: ProviderConfig, config: Config, adapters: Adapters): Upstream {
+  const { name, dialect } = endpoint
+  const provider = adapters.get(dialect)
+  if (provider === undefined) throw new Error(`no adapter was loaded for dialect ${dialect}`)
+  const own = targetsOf(config).flatMap((target) => {
+    const other = target.provider === name ? adapterOfModel(dialect, target.model) : undefined
+    return other === undefined ? [] : [[target.model, { provider: other, endpoint }] as const]
+  })
+  return own.length === 0 ? { provider, endpoint } : { provider, endpoint, byModel: new Map(own) }
 }

@@ -3,9 +3,12 @@
 import type { Config } from '../config/config.ts'
 import type { ProviderDialect } from '../config/provider-dialects.ts'
 import { anthropic } from '../providers/anthropic/anthropic.ts'
+import { vertexClaude } from '../providers/anthropic/vertex-claude.ts'
 import { gemini } from '../providers/gemini/gemini.ts'
+import { vertexGemini } from '../providers/gemini/vertex-gemini.ts'
 import { azure, openai } from '../providers/openai/openai.ts'
 import type { Provider } from '../providers/provider.ts'
+import { isClaudeOnVertex } from '../providers/vertex-address.ts'
 
 export type Adapters = ReadonlyMap<ProviderDialect, Provider>
 
@@ -16,6 +19,7 @@ const adapters: Readonly<Record<ProviderDialect, () => Promise<Provider>>> = {
   gemini: async () => gemini,
   // The AWS packages take 25 ms to load, and a worker should be ready within 300 ms.
   bedrock: async () => (await import('../providers/bedrock/bedrock.ts')).bedrock,
+  vertex: async () => vertexGemini,
 }
 
 /** Loads the adapters that the providers of a configuration need. */
@@ -23,4 +27,9 @@ export async function loadAdapters({ providers }: Pick<Config, 'providers'>): Pr
   const dialects = new Set(providers.map(({ dialect }) => dialect))
   const loaded = [...dialects].map(async (dialect) => [dialect, await adapters[dialect]()] as const)
   return new Map(await Promise.all(loaded))
+}
+
+/** The adapter for a model, if it is not that of its provider's dialect. */
+export function adapterOfModel(dialect: ProviderDialect, model: string): Provider | undefined {
+  return dialect === 'vertex' && isClaudeOnVertex(model) ? vertexClaude : undefined
 }

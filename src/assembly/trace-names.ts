@@ -13,6 +13,7 @@ const SYSTEMS: Readonly<Record<ProviderDialect, string>> = {
   anthropic: 'anthropic',
   gemini: 'gcp.gemini',
   bedrock: 'aws.bedrock',
+  vertex: 'gcp.vertex_ai',
 }
 
 export function tracedProvider({ dialect, baseUrl, propagateTrace }: ProviderConfig): ProviderNames {

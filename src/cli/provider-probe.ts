@@ -3,7 +3,7 @@
  * accepts the credential and knows the model.
  */
 
-import { loadAdapters } from '../assembly/provider-adapters.ts'
+import { adapterOfModel, loadAdapters } from '../assembly/provider-adapters.ts'
 import { targetsOf } from '../assembly/targets.ts'
 import type { ModelKind } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
@@ -55,7 +55,7 @@ export async function probeTargets(config: Config): Promise<readonly Finding[]> 
   const work = async () => {
     for (const [index, target] of next) {
       const provider = config.providers.find(({ name }) => name === target.provider)
-      const adapter = provider && adapters.get(provider.dialect)
+      const adapter = provider && (adapterOfModel(provider.dialect, target.model) ?? adapters.get(provider.dialect))
       if (provider === undefined || adapter === undefined) continue
       const key = targetKey(target)
       const kind = images.has(key) ? 'image' : embeddings.has(key) ? 'embedding' : 'chat'

@@ -13,6 +13,7 @@ import { defaultBaseUrl } from './provider-dialects.ts'
 import type { Loose } from './schema-errors.ts'
 import type { CompletedFile, File } from './schema-file.ts'
 import { FIRST_BYTE_MS } from './schema-models.ts'
+import { readServiceAccount } from './service-account.ts'
 import { instant } from './timestamps.ts'
 
 type FileProvider = CompletedFile['providers'][string]
@@ -109,7 +110,7 @@ function providerOf(
   upstream: CompletedFile['upstream'],
   env: Env,
 ): ProviderConfig {
-  const address = provider.base_url ?? defaultBaseUrl(provider.dialect, provider.region ?? '')
+  const address = provider.base_url ?? defaultBaseUrl(provider.dialect, provider)
   const firstByte = provider.first_byte_timeout_ms
   const proxied = isProxied(address, env)
   return {
@@ -119,6 +120,8 @@ function providerOf(
     apiKey: provider.api_key,
     apiVersion: provider.api_version,
     aws: awsOf(provider),
+    project: provider.project,
+    location: provider.location,
     identity: identityOf(provider, address, env),
     headers: provider.headers ?? {},
     deadlines: {
@@ -155,12 +158,19 @@ function awsOf(provider: FileProvider): ProviderConfig['aws'] {
 /** The clouds of Azure have a token service each. */
 const AZURE_CLOUD = /\.azure\.(us|cn)$/
 
-/** The names of the variables are those of Azure's SDKs and of its Kubernetes webhook. */
 function identityOf(provider: FileProvider, address: string, env: Env): ProviderConfig['identity'] {
-  if (provider.dialect !== 'azure' || provider.credentials !== 'default') return undefined
-  const [, cloud = 'com'] = AZURE_CLOUD.exec(new URL(address).hostname) ?? []
+  const { dialect, credentials, service_account: key } = provider
+  if (dialect === 'azure' && credentials === 'default') return azureIdentity(address, env)
+  if (dialect !== 'vertex') return undefined
+  return { cloud: 'google', serviceAccount: key === undefined ? undefined : readServiceAccount(key) }
+}
+
+/** The names of the variables are those of Azure's SDKs and of its Kubernetes webhook. */
+function azureIdentity(address: string, env: Env): ProviderConfig['identity'] {
+  const [, suffix = 'com'] = AZURE_CLOUD.exec(new URL(address).hostname) ?? []
   return {
-    scope: `https://cognitiveservices.azure.${cloud}/.default`,
+    cloud: 'azure',
+    scope: `https://cognitiveservices.azure.${suffix}/.default`,
     clientId: env['AZURE_CLIENT_ID'] || undefined,
     isWorkload: (env['AZURE_FEDERATED_TOKEN_FILE'] ?? '') !== '',
   }

@@ -40,6 +40,7 @@ const NAMED: readonly (keyof Config)[] = ['providers', 'models', 'organizations'
 const FILE_KEYS: Readonly<Record<string, string>> = {
   deadlines: 'timeouts',
   aws: 'credentials',
+  identity: 'credentials',
   weights: 'spread',
   viaFetch: 'upstream',
   sha256: 'secret',

@@ -64,7 +64,7 @@ const CREDENTIAL_HEADERS: readonly string[] = ['authorization', 'x-api-key', 'ap
 function checkCredential({ problems }: Check, provider: Provider, path: Path): void {
   const { dialect, headers } = provider
   if (dialect === undefined || providerDialects[dialect].credentials !== undefined) return
-  const address = provider.base_url ?? defaultBaseUrl(dialect, '')
+  const address = provider.base_url ?? defaultBaseUrl(dialect, {})
   const isGiven = Object.keys(headers ?? {}).some((name) => CREDENTIAL_HEADERS.includes(name.toLowerCase()))
   if (Object.hasOwn(provider, 'api_key') || Object.hasOwn(provider, 'credentials') || isGiven || !isHosted(address))
     return
@@ -87,6 +87,7 @@ function isHosted(address: string): boolean {
 const OWN_PATHS: Readonly<Record<string, RegExp>> = {
   anthropic: /\/v1$/,
   gemini: /\/v1(?:beta|alpha)?$/,
+  vertex: /\/v1(?:beta1)?$/,
   azure: /\/openai$|\/openai\/deployments(?:\/.*)?$/,
 }
 

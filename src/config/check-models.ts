@@ -62,6 +62,13 @@ function checkNames({ file, problems, shown }: Check): void {
   })
 }
 
+/** Other publishers of Vertex AI have APIs of their own. */
+function checkPublisher(model: string | undefined, path: Path, problems: Check['problems']): void {
+  const publisher = /^publishers\/([^/]*)/.exec(model ?? '')?.[1]
+  if (publisher === undefined || publisher === 'google' || publisher === 'anthropic') return
+  problems.add(path, `is a model of publisher ${publisher}; weir calls those of google and anthropic only`)
+}
+
 function checkTargets({ file, problems, shown }: Check, model: FileModel, path: Path): void {
   const { providers } = file
   if (providers === undefined) return
@@ -74,6 +81,7 @@ function checkTargets({ file, problems, shown }: Check, model: FileModel, path: 
       return
     }
     const dialect = providers[name]?.dialect
+    if (dialect === 'vertex') checkPublisher(target?.model, [...path, 'targets', index, 'model'], problems)
     if (makesImages(model) && dialect !== undefined && !providerDialects[dialect].images) {
       const able = PROVIDER_DIALECTS.filter((other) => providerDialects[other].images).join(' or ')
       problems.add(at, `${shown(at, name)} has dialect ${dialect}, which generates no images; use ${able}`)

@@ -5,6 +5,7 @@ import type { Path, Problems } from './problems.ts'
 import { type Credential, DIALECT_FIELDS, type DialectField, providerDialects, takersOf } from './provider-dialects.ts'
 import type { Loose } from './schema-errors.ts'
 import type { File } from './schema-file.ts'
+import { readServiceAccount } from './service-account.ts'
 
 type Provider = Loose<File['providers'][string]>
 
@@ -22,6 +23,7 @@ export function checkProviders({ file, problems }: Check): void {
     if (provider === undefined) continue
     const path = ['providers', name]
     checkFields(provider, path, problems)
+    checkServiceAccount(provider.service_account, [...path, 'service_account'], problems)
     checkAddress(provider.base_url, [...path, 'base_url'], problems)
     const own = provider.propagate_trace === true ? ['traceparent', 'tracestate'] : []
     checkHeaders(Object.keys(provider.headers ?? {}), [...path, 'headers'], problems, own)
@@ -68,6 +70,15 @@ function checkCredentials(
       if (!has(field)) problems.add([...path, field], `is missing; ${fields.join(' and ')} needs it`)
     }
   }
+}
+
+/** The value is a secret, so the message does not show it. */
+function checkServiceAccount(key: string | undefined, path: Path, problems: Problems): void {
+  if (key === undefined || readServiceAccount(key) !== undefined) return
+  problems.add(
+    path,
+    `must be the JSON of a service account key, with client_email and private_key; write "\${file:PATH}" for a file`,
+  )
 }
 
 function checkAddress(address: string | undefined, path: Path, problems: Problems): void {

@@ -143,6 +143,8 @@ function targetOf(entry: Entry, providers: Providers, notes: Notes): Target | un
     )
   const inner = known.dialect === 'bedrock' ? model.replace(/^(?:converse|invoke|converse_like)\//, '') : model
   if (inner === '' || /[*]/.test(inner)) return lost('litellm_params.model names no single model')
+  if (known.dialect === 'vertex' && !/^(?:gemini|claude)-/.test(inner))
+    return lost('weir calls Gemini and Claude on Vertex AI, and no other models')
   const settings = providerOf(known, entry, notes)
   if (settings === undefined) return undefined
   const { weight } = params
@@ -153,6 +155,7 @@ function targetOf(entry: Entry, providers: Providers, notes: Notes): Target | un
 /** The entry of `providers`; undefined if it lacks an address, after a note. */
 function providerOf(known: LitellmProvider, { place, name, params }: Entry, notes: Notes): JsonObject | undefined {
   if (known.dialect === 'bedrock') return bedrockOf(params, place, notes)
+  if (known.dialect === 'vertex') return vertexOf(params, place, notes)
   const base = reference(params['api_base'] ?? params['base_url'])
   const key = reference(params['api_key'])
   const settings: Record<string, JsonValue> = { dialect: known.dialect }
@@ -213,6 +216,27 @@ function bedrockOf(params: JsonObject, place: string, notes: Notes): JsonObject 
   }
 }
 
+const NEEDS_LOCATION = 'us-central1'
+
+/** LiteLLM takes credentials as the path of a file or as JSON. Without them it uses those of the machine. */
+function vertexOf(params: JsonObject, place: string, notes: Notes): JsonObject {
+  const location = reference(params['vertex_location'])
+  if (location === undefined) notes.add(place, `has no vertex_location; weir uses ${NEEDS_LOCATION}`)
+  const settings = {
+    dialect: 'vertex',
+    project: reference(params['vertex_project']) ?? variable('VERTEXAI_PROJECT'),
+    location: location ?? NEEDS_LOCATION,
+  }
+  const { vertex_credentials: written } = params
+  if (isObject(written)) return { ...settings, service_account: JSON.stringify(written) }
+  const key = reference(written)
+  if (key === undefined) return { ...settings, credentials: 'default' }
+  const isReference = key !== written
+  if (isReference)
+    notes.add(place, `service_account takes the JSON of the key itself, not a path; see that ${key} has it`)
+  return { ...settings, service_account: isReference || key.startsWith('{') ? key : variable(`file:${key}`) }
+}
+
 function headersOf(params: JsonObject): JsonObject | undefined {
   const headers = params['extra_headers'] ?? params['headers']
   if (!isObject(headers)) return undefined
@@ -252,6 +276,7 @@ const CARRIED: ReadonlySet<string> = new Set([
   ...['model', 'api_key', 'api_base', 'base_url', 'api_version', 'custom_llm_provider', 'extra_headers', 'headers'],
   ...['aws_region_name', 'aws_region', 'aws_access_key_id', 'aws_secret_access_key', 'aws_session_token', 'timeout'],
   ...['aws_role_name', 'aws_profile_name', 'aws_web_identity_token', 'litellm_credential_name'],
+  ...['vertex_project', 'vertex_location', 'vertex_credentials'],
   ...['input_cost_per_token', 'output_cost_per_token', 'drop_params', 'region_name', 'weight'],
   ...[
     'output_cost_per_image',

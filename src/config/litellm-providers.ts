@@ -16,6 +16,8 @@ export const LITELLM_PROVIDERS: Readonly<Record<string, LitellmProvider>> = {
   anthropic: { dialect: 'anthropic', keyVariable: 'ANTHROPIC_API_KEY' },
   gemini: { dialect: 'gemini', keyVariable: 'GEMINI_API_KEY' },
   bedrock: { dialect: 'bedrock' },
+  vertex_ai: { dialect: 'vertex' },
+  vertex_ai_beta: { dialect: 'vertex' },
   groq: { dialect: 'openai', baseUrl: 'https://api.groq.com/openai/v1', keyVariable: 'GROQ_API_KEY' },
   mistral: { dialect: 'openai', baseUrl: 'https://api.mistral.ai/v1', keyVariable: 'MISTRAL_API_KEY' },
   deepseek: { dialect: 'openai', baseUrl: 'https://api.deepseek.com/v1', keyVariable: 'DEEPSEEK_API_KEY' },

@@ -5,7 +5,7 @@
  */
 
 interface Row {
-  /** The default address, with a placeholder `{region}`; absent if every account has its own. */
+  /** The default address, with a placeholder `{region}` or `{location}`; absent if every account has its own. */
   readonly baseUrl?: string
   /** Required keys. */
   readonly needs: readonly string[]
@@ -56,6 +56,17 @@ const rows = {
       { needs: ['access_key_id', 'secret_access_key'], takes: ['session_token'] },
     ],
   },
+  vertex: {
+    images: false,
+    embeddings: false,
+    baseUrl: 'https://{location}',
+    needs: ['project', 'location'],
+    takes: ['project', 'location', 'credentials', 'service_account'],
+    credentials: [
+      { needs: ['credentials'], takes: [] },
+      { needs: ['service_account'], takes: [] },
+    ],
+  },
 } as const satisfies Readonly<Record<string, Row>>
 
 export type ProviderDialect = keyof typeof rows
@@ -89,6 +100,18 @@ export function takersOf(field: string): readonly ProviderDialect[] {
 }
 
 /** The default address of a dialect; empty if it has none. */
-export function defaultBaseUrl(dialect: ProviderDialect, region: string): string {
-  return (providerDialects[dialect].baseUrl ?? '').replace('{region}', region)
+export function defaultBaseUrl(
+  dialect: ProviderDialect,
+  { region = '', location = '' }: { readonly region?: string | undefined; readonly location?: string | undefined },
+): string {
+  return (providerDialects[dialect].baseUrl ?? '')
+    .replace('{region}', region)
+    .replace('{location}', vertexHost(location))
+}
+
+/** Vertex AI has an address for each region, one for all, and one for each of two groups of regions. */
+function vertexHost(location: string): string {
+  if (location === 'global') return 'aiplatform.googleapis.com'
+  if (location === 'us' || location === 'eu') return `aiplatform.${location}.rep.googleapis.com`
+  return `${location}-aiplatform.googleapis.com`
 }

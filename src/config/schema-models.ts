@@ -70,14 +70,36 @@ const dialectFields = {
       description: of(
         'credentials',
         'the credentials of the machine in place of a key: for `bedrock` an instance role, container role or web ' +
-          'identity, for `azure` a managed identity or workload identity',
+          'identity, for `azure` a managed identity or workload identity, for `vertex` the application default ' +
+          'credentials: the metadata server, or the file that GOOGLE_APPLICATION_CREDENTIALS names',
       ),
     }),
   ),
   session_token: optional(credential(of('session_token', 'the session token of temporary AWS credentials'))),
+  project: optional(
+    pattern('^[a-z0-9.:-]{1,100}$', 'must be the id of a project', of('project', 'the Google Cloud project')),
+  ),
+  location: optional(
+    pattern(
+      '^[a-z0-9-]{1,32}$',
+      'must be a region, such as europe-west1, or global',
+      of('location', 'a region, such as `europe-west1`, or `global`'),
+    ),
+  ),
+  service_account: optional(
+    Type.String({
+      writeOnly: true,
+      minLength: 1,
+      maxLength: 16_384,
+      description: of(
+        'service_account',
+        `the JSON of a key of a service account, usually "\${file:PATH}". Instead of \`credentials\``,
+      ),
+    }),
+  ),
 } satisfies Readonly<Record<DialectField, TSchema>>
 
-const WITHOUT_ADDRESS = PROVIDER_DIALECTS.filter((dialect) => defaultBaseUrl(dialect, '') === '')
+const WITHOUT_ADDRESS = PROVIDER_DIALECTS.filter((dialect) => defaultBaseUrl(dialect, {}) === '')
 
 export const provider = object(
   {
@@ -116,7 +138,8 @@ const target = object(
     model: pattern(
       '^[^\\x00-\\x1f\\x7f]{1,256}$',
       'must be 1 to 256 characters without control characters',
-      "The provider's own name of the model. For `azure` it is the deployment",
+      "The provider's own name of the model. For `azure` it is the deployment; for `vertex`, Claude's begin with " +
+        '`claude`, and all others are served in the API of Gemini',
     ),
     weight: optional(
       Type.Number({

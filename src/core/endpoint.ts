@@ -25,21 +25,42 @@ export interface Endpoint {
           | undefined
       }
     | undefined
-  /** Requests carry an access token of the machine's own identity (Azure). */
-  readonly identity?:
-    | {
-        readonly scope: string
-        /** Of a user-assigned managed identity. */
-        readonly clientId?: string | undefined
-        /** A workload identity of Kubernetes, which the environment describes. */
-        readonly isWorkload: boolean
-      }
-    | undefined
+  /** Of Vertex AI. */
+  readonly project?: string | undefined
+  /** Of Vertex AI: a region, or `global`. */
+  readonly location?: string | undefined
+  /** Requests carry an access token of this identity. */
+  readonly identity?: AzureIdentity | GoogleIdentity | undefined
   /** The operator's own headers; they override the adapter's. */
   readonly headers: Readonly<Record<string, string>>
   readonly deadlines: Deadlines
   /** True if the runtime's `fetch` carries the requests: through a proxy, or because the operator chose it. */
   readonly viaFetch?: boolean
+}
+
+/** The machine's own identity at Azure. */
+export interface AzureIdentity {
+  readonly cloud: 'azure'
+  readonly scope: string
+  /** Of a user-assigned managed identity. */
+  readonly clientId?: string | undefined
+  /** A workload identity of Kubernetes, which the environment describes. */
+  readonly isWorkload: boolean
+}
+
+interface GoogleIdentity {
+  readonly cloud: 'google'
+  /** Absent: the application default credentials of the machine. */
+  readonly serviceAccount?: ServiceAccount | undefined
+}
+
+/** A key of a Google service account. */
+export interface ServiceAccount {
+  readonly email: string
+  /** PEM. */
+  readonly privateKey: string
+  /** The address that exchanges a signed assertion for an access token. */
+  readonly tokenUri: string
 }
 
 /** Milliseconds. `firstByteMs` differs for streams and whole answers, because a whole answer takes longer to begin. */

@@ -12,6 +12,8 @@ import type { Breaker } from './breaker.ts'
 export interface Upstream {
   readonly provider: Provider
   readonly endpoint: Endpoint
+  /** For the provider's models that speak another API than the rest; absent if there are none. */
+  readonly byModel?: ReadonlyMap<string, Upstream>
 }
 
 /** Events of the log that the request path reports. */
@@ -43,5 +45,5 @@ export interface Gateway {
 export function upstreamOf({ upstreams }: Pick<Gateway, 'upstreams'>, { target }: Candidate): Upstream {
   const upstream = upstreams.get(target.provider)
   if (upstream === undefined) throw new Error(`no upstream for provider ${target.provider}`)
-  return upstream
+  return upstream.byModel?.get(target.model) ?? upstream
 }

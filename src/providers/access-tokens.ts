@@ -1,15 +1,16 @@
 /**
- * Access tokens of the machine's own identity, for providers that take them in place of a key. The packages that fetch
- * them are loaded when the first request needs one.
+ * Access tokens of the machine's own identity or of a service account, for providers that take them in place of a key.
+ * The packages that fetch them are loaded when the first request needs one.
  */
 
-import type { Endpoint } from '../core/endpoint.ts'
+import type { AzureIdentity, Endpoint, ServiceAccount } from '../core/endpoint.ts'
 import { MachineIdentity } from './machine-identity.ts'
 import type { Expiring } from './renewed-value.ts'
 
 type Identity = NonNullable<Endpoint['identity']>
 
 const tokens = new MachineIdentity<string>('access token')
+const keyTokens = new MachineIdentity<string>('access token', 'for the service account key')
 
 /** The headers with the endpoint's token. Throws `ProviderError` `credential` if there is none to be had. */
 export async function withToken(
@@ -17,12 +18,18 @@ export async function withToken(
   identity: Identity,
   headers: Readonly<Record<string, string>>,
 ): Promise<Readonly<Record<string, string>>> {
-  const token = await tokens.of(endpoint, () => fetchAzureToken(identity))
-  return { ...headers, authorization: `Bearer ${token}` }
+  return { ...headers, authorization: `Bearer ${await tokenOf(endpoint, identity)}` }
+}
+
+function tokenOf(endpoint: Endpoint, identity: Identity): Promise<string> {
+  if (identity.cloud === 'azure') return tokens.of(endpoint, () => fetchAzureToken(identity))
+  const { serviceAccount } = identity
+  if (serviceAccount === undefined) return tokens.of(endpoint, () => fetchDefaultGoogleToken(endpoint.project))
+  return keyTokens.of(endpoint, () => exchangeKey(serviceAccount))
 }
 
 /** Of the workload identity of a pod if there is one, else of the managed identity of the machine. */
-async function fetchAzureToken({ scope, clientId, isWorkload }: Identity): Promise<Expiring<string>> {
+async function fetchAzureToken({ scope, clientId, isWorkload }: AzureIdentity): Promise<Expiring<string>> {
   const { ManagedIdentityCredential, WorkloadIdentityCredential } = await import('@azure/identity')
   const managed = () =>
     clientId === undefined ? new ManagedIdentityCredential() : new ManagedIdentityCredential({ clientId })
@@ -30,4 +37,40 @@ async function fetchAzureToken({ scope, clientId, isWorkload }: Identity): Promi
     scope,
   )
   return { value: token, expiresAtMs: expiresOnTimestamp }
+}
+
+const GOOGLE_SCOPE = 'https://www.googleapis.com/auth/cloud-platform'
+
+/**
+ * Of the application default credentials: a file that the environment names, such as a workload identity federation,
+ * else gcloud's own, else the metadata server.
+ */
+async function fetchDefaultGoogleToken(projectId: string | undefined): Promise<Expiring<string>> {
+  const { GoogleAuth, gcpMetadata } = await import('google-auth-library')
+  // The library asks once per process if there is a metadata server. That of a pod may start later than weir.
+  gcpMetadata.resetIsAvailableCache()
+  // With a project, it does not look for one, for which it would run gcloud.
+  const client = await new GoogleAuth({ scopes: GOOGLE_SCOPE, ...(projectId && { projectId }) }).getClient()
+  const { token } = await client.getAccessToken()
+  return googleToken(token, client.credentials.expiry_date)
+}
+
+/** The library asks only `oauth2.googleapis.com`; the key names the address that it is for. */
+async function exchangeKey({ email, privateKey, tokenUri }: ServiceAccount): Promise<Expiring<string>> {
+  const { JWT } = await import('google-auth-library')
+  const additionalClaims = { aud: tokenUri }
+  const client = new JWT({ email, key: privateKey, scopes: [GOOGLE_SCOPE], additionalClaims })
+  client.transporter.interceptors.request.add({
+    resolved: async (request) => Object.assign(request, { url: new URL(tokenUri) }),
+  })
+  const { access_token: token, expiry_date: expiresAtMs } = await client.authorize()
+  return googleToken(token, expiresAtMs)
+}
+
+/** Of a token that comes without its expiry. Google's live for an hour. */
+const UNKNOWN_LIFE_MS = 600_000
+
+function googleToken(token: string | null | undefined, expiresAtMs: number | null | undefined): Expiring<string> {
+  if (typeof token !== 'string' || token === '') throw new Error('the answer has no access token')
+  return { value: token, expiresAtMs: expiresAtMs ?? Date.now() + UNKNOWN_LIFE_MS }
 }

@@ -1,4 +1,7 @@
-/** What this machine proves its identity with, one for each endpoint: fetched when needed and renewed in time. */
+/**
+ * What this machine, or the key of a service account, proves an identity with, one for each endpoint: fetched when
+ * needed and renewed in time.
+ */
 
 import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError } from '../core/provider-error.ts'
@@ -8,8 +11,11 @@ export class MachineIdentity<T> {
   /** A reload makes new endpoints; the values of the old ones end with them. */
   private readonly known = new WeakMap<Endpoint, RenewedValue<T>>()
 
-  /** `what` names the value in errors: `access token`. */
-  constructor(private readonly what: string) {}
+  /** `what` names the value in errors: `access token`; `source` follows it. */
+  constructor(
+    private readonly what: string,
+    private readonly source: string = 'from this machine',
+  ) {}
 
   /** Throws `ProviderError` `credential` if there is none to be had. */
   async of(endpoint: Endpoint, fetch: () => Promise<Expiring<T>>): Promise<T> {
@@ -22,7 +28,7 @@ export class MachineIdentity<T> {
       return await renewed.get()
     } catch (cause) {
       const why = cause instanceof Error ? cause.message : String(cause)
-      throw new ProviderError('credential', `no ${this.what} from this machine: ${why}`, { cause })
+      throw new ProviderError('credential', `no ${this.what} ${this.source}: ${why}`, { cause })
     }
   }
 }

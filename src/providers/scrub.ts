@@ -95,10 +95,11 @@ export function conceal(error: ProviderError, endpoint: Endpoint): ProviderError
   return message === error.message ? error : new ProviderError(error.kind, message, error.detail)
 }
 
-/** Credentials, hosts and paths of a provider, and the values of its own headers. */
-function ownWords({ apiKey, aws, baseUrl, headers }: Endpoint): readonly string[] {
+/** Credentials, account, project, host and path of a provider, and the values of its own headers. */
+function ownWords({ apiKey, aws, identity, project, baseUrl, headers }: Endpoint): readonly string[] {
   const { host, hostname, pathname } = new URL(baseUrl)
   const { keys } = aws ?? {}
   const secrets = [apiKey, keys?.accessKeyId, keys?.secretAccessKey, keys?.sessionToken, ...Object.values(headers)]
-  return [...secrets, host, hostname, pathname].filter((word) => word !== undefined)
+  const account = identity?.cloud === 'google' ? identity.serviceAccount?.email : undefined
+  return [...secrets, account, project, host, hostname, pathname].filter((word) => word !== undefined)
 }

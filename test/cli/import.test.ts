@@ -47,7 +47,7 @@ model_list:
   - { model_name: own, litellm_params: { model: hosted_vllm/own, api_base: os.environ/VLLM_URL } }
   - { model_name: homeless, litellm_params: { model: hosted_vllm/own } }
   - { model_name: "groq/*", litellm_params: { model: "groq/*" } }
-  - { model_name: vertex, litellm_params: { model: vertex_ai/gemini-pro, vertex_project: p } }
+  - { model_name: vertex, litellm_params: { model: vertex_ai/mistral-large, vertex_project: p } }
   - { model_name: ada, litellm_params: { model: text-embedding-ada-002 } }
   - { model_name: broken }
 credential_list:
@@ -98,7 +98,7 @@ test('a whole proxy: the result passes weir check, with a line for each thing th
     'model_list[0].litellm_params.rpm: is not carried over; weir limits organisations and keys ' +
       '(requests_per_minute, tokens_per_minute)',
     'model_list[7]: homeless is not carried over: it has no api_base',
-    'model_list[9]: vertex is not carried over: weir has no adapter for provider vertex_ai',
+    'model_list[9]: vertex is not carried over: weir calls Gemini and Claude on Vertex AI, and no other models',
     'router_settings.fallbacks: gpt-4o to painter is not carried over: one is for chat and the other ' +
       'generates images',
     'router_settings.fallbacks: claude to gpt-4o is not carried over: it would close a circle of fallbacks',
@@ -149,6 +149,41 @@ test('a whole proxy: the result passes weir check, with a line for each thing th
   })
   // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the configuration
   expect(file.organizations).toEqual([{ id: 'default', keys: [{ id: 'default', key: '${LITELLM_MASTER_KEY}' }] }])
+})
+
+describe('Vertex AI', () => {
+  const imported = (params: string) => {
+    const file = `model_list: [{ model_name: m, litellm_params: ${params} }]`
+    const result = fromLitellm(file)
+    if ('problem' in result) throw new Error(result.problem)
+    const { providers, models } = parse(result.text)
+    return { provider: Object.values(providers)[0], target: models[0].targets[0], notes: result.notes.join('\n') }
+  }
+
+  test('Claude, with a key in a file', () => {
+    const place = 'vertex_project: project-1, vertex_location: europe-west1'
+    const model = 'vertex_ai/claude-sonnet-4-5@20250929'
+    const { provider, target } = imported(`{ model: ${model}, ${place}, vertex_credentials: /run/key.json }`)
+    expect(target).toEqual({ provider: 'vertex-ai', model: 'claude-sonnet-4-5@20250929' })
+    expect(provider).toEqual({
+      ...{ dialect: 'vertex', project: 'project-1', location: 'europe-west1' },
+      service_account: `\${file:/run/key.json}`,
+    })
+  })
+
+  test('Gemini, with what LiteLLM takes from the environment and the machine', () => {
+    const { provider, notes } = imported('{ model: vertex_ai/gemini-2.5-flash }')
+    expect(provider).toEqual({
+      ...{ dialect: 'vertex', project: `\${VERTEXAI_PROJECT}`, location: 'us-central1', credentials: 'default' },
+    })
+    expect(notes).toContain('has no vertex_location; weir uses us-central1')
+  })
+
+  test('a key in the environment may be a path', () => {
+    const { provider, notes } = imported('{ model: vertex_ai/gemini-2.5-pro, vertex_credentials: os.environ/SA }')
+    expect(provider).toMatchObject({ service_account: `\${SA}` })
+    expect(notes).toContain('takes the JSON of the key itself')
+  })
 })
 
 describe('the master key and the budget', () => {

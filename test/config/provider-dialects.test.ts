@@ -18,6 +18,7 @@ import type { JsonObject } from '../../src/core/json.ts'
 import { DIALECTS } from '../providers/dialects.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
+import { serviceAccountKey } from '../support/google-tokens.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 import { linesOf, options } from './fixture.ts'
@@ -32,6 +33,9 @@ const VALUES: JsonObject = {
   access_key_id: 'i',
   secret_access_key: 's',
   session_token: 't',
+  project: 'project-1',
+  location: 'us-central1',
+  service_account: serviceAccountKey(),
 }
 function load(dialect: ProviderDialect, entry: JsonObject) {
   const file = {
@@ -49,10 +53,13 @@ function problemsOf(dialect: ProviderDialect, entry: JsonObject): readonly strin
 }
 
 const cases = PROVIDER_DIALECTS.flatMap((dialect) =>
-  DIALECTS[dialect].configurations.map((configuration) => ({ dialect, ...configuration })),
+  DIALECTS[dialect].configurations.map((configuration) => ({
+    ...{ dialect, ...configuration },
+    fields: Object.keys(configuration.entry).join(),
+  })),
 )
 
-describe.each(cases)('$dialect: $entry', ({ dialect, entry, more, baseUrl }) => {
+describe.each(cases)('$dialect: $fields', ({ dialect, entry, more, baseUrl }) => {
   test('is valid, at its default address', () => {
     const loaded = load(dialect, entry)
     expect(problemsOf(dialect, entry)).toEqual([])
@@ -82,6 +89,44 @@ test('an incomplete credential is reported with what is missing', () => {
   expect(problemsOf('bedrock', { region: 'r', session_token: 't' })).toEqual([
     'providers.p.access_key_id: is missing; session_token needs it',
     'providers.p.secret_access_key: is missing; session_token needs it',
+  ])
+})
+
+test.each([
+  ['global', 'https://aiplatform.googleapis.com'],
+  ['eu', 'https://aiplatform.eu.rep.googleapis.com'],
+  ['asia-east1', 'https://asia-east1-aiplatform.googleapis.com'],
+])('vertex in %s is at %s', (location, baseUrl) => {
+  const loaded = load('vertex', { project: 'project-1', location, credentials: 'default' })
+  expect(loaded.ok && loaded.config.providers[0]).toMatchObject({ baseUrl, project: 'project-1', location })
+})
+
+test.each([
+  '{',
+  '"text"',
+  '{"client_email":"a@b.c"}',
+  '{"client_email":"a","private_key":"b","token_uri":"file:///x"}',
+])('service_account %s is not a key, and not shown', (text) => {
+  const place = { project: 'project-1', location: 'global' }
+  const problems = problemsOf('vertex', { ...place, service_account: text })
+  expect(problems).toHaveLength(1)
+  expect(problems[0]).toStartWith('providers.p.service_account: must be the JSON of a service account key')
+  if (text.length > 1) expect(problems[0]).not.toContain(text)
+})
+
+test('vertex serves models of two publishers', () => {
+  const file = (model: string) => ({
+    providers: { p: { dialect: 'vertex', project: 'project-1', location: 'global', credentials: 'default' } },
+    models: [{ name: 'm', targets: [{ provider: 'p', model }] }],
+    organizations: [{ id: 'o', keys: [{ id: 'k', key: '0123456789abcdef0' }] }],
+  })
+  const problems = (model: string) => {
+    const loaded = parseConfig(JSON.stringify(file(model)), options)
+    return loaded.ok ? [] : linesOf(loaded.problems)
+  }
+  expect(problems('publishers/anthropic/models/claude-sonnet-4-5')).toEqual([])
+  expect(problems('publishers/mistralai/models/mistral-large')).toEqual([
+    'models[0].targets[0].model: is a model of publisher mistralai; weir calls those of google and anthropic only',
   ])
 })
 

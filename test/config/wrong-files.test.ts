@@ -250,14 +250,16 @@ const WRONG: readonly Row[] = [
     what: 'a dialect that does not exist',
     replace: '    dialect: anthropic',
     by: '    dialect: claude',
-    lines: ['12: providers.anthropic.dialect: "claude" is not one of openai, anthropic, gemini, azure, bedrock'],
+    lines: [
+      '12: providers.anthropic.dialect: "claude" is not one of openai, anthropic, gemini, azure, bedrock, vertex',
+    ],
   },
   {
     what: 'a dialect with a typo',
     replace: '    dialect: anthropic',
     by: '    dialect: antropic',
     lines: [
-      '12: providers.anthropic.dialect: "antropic" is not one of openai, anthropic, gemini, azure, bedrock ' +
+      '12: providers.anthropic.dialect: "antropic" is not one of openai, anthropic, gemini, azure, bedrock, vertex ' +
         '(did you mean "anthropic"?)',
     ],
   },

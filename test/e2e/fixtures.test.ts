@@ -24,17 +24,29 @@ interface Heard {
 }
 
 const DIALECTS: readonly DialectName[] = ['chat', 'responses', 'messages']
-const PROVIDERS: readonly ProviderDialect[] = ['openai', 'azure', 'anthropic', 'gemini', 'bedrock']
-const upstreams = new Map<ProviderDialect, Upstream>()
+/** Each with its dialect, and the target's model. */
+const PLACES: Readonly<Record<string, readonly [ProviderDialect, string]>> = {
+  openai: ['openai', 'up'],
+  azure: ['azure', 'up'],
+  anthropic: ['anthropic', 'up'],
+  gemini: ['gemini', 'up'],
+  bedrock: ['bedrock', 'up'],
+  'vertex-gemini': ['vertex', 'up'],
+  'vertex-claude': ['vertex', 'claude-up'],
+}
+const PROVIDERS = Object.keys(PLACES)
+const upstreams = new Map<string, Upstream>()
 let gateway: Gateway
 
 beforeAll(async () => {
   for (const provider of PROVIDERS) upstreams.set(provider, await Upstream.start())
-  const entry = (dialect: ProviderDialect) => providerEntry(dialect, `http://127.0.0.1:${upstreams.get(dialect)?.port}`)
+  const entry = (name: string, dialect: ProviderDialect) =>
+    providerEntry(dialect, `http://127.0.0.1:${upstreams.get(name)?.port}`)
+  const places = Object.entries(PLACES)
   gateway = await Gateway.start({
     validated: true,
-    providers: Object.fromEntries(PROVIDERS.map((dialect) => [dialect, entry(dialect)])),
-    models: Object.fromEntries(PROVIDERS.map((dialect) => [dialect, [`${dialect}/up`]])),
+    providers: Object.fromEntries(places.map(([name, [dialect]]) => [name, entry(name, dialect)])),
+    models: Object.fromEntries(places.map(([name, [, model]]) => [name, [`${name}/${model}`]])),
   })
 })
 

@@ -17,8 +17,10 @@ import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { DecodeStream } from '../../src/gateway/decode-stream.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { vertexClaude } from '../../src/providers/anthropic/vertex-claude.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
+import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
@@ -29,7 +31,11 @@ import { Random } from '../support/random.ts'
 import { cuts } from '../support/streams.ts'
 import { type Meaning, meaningOf } from './reading.ts'
 
-const PROVIDERS: Readonly<Record<string, Provider>> = { openai, azure, anthropic, gemini, bedrock }
+const PROVIDERS: Readonly<Record<string, Provider>> = {
+  ...{ openai, azure, anthropic, gemini, bedrock },
+  'vertex-gemini': vertexGemini,
+  'vertex-claude': vertexClaude,
+}
 const STREAMS = ['text/event-stream', 'application/vnd.amazon.eventstream']
 const DIALECTS: readonly DialectName[] = ['chat', 'responses', 'messages']
 

@@ -19,8 +19,10 @@ import { Conversation } from '../../src/gateway/affinity.ts'
 import { accepted } from '../../src/http/receive.ts'
 import { estimateInput } from '../../src/ledger/estimate.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { vertexClaude } from '../../src/providers/anthropic/vertex-claude.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
+import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { parseBody } from '../../src/wire/body.ts'
@@ -44,6 +46,8 @@ const PROVIDERS: readonly (readonly [name: string, provider: Provider, baseUrl: 
   ['anthropic', anthropic, 'https://provider.test'],
   ['gemini', gemini, 'https://provider.test'],
   ['bedrock', bedrock, 'https://provider.test'],
+  ['vertex', vertexGemini, 'https://provider.test'],
+  ['claude on vertex', vertexClaude, 'https://provider.test'],
 ]
 
 /** What a request comes to. */

@@ -15,8 +15,10 @@ import { messages } from '../../src/dialects/messages/messages.ts'
 import { responses } from '../../src/dialects/responses/responses.ts'
 import { plainRequest as oneStep } from '../../src/gateway/plain-request.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { vertexClaude } from '../../src/providers/anthropic/vertex-claude.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
+import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import type { Provider, Target } from '../../src/providers/provider.ts'
 import { CALLER, sealer } from '../dialects/responses/setting.ts'
@@ -36,6 +38,8 @@ const PROVIDERS: readonly [Where, ...Where[]] = [
   ['anthropic, older', anthropic, at('https://provider.test', 'claude-3-haiku')],
   ['gemini', gemini, at('https://provider.test', 'tunedModels/a b')],
   ['bedrock', bedrock, at('https://provider.test', 'claude')],
+  ['vertex', vertexGemini, at('https://provider.test', 'endpoints/1 2')],
+  ['claude on vertex', vertexClaude, at('https://provider.test', 'claude-sonnet-4-5@20250929')],
 ]
 
 /** True if the request was plain. What the usual way rejects is not. */

@@ -12,8 +12,10 @@ import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { Pump } from '../../src/gateway/pump.ts'
 import { UsageMeter } from '../../src/gateway/usage-meter.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { vertexClaude } from '../../src/providers/anthropic/vertex-claude.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
+import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { accept, SERVED } from '../dialects/responses/setting.ts'
@@ -28,6 +30,8 @@ const PROVIDERS: readonly (readonly [string, Provider])[] = [
   ['anthropic/', anthropic],
   ['gemini/', gemini],
   ['bedrock/', bedrock],
+  ['vertex-gemini/', vertexGemini],
+  ['vertex-claude/', vertexClaude],
 ]
 const STREAMS = ['text/event-stream', 'application/vnd.amazon.eventstream']
 const ALL = PROVIDERS.flatMap(([folder, provider]) =>

@@ -11,13 +11,15 @@ import { chat } from '../../src/dialects/chat/chat.ts'
 import type { Dialect, DialectName, Exchange } from '../../src/dialects/dialect.ts'
 import { messages } from '../../src/dialects/messages/messages.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { vertexClaude } from '../../src/providers/anthropic/vertex-claude.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
+import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { CALLER, dialect as responses, SERVED } from '../dialects/responses/setting.ts'
 import { objectOf } from '../providers/conformance.ts'
 import { endpoint } from '../providers/requests.ts'
-import { anthropicRules, bedrockRules, geminiRules } from '../providers/rules.ts'
+import { anthropicRules, bedrockRules, geminiRules, vertexClaudeRules, vertexGeminiRules } from '../providers/rules.ts'
 import { fold } from '../support/decode.ts'
 import { Encoding } from '../support/encoding.ts'
 import { property, type Random } from '../support/random.ts'
@@ -153,6 +155,8 @@ const PROVIDERS = [
   [anthropic, anthropicRules],
   [gemini, geminiRules],
   [bedrock, bedrockRules],
+  [vertexGemini, vertexGeminiRules],
+  [vertexClaude, vertexClaudeRules],
 ] as const
 
 describe.each(Object.entries(KEEPERS))('%s', (_, keeper) => {

@@ -3,15 +3,17 @@
 import { describe, expect, test } from 'bun:test'
 import type { ProviderErrorKind } from '../../src/core/provider-error.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { vertexClaude } from '../../src/providers/anthropic/vertex-claude.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
+import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { fixtureBytes, manifest } from '../support/fixtures.ts'
 import { conforms } from './conformance.ts'
 import { DIALECTS } from './dialects.ts'
 
-for (const { conformance } of Object.values(DIALECTS)) if (conformance !== undefined) conforms(conformance)
+for (const { conformance } of Object.values(DIALECTS)) for (const conformant of conformance) conforms(conformant)
 
 type Row = readonly [
   file: string,
@@ -38,6 +40,16 @@ const ERRORS: readonly Row[] = [
   ['gemini-400.json', gemini, 'credential'],
   ['gemini-503-array.json', gemini, 'overloaded'],
   ['bedrock-429.json', bedrock, 'rate_limited'],
+  ['vertex-401.json', vertexGemini, 'credential'],
+  ['vertex-403.json', vertexGemini, 'credential'],
+  ['vertex-404.json', vertexGemini, 'failed'],
+  ['vertex-429.json', vertexGemini, 'rate_limited'],
+  ['vertex-400-precondition.json', vertexGemini, 'failed'],
+  ['vertex-400-array.json', vertexGemini, 'rejected'],
+  ['vertex-claude-400.json', vertexClaude, 'rejected', { code: 'context_length_exceeded' }],
+  ['vertex-claude-404.json', vertexClaude, 'failed'],
+  ['vertex-claude-429.json', vertexClaude, 'rate_limited', { retryAfterMs: 4500 }],
+  ['vertex-claude-529.json', vertexClaude, 'overloaded'],
   ['openrouter-502.json', openai, 'failed'],
   ['vllm-400.json', openai, 'rejected'],
   ['cloudflare-524.html', openai, 'timeout'],

@@ -11,6 +11,7 @@ import { type Fixture, fixtureBytes, manifest } from '../support/fixtures.ts'
 import { property, Random } from '../support/random.ts'
 import type { SpeechWriter } from '../support/speech-writer.ts'
 import { cuts } from '../support/streams.ts'
+import type { Call } from '../support/upstream.ts'
 import { type Outcome, streamed, whole } from './outcome.ts'
 import { randomRequest, withoutNative } from './requests.ts'
 
@@ -35,11 +36,13 @@ export interface Conformant {
 
 /** What the tests need of a provider dialect. */
 export interface DialectUnderTest {
-  /** Undefined if another dialect has the same adapter. */
-  readonly conformance: Conformant | undefined
+  /** One for each adapter; empty if another dialect has the same. */
+  readonly conformance: readonly Conformant[]
   /** How the paths of its recorded streams begin. */
   readonly fixtures: string
   readonly writer: SpeechWriter
+  /** Instead of `writer`, if the API depends on the model. */
+  readonly writerFor?: (call: Call) => SpeechWriter
   /** One for each kind of credential. */
   readonly configurations: readonly DialectConfiguration[]
 }

@@ -6,6 +6,7 @@ import { bedrockDialect } from './bedrock/dialect.ts'
 import type { DialectUnderTest } from './conformance.ts'
 import { geminiDialect } from './gemini/dialect.ts'
 import { azureDialect, openaiDialect } from './openai/dialect.ts'
+import { vertexDialect } from './vertex/dialect.ts'
 
 export const DIALECTS: Readonly<Record<ProviderDialect, DialectUnderTest>> = {
   openai: openaiDialect,
@@ -13,4 +14,5 @@ export const DIALECTS: Readonly<Record<ProviderDialect, DialectUnderTest>> = {
   anthropic: anthropicDialect,
   gemini: geminiDialect,
   bedrock: bedrockDialect,
+  vertex: vertexDialect,
 }

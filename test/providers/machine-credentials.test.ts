@@ -1,11 +1,13 @@
-/** `credentials: default`: the running program against simulated metadata services of AWS and Azure. */
+/** `credentials: default`: the running program against simulated metadata services of AWS, Azure and Google. */
 
 import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { generateKeyPairSync } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
+import { serviceAccountKey } from '../support/google-tokens.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 
@@ -54,6 +56,7 @@ const awsKeys = (id: string, expiration = inAnHour()) => ({
 const ENTRIES = {
   bedrock: { dialect: 'bedrock', region: 'eu-west-1', credentials: 'default' },
   azure: { dialect: 'azure', api_version: '2025-04-01', credentials: 'default' },
+  vertex: { dialect: 'vertex', project: 'project-1', location: 'europe-west1', credentials: 'default' },
 }
 
 interface Stage extends AsyncDisposable {
@@ -62,7 +65,7 @@ interface Stage extends AsyncDisposable {
   ask(): Promise<number>
 }
 
-async function stage(dialect: 'bedrock' | 'azure', env: Readonly<Record<string, string>>): Promise<Stage> {
+async function stage(dialect: keyof typeof ENTRIES, env: Readonly<Record<string, string>>): Promise<Stage> {
   const upstream = await Upstream.start()
   upstream.otherwise(speaks(dialect, () => textAnswer('yes')))
   const gateway = await Gateway.start({
@@ -182,5 +185,93 @@ describe('azure', () => {
     expect(await on.ask()).toBe(502)
     const line = await on.gateway.line(({ event }) => event === 'provider.credential_rejected')
     expect(line).toMatchObject({ provider: 'cloud', why: expect.stringContaining('no access token') })
+  })
+})
+
+describe('vertex', () => {
+  /** No file of the person who runs the tests. */
+  const home = { HOME: folder, CLOUDSDK_CONFIG: folder }
+
+  test('the account of the machine or pod, by the metadata server', async () => {
+    using metadata = new Metadata((path) => {
+      const headers = { 'metadata-flavor': 'Google' }
+      if (!path.endsWith('/token')) return new Response('ok', { headers })
+      return Response.json({ access_token: 'made-token', expires_in: 3600, token_type: 'Bearer' }, { headers })
+    })
+    await using on = await stage('vertex', { ...home, GCE_METADATA_HOST: new URL(metadata.url).host })
+    expect(await on.ask()).toBe(200)
+    expect(await on.ask()).toBe(200)
+    expect(on.upstream.calls.map((call) => call.header('authorization'))).toEqual([
+      'Bearer made-token',
+      'Bearer made-token',
+    ])
+    expect(on.upstream.calls[0]?.path).toBe(
+      '/v1/projects/project-1/locations/europe-west1/publishers/google/models/anthropic.claude:generateContent',
+    )
+    const read = metadata.asked.filter(({ path }) => path.includes('/service-accounts/default/token'))
+    expect([read.length, read[0]?.headers.get('metadata-flavor')]).toEqual([1, 'Google'])
+  })
+
+  test('a workload identity federation, whose file the environment names', async () => {
+    using tokens = new Metadata((path) =>
+      path === '/subject'
+        ? new Response('subject-token')
+        : Response.json({
+            ...{ access_token: 'federated-token', expires_in: 3600, token_type: 'Bearer' },
+            issued_token_type: 'urn:ietf:params:oauth:token-type:access_token',
+          }),
+    )
+    const file = join(folder, 'federation.json')
+    const federation = {
+      type: 'external_account',
+      audience: '//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/pool/providers/own',
+      subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
+      token_url: `${tokens.url}/exchange`,
+      credential_source: { url: `${tokens.url}/subject` },
+    }
+    await writeFile(file, JSON.stringify(federation))
+    await using on = await stage('vertex', { ...home, GOOGLE_APPLICATION_CREDENTIALS: file })
+    expect(await on.ask()).toBe(200)
+    expect(on.upstream.calls[0]?.header('authorization')).toBe('Bearer federated-token')
+    expect(tokens.asked.find(({ path }) => path === '/exchange')?.body).toContain('subject_token=subject-token')
+  })
+
+  test('a metadata server that starts later is found by a later request', async () => {
+    let isUp = false
+    using metadata = new Metadata((path) => {
+      const headers = { 'metadata-flavor': 'Google' }
+      if (!isUp) return new Response('not yet', { status: 404 })
+      if (!path.endsWith('/token')) return new Response('ok', { headers })
+      return Response.json({ access_token: 'made-token', expires_in: 3600, token_type: 'Bearer' }, { headers })
+    })
+    await using on = await stage('vertex', { ...home, GCE_METADATA_HOST: new URL(metadata.url).host })
+    expect(await on.ask()).toBe(502)
+    const line = await on.gateway.line(({ event }) => event === 'provider.credential_rejected')
+    expect(line).toMatchObject({ provider: 'cloud', why: expect.stringContaining('no access token from this machine') })
+    isUp = true
+    // The target rests after the failure.
+    while ((await on.ask()) !== 200) await Bun.sleep(50)
+    expect(on.upstream.calls.at(-1)?.header('authorization')).toBe('Bearer made-token')
+  })
+
+  test('a service account whose key is rejected: the log has the reason, and nothing of the key', async () => {
+    const { private_key: _, ...own } = JSON.parse(serviceAccountKey())
+    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+    const pem = String(privateKey.export({ type: 'pkcs8', format: 'pem' }))
+    await using upstream = await Upstream.start()
+    const service_account = JSON.stringify({ ...own, private_key: pem })
+    const place = { dialect: 'vertex', project: 'project-1', location: 'global', service_account }
+    await using gateway = await Gateway.start({
+      providers: { cloud: { ...place, base_url: `http://127.0.0.1:${upstream.port}` } },
+      models: { m: { targets: [{ provider: 'cloud', model: 'gemini-2.5-flash' }], price } },
+    })
+    const body = { model: 'm', messages: [{ role: 'user', content: 'hi' }] }
+    const answer = await ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))
+    expect(answer.status).toBe(502)
+    expect(upstream.calls).toEqual([])
+    const line = await gateway.line(({ event }) => event === 'provider.credential_rejected')
+    expect(line).toMatchObject({ why: expect.stringContaining('for the service account key: invalid_grant') })
+    expect(JSON.stringify(line)).not.toContain('PRIVATE KEY')
+    expect(answer.text).not.toContain('gserviceaccount')
   })
 })

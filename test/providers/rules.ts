@@ -299,3 +299,38 @@ function geminiTools(body: JsonObject, config: JsonObject): void {
   must(calling['mode'] === 'ANY', 'names go with ANY', calling)
   must(isArray(allowed) && allowed.every((name) => names.includes(String(name))), 'names are declared', calling)
 }
+
+/** Without ids, which Vertex AI rejects: the results of a turn are those of the calls before it, in their order. */
+export function vertexGeminiRules(body: JsonObject): void {
+  let names: readonly string[] = []
+  let prefix = ''
+  const contents = objects(body['contents'], 'contents').map((turn, at): JsonObject => {
+    const calls = partsOf(turn, 'functionCall').map(({ part }) => part)
+    const results = partsOf(turn, 'functionResponse').map(({ part }) => part)
+    for (const part of [...calls, ...results]) must(part['id'] === undefined, 'no ids', part)
+    must(results.map(({ name }) => name).join() === names.join(), 'results in the order of the calls', [names, turn])
+    const numbered = withIds(turn, 'functionResponse', prefix)
+    names = calls.map(({ name }) => String(name))
+    prefix = `turn-${at}`
+    return withIds(numbered, 'functionCall', prefix)
+  })
+  geminiRules({ ...body, contents })
+}
+
+/** The turn with numbered ids in the parts that have a member. */
+function withIds(turn: JsonObject, name: string, prefix: string): JsonObject {
+  let number = 0
+  const parts = objects(turn['parts'], 'parts').map((part) => {
+    const member = part[name]
+    return isObject(member) ? { ...part, [name]: { ...member, id: `${prefix}-${number++}` } } : part
+  })
+  return { ...turn, parts }
+}
+
+/** The model is in the address, and the version in the body. */
+export function vertexClaudeRules(body: JsonObject, request: ChatRequest): void {
+  const { anthropic_version: version, ...rest } = body
+  must(version === 'vertex-2023-10-16', 'the version', body)
+  must(!('model' in rest) && !('service_tier' in rest), 'no model, no service tier', body)
+  anthropicRules(rest, request)
+}

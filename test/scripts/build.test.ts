@@ -4,9 +4,11 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
 import { ask, requestBytes } from '../support/caller.ts'
 import { executable } from '../support/executable.ts'
-import { Gateway, KEY } from '../support/gateway.ts'
+import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
+import { GOOGLE_TOKEN } from '../support/google-tokens.ts'
 import { RedisServer } from '../support/redis.ts'
 import * as does from '../support/scenarios.ts'
+import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 
 // The build takes 2 s, and longer beside other tests.
@@ -50,4 +52,15 @@ test('the executable serves with Redis and Bedrock', async () => {
   })
   expect((await ask(gateway.port, chat)).status).toBe(200)
   expect((await fetch(`${gateway.adminUrl}/readyz`)).status).toBe(200)
+})
+
+test('the executable fetches access tokens for Vertex AI', async () => {
+  await using upstream = await Upstream.start()
+  upstream.otherwise(speaks('vertex', () => textAnswer('Hello')))
+  await using gateway = await Gateway.start({
+    providers: { vertex: providerEntry('vertex', `http://127.0.0.1:${upstream.port}`) },
+    executable: await executable(),
+  })
+  expect((await ask(gateway.port, chat)).status).toBe(200)
+  expect(upstream.calls[0]?.header('authorization')).toBe(`Bearer ${GOOGLE_TOKEN}`)
 })

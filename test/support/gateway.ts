@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { type DialectField, type ProviderDialect, providerDialects } from '../../src/config/provider-dialects.ts'
 import { isObject, type JsonObject, stringOf } from '../../src/core/json.ts'
 import { ExchangeRecorder } from './exchange-recorder.ts'
+import { serviceAccountKey } from './google-tokens.ts'
 
 const MAIN = join(import.meta.dir, '../../src/main.ts')
 
@@ -217,6 +218,11 @@ const OWN_FIELDS: Readonly<Record<DialectField, string>> = {
   access_key_id: 'AKIATEST',
   secret_access_key: 'provider-secret',
   session_token: 'provider-token',
+  project: 'project-1',
+  location: 'europe-west1',
+  get service_account() {
+    return serviceAccountKey()
+  },
 }
 
 /** An entry of any provider dialect: its address, the required fields, and its last kind of credential. */

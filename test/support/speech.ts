@@ -9,8 +9,9 @@ import type { Call, Scenario } from './upstream.ts'
 
 /** A provider that answers every request with what `choose` returns, streamed or whole as requested. */
 export function speaks(dialect: ProviderDialect, choose: (call: Call) => Speech): Scenario {
-  const { writer } = DIALECTS[dialect]
+  const { writer: usual, writerFor } = DIALECTS[dialect]
   return (call) => {
+    const writer = writerFor?.(call) ?? usual
     const speech = choose(call)
     if (!writer.streams(call)) return call.answer(200, JSON.stringify(writer.whole(speech)))
     return does.stream(writer.streamed(speech), { 'content-type': writer.streamType })(call)

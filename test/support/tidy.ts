@@ -85,7 +85,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     from: ['core/', 'wire/', 'transport/'],
     packages: {
       [ANYWHERE]: ['node:crypto'],
-      'providers/access-tokens.ts': ['@azure/identity'],
+      'providers/access-tokens.ts': ['@azure/identity', 'google-auth-library'],
       'providers/bedrock/': ['@aws-sdk/', '@smithy/', '@aws-crypto/'],
       'providers/reachability.ts': ['node:net', 'node:tls'],
     },

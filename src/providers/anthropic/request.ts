@@ -38,14 +38,26 @@ const STRUCTURED = /claude-[a-z]+-(?:4-[5-9]|4-\d\d(?!\d)|[5-9](?!\d)|\d\d(?!\d)
 const USER_CHARS_MAX = 256
 
 export function anthropicRequest(request: ChatRequest, target: Target): UpstreamRequest {
-  const names = new ToolNames(request, NAMES_OF_128)
-  const body = anthropicBody(request, target.model, names)
-  return { ...upstreamRequest(PATH, requestBody(body, request.longTexts), target), toolNames: names.restore }
+  const { body, toolNames } = anthropicBody(request, target.model)
+  return { ...upstreamRequest(PATH, requestBody(body, request.longTexts), target), toolNames }
+}
+
+/** What the plain requests for one model have in common, at Anthropic's own API or at Vertex AI. */
+export interface PlainForm {
+  /** The body up to the number of `max_tokens`. */
+  readonly opening: string
+  readonly whole: string
+  readonly streamed: string
+  readonly headers: UpstreamRequest['headers']
+  readonly serviceTiers: boolean
+}
+
+export function anthropicPlainRequest(request: ChatRequest, target: Target): UpstreamRequest | undefined {
+  return plainMessage(request, forms.of(target))
 }
 
 /** The JSON of `anthropicBody`. A history whose turns must be merged, completed or trimmed is not plain. */
-export function anthropicPlainRequest(request: ChatRequest, target: Target): UpstreamRequest | undefined {
-  const { opening, url } = forms.of(target)
+export function plainMessage(request: ChatRequest, form: PlainForm): UpstreamRequest | undefined {
   let system = ''
   let turns = ''
   let isUsersTurn = true
@@ -65,30 +77,37 @@ export function anthropicPlainRequest(request: ChatRequest, target: Target): Ups
   if (isUsersTurn) return undefined
   const { temperature, top_p } = sampling(request)
   const user = userOf(request)
+  const tier = form.serviceTiers ? serviceTier(request.hints.serviceTier) : undefined
   const json =
-    `${opening}${request.maxOutputTokens ?? OUTPUT_TOKENS_DEFAULT}${system === '' ? '' : `,"system":[${system}]`}` +
+    `${form.opening}${request.maxOutputTokens ?? OUTPUT_TOKENS_DEFAULT}` +
+    `${system === '' ? '' : `,"system":[${system}]`}` +
     `,"messages":[${turns}]${member('temperature', temperature)}${member('top_p', top_p)}` +
     `${user === undefined ? '' : `,"metadata":{"user_id":${JSON.stringify(user)}}`}` +
-    `${member('service_tier', serviceTier(request.hints.serviceTier))}${request.stream ? ',"stream":true}' : '}'}`
-  return { url, headers: headers.of(target.endpoint), body: json }
+    `${member('service_tier', tier)}${request.stream ? ',"stream":true}' : '}'}`
+  return { url: request.stream ? form.streamed : form.whole, headers: form.headers, body: json }
 }
 
 /** The same request for the API's token counter, with the fields that count as input. */
 export function anthropicCountRequest(request: ChatRequest, target: Target): UpstreamRequest {
-  const { model, tools, tool_choice, system, messages } = anthropicBody(
-    request,
-    target.model,
-    new ToolNames(request, NAMES_OF_128),
-  )
-  const body = requestBody({ model, tools, tool_choice, system, messages }, request.longTexts)
+  const body = requestBody(countedInput(request, target.model), request.longTexts)
   return upstreamRequest(`${PATH}/count_tokens`, body, target)
 }
 
-/** What every plain request to a target has in common. */
-const forms = new PerTarget(({ endpoint, model }) => ({
-  url: endpoint.baseUrl + PATH,
-  opening: `{"model":${JSON.stringify(model)},"max_tokens":`,
-}))
+/** The fields of a body that a token counter takes. */
+export function countedInput(request: ChatRequest, name: string): JsonObject {
+  const { model, tools, tool_choice, system, messages } = anthropicBody(request, name).body
+  return { model, tools, tool_choice, system, messages }
+}
+
+const forms = new PerTarget(
+  ({ endpoint, model }): PlainForm => ({
+    opening: `{"model":${JSON.stringify(model)},"max_tokens":`,
+    whole: endpoint.baseUrl + PATH,
+    streamed: endpoint.baseUrl + PATH,
+    headers: headers.of(endpoint),
+    serviceTiers: true,
+  }),
+)
 
 const headers = new EndpointHeaders(({ apiKey }) => ({
   'anthropic-version': API_VERSION,
@@ -100,7 +119,11 @@ function upstreamRequest(path: string, body: UpstreamRequest['body'], { endpoint
 }
 
 /** Keys have one order and absent fields are left out, so that equal beginnings of a conversation are equal bytes. */
-function anthropicBody(request: ChatRequest, model: string, names: ToolNames): JsonObject {
+export function anthropicBody(
+  request: ChatRequest,
+  model: string,
+): { readonly body: JsonObject; readonly toolNames: UpstreamRequest['toolNames'] } {
+  const names = new ToolNames(request, NAMES_OF_128)
   const { system, turns } = conversationOf(request)
   const conversation: Conversation = { system, turns: withoutTrailingSpace(turns) }
   const offered = offeredTools(request)
@@ -110,7 +133,7 @@ function anthropicBody(request: ChatRequest, model: string, names: ToolNames): J
   const tools = offered.map((tool) => anthropicTool(tool, structured, names, marks))
   const blocks = system.map((part) => textBlock(part, marks))
   const contents = contentOf(conversation.turns, new Blocks(names, marks, request.longTexts))
-  return {
+  const body = {
     model,
     max_tokens: request.maxOutputTokens ?? OUTPUT_TOKENS_DEFAULT,
     ...toolFields(request, tools, conversation, names),
@@ -123,6 +146,7 @@ function anthropicBody(request: ChatRequest, model: string, names: ToolNames): J
     service_tier: serviceTier(request.hints.serviceTier),
     stream: request.stream ? true : undefined,
   }
+  return { body, toolNames: names.restore }
 }
 
 /** One per request: marks are counted over all of it. */

@@ -10,9 +10,9 @@ import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
 import { CallerIds } from '../call-ids.ts'
 import { parseFrame } from '../frame-json.ts'
+import { googleReportedError } from '../google-error.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { inputJson } from '../tool-calls.ts'
-import { geminiReportedError } from './error.ts'
 import type { Signatures } from './signatures.ts'
 
 /**
@@ -50,7 +50,7 @@ export class GeminiDecoder implements StreamDecoder {
 
   /** One `GenerateContentResponse`: of a stream, or a whole answer. */
   chunk(chunk: JsonObject): readonly StreamEvent[] {
-    if (chunk['error'] !== undefined && chunk['error'] !== null) throw geminiReportedError(chunk)
+    if (chunk['error'] !== undefined && chunk['error'] !== null) throw googleReportedError(chunk)
     const events: StreamEvent[] = []
     if (!this.started) events.push({ type: 'start' })
     this.started = true

@@ -3,13 +3,11 @@
 import { isObject } from '../../core/json.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
+import { googleResponseError } from '../google-error.ts'
 import type { Provider } from '../provider.ts'
-import { geminiResponseError } from './error.ts'
 import { GeminiDecoder, geminiEvents, geminiPlain } from './events.ts'
 import { geminiCountRequest, geminiPlainRequest, geminiRequest } from './request.ts'
-import { Signatures } from './signatures.ts'
-
-const signatures = new Signatures()
+import { signatures } from './signatures.ts'
 
 export const gemini: Provider = {
   request: (request, target) => geminiRequest(request, target, signatures),
@@ -19,7 +17,7 @@ export const gemini: Provider = {
   decoder: () => new GeminiDecoder(signatures),
   events: (body) => geminiEvents(body, signatures),
   plain: geminiPlain,
-  responseError: geminiResponseError,
+  responseError: googleResponseError,
   counter: {
     request: (request, target) => geminiCountRequest(request, target, signatures),
     tokens: (body) => (isObject(body) ? tokenCount(body['totalTokens']) : undefined),

@@ -13,6 +13,7 @@ import { callInput } from '../tool-calls.ts'
 import { type NameRule, ToolNames } from '../tool-names.ts'
 import { type BlockWriter, contentOf } from '../turn-writer.ts'
 import { conversationOf, type EarlierCall, offeredTools, type ToolResult } from '../turns.ts'
+import { matchedByOrder } from './call-order.ts'
 import type { Signatures } from './signatures.ts'
 
 /** Dots, colons and dashes are legal, but not as the first character. */
@@ -22,20 +23,47 @@ const WANTS_SIGNATURES = /gemini-(?:[3-9]|\d\d)/
 /** The documented replacement for a signature that is not available. */
 const NO_SIGNATURE = 'skip_thought_signature_validator'
 
-export function geminiRequest(request: ChatRequest, target: Target, signatures: Signatures): UpstreamRequest {
-  const names = new ToolNames(request, NAMES)
-  const body = geminiBody(request, target.model, names, signatures)
-  const { whole, streamed } = urls.of(target)
-  return {
-    url: request.stream ? streamed : whole,
+/** What the requests for one model have in common, at Google's own API or at Vertex AI. */
+export interface GeminiForm {
+  readonly model: string
+  readonly whole: string
+  readonly streamed: string
+  readonly headers: UpstreamRequest['headers']
+  /** Whether calls and their results carry ids. If not, results are in the order of their calls. */
+  readonly callIds: boolean
+}
+
+const forms = new PerTarget(
+  (target): GeminiForm => ({
+    model: target.model,
+    whole: urlOf(target, 'generateContent'),
+    streamed: urlOf(target, 'streamGenerateContent?alt=sse'),
     headers: headers.of(target.endpoint),
+    callIds: true,
+  }),
+)
+
+export function geminiRequest(request: ChatRequest, target: Target, signatures: Signatures): UpstreamRequest {
+  return contentRequest(request, forms.of(target), signatures)
+}
+
+export function geminiPlainRequest(request: ChatRequest, target: Target): UpstreamRequest | undefined {
+  return plainContentRequest(request, forms.of(target))
+}
+
+export function contentRequest(request: ChatRequest, form: GeminiForm, signatures: Signatures): UpstreamRequest {
+  const names = new ToolNames(request, NAMES)
+  const body = geminiBody(request, form, names, signatures)
+  return {
+    url: request.stream ? form.streamed : form.whole,
+    headers: form.headers,
     body: requestBody(body, request.longTexts),
     toolNames: names.restore,
   }
 }
 
 /** The JSON of `geminiBody`. A history whose turns must be merged or completed is not plain. */
-export function geminiPlainRequest(request: ChatRequest, target: Target): UpstreamRequest | undefined {
+export function plainContentRequest(request: ChatRequest, form: GeminiForm): UpstreamRequest | undefined {
   let system = ''
   let turns = ''
   let isUsersTurn = true
@@ -59,14 +87,13 @@ export function geminiPlainRequest(request: ChatRequest, target: Target): Upstre
   const json =
     `{${system === '' ? '' : `"systemInstruction":{"parts":[${system}]},`}"contents":[${turns}]` +
     `${config === '' ? '' : `,"generationConfig":{${config.slice(1)}}`}}`
-  const { whole, streamed } = urls.of(target)
-  return { url: stream ? streamed : whole, headers: headers.of(target.endpoint), body: json }
+  return { url: stream ? form.streamed : form.whole, headers: form.headers, body: json }
 }
 
 /** The same request for the API's token counter, which requires the model in the body too. */
 export function geminiCountRequest(request: ChatRequest, target: Target, signatures: Signatures): UpstreamRequest {
   const { model } = target
-  const body = geminiBody(request, model, new ToolNames(request, NAMES), signatures)
+  const body = countedContent(request, forms.of(target), signatures)
   const generateContentRequest = { model: model.includes('/') ? model : `models/${model}`, ...body }
   return {
     url: urlOf(target, 'countTokens'),
@@ -75,14 +102,14 @@ export function geminiCountRequest(request: ChatRequest, target: Target, signatu
   }
 }
 
+/** The body of a request, for a token counter. */
+export function countedContent(request: ChatRequest, form: GeminiForm, signatures: Signatures): JsonObject {
+  return geminiBody(request, form, new ToolNames(request, NAMES), signatures)
+}
+
 const headers = new EndpointHeaders(({ apiKey }): UpstreamRequest['headers'] =>
   apiKey === undefined ? {} : { 'x-goog-api-key': apiKey },
 )
-
-const urls = new PerTarget((target) => ({
-  whole: urlOf(target, 'generateContent'),
-  streamed: urlOf(target, 'streamGenerateContent?alt=sse'),
-}))
 
 function urlOf({ endpoint, model }: Target, method: string): string {
   return `${endpoint.baseUrl}/v1beta/${resource(model)}:${method}`
@@ -95,10 +122,12 @@ function resource(model: string): string {
 }
 
 /** Keys have one order and absent fields are left out, so that equal beginnings of a conversation are equal bytes. */
-function geminiBody(request: ChatRequest, model: string, names: ToolNames, signatures: Signatures): JsonObject {
+function geminiBody(request: ChatRequest, form: GeminiForm, names: ToolNames, signatures: Signatures): JsonObject {
   const { system, turns } = conversationOf(request)
   const tools = declarations(request)
-  const contents = contentOf(turns, new Parts(names, signatures, WANTS_SIGNATURES.test(model), request.longTexts))
+  const parts = new Parts(names, signatures, WANTS_SIGNATURES.test(form.model), request.longTexts)
+  const written = contentOf(turns, parts)
+  const contents = form.callIds ? written : matchedByOrder(written)
   return {
     systemInstruction: system.length > 0 ? { parts: system.map(({ text }) => ({ text })) } : undefined,
     tools: tools.length > 0 ? [{ functionDeclarations: tools.map((tool) => declaration(tool, names)) }] : undefined,

@@ -35,3 +35,6 @@ export class Signatures {
     return this.byCall.get(callId)
   }
 }
+
+/** Of this process: one for Gemini's own API and Vertex AI, because a conversation may move between them. */
+export const signatures = new Signatures()

@@ -7,15 +7,17 @@ import { bedrockRules } from '../rules.ts'
 import { bedrockWriter } from './writer.ts'
 
 export const bedrockDialect: DialectUnderTest = {
-  conformance: {
-    name: 'bedrock',
-    provider: bedrock,
-    target: { endpoint: endpoint(), model: 'eu.anthropic.claude-sonnet-4-5-20250929-v1:0' },
-    reasons: {},
-    usage: (counts) => ({ input: count(counts, 'inputTokens'), output: count(counts, 'outputTokens') }),
-    rules: bedrockRules,
-    turns: (body) => list(body['messages']),
-  },
+  conformance: [
+    {
+      name: 'bedrock',
+      provider: bedrock,
+      target: { endpoint: endpoint(), model: 'eu.anthropic.claude-sonnet-4-5-20250929-v1:0' },
+      reasons: {},
+      usage: (counts) => ({ input: count(counts, 'inputTokens'), output: count(counts, 'outputTokens') }),
+      rules: bedrockRules,
+      turns: (body) => list(body['messages']),
+    },
+  ],
   fixtures: 'bedrock/',
   writer: bedrockWriter,
   configurations: [

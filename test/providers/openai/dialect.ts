@@ -8,24 +8,26 @@ import { endpoint } from '../requests.ts'
 import { openaiWriter } from './writer.ts'
 
 export const openaiDialect: DialectUnderTest = {
-  conformance: {
-    name: 'openai',
-    provider: openai,
-    takesNative: true,
-    target: { endpoint: endpoint(), model: 'gpt-test' },
-    reasons: { length: 'length', content_filter: 'content-filter' },
-    usage: (counts) => {
-      const details = isObject(counts['prompt_tokens_details']) ? counts['prompt_tokens_details'] : {}
-      return {
-        input: count(counts, 'prompt_tokens'),
-        output: count(counts, 'completion_tokens'),
-        cachedInput: count(details, 'cached_tokens'),
-      }
+  conformance: [
+    {
+      name: 'openai',
+      provider: openai,
+      takesNative: true,
+      target: { endpoint: endpoint(), model: 'gpt-test' },
+      reasons: { length: 'length', content_filter: 'content-filter' },
+      usage: (counts) => {
+        const details = isObject(counts['prompt_tokens_details']) ? counts['prompt_tokens_details'] : {}
+        return {
+          input: count(counts, 'prompt_tokens'),
+          output: count(counts, 'completion_tokens'),
+          cachedInput: count(details, 'cached_tokens'),
+        }
+      },
+      skipped: { 'openai/html-200.html': 'the content type is refused before anything is decoded' },
+      rules: openaiRules,
+      turns: (body) => list(body['messages']),
     },
-    skipped: { 'openai/html-200.html': 'the content type is refused before anything is decoded' },
-    rules: openaiRules,
-    turns: (body) => list(body['messages']),
-  },
+  ],
   fixtures: 'openai/',
   writer: openaiWriter,
   configurations: [
@@ -40,7 +42,7 @@ export const openaiDialect: DialectUnderTest = {
 
 export const azureDialect: DialectUnderTest = {
   // It shares the adapter of `openai`; only URLs and a header differ.
-  conformance: undefined,
+  conformance: [],
   fixtures: 'openai/azure',
   writer: openaiWriter,
   configurations: [

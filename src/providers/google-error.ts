@@ -1,19 +1,19 @@
 /**
- * Gemini's errors, if they differ from what their status means: a wrong key is a 400, and the delay before a retry is
- * in the body.
+ * Errors of Google's APIs, if they differ from what their status means: a wrong key is a 400, and the delay before a
+ * retry is in the body.
  */
 
-import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts'
-import { ProviderError } from '../../core/provider-error.ts'
-import { errorJson, reportedError, responseError } from '../error-response.ts'
-import type { ResponseHeaders } from '../provider.ts'
+import { isArray, isObject, type JsonObject, stringOf } from '../core/json.ts'
+import { ProviderError } from '../core/provider-error.ts'
+import { errorJson, reportedError, responseError } from './error-response.ts'
+import type { ResponseHeaders } from './provider.ts'
 
-export function geminiResponseError(status: number, headers: ResponseHeaders, body: string): ProviderError {
+export function googleResponseError(status: number, headers: ResponseHeaders, body: string): ProviderError {
   return refined(responseError(status, headers, body), errorIn(body))
 }
 
 /** The error in an answer with status 200. */
-export function geminiReportedError(chunk: JsonObject): ProviderError {
+export function googleReportedError(chunk: JsonObject): ProviderError {
   return refined(reportedError(chunk), isObject(chunk['error']) ? chunk['error'] : {})
 }
 
