@@ -94,6 +94,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   audit: 'audit: { keep_days: 90 }',
   log: 'log: { format: auto }',
   tracing: 'tracing: { endpoint: "http://127.0.0.1:4318", sample: 0.01 }',
+  alerts: `alerts: { webhook: "https://example.org/hook", secret: "\${WEIR_ALERT_SECRET}", spend: [0.5, 0.8, 1] }`,
   metrics: 'metrics: { key_label: false }',
   tags: 'tags: [project, team]',
   responses: 'responses: { remember_items_seconds: 3600 }',

@@ -12,6 +12,7 @@ const runs: Readonly<Record<string, Run>> = {
   reload: async (args) => (await import('./cli/running-commands.ts')).reload(args),
   health: async (args) => (await import('./cli/running-commands.ts')).health(args),
   top: async (args) => (await import('./cli/top-command.ts')).top(args),
+  alerts: async (args) => (await import('./cli/alerts-command.ts')).alerts(args),
   keys: async (args) => (await import('./cli/keys-command.ts')).keys(args),
   usage: async (args) => (await import('./cli/usage-command.ts')).usage(args),
   audit: async (args) => (await import('./cli/audit-command.ts')).audit(args),

@@ -37,6 +37,8 @@ export interface SystemState {
   /** Of the file system of `data_dir`, if it is known. */
   readonly space: { readonly freeBytes: number; readonly totalBytes: number } | undefined
   readonly rests: readonly Rest[]
+  /** Since when every attempt to deliver an alert failed, in Unix milliseconds, and why. */
+  readonly alertFailure?: { readonly sinceMs: number; readonly reason: string } | undefined
 }
 
 /** A key that has an end. */
@@ -61,6 +63,8 @@ const EXPIRING_MS = 14 * DAY_MS
 const NEARLY_FULL = 0.9
 /** As for the event `disk.low`. */
 const DISK_LOW = 0.1
+/** A webhook that failed for less is retried soon. */
+const ALERT_FAILURE_MS = 5 * 60_000
 /** How long the death of a worker is shown. */
 const DEATH_SHOWN_MS = 3_600_000
 
@@ -99,6 +103,7 @@ function attentionOf(system: SystemState, read: ReadState, nowMs: number): Atten
     ...(system.isLedgerUp ? [] : [item('error', 'ledger', 'A worker reports the ledger down.')]),
     ...ofReload(system.lastReload),
     ...ofDisk(system),
+    ...ofAlerts(system, nowMs),
     ...ofDeath(system, nowMs),
     ...system.rests.map(ofRest),
     ...read.budgets.flatMap(ofBudget),
@@ -123,6 +128,12 @@ function ofDisk({ space, config }: SystemState): readonly Attention[] {
   if (share >= DISK_LOW) return []
   const message = `Only ${(share * 100).toFixed(1)} % of the disk of ${config.dataDir} is free.`
   return [item('warning', 'disk', message)]
+}
+
+function ofAlerts({ alertFailure }: SystemState, nowMs: number): readonly Attention[] {
+  if (alertFailure === undefined || nowMs - alertFailure.sinceMs <= ALERT_FAILURE_MS) return []
+  const { sinceMs, reason } = alertFailure
+  return [item('error', 'alert', `Alerts are not delivered: ${reason}. They are tried again for a day.`, sinceMs)]
 }
 
 function ofDeath({ lastDeath, workers }: SystemState, nowMs: number): readonly Attention[] {

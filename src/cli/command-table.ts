@@ -157,6 +157,31 @@ const running: readonly CommandEntry[] = [
     ],
     failure: 'the configuration is not valid, or the admin port cannot be reached',
   },
+  {
+    name: 'alerts',
+    about: 'tries the webhook that alerts are posted to',
+    description: ['Tries the webhook of alerts.'],
+    flags: [CONFIG],
+    examples: [
+      { run: 'weir alerts test', about: 'posts one alert' },
+      { run: 'weir alerts test --help', about: 'its flags' },
+    ],
+  },
+  {
+    name: 'alerts test',
+    about: 'posts one alert of the type test to the webhook',
+    description: [
+      'Asks the gateway that runs with this data_dir to post one alert of the type test, with the webhook and the ' +
+        'secret that it uses, and prints delivered, or why the webhook did not take it. If no gateway runs, posts it ' +
+        'itself. It is posted once, and not tried again.',
+    ],
+    flags: [CONFIG],
+    examples: [
+      { run: 'weir alerts test', about: 'prints delivered, or the reason' },
+      { run: 'weir reload && weir alerts test', about: 'after a change of the webhook' },
+    ],
+    failure: 'the alert was not delivered, or the configuration has no alerts',
+  },
 ]
 
 const files: readonly CommandEntry[] = [

@@ -44,6 +44,7 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     audit: { keepDays: file.audit.keep_days },
     log: { format: file.log.format },
     ...tracingOf(file, env),
+    ...alertsOf(file, env),
     metrics: { keyLabel: file.metrics.key_label },
     tags: file.tags,
     responses: responsesOf(file.responses),
@@ -71,6 +72,12 @@ function tracingOf({ tracing, upstream }: CompletedFile, env: Env): Pick<Config,
       viaFetch: upstream === 'fetch' || isProxied(url, env),
     },
   }
+}
+
+function alertsOf({ alerts, upstream }: CompletedFile, env: Env): Pick<Config, 'alerts'> {
+  if (alerts === undefined) return {}
+  const { webhook, secret, spend } = alerts
+  return { alerts: { webhook, secret, spend, viaFetch: upstream === 'fetch' || isProxied(webhook, env) } }
 }
 
 /** Names of headers that differ in case alone are the same. */

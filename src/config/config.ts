@@ -3,6 +3,7 @@
  * workers. Money is in whole micro-dollars; keys are hashes. It holds provider credentials and must never be logged.
  */
 
+import type { AlertsConfig } from '../core/alerts-config.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { ModelConfig } from '../core/model-config.ts'
 import type { OrganizationConfig } from '../core/organization-config.ts'
@@ -32,6 +33,8 @@ export interface Config {
   readonly log?: { readonly format: 'json' | 'pretty' | 'auto' }
   /** Absent = no traces. */
   readonly tracing?: TracingConfig | undefined
+  /** Absent = no alerts. Only the supervisor sends them. */
+  readonly alerts?: AlertsConfig | undefined
   /** Absent if the supervisor is of a version without it: then false. */
   readonly metrics?: { readonly keyLabel: boolean }
   /** Names of tags. Absent if the supervisor is of a version without them: then there are none. */

@@ -3,6 +3,7 @@
 import { Value } from '@sinclair/typebox/value'
 import { isObject } from '../core/json.ts'
 import { build } from './build.ts'
+import { checkAlerts } from './check-alerts.ts'
 import type { Check } from './check-context.ts'
 import { checkDoubtful } from './check-doubtful.ts'
 import { checkModels } from './check-models.ts'
@@ -58,6 +59,7 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
   checkProcess(check)
   checkProviders(check)
   checkTracing(check)
+  checkAlerts(check)
   checkModels(check)
   checkOrganizations(check)
   checkDoubtful(check, options.nowMs ?? Date.now(), options.revoked ?? new Map())

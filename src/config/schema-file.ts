@@ -202,6 +202,38 @@ const tracing = object(
   },
 )
 
+/** Long enough that it cannot be guessed. */
+const alertSecret = secret(
+  pattern(
+    '^[\\x21-\\x7e]{16,256}$',
+    'must be 16 to 256 printable ASCII characters without spaces (openssl rand -hex 32)',
+    'The key of the signature in the header `weir-signature`, 16 to 256 printable characters',
+  ),
+)
+
+const alerts = object(
+  {
+    webhook: secret(
+      unbroken('The address that weir posts alerts to: `https`, or `http` to this machine. Problems never show it'),
+    ),
+    secret: alertSecret,
+    spend: withDefault(
+      Type.Array(Type.Number({ exclusiveMinimum: 0, maximum: 1, description: 'A share: `0.8` is 80 %' }), {
+        maxItems: 20,
+        description:
+          'Shares of the spend limits of organisations and keys, ascending. weir sends an alert when spend has ' +
+          'reached one, once in each day or month. Without shares it sends none about spend',
+      }),
+      [],
+    ),
+  },
+  {
+    description:
+      'Alerts to a webhook: about spend, targets, credentials of providers, the ledger and keys that expire. See ' +
+      '[alerts](alerts.md)',
+  },
+)
+
 const metrics = object(
   {
     key_label: withDefault(
@@ -347,6 +379,7 @@ export const schema = object(
     audit: withDefault(audit, {}),
     log: withDefault(log, {}),
     tracing: optional(tracing),
+    alerts: optional(alerts),
     metrics: withDefault(metrics, {}),
     tags: withDefault(
       Type.Array(tagName('A name, such as `project`'), {

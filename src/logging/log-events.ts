@@ -312,6 +312,19 @@ export const LOG_EVENTS = {
     message: 'trace spans delivered again',
     meaning: 'The end of `traces.dropping`: `collector` takes all spans again; `dropped` of them are lost.',
   },
+  'alert.sent': {
+    level: 'info',
+    message: 'alert delivered',
+    meaning:
+      'The webhook of `alerts` took an alert: `alert` is its id, `type` its type, `attempts` how often it was posted.',
+  },
+  'alert.failed': {
+    level: 'error',
+    message: 'alert not delivered',
+    meaning:
+      'An alert (`alert`, `type`) is given up because of `reason`: it was not delivered within a day, or the queue ' +
+      'was full. Without `alert`: no alerts can be kept or looked for; logged at most once a minute.',
+  },
   'log.dropped': {
     level: 'warn',
     message: 'log lines dropped',

@@ -27,6 +27,7 @@ import { auditReload } from './reload-audit.ts'
 import { ServiceManager } from './service-manager.ts'
 import { type PassedSocket, passedSocket, portProblem } from './socket-activation.ts'
 import { StartProblem } from './start-problem.ts'
+import { SupervisorAlerts } from './supervisor-alerts.ts'
 import { WorkerSet } from './worker-set.ts'
 
 interface SupervisorOptions {
@@ -86,6 +87,7 @@ class Supervisor {
   private onRequests: (lines: readonly string[], omitted: number) => void = () => {}
   private admin: Admin | undefined
   private control: Control | undefined
+  private readonly alerts: SupervisorAlerts
   /** The readiness check that runs now. Concurrent requests of `/readyz` share it. */
   private checking: Promise<readonly string[]> | undefined
   private accepting = false
@@ -111,6 +113,15 @@ class Supervisor {
       env: options.env,
       logger: log.logger,
       onRequests: (lines, omitted) => this.onRequests(lines, omitted),
+      onRest: (rest) => this.alerts.hearRest(rest),
+      onLedger: () => this.alerts.hearLedger(),
+    })
+    const { workers } = this
+    this.alerts = new SupervisorAlerts({
+      logger: log.logger,
+      isLedgerUp: () => workers.isLedgerUp,
+      rests: () => workers.health.rests(),
+      restOf: (target) => workers.health.restOf(target),
     })
   }
 
@@ -149,6 +160,7 @@ class Supervisor {
     const admin = await this.openAdmin(config.admin)
     await this.openControl(config.dataDir)
     this.watchDisk(config.dataDir)
+    await this.alerts.use(config)
     await this.workers.whenReady()
     if (this.ending) return
     this.accepting = true
@@ -203,6 +215,7 @@ class Supervisor {
       reload: () => this.reloadNow('cli'),
       health: async () => ({ reasons: await this.reasons() }),
       admin: () => ({ ...this.admin?.address }),
+      'alerts-test': () => this.alerts.test(),
     })
     if ('problem' in opened) this.logEvent('control.unavailable', { problem: opened.problem })
     else this.control = opened
@@ -229,6 +242,7 @@ class Supervisor {
     this.serviceManager.stopping()
     this.logEvent('server.draining', { signal, drain_seconds: drainSeconds })
     await this.workers.drain()
+    await this.alerts.close()
     await Promise.all([this.control?.close(), this.admin?.stop()])
     this.serviceManager.close()
     this.logEvent('server.stopped')
@@ -274,6 +288,7 @@ class Supervisor {
     if (problems.length > 0) return { problems, changes: [] }
     this.config = loaded.config
     this.loadedMs = Date.now()
+    await this.alerts.use(loaded.config)
     const revoked = await revokedKeys(loaded.config)
     // Read again only in an emergency: with the lines of the file that are about revoked keys.
     this.warnings = (revoked.size === 0 ? loaded : await this.options.load(revoked)).warnings
@@ -341,6 +356,7 @@ class Supervisor {
       lastDeath: workers.lastDeath,
       space: spaceOf(config.dataDir),
       rests: workers.health.rests(),
+      alertFailure: this.alerts.failure,
     }
   }
 

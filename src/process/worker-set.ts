@@ -9,7 +9,7 @@ import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { LedgerPlace, LedgerRole } from '../assembly/open-ledger.ts'
 import { remaining } from '../assembly/targets.ts'
 import type { Config } from '../config/config.ts'
-import { Breaker } from '../gateway/breaker.ts'
+import { Breaker, type Rest } from '../gateway/breaker.ts'
 import type { LocalItemStore } from '../items/local-item-store.ts'
 import { itemStorePlace, openMachineItems } from '../items/open-item-store.ts'
 import type { Logger } from '../logging/log.ts'
@@ -51,6 +51,10 @@ interface WorkerSetOptions {
   readonly logger: Logger
   /** Takes log lines of requests while somebody watches, and how many others ended. */
   readonly onRequests: (lines: readonly string[], omitted: number) => void
+  /** Takes what a worker reports of a target, after `health` has it. */
+  readonly onRest: (rest: Rest) => void
+  /** A worker reported the ledger up or down. */
+  readonly onLedger: () => void
 }
 
 export class WorkerSet {
@@ -319,6 +323,7 @@ export class WorkerSet {
       onLedger: (up) => {
         if (up) this.withoutLedger.delete(worker)
         else this.withoutLedger.add(worker)
+        this.options.onLedger()
       },
       onPeerUpdate: (update) => this.broadcast(worker, update),
       onProbeClaim: (target) => this.probes.grant(holder, target),
@@ -372,7 +377,10 @@ export class WorkerSet {
   }
 
   private broadcast(from: WorkerProcess, update: PeerUpdate): void {
-    if (update.about === 'rest') this.probes.hear(update.rest)
+    if (update.about === 'rest') {
+      this.probes.hear(update.rest)
+      this.options.onRest(update.rest)
+    }
     for (const worker of this.all()) if (worker !== from) worker.forward(update)
   }
 }

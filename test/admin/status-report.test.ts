@@ -37,6 +37,7 @@ const budget = {
 
 test('a healthy weir needs none', () => {
   expect(attention({})).toEqual([])
+  expect(attention({ alertFailure: { sinceMs: NOW - 5 * 60_000, reason: 'x' } })).toEqual([])
 })
 
 test.each<[string, Partial<SystemState>, Partial<Read>, string]>([
@@ -64,6 +65,12 @@ test.each<[string, Partial<SystemState>, Partial<Read>, string]>([
     },
     {},
     'warning worker: Worker 2 died (signal SIGKILL). Workers were restarted 2 times since the start.',
+  ],
+  [
+    'a webhook that has failed for 5 minutes',
+    { alertFailure: { sinceMs: NOW - 5 * 60_000 - 1, reason: 'the webhook answered 500' } },
+    {},
+    'error alert: Alerts are not delivered: the webhook answered 500. They are tried again for a day.',
   ],
   [
     'a rest',

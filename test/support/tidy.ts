@@ -21,7 +21,7 @@ const EVERYTHING = ['*']
 /** The composition root may import everything but its callers: `admin/`, `process/`, `cli/` and `main.ts`. */
 const BELOW_ASSEMBLY = [
   ...['core/', 'wire/', 'sqlite/', 'redis/', 'catalog/', 'config/', 'keys/', 'items/', 'ledger/', 'logging/'],
-  ...['dialects/', 'transport/', 'providers/', 'gateway/', 'metrics/', 'tracing/', 'http/', 'reference/'],
+  ...['dialects/', 'transport/', 'providers/', 'gateway/', 'metrics/', 'tracing/', 'alerts/', 'http/', 'reference/'],
 ]
 
 /** The first match applies; a path with a trailing `/` is a folder. */
@@ -104,8 +104,12 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     packages: { [ANYWHERE]: ['node:crypto'] },
   },
   'tracing/': {
-    from: ['core/', 'catalog/', 'gateway/', 'providers/upstream.ts', 'providers/retry-after.ts'],
+    from: ['core/', 'catalog/', 'gateway/', 'providers/short-post.ts', 'providers/retry-after.ts'],
     packages: { 'tracing/otlp.ts': ['@opentelemetry/'], 'tracing/spans.ts': ['@opentelemetry/'] },
+  },
+  'alerts/': {
+    from: ['core/', 'sqlite/', 'logging/', 'providers/short-post.ts'],
+    packages: { [ANYWHERE]: ['node:crypto'], 'alerts/alert-queue.ts': ['bun:sqlite', 'node:path'] },
   },
   'metrics/': {
     from: ['core/', 'catalog/', 'ledger/ledger.ts', 'gateway/access-log.ts', 'gateway/request-line.ts'],

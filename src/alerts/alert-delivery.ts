@@ -1,0 +1,166 @@
+/**
+ * Delivers the alerts of the queue: claims those that one of several nodes reports, posts them, and tries again with
+ * growing pauses for a day. Alerts do not wait for each other, save that a few are sent at the same time.
+ */
+
+import type { AlertQueue, Claim, QueuedAlert } from './alert-queue.ts'
+import type { Attempt } from './webhook.ts'
+
+/** A webhook that hangs holds each of these for 10 s. */
+const AT_ONCE = 4
+const PAUSE_MS_MIN = 1000
+const PAUSE_MS_MAX = 3_600_000
+/** An alert that was not delivered so long after it was added is given up. */
+const KEPT_MS = 86_400_000
+/** The pause after a claim that got no answer: the ledger is down. */
+const CLAIM_PAUSE_MS = 5000
+
+/** The pause after the queue could not be read or written, such as on a full disk: nothing is sent again and again. */
+const BROKEN_PAUSE_MS = 60_000
+
+/** The clock and the timer, which tests replace. */
+export interface Clock {
+  nowMs(): number
+  /** Calls back after so long; returns what cancels it. */
+  after(ms: number, callback: () => void): () => void
+}
+
+export const SYSTEM_CLOCK: Clock = {
+  nowMs: Date.now,
+  after(ms, callback) {
+    const timer = setTimeout(callback, ms)
+    timer.unref()
+    return () => clearTimeout(timer)
+  },
+}
+
+interface Delivered {
+  readonly id: string
+  readonly type: string
+  readonly attempts: number
+}
+
+export interface DeliveryOptions {
+  readonly queue: AlertQueue
+  /** Never rejects. */
+  readonly post: (body: string) => Promise<Attempt>
+  /** Whether this node delivers an alert that one of all nodes must. Rejects if the ledger does not answer. */
+  readonly claim: (id: string, claim: Claim, forMs: number) => Promise<boolean>
+  readonly sent: (alert: Delivered) => void
+  readonly failed: (alert: Delivered & { readonly reason: string }) => void
+  /** The queue cannot be read or written. */
+  readonly broken: (error: unknown) => void
+  readonly clock?: Clock
+}
+
+export class AlertDelivery {
+  private readonly clock: Clock
+  /** The alerts that are being delivered, by id. */
+  private readonly running = new Map<string, Promise<void>>()
+  private cancel: () => void = () => {}
+  private isClosing = false
+  private failing: { readonly sinceMs: number; readonly reason: string } | undefined
+
+  constructor(private readonly options: DeliveryOptions) {
+    this.clock = options.clock ?? SYSTEM_CLOCK
+    const sinceMs = options.queue.failingSince()
+    if (sinceMs !== undefined) this.failing = { sinceMs, reason: 'it failed before the restart' }
+  }
+
+  /** Since when every attempt failed, and why the last one did; undefined if the last one succeeded. */
+  get failure(): { readonly sinceMs: number; readonly reason: string } | undefined {
+    return this.failing
+  }
+
+  /** Delivers what is due. Call after an alert was added. */
+  wake(): void {
+    this.cancel()
+    if (this.isClosing) return
+    try {
+      this.startDue()
+    } catch (error) {
+      this.options.broken(error)
+      this.cancel = this.clock.after(BROKEN_PAUSE_MS, () => this.wake())
+    }
+  }
+
+  /** Begins nothing more, and resolves when what runs has ended. */
+  async close(): Promise<void> {
+    this.isClosing = true
+    this.cancel()
+    await Promise.all(this.running.values())
+  }
+
+  private startDue(): void {
+    const free = AT_ONCE - this.running.size
+    // The end of one that runs looks again.
+    if (free <= 0) return
+    const nowMs = this.clock.nowMs()
+    const next = this.options.queue.next(free + 1, new Set(this.running.keys()))
+    for (const alert of next.slice(0, free)) {
+      if (alert.dueMs <= nowMs) this.start(alert)
+    }
+    const waiting = next.find(({ dueMs }) => dueMs > nowMs)
+    // A pause is at most an hour; a longer one means that the clock was set back.
+    if (waiting !== undefined)
+      this.cancel = this.clock.after(Math.min(waiting.dueMs - nowMs, PAUSE_MS_MAX), () => this.wake())
+  }
+
+  private start(alert: QueuedAlert): void {
+    const done = () => {
+      this.running.delete(alert.id)
+      this.wake()
+    }
+    const run = async () => {
+      try {
+        await this.deliver(alert)
+        done()
+      } catch (error) {
+        this.options.broken(error)
+        this.clock.after(BROKEN_PAUSE_MS, done)
+      }
+    }
+    this.running.set(alert.id, run())
+  }
+
+  private async deliver(alert: QueuedAlert): Promise<void> {
+    const { queue } = this.options
+    const { id, type, body, claim } = alert
+    if (claim !== undefined && !(await this.claim(alert, claim))) return
+    const attempt = await this.options.post(body)
+    const attempts = alert.tries + 1
+    if (attempt.ok) {
+      this.failing = undefined
+      queue.remove(id)
+      return this.options.sent({ id, type, attempts })
+    }
+    const nowMs = this.clock.nowMs()
+    this.failing = { sinceMs: this.failing?.sinceMs ?? nowMs, reason: attempt.reason }
+    this.retry(alert, attempts, Math.min(PAUSE_MS_MIN * 2 ** alert.tries, PAUSE_MS_MAX), attempt.reason)
+  }
+
+  /** True if this node delivers the alert. */
+  private async claim(alert: QueuedAlert, claim: NonNullable<QueuedAlert['claim']>): Promise<boolean> {
+    const { queue } = this.options
+    let isOurs: boolean
+    try {
+      isOurs = await this.options.claim(alert.id, claim, Math.max(1, claim.untilMs - this.clock.nowMs()))
+    } catch {
+      // The log has the event `ledger.down`. The claim is repeated with the same token.
+      this.retry(alert, alert.tries, CLAIM_PAUSE_MS, 'the ledger did not answer for a day')
+      return false
+    }
+    if (isOurs) queue.claimed(alert.id)
+    else queue.remove(alert.id)
+    return isOurs
+  }
+
+  /** The last attempt is made at the end of the day. */
+  private retry({ id, type, createdMs }: QueuedAlert, attempts: number, pauseMs: number, reason: string): void {
+    const nowMs = this.clock.nowMs()
+    const endMs = createdMs + KEPT_MS
+    if (nowMs < endMs) return this.options.queue.retry(id, Math.min(nowMs + pauseMs, endMs), attempts)
+    this.options.queue.remove(id)
+    this.options.failed({ id, type, attempts, reason })
+  }
+}

@@ -1,0 +1,27 @@
+/** Which keys expire soon. */
+
+import type { ReportedOnce } from './alert.ts'
+
+const DAY_MS = 86_400_000
+const SOON_MS = 7 * DAY_MS
+
+interface EndingKey {
+  readonly id: string
+  readonly organization: string
+  readonly expiresAtMs: number
+}
+
+/** The keys that expire within 7 days. A key whose expiry is moved is reported again. */
+export function expiringKeys(keys: readonly EndingKey[], nowMs: number): readonly ReportedOnce[] {
+  return keys
+    .filter(({ expiresAtMs }) => expiresAtMs > nowMs && expiresAtMs <= nowMs + SOON_MS)
+    .map(({ id, organization, expiresAtMs }) => ({
+      parts: ['key.expiring', organization, id, expiresAtMs],
+      organization,
+      forgetMs: expiresAtMs + SOON_MS,
+      occurrence: {
+        type: 'key.expiring',
+        fields: { organization, key: id, expires_at: new Date(expiresAtMs).toISOString() },
+      },
+    }))
+}

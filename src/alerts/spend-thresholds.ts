@@ -1,0 +1,56 @@
+/**
+ * Which shares of spend limits are reached: by level, not by event, so that a gateway that was killed finds them again
+ * at its next start. It reads no ledger.
+ */
+
+import type { ReportedOnce } from './alert.ts'
+
+/** What an organisation or a key has spent of one limit. */
+export interface LimitSpend {
+  readonly organization: string
+  /** Null for a limit of the organisation. */
+  readonly key: string | null
+  readonly window: 'day' | 'month' | 'total'
+  readonly limitMicroUsd: number
+  readonly spentMicroUsd: number
+  /** The end of the window, in Unix milliseconds; undefined for `total`. */
+  readonly endMs: number | undefined
+}
+
+const DAY_MS = 86_400_000
+/** Two windows more. */
+const KEPT_MS = { day: 2 * DAY_MS, month: 62 * DAY_MS } as const
+/** For the window that never ends. */
+const FOREVER_MS = 3650 * DAY_MS
+
+/**
+ * Every share of `shares` that the spend has reached. The parts do not have the limit: a raised one begins no new
+ * window. A limit of 0 has no shares.
+ */
+export function reachedThresholds(
+  spend: LimitSpend,
+  shares: readonly number[],
+  nowMs: number,
+): readonly ReportedOnce[] {
+  const { organization, key, window, limitMicroUsd, spentMicroUsd, endMs } = spend
+  if (limitMicroUsd <= 0) return []
+  return (
+    shares
+      // Rounded, because 0.07 of 1,000,000 is 70,000.00000000001.
+      .filter((share) => spentMicroUsd >= Math.round(share * limitMicroUsd))
+      .map((share) => ({
+        parts: ['spend.threshold', organization, key, window, endMs ?? null, share],
+        organization,
+        forgetMs: window === 'total' || endMs === undefined ? nowMs + FOREVER_MS : endMs + KEPT_MS[window],
+        occurrence: {
+          type: 'spend.threshold',
+          fields: {
+            ...{ organization, key, window },
+            limit_usd: limitMicroUsd / 1_000_000,
+            spent_usd: spentMicroUsd / 1_000_000,
+            share,
+          },
+        },
+      }))
+  )
+}

@@ -1,0 +1,138 @@
+/** What is worth an alert: shares of spend limits, targets that do not recover, credentials, keys that expire. */
+
+import { afterAll, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { alertOf, derivedId } from '../../src/alerts/alert.ts'
+import { AlertQueue } from '../../src/alerts/alert-queue.ts'
+import { expiringKeys } from '../../src/alerts/key-expiry.ts'
+import { reachedThresholds } from '../../src/alerts/spend-thresholds.ts'
+import { TargetWatch } from '../../src/alerts/target-watch.ts'
+import { property } from '../support/random.ts'
+
+const root = mkdtempSync(join(tmpdir(), 'weir-alerts-'))
+afterAll(() => rmSync(root, { recursive: true, force: true }))
+
+const DAY_MS = 86_400_000
+const MINUTE_MS = 60_000
+const NOW = Date.parse('2026-11-21T12:00:00Z')
+const END = Date.parse('2026-11-22T00:00:00Z')
+const ORG = { organization: 'acme', key: null, window: 'day', endMs: END } as const
+
+function sharesOf(spent: number, limit: number, shares: readonly number[]): readonly number[] {
+  return reachedThresholds({ ...ORG, spentMicroUsd: spent, limitMicroUsd: limit }, shares, NOW).map(
+    ({ occurrence }) => (occurrence.fields as { share: number }).share,
+  )
+}
+
+test('a share is reached at exactly its amount; a limit of 0 has none', () => {
+  expect(sharesOf(499_999, 1_000_000, [0.5, 0.8, 1])).toEqual([])
+  expect(sharesOf(500_000, 1_000_000, [0.5, 0.8, 1])).toEqual([0.5])
+  expect(sharesOf(2_000_000, 1_000_000, [0.5, 0.8, 1])).toEqual([0.5, 0.8, 1])
+  expect(sharesOf(0, 0, [0.5])).toEqual([])
+  // In floating-point numbers, 0.07 of a dollar is a little more than 70,000 micro-dollars.
+  expect(sharesOf(70_000, 1_000_000, [0.07])).toEqual([0.07])
+})
+
+test('the id has no limit in it, and is kept for two windows more', () => {
+  const of = (limitMicroUsd: number, more: object = {}) =>
+    reachedThresholds({ ...ORG, spentMicroUsd: 1_000_000, limitMicroUsd, ...more }, [0.5], NOW)[0]
+  expect(of(1_000_000)?.parts).toEqual(of(2_000_000)?.parts as never)
+  expect(of(1_000_000, { endMs: END + DAY_MS })?.parts).not.toEqual(of(1_000_000)?.parts as never)
+  expect(of(1_000_000, { key: 'ci' })?.parts).not.toEqual(of(1_000_000)?.parts as never)
+  expect(of(1_000_000)?.forgetMs).toBe(END + 2 * DAY_MS)
+  expect(of(1_000_000, { window: 'total', endMs: undefined })?.forgetMs).toBeGreaterThan(NOW + 3000 * DAY_MS)
+})
+
+/**
+ * The spend of some owners grows in random steps over three days, limits change, and shares are read at random times.
+ * The model counts in hundredths of a cent with whole numbers, and knows no ids.
+ */
+property('random spends: what is queued is what was reached at a reading, each once a window', 40, (random) => {
+  const shares = [10, 25, 50, 80, 100].filter(() => random.below(2) === 0)
+  const owners = ['a', 'b', 'c'].slice(0, random.between(1, 3))
+  const reported: string[] = []
+  const queue = AlertQueue.open(join(root, String(random.seed)))
+  const expected: string[] = []
+  for (let day = 0; day < 3; day++) {
+    const spent = new Map(owners.map((owner) => [owner, 0]))
+    const limits = new Map(owners.map((owner) => [owner, random.between(1, 400)]))
+    const counted = new Set<string>()
+    for (let step = 0; step < 30; step++) {
+      const owner = owners[random.below(owners.length)] ?? 'a'
+      spent.set(owner, (spent.get(owner) ?? 0) + random.below(60))
+      if (random.below(10) === 0) limits.set(owner, random.between(1, 800))
+      if (random.below(3) > 0) continue
+      for (const each of owners) {
+        const [used = 0, limit = 0] = [spent.get(each), limits.get(each)]
+        const found = reachedThresholds(
+          {
+            ...{ organization: 'acme', key: each, window: 'day', endMs: END + day * DAY_MS },
+            ...{ spentMicroUsd: used * 100, limitMicroUsd: limit * 100 },
+          },
+          shares.map((percent) => percent / 100),
+          NOW,
+        )
+        for (const { parts, occurrence, forgetMs } of found) {
+          const alert = alertOf(occurrence, { node: 'n', nowMs: NOW, id: derivedId(parts) })
+          if (queue.addOnce(alert, NOW, { claim: undefined, forgetMs }) === undefined) continue
+          reported.push(`${day} ${each} ${Math.round(Number(parts.at(-1)) * 100)}`)
+        }
+        for (const percent of shares) {
+          const name = `${day} ${each} ${percent}`
+          if (used * 100 < percent * limit || counted.has(name)) continue
+          counted.add(name)
+          expected.push(name)
+        }
+      }
+    }
+  }
+  expect(reported).toEqual(expected)
+  expect(queue.size).toBe(expected.length)
+  queue.close()
+})
+
+const target = { provider: 'p', model: 'm' }
+const rest = (rests: number, reason = 'timeout') => ({ ...target, rests, reason })
+
+test('a target is reported after a minute without recovering, once until it recovers', () => {
+  const watch = new TargetWatch()
+  expect(watch.hear(rest(1), NOW)).toEqual([])
+  expect(watch.look(NOW + MINUTE_MS - 1, () => true)).toEqual([])
+  watch.hear(rest(2, 'overloaded'), NOW + 30_000)
+  expect(watch.look(NOW + MINUTE_MS, () => true)).toEqual([
+    { type: 'target.open', fields: { ...target, reason: 'overloaded', since: new Date(NOW).toISOString() } },
+  ])
+  expect(watch.look(NOW + 10 * MINUTE_MS, () => true)).toEqual([])
+  watch.hear(rest(0), NOW + 11 * MINUTE_MS)
+  watch.hear(rest(1), NOW + 12 * MINUTE_MS)
+  expect(watch.look(NOW + 12.5 * MINUTE_MS, () => true)).toEqual([])
+  expect(watch.look(NOW + 13 * MINUTE_MS, () => true)).toHaveLength(1)
+})
+
+test('a target that recovered in between, or left the configuration, is not reported', () => {
+  const watch = new TargetWatch()
+  watch.hear(rest(1), NOW)
+  watch.hear(rest(0), NOW + 1000)
+  expect(watch.look(NOW + 2 * MINUTE_MS, () => true)).toEqual([])
+  watch.hear(rest(1), NOW)
+  expect(watch.look(NOW + 2 * MINUTE_MS, () => false)).toEqual([])
+  expect(watch.look(NOW + 2 * MINUTE_MS, () => true)).toEqual([])
+})
+
+test('a rejected credential is reported at once, and again after an hour or after it worked', () => {
+  const watch = new TargetWatch()
+  const rejected = [{ type: 'provider.credential_rejected', fields: target }]
+  expect(watch.hear(rest(1, 'credential'), NOW) as unknown).toEqual(rejected)
+  expect(watch.hear(rest(2, 'credential'), NOW + 30_000)).toEqual([])
+  expect(watch.hear(rest(3, 'credential'), NOW + 60 * MINUTE_MS) as unknown).toEqual(rejected)
+  watch.hear(rest(0), NOW + 61 * MINUTE_MS)
+  expect(watch.hear(rest(1, 'credential'), NOW + 62 * MINUTE_MS) as unknown).toEqual(rejected)
+})
+
+test('keys are reported in their last seven days', () => {
+  const key = (days: number) => ({ id: String(days), organization: 'acme', expiresAtMs: NOW + days * DAY_MS })
+  const found = expiringKeys([key(-1), key(0), key(1), key(7), key(8)], NOW)
+  expect(found.map(({ parts }) => parts[2] ?? '')).toEqual(['1', '7'])
+})

@@ -1,0 +1,160 @@
+/** Alerts through the running program: spend, credentials, the ledger, keys, kills, and a webhook that hangs. */
+
+import { expect, setDefaultTimeout, test } from 'bun:test'
+import { statSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { JsonObject } from '../../src/core/json.ts'
+import { type Answer, ask, requestBytes } from '../support/caller.ts'
+import { configOf, Gateway, type GatewaySetup, KEY } from '../support/gateway.ts'
+import { RedisServer } from '../support/redis.ts'
+import { chatBody, json } from '../support/scenarios.ts'
+import { Upstream } from '../support/upstream.ts'
+import { ALERT_SECRET, type TestWebhook, webhook } from '../support/webhook.ts'
+
+setDefaultTimeout(60_000)
+
+/** A cent a token: each answer takes 9 tokens in and 3 out, and costs twelve cents. */
+const PRICE = { input: 10_000, output: 10_000 }
+const LIMITS = { spend: { day: 1 } }
+const SHARES = [0.1, 0.2, 0.9]
+
+function setupOf(upstream: Upstream, hook: Pick<TestWebhook, 'url'>, more: JsonObject = {}): GatewaySetup {
+  upstream.on('m', json(200, chatBody('Hello.')))
+  return {
+    providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
+    models: { m: { targets: [{ provider: 'up', model: 'm' }], price: PRICE, max_output_tokens: 10 } },
+    config: {
+      alerts: { webhook: hook.url, secret: ALERT_SECRET, spend: SHARES },
+      organizations: [{ id: 'acme', limits: LIMITS, keys: [{ id: 'k', key: KEY }] }],
+      ...more,
+    },
+  }
+}
+
+function say(gateway: Gateway): Promise<Answer> {
+  const body = { model: 'm', max_tokens: 10, messages: [{ role: 'user', content: 'Hi' }] }
+  return ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))
+}
+
+const isSpend = ({ type }: JsonObject) => type === 'spend.threshold'
+const shareOf = ({ share }: JsonObject) => share
+const sent = (gateway: Gateway) => gateway.lines.filter(({ event }) => event === 'alert.sent')
+
+test('embedded, two workers: each reached share once, signed, and never again', async () => {
+  using hook = webhook()
+  await using upstream = await Upstream.start()
+  await using gateway = await Gateway.start({ ...setupOf(upstream, hook), flags: ['--workers', '2'] })
+  expect((await say(gateway)).status).toBe(200)
+  const [first] = await hook.until(1, isSpend)
+  expect(first).toMatchObject({
+    ...{ type: 'spend.threshold', organization: 'acme', key: null, window: 'day' },
+    ...{ limit_usd: 1, spent_usd: 0.12, share: 0.1, id: expect.stringMatching(/^alert_[0-9a-f]{32}$/) },
+  })
+  expect((await say(gateway)).status).toBe(200)
+  await hook.until(2, isSpend)
+  await gateway.line(() => sent(gateway).length === 2)
+  // The end reads the ledger once more.
+  await gateway.stop()
+  expect(hook.received.map(({ alert }) => shareOf(alert))).toEqual([0.1, 0.2])
+  expect(hook.received.every(({ isGenuine }) => isGenuine)).toBe(true)
+  expect(statSync(join(gateway.folder, 'data/alerts.sqlite')).mode & 0o777).toBe(0o600)
+  expect(gateway.output).not.toContain(ALERT_SECRET)
+})
+
+test('kill -9 between the crossing and the delivery: the alerts arrive, with one id each', async () => {
+  using hook = webhook()
+  hook.answer = () => new Response(null, { status: 503 })
+  await using upstream = await Upstream.start()
+  const setup = setupOf(upstream, hook)
+  const gateway = await Gateway.start(setup)
+  await say(gateway)
+  await hook.until(1, isSpend)
+  // The second share is reached, and the ledger was not read since.
+  await say(gateway)
+  gateway.signal('SIGKILL')
+  await gateway.exit
+  hook.answer = () => new Response()
+  const dataDir = join(gateway.folder, 'data')
+  await using again = await Gateway.start({ ...setup, config: { ...setup.config, data_dir: dataDir } })
+  await again.line(() => sent(again).length === 2)
+  await again.stop()
+  expect(new Set(hook.received.map(({ alert }) => `${alert['share']} ${alert['id']}`)).size).toBe(2)
+  expect(sent(again)).toHaveLength(2)
+  await gateway[Symbol.asyncDispose]()
+})
+
+test('two nodes on one Redis: each share is reported by one of them', async () => {
+  using hook = webhook()
+  await using redis = await RedisServer.start()
+  await using upstream = await Upstream.start()
+  const setup = setupOf(upstream, hook, { ledger: { redis: redis.url } })
+  await using one = await Gateway.start(setup)
+  await using two = await Gateway.start(setup)
+  for (let i = 0; i < 8; i++) await say(i % 2 === 0 ? one : two)
+  await hook.until(SHARES.length, isSpend)
+  // Both read the ledger once more before they end.
+  await Promise.all([one.stop(), two.stop()])
+  expect(hook.received.map(({ alert }) => shareOf(alert)).sort()).toEqual(SHARES)
+  expect(sent(one).length + sent(two).length).toBe(SHARES.length)
+})
+
+test('a webhook that hangs does not hold back requests; the queue waits for the next start', async () => {
+  using hook = webhook()
+  const never = Promise.withResolvers<Response>()
+  hook.answer = () => never.promise
+  await using upstream = await Upstream.start()
+  await using gateway = await Gateway.start(setupOf(upstream, hook))
+  await say(gateway)
+  await hook.until(1, isSpend)
+  const answers = await Promise.all(Array.from({ length: 4 }, () => say(gateway)))
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+  expect((await gateway.stop()).code).toBe(0)
+  expect(sent(gateway)).toEqual([])
+})
+
+test('a rejected credential, a key that expires, and a ledger that goes and comes', async () => {
+  using hook = webhook()
+  await using upstream = await Upstream.start()
+  await using redis = await RedisServer.start()
+  const expires = new Date(Date.now() + 3 * 86_400_000).toISOString()
+  const setup = setupOf(upstream, hook, {
+    ledger: { redis: redis.url },
+    organizations: [{ id: 'acme', keys: [{ id: 'k', key: KEY, expires_at: expires }] }],
+  })
+  await using gateway = await Gateway.start(setup)
+  const [expiring] = await hook.until(1, ({ type }) => type === 'key.expiring')
+  expect(expiring).toMatchObject({ organization: 'acme', key: 'k', expires_at: expires })
+  upstream.on('m', json(401, JSON.stringify({ error: { message: 'no' } })))
+  await say(gateway)
+  const [rejected] = await hook.until(1, ({ type }) => type === 'provider.credential_rejected')
+  expect(rejected).toMatchObject({ provider: 'up', model: 'm' })
+  redis.signal('SIGSTOP')
+  await hook.until(1, ({ type }) => type === 'ledger.down')
+  redis.signal('SIGCONT')
+  await hook.until(1, ({ type }) => type === 'ledger.up')
+  expect(hook.received.every(({ isGenuine }) => isGenuine)).toBe(true)
+})
+
+test('weir alerts test and weir reload', async () => {
+  using hook = webhook()
+  await using upstream = await Upstream.start()
+  const { alerts, ...without } = setupOf(upstream, hook).config ?? {}
+  const setup = { ...setupOf(upstream, hook), config: without }
+  await using gateway = await Gateway.start(setup)
+  const absent = await gateway.run('alerts', 'test')
+  expect([absent.code, absent.stdout]).toEqual([1, ''])
+  expect(absent.stderr).toContain('the running gateway has no alerts')
+  const file = configOf({ ...setup, config: { ...without, alerts: alerts ?? null } }, gateway.folder)
+  await writeFile(gateway.configFile, JSON.stringify(file))
+  expect((await gateway.run('reload')).stdout).toBe('~ alerts\n')
+  expect(await gateway.run('alerts', 'test')).toEqual({ code: 0, stdout: 'delivered\n', stderr: '' })
+  expect(hook.received.map(({ alert }) => alert['type'])).toEqual(['test'])
+  hook.answer = () => Response.redirect(hook.url, 307)
+  const failed = await gateway.run('alerts', 'test')
+  expect(failed).toEqual({ code: 1, stdout: '', stderr: 'weir: not delivered: the webhook answered 307\n' })
+  await gateway.stop()
+  hook.answer = () => new Response(null, { status: 204 })
+  expect(await gateway.run('alerts', 'test')).toEqual({ code: 0, stdout: 'delivered\n', stderr: '' })
+  expect(hook.received).toHaveLength(3)
+})
