@@ -115,7 +115,7 @@ class LiveScreen {
       if (/q/i.test(keys) || keys.includes(CTRL_C)) quit()
     }
     const isRaw = stdin.isTTY === true
-    // Also after an error that nobody expects.
+    // Also after an unexpected error.
     const restore = () => {
       if (isRaw) stdin.setRawMode(false)
       stdout.write(LEAVE)

@@ -1,6 +1,6 @@
 /**
  * The connection to the admin API: first the state as a whole, then its changes as events, and every two seconds the
- * tables, which have no events. Reconnects with growing pauses after a loss. Rests while nobody sees the page.
+ * tables, which have no events. Reconnects with growing pauses after a loss. Disconnects while the page is hidden.
  */
 
 import type { BudgetRow, Status, TargetRow } from '../admin/api-shapes.ts'

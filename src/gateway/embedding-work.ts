@@ -1,6 +1,5 @@
 /** The work of the embeddings endpoint: the request and the answer are passed on, and the input tokens are charged. */
 
-import { noNeeds } from '../catalog/capability.ts'
 import type { Model } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { EmbeddingRequest, MadeEmbeddings } from '../core/embedding-request.ts'
@@ -14,16 +13,15 @@ import type { Upstream } from './gateway.ts'
 import { parseJson } from './provider-call.ts'
 import type { Bill, Quote } from './reservation.ts'
 import type { Counted } from './usage-meter.ts'
-import { WholeCall } from './whole-call.ts'
+import { WholeCall, WholeWork } from './whole-call.ts'
 import type { Work } from './work.ts'
 
 /** 2,048 embeddings of 3,072 dimensions take 34 MB in base64, and more as numbers. */
 const ANSWER_BYTES_MAX = 128 * 1024 * 1024
 const ANSWER_VALUES_MAX = 8_000_000
 
-export class EmbeddingWork implements Work {
+export class EmbeddingWork extends WholeWork implements Work {
   readonly kind = 'embedding'
-  readonly needs = noNeeds
   /** Our estimate. Texts that the caller has cut into tokens are counted exactly. */
   tokens = 0
 
@@ -31,8 +29,10 @@ export class EmbeddingWork implements Work {
     readonly embedding: EmbeddingRequest,
     /** The caller's body of an answer. */
     readonly bodyOf: (made: MadeEmbeddings) => string,
-    private readonly log: RequestLog,
-  ) {}
+    log: RequestLog,
+  ) {
+    super(log)
+  }
 
   get model(): string {
     return this.embedding.model
@@ -43,17 +43,6 @@ export class EmbeddingWork implements Work {
       this.tokens += typeof input === 'string' ? estimateText(input) : input.length
   }
 
-  /** Each request is one of its own. */
-  conversationWith(): string {
-    return this.log.requestId
-  }
-
-  order(candidates: readonly Candidate[]): readonly Candidate[] {
-    return candidates
-  }
-
-  served(): void {}
-
   quote({ name, price }: Model): Quote {
     return { model: name, inputTokens: this.tokens, maxOutputTokens: 0, price, atOnce: true }
   }
@@ -62,15 +51,6 @@ export class EmbeddingWork implements Work {
     const { embeddings } = upstream.provider
     if (embeddings === undefined) throw new ProviderError('failed', 'the dialect of this provider makes no embeddings')
     return new EmbeddingCall(this, embeddings, candidate, upstream, dueMs)
-  }
-
-  markFirstByte(): void {
-    this.log.markFirstByte()
-  }
-
-  /** The provider's answer is there. */
-  markAnswered(): void {
-    this.log.markAnswered()
   }
 }
 

@@ -1,6 +1,5 @@
 /** The work of the image endpoints. Providers are asked for whole answers only. */
 
-import { noNeeds } from '../catalog/capability.ts'
 import type { Model } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { ImageFigures, ImageRequest, MadeImages } from '../core/image-request.ts'
@@ -15,20 +14,21 @@ import type { Upstream } from './gateway.ts'
 import { parseJson } from './provider-call.ts'
 import type { Bill, Quote } from './reservation.ts'
 import type { Counted } from './usage-meter.ts'
-import { WholeCall } from './whole-call.ts'
+import { WholeCall, WholeWork } from './whole-call.ts'
 import type { Work } from './work.ts'
 
-export class ImageWork implements Work {
+export class ImageWork extends WholeWork implements Work {
   readonly kind = 'image'
-  readonly needs = noNeeds
   tokens: ImageTokens = { input: 0, output: 0 }
 
   constructor(
     readonly image: ImageRequest,
     /** The caller's body of an answer. */
     readonly bodyOf: (made: MadeImages) => string,
-    private readonly log: RequestLog,
-  ) {}
+    log: RequestLog,
+  ) {
+    super(log)
+  }
 
   get model(): string {
     return this.image.model
@@ -37,17 +37,6 @@ export class ImageWork implements Work {
   estimate(): void {
     this.tokens = estimateImages(this.image)
   }
-
-  /** Each request is one of its own. */
-  conversationWith(): string {
-    return this.log.requestId
-  }
-
-  order(candidates: readonly Candidate[]): readonly Candidate[] {
-    return candidates
-  }
-
-  served(): void {}
 
   quote({ name, price }: Model): Quote {
     return {
@@ -65,14 +54,6 @@ export class ImageWork implements Work {
     if (images === undefined) throw new ProviderError('failed', 'the dialect of this provider makes no images')
     const request = images.request(this.image, { endpoint: upstream.endpoint, model: candidate.target.model })
     return new ImageCall(this, images, candidate, upstream, inPieces(request), dueMs)
-  }
-
-  markFirstByte(): void {
-    this.log.markFirstByte()
-  }
-
-  markAnswered(): void {
-    this.log.markAnswered()
   }
 }
 

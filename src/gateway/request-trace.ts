@@ -1,6 +1,6 @@
 /**
  * What a tracer hears of requests. The gateway and the public port report to these interfaces and know nothing of
- * spans; without tracing in the configuration, and for most requests with it, there is nobody to report to.
+ * spans; without tracing in the configuration, and for most requests with it, no spans are recorded.
  */
 
 import type { Candidate } from '../catalog/resolve.ts'

@@ -1,10 +1,39 @@
-/** A call whose answer is read as a whole, and passed on when it is complete. */
+/** Requests that are passed on, and whose answer is read as a whole: images and embeddings. */
 
+import { noNeeds } from '../catalog/capability.ts'
+import type { Candidate } from '../catalog/resolve.ts'
 import type { TextReader } from '../providers/upstream.ts'
+import type { RequestLog } from './access-log.ts'
 import { ProviderCall } from './provider-call.ts'
 
+/** Each request counts as a conversation of its own, and its candidates keep their order. */
+export abstract class WholeWork {
+  readonly needs = noNeeds
+
+  constructor(private readonly log: RequestLog) {}
+
+  conversationWith(): string {
+    return this.log.requestId
+  }
+
+  order(candidates: readonly Candidate[]): readonly Candidate[] {
+    return candidates
+  }
+
+  served(): void {}
+
+  markFirstByte(): void {
+    this.log.markFirstByte()
+  }
+
+  /** The provider's answer is there. */
+  markAnswered(): void {
+    this.log.markAnswered()
+  }
+}
+
 export abstract class WholeCall extends ProviderCall implements TextReader {
-  protected abstract readonly work: { markAnswered(): void; markFirstByte(): void }
+  protected abstract readonly work: WholeWork
 
   /** The caller's body of an answer. Throws `ProviderError` if it is none. */
   protected abstract bodyOf(text: string): string

@@ -12,7 +12,7 @@ type Identity = NonNullable<Endpoint['identity']>
 const tokens = new MachineIdentity<string>('access token')
 const keyTokens = new MachineIdentity<string>('access token', 'for the service account key')
 
-/** The headers with the endpoint's token. Throws `ProviderError` `credential` if there is none to be had. */
+/** The headers with the endpoint's token. Throws `ProviderError` `credential` if none can be fetched. */
 export async function withToken(
   endpoint: Endpoint,
   identity: Identity,

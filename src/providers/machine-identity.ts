@@ -17,7 +17,7 @@ export class MachineIdentity<T> {
     private readonly source: string = 'from this machine',
   ) {}
 
-  /** Throws `ProviderError` `credential` if there is none to be had. */
+  /** Throws `ProviderError` `credential` if none can be fetched. */
   async of(endpoint: Endpoint, fetch: () => Promise<Expiring<T>>): Promise<T> {
     let renewed = this.known.get(endpoint)
     if (renewed === undefined) {

@@ -55,7 +55,7 @@ export interface ReservationState extends Member {
   dueMs: number
   readonly admittedMs: number
   readonly key: string
-  /** For which the usage counts if nobody settles it: as in `usage-series.ts`, without the hour. */
+  /** The series of its usage if it is never settled: as in `usage-series.ts`, without the hour. */
   readonly series: string
   readonly inputTokens: number
   /** What it holds of each unit, including what is already used; the rates are charged with it. */
