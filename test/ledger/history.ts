@@ -158,7 +158,7 @@ class History {
     if (account !== undefined) expect((await this.subject.book.figures(account)).organization.total.spent).toBe(sum)
   }
 
-  /** Reserves for one request, or for several in one turn of the event loop, which the store in Redis sends together. */
+  /** Reserves for one request, or several in one turn of the event loop, which the store in Redis sends together. */
   private async reserve(first: Account): Promise<void> {
     const count = this.random.oneIn(3) ? 2 + this.random.below(5) : 1
     const calls = Array.from({ length: count }, (_, i) => {

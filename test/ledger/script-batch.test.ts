@@ -65,7 +65,7 @@ test('reservations of one turn are one call for each 16 of an organisation, deci
   client.disconnect()
 })
 
-test('two keys and a repeated call in one turn: each has its own scope, and the repetition changes nothing', async () => {
+test('keys have their own scopes in one call, and a repeated reservation changes nothing', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   const store = new RedisStore(client, client)
