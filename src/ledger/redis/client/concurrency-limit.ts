@@ -9,7 +9,7 @@ const WAITING_PER_CALL = 8
 const IN_FLIGHT_MAX = 256
 
 export interface Startable {
-  /** It may begin. Whoever starts calls `leave` when it has ended. */
+  /** Begins the call, which calls `leave` when it has ended. */
   start(): void
 }
 

@@ -18,7 +18,7 @@ interface OfOrganization {
   readonly limit: ConcurrencyLimit
 }
 
-export class SettlementInFlight implements Member {
+class SettlementInFlight implements Member {
   place = -1
   /** Called when it ends. */
   readonly listeners: (() => void)[] = []
