@@ -6,7 +6,7 @@
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { Usage } from '../../core/token-usage.ts'
-import { jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent } from '../../wire/sse.ts'
+import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder, StreamMeter } from '../dialect.ts'
 import { stopReason } from './answer.ts'
@@ -54,8 +54,6 @@ export class MessagesEncoder implements StreamEncoder {
   private open: 'nothing' | 'text' | Call = 'nothing'
   /** A delta of the open block up to its text. */
   private deltaOpening = ''
-  /** The characters between the texts of two deltas of the open block. */
-  private deltaSeam = ''
   private readonly calls: Call[] = []
   /** Blocks that wait, in order. Empty unless the open block is a call that is not whole. */
   private readonly held: (Call | HeldText)[] = []
@@ -82,22 +80,13 @@ export class MessagesEncoder implements StreamEncoder {
     return this.begin() + this.close() + this.openText(inside)
   }
 
-  /**
-   * As `encodeText` for each text. A chunk from a provider often has several. By additions: JavaScriptCore copies them
-   * once, when the text is written, and the result of `join` once more.
-   */
+  /** As `encodeText` for each text. A chunk from a provider often has several. */
   encodeTexts(insides: readonly string[]): string {
+    if (this.open === 'text' && !insides.includes(''))
+      return this.deltaOpening + insides.join(DELTA_CLOSING + this.deltaOpening) + DELTA_CLOSING
     let deltas = ''
-    if (this.open !== 'text' || insides.includes('')) {
-      for (const inside of insides) deltas += this.encodeText(inside)
-      return deltas
-    }
-    let opening = this.deltaOpening
-    for (const inside of insides) {
-      deltas = deltas + opening + inside
-      opening = this.deltaSeam
-    }
-    return deltas + DELTA_CLOSING
+    for (const inside of insides) deltas += this.encodeText(inside)
+    return deltas
   }
 
   start(): string {
@@ -184,8 +173,7 @@ export class MessagesEncoder implements StreamEncoder {
 
   private openBlock(json: string, delta: string): string {
     const index = this.blocks++
-    this.deltaOpening = `${DELTA}${index},"delta":{${delta}`
-    this.deltaSeam = DELTA_CLOSING + this.deltaOpening
+    this.deltaOpening = joined(DELTA, String(index), ',"delta":{', delta)
     const start = `{"type":"content_block_start","index":${index},"content_block":${json}}`
     return `event: content_block_start\ndata: ${start}\n\n`
   }
