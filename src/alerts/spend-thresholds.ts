@@ -3,6 +3,7 @@
  * at its next start. It reads no ledger.
  */
 
+import { DAY_MS } from '../core/durations.ts'
 import type { ReportedOnce } from './alert.ts'
 
 /** What an organisation or a key has spent of one limit. */
@@ -17,7 +18,6 @@ export interface LimitSpend {
   readonly endMs: number | undefined
 }
 
-const DAY_MS = 86_400_000
 /** Two windows more. */
 const KEPT_MS = { day: 2 * DAY_MS, month: 62 * DAY_MS } as const
 /** For the window that never ends. */

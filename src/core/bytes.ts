@@ -1,5 +1,5 @@
 /**
- * A part of some bytes, from one index to another. Whoever can reads the part in place: a view of its own costs an
+ * A part of some bytes, from one index to another. Most readers take the part in place, because a view of it costs an
  * event of a stream 0.7 µs.
  */
 
