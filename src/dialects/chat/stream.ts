@@ -3,7 +3,7 @@
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
 import type { Usage } from '../../core/token-usage.ts'
-import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
+import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, textEvents } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder } from '../dialect.ts'
 import { chatFinish } from './answer.ts'
@@ -26,6 +26,9 @@ export class ChatEncoder implements StreamEncoder {
   /** A chunk after its delta, except for the last one. */
   private readonly closing: string
   private readonly textOpening: string
+  private readonly textClosing: string
+  /** The characters between two texts. */
+  private readonly textSeam: string
   private begun = false
 
   constructor(
@@ -37,12 +40,12 @@ export class ChatEncoder implements StreamEncoder {
     this.head = joined('data: {"id":"', id, created, jsonLine(served.model))
     this.closing = includeUsage ? CLOSING_WITH_USAGE : CLOSING
     this.textOpening = joined(this.head, CHOICE, '{"content":"')
+    this.textClosing = includeUsage ? `"}${CLOSING_WITH_USAGE}` : `"}${CLOSING}`
+    this.textSeam = this.textClosing + this.textOpening
   }
 
   encodeTexts(insides: readonly string[]): string {
-    const [only] = insides
-    const texts = insides.length === 1 ? only : insides.join(`"}${this.closing}${this.textOpening}`)
-    return `${this.begin('')}${this.textOpening}${texts}"}${this.closing}`
+    return textEvents(this.begin('') + this.textOpening, insides, this.textSeam, this.textClosing)
   }
 
   start(): string {

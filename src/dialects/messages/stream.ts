@@ -6,7 +6,7 @@
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { Usage } from '../../core/token-usage.ts'
-import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent } from '../../wire/sse.ts'
+import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent, textEvents } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder, StreamMeter } from '../dialect.ts'
 import { stopReason } from './answer.ts'
@@ -54,6 +54,8 @@ export class MessagesEncoder implements StreamEncoder {
   private open: 'nothing' | 'text' | Call = 'nothing'
   /** A delta of the open block up to its text. */
   private deltaOpening = ''
+  /** The characters between the texts of two deltas of the open block. */
+  private deltaSeam = ''
   private readonly calls: Call[] = []
   /** Blocks that wait, in order. Empty unless the open block is a call that is not whole. */
   private readonly held: (Call | HeldText)[] = []
@@ -82,11 +84,12 @@ export class MessagesEncoder implements StreamEncoder {
 
   /** As `encodeText` for each text. A chunk from a provider often has several. */
   encodeTexts(insides: readonly string[]): string {
-    if (this.open === 'text' && !insides.includes(''))
-      return this.deltaOpening + insides.join(DELTA_CLOSING + this.deltaOpening) + DELTA_CLOSING
-    let deltas = ''
-    for (const inside of insides) deltas += this.encodeText(inside)
-    return deltas
+    if (this.open !== 'text' || insides.includes('')) {
+      let deltas = ''
+      for (const inside of insides) deltas += this.encodeText(inside)
+      return deltas
+    }
+    return textEvents(this.deltaOpening, insides, this.deltaSeam, DELTA_CLOSING)
   }
 
   start(): string {
@@ -174,6 +177,7 @@ export class MessagesEncoder implements StreamEncoder {
   private openBlock(json: string, delta: string): string {
     const index = this.blocks++
     this.deltaOpening = joined(DELTA, String(index), ',"delta":{', delta)
+    this.deltaSeam = DELTA_CLOSING + this.deltaOpening
     const start = `{"type":"content_block_start","index":${index},"content_block":${json}}`
     return `event: content_block_start\ndata: ${start}\n\n`
   }
