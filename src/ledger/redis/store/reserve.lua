@@ -1,7 +1,7 @@
 -- Holds one request, its tokens, a place among the concurrent requests and its cost, or returns which limit rejects it.
 -- Every check comes before the first write: a rejected request consumes nothing.
 --
--- keys: scopes reservations deadlines audit usage nodes
+-- keys: scopes reservations deadlines audit usage nodes crossings
 -- arguments: id witness key organizationLimits keyLimits series input output cost floorCost epoch
 -- outcomes:
 --   granted admitted, rates   (the same for a repeated call)

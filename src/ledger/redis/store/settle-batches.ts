@@ -111,8 +111,9 @@ export class SettleBatches {
         ...furtherUnits.map((unit) => used[unit]),
       ]
     })
-    const limits = Array.from(accounts.keys(), ({ key, organizationLimits, keyLimits }) => {
-      return `[${JSON.stringify(key)},${limitsArgument(organizationLimits)},${limitsArgument(keyLimits)}]`
+    const limits = Array.from(accounts.keys(), ({ key, organizationLimits, keyLimits, alertShares: shares }) => {
+      const [ofOrganization, ofKey] = [limitsArgument(organizationLimits, shares), limitsArgument(keyLimits, shares)]
+      return `[${JSON.stringify(key)},${ofOrganization},${ofKey}]`
     })
     return {
       witness: this.witness(),
