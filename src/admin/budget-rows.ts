@@ -1,6 +1,7 @@
 /** The rows of `GET /api/budgets`: what is used and held of each limit, the fullest first. */
 
 import type { Config } from '../config/config.ts'
+import { DAY_MS, HOUR_MS } from '../core/durations.ts'
 import { configuredName, type Limits } from '../core/limits.ts'
 import type { Account } from '../ledger/ledger.ts'
 import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts'
@@ -48,8 +49,7 @@ export function fullness({ amount, used, held }: BudgetRow): number {
 }
 
 /** A budget that lasts longer than this at the present rate is not shown to end. */
-const FAR_MS = 10 * 365 * 86_400_000
-const HOUR_MS = 3_600_000
+const FAR_MS = 10 * 365 * DAY_MS
 
 /** When a budget of money is used up if every hour is as the last one; null if it renews before, or lasts for years. */
 export function usedUpAt(

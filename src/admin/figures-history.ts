@@ -3,6 +3,7 @@
  * every 10 s for the last hour. Keeps readings of the sums and subtracts an earlier one.
  */
 
+import { HOUR_MS } from '../core/durations.ts'
 import type { MergedFigures } from '../metrics/merged-figures.ts'
 import type { FiguresNow } from './api-shapes.ts'
 import type { HistoryPoint } from './history-file.ts'
@@ -22,7 +23,6 @@ interface TimedReading extends Reading {
 
 export const STEP_SECONDS = 10
 const POINTS_MAX = 360
-const HOUR_MS = 3_600_000
 /** Over which rates are computed; shares and percentiles need more requests. */
 const RATE_MS = 10_000
 const SHARE_MS = 60_000

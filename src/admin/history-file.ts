@@ -5,6 +5,7 @@
 
 import fs from 'node:fs'
 import { join } from 'node:path'
+import { HOUR_MS } from '../core/durations.ts'
 import { FILE_MODE, keepPrivate } from '../sqlite/private-files.ts'
 import type { FiguresNow } from './api-shapes.ts'
 
@@ -15,7 +16,6 @@ export interface HistoryPoint extends FiguresNow {
 }
 
 const FILE = 'history.json'
-const HOUR_MS = 3_600_000
 
 /** Each field of a point, and whether it may be unknown. */
 const FIELDS = {

@@ -2,6 +2,7 @@
 
 import { openAccountUsageReader, openKeyStore, openUsageLog } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
+import { HOUR_MS } from '../core/durations.ts'
 import type { UsageRow } from '../ledger/usage-log.ts'
 import { partsOf } from '../ledger/usage-series.ts'
 import { dayOf } from '../ledger/window.ts'
@@ -10,7 +11,6 @@ import type { BudgetRow } from './api-shapes.ts'
 import { type LimitedKey, readBudgets } from './budget-rows.ts'
 import type { EndingKey } from './status-report.ts'
 
-const HOUR_MS = 3_600_000
 /** Stored keys that are looked at, the first by id: 500,000 would take hundreds of megabytes. */
 const KEYS_MAX = 20_000
 

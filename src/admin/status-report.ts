@@ -1,6 +1,7 @@
 /** What `GET /api/status` reports: the state of this weir, its figures, and what an operator should look at. */
 
 import type { Config } from '../config/config.ts'
+import { DAY_MS, HOUR_MS } from '../core/durations.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import type { Attention, BudgetRow, FiguresNow, Status } from './api-shapes.ts'
 import { fullness } from './budget-rows.ts'
@@ -57,7 +58,6 @@ interface ReadState {
 }
 
 const ATTENTION_MAX = 100
-const DAY_MS = 86_400_000
 const EXPIRING_MS = 14 * DAY_MS
 /** A budget is nearly used up from here on. */
 const NEARLY_FULL = 0.9
@@ -66,7 +66,7 @@ const DISK_LOW = 0.1
 /** A webhook that failed for less is retried soon. */
 const ALERT_FAILURE_MS = 5 * 60_000
 /** How long the death of a worker is shown. */
-const DEATH_SHOWN_MS = 3_600_000
+const DEATH_SHOWN_MS = HOUR_MS
 
 export function statusOf(system: SystemState, read: ReadState, now: FiguresNow, nowMs: number): Status {
   const { config, lastReload, startedAtMs, workers } = system

@@ -1,8 +1,8 @@
 /** Which keys expire soon. */
 
+import { DAY_MS } from '../core/durations.ts'
 import type { ReportedOnce } from './alert.ts'
 
-const DAY_MS = 86_400_000
 const SOON_MS = 7 * DAY_MS
 
 interface EndingKey {

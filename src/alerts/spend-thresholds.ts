@@ -1,5 +1,6 @@
 /** Which shares of spend limits an amount has reached, and how each is reported once. It reads no ledger. */
 
+import { DAY_MS } from '../core/durations.ts'
 import { thresholdOf } from '../core/limits.ts'
 import type { ReportedOnce } from './alert.ts'
 
@@ -15,7 +16,6 @@ export interface LimitSpend {
   readonly endMs: number | undefined
 }
 
-const DAY_MS = 86_400_000
 /** Two windows more. */
 const KEPT_MS = { day: 2 * DAY_MS, month: 62 * DAY_MS } as const
 /** For the window that never ends. */

@@ -5,6 +5,7 @@
  */
 
 import type { Config } from '../config/config.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { type FollowerOptions, KeyFollower } from '../keys/key-follower.ts'
 import type { KeyStore } from '../keys/key-store.ts'
 import { openSqliteKeyStore, SqliteKeyBackend } from '../keys/sqlite-key-store.ts'
@@ -23,8 +24,6 @@ import { LedgerFileError, LedgerInUseError } from '../sqlite/database.ts'
 
 /** The part of the configuration that the ledger depends on. */
 export type LedgerPlace = Pick<Config, 'ledger' | 'ledgerUnreachable' | 'dataDir'> & Partial<Pick<Config, 'audit'>>
-
-const DAY_MS = 86_400_000
 
 export interface Closable {
   close(): Promise<void>

@@ -4,6 +4,7 @@ import { openKeyStore } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import { quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
+import { DAY_MS } from '../core/durations.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { AdminAudit, AdminEntry } from '../keys/admin-audit.ts'
 import { withLedger } from '../reports/ledger-part.ts'
@@ -13,7 +14,6 @@ import { displayOf } from './display.ts'
 import { configured, untilProblem } from './ledger-access.ts'
 import { type Column, TextTable } from './text-table.ts'
 
-const DAY_MS = 86_400_000
 /** Lines without `--limit`. */
 const LIMIT = 100
 const FOLLOW_MS = 1000
@@ -73,12 +73,13 @@ async function print(audit: AdminAudit, question: Question, { audit: { keepDays 
   if (form === 'csv') process.stdout.write(csvLine(COLUMNS.map(({ heading }) => heading)))
   let [position, left]: [string | undefined, number] = [undefined, 0]
   let last: readonly AdminEntry[] = []
+  /** Undefined if nothing is left to read. */
   const fresh = async () => {
-    const found = await audit.entriesAfter(position)
-    position = found.at(-1)?.position ?? position
-    return found.map(({ entry }) => entry)
+    const { entries, end } = await audit.entriesAfter(position)
+    position = end ?? position
+    return end === undefined ? undefined : entries
   }
-  for (let page = await fresh(); page.length > 0; page = await fresh()) {
+  for (let page = await fresh(); page !== undefined; page = await fresh()) {
     const wanted = page.filter(({ timeMs }) => timeMs >= sinceMs && timeMs < untilMs)
     left += Math.max(0, last.length + wanted.length - limit)
     last = [...last, ...wanted].slice(-limit)
@@ -88,7 +89,7 @@ async function print(audit: AdminAudit, question: Question, { audit: { keepDays 
   while (question.follows) {
     await Bun.sleep(FOLLOW_MS)
     const page = await fresh()
-    if (page.length > 0) process.stdout.write(printed(form, page, table))
+    if (page !== undefined) process.stdout.write(printed(form, page, table))
   }
 }
 

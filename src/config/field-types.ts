@@ -14,6 +14,7 @@ import {
   type TUnion,
   Type,
 } from '@sinclair/typebox'
+import { DAY_MS } from '../core/durations.ts'
 import { TAG_VALUE, TAGS_MAX } from '../core/tags.ts'
 
 /** Ids of organisations, keys and providers appear in log lines, in the ledger and on command lines. */
@@ -23,9 +24,6 @@ export const IDENTIFIER_WORDS = 'must be 1 to 64 letters, digits or ._@- and beg
 /** Names of models are sent in headers. */
 export const MODEL_NAME = '^[\\x21-\\x2b\\x2d-\\x7e]{1,128}$'
 const MODEL_NAME_WORDS = 'must be 1 to 128 printable ASCII characters without spaces or commas'
-
-/** The longest timeout of the file. */
-const DAY_MS = 86_400_000
 
 export const object = <T extends TProperties>(properties: T, options: ObjectOptions = {}) =>
   Type.Object(properties, { ...options, additionalProperties: false })
@@ -119,7 +117,7 @@ export const tags = (description: string) =>
     maxProperties: TAGS_MAX,
   })
 
-/** Milliseconds. */
+/** Milliseconds, at most a day. */
 export const period = (description: string) => Type.Integer({ minimum: 1, maximum: DAY_MS, description })
 
 export const integer = (minimum: number, maximum: number, description: string) =>

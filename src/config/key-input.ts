@@ -5,6 +5,7 @@
 
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { DAY_MS, HOUR_MS } from '../core/durations.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { configuredLimits, type Limits } from '../core/limits.ts'
 import { TAGS_MAX } from '../core/tags.ts'
@@ -88,7 +89,7 @@ function moment(words: string, nowMs: number): number | undefined {
   return ms === undefined ? instant(words) : nowMs + ms
 }
 
-const UNITS_MS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000 }
+const UNITS_MS: Readonly<Record<string, number>> = { d: DAY_MS, h: HOUR_MS, m: 60_000, s: 1000 }
 
 /** Milliseconds of a grace: a duration, or `0` for none; undefined for anything else. */
 export function graceMs(words: string): number | undefined {

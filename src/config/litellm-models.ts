@@ -1,5 +1,6 @@
 /** The models of a LiteLLM file → providers and models of weir. */
 
+import { DAY_MS } from '../core/durations.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
 import { MODEL_NAME } from './field-types.ts'
 import { LITELLM_PROVIDERS, type LitellmProvider, splitModel } from './litellm-providers.ts'
@@ -173,7 +174,7 @@ function providerOf(known: LitellmProvider, { place, name, params }: Entry, note
   if (headers !== undefined) settings['headers'] = headers
   const timeout = params['timeout']
   if (typeof timeout === 'number' && timeout > 0)
-    settings['total_timeout_ms'] = Math.min(86_400_000, Math.max(1, Math.round(timeout * 1000)))
+    settings['total_timeout_ms'] = Math.min(DAY_MS, Math.max(1, Math.round(timeout * 1000)))
   return settings
 }
 

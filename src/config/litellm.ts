@@ -4,6 +4,7 @@
  */
 
 import { parseDocument, stringify } from 'yaml'
+import { DAY_MS } from '../core/durations.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
 import { hashOf } from './key-hash.ts'
 import { litellmModels, type Notes } from './litellm-models.ts'
@@ -81,7 +82,7 @@ function routing(file: JsonObject, notes: Notes): JsonObject {
     found['max_attempts'] = Math.min(100, Math.max(1, Math.floor(retries) + 1))
     notes.add('num_retries', `became routing.max_attempts ${found['max_attempts']}; weir retries on other targets only`)
   }
-  if (seconds !== undefined) found['total_timeout_ms'] = Math.min(86_400_000, Math.max(1, Math.round(seconds * 1000)))
+  if (seconds !== undefined) found['total_timeout_ms'] = Math.min(DAY_MS, Math.max(1, Math.round(seconds * 1000)))
   return Object.keys(found).length === 0 ? {} : { routing: found }
 }
 

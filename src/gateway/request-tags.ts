@@ -3,10 +3,10 @@
  * 1,000 combinations of tags in a UTC day and worker; requests with any other count under `(other)`.
  */
 
+import { DAY_MS } from '../core/durations.ts'
 import { uncountedTags } from '../core/tags.ts'
 
 const COMBINATIONS_MAX = 1000
-const DAY_MS = 86_400_000
 
 interface TagCountsOptions {
   /** Called for the first request of an organisation in a day that counts under `(other)`. */

@@ -23,18 +23,18 @@ export const ADMIN_ENTRIES_KEPT = 100_000
 /** Entries in one read. */
 export const ADMIN_ENTRIES_A_PAGE = 500
 
-/** An entry with its position: a later entry has a later position. */
-export interface PlacedEntry {
-  readonly position: string
-  readonly entry: AdminEntry
+/** A part of the audit. */
+export interface AuditPage {
+  /** Oldest first. A text that is not an entry is left out. */
+  readonly entries: readonly AdminEntry[]
+  /** Where the page ends, which is where the next one begins; undefined if nothing is left to read. */
+  readonly end: string | undefined
 }
 
 export interface AdminAudit {
   append(entries: readonly AdminEntry[]): Promise<void>
-  /**
-   * Up to `ADMIN_ENTRIES_A_PAGE` entries after a position, oldest first; without one, from the oldest on.
-   */
-  entriesAfter(position: string | undefined): Promise<readonly PlacedEntry[]>
+  /** The next page after a position, of at most `ADMIN_ENTRIES_A_PAGE` entries; without one, from the oldest on. */
+  entriesAfter(position: string | undefined): Promise<AuditPage>
   /** A position after which all later entries come, and none of those that there are; undefined if there are none. */
   newest(): Promise<string | undefined>
   /** Deletes entries from before a time. */
@@ -47,7 +47,7 @@ export function entryText({ timeMs, source, action, target, details }: AdminEntr
 }
 
 /** Undefined if the text is not an entry: a foreign text among the entries must not prevent reading the others. */
-export function parseEntry(text: string): AdminEntry | undefined {
+function parseEntry(text: string): AdminEntry | undefined {
   const value = parseObject(text)
   if (value === undefined) return undefined
   const [timeMs, action, target] = [numberOf(value['timeMs']), stringOf(value['action']), stringOf(value['target'])]
@@ -55,4 +55,38 @@ export function parseEntry(text: string): AdminEntry | undefined {
   const details = value['details']
   if (timeMs === undefined || action === undefined || target === undefined || source === undefined) return undefined
   return { timeMs, source, action, target, details: isObject(details) ? details : {} }
+}
+
+/** A page of stored texts. */
+export function auditPage(stored: readonly { readonly position: string; readonly text: string }[]): AuditPage {
+  const entries = stored.map(({ text }) => parseEntry(text)).filter((entry) => entry !== undefined)
+  return { entries, end: stored.at(-1)?.position }
+}
+
+/** Reports the changes that other processes make. */
+export class AuditTail {
+  private position: string | undefined
+  private isPlaced = false
+
+  constructor(
+    private readonly audit: AdminAudit,
+    /** Called with each change by a command or by the admin API: a reload reports its own. */
+    private readonly changed: (entry: AdminEntry) => void,
+  ) {}
+
+  /** Changes from before the first call are not reported. */
+  async begin(): Promise<void> {
+    if (!this.isPlaced) this.position = await this.audit.newest()
+    this.isPlaced = true
+  }
+
+  /** Reports what was added since the last call. */
+  async report(): Promise<void> {
+    for (;;) {
+      const { entries, end } = await this.audit.entriesAfter(this.position)
+      if (end === undefined) return
+      for (const entry of entries) if (entry.source !== 'config') this.changed(entry)
+      this.position = end
+    }
+  }
 }

@@ -21,7 +21,7 @@ interface KeysConfig extends CatalogConfig {
   readonly tags?: readonly string[]
 }
 
-interface KeyChangesParts {
+export interface KeyChangesParts {
   /** The configuration in force. */
   readonly config: KeysConfig
   readonly source: ChangeSource
@@ -137,8 +137,11 @@ export class KeyChanges {
         organization,
         until: 'the configuration drops or disables the key',
       })
-      const isNew = await store.create(revocationOf(organization, id, nowMs), entry)
-      return [stored, isNew ? 'revoked' : 'already_revoked']
+      const revocation = revocationOf(organization, id, nowMs)
+      if (await store.create(revocation, entry)) return [stored, 'revoked']
+      // A configuration that dropped or disabled the key before, and is deleting the earlier one, must keep this one.
+      await store.change(revocation.id, () => revocation)
+      return [stored, 'already_revoked']
     })
     const outcome = outcomes.includes('revoked') ? 'revoked' : 'already_revoked'
     if (outcome === 'revoked') await everywhereKnown()

@@ -4,11 +4,13 @@
  * again and restores those that were lost.
  */
 
+import { HOUR_MS } from '../core/durations.ts'
 import { turn } from '../core/event-loop.ts'
 import { slowTicker } from '../core/ticker.ts'
 import { LedgerFileError } from '../sqlite/database.ts'
-import { ADMIN_ENTRIES_A_PAGE, type AdminEntry } from './admin-audit.ts'
-import { endOf, KEY_KEPT_MS, type KeyRecord, parseKey, revocationId, revokedKeyOf } from './key-record.ts'
+import { type AdminEntry, AuditTail } from './admin-audit.ts'
+import { type ConfiguredKeys, ConfiguredRevocations } from './configured-revocations.ts'
+import { endOf, KEY_KEPT_MS, type KeyRecord, parseKey } from './key-record.ts'
 import {
   CHANGES_A_PAGE,
   type Change,
@@ -37,13 +39,11 @@ const PAGE_TRIES = 3
 const PAGE_PAUSE_MS = 100
 /** Keys can vanish while they are counted. After this many readings with a wrong count, the last one is used. */
 const READINGS_MAX = 3
-/** After a change of the configuration, all processes of this machine know it by this time. */
-const CONFIG_KNOWN_MS = 2000
 /** Records restored or deleted in one call. */
 const WRITTEN_A_CALL = 100
 /** After this many written records, changes are read at once: the log must keep them until all gateways have. */
 const CAUGHT_UP_AFTER = 1000
-const PRUNE_MS = 3_600_000
+const PRUNE_MS = HOUR_MS
 
 export interface FollowerOptions {
   /** True in one process of a machine, which deletes the records of keys that ended 30 days ago. */
@@ -58,14 +58,6 @@ export interface FollowerOptions {
   readonly inForce?: (revocation: KeyRecord) => void
   /** How long entries of the admin audit are kept; for the process that prunes. */
   readonly keepAuditMs?: number
-}
-
-/** The keys of the configuration in force, which may be revoked by command. */
-export interface ConfiguredKeys {
-  /** Ids of all of them. */
-  ids(): readonly string[]
-  /** Whether it has a key with this id that is not disabled. */
-  has(organization: string, key: string): boolean
 }
 
 /** The keys of the store, as this process last read them. */
@@ -89,13 +81,8 @@ export class KeyFollower implements FollowedKeys {
   private isWhole = true
   /** Records to write to the store again, which has an earlier state of them. */
   private readonly toRestore: Replacement[] = []
-  /** The last entry of the admin audit that is known; undefined if there was none. */
-  private audited: string | undefined
-  private isAuditRead = false
-  /** When revocations of keys that the configuration no longer has are deleted. */
-  private configKnownMs = 0
-  /** Revocations of keys that the configuration has dropped since: it may have the key again when they are deleted. */
-  private readonly released = new Set<string>()
+  private readonly revocations: ConfiguredRevocations
+  private readonly auditTail: AuditTail | undefined
   private written = 0
   private prunedMs = Number.NEGATIVE_INFINITY
   private pauseMs = FIRST_POLL_MS
@@ -107,7 +94,10 @@ export class KeyFollower implements FollowedKeys {
   constructor(
     private readonly backend: KeyBackend,
     private readonly options: FollowerOptions,
-  ) {}
+  ) {
+    this.revocations = new ConfiguredRevocations(backend, this.table, options)
+    if (options.changed !== undefined) this.auditTail = new AuditTail(backend.audit, options.changed)
+  }
 
   get complaint(): string | undefined {
     if (this.missedMs < STALE_MS) return undefined
@@ -147,8 +137,7 @@ export class KeyFollower implements FollowedKeys {
 
   /** Call after a change of the configuration: it may no longer have a key that is revoked in the store. */
   configurationChanged(): void {
-    for (const record of this.table.allRevocations()) if (!this.isNeeded(record)) this.released.add(record.id)
-    this.configKnownMs = performance.now() + CONFIG_KNOWN_MS
+    this.revocations.configurationChanged()
   }
 
   private async run(): Promise<void> {
@@ -165,35 +154,17 @@ export class KeyFollower implements FollowedKeys {
   }
 
   private async poll(): Promise<void> {
-    if (!this.isAuditRead) await this.skipAudit()
+    await this.auditTail?.begin()
     const { seen } = this
     if (seen === undefined || !this.isWhole || !(await this.catchUp())) await this.readAll()
     while (this.toRestore.length > 0) {
       await this.write(this.toRestore.slice(0, WRITTEN_A_CALL))
       this.toRestore.splice(0, WRITTEN_A_CALL)
     }
-    if (seen !== this.seen) await this.reportChanges()
+    if (seen !== this.seen) await this.auditTail?.report()
     if (!this.options.prunes) return
-    if (performance.now() >= this.configKnownMs) await this.dropRevocations()
+    await this.revocations.removeReleased()
     if (performance.now() - this.prunedMs >= PRUNE_MS) await this.prune()
-  }
-
-  /** Changes from before the start are not reported. */
-  private async skipAudit(): Promise<void> {
-    if (this.options.changed !== undefined) this.audited = await this.backend.audit.newest()
-    this.isAuditRead = true
-  }
-
-  /** What a reload changed is known to the process that reloaded. */
-  private async reportChanges(): Promise<void> {
-    const { changed } = this.options
-    if (changed === undefined) return
-    for (;;) {
-      const found = await this.backend.audit.entriesAfter(this.audited)
-      for (const { entry } of found) if (entry.source !== 'config') changed(entry)
-      this.audited = found.at(-1)?.position ?? this.audited
-      if (found.length < ADMIN_ENTRIES_A_PAGE) return
-    }
   }
 
   /** Applies the changes since the last poll. False if the log does not continue from there. */
@@ -243,33 +214,11 @@ export class KeyFollower implements FollowedKeys {
    * configuration has the key: another machine, whose configuration no longer has it, deleted the revocation.
    */
   private drop(id: string): void {
-    const [record, key] = [this.table.get(id), revokedKeyOf(id)]
-    const isReleased = this.released.delete(id)
-    if (record !== undefined && key !== undefined && !isReleased && this.isNeeded(record))
+    const record = this.table.get(id)
+    if (record !== undefined && this.revocations.mustStay(record))
       this.toRestore.push({ id, before: undefined, after: JSON.stringify(record) })
     else this.table.delete(id)
-  }
-
-  private isNeeded({ id, organization }: KeyRecord): boolean {
-    return this.options.configured?.has(organization, revokedKeyOf(id) ?? '') === true
-  }
-
-  /** Deletes the revocations of keys that the configuration dropped or disabled, and reports the others. */
-  private async dropRevocations(): Promise<void> {
-    this.configKnownMs = Number.POSITIVE_INFINITY
-    if (this.options.configured === undefined) return
-    for (const record of this.table.allRevocations()) {
-      if (this.isNeeded(record)) {
-        this.options.inForce?.(record)
-        continue
-      }
-      const [before] = await this.backend.texts([record.id])
-      const target = revokedKeyOf(record.id) ?? ''
-      const details = { organization: record.organization, revocation: 'removed' }
-      const entry = { timeMs: Date.now(), source: 'config', action: 'key.updated', target, details } as const
-      const written = await this.backend.replace([{ id: record.id, before, after: undefined }], entry)
-      if (written.length > 0) this.options.changed?.(entry)
-    }
+    this.revocations.forget(id)
   }
 
   private async readAll(): Promise<void> {
@@ -313,7 +262,7 @@ export class KeyFollower implements FollowedKeys {
 
   /** First of all: reading very many keys takes seconds, and keys of the configuration are accepted meanwhile. */
   private async readRevocations(): Promise<void> {
-    const ids = this.options.configured?.ids().map(revocationId) ?? []
+    const { ids } = this.revocations
     for (let i = 0; i < ids.length; i += KEYS_A_PAGE) {
       const texts = await this.backend.texts(ids.slice(i, i + KEYS_A_PAGE))
       for (const text of texts) if (text !== undefined) this.adopt(text)
@@ -367,7 +316,7 @@ export class KeyFollower implements FollowedKeys {
       await this.write(ended)
       const { keepAuditMs } = this.options
       if (keepAuditMs !== undefined) await this.backend.audit.trim(Date.now() - keepAuditMs)
-      this.configKnownMs = 0
+      this.revocations.lookAgain()
       // If the page was full, the next poll deletes more.
       if (ids.length < WRITTEN_A_CALL) this.prunedMs = performance.now()
     } catch (error) {

@@ -1,6 +1,7 @@
 /** The record of an API key in the key store: the hash of the key, never the key itself. Stored as JSON. */
 
 import { type Key, keyOf } from '../catalog/catalog.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { isArray, isObject, numberOf, parseObject, stringOf } from '../core/json.ts'
 import { type Limits, limitsOfJson } from '../core/limits.ts'
 
@@ -64,7 +65,7 @@ export function storedKey(organization: Key['organization'], record: KeyRecord):
 }
 
 /** How long a record is kept after its key was revoked or has expired. The spend of the key is kept forever. */
-export const KEY_KEPT_MS = 30 * 86_400_000
+export const KEY_KEPT_MS = 30 * DAY_MS
 
 /** When the key was revoked or expires, whichever is first; `Infinity` without either. */
 export function endOf({ revokedMs, expiresAtMs }: KeyRecord): number {

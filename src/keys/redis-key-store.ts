@@ -13,9 +13,9 @@ import {
   ADMIN_ENTRIES_KEPT,
   type AdminAudit,
   type AdminEntry,
+  type AuditPage,
+  auditPage,
   entryText,
-  type PlacedEntry,
-  parseEntry,
 } from './admin-audit.ts'
 import { type KeyRecord, parseKey } from './key-record.ts'
 import {
@@ -129,14 +129,11 @@ class RedisKeyBackend implements KeyBackend, AdminAudit {
     for (const [error] of (await pipeline.exec()) ?? []) if (error !== null) throw error
   }
 
-  entriesAfter(position: string | undefined): Promise<readonly PlacedEntry[]> {
+  entriesAfter(position: string | undefined): Promise<AuditPage> {
     return this.withRetry(async () => {
       const start = position === undefined ? '-' : `(${position}`
       const found = await this.client.xrange(AUDIT, start, '+', 'COUNT', ADMIN_ENTRIES_A_PAGE)
-      return found.flatMap(([id, words]) => {
-        const entry = parseEntry(words[words.indexOf('entry') + 1] ?? '')
-        return entry === undefined ? [] : [{ position: id, entry }]
-      })
+      return auditPage(found.map(([id, words]) => ({ position: id, text: words[words.indexOf('entry') + 1] ?? '' })))
     })
   }
 
@@ -147,9 +144,9 @@ class RedisKeyBackend implements KeyBackend, AdminAudit {
   async newest(): Promise<string> {
     let position = `${(await this.withRetry(() => this.nowMs())) - CLOCKS_APART_MS}-0`
     for (;;) {
-      const last = (await this.entriesAfter(position)).at(-1)
-      if (last === undefined) return position
-      position = last.position
+      const { end } = await this.entriesAfter(position)
+      if (end === undefined) return position
+      position = end
     }
   }
 

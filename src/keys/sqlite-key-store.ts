@@ -12,9 +12,9 @@ import {
   ADMIN_ENTRIES_KEPT,
   type AdminAudit,
   type AdminEntry,
+  type AuditPage,
+  auditPage,
   entryText,
-  type PlacedEntry,
-  parseEntry,
 } from './admin-audit.ts'
 import {
   CHANGES_A_PAGE,
@@ -127,17 +127,14 @@ export class SqliteKeyBackend implements KeyBackend, AdminAudit {
     append.immediate()
   }
 
-  async entriesAfter(position: string | undefined): Promise<readonly PlacedEntry[]> {
+  async entriesAfter(position: string | undefined): Promise<AuditPage> {
     const rows =
       this.open()
         ?.query<{ number: number; entry: string }, [number, number]>(
           'SELECT number, entry FROM admin_audit WHERE number > ? ORDER BY number LIMIT ?',
         )
         .all(Number(position ?? 0), ADMIN_ENTRIES_A_PAGE) ?? []
-    return rows.flatMap(({ number, entry: text }) => {
-      const entry = parseEntry(text)
-      return entry === undefined ? [] : [{ position: String(number), entry }]
-    })
+    return auditPage(rows.map(({ number, entry: text }) => ({ position: String(number), text })))
   }
 
   async newest(): Promise<string | undefined> {

@@ -3,6 +3,7 @@
  * never content.
  */
 
+import { HOUR_MS } from '../core/durations.ts'
 import type { AuditRow } from './audit-columns.ts'
 
 export interface AuditQuery {
@@ -38,4 +39,4 @@ const CLOCKS_MS = 2000
 const CLOCKS_APART_MS = 600_000
 const SHORT_MS = 60_000
 /** A request takes at most a day; a late settlement may follow an hour later; the disk may have been full for a day. */
-const LONGEST_MS = 50 * 3_600_000
+const LONGEST_MS = 50 * HOUR_MS

@@ -4,12 +4,12 @@
  */
 
 import { CallerError } from '../core/caller-error.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { amountOf, type BudgetLimit, type Limit, limitTable } from '../core/limits.ts'
 import { type Account, demandOf, type Hold, type RateStatuses, type Reservation } from './ledger.ts'
 import { rateLimitHeaders } from './rate-limit-headers.ts'
 import type { ExtendReply, Refusal, ReserveReply } from './reservation-store.ts'
 
-const DAY_MS = 86_400_000
 /** The largest `retry-after`, in seconds. */
 const RETRY_AFTER_MAX = 60
 

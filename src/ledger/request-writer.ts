@@ -1,6 +1,7 @@
 /** Writes the log's tables: rows of requests, sums of usage; deletes rows and folds sums that are old. */
 
 import type { Database } from 'bun:sqlite'
+import { DAY_MS, HOUR_MS } from '../core/durations.ts'
 import { type AuditRow, storedValues } from './audit-columns.ts'
 import { addUsageSql, USAGE_SQL } from './request-table.ts'
 import { addUsage, figureValues, noUsage, type UsageFigures } from './usage-figures.ts'
@@ -9,11 +10,10 @@ import { isOfHourSql, seriesOfDay } from './usage-series.ts'
 import { dayOf, firstKeptDay, foldedDay, HOUR_DAYS_KEPT } from './window.ts'
 
 /** How long single requests are kept unless `audit.keep_days` specifies otherwise; their sums are kept for good. */
-export const ROWS_KEPT_MS = 90 * 86_400_000
+export const ROWS_KEPT_MS = 90 * DAY_MS
 /** Deletes up to 200 commits a second; at most 50 are made. */
 const DROP_EVERY_MS = 500
 const DROPPED_AT_ONCE = 100
-const HOUR_MS = 3_600_000
 
 /** Bytes of a new batch. */
 const BATCH_BYTES = 4096

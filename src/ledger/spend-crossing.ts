@@ -3,6 +3,7 @@
  * stream extended, a reservation lost. The record stays until a gateway has queued the alerts, at most for a day.
  */
 
+import { DAY_MS } from '../core/durations.ts'
 import type { BudgetLimit } from '../core/limits.ts'
 
 export interface SpendCrossing {
@@ -19,7 +20,7 @@ export interface SpendCrossing {
 }
 
 /** How long a record is kept if no gateway takes it. An alert is not delivered later either. */
-export const CROSSING_KEPT_MS = 86_400_000
+export const CROSSING_KEPT_MS = DAY_MS
 
 /** Reads records, whether or not a gateway runs. */
 export interface CrossingReader {

@@ -6,11 +6,11 @@
  * operator can go back. None of the parts can contain a tab.
  */
 
+import { HOUR_MS } from '../core/durations.ts'
 import { countedTags } from '../core/tags.ts'
 import type { Charge, Hold } from './ledger.ts'
 
 const SEPARATOR = '\t'
-const HOUR_MS = 3_600_000
 const DAY_HOURS = 24
 
 export interface Series {

@@ -3,6 +3,7 @@
  * budget would not renew until the real time has caught up. Owns what counts as spent in the windows that are set back.
  */
 
+import { DAY_MS } from '../core/durations.ts'
 import { budgetLimits } from '../core/limits.ts'
 import { usedOf } from './ledger.ts'
 import type { UsageRow } from './usage-log.ts'
@@ -37,8 +38,6 @@ export function spentNow(usage: readonly UsageRow[], key: string | undefined, no
   }
   return spent
 }
-
-const DAY_MS = 86_400_000
 
 /** True if one of a scope's windows, in the order of `budgetLimits`, lies ahead of the clock. */
 export function isAhead(windows: readonly number[], nowMs: number): boolean {

@@ -1,8 +1,7 @@
 /** The calendar windows of budgets: UTC days and months as whole numbers, and when each ends. */
 
+import { DAY_MS } from '../core/durations.ts'
 import { type BudgetLimit, budgetLimits } from '../core/limits.ts'
-
-const DAY_MS = 86_400_000
 
 /** Days since 1970-01-01. */
 export function dayOf(ms: number): number {

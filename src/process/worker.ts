@@ -10,6 +10,7 @@ import { beginUpkeep, isLedgerProblem, keyFollower, openWorkerLedger } from '../
 import { loadAdapters } from '../assembly/provider-adapters.ts'
 import { buildOf, findVersion, VERSION } from '../assembly/version.ts'
 import { environment } from '../config/load.ts'
+import { DAY_MS } from '../core/durations.ts'
 import type { App } from '../http/app.ts'
 import { type KeyRecord, revokedKeyOf } from '../keys/key-record.ts'
 import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
@@ -32,8 +33,6 @@ const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
 const MANY_FIELDS =
   'revoke unused keys (weir keys list, weir keys revoke); weir deletes the data of a key from Redis a day after ' +
   'its last request'
-
-const DAY_MS = 86_400_000
 
 /** How often a worker that was replaced looks whether its last connection is closed. */
 const QUIET_CHECK_MS = 250

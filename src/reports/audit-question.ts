@@ -5,12 +5,11 @@
 
 import { quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
+import { DAY_MS } from '../core/durations.ts'
 import { tagsByName } from '../core/tags.ts'
 import { type AuditColumn, type AuditRow, auditColumns, type Outcome } from '../ledger/audit-columns.ts'
 import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
 import type { GivenFlags } from './given-flags.ts'
-
-const DAY_MS = 86_400_000
 
 /** Lines without `--limit`. */
 const LIMIT = 100

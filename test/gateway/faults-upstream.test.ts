@@ -197,35 +197,32 @@ beforeAll(async () => {
   }
   const quiet = await Upstream.start()
   others.push(() => void quiet[Symbol.asyncDispose]())
-  const at = (base_url: string) => ({
-    dialect: 'openai',
-    base_url,
-    api_key: 'k',
-    connect_timeout_ms: 300,
-    first_byte_timeout_ms: 400,
-    idle_timeout_ms: 300,
-  })
+  // Longer than anything takes on a busy machine, a resolver's search for a name that does not exist included.
+  const patient = { connect_timeout_ms: 10_000, first_byte_timeout_ms: 20_000, idle_timeout_ms: 10_000 }
+  const hasty = { connect_timeout_ms: 300, first_byte_timeout_ms: 400, idle_timeout_ms: 300 }
+  const at = (base_url: string, timeouts = patient) => ({ dialect: 'openai', base_url, api_key: 'k', ...timeouts })
+  const reachable = { up: at(upstream.url), slow: at(upstream.url, hasty) }
   const unreachable = {
     refuses: at(`http://127.0.0.1:${await closedPort()}/v1`),
-    // A resolver may take long to find out that there is no such name.
-    nowhere: { ...at('http://provider.invalid/v1'), connect_timeout_ms: 10_000, first_byte_timeout_ms: 20_000 },
+    nowhere: at('http://provider.invalid/v1'),
     'self-signed': at(`https://127.0.0.1:${portOf(tls)}/v1`),
     'plain-for-tls': at(`https://127.0.0.1:${portOf(plain)}/v1`),
-    'silent-for-tls': at(`https://127.0.0.1:${quiet.port}/v1`),
+    'silent-for-tls': at(`https://127.0.0.1:${quiet.port}/v1`, hasty),
   }
   const models: Record<string, readonly string[]> = {}
-  for (const [name, { does: scenario }] of Object.entries(rows)) {
+  for (const [name, { does: scenario, kind }] of Object.entries(rows)) {
     for (const [mode] of modes) {
       for (const followed of ['alone', 'followed']) {
         // Each has a target of its own, so that none rests for the failures of another.
         const model = slug(name, mode, followed)
-        const target = `${typeof scenario === 'string' ? scenario : 'up'}/${model}`
+        const provider = kind === 'timeout' ? 'slow' : 'up'
+        const target = `${typeof scenario === 'string' ? scenario : provider}/${model}`
         if (typeof scenario !== 'string') upstream.on(model, scenario)
         models[model] = followed === 'followed' ? [target, 'up/second'] : [target]
       }
     }
   }
-  serving = new Serving({ providers: { up: at(upstream.url), ...unreachable }, models })
+  serving = new Serving({ providers: { ...reachable, ...unreachable }, models })
 })
 
 afterAll(async () => {

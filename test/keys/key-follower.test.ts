@@ -27,7 +27,7 @@ interface Contents {
 
 const NO_AUDIT: AdminAudit = {
   append: async () => {},
-  entriesAfter: async () => [],
+  entriesAfter: async () => ({ entries: [], end: undefined }),
   newest: async () => undefined,
   trim: async () => {},
 }

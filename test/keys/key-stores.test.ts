@@ -8,9 +8,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Redis } from 'ioredis'
 import { keyFollower, type LedgerPlace, openKeyStore } from '../../src/assembly/open-ledger.ts'
-import type { KeyFollower } from '../../src/keys/key-follower.ts'
+import { ADMIN_ENTRIES_A_PAGE } from '../../src/keys/admin-audit.ts'
+import { KeyChanges, type KeyChangesParts } from '../../src/keys/key-changes.ts'
+import type { FollowerOptions, KeyFollower } from '../../src/keys/key-follower.ts'
 import { isMistyped, newToken } from '../../src/keys/key-format.ts'
-import { KEY_KEPT_MS, type KeyRecord } from '../../src/keys/key-record.ts'
+import { KEY_KEPT_MS, type KeyRecord, revocationOf } from '../../src/keys/key-record.ts'
 import { CHANGES_KEPT, type KeyBackend, type KeyStore } from '../../src/keys/key-store.ts'
 import { openRedisKeyStore, redisKeyBackend } from '../../src/keys/redis-key-store.ts'
 import { SqliteKeyBackend } from '../../src/keys/sqlite-key-store.ts'
@@ -71,10 +73,12 @@ afterAll(async () => {
 })
 
 /** A gateway that follows the store: it polls on its own, or only when the test calls `update`. */
-async function follow(place: LedgerPlace, options: { prunes?: boolean; byHand?: boolean } = {}) {
+async function follow(place: LedgerPlace, options: Partial<FollowerOptions> & { byHand?: boolean } = {}) {
+  const { byHand: _, ...rest } = options
   const keys = await keyFollower(place, {
-    prunes: options.prunes ?? false,
+    prunes: false,
     pruneFailed: (error) => expect(error).toBeUndefined(),
+    ...rest,
   })
   if (options.byHand === true) await until(async () => (await keys.update()) === undefined)
   else await keys.start()
@@ -161,7 +165,7 @@ describe.each(places)('the %s key store', (name, place) => {
         entry,
       )
       expect(await refusal.catch(String)).toBe('Error: refused')
-      const entries = (await store.audit.entriesAfter(seen)).map(({ entry: one }) => one)
+      const { entries } = await store.audit.entriesAfter(seen)
       expect(entries).toEqual([{ ...entry, action: 'key.created' }, ...added.map(() => entry)])
     })
   })
@@ -193,7 +197,7 @@ describe.each(places)('the %s key store', (name, place) => {
       const seen = await store.audit.newest()
       await store.audit.append([at(1000), at(2000)])
       await store.audit.append([at(Date.now())])
-      const targets = async () => (await store.audit.entriesAfter(seen)).map(({ entry }) => entry.target)
+      const targets = async () => (await store.audit.entriesAfter(seen)).entries.map(({ target }) => target)
       const [one, two, three] = await targets()
       expect([one, two]).toEqual(['m-1000', 'm-2000'])
       await store.audit.trim(name === 'Redis' ? 0 : 1500)
@@ -202,6 +206,67 @@ describe.each(places)('the %s key store', (name, place) => {
       )
       await store.audit.trim(Date.now() + 60_000)
       expect(await targets()).toEqual([])
+    })
+  })
+
+  test('a configuration that disables a revoked key and enables it at once drops its revocation', async () => {
+    const enabled = new Set(['ci', 'bot'])
+    const configured = { ids: () => ['ci', 'bot'], has: (_: string, id: string) => enabled.has(id) }
+    const changed: string[] = []
+    const inForce = new Map<string, number>()
+    await using pruning = await follow(place(), {
+      ...{ prunes: true, configured },
+      changed: ({ action, target }) => changed.push(`${action} ${target}`),
+      inForce: ({ id, createdMs }) => inForce.set(id, createdMs),
+    })
+    await using other = await follow(place(), { configured })
+    const known = (id: string) => [pruning, other].map(({ keys }) => keys.table.revocation(id)?.createdMs)
+    const reload = () => {
+      for (const { keys } of [pruning, other]) keys.configurationChanged()
+    }
+    await withStore(async (store) => {
+      const revoked = ['ci', 'bot'].map((id) => revocationOf('acme', id, 1000))
+      for (const one of revoked) await store.create(one)
+      await until(async () => [...known('ci'), ...known('bot')].join() === '1000,1000,1000,1000')
+      enabled.clear()
+      reload()
+      for (const id of ['ci', 'bot']) enabled.add(id)
+      reload()
+      // A second revocation before the first is deleted is not that of the earlier configuration.
+      const keys = [{ id: 'bot', disabled: false }]
+      const config = { organizations: [{ id: 'acme', keys }], models: [] } as unknown as KeyChangesParts['config']
+      const changes = new KeyChanges({ config, source: 'cli', withStore: async (use) => await use(store) })
+      expect(await changes.revoke('bot')).toEqual({ outcome: 'already_revoked', isConfigured: true })
+      await until(async () => (inForce.get(revoked[1]?.id ?? '') ?? 0) > 1000)
+      expect(changed).toEqual(['key.updated ci'])
+      await until(async () => known('ci').join() === ',')
+      expect(known('bot').map((createdMs) => Number(createdMs) > 1000)).toEqual([true, true])
+      expect((await store.revocations(['ci', 'bot'])).size).toBe(1)
+      enabled.clear()
+      reload()
+      await until(async () => known('bot').join() === ',')
+    })
+  })
+
+  test('entries of the admin audit that cannot be read hide none of the others', async () => {
+    const reported: string[] = []
+    await using gateway = await follow(place(), { changed: ({ target }) => reported.push(target) })
+    await withStore(async (store) => {
+      const seen = await store.audit.newest()
+      const entry = { timeMs: Date.now(), source: 'cli', action: 'key.updated', details: {} } as const
+      // A page of entries from a later version of weir, which knows more sources.
+      const foreign = { ...entry, source: 'later' as 'cli', target: 'foreign' }
+      await store.audit.append(Array.from({ length: ADMIN_ENTRIES_A_PAGE }, () => foreign))
+      await store.create(record('readable'), { ...entry, target: 'readable' })
+      const found: string[] = []
+      for (let { entries, end } = await store.audit.entriesAfter(seen); end !== undefined; ) {
+        found.push(...entries.map(({ target }) => target))
+        ;({ entries, end } = await store.audit.entriesAfter(end))
+      }
+      expect(found).toEqual(['readable'])
+      await gateway.sees('readable', true)
+      await until(async () => reported.length > 0)
+      expect(reported).toEqual(['readable'])
     })
   })
 

@@ -5,8 +5,8 @@
 
 import type { Redis } from 'ioredis'
 import { budgetLimits } from '../../src/core/limits.ts'
-import { chargedMicroUsd } from '../../src/ledger/embedded/reservation-moves.ts'
 import { CROSSING_NAMES, crossingOf, crossingValues } from '../../src/ledger/embedded/crossing-table.ts'
+import { chargedMicroUsd } from '../../src/ledger/embedded/reservation-moves.ts'
 import { FullStore } from '../../src/ledger/embedded/socket/full-store.ts'
 import type { ScopeState } from '../../src/ledger/embedded/store-state.ts'
 import { RedisCrossingReader } from '../../src/ledger/redis/readers/redis-crossings.ts'

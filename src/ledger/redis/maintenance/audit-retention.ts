@@ -3,6 +3,7 @@
  * 100,000 entries (`store.lua`); for 10,000 organisations that alone would allow 155 GB.
  */
 
+import { HOUR_MS } from '../../../core/durations.ts'
 import type { RedisClient } from '../../../redis/connect.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
 import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-keys.ts'
@@ -73,8 +74,6 @@ export class AuditRetention {
     return results
   }
 }
-
-const HOUR_MS = 3_600_000
 
 /** The highest limit for each that keeps the sum of all at most `most`; infinite if the sum is below it already. */
 export function levelOf(sizes: readonly number[], most: number): number {
