@@ -2,8 +2,8 @@
  * The journal of the embedded ledger under a crash at every step: after each call to the disk and around each
  * transaction of SQLite the files are copied, as a kill would leave them; and copies lose what was not flushed, as a
  * power failure would. Each copy is opened. It must have exactly what had been written (after a power failure: at least
- * what had been flushed), and be whole: spend, usage and rows agree, no row occurs twice, nothing is held, and spend that
- * reached a threshold is recorded.
+ * what had been flushed), and be whole: spend, usage and rows agree, no row occurs twice, nothing is held, and spend
+ * that reached a threshold is recorded.
  */
 
 import { afterAll, expect, test } from 'bun:test'

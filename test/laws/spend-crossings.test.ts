@@ -1,8 +1,8 @@
 /**
- * The law of alerts on spend: a ledger records that spend reached a share of a limit in the step that does so, for every
- * step that charges, every scope and every window, also if the window ends in the next millisecond. After each step the
- * figures of the ledger are read, and every share that is reached is noted in whole numbers of percent; somebody who
- * takes the records at random times, and may be killed before he deletes them, must know of exactly these shares.
+ * The law of alerts on spend: a ledger records that spend reached a share of a limit in the step that does so, for
+ * every step that charges, every scope and every window, also if the window ends in the next millisecond. After each
+ * step what is spent is read, and every share that is reached is noted in whole numbers of percent; somebody who takes
+ * the records at random times, and may be killed before he deletes them, must know of exactly these shares.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
@@ -14,7 +14,7 @@ import { windowEndMs } from '../../src/ledger/window.ts'
 import { Random, randomSeed } from '../ledger/random.ts'
 import { type Subject, subjects } from '../ledger/subject.ts'
 
-const HISTORIES = Number(process.env['WEIR_LAW_HISTORIES'] ?? 40)
+const HISTORIES = Number(process.env['WEIR_CROSSING_HISTORIES'] ?? 40)
 const STEPS = 60
 const DAY_MS = 86_400_000
 const PERCENTS = [1, 7, 10, 25, 50, 80, 100]
@@ -44,7 +44,8 @@ class History {
     subject.clock.now = Date.UTC(2026, 0, 1) + random.below(600) * DAY_MS - random.pick([1, 1000, 40_000])
     subject.clock.witness = subject.clock.now
     this.percents = PERCENTS.filter(() => random.oneIn(2))
-    this.scale = random.pick([100, 100_000, 1e12])
+    // With small amounts, the spend is often exactly a threshold.
+    this.scale = random.pick([1, 100, 100_000, 1e12])
     const shares = this.percents.map((percent) => percent / 100)
     this.accounts = ['a', 'b'].flatMap((organization) => {
       const organizationLimits = this.limits()
@@ -98,7 +99,7 @@ class History {
         if (one !== undefined) await this.settle(one)
         return
       case 'many': {
-        // Between them no figures are read, so none may lower what is spent: those that are not lost, and posted nothing.
+        // Between them nothing is read, so none may lower what is spent: they are not lost, and posted nothing.
         const { now } = subject.clock
         const some = this.running.filter(({ posted, admittedMs }) => posted === 0 && admittedMs === now)
         await Promise.all(some.map((each) => this.settle(each)))
@@ -186,12 +187,12 @@ class History {
     const amount = limitMicroUsd ?? limits?.spend?.[budget] ?? 0
     const spend = { organization, key: key ?? null, window: budget, endMs: windowEndMs(budget, window) }
     const amounts = { limitMicroUsd: amount, spentMicroUsd }
-    const told = reachedThresholds(
+    const found = reachedThresholds(
       { ...spend, ...amounts },
       this.percents.map((percent) => percent / 100),
       0,
     )
-    for (const { parts } of told) {
+    for (const { parts } of found) {
       this.known.add(`${organization} ${key} ${budget} ${window} ${Math.round(Number(parts.at(-1)) * 100)}`)
     }
   }
