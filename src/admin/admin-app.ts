@@ -19,7 +19,7 @@ import { referenceRoutes } from './reference-routes.ts'
 import { reportRoutes } from './report-routes.ts'
 import { addressed, checkLength, checkPath, notFound } from './request-reading.ts'
 import { newRoutes } from './route-group.ts'
-import { SpendReader } from './spend-figures.ts'
+import { spendReader } from './spend-figures.ts'
 
 export interface Admin {
   readonly address: { readonly host: string; readonly port: number }
@@ -124,8 +124,8 @@ function routes({ supervision, logger }: AdminParts, data: AdminData, events: Ev
 /** Loads the package on first use: it takes 70 ms, which every start would pay for. */
 async function metricsOf(supervision: Supervision): Promise<Metrics> {
   const { Metrics } = await import('./metrics.ts')
-  const spend = new SpendReader(() => supervision.state().config)
-  return new Metrics(async () => ({ ...supervision.figures(), spend: await spend.read() }))
+  const spend = spendReader(() => supervision.state().config)
+  return new Metrics(async () => ({ ...supervision.figures(), spend: await spend() }))
 }
 
 /** Listens on the admin port exclusively, so that a second weir on it fails. Throws what `Bun.serve` throws. */

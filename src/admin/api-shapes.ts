@@ -82,7 +82,9 @@ export const target = t.Object({
   serves: t.Array(t.String(), {
     description: 'Public names of the models that have it as a target, in the order of the configuration',
   }),
-  state: t.Union([t.Literal('healthy'), t.Literal('resting'), t.Literal('probing')]),
+  state: t.Union([t.Literal('healthy'), t.Literal('resting'), t.Literal('probing')], {
+    description: '`probing`: its rest is over, and it gets one request at a time until it succeeds',
+  }),
   reason: nullable(t.String({ description: 'Why it rests: timeout, credential, …; null while it is healthy' })),
   rest_seconds: nullable(t.Number({ description: 'Until it is tried again' })),
   attempts: t.Integer({ description: 'This and the following figures are of the last 15 minutes' }),
@@ -138,45 +140,7 @@ export const requestLine = t.Record(t.String(), t.Unknown())
  */
 export const omitted = t.Object({ requests: t.Integer() })
 
-/** `GET /api/explain`, and `weir explain --json`. */
-export const explanation = t.Object({
-  key: t.String(),
-  organization: t.String(),
-  model: t.String({ description: 'As the caller would name it' }),
-  key_state: t.Union([t.Literal('active'), t.Literal('revoked'), t.Literal('disabled'), t.Literal('expired')]),
-  auto: t.String({ description: 'Whether the key may, or must, let weir choose the model' }),
-  permissions: t.Array(t.Object({ model: t.String(), allowed: t.Boolean(), reason: t.String() })),
-  candidates: t.Array(
-    t.Object({
-      model: t.String(),
-      provider: t.String(),
-      target: t.String({ description: "The provider's own name of the model" }),
-      weight: nullable(t.Number({ description: 'With `spread: weighted`' })),
-      price: t.String({ description: 'In words, in dollars' }),
-      rest: nullable(t.String({ description: 'Why the target is not called at the moment, in words' })),
-    }),
-    { description: 'In the order in which they would be tried' },
-  ),
-  excluded: t.Array(t.Object({ model: t.String(), reason: t.String() })),
-  rejected: nullable(
-    t.Object(
-      { status: t.Integer(), code: t.String(), message: t.String() },
-      { description: 'The error that the caller would get' },
-    ),
-  ),
-  limits: t.Array(
-    t.Object({
-      key: nullable(t.String({ description: 'Null: of the organisation as a whole' })),
-      limit: t.String(),
-      unit: t.String(),
-      amount: t.Integer(),
-      left: nullable(t.Integer({ description: 'Null if the ledger cannot be read' })),
-      renews_at: nullable(time),
-    }),
-  ),
-  remarks: t.Array(t.String(), { description: 'What is not known, and why' }),
-  lines: t.Array(t.String(), { description: 'The same in words, as `weir explain` prints it' }),
-})
+export { explanation } from '../reports/explanation-shape.ts'
 
 const column = {
   text: t.String(),
@@ -258,4 +222,4 @@ export type Attention = Static<typeof attention>
 export type Status = Static<typeof status>
 export type TargetRow = Static<typeof target>
 export type BudgetRow = Static<typeof budget>
-export type Explanation = Static<typeof explanation>
+export type { Explanation } from '../reports/explanation-shape.ts'

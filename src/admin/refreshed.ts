@@ -3,6 +3,8 @@
  * a time; reading takes at most 2 % of the time.
  */
 
+import { within } from '../core/wait-limit.ts'
+
 const READS_PAUSE = 49
 
 interface RefreshedOptions<T> {
@@ -34,6 +36,17 @@ export class Refreshed<T> {
     if (this.value !== undefined && this.problem === undefined) return this.value
     if (this.reading !== undefined) return await this.reading
     throw this.problem ?? new Error('Nothing was read.')
+  }
+
+  /**
+   * As `get`, for readers that come rarely and should not get an old value: waits for a reading, at most `waitMs`, and
+   * resolves to the last value if it takes longer. Undefined if the value cannot be read.
+   */
+  async fresh(waitMs: number): Promise<T | undefined> {
+    if (this.isDue()) this.refresh()
+    const { reading } = this
+    if (reading !== undefined) await within(waitMs, reading).catch(() => {})
+    return this.problem === undefined ? this.value : undefined
   }
 
   private isDue(): boolean {

@@ -3,10 +3,10 @@
 import { openAccountUsageReader } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import { budgetLimits } from '../core/limits.ts'
-import { within } from '../core/wait-limit.ts'
 import type { Account } from '../ledger/ledger.ts'
 import type { AccountUsage } from '../ledger/reservation-store.ts'
 import { withLedger } from '../reports/ledger-part.ts'
+import { Refreshed } from './refreshed.ts'
 
 /** Organisations that are read, in the order of the configuration. */
 const ORGANIZATIONS_MAX = 1000
@@ -24,37 +24,16 @@ export interface SpendRow {
 const AGE_MS = 3000
 const WAIT_MS = 1000
 
-/** Reads when it is asked and the last reading is too old, once at a time, however many ask. */
-export class SpendReader {
-  private rows: readonly SpendRow[] | undefined
-  private readMs = Number.NEGATIVE_INFINITY
-  private reading: Promise<void> | undefined
-
-  constructor(
-    private readonly config: () => Config,
-    private readonly readRows: (config: Config) => Promise<readonly SpendRow[]> = readSpendRows,
-  ) {}
-
-  /** Undefined while the ledger cannot be read; the last rows if a reading takes long. */
-  async read(): Promise<readonly SpendRow[] | undefined> {
-    if (performance.now() - this.readMs >= AGE_MS) {
-      this.reading ??= this.readNow()
-      await within(WAIT_MS, this.reading)
-    }
-    return this.rows
-  }
-
-  private async readNow(): Promise<void> {
-    try {
-      this.rows = await this.readRows(this.config())
-    } catch {
-      // weir_ledger_up and the log show why.
-      this.rows = undefined
-    } finally {
-      this.readMs = performance.now()
-      this.reading = undefined
-    }
-  }
+/**
+ * Reads the rows for a request of the metrics. They are undefined while the ledger cannot be read (`weir_ledger_up` and
+ * the log show why), and those of the last reading if a new one takes long.
+ */
+export function spendReader(
+  config: () => Config,
+  readRows: (config: Config) => Promise<readonly SpendRow[]> = readSpendRows,
+): () => Promise<readonly SpendRow[] | undefined> {
+  const refreshed = new Refreshed({ read: () => readRows(config()), ageMs: AGE_MS, ageMsMax: AGE_MS, version: () => 0 })
+  return () => refreshed.fresh(WAIT_MS)
 }
 
 /** Throws `LedgerProblem`. */

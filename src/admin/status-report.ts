@@ -150,8 +150,12 @@ function times(count: number): string {
 function ofRest({ provider, model, reason, restMs, probing }: Rest): Attention {
   if (reason === 'credential')
     return item('error', 'credential', `${provider} rejects our credential (target ${provider}/${model}).`)
-  const state = probing || restMs === 0 ? 'is being probed' : `rests for ${Math.ceil(restMs / 1000)} s`
-  return item('warning', 'target', `${provider}/${model} ${state} after ${reason}.`)
+  const target = `${provider}/${model}`
+  if (probing) return item('warning', 'target', `${target} is being probed after ${reason}.`)
+  // Only requests probe a target: an idle one stays in this state.
+  if (restMs === 0)
+    return item('warning', 'target', `${target} gets one request at a time until it succeeds, after ${reason}.`)
+  return item('warning', 'target', `${target} rests for ${Math.ceil(restMs / 1000)} s after ${reason}.`)
 }
 
 /** Rates are full again and again, and no reason to act. */

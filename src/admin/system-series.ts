@@ -60,6 +60,12 @@ export interface ProcessUsage {
   readonly worker: string
   /** Also of earlier processes with this role. */
   readonly cpuSeconds: number
+  /** Undefined while no process of the role runs. */
+  readonly running: ProcessReading | undefined
+}
+
+/** What the processes of a role take at the moment. */
+export interface ProcessReading {
   readonly residentBytes: number
   readonly virtualBytes: number
   readonly openFiles: number
@@ -106,15 +112,12 @@ function ofSpend(name: string, help: string, value: (row: SpendRow) => number | 
   return { name, type: 'gauge', help, labels: ['organization', 'window'], samples }
 }
 
-function ofProcesses(
-  name: string,
-  help: string,
-  value: (usage: ProcessUsage) => number,
-  type: SystemSeries['type'] = 'gauge',
-): SystemSeries {
+function ofProcesses(name: string, help: string, value: (running: ProcessReading) => number): SystemSeries {
   const samples = ({ processes }: Figures) =>
-    processes.map((usage) => ({ labels: { process: usage.process, worker: usage.worker }, value: value(usage) }))
-  return { name, type, help, labels: PROCESS, samples }
+    processes.flatMap(({ process, worker, running }) =>
+      running === undefined ? [] : [{ labels: { process, worker }, value: value(running) }],
+    )
+  return { name, type: 'gauge', help, labels: PROCESS, samples }
 }
 
 export const systemSeries: readonly SystemSeries[] = [
@@ -199,12 +202,14 @@ export const systemSeries: readonly SystemSeries[] = [
     labels: ['process', 'version', 'commit', 'bun'],
     samples: ({ builds }) => builds.map((build) => ({ labels: { ...build }, value: 1 })),
   },
-  ofProcesses(
-    'process_cpu_seconds_total',
-    'CPU time, with that of earlier processes of the same worker.',
-    ({ cpuSeconds }) => cpuSeconds,
-    'counter',
-  ),
+  {
+    name: 'process_cpu_seconds_total',
+    type: 'counter',
+    help: 'CPU time, with that of earlier processes of the same worker.',
+    labels: PROCESS,
+    samples: ({ processes }) =>
+      processes.map(({ process, worker, cpuSeconds }) => ({ labels: { process, worker }, value: cpuSeconds })),
+  },
   ofProcesses('process_resident_memory_bytes', 'Resident memory.', ({ residentBytes }) => residentBytes),
   ofProcesses('process_virtual_memory_bytes', 'Virtual memory.', ({ virtualBytes }) => virtualBytes),
   ofProcesses('process_open_fds', 'Open file descriptors.', ({ openFiles }) => openFiles),

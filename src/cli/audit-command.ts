@@ -14,7 +14,7 @@ import { fixedDollars } from './amounts.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
 import { csvLine } from './csv.ts'
 import { displayOf } from './display.ts'
-import { configured, untilProblem } from './ledger-access.ts'
+import { configured, unknownTags, untilProblem } from './ledger-access.ts'
 import { type Column, TextTable } from './text-table.ts'
 
 type Form = 'table' | 'json' | 'csv'
@@ -28,6 +28,7 @@ export async function audit(args: readonly string[]): Promise<number> {
   if (typeof question === 'string') return misused(question)
   const read = await configured(parsed.flags['config'])
   if ('code' in read) return read.code
+  for (const remark of unknownTags(read.config, Object.keys(question.tags))) printToStderr(remark)
   return untilProblem(async () => {
     await withLedger(openAuditLog, read.config, (log) => print(log, question, printingOf(parsed.flags)))
     return exit.done

@@ -2,6 +2,7 @@
 
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
+import { didYouMean, quoted } from '../config/problems.ts'
 import type { Use } from '../config/stand-ins.ts'
 import { KeyProblem } from '../keys/key-problem.ts'
 import { LedgerProblem } from '../reports/ledger-part.ts'
@@ -20,6 +21,16 @@ export async function configured(
   if (loaded.ok) return loaded
   process.stderr.write(`${loaded.problems.join('\n')}\n`)
   return { code: exit.wrong }
+}
+
+/** A remark for each tag that is not in `tags` of the configuration: requests may have had it under an earlier one. */
+export function unknownTags({ tags = [] }: Config, names: readonly string[]): readonly string[] {
+  return names
+    .filter((name) => !tags.includes(name))
+    .map((name) => {
+      const known = tags.length === 0 ? 'the configuration has no tags' : `it has ${tags.join(', ')}`
+      return `tag ${quoted(name)} is not in tags of the configuration${didYouMean(name, tags) || `; ${known}`}`
+    })
 }
 
 /** Runs a command and returns its exit code. Prints a `LedgerProblem` or `KeyProblem` as one line on standard error. */

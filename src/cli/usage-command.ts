@@ -11,7 +11,7 @@ import { fixedDollars } from './amounts.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
 import { csvLine } from './csv.ts'
 import { displayOf } from './display.ts'
-import { configured, untilProblem } from './ledger-access.ts'
+import { configured, unknownTags, untilProblem } from './ledger-access.ts'
 import { type Column, type Display, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
@@ -25,6 +25,7 @@ export async function usage(args: readonly string[]): Promise<number> {
   return untilProblem(async () => {
     const groups = await readUsage(read.config, question)
     for (const remark of usageRemarks(question, dayOf(Date.now()))) printToStderr(remark)
+    for (const remark of unknownTags(read.config, tagsOf(question.by))) printToStderr(remark)
     if (groups.length === 0) for (const remark of remarks(read.config, question)) printToStderr(remark)
     process.stdout.write(printed(question, formOf(parsed.flags), groups, displayOf(parsed.flags['wide'] === true)))
     return exit.done
@@ -47,6 +48,11 @@ function remarks(config: Config, { organization, key }: UsageQuestion): readonly
 function unknown(what: string, id: string | undefined, known: readonly string[]): readonly string[] {
   if (id === undefined || known.includes(id)) return []
   return [`the configuration has no ${what} ${quoted(id)}${didYouMean(id, known)}`]
+}
+
+/** The names of the tags among columns. */
+function tagsOf(columns: readonly string[]): readonly string[] {
+  return columns.flatMap((column) => (column.startsWith('tag:') ? [column.slice('tag:'.length)] : []))
 }
 
 type Form = 'table' | 'json' | 'csv'

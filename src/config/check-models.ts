@@ -8,6 +8,7 @@ import { didYouMean, type Path } from './problems.ts'
 import { PROVIDER_DIALECTS, providerDialects } from './provider-dialects.ts'
 import type { Loose } from './schema-errors.ts'
 import type { File } from './schema-file.ts'
+import { amountProblem } from './spend-limits.ts'
 
 type FileModel = Loose<File['models'][number]>
 
@@ -189,6 +190,8 @@ function checkPrice({ problems }: Check, model: FileModel, path: Path): void {
       problems.add(at, 'needs image, or input and output, because the model generates images')
     else if (!both && (price.input !== undefined || price.output !== undefined))
       problems.add(at, 'needs both input and output: a request is priced per image, or by all of its tokens')
+    const wrong = amountProblem(price.image)
+    if (wrong !== undefined) problems.add([...at, 'image'], wrong)
     return
   }
   for (const part of makesEmbeddings(model) ? (['input'] as const) : (['input', 'output'] as const)) {

@@ -3,7 +3,6 @@
  * limits.
  */
 
-import { spendLimits } from '../core/limits.ts'
 import { judge } from '../core/permission.ts'
 import { rulesOf } from './build.ts'
 import type { Check } from './check-context.ts'
@@ -11,6 +10,7 @@ import { hashOf, isHash } from './key-hash.ts'
 import { didYouMean, type Path, pathText } from './problems.ts'
 import type { Loose } from './schema-errors.ts'
 import type { File } from './schema-file.ts'
+import { hasAmount, spendProblems } from './spend-limits.ts'
 import { instant } from './timestamps.ts'
 import { isHashOfWellKnown, isWellKnown, PLACEHOLDER_HASH } from './well-known-secrets.ts'
 
@@ -61,14 +61,9 @@ function checkRules({ problems }: Check, organization: Organization, path: Path)
   })
 }
 
-/** Without an amount it would limit nothing, but still exclude every model without a price. */
 function checkSpend({ problems }: Check, spend: NonNullable<Organization['limits']>['spend'], path: Path): void {
-  if (spend === undefined || hasAmount(spend)) return
-  problems.add(path, `needs at least one of ${spendLimits.map(({ key }) => key).join(', ')}`)
-}
-
-function hasAmount(spend: object): boolean {
-  return spendLimits.some(({ key }) => Object.hasOwn(spend, key))
+  if (spend === undefined) return
+  for (const { key, words } of spendProblems(spend)) problems.add(key === undefined ? path : [...path, key], words)
 }
 
 /** A key has one of the two, and no other key has the same secret, whether plain or hashed. */

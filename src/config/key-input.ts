@@ -14,6 +14,7 @@ import { type Completed, identifier, object, optional, text } from './field-type
 import { didYouMean } from './problems.ts'
 import { problemsOf } from './schema-errors.ts'
 import { key, limits } from './schema-organizations.ts'
+import { spendProblems } from './spend-limits.ts'
 import { instant } from './timestamps.ts'
 
 /** A key without its secret. */
@@ -49,7 +50,7 @@ export function readKey(input: unknown, tags: readonly string[], nowMs: number):
   if (!isObject(input)) return { problem: 'the description of a key must be an object' }
   const problems = problemsOf(schema, input)
   if (problems.length > 0) return { problem: problems.join('; ') }
-  const problem = tagProblem(input['tags'], tags)
+  const problem = spendProblem(input['limits']) ?? tagProblem(input['tags'], tags)
   if (problem !== undefined) return { problem }
   const value = described(input, nowMs)
   if (value.expiresAtMs === undefined && input['expires_at'] !== undefined)
@@ -77,7 +78,8 @@ export function patchKey(
   const merged = mergePatch(inputOf(before), patch)
   // Tags that were set under an earlier configuration may stay.
   const allowed = [...tags, ...Object.keys(before.tags ?? {})]
-  return readKey(isObject(merged) ? withoutEmpty(merged) : merged, allowed, nowMs)
+  const isWithdrawn = before.limits?.spend !== undefined || !isSpendGiven(patch)
+  return readKey(isObject(merged) && isWithdrawn ? withoutEmpty(merged) : merged, allowed, nowMs)
 }
 
 const MOMENT_WORDS =
@@ -100,6 +102,12 @@ export function graceMs(words: string): number | undefined {
 export function durationMs(words: string): number | undefined {
   const [, count, unit = ''] = /^(\d{1,5})([dhms])$/.exec(words) ?? []
   return count === undefined ? undefined : Number(count) * (UNITS_MS[unit] ?? 0)
+}
+
+function spendProblem(own: unknown): string | undefined {
+  if (!isObject(own) || !isObject(own['spend'])) return undefined
+  const [first] = spendProblems(own['spend'])
+  return first && `limits.spend${first.key === undefined ? '' : `.${first.key}`}: ${first.words}`
 }
 
 function tagProblem(given: unknown, allowed: readonly string[]): string | undefined {
@@ -152,6 +160,12 @@ function mergePatch(before: JsonValue | undefined, patch: JsonValue): JsonValue 
 
 /** Spend limits have amounts and these, which mean nothing without an amount. */
 const WITHOUT_AMOUNT: readonly string[] = ['strict', 'on_exhausted']
+
+/** Whether a change sets anything of the spend limits, rather than to remove it. */
+function isSpendGiven({ limits: own }: JsonObject): boolean {
+  if (!isObject(own) || !isObject(own['spend'])) return false
+  return Object.values(own['spend']).some((value) => value !== null)
+}
 
 /** Without spend limits that have lost their last amount. A name that is wrong stays, to be reported. */
 function withoutEmpty(input: JsonObject): JsonObject {

@@ -49,7 +49,12 @@ export const limits = object(
             'finish',
           ),
         },
-        { description: 'Spend limits, at least one of `day`, `month` and `total`', minProperties: 1 },
+        {
+          description:
+            'Spend limits, at least one of `day`, `month` and `total`. ' +
+            'The smallest amount above 0 is a micro-dollar, 0.000001',
+          minProperties: 1,
+        },
       ),
     ),
   },

@@ -1,7 +1,7 @@
 /** What processes take, by the files of Linux under /proc; nothing on other systems. */
 
 import { readdirSync, readFileSync } from 'node:fs'
-import type { ProcessUsage } from '../admin/system-series.ts'
+import type { ProcessReading, ProcessUsage } from '../admin/system-series.ts'
 
 /** Of the times in /proc/PID/stat: the same on every Linux. */
 const TICKS_A_SECOND = 100
@@ -13,45 +13,65 @@ export interface RunningProcess extends Pick<ProcessUsage, 'process' | 'worker'>
   readonly pid: number
 }
 
-type Reading = Omit<ProcessUsage, 'process' | 'worker'>
+type Role = Pick<ProcessUsage, 'process' | 'worker'>
 
-/** Keeps the CPU time of processes that have ended, as of the last look at them: a counter must not fall. */
+interface Reading extends ProcessReading {
+  readonly cpuSeconds: number
+}
+
+/** CPU seconds of a role. */
+interface RoleTime extends Role {
+  readonly seconds: number
+}
+
+/**
+ * Keeps the CPU time of processes that have ended, as of the last look at them: a counter must neither fall nor vanish,
+ * also while a worker that died is not started again yet.
+ */
 export class ProcessUsages {
-  private readonly cpuOf = new Map<number, { readonly role: string; readonly seconds: number }>()
-  private readonly ended = new Map<string, number>()
+  private readonly cpuOf = new Map<number, RoleTime>()
+  private readonly ended = new Map<string, RoleTime>()
 
-  /** One entry for each role. */
+  /** One entry for each role that has or had a process. */
   read(running: readonly RunningProcess[]): readonly ProcessUsage[] {
-    const roles = new Map<string, ProcessUsage>()
+    const readings = new Map<string, ProcessReading>()
     for (const { process, worker, pid } of running) {
       const reading = readProcess(pid)
       if (reading === undefined) continue
-      const role = `${process} ${worker}`
-      this.cpuOf.set(pid, { role, seconds: reading.cpuSeconds })
-      const before = roles.get(role)
-      roles.set(role, before === undefined ? { process, worker, ...reading } : added(before, reading))
+      const { cpuSeconds, ...taken } = reading
+      this.cpuOf.set(pid, { process, worker, seconds: cpuSeconds })
+      const before = readings.get(nameOf({ process, worker }))
+      readings.set(nameOf({ process, worker }), before === undefined ? taken : added(before, taken))
     }
     this.forget(new Set(running.map(({ pid }) => pid)))
-    return [...roles].map(([role, usage]) => ({
-      ...usage,
-      cpuSeconds: usage.cpuSeconds + (this.ended.get(role) ?? 0),
-    }))
+    const times = new Map(this.ended)
+    for (const time of this.cpuOf.values()) addTime(times, time)
+    return [...times].map(([name, { process, worker, seconds }]) => {
+      return { process, worker, cpuSeconds: seconds, running: readings.get(name) }
+    })
   }
 
   private forget(running: ReadonlySet<number>): void {
-    for (const [pid, { role, seconds }] of this.cpuOf) {
+    for (const [pid, time] of this.cpuOf) {
       if (running.has(pid)) continue
       this.cpuOf.delete(pid)
-      this.ended.set(role, (this.ended.get(role) ?? 0) + seconds)
+      addTime(this.ended, time)
     }
   }
 }
 
+function nameOf({ process, worker }: Role): string {
+  return `${process} ${worker}`
+}
+
+function addTime(times: Map<string, RoleTime>, { process, worker, seconds }: RoleTime): void {
+  const before = times.get(nameOf({ process, worker }))?.seconds ?? 0
+  times.set(nameOf({ process, worker }), { process, worker, seconds: before + seconds })
+}
+
 /** Of two processes of one role, while one replaces the other. */
-function added(one: ProcessUsage, other: Reading): ProcessUsage {
+function added(one: ProcessReading, other: ProcessReading): ProcessReading {
   return {
-    ...one,
-    cpuSeconds: one.cpuSeconds + other.cpuSeconds,
     residentBytes: one.residentBytes + other.residentBytes,
     virtualBytes: one.virtualBytes + other.virtualBytes,
     openFiles: one.openFiles + other.openFiles,

@@ -11,11 +11,10 @@ import type { Rest } from '../gateway/breaker.ts'
 import { dollars } from '../ledger/refusal.ts'
 import { type RemainingLimit, remainingLimits } from '../ledger/remaining.ts'
 import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
+import type { Explanation } from './explanation-shape.ts'
 
 /** What is known of a target that rests in the running gateway. */
 export type Resting = Pick<Rest, 'provider' | 'model' | 'restMs' | 'asked' | 'probing'> & { readonly reason: string }
-
-export type KeyState = 'active' | 'revoked' | 'disabled' | 'expired'
 
 /** The candidates that would be tried, or the error that the caller would get. */
 export type ExplainedResult =
@@ -24,7 +23,7 @@ export type ExplainedResult =
 
 interface Explained {
   readonly key: Key
-  readonly state: KeyState
+  readonly state: Explanation['key_state']
   /** The model as the caller would name it. */
   readonly name: string
   /** Those of that name: the model and its fallbacks, or the candidates of `auto`. */

@@ -17,10 +17,10 @@ import { storedKey } from '../keys/key-record.ts'
 import { isUsable } from '../keys/key-ring.ts'
 import { remainingLimits } from '../ledger/remaining.ts'
 import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
+import type { Explanation } from './explanation-shape.ts'
 import {
   type ExplainedResult,
   explanationLines,
-  type KeyState,
   priceText,
   type Resting,
   reasonWords,
@@ -40,52 +40,6 @@ interface ExplanationRequest {
   readonly conversation?: string | undefined
   /** Undefined if no running gateway reported them. */
   readonly resting: readonly Resting[] | undefined
-}
-
-/** The answer of `GET /api/explain`, and the output of `weir explain --json`. Money is in micro-dollars. */
-interface Explanation {
-  readonly key: string
-  readonly organization: string
-  /** As the caller would name it. */
-  readonly model: string
-  readonly key_state: KeyState
-  /** Whether the key may, or must, let weir choose the model. */
-  readonly auto: string
-  readonly permissions: readonly { readonly model: string; readonly allowed: boolean; readonly reason: string }[]
-  /** In the order in which they would be tried. */
-  readonly candidates: readonly ExplainedCandidate[]
-  readonly excluded: readonly { readonly model: string; readonly reason: string }[]
-  /** The error that the caller would get, if there is one. */
-  readonly rejected: { readonly status: number; readonly code: string; readonly message: string } | null
-  readonly limits: readonly ExplainedLimit[]
-  /** What is not known, and why. */
-  readonly remarks: readonly string[]
-  /** The same in words. */
-  readonly lines: readonly string[]
-}
-
-interface ExplainedCandidate {
-  readonly model: string
-  readonly provider: string
-  /** The provider's own name of the model. */
-  readonly target: string
-  /** With `spread: weighted`, else null. */
-  readonly weight: number | null
-  /** In words, in dollars. */
-  readonly price: string
-  /** Why the target is not called at the moment, in words; null if it is healthy or not known. */
-  readonly rest: string | null
-}
-
-interface ExplainedLimit {
-  /** Null: of the organisation as a whole. */
-  readonly key: string | null
-  readonly limit: string
-  readonly unit: string
-  readonly amount: number
-  /** Null if the ledger cannot be read. */
-  readonly left: number | null
-  readonly renews_at: string | null
 }
 
 /** A key that nobody has, or that cannot be used at all. `message` is one line for the operator. */
@@ -111,7 +65,7 @@ interface Question extends Asking, Pick<ExplanationRequest, 'needs' | 'resting' 
   readonly figures: AccountUsage | undefined
 }
 
-function explanationOf(catalog: Catalog, question: Question, remarks: readonly string[], nowMs: number): Explanation {
+function explanationOf(catalog: Catalog, question: Question, remarks: string[], nowMs: number): Explanation {
   const { key, name, figures, resting } = question
   const { organization } = key
   const result = outcomeOf(catalog, question)
@@ -140,17 +94,13 @@ function explanationOf(catalog: Catalog, question: Question, remarks: readonly s
       ...explainedLimits(key.id, key.limits, figures?.key),
     ],
     remarks,
-    lines: explanationLines({ ...question, state, models, result }),
+    lines: [...explanationLines({ ...question, state, models, result })],
   }
 }
 
 const NOTHING = { candidates: [], excluded: [] }
 
-function explainedLimits(
-  key: string | null,
-  limits: Limits,
-  figures: ScopeUsage | undefined,
-): readonly ExplainedLimit[] {
+function explainedLimits(key: string | null, limits: Limits, figures: ScopeUsage | undefined): Explanation['limits'] {
   const row = (limit: Limit, amount: number) => ({ key, limit: configuredName(limit), unit: limit.unit, amount })
   if (figures === undefined) {
     return limitTable.flatMap((limit) => {
@@ -244,7 +194,7 @@ export function needsOf(flags: GivenFlags): Needs | string {
   }
 }
 
-function stateOf({ key, isRevoked }: Question, nowMs: number): KeyState {
+function stateOf({ key, isRevoked }: Question, nowMs: number): Explanation['key_state'] {
   if (!isRevoked && isUsable(key, nowMs)) return 'active'
   return isRevoked ? 'revoked' : key.disabled ? 'disabled' : 'expired'
 }

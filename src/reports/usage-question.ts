@@ -17,6 +17,8 @@ import { withLedger } from './ledger-part.ts'
 const DAYS_FIRST = 8
 const READ_MS_SHORT = 5
 const READ_MS_LONG = 20
+/** Dates have years of four digits. */
+const LAST_DAY = dayOf(Date.UTC(9999, 11, 31))
 
 export interface UsageQuestion {
   /** Days as `dayOf` numbers them, from `sinceDay` on and before `untilDay`. */
@@ -43,6 +45,7 @@ export function usageQuestion(flags: GivenFlags, nowMs: number): UsageQuestion |
   const now = new Date(nowMs)
   const sinceDay = dayOfFlag(since, dayOf(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1)))
   if (sinceDay === undefined) return `--since must be a date (2026-11-01), not ${quoted(String(since))}`
+  if (sinceDay >= LAST_DAY) return `--since must be before ${dayText(LAST_DAY)}, because the report ends on a later day`
   // A day in the future is allowed: it has no usage yet.
   const untilDay = dayOfFlag(until, Math.max(dayOf(nowMs), sinceDay) + 1)
   if (untilDay === undefined) return `--until must be a date (2026-12-01), not ${quoted(String(until))}`

@@ -1,7 +1,7 @@
 /** The figures as Prometheus reads them. */
 
 import { expect, test } from 'bun:test'
-import { SpendReader, type SpendRow } from '../../src/admin/spend-figures.ts'
+import { type SpendRow, spendReader } from '../../src/admin/spend-figures.ts'
 import type { SupervisorFigures } from '../../src/admin/system-series.ts'
 import type { Rest } from '../../src/gateway/breaker.ts'
 import { MergedFigures } from '../../src/metrics/merged-figures.ts'
@@ -28,6 +28,8 @@ test('each target shows whether it is skipped, and how long; earlier targets hav
     dataDirBytes: 1234,
     lastReload: { isSuccess: false, succeededMs: 1_500_000_000_500 },
     builds: [{ process: 'worker', version: '1', commit: 'c', bun: '2' }],
+    // A worker that died and is not started again yet.
+    processes: [{ process: 'worker', worker: '1', cpuSeconds: 12.5, running: undefined }],
   })
   const admin = adminPort({ supervision: { figures: () => figures } })
   const scrape = async () => await admin.ask('/metrics')
@@ -59,6 +61,7 @@ test('each target shows whether it is skipped, and how long; earlier targets hav
     weir_config_last_reload_success: 0,
     weir_config_last_reload_timestamp_seconds: 1_500_000_000.5,
     'weir_build_info{process="worker",version="1",commit="c",bun="2"}': 1,
+    'process_cpu_seconds_total{process="worker",worker="1"}': 12.5,
     'weir_spend_used_usd{organization="test",window="day"}': 0,
     'weir_spend_used_usd{organization="test",window="month"}': 0,
     'weir_spend_used_usd{organization="test",window="total"}': 0,
@@ -126,20 +129,20 @@ test('spend is read once for all who ask, and left out while the ledger cannot b
   const row: SpendRow = { organization: 'a', window: 'day', usedMicroUsd: 1, heldMicroUsd: 0, limitMicroUsd: undefined }
   const config = checked({ providers: { fake: 'http://127.0.0.1:9/v1' } })
   let reads = 0
-  const reader = new SpendReader(
+  const read = spendReader(
     () => config,
     async () => {
       reads++
       return [row]
     },
   )
-  const all = await Promise.all([reader.read(), reader.read(), reader.read()])
+  const all = await Promise.all([read(), read(), read()])
   expect(all).toEqual([[row], [row], [row]])
-  expect(await reader.read()).toEqual([row])
+  expect(await read()).toEqual([row])
   expect(reads).toBe(1)
-  const broken = new SpendReader(
+  const broken = spendReader(
     () => config,
     () => Promise.reject(new Error('unreachable')),
   )
-  expect(await broken.read()).toBeUndefined()
+  expect(await broken()).toBeUndefined()
 })

@@ -79,6 +79,18 @@ test.each<[string, Partial<SystemState>, Partial<Read>, string]>([
     'warning target: fake/m rests for 2 s after timeout.',
   ],
   [
+    'a rest that is over',
+    { rests: [{ ...rest, restMs: 0, reason: 'timeout' }] },
+    {},
+    'warning target: fake/m gets one request at a time until it succeeds, after timeout.',
+  ],
+  [
+    'a probe',
+    { rests: [{ ...rest, restMs: 0, reason: 'timeout', probing: true }] },
+    {},
+    'warning target: fake/m is being probed after timeout.',
+  ],
+  [
     'a credential',
     { rests: [{ ...rest, restMs: 1500, reason: 'credential' }] },
     {},

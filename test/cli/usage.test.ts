@@ -192,6 +192,19 @@ test('nothing was used yet: an empty table; of an organisation that does not exi
   expect([code, stderr]).toEqual([0, 'weir: the configuration has no organisation "acne" (did you mean "acme"?)\n'])
 })
 
+test('a tag that the configuration does not have is pointed out, with a similar one', async () => {
+  await using world = await World.make()
+  const hint = 'weir: tag "projct" is not in tags of the configuration (did you mean "project"?)\n'
+  for (const words of [
+    ['usage', '--by', 'model,tag:projct'],
+    ['audit', '--tag', 'projct=a'],
+    ['audit', '--tag', 'projct=a', '--json'],
+  ])
+    expect(await world.weir(...words)).toMatchObject({ code: 0, stderr: hint })
+  const { stderr } = await world.weir('usage', '--by', 'tag:zzzzz,tag:team')
+  expect(stderr).toBe('weir: tag "zzzzz" is not in tags of the configuration; it has project, team\n')
+})
+
 test('from a day to come: nothing yet, which is no mistake; nor is it for the audit', async () => {
   await using world = await World.make()
   const date = (days: number) => dayText(dayOf(Date.now()) + days)
@@ -237,6 +250,7 @@ test.each([
   '--by tag:',
   '--by tag:two,tag:t=o',
   '--since 2026-02-30',
+  '--since 9999-12-31',
   '--since 2026-11-01T00:00:00Z',
   '--since 2026-11-02 --until 2026-11-02',
   '--json --csv',

@@ -83,6 +83,7 @@ export class World implements AsyncDisposable {
 }
 
 const MODELS = `
+tags: [project, team]
 providers: { up: { dialect: openai, base_url: "http://127.0.0.1:9/v1" } }
 models:
   - { name: small, targets: [{ provider: up, model: a }], price: { input: 1, output: 2 } }

@@ -11,6 +11,13 @@ function key(limits?: object): KeyDescription {
 
 const budget = key({ requests_per_minute: 9, spend: { day: 5, strict: true } })
 
+test.each([
+  [{ strict: true }, 'limits.spend: needs at least one of day, month, total'],
+  [{ day: 0.0000001 }, 'limits.spend.day: is less than a micro-dollar; it must be 0 or at least 0.000001'],
+])('a new key with spend %j is a problem', (spend, problem) => {
+  expect(readKey({ organization: 'acme', id: 'ci', limits: { spend } }, [], NOW_MS)).toEqual({ problem })
+})
+
 describe('a change of spend limits', () => {
   test.each<[string, KeyDescription, unknown, string]>([
     ['a mistyped name', key(), { day_: 5 }, 'limits.spend.day_: unknown key'],
@@ -19,6 +26,8 @@ describe('a change of spend limits', () => {
     ['a text', budget, 'none', 'limits.spend: must be a group of keys'],
     ['a list', budget, [5], 'limits.spend: must be a group of keys'],
     ['a mistyped name instead of the last amount', budget, { day: null, moth: 5 }, 'limits.spend.moth: unknown key'],
+    ['a setting without an amount', key(), { strict: true }, 'limits.spend: needs at least one of day, month, total'],
+    ['less than a micro-dollar', budget, { month: 1e-9 }, 'limits.spend.month: is less than a micro-dollar'],
   ])('%s is a problem, also if the key has no amount', (_, before, spend, problem) => {
     expect(patchKey(before, { limits: { spend } }, [], NOW_MS)).toEqual({
       problem: expect.stringContaining(problem),

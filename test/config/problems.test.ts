@@ -117,6 +117,13 @@ const table: readonly [string, string, string, ...string[]][] = [
     'organizations[0].limits.spend.day: must be at least 0',
   ],
   [
+    'spend of less than a micro-dollar',
+    'spend: { day: 50 }',
+    'spend: { day: 1e-9, month: 0.000001, total: 0.0000009 }',
+    'organizations[0].limits.spend.day: is less than a micro-dollar; it must be 0 or at least 0.000001',
+    'organizations[0].limits.spend.total: is less than a micro-dollar; it must be 0 or at least 0.000001',
+  ],
+  [
     'limit of 0',
     'spend: { day: 50 }',
     'requests_per_minute: 0',
@@ -391,6 +398,12 @@ const table: readonly [string, string, string, ...string[]][] = [
     CLAUDE_PRICE,
     'price: { input: 3 }',
     'models[1].price.output: is missing; the price of a chat model needs it',
+  ],
+  [
+    'image price of less than a micro-dollar',
+    'price: { image: 0.04 }',
+    'price: { image: 0.0000001 }',
+    'models[2].price.image: is less than a micro-dollar; it must be 0 or at least 0.000001',
   ],
   [
     'chat price with images',

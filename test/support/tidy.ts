@@ -150,7 +150,10 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
   'reference/': { from: ['core/', 'dialects/'], packages: { [ANYWHERE]: ['@sinclair/typebox'] } },
   'logging/': { from: ['core/'], packages: { [ANYWHERE]: ['node:fs', 'node:tty', 'pino'] } },
   'assembly/': { from: BELOW_ASSEMBLY, packages: { [ANYWHERE]: ['node:'] } },
-  'reports/': { from: [...BELOW_ASSEMBLY, 'assembly/'], packages: {} },
+  'reports/': {
+    from: [...BELOW_ASSEMBLY, 'assembly/'],
+    packages: { 'reports/explanation-shape.ts': ['@sinclair/typebox'] },
+  },
   'cli/': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun', 'pino'] } },
   'process/': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun', 'pino'], 'process/libc.ts': ['bun:ffi'] } },
   'main.ts': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun'] } },
