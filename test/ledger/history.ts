@@ -158,26 +158,35 @@ class History {
     if (account !== undefined) expect((await this.subject.book.figures(account)).organization.total.spent).toBe(sum)
   }
 
-  private async reserve(account: Account): Promise<void> {
-    const id = this.random.oneIn(6) ? this.someId(account) : this.newId(account)
-    const estimate = this.amounts(this.room(account))
-    const hold = {
-      id,
-      estimate,
-      floorMicroUsd: Math.floor(estimate.costMicroUsd / 3),
-      model: this.random.pick(['a', 'b', undefined]),
-      tags: this.random.pick([undefined, '', 'project=x', 'project=y,team=z']),
+  /** Reserves for one request, or several in one turn of the event loop, which the store in Redis sends together. */
+  private async reserve(first: Account): Promise<void> {
+    const count = this.random.oneIn(3) ? 2 + this.random.below(5) : 1
+    const calls = Array.from({ length: count }, (_, i) => {
+      const account = i === 0 ? first : this.random.pick(this.accounts)
+      const id = this.random.oneIn(6) ? this.someId(account) : this.newId(account)
+      const estimate = this.amounts(Math.floor(this.room(account) / count))
+      const hold = {
+        id,
+        estimate,
+        floorMicroUsd: Math.floor(estimate.costMicroUsd / 3),
+        model: this.random.pick(['a', 'b', undefined]),
+        tags: this.random.pick([undefined, '', 'project=x', 'project=y,team=z']),
+      }
+      return { account, hold }
+    })
+    const { book } = this.subject
+    const replies = await Promise.all(calls.map(({ account, hold }) => book.reserve(account, hold)))
+    for (const [i, { account, hold }] of calls.entries()) {
+      const before = this.model.entries.length
+      const expected = this.model.reserve(account, hold)
+      if (expected.outcome === 'refused' && !this.random.oneIn(6)) this.drop(account, hold.id)
+      this.count(`reserve ${expected.outcome}`)
+      const { rates: _, ...answer } = { rates: undefined, ...replies[i] }
+      expect<unknown>(answer).toEqual(expected)
+      // A repeated call is granted again, whatever the limits are by then.
+      if (count === 1 && this.model.entries.length > before && this.random.oneIn(3))
+        await this.withinLimits(account, hold.estimate.costMicroUsd > 0)
     }
-    const before = this.model.entries.length
-    const reply = await this.subject.book.reserve(account, hold)
-    const expected = this.model.reserve(account, hold)
-    if (expected.outcome === 'refused' && !this.random.oneIn(6)) this.drop(account, id)
-    this.count(`reserve ${expected.outcome}`)
-    const { rates: _, ...answer } = { rates: undefined, ...reply }
-    expect<unknown>(answer).toEqual(expected)
-    // A repeated call is granted again, whatever the limits are by then.
-    if (this.model.entries.length > before && this.random.oneIn(3))
-      await this.withinLimits(account, estimate.costMicroUsd > 0)
   }
 
   /**

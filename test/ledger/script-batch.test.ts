@@ -27,9 +27,9 @@ test('the calls of one turn are one write, and other commands in between keep th
   await using server = await RedisServer.start()
   const client = server.client()
   const store = new RedisStore(client, client)
-  const account = accountOf()
+  const accounts = Array.from({ length: 20 }, () => accountOf())
   // Redis knows the script from now on: otherwise each call is sent again with its text.
-  await store.reserve(account, holdOf(1))
+  await store.reserve(accountOf(), holdOf(1))
   const writes: number[] = []
   const write = client.stream.write.bind(client.stream)
   client.stream.write = (text: string | Uint8Array) => {
@@ -37,13 +37,66 @@ test('the calls of one turn are one write, and other commands in between keep th
     return write(text)
   }
   const replies = await Promise.all(
-    Array.from({ length: 20 }, (_, i) => [
+    accounts.flatMap((account, i) => [
       store.reserve(account, holdOf(1)).then(({ outcome }) => outcome),
       client.echo(`number ${i}`),
-    ]).flat(),
+    ]),
   )
   expect(replies).toEqual(Array.from({ length: 20 }, (_, i) => ['granted', `number ${i}`]).flat())
   expect(writes.filter((calls) => calls > 0)).toEqual([20])
+  client.disconnect()
+})
+
+test('reservations of one turn are one call for each 16 of an organisation, decided in their order', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const store = new RedisStore(client, client)
+  const limits = { concurrentRequests: 18 }
+  const accounts = [accountOf(limits), accountOf(limits)]
+  await store.reserve(accountOf(), holdOf(1))
+  await client.config('RESETSTAT')
+  const holds = Array.from({ length: 20 }, () => accounts.map((account) => ({ account, hold: holdOf(9) }))).flat()
+  const replies = await Promise.all(holds.map(({ account, hold }) => store.reserve(account, hold)))
+  // Both organisations in turn: the first 18 reservations of each.
+  expect(replies.map(({ outcome }) => outcome)).toEqual([...Array(36).fill('granted'), ...Array(4).fill('refused')])
+  // 20 reservations of each organisation: 16 and 4.
+  expect(await client.info('commandstats')).toContain('cmdstat_evalsha:calls=4,')
+  for (const account of accounts) expect(await totals(server, account)).toEqual({ spent: 0, held: 162, live: 18 })
+  client.disconnect()
+})
+
+test('keys have their own scopes in one call, and a repeated reservation changes nothing', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const store = new RedisStore(client, client)
+  const one = accountOf({}, { concurrentRequests: 1 })
+  const other = { ...one, key: `${one.key}-other` }
+  const hold = holdOf(9)
+  const calls = [store.reserve(one, hold), store.reserve(other, holdOf(5)), store.reserve(one, holdOf(5))]
+  const replies = await Promise.all([...calls, store.reserve(one, hold)])
+  expect(replies.map(({ outcome }) => outcome)).toEqual(['granted', 'granted', 'refused', 'granted'])
+  const { organization, key } = await store.figures(one)
+  expect([organization.live, key.live, (await store.figures(other)).key.live]).toEqual([2, 1, 1])
+  client.disconnect()
+})
+
+test('a key of an unknown version does not reject the reservations beside it', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const store = new RedisStore(client, client)
+  const one = accountOf()
+  const other = { ...one, key: `${one.key}-other` }
+  // A list of one number, 99, in msgpack.
+  await client.hset(redisKey(one.organization, 'scopes'), `k${other.key}`, Buffer.from([0x91, 99]))
+  const replies = await Promise.all(
+    [one, other, one].map((account) =>
+      store.reserve(account, holdOf(1)).then(
+        ({ outcome }) => outcome,
+        (error: Error) => error.message,
+      ),
+    ),
+  )
+  expect(replies).toEqual(['granted', expect.stringContaining('VERSION'), 'granted'])
   client.disconnect()
 })
 

@@ -58,7 +58,7 @@ describe.each([...names, ...otherNames])('%s.lua', (name) => {
     const own = script.arguments[0] === 'id' ? script.arguments.slice(5) : script.arguments
     for (const argument of own) {
       // The witness is read by the functions that all scripts share.
-      const name = argument === 'witness' ? '(?:is_trusted|advance)' : luaName(argument)
+      const name = argument === 'witness' ? '(?:is_trusted|advance|open_accounts)' : luaName(argument)
       const isRead = new RegExp(`\\b${name}\\b`).test(code(script.lua))
       // Money and tokens may be read as amounts by unit.
       if (script.amounts === undefined || !/^(input|output|cost)$/.test(argument))

@@ -6,7 +6,7 @@
 import type { Cluster, Redis } from 'ioredis'
 import type { UnitAmounts } from '../../../core/limits.ts'
 import type { DayOfKey } from '../../key-activity.ts'
-import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../../ledger.ts'
+import { type Account, type Admission, type Charge, type Estimate, type Hold, usedOf } from '../../ledger.ts'
 import {
   type AccountUsage,
   type CancelReply,
@@ -17,23 +17,15 @@ import {
   type SettleReply,
 } from '../../reservation-store.ts'
 import type { UsagePlace } from '../../usage-log.ts'
-import { seriesOfHold } from '../../usage-series.ts'
 import type { NodeFigures } from '../epochs/epoch-rows.ts'
-import {
-  DataLossError,
-  type Entered,
-  type Epochs,
-  type NodeEpoch,
-  type NumberedRow,
-  type RecoverableStore,
-  UNKNOWN_EPOCH,
-} from '../epochs/epochs.ts'
+import type { Entered, Epochs, NodeEpoch, NumberedRow, RecoverableStore } from '../epochs/epochs.ts'
 import type { FoundReservation } from '../epochs/reconcile.ts'
 import { figureArguments } from './audit-lua.ts'
 import { limitsArgument } from './limits-argument.ts'
 import { furtherUnits } from './record-layout.ts'
 import { figuresOfNode, storedReservations } from './recovery-reads.ts'
-import { numberAt, ratesOf, refusalOf, scopeUsageOf } from './reply-readers.ts'
+import { numberAt, scopeUsageOf } from './reply-readers.ts'
+import { ReserveBatches } from './reserve-batches.ts'
 import { ScriptCaller } from './script-caller.ts'
 import type { Arguments } from './scripts.ts'
 import { SettleBatches } from './settle-batches.ts'
@@ -43,6 +35,7 @@ const ALL_GIVEN = -1
 
 export class RedisStore implements RecoverableStore {
   private readonly scripts: ScriptCaller
+  private readonly reserving: ReserveBatches
   private readonly settlements: SettleBatches
 
   /**
@@ -51,43 +44,20 @@ export class RedisStore implements RecoverableStore {
    * `epochs`.
    */
   constructor(
-    private readonly admission: Redis | Cluster,
+    admission: Redis | Cluster,
     private readonly other: Redis | Cluster,
     private readonly witness: () => number = Date.now,
     clockLua?: string,
-    private readonly epochs?: Epochs,
+    epochs?: Epochs,
   ) {
     this.scripts = new ScriptCaller(clockLua)
+    this.reserving = new ReserveBatches(this.scripts, admission, witness, epochs)
     this.settlements = new SettleBatches(this.scripts, other, witness)
   }
 
-  async reserve(account: Account, hold: Hold): Promise<ReserveReply> {
-    checkEstimate(hold.estimate)
-    const { outcome, words, numbers } = await this.scripts.call(this.admission, 'reserve', account.organization, {
-      ...this.accountArguments(account, hold.id),
-      series: seriesOfHold(hold),
-      input: hold.estimate.inputTokens,
-      output: hold.estimate.outputTokens,
-      cost: hold.estimate.costMicroUsd,
-      floorCost: hold.floorMicroUsd,
-      epoch: this.epochs?.of(account.organization) ?? UNKNOWN_EPOCH,
-      ...furtherAmounts(demandOf(hold)),
-    })
-    switch (outcome) {
-      case 'granted':
-        return { outcome, admittedMs: numberAt(numbers, 0), rates: ratesOf(account, numbers, 1) }
-      case 'refused':
-        return {
-          outcome,
-          refusal: refusalOf(words, numbers),
-          held: numberAt(numbers, 2) === 1,
-          rates: ratesOf(account, numbers, 3),
-        }
-      case 'emptied':
-        throw new DataLossError(account.organization)
-      case 'ended':
-        return { outcome }
-    }
+  /** Those that are called in the same turn of the event loop are sent together. */
+  reserve(account: Account, hold: Hold): Promise<ReserveReply> {
+    return this.reserving.reserve(account, hold)
   }
 
   async extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): Promise<ExtendReply> {

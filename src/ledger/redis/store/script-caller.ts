@@ -39,7 +39,7 @@ type Words = readonly (string | number)[]
 /** The beginning of each script's command, for one organisation. */
 type Heads = Partial<Record<ScriptName, string>>
 
-interface Reply<Name extends ScriptName> {
+export interface Reply<Name extends ScriptName> {
   readonly outcome: OutcomeOf<Name>
   readonly words: readonly string[]
   readonly numbers: Numbers
@@ -81,6 +81,16 @@ export class ScriptCaller {
     values: Arguments<Name>,
   ): Promise<readonly OutcomeOf<Name>[]> {
     return this.ask(redis, name, organization, values, (reply) => readOutcomes(name, reply))
+  }
+
+  /** Calls a script about many things: its reply is a text with a line for each of them. */
+  callForLines<Name extends ScriptName>(
+    redis: Redis | Cluster,
+    name: Name,
+    organization: string,
+    values: Arguments<Name>,
+  ): Promise<readonly Reply<Name>[]> {
+    return this.ask(redis, name, organization, values, (reply) => readLines(name, reply))
   }
 
   /** Sends a script by its hash. One promise for a call that succeeds: every request waits for such calls. */
@@ -199,9 +209,20 @@ function readOutcomes<Name extends ScriptName>(name: Name, list: unknown): reado
   return wordsOf(name, list).map((word) => outcomeOf(name, word))
 }
 
-/** Checks a reply against the table of scripts. Throws `ScriptReplyError`. */
+/** Throws `ScriptReplyError`. */
 function readReply<Name extends ScriptName>(name: Name, list: unknown): Reply<Name> {
-  const reply = wordsOf(name, list)
+  return readWords(name, wordsOf(name, list))
+}
+
+/** The reply is a list of one text. Throws `ScriptReplyError`. */
+function readLines<Name extends ScriptName>(name: Name, list: unknown): readonly Reply<Name>[] {
+  const text: unknown = Array.isArray(list) ? list[0] : list
+  if (typeof text !== 'string') throw new ScriptReplyError(name, list)
+  return text.split('\n').map((line) => readWords(name, line.split(' ')))
+}
+
+/** Checks a reply against the table of scripts. Throws `ScriptReplyError`. */
+function readWords<Name extends ScriptName>(name: Name, reply: readonly unknown[]): Reply<Name> {
   const outcome = outcomeOf(name, reply[0])
   const end = 1 + (WORD_COUNTS[outcome] ?? 0)
   const words = end === 1 ? NO_WORDS : reply.slice(1, end).map(String)

@@ -59,18 +59,13 @@ interface Script<Argument extends string, Outcome extends string> {
   readonly arguments: readonly Argument[]
   readonly outcomes: readonly Outcome[]
   /** The name of the script's table of amounts by unit, made from its arguments, if it needs one. */
-  readonly amounts?: 'demand' | 'used' | undefined
+  readonly amounts?: 'used' | undefined
   /** Whether it receives figures of usage after its own arguments. */
   readonly hasFigures?: boolean | undefined
 }
 
 export const scripts = {
-  reserve: script(
-    reserve,
-    [...ACCOUNT, 'series', 'input', 'output', 'cost', 'floorCost', 'epoch'],
-    ['granted', 'refused', 'emptied', 'ended'],
-    'demand',
-  ),
+  reserve: script(reserve, ['witness', 'epoch', 'accounts', 'requests'], ['granted', 'refused', 'emptied', 'ended']),
   extend: script(
     extend,
     [...ACCOUNT, 'input', 'output', 'cost', 'wantedTokens', 'wantedCost'],
@@ -111,7 +106,7 @@ function script<const Argument extends string, const Outcome extends string>(
   lua: string,
   names: readonly Argument[],
   outcomes: readonly Outcome[],
-  amounts?: 'demand' | 'used',
+  amounts?: 'used',
   hasFigures?: boolean,
 ): Script<Argument, Outcome> {
   return { lua, arguments: names, outcomes, amounts, hasFigures }
@@ -154,18 +149,14 @@ function amountsTable(values: Readonly<Record<string, string>>): string {
 /** What stands before the charge in the list of a request of `settle`: id, account, time of admission, series. */
 const BEFORE_CHARGE = 4
 
-/** Reads the lists of accounts and requests that `settle` receives. */
-function requestsLua(): string {
+/** Reads one of the requests that `settle` receives. */
+function settlementLua(): string {
   const afterCharge = BEFORE_CHARGE + chargeColumns.length + 1
-  const further = furtherUnits.map((unit, i) => [unit, `amount(values[${afterCharge + i}])`])
   const tokens = 'sum(charge.input, charge.output)'
-  const used = amountsTable({ requests: '1', tokens, micro_usd: 'charge.cost', ...Object.fromEntries(further) })
-  return `local function read_account(values)
-  return { key = values[1], limits = { values[2], values[3] } }
-end
-local function read_request(values, accounts)
+  const used = { requests: '1', tokens, micro_usd: 'charge.cost', ...furtherAmounts(afterCharge) }
+  return `local function read_request(values, accounts)
   local charge = ${chargeLua(BEFORE_CHARGE + 1)}
-  local used = ${used}
+  local used = ${amountsTable(used)}
   return {
     id = values[1], account = accounts[values[2]], admitted = amount(values[3]), series = values[4],
     charge = charge, used = used,
@@ -173,6 +164,36 @@ local function read_request(values, accounts)
 end
 `
 }
+
+/** What the list of a request of `reserve` has, before the amounts of further units. */
+const RESERVED_VALUES = 7
+
+/** Reads one of the requests that `reserve` receives. */
+function reservationLua(): string {
+  const demand = {
+    requests: '1',
+    tokens: 'sum(input, output)',
+    micro_usd: 'cost',
+    ...furtherAmounts(RESERVED_VALUES + 1),
+  }
+  return `local function read_request(values, accounts)
+  local input, output, cost = amount(values[4]), amount(values[5]), amount(values[6])
+  local demand = ${amountsTable(demand)}
+  return {
+    id = values[1], account = accounts[values[2]], series = values[3],
+    input = input, cost = cost, floor_cost = amount(values[7]), demand = demand,
+  }
+end
+`
+}
+
+/** The Lua expressions of further units, whose amounts are in `values` from the place `first` on. */
+function furtherAmounts(first: number): Readonly<Record<string, string>> {
+  return Object.fromEntries(furtherUnits.map((unit, i) => [unit, `amount(values[${first + i}])`]))
+}
+
+/** The function that reads a request of a script about many. */
+const REQUESTS: Readonly<Partial<Record<ScriptName, () => string>>> = { reserve: reservationLua, settle: settlementLua }
 
 /** The version in every stored record; a script rejects a record with another version. */
 export const RECORD_VERSION = 1
@@ -247,7 +268,7 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
       argumentsLua(names, early) +
       amountsLua(amounts, names) +
       (hasFigures === true ? figuresLua() : '') +
-      (name === 'settle' ? requestsLua() : '')
+      (REQUESTS[name]?.() ?? '')
     const parts = [CONSTANTS, layout, clockLua, first, store, own, scripts[name].lua]
     const lua = begin + withoutUnused(withoutConstants(parts.join('\n')))
     return { lua, sha1: createHash('sha1').update(lua).digest('hex'), arguments: names }

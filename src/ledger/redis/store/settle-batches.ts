@@ -5,12 +5,12 @@
 
 import type { Cluster, Redis } from 'ioredis'
 import { isPermanent } from '../../../redis/redis-errors.ts'
-import { type Account, type Admission, type Charge, usedOf } from '../../ledger.ts'
+import { type Admission, type Charge, usedOf } from '../../ledger.ts'
 import { checkEstimate, type SettleOptions, type SettleReply } from '../../reservation-store.ts'
 import { seriesOf } from '../../usage-series.ts'
 import { DataLossError, UNKNOWN_EPOCH } from '../epochs/epochs.ts'
 import { chargeValues } from './audit-lua.ts'
-import { limitsArgument } from './limits-argument.ts'
+import { BatchAccounts } from './batch-accounts.ts'
 import { furtherUnits } from './record-layout.ts'
 import type { ScriptCaller } from './script-caller.ts'
 
@@ -94,33 +94,24 @@ export class SettleBatches {
   }
 
   private argumentsOf({ isDirect, node, epoch, settlements }: Batch) {
-    const accounts = new Map<Account, number>()
+    const accounts = new BatchAccounts()
     const requests = settlements.map(({ admission: { account, id, admittedMs }, charge }) => {
-      let number = accounts.get(account)
-      if (number === undefined) {
-        number = accounts.size + 1
-        accounts.set(account, number)
-      }
       const used = usedOf(charge, 1)
       return [
         id,
-        number,
+        accounts.numberOf(account),
         admittedMs,
         seriesOf(charge),
         ...chargeValues(charge),
         ...furtherUnits.map((unit) => used[unit]),
       ]
     })
-    const limits = Array.from(accounts.keys(), ({ key, organizationLimits, keyLimits, alertShares: shares }) => {
-      const [ofOrganization, ofKey] = [limitsArgument(organizationLimits, shares), limitsArgument(keyLimits, shares)]
-      return `[${JSON.stringify(key)},${ofOrganization},${ofKey}]`
-    })
     return {
       witness: this.witness(),
       direct: isDirect ? 1 : 0,
       epoch,
       node,
-      accounts: `[${limits.join(',')}]`,
+      accounts: accounts.argument(),
       requests: JSON.stringify(requests),
     }
   }

@@ -25,16 +25,8 @@ if node ~= '' then
 end
 
 -- Everything that can have an unknown version is read before the first write: then nothing is changed.
-local scopes_by_key, changed, ids = {}, {}, {}
-for a = 1, #accounts do
-  local account = read_account(accounts[a])
-  accounts[a] = account
-  local scopes = scopes_by_key[account.key] or load_scopes(account.key)
-  -- The organisation's scope is the same for all keys.
-  scopes[1] = a > 1 and accounts[1].scopes[1] or scopes[1]
-  scopes_by_key[account.key], account.scopes = scopes, scopes
-  advance(scopes, account.limits)
-end
+local changed, ids = {}, {}
+open_accounts(accounts)
 for i = 1, #requests do
   requests[i] = read_request(requests[i], accounts)
   ids[i] = requests[i].id

@@ -164,6 +164,18 @@ local function save_reservation(id, reservation)
   redis.call('ZADD', DEADLINES, reservation[DUE], id)
 end
 
+-- Saves many with two commands; `reservations` are by id.
+local function save_reservations(ids, reservations)
+  local records, deadlines = {}, {}
+  for i = 1, #ids do
+    local reservation = reservations[ids[i]]
+    records[2 * i - 1], records[2 * i] = ids[i], cmsgpack.pack(reservation)
+    deadlines[2 * i - 1], deadlines[2 * i] = reservation[DUE], ids[i]
+  end
+  redis.call('HSET', RESERVATIONS, unpack(records))
+  redis.call('ZADD', DEADLINES, unpack(deadlines))
+end
+
 -- The record of a reservation that was settled or cancelled.
 local function ended(state)
   return { VERSION, state, now + ENDED_MS }
@@ -210,6 +222,20 @@ local function advance(scopes, limits)
     for r = 1, RATES do drain(scope, r, own[RATE[r]]) end
     scope[AT] = now
     if trusted then roll(scope) end
+  end
+end
+
+-- Reads each account of a call for many requests, with its scopes as they are now.
+local function open_accounts(accounts)
+  local scopes_by_key = {}
+  for a = 1, #accounts do
+    local account = { key = accounts[a][1], limits = { accounts[a][2], accounts[a][3] } }
+    accounts[a] = account
+    local scopes = scopes_by_key[account.key] or load_scopes(account.key)
+    -- The organisation's scope is the same for all keys.
+    scopes[1] = a > 1 and accounts[1].scopes[1] or scopes[1]
+    scopes_by_key[account.key], account.scopes = scopes, scopes
+    advance(scopes, account.limits)
   end
 end
 

@@ -1,0 +1,142 @@
+/**
+ * Sends the reservations of one organisation that begin in the same turn of the event loop in one call of the script,
+ * which decides about them in their order. A call for each took the gateway twice the CPU time (reserve at
+ * 32 in flight: 15 µs instead of 9), and Redis as long for its functions as for one or two reservations.
+ */
+
+import type { Cluster, Redis } from 'ioredis'
+import { isPermanent } from '../../../redis/redis-errors.ts'
+import { type Account, demandOf, type Hold } from '../../ledger.ts'
+import { checkEstimate, type ReserveReply } from '../../reservation-store.ts'
+import { seriesOfHold } from '../../usage-series.ts'
+import { DataLossError, type Epochs, UNKNOWN_EPOCH } from '../epochs/epochs.ts'
+import { BatchAccounts } from './batch-accounts.ts'
+import { furtherUnits } from './record-layout.ts'
+import { numberAt, ratesOf, refusalOf } from './reply-readers.ts'
+import type { Reply, ScriptCaller } from './script-caller.ts'
+
+/** Reservations in one call, which blocks Redis while it runs. */
+const RESERVED_AT_ONCE = 16
+
+interface Reserving {
+  readonly account: Account
+  readonly hold: Hold
+  readonly resolve: (reply: ReserveReply) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** Reservations of one organisation. */
+type Batch = Reserving[]
+
+export class ReserveBatches {
+  /** The batches of this turn; the last of an organisation is the one that is not full. */
+  private batches: Batch[] = []
+
+  constructor(
+    private readonly scripts: ScriptCaller,
+    private readonly redis: Redis | Cluster,
+    /** This machine's clock. */
+    private readonly witness: () => number,
+    private readonly epochs: Epochs | undefined,
+  ) {}
+
+  /** Rejects with `DataLossError`, `RangeError` if an amount is not valid, and the errors of the connection. */
+  reserve(account: Account, hold: Hold): Promise<ReserveReply> {
+    return new Promise((resolve, reject) => {
+      checkEstimate(hold.estimate)
+      this.batchOf(account.organization).push({ account, hold, resolve, reject })
+    })
+  }
+
+  private batchOf(organization: string): Batch {
+    for (let i = this.batches.length - 1; i >= 0; i--) {
+      const batch = this.batches[i]
+      if (batch?.[0]?.account.organization !== organization) continue
+      if (batch.length < RESERVED_AT_ONCE) return batch
+      break
+    }
+    const batch: Batch = []
+    if (this.batches.push(batch) === 1) setImmediate(() => this.flush())
+    return batch
+  }
+
+  private flush(): void {
+    const { batches } = this
+    this.batches = []
+    for (const batch of batches) this.send(batch)
+  }
+
+  /** Each reservation gets its own reply or error. */
+  private send(batch: readonly Reserving[]): void {
+    const [first] = batch
+    if (first === undefined) return
+    const { organization } = first.account
+    this.scripts.callForLines(this.redis, 'reserve', organization, this.argumentsOf(organization, batch)).then(
+      (replies) => answer(batch, replies),
+      (error: unknown) => {
+        // One whose record cannot be read would reject the others.
+        if (batch.length > 1 && isPermanent(error)) for (const one of batch) this.send([one])
+        else for (const { reject } of batch) reject(error)
+      },
+    )
+  }
+
+  private argumentsOf(organization: string, batch: readonly Reserving[]) {
+    const accounts = new BatchAccounts()
+    const requests = batch.map(({ account, hold }) => {
+      const { inputTokens, outputTokens, costMicroUsd } = hold.estimate
+      const values = [hold.id, accounts.numberOf(account), seriesOfHold(hold), inputTokens, outputTokens, costMicroUsd]
+      values.push(hold.floorMicroUsd)
+      if (furtherUnits.length > 0) {
+        const demand = demandOf(hold)
+        for (const unit of furtherUnits) values.push(demand[unit])
+      }
+      return values
+    })
+    return {
+      witness: this.witness(),
+      epoch: this.epochs?.of(organization) ?? UNKNOWN_EPOCH,
+      accounts: accounts.argument(),
+      requests: JSON.stringify(requests),
+    }
+  }
+}
+
+function answer(batch: readonly Reserving[], replies: readonly Reply<'reserve'>[]): void {
+  const isLost = replies[0]?.outcome === 'emptied'
+  for (let i = 0; i < batch.length; i++) {
+    const one = batch[i]
+    const reply = replies[i]
+    if (one === undefined) continue
+    if (isLost) one.reject(new DataLossError(one.account.organization))
+    else if (reply === undefined) one.reject(new Error('Redis sent fewer replies than the call has reservations.'))
+    else answerOne(one, reply)
+  }
+}
+
+function answerOne({ account, resolve, reject }: Reserving, reply: Reply<'reserve'>): void {
+  try {
+    resolve(replyOf(account, reply))
+  } catch (error) {
+    reject(error)
+  }
+}
+
+/** Throws `RangeError` if the reply has too few numbers, or names an unknown limit. */
+function replyOf(account: Account, { outcome, words, numbers }: Reply<'reserve'>): ReserveReply {
+  switch (outcome) {
+    case 'granted':
+      return { outcome, admittedMs: numberAt(numbers, 0), rates: ratesOf(account, numbers, 1) }
+    case 'refused':
+      return {
+        outcome,
+        refusal: refusalOf(words, numbers),
+        held: numberAt(numbers, 2) === 1,
+        rates: ratesOf(account, numbers, 3),
+      }
+    case 'emptied':
+      throw new DataLossError(account.organization)
+    case 'ended':
+      return { outcome }
+  }
+}
