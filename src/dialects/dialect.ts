@@ -77,9 +77,10 @@ export interface StreamEncoder {
   /**
    * What `encode` returns for several text events, from texts as the insides of JSON strings (`jsonInside` in
    * `wire/sse.ts`), which are copied rather than parsed and escaped again. `encode({ type: 'text', text })` equals
-   * `encodeTexts([jsonInside(text)])`. `insides` has at least one text.
+   * `encodeTexts([jsonInside(text)], jsonInside(text))`. `insides` has at least one text; `joined` is all of them in
+   * one string.
    */
-  encodeTexts(insides: readonly string[]): string
+  encodeTexts(insides: readonly string[], joined: string): string
   /** A whole SSE event or comment, sent while the provider is silent. */
   readonly keepAlive: string
 }

@@ -42,7 +42,7 @@ export class EncodeStream implements EventSink {
 
   texts(insides: readonly string[], joined: string): void {
     this.meter.addInsides(insides.length, joined)
-    this.text += this.encoder.encodeTexts(insides)
+    this.text += this.encoder.encodeTexts(insides, joined)
   }
 
   /** True if nothing waits to be written. */

@@ -2,6 +2,12 @@
 
 import type { JsonObject } from '../core/json.ts'
 
+/** An item as the JSON text that is stored. */
+export interface ItemText {
+  readonly id: string
+  readonly json: string
+}
+
 export interface ItemStore {
   /**
    * The item as it was sent to this organization; undefined if it is not stored or has expired. No organization gets
@@ -10,7 +16,7 @@ export interface ItemStore {
    */
   get(organization: string, id: string): Promise<JsonObject | undefined> | JsonObject | undefined
   /** Stores the items of a complete answer. Never throws: an item that cannot be stored is dropped. */
-  put(organization: string, items: readonly JsonObject[]): void
+  put(organization: string, items: readonly ItemText[]): void
   /** Called once, after a reload has replaced the store. */
   close?(): void
 }

@@ -4,8 +4,7 @@
  */
 
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
-import type { ItemStore } from './item-store.ts'
-import type { ItemText } from './peer-item-store.ts'
+import type { ItemStore, ItemText } from './item-store.ts'
 
 /** Where the JSON of an item lies. */
 interface StoredItem {
@@ -96,15 +95,8 @@ export class LocalItemStore implements ItemStore {
     return stored.segment.bytes.toString('utf8', stored.start, stored.end)
   }
 
-  put(organization: string, items: readonly JsonObject[]): void {
-    for (const item of items) {
-      const { id } = item
-      if (typeof id === 'string') this.putText(organization, { id, json: JSON.stringify(item) })
-    }
-  }
-
-  putText(organization: string, { id, json }: ItemText): void {
-    if (this.ttlMs > 0) this.store(organization, id, json, this.nowMs())
+  put(organization: string, items: readonly ItemText[]): void {
+    if (this.ttlMs > 0) for (const { id, json } of items) this.store(organization, id, json, this.nowMs())
   }
 
   private store(organization: string, id: string, json: string, now: number): void {

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import type { Config } from '../config/config.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import type { RedisConfig } from '../core/redis-config.ts'
-import type { ItemStore } from './item-store.ts'
+import type { ItemStore, ItemText } from './item-store.ts'
 import { LocalItemStore } from './local-item-store.ts'
 import { type ItemChannel, PeerItemStore } from './peer-item-store.ts'
 import type { RedisItems } from './redis-items.ts'
@@ -60,11 +60,9 @@ class SealedItemStore implements ItemStore {
     return isObject(item) ? item : undefined
   }
 
-  put(organization: string, items: readonly JsonObject[]): void {
-    const pieces = items.flatMap((item) => {
-      const { id } = item
-      if (typeof id !== 'string') return []
-      return [{ id: digest(id), bytes: this.sealer.seal('item', organization, JSON.stringify(item)) }]
+  put(organization: string, items: readonly ItemText[]): void {
+    const pieces = items.map(({ id, json }) => {
+      return { id: digest(id), bytes: this.sealer.seal('item', organization, json) }
     })
     void this.items.then((redis) => redis.put(organization, pieces))
   }

@@ -5,13 +5,7 @@
 
 import { CallerError } from '../core/caller-error.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
-import type { ItemStore } from './item-store.ts'
-
-/** An item as the JSON text that is stored. */
-export interface ItemText {
-  readonly id: string
-  readonly json: string
-}
+import type { ItemStore, ItemText } from './item-store.ts'
 
 /** The way to the process that stores the items. */
 export interface ItemChannel {
@@ -22,7 +16,7 @@ export interface ItemChannel {
 }
 
 /** Waits before an item that is missing is looked up again: another worker may have sent it just now. */
-const LOOK_UP_AGAIN_MS = [10, 90]
+const LOOK_UP_AGAIN_MS = [10, 15, 75]
 
 export class PeerItemStore implements ItemStore {
   constructor(private readonly channel: ItemChannel) {}
@@ -33,11 +27,8 @@ export class PeerItemStore implements ItemStore {
     return isObject(item) ? item : undefined
   }
 
-  put(organization: string, items: readonly JsonObject[]): void {
-    this.channel.put(
-      organization,
-      items.flatMap((item) => (typeof item['id'] === 'string' ? [{ id: item['id'], json: JSON.stringify(item) }] : [])),
-    )
+  put(organization: string, items: readonly ItemText[]): void {
+    this.channel.put(organization, items)
   }
 
   private async find(organization: string, id: string): Promise<string | undefined> {

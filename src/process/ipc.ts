@@ -9,7 +9,7 @@ import type { LedgerRole } from '../assembly/open-ledger.ts'
 import type { Build } from '../assembly/version.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
-import type { ItemText } from '../items/peer-item-store.ts'
+import type { ItemText } from '../items/item-store.ts'
 import type { FiguresPost } from '../metrics/figures-post.ts'
 
 /**

@@ -327,9 +327,7 @@ export class WorkerSet {
       },
       onPeerUpdate: (update) => this.broadcast(worker, update),
       onProbeClaim: (target) => this.probes.grant(holder, target),
-      onItems: (organization, items) => {
-        for (const item of items) this.items?.putText(organization, item)
-      },
+      onItems: (organization, items) => this.items?.put(organization, items),
       onRecall: (organization, id) => this.items?.getText(organization, id),
       onRequests: (lines, omitted) => this.options.onRequests(lines, omitted),
       onDeath: (how, reason) => {

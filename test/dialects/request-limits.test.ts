@@ -120,7 +120,7 @@ const rows: readonly (readonly [
     'compaction items',
     64,
     'input[64]',
-    (n) => ({ input: list(n, () => compactionItem(sealer, ORGANIZATION, 'A summary.')) }),
+    (n) => ({ input: list(n, () => JSON.parse(compactionItem(sealer, ORGANIZATION, 'A summary.').json)) }),
   ],
   [
     'compact',

@@ -1,19 +1,20 @@
 /** Items stored in this process: for how long, how many, and whose are dropped when the memory is full. */
 
 import { describe, expect, test } from 'bun:test'
-import type { JsonObject } from '../../src/core/json.ts'
 import { LocalItemStore } from '../../src/items/local-item-store.ts'
+import { itemText } from '../support/item-text.ts'
 import { property } from '../support/random.ts'
 
 describe('the store of this process', () => {
-  const item = (id: string, length = 10): JsonObject => ({ id, type: 'message', text: 'x'.repeat(length) })
+  const item = (id: string, length = 10) => ({ id, type: 'message', text: 'x'.repeat(length) })
+  const text = (id: string, length?: number) => itemText(item(id, length))
   const storeOf = (options: { ttlSeconds?: number; bytesMax?: number; nowMs?: () => number } = {}) =>
     new LocalItemStore({ ttlSeconds: 60, ...options })
 
   test('an item expires after the configured time', () => {
     let nowMs = 0
     const store = storeOf({ nowMs: () => nowMs })
-    store.put('acme', [item('a')])
+    store.put('acme', [text('a')])
     nowMs = 59_999
     expect(store.get('acme', 'a')).toEqual(item('a'))
     nowMs = 60_000
@@ -22,20 +23,20 @@ describe('the store of this process', () => {
 
   test('0 seconds: nothing is stored', () => {
     const store = storeOf({ ttlSeconds: 0 })
-    store.put('acme', [item('a')])
+    store.put('acme', [text('a')])
     expect(store.get('acme', 'a')).toBeUndefined()
   })
 
   test('the oldest items make room for new ones', () => {
     const store = storeOf({ bytesMax: 10_000 })
-    for (const id of ['a', 'b', 'c']) store.put('acme', [item(id, 3000)])
+    for (const id of ['a', 'b', 'c']) store.put('acme', [text(id, 3000)])
     expect(['a', 'b', 'c'].map((id) => store.get('acme', id) !== undefined)).toEqual([false, true, true])
   })
 
   test('of many small items the newest are kept, nearly as many as fit', () => {
     const store = storeOf({ bytesMax: 100_000 })
     const ids = Array.from({ length: 1000 }, (_, n) => `item_${n}`)
-    for (const id of ids) store.put('acme', [item(id, 150)])
+    for (const id of ids) store.put('acme', [text(id, 150)])
     const found = ids.filter((id) => store.get('acme', id) !== undefined)
     expect(found).toEqual(ids.slice(-found.length))
     const bytes = found.length * (JSON.stringify(item('item_999', 150)).length + 300)
@@ -45,7 +46,7 @@ describe('the store of this process', () => {
 
   test('an item larger than the limit is not stored, and the others stay', () => {
     const store = storeOf({ bytesMax: 10_000 })
-    store.put('acme', [item('a', 3000), item('b', 20_000)])
+    store.put('acme', [text('a', 3000), text('b', 20_000)])
     expect(['a', 'b'].map((id) => store.get('acme', id) !== undefined)).toEqual([true, false])
   })
 
@@ -53,7 +54,7 @@ describe('the store of this process', () => {
     let nowMs = 0
     const store = storeOf({ bytesMax: 10_000, nowMs: () => nowMs })
     for (let round = 0; round < 50; round++) {
-      store.put('acme', [item(`a${round}`, 3000), item(`b${round}`, 3000)])
+      store.put('acme', [text(`a${round}`, 3000), text(`b${round}`, 3000)])
       expect(store.get('acme', `a${round}`)).toBeDefined()
       expect(store.get('acme', `b${round}`)).toBeDefined()
       nowMs += 60_000
@@ -62,8 +63,8 @@ describe('the store of this process', () => {
 
   test('an id that is stored again has the latest item, once', () => {
     const store = storeOf({ bytesMax: 8000 })
-    for (const length of [2999, 3000]) store.put('acme', [item('a', length)])
-    store.put('acme', [item('b', 3000)])
+    for (const length of [2999, 3000]) store.put('acme', [text('a', length)])
+    store.put('acme', [text('b', 3000)])
     expect(store.get('acme', 'a')).toEqual(item('a', 3000))
     expect(store.get('acme', 'b')).toBeDefined()
   })
@@ -73,9 +74,9 @@ describe('the store of this process', () => {
     const ids = Array.from({ length: 8 }, (_, n) => `mine_${n}`)
     store.put(
       'quiet',
-      ids.map((id) => item(id, 3000)),
+      ids.map((id) => text(id, 3000)),
     )
-    for (let n = 0; n < 1000; n++) store.put(`loud${n % 3}`, [item(`theirs_${n}`, 3000)])
+    for (let n = 0; n < 1000; n++) store.put(`loud${n % 3}`, [text(`theirs_${n}`, 3000)])
     expect(ids.filter((id) => store.get('quiet', id) === undefined)).toEqual([])
     expect(store.get('loud0', 'theirs_999')).toBeDefined()
   })
@@ -95,7 +96,7 @@ property('stored items are bounded, and no organization below an even share lose
     const id = `item_${step}`
     const length = random.below(random.chance(0.1) ? Math.floor(bytesMax / 4) : 3000)
     sizes.set(id, length + 450)
-    store.put(organization, [{ id, text: 'x'.repeat(length) }])
+    store.put(organization, [itemText({ id, text: 'x'.repeat(length) })])
     if (store.get(organization, id) !== undefined) {
       alive.set(organization, [...(alive.get(organization) ?? []), id])
     }

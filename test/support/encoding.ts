@@ -61,8 +61,8 @@ export class Encoding implements EventSink {
   }
 
   /** Used by the check only. */
-  texts(insides: readonly string[]): void {
-    this.out += this.encoder.encodeTexts(insides)
+  texts(insides: readonly string[], joined: string): void {
+    this.out += this.encoder.encodeTexts(insides, joined)
   }
 
   /** Used by the check only. */

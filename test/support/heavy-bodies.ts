@@ -3,8 +3,8 @@
  * repeated.
  */
 
-import type { JsonObject } from '../../src/core/json.ts'
 import { compactionItem } from '../../src/dialects/responses/compaction.ts'
+import { itemText } from './item-text.ts'
 import type { Random } from './random.ts'
 import { type Body, itemStore, ORGANIZATION, type Path, sealer } from './request-path.ts'
 
@@ -661,7 +661,12 @@ for (const path of ['responses', 'compact'] as const) {
   )
   add(`${path}: many references to one item`, (bytes, dense) => {
     itemStore.put(ORGANIZATION, [
-      { id: 'msg_one', type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Hello' }] },
+      itemText({
+        id: 'msg_one',
+        type: 'message',
+        role: 'assistant',
+        content: [{ type: 'output_text', text: 'Hello' }],
+      }),
     ])
     return listed(path, 3, () => `{"type":"item_reference","id":"msg_one"}`)(bytes, dense)
   })
@@ -670,7 +675,7 @@ for (const path of ['responses', 'compact'] as const) {
     const text = 'x'.repeat(2000)
     itemStore.put(
       ORGANIZATION,
-      ids.map((id) => ({ id, type: 'message', role: 'assistant', content: [{ type: 'output_text', text }] })),
+      ids.map((id) => itemText({ id, type: 'message', role: 'assistant', content: [{ type: 'output_text', text }] })),
     )
     return listed(path, 3, (i) => `{"type":"item_reference","id":"msg_${i % 4096}"}`)(bytes, dense)
   })
@@ -679,29 +684,18 @@ for (const path of ['responses', 'compact'] as const) {
     const ids = Array.from({ length: 140 }, (_, i) => `msg_large_${i}`)
     itemStore.put(
       ORGANIZATION,
-      ids.map((id) => ({ id, type: 'message', role: 'assistant', content: [{ type: 'output_text', text }] })),
+      ids.map((id) => itemText({ id, type: 'message', role: 'assistant', content: [{ type: 'output_text', text }] })),
     )
     return listed(path, 3, (i) => `{"type":"item_reference","id":"msg_large_${139 - (i % 140)}"}`)(bytes, dense)
   })
   add(`${path}: compaction items`, (bytes, dense) => {
-    const { encrypted_content: sealed } = compactionItem(sealer, ORGANIZATION, 'A summary.') as JsonObject
-    return listed(path, 3, () => `{"type":"compaction","encrypted_content":"${String(sealed)}"}`)(bytes, dense)
+    const { json } = compactionItem(sealer, ORGANIZATION, 'A summary.')
+    return listed(path, 3, () => json)(bytes, dense)
   })
   add(`${path}: a large compaction item`, (bytes) => {
-    const { encrypted_content: sealed } = compactionItem(
-      sealer,
-      ORGANIZATION,
-      'é'.repeat(Math.min(bytes / 3, 512 * 1024)),
-    ) as JsonObject
-    const count = Math.max(1, Math.floor(bytes / (String(sealed).length + 60)))
-    return {
-      path,
-      bytes: Buffer.from(
-        `${head[path]}"input":[${new Array(count)
-          .fill(`{"type":"compaction","encrypted_content":"${String(sealed)}"}`)
-          .join()}]}`,
-      ),
-    }
+    const { json } = compactionItem(sealer, ORGANIZATION, 'é'.repeat(Math.min(bytes / 3, 512 * 1024)))
+    const count = Math.max(1, Math.floor(bytes / (json.length + 1)))
+    return { path, bytes: Buffer.from(`${head[path]}"input":[${new Array(count).fill(json).join()}]}`) }
   })
   add(`${path}: a compaction item that is none`, (bytes) => ({
     path,

@@ -3,7 +3,7 @@
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
 import type { Usage } from '../../core/token-usage.ts'
-import { jsonInside, jsonLine, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
+import { jsonInside, jsonLine, KEEP_ALIVE_COMMENT, textEvents } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder } from '../dialect.ts'
 import { chatFinish } from './answer.ts'
@@ -44,15 +44,8 @@ export class ChatEncoder implements StreamEncoder {
     this.textSeam = this.textClosing + this.textOpening
   }
 
-  /** By additions: JavaScriptCore copies them once, when the text is written, and the result of `join` once more. */
   encodeTexts(insides: readonly string[]): string {
-    let chunks = this.begin('')
-    let opening = this.textOpening
-    for (const inside of insides) {
-      chunks = chunks + opening + inside
-      opening = this.textSeam
-    }
-    return chunks + this.textClosing
+    return textEvents(this.begin('') + this.textOpening, insides, this.textSeam, this.textClosing)
   }
 
   start(): string {

@@ -6,7 +6,7 @@
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { Usage } from '../../core/token-usage.ts'
-import { jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent } from '../../wire/sse.ts'
+import { jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent, textEvents } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder, StreamMeter } from '../dialect.ts'
 import { stopReason } from './answer.ts'
@@ -83,21 +83,15 @@ export class MessagesEncoder implements StreamEncoder {
   }
 
   /**
-   * As `encodeText` for each text. A chunk from a provider often has several. By additions: JavaScriptCore copies them
-   * once, when the text is written, and the result of `join` once more.
+   * As `encodeText` for each text. A chunk from a provider often has several.
    */
   encodeTexts(insides: readonly string[]): string {
-    let deltas = ''
     if (this.open !== 'text' || insides.includes('')) {
+      let deltas = ''
       for (const inside of insides) deltas += this.encodeText(inside)
       return deltas
     }
-    let opening = this.deltaOpening
-    for (const inside of insides) {
-      deltas = deltas + opening + inside
-      opening = this.deltaSeam
-    }
-    return deltas + DELTA_CLOSING
+    return textEvents(this.deltaOpening, insides, this.deltaSeam, DELTA_CLOSING)
   }
 
   start(): string {

@@ -1,10 +1,8 @@
-/**
- * A whole answer → the output items of Responses: objects for whole answers, JSON text for streams, which hold their
- * texts escaped already.
- */
+/** A whole answer → the output items of Responses, and the JSON text of items and their parts. */
 
 import { type Completion, spokenText, type ToolCall } from '../../core/completion.ts'
 import type { JsonObject } from '../../core/json.ts'
+import type { ItemText } from '../../items/item-store.ts'
 import { jsonLine } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { OwnName, Toolbox } from './tools.ts'
@@ -13,10 +11,15 @@ import type { OwnName, Toolbox } from './tools.ts'
  * The items of an answer: a message if there is text, then the calls; one empty message if there is neither. A refusal
  * is text, because weir sends no parts of other types. A Responses body has no field for the reason of the finish.
  */
-export function outputItems(completion: Completion, toolbox: Toolbox): JsonObject[] {
+export function outputItems(completion: Completion, toolbox: Toolbox): ItemText[] {
   const text = spokenText(completion)
   const calls = completion.toolCalls.map((call) => callItem(mintId('fc'), call, toolbox.ownName(call.name)))
   return text === '' && calls.length > 0 ? calls : [messageItem(mintId('msg'), text), ...calls]
+}
+
+/** The message of a whole answer. */
+export function messageItem(id: string, text: string): ItemText {
+  return { id, json: messageItemJson(id, 'completed', quotedTextPartJson(JSON.stringify(text))) }
 }
 
 type ItemStatus = 'in_progress' | 'completed'
@@ -29,7 +32,7 @@ export function textPartJson(inside: string): string {
 }
 
 /** The same from the text as a JSON string. */
-export function quotedTextPartJson(text: string): string {
+function quotedTextPartJson(text: string): string {
   return `{"type":"output_text","annotations":[],"logprobs":[],"text":${text}}`
 }
 
@@ -38,19 +41,15 @@ export function messageItemJson(id: string, status: ItemStatus, content: string)
   return `{"id":"${id}","type":"message","status":"${status}","role":"assistant","content":[${content}]}`
 }
 
-export function messageItem(id: string, text: string): JsonObject {
-  const part = { type: 'output_text', annotations: [], logprobs: [], text }
-  return { id, type: 'message', status: 'completed', role: 'assistant', content: [part] }
-}
-
 /** A call as JSON text. `inside` is its arguments, whole or so far, as the inside of a JSON string. */
 export function callItemJson(id: string, status: ItemStatus, inside: string, callId: string, own: OwnName): string {
   const rest = jsonLine(calledAs(callId, own)).slice(1)
   return `{"id":"${id}","type":"function_call","status":"${status}","arguments":"${inside}",${rest}`
 }
 
-function callItem(id: string, call: ToolCall, own: OwnName): JsonObject {
-  return { id, type: 'function_call', status: 'completed', arguments: call.json, ...calledAs(call.callId, own) }
+function callItem(id: string, call: ToolCall, own: OwnName): ItemText {
+  const item = { id, type: 'function_call', status: 'completed', arguments: call.json, ...calledAs(call.callId, own) }
+  return { id, json: JSON.stringify(item) }
 }
 
 function calledAs(callId: string, { name, namespace }: OwnName): JsonObject {

@@ -4,9 +4,8 @@
  */
 
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
-import type { JsonObject } from '../../core/json.ts'
 import type { Usage } from '../../core/token-usage.ts'
-import { jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent } from '../../wire/sse.ts'
+import { jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
 import type { StreamEncoder } from '../dialect.ts'
 import { SUMMARY_CHARS_MAX } from './compaction.ts'
 import type { Resource } from './resource.ts'
@@ -24,8 +23,8 @@ export class CompactionEncoder implements StreamEncoder {
 
   constructor(
     private readonly resource: Resource,
-    /** Seals the summary into the item to send. */
-    private readonly seal: (summary: string) => JsonObject,
+    /** Seals the summary into the item to send, as JSON text. */
+    private readonly seal: (summary: string) => string,
   ) {}
 
   encodeTexts(insides: readonly string[]): string {
@@ -50,14 +49,18 @@ export class CompactionEncoder implements StreamEncoder {
     const item = this.seal(summary)
     const added = this.item('response.output_item.added', item)
     const done = this.item('response.output_item.done', item)
-    return added + done + this.lifecycle('response.completed', this.resource.completedLine(jsonLine(item), usage))
+    return added + done + this.lifecycle('response.completed', this.resource.completedLine(item, usage))
   }
 
   private lifecycle(type: string, response: string = this.resource.inProgressLine()): string {
-    return `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.sequence++},"response":${response}}\n\n`
+    return this.event(type, `"response":${response}`)
   }
 
-  private item(type: string, item: JsonObject): string {
-    return namedEvent(type, { type, sequence_number: this.sequence++, output_index: 0, item })
+  private item(type: string, item: string): string {
+    return this.event(type, `"output_index":0,"item":${item}`)
+  }
+
+  private event(type: string, members: string): string {
+    return `event: ${type}\ndata: {"type":"${type}","sequence_number":${this.sequence++},${members}}\n\n`
   }
 }

@@ -3,8 +3,9 @@
  * organisation can send back, and the restored summary.
  */
 
-import { isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
+import { isObject, type JsonValue } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
+import type { ItemText } from '../../items/item-store.ts'
 import type { Sealer } from '../../items/sealer.ts'
 import { mintId } from '../answer-ids.ts'
 
@@ -34,11 +35,13 @@ const SEALED_CHARS_MAX = 8 * SUMMARY_CHARS_MAX + 1024
  * The one item of a compaction's answer. Throws a `ProviderError` if the model wrote no summary (because of a filter,
  * or only tool calls): the caller replaces its conversation with this item.
  */
-export function compactionItem(sealer: Sealer, organization: string, summary: string): JsonObject {
+export function compactionItem(sealer: Sealer, organization: string, summary: string): ItemText {
   if (summary.trim() === '') throw new ProviderError('broken', 'the model wrote no summary')
   const body = JSON.stringify({ summary: summary.slice(0, SUMMARY_CHARS_MAX) })
   const sealed = sealer.seal('compaction', organization, body)
-  return { id: mintId('cmp'), type: 'compaction', encrypted_content: PREFIX + sealed.toString('base64url') }
+  const id = mintId('cmp')
+  const content = PREFIX + sealed.toString('base64url')
+  return { id, json: `{"id":"${id}","type":"compaction","encrypted_content":"${content}"}` }
 }
 
 /** The summary in an item's `encrypted_content`; undefined unless this organisation was sent exactly this content. */

@@ -5,11 +5,11 @@ import { type Completion, type PlainAnswer, spokenText } from '../../core/comple
 import type { JsonObject } from '../../core/json.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
 import type { Usage } from '../../core/token-usage.ts'
-import type { ItemStore } from '../../items/item-store.ts'
+import type { ItemStore, ItemText } from '../../items/item-store.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Caller, Dialect, Exchange, Served } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
-import { messageItem, messageItemJson, outputItems, quotedTextPartJson } from './answer.ts'
+import { messageItem, outputItems } from './answer.ts'
 import { compactionItem } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
 import { type AcceptedResponses, acceptResponses, type Surroundings, TEXT_PLACES } from './request.ts'
@@ -63,24 +63,23 @@ class ResponsesExchange implements Exchange {
   answer(completion: Completion, served: Served): string {
     const items = outputItems(completion, this.accepted.toolbox)
     this.store(items)
-    const output = items.map((item) => JSON.stringify(item)).join()
+    const output = items.map(({ json }) => json).join()
     return new Resource(served, this.accepted.echo).completed(output, completion.usage)
   }
 
   plain({ text, usage }: PlainAnswer & { readonly usage: Usage }, served: Served): string {
-    const id = mintId('msg')
-    if (this.itemStore !== undefined) this.store([messageItem(id, text)])
-    const item = messageItemJson(id, 'completed', quotedTextPartJson(JSON.stringify(text)))
-    return new Resource(served, this.accepted.echo).completed(item, usage)
+    const item = messageItem(mintId('msg'), text)
+    this.store([item])
+    return new Resource(served, this.accepted.echo).completed(item.json, usage)
   }
 
   encoder(served: Served): ResponsesEncoder {
     const { echo, toolbox } = this.accepted
-    const store = this.itemStore && ((items: readonly JsonObject[]) => this.store(items))
+    const store = this.itemStore && ((items: readonly ItemText[]) => this.store(items))
     return new ResponsesEncoder(new Resource(served, echo), toolbox, store)
   }
 
-  private store(items: readonly JsonObject[]): void {
+  private store(items: readonly ItemText[]): void {
     this.itemStore?.put(this.caller.organization, items)
   }
 }
@@ -102,18 +101,18 @@ class CompactionExchange implements Exchange {
 
   answer(completion: Completion, served: Served): string {
     const item = this.seal(spokenText(completion))
-    const resource = new Resource(served, this.accepted.echo, this.object)
-    return resource.completed(JSON.stringify(item), completion.usage)
+    return new Resource(served, this.accepted.echo, this.object).completed(item, completion.usage)
   }
 
   encoder(served: Served): CompactionEncoder {
     return new CompactionEncoder(new Resource(served, this.accepted.echo), (summary) => this.seal(summary))
   }
 
-  private seal(summary: string): JsonObject {
+  /** The JSON text of the item. */
+  private seal(summary: string): string {
     const { sealer, itemStore } = this.surroundings
     const item = compactionItem(sealer, this.caller.organization, summary)
     itemStore?.put(this.caller.organization, [item])
-    return item
+    return item.json
   }
 }

@@ -9,6 +9,7 @@ import type { Exchange } from '../../../src/dialects/dialect.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
 import { LocalItemStore } from '../../../src/items/local-item-store.ts'
 import { Encoding } from '../../support/encoding.ts'
+import { itemText } from '../../support/item-text.ts'
 import { CALLER, failureOf, SERVED, saying, sealer } from './setting.ts'
 
 const FIXTURES = join(import.meta.dir, '../../fixtures/callers')
@@ -44,13 +45,13 @@ function lines({ messages }: ChatRequest): string[] {
 describe('official SDKs', () => {
   // The first answer, to which the Vercel AI SDK refers.
   itemStore.put('acme', [
-    {
+    itemText({
       id: 'msg_68b0',
       type: 'message',
       status: 'completed',
       role: 'assistant',
       content: [{ type: 'output_text', annotations: [], logprobs: [], text: 'Let me check.' }],
-    },
+    }),
   ])
   const FIRST = ['system: You are terse.', 'user: Weather?']
   const SECOND = [
