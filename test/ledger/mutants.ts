@@ -251,7 +251,7 @@ export const restoreMutants: readonly Mutant[] = [
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
   [NODE, 'this.restoration.doubt(lostMs)', ''],
   [NODE, 'link.onLost(() => this.restoration.doubt(link.lostMs))', ''],
-  [DELIVERY, 'if (!wasSent) return await', 'return await'],
+  [DELIVERY, 'if (!pending.wasSent) return await', 'return await'],
   [RESTORATION, 'if (complete) epochs.enter(organization, epoch)', ''],
   [RESTORATION, 'await this.register(organization)', ''],
   [NODE, '      if (resending !== undefined) await resending\n', ''],
