@@ -8,6 +8,7 @@ import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import type { FoundOfNode } from '../../src/ledger/redis/epochs/epoch-rows.ts'
 import { DataLossError, Epochs } from '../../src/ledger/redis/epochs/epochs.ts'
 import { Restoration } from '../../src/ledger/redis/epochs/replay.ts'
+import { RedisCrossingReader } from '../../src/ledger/redis/readers/redis-crossings.ts'
 import type { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
@@ -16,7 +17,7 @@ import { dayOf } from '../../src/ledger/window.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
-import { breakConnections, failureOf, until } from './seen.ts'
+import { breakConnections, failureOf, logged, until } from './seen.ts'
 
 const DAY_MS = 86_400_000
 const { open, directory, ledgerOn } = opened()
@@ -60,13 +61,29 @@ async function oldLog(at: string, account: Account, costs: readonly (readonly [c
   for (const [i, [cost, daysAgo]] of costs.entries()) {
     const id = `old-${account.organization}-${i}`
     const admittedMs = now - daysAgo * DAY_MS
-    await outbox.add({ id, account, admittedMs, charge: chargeOf(cost), heldMicroUsd: cost }, true)
+    await logged(outbox, { id, account, admittedMs, charge: chargeOf(cost), heldMicroUsd: cost }, true)
     outbox.taken(id, account.organization, 7)
   }
   outbox.close()
 }
 
 describe('FLUSHALL', () => {
+  test('sums that are given back are recorded as spend that rose, whatever limits they reach', async () => {
+    await using server = await RedisServer.start()
+    const account = accountOf(spend({ total: 1000 }))
+    const at = directory()
+    await oldLog(at, account, [[300, 0]])
+    const ledger = await ledgerOn(server.socket, at)
+    await serve(ledger, account, 1)
+    const client = server.client()
+    const found = await new RedisCrossingReader(client).read([account.organization])
+    expect(found.filter(({ budget }) => budget === 'total')).toMatchObject([
+      { key: undefined, spentMicroUsd: 300, limitMicroUsd: undefined },
+      { key: 'ci', spentMicroUsd: 300, limitMicroUsd: undefined },
+    ])
+    client.disconnect()
+  })
+
   test('the next reservation sees the budget as it was, and the usage of every key and model', async () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerOn(server.socket)
@@ -297,7 +314,7 @@ test('pending settlements are sent, not restored with the rest', async () => {
   await oldLog(at, account, [[100, 0]])
   const outbox = new Outbox(at)
   const settlement = { id: 'pending', account, admittedMs: Date.now(), charge: chargeOf(20), heldMicroUsd: 20 }
-  await outbox.add(settlement, false)
+  await logged(outbox, settlement, false)
   expect(outbox.enter(account.organization, 9, NOTHING, [])).toMatchObject([
     { day: dayOf(Date.now()), key: 'ci', series: 'm\tp\t', requests: 1, costMicroUsd: 100 },
   ])
