@@ -117,6 +117,7 @@ export const luaMutants: readonly Mutant[] = [
   [SETTLE, 'key, by_hour(series, admitted)), 1, figures)', 'key, by_hour(charge.model, admitted)), 1, figures)'],
   [STORE, 'limits[i] == ANY_RISE or before < limits[i]', 'before < limits[i]'],
   [STORE, 'limits[i] <= after', 'limits[i] < after'],
+  [STORE, '(not own or #own > LIMIT_COUNT)', 'not own'],
   [STORE, 'if not limits then return true end', 'if not limits then return false end'],
   [STORE, '(b - 1) * count + 1', '1'],
   [STORE, '>= spent then return end', '>= 0 then return end'],
