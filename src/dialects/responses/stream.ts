@@ -10,6 +10,7 @@ import { jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { StreamEncoder } from '../dialect.ts'
 import { callItemJson, messageItemJson, textPartJson } from './answer.ts'
+import { GrowingText } from './growing-text.ts'
 import type { Resource } from './resource.ts'
 import type { OwnName, Toolbox } from './tools.ts'
 
@@ -32,7 +33,7 @@ interface OpenItem {
   /** A delta between its sequence number and its text. */
   readonly middle: string
   /** The text of all deltas, as the inside of a JSON string. */
-  inside: string
+  readonly inside: GrowingText
 }
 
 interface OpenCall extends OpenItem {
@@ -86,7 +87,7 @@ export class ResponsesEncoder implements StreamEncoder {
       message = this.openMessage()
       before = this.messageAdded(message)
     }
-    message.inside += joined
+    message.inside.add(joined)
     const { middle } = message
     const pieces = new Array<string>(3 * insides.length + 1)
     let opening = before + TEXT_DELTA + this.sequence
@@ -132,7 +133,7 @@ export class ResponsesEncoder implements StreamEncoder {
       message = this.openMessage()
       before = this.messageAdded(message)
     }
-    message.inside += inside
+    message.inside.add(inside)
     return before + TEXT_DELTA + this.sequence++ + message.middle + inside + TEXT_DELTA_END
   }
 
@@ -150,7 +151,9 @@ export class ResponsesEncoder implements StreamEncoder {
     return before + added + this.event('response.content_part.added', part)
   }
 
-  private closeMessage({ id, outputIndex, inside }: OpenItem): string {
+  private closeMessage(message: OpenItem): string {
+    const { id, outputIndex } = message
+    const inside = message.inside.whole()
     const place = `"item_id":"${id}","output_index":${outputIndex},"content_index":0`
     const part = textPartJson(inside)
     const json = messageItemJson(id, 'completed', part)
@@ -176,13 +179,14 @@ export class ResponsesEncoder implements StreamEncoder {
     call.isWhole = isLast
     const inside = jsonInside(json)
     this.countChars(inside)
-    call.inside += inside
+    call.inside.add(inside)
     return `${ARGUMENTS_DELTA}${this.sequence++}${call.middle}${inside}"}\n\n`
   }
 
   private closeCall(call: OpenCall): string {
     this.nextCall++
-    const { id, outputIndex, inside, callId, own } = call
+    const { id, outputIndex, callId, own } = call
+    const inside = call.inside.whole()
     const place = `"item_id":"${id}","output_index":${outputIndex}`
     const arguments_ = `${place},"name":"${jsonInside(own.name)}","arguments":"${inside}"`
     const json = callItemJson(id, 'completed', inside, callId, own)
@@ -232,7 +236,8 @@ export class ResponsesEncoder implements StreamEncoder {
 
   private open(id: string, place: string): OpenItem {
     const outputIndex = this.items++
-    return { id, outputIndex, middle: `,"item_id":"${id}","output_index":${outputIndex},${place}"delta":"`, inside: '' }
+    const middle = `,"item_id":"${id}","output_index":${outputIndex},${place}"delta":"`
+    return { id, outputIndex, middle, inside: new GrowingText() }
   }
 
   private itemEvent(what: 'added' | 'done', outputIndex: number, json: string): string {
