@@ -188,7 +188,9 @@ const keyFields = {
     t.String({ format: 'date-time', description: 'Until when the secret before the last rotation is accepted' }),
   ),
   last_used_at: nullable(time),
-  spend_today_micro_usd: t.Integer(),
+  spend_today_micro_usd: nullable(
+    t.Integer({ description: 'Null in the answer to a change if the ledger cannot be read' }),
+  ),
   state: t.Union(['active', 'expired', 'revoked', 'disabled', 'orphaned'].map((state) => t.Literal(state))),
 }
 

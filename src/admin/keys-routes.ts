@@ -5,10 +5,8 @@
 
 import type { KeyAdministration } from '../assembly/key-administration.ts'
 import type { Config } from '../config/config.ts'
-import type { JsonObject } from '../core/json.ts'
-import { keyJson, listedRecord } from '../keys/key-list.ts'
+import { keyJson } from '../keys/key-list.ts'
 import { KeyProblem } from '../keys/key-problem.ts'
-import type { KeyRecord } from '../keys/key-record.ts'
 import { AdminError, json } from './json-answers.ts'
 import { queryOf, wholeNumber } from './query-parameters.ts'
 import { bodyOf } from './request-reading.ts'
@@ -33,21 +31,24 @@ export function keysRoutes(config: () => Config) {
       })
     })
     .post('/api/keys', ({ request }) =>
-      changed(request, async ({ changes }) => {
-        const { record, secret } = await changes.create(await bodyOf(request))
-        return json(201, { ...rowOf(record), secret })
+      changed(request, async (keys) => {
+        const { record, secret } = await keys.changes.create(await bodyOf(request))
+        return json(201, { ...(await keys.changedJson(record)), secret })
       }),
     )
     .patch('/api/keys/:id', ({ request, params }) =>
-      changed(request, async ({ changes }) => json(200, rowOf(await changes.update(params.id, await bodyOf(request))))),
+      changed(request, async (keys) => {
+        const record = await keys.changes.update(params.id, await bodyOf(request))
+        return json(200, await keys.changedJson(record))
+      }),
     )
     .post('/api/keys/:id/rotate', ({ request, params }) =>
-      changed(request, async ({ changes }) => {
+      changed(request, async (keys) => {
         const body = await bodyOf(request)
         const other = Object.keys(body).find((name) => name !== 'grace')
         if (other !== undefined) throw new KeyProblem('invalid', `${other}: unknown key; known here: grace`)
-        const { record, secret } = await changes.rotate(params.id, body['grace'])
-        return json(200, { ...rowOf(record), secret })
+        const { record, secret } = await keys.changes.rotate(params.id, body['grace'])
+        return json(200, { ...(await keys.changedJson(record)), secret })
       }),
     )
     .delete('/api/keys/:id', ({ request, params }) =>
@@ -57,10 +58,6 @@ export function keysRoutes(config: () => Config) {
         return json(200, { id: params.id, source, state: 'revoked', outcome })
       }),
     )
-}
-
-function rowOf(record: KeyRecord): JsonObject {
-  return keyJson(listedRecord(record, Date.now()))
 }
 
 const STATUSES = {

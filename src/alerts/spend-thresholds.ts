@@ -1,9 +1,7 @@
-/**
- * Which shares of spend limits are reached: by level, not by event, so that a gateway that was killed finds them again
- * at its next start. It reads no ledger.
- */
+/** Which shares of spend limits an amount has reached, and how each is reported once. It reads no ledger. */
 
 import { DAY_MS } from '../core/durations.ts'
+import { thresholdOf } from '../core/limits.ts'
 import type { ReportedOnce } from './alert.ts'
 
 /** What an organisation or a key has spent of one limit. */
@@ -34,23 +32,20 @@ export function reachedThresholds(
 ): readonly ReportedOnce[] {
   const { organization, key, window, limitMicroUsd, spentMicroUsd, endMs } = spend
   if (limitMicroUsd <= 0) return []
-  return (
-    shares
-      // Rounded, because 0.07 of 1,000,000 is 70,000.00000000001.
-      .filter((share) => spentMicroUsd >= Math.round(share * limitMicroUsd))
-      .map((share) => ({
-        parts: ['spend.threshold', organization, key, window, endMs ?? null, share],
-        organization,
-        forgetMs: window === 'total' || endMs === undefined ? nowMs + FOREVER_MS : endMs + KEPT_MS[window],
-        occurrence: {
-          type: 'spend.threshold',
-          fields: {
-            ...{ organization, key, window },
-            limit_usd: limitMicroUsd / 1_000_000,
-            spent_usd: spentMicroUsd / 1_000_000,
-            share,
-          },
+  return shares
+    .filter((share) => spentMicroUsd >= thresholdOf(limitMicroUsd, share))
+    .map((share) => ({
+      parts: ['spend.threshold', organization, key, window, endMs ?? null, share],
+      organization,
+      forgetMs: window === 'total' || endMs === undefined ? nowMs + FOREVER_MS : endMs + KEPT_MS[window],
+      occurrence: {
+        type: 'spend.threshold',
+        fields: {
+          ...{ organization, key, window },
+          limit_usd: limitMicroUsd / 1_000_000,
+          spent_usd: spentMicroUsd / 1_000_000,
+          share,
         },
-      }))
-  )
+      },
+    }))
 }

@@ -1,9 +1,11 @@
 /** Wires what changes and lists API keys to the store and the ledger of a configuration. */
 
 import type { Config } from '../config/config.ts'
+import type { JsonObject } from '../core/json.ts'
 import type { ChangeSource } from '../keys/admin-audit.ts'
 import { KeyChanges } from '../keys/key-changes.ts'
-import { type ListedKey, listKeys } from '../keys/key-list.ts'
+import { keyJson, type ListedKey, listedRecord, listKeys } from '../keys/key-list.ts'
+import type { KeyRecord } from '../keys/key-record.ts'
 import { type Closable, type LedgerPlace, openKeyActivity, openKeyStore, withPart } from './open-ledger.ts'
 
 /** Opens a part of the ledger, uses it and closes it. */
@@ -23,6 +25,20 @@ export class KeyAdministration {
     private readonly withLedger: WithLedger = (open, use) => withPart(open, config, use),
   ) {
     this.changes = new KeyChanges({ config, source, withStore: (use) => withLedger(openKeyStore, use) })
+  }
+
+  /**
+   * A key of the store after a change, as JSON. What the ledger knows of it is null if the ledger cannot be read: the
+   * change is made, and a new secret is shown this once.
+   */
+  async changedJson(record: KeyRecord): Promise<JsonObject> {
+    const { organization, id } = record
+    try {
+      const found = await this.withLedger(openKeyActivity, (activity) => activity.read(organization, [id]))
+      return keyJson(listedRecord(record, found.get(id), Date.now()))
+    } catch {
+      return { ...keyJson(listedRecord(record, undefined, Date.now())), spend_today_micro_usd: null }
+    }
   }
 
   /** All keys, or those of one organisation, by id; the first `most` of them. */

@@ -9,6 +9,7 @@ import {
   type Message,
   offersTools,
 } from '../core/chat-request.ts'
+import { withMessages } from '../core/convert-unparsed.ts'
 import type { Ttl } from '../core/model-config.ts'
 import { kindOf, type Model } from './catalog.ts'
 
@@ -191,9 +192,8 @@ function marksOf(request: ChatRequest): Marks {
 /** Whether any mark would be visited. A loop without a visitor: nearly all requests have none. */
 function hasMark(request: ChatRequest): boolean {
   const { cache, unparsed } = request
-  if (cache !== undefined) return true
-  if (unparsed?.tools === undefined) for (const tool of request.tools) if (tool.cache !== undefined) return true
-  if (unparsed?.messages !== undefined) return false
+  if (cache !== undefined || hasMarkedTool(request)) return true
+  if (unparsed?.messages !== undefined) return unparsed.messages.marks.length > 0
   for (const message of request.messages) {
     if (message.role === 'tool' && message.cache !== undefined) return true
     if (message.role === 'assistant') for (const call of message.toolCalls) if (call.cache !== undefined) return true
@@ -202,11 +202,20 @@ function hasMark(request: ChatRequest): boolean {
   return false
 }
 
-/** Calls `visit` for each cache mark of the request. What is unparsed has none. */
+function hasMarkedTool(request: ChatRequest): boolean {
+  const unparsed = request.unparsed?.tools
+  if (unparsed !== undefined) return unparsed.marks.length > 0
+  for (const tool of request.tools) if (tool.cache !== undefined) return true
+  return false
+}
+
+/** Calls `visit` for each cache mark of the request. */
 function forEachMark(request: ChatRequest, visit: (mark: CacheMark) => void): void {
+  const { unparsed } = request
   see(request, visit)
-  if (request.unparsed?.tools === undefined) for (const tool of request.tools) see(tool, visit)
-  if (request.unparsed?.messages !== undefined) return
+  if (unparsed?.tools !== undefined) unparsed.tools.marks.forEach(visit)
+  else for (const tool of request.tools) see(tool, visit)
+  if (unparsed?.messages !== undefined) return unparsed.messages.marks.forEach(visit)
   for (const message of request.messages) {
     if (message.role === 'tool') see(message, visit)
     if (message.role === 'assistant') for (const call of message.toolCalls) see(call, visit)
@@ -220,6 +229,9 @@ function see({ cache }: { readonly cache?: CacheMark | undefined }, visit: (mark
 
 /** A copy with every mark changed. Whatever carries no mark stays the same object, so that its bytes do not move. */
 function remark(request: ChatRequest, change: MarkChange): ChatRequest {
+  const messages = request.unparsed?.messages
+  if (messages !== undefined && !hasMarkedTool(request))
+    return withMessages(changed(request, { cache: request.cache && change(request.cache) }), messages.remarked(change))
   return {
     ...marked(request, change),
     tools: request.tools.map((tool) => marked(tool, change)),

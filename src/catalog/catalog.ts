@@ -1,5 +1,6 @@
 /** The catalog: the models, organisations and keys of one configuration. Immutable. */
 
+import type { AlertsConfig } from '../core/alerts-config.ts'
 import type { ModelConfig, Support, Ttl } from '../core/model-config.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import { judge, type Verdict } from '../core/permission.ts'
@@ -16,7 +17,10 @@ export interface Model extends Omit<ModelConfig, 'supports' | 'promptCache'> {
   readonly promptCache: { readonly key: boolean; readonly explicit: boolean; readonly ttls: ReadonlySet<Ttl> }
 }
 
-type Organization = Omit<OrganizationConfig, 'keys'>
+interface Organization extends Omit<OrganizationConfig, 'keys'> {
+  /** Shares of its spend limits, and of those of its keys, that are reported; absent if there are none. */
+  readonly alertShares: readonly number[] | undefined
+}
 
 /** A key with its organisation, without its secret. */
 export interface Key extends Omit<KeyConfig, 'sha256'> {
@@ -35,6 +39,7 @@ export interface CatalogConfig {
   readonly models: readonly ModelConfig[]
   readonly organizations: readonly OrganizationConfig[]
   readonly auto: { readonly candidates: readonly string[] }
+  readonly alerts?: Pick<AlertsConfig, 'spend'> | undefined
 }
 
 /** The result of a look-up by name. `ambiguous`: an alias of several models. */
@@ -78,8 +83,9 @@ export class Catalog {
   static from(data: CatalogConfig): Catalog {
     const models = data.models.map(modelOf)
     const credentials: Credential[] = []
+    const shares = data.alerts?.spend ?? []
     const organizations = data.organizations.map((item) => {
-      const organization = organizationOf(item)
+      const organization = organizationOf(item, shares.length === 0 ? undefined : shares)
       for (const key of item.keys) credentials.push({ sha256: key.sha256, key: keyOf(organization, key) })
       return organization
     })
@@ -152,8 +158,11 @@ function modelOf(config: ModelConfig): Model {
   }
 }
 
-function organizationOf({ keys: _, ...organization }: OrganizationConfig): Organization {
-  return organization
+function organizationOf(
+  { keys: _, ...organization }: OrganizationConfig,
+  alertShares: Organization['alertShares'],
+): Organization {
+  return { ...organization, alertShares }
 }
 
 /** A key of an organisation: of the configuration, or created on the command line. */

@@ -63,8 +63,8 @@ async function rotate(args: readonly string[]): Promise<number> {
   if ('code' in read) return read.code
   const { record, secret } = await administrationOf(read.config).changes.rotate(id, grace)
   process.stdout.write(`${secret}\n`)
-  const { previous } = record
-  const old = previous === undefined ? 'is rejected' : `is accepted until ${timeText(previous.untilMs)}`
+  const untilMs = record.previous?.untilMs ?? 0
+  const old = untilMs === 0 ? 'is rejected' : `is accepted until ${timeText(untilMs)}`
   printToStderr(`key "${id}" has a new secret, which cannot be shown again; the old one ${old}`)
   return exit.done
 }

@@ -1,6 +1,6 @@
 /** Unparsed messages and tools → canonical ones, when they are first read. */
 
-import type { ChatRequest, Message, TextPart, Tool } from './chat-request.ts'
+import { type CacheMark, type ChatRequest, changed, type Message, type TextPart, type Tool } from './chat-request.ts'
 import type { ToolCall } from './completion.ts'
 import type { JsonValue } from './json.ts'
 import type { LongTexts } from './long-texts.ts'
@@ -8,12 +8,16 @@ import {
   ASSISTANT,
   CALL_ID,
   ENTRY_INTS,
+  FAILED,
+  INPUT,
   KINDS,
+  markOf,
   RESULT_ID,
   SYSTEM,
   TEXT,
   TOOL,
   type Unparsed,
+  type UnparsedMessages,
   USER,
 } from './unparsed.ts'
 
@@ -32,6 +36,14 @@ export function parsedWhenRead(
   return request
 }
 
+/** A copy with other unparsed messages. */
+export function withMessages(request: ChatRequest, messages: UnparsedMessages): ChatRequest {
+  const { longTexts, unparsed } = request
+  const copy = Object.assign(changed(request, {}), { unparsed: { ...unparsed, messages } })
+  if (longTexts !== undefined) define(copy, 'messages', () => messagesOf(messages.entries, longTexts))
+  return copy
+}
+
 function define<T>(request: ChatRequest, name: 'messages' | 'tools', make: () => T): void {
   let made: T | undefined
   const get = () => {
@@ -41,7 +53,8 @@ function define<T>(request: ChatRequest, name: 'messages' | 'tools', make: () =>
   Object.defineProperty(request, name, { get, enumerable: true, configurable: true })
 }
 
-function messagesOf(entries: Int32Array, longTexts: LongTexts): readonly Message[] {
+/** The messages of these entries. */
+export function messagesOf(entries: Int32Array, longTexts: LongTexts): readonly Message[] {
   const messages: Message[] = []
   for (let at = 0; at < entries.length; ) {
     const end = endOfMessage(entries, at)
@@ -74,29 +87,40 @@ function endOfMessage(entries: Int32Array, at: number): number {
 function messageOf(entries: Int32Array, at: number, end: number, longTexts: LongTexts): Message {
   const kind = (entries[at] ?? SYSTEM) & KINDS
   const parts: TextPart[] = []
-  const toolCalls: ToolCall[] = []
-  let callId = ''
+  const toolCalls: (ToolCall & Marked)[] = []
+  let [callId, result] = ['', 0]
   const textAt = (entry: number) => longTexts.textAt(entries[entry + 1] ?? 0, entries[entry + 2] ?? 0)
   // Ids and names are read, so that no mark may stand for them.
   const idAt = (entry: number) => longTexts.stringAt(entries[entry + 1] ?? 0, entries[entry + 2] ?? 0)
   for (let entry = at + ENTRY_INTS; entry < end; entry += ENTRY_INTS) {
-    switch (entries[entry]) {
+    const bits = entries[entry] ?? 0
+    switch (bits & KINDS) {
       case TEXT:
-        parts.push({ type: 'text', text: textAt(entry) })
+        parts.push({ type: 'text', text: textAt(entry), cache: markOf(bits) })
         break
       case RESULT_ID:
         callId = idAt(entry)
+        result = bits
         break
-      case CALL_ID:
+      case CALL_ID: {
+        const [name, json] = [entry + ENTRY_INTS, entry + 2 * ENTRY_INTS]
         toolCalls.push({
           callId: idAt(entry),
-          name: idAt(entry + ENTRY_INTS),
-          json: textAt(entry + 2 * ENTRY_INTS),
+          name: idAt(name),
+          json:
+            entries[json] === INPUT ? longTexts.jsonAt(entries[json + 1] ?? 0, entries[json + 2] ?? 0) : textAt(json),
+          cache: markOf(bits),
         })
         break
+      }
     }
   }
   if (kind === ASSISTANT) return { role: 'assistant', parts, toolCalls }
-  if (kind === TOOL) return { role: 'tool', callId, parts }
+  if (kind === TOOL)
+    return { role: 'tool', callId, parts, isError: (result & FAILED) !== 0 ? true : undefined, cache: markOf(result) }
   return { role: kind === USER ? 'user' : 'system', parts }
+}
+
+interface Marked {
+  readonly cache?: CacheMark | undefined
 }

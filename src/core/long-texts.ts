@@ -175,6 +175,11 @@ export class LongTexts {
     return inner
   }
 
+  /** The JSON value that these bytes are, as `JSON.stringify` writes it. */
+  jsonAt(from: number, to: number): string {
+    return JSON.stringify(this.valueAt(from, to))
+  }
+
   /** The JSON value that these bytes are. */
   valueAt(from: number, to: number): JsonValue {
     return JSON.parse(this.buffer.toString('utf8', from, to))

@@ -5,6 +5,7 @@
  */
 
 import type { JsonValue } from './json.ts'
+import type { Ttl } from './model-config.ts'
 
 /** Whose API has messages and tools of this form. */
 type WireForm = 'chat' | 'messages'
@@ -22,10 +23,47 @@ export const CALL_ID = 6
 export const NAME = 7
 /** JSON text, written as a string. */
 export const ARGUMENTS = 8
+/** In place of arguments: a JSON object. */
+export const INPUT = 9
+export const KINDS = 15
 
 /** Added to the kind of a message whose bytes have the same value as the canonical message in this form. */
 export const EXACT = 16
-export const KINDS = 15
+/** Added to the kind of a message that came within the same message as the one before it. */
+export const CONTINUED = 32
+/** Added to the kind of a result that reports an error. */
+export const FAILED = 64
+/** Added, times the index of its mark in `MARKS`, to the kind of a text, a result or a call with a cache mark. */
+export const MARKED = 128
+
+/** A cache mark, which is the same for all texts with that TTL. */
+export interface UnparsedMark {
+  readonly ttl?: Ttl | undefined
+}
+
+export const MARKS: readonly (UnparsedMark | undefined)[] = [undefined, {}, { ttl: '5m' }, { ttl: '1h' }]
+const NO_MARKS: readonly UnparsedMark[] = []
+
+/** The cache mark of an entry with this kind. */
+export function markOf(kind: number): UnparsedMark | undefined {
+  return MARKS[Math.trunc(kind / MARKED)]
+}
+
+/** The index of an equal mark in `MARKS`. */
+function indexOf(mark: UnparsedMark | undefined): number {
+  if (mark === undefined) return 0
+  return mark.ttl === undefined ? 1 : mark.ttl === '5m' ? 2 : 3
+}
+
+/** The cache marks of these entries, in their order. */
+export function marksOf(entries: Int32Array): readonly UnparsedMark[] {
+  const marks: UnparsedMark[] = []
+  for (let at = 0; at < entries.length; at += ENTRY_INTS) {
+    const mark = markOf(entries[at] ?? 0)
+    if (mark !== undefined) marks.push(mark)
+  }
+  return marks
+}
 
 /** Of an entry: its kind, its first byte, the byte after its last. */
 export const ENTRY_INTS = 3
@@ -41,7 +79,40 @@ export class UnparsedMessages {
     readonly form: WireForm,
     /** Whether the model has answered before. */
     readonly hasAnswer: boolean,
+    /** The cache marks in the order of the entries. */
+    readonly marks: readonly UnparsedMark[] = NO_MARKS,
+    /**
+     * Whether each turn can be converted by itself: no message of the assistant may be empty, and no call has the id
+     * of another, or one that must be changed.
+     */
+    readonly hasOwnTurns: boolean = false,
   ) {}
+
+  /** These messages after those of `first`. */
+  after(first: UnparsedMessages): UnparsedMessages {
+    const entries = new Int32Array(first.entries.length + this.entries.length)
+    entries.set(first.entries)
+    entries.set(this.entries, first.entries.length)
+    const marks = first.marks.length === 0 ? this.marks : [...first.marks, ...this.marks]
+    return new UnparsedMessages(entries, this.form, this.hasAnswer, marks, this.hasOwnTurns)
+  }
+
+  /** The same messages with other cache marks, or none in place of some. A message whose mark changes is not exact. */
+  remarked(change: (mark: UnparsedMark) => UnparsedMark | undefined): UnparsedMessages {
+    const entries = this.entries.slice()
+    let message = 0
+    for (let at = 0; at < entries.length; at += ENTRY_INTS) {
+      const kind = entries[at] ?? 0
+      if ((kind & KINDS) <= TOOL && (kind & CONTINUED) === 0) message = at
+      const mark = markOf(kind)
+      if (mark === undefined) continue
+      const index = indexOf(change(mark))
+      if (MARKS[index] === mark) continue
+      entries[at] = (kind % MARKED) + index * MARKED
+      entries[message] = (entries[message] ?? 0) & ~EXACT
+    }
+    return new UnparsedMessages(entries, this.form, this.hasAnswer, marksOf(entries), this.hasOwnTurns)
+  }
 
   /** Calls `visit` for each entry, in order. */
   each(visit: (kind: number, from: number, to: number) => void): void {
@@ -86,6 +157,10 @@ export interface UnparsedTools {
   readonly from: number
   readonly to: number
   readonly count: number
+  /** Whether any of them has the member `strict`. */
+  readonly hasStrict: boolean
+  /** The cache marks in order. */
+  readonly marks: readonly UnparsedMark[]
 }
 
 /** What of one request was not parsed. */
@@ -105,6 +180,15 @@ export class EntryWriter {
     this.length = 0
   }
 
+  get isEmpty(): boolean {
+    return this.length === 0
+  }
+
+  /** The index of the next entry. */
+  get next(): number {
+    return this.length
+  }
+
   /** Returns the index of the entry. */
   add(kind: number, from: number, to: number): number {
     const { length } = this
@@ -120,11 +204,22 @@ export class EntryWriter {
     return length
   }
 
+  kindAt(entry: number): number {
+    return (this.entries[entry] ?? 0) & KINDS
+  }
+
   /** Replaces an entry. */
   set(entry: number, kind: number, from: number, to: number): void {
     this.entries[entry] = kind
     this.entries[entry + 1] = from
     this.entries[entry + 2] = to
+  }
+
+  /** Adds the entries of another writer, and empties that. */
+  addAll(other: EntryWriter): void {
+    for (let at = 0; at < other.length; at += ENTRY_INTS)
+      this.add(other.entries[at] ?? 0, other.entries[at + 1] ?? 0, other.entries[at + 2] ?? 0)
+    other.begin()
   }
 
   /** A copy of the entries. */

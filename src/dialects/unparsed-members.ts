@@ -1,11 +1,22 @@
 /** What the readers of unparsed messages share. */
 
+import { COMMA } from '../core/json-bytes.ts'
 import { END, type JsonCursor, UNKNOWN, unusual, type Words } from '../wire/json-cursor.ts'
 
-/** The members of the object that is next in the cursor after its brace. Values of unknown names are skipped. */
+/**
+ * The members of the object that is next in the cursor after its brace. Those of unknown names are left out of what a
+ * provider gets.
+ */
 export class Members {
-  hasUnknown = false
   private seen = 0
+  /** Where the current member begins, with the comma before it. */
+  private from = 0
+  /** Whether the current member was left out. */
+  private isOut = true
+  /** Whether a member before the current one stays, so that the comma between them goes with the current one. */
+  private hasKept = false
+  /** The last member was left out with none before it: the comma after it goes with it. */
+  private isOpen = false
 
   constructor(
     private readonly cursor: JsonCursor,
@@ -21,17 +32,34 @@ export class Members {
   next(): number {
     const { cursor } = this
     for (;;) {
-      const name = cursor.member(this.names)
-      if (name === END) return END
-      if (name === UNKNOWN) {
-        this.hasUnknown = true
-        cursor.value(this.depth)
-        continue
+      this.hasKept ||= !this.isOut
+      this.from = cursor.offset
+      if (this.isOpen && cursor.isNext(COMMA)) {
+        cursor.extendBlanks()
+        this.from = cursor.nextOffset
       }
-      if ((this.seen & (1 << name)) !== 0) unusual()
-      this.seen |= 1 << name
-      return name
+      this.isOpen = false
+      const name = cursor.member(this.names)
+      if (name === END) {
+        this.isOut = true
+        return END
+      }
+      this.isOut = false
+      if (name !== UNKNOWN) {
+        if ((this.seen & (1 << name)) !== 0) unusual()
+        this.seen |= 1 << name
+        return name
+      }
+      cursor.value(this.depth)
+      this.leaveOut()
     }
+  }
+
+  /** Leaves out the current member, whose value was read. */
+  leaveOut(): void {
+    this.cursor.blank(this.from)
+    this.isOut = true
+    this.isOpen = !this.hasKept
   }
 }
 

@@ -1,5 +1,6 @@
 /** The bytes of an answer as promises, for a reader that must wait between them. */
 
+import { partOf } from '../core/bytes.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { BodyReader, UpstreamCall } from '../providers/upstream.ts'
 import { HeldBytes } from './held-bytes.ts'
@@ -29,8 +30,8 @@ export class ChunkQueue implements BodyReader {
     return await this.reading.promise
   }
 
-  data(bytes: Uint8Array): void {
-    this.held.add(bytes)
+  data(bytes: Uint8Array, from: number, to: number): void {
+    this.held.add(partOf(bytes, from, to))
     if (this.reading !== undefined) this.take()?.resolve(this.held.next())
   }
 

@@ -46,9 +46,9 @@ export class DecodeStream implements SpliceSink {
     return this.isComplete
   }
 
-  /** Throws `ProviderError`, after the events before the error have reached the sink. */
-  push(chunk: Uint8Array): void {
-    this.framer.push(chunk, this.frame)
+  /** Takes a part of the chunk. Throws `ProviderError`, after the events before the error have reached the sink. */
+  push(chunk: Uint8Array, from = 0, to: number = chunk.byteLength): void {
+    this.framer.push(chunk, this.frame, from, to)
   }
 
   /** The clean end of the bytes. Throws `ProviderError` `cut` if the answer is not complete. */

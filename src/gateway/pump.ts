@@ -3,6 +3,7 @@
  * way than by the provider's own final marker is cut abnormally, so that every SDK throws.
  */
 
+import { partOf } from '../core/bytes.ts'
 import type { StreamEvent } from '../core/event.ts'
 import { Pace } from '../core/event-loop.ts'
 import { ProviderError } from '../core/provider-error.ts'
@@ -165,14 +166,14 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     if (this.state === 'reading' && this.isOpen && idleMs >= KEEP_ALIVE_MS) this.writeIdle()
   }
 
-  data(bytes: Uint8Array): void {
+  data(bytes: Uint8Array, from: number, to: number): void {
     if (this.isComplete || this.state === 'done') return
-    if (this.state === 'reading' && this.pace.admits(bytes.length)) {
+    if (this.state === 'reading' && this.pace.admits(to - from)) {
       this.state = 'working'
-      this.take(bytes)
+      this.take(bytes, from, to)
       return this.proceed()
     }
-    this.held.add(bytes)
+    this.held.add(partOf(bytes, from, to))
     if (this.state === 'reading') this.proceed()
   }
 
@@ -204,9 +205,9 @@ export class Pump implements BodyReader, Interruptible, Ticking {
         const slice = this.held.next()
         if (slice !== undefined) {
           if (!this.pace.admits(slice.length)) return this.takeInTurn(slice)
-          this.take(slice)
+          this.take(slice, 0, slice.length)
         } else if (this.failure !== undefined) return this.breakOff(this.failure.thrown)
-        else if (this.hasInputEnded) this.take(undefined)
+        else if (this.hasInputEnded) this.take(undefined, 0, 0)
         else return this.readOn()
       }
     } catch (error) {
@@ -224,16 +225,16 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     void this.pace.turn(slice.length).then(() => {
       if (this.state !== 'waiting') return
       this.state = 'working'
-      this.take(slice)
+      this.take(slice, 0, slice.length)
       this.proceed()
     })
   }
 
   /** Takes bytes, or their clean end. Events before an error in the same bytes are encoded. */
-  private take(bytes: Uint8Array | undefined): void {
+  private take(bytes: Uint8Array | undefined, from: number, to: number): void {
     try {
       if (bytes === undefined) this.decoder.close()
-      else this.decoder.push(bytes)
+      else this.decoder.push(bytes, from, to)
     } catch (thrown) {
       this.held.clear()
       this.hasFailed(thrown)

@@ -84,7 +84,8 @@ export function accountOf(key: Key): Account {
   let account = accounts.get(key)
   if (account === undefined) {
     const { id, limits, organization } = key
-    account = { organization: organization.id, organizationLimits: organization.limits, key: id, keyLimits: limits }
+    const { id: name, limits: organizationLimits, alertShares } = organization
+    account = { organization: name, organizationLimits, key: id, keyLimits: limits, alertShares }
     accounts.set(key, account)
   }
   return account

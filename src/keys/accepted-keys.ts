@@ -59,6 +59,9 @@ export class Keys implements KeyFinder {
     const revoked = table.findRevoked(digest)
     if (revoked !== undefined) return { id: revoked.id, state: 'revoked' }
     const record = recordOf(table, digest, nowMs)
+    // Operators must find the callers that still send the secret of before a rotation.
+    const rotated = record === undefined ? table.findPrevious(digest) : undefined
+    if (rotated !== undefined) return { id: rotated.id, state: 'rotated' }
     const isExpired = record?.expiresAtMs !== undefined && record.expiresAtMs <= nowMs
     return record !== undefined && isExpired ? { id: record.id, state: 'expired' } : undefined
   }

@@ -109,7 +109,8 @@ export class KeyChanges {
     const { token, sha256, shown } = newToken()
     const edit = (record: KeyRecord): KeyRecord => {
       checkActive(record, 'rotated')
-      const previous = ms === 0 ? undefined : { sha256: record.sha256, untilMs }
+      // Without a grace it is rejected by every clock, and known for the log.
+      const previous = { sha256: record.sha256, untilMs: ms === 0 ? 0 : untilMs }
       return { ...record, sha256, shown, previous }
     }
     const details = { old_secret_until: ms === 0 ? null : timeText(untilMs) }

@@ -68,8 +68,8 @@ export async function listKeys(
 }
 
 /** One key of the store, as it is listed. Its organisation is one of the configuration. */
-export function listedRecord(record: KeyRecord, nowMs: number): ListedKey {
-  return { ...storedRow(record, true, nowMs), activity: undefined }
+export function listedRecord(record: KeyRecord, activity: KeyActivity | undefined, nowMs: number): ListedKey {
+  return { ...storedRow(record, true, nowMs), activity }
 }
 
 type Row = Omit<ListedKey, 'activity'>

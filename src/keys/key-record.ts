@@ -18,7 +18,7 @@ export interface KeyRecord {
   readonly limits?: Limits | undefined
   /** The values that hold where a request names none, by name. */
   readonly tags?: Readonly<Record<string, string>> | undefined
-  /** The secret before the last rotation, if it was given a grace. An earlier one is not accepted any more. */
+  /** The secret before the last rotation. An earlier one is not accepted any more. */
   readonly previous?: PreviousSecret | undefined
   /**
    * How often the key was changed: of two states of a key, the one with more changes is the later one. Records of
@@ -33,7 +33,7 @@ export interface KeyRecord {
 interface PreviousSecret {
   /** Hex of SHA-256. */
   readonly sha256: string
-  /** Unix milliseconds; from this moment on the secret is rejected. */
+  /** Unix milliseconds; from this moment on the secret is rejected. 0 without a grace. */
   readonly untilMs: number
 }
 

@@ -52,7 +52,8 @@ export class KeyRing implements KeyFinder {
 /** A key that is known and not accepted. */
 export interface RefusedKey {
   readonly id: string
-  readonly state: 'expired' | 'disabled' | 'revoked'
+  /** `rotated`: the token is the secret of before the last rotation, whose grace has ended. */
+  readonly state: 'expired' | 'disabled' | 'revoked' | 'rotated'
 }
 
 /** Looks keys up by their tokens. */

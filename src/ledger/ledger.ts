@@ -3,7 +3,7 @@
  * idempotent by the reservation's id: their amounts are totals, never differences, so a repeated call changes nothing.
  */
 
-import type { Limits, UnitAmounts } from '../core/limits.ts'
+import type { AlertShares, Limits, UnitAmounts } from '../core/limits.ts'
 import type { Charge } from './audit-columns.ts'
 
 export { type Charge, noCharge, type Outcome } from './audit-columns.ts'
@@ -21,6 +21,8 @@ export interface Account {
   readonly organizationLimits: Limits
   readonly key: string
   readonly keyLimits: Limits
+  /** Of the spend limits of both; absent: nothing is recorded. */
+  readonly alertShares?: AlertShares | undefined
 }
 
 /** What a reservation is to hold. */

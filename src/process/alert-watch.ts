@@ -1,6 +1,8 @@
 /**
  * Watches, in the supervisor, for what is worth an alert: spend, targets, the ledger, keys that expire. No request
- * waits for it: what is spent is read from the ledger every few seconds, as the admin API does.
+ * waits for it: the ledger records that spend has reached a threshold, and this takes the records. It reads what is
+ * spent of each limit as well, but rarely: after a limit or a share was changed, or beside a gateway of an earlier
+ * version, spend may be past a threshold of which the ledger has no record.
  */
 
 import { hostname } from 'node:os'
@@ -12,15 +14,17 @@ import { expiringKeys } from '../alerts/key-expiry.ts'
 import { type LimitSpend, reachedThresholds } from '../alerts/spend-thresholds.ts'
 import { TargetWatch } from '../alerts/target-watch.ts'
 import type { Attempt } from '../alerts/webhook.ts'
-import { alertClaims } from '../assembly/alert-claims.ts'
+import { alertLedger } from '../assembly/alert-ledger.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import type { Logger } from '../logging/log.ts'
-import { LedgerProblem } from '../reports/ledger-part.ts'
+import { LedgerProblem, withLedger } from '../reports/ledger-part.ts'
+import { spendsOfCrossings } from './crossing-limits.ts'
 
 const LOOK_MS = 2500
 const KEYS_MS = 30_000
+const SPEND_MS = 30_000
 const FORGET_MS = 3_600_000
 /** Reading takes at most 2 % of the time, however many keys there are. */
 const READS_PAUSE = 49
@@ -41,13 +45,14 @@ interface AlertWatchOptions {
 export class AlertWatch {
   private config: Config
   private readonly alerts: Alerts
-  private readonly claims: ReturnType<typeof alertClaims>
+  private readonly ledger: ReturnType<typeof alertLedger>
   private readonly targets = new TargetWatch()
   private readonly timer: ReturnType<typeof setInterval>
   private wasLedgerUp = true
   private stored = NO_KEYS
   private keysDueMs = Number.NEGATIVE_INFINITY
   private spendDueMs = Number.NEGATIVE_INFINITY
+  private crossingsDueMs = Number.NEGATIVE_INFINITY
   private forgetDueMs = FORGET_MS
   private reading: Promise<void> | undefined
   /** What the last reading found, so that the queue is asked for news alone. */
@@ -57,8 +62,9 @@ export class AlertWatch {
     const { config, logger } = options
     if (config.alerts === undefined) throw new Error('The configuration has no alerts.')
     this.config = config
-    this.claims = alertClaims(config)
-    const claim = config.ledger.kind === 'redis' ? this.claims.claim : undefined
+    this.ledger = alertLedger(config)
+    const { ledger } = this
+    const claim = config.ledger.kind === 'redis' ? ledger.claim.bind(ledger) : undefined
     this.alerts = new Alerts({ dataDir: config.dataDir, config: config.alerts, node: hostname(), logger, claim })
     this.timer = setInterval(() => this.look(), LOOK_MS)
     this.timer.unref()
@@ -72,6 +78,7 @@ export class AlertWatch {
     // Shares that were added, and limits that were lowered, may be reached already.
     this.reported = new Set()
     this.keysDueMs = Number.NEGATIVE_INFINITY
+    this.spendDueMs = Number.NEGATIVE_INFINITY
     if (config.alerts !== undefined) this.alerts.use(config.alerts)
   }
 
@@ -103,11 +110,12 @@ export class AlertWatch {
     const lastRead = async () => {
       await this.reading
       this.spendDueMs = Number.NEGATIVE_INFINITY
+      this.crossingsDueMs = Number.NEGATIVE_INFINITY
       await this.read()
     }
     await Promise.race([lastRead(), Bun.sleep(LAST_READ_MS)])
     await this.alerts.close()
-    this.claims.close()
+    this.ledger.close()
   }
 
   private get isOn(): boolean {
@@ -128,12 +136,33 @@ export class AlertWatch {
 
   private async read(): Promise<void> {
     try {
+      await this.takeCrossings()
       await this.readKeys()
       await this.readSpend()
     } catch (error) {
       // If the ledger cannot be read, the events `ledger.down` and `ledger.degraded` say why.
       if (!(error instanceof LedgerProblem)) this.alerts.broken(error)
     }
+  }
+
+  private async takeCrossings(): Promise<void> {
+    const { config } = this
+    const shares = config.alerts?.spend ?? []
+    const startMs = performance.now()
+    if (shares.length === 0 || startMs < this.crossingsDueMs) return
+    await withLedger(
+      async () => ({ reader: await this.ledger.reader(), close: async () => {} }),
+      config,
+      async ({ reader }) => {
+        const found = await reader.read(config.organizations.map(({ id }) => id))
+        const spends = await spendsOfCrossings(config, found)
+        const isQueued = spends.map((spend) =>
+          reachedThresholds(spend, shares, Date.now()).every((each) => this.alerts.reportOnce(each)),
+        )
+        await reader.take(found.filter((_, i) => isQueued[i]))
+      },
+    )
+    this.crossingsDueMs = performance.now() + (performance.now() - startMs) * READS_PAUSE
   }
 
   /** The keys of the configuration are looked at, too, while the store cannot be read. */
@@ -155,7 +184,8 @@ export class AlertWatch {
     const shares = this.config.alerts?.spend ?? []
     if (shares.length === 0 || startMs < this.spendDueMs) return
     const rows = await budgetsOf(this.config, this.stored.limited)
-    this.spendDueMs = performance.now() + (performance.now() - startMs) * READS_PAUSE
+    const endMs = performance.now()
+    this.spendDueMs = endMs + Math.max(SPEND_MS, (endMs - startMs) * READS_PAUSE)
     this.reportNew(spendOf(rows).flatMap((spend) => reachedThresholds(spend, shares, Date.now())))
   }
 

@@ -5,7 +5,7 @@ import { MarkOrder } from './mark-order.ts'
 import { type Conversation, solid } from './turns.ts'
 
 /** "A maximum of 4 blocks with cache_control may be provided." */
-const MARKS_MAX = 4
+export const MARKS_MAX = 4
 
 /**
  * Returns the marks of one request in the order in which the provider reads them: tools, system, messages. Of more than

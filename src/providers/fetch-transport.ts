@@ -64,7 +64,7 @@ export class FetchTransport implements Transport {
         if (this.paused !== undefined) await this.paused.promise
         const { value, done } = await reader.read()
         if (done || this.isOver) break
-        handler.data(value)
+        handler.data(value, 0, value.byteLength)
       }
       return undefined
     } catch (cause) {

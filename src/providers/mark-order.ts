@@ -51,11 +51,13 @@ function remarked(message: Message, ordered: <T extends Marked>(item: T) => T): 
   }
 }
 
-/** What is unparsed has no marks. */
 function hasLongMark(request: ChatRequest): boolean {
   const { unparsed } = request
-  if (isLong(request) || (unparsed?.tools === undefined && request.tools.some(isLong))) return true
-  return unparsed?.messages === undefined && request.messages.some(messageHasLongMark)
+  if (isLong(request)) return true
+  if (unparsed?.tools === undefined ? request.tools.some(isLong) : unparsed.tools.marks.some(isLongTtl)) return true
+  return unparsed?.messages === undefined
+    ? request.messages.some(messageHasLongMark)
+    : unparsed.messages.marks.some(isLongTtl)
 }
 
 function messageHasLongMark(message: Message): boolean {
@@ -65,5 +67,9 @@ function messageHasLongMark(message: Message): boolean {
 }
 
 function isLong({ cache }: Marked): boolean {
-  return cache?.ttl === '1h'
+  return cache !== undefined && isLongTtl(cache)
+}
+
+function isLongTtl({ ttl }: CacheMark): boolean {
+  return ttl === '1h'
 }

@@ -40,10 +40,10 @@ export interface UpstreamRequest extends Dispatch {
 /** Splits bytes into frames. How the bytes are cut into chunks makes no difference. */
 export interface Framer {
   /**
-   * Calls the sink for each frame that the chunk completes. Throws `ProviderError` for bytes that cannot be framed and
-   * for a frame over the size limit.
+   * Takes the part of the chunk from `from` to `to`, which is all of it by default. Calls the sink for each frame that
+   * it completes. Throws `ProviderError` for bytes that cannot be framed and for a frame over the size limit.
    */
-  push(chunk: Uint8Array, sink: FrameSink): void
+  push(chunk: Uint8Array, sink: FrameSink, from?: number, to?: number): void
   /** The clean end of the bytes. A last line without a line end is a frame too. */
   close(sink: FrameSink): void
 }

@@ -3,6 +3,7 @@
  * redirects, and of an answer only its beginning.
  */
 
+import { partOf } from '../core/bytes.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { ResponseHeaders } from './provider.ts'
@@ -76,9 +77,9 @@ function readBytes(call: UpstreamCall, take: (bytes: Uint8Array | undefined) => 
   const chunks: Uint8Array[] = []
   let size = 0
   call.read({
-    data(bytes) {
-      size += bytes.byteLength
-      if (size <= ANSWER_BYTES_MAX) return void chunks.push(bytes)
+    data(bytes, from, to) {
+      size += to - from
+      if (size <= ANSWER_BYTES_MAX) return void chunks.push(partOf(bytes, from, to))
       call.abort()
       take(undefined)
     },

@@ -71,10 +71,13 @@ export function fitted(name: string, rule: NameRule, salted = name): string {
 /** For a request without any name, as most small ones are; never written to. */
 const NONE = new Map<string, string>()
 
-/** True if tools and messages are unparsed, whose names every provider accepts, and no other name is chosen. */
-function isUsual({ unparsed, toolChoice }: ChatRequest, rule: NameRule): boolean {
-  if (unparsed?.messages === undefined || unparsed.tools === undefined) return false
-  return toolChoice?.mode !== 'tool' || rule.legal.test(toolChoice.name)
+/** True if no name must be changed: those of unparsed messages and tools need not be read for that. */
+function isUsual(request: ChatRequest, rule: NameRule): boolean {
+  const { unparsed, toolChoice } = request
+  if (unparsed?.messages === undefined) return false
+  const isLegal = ({ name }: { readonly name: string }) => rule.legal.test(name)
+  if (unparsed.tools === undefined && !request.tools.every(isLegal)) return false
+  return toolChoice?.mode !== 'tool' || isLegal(toolChoice)
 }
 
 /** Undefined if there is none. */

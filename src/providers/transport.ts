@@ -12,8 +12,8 @@ import type { Dispatch, ResponseHeaders } from './provider.ts'
  */
 export interface ResponseHandler {
   head(status: number, headers: ResponseHeaders): void
-  /** Never empty. The transport does not touch the bytes again. */
-  data(bytes: Uint8Array): void
+  /** The bytes from `from` to `to`, at least one. The transport does not touch them again. */
+  data(bytes: Uint8Array, from: number, to: number): void
   /** Whether a body that comes whole may go to `text`. Asked after `head`. */
   readonly takesText?: boolean
   /** All of a body in UTF-8, and its size, instead of `data`. A transport need not make use of it. */

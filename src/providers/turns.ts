@@ -41,7 +41,7 @@ const PLACEHOLDER: TextPart = { type: 'text', text: '.' }
  * Throws `ProviderError` `rejected` with `unsent` for a part that only Chat Completions servers accept: a request must
  * not be answered without a part of it.
  */
-export function conversationOf(request: ChatRequest): Conversation {
+export function conversationOf(request: Pick<ChatRequest, 'messages' | 'cache'>): Conversation {
   const system: TextPart[] = []
   const turns: OpenTurn[] = []
   for (const message of request.messages) {

@@ -1,5 +1,6 @@
 /** One request and its response: what is still to be sent, what has come, and how either side ends it. */
 
+import { partOf } from '../core/bytes.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { type Decompressor, decompressorOf } from './decompressor.ts'
 import type { Origin } from './origin.ts'
@@ -14,8 +15,8 @@ import { TransportError } from './transport-error.ts'
  */
 interface ExchangeHandler {
   head(status: number, headers: ResponseHead): void
-  /** Not empty. */
-  data(bytes: Uint8Array): void
+  /** The bytes from `from` to `to`; at least one. */
+  data(bytes: Uint8Array, from: number, to: number): void
   /** Whether a body that comes whole goes to `text`. Asked after `head`. */
   readonly takesText?: boolean
   /** All of a body in UTF-8, and its size, instead of `data`. */
@@ -208,9 +209,9 @@ export class Exchange implements ResponseSink {
     this.handler?.head(head.status, head)
   }
 
-  data(bytes: Uint8Array): void {
-    if (this.decompressor === undefined) this.handler?.data(bytes)
-    else if (!this.isOver && !this.decompressor.push(bytes)) this.carrier?.pause()
+  data(bytes: Uint8Array, from: number, to: number): void {
+    if (this.decompressor === undefined) this.handler?.data(bytes, from, to)
+    else if (!this.isOver && !this.decompressor.push(partOf(bytes, from, to))) this.carrier?.pause()
   }
 
   get takesText(): boolean {
@@ -253,7 +254,7 @@ export class Exchange implements ResponseSink {
   // What follows is for the decompressor.
 
   decompressed(bytes: Uint8Array): void {
-    this.handler?.data(bytes)
+    this.handler?.data(bytes, 0, bytes.byteLength)
   }
 
   decompressedAll(): void {

@@ -9,11 +9,11 @@ import { checkFields, ResponseHead, ResponseSyntaxError } from './response-head.
 /** Takes a response: its head, then any number of pieces of its body. */
 export interface ResponseSink {
   head(head: ResponseHead): void
-  /** A view of the bytes that were pushed; not empty. */
-  data(bytes: Uint8Array): void
+  /** The bytes that were pushed, of which those from `from` to `to` are body; at least one. */
+  data(bytes: Uint8Array, from: number, to: number): void
   /** Whether a body that is whole in one push goes to `text`. Asked after `head`. */
   readonly takesText: boolean
-  /** All of the body, in UTF-8, instead of `data`: a view of the bytes and a decoder cost 1.5 µs more. */
+  /** All of the body, in UTF-8, instead of `data`: bytes and a decoder cost 1.5 µs more. */
   text(text: string, bytes: number): void
 }
 
@@ -120,8 +120,7 @@ export class ResponseParser {
     if (this.state === DONE && !this.hasPassed && sink?.takesText === true)
       return sink.text(bytes.toString('utf8', bodyFrom, bodyFrom + size), size)
     this.hasPassed = true
-    // `subarray` of a Buffer costs three times as much: 300 ns.
-    sink?.data(new Uint8Array(bytes.buffer, bytes.byteOffset + bodyFrom, size))
+    sink?.data(bytes, bodyFrom, bodyFrom + size)
   }
 
   /** The connection has ended: whether the response is whole. */

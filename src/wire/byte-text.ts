@@ -9,9 +9,9 @@ import { isAscii } from 'node:buffer'
 /** A byte order mark is part of a text, except at the start of a stream, which is not decided here. */
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** The bytes as byte text, in one native call. `Buffer.from` before it would cost 0.1 µs for each chunk. */
-export function byteText(bytes: Uint8Array): string {
-  return Buffer.prototype.latin1Slice.call(bytes, 0, bytes.byteLength)
+/** A part of the bytes as byte text, in one native call. `Buffer.from` before it would cost 0.1 µs for each chunk. */
+export function byteText(bytes: Uint8Array, from = 0, to: number = bytes.byteLength): string {
+  return Buffer.prototype.latin1Slice.call(bytes, from, to)
 }
 
 /** True for ASCII, whose byte text is its text. */

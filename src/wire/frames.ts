@@ -49,10 +49,11 @@ export class SseFramer {
 
   constructor(private readonly shortcut?: Shortcut) {}
 
-  push(chunk: Uint8Array, sink: FrameSink): void {
-    if (chunk.byteLength === 0) return
+  push(chunk: Uint8Array, sink: FrameSink, from = 0, to: number = chunk.byteLength): void {
+    if (from === to) return
+    // Of the whole chunk: a part that is ASCII beside bytes that are not is only read the longer way.
     this.isPlain = isPlain(chunk) && (this.isPlain || this.isBetween)
-    this.cut(byteText(chunk), sink)
+    this.cut(byteText(chunk, from, to), sink)
   }
 
   /**

@@ -37,6 +37,7 @@ export class JsonCursor {
   /** The index of the byte after what was read last. */
   private after = 0
   private readonly count: number
+  private blanks: number[] = []
 
   constructor(
     readonly bytes: Uint8Array,
@@ -54,6 +55,28 @@ export class JsonCursor {
   /** The index of the byte after what was read last. */
   get offset(): number {
     return this.after
+  }
+
+  /** The index of the byte after the next structural byte. */
+  get nextOffset(): number {
+    return (this.positions[this.next] ?? 0) + 1
+  }
+
+  /** Notes that blanks may take the place of what was read from this byte on. */
+  blank(from: number): void {
+    this.blanks.push(from, this.after)
+  }
+
+  /** The last of these parts ends after the next structural byte. */
+  extendBlanks(): void {
+    this.blanks[this.blanks.length - 1] = this.nextOffset
+  }
+
+  /** The first byte of each of these parts, and the byte after its last. Forgets them. */
+  takeBlanks(): readonly number[] {
+    const { blanks } = this
+    if (blanks.length > 0) this.blanks = []
+    return blanks
   }
 
   /** Whether a string, an object, a list or the end of one comes next, by its first byte. */
@@ -221,5 +244,7 @@ function isScalar(bytes: Uint8Array, from: number, to: number): boolean {
   if (length === 1) return first >= ZERO && first <= NINE
   if (length === 0 || length > SCALAR_BYTES_MAX) return false
   const text = Buffer.prototype.latin1Slice.call(bytes, from, to)
-  return text === 'true' || text === 'false' || text === 'null' || NUMBER.test(text)
+  if (text === 'true' || text === 'false' || text === 'null') return true
+  // What is too large, a parser reads as infinite, and writes as null.
+  return NUMBER.test(text) && Number.isFinite(Number(text))
 }

@@ -44,12 +44,14 @@ export interface LargeBody {
   readonly lists?: UnparsedLists | undefined
 }
 
+/** Each reader reads the value of a member, which is next in the cursor, and throws `Unusual` if it must be parsed. */
 interface UnparsedLists {
-  /** The names of the two members. */
+  /** The names of the members: messages, tools, and system texts if they are not among the messages. */
   readonly names: Words
-  /** Read the value of a member, which is next in the cursor. Both throw `Unusual` if it must be parsed. */
   readonly messages: (cursor: JsonCursor) => UnparsedMessages
   readonly tools: (cursor: JsonCursor) => UnparsedTools
+  /** Returns entries, for the front of those of the messages. */
+  readonly system?: (cursor: JsonCursor) => UnparsedMessages
   /** What is parsed in place of unparsed messages: a list that the dialect accepts. */
   readonly placeholder: string
 }
@@ -82,6 +84,9 @@ export function readLargeBody(bytes: Uint8Array, { textPlaces, lists }: LargeBod
   }
   if (!isObject(json)) return undefined
   const isUnparsed = unparsed.holes.length > 0
+  // Only now that the structure is no longer needed.
+  for (const { blanks } of unparsed.holes)
+    for (let at = 0; at < blanks.length; at += 2) bytes.fill(BLANK, blanks[at], blanks[at + 1])
   const longTexts = new LongTexts(
     bytes,
     secret,
@@ -101,6 +106,8 @@ interface Hole {
   readonly firstPosition: number
   readonly endPosition: number
   readonly placeholder: string
+  /** What of the value no provider gets: the first byte of each part, and the byte after its last. */
+  readonly blanks: readonly number[]
 }
 
 interface UnparsedMembers extends Unparsed {
@@ -109,44 +116,83 @@ interface UnparsedMembers extends Unparsed {
 }
 
 const NOTHING: UnparsedMembers = { holes: [] }
+const BLANK = 0x20
 const MESSAGES = 0
+const TOOLS = 1
+const SYSTEM = 2
 
 /** The members of the body that can stay unparsed. */
 function unparsedIn(bytes: Uint8Array, positions: Uint32Array, lists: UnparsedLists): UnparsedMembers {
-  const holes: Hole[] = []
-  let messages: UnparsedMessages | undefined
-  let tools: UnparsedTools | undefined
-  const seen = new Set<number>()
   const cursor = new JsonCursor(bytes, positions)
+  const reader = new UnparsedReader(cursor, lists)
   try {
-    cursor.object()
-    for (let name = cursor.member(lists.names); name !== END; name = cursor.member(lists.names)) {
-      // Of members with the same name a parser takes the last.
-      if (seen.has(name)) return NOTHING
-      if (name < 0) {
-        cursor.value(1)
-        continue
-      }
-      seen.add(name)
-      const [firstPosition, before] = [cursor.position, cursor.offset]
-      const isRead = attempt(() => {
-        if (name === MESSAGES) messages = lists.messages(cursor)
-        else tools = lists.tools(cursor)
-      })
-      if (isRead) {
-        const { position: endPosition, offset: to } = cursor
-        const placeholder = name === MESSAGES ? lists.placeholder : '[]'
-        holes.push({ from: positions[firstPosition] ?? 0, to, firstPosition, endPosition, placeholder })
-      } else {
-        cursor.moveTo(firstPosition, before)
-        cursor.value(1)
-      }
-    }
+    return reader.read() ? reader.found() : NOTHING
   } catch (error) {
     if (!(error instanceof Unusual)) throw error
     return NOTHING
   }
-  return { holes, messages, tools }
+}
+
+class UnparsedReader {
+  private readonly holes: (Hole & { readonly name: number })[] = []
+  private messages: UnparsedMessages | undefined
+  private system: UnparsedMessages | undefined
+  private tools: UnparsedTools | undefined
+  private hasParsedSystem = false
+
+  constructor(
+    private readonly cursor: JsonCursor,
+    private readonly lists: UnparsedLists,
+  ) {}
+
+  /** False if all must be parsed. Throws `Unusual`. */
+  read(): boolean {
+    const { cursor, lists } = this
+    let seen = 0
+    cursor.object()
+    for (let name = cursor.member(lists.names); name !== END; name = cursor.member(lists.names)) {
+      if (name < 0) {
+        cursor.value(1)
+        continue
+      }
+      // Of members with the same name a parser takes the last.
+      if ((seen & (1 << name)) !== 0) return false
+      seen |= 1 << name
+      this.member(name)
+    }
+    return true
+  }
+
+  private member(name: number): void {
+    const { cursor, lists } = this
+    const [firstPosition, before] = [cursor.position, cursor.offset]
+    const from = cursor.nextOffset - 1
+    if (attempt(() => this.list(name))) {
+      const { position: endPosition, offset: to } = cursor
+      const placeholder = name === MESSAGES ? lists.placeholder : '[]'
+      this.holes.push({ name, from, to, firstPosition, endPosition, placeholder, blanks: cursor.takeBlanks() })
+      return
+    }
+    if (name === SYSTEM) this.hasParsedSystem = true
+    cursor.takeBlanks()
+    cursor.moveTo(firstPosition, before)
+    cursor.value(1)
+  }
+
+  private list(name: number): void {
+    const { cursor, lists } = this
+    if (name === MESSAGES) this.messages = lists.messages(cursor)
+    else if (name === TOOLS) this.tools = lists.tools(cursor)
+    else this.system = lists.system?.(cursor)
+  }
+
+  /** What can stay unparsed: messages only together with their system texts. */
+  found(): UnparsedMembers {
+    const { tools, system } = this
+    const messages = this.hasParsedSystem ? undefined : this.messages
+    const holes = messages === undefined ? this.holes.filter(({ name }) => name === TOOLS) : this.holes
+    return { holes, messages: system === undefined ? messages : messages?.after(system), tools }
+  }
 }
 
 /** False if it is unusual. */

@@ -47,6 +47,15 @@ export function dataEvent(data: JsonValue | object): string {
 /** A comment, which every client skips. Sent while the provider is silent. */
 export const KEEP_ALIVE_COMMENT = ': keep-alive\n\n'
 
+/**
+ * The pieces as one string. A string made by additions refers to its pieces, and JavaScriptCore visits each of them for
+ * every string that it is then part of: what begins all events of a stream is joined once. A burst of 64 events took
+ * 15 of its 128 µs for that.
+ */
+export function joined(...pieces: readonly string[]): string {
+  return pieces.join('')
+}
+
 function escapeUnit(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 }

@@ -105,8 +105,8 @@ describe('impossible operations: one line, exit code 1', () => {
     ['revoke --id old', 'key "old" is disabled in the configuration and rejected already'],
     ['rotate --id cj', 'no key has the id "cj"'],
     [
-      'create --org acme --id x --tags team=a',
-      'tags.team: is not in tags of the configuration; the configuration has no tags',
+      'create --org acme --id x --tags colour=a',
+      'tags.colour: is not in tags of the configuration; the configuration has project, team',
     ],
     ['create --org acme --id x --spend-day 9999999999', 'limits.spend.day: must be at most 1000000000'],
     ['revoke --id cj', 'no key has the id "cj"'],

@@ -1,7 +1,7 @@
 /** The examples of the documents do what the text around them promises. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { chmod, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse, stringify } from 'yaml'
@@ -12,6 +12,7 @@ import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 import { problemsOfDiagram } from './diagrams.ts'
 import { type Block, PAGES, pageOf, ROOT } from './pages.ts'
+import { Reader } from './reader.ts'
 
 setDefaultTimeout(60_000)
 
@@ -150,6 +151,7 @@ describe('diagrams are well formed', () => {
 describe('examples that run', () => {
   let provider: Upstream
   let gateway: Gateway
+  let reader: Reader
 
   beforeAll(async () => {
     provider = await Upstream.start()
@@ -169,11 +171,8 @@ describe('examples that run', () => {
         ],
       },
     })
-    // What a reader has: `weir` on PATH, and a project with the SDKs.
-    const program = join(gateway.folder, 'weir')
-    const flags = '--no-env-file --config=/dev/null --tsconfig-override=/dev/null --no-install'
-    await writeFile(program, `#!/bin/sh\nexec "${process.execPath}" ${flags} "${MAIN}" "$@"\n`)
-    await chmod(program, 0o755)
+    reader = await Reader.of(gateway, { WEIR_KEY: KEY })
+    // A project with the SDKs.
     await symlink(join(ROOT, 'node_modules'), join(gateway.folder, 'node_modules'))
   })
 
@@ -181,21 +180,8 @@ describe('examples that run', () => {
     for (const each of [gateway, provider]) await each[Symbol.asyncDispose]()
   })
 
-  async function run(words: string[]) {
-    const child = Bun.spawn(words, {
-      cwd: gateway.folder,
-      env: { PATH: `${gateway.folder}:${process.env['PATH']}`, HOME: gateway.folder, WEIR_KEY: KEY },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited])
-    return { code, stdout, stderr }
-  }
-
-  const here = (text: string) =>
-    text.replaceAll('http://127.0.0.1:8080', gateway.url).replaceAll('http://127.0.0.1:9090', gateway.adminUrl)
-
   test.each(labelled(blocks('sh runnable')))('%s', async (at, { text }) => {
-    const { code, stdout, stderr } = await run(['bash', '-euo', 'pipefail', '-c', here(text)])
+    const { code, stdout, stderr } = await reader.shell(text)
     expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).not.toBe('')
     // `curl` exits with 0 for an error of HTTP.
@@ -206,8 +192,8 @@ describe('examples that run', () => {
 
   test.each(labelled(blocks('ts runnable')))('%s', async (_at, { text }) => {
     const file = join(gateway.folder, 'example.ts')
-    await writeFile(file, here(text))
-    const { code, stdout, stderr } = await run([process.execPath, file])
+    await writeFile(file, reader.here(text))
+    const { code, stdout, stderr } = await reader.run([process.execPath, file])
     expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).toContain('Hello from the provider.')
   })

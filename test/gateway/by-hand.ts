@@ -48,8 +48,13 @@ export class HandCall {
       const chunk = this.chunks.shift()
       if (chunk instanceof ProviderError) this.reader.fail(chunk)
       else if (chunk === undefined) this.reader.end()
-      else this.reader.data(bytesOf(chunk))
+      else this.deliverBytes(this.reader, bytesOf(chunk))
     }
+  }
+
+  /** As a transport does: what the reader may take is a part of the bytes. */
+  private deliverBytes(reader: BodyReader, chunk: Uint8Array): void {
+    reader.data(Buffer.concat([Buffer.from('5\r\n'), chunk, Buffer.from('\r\n')]), 3, 3 + chunk.length)
   }
 }
 

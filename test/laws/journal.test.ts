@@ -2,7 +2,8 @@
  * The journal of the embedded ledger under a crash at every step: after each call to the disk and around each
  * transaction of SQLite the files are copied, as a kill would leave them; and copies lose what was not flushed, as a
  * power failure would. Each copy is opened. It must have exactly what had been written (after a power failure: at least
- * what had been flushed), and be whole: spend, usage and rows agree, no row occurs twice, nothing is held.
+ * what had been flushed), and be whole: spend, usage and rows agree, no row occurs twice, nothing is held, and spend
+ * that reached a threshold is recorded.
  */
 
 import { afterAll, expect, test } from 'bun:test'
@@ -20,6 +21,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { AuditRow } from '../../src/ledger/audit-columns.ts'
+import { EmbeddedCrossingReader } from '../../src/ledger/embedded/crossing-reader.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { Journal } from '../../src/ledger/embedded/journal.ts'
 import { type Disk, JOURNAL_FILE, OLD_JOURNAL_FILE, realDisk } from '../../src/ledger/embedded/journal-file.ts'
@@ -39,7 +41,12 @@ const ROTATE_BYTES = 2500
 const SECTOR = 64
 const FLOOR = 30
 const DATABASE = ['ledger.sqlite', 'ledger.sqlite-wal']
-const account: Account = { organization: 'acme', organizationLimits: {}, key: 'ci', keyLimits: {} }
+/** A dollar. Alerts are due at each 500 micro-dollars. */
+const LIMIT = 1_000_000
+const STEP = 500
+const alertShares = Array.from({ length: 60 }, (_, i) => ((i + 1) * STEP) / LIMIT)
+const organizationLimits = { spend: { total: LIMIT, strict: false, onExhausted: 'finish' } } as const
+const account: Account = { organization: 'acme', organizationLimits, key: 'ci', keyLimits: {}, alertShares }
 const held = { inputTokens: 10, outputTokens: 5, costMicroUsd: 100 }
 
 const root = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'weir-journal-'))
@@ -278,10 +285,13 @@ class World {
     if (this.random.oneIn(3)) killedStart(folder)
     const now = () => this.time.now
     await EmbeddedLedger.open(folder, { now }).close()
-    const { books, rows, cost, usage, requests, scope } = await read(folder)
+    const { books, rows, cost, usage, requests, scope, crossings } = await read(folder)
     expect([where, rows, requests]).toEqual([where, books.size, books.size])
     expect([where, scope.spent, usage]).toEqual([where, cost, cost])
     expect([where, scope.held, scope.live]).toEqual([where, 0, 0])
+    // Of the largest threshold that the spend has reached, and so of all.
+    const recorded = Math.max(0, ...crossings.map(({ spentMicroUsd }) => spentMicroUsd))
+    expect([where, Math.floor(recorded / STEP) >= Math.floor(scope.spent / STEP)]).toEqual([where, true])
     const found = sorted(books)
     const known = candidates.map(sorted)
     if (!known.includes(found)) expect([where, found]).toEqual([where, known.at(-1) ?? ''])
@@ -319,6 +329,7 @@ async function read(folder: string) {
     usage: usage.reduce((sum, { costMicroUsd }) => sum + costMicroUsd, 0),
     requests: usage.reduce((sum, { requests }) => sum + requests, 0),
     scope: { ...organization.total, live: organization.live },
+    crossings: await new EmbeddedCrossingReader(folder).read(),
   }
 }
 

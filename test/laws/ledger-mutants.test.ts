@@ -19,7 +19,7 @@ import {
 
 const ROOT = resolve(import.meta.dir, '../..')
 const GUARD = join(ROOT, 'scripts/guard.ts')
-const BOOKS = ['test/ledger/states.test.ts', 'test/laws/ledger.test.ts']
+const BOOKS = ['test/ledger/states.test.ts', 'test/laws/ledger.test.ts', 'test/laws/spend-crossings.test.ts']
 const SIMULATION = ['test/laws/ledger-simulation.test.ts']
 const EMPTIED = ['test/ledger/redis-data-loss.test.ts', 'test/ledger/rolled-back.test.ts']
 const FOLDED = ['test/ledger/folded-nodes.test.ts']
@@ -45,6 +45,7 @@ function copy(): string {
     'test/support',
     'test/laws/ledger.test.ts',
     'test/laws/journal.test.ts',
+    'test/laws/spend-crossings.test.ts',
     ...SIMULATION,
     'package.json',
     'tsconfig.json',

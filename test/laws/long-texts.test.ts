@@ -6,8 +6,10 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fit, type Needs, needsOf } from '../../src/catalog/capability.ts'
+import type { Model } from '../../src/catalog/catalog.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
-import type { ChatRequest } from '../../src/core/chat-request.ts'
+import { type ChatRequest, changed } from '../../src/core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import type { LongTexts } from '../../src/core/long-texts.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
@@ -40,20 +42,39 @@ const DIALECTS: Readonly<Record<DialectName, Dialect>> = {
   responses: responses({ sealer }),
 }
 
-const PROVIDERS: readonly (readonly [name: string, provider: Provider, baseUrl: string])[] = [
+const CLAUDE = 'claude-sonnet-4-5'
+const PROVIDERS: readonly (readonly [name: string, provider: Provider, baseUrl: string, model?: string])[] = [
   ['openai', openai, 'https://provider.test/v1'],
   ['mistral', openai, 'https://api.mistral.ai/v1'],
   ['anthropic', anthropic, 'https://provider.test'],
+  ['an older claude', anthropic, 'https://provider.test', 'claude-3-5-haiku'],
   ['gemini', gemini, 'https://provider.test'],
   ['bedrock', bedrock, 'https://provider.test'],
   ['vertex', vertexGemini, 'https://provider.test'],
   ['claude on vertex', vertexClaude, 'https://provider.test'],
 ]
 
+/** A model that takes cache marks, but not of every TTL, and one that takes none. */
+const MODELS = ([true, false] as const).map((explicit): Model => {
+  const promptCache: Model['promptCache'] = { key: true, explicit, ttls: new Set(explicit ? ['5m'] : []) }
+  return {
+    name: 'm',
+    aliases: [],
+    fallbacks: [],
+    targets: [],
+    supports: new Set(),
+    defaultOutputTokens: 1,
+    promptCache,
+  }
+})
+
 /** What a request comes to. */
 interface Outcome {
   /** The JSON that each provider receives, or its error. */
   readonly sent?: Readonly<Record<string, string>>
+  readonly needs?: Needs
+  /** What OpenAI and Anthropic receive for a model without cache marks of an hour, and for one without any. */
+  readonly fitted?: readonly string[]
   readonly conversation?: string
   readonly answer?: string | undefined
   readonly error?: string
@@ -66,8 +87,16 @@ function outcomeOf(request: () => ChatRequest | Exchange): Outcome {
     const canonical = 'request' in made ? made.request : made
     const sent = Object.fromEntries(PROVIDERS.map(([name, ...rest]) => [name, sentBy(canonical, ...rest)]))
     const answer = exchange?.answer({ text: 'Done.', toolCalls: [], reason: 'stop', usage: {} }, SERVED)
+    const lenient = changed(canonical, { cacheStrict: false })
+    const needs = needsOf(lenient, 0)
+    const fitted = MODELS.flatMap((model) => {
+      const request = fit(lenient, model, needs)
+      return PROVIDERS.slice(0, 3).map(([, ...rest]) => sentBy(request, ...rest))
+    })
     return {
       sent,
+      needs,
+      fitted,
       conversation: new Conversation('acme', canonical).of('m'),
       answer: answer?.replace(/"(?:resp|msg|chatcmpl)[_-][\w-]+"|"completed_at":\d+/g, ''),
     }
@@ -88,9 +117,9 @@ function expectSame(outcome: Outcome, usual: Outcome): void {
   )
 }
 
-function sentBy(request: ChatRequest, provider: Provider, baseUrl: string): string {
+function sentBy(request: ChatRequest, provider: Provider, baseUrl: string, model = CLAUDE): string {
   try {
-    const sent = provider.request(request, { endpoint: endpoint({ baseUrl, apiKey: 'k' }), model: 'claude-sonnet-4-5' })
+    const sent = provider.request(request, { endpoint: endpoint({ baseUrl, apiKey: 'k' }), model })
     return sortedJson(JSON.parse(sentText(sent.body)))
   } catch (error) {
     if (error instanceof ProviderError) return `${error.kind} ${error.message}`
@@ -113,11 +142,13 @@ function synchronous(exchange: Exchange | Promise<Exchange>): Exchange {
 /** Compares both ways; returns the long texts, if there were any. */
 function compare(name: DialectName, bytes: Uint8Array): LongTexts | undefined {
   const dialect = DIALECTS[name]
-  const read = readLargeBody(bytes, dialect.largeBody)
   const usual = outcomeOf(() => synchronous(dialect.accept(parseBody(bytes), CALLER)))
+  // Blanks may take the place of members that no provider gets.
+  const copy = Uint8Array.from(bytes)
+  const read = readLargeBody(copy, dialect.largeBody)
   if (read === undefined) return undefined
   const accept = (json: JsonObject, longTexts?: LongTexts) => dialect.accept(json, CALLER, longTexts)
-  const exchange = () => synchronous(accepted<Exchange>({ bytes, ...read }, accept))
+  const exchange = () => synchronous(accepted<Exchange>({ bytes: copy, ...read }, accept))
   expectSame(outcomeOf(exchange), usual)
   return read.longTexts
 }
@@ -386,6 +417,95 @@ function usualChat(random: Random): string {
     : blanks
 }
 
+/** The same in Messages. */
+function usualMessages(random: Random): string {
+  const odd = <T>(usual: T, ...others: readonly [T, ...T[]]) => (random.chance(0.03) ? random.pick(others) : usual)
+  const mark = (): JsonObject =>
+    random.chance(0.05)
+      ? {
+          cache_control: odd<JsonValue>(
+            { type: 'ephemeral' },
+            null,
+            { type: 'ephemeral', ttl: '1h' },
+            { ttl: '5m', type: 'ephemeral', scope: 'global' },
+            { type: 'other' },
+          ),
+        }
+      : {}
+  const rest = (): JsonObject => (random.chance(0.05) ? { citations: null, extra: [1.5, { a: [true, {}, []] }] } : {})
+  /** A block whose members are in any order. */
+  const block = (members: JsonObject): JsonObject => {
+    const all = Object.entries({ ...members, ...mark(), ...rest() })
+    return Object.fromEntries(random.chance(0.3) ? all.reverse() : all)
+  }
+  const text = (): JsonObject => block({ type: 'text', text: odd<JsonValue>(long, '', '  ', 'ok', 7) })
+  const call = (id: string): JsonObject =>
+    block({
+      type: odd('tool_use', 'thinking'),
+      id: odd<JsonValue>(id, 'call_0', 'a b', '', 7),
+      name: odd('read_file', '1st', 'a b', ''),
+      input: odd<JsonValue>({ path: 'a', content: long, more: [1, { b: long }] }, {}, [], { n: 1.0, '2': 3, a: null }),
+    })
+  const result = (id: string): JsonObject =>
+    block({
+      type: 'tool_result',
+      tool_use_id: odd<JsonValue>(id, 'a b', null),
+      ...odd<JsonObject>({ content: long }, {}, { content: null }, { content: '' }, { content: [] }, { content: ' ' }),
+      ...(random.chance(0.1) ? { content: random.list(3, text) } : {}),
+      ...(random.chance(0.5) ? { is_error: odd<JsonValue>(random.chance(0.5), null, 'no') } : {}),
+    })
+  const step = (id: string): JsonObject[] => {
+    const ids = random.chance(0.5) ? [id] : [id, `${id}b`]
+    return [
+      { role: 'assistant', content: [...(random.chance(0.5) ? [text()] : []), ...ids.map(call), ...odd([], [text()])] },
+      {
+        role: 'user',
+        content: [...odd([], [text()]), ...ids.map(result), ...(random.chance(0.1) ? [text()] : [])],
+        ...rest(),
+      },
+    ]
+  }
+  const question = (): JsonObject => ({
+    role: odd('user', 'system', 'human'),
+    content: odd<JsonValue>([text()], long, '', [], [text(), text()], [{ type: 'image' }]),
+  })
+  const answer = (): JsonObject => ({ role: 'assistant', content: odd<JsonValue>([text()], long, '', [], '  ') })
+  const steps = Array.from({ length: random.between(1, 8) }, (_, at) =>
+    random.chance(0.2) ? [question(), answer()] : step(`call_${at}`),
+  )
+  const tool = (name: string): JsonObject => ({
+    ...odd<JsonObject>({ name: odd(name, 'a b') }, { name, type: 'custom' }, { name, type: 'web_search_20250305' }),
+    description: odd<JsonValue>(long, null),
+    input_schema: odd<JsonValue>(schema, { properties: {} }, [], { ...schema, type: ['object'] }),
+    ...odd({}, { strict: true }, { strict: null }, { defer_loading: true }),
+    ...mark(),
+  })
+  const beginning = { model: odd('m', ''), ...odd({}, { cache_control: { type: 'ephemeral' } }) }
+  const system = odd<JsonObject>(
+    { system: [text(), ...odd([], [text()])] },
+    {},
+    { system: long },
+    { system: null },
+    { system: [] },
+    { system: [{ type: 'image' }] },
+  )
+  const turns = {
+    messages: [...odd([question()], [], [question(), question()]), ...steps.flat(), ...odd([question()], [])],
+  }
+  const body: JsonObject = {
+    ...beginning,
+    ...(random.chance(0.5) ? { ...system, ...turns } : { ...turns, ...system }),
+    ...odd({ tools: [tool('read_file'), tool('write_file')] }, {}, { tools: [] }),
+    tool_choice: random.pick<JsonValue>([null, { type: 'auto' }, { type: 'tool', name: odd('f', 'a b') }]),
+    max_tokens: 10,
+  }
+  const json = written(body, random, 3000)
+  const blanks = random.chance(0.3) ? json.replaceAll('":', '" : ').replaceAll('},{', '},\n{') : json
+  return random.chance(0.05)
+    ? blanks.replace('"role"', () => random.pick(['"role":"user","role"', '"rol\\u0065"', '"x":1e999,"role"']))
+    : blanks
+}
+
 function bodyOf(name: DialectName, random: Random): string {
   return written(BODIES[name](random), random).replaceAll('"#"', () => `"${callArguments(random)}"`)
 }
@@ -426,31 +546,34 @@ for (const name of ['chat', 'messages', 'responses'] as const) {
   })
 }
 
-describe('what agents send', () => {
-  const counts = { messages: 0, tools: 0, all: 0 }
+const USUAL = { chat: usualChat, messages: usualMessages }
 
-  property('reaches providers as the same JSON', 400, (random) => {
-    const bytes = Buffer.from(`${usualChat(random)}${' '.repeat(9000)}`)
-    counts.all++
-    const unparsed = compare('chat', bytes)?.unparsed
-    if (unparsed?.messages !== undefined) counts.messages++
-    if (unparsed?.tools !== undefined) counts.tools++
-  })
+for (const name of ['chat', 'messages'] as const) {
+  describe(`what agents send as ${name}`, () => {
+    const counts = { messages: 0, tools: 0, all: 0 }
+    const bodyOfAgent = (random: Random) => Buffer.from(`${USUAL[name](random)}${' '.repeat(9000)}`)
 
-  property('also if it is damaged', 400, (random) => {
-    compareErrors('chat', mutated(Buffer.from(`${usualChat(random)}${' '.repeat(9000)}`), random))
-  })
+    property('reaches providers as the same JSON', 400, (random) => {
+      const bytes = bodyOfAgent(random)
+      counts.all++
+      const unparsed = compare(name, bytes)?.unparsed
+      if (unparsed?.messages !== undefined) counts.messages++
+      if (unparsed?.tools !== undefined) counts.tools++
+    })
 
-  test('is seldom parsed', () => {
-    expect(counts.messages).toBeGreaterThan(counts.all / 4)
-    expect(counts.tools).toBeGreaterThan(counts.all / 2)
+    property('also if it is damaged', 400, (random) => compareErrors(name, mutated(bodyOfAgent(random), random)))
+
+    test('is seldom parsed', () => {
+      expect(counts.messages).toBeGreaterThan(counts.all / 4)
+      expect(counts.tools).toBeGreaterThan(counts.all / 2)
+    })
   })
-})
+}
 
 /** The same for bytes that may not be JSON. */
 function compareErrors(name: DialectName, bytes: Uint8Array): void {
   const { largeBody } = DIALECTS[name]
-  if (readLargeBody(bytes, largeBody) === undefined) return
+  if (readLargeBody(Uint8Array.from(bytes), largeBody) === undefined) return
   // What is read with long texts is valid: the usual way must find nothing wrong with it.
   parseBody(bytes)
   compare(name, bytes)

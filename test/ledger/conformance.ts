@@ -1,6 +1,7 @@
 /** The behaviour that every ledger guarantees through its public interface: one suite, run for each kind. */
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { alertLedger } from '../../src/assembly/alert-ledger.ts'
 import {
   type LedgerPlace,
   openAccountUsageReader,
@@ -329,6 +330,42 @@ export function conformance(installation: Installation): void {
         for (const row of page) if (row.tags.includes('team=x')) tagged += BigInt(row.costMicroUsd)
       await audit.close()
       expect(tagged).toBe(served.reduce((sum, { team, cost }) => sum + (team === 'x' ? cost : 0n), 0n))
+    })
+
+    test('a settlement that reaches a share of a limit is recorded, and stays until it is taken', async () => {
+      const alerts = alertLedger(installation.place)
+      const reader = await alerts.reader()
+      const plain = accountOf(spend({ total: 1000 }), spend({ day: 500 }))
+      const account = { ...plain, alertShares: [0.5, 0.8] }
+      const { organization } = account
+      const recorded = async (count: number) => {
+        // The embedded ledger commits to its file every 20 ms.
+        for (let i = 0; i < 100 && (await own()).length < count; i++) await Bun.sleep(10)
+        return await own()
+      }
+      const own = async () => (await reader.read([organization])).filter((one) => one.organization === organization)
+      await ledger.settle(await ledger.reserve(plain, holdOf(100)), chargeOf(100))
+      await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(149))
+      await reopen()
+      expect(await own()).toEqual([])
+      const next = await ledger.reserve(account, holdOf(100))
+      await ledger.extend(next, { ...next.held, costMicroUsd: 1 }, next.held)
+      const [crossing, ...others] = await recorded(1)
+      const day = { budget: 'day', window: dayOf(Date.now()), key: 'ci', limitMicroUsd: 500 }
+      expect([crossing, others]).toMatchObject([{ organization, ...day }, []])
+      expect(crossing?.spentMicroUsd).toBe(250)
+      await ledger.settle(next, chargeOf(400))
+      await reopen()
+      // The record was read before more was spent.
+      if (crossing !== undefined) await reader.take([crossing])
+      const found = await recorded(2)
+      expect(found.map(({ key, budget, spentMicroUsd }) => [key ?? '', budget, spentMicroUsd]).sort()).toEqual([
+        ['', 'total', 649],
+        ['ci', 'day', 649],
+      ])
+      await reader.take(found)
+      expect(await own()).toEqual([])
+      alerts.close()
     })
 
     test('standings show what is left while the ledger is open', async () => {

@@ -7,6 +7,7 @@ const RESERVE = 'redis/store/reserve.lua'
 const EXTEND = 'redis/store/extend.lua'
 const SETTLE = 'redis/store/settle.lua'
 const CANCEL = 'redis/store/cancel.lua'
+const TAKEN = 'redis/store/taken.lua'
 
 export const luaMutants: readonly Mutant[] = [
   [STORE, 'min(AMOUNT_MAX, scope[at] + spent)', 'scope[at] + spent'],
@@ -104,7 +105,7 @@ export const luaMutants: readonly Mutant[] = [
   [SETTLE, 'reservations[id], changed[key] = ended(IS_SETTLED), scopes', 'changed[key] = scopes'],
   [SETTLE, 'admitted, held = reservation[ADMITTED], reservation[RESERVED]', 'held = reservation[RESERVED]'],
   [CANCEL, 'bury(id, IS_CANCELLED)\n  return', 'return'],
-  [CANCEL, 'free(reservation, scopes, used)', 'free(reservation, scopes, { 0, 0, 0 })'],
+  [CANCEL, 'free(reservation, scopes, used, limits)', 'free(reservation, scopes, { 0, 0, 0 }, limits)'],
   [CANCEL, 'if charge.cost > 0 then count_reservation', 'if false then count_reservation'],
   [CANCEL, 'used[REQUESTS] = 0', ''],
   [STORE, 'floor(admitted % DAY_MS / HOUR_MS)', 'floor(now % DAY_MS / HOUR_MS)'],
@@ -114,6 +115,18 @@ export const luaMutants: readonly Mutant[] = [
     'count(day_of(admitted), reservation[KEY], by_hour(parts_of(reservation[SERIES]), admitted), sign',
   ],
   [SETTLE, 'key, by_hour(series, admitted)), 1, figures)', 'key, by_hour(charge.model, admitted)), 1, figures)'],
+  [STORE, 'limits[i] == ANY_RISE or before < limits[i]', 'before < limits[i]'],
+  [STORE, 'limits[i] <= after', 'limits[i] < after'],
+  [STORE, 'if not limits then return true end', 'if not limits then return false end'],
+  [STORE, '(b - 1) * count + 1', '1'],
+  [STORE, '>= spent then return end', '>= 0 then return end'],
+  [STORE, "if known and tonumber(string.match(known, '^%d+')) >= spent then return end", ''],
+  [STORE, "local owner = s == 1 and ''", "local owner = s == 3 and ''"],
+  [STORE, 'exact(scopes[s][WINDOW[b]])', 'exact(CURRENT[PERIOD[b]])'],
+  [SETTLE, 'free(reservation, scopes, used, limits)', 'free(reservation, scopes, used, { {}, {} })'],
+  [SETTLE, 'used[BUDGET_UNITS[i]], 0, limits)', 'used[BUDGET_UNITS[i]], 0, { {}, {} })'],
+  [EXTEND, 'unit, spent, more, limits)', 'unit, spent, more, { {}, {} })'],
+  [TAKEN, "if redis.call('HGET', CROSSINGS, field) == value then", 'if true then'],
 ]
 
 const MEMORY = 'embedded/memory-store.ts'
@@ -122,6 +135,8 @@ const LIMITS = 'embedded/limit-check.ts'
 const BUCKET = 'embedded/rate-bucket.ts'
 const SCOPE = 'embedded/scope-moves.ts'
 const RESERVATION = 'embedded/reservation-moves.ts'
+const FULL = 'embedded/socket/full-store.ts'
+const THRESHOLDS = '../core/limits.ts'
 
 export const memoryMutants: readonly Mutant[] = [
   [SCOPE, 'window <= (scope.windows[index] ?? 0)', 'window === (scope.windows[index] ?? 0)'],
@@ -148,7 +163,11 @@ export const memoryMutants: readonly Mutant[] = [
   [MEMORY, "if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }", ''],
   [MEMORY, 'this.reapUntil(organization, now)\n    const known', 'const known'],
   [MEMORY, 'const refused = firstRefusal(', 'advanceBoth(scopes, limits, now)\n    const refused = firstRefusal('],
-  [RESERVATION, 'posted(reservation, unit), unposted(reservation, unit))', 'posted(reservation, unit), 0)'],
+  [
+    RESERVATION,
+    'posted(reservation, unit), unposted(reservation, unit), amounts)',
+    'posted(reservation, unit), 0, amounts)',
+  ],
   [MEMORY, 'Math.max(reservation.dueMs, now + this.terms.leaseMs)', 'now + this.terms.leaseMs'],
   [MEMORY, "if (known.state === 'settled') return 'already_settled'", ''],
   [MEMORY, 'if (isLate) this.changes.used', 'if (false) this.changes.used'],
@@ -169,6 +188,15 @@ export const memoryMutants: readonly Mutant[] = [
   [ORDER, 'while (before !== undefined && before.dueMs > reservation.dueMs) before = before.before', ''],
   [MEMORY, 'seriesAt(seriesOf(charge), reservation.admittedMs)', 'seriesAt(charge.model, reservation.admittedMs)'],
   [RESERVATION, 'series: seriesOfHold(hold)', "series: hold.model ?? ''"],
+  [RESERVATION, 'if (spent > 0 && reachesThreshold(', 'if (reservation.place > 0 && reachesThreshold('],
+  [RESERVATION, "amountsOf({}, 'unknown')", 'amountsOf({})'],
+  [SCOPE, 'isSame(one) && one.spent >= spent)', 'isSame(one))'],
+  [SCOPE, 'if (scope.crossings.some((one) => isSame(one) && one.spent >= spent)) return', ''],
+  [SCOPE, 'one.budget === budget && one.window === window', 'one.budget === budget'],
+  [MEMORY, 'amountsOf(keyLimits, alertShares)', 'amountsOf(keyLimits)'],
+  [THRESHOLDS, 'threshold <= after', 'threshold < after'],
+  [THRESHOLDS, 'THRESHOLDS_FROM + budget * count', 'THRESHOLDS_FROM'],
+  [FULL, 'charge.costMicroUsd, 0, limits)', 'charge.costMicroUsd, 0, [[], []])'],
 ]
 
 const NODE = 'redis/redis-ledger.ts'
@@ -209,7 +237,8 @@ export const restoreMutants: readonly Mutant[] = [
   [SETTLE, ' or record[NODE_GIVEN] ~= ALL_GIVEN', ''],
   [SETTLE, 'note(usage_of_node, NODES, field_of_node(node, day_of(admitted), key, series), 1, figures)', ''],
   [RESTORE, 'number ~= record[NODE_GIVEN] + 1', 'number < 1'],
-  [RESTORE, 'if scope[WINDOW[b]] <= windows[PERIOD[b]] then', 'if true then'],
+  [RESTORE, 'local restored = scope[WINDOW[b]] <= windows[PERIOD[b]] and', 'local restored ='],
+  [RESTORE, 'if restored > 0 then record_crossing(scopes, s, b, NONE) end', ''],
   [RESTORE, 'count(day, key, series, 1, figures)', ''],
   [RESTORE, 'count_of_node(node, record, day, key, series, figures)', ''],
   [ENTER, 'before < known', 'false'],
@@ -270,4 +299,7 @@ export const journalMutants: readonly Mutant[] = [
   [READERS, ': scopeOf(row)\n', ': readScope(database, organization, key)\n'],
   [READERS, 'yield rows.filter((row) => isWanted(row, query))', ''],
   ['embedded/audit-pages.ts', 'AND number <= ?\n', 'AND number < 1e9 + ?\n'],
+  [JOURNAL, 'unfilled.crossings.push(...crossings)', ''],
+  [JOURNAL, 'for (const values of unfilled.crossings) this.crossings.add(values)', ''],
+  [REPLAY, 'for (const row of group.crossings)', 'for (const row of [])'],
 ]

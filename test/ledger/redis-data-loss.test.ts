@@ -8,6 +8,7 @@ import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import type { FoundOfNode } from '../../src/ledger/redis/epochs/epoch-rows.ts'
 import { DataLossError, Epochs } from '../../src/ledger/redis/epochs/epochs.ts'
 import { Restoration } from '../../src/ledger/redis/epochs/replay.ts'
+import { RedisCrossingReader } from '../../src/ledger/redis/readers/redis-crossings.ts'
 import type { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
@@ -67,6 +68,22 @@ async function oldLog(at: string, account: Account, costs: readonly (readonly [c
 }
 
 describe('FLUSHALL', () => {
+  test('sums that are given back are recorded as spend that rose, whatever limits they reach', async () => {
+    await using server = await RedisServer.start()
+    const account = accountOf(spend({ total: 1000 }))
+    const at = directory()
+    await oldLog(at, account, [[300, 0]])
+    const ledger = await ledgerOn(server.socket, at)
+    await serve(ledger, account, 1)
+    const client = server.client()
+    const found = await new RedisCrossingReader(client).read([account.organization])
+    expect(found.filter(({ budget }) => budget === 'total')).toMatchObject([
+      { key: undefined, spentMicroUsd: 300, limitMicroUsd: undefined },
+      { key: 'ci', spentMicroUsd: 300, limitMicroUsd: undefined },
+    ])
+    client.disconnect()
+  })
+
   test('the next reservation sees the budget as it was, and the usage of every key and model', async () => {
     await using server = await RedisServer.start()
     const ledger = await ledgerOn(server.socket)

@@ -29,7 +29,7 @@ function code(lua: string): string {
 }
 
 const names = ['reserve', 'extend', 'settle', 'cancel', 'reap', 'figures', 'fold', 'foldNode', 'drop'] as const
-const otherNames = ['activity', 'windows', 'reset', 'enter', 'restore'] as const
+const otherNames = ['activity', 'taken', 'windows', 'reset', 'enter', 'restore'] as const
 
 test('the table lists exactly these scripts', () => {
   expect(Object.keys(scripts).sort()).toEqual([...names, ...otherNames].sort())

@@ -4,11 +4,17 @@
  */
 
 import type { Redis } from 'ioredis'
+import { budgetLimits } from '../../src/core/limits.ts'
+import { CROSSING_NAMES, crossingOf, crossingValues } from '../../src/ledger/embedded/crossing-table.ts'
 import { chargedMicroUsd } from '../../src/ledger/embedded/reservation-moves.ts'
 import { FullStore } from '../../src/ledger/embedded/socket/full-store.ts'
+import type { ScopeState } from '../../src/ledger/embedded/store-state.ts'
+import { RedisCrossingReader } from '../../src/ledger/redis/readers/redis-crossings.ts'
+import { scopeFields } from '../../src/ledger/redis/store/record-layout.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import type { ReservationStore } from '../../src/ledger/reservation-store.ts'
+import type { CrossingReader, SpendCrossing } from '../../src/ledger/spend-crossing.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-figures.ts'
 import { dayOf } from '../../src/ledger/window.ts'
 import { REDIS, VALKEY } from './programs.ts'
@@ -42,10 +48,21 @@ export interface Subject {
   audit(organization: string): Promise<readonly Audited[]>
   /** How many reservations it stores, ended ones included. */
   reservationCount(organization: string): Promise<number>
+  /** What is stored of a scope's budgets, by their names: not advanced to now, as `figures` are. */
+  budgets(organization: string, scope: string): Promise<Readonly<Record<string, StoredBudget>>>
+  /** The records of spend that reached a threshold, of the organisations `a` and `b`. */
+  crossings(): Promise<readonly SpendCrossing[]>
+  /** Deletes those, unless more was spent. In memory the journal has them, and they are gone once they are read. */
+  take(crossings: readonly SpendCrossing[]): Promise<void>
   open(): Promise<void>
   /** Deletes everything. */
   reset(): Promise<void>
   close(): Promise<void>
+}
+
+interface StoredBudget {
+  readonly window: number
+  readonly spent: number
 }
 
 export const START_MS = Date.UTC(2026, 10, 21, 9)
@@ -57,11 +74,12 @@ export function memorySubject(): Subject {
       usage: new Map<string, Map<string, UsageFigures>>(),
       audit: new Map<string, Audited[]>(),
       known: new Map<string, Set<string>>(),
+      scopes: new Set<ScopeState>(),
     }
     const book = new FullStore(
       { now: () => clock.now },
       {
-        scope: () => undefined,
+        scope: (scope) => seen.scopes.add(scope),
         reservation: ({ id, organization }) => emplace(seen.known, organization, () => new Set()).add(id),
         forgotten: (id) => {
           for (const ids of seen.known.values()) ids.delete(id)
@@ -91,6 +109,21 @@ export function memorySubject(): Subject {
     usage: async (organization) => current.seen.usage.get(organization) ?? new Map(),
     audit: async (organization) => current.seen.audit.get(organization) ?? [],
     reservationCount: async (organization) => current.seen.known.get(organization)?.size ?? 0,
+    budgets: async (organization, key) => {
+      const scope = [...current.seen.scopes].find((one) => one.organization === organization && one.key === key)
+      const of = (at: number) => ({ window: scope?.windows[at] ?? 0, spent: scope?.budgets[at]?.spent ?? 0 })
+      return Object.fromEntries(budgetLimits.map(({ name }, at) => [name, of(at)]))
+    },
+    crossings: async () => {
+      const scopes = [...current.seen.scopes]
+      const found = scopes.flatMap((scope) => crossingValues(scope, clock.now))
+      for (const scope of scopes) scope.crossings = []
+      return found.flatMap((values) => {
+        const crossing = crossingOf(Object.fromEntries(CROSSING_NAMES.map((name, i) => [name, values[i] ?? ''])))
+        return crossing === undefined ? [] : [crossing]
+      })
+    },
+    take: async () => undefined,
     reset: async () => {
       current = make()
     },
@@ -122,6 +155,13 @@ const NOW_KEY = 'weir:test:now'
 /** Replaces `clock.lua`, so that the test sets the time. */
 const TEST_CLOCK = `local now = tonumber(redis.call('GET', '${NOW_KEY}'))\n`
 
+/** The fields of a scope as texts. */
+const UNPACK = `
+  local packed = redis.call('HGET', KEYS[1], ARGV[1])
+  local fields = packed and cmsgpack.unpack(packed) or {}
+  for i = 1, #fields do fields[i] = string.format('%.0f', fields[i]) end
+  return fields`
+
 /** Starts its server in `open`. */
 export function redisSubject(): Subject {
   return new RedisSubject('redis', REDIS)
@@ -135,7 +175,14 @@ export function subjects(): readonly Subject[] {
 
 class RedisSubject implements Subject {
   readonly clock: TestClock = { now: START_MS, witness: START_MS }
-  private opened: { readonly server: RedisServer; readonly redis: Redis; readonly book: RedisStore } | undefined
+  private opened:
+    | {
+        readonly server: RedisServer
+        readonly redis: Redis
+        readonly book: RedisStore
+        readonly reader: RedisCrossingReader
+      }
+    | undefined
 
   constructor(
     readonly name: string,
@@ -146,7 +193,7 @@ class RedisSubject implements Subject {
     const server = await RedisServer.of(this.program)
     const redis = server.client()
     const book = new RedisStore(redis, redis, () => this.clock.witness, TEST_CLOCK)
-    this.opened = { server, redis, book }
+    this.opened = { server, redis, book, reader: new RedisCrossingReader(redis, book) }
   }
 
   /** Sets the time before every verb; one connection keeps the order of commands. */
@@ -166,6 +213,21 @@ class RedisSubject implements Subject {
 
   reservationCount(organization: string): Promise<number> {
     return this.parts.redis.hlen(redisKey(organization, 'reservations'))
+  }
+
+  async budgets(organization: string, scope: string): Promise<Readonly<Record<string, StoredBudget>>> {
+    const values = await this.parts.redis.eval(UNPACK, 1, redisKey(organization, 'scopes'), scope)
+    const at = (field: string) => Number((Array.isArray(values) && values[scopeFields.indexOf(field)]) || 0)
+    return Object.fromEntries(budgetLimits.map(({ name }) => [name, { window: at(name), spent: at(`${name}_spent`) }]))
+  }
+
+  crossings(): Promise<readonly SpendCrossing[]> {
+    return this.parts.reader.read(['a', 'b'])
+  }
+
+  take(crossings: readonly SpendCrossing[]): Promise<void> {
+    const { reader }: { readonly reader: CrossingReader } = this.parts
+    return reader.take(crossings)
   }
 
   async reset(): Promise<void> {

@@ -152,8 +152,11 @@ test.each(['embedded', 'redis'])('%s: limits, update, rotation and audit', async
     ...[[401], [200], [200]],
   ])
   const short = (await api(first, 'POST', '/api/keys/bot/rotate', { grace: '1s' })).body
+  expect(Date.parse(String(short['last_used_at']))).toBeGreaterThan(Date.parse(String(short['created_at'])))
+  expect(Number(short['spend_today_micro_usd'])).toBeGreaterThan(360_000)
   expect(Date.parse(String(short['grace_until']))).toBeGreaterThan(Date.now() - 1000)
   await until(async () => (await stage.statuses(String(third))).join() === '401')
+  await first.line(({ key, key_state }) => key === 'bot' && key_state === 'rotated')
   expect(await stage.statuses(String(short['secret']))).toEqual([200])
   // One id and one budget through all of it.
   expect(Number((await listed(stage, 'bot'))['spend_today_micro_usd'])).toBeGreaterThan(1_000_000)

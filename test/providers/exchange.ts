@@ -18,7 +18,8 @@ export function textOf(call: UpstreamCall): Promise<string> {
 /** Resolves with the next bytes, or undefined at the end of the body. */
 export function nextOf(call: UpstreamCall): Promise<Uint8Array | undefined> {
   return new Promise((resolve, reject: (error: ProviderError) => void) => {
-    const reader: BodyReader = { data: resolve, end: () => resolve(undefined), fail: reject }
+    const data: BodyReader['data'] = (bytes, from, to) => resolve(bytes.slice(from, to))
+    const reader: BodyReader = { data, end: () => resolve(undefined), fail: reject }
     call.read(reader)
   })
 }

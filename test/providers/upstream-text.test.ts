@@ -22,7 +22,7 @@ function transportOf(pieces: readonly Uint8Array[]): Transport & { aborted: bool
       const [only] = pieces
       if (pieces.length === 1 && only !== undefined && handler.takesText === true)
         handler.text?.(Buffer.from(only).toString(), only.length)
-      else for (const piece of pieces) handler.data(piece)
+      else for (const piece of pieces) handler.data(piece, 0, piece.length)
       if (!this.aborted) handler.end()
     },
     pause() {},

@@ -80,9 +80,9 @@ export class Exchanged {
     this.answering.resolve()
   }
 
-  data(bytes: Uint8Array): void {
-    this.check(this.outcome.status !== undefined && bytes.length > 0)
-    this.outcome.body += Buffer.from(bytes).toString('latin1')
+  data(bytes: Uint8Array, from: number, to: number): void {
+    this.check(this.outcome.status !== undefined && to > from)
+    this.outcome.body += Buffer.from(bytes.subarray(from, to)).toString('latin1')
     this.beginning.resolve()
   }
 

@@ -116,8 +116,8 @@ function readByUs(pieces: readonly string[], closes: boolean): { reading: Readin
     head: (head) => {
       status = head.status
     },
-    data: (bytes) => {
-      body += Buffer.from(bytes).toString('latin1')
+    data: (bytes, from, to) => {
+      body += Buffer.from(bytes.subarray(from, to)).toString('latin1')
     },
     takesText: false,
     text: () => undefined,

@@ -97,8 +97,8 @@ function one(client: HttpClient, url: string, nonce: string, random: Random, tal
         if (isOver) tally.mismatches += 1
         if (when === 'at the head') abort()
       },
-      data: (bytes) => {
-        body += Buffer.from(bytes).toString('latin1')
+      data: (bytes, from, to) => {
+        body += Buffer.from(bytes.subarray(from, to)).toString('latin1')
         if (isOver || !expected.startsWith(body)) {
           tally.mismatches += 1
           if (tally.seen.length < 10) tally.seen.push(`${isOver} ${when}: ${body} instead of ${expected}`)

@@ -126,6 +126,10 @@ describe('an object', () => {
   })
 })
 
+test('a number that a parser would read as infinite is unusual', () => {
+  expect([isRead('1e308'), isRead('1e309'), isRead('-1e999')]).toEqual([true, false, false])
+})
+
 test('a literal is no string with the same letters', () => {
   expect(() => cursorOf(Buffer.from('"true"')).literal(words('true'))).toThrow(Unusual)
 })

@@ -3,11 +3,17 @@
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
 import type { Usage } from '../../core/token-usage.ts'
-import { jsonInside, jsonLine, KEEP_ALIVE_COMMENT, textEvents } from '../../wire/sse.ts'
+import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, textEvents } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder } from '../dialect.ts'
 import { chatFinish } from './answer.ts'
 import { chatUsageJson } from './usage.ts'
+
+/** A chunk after its delta, except for the last one. With `include_usage` every chunk but the last has `usage`. */
+const CLOSING = ',"logprobs":null,"finish_reason":null}]}\n\n'
+const CLOSING_WITH_USAGE = ',"logprobs":null,"finish_reason":null}],"usage":null}\n\n'
+/** A chunk between what is the same in all of them and its delta. */
+const CHOICE = ',"choices":[{"index":0,"delta":'
 
 /**
  * Writes the role chunk, content, tool calls, finish, usage (if asked for) and `[DONE]`. The role chunk waits for the
@@ -17,8 +23,6 @@ export class ChatEncoder implements StreamEncoder {
   readonly keepAlive = KEEP_ALIVE_COMMENT
   /** A chunk up to its choices. */
   private readonly head: string
-  /** A chunk up to its delta. */
-  private readonly opening: string
   /** A chunk after its delta, except for the last one. */
   private readonly closing: string
   private readonly textOpening: string
@@ -32,15 +36,11 @@ export class ChatEncoder implements StreamEncoder {
     private readonly includeUsage: boolean,
     id: string = mintId('chatcmpl'),
   ) {
-    const { createdAt, model } = served
-    const head = `{"id":"${id}","object":"chat.completion.chunk","created":${createdAt},"model":${jsonLine(model)}`
-    // With `include_usage` every chunk but the last has `"usage":null`; without it no chunk has the key.
-    const usage = includeUsage ? ',"usage":null' : ''
-    this.head = `data: ${head}`
-    this.opening = `${this.head},"choices":[{"index":0,"delta":`
-    this.closing = `,"logprobs":null,"finish_reason":null}]${usage}}\n\n`
-    this.textOpening = `${this.opening}{"content":"`
-    this.textClosing = `"}${this.closing}`
+    const created = `","object":"chat.completion.chunk","created":${served.createdAt},"model":`
+    this.head = joined('data: {"id":"', id, created, jsonLine(served.model))
+    this.closing = includeUsage ? CLOSING_WITH_USAGE : CLOSING
+    this.textOpening = joined(this.head, CHOICE, '{"content":"')
+    this.textClosing = includeUsage ? `"}${CLOSING_WITH_USAGE}` : `"}${CLOSING}`
     this.textSeam = this.textClosing + this.textOpening
   }
 
@@ -76,7 +76,7 @@ export class ChatEncoder implements StreamEncoder {
 
   end(reason: FinishReason, usage: Usage): string {
     const noUsage = this.includeUsage ? ',"usage":null' : ''
-    const finish = `${this.opening}{},"logprobs":null,"finish_reason":"${chatFinish(reason)}"}]${noUsage}}\n\n`
+    const finish = `${this.head}${CHOICE}{},"logprobs":null,"finish_reason":"${chatFinish(reason)}"}]${noUsage}}\n\n`
     return `${this.begin('')}${finish}${this.includeUsage ? this.usageChunk(usage) : ''}data: [DONE]\n\n`
   }
 
@@ -85,17 +85,17 @@ export class ChatEncoder implements StreamEncoder {
     if (this.begun) return ''
     this.begun = true
     const delta = `{"role":"assistant","content":${content === null ? 'null' : '""'},"refusal":null}`
-    return this.opening + delta + this.closing
+    return this.head + CHOICE + delta + this.closing
   }
 
   private chunk(delta: JsonObject): string {
-    return this.opening + jsonLine(delta) + this.closing
+    return this.head + CHOICE + jsonLine(delta) + this.closing
   }
 
   private textWithLogprobs(text: string, logprobs: JsonValue): string {
     const usage = this.includeUsage ? ',"usage":null' : ''
     const rest = `"logprobs":${jsonLine(logprobs)},"finish_reason":null}]${usage}}\n\n`
-    return `${this.begin('')}${this.opening}${jsonLine({ content: text })},${rest}`
+    return `${this.begin('')}${this.head}${CHOICE}${jsonLine({ content: text })},${rest}`
   }
 
   private usageChunk(usage: Usage): string {

@@ -37,7 +37,7 @@ const TEXT_TYPE = words('text')
 const CALL = words('id', 'type', 'function')
 const CALLED = words('name', 'arguments')
 const FUNCTION_TYPE = words('function')
-const TOOL_MEMBERS = words('type', 'function')
+const TOOL_MEMBERS = words('type', 'function', 'cache_control')
 const FUNCTION = words('name', 'description', 'parameters', 'strict')
 const NULL = words('null')
 const BOOLEANS = words('true', 'false')
@@ -89,7 +89,7 @@ class MessageReader {
     if (kind === ASSISTANT) this.hasAnswer = true
     // A user's message always has a text.
     if (kind === USER && (content === 'absent' || content === 'null' || content === 'empty')) entries.add(TEXT, 0, 0)
-    const isExact = this.isExact && !members.hasUnknown && role !== DEVELOPER && isWritten(content, kind, hasCalls)
+    const isExact = this.isExact && role !== DEVELOPER && isWritten(content, kind, hasCalls)
     entries.set(entry, isExact ? kind | EXACT : kind, from, cursor.offset)
   }
 
@@ -130,7 +130,6 @@ class MessageReader {
       else [from, to] = [cursor.from, cursor.to]
     }
     if (!isText || from === to) unusual()
-    if (members.hasUnknown) this.isExact = false
     entries.add(TEXT, from, to)
   }
 
@@ -167,7 +166,7 @@ class MessageReader {
       else [idFrom, idTo] = [cursor.from, cursor.to]
     }
     if (!isCalled || idFrom === -1) unusual()
-    if (!isFunction || members.hasUnknown) this.isExact = false
+    if (!isFunction) this.isExact = false
     entries.add(CALL_ID, idFrom, idTo)
     entries.add(NAME, called[0] ?? 0, called[1] ?? 0)
     entries.add(ARGUMENTS, called[2] ?? 0, called[3] ?? 0)
@@ -185,7 +184,6 @@ class MessageReader {
       else [from, to] = [cursor.from, cursor.to]
     }
     if (!isLegalName(cursor.bytes, nameFrom, nameTo) || from === to) unusual()
-    if (members.hasUnknown) this.isExact = false
     this.count(from, to)
     return [nameFrom, nameTo, from, to]
   }
@@ -213,7 +211,8 @@ export function readChatTools(cursor: JsonCursor): UnparsedTools {
     readTool(cursor)
     if (++count > TOOLS_MAX) unusual()
   } while (cursor.isItem())
-  return { form: 'chat', from, to: cursor.offset, count }
+  // Whether there are is not asked, because no other provider gets tools of this form.
+  return { form: 'chat', from, to: cursor.offset, count, hasStrict: true, marks: [] }
 }
 
 function readTool(cursor: JsonCursor): void {
@@ -221,13 +220,14 @@ function readTool(cursor: JsonCursor): void {
   let [isFunction, isDescribed] = [false, false]
   const members = new Members(cursor, TOOL_MEMBERS, 3)
   for (let name = members.next(); name !== END; name = members.next()) {
+    if (name > 1) unusual()
     if (name === 1) isDescribed = readFunction(cursor)
     else {
       cursor.string()
       isFunction = cursor.word(FUNCTION_TYPE) === 0
     }
   }
-  if (!isFunction || !isDescribed || members.hasUnknown) unusual()
+  if (!isFunction || !isDescribed) unusual()
 }
 
 function readFunction(cursor: JsonCursor): boolean {
@@ -245,6 +245,6 @@ function readFunction(cursor: JsonCursor): boolean {
       if (name === 0) hasName = isLegalName(cursor.bytes, cursor.from, cursor.to)
     }
   }
-  if (!hasName || members.hasUnknown) unusual()
+  if (!hasName) unusual()
   return hasParameters
 }

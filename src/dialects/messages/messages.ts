@@ -6,14 +6,14 @@ import type { Usage } from '../../core/token-usage.ts'
 import type { Dialect, Exchange, Served, StreamMeter } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
 import { messagesAnswer, messagesPlain } from './answer.ts'
-import { acceptMessages, type MessagesOptions, TEXT_PLACES } from './request.ts'
+import { acceptMessages, LARGE_BODY, type MessagesOptions } from './request.ts'
 import { MessagesEncoder } from './stream.ts'
 
 /** `options` are the operator's settings. */
 export function messages(options: MessagesOptions): Dialect {
   return {
     name: 'messages',
-    largeBody: { textPlaces: TEXT_PLACES },
+    largeBody: LARGE_BODY,
     accept: (body, _caller, longTexts) =>
       new MessagesExchange(acceptMessages(body, options, longTexts), ignoredFields('messages', body)),
   }

@@ -12,26 +12,39 @@ import {
   type Tool,
   type ToolChoice,
 } from '../../core/chat-request.ts'
-import { isObject, type JsonObject } from '../../core/json.ts'
+import { parsedWhenRead } from '../../core/convert-unparsed.ts'
+import { isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
-import type { TextPlace } from '../../wire/long-text-body.ts'
+import { words } from '../../wire/json-cursor.ts'
+import type { LargeBody } from '../../wire/long-text-body.ts'
 import { cacheMark } from '../cache-mark.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { acceptAssistant, acceptTexts, acceptUser, type ToolResultImages } from './content.ts'
 import { checkMessagesBody, type MessagesBody } from './schema.ts'
+import { readMessages, readSystem } from './unparsed-messages.ts'
+import { readTools } from './unparsed-tools.ts'
 
-/** Texts that are passed on, or read with `LongTexts` alone. */
-export const TEXT_PLACES: readonly TextPlace[] = [
-  { under: 'system', depth: 1, name: 'system' },
-  { under: 'system', depth: 3, name: 'text' },
-  { under: 'messages', depth: 3, name: 'content' },
-  { under: 'messages', depth: 5, name: 'text' },
-  { under: 'messages', depth: 5, name: 'content' },
-  { under: 'messages', depth: 7, name: 'text' },
-  { under: 'messages', depth: 5, name: 'input', holds: 'tree' },
-  { under: 'tools', depth: 3, name: 'description' },
-]
+/** The texts are passed on, or read with `LongTexts` alone. */
+export const LARGE_BODY: LargeBody = {
+  textPlaces: [
+    { under: 'system', depth: 1, name: 'system' },
+    { under: 'system', depth: 3, name: 'text' },
+    { under: 'messages', depth: 3, name: 'content' },
+    { under: 'messages', depth: 5, name: 'text' },
+    { under: 'messages', depth: 5, name: 'content' },
+    { under: 'messages', depth: 7, name: 'text' },
+    { under: 'messages', depth: 5, name: 'input', holds: 'tree' },
+    { under: 'tools', depth: 3, name: 'description' },
+  ],
+  lists: {
+    names: words('messages', 'tools', 'system'),
+    messages: readMessages,
+    tools: readTools,
+    system: readSystem,
+    placeholder: '[{"role":"user","content":""}]',
+  },
+}
 
 export interface MessagesOptions {
   readonly toolResultImages: ToolResultImages
@@ -41,12 +54,14 @@ export interface MessagesOptions {
 export function acceptMessages(body: JsonObject, options: MessagesOptions, longTexts?: LongTexts): ChatRequest {
   const checked = checkMessagesBody(body)
   const limits = new RequestLimits()
-  const tools = acceptTools(checked, limits)
-  const choice = tools.length > 0 ? acceptToolChoice(checked.tool_choice) : undefined
+  const unparsed = longTexts?.unparsed
+  const tools = unparsed?.tools === undefined ? acceptTools(checked, limits) : NO_TOOLS
+  const hasTools = tools.length > 0 || unparsed?.tools !== undefined
+  const choice = hasTools ? acceptToolChoice(checked.tool_choice) : undefined
   const request: ChatRequest = {
     model: checked.model,
     stream: checked.stream === true,
-    messages: acceptConversation(checked, options, limits),
+    messages: unparsed?.messages === undefined ? acceptConversation(checked, options, limits) : [],
     tools,
     toolChoice: choice?.toolChoice,
     parallelToolCalls: choice?.parallelToolCalls,
@@ -58,9 +73,12 @@ export function acceptMessages(body: JsonObject, options: MessagesOptions, longT
     cache: cacheMark(checked, ''),
     cacheStrict: false,
     longTexts,
+    unparsed,
   }
   refuseThread(checked.thread)
-  return request
+  if (longTexts === undefined || unparsed === undefined) return request
+  const convert = (list: JsonValue) => acceptTools(checkMessagesBody({ ...body, tools: list }), new RequestLimits())
+  return parsedWhenRead(request, longTexts, unparsed, convert)
 }
 
 /** The body of `count_tokens`. Its fields for output and streaming have no effect. */

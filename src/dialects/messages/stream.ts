@@ -6,7 +6,7 @@
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { Usage } from '../../core/token-usage.ts'
-import { jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent, textEvents } from '../../wire/sse.ts'
+import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent, textEvents } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder, StreamMeter } from '../dialect.ts'
 import { stopReason } from './answer.ts'
@@ -82,9 +82,7 @@ export class MessagesEncoder implements StreamEncoder {
     return this.begin() + this.close() + this.openText(inside)
   }
 
-  /**
-   * As `encodeText` for each text. A chunk from a provider often has several.
-   */
+  /** As `encodeText` for each text. A chunk from a provider often has several. */
   encodeTexts(insides: readonly string[]): string {
     if (this.open !== 'text' || insides.includes('')) {
       let deltas = ''
@@ -178,7 +176,7 @@ export class MessagesEncoder implements StreamEncoder {
 
   private openBlock(json: string, delta: string): string {
     const index = this.blocks++
-    this.deltaOpening = `${DELTA}${index},"delta":{${delta}`
+    this.deltaOpening = joined(DELTA, String(index), ',"delta":{', delta)
     this.deltaSeam = DELTA_CLOSING + this.deltaOpening
     const start = `{"type":"content_block_start","index":${index},"content_block":${json}}`
     return `event: content_block_start\ndata: ${start}\n\n`

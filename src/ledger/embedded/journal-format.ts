@@ -6,6 +6,7 @@
 
 import { LedgerFileError } from '../../sqlite/database.ts'
 import { FIGURE_NAMES } from '../usage-figures.ts'
+import { CROSSING_NAMES } from './crossing-table.ts'
 import { LIVE_NAMES, type Row, SCOPE_NAMES, type Value } from './state-tables.ts'
 
 const FORMAT = 1
@@ -30,6 +31,8 @@ export interface Group<State> {
   readonly scopes: readonly State[]
   readonly live: readonly State[]
   readonly usage: readonly State[]
+  /** Spend that reached a threshold. */
+  readonly crossings: readonly State[]
   /** Requests that ended, by the numbers of audit columns: those that were live are so no longer. */
   readonly rows: readonly Values[]
 }
@@ -55,7 +58,8 @@ export class LineEncoder {
 
   /** The first line of a file. */
   header(): Uint8Array {
-    return this.line(JSON.stringify({ journal: FORMAT, scopes: SCOPE_NAMES, live: LIVE_NAMES, usage: USAGE_NAMES }))
+    const names = { scopes: SCOPE_NAMES, live: LIVE_NAMES, usage: USAGE_NAMES, crossings: CROSSING_NAMES }
+    return this.line(JSON.stringify({ journal: FORMAT, ...names }))
   }
 }
 
@@ -116,6 +120,8 @@ interface Header {
   readonly scopes: readonly string[]
   readonly live: readonly string[]
   readonly usage: readonly string[]
+  /** Absent in a file of an earlier version. */
+  readonly crossings?: readonly string[]
 }
 
 function headerOf(body: Uint8Array, path: string): Header {
@@ -127,8 +133,11 @@ function headerOf(body: Uint8Array, path: string): Header {
   )
 }
 
+/** Most groups have no crossings, and no property of that name. */
+type Stored = Omit<Group<Values>, 'crossings'> & Partial<Pick<Group<Values>, 'crossings'>>
+
 function groupOf(body: Uint8Array, names: Header | undefined): Group<Row> {
-  const group: Group<Values> = JSON.parse(textOf(body))
+  const group: Stored = JSON.parse(textOf(body))
   const rowOf = (columns: readonly string[] = []) => {
     return (values: Values): Row => Object.fromEntries(columns.map((name, i) => [name, values[i] ?? '']))
   }
@@ -137,5 +146,6 @@ function groupOf(body: Uint8Array, names: Header | undefined): Group<Row> {
     scopes: group.scopes.map(rowOf(names?.scopes)),
     live: group.live.map(rowOf(names?.live)),
     usage: group.usage.map(rowOf(names?.usage)),
+    crossings: (group.crossings ?? []).map(rowOf(names?.crossings)),
   }
 }

@@ -15,12 +15,13 @@ import { LogWriter, ROWS_KEPT_MS, RowBatch, UsageSums } from '../request-writer.
 import { figureValues, type UsageFigures } from '../usage-figures.ts'
 import { partsOf } from '../usage-series.ts'
 import { dayOf } from '../window.ts'
+import { CrossingWriter, crossingValues } from './crossing-table.ts'
 import { type Disk, JournalFile, realDisk } from './journal-file.ts'
 import { openLedgerDatabase } from './ledger-database.ts'
 import type { Changes } from './memory-store.ts'
 import { chargedMicroUsd } from './reservation-moves.ts'
 import { LEDGER_FILE, liveValues, readApplied, readLive, readScopes, StateWriter, scopeValues } from './state-tables.ts'
-import type { ReservationState, ScopeState } from './store-state.ts'
+import { NO_CROSSINGS, type ReservationState, type ScopeState } from './store-state.ts'
 
 /** Ended requests that may wait for the file, about 5 MB. With more, the ledger rejects new requests. */
 export const PENDING_MAX = 10_000
@@ -60,6 +61,7 @@ export class Journal implements Changes {
   private readonly database: Database
   private readonly log: LogWriter
   private readonly state: StateWriter
+  private readonly crossings: CrossingWriter
   private readonly file: JournalFile
   /** SQLite's write-ahead log, to flush it. */
   private readonly wal: number
@@ -100,6 +102,7 @@ export class Journal implements Changes {
     this.disk = disk
     this.log = new LogWriter(database, keepMs)
     this.state = new StateWriter(database)
+    this.crossings = new CrossingWriter(database)
     this.file = new JournalFile(directory, disk)
     this.wal = openSync(`${join(directory, LEDGER_FILE)}-wal`, 'r')
   }
@@ -223,8 +226,10 @@ export class Journal implements Changes {
     this.timer = undefined
     if (this.isWritten) return true
     const rows = this.rows.read()
+    const nowMs = this.now()
+    const crossings = this.scopes.flatMap((scope) => crossingValues(scope, nowMs))
     try {
-      this.file.append(this.group(rows), this.number + 1)
+      this.file.append(this.group(rows, crossings), this.number + 1)
     } catch (error) {
       this.failure = problemOf(error)
       this.soon(RETRY_MS)
@@ -232,13 +237,13 @@ export class Journal implements Changes {
     }
     this.failure = undefined
     this.number += 1
-    this.appended(rows)
+    this.appended(rows, crossings)
     this.onAppended?.()
     return true
   }
 
   /** A group as the JSON text of its line. */
-  private group({ rows, endedMs }: Rows): string {
+  private group({ rows, endedMs }: Rows, crossings: Crossings): string {
     const scopes = this.scopes.map(scopeValues)
     const live: (readonly (string | number)[])[] = []
     for (const one of this.reservations) if (one.state === 'live') live.push(liveValues(one))
@@ -248,14 +253,16 @@ export class Journal implements Changes {
     )
     return (
       `{"number":${this.number + 1},"synced":${this.file.synced},"endedMs":${endedMs},` +
-      `"scopes":${JSON.stringify(scopes)},"live":${JSON.stringify(live)},"usage":${JSON.stringify(usage)},"rows":${rows}}`
+      `"scopes":${JSON.stringify(scopes)},"live":${JSON.stringify(live)},"usage":${JSON.stringify(usage)},` +
+      `${crossings.length === 0 ? '' : `"crossings":${JSON.stringify(crossings)},`}"rows":${rows}}`
     )
   }
 
-  private appended(rows: Rows): void {
+  private appended(rows: Rows, crossings: Crossings): void {
     const { unfilled } = this
     for (const scope of this.scopes) {
       scope.isChanged = false
+      scope.crossings = NO_CROSSINGS
       unfilled.scopes.add(scope)
     }
     for (const one of this.reservations) {
@@ -264,6 +271,7 @@ export class Journal implements Changes {
       else unfilled.reservations.remove(one)
     }
     this.usage.each((place, figures) => unfilled.usage.add(place, figures))
+    unfilled.crossings.push(...crossings)
     if (this.rows.size > 0) {
       unfilled.batches.push(rows)
       unfilled.rowCount += this.rows.size
@@ -283,6 +291,8 @@ export class Journal implements Changes {
     }
     for (const { rows, endedMs } of unfilled.batches) log.rows(rows, endedMs)
     unfilled.usage.each((place, figures) => log.usage(place, figures))
+    for (const values of unfilled.crossings) this.crossings.add(values)
+    this.crossings.dropOld(this.now())
     state.applied(this.number)
     log.dropOld(this.now())
     log.foldOld(this.now())
@@ -301,6 +311,7 @@ export class Journal implements Changes {
 
 /** The rows of a group as JSON. */
 type Rows = ReturnType<RowBatch['read']>
+type Crossings = ReturnType<typeof crossingValues>
 
 /** What SQLite gets next. */
 class Unfilled {
@@ -308,6 +319,7 @@ class Unfilled {
   readonly reservations = new MemberList<ReservationState>()
   usage = new UsageSums()
   readonly batches: Rows[] = []
+  readonly crossings: Crossings[number][] = []
   rowCount = 0
 
   get stateCount(): number {
@@ -319,6 +331,7 @@ class Unfilled {
     this.scopes.clear()
     this.usage = new UsageSums()
     this.batches.length = 0
+    this.crossings.length = 0
     this.rowCount = 0
   }
 }

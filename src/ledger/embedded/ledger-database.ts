@@ -8,6 +8,7 @@ import { closeSync, fdatasyncSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { openDatabase } from '../../sqlite/database.ts'
 import { LogWriter, ROWS_KEPT_MS } from '../request-writer.ts'
+import { CROSSING_NAMES, CrossingWriter } from './crossing-table.ts'
 import { hasJournal, JOURNAL_FILE, removeJournal } from './journal-file.ts'
 import type { Group } from './journal-format.ts'
 import { idOfRow, readJournal, tailOf, usageOfRow } from './journal-tail.ts'
@@ -50,6 +51,7 @@ function replay(database: Database, directory: string, path: string): string | u
 function writeGroups(database: Database, groups: readonly Group<Row>[]): void {
   const state = new StateWriter(database)
   const log = new LogWriter(database, ROWS_KEPT_MS)
+  const crossings = new CrossingWriter(database)
   const scopes = new Map<string, Row>()
   const live = new Map<string, Row | undefined>()
   for (const group of groups) {
@@ -60,6 +62,7 @@ function writeGroups(database: Database, groups: readonly Group<Row>[]): void {
       const { place, figures } = usageOfRow(row)
       log.usage(place, figures)
     }
+    for (const row of group.crossings) crossings.add(CROSSING_NAMES.map((name) => row[name] ?? 0))
     if (group.rows.length > 0) log.rows(JSON.stringify(group.rows), group.endedMs)
   }
   for (const row of scopes.values()) state.scope(scopeOf(row))

@@ -151,7 +151,7 @@ export class MemoryStore {
     advanceBoth(scopes, limits, now)
     const isLate = known.state === 'lost'
     if (isLate) this.changes.used(known, seriesAt(known.series, known.admittedMs), minusUsage(lostUsage(known)))
-    free(known, scopes, used)
+    free(known, scopes, used, limits)
     correctRates(known, scopes, limits, used, now)
     this.changed(standing)
     this.end(known, 'settled', now)
@@ -341,7 +341,8 @@ export class MemoryStore {
 
 /** The amounts of the organisation's limits, then of the key's. */
 export function bothAmounts(account: Account): BothAmounts {
-  return [amountsOf(account.organizationLimits), amountsOf(account.keyLimits)]
+  const { organizationLimits, keyLimits, alertShares } = account
+  return [amountsOf(organizationLimits, alertShares), amountsOf(keyLimits, alertShares)]
 }
 
 export function advanceBoth(scopes: Pair<ScopeState>, amounts: BothAmounts, now: number): Pair<ScopeState> {

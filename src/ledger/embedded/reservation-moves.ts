@@ -1,11 +1,20 @@
 /** Changes to one reservation and its two scopes: amounts move between held, spent and free. */
 
-import { budgetLimits, byUnit, type LimitUnit, limitUnits, rateLimits, type UnitAmounts } from '../../core/limits.ts'
+import {
+  amountsOf,
+  budgetLimits,
+  byUnit,
+  type LimitUnit,
+  limitUnits,
+  rateLimits,
+  reachesThreshold,
+  type UnitAmounts,
+} from '../../core/limits.ts'
 import { type Account, type Estimate, type Hold, sum } from '../ledger.ts'
 import { type UsageFigures, usageOfLost } from '../usage-figures.ts'
 import { seriesOfHold } from '../usage-series.ts'
 import { correct } from './rate-bucket.ts'
-import { budgetAmount, hasRoom, idledOf, rateAmount, use } from './scope-moves.ts'
+import { budgetAmount, cross, hasRoom, idledOf, rateAmount, use } from './scope-moves.ts'
 import { NOT_CHARGED, type ReservationState, type ScopeState } from './store-state.ts'
 
 /** The organisation's, then the key's. */
@@ -57,19 +66,23 @@ export function begin(reservation: ReservationState, scopes: Pair<ScopeState>, a
     for (let i = 0; i < 2; i++) use(at(scopes, i), at(amounts, i), unit, reservation.held[unit])
   }
   for (const unit of BUDGET_UNITS) {
-    move(reservation, scopes, unit, posted(reservation, unit), unposted(reservation, unit))
+    move(reservation, scopes, unit, posted(reservation, unit), unposted(reservation, unit), amounts)
   }
   scopes[0].live += 1
   scopes[1].live += 1
 }
 
-/** Adds to `spent` and `held` of every budget of a unit whose window is still the reservation's. */
+/**
+ * Adds to `spent` and `held` of every budget of a unit whose window is still the reservation's, and records whether
+ * `spent` reached a threshold.
+ */
 export function move(
   reservation: ReservationState,
   scopes: Pair<ScopeState>,
   unit: LimitUnit,
   spent: number,
   held: number,
+  amounts: BothAmounts,
 ): void {
   if (spent === 0 && held === 0) return
   for (let i = 0; i < 2; i++) {
@@ -78,8 +91,10 @@ export function move(
     for (let j = 0; j < scope.budgets.length; j++) {
       const budget = scope.budgets[j]
       if (budget === undefined || budgetLimits[j]?.unit !== unit || scope.windows[j] !== windows[j]) continue
-      budget.spent = sum(budget.spent, spent)
+      const before = budget.spent
+      budget.spent = sum(before, spent)
       budget.held += held
+      if (spent > 0 && reachesThreshold(at(amounts, i), j, before, budget.spent)) cross(scope, at(amounts, i), j)
     }
   }
 }
@@ -113,11 +128,16 @@ export function chargedMicroUsd(reservation: ReservationState): number {
 }
 
 /** Releases what is held, and corrects what is spent to what was used. */
-export function free(reservation: ReservationState, scopes: Pair<ScopeState>, used: UnitAmounts): void {
+export function free(
+  reservation: ReservationState,
+  scopes: Pair<ScopeState>,
+  used: UnitAmounts,
+  amounts: BothAmounts,
+): void {
   const isLive = reservation.state === 'live'
   for (const unit of BUDGET_UNITS) {
     const held = isLive ? -unposted(reservation, unit) : 0
-    move(reservation, scopes, unit, used[unit] - charged(reservation, unit), held)
+    move(reservation, scopes, unit, used[unit] - charged(reservation, unit), held, amounts)
   }
   if (isLive) {
     scopes[0].live -= 1
@@ -125,12 +145,16 @@ export function free(reservation: ReservationState, scopes: Pair<ScopeState>, us
   }
 }
 
-/** The same for a reservation whose lease has expired. */
+const UNKNOWN = amountsOf({}, 'unknown')
+const UNKNOWN_AMOUNTS: BothAmounts = [UNKNOWN, UNKNOWN]
+
+/** The same for a reservation whose lease has expired. Its account, with the limits, is not known. */
 export function freeLost(reservation: ReservationState, scopes: Pair<ScopeState>): void {
   free(
     reservation,
     scopes,
     byUnit((unit) => lostAmount(reservation, unit)),
+    UNKNOWN_AMOUNTS,
   )
 }
 
@@ -190,7 +214,7 @@ function growUnit(
     reservation.held = { ...reservation.held, [unit]: now }
     for (let i = 0; i < 2; i++) use(at(scopes, i), at(amounts, i), unit, now - held)
   }
-  move(reservation, scopes, unit, spent, unposted(reservation, unit) - unpostedBefore)
+  move(reservation, scopes, unit, spent, unposted(reservation, unit) - unpostedBefore, amounts)
   return outcome
 }
 

@@ -5,7 +5,7 @@
 import { budgetLimits, type Limit, limitTable, NO_LIMIT, placesLimits, rateLimits } from '../../core/limits.ts'
 import { budgetWindows } from '../window.ts'
 import { drain, take } from './rate-bucket.ts'
-import { AMOUNT_MAX, NOT_CHARGED, type ScopeState } from './store-state.ts'
+import { AMOUNT_MAX, type BudgetCrossing, NOT_CHARGED, type ScopeState } from './store-state.ts'
 
 /** The index of a limit in `amounts`. */
 const positionOf = (limit: Limit) => limitTable.indexOf(limit)
@@ -52,6 +52,16 @@ function roll(scope: ScopeState, index: number, window: number): void {
   scope.windows = scope.windows.with(index, window)
   budget.spent = 0
   budget.held = 0
+}
+
+/** Records what a budget has spent, which has reached a threshold. */
+export function cross(scope: ScopeState, amounts: readonly number[], budget: number): void {
+  const window = scope.windows[budget] ?? 0
+  const spent = scope.budgets[budget]?.spent ?? 0
+  const isSame = (one: BudgetCrossing) => one.budget === budget && one.window === window
+  if (scope.crossings.some((one) => isSame(one) && one.spent >= spent)) return
+  const limit = amounts[BUDGET_POSITIONS[budget] ?? -1] ?? NO_LIMIT
+  scope.crossings = [...scope.crossings.filter((one) => !isSame(one)), { budget, window, spent, limit }]
 }
 
 /** Subtracts instead of adding: a sum of amounts may exceed 2^53 - 1 and be inexact. */

@@ -9,8 +9,9 @@ import type { Schema } from '../../sqlite/database.ts'
 import { LOG_SQL, LOG_VIEWS } from '../request-table.ts'
 import { scopeNames } from '../reservation-store.ts'
 import { FIGURE_DEFINITIONS } from '../usage-figures.ts'
+import { CROSSING_SQL } from './crossing-table.ts'
 import { UNLINKED } from './reservation-index.ts'
-import { NOT_CHARGED, type ReservationState, type ScopeState } from './store-state.ts'
+import { NO_CROSSINGS, NOT_CHARGED, type ReservationState, type ScopeState } from './store-state.ts'
 
 export const LEDGER_FILE = 'ledger.sqlite'
 
@@ -92,7 +93,7 @@ export const LEDGER_SCHEMA: Schema = {
   version: 3,
   readableFrom: 2,
   migrations: { 2: JOURNAL_SQL },
-  additions: JOURNAL_SQL,
+  additions: `${JOURNAL_SQL}; ${CROSSING_SQL}`,
   checked: ['scope', 'live'],
   columns: { scope: SCOPE_SQL, live: LIVE_SQL, usage: FIGURE_DEFINITIONS },
   views: LOG_VIEWS,
@@ -205,6 +206,7 @@ export function scopeOf(row: Row): ScopeState {
       spent: numberIn(row, `${name}_spent`),
       held: numberIn(row, `${name}_held`),
     })),
+    crossings: NO_CROSSINGS,
     isChanged: false,
   }
 }

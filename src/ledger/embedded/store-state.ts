@@ -22,6 +22,18 @@ interface BudgetState {
   held: number
 }
 
+/** What a budget's spend was when it reached a threshold. */
+export interface BudgetCrossing {
+  /** Its index in `budgetLimits`. */
+  readonly budget: number
+  readonly window: number
+  readonly spent: number
+  /** `NO_LIMIT` if it was not known. */
+  readonly limit: number
+}
+
+export const NO_CROSSINGS: readonly BudgetCrossing[] = []
+
 /** One organisation, or one key of it. */
 export interface ScopeState {
   readonly organization: string
@@ -40,6 +52,8 @@ export interface ScopeState {
   windows: readonly number[]
   /** In the order of `budgetLimits`. */
   readonly budgets: readonly BudgetState[]
+  /** Since the last group of the journal; for each window the one with the largest spend. */
+  crossings: readonly BudgetCrossing[]
   /** Mark of the journal: it has changed since the last group. */
   isChanged: boolean
 }
@@ -92,6 +106,7 @@ export function newScope(organization: string, key: string, now: number): ScopeS
     live: 0,
     windows: budgetWindows(now),
     budgets: budgetLimits.map(() => ({ spent: 0, held: 0 })),
+    crossings: NO_CROSSINGS,
     isChanged: false,
   }
 }
@@ -120,6 +135,7 @@ export function copyOf(scope: ScopeState): ScopeState {
     live,
     windows,
     budgets: budgets.map(({ spent, held }) => ({ spent, held })),
+    crossings: NO_CROSSINGS,
     isChanged: false,
   }
 }

@@ -1,28 +1,18 @@
 /** The canonical request → the body of Anthropic's Messages API. */
 
-import type { CacheMark, ChatRequest, ImagePart, TextPart, Tool } from '../../core/chat-request.ts'
+import type { ChatRequest } from '../../core/chat-request.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import type { LongTexts } from '../../core/long-texts.ts'
 import { CacheMarks } from '../cache-marks.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
-import { mediaType } from '../media-type.ts'
 import { PerTarget } from '../per-target.ts'
 import { isSolid, member, onlyText } from '../plain-text.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
-import { callInput } from '../tool-calls.ts'
 import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
-import { type BlockWriter, contentOf } from '../turn-writer.ts'
-import {
-  type Conversation,
-  calledNames,
-  conversationOf,
-  type EarlierCall,
-  offeredTools,
-  solid,
-  type ToolResult,
-  withoutTrailingSpace,
-} from '../turns.ts'
+import { contentOf } from '../turn-writer.ts'
+import { type Conversation, calledNames, conversationOf, offeredTools, withoutTrailingSpace } from '../turns.ts'
+import { Blocks, textBlock, toolBlock } from './message-blocks.ts'
+import { unparsedTurns } from './unparsed-turns.ts'
 
 const PATH = '/v1/messages'
 /** Sent as `anthropic-version`. */
@@ -124,21 +114,15 @@ export function anthropicBody(
   model: string,
 ): { readonly body: JsonObject; readonly toolNames: UpstreamRequest['toolNames'] } {
   const names = new ToolNames(request, NAMES_OF_128)
-  const { system, turns } = conversationOf(request)
-  const conversation: Conversation = { system, turns: withoutTrailingSpace(turns) }
-  const offered = offeredTools(request)
-  const marks = new CacheMarks(offered, conversation)
   const structured = STRUCTURED.test(model)
-  // In this order, because marks are counted in it.
-  const tools = offered.map((tool) => anthropicTool(tool, structured, names, marks))
-  const blocks = system.map((part) => textBlock(part, marks))
-  const contents = contentOf(conversation.turns, new Blocks(names, marks, request.longTexts))
+  const { system, messages, ...tools } =
+    unparsedParts(request, structured, names) ?? partsOf(request, structured, names)
   const body = {
     model,
     max_tokens: request.maxOutputTokens ?? OUTPUT_TOKENS_DEFAULT,
-    ...toolFields(request, tools, conversation, names),
-    system: blocks.length > 0 ? blocks : undefined,
-    messages: conversation.turns.map(({ role }, index) => ({ role, content: contents[index] })),
+    ...tools,
+    system,
+    messages,
     stop_sequences: stopSequences(request.stop),
     ...sampling(request),
     output_config: structured ? outputConfig(request) : undefined,
@@ -149,78 +133,29 @@ export function anthropicBody(
   return { body, toolNames: names.restore }
 }
 
-/** One per request: marks are counted over all of it. */
-class Blocks implements BlockWriter {
-  constructor(
-    private readonly names: ToolNames,
-    private readonly marks: CacheMarks,
-    private readonly longTexts: LongTexts | undefined,
-  ) {}
-
-  part(part: TextPart | ImagePart): readonly JsonObject[] {
-    return [part.type === 'text' ? textBlock(part, this.marks) : imageBlock(part, this.marks)]
-  }
-
-  call(call: EarlierCall, id: string): readonly JsonObject[] {
-    const mark = cacheControl(this.marks.next(call.cache))
-    return [
-      {
-        type: 'tool_use',
-        id,
-        name: this.names.sent(call.name),
-        input: callInput(call.json, this.longTexts),
-        cache_control: mark,
-      },
-    ]
-  }
-
-  /**
-   * One text without a mark is sent as a string, which every compatible server accepts; an empty result has no content.
-   */
-  result(result: ToolResult, id: string): readonly JsonObject[] {
-    const parts = solid(result.parts)
-    const [only] = parts
-    const plain = parts.length === 1 && only?.cache === undefined ? only?.text : undefined
-    const block = {
-      type: 'tool_result',
-      tool_use_id: id,
-      content: parts.length === 0 ? undefined : (plain ?? parts.map((part) => textBlock(part, this.marks))),
-      is_error: result.isError === true ? true : undefined,
-      cache_control: cacheControl(this.marks.next(result.cache)),
-    }
-    return [block]
-  }
-}
-
-function textBlock(part: TextPart, marks: CacheMarks): JsonObject {
-  return { type: 'text', text: part.text, cache_control: cacheControl(marks.next(part.cache)) }
-}
-
-function imageBlock(part: ImagePart, marks: CacheMarks): JsonObject {
-  const { source } = part
+/** The members that the conversation and its tools make. */
+function partsOf(request: ChatRequest, structured: boolean, names: ToolNames): JsonObject {
+  const { system, turns } = conversationOf(request)
+  const conversation: Conversation = { system, turns: withoutTrailingSpace(turns) }
+  const offered = offeredTools(request)
+  const marks = new CacheMarks(offered, conversation)
+  // In this order, because marks are counted in it.
+  const tools = offered.map((tool) => toolBlock(tool, structured, names, marks))
+  const blocks = system.map((part) => textBlock(part, marks))
+  const contents = contentOf(conversation.turns, new Blocks(names, marks, request.longTexts))
   return {
-    type: 'image',
-    source:
-      source.type === 'url'
-        ? { type: 'url', url: source.url }
-        : { type: 'base64', media_type: mediaType(source.mediaType), data: source.data },
-    cache_control: cacheControl(marks.next(part.cache)),
+    ...toolFields(request, tools, conversation, names),
+    system: blocks.length > 0 ? blocks : undefined,
+    messages: conversation.turns.map(({ role }, index) => ({ role, content: contents[index] })),
   }
 }
 
-function cacheControl(mark: CacheMark | undefined): JsonObject | undefined {
-  return mark === undefined ? undefined : { type: 'ephemeral', ttl: mark.ttl }
-}
-
-function anthropicTool(tool: Tool, structured: boolean, names: ToolNames, marks: CacheMarks): JsonObject {
-  const { parameters } = tool
-  return {
-    name: names.sent(tool.name),
-    description: tool.description,
-    input_schema: parameters['type'] === 'object' ? parameters : { ...parameters, type: 'object' },
-    strict: structured ? tool.strict : undefined,
-    cache_control: cacheControl(marks.next(tool.cache)),
-  }
+/** The same without converting what was not parsed; undefined if some of it must be changed together with the rest. */
+function unparsedParts(request: ChatRequest, structured: boolean, names: ToolNames): JsonObject | undefined {
+  const written = unparsedTurns(request, structured, names)
+  if (written === undefined) return undefined
+  const { tools, system, messages } = written
+  return { tools, tool_choice: tools === undefined ? undefined : toolChoice(request, names), system, messages }
 }
 
 /**

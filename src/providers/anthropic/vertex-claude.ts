@@ -58,8 +58,10 @@ function bareName(model: string): string {
   return model.slice(model.lastIndexOf('/') + 1)
 }
 
-function rejectImageUrls({ messages }: ChatRequest): void {
-  for (const message of messages) {
+/** What is unparsed has no images. */
+function rejectImageUrls(request: ChatRequest): void {
+  if (request.unparsed?.messages !== undefined) return
+  for (const message of request.messages) {
     if (message.role !== 'user') continue
     if (message.parts.every((part) => part.type !== 'image' || part.source.type !== 'url')) continue
     throw new ProviderError('rejected', 'This model takes images as base64 data only, not by address.', {

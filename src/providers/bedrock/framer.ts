@@ -4,6 +4,7 @@
  */
 
 import { EventStreamCodec } from '@smithy/eventstream-codec'
+import { partOf } from '../../core/bytes.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { byteText, isPlain } from '../../wire/byte-text.ts'
 import { FRAME_CHARS_MAX, type FrameSink, type Shortcut } from '../../wire/frames.ts'
@@ -33,10 +34,10 @@ export class EventStreamFramer implements Framer {
 
   constructor(private readonly shortcut?: Shortcut) {}
 
-  push(chunk: Uint8Array, sink: FrameSink): void {
-    if (chunk.byteLength === 0) return
-    this.pieces.push(chunk)
-    this.held += chunk.byteLength
+  push(chunk: Uint8Array, sink: FrameSink, begin = 0, end: number = chunk.byteLength): void {
+    if (begin === end) return
+    this.pieces.push(partOf(chunk, begin, end))
+    this.held += end - begin
     if (this.held < this.wanted) return
     const bytes = this.take()
     let from = 0

@@ -50,8 +50,9 @@ export class FullStore extends MemoryStore {
     const { postedInput, postedOutput, postedMicroUsd } = known
     const progress = { inputTokens: postedInput, outputTokens: postedOutput, images: 0, costMicroUsd: postedMicroUsd }
     const used = usedOf(progress, 0)
-    free(known, scopes, used)
-    correctRates(known, scopes, bothAmounts(account), used, now)
+    const limits = bothAmounts(account)
+    free(known, scopes, used, limits)
+    correctRates(known, scopes, limits, used, now)
     this.keep(scopes)
     this.end(known, 'cancelled', now)
     if (known.postedMicroUsd > 0) {
@@ -93,12 +94,13 @@ export class FullStore extends MemoryStore {
     const scopes = this.advanced(account, now)
     const hold: Hold = { id, estimate: charge, floorMicroUsd: 0, model: charge.model }
     const nothing = byUnit(() => 0)
+    const limits = bothAmounts(account)
     const reservation: ReservationState = {
-      ...newReservation(account, hold, nothing, scopes, admittedMs, now, bothAmounts(account)),
+      ...newReservation(account, hold, nothing, scopes, admittedMs, now, limits),
       state: 'settled',
       windows: windowsAt(scopes, admittedMs),
     }
-    move(reservation, scopes, 'micro_usd', charge.costMicroUsd, 0)
+    move(reservation, scopes, 'micro_usd', charge.costMicroUsd, 0, limits)
     this.keep(scopes)
     this.end(reservation, 'settled', now)
     this.count(reservation, charge)

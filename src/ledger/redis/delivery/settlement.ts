@@ -41,7 +41,7 @@ export function settlementOfRow(row: AuditRow, account?: Account): Settlement {
   const { id, organization, key, admittedMs, costMicroUsd, overageMicroUsd } = row
   return {
     id,
-    account: account ?? { organization, organizationLimits: {}, key, keyLimits: {} },
+    account: account ?? { organization, organizationLimits: {}, key, keyLimits: {}, alertShares: 'unknown' },
     admittedMs,
     charge: chargeOfRow(row),
     heldMicroUsd: Math.max(0, costMicroUsd - overageMicroUsd),

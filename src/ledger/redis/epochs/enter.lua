@@ -3,7 +3,7 @@
 -- settlements sent under the old epoch are refused, so that the node's figures do not change until it has given back
 -- what is missing.
 --
--- keys: scopes reservations deadlines audit usage nodes
+-- keys: scopes reservations deadlines audit usage nodes crossings
 -- arguments: known node ended legacy
 -- outcomes:
 --   entered epoch given requests legacy   (given: rows that the node has given back to this epoch, -1: all)

@@ -1,7 +1,7 @@
 -- Gives back to Redis what it lacks of one node's log: one row of usage for each call, each once, in the order of their
 -- numbers. The last row ends it; number 0 of 0 means that nothing is missing.
 --
--- keys: scopes reservations deadlines audit usage nodes
+-- keys: scopes reservations deadlines audit usage nodes crossings
 -- arguments: witness epoch node number last key day series
 -- `figures` are those of the row; `charge` has them as columns.
 --
@@ -22,7 +22,9 @@ if last > 0 then
     if is_trusted() then roll(scope) end
     for b = 1, BUDGETS do
       -- No later than the scope's own window, as in settle.lua.
-      if scope[WINDOW[b]] <= windows[PERIOD[b]] then scope[SPENT[b]] = sum(scope[SPENT[b]], used[BUDGET_UNIT[b]]) end
+      local restored = scope[WINDOW[b]] <= windows[PERIOD[b]] and used[BUDGET_UNIT[b]] or 0
+      scope[SPENT[b]] = sum(scope[SPENT[b]], restored)
+      if restored > 0 then record_crossing(scopes, s, b, NONE) end
     end
   end
   save_scopes(key, scopes)

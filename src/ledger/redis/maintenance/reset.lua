@@ -1,7 +1,7 @@
 -- Sets back to now the windows of an organisation and of one key that lie ahead, with what was spent in the current
 -- ones: one list of amounts for each, in the order of the budgets.
 --
--- keys: scopes reservations deadlines audit usage nodes
+-- keys: scopes reservations deadlines audit usage nodes crossings
 -- arguments: witness key organizationSpent keySpent
 -- outcomes:
 --   reset count

@@ -1,6 +1,6 @@
 -- Returns the current windows of an organisation's budgets.
 --
--- keys: scopes reservations deadlines audit usage nodes
+-- keys: scopes reservations deadlines audit usage nodes crossings
 -- arguments:
 -- outcomes:
 --   windows, and as text the window of each budget

@@ -18,6 +18,7 @@ export class BatchAccounts {
   }
 }
 
-function accountArgument({ key, organizationLimits, keyLimits }: Account): string {
-  return `[${JSON.stringify(key)},${limitsArgument(organizationLimits)},${limitsArgument(keyLimits)}]`
+function accountArgument({ key, organizationLimits, keyLimits, alertShares: shares }: Account): string {
+  const [ofOrganization, ofKey] = [limitsArgument(organizationLimits, shares), limitsArgument(keyLimits, shares)]
+  return `[${JSON.stringify(key)},${ofOrganization},${ofKey}]`
 }

@@ -1,7 +1,7 @@
 -- Releases what is held; what was posted stays spent, and no floor is charged. An unknown id is barred, so that a
 -- reserve call that arrives later is rejected.
 --
--- keys: scopes reservations deadlines audit usage nodes
+-- keys: scopes reservations deadlines audit usage nodes crossings
 -- arguments: id witness key organizationLimits keyLimits
 -- outcomes:
 --   cancelled
@@ -24,7 +24,7 @@ end
 -- The posted progress was used; the request itself does not count.
 local used = amounts_of(reservation, posted)
 used[REQUESTS] = 0
-free(reservation, scopes, used)
+free(reservation, scopes, used, limits)
 correct(reservation, scopes, limits, used)
 save_scopes(key, scopes)
 bury(id, IS_CANCELLED)

@@ -1,7 +1,7 @@
 -- Posts progress (held becomes spent), extends the lease, and holds more: money if every spend limit has room, tokens
 -- if the rates have room. All amounts are totals, so that a repeated or late call changes nothing.
 --
--- keys: scopes reservations deadlines audit usage nodes
+-- keys: scopes reservations deadlines audit usage nodes crossings
 -- arguments: id witness key organizationLimits keyLimits input output cost wantedTokens wantedCost
 -- outcomes:
 --   extended
@@ -50,7 +50,7 @@ local function grow(unit, field, taken, wanted, before)
   local rates = grown == taken or rates_allow(unit, grown - held)
   reservation[field] = budgets and rates and grown or taken
   local more = unposted(reservation, unit) - unposted_before
-  if spent ~= 0 or more ~= 0 then move(reservation, scopes, unit, spent, more) end
+  if spent ~= 0 or more ~= 0 then move(reservation, scopes, unit, spent, more, limits) end
   if reservation[field] ~= held then use(scopes, limits, unit, reservation[field] - held) end
   return budgets, rates
 end

@@ -1,7 +1,7 @@
 -- Returns what an organisation and a key have used, hold and have spent, as of now. First ends overdue reservations;
 -- changes nothing else.
 --
--- keys: scopes reservations deadlines audit usage nodes
+-- keys: scopes reservations deadlines audit usage nodes crossings
 -- arguments: id witness key organizationLimits keyLimits
 -- outcomes:
 --   figures, and as text for the organisation, then for the key: what is used of each rate, how many reservations are

@@ -1,15 +1,20 @@
 /** The limits of an organisation or a key as the scripts receive them. */
 
-import { amountsOf, type Limits } from '../../../core/limits.ts'
+import { type AlertShares, amountsOf, type Limits } from '../../../core/limits.ts'
+
+interface Argument {
+  readonly shares: AlertShares | undefined
+  readonly json: string
+}
 
 /** Cached per limits object (one for each configuration), because every call sends them. */
-const limitsArguments = new WeakMap<Limits, string>()
+const limitsArguments = new WeakMap<Limits, Argument>()
 
-/** A JSON array with an amount for each row of the table of limits. */
-export function limitsArgument(limits: Limits): string {
+/** A JSON array of `amountsOf`. */
+export function limitsArgument(limits: Limits, shares: AlertShares | undefined): string {
   const known = limitsArguments.get(limits)
-  if (known !== undefined) return known
-  const argument = JSON.stringify(amountsOf(limits))
-  limitsArguments.set(limits, argument)
-  return argument
+  if (known !== undefined && known.shares === shares) return known.json
+  const json = JSON.stringify(amountsOf(limits, shares))
+  limitsArguments.set(limits, { shares, json })
+  return json
 }

@@ -4,7 +4,15 @@
  * them.
  */
 
-import { budgetLimits, type Limit, limitTable, limitUnits, placesLimits, rateLimits } from '../../../core/limits.ts'
+import {
+  ANY_RISE,
+  budgetLimits,
+  type Limit,
+  limitTable,
+  limitUnits,
+  placesLimits,
+  rateLimits,
+} from '../../../core/limits.ts'
 import { scopeNames } from '../../reservation-store.ts'
 
 /**
@@ -94,6 +102,7 @@ export function layoutLua(): string {
       PERIODS.map((_, index) => index + 1),
     ),
     locals(['SCOPE_FIELDS', 'RATES', 'BUDGETS'], [scopeFields.length, rates.length, budgets.length]),
+    locals(['LIMIT_COUNT', 'ANY_RISE'], [limitTable.length, ANY_RISE]),
     locals(['UNITS', 'FIRST_FURTHER_UNIT'], [limitUnits.length, FIRST_UNITS.length + 1]),
     `local LIMITS = ${list(limitTable.map(({ name }) => `'${name}'`))}`,
     `local SCOPE_NAMES = ${list(scopeNames.map((name) => `'${name}'`))}`,

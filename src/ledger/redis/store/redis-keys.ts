@@ -8,7 +8,7 @@ export function redisKey(organization: string, key: string): string {
   return `${tagOf(organization)}:${key}`
 }
 
-/** Cached because each call names six keys of one organisation, and a gateway has few organisations. */
+/** Cached because each call names all keys of one organisation, and a gateway has few organisations. */
 const tags = new Map<string, string>()
 const TAGS_MAX = 10_000
 

@@ -134,6 +134,11 @@ export class RedisStore implements RecoverableStore {
     })
   }
 
+  /** Deletes crossings, with their fields and values as they were read, unless their values have changed since. */
+  async taken(organization: string, crossings: readonly (readonly [field: string, value: string])[]): Promise<void> {
+    await this.scripts.call(this.other, 'taken', organization, { crossings: JSON.stringify(crossings) })
+  }
+
   /** The current windows of an organisation's budgets, in the order of `budgetLimits`. */
   async windows(organization: string): Promise<readonly number[]> {
     const { numbers } = await this.scripts.call(this.other, 'windows', organization, {})
@@ -203,8 +208,8 @@ export class RedisStore implements RecoverableStore {
       id,
       witness: this.witness(),
       key: account.key,
-      organizationLimits: limitsArgument(account.organizationLimits),
-      keyLimits: limitsArgument(account.keyLimits),
+      organizationLimits: limitsArgument(account.organizationLimits, account.alertShares),
+      keyLimits: limitsArgument(account.keyLimits, account.alertShares),
     }
   }
 }

@@ -3,7 +3,7 @@
 -- request comes before its first change: a rejected request consumes nothing. Many in one call: creating the functions
 -- below takes as long as reserving for one or two requests, and scopes are read and written once.
 --
--- keys: scopes reservations deadlines audit usage nodes
+-- keys: scopes reservations deadlines audit usage nodes crossings
 -- arguments: witness epoch accounts requests
 -- `accounts` and `requests` are JSON. An account: key, limits of the organisation, limits of the key. A request: id,
 -- number of its account, series, input tokens, output tokens, cost, floor of the cost, amounts of further units.

@@ -28,9 +28,10 @@ import { furtherUnits, layoutLua } from './record-layout.ts'
 import reserve from './reserve.lua' with { type: 'text' }
 import settle from './settle.lua' with { type: 'text' }
 import store from './store.lua' with { type: 'text' }
+import taken from './taken.lua' with { type: 'text' }
 
-/** Every script gets the same six keys; those of one organisation are in one slot of a cluster. */
-export const scriptKeys = ['scopes', 'reservations', 'deadlines', 'audit', 'usage', 'nodes'] as const
+/** Every script gets the same keys; those of one organisation are in one slot of a cluster. */
+export const scriptKeys = ['scopes', 'reservations', 'deadlines', 'audit', 'usage', 'nodes', 'crossings'] as const
 
 /** The first arguments of every script about one account. */
 const ACCOUNT = ['id', 'witness', 'key', 'organizationLimits', 'keyLimits'] as const
@@ -50,6 +51,7 @@ const READERS: Readonly<Record<string, string>> = {
   accounts: 'cjson.decode',
   listed: 'cjson.decode',
   requests: 'cjson.decode',
+  crossings: 'cjson.decode',
 }
 
 interface Script<Argument extends string, Outcome extends string> {
@@ -78,6 +80,7 @@ export const scripts = {
   reap: script(reap, [], ['reaped']),
   figures: script(figures, ACCOUNT, ['figures']),
   activity: script(activity, ['listed'], ['activity']),
+  taken: script(taken, ['crossings'], ['taken']),
   fold: script(fold, ['day', 'key', 'series', 'month', 'into'], ['folded', 'absent']),
   foldNode: script(foldNode, ['node', 'day', 'key', 'series'], ['folded', 'absent', 'young']),
   drop: script(drop, ['key'], ['dropped', 'kept']),
@@ -278,6 +281,7 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
     reap: program('reap'),
     figures: program('figures'),
     activity: program('activity'),
+    taken: program('taken'),
     drop: program('drop'),
     fold: program('fold'),
     foldNode: program('foldNode'),

@@ -3,7 +3,7 @@
 -- corrected. Many in one call: creating the functions below takes as long as settling one or two requests, and scopes
 -- and usage are read and written once.
 --
--- keys: scopes reservations deadlines audit usage nodes
+-- keys: scopes reservations deadlines audit usage nodes crossings
 -- arguments: witness direct epoch node accounts requests
 -- `accounts` and `requests` are JSON. An account: key, limits of the organisation, limits of the key. A request: id,
 -- number of its account, time of its admission, series, the columns of its charge, amounts of further units.
@@ -57,7 +57,7 @@ local function settle(request)
       local place = usage_field(day_of(admitted), key, by_hour(reservation[SERIES], admitted))
       note(usage, USAGE, place, -1, lost_figures(reservation))
     end
-    free(reservation, scopes, used)
+    free(reservation, scopes, used, limits)
     correct(reservation, scopes, limits, used)
   else
     kind = 'direct'
@@ -66,7 +66,7 @@ local function settle(request)
     for s = 1, 2 do
       for b = 1, BUDGETS do bound[ADMISSION[s][b]] = min(scopes[s][WINDOW[b]], windows[PERIOD[b]]) end
     end
-    for i = 1, #BUDGET_UNITS do move(bound, scopes, BUDGET_UNITS[i], used[BUDGET_UNITS[i]], 0) end
+    for i = 1, #BUDGET_UNITS do move(bound, scopes, BUDGET_UNITS[i], used[BUDGET_UNITS[i]], 0, limits) end
   end
   reservations[id], changed[key] = ended(IS_SETTLED), scopes
 

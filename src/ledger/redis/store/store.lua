@@ -5,6 +5,7 @@
 -- Arguments of redis.call, cmsgpack and %.0f are exact to 2^53.
 
 local SCOPES, RESERVATIONS, DEADLINES, AUDIT, USAGE, NODES = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local CROSSINGS = KEYS[7]
 
 -- Fields of the hash of scopes: the organisation's epoch, and the epoch that gateways of an earlier version know. They
 -- treat a new epoch as a total loss, so theirs does not change while some of them still run.
@@ -133,7 +134,7 @@ end
 
 local function load_scopes(key)
   local packed = redis.call('HMGET', SCOPES, '', scope_field(key))
-  return { load_scope(packed[1]), load_scope(packed[2]) }
+  return { load_scope(packed[1]), load_scope(packed[2]), key = key }
 end
 
 local function save_scopes(key, scopes)
@@ -323,27 +324,55 @@ local function has_room(scope, b, limit, wanted)
   return wanted <= limit - scope[SPENT[b]] - scope[HELD[b]]
 end
 
--- Adds to `spent` and `held` of each budget of a unit that is still in the reservation's window.
-local function move(reservation, scopes, unit, spent, held)
+-- Whether spend that rises reaches one of the thresholds, which follow the limits, as many for each budget. Without the
+-- limits it may.
+local function is_reached(limits, b, before, after)
+  if not limits then return true end
+  local count = (#limits - LIMIT_COUNT) / BUDGETS
+  for i = LIMIT_COUNT + (b - 1) * count + 1, LIMIT_COUNT + b * count do
+    if limits[i] == ANY_RISE or before < limits[i] and limits[i] <= after then return true end
+  end
+  return false
+end
+
+-- Records what a budget's spend was when it reached a threshold, with the limit, until a gateway has queued the alerts.
+-- A field for each window: the largest spend counts. After a day nobody has alerts.
+local function record_crossing(scopes, s, b, limit)
+  local spent = scopes[s][SPENT[b]]
+  local owner = s == 1 and '' or scope_field(scopes.key)
+  local field = owner .. '\0' .. LIMITS[BUDGET[b]] .. '\0' .. exact(scopes[s][WINDOW[b]])
+  local known = redis.call('HGET', CROSSINGS, field)
+  if known and tonumber(string.match(known, '^%d+')) >= spent then return end
+  redis.call('HSET', CROSSINGS, field, exact(spent) .. ' ' .. exact(limit))
+  redis.call('PEXPIRE', CROSSINGS, DAY_MS)
+end
+
+-- Adds to `spent` and `held` of each budget of a unit that is still in the reservation's window. Without `limits`,
+-- every rise of `spent` is recorded.
+local function move(reservation, scopes, unit, spent, held, limits)
   for s = 1, 2 do
     local scope, admission = scopes[s], ADMISSION[s]
     for b = 1, BUDGETS do
       if scope[WINDOW[b]] == reservation[admission[b]] and BUDGET_UNIT[b] == unit then
         local at, held_at = SPENT[b], HELD[b]
+        local before, own = scope[at], limits and limits[s]
         scope[at] = min(AMOUNT_MAX, scope[at] + spent)
         scope[held_at] = scope[held_at] + held
+        if spent > 0 and is_reached(own, b, before, scope[at]) then
+          record_crossing(scopes, s, b, own and own[BUDGET[b]] or NONE)
+        end
       end
     end
   end
 end
 
 -- Releases what is held, and corrects `spent` to what was used.
-local function free(reservation, scopes, used)
+local function free(reservation, scopes, used, limits)
   local is_live = reservation[STATE] == IS_LIVE
   for i = 1, #BUDGET_UNITS do
     local unit = BUDGET_UNITS[i]
     local held = is_live and -unposted(reservation, unit) or 0
-    move(reservation, scopes, unit, used[unit] - charged(reservation, unit), held)
+    move(reservation, scopes, unit, used[unit] - charged(reservation, unit), held, limits)
   end
   if not is_live then return end
   for s = 1, 2 do scopes[s][LIVE] = scopes[s][LIVE] - 1 end

@@ -1,0 +1,88 @@
+/** Checks the tools of a large Messages body without parsing them. */
+
+import { OPEN, QUOTE } from '../../core/json-bytes.ts'
+import { MARKS, type UnparsedMark, type UnparsedTools } from '../../core/unparsed.ts'
+import { END, type JsonCursor, UNKNOWN, unusual, words } from '../../wire/json-cursor.ts'
+import { TOOLS_MAX } from '../request-limits.ts'
+import { isLegalName, Members } from '../unparsed-members.ts'
+import { readMark, readNull } from './unparsed-mark.ts'
+
+const TOOL = words('name', 'description', 'input_schema', 'cache_control', 'strict', 'type')
+const [NAME, DESCRIPTION, INPUT_SCHEMA, CACHE_CONTROL, STRICT] = [0, 1, 2, 3, 4]
+const CUSTOM = words('custom')
+const SCHEMA = words('type')
+const OBJECT = words('object')
+const LITERALS = words('true', 'false', 'null')
+const IS_NULL = 2
+
+/** Reads the list of tools, which is next. Throws `Unusual`. */
+export function readTools(cursor: JsonCursor): UnparsedTools {
+  cursor.list()
+  const from = cursor.offset - 1
+  const reader = new ToolReader(cursor)
+  let count = 0
+  do {
+    reader.tool()
+    if (++count > TOOLS_MAX) unusual()
+  } while (cursor.isItem())
+  const { hasStrict, marks } = reader
+  return { form: 'messages', from, to: cursor.offset, count, hasStrict, marks }
+}
+
+class ToolReader {
+  hasStrict = false
+  readonly marks: UnparsedMark[] = []
+
+  constructor(private readonly cursor: JsonCursor) {}
+
+  tool(): void {
+    const { cursor } = this
+    cursor.object()
+    let [isNamed, hasSchema] = [false, false]
+    const members = new Members(cursor, TOOL, 3)
+    for (let name = members.next(); name !== END; name = members.next()) {
+      if (name === NAME) {
+        cursor.string()
+        isNamed = isLegalName(cursor.bytes, cursor.from, cursor.to)
+      } else if (name === INPUT_SCHEMA) hasSchema = this.schema()
+      else this.optional(name, members)
+    }
+    if (!isNamed || !hasSchema) unusual()
+  }
+
+  private optional(name: number, members: Members): void {
+    const { cursor } = this
+    if (name === CACHE_CONTROL) {
+      const mark = MARKS[readMark(cursor, members, 3)]
+      if (mark !== undefined) this.marks.push(mark)
+    } else if (name === STRICT) {
+      const literal = cursor.literal(LITERALS)
+      if (literal === UNKNOWN) unusual()
+      if (literal === IS_NULL) members.leaveOut()
+      else this.hasStrict = true
+    } else if (!cursor.isNext(QUOTE)) {
+      readNull(cursor, members)
+    } else {
+      cursor.string()
+      if (name === DESCRIPTION) return
+      // Tools of other types are the provider's own.
+      if (cursor.word(CUSTOM) !== 0) unusual()
+      members.leaveOut()
+    }
+  }
+
+  /** Whether it is the schema of an object, as Anthropic requires. */
+  private schema(): boolean {
+    const { cursor } = this
+    if (!cursor.isNext(OPEN)) return unusual()
+    cursor.object()
+    let isObject = false
+    for (let name = cursor.member(SCHEMA); name !== END; name = cursor.member(SCHEMA)) {
+      const isText = cursor.isNext(QUOTE)
+      cursor.value(4)
+      // Of members with the same name a parser takes the last.
+      if (name !== UNKNOWN) isObject = isText && cursor.word(OBJECT) === 0
+    }
+    return isObject
+  }
+}

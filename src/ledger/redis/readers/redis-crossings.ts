@@ -1,0 +1,83 @@
+/** Reads the spend that reached a threshold from the ledger in Redis, and deletes what a gateway has queued. */
+
+import { budgetLimits } from '../../../core/limits.ts'
+import type { RedisClient } from '../../../redis/connect.ts'
+import { type CrossingReader, keyOfScope, type SpendCrossing } from '../../spend-crossing.ts'
+import { redisKey } from '../store/redis-keys.ts'
+import { RedisStore } from '../store/redis-store.ts'
+
+const SCANNED_A_CALL = 500
+/** Organisations that are read at the same time. */
+const ABREAST = 100
+
+/** A record with its field and value in Redis. */
+interface Stored extends SpendCrossing {
+  readonly field: string
+  readonly value: string
+}
+
+export class RedisCrossingReader implements CrossingReader {
+  /** The connection stays the caller's. */
+  constructor(
+    private readonly client: RedisClient,
+    private readonly store: Pick<RedisStore, 'taken'> = new RedisStore(client, client),
+  ) {}
+
+  async read(organizations: readonly string[]): Promise<readonly Stored[]> {
+    const found: Stored[] = []
+    for (let i = 0; i < organizations.length; i += ABREAST) {
+      const some = organizations.slice(i, i + ABREAST).map((organization) => this.readOne(organization))
+      found.push(...(await Promise.all(some)).flat())
+    }
+    return found
+  }
+
+  async take(crossings: readonly Stored[]): Promise<void> {
+    const byOrganization = Map.groupBy(crossings, ({ organization }) => organization)
+    const takes = Array.from(byOrganization, ([organization, some]) =>
+      this.store.taken(
+        organization,
+        some.map(({ field, value }) => [field, value]),
+      ),
+    )
+    await Promise.all(takes)
+  }
+
+  async close(): Promise<void> {}
+
+  private async readOne(organization: string): Promise<readonly Stored[]> {
+    const values = new Map<string, string>()
+    let cursor = '0'
+    do {
+      const [next, words] = await this.client.hscan(
+        redisKey(organization, 'crossings'),
+        cursor,
+        'COUNT',
+        SCANNED_A_CALL,
+      )
+      cursor = next
+      for (let i = 0; i + 1 < words.length; i += 2) values.set(words[i] ?? '', words[i + 1] ?? '')
+    } while (cursor !== '0')
+    return [...values].flatMap(([field, value]) => storedOf(organization, field, value))
+  }
+}
+
+/** Empty for a record of a later version of weir, about a budget that this one does not know. */
+function storedOf(organization: string, field: string, value: string): readonly Stored[] {
+  const [scope = '', name, window] = field.split('\0')
+  const budget = budgetLimits.find((limit) => limit.name === name)?.name
+  if (budget === undefined) return []
+  const [spent, limit = -1] = value.split(' ').map(Number)
+  return [
+    {
+      organization,
+      key: keyOfScope(scope),
+      budget,
+      window: Number(window),
+      spentMicroUsd: spent ?? 0,
+      limitMicroUsd: limit < 0 ? undefined : limit,
+      field,
+      value,
+    },
+  ]
+}

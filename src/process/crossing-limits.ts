@@ -1,0 +1,47 @@
+/** The limits of spend that reached a threshold: the ledger records some crossings without them. */
+
+import type { LimitSpend } from '../alerts/spend-thresholds.ts'
+import { openKeyStore } from '../assembly/open-ledger.ts'
+import type { Config } from '../config/config.ts'
+import { amountOf, budgetLimits, type Limits } from '../core/limits.ts'
+import type { SpendCrossing } from '../ledger/spend-crossing.ts'
+import { windowEndMs } from '../ledger/window.ts'
+import { withLedger } from '../reports/ledger-part.ts'
+
+/** What each crossing is about, in their order; a limit that is not set is 0. Throws `LedgerProblem`. */
+export async function spendsOfCrossings(
+  config: Config,
+  crossings: readonly SpendCrossing[],
+): Promise<readonly LimitSpend[]> {
+  const storedIds = crossings.flatMap(({ limitMicroUsd, organization, key }) =>
+    limitMicroUsd !== undefined || key === undefined || configuredLimits(config, organization, key) ? [] : [key],
+  )
+  const stored = await storedLimits(config, storedIds)
+  return crossings.map(({ organization, key, budget: window, window: at, spentMicroUsd, limitMicroUsd }) => {
+    const limits = configuredLimits(config, organization, key) ?? stored.get(`${organization}\0${key}`) ?? {}
+    const limit = budgetLimits.find(({ name }) => name === window)
+    return {
+      ...{ organization, key: key ?? null, window, spentMicroUsd },
+      limitMicroUsd: limitMicroUsd ?? (limit && amountOf(limits, limit)) ?? 0,
+      endMs: windowEndMs(window, at),
+    }
+  })
+}
+
+function configuredLimits({ organizations }: Config, organization: string, key?: string): Limits | undefined {
+  const found = organizations.find(({ id }) => id === organization)
+  return key === undefined ? found?.limits : found?.keys.find(({ id }) => id === key)?.limits
+}
+
+/** By organisation and id. */
+async function storedLimits(config: Config, ids: readonly string[]): Promise<ReadonlyMap<string, Limits>> {
+  if (ids.length === 0) return new Map()
+  return await withLedger(openKeyStore, config, async (store) => {
+    const limits = new Map<string, Limits>()
+    for (const id of new Set(ids)) {
+      const record = await store.get(id)
+      if (record?.limits !== undefined) limits.set(`${record.organization}\0${id}`, record.limits)
+    }
+    return limits
+  })
+}
