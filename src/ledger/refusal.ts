@@ -57,7 +57,7 @@ interface Refused {
 }
 
 /** The caller's error. `nowMs`, in Unix milliseconds, is needed for the time when a budget renews. */
-export function refusalError(
+function refusalError(
   account: Account,
   hold: Hold,
   refusal: Refusal,

@@ -47,7 +47,8 @@ export class GroupCommit {
 
   /** Schedules a commit: as soon as the last one is 20 ms ago, because somebody waits for it. */
   soon(): void {
-    this.later(Math.max(0, COMMIT_MS - (performance.now() - this.committedMs)))
+    // Called for each change: one is scheduled most times.
+    if (this.timer === undefined) this.later(Math.max(0, COMMIT_MS - (performance.now() - this.committedMs)))
   }
 
   /** Commits now. False if the commit failed. */

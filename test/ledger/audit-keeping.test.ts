@@ -10,6 +10,7 @@ import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
 import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import { OUTBOX_FILE } from '../../src/ledger/redis/delivery/outbox-schema.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
+import { logged } from './seen.ts'
 
 const DAY_MS = 86_400_000
 const START_MS = Date.UTC(2026, 10, 1)
@@ -56,7 +57,7 @@ test('in the outbox', async () => {
   const outbox = new Outbox(directory, () => now, 7 * DAY_MS)
   for (let day = 0; day < 20; day++) {
     now = START_MS + day * DAY_MS
-    await outbox.add({ id: `r-${day}`, account, admittedMs: now, charge: chargeOf(3), heldMicroUsd: 10 }, true)
+    await logged(outbox, { id: `r-${day}`, account, admittedMs: now, charge: chargeOf(3), heldMicroUsd: 10 }, true)
   }
   outbox.close()
   expect(kept(join(directory, OUTBOX_FILE))).toEqual([[12, 13, 14, 15, 16, 17, 18, 19], 20])

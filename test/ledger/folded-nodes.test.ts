@@ -20,7 +20,7 @@ import { placeName, type UsageRow, usageRowOf } from '../../src/ledger/usage-log
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
-import { until } from './seen.ts'
+import { logged, until } from './seen.ts'
 
 const DAY_MS = 86_400_000
 const directories: string[] = []
@@ -272,7 +272,7 @@ test('nothing is restored twice if a log folds while it reads the days from Redi
   const figures = new Map<string, UsageRow>()
   for (const [i, admittedMs] of [Date.UTC(2024, 2, 3), Date.UTC(2024, 2, 20), ms].entries()) {
     const settlement = { id: `r-${i}`, account, admittedMs, charge: chargeOf(100 + i), heldMicroUsd: 100 }
-    outbox.add(settlement, true)
+    void logged(outbox, settlement, true)
     const row = usageRowOf(settlement)
     if (row !== undefined) figures.set(placeName(row), row)
   }

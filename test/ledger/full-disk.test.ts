@@ -13,7 +13,7 @@ import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
-import { totals, until } from './seen.ts'
+import { logged, totals, until } from './seen.ts'
 
 setDefaultTimeout(60_000)
 
@@ -86,7 +86,7 @@ test('a full disk: timers and charges go on, health reports it, all is written o
   const past = new Outbox(directory, () => Date.now() - 3_600_000)
   for (let i = 0; i < 20; i++) {
     const id = `old-${i}`
-    await past.add({ id, account: elsewhere, admittedMs: 1, charge: chargeOf(1), heldMicroUsd: 1 }, false)
+    await logged(past, { id, account: elsewhere, admittedMs: 1, charge: chargeOf(1), heldMicroUsd: 1 }, false)
     past.taken(id, elsewhere.organization, 0)
   }
   past.commit()

@@ -208,12 +208,12 @@ const RECONCILE = 'redis/epochs/reconcile.ts'
 export const nodeMutants: readonly Mutant[] = [
   [NODE, "if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancellations.add(account, hold.id)", ''],
   [CANCELLATIONS, '      this.pending.set(id, account)\n    }', '    }'],
-  [NODE, 'await this.outbox.add(settlement, isSent)', 'this.outbox.add(settlement, isSent)'],
   [
-    DELIVERY,
-    'if (!wasSent) return await store.settle(settlement, settlement.charge, { isDirect: true, from })',
-    "return 'settled'",
+    NODE,
+    'this.outbox.add(settlement, isSent, settling)',
+    'this.outbox.add(settlement, isSent, settling)\n      settling.committed()',
   ],
+  [DELIVERY, 'if (!pending.wasSent) return await this.settle(pending, true)', "return 'settled'"],
   [RESTORATION, 'await this.renew(organization, mine)', 'await this.enter(organization, asked)'],
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
   [

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import { accountOf, chargeOf } from './conformance.ts'
+import { logged } from './seen.ts'
 
 test('after commits of different sizes only marked settlements are not due', () => {
   const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
@@ -18,7 +19,7 @@ test('after commits of different sizes only marked settlements are not due', () 
     for (let i = 0; i < size; i++) {
       const id = `r-${ids.length}`
       ids.push(id)
-      void outbox.add({ id, account, admittedMs: now, charge: chargeOf(5), heldMicroUsd: 5 }, true)
+      void logged(outbox, { id, account, admittedMs: now, charge: chargeOf(5), heldMicroUsd: 5 }, true)
     }
     expect(outbox.commit()).toBe(true)
   }

@@ -10,6 +10,7 @@ import { type Entered, Epochs, type NumberedRow, type RecoverableStore } from '.
 import { Restoration } from '../../src/ledger/redis/epochs/replay.ts'
 import { accountOf, chargeOf } from './conformance.ts'
 import { Random, randomSeed } from './random.ts'
+import { logged } from './seen.ts'
 
 const NOTHING: FoundOfNode = {
   figures: new Map(),
@@ -37,7 +38,7 @@ function outboxOf(count: number): Outbox {
   }
   for (let i = 0; i < count + 10; i++) {
     const account = i < count ? busy : quiet
-    outbox.add({ id: `r-${i}`, account, admittedMs: Date.now(), charge: chargeOf(5), heldMicroUsd: 5 }, true)
+    void logged(outbox, { id: `r-${i}`, account, admittedMs: Date.now(), charge: chargeOf(5), heldMicroUsd: 5 }, true)
     if (i % 5000 === 0) outbox.commit()
   }
   outbox.commit()
@@ -87,7 +88,7 @@ function backlogOf(count: number): Outbox {
 }
 
 function addPending(outbox: Outbox, id: string): void {
-  outbox.add({ id, account: busy, admittedMs: Date.now(), charge: chargeOf(5), heldMicroUsd: 5 }, false)
+  void logged(outbox, { id, account: busy, admittedMs: Date.now(), charge: chargeOf(5), heldMicroUsd: 5 }, false)
 }
 
 /** A Redis that was emptied, except for open reservations with these ids. Collects what is restored to it. */

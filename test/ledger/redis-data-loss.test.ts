@@ -17,7 +17,7 @@ import { dayOf } from '../../src/ledger/window.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
-import { breakConnections, failureOf, until } from './seen.ts'
+import { breakConnections, failureOf, logged, until } from './seen.ts'
 
 const DAY_MS = 86_400_000
 const { open, directory, ledgerOn } = opened()
@@ -61,7 +61,7 @@ async function oldLog(at: string, account: Account, costs: readonly (readonly [c
   for (const [i, [cost, daysAgo]] of costs.entries()) {
     const id = `old-${account.organization}-${i}`
     const admittedMs = now - daysAgo * DAY_MS
-    await outbox.add({ id, account, admittedMs, charge: chargeOf(cost), heldMicroUsd: cost }, true)
+    await logged(outbox, { id, account, admittedMs, charge: chargeOf(cost), heldMicroUsd: cost }, true)
     outbox.taken(id, account.organization, 7)
   }
   outbox.close()
@@ -314,7 +314,7 @@ test('pending settlements are sent, not restored with the rest', async () => {
   await oldLog(at, account, [[100, 0]])
   const outbox = new Outbox(at)
   const settlement = { id: 'pending', account, admittedMs: Date.now(), charge: chargeOf(20), heldMicroUsd: 20 }
-  await outbox.add(settlement, false)
+  await logged(outbox, settlement, false)
   expect(outbox.enter(account.organization, 9, NOTHING, [])).toMatchObject([
     { day: dayOf(Date.now()), key: 'ci', series: 'm\tp\t', requests: 1, costMicroUsd: 100 },
   ])

@@ -13,7 +13,7 @@ import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { RedisUnfitError } from '../../src/redis/redis-errors.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
-import { failureOf, totals, until } from './seen.ts'
+import { failureOf, logged, totals, until } from './seen.ts'
 
 const APPEND = ['--appendonly', 'yes', '--appendfsync', 'always']
 const open: { close(): Promise<void> }[] = []
@@ -164,8 +164,8 @@ describe('Redis loses', () => {
     const outbox = new Outbox(at, () => Date.now() - 3_600_000)
     const admittedMs = Date.now() - 3_600_000
     const settlement = { id: 'old', account, admittedMs, charge: chargeOf(70), heldMicroUsd: 100 }
-    await outbox.add(settlement, true)
-    await outbox.add({ ...settlement, id: 'never-sent' }, false)
+    await logged(outbox, settlement, true)
+    await logged(outbox, { ...settlement, id: 'never-sent' }, false)
     outbox.close()
     const ledger = await ledgerOn(server, 'refuse', at)
     await until(() => ledger.health().pending === 0)

@@ -62,7 +62,7 @@ const account = { ...accountOf(), keyLimits: { concurrentRequests: 2 }, organiza
 describe('a reservation that is refused', () => {
   test('for a reason other than held amounts: is not retried', async () => {
     const { patience, ask, asked, waits, settlementsInFlight } = setting([])
-    void settlementsInFlight.run(account.organization, () => new Promise(() => undefined))
+    settlementsInFlight.begin(account.organization)
     const first = refused(false)
     expect(await patience.retry(account, first, ask)).toBe(first)
     expect([asked(), waits.ms]).toEqual([0, []])
@@ -83,19 +83,18 @@ describe('a reservation that is refused', () => {
 
   test('because of what this process holds: is retried as soon as that is settled', async () => {
     const { patience, ask, asked, waits, settlementsInFlight } = setting([GRANTED])
-    const settled = Promise.withResolvers<void>()
-    void settlementsInFlight.run(account.organization, () => settled.promise)
+    const settling = settlementsInFlight.begin(account.organization)
     const reply = patience.retry(account, refused(true), ask)
     await Bun.sleep(0)
     expect([asked(), waits.ms]).toEqual([0, [100]])
-    settled.resolve()
+    settlementsInFlight.end(settling)
     expect(await reply).toBe(GRANTED)
     expect(asked()).toBe(1)
   })
 
   test('because of what this process holds on to: waits 100 ms, then as for other processes', async () => {
     const { patience, ask, asked, waits, settlementsInFlight } = setting([])
-    void settlementsInFlight.run(account.organization, () => new Promise(() => undefined))
+    settlementsInFlight.begin(account.organization)
     const reply = patience.retry(account, refused(true), ask)
     while (waits.open > 0) await waits.end()
     expect((await reply).outcome).toBe('refused')
@@ -141,9 +140,7 @@ describe('a flood of them', () => {
 
 /** A disk that never completes a commit. */
 class StuckOutbox extends Outbox {
-  override add(): Promise<void> {
-    return new Promise(() => undefined)
-  }
+  override add(): void {}
 }
 
 test('a settlement whose commit hangs does not block a refused caller for ever', async () => {

@@ -21,7 +21,7 @@ import { LossyProxy } from './lossy-proxy.ts'
 import { opened } from './opened.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
-import { breakConnections, failureOf, until } from './seen.ts'
+import { breakConnections, failureOf, logged, until } from './seen.ts'
 
 const { open, directory, ledgerOn } = opened()
 
@@ -258,7 +258,7 @@ describe('a settlement that was sent long ago and not acknowledged', () => {
     const { id, admittedMs } = reservation
     const charge = chargeOf(70)
     const outbox = new Outbox(at)
-    await outbox.add({ id, account, admittedMs, charge, heldMicroUsd: 100 }, true)
+    await logged(outbox, { id, account, admittedMs, charge, heldMicroUsd: 100 }, true)
     outbox.close()
     const client = server.client()
     const book = new RedisStore(client, client)

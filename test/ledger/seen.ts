@@ -6,6 +6,8 @@
 import type { Redis } from 'ioredis'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
+import type { Settlement } from '../../src/ledger/redis/delivery/settlement.ts'
+import type { SettlementLog } from '../../src/ledger/redis/delivery/settlement-log.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import type { RedisServer } from './redis-server.ts'
 
@@ -16,6 +18,11 @@ export async function until(what: () => boolean | Promise<boolean>): Promise<voi
     await Bun.sleep(10)
   }
   throw new Error('The condition did not come true within ten seconds.')
+}
+
+/** Adds a settlement to an outbox. Resolves when it is committed, or when the commit failed. */
+export function logged(outbox: SettlementLog, settlement: Settlement, isSent: boolean): Promise<void> {
+  return new Promise((resolve) => outbox.add(settlement, isSent, { committed: resolve }))
 }
 
 /** Cuts all connections of ledgers. Resolves after each was replaced; before that a ledger may not have noticed yet. */

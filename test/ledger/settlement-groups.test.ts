@@ -12,6 +12,7 @@ import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
 import type { Settlement } from '../../src/ledger/redis/delivery/settlement.ts'
 import { accountOf, chargeOf, spend } from './conformance.ts'
 import { Random, randomSeed } from './random.ts'
+import { logged } from './seen.ts'
 
 const EPOCH = 7
 const NOTHING = { figures: new Map(), foldedBefore: 0, reservations: new Map(), isLegacy: false, sinceMs: 0 }
@@ -57,7 +58,7 @@ function rowsIn(at: string, table: 'outbox' | 'outbox_group' | 'request'): numbe
 
 function add(outbox: Outbox, count: number): readonly Settlement[] {
   const settlements = Array.from({ length: count }, (_, i) => settlement(accounts[i % accounts.length]))
-  for (const one of settlements) void outbox.add(one, true)
+  for (const one of settlements) void logged(outbox, one, true)
   outbox.commit()
   return settlements
 }
@@ -207,7 +208,7 @@ test('two processes add, acknowledge, split and die in any order', () => {
           for (let i = random.below(6); i >= 0; i--) {
             const one = settlement(random.pick(accounts))
             waiting[p]?.push(one)
-            void outbox.add(one, !random.oneIn(5))
+            void logged(outbox, one, !random.oneIn(5))
           }
           break
         case 'take':

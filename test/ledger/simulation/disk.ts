@@ -1,7 +1,7 @@
 /** The log of one gateway: committed rows survive a crash, gathered ones do not. The disk may be full at times. */
 
 import type { Settlement } from '../../../src/ledger/redis/delivery/settlement.ts'
-import type { Pending, SettlementLog } from '../../../src/ledger/redis/delivery/settlement-log.ts'
+import type { CommitListener, Pending, SettlementLog } from '../../../src/ledger/redis/delivery/settlement-log.ts'
 import type { Expected, FoundOfNode, KnownEpoch } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
 import { reconcile } from '../../../src/ledger/redis/epochs/reconcile.ts'
 import { addUsage, noUsage } from '../../../src/ledger/usage-figures.ts'
@@ -22,7 +22,7 @@ interface Stored {
 interface Waiting {
   readonly settlement: Settlement
   readonly isSent: boolean
-  readonly done: () => void
+  readonly listener: CommitListener
   isReleased: boolean
 }
 
@@ -74,11 +74,9 @@ export class SimulatedLog implements SettlementLog {
     return this.disk.open.size
   }
 
-  add(settlement: Settlement, isSent: boolean): Promise<void> {
-    return new Promise((done) => {
-      this.waiting.set(settlement.id, { settlement, isSent, done, isReleased: false })
-      this.soon()
-    })
+  add(settlement: Settlement, isSent: boolean, listener: CommitListener): void {
+    this.waiting.set(settlement.id, { settlement, isSent, listener, isReleased: false })
+    this.soon()
   }
 
   sent(id: string): void {
@@ -196,7 +194,7 @@ export class SimulatedLog implements SettlementLog {
     if (this.disk.isFull) {
       for (const one of waiting) {
         one.isReleased = true
-        one.done()
+        one.listener.committed()
       }
       this.soon()
       return false
@@ -216,7 +214,7 @@ export class SimulatedLog implements SettlementLog {
     }
     for (const mark of this.marks.splice(0)) mark()
     this.waiting.clear()
-    for (const { done } of waiting) done()
+    for (const { listener } of waiting) listener.committed()
     return true
   }
 

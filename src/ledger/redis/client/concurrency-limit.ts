@@ -8,24 +8,28 @@
 const WAITING_PER_CALL = 8
 const IN_FLIGHT_MAX = 256
 
+export interface Startable {
+  /** Begins the call, which calls `leave` when it has ended. */
+  start(): void
+}
+
 export class ConcurrencyLimit {
   private inFlight = 0
-  private readonly waiting: (() => void)[] = []
+  private isAdmitting = false
+  private readonly waiting: Startable[] = []
 
   constructor(private readonly min: number) {}
 
-  /** Runs a call as soon as the limit allows, in the order of arrival. */
-  async run<T>(call: () => Promise<T>): Promise<T> {
-    await new Promise<void>((resolve) => {
-      this.waiting.push(resolve)
-      this.admit()
-    })
-    try {
-      return await call()
-    } finally {
-      this.inFlight -= 1
-      this.admit()
-    }
+  /** Starts a call as soon as the limit allows, in the order of arrival. */
+  enter(call: Startable): void {
+    this.waiting.push(call)
+    this.admit()
+  }
+
+  /** A call has ended. */
+  leave(): void {
+    this.inFlight -= 1
+    this.admit()
   }
 
   private get limit(): number {
@@ -33,9 +37,13 @@ export class ConcurrencyLimit {
   }
 
   private admit(): void {
+    // A call that ends at once leaves while it is started: then the loop below goes on, not one inside it.
+    if (this.isAdmitting) return
+    this.isAdmitting = true
     while (this.waiting.length > 0 && this.inFlight < this.limit) {
       this.inFlight += 1
-      this.waiting.shift()?.()
+      this.waiting.shift()?.start()
     }
+    this.isAdmitting = false
   }
 }

@@ -20,7 +20,7 @@ import { OutboxEntries } from './outbox-entries.ts'
 import { OUTBOX_FILE, OUTBOX_SCHEMA } from './outbox-schema.ts'
 import { type Settlement, settlementOfRow } from './settlement.ts'
 import { type Group, SettlementGroups } from './settlement-groups.ts'
-import type { Pending, SettlementLog } from './settlement-log.ts'
+import type { CommitListener, Pending, SettlementLog } from './settlement-log.ts'
 
 /** Settlements that may wait for their commit; beyond it the ledger takes no new requests. About 10 MB. */
 export const PENDING_MAX = 10_000
@@ -50,7 +50,7 @@ interface Taken {
 interface Waiting {
   readonly settlement: Settlement
   readonly isSent: boolean
-  readonly committed: () => void
+  readonly listener: CommitListener
 }
 
 export class Outbox implements SettlementLog {
@@ -85,7 +85,7 @@ export class Outbox implements SettlementLog {
       written: () => this.written(),
       failed: () => {
         this.groups.rolledBack()
-        this.release()
+        release([...this.waiting.values()])
       },
     }
     // `at_once`: a settlement is sent after its commit, and until then its reservation may cause refusals.
@@ -104,11 +104,9 @@ export class Outbox implements SettlementLog {
     return this.entries.count + this.groups.pendingCount()
   }
 
-  add(settlement: Settlement, isSent: boolean): Promise<void> {
-    return new Promise((resolve) => {
-      this.waiting.set(settlement.id, { settlement, isSent, committed: resolve })
-      this.group.soon()
-    })
+  add(settlement: Settlement, isSent: boolean, listener: CommitListener): void {
+    this.waiting.set(settlement.id, { settlement, isSent, listener })
+    this.group.soon()
   }
 
   sent(id: string): void {
@@ -241,10 +239,6 @@ export class Outbox implements SettlementLog {
     }
   }
 
-  private release(): void {
-    for (const { committed } of this.waiting.values()) committed()
-  }
-
   private placeWritten(): void {
     for (const [id, number] of this.groups.committed()) this.entries.place(id, number)
   }
@@ -252,10 +246,11 @@ export class Outbox implements SettlementLog {
   private written(): void {
     this.placeWritten()
     for (const [id, mark] of this.marks) if (mark !== 'sent') this.entries.forgetNumber(id)
-    this.release()
+    const waiting = [...this.waiting.values()]
     this.waiting.clear()
     this.marks.clear()
     this.forgets = false
+    release(waiting)
   }
 
   private mark(id: string, mark: Mark): void {
@@ -327,4 +322,8 @@ export class Outbox implements SettlementLog {
     if (group.length > 0) this.groups.add(this.writer.batch(grouped), group, now + FIRST_WAY_MS)
     this.writer.batch(single)
   }
+}
+
+function release(waiting: readonly Waiting[]): void {
+  for (const { listener } of waiting) listener.committed()
 }

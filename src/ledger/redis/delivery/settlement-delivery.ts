@@ -17,6 +17,11 @@ const REPLAYED_PER_BEAT = 256
 /** A settlement is tried 3 times if Redis loses data: it may lose data again meanwhile. */
 const TRIES = 3
 
+export interface Delivered {
+  /** Redis took it, or the outbox sends it later. */
+  delivered(outcome: 'settled' | 'already_settled'): void
+}
+
 export class SettlementDelivery {
   constructor(
     private readonly link: Link,
@@ -25,14 +30,34 @@ export class SettlementDelivery {
   ) {}
 
   /** Sends one settlement, and marks it if Redis took it. One that fails stays in the outbox. */
-  async send(first: Pending): Promise<'settled' | 'already_settled'> {
+  send(pending: Pending, listener: Delivered): void {
+    const { id, account } = pending.settlement
+    if (this.restoration.isDoubted(account.organization)) return this.sendOn(pending, undefined, listener)
+    const begun = this.settle(pending)
+    begun.then(
+      (reply) => {
+        if (reply === 'unknown') return this.sendOn(pending, begun, listener)
+        this.link.breaker.succeeded()
+        this.outbox.taken(id, account.organization, pending.epoch)
+        listener.delivered(reply === 'settled' ? 'settled' : 'already_settled')
+      },
+      () => this.sendOn(pending, begun, listener),
+    )
+  }
+
+  private sendOn(pending: Pending, begun: Promise<SettleReply> | undefined, listener: Delivered): void {
+    void this.deliver(pending, begun).then((outcome) => listener.delivered(outcome))
+  }
+
+  /** The same, whatever the reply is. `begun`: the reply of its first call, if that is sent already. */
+  private async deliver(first: Pending, begun?: Promise<SettleReply>): Promise<'settled' | 'already_settled'> {
     const { id, account } = first.settlement
     const { organization } = account
     const { breaker } = this.link
     let pending: Pending | undefined = first
     try {
       for (let tries = 0; pending !== undefined && tries < TRIES; tries++) {
-        const reply = await this.charge(pending)
+        const reply = await this.charge(pending, tries === 0 ? begun : undefined)
         breaker.succeeded()
         if (reply !== 'compared') {
           this.outbox.taken(id, organization, pending.epoch)
@@ -54,23 +79,25 @@ export class SettlementDelivery {
    * `compared`: nothing was charged, because Redis had lost data. The lost data has been given back, or will be when
    * this settlement is sent again.
    */
-  private async charge({ settlement, epoch, wasSent }: Pending): Promise<SettleReply | 'compared'> {
-    const { organization } = settlement.account
-    const { store } = this.link
-    const from = { node: this.outbox.node, epoch }
+  private async charge(pending: Pending, begun: Promise<SettleReply> | undefined): Promise<SettleReply | 'compared'> {
+    const { organization } = pending.settlement.account
     try {
-      if (this.restoration.isDoubted(organization)) await this.restoration.assure(organization)
-      const reply = await store.settle(settlement, settlement.charge, { from })
+      if (begun === undefined && this.restoration.isDoubted(organization)) await this.restoration.assure(organization)
+      const reply = await (begun ?? this.settle(pending))
       if (reply !== 'unknown') return reply
       // Redis has lost the reservation, or never had it. If the settlement was sent before, Redis may have taken it and
       // lost the record of that.
-      if (!wasSent) return await store.settle(settlement, settlement.charge, { isDirect: true, from })
-      await this.restoration.resolve(organization, epoch)
+      if (!pending.wasSent) return await this.settle(pending, true)
+      await this.restoration.resolve(organization, pending.epoch)
     } catch (error) {
       if (!(error instanceof DataLossError)) throw error
       await this.restoration.restore(organization)
     }
     return 'compared'
+  }
+
+  private settle({ settlement, epoch }: Pending, isDirect = false): Promise<SettleReply> {
+    return this.link.store.settle(settlement, settlement.charge, { isDirect, from: { node: this.outbox.node, epoch } })
   }
 
   /** Sends all settlements in the outbox, until Redis takes no more. */
@@ -96,7 +123,7 @@ export class SettlementDelivery {
     // Committed before it is sent: after a crash the outbox must show that Redis may have taken it.
     if (!this.outbox.commit()) return
     for (let i = 0; i < pending.length; i += RESENT_AT_ONCE) {
-      await Promise.all(pending.slice(i, i + RESENT_AT_ONCE).map((one) => this.send(one)))
+      await Promise.all(pending.slice(i, i + RESENT_AT_ONCE).map((one) => this.deliver(one)))
       if (!this.link.isReady) return
     }
   }

@@ -17,6 +17,11 @@ export interface Pending {
   readonly wasSent: boolean
 }
 
+export interface CommitListener {
+  /** The settlement is committed, or a commit failed: then only memory holds it for now, and this is called again. */
+  committed(): void
+}
+
 /** The log of one node. */
 export interface SettlementLog {
   /** This log's own id. */
@@ -26,8 +31,8 @@ export interface SettlementLog {
   readonly complaint: string | undefined
   /** How many are to be sent. */
   pendingCount(): number
-  /** Adds a settlement. Resolves when it is committed, or when the commit failed: then only memory holds it for now. */
-  add(settlement: Settlement, isSent: boolean): Promise<void>
+  /** Adds a settlement. `isSent`: it is sent after its commit. */
+  add(settlement: Settlement, isSent: boolean, listener: CommitListener): void
   sent(id: string): void
   /** Redis took it in an epoch of its organisation. If that epoch has ended, it is resent. */
   taken(id: string, organization: string, epoch: number): void

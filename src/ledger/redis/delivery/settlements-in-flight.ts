@@ -3,6 +3,7 @@
  * of Redis that is slow for another organisation.
  */
 
+import { type Member, MemberList } from '../../../core/member-list.ts'
 import { ConcurrencyLimit } from '../client/concurrency-limit.ts'
 import { SETTLED_AT_ONCE } from '../store/settle-batches.ts'
 
@@ -13,40 +14,63 @@ import { SETTLED_AT_ONCE } from '../store/settle-batches.ts'
 const IN_FLIGHT_MIN = SETTLED_AT_ONCE
 
 interface OfOrganization {
-  readonly settlements: Set<Promise<unknown>>
+  readonly settlements: MemberList<SettlementInFlight>
   readonly limit: ConcurrencyLimit
+}
+
+class SettlementInFlight implements Member {
+  place = -1
+  /** Called when it ends. */
+  readonly listeners: (() => void)[] = []
+
+  constructor(
+    readonly organization: string,
+    /** Of its organisation. */
+    readonly limit: ConcurrencyLimit,
+  ) {}
 }
 
 export class SettlementsInFlight {
   private readonly organizations = new Map<string, OfOrganization>()
 
-  /** Runs a settlement, with the concurrency limit of its organisation; it is in flight until it ends. */
-  run<T>(organization: string, settle: (limit: ConcurrencyLimit) => Promise<T>): Promise<T> {
-    const known = this.organizations.get(organization) ?? {
-      settlements: new Set(),
-      limit: new ConcurrencyLimit(IN_FLIGHT_MIN),
+  /** A settlement begins; it is in flight until `end`. */
+  begin(organization: string): SettlementInFlight {
+    let known = this.organizations.get(organization)
+    if (known === undefined) {
+      known = { settlements: new MemberList(), limit: new ConcurrencyLimit(IN_FLIGHT_MIN) }
+      this.organizations.set(organization, known)
     }
-    this.organizations.set(organization, known)
-    const settling = settle(known.limit)
-    known.settlements.add(settling)
-    const ended = () => {
-      known.settlements.delete(settling)
-      if (known.settlements.size === 0) this.organizations.delete(organization)
-    }
-    settling.then(ended, ended)
-    return settling
+    const settlement = new SettlementInFlight(organization, known.limit)
+    known.settlements.add(settlement)
+    return settlement
+  }
+
+  end(settlement: SettlementInFlight): void {
+    const { organization } = settlement
+    const known = this.organizations.get(organization)
+    known?.settlements.remove(settlement)
+    if (known?.settlements.size === 0) this.organizations.delete(organization)
+    for (const listener of settlement.listeners) listener()
   }
 
   /**
    * Resolves when the settlements of an organisation that are in flight now have ended; undefined if there are none.
    */
-  of(organization: string): Promise<unknown> | undefined {
-    const known = this.organizations.get(organization)
-    return known === undefined ? undefined : Promise.allSettled(known.settlements)
+  of(organization: string): Promise<void> | undefined {
+    const settlements = this.organizations.get(organization)?.settlements.snapshot()
+    if (settlements === undefined) return undefined
+    return new Promise((resolve) => {
+      let left = settlements.length
+      const ended = () => {
+        left -= 1
+        if (left === 0) resolve()
+      }
+      for (const { listeners } of settlements) listeners.push(ended)
+    })
   }
 
   /** Resolves when all that are in flight now have ended. */
-  all(): Promise<unknown> {
-    return Promise.allSettled([...this.organizations.keys()].map((organization) => this.of(organization)))
+  async all(): Promise<void> {
+    await Promise.all([...this.organizations.keys()].map((organization) => this.of(organization)))
   }
 }

@@ -17,6 +17,7 @@ class StoppedAnsweringError extends Error {
 
 export class ReserveAttempts {
   private unanswered = false
+  private begun: Promise<ReserveReply> | undefined
 
   constructor(
     private readonly link: Pick<Link, 'store' | 'breaker'>,
@@ -30,19 +31,43 @@ export class ReserveAttempts {
     return this.unanswered
   }
 
-  /** Throws the store's errors and `ReserveQueueFullError`. */
+  /**
+   * Sends the first call if none waits before it; else undefined. After its reply or error `granted` or `reserve` must
+   * be called.
+   */
+  begin(): Promise<ReserveReply> | undefined {
+    if (!this.queue.enter(this.account.organization)) return undefined
+    this.begun = this.send()
+    return this.begun
+  }
+
+  /** The call that has begun was granted. */
+  granted(): void {
+    this.queue.leave(this.account.organization)
+  }
+
+  /** Goes on with the call that has begun, if one has. Throws the store's errors and `ReserveQueueFullError`. */
   reserve(): Promise<ReserveReply> {
+    const { begun, queue } = this
+    const { organization } = this.account
     const { breaker } = this.link
+    this.begun = undefined
+    if (begun !== undefined) return this.repeated(begun).finally(() => queue.leave(organization))
     const isProbe = breaker.isOpen
-    return this.queue.run(this.account.organization, () => {
+    return queue.run(organization, () => {
       if (breaker.isOpen && !isProbe) return Promise.reject(new StoppedAnsweringError('Redis stopped answering.'))
-      return this.send().catch((error: unknown) => {
-        this.failed(error)
-        if (!isTimeout(error)) throw error
-        return this.send().catch((another: unknown) => {
-          this.failed(another)
-          throw another
-        })
+      return this.repeated(this.send())
+    })
+  }
+
+  /** A call that got no reply in time is sent once more. */
+  private repeated(call: Promise<ReserveReply>): Promise<ReserveReply> {
+    return call.catch((error: unknown) => {
+      this.failed(error)
+      if (!isTimeout(error)) throw error
+      return this.send().catch((another: unknown) => {
+        this.failed(another)
+        throw another
       })
     })
   }

@@ -25,12 +25,11 @@ interface Reserving {
   readonly reject: (error: unknown) => void
 }
 
-/** Reservations of one organisation. */
-type Batch = Reserving[]
-
 export class ReserveBatches {
-  /** The batches of this turn; the last of an organisation is the one that is not full. */
-  private batches: Batch[] = []
+  /** Those of this turn. */
+  private batches: Reserving[][] = []
+  /** The last batch of each organisation. */
+  private readonly open = new Map<string, Reserving[]>()
 
   constructor(
     private readonly scripts: ScriptCaller,
@@ -48,14 +47,11 @@ export class ReserveBatches {
     })
   }
 
-  private batchOf(organization: string): Batch {
-    for (let i = this.batches.length - 1; i >= 0; i--) {
-      const batch = this.batches[i]
-      if (batch?.[0]?.account.organization !== organization) continue
-      if (batch.length < RESERVED_AT_ONCE) return batch
-      break
-    }
-    const batch: Batch = []
+  private batchOf(organization: string): Reserving[] {
+    const known = this.open.get(organization)
+    if (known !== undefined && known.length < RESERVED_AT_ONCE) return known
+    const batch: Reserving[] = []
+    this.open.set(organization, batch)
     if (this.batches.push(batch) === 1) setImmediate(() => this.flush())
     return batch
   }
@@ -63,6 +59,7 @@ export class ReserveBatches {
   private flush(): void {
     const { batches } = this
     this.batches = []
+    this.open.clear()
     for (const batch of batches) this.send(batch)
   }
 

@@ -62,24 +62,40 @@ export class ReserveQueue {
     this.deadline = new LoopDeadline(WAIT_MS, time)
   }
 
-  /** Runs a call when its turn comes. Throws `ReserveQueueFullError`. */
-  run<T>(organization: string, call: () => Promise<T>): Promise<T> {
-    const one = this.organizations.get(organization) ?? { inFlight: 0, waiting: new Set() }
-    const isFree = this.inFlight < IN_FLIGHT_MAX && one.inFlight < ORGANIZATION_MAX && one.waiting.size === 0
-    if (!isFree && this.waiting >= WAITING_MAX) return Promise.reject(new ReserveQueueFullError())
+  /** True if a call may run now; then `leave` must follow. False if it would have to wait. */
+  enter(organization: string): boolean {
+    const one = this.organizations.get(organization) ?? { inFlight: 0, waiting: new Set<Turn>() }
+    if (!this.isFree(one)) return false
     this.organizations.set(organization, one)
-    if (!isFree) return this.wait(organization, one).then(() => this.begun(organization, one, call()))
     this.begin(one)
-    return this.begun(organization, one, call())
+    return true
   }
 
-  private begun<T>(organization: string, one: OrganizationQueue, calling: Promise<T>): Promise<T> {
-    const ended = () => {
-      this.inFlight -= 1
-      one.inFlight -= 1
-      this.changed(organization, one)
-      this.admit()
-    }
+  /** A call that has entered has ended. */
+  leave(organization: string): void {
+    const one = this.organizations.get(organization)
+    if (one === undefined) return
+    this.inFlight -= 1
+    one.inFlight -= 1
+    this.changed(organization, one)
+    if (this.waiting > 0) this.admit()
+  }
+
+  /** Runs a call when its turn comes. Throws `ReserveQueueFullError`. */
+  run<T>(organization: string, call: () => Promise<T>): Promise<T> {
+    if (this.enter(organization)) return this.begun(organization, call())
+    if (this.waiting >= WAITING_MAX) return Promise.reject(new ReserveQueueFullError())
+    const one = this.organizations.get(organization) ?? { inFlight: 0, waiting: new Set<Turn>() }
+    this.organizations.set(organization, one)
+    return this.wait(organization, one).then(() => this.begun(organization, call()))
+  }
+
+  private isFree({ inFlight, waiting }: OrganizationQueue): boolean {
+    return this.inFlight < IN_FLIGHT_MAX && inFlight < ORGANIZATION_MAX && waiting.size === 0
+  }
+
+  private begun<T>(organization: string, calling: Promise<T>): Promise<T> {
+    const ended = () => this.leave(organization)
     calling.then(ended, ended)
     return calling
   }

@@ -17,6 +17,9 @@ import type { ScriptCaller } from './script-caller.ts'
 /** Settlements in one call, which blocks Redis while it runs. With more, each saves less than 1 µs. */
 export const SETTLED_AT_ONCE = 16
 
+/** A caller that is no node. */
+const NOBODY = { node: '', epoch: UNKNOWN_EPOCH }
+
 interface Settling {
   readonly admission: Admission
   readonly charge: Charge
@@ -34,7 +37,7 @@ interface Batch {
 }
 
 export class SettleBatches {
-  /** Those that are still open, by what their settlements share. */
+  /** The last batch of each organisation. */
   private readonly open = new Map<string, Batch>()
   private batches: Batch[] = []
 
@@ -53,14 +56,15 @@ export class SettleBatches {
     })
   }
 
-  private batchFor(organization: string, { isDirect = false, from }: SettleOptions): Batch {
-    const { node, epoch } = from ?? { node: '', epoch: UNKNOWN_EPOCH }
-    const name = `${isDirect ? 1 : 0}\0${epoch}\0${node}\0${organization}`
-    const known = this.open.get(name)
-    if (known !== undefined && known.settlements.length < SETTLED_AT_ONCE) return known
+  private batchFor(organization: string, { isDirect = false, from = NOBODY }: SettleOptions): Batch {
+    const { node, epoch } = from
+    const known = this.open.get(organization)
+    if (known !== undefined && known.settlements.length < SETTLED_AT_ONCE) {
+      if (known.isDirect === isDirect && known.epoch === epoch && known.node === node) return known
+    }
     const batch = { organization, isDirect, node, epoch, settlements: [] }
     if (this.batches.length === 0) setImmediate(() => this.flush())
-    this.open.set(name, batch)
+    this.open.set(organization, batch)
     this.batches.push(batch)
     return batch
   }
