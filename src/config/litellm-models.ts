@@ -1,14 +1,12 @@
 /** The models of a LiteLLM file → providers and models of weir. */
 
-import { DAY_MS } from '../core/durations.ts'
-import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
+import { isArray, isObject, type JsonObject, stringOf } from '../core/json.ts'
 import { MODEL_NAME } from './field-types.ts'
-import { LITELLM_PROVIDERS, type LitellmProvider, splitModel } from './litellm-providers.ts'
-
-/** Takes a line for everything that is not carried over, or was assumed. */
-export interface Notes {
-  add(place: string, line: string): void
-}
+import { addAliases, addFallbacks, DOES, type Kind } from './litellm-links.ts'
+import type { Notes } from './litellm-notes.ts'
+import { LITELLM_PROVIDERS, splitModel } from './litellm-providers.ts'
+import { Providers, providerOf } from './litellm-settings.ts'
+import { amountProblem } from './spend-limits.ts'
 
 interface Entry {
   readonly place: string
@@ -21,15 +19,6 @@ interface Target {
   readonly provider: string
   readonly model: string
   readonly weight?: number
-}
-
-type Kind = 'chat' | 'image' | 'embedding'
-
-/** What models of a kind do, in notes. */
-const DOES: Readonly<Record<Kind, string>> = {
-  chat: 'is for chat',
-  image: 'generates images',
-  embedding: 'makes embeddings',
 }
 
 interface Model {
@@ -153,125 +142,6 @@ function targetOf(entry: Entry, providers: Providers, notes: Notes): Target | un
   return { provider: providers.nameOf(provider, settings), model: inner, ...(isWeight ? { weight } : {}) }
 }
 
-/** The entry of `providers`; undefined if it lacks an address, after a note. */
-function providerOf(known: LitellmProvider, { place, name, params }: Entry, notes: Notes): JsonObject | undefined {
-  if (known.dialect === 'bedrock') return bedrockOf(params, place, notes)
-  if (known.dialect === 'vertex') return vertexOf(params, place, notes)
-  const base = reference(params['api_base'] ?? params['base_url'])
-  const key = reference(params['api_key'])
-  const settings: Record<string, JsonValue> = { dialect: known.dialect }
-  const address = base === undefined ? known.baseUrl : withoutEndpoint(base, known)
-  if (known.dialect === 'azure') settings['base_url'] = address ?? variable('AZURE_API_BASE')
-  else if (address !== undefined) settings['base_url'] = address
-  else if (known.keyVariable === undefined) {
-    notes.add(place, `${name} is not carried over: it has no api_base`)
-    return undefined
-  }
-  if (key !== undefined) settings['api_key'] = key
-  else if (known.keyVariable !== undefined) settings['api_key'] = variable(known.keyVariable)
-  if (known.dialect === 'azure') settings['api_version'] = versionOf(params, place, notes)
-  const headers = headersOf(params)
-  if (headers !== undefined) settings['headers'] = headers
-  const timeout = params['timeout']
-  if (typeof timeout === 'number' && timeout > 0)
-    settings['total_timeout_ms'] = Math.min(DAY_MS, Math.max(1, Math.round(timeout * 1000)))
-  return settings
-}
-
-const AZURE_VERSION = '2025-04-01-preview'
-
-function versionOf(params: JsonObject, place: string, notes: Notes): string {
-  const written = reference(params['api_version'])
-  if (written !== undefined) return written
-  notes.add(place, `has no api_version; weir uses ${AZURE_VERSION}`)
-  return AZURE_VERSION
-}
-
-/** An address as weir has it: without the path that the adapter appends. */
-function withoutEndpoint(base: string, { dialect }: LitellmProvider): string {
-  const address = base.replace(/\/+$/, '')
-  const endpoint = /\/(?:chat\/completions|completions|responses|messages|v1\/messages)$/
-  const bare = address.replace(endpoint, '')
-  if (dialect === 'anthropic') return bare.replace(/\/v1$/, '')
-  if (dialect === 'gemini') return bare.replace(/\/v1(?:beta)?$/, '')
-  // LiteLLM passes the address of OpenAI's client on, which appends no /v1; Ollama's own API is elsewhere.
-  return dialect === 'openai' && /:11434$/.test(bare) ? `${bare}/v1` : bare
-}
-
-const NEEDS_REGION = 'us-east-1'
-
-function bedrockOf(params: JsonObject, place: string, notes: Notes): JsonObject {
-  const region = reference(params['aws_region_name'] ?? params['aws_region'])
-  if (region === undefined) notes.add(place, `has no aws_region_name; weir uses ${NEEDS_REGION}`)
-  const settings: JsonObject = { dialect: 'bedrock', region: region ?? NEEDS_REGION }
-  const key = reference(params['api_key'])
-  if (key !== undefined) return { ...settings, api_key: key }
-  for (const name of ['aws_role_name', 'aws_profile_name', 'aws_web_identity_token'])
-    if (params[name] !== undefined) notes.add(place, `${name} is not carried over; weir takes keys of AWS`)
-  const token = reference(params['aws_session_token'])
-  return {
-    ...settings,
-    access_key_id: reference(params['aws_access_key_id']) ?? variable('AWS_ACCESS_KEY_ID'),
-    secret_access_key: reference(params['aws_secret_access_key']) ?? variable('AWS_SECRET_ACCESS_KEY'),
-    ...(token === undefined ? {} : { session_token: token }),
-  }
-}
-
-const NEEDS_LOCATION = 'us-central1'
-
-/** LiteLLM takes credentials as the path of a file or as JSON. Without them it uses those of the machine. */
-function vertexOf(params: JsonObject, place: string, notes: Notes): JsonObject {
-  const location = reference(params['vertex_location'])
-  if (location === undefined) notes.add(place, `has no vertex_location; weir uses ${NEEDS_LOCATION}`)
-  const settings = {
-    dialect: 'vertex',
-    project: reference(params['vertex_project']) ?? variable('VERTEXAI_PROJECT'),
-    location: location ?? NEEDS_LOCATION,
-  }
-  const { vertex_credentials: written } = params
-  if (isObject(written)) return { ...settings, service_account: JSON.stringify(written) }
-  const key = reference(written)
-  if (key === undefined) return { ...settings, credentials: 'default' }
-  const isReference = key !== written
-  if (isReference)
-    notes.add(place, `service_account takes the JSON of the key itself, not a path; see that ${key} has it`)
-  return { ...settings, service_account: isReference || key.startsWith('{') ? key : variable(`file:${key}`) }
-}
-
-function headersOf(params: JsonObject): JsonObject | undefined {
-  const headers = params['extra_headers'] ?? params['headers']
-  if (!isObject(headers)) return undefined
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, reference(value) ?? '']))
-}
-
-/** `os.environ/NAME` → a reference; undefined if there is no value. */
-function reference(value: JsonValue | undefined): string | undefined {
-  if (value === undefined || value === null || value === '') return undefined
-  const text = String(value)
-  const name = /^os\.environ\/([A-Za-z_]\w*)$/.exec(text)?.[1]
-  return name === undefined ? text : variable(name)
-}
-
-/** A reference of weir's configuration. */
-function variable(name: string): string {
-  return `\${${name}}`
-}
-
-/** Providers by name. Entries that are equal share one. */
-class Providers {
-  readonly all: Record<string, JsonValue> = {}
-
-  nameOf(provider: string, settings: JsonObject): string {
-    const base = provider.replaceAll('_', '-')
-    for (let number = 1; ; number++) {
-      const name = number === 1 ? base : `${base}-${number}`
-      const known = this.all[name]
-      if (known === undefined) this.all[name] = settings
-      if (known === undefined || Bun.deepEquals(known, settings)) return name
-    }
-  }
-}
-
 /** Of `litellm_params`, what the target and the model are made of. */
 const CARRIED: ReadonlySet<string> = new Set([
   ...['model', 'api_key', 'api_base', 'base_url', 'api_version', 'custom_llm_provider', 'extra_headers', 'headers'],
@@ -352,7 +222,7 @@ function priceOf(entries: readonly Entry[], kind: Kind): JsonObject | undefined 
       .find((value) => Number.isFinite(value) && value >= 0)
   const million = (value: number) => Number((value * 1_000_000).toPrecision(12))
   const image = cost('output_cost_per_image') ?? cost('input_cost_per_image')
-  if (kind === 'image' && image !== undefined) return { image }
+  if (kind === 'image' && image !== undefined && amountProblem(image) === undefined) return { image }
   const [input, output] = [cost('input_cost_per_token'), cost('output_cost_per_token')]
   if (kind === 'embedding')
     return input === undefined || million(input) > 10_000 ? undefined : { input: million(input) }
@@ -364,69 +234,4 @@ function priceOf(entries: readonly Entry[], kind: Kind): JsonObject | undefined 
     ...(write === undefined ? {} : { cache_write: million(write) }),
     output: million(output),
   }
-}
-
-/** `fallbacks: [{ "gpt-4": ["claude"] }]`, and `default_fallbacks` for all models. */
-function addFallbacks(file: JsonObject, models: ReadonlyMap<string, Model>, notes: Notes): void {
-  for (const section of ['router_settings', 'litellm_settings']) {
-    const settings = isObject(file[section]) ? file[section] : {}
-    const list = isArray(settings['fallbacks']) ? settings['fallbacks'].filter(isObject) : []
-    for (const [name, others] of list.flatMap((each) => Object.entries(each))) {
-      for (const other of isArray(others) ? others : []) addFallback(models, name, other, `${section}.fallbacks`, notes)
-    }
-    const defaults = isArray(settings['default_fallbacks']) ? settings['default_fallbacks'] : []
-    for (const other of defaults)
-      for (const name of models.keys())
-        if (name !== other) addFallback(models, name, other, `${section}.default_fallbacks`, notes)
-  }
-}
-
-function addFallback(
-  models: ReadonlyMap<string, Model>,
-  from: string,
-  to: JsonValue,
-  place: string,
-  notes: Notes,
-): void {
-  const other = typeof to === 'string' ? to : ''
-  const [model, next] = [models.get(from), models.get(other)]
-  const lost = (why: string) => notes.add(place, `${from} to ${other || 'no name'} is not carried over: ${why}`)
-  if (model === undefined || next === undefined) return lost('one of them is not in the new file')
-  if (model.fallbacks.includes(other)) return undefined
-  if (model.kind !== next.kind) return lost(`one ${DOES[model.kind]} and the other ${DOES[next.kind]}`)
-  if (model.kind === 'embedding') return lost('embeddings of different models cannot be compared')
-  if (reaches(models, other, from)) return lost('it would close a circle of fallbacks')
-  model.fallbacks.push(other)
-  return undefined
-}
-
-/** Whether the fallbacks of one model lead to another. */
-function reaches(models: ReadonlyMap<string, Model>, from: string, to: string): boolean {
-  const seen = new Set<string>()
-  const ahead = [from]
-  for (let name = ahead.pop(); name !== undefined; name = ahead.pop()) {
-    if (name === to) return true
-    if (seen.has(name)) continue
-    seen.add(name)
-    ahead.push(...(models.get(name)?.fallbacks ?? []))
-  }
-  return false
-}
-
-/** `model_group_alias: { "gpt-4": "gpt-4o" }` */
-function addAliases(file: JsonObject, models: ReadonlyMap<string, Model>, notes: Notes): void {
-  const settings = isObject(file['router_settings']) ? file['router_settings'] : {}
-  const aliases = isObject(settings['model_group_alias']) ? settings['model_group_alias'] : {}
-  for (const [alias, value] of Object.entries(aliases)) {
-    const name = isObject(value) ? stringOf(value['model']) : stringOf(value)
-    const model = models.get(name ?? '')
-    const isFit = new RegExp(MODEL_NAME).test(alias) && alias !== 'auto' && !models.has(alias)
-    const isTaken = Array.from(models.values()).some((each) => each.aliases.includes(alias))
-    if (model !== undefined && isFit && !isTaken) model.aliases.push(alias)
-    else notes.add('router_settings.model_group_alias', `${alias} is not carried over: ${aliasProblem(name, model)}`)
-  }
-}
-
-function aliasProblem(name: string | undefined, model: Model | undefined): string {
-  return model === undefined ? `${name ?? 'its model'} is not in the new file` : 'the name is taken or not possible'
 }

@@ -7,7 +7,9 @@ import { parseDocument, stringify } from 'yaml'
 import { DAY_MS } from '../core/durations.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
 import { hashOf } from './key-hash.ts'
-import { litellmModels, type Notes } from './litellm-models.ts'
+import { litellmModels } from './litellm-models.ts'
+import type { Notes } from './litellm-notes.ts'
+import { amountProblem } from './spend-limits.ts'
 import { isHashOfWellKnown } from './well-known-secrets.ts'
 
 interface Imported {
@@ -126,6 +128,11 @@ function spendLimit(file: JsonObject, models: readonly JsonObject[], notes: Note
   const settings = sectionOf(file, 'litellm_settings')
   const { max_budget: most, budget_duration: duration } = settings
   if (typeof most !== 'number' || most <= 0) return undefined
+  const wrong = amountProblem(most)
+  if (wrong !== undefined) {
+    notes.add('litellm_settings.max_budget', `${most} is not carried over: it ${wrong}`)
+    return undefined
+  }
   const windows: Readonly<Record<string, string>> = { '1d': 'day', '24h': 'day', '30d': 'month', '1mo': 'month' }
   const window = duration === undefined ? 'total' : windows[String(duration)]
   const unpriced = models.filter((model) => !Object.hasOwn(model, 'price')).map((model) => String(model['name']))

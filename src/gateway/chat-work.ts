@@ -41,21 +41,34 @@ interface Prepared {
 export class ChatWork implements Work {
   readonly kind = 'chat'
   needs: Needs = noNeeds
-  private readonly conversation: Conversation
   private readonly isStrict: boolean
+  private readonly isCompaction: boolean
   /** The model of the first candidate in the configured order. */
   private requested: Model | undefined
   /** Made once for all candidates of a model. */
   private prepared: Prepared | undefined
+  /** Undefined once a stream has begun, like the caller's request. */
+  private named: Conversation | undefined
 
   constructor(
     private readonly gateway: Gateway,
     private readonly key: Key,
-    readonly exchange: Exchange,
+    private asked: Exchange | undefined,
     private readonly log: RequestLog,
   ) {
+    const { exchange } = this
     this.isStrict = isStrict(key)
-    this.conversation = new Conversation(key.organization.id, exchange.request)
+    this.isCompaction = exchange.isCompaction
+    this.named = new Conversation(key.organization.id, exchange.request)
+  }
+
+  /** Not after a stream has begun. */
+  get exchange(): Exchange {
+    return kept(this.asked)
+  }
+
+  private get conversation(): Conversation {
+    return kept(this.named)
   }
 
   get model(): string {
@@ -78,6 +91,12 @@ export class ChatWork implements Work {
 
   served(candidate: Candidate): void {
     this.gateway.affinity.served(candidate, this.conversation)
+  }
+
+  streams(): void {
+    this.asked = undefined
+    this.prepared = undefined
+    this.named = undefined
   }
 
   quote(model: Model): Quote {
@@ -111,7 +130,7 @@ export class ChatWork implements Work {
   /** Notes why the model stopped, and warns the operator of what only the finished answer shows. */
   check(candidate: Candidate, meter: UsageMeter, isComplete: boolean): void {
     this.log.finishReason = meter.reason
-    if (isComplete && meter.reason === 'length' && this.exchange.isCompaction) this.warnOfCutSummary(candidate)
+    if (isComplete && meter.reason === 'length' && this.isCompaction) this.warnOfCutSummary(candidate)
     if (meter.disbelieved) this.gateway.logEvent('provider.usage_implausible', { ...candidate.target })
   }
 
@@ -163,6 +182,11 @@ export class ChatWork implements Work {
       cached: this.isStrict && model.promptCache.explicit ? longestTtl(this.needs) : undefined,
     }
   }
+}
+
+function kept<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error('a stream has begun, and its request was dropped')
+  return value
 }
 
 /** For how long the request asks the provider to cache its input, at the most. */

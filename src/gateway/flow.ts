@@ -308,16 +308,21 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
 
   /** Follows a stream that has begun. */
   private relay(answer: Answer, pump: Pump, call: ProviderCall): void {
-    const { gateway, key, log } = this
+    const { log } = this
     const reservation = this.reservationOf()
     call.endSearch()
+    this.work.streams()
     log.streamed = true
     log.markFirstByte()
     this.running.streams()
-    reservation.guard(pump, () => gateway.isRevoked(key))
+    reservation.guard(pump, this)
     pump.relay(reservation, this)
     this.listener.answered(answer)
     this.running.runs(pump)
+  }
+
+  isRevoked(): boolean {
+    return this.gateway.isRevoked(this.key)
   }
 
   /** Settles a stream. */

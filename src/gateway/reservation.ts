@@ -70,6 +70,11 @@ interface GuardedStream {
   interrupt(why: 'refused'): void
 }
 
+/** Whether the key of a request may still be used. */
+interface KeyAccess {
+  isRevoked(): boolean
+}
+
 /** Takes the errors of settlements that run in the background. */
 export interface ErrorReporter {
   report(error: unknown): void
@@ -112,7 +117,7 @@ export class RequestReservation implements Ticking {
   private readonly cutsOnRefusal: boolean
   private call: Metered | undefined
   private stream: GuardedStream | undefined
-  private isRevoked: (() => boolean) | undefined
+  private access: KeyAccess | undefined
   private cutCode: string | undefined
 
   private constructor(
@@ -165,9 +170,9 @@ export class RequestReservation implements Ticking {
    * Ends the stream if its growth is refused and the operator wants such streams cut, or if its key was revoked.
    * Without this it goes on, and its usage is charged all the same.
    */
-  guard(stream: GuardedStream, isRevoked: () => boolean): void {
+  guard(stream: GuardedStream, access: KeyAccess): void {
     this.stream = stream
-    this.isRevoked = isRevoked
+    this.access = access
   }
 
   /** Error code of the reason why the stream was cut, if it was. */
@@ -202,7 +207,7 @@ export class RequestReservation implements Ticking {
   /** Renews the lease and records the usage, every 10 s. */
   tick(nowMs: number): void {
     if (nowMs - this.extendedMs < EXTEND_MS) return
-    if (this.isRevoked?.()) this.cut('unauthenticated')
+    if (this.access?.isRevoked()) this.cut('unauthenticated')
     if (this.call?.used().usage.output === 0) this.unseenExtensions += 1
     void this.extend(nowMs, SLICE_TOKENS).then((granted) => granted === false && this.stopGrowing())
   }

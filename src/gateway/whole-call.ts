@@ -22,6 +22,8 @@ export abstract class WholeWork {
 
   served(): void {}
 
+  streams(): void {}
+
   markFirstByte(): void {
     this.log.markFirstByte()
   }

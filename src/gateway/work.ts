@@ -36,4 +36,9 @@ export interface Work extends Demand {
   ask(candidate: Candidate, upstream: Upstream, dueMs: number): ProviderCall
   /** The candidate has answered. */
   served(candidate: Candidate): void
+  /**
+   * The answer is a stream that has begun, so no other candidate is called: drops what only a call needs. A stream may
+   * last for minutes, and a conversation of 200 KB would stay in memory for as long.
+   */
+  streams(): void
 }

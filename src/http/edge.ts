@@ -172,7 +172,12 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
     }
     ticker.remove(this)
     if (this.hasLeft) running.interrupt('caller_left')
-    else request.signal.addEventListener('abort', () => running.interrupt('caller_left'), ONCE)
+    else request.signal.addEventListener('abort', this, ONCE)
+  }
+
+  /** The caller has left. As a method, because a closure for each open stream takes 0.2 KiB. */
+  handleEvent(): void {
+    this.running.interrupt('caller_left')
   }
 
   /** What Bun gets: the response, or a promise of it. */
@@ -236,6 +241,7 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
   private respond(response: Response): void {
     this.response = response
     this.resolve?.(response)
+    this.resolve = undefined
   }
 
   /** An error of our own is logged for the operator; the caller sees nothing of it. */

@@ -62,7 +62,7 @@ export class AlertWatch {
     const { config, logger } = options
     if (config.alerts === undefined) throw new Error('The configuration has no alerts.')
     this.config = config
-    this.ledger = alertLedger(config)
+    this.ledger = alertLedger(config, () => this.alerts.claims())
     const { ledger } = this
     const claim = config.ledger.kind === 'redis' ? ledger.claim.bind(ledger) : undefined
     this.alerts = new Alerts({ dataDir: config.dataDir, config: config.alerts, node: hostname(), logger, claim })

@@ -1,21 +1,17 @@
 /** One worker as the supervisor sees it: its process, restarted with back-off, and the messages to and from it. */
 
-import type { RestartReason } from '../admin/system-series.ts'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
-import type { LedgerRole } from '../assembly/open-ledger.ts'
 import type { Build } from '../assembly/version.ts'
 import type { Config } from '../config/config.ts'
-import type { TargetRef } from '../core/model-config.ts'
-import type { ItemText } from '../items/item-store.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
-import type { FiguresPost } from '../metrics/figures-post.ts'
 import { ChildProcess } from './child-process.ts'
 import { DescriptorChannel } from './descriptor-channel.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { type Address, isToSupervisor, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
-import { sizeOf } from './supervisor-items.ts'
+import { PendingReplies } from './pending-replies.ts'
 import { workerCommand, workerEnvironment } from './worker-command.ts'
+import { report, type WorkerProcessEvents } from './worker-events.ts'
 
 const BACKOFF_MS_MIN = 100
 const BACKOFF_MS_MAX = 5000
@@ -37,37 +33,6 @@ interface StartSettings {
   readonly config: Config
   /** Accept from this listening socket of the supervisor, instead of one of its own. */
   readonly socket?: number | undefined
-}
-
-interface WorkerProcessEvents {
-  /** It accepts requests on this port. */
-  readonly onReady: (port: number) => void
-  /** It cannot start, for this reason. Not called for a replacement. */
-  readonly onFailed: (reason: string) => void
-  /** It died before it was ready, for the `deaths`th time in a row. `how` is the exit code or signal. */
-  readonly onEarlyDeath: (how: string, deaths: number) => void
-  /** It counted the fields of the largest organisation in Redis. */
-  readonly onFields: (fields: number) => void
-  /** A process of it counted more. `pid` is absent if that process has ended meanwhile. */
-  readonly onFigures: (figures: FiguresPost, pid: number | undefined) => void
-  /** The ledger began or ceased to take its settlements. */
-  readonly onLedger: (up: boolean) => void
-  /** It learned what the other workers should know. */
-  readonly onPeerUpdate: (update: PeerUpdate) => void
-  /** It claims the lease to probe a target. Returns whether it gets it. */
-  readonly onProbeClaim: (target: TargetRef) => boolean
-  /** It sent items of an answer. */
-  readonly onItems: (organization: string, items: readonly ItemText[]) => void
-  /** It asks for an item. Returns its JSON text. */
-  readonly onRecall: (organization: string, id: string) => string | undefined
-  /** Requests ended: log lines, and how many others there were. */
-  readonly onRequests: (lines: readonly string[], omitted: number) => void
-  /** Its process died and is started again. `how` is the exit code or signal. */
-  readonly onDeath: (how: string, reason: RestartReason) => void
-  /** What the process that starts now is to do with an embedded ledger. */
-  readonly ledgerRole: () => LedgerRole
-  /** Its process is gone, for whatever reason. */
-  readonly onGone: (pid: number | undefined) => void
 }
 
 /** The start of a worker that is to replace another, by its steps. Its process is not restarted if it ends. */
@@ -98,12 +63,12 @@ export class WorkerProcess {
   private deaths = 0
   private restart: NodeJS.Timeout | undefined
   private startLimit: NodeJS.Timeout | undefined
-  private nextStatus = 0
-  private readonly statuses = new Map<number, (reasons: readonly string[]) => void>()
-  private readonly recents = new Map<number, (lines: readonly string[]) => void>()
-  private nextRecent = 0
-  private prepared: ((problem: string | undefined) => void) | undefined
-  private lent: ((problem: string | undefined) => void) | undefined
+  private readonly statuses = new PendingReplies<readonly string[]>(STATUS_MS_MAX)
+  private readonly recents = new PendingReplies<readonly string[]>(RECENT_MS_MAX)
+  /** Of a preparation; the reply is its problem. */
+  private readonly prepared = new PendingReplies<string | undefined>(PREPARE_MS_MAX)
+  /** Of a listening socket; the reply is the problem. */
+  private readonly lent = new PendingReplies<string | undefined>(LEND_MS_MAX)
   private readonly gone = Promise.withResolvers<void>()
   private readonly heartbeat = new Heartbeat({
     ask: () => this.send({ type: 'ping' }),
@@ -202,14 +167,7 @@ export class WorkerProcess {
 
   /** The first half of a reload. Resolves to the problem that prevents it, if there is one. */
   prepare(config: Config): Promise<string | undefined> {
-    const { promise, resolve } = Promise.withResolvers<string | undefined>()
-    const limit = setTimeout(() => resolve(this.named('does not answer')), PREPARE_MS_MAX)
-    this.prepared = (problem) => {
-      clearTimeout(limit)
-      resolve(problem)
-    }
-    this.send({ type: 'prepare', config })
-    return promise
+    return this.prepared.ask(() => this.send({ type: 'prepare', config }), this.named('does not answer'))
   }
 
   commit(): void {
@@ -228,15 +186,7 @@ export class WorkerProcess {
   /** Resolves to the log lines of its last requests, the oldest first; none if it does not answer within a second. */
   recent(): Promise<readonly string[]> {
     if (this.process === undefined) return Promise.resolve([])
-    const id = this.nextRecent++
-    const { promise, resolve } = Promise.withResolvers<readonly string[]>()
-    const limit = setTimeout(() => this.answerRecent(id, []), RECENT_MS_MAX)
-    this.recents.set(id, (lines) => {
-      clearTimeout(limit)
-      resolve(lines)
-    })
-    this.send({ type: 'recent', id })
-    return promise
+    return this.recents.ask((id) => this.send({ type: 'recent', id }), [])
   }
 
   /** Forwards what another worker learned. A worker that is not ready yet cannot apply it. */
@@ -257,16 +207,9 @@ export class WorkerProcess {
   }
 
   /** As `status`, also before it accepts requests. */
-  askStatus(): Promise<readonly string[]> {
-    const id = this.nextStatus++
-    const { promise, resolve } = Promise.withResolvers<readonly string[]>()
-    const limit = setTimeout(() => this.answer(id, ['does not answer']), STATUS_MS_MAX)
-    this.statuses.set(id, (reasons) => {
-      clearTimeout(limit)
-      resolve(reasons.map((reason) => this.named(reason)))
-    })
-    this.send({ type: 'status', id })
-    return promise
+  async askStatus(): Promise<readonly string[]> {
+    const reasons = await this.statuses.ask((id) => this.send({ type: 'status', id }), ['does not answer'])
+    return reasons.map((reason) => this.named(reason))
   }
 
   /** Lets the process finish its requests and end. Resolves when it is gone. */
@@ -309,14 +252,7 @@ export class WorkerProcess {
   /** Resolves to the problem, if it cannot send its listening socket. */
   private lend(): Promise<string | undefined> {
     if (this.state !== 'ready') return Promise.resolve(this.named(`is ${this.state}`))
-    const { promise, resolve } = Promise.withResolvers<string | undefined>()
-    const limit = setTimeout(() => resolve(this.named('does not answer')), LEND_MS_MAX)
-    this.lent = (problem) => {
-      clearTimeout(limit)
-      resolve(problem)
-    }
-    this.send({ type: 'lend' })
-    return promise
+    return this.lent.ask(() => this.send({ type: 'lend' }), this.named('does not answer'))
   }
 
   private end(): void {
@@ -356,16 +292,6 @@ export class WorkerProcess {
     this.process?.send(message)
   }
 
-  private answer(id: number, reasons: readonly string[]): void {
-    this.statuses.get(id)?.(reasons)
-    this.statuses.delete(id)
-  }
-
-  private answerRecent(id: number, lines: readonly string[]): void {
-    this.recents.get(id)?.(lines)
-    this.recents.delete(id)
-  }
-
   private receive(message: ToSupervisor): void {
     this.heartbeat.heard()
     switch (message.type) {
@@ -378,7 +304,7 @@ export class WorkerProcess {
         else this.sendSocket()
         return
       case 'lent':
-        this.lent?.(message.problem)
+        this.lent.answerAll(message.problem)
         return
       case 'ready':
         this.ready(message.port)
@@ -387,44 +313,21 @@ export class WorkerProcess {
         this.failed(message.reason)
         return
       case 'prepared':
-        this.prepared?.(message.problem)
+        this.prepared.answerAll(message.problem)
         return
       case 'status':
-        this.answer(message.id, message.reasons)
+        this.statuses.answer(message.id, message.reasons)
         return
       case 'pong':
-        return
-      case 'fields':
-        this.events.onFields(message.fields)
         return
       case 'build':
         this.build = message.build
         return
-      case 'figures':
-        this.events.onFigures(message.figures, this.process?.pid)
-        return
-      case 'ledger':
-        this.events.onLedger(message.up)
-        return
-      case 'requests':
-        this.events.onRequests(message.lines, message.omitted)
-        return
       case 'recent':
-        this.answerRecent(message.id, message.lines)
+        this.recents.answer(message.id, message.lines)
         return
-      case 'news':
-        this.events.onPeerUpdate(message.news)
-        return
-      case 'remember':
-        this.events.onItems(message.organization, message.items)
-        this.send({ type: 'remembered', size: sizeOf(message.items) })
-        return
-      case 'recall':
-        this.send({ type: 'recalled', id: message.id, json: this.events.onRecall(message.organization, message.item) })
-        return
-      case 'claim':
-        this.send({ type: 'granted', id: message.id, granted: this.events.onProbeClaim(message.target) })
-        return
+      default:
+        report(message, this.events, this.process?.pid, (answer) => this.send(answer))
     }
   }
 
@@ -479,10 +382,10 @@ export class WorkerProcess {
     this.channel?.close()
     this.channel = undefined
     this.events.onGone(pid)
-    this.prepared?.(this.named('died'))
-    this.lent?.(this.named('died'))
-    for (const id of [...this.statuses.keys()]) this.answer(id, ['is down'])
-    for (const id of [...this.recents.keys()]) this.answerRecent(id, [])
+    this.prepared.answerAll(this.named('died'))
+    this.lent.answerAll(this.named('died'))
+    this.statuses.answerAll(['is down'])
+    this.recents.answerAll([])
     if (this.ending) {
       this.gone.resolve()
       return

@@ -6,19 +6,19 @@
 import type { Server } from 'bun'
 import { UnusableConfiguration } from '../assembly/edge-parts.ts'
 import { InferenceService } from '../assembly/inference-service.ts'
-import { beginUpkeep, isLedgerProblem, keyFollower, openWorkerLedger } from '../assembly/open-ledger.ts'
+import { beginUpkeep, isLedgerProblem, openWorkerLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
 import { buildOf, findVersion, VERSION } from '../assembly/version.ts'
 import { environment } from '../config/load.ts'
-import { DAY_MS } from '../core/durations.ts'
-import type { App } from '../http/app.ts'
-import { type KeyRecord, revokedKeyOf } from '../keys/key-record.ts'
+import type { KeyFollower } from '../keys/key-follower.ts'
 import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
-import { dieOnUncaught, type Log, type Logger, openLog } from '../logging/log.ts'
-import { logEvent, logKeyChange } from '../logging/log-events.ts'
+import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
+import { logEvent } from '../logging/log-events.ts'
+import { closingEach } from './closing-app.ts'
 import { drain } from './drain.ts'
 import { FiguresPoster } from './figures-poster.ts'
 import { descriptorLimit, watchDescriptors } from './file-descriptors.ts'
+import { followKeys } from './follow-keys.ts'
 import { isToWorker, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
 import { LedgerWatch } from './ledger-watch.ts'
 import { explain } from './listen-address.ts'
@@ -86,9 +86,7 @@ class Worker {
   private readonly claims = new ProbeClaims((id, target) => send({ type: 'claim', id, target }))
   private readonly items = new SupervisorItems(send)
   private readonly feed = new RequestFeed((lines, omitted) => send({ type: 'requests', lines, omitted }))
-  private stopKeys: () => Promise<void> = () => Promise.resolve()
-  /** Call after a reload. */
-  private configurationChanged: () => void = () => {}
+  private keys: KeyFollower | undefined
   private watch: LedgerWatch | undefined
   private poster: FiguresPoster | undefined
   private stopUpkeep: () => void = () => {}
@@ -140,7 +138,7 @@ class Worker {
         return
       case 'commit':
         this.running?.service.commit()
-        return this.configurationChanged()
+        return this.keys?.configurationChanged()
       case 'abort':
         this.preparations++
         return this.running?.service.abort()
@@ -189,7 +187,7 @@ class Worker {
         claimProbe: config.workers === 1 ? undefined : this.claims.ask,
       })
       this.poster = posterOf(service)
-      this.stopKeys = await this.followKeys(config, service, worker)
+      this.keys = await followKeys(config, service, this.log.logger, worker)
       this.watch = new LedgerWatch(service, this.log.logger, worker, (up) => send({ type: 'ledger', up }))
       // One worker of each machine maintains the data in Redis.
       if (worker === 0) this.stopUpkeep = await this.upkeep(config, service)
@@ -281,31 +279,6 @@ class Worker {
     server.reload(closingEach(service.app))
   }
 
-  /** Follows the keys that commands create. Resolves to a function that ends it. */
-  private async followKeys(
-    config: Start['config'],
-    service: InferenceService,
-    worker: number,
-  ): Promise<() => Promise<void>> {
-    const { logger } = this.log
-    const follower = await keyFollower(config, {
-      // One worker of each machine.
-      prunes: worker === 0,
-      pruneFailed: (error) => {
-        const why = error instanceof Error ? error.message : String(error)
-        logEvent(logger, 'keys.prune_failed', { worker, why })
-      },
-      configured: service.configuredKeys,
-      ...(worker === 0 ? { changed: (entry) => logKeyChange(logger, entry) } : {}),
-      inForce: (revocation) => logRevocation(logger, revocation),
-      keepAuditMs: config.audit.keepDays * DAY_MS,
-    })
-    service.follow(follower)
-    await Promise.race([follower.start(), Bun.sleep(KEYS_MS_MAX)])
-    this.configurationChanged = () => follower.configurationChanged()
-    return () => follower.stop()
-  }
-
   private upkeep(config: Start['config'], service: InferenceService): Promise<() => void> {
     const { logger } = this.log
     return beginUpkeep(config, {
@@ -370,7 +343,7 @@ class Worker {
         cut: this.cutNow.promise,
       })
       if (end === 'cut') logEvent(this.log.logger, 'requests.cut', { worker })
-      await this.stopKeys()
+      await this.keys?.stop()
       this.watch?.stop()
       this.stopUpkeep()
       await service.close()
@@ -407,40 +380,6 @@ function posterOf(service: InferenceService): FiguresPoster {
 function adopts(start: Start): boolean {
   return start.replaces === true || start.adopts === true
 }
-
-/**
- * The handlers of an app, with `connection: close` in every response: Bun then closes the connection after it. A kept
- * connection that is closed at any other time may have a request under way, which its caller would see fail.
- */
-function closingEach({ fetch, routes }: App): App {
-  const closing =
-    (handler: App['fetch']): App['fetch'] =>
-    (request, server) => {
-      const response = handler(request, server)
-      return response instanceof Promise ? response.then(closed) : closed(response)
-    }
-  const paths = Object.entries(routes).map(([path, methods]) => {
-    const handlers = Object.entries(methods).map(([method, handler]) => [method, closing(handler)] as const)
-    return [path, Object.fromEntries(handlers)] as const
-  })
-  return { fetch: closing(fetch), routes: Object.fromEntries(paths) }
-}
-
-function closed(response: Response): Response {
-  response.headers.set('connection', 'close')
-  return response
-}
-
-function logRevocation(logger: Logger, { id, organization, createdMs }: KeyRecord): void {
-  const since = new Date(createdMs).toISOString()
-  logEvent(logger, 'key.revocation_in_force', { organization, key: revokedKeyOf(id), since })
-}
-
-/**
- * How long a start waits for the first read of the stored keys, which are rejected until then. An unreachable or
- * large store may take longer.
- */
-const KEYS_MS_MAX = 500
 
 /**
  * The message for the operator if the configuration cannot be served. Any other error is a bug: it is thrown, and

@@ -15,7 +15,8 @@ interface Call {
 
 /** One per stream. Calls are numbered from 0 in order of appearance. */
 export class ToolBlocks {
-  private readonly open = new Map<number, Call>()
+  /** Those that have not ended. Made with the first call: most answers have none. */
+  private open: Map<number, Call> | undefined
   private readonly ids = new CallerIds()
   private calls = 0
 
@@ -26,7 +27,7 @@ export class ToolBlocks {
 
   /** True if the block is a call that has not ended. */
   has(block: number): boolean {
-    return this.open.has(block)
+    return this.open?.has(block) === true
   }
 
   /** A block that is a call begins. `input` is an object or its JSON, if the server sends all of it at once. */
@@ -36,6 +37,7 @@ export class ToolBlocks {
     const callId = this.ids.of(stringOf(id) ?? '')
     this.end(block, events)
     const index = this.calls++
+    this.open ??= new Map()
     this.open.set(block, { index, whole: inputJson(input), written: false })
     events.push({ type: 'tool-start', index, callId, name: tool })
   }
@@ -43,7 +45,7 @@ export class ToolBlocks {
   /** A delta of the arguments of a call. */
   delta(block: number, json: string, events: StreamEvent[]): void {
     if (json === '') return
-    const call = this.open.get(block)
+    const call = this.open?.get(block)
     if (call === undefined) throw new ProviderError('broken', 'a delta of a tool call belongs to no call')
     call.written = true
     events.push({ type: 'tool-delta', index: call.index, json })
@@ -51,15 +53,15 @@ export class ToolBlocks {
 
   /** A block of any kind ends. */
   end(block: number, events: StreamEvent[]): void {
-    const call = this.open.get(block)
+    const call = this.open?.get(block)
     if (call === undefined) return
-    this.open.delete(block)
+    this.open?.delete(block)
     if (!call.written) events.push({ type: 'tool-delta', index: call.index, json: call.whole })
   }
 
   /** The answer ends, and with it blocks whose end the provider did not send. */
   endAll(events: StreamEvent[]): void {
-    for (const block of [...this.open.keys()]) this.end(block, events)
+    for (const block of [...(this.open?.keys() ?? [])]) this.end(block, events)
   }
 
   /**

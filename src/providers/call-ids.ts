@@ -15,17 +15,19 @@ const LEGAL_ID = /^[A-Za-z0-9_-]{1,64}$/
 
 /** The ids of one answer's calls. */
 export class CallerIds {
-  private readonly seen = new Set<string>()
+  /** Made with the first id: most answers have none. */
+  private made: Set<string> | undefined
 
   /**
    * The provider's id if it is legal and unique in this answer, else one of ours. Throws `ProviderError` `broken` if
    * the answer holds more calls than a caller could send back.
    */
   of(given: string): string {
-    if (this.seen.size === CALLS_MAX)
-      throw new ProviderError('broken', `the answer holds more than ${CALLS_MAX} tool calls`)
-    const id = LEGAL_ID.test(given) && !this.seen.has(given) ? given : mintCallId()
-    this.seen.add(id)
+    this.made ??= new Set()
+    const seen = this.made
+    if (seen.size === CALLS_MAX) throw new ProviderError('broken', `the answer holds more than ${CALLS_MAX} tool calls`)
+    const id = LEGAL_ID.test(given) && !seen.has(given) ? given : mintCallId()
+    seen.add(id)
     return id
   }
 }

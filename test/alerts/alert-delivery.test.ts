@@ -183,7 +183,7 @@ test('an alert of another node is dropped; a claim without an answer is repeated
 
 test('a claim that was granted is not repeated when the delivery fails', async () => {
   let claims = 0
-  const { clock, delivery, posts, addOnce } = opened({
+  const { clock, queue, delivery, posts, addOnce } = opened({
     claim: async () => {
       claims++
       return true
@@ -193,6 +193,8 @@ test('a claim that was granted is not repeated when the delivery fails', async (
   delivery.wake()
   await clock.until(10_000)
   expect([claims, posts.length]).toEqual([1, 4])
+  // It is kept, to repeat it if Redis loses it.
+  expect([...queue.claims(clock.nowMs())]).toMatchObject([[{ id: 'a', organization: 'acme', token: 'token of a' }]])
 })
 
 test('a queue that cannot be written is left alone for a minute', async () => {

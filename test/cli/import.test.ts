@@ -219,6 +219,7 @@ describe('the master key and the budget', () => {
     expect(budget('max_budget: 5, budget_duration: 1d')).toEqual({ spend: { day: 5 } })
     expect(budget('max_budget: 5')).toEqual({ spend: { total: 5 } })
     expect(budget('max_budget: 5, budget_duration: 7d')).toBeUndefined()
+    expect(budget('max_budget: 0.0000001')).toBeUndefined()
   })
 })
 

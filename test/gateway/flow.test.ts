@@ -108,6 +108,8 @@ class MadeWork implements Work {
   }
 
   served(): void {}
+
+  streams(): void {}
 }
 
 interface Ran {

@@ -169,7 +169,7 @@ describe('what is reserved', () => {
     const cut = () => {
       cuts++
     }
-    reservation.guard({ interrupt: cut }, () => false)
+    reservation.guard({ interrupt: cut }, { isRevoked: () => false })
     reservation.written(output)
     for (let i = 0; i < 10; i++) await Bun.sleep(0)
     // It also goes on at a tick while some of the reservation is left.
@@ -191,7 +191,7 @@ describe('what is reserved', () => {
     const cut = () => {
       cuts++
     }
-    reservation.guard({ interrupt: cut }, () => false)
+    reservation.guard({ interrupt: cut }, { isRevoked: () => false })
     ledger.refusal = new CallerError('ledger_unavailable', 'gone')
     reservation.written(output)
     await Bun.sleep(0)

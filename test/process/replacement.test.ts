@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import manifest from '../../package.json' with { type: 'json' }
 import { RedisServer } from '../support/redis.ts'
 import { provider } from './provider.ts'
-import { COST_MICRO_USD, pacedProvider, pricedConfiguration, SteadyLoad, usageOf } from './steady-load.ts'
+import { budgetOf, COST_MICRO_USD, pacedProvider, pricedConfiguration, SteadyLoad, usageOf } from './steady-load.ts'
 import { configuration, until, Weir } from './weir.ts'
 
 setDefaultTimeout(180_000)
@@ -55,6 +55,7 @@ test.each([
       requests: load.answered,
       cost_micro_usd: load.answered * COST_MICRO_USD,
     })
+    expect(await budgetOf(weir)).toEqual({ used: load.answered * COST_MICRO_USD, held: 0 })
   },
 )
 

@@ -47,12 +47,20 @@ function streamOf(seconds: number): ReadableStream<Uint8Array> {
   })
 }
 
-/** A configuration whose model has `PRICE`. */
+/** A configuration whose model has `PRICE`, and whose organisation has a budget. */
 export function pricedConfiguration(baseUrl: string, ledger: string): string {
-  return configuration({ baseUrl, ledger }).replace(
-    'model: upstream }] }',
-    `model: upstream }], price: { input: ${PRICE.input}, output: ${PRICE.output} } }`,
-  )
+  return configuration({ baseUrl, ledger })
+    .replace('model: upstream }] }', `model: upstream }], price: { input: ${PRICE.input}, output: ${PRICE.output} } }`)
+    .replace('[{ id: acme,', '[{ id: acme, limits: { spend: { total: 1000 } },')
+}
+
+/** What is spent and held of the budget, in micro-dollars. */
+export async function budgetOf(weir: Weir): Promise<{ readonly used: number; readonly held: number }> {
+  const { rows } = (await (await fetch(`${weir.admin}/api/budgets`)).json()) as {
+    readonly rows: readonly { readonly limit: string; readonly used: number; readonly held: number }[]
+  }
+  const { used = Number.NaN, held = Number.NaN } = rows.find(({ limit }) => limit === 'spend.total') ?? {}
+  return { used, held }
 }
 
 /** The total of `weir usage`. */

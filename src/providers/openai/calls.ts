@@ -41,10 +41,6 @@ export class Calls {
   private readonly ids = new CallerIds()
   private opened = 0
 
-  get any(): boolean {
-    return this.calls.length > 0
-  }
-
   /** One entry of `delta.tool_calls`. */
   add(delta: JsonObject, events: StreamEvent[]): void {
     const called = isObject(delta['function']) ? delta['function'] : {}

@@ -17,7 +17,8 @@ const DONE_CHARS_MAX = 16
  * One per stream. Complete after `[DONE]`, or a clean end after a finish reason: several servers never send `[DONE]`.
  */
 export class OpenaiDecoder implements StreamDecoder {
-  private readonly calls = new Calls()
+  /** Made with the first call, because it is 5 objects, which most open streams never need. */
+  private calls: Calls | undefined
   private started = false
   /** The last reason: some servers send one with each call, so that only the end of the stream shows which is final. */
   private reason: FinishReason | undefined
@@ -72,9 +73,9 @@ export class OpenaiDecoder implements StreamDecoder {
 
   private end(): readonly StreamEvent[] {
     const events: StreamEvent[] = []
-    this.calls.finish(events)
+    this.calls?.finish(events)
     const reason = this.reason ?? 'stop'
-    events.push({ type: 'finish', reason: reason === 'stop' && this.calls.any ? 'tool-call' : reason })
+    events.push({ type: 'finish', reason: reason === 'stop' && this.calls !== undefined ? 'tool-call' : reason })
     this.ended = true
     events.push({ type: 'end' })
     return events
@@ -100,7 +101,12 @@ export class OpenaiDecoder implements StreamDecoder {
     const refusal = stringOf(delta['refusal'])
     if (refusal !== undefined && refusal !== '') events.push({ type: 'refusal', text: refusal })
     const calls = delta['tool_calls']
-    if (isArray(calls)) for (const call of calls) if (isObject(call)) this.calls.add(call, events)
+    if (isArray(calls)) for (const call of calls) if (isObject(call)) this.addCall(call, events)
+  }
+
+  private addCall(call: JsonObject, events: StreamEvent[]): void {
+    this.calls ??= new Calls()
+    this.calls.add(call, events)
   }
 
   /** A limit or a filter overrides `stop`, but no later reason overrides it. */

@@ -358,7 +358,8 @@ local function move(reservation, scopes, unit, spent, held, limits)
         local before, own = scope[at], limits and limits[s]
         scope[at] = min(AMOUNT_MAX, scope[at] + spent)
         scope[held_at] = scope[held_at] + held
-        if spent > 0 and is_reached(own, b, before, scope[at]) then
+        local is_watched = spent > 0 and (not own or #own > LIMIT_COUNT)
+        if is_watched and is_reached(own, b, before, scope[at]) then
           record_crossing(scopes, s, b, own and own[BUDGET[b]] or NONE)
         end
       end

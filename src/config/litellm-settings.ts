@@ -1,0 +1,135 @@
+/** The `litellm_params` of a model of a LiteLLM file → an entry of `providers` of weir. */
+
+import { DAY_MS } from '../core/durations.ts'
+import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import type { Notes } from './litellm-notes.ts'
+import type { LitellmProvider } from './litellm-providers.ts'
+
+interface Entry {
+  readonly place: string
+  readonly name: string
+  readonly params: JsonObject
+}
+
+/** The entry; undefined if it lacks an address, after a note. */
+export function providerOf(
+  known: LitellmProvider,
+  { place, name, params }: Entry,
+  notes: Notes,
+): JsonObject | undefined {
+  if (known.dialect === 'bedrock') return bedrockOf(params, place, notes)
+  if (known.dialect === 'vertex') return vertexOf(params, place, notes)
+  const base = reference(params['api_base'] ?? params['base_url'])
+  const key = reference(params['api_key'])
+  const settings: Record<string, JsonValue> = { dialect: known.dialect }
+  const address = base === undefined ? known.baseUrl : withoutEndpoint(base, known)
+  if (known.dialect === 'azure') settings['base_url'] = address ?? variable('AZURE_API_BASE')
+  else if (address !== undefined) settings['base_url'] = address
+  else if (known.keyVariable === undefined) {
+    notes.add(place, `${name} is not carried over: it has no api_base`)
+    return undefined
+  }
+  if (key !== undefined) settings['api_key'] = key
+  else if (known.keyVariable !== undefined) settings['api_key'] = variable(known.keyVariable)
+  if (known.dialect === 'azure') settings['api_version'] = versionOf(params, place, notes)
+  const headers = headersOf(params)
+  if (headers !== undefined) settings['headers'] = headers
+  const timeout = params['timeout']
+  if (typeof timeout === 'number' && timeout > 0)
+    settings['total_timeout_ms'] = Math.min(DAY_MS, Math.max(1, Math.round(timeout * 1000)))
+  return settings
+}
+
+const AZURE_VERSION = '2025-04-01-preview'
+
+function versionOf(params: JsonObject, place: string, notes: Notes): string {
+  const written = reference(params['api_version'])
+  if (written !== undefined) return written
+  notes.add(place, `has no api_version; weir uses ${AZURE_VERSION}`)
+  return AZURE_VERSION
+}
+
+/** An address as weir has it: without the path that the adapter appends. */
+function withoutEndpoint(base: string, { dialect }: LitellmProvider): string {
+  const address = base.replace(/\/+$/, '')
+  const endpoint = /\/(?:chat\/completions|completions|responses|messages|v1\/messages)$/
+  const bare = address.replace(endpoint, '')
+  if (dialect === 'anthropic') return bare.replace(/\/v1$/, '')
+  if (dialect === 'gemini') return bare.replace(/\/v1(?:beta)?$/, '')
+  // LiteLLM passes the address of OpenAI's client on, which appends no /v1; Ollama's own API is elsewhere.
+  return dialect === 'openai' && /:11434$/.test(bare) ? `${bare}/v1` : bare
+}
+
+const NEEDS_REGION = 'us-east-1'
+
+function bedrockOf(params: JsonObject, place: string, notes: Notes): JsonObject {
+  const region = reference(params['aws_region_name'] ?? params['aws_region'])
+  if (region === undefined) notes.add(place, `has no aws_region_name; weir uses ${NEEDS_REGION}`)
+  const settings: JsonObject = { dialect: 'bedrock', region: region ?? NEEDS_REGION }
+  const key = reference(params['api_key'])
+  if (key !== undefined) return { ...settings, api_key: key }
+  for (const name of ['aws_role_name', 'aws_profile_name', 'aws_web_identity_token'])
+    if (params[name] !== undefined) notes.add(place, `${name} is not carried over; weir takes keys of AWS`)
+  const token = reference(params['aws_session_token'])
+  return {
+    ...settings,
+    access_key_id: reference(params['aws_access_key_id']) ?? variable('AWS_ACCESS_KEY_ID'),
+    secret_access_key: reference(params['aws_secret_access_key']) ?? variable('AWS_SECRET_ACCESS_KEY'),
+    ...(token === undefined ? {} : { session_token: token }),
+  }
+}
+
+const NEEDS_LOCATION = 'us-central1'
+
+/** LiteLLM takes credentials as the path of a file or as JSON. Without them it uses those of the machine. */
+function vertexOf(params: JsonObject, place: string, notes: Notes): JsonObject {
+  const location = reference(params['vertex_location'])
+  if (location === undefined) notes.add(place, `has no vertex_location; weir uses ${NEEDS_LOCATION}`)
+  const settings = {
+    dialect: 'vertex',
+    project: reference(params['vertex_project']) ?? variable('VERTEXAI_PROJECT'),
+    location: location ?? NEEDS_LOCATION,
+  }
+  const { vertex_credentials: written } = params
+  if (isObject(written)) return { ...settings, service_account: JSON.stringify(written) }
+  const key = reference(written)
+  if (key === undefined) return { ...settings, credentials: 'default' }
+  const isReference = key !== written
+  if (isReference)
+    notes.add(place, `service_account takes the JSON of the key itself, not a path; see that ${key} has it`)
+  return { ...settings, service_account: isReference || key.startsWith('{') ? key : variable(`file:${key}`) }
+}
+
+function headersOf(params: JsonObject): JsonObject | undefined {
+  const headers = params['extra_headers'] ?? params['headers']
+  if (!isObject(headers)) return undefined
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, reference(value) ?? '']))
+}
+
+/** `os.environ/NAME` → a reference; undefined if there is no value. */
+function reference(value: JsonValue | undefined): string | undefined {
+  if (value === undefined || value === null || value === '') return undefined
+  const text = String(value)
+  const name = /^os\.environ\/([A-Za-z_]\w*)$/.exec(text)?.[1]
+  return name === undefined ? text : variable(name)
+}
+
+/** A reference of weir's configuration. */
+function variable(name: string): string {
+  return `\${${name}}`
+}
+
+/** Providers by name. Entries that are equal share one. */
+export class Providers {
+  readonly all: Record<string, JsonValue> = {}
+
+  nameOf(provider: string, settings: JsonObject): string {
+    const base = provider.replaceAll('_', '-')
+    for (let number = 1; ; number++) {
+      const name = number === 1 ? base : `${base}-${number}`
+      const known = this.all[name]
+      if (known === undefined) this.all[name] = settings
+      if (known === undefined || Bun.deepEquals(known, settings)) return name
+    }
+  }
+}

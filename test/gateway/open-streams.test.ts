@@ -1,0 +1,69 @@
+/** What a stream that has begun keeps in memory. */
+
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
+import { chat } from '../../src/dialects/chat/chat.ts'
+import { RequestLog } from '../../src/gateway/access-log.ts'
+import { Affinity } from '../../src/gateway/affinity.ts'
+import { Breaker } from '../../src/gateway/breaker.ts'
+import { ChatWork } from '../../src/gateway/chat-work.ts'
+import type { Gateway } from '../../src/gateway/gateway.ts'
+import { InFlight } from '../../src/gateway/in-flight.ts'
+import { Pump } from '../../src/gateway/pump.ts'
+import { openai } from '../../src/providers/openai/openai.ts'
+import { catalog, keyOf, model } from '../catalog/fixture.ts'
+import { UnlimitedLedger } from '../support/ledger.ts'
+import { chatFrames, stalls } from '../support/scenarios.ts'
+import { Upstream } from '../support/upstream.ts'
+import { answerOf } from './answer-of.ts'
+
+const config = catalog({ models: [model('m', { targets: [{ provider: 'p', model: 'm' }] })] })
+const STREAMS = 20
+
+let upstream: Upstream
+beforeAll(async () => {
+  upstream = await Upstream.start()
+  upstream.on('m', stalls(chatFrames(['a', 'b']).slice(0, 2)))
+})
+afterAll(() => upstream[Symbol.asyncDispose]())
+
+function gatewayTo(baseUrl: string): Gateway {
+  const deadlines = { connectMs: 9000, firstByteMs: { stream: 9000, whole: 9000 }, idleMs: 60_000, totalMs: 60_000 }
+  const endpoint = { name: 'p', baseUrl, headers: {}, deadlines }
+  return {
+    catalog: config,
+    ledger: new UnlimitedLedger(),
+    upstreams: new Map([['p', { provider: openai, endpoint }]]),
+    routing: { maxAttempts: 3, totalTimeoutMs: 60_000 },
+    breaker: new Breaker(),
+    affinity: new Affinity(),
+    random: () => 0,
+    explainRoute: false,
+    isRevoked: () => false,
+    report: (error) => {
+      throw error
+    },
+    logEvent: () => {},
+  }
+}
+
+/** A stream that has begun, and its request, which only the stream may still refer to. */
+async function opened(): Promise<{ readonly pump: Pump; readonly request: WeakRef<ChatRequest> }> {
+  const body = { model: 'm', stream: true, messages: [{ role: 'user', content: crypto.randomUUID().repeat(1000) }] }
+  const exchange = await chat({ imageUrls: 'public' }).accept(body, { organization: 'o' })
+  const log = new RequestLog('req_1', { write() {} })
+  const gateway = gatewayTo(upstream.url)
+  const work = new ChatWork(gateway, keyOf(config), exchange, log)
+  const { content } = await answerOf(gateway, keyOf(config), work, new InFlight().add(), log)
+  if (!(content instanceof Pump)) throw new Error('the answer is no stream')
+  return { pump: content, request: new WeakRef(exchange.request) }
+}
+
+test('its request is dropped', async () => {
+  const streams = await Promise.all(Array.from({ length: STREAMS }, opened))
+  await Bun.sleep(0)
+  Bun.gc(true)
+  // The collector takes what looks like a pointer on the stack for one, so a few may be left.
+  expect(streams.filter(({ request }) => request.deref() !== undefined).length).toBeLessThan(STREAMS / 4)
+  for (const { pump } of streams) pump.interrupt('caller_left')
+})
