@@ -127,7 +127,8 @@ export class Template {
   /**
    * Adds the texts of the ASCII frames from `from` on to `insides`, as long as another frame follows each. Returns
    * where the first frame begins that was not taken. The end of a frame and the beginning of the next one are compared
-   * at once: a stream of 64 frames is decoded in 12 µs instead of 14. A template with a hole before the text takes none.
+   * at once: a stream of 64 frames is decoded in 12 µs instead of 14. A template with a hole before its text takes
+   * none.
    */
   textsIn(text: string, from: number, insides: string[]): number {
     if (this.holes[0] !== 'text') return from
