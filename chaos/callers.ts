@@ -46,6 +46,8 @@ export interface Result {
 }
 
 export interface Load {
+  /** The first organization of its keys. */
+  readonly organization: string
   /** Port of each gateway. */
   readonly ports: readonly number[]
   /** Ids of keys with the keys themselves. */

@@ -12,25 +12,36 @@ import type { RedisServer } from './redis-server.ts'
 export interface Fault {
   readonly name: string
   readonly weight: number
+  /** Redis may lose writes that it has acknowledged. */
+  readonly isSetback?: true
   act(random: Random): Promise<unknown>
 }
 
 const BETWEEN_MS = { first: 300, last: 1500 }
 
-/** Injects faults until `untilMs`; after each one everything runs again. Resolves to how often each was injected. */
+/** A fault that was injected, in `performance.now` milliseconds. */
+export interface Injected {
+  readonly name: string
+  readonly fromMs: number
+  readonly untilMs: number
+  readonly isSetback: boolean
+}
+
+/** Injects faults until `untilMs`; after each one everything runs again. Resolves to those that were injected. */
 export async function injectFaults(
   untilMs: number,
   faults: readonly Fault[],
   random: Random,
-): Promise<ReadonlyMap<string, number>> {
-  const done = new Map<string, number>()
+): Promise<readonly Injected[]> {
+  const done: Injected[] = []
   const names = faults.flatMap((wreck) => Array.from({ length: wreck.weight }, () => wreck))
   for (;;) {
     await Bun.sleep(random.between(BETWEEN_MS.first, BETWEEN_MS.last))
     const wreck = names[random.below(names.length)]
     if (wreck === undefined || performance.now() >= untilMs) return done
+    const fromMs = performance.now()
     await wreck.act(random)
-    done.set(wreck.name, (done.get(wreck.name) ?? 0) + 1)
+    done.push({ name: wreck.name, fromMs, untilMs: performance.now(), isSetback: wreck.isSetback === true })
   }
 }
 
@@ -80,6 +91,7 @@ export function sharedLedgerFaults(gateways: readonly Gateway[]): readonly Fault
 export function redisFaults(server: RedisServer): readonly Fault[] {
   return [
     {
+      // It loses nothing: its file has what it has acknowledged.
       name: 'Redis killed',
       weight: 2,
       act: async (random) => {
@@ -92,13 +104,14 @@ export function redisFaults(server: RedisServer): readonly Fault[] {
     {
       name: 'Redis restored from a copy',
       weight: 4,
+      isSetback: true,
       act: async (random) => {
         const copy = await server.copy()
         await Bun.sleep(random.between(200, 4000))
         await server.restoreCopy(copy)
       },
     },
-    { name: 'Redis restored from its snapshot', weight: 2, act: () => server.restoreSnapshot() },
+    { name: 'Redis restored from its snapshot', weight: 2, isSetback: true, act: () => server.restoreSnapshot() },
     { name: 'scripts flushed', weight: 2, act: () => server.ask('SCRIPT', 'FLUSH') },
     { name: 'connections cut', weight: 2, act: () => server.ask('CLIENT', 'KILL', 'TYPE', 'normal') },
   ]
@@ -106,7 +119,7 @@ export function redisFaults(server: RedisServer): readonly Fault[] {
 
 export function clusterFaults(cluster: RedisCluster): readonly Fault[] {
   return [
-    { name: 'failover', weight: 6, act: () => cluster.failover() },
+    { name: 'failover', weight: 6, isSetback: true, act: () => cluster.failover() },
     { name: 'connections cut', weight: 2, act: () => cluster.cut() },
   ]
 }

@@ -22,6 +22,8 @@ const LINES_KEPT = 20
 export class Gateway {
   /** When one of its processes was killed, in `performance.now` milliseconds. */
   readonly kills: number[] = []
+  /** The same for its supervisor. */
+  readonly supervisorKills: number[] = []
   /** Log lines that no injected fault explains. */
   readonly errors: string[] = []
   starts = 0
@@ -87,6 +89,7 @@ export class Gateway {
     const closed = new Promise((resolve) => child.once('close', resolve))
     process.kill(-child.pid, 'SIGKILL')
     this.kills.push(performance.now())
+    this.supervisorKills.push(performance.now())
     await closed
     this.child = undefined
   }
@@ -100,6 +103,7 @@ export class Gateway {
     if (child?.pid === undefined) return
     const exited = new Promise((resolve) => child.once('exit', resolve))
     process.kill(child.pid, 'SIGKILL')
+    this.supervisorKills.push(performance.now())
     await exited
     this.child = undefined
   }
@@ -142,14 +146,19 @@ export class Gateway {
 
   /** Runs a command of the program and parses its JSON. */
   async command(...words: readonly string[]): Promise<JsonObject> {
-    const child = Bun.spawn([...PROGRAM, ...words, '--json', '--config', this.file], {
+    const value: unknown = JSON.parse(await this.run(...words, '--json'))
+    return isObject(value) ? value : {}
+  }
+
+  /** Runs a command of the program. Resolves to what it prints, without the last newline; rejects if it fails. */
+  async run(...words: readonly string[]): Promise<string> {
+    const child = Bun.spawn([...PROGRAM, ...words, '--config', this.file], {
       cwd: this.folder,
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     const [text, errors] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
     if ((await child.exited) !== 0) throw new Error(`weir ${words.join(' ')}: ${errors}`)
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : {}
+    return text.trimEnd()
   }
 
   /** False if it has no process with this role at the moment. */

@@ -18,7 +18,8 @@ one worker, one with two workers, two gateways over one Redis, and one gateway o
 dialects send requests and disconnect at random. Meanwhile chaos kills gateways, supervisors, workers, the owner of the
 shared embedded ledger and Redis with SIGKILL and restarts them, replaces workers, freezes processes, restores Redis
 from a copy that is seconds old or from its last snapshot, flushes its scripts, cuts connections, and kills a master of
-the cluster so that its replica takes over. Then it waits until all leases have expired and prints every check with its
+the cluster so that its replica takes over. A webhook that fails, hangs and is slow gets alerts about spend, and a key
+is rotated. Then it waits until all leases have expired and all alerts have arrived, and prints every check with its
 figures. Finally it flushes Redis under load and checks that the gateways restore what they recorded. Exits 1 if a check
 fails.
 
@@ -60,13 +61,15 @@ async function chaos(options: NonNullable<ReturnType<typeof flags>>): Promise<bo
 async function printAndCheck(setup: SetupResult, report: Report): Promise<void> {
   const counted = new Map<string, number>()
   for (const { end } of setup.results) counted.set(end, (counted.get(end) ?? 0) + 1)
+  const faults = new Map<string, number>()
+  for (const { name } of setup.faults) faults.set(name, (faults.get(name) ?? 0) + 1)
   const listed = (counts: ReadonlyMap<string, number>) =>
     [...counts]
       .sort()
       .map(([name, count]) => `${count} ${name}`)
       .join(' · ')
   console.log(`\n${setup.name}`)
-  console.log(`     faults: ${listed(setup.faults)}`)
+  console.log(`     faults: ${listed(faults)}`)
   console.log(`     ${setup.results.length} requests: ${listed(counted)}`)
   await setup.check(report)
 }

@@ -1,6 +1,7 @@
 /** The organizations of the chaos run, their keys, and the limits under test. */
 
 import type { JsonObject } from '../src/core/json.ts'
+import { ALERT_SECRET } from './alert-receiver.ts'
 import { PRICE } from './provider.ts'
 
 export interface Organization {
@@ -27,6 +28,22 @@ export const many: readonly Organization[] = Array.from({ length: 9 }, (_, i) =>
   keys: [[`key-${i}`, `chaos-tenant-${i}-0123456789`]],
 }))
 
+/** Dollars of each spend limit of an organization. */
+const LIMIT_USD = 1000
+
+/** Shares of the limits that are reported, in parts per million: from 1,000 micro-dollars on, and those of `TIGHT`. */
+export const SHARES_PPM: readonly number[] = [
+  ...[1, 2, 4, 6, 8, 10, 15, 20, 30, 50, 80, 120, 200, 300, 500, 900],
+  ...[100_000, 400_000, 700_000, 1_000_000],
+]
+
+/** The spend limits of an organization or key (`organization/key`) in micro-dollars, by the names of the windows. */
+export function limitsMicroUsd(owner: string, seconds: number): Readonly<Record<string, number>> {
+  if (owner === TIGHT) return { total: tightMicroUsd(seconds) }
+  const limit = LIMIT_USD * 1_000_000
+  return owner.includes('/') ? {} : { day: limit, month: limit, total: limit }
+}
+
 export function tightMicroUsd(seconds: number): number {
   return Math.max(15_000, TIGHT_A_SECOND * seconds)
 }
@@ -35,6 +52,7 @@ export function tightMicroUsd(seconds: number): number {
 export function configOf(
   organizations: readonly Organization[],
   providerUrl: string,
+  alertsUrl: string,
   seconds: number,
   more: JsonObject,
 ): JsonObject {
@@ -44,12 +62,13 @@ export function configOf(
   }
   return {
     tags: ['project'],
+    alerts: { webhook: alertsUrl, secret: ALERT_SECRET, spend: SHARES_PPM.map((ppm) => ppm / 1_000_000) },
     compaction: { keys: [Buffer.alloc(32, 1).toString('base64')] },
     providers: { up: { dialect: 'openai', base_url: providerUrl, api_key: 'x' } },
     models: [{ name: 'm', targets: [{ provider: 'up', model: 'up' }], price: PRICE, max_output_tokens: 64 }],
     organizations: organizations.map(({ organization, keys }) => ({
       id: organization,
-      limits: { spend: { day: 1000, month: 1000, total: 1000 } },
+      limits: { spend: { day: LIMIT_USD, month: LIMIT_USD, total: LIMIT_USD } },
       keys: keys.map(([id, key]) => ({ id, key, limits: limits[id] ?? {} })),
     })),
     ...more,

@@ -11,6 +11,8 @@ import { LEDGER_FILE, LEDGER_SCHEMA } from '../src/ledger/embedded/state-tables.
 import { OUTBOX_FILE, OUTBOX_SCHEMA } from '../src/ledger/redis/delivery/outbox-schema.ts'
 import { RedisStore } from '../src/ledger/redis/store/redis-store.ts'
 import { Random } from '../test/support/random.ts'
+import { checkAlerts, reachedShares, reportedShares } from './alert-checks.ts'
+import { AlertReceiver } from './alert-receiver.ts'
 import { callUntil, type Load, type Result } from './callers.ts'
 import {
   beyondHold,
@@ -25,13 +27,32 @@ import {
   outboxRows,
 } from './checks.ts'
 import { RedisCluster } from './cluster.ts'
-import { clusterFaults, type Fault, gatewayFaults, injectFaults, redisFaults, sharedLedgerFaults } from './faults.ts'
+import {
+  clusterFaults,
+  type Fault,
+  gatewayFaults,
+  type Injected,
+  injectFaults,
+  redisFaults,
+  sharedLedgerFaults,
+} from './faults.ts'
 import { Gateway } from './gateway.ts'
-import { figuresOf, finalOf, isIdle, pendingIn, rowsOf, spentOf, sumOf, trailOf } from './ledger-audit.ts'
+import {
+  type AllFigures,
+  figuresOf,
+  finalOf,
+  isIdle,
+  pendingIn,
+  rowsOf,
+  spentOf,
+  sumOf,
+  trailOf,
+} from './ledger-audit.ts'
 import { acme, configOf, many, type Organization } from './organizations.ts'
 import type { Provider } from './provider.ts'
 import { RedisServer } from './redis-server.ts'
 import { checkAnswers, type Report } from './report.ts'
+import { RotatedKey } from './rotation.ts'
 
 /** The duration of a lease and of the reaper's interval, and time for a busy machine. */
 const WAIT_MS_MAX = 75_000
@@ -49,8 +70,7 @@ export interface Run {
 /** A setup after its faults: what happened, and the checks that must hold. */
 export interface SetupResult extends AsyncDisposable {
   readonly name: string
-  /** How often each fault was injected. */
-  readonly faults: ReadonlyMap<string, number>
+  readonly faults: readonly Injected[]
   readonly results: readonly Result[]
   check(report: Report): Promise<void>
 }
@@ -59,19 +79,54 @@ export interface SetupResult extends AsyncDisposable {
 function loadOf(name: string, organizations: readonly Organization[], gateways: readonly Gateway[]): Load {
   let number = 0
   const keys = organizations.flatMap((one) => one.keys)
-  return { name, ports: gateways.map(({ port }) => port), keys, number: () => number++, results: [] }
+  const organization = organizations[0]?.organization ?? ''
+  return { name, organization, ports: gateways.map(({ port }) => port), keys, number: () => number++, results: [] }
 }
 
 function callers(run: Run, load: Load, untilMs: number): readonly Promise<void>[] {
   return Array.from({ length: run.callers }, (_, i) => callUntil(untilMs, load, new Random(run.seed + 1000 * (i + 1))))
 }
 
-/** Runs callers and faults at the same time, for the duration of the run. */
-async function runUnderFaults(run: Run, load: Load, faults: readonly Fault[]): Promise<ReadonlyMap<string, number>> {
+/** What runs beside the callers of a setup. */
+interface Side {
+  readonly receiver: AlertReceiver
+  readonly sinceMs: number
+  readonly rotated: RotatedKey
+  readonly injected: readonly Injected[]
+}
+
+/** Runs callers, faults and rotations of a key at the same time, for the duration of the run. */
+async function runUnderFaults(
+  run: Run,
+  load: Load,
+  gateways: readonly Gateway[],
+  faults: readonly Fault[],
+  receiver: AlertReceiver,
+): Promise<Side> {
+  const sinceMs = Date.now()
+  const rotated = await RotatedKey.create(gateways, load.organization)
   const untilMs = performance.now() + run.seconds * 1000
   const calling = callers(run, load, untilMs)
-  const [injected] = await Promise.all([injectFaults(untilMs, faults, new Random(run.seed)), ...calling])
-  return injected
+  const rotating = rotated.rotateUntil(untilMs, new Random(run.seed + 1))
+  const [injected] = await Promise.all([injectFaults(untilMs, faults, new Random(run.seed)), rotating, ...calling])
+  receiver.isReliable = true
+  return { receiver, sinceMs, rotated, injected }
+}
+
+/** Waits until every alert that must come has come. */
+async function alertsArrived(run: Run, receiver: AlertReceiver, figures: () => Promise<AllFigures>): Promise<void> {
+  const reached = reachedShares(await figures(), run.seconds)
+  await waitUntil(async () => {
+    const reported = reportedShares(receiver)
+    return reached.every((name) => reported.has(name))
+  })
+}
+
+function checkSide(report: Report, run: Run, side: Side, figures: AllFigures, gateways: readonly Gateway[]): void {
+  const { receiver, sinceMs, rotated, injected } = side
+  const setbacks = injected.filter(({ isSetback }) => isSetback)
+  checkAlerts(report, { receiver, figures, seconds: run.seconds, gateways, setbacks, sinceMs })
+  rotated.check(report, injected)
 }
 
 /** Waits until the condition holds, for at most `WAIT_MS_MAX`. If it never does, a check reports what is wrong. */
@@ -82,16 +137,18 @@ async function waitUntil(holds: () => Promise<boolean>): Promise<void> {
 
 /** One gateway, its ledger in the memory of its only worker, or of a process that two workers call. */
 export async function runEmbedded(run: Run, workers: 1 | 2): Promise<SetupResult> {
-  const config = { ...configOf(acme, run.provider.url, run.seconds, { ledger: 'embedded' }), workers }
+  const receiver = new AlertReceiver(run.seed)
+  const config = { ...configOf(acme, run.provider.url, receiver.url, run.seconds, { ledger: 'embedded' }), workers }
   const name = workers === 1 ? 'embedded' : 'shared'
   const gateway = await Gateway.start(join(run.folder, name), config)
   const load = loadOf(name, acme, [gateway])
   const faults = [...gatewayFaults([gateway]), ...(workers === 1 ? [] : sharedLedgerFaults([gateway]))]
-  const injected = await runUnderFaults(run, load, faults)
+  const side = await runUnderFaults(run, load, [gateway], faults, receiver)
   const { results } = load
   const readers = new EmbeddedAccountUsageReader(gateway.dataDir)
   const figures = () => figuresOf(acme, (account) => readers.read(account))
   await waitUntil(async () => isIdle(await figures()))
+  await alertsArrived(run, receiver, figures)
   await gateway.stop()
   const check = async (report: Report) => {
     const rows = rowsOf(join(gateway.dataDir, LEDGER_FILE), LEDGER_SCHEMA)
@@ -108,14 +165,15 @@ export async function runEmbedded(run: Run, workers: 1 | 2): Promise<SetupResult
     const tight = rows.filter(({ key }) => key === 'tight')
     const beyond = sumOf(tight, ({ overageMicroUsd }) => overageMicroUsd)
     checkLimit(report, last, run.seconds, beyond)
+    checkSide(report, run, side, last, [gateway])
     checkErrors(report, [gateway])
   }
   return {
     name: `embedded ledger: one gateway, ${workers === 1 ? 'one worker' : 'two workers'}`,
-    faults: injected,
+    faults: side.injected,
     results,
     check,
-    [Symbol.asyncDispose]: async () => undefined,
+    [Symbol.asyncDispose]: async () => receiver[Symbol.dispose](),
   }
 }
 
@@ -126,6 +184,7 @@ interface Shared {
   readonly gateways: readonly Gateway[]
   readonly client: Redis | Cluster
   readonly load: Load
+  readonly side: Side
   /** FLUSHALL. */
   readonly empty: () => Promise<void>
 }
@@ -133,18 +192,19 @@ interface Shared {
 /** Two gateways over one Redis; one of them has two workers that share its outbox. */
 export async function runRedis(run: Run): Promise<SetupResult> {
   const server = await RedisServer.start(join(run.folder, 'redis'))
-  const config = configOf(acme, run.provider.url, run.seconds, { ledger: { redis: server.url } })
+  const receiver = new AlertReceiver(run.seed)
+  const config = configOf(acme, run.provider.url, receiver.url, run.seconds, { ledger: { redis: server.url } })
   const gateways = await Promise.all([
     Gateway.start(join(run.folder, 'node-0'), { ...config, workers: 2 }),
     Gateway.start(join(run.folder, 'node-1'), { ...config, ledger_unreachable: 'allow' }),
   ])
   const faults = [...gatewayFaults(gateways), ...redisFaults(server)]
   const load = loadOf('redis', acme, gateways)
-  const injected = await runUnderFaults(run, load, faults)
+  const side = await runUnderFaults(run, load, gateways, faults, receiver)
   const client = server.client()
   const empty = () => server.empty()
   const name = 'ledger in Redis: two gateways, three workers'
-  return await checkedOverRedis(run, { name, organizations: acme, gateways, client, empty, load }, injected, () =>
+  return await checkedOverRedis(run, { name, organizations: acme, gateways, client, empty, load, side }, () =>
     server.kill(),
   )
 }
@@ -152,16 +212,18 @@ export async function runRedis(run: Run): Promise<SetupResult> {
 /** One gateway over three masters, one of which has a replica that takes over. */
 export async function runCluster(run: Run): Promise<SetupResult> {
   const cluster = await RedisCluster.start(join(run.folder, 'cluster'))
-  const config = configOf(many, run.provider.url, run.seconds, { ledger: { redis: { cluster: cluster.urls } } })
+  const receiver = new AlertReceiver(run.seed)
+  const ledger = { redis: { cluster: cluster.urls } }
+  const config = configOf(many, run.provider.url, receiver.url, run.seconds, { ledger })
   const gateways = [await Gateway.start(join(run.folder, 'node-2'), config)]
   const faults = [...gatewayFaults(gateways), ...clusterFaults(cluster)]
   const fewer = { ...run, callers: Math.ceil(run.callers / 2) }
   const load = loadOf('cluster', many, gateways)
-  const injected = await runUnderFaults(fewer, load, faults)
+  const side = await runUnderFaults(fewer, load, gateways, faults, receiver)
   const client = cluster.client()
   const empty = () => cluster.empty()
   const name = 'ledger in a Redis Cluster: one gateway'
-  return await checkedOverRedis(fewer, { name, organizations: many, gateways, client, empty, load }, injected, () =>
+  return await checkedOverRedis(fewer, { name, organizations: many, gateways, client, empty, load, side }, () =>
     cluster.kill(),
   )
 }
@@ -176,19 +238,15 @@ async function flushUnderLoad(run: Run, { load, empty }: Shared): Promise<void> 
   await Promise.all(calling)
 }
 
-async function checkedOverRedis(
-  run: Run,
-  shared: Shared,
-  injected: ReadonlyMap<string, number>,
-  stop: () => Promise<void>,
-): Promise<SetupResult> {
-  const { name, organizations, gateways, client, load } = shared
+async function checkedOverRedis(run: Run, shared: Shared, stop: () => Promise<void>): Promise<SetupResult> {
+  const { name, organizations, gateways, client, load, side } = shared
   const results = [...load.results]
   const store = new RedisStore(client, client)
   const outboxes = gateways.map((gateway) => join(gateway.dataDir, OUTBOX_FILE)).filter((path) => existsSync(path))
   const pending = () => sumOf(outboxes, (path) => pendingIn(path, OUTBOX_SCHEMA))
   const figures = () => figuresOf(organizations, (account) => store.figures(account))
   await waitUntil(async () => pending() === 0 && isIdle(await figures()))
+  await alertsArrived(run, side.receiver, figures)
   const check = async (report: Report) => {
     const trail = await trailOf(client, organizations)
     const { served } = run.provider
@@ -216,6 +274,7 @@ async function checkedOverRedis(
       const tight = [...trail.values()].filter((charges) => charges[0]?.key === 'tight')
       checkLimit(report, last, run.seconds, sumOf(tight, beyondHold))
     }
+    checkSide(report, run, side, last, gateways)
     checkErrors(report, gateways)
     await flushUnderLoad(run, shared)
     const logged = (one?: Organization) =>
@@ -241,7 +300,8 @@ async function checkedOverRedis(
   const dispose = async () => {
     client.disconnect()
     await Promise.all(gateways.map((gateway) => gateway.stop()))
+    side.receiver[Symbol.dispose]()
     await stop()
   }
-  return { name, faults: injected, results, check, [Symbol.asyncDispose]: dispose }
+  return { name, faults: side.injected, results, check, [Symbol.asyncDispose]: dispose }
 }

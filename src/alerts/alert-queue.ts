@@ -12,10 +12,14 @@ const ALERTS_FILE = 'alerts.sqlite'
 /** About 4 MB. */
 const QUEUE_MAX = 10_000
 
+const CLAIM_COLUMNS = ["organization TEXT NOT NULL DEFAULT ''", 'token TEXT']
+/** Claims that are read at once. */
+const CLAIMS_A_PAGE = 500
+
 const SCHEMA: Schema = {
   version: 1,
   // `token`: what this node claims the alert with; null if it need not be claimed, or was. `reported` has the ids
-  // of alerts that are reported once.
+  // of alerts that are reported once, and the tokens of those that this node has claimed.
   sql: `
     CREATE TABLE alerts (
       seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, body TEXT NOT NULL,
@@ -23,7 +27,10 @@ const SCHEMA: Schema = {
       organization TEXT NOT NULL DEFAULT '', token TEXT, claim_until_ms INTEGER NOT NULL DEFAULT 0
     );
     CREATE INDEX alerts_due ON alerts (due_ms);
-    CREATE TABLE reported (id TEXT PRIMARY KEY, forget_ms INTEGER NOT NULL) WITHOUT ROWID;`,
+    CREATE TABLE reported (
+      id TEXT PRIMARY KEY, forget_ms INTEGER NOT NULL, ${CLAIM_COLUMNS.join(', ')}
+    ) WITHOUT ROWID;`,
+  columns: { reported: CLAIM_COLUMNS },
   checked: ['alerts'],
 }
 
@@ -32,6 +39,12 @@ export interface Claim {
   readonly organization: string
   /** A random text of this node. */
   readonly token: string
+}
+
+/** A claim that this node has won. */
+export interface WonClaim extends Claim {
+  readonly id: string
+  readonly untilMs: number
 }
 
 export interface QueuedAlert {
@@ -108,9 +121,33 @@ export class AlertQueue {
       .map(queued)
   }
 
-  /** The alert need not be claimed any more. */
+  /** The alert need not be claimed any more: this node has. */
   claimed(id: string): void {
-    this.database.query('UPDATE alerts SET token = NULL WHERE id = ?').run(id)
+    const note = this.database.transaction(() => {
+      this.database
+        .query(
+          `UPDATE reported SET organization = alerts.organization, token = alerts.token
+           FROM alerts WHERE alerts.id = reported.id AND reported.id = ?`,
+        )
+        .run(id)
+      this.database.query('UPDATE alerts SET token = NULL WHERE id = ?').run(id)
+    })
+    note.immediate()
+  }
+
+  /** The claims that this node has won and that still hold, some at a time. */
+  *claims(nowMs: number): Generator<readonly WonClaim[]> {
+    const query = this.database.query<WonClaim, [number, string, number]>(
+      `SELECT id, organization, token, forget_ms AS untilMs FROM reported
+       WHERE token IS NOT NULL AND forget_ms > ? AND id > ? ORDER BY id LIMIT ?`,
+    )
+    let after = ''
+    for (;;) {
+      const page = query.all(nowMs, after, CLAIMS_A_PAGE)
+      if (page.length > 0) yield page
+      if (page.length < CLAIMS_A_PAGE) return
+      after = page.at(-1)?.id ?? ''
+    }
   }
 
   /** The alert is tried again at `dueMs`, after so many attempts. */

@@ -6,7 +6,7 @@ import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { alertOf, derivedId, type Occurrence, type ReportedOnce } from './alert.ts'
 import { AlertDelivery, type Clock, type DeliveryOptions, SYSTEM_CLOCK } from './alert-delivery.ts'
-import { AlertQueue, type QueuedAlert } from './alert-queue.ts'
+import { AlertQueue, type QueuedAlert, type WonClaim } from './alert-queue.ts'
 import { type Attempt, Webhook } from './webhook.ts'
 
 /** A queue that cannot be used is logged at most this often. */
@@ -70,6 +70,11 @@ export class Alerts {
       this.dropped(dropped)
       delivery.wake()
     })
+  }
+
+  /** The claims that this node has won, some at a time. Throws if the queue cannot be read. */
+  claims(): Iterable<readonly WonClaim[]> {
+    return this.isClosed ? [] : this.parts().queue.claims(this.clock.nowMs())
   }
 
   /** Drops what need not be remembered any more. */

@@ -57,13 +57,7 @@ interface Refused {
 }
 
 /** The caller's error. `nowMs`, in Unix milliseconds, is needed for the time when a budget renews. */
-function refusalError(
-  account: Account,
-  hold: Hold,
-  refusal: Refusal,
-  rates: RateStatuses,
-  nowMs: number,
-): CallerError {
+function refusalError(account: Account, hold: Hold, refusal: Refusal, rates: RateStatuses, nowMs: number): CallerError {
   const limit = limitNamed(refusal.limit)
   const isOrganization = refusal.scope === 'organization'
   const owner = isOrganization ? `organisation '${account.organization}'` : `key '${account.key}'`

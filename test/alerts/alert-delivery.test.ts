@@ -1,5 +1,6 @@
 /** The queue and its delivery, in virtual time: retries, the end after a day, the bound, claims, a broken queue. */
 
+import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -183,7 +184,7 @@ test('an alert of another node is dropped; a claim without an answer is repeated
 
 test('a claim that was granted is not repeated when the delivery fails', async () => {
   let claims = 0
-  const { clock, delivery, posts, addOnce } = opened({
+  const { clock, queue, delivery, posts, addOnce } = opened({
     claim: async () => {
       claims++
       return true
@@ -193,6 +194,8 @@ test('a claim that was granted is not repeated when the delivery fails', async (
   delivery.wake()
   await clock.until(10_000)
   expect([claims, posts.length]).toEqual([1, 4])
+  // It is kept, to repeat it if Redis loses it.
+  expect([...queue.claims(clock.nowMs())]).toMatchObject([[{ id: 'a', organization: 'acme', token: 'token of a' }]])
 })
 
 test('a queue that cannot be written is left alone for a minute', async () => {
@@ -226,4 +229,25 @@ test('an id is that of its parts', () => {
   const parts = ['spend.threshold', 'acme', null, 'day', 1, 0.5] as const
   expect(derivedId(parts)).toBe(derivedId([...parts]))
   expect(derivedId(parts)).not.toBe(derivedId(['spend.threshold', 'acme', 'null', 'day', 1, 0.5]))
+})
+
+test('a queue of the version before claims were kept is opened, with what waits in it', () => {
+  const dataDir = mkdtempSync(join(root, 'earlier-'))
+  const database = new Database(join(dataDir, 'alerts.sqlite'))
+  database.run(`
+    CREATE TABLE alerts (
+      seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, body TEXT NOT NULL,
+      created_ms INTEGER NOT NULL, due_ms INTEGER NOT NULL, tries INTEGER NOT NULL DEFAULT 0,
+      organization TEXT NOT NULL DEFAULT '', token TEXT, claim_until_ms INTEGER NOT NULL DEFAULT 0
+    );
+    CREATE TABLE reported (id TEXT PRIMARY KEY, forget_ms INTEGER NOT NULL) WITHOUT ROWID;
+    INSERT INTO alerts VALUES (1, 'a', 'spend.threshold', '{}', 1, 1, 0, 'acme', 't', 9);
+    INSERT INTO reported VALUES ('a', 9);
+    PRAGMA user_version = 1`)
+  database.close()
+  const queue = AlertQueue.open(dataDir)
+  expect(queue.next(9, new Set())).toMatchObject([{ id: 'a', claim: { organization: 'acme', token: 't', untilMs: 9 } }])
+  queue.claimed('a')
+  expect([...queue.claims(0)]).toEqual([[{ id: 'a', organization: 'acme', token: 't', untilMs: 9 }]])
+  queue.close()
 })

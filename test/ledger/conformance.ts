@@ -333,7 +333,7 @@ export function conformance(installation: Installation): void {
     })
 
     test('a settlement that reaches a share of a limit is recorded, and stays until it is taken', async () => {
-      const alerts = alertLedger(installation.place)
+      const alerts = alertLedger(installation.place, () => [])
       const reader = await alerts.reader()
       const plain = accountOf(spend({ total: 1000 }), spend({ day: 500 }))
       const account = { ...plain, alertShares: [0.5, 0.8] }

@@ -395,6 +395,45 @@ for (const subject of subjects()) {
       expect((await subject.book.reserve(limited, hold('b'))).outcome).toBe('granted')
     })
 
+    const watched = {
+      ...account,
+      organization: 'a',
+      organizationLimits: spend({ total: 1000 }),
+      alertShares: [0.5, 0.8],
+    }
+    const settle = (id: string, cost: number) =>
+      subject.book.settle(admission(watched, id), charge(cost), { isDirect: true })
+    const recorded = async () => {
+      const found = await subject.crossings()
+      return found.filter(({ key, budget }) => key === undefined && budget === 'total')
+    }
+
+    test('exactly a share of a limit is recorded, and nothing less', async () => {
+      await settle('a', 499)
+      expect(await recorded()).toEqual([])
+      await settle('b', 1)
+      const [found, ...others] = await recorded()
+      expect([found, others]).toMatchObject([{ organization: 'a', spentMicroUsd: 500, limitMicroUsd: 1000 }, []])
+      if (found !== undefined) await subject.take([found])
+      await settle('c', 299)
+      expect(await recorded()).toEqual([])
+      await settle('d', 700)
+      expect(await recorded()).toMatchObject([{ spentMicroUsd: 1499, limitMicroUsd: 1000 }])
+    })
+
+    test('of several records of a window, the one with the most spent stays', async () => {
+      for (const [id, cost] of [['long', 600] as const, ['short', 300] as const])
+        await subject.book.reserve(watched, { ...hold(id, cost), floorMicroUsd: cost })
+      subject.clock.now += 31_000
+      subject.clock.witness = subject.clock.now
+      await subject.book.reap('a')
+      // The lost ones have cost 900. Corrected, the spend is below both shares, and reaches one of them again.
+      await settle('long', 0)
+      await settle('more', 250)
+      expect((await subject.book.figures(watched)).organization.total.spent).toBe(550)
+      expect(await recorded()).toMatchObject([{ spentMicroUsd: 900, limitMicroUsd: undefined }])
+    })
+
     test('an invalid amount is rejected, and changes nothing', async () => {
       for (const bad of [-1, 0.5, MOST + 1, Number.NaN, Number.POSITIVE_INFINITY]) {
         expect(async () => subject.book.reserve(account, hold('r', bad))).toThrow(RangeError)

@@ -8,6 +8,7 @@ import type { Usage } from '../../core/token-usage.ts'
 import { jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
 import type { StreamEncoder } from '../dialect.ts'
 import { SUMMARY_CHARS_MAX } from './compaction.ts'
+import { GrowingText } from './growing-text.ts'
 import type { Resource } from './resource.ts'
 
 /** An escaped character takes at most six. Text beyond the limit of a summary is dropped. */
@@ -17,8 +18,8 @@ const INSIDE_CHARS_MAX = 6 * SUMMARY_CHARS_MAX
 export class CompactionEncoder implements StreamEncoder {
   readonly keepAlive = KEEP_ALIVE_COMMENT
   private sequence = 0
-  /** Pieces of the inside of a JSON string. */
-  private readonly pieces: string[] = []
+  /** The inside of a JSON string. */
+  private readonly inside = new GrowingText()
   private chars = 0
 
   constructor(
@@ -30,7 +31,7 @@ export class CompactionEncoder implements StreamEncoder {
   encodeTexts(insides: readonly string[]): string {
     for (const inside of insides) {
       if (this.chars >= INSIDE_CHARS_MAX) break
-      this.pieces.push(inside)
+      this.inside.add(inside)
       this.chars += inside.length
     }
     return ''
@@ -45,7 +46,7 @@ export class CompactionEncoder implements StreamEncoder {
   }
 
   end(_reason: FinishReason, usage: Usage): string {
-    const summary: string = JSON.parse(`"${this.pieces.join('')}"`)
+    const summary: string = JSON.parse(`"${this.inside.whole()}"`)
     const item = this.seal(summary)
     const added = this.item('response.output_item.added', item)
     const done = this.item('response.output_item.done', item)

@@ -6,10 +6,11 @@ import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import type { ItemText } from '../../items/item-store.ts'
-import { jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
+import { joined, jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { StreamEncoder } from '../dialect.ts'
 import { callItemJson, messageItemJson, textPartJson } from './answer.ts'
+import { GrowingText } from './growing-text.ts'
 import type { Resource } from './resource.ts'
 import type { OwnName, Toolbox } from './tools.ts'
 
@@ -18,12 +19,21 @@ import type { OwnName, Toolbox } from './tools.ts'
  */
 const ANSWER_CHARS_MAX = 16 * 1024 * 1024
 
+// Each event up to its sequence number.
+const CREATED = opening('response.created')
+const ITEM_ADDED = opening('response.output_item.added')
+const PART_ADDED = opening('response.content_part.added')
 const TEXT_DELTA = opening('response.output_text.delta')
+const TEXT_DONE = opening('response.output_text.done')
+const PART_DONE = opening('response.content_part.done')
+const ARGUMENTS_DELTA = opening('response.function_call_arguments.delta')
+const ARGUMENTS_DONE = opening('response.function_call_arguments.done')
+const ITEM_DONE = opening('response.output_item.done')
+const COMPLETED = opening('response.completed')
 const TEXT_DELTA_END = '","logprobs":[]}\n\n'
 /** The end of a delta and the next one up to and including its sequence number, which most streams repeat. */
 const numberedDeltas: string[] = []
 const NUMBERED_DELTAS_MAX = 1024
-const ARGUMENTS_DELTA = opening('response.function_call_arguments.delta')
 
 /** An item that was added and is not done. */
 interface OpenItem {
@@ -32,7 +42,7 @@ interface OpenItem {
   /** A delta between its sequence number and its text. */
   readonly middle: string
   /** The text of all deltas, as the inside of a JSON string. */
-  inside: string
+  readonly inside: GrowingText
 }
 
 interface OpenCall extends OpenItem {
@@ -86,7 +96,7 @@ export class ResponsesEncoder implements StreamEncoder {
       message = this.openMessage()
       before = this.messageAdded(message)
     }
-    message.inside += joined
+    message.inside.add(joined)
     const { middle } = message
     const pieces = new Array<string>(3 * insides.length + 1)
     let opening = before + TEXT_DELTA + this.sequence
@@ -102,7 +112,7 @@ export class ResponsesEncoder implements StreamEncoder {
   }
 
   start(): string {
-    return this.event('response.created', `"response":${this.resource.inProgressLine()}`)
+    return this.event(CREATED, `"response":${this.resource.inProgressLine()}`)
   }
 
   encode(event: ContentEvent): string {
@@ -132,7 +142,7 @@ export class ResponsesEncoder implements StreamEncoder {
       message = this.openMessage()
       before = this.messageAdded(message)
     }
-    message.inside += inside
+    message.inside.add(inside)
     return before + TEXT_DELTA + this.sequence++ + message.middle + inside + TEXT_DELTA_END
   }
 
@@ -146,19 +156,21 @@ export class ResponsesEncoder implements StreamEncoder {
     const before = this.closeWholeCalls()
     const place = `"item_id":"${item.id}","output_index":${item.outputIndex},"content_index":0`
     const part = `${place},"part":${textPartJson('')}`
-    const added = this.itemEvent('added', item.outputIndex, messageItemJson(item.id, 'in_progress', ''))
-    return before + added + this.event('response.content_part.added', part)
+    const added = this.itemEvent(ITEM_ADDED, item.outputIndex, messageItemJson(item.id, 'in_progress', ''))
+    return before + added + this.event(PART_ADDED, part)
   }
 
-  private closeMessage({ id, outputIndex, inside }: OpenItem): string {
+  private closeMessage(message: OpenItem): string {
+    const { id, outputIndex } = message
+    const inside = message.inside.whole()
     const place = `"item_id":"${id}","output_index":${outputIndex},"content_index":0`
     const part = textPartJson(inside)
     const json = messageItemJson(id, 'completed', part)
     this.messageDone = { id, json }
     return (
-      this.event('response.output_text.done', `${place},"text":"${inside}","logprobs":[]`) +
-      this.event('response.content_part.done', `${place},"part":${part}`) +
-      this.itemEvent('done', outputIndex, json)
+      this.event(TEXT_DONE, `${place},"text":"${inside}","logprobs":[]`) +
+      this.event(PART_DONE, `${place},"part":${part}`) +
+      this.itemEvent(ITEM_DONE, outputIndex, json)
     )
   }
 
@@ -166,7 +178,7 @@ export class ResponsesEncoder implements StreamEncoder {
     const before = this.closeWholeCalls()
     const call = { ...this.open(mintId('fc'), ''), callId, own, isWhole: false }
     this.calls[index] = call
-    return before + this.itemEvent('added', call.outputIndex, callItemJson(call.id, 'in_progress', '', callId, own))
+    return before + this.itemEvent(ITEM_ADDED, call.outputIndex, callItemJson(call.id, 'in_progress', '', callId, own))
   }
 
   private argumentsDelta(index: number, json: string, isLast: boolean): string {
@@ -176,18 +188,19 @@ export class ResponsesEncoder implements StreamEncoder {
     call.isWhole = isLast
     const inside = jsonInside(json)
     this.countChars(inside)
-    call.inside += inside
+    call.inside.add(inside)
     return `${ARGUMENTS_DELTA}${this.sequence++}${call.middle}${inside}"}\n\n`
   }
 
   private closeCall(call: OpenCall): string {
     this.nextCall++
-    const { id, outputIndex, inside, callId, own } = call
+    const { id, outputIndex, callId, own } = call
+    const inside = call.inside.whole()
     const place = `"item_id":"${id}","output_index":${outputIndex}`
     const arguments_ = `${place},"name":"${jsonInside(own.name)}","arguments":"${inside}"`
     const json = callItemJson(id, 'completed', inside, callId, own)
     this.callsDone.push({ id, json })
-    return this.event('response.function_call_arguments.done', arguments_) + this.itemEvent('done', outputIndex, json)
+    return this.event(ARGUMENTS_DONE, arguments_) + this.itemEvent(ITEM_DONE, outputIndex, json)
   }
 
   /**
@@ -227,20 +240,21 @@ export class ResponsesEncoder implements StreamEncoder {
     const items = this.messageDone === undefined ? this.callsDone : [this.messageDone, ...this.callsDone]
     this.store?.(items)
     const output = items.map(({ json }) => json).join()
-    return this.event('response.completed', `"response":${this.resource.completedLine(output, usage)}`)
+    return this.event(COMPLETED, `"response":${this.resource.completedLine(output, usage)}`)
   }
 
   private open(id: string, place: string): OpenItem {
     const outputIndex = this.items++
-    return { id, outputIndex, middle: `,"item_id":"${id}","output_index":${outputIndex},${place}"delta":"`, inside: '' }
+    const middle = joined(',"item_id":"', id, `","output_index":${outputIndex},`, place, '"delta":"')
+    return { id, outputIndex, middle, inside: new GrowingText() }
   }
 
-  private itemEvent(what: 'added' | 'done', outputIndex: number, json: string): string {
-    return this.event(`response.output_item.${what}`, `"output_index":${outputIndex},"item":${json}`)
+  private itemEvent(opening: string, outputIndex: number, json: string): string {
+    return this.event(opening, `"output_index":${outputIndex},"item":${json}`)
   }
 
-  private event(name: string, members: string): string {
-    return `${opening(name)}${this.sequence++},${members}}\n\n`
+  private event(opening: string, members: string): string {
+    return `${opening}${this.sequence++},${members}}\n\n`
   }
 
   /** Throws `ProviderError` if the answer is too long. */
@@ -256,7 +270,7 @@ function nextDelta(sequence: number): string {
   if (sequence >= NUMBERED_DELTAS_MAX) return TEXT_DELTA_END + TEXT_DELTA + sequence
   let opening = numberedDeltas[sequence]
   if (opening === undefined) {
-    opening = TEXT_DELTA_END + TEXT_DELTA + sequence
+    opening = joined(TEXT_DELTA_END, TEXT_DELTA, String(sequence))
     numberedDeltas[sequence] = opening
   }
   return opening
@@ -264,5 +278,5 @@ function nextDelta(sequence: number): string {
 
 /** An event up to its sequence number. */
 function opening(name: string): string {
-  return `event: ${name}\ndata: {"type":"${name}","sequence_number":`
+  return joined('event: ', name, '\ndata: {"type":"', name, '","sequence_number":')
 }

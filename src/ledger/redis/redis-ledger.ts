@@ -7,7 +7,7 @@
 import { CallerError } from '../../core/caller-error.ts'
 import type { RedisConfig } from '../../core/redis-config.ts'
 import { isPermanent, writeProblem } from '../../redis/redis-errors.ts'
-import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger.ts'
+import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, RateStatuses, Reservation } from '../ledger.ts'
 import { isHeld, reservationOf } from '../refusal.ts'
 import type { ReserveReply } from '../reservation-store.ts'
 import { type Link, RedisLink } from './client/redis-link.ts'
@@ -61,12 +61,26 @@ const realTime: Time = {
 /** How long `close` waits for settlements in flight; the outbox sends the others later. */
 const CLOSE_MS = 2000
 
+class RedisReservation implements Reservation {
+  readonly id: string
+  readonly held: Estimate
+  isSettled = false
+
+  constructor(
+    readonly account: Account,
+    { id, estimate }: Hold,
+    readonly admittedMs: number,
+    readonly rates: RateStatuses | undefined,
+  ) {
+    this.id = id
+    this.held = estimate
+  }
+}
+
 export class RedisLedger implements Ledger {
   private readonly cancellations: Cancellations
   private readonly organizations = new Set<string>()
   private readonly resending = new Map<string, Promise<void>>()
-  /** Reservations that were settled here: the outbox itself does not detect a second settlement. */
-  private readonly settled = new WeakSet<Reservation>()
   private readonly stops: readonly (() => void)[]
   private readonly restoration: Restoration
   private readonly delivery: SettlementDelivery
@@ -148,7 +162,7 @@ export class RedisLedger implements Ledger {
         if (reply.outcome !== 'granted') return this.reserveOn(attempts, account, hold, attempts.reserve())
         attempts.granted()
         breaker.succeeded()
-        return reservationOf(account, hold, reply, this.time.now())
+        return new RedisReservation(account, hold, reply.admittedMs, reply.rates)
       },
       () => this.reserveOn(attempts, account, hold, attempts.reserve()),
     )
@@ -185,7 +199,8 @@ export class RedisLedger implements Ledger {
     }
     // The call without a reply may arrive late and find room that was missing before.
     if (attempts.isAnyUnanswered && reply.outcome === 'refused') this.cancellations.add(account, hold.id)
-    return reservationOf(account, hold, reply, this.time.now())
+    const { admittedMs, rates } = reservationOf(account, hold, reply, this.time.now())
+    return new RedisReservation(account, hold, admittedMs, rates)
   }
 
   /**
@@ -204,8 +219,11 @@ export class RedisLedger implements Ledger {
 
   /** Resolves when the settlement is in this node's outbox; it is in Redis, or the outbox sends it later. */
   settle(reservation: Reservation, charge: Charge): Promise<'settled' | 'already_settled'> {
-    if (this.settled.has(reservation)) return Promise.resolve('already_settled')
-    this.settled.add(reservation)
+    if (reservation instanceof RedisReservation) {
+      // The outbox itself does not detect a second settlement.
+      if (reservation.isSettled) return Promise.resolve('already_settled')
+      reservation.isSettled = true
+    }
     const { account, id, admittedMs, held } = reservation
     const settlement: Settlement = { id, account, admittedMs, charge, heldMicroUsd: held.costMicroUsd }
     const isSent = this.link.isReady
@@ -299,7 +317,7 @@ export class RedisLedger implements Ledger {
 
   /** Redis cannot be reached: serves the request without a reservation, or throws. */
   private without(account: Account, hold: Hold, error?: unknown): Reservation {
-    if (this.unreachable === 'allow') return { id: hold.id, account, held: hold.estimate, admittedMs: this.time.now() }
+    if (this.unreachable === 'allow') return new RedisReservation(account, hold, this.time.now(), undefined)
     const isFull = error instanceof ReserveQueueFullError
     throw unavailable(
       isFull ? 'The ledger has more requests than it can answer.' : 'The ledger cannot be reached.',

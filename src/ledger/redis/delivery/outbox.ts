@@ -39,7 +39,10 @@ const CLOCKS_APART_MS = 60_000
 /** Entries whose row numbers are kept in memory: more than can be in flight. */
 const PLACES_MAX = 4 * PENDING_MAX
 
-type Mark = Taken | 'sent' | 'postponed'
+interface Mark {
+  readonly id: string
+  readonly as: Taken | 'sent' | 'postponed'
+}
 
 /** The organisation, and the epoch in which Redis took it. */
 interface Taken {
@@ -51,6 +54,8 @@ interface Waiting {
   readonly settlement: Settlement
   readonly isSent: boolean
   readonly listener: CommitListener
+  /** A commit failed: it may be sent already. */
+  isReleased: boolean
 }
 
 export class Outbox implements SettlementLog {
@@ -62,8 +67,9 @@ export class Outbox implements SettlementLog {
   private readonly groups: SettlementGroups
   private readonly entries: OutboxEntries
   private readonly group: GroupCommit
-  private readonly waiting = new Map<string, Waiting>()
-  private readonly marks = new Map<string, Mark>()
+  // New lists for each commit, not maps: see `MemberList` for what those would cost the collector.
+  private waiting: Waiting[] = []
+  private marks: Mark[] = []
   /** The next commit deletes entries that were acknowledged long ago. */
   private forgets = false
 
@@ -85,7 +91,8 @@ export class Outbox implements SettlementLog {
       written: () => this.written(),
       failed: () => {
         this.groups.rolledBack()
-        release([...this.waiting.values()])
+        for (const one of this.waiting) one.isReleased = true
+        release(this.waiting)
       },
     }
     // `at_once`: a settlement is sent after its commit, and until then its reservation may cause refusals.
@@ -93,7 +100,7 @@ export class Outbox implements SettlementLog {
   }
 
   get uncommitted(): number {
-    return this.waiting.size
+    return this.waiting.length
   }
 
   get complaint(): string | undefined {
@@ -105,7 +112,7 @@ export class Outbox implements SettlementLog {
   }
 
   add(settlement: Settlement, isSent: boolean, listener: CommitListener): void {
-    this.waiting.set(settlement.id, { settlement, isSent, listener })
+    this.waiting.push({ settlement, isSent, listener, isReleased: false })
     this.group.soon()
   }
 
@@ -134,7 +141,7 @@ export class Outbox implements SettlementLog {
   standing(settlement: Settlement): Pending | undefined {
     const { id } = settlement
     // An entry that is not in the file is in no sums either.
-    if (this.waiting.has(id)) return { settlement, epoch: 0, wasSent: false }
+    if (this.waiting.some((one) => one.settlement.id === id)) return { settlement, epoch: 0, wasSent: false }
     const group = this.groups.of(id)
     if (group !== undefined) {
       const { organization } = settlement.account
@@ -245,16 +252,16 @@ export class Outbox implements SettlementLog {
 
   private written(): void {
     this.placeWritten()
-    for (const [id, mark] of this.marks) if (mark !== 'sent') this.entries.forgetNumber(id)
-    const waiting = [...this.waiting.values()]
-    this.waiting.clear()
-    this.marks.clear()
+    for (const { id, as } of this.marks) if (as !== 'sent') this.entries.forgetNumber(id)
+    const { waiting } = this
+    this.waiting = []
+    this.marks = []
     this.forgets = false
     release(waiting)
   }
 
-  private mark(id: string, mark: Mark): void {
-    this.marks.set(id, mark)
+  private mark(id: string, as: Mark['as']): void {
+    this.marks.push({ id, as })
     this.group.soon()
   }
 
@@ -280,7 +287,7 @@ export class Outbox implements SettlementLog {
     const isIn = this.epochs.look()
     const taken: number[] = []
     const stored = new Map<Group, boolean>()
-    for (const [id, mark] of this.marks) {
+    for (const { id, as: mark } of this.marks) {
       const isTaken = typeof mark === 'object' && isIn(mark.organization, mark.epoch)
       const group = groups.of(id)
       if (group !== undefined) {
@@ -306,12 +313,12 @@ export class Outbox implements SettlementLog {
   private put(now: number, usage: UsageSums): void {
     const [grouped, single] = [new RowBatch(), new RowBatch()]
     const group: Settlement[] = []
-    for (const { settlement, isSent } of this.waiting.values()) {
+    for (const { settlement, isSent, isReleased } of this.waiting) {
       const { id, account, admittedMs, charge, heldMicroUsd } = settlement
       const { organization, key } = account
       const ending = { id, organization, key, admittedMs, endedMs: now, kind: 'settled' } as const
-      // After a commit that failed it may be sent, and marked, already.
-      const isOfGroup = isSent && !this.marks.has(id)
+      // After a commit that failed it may be marked already.
+      const isOfGroup = isSent && !isReleased
       const rows = isOfGroup ? grouped : single
       rows.add(settledRow(ending, charge, heldMicroUsd))
       const served = usageRowOf(settlement)

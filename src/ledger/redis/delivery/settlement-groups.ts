@@ -13,8 +13,8 @@ import { type Settlement, settlementOfRow } from './settlement.ts'
 export interface Group {
   /** The number of its row in `request_batch`, which has its settlements. */
   readonly batch: number
-  /** How many of them are not acknowledged. */
-  left: number
+  /** The ids of those that are not acknowledged. */
+  readonly ids: Set<string>
 }
 
 interface StoredGroup {
@@ -34,16 +34,22 @@ type WriteEntry = (settlement: Settlement, dueMs: number, sentMs: number) => num
 /** The JSON of each account, because every commit writes it. */
 const accountTexts = new WeakMap<Account, string>()
 
+/** What the transaction that runs changes; a rollback forgets it. */
+class Change {
+  readonly acknowledged = new Map<string, Group>()
+  readonly removed = new Set<Group>()
+  readonly numbers = new Map<string, number>()
+  added: Group | undefined
+}
+
 export class SettlementGroups {
-  private readonly groups = new Map<number, Group>()
-  /** By the id of each settlement that is not acknowledged. */
-  private readonly byId = new Map<string, Group>()
+  /**
+   * Oldest first; few, because most are acknowledged within milliseconds. Not one map of all ids: see `MemberList` for
+   * what a map whose entries come and go with requests costs the collector.
+   */
+  private groups: readonly Group[] = []
   private readonly statements: ReturnType<typeof prepare>
-  // What the transaction that runs changes; a rollback forgets it.
-  private readonly acknowledgedNow = new Map<string, Group>()
-  private readonly removedNow = new Set<Group>()
-  private readonly numbersNow = new Map<string, number>()
-  private addedNow: { readonly group: Group; readonly ids: readonly string[] } | undefined
+  private change = new Change()
 
   constructor(
     database: Database,
@@ -55,13 +61,13 @@ export class SettlementGroups {
   /** How many settlements are not acknowledged, as far as this process knows. */
   pendingCount(): number {
     const sizes = this.statements.sizes.all()
-    return sizes.reduce((sum, { batch, size }) => sum + (this.groups.get(batch)?.left ?? size), 0)
+    return sizes.reduce((sum, { batch, size }) => sum + (this.own(batch)?.ids.size ?? size), 0)
   }
 
   /** The group of a settlement that this process has sent and that is not acknowledged. */
   of(id: string): Group | undefined {
-    const group = this.byId.get(id)
-    return group === undefined || this.removedNow.has(group) ? undefined : group
+    const group = this.groups.find(({ ids }) => ids.has(id))
+    return group === undefined || this.change.removed.has(group) ? undefined : group
   }
 
   /** False if another process has split the group. */
@@ -79,19 +85,20 @@ export class SettlementGroups {
   add(batch: number, settlements: readonly Settlement[], dueMs: number): void {
     const accounts = new Set(settlements.map(({ account }) => account))
     this.statements.add.run(batch, dueMs, settlements.length, `[${Array.from(accounts, accountText).join(',')}]`)
-    this.addedNow = { group: { batch, left: settlements.length }, ids: settlements.map(({ id }) => id) }
+    this.change.added = { batch, ids: new Set(settlements.map(({ id }) => id)) }
   }
 
   acknowledge(id: string, group: Group): void {
-    this.acknowledgedNow.set(id, group)
+    this.change.acknowledged.set(id, group)
   }
 
   /** Deletes groups of which everything is acknowledged. */
   deleteDone(): void {
+    const { acknowledged, removed } = this.change
     const counts = new Map<Group, number>()
-    for (const group of this.acknowledgedNow.values()) counts.set(group, (counts.get(group) ?? 0) + 1)
+    for (const group of acknowledged.values()) counts.set(group, (counts.get(group) ?? 0) + 1)
     for (const [group, count] of counts) {
-      if (count === group.left && !this.removedNow.has(group)) this.statements.remove.run(group.batch)
+      if (count === group.ids.size && !removed.has(group)) this.statements.remove.run(group.batch)
     }
   }
 
@@ -112,44 +119,34 @@ export class SettlementGroups {
   /** Finds the entries of a group that another process has split. */
   adopt(group: Group): void {
     for (const { number, id } of this.statements.entries.all(group.batch)) this.place(id, number, group)
-    this.removedNow.add(group)
+    this.change.removed.add(group)
   }
 
   /** The number of an entry that this transaction has written or found. */
   numberOf(id: string): number | undefined {
-    return this.numbersNow.get(id)
+    return this.change.numbers.get(id)
   }
 
   /** Takes over what the transaction changed. Returns the numbers of the entries that it wrote. */
   committed(): ReadonlyMap<string, number> {
-    for (const [id, group] of this.acknowledgedNow) {
-      this.byId.delete(id)
-      group.left -= 1
-      if (group.left === 0) this.groups.delete(group.batch)
-    }
-    if (this.removedNow.size > 0) {
-      for (const [id, group] of this.byId) if (this.removedNow.has(group)) this.byId.delete(id)
-      for (const { batch } of this.removedNow) this.groups.delete(batch)
-    }
-    if (this.addedNow !== undefined) {
-      const { group, ids } = this.addedNow
-      this.groups.set(group.batch, group)
-      for (const id of ids) this.byId.set(id, group)
-    }
-    const numbers = new Map(this.numbersNow)
+    const { acknowledged, removed, numbers, added } = this.change
+    for (const [id, { ids }] of acknowledged) ids.delete(id)
+    const left = this.groups.filter((group) => group.ids.size > 0 && !removed.has(group))
+    this.groups = added === undefined ? left : [...left, added]
     this.rolledBack()
     return numbers
   }
 
   rolledBack(): void {
-    this.acknowledgedNow.clear()
-    this.removedNow.clear()
-    this.numbersNow.clear()
-    this.addedNow = undefined
+    this.change = new Change()
+  }
+
+  private own(batch: number): Group | undefined {
+    return this.groups.find((group) => group.batch === batch)
   }
 
   private splitStored({ batch, dueMs, accounts }: StoredGroup): void {
-    const own = this.groups.get(batch)
+    const own = this.own(batch)
     const stored = this.statements.rows.get(batch)
     const byOwner = new Map<string, Account>()
     const known: readonly Account[] = JSON.parse(accounts)
@@ -158,17 +155,17 @@ export class SettlementGroups {
     for (const values of rows) {
       const row = rowOfValues(values)
       // What this process knows as acknowledged needs no entry.
-      if (own !== undefined && (this.byId.get(row.id) !== own || this.acknowledgedNow.has(row.id))) continue
+      if (own !== undefined && (!own.ids.has(row.id) || this.change.acknowledged.has(row.id))) continue
       const settlement = settlementOfRow(row, byOwner.get(ownerOf(row)))
       const number = this.writeEntry(settlement, dueMs, stored?.endedMs ?? 0)
       if (own !== undefined) this.place(row.id, number, own)
     }
     this.statements.remove.run(batch)
-    if (own !== undefined) this.removedNow.add(own)
+    if (own !== undefined) this.change.removed.add(own)
   }
 
   private place(id: string, number: number, group: Group): void {
-    if (this.byId.get(id) === group) this.numbersNow.set(id, number)
+    if (group.ids.has(id)) this.change.numbers.set(id, number)
   }
 }
 

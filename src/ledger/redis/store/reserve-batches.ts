@@ -28,8 +28,8 @@ interface Reserving {
 export class ReserveBatches {
   /** Those of this turn. */
   private batches: Reserving[][] = []
-  /** The last batch of each organisation. */
-  private readonly open = new Map<string, Reserving[]>()
+  /** The last batch of each organisation. A new map for each turn: see `MemberList`. */
+  private open = new Map<string, Reserving[]>()
 
   constructor(
     private readonly scripts: ScriptCaller,
@@ -59,7 +59,7 @@ export class ReserveBatches {
   private flush(): void {
     const { batches } = this
     this.batches = []
-    this.open.clear()
+    this.open = new Map()
     for (const batch of batches) this.send(batch)
   }
 

@@ -37,8 +37,8 @@ interface Batch {
 }
 
 export class SettleBatches {
-  /** The last batch of each organisation. */
-  private readonly open = new Map<string, Batch>()
+  /** The last batch of each organisation. A new map for each turn: see `MemberList`. */
+  private open = new Map<string, Batch>()
   private batches: Batch[] = []
 
   constructor(
@@ -72,7 +72,7 @@ export class SettleBatches {
   private flush(): void {
     const { batches } = this
     this.batches = []
-    this.open.clear()
+    this.open = new Map()
     for (const batch of batches) void this.send(batch)
   }
 

@@ -26,7 +26,7 @@ local FOLDED = 'folded'
 local NONE = -1
 local MINUTE_MS, HOUR_MS, DAY_MS, CONCURRENT_WAIT_MS = 60000, 3600000, 86400000, 1000
 local HELD_WAIT_MS_MIN, HELD_WAIT_MS_MAX = 1000, 10000
-local REAPED_MAX, AUDIT_MAX = 1000, 100000
+local REAPED_MAX, AUDIT_MAX, CROSSINGS_MAX = 1000, 100000, 100000
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 
 local function amount(text)
@@ -336,13 +336,14 @@ local function is_reached(limits, b, before, after)
 end
 
 -- Records what a budget's spend was when it reached a threshold, with the limit, until a gateway has queued the alerts.
--- A field for each window: the largest spend counts. After a day nobody has alerts.
+-- A field for each window: the largest spend counts. If no gateway has alerts, it ends after a day without a record.
 local function record_crossing(scopes, s, b, limit)
   local spent = scopes[s][SPENT[b]]
   local owner = s == 1 and '' or scope_field(scopes.key)
   local field = owner .. '\0' .. LIMITS[BUDGET[b]] .. '\0' .. exact(scopes[s][WINDOW[b]])
   local known = redis.call('HGET', CROSSINGS, field)
   if known and tonumber(string.match(known, '^%d+')) >= spent then return end
+  if not known and redis.call('HLEN', CROSSINGS) >= CROSSINGS_MAX then return end
   redis.call('HSET', CROSSINGS, field, exact(spent) .. ' ' .. exact(limit))
   redis.call('PEXPIRE', CROSSINGS, DAY_MS)
 end
@@ -358,7 +359,8 @@ local function move(reservation, scopes, unit, spent, held, limits)
         local before, own = scope[at], limits and limits[s]
         scope[at] = min(AMOUNT_MAX, scope[at] + spent)
         scope[held_at] = scope[held_at] + held
-        if spent > 0 and is_reached(own, b, before, scope[at]) then
+        local is_watched = spent > 0 and (not own or #own > LIMIT_COUNT)
+        if is_watched and is_reached(own, b, before, scope[at]) then
           record_crossing(scopes, s, b, own and own[BUDGET[b]] or NONE)
         end
       end
