@@ -152,20 +152,24 @@ export class AlertWatch {
     const shares = config.alerts?.spend ?? []
     const startMs = performance.now()
     if (shares.length === 0 || startMs < this.crossingsDueMs) return
-    await withLedger(() => this.ledger.reader(), config, async (reader) => {
-      const found = await reader.read(config.organizations.map(({ id }) => id))
-      const spends = await spendsOfCrossings(config, found)
-      let count = 0
-      // Most records of lost reservations reach no threshold, and are taken as well.
-      const queued = found.filter((_, i) => {
-        const spend = spends[i]
-        if (spend === undefined || count >= QUEUED_A_LOOK) return false
-        const reached = reachedThresholds(spend, shares, Date.now())
-        count += reached.length
-        return reached.every((each) => this.alerts.reportOnce(each))
-      })
-      await reader.take(queued)
-    })
+    await withLedger(
+      () => this.ledger.reader(),
+      config,
+      async (reader) => {
+        const found = await reader.read(config.organizations.map(({ id }) => id))
+        const spends = await spendsOfCrossings(config, found)
+        let count = 0
+        // Most records of lost reservations reach no threshold, and are taken as well.
+        const queued = found.filter((_, i) => {
+          const spend = spends[i]
+          if (spend === undefined || count >= QUEUED_A_LOOK) return false
+          const reached = reachedThresholds(spend, shares, Date.now())
+          count += reached.length
+          return reached.every((each) => this.alerts.reportOnce(each))
+        })
+        await reader.take(queued)
+      },
+    )
     this.crossingsDueMs = performance.now() + (performance.now() - startMs) * READS_PAUSE
   }
 
