@@ -49,6 +49,10 @@ class Subject {
   accepted(token: string, nowMs: number) {
     return this.keys.find(token, nowMs)
   }
+
+  refused(token: string, nowMs: number) {
+    return this.keys.refused(token, nowMs)
+  }
 }
 
 /** One change of a key, made in both. */
@@ -74,7 +78,7 @@ function change(random: Random, id: string, nowMs: number, subject: Subject, mod
     }
     case 1: {
       const graceMs = random.chance(0.3) ? 0 : random.below(10) * HOUR_MS
-      const previous = graceMs === 0 ? undefined : { sha256: record.sha256, untilMs: nowMs + graceMs }
+      const previous = { sha256: record.sha256, untilMs: graceMs === 0 ? 0 : nowMs + graceMs }
       subject.change({ ...record, sha256, shown, previous })
       // Every earlier secret ends, but the latest one, which has the grace.
       for (const secret of known.secrets) {
@@ -109,11 +113,17 @@ property('after any sequence of changes exactly the secrets of the model are acc
     if (before !== undefined && before !== model.get(id)) retired.push(...before.secrets.map(({ token }) => token))
     nowMs += random.below(3) * HOUR_MS
     for (const [owner, { secrets, perMinute, expiresAtMs, isRevoked }] of model) {
-      for (const { token, untilMs } of secrets) {
+      for (const [at, { token, untilMs }] of secrets.entries()) {
         const key = subject.accepted(token, nowMs)
         const isAccepted = !isRevoked && nowMs < untilMs && nowMs < expiresAtMs
         expect(key?.id).toBe(isAccepted ? owner : undefined)
         if (isAccepted) expect(key?.limits.requestsPerMinute).toBe(perMinute)
+        // The log names the key of its present secret and of the one before it.
+        const [isLatest, isPrevious] = [at === secrets.length - 1, at === secrets.length - 2]
+        const ofLatest = isRevoked ? 'revoked' : 'expired'
+        const ofPrevious = isRevoked ? undefined : nowMs < untilMs ? 'expired' : 'rotated'
+        const state = isLatest ? ofLatest : isPrevious ? ofPrevious : undefined
+        if (!isAccepted) expect(subject.refused(token, nowMs)).toEqual(state && { id: owner, state })
       }
     }
     for (const token of retired) expect(subject.accepted(token, nowMs)).toBeUndefined()
