@@ -254,7 +254,7 @@ export class RequestReservation implements Ticking {
     const wanted = slice(this.quote, soFar.outputTokens, unseenTokens + aheadTokens)
     try {
       const granted = await this.ledger.extend(this.reservation, soFar, wanted)
-      if (granted) this.setReserved(wanted.outputTokens)
+      if (granted) this.setReserved(wanted.outputTokens, soFar.outputTokens)
       return granted
     } catch (error) {
       falseForCallerError(error)
@@ -263,9 +263,12 @@ export class RequestReservation implements Ticking {
     }
   }
 
-  private setReserved(outputTokens: number): void {
+  private setReserved(outputTokens: number, writtenTokens = 0): void {
     this.reservedTokens = outputTokens
-    if (outputTokens !== this.quote.maxOutputTokens) this.growAtTokens = outputTokens - MARGIN_TOKENS
+    // Of a small piece the second half is the margin: with all of it, each event of a stream beyond its limit would ask
+    // the ledger for more.
+    const margin = Math.min(MARGIN_TOKENS, (outputTokens - writtenTokens) / 2)
+    if (outputTokens !== this.quote.maxOutputTokens) this.growAtTokens = outputTokens - margin
     // A provider may write beyond its limit; a stream that is to be cut must not do so beyond its budget.
     else this.growAtTokens = this.cutsOnRefusal ? outputTokens : Number.POSITIVE_INFINITY
   }

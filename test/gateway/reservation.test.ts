@@ -221,6 +221,20 @@ describe('what is reserved', () => {
     }
   })
 
+  test('a stream beyond its limit does not ask for more with each event', async () => {
+    const ledger = new Recorder()
+    ledger.grants = () => true
+    let output = 600
+    const reservation = await open(ledger, () => counted(output), 500)
+    reservation.tick(performance.now() + 10 * SECOND)
+    await Bun.sleep(0)
+    for (; output < 600 + 2048; output++) {
+      reservation.written(output)
+      await Bun.sleep(0)
+    }
+    expect(ledger.extensions.map(([soFar]) => soFar.outputTokens)).toEqual([600, 1112, 1624, 2136])
+  })
+
   test('an answer that is not visible before it is complete grows by a slice a tick, up to its limit', async () => {
     const ledger = new Recorder()
     ledger.grants = () => true
