@@ -10,7 +10,7 @@ import type { RedisClient } from '../redis/connect.ts'
 import type { LedgerPlace } from './open-ledger.ts'
 
 interface AlertLedger {
-  /** The same reader at each call; it must not be closed. Rejects if the ledger cannot be reached. */
+  /** The same reader at each call, also after it was closed. Rejects if the ledger cannot be reached. */
   reader(): Promise<CrossingReader>
   /**
    * Whether this node reports the alert: true if no other node has claimed it, also if an earlier call with this token
@@ -97,7 +97,7 @@ class RedisAlertLedger implements AlertLedger {
     const client = await connectOnce(this.ledger.redis)
     const renew = () => {
       this.connectedMs = performance.now()
-      // If it fails, the connection is lost again, and the next one repeats them.
+      // If Redis fails, the next connection repeats them; a queue that cannot be read is logged by those that use it.
       this.repeatClaims(client).catch(() => {})
     }
     // A client of a cluster reports the servers that it connects to, and stays ready.

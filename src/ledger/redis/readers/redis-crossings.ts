@@ -43,6 +43,7 @@ export class RedisCrossingReader implements CrossingReader {
     await Promise.all(takes)
   }
 
+  /** Does nothing: the connection stays open. */
   async close(): Promise<void> {}
 
   private async readOne(organization: string): Promise<readonly Stored[]> {
