@@ -55,7 +55,7 @@ describe.each([
 
 test.each([
   ['chat', chat({ imageUrls: 'public' })],
-  ['messages', messages({ imageUrls: 'public', toolResultImages: 'refuse' })],
+  ['messages', messages({ toolResultImages: 'refuse' })],
 ])('a large body of %s is parsed in full', (_, dialect) => {
   const bytes = () => Buffer.from(JSON.stringify({ messages: [{ role: 'user', content: 'long '.repeat(10_000) }] }))
   expect(readLargeBody(bytes(), dialect.largeBody)).toBeDefined()
