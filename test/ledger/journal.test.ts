@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { EmbeddedCrossingReader } from '../../src/ledger/embedded/crossing-reader.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { Journal } from '../../src/ledger/embedded/journal.ts'
 import { JOURNAL_FILE, JournalFile, realDisk } from '../../src/ledger/embedded/journal-file.ts'
@@ -16,7 +17,7 @@ import {
 } from '../../src/ledger/embedded/sqlite-readers.ts'
 import { EmbeddedWindowReset } from '../../src/ledger/embedded/sqlite-window-reset.ts'
 import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
-import { accountOf, chargeOf, holdOf } from './conformance.ts'
+import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { until } from './seen.ts'
 
 const account = accountOf({}, {}, 'acme')
@@ -59,6 +60,32 @@ async function figures(at: string) {
     spent: [organization.total.spent, key.day.spent],
   }
 }
+
+describe('spend that reached a threshold', () => {
+  const clock = { now: () => nowMs }
+  let nowMs = Date.UTC(2026, 10, 21, 23, 59)
+  const limited = { ...accountOf(spend({ day: 100 }), {}, 'acme'), alertShares: [0.5, 1] }
+  const read = (at: string) => new EmbeddedCrossingReader(at).read()
+
+  test('is seen by a reader across a start, in the day that was charged, and dropped a day later', async () => {
+    const at = folder()
+    const first = EmbeddedLedger.open(at, clock)
+    first.settle(first.reserve(limited, holdOf(100)), chargeOf(60))
+    await until(async () => (await read(at)).length > 0)
+    const today = { key: undefined, budget: 'day', window: 20_778, spentMicroUsd: 60, limitMicroUsd: 100 } as const
+    expect(await read(at)).toEqual([{ organization: 'acme', ...today }])
+    await first.close()
+    nowMs += 86_400_000
+    const next = EmbeddedLedger.open(at, clock)
+    next.settle(next.reserve(limited, holdOf(100)), chargeOf(100))
+    await next.close()
+    const tomorrow = { ...today, window: 20_779, spentMicroUsd: 100 }
+    expect(await read(at)).toEqual([today, tomorrow].map((one) => ({ organization: 'acme', ...one })))
+    nowMs += 60_000
+    await EmbeddedLedger.open(at, clock).close()
+    expect(await read(at)).toEqual([{ organization: 'acme', ...tomorrow }])
+  })
+})
 
 describe('a reader', () => {
   test('sees a request at once, while the gateway runs and after it was killed', async () => {

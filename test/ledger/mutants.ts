@@ -303,4 +303,5 @@ export const journalMutants: readonly Mutant[] = [
   [JOURNAL, 'unfilled.crossings.push(...crossings)', ''],
   [JOURNAL, 'for (const values of unfilled.crossings) this.crossings.add(values)', ''],
   [REPLAY, 'for (const row of group.crossings)', 'for (const row of [])'],
+  ['embedded/crossing-table.ts', 'this.dropBefore.run(nowMs - CROSSING_KEPT_MS)', ''],
 ]
