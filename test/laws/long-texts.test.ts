@@ -570,6 +570,26 @@ for (const name of ['chat', 'messages'] as const) {
   })
 }
 
+describe('providers receive the same JSON of Messages', () => {
+  const big = 'x'.repeat(9000)
+  const question = `{"role":"user","content":[{"type":"text","text":"${big}"}]}`
+  const answer = '"content":[{"type":"text","text":"b"}]'
+  const picture = '{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QUJD"}}'
+  const result = `{"type":"tool_result","tool_use_id":"a","content":[${picture}]}`
+  const wrong = '{"type":"tool_result","tool_use_id":""}'
+  const tools = '"tools":[{"name":"f","input_schema":{"type":"object"}}]'
+
+  test.each([
+    ['if a role is written with an escape', `{"messages":[${question},{"role":"assist\\u0061nt",${answer}}]}`],
+    [
+      'if a message is wrong after others that were read as unparsed',
+      `{${tools},"messages":[${question},{"role":"user","content":[${result},${wrong}]}]}`,
+    ],
+  ])('%s', (_, text) => {
+    expect(compare('messages', Buffer.from(text.replace('{', '{"model":"m",')))).toBeDefined()
+  })
+})
+
 /** The same for bytes that may not be JSON. */
 function compareErrors(name: DialectName, bytes: Uint8Array): void {
   const { largeBody } = DIALECTS[name]

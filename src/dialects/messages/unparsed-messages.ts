@@ -184,6 +184,7 @@ class MessageReader {
       if (name === ROLE) {
         cursor.string()
         role = cursor.word(ROLES)
+        if (role === UNKNOWN && cursor.hasEscape()) unusual()
         hasRole = true
       } else {
         this.content()
