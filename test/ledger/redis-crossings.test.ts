@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import { RedisCrossingReader } from '../../src/ledger/redis/readers/redis-crossings.ts'
 import type { RedisClient } from '../../src/redis/connect.ts'
 
-test('very many are deleted by several calls, one after the other, so that Redis serves others in between', async () => {
+test('many are deleted by several calls, one after the other, so that Redis serves others in between', async () => {
   const words = Array.from({ length: 1200 }, (_, i) => [`kkey-${i}\0total\x000`, '5 -1']).flat()
   const client = { hscan: async () => ['0', words] } as unknown as RedisClient
   const taken: string[] = []
