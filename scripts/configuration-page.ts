@@ -91,6 +91,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
 # with a CA of your own: ledger: { redis: "rediss://…", tls: { ca: "\${file:/etc/weir/redis-ca.pem}" } }`,
   ledger_unreachable: 'ledger_unreachable: allow',
   upstream: 'upstream: fetch',
+  shortcuts: 'shortcuts: false',
   audit: 'audit: { keep_days: 90 }',
   log: 'log: { format: auto }',
   tracing: 'tracing: { endpoint: "http://127.0.0.1:4318", sample: 0.01 }',

@@ -21,10 +21,12 @@ import type { FollowedKeys } from '../keys/key-follower.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { errorFields, type Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
+import type { Provider } from '../providers/provider.ts'
 import type { SpanExporter } from '../tracing/span-exporter.ts'
 import { SpanTracer } from '../tracing/tracer.ts'
 import { compactionKeys } from './compaction-keys.ts'
 import { type Adapters, adapterOfModel } from './provider-adapters.ts'
+import { withoutLargeBodies, withoutShortcuts } from './shortcuts.ts'
 import { targetsOf } from './targets.ts'
 import { processAttributes, tracedProvider } from './trace-names.ts'
 
@@ -56,11 +58,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
   return {
     catalog,
     keys,
-    dialects: {
-      chat: chat(config.compatibility),
-      messages: messages(config.compatibility),
-      responses: responses({ sealer: sealerOf(config), itemStore }),
-    },
+    dialects: dialectsOf(config, itemStore),
     imageUrls: config.compatibility.imageUrls,
     tags: config.tags === undefined || config.tags.length === 0 ? undefined : new TagsReader(config.tags),
     acceptCount: (body, longTexts) => acceptCount(body, config.compatibility, longTexts),
@@ -80,6 +78,17 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
       isRevoked: (key) => keys.isRevoked(key),
     },
   }
+}
+
+function dialectsOf(config: Config, itemStore: ItemStore | undefined): EdgeParts['dialects'] {
+  const full = {
+    chat: chat(config.compatibility),
+    messages: messages(config.compatibility),
+    responses: responses({ sealer: sealerOf(config), itemStore }),
+  }
+  if (config.shortcuts !== false) return full
+  const { chat: c, messages: m, responses: r } = full
+  return { chat: withoutLargeBodies(c), messages: withoutLargeBodies(m), responses: withoutLargeBodies(r) }
 }
 
 function tracerOf({ tracing, providers }: Config, catalog: Catalog, spans: SpanExporter): SpanTracer | undefined {
@@ -104,11 +113,13 @@ export function sealerOf(config: Config): Sealer {
 
 function upstreamOf(endpoint: ProviderConfig, config: Config, adapters: Adapters): Upstream {
   const { name, dialect } = endpoint
-  const provider = adapters.get(dialect)
-  if (provider === undefined) throw new Error(`no adapter was loaded for dialect ${dialect}`)
+  const adapter = adapters.get(dialect)
+  if (adapter === undefined) throw new Error(`no adapter was loaded for dialect ${dialect}`)
+  const used = (one: Provider) => (config.shortcuts === false ? withoutShortcuts(one) : one)
+  const provider = used(adapter)
   const own = targetsOf(config).flatMap((target) => {
     const other = target.provider === name ? adapterOfModel(dialect, target.model) : undefined
-    return other === undefined ? [] : [[target.model, { provider: other, endpoint }] as const]
+    return other === undefined ? [] : [[target.model, { provider: used(other), endpoint }] as const]
   })
   return own.length === 0 ? { provider, endpoint } : { provider, endpoint, byModel: new Map(own) }
 }

@@ -42,6 +42,7 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     ledger: ledgerOf(file.ledger),
     ledgerUnreachable: file.ledger_unreachable,
     audit: { keepDays: file.audit.keep_days },
+    shortcuts: file.shortcuts,
     log: { format: file.log.format },
     ...tracingOf(file, env),
     ...alertsOf(file, env),

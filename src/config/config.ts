@@ -28,6 +28,8 @@ export interface Config {
   readonly ownedBy: string
   readonly ledger: LedgerConfig
   readonly ledgerUnreachable: 'refuse' | 'allow'
+  /** Absent if the supervisor is of a version without it: then true. */
+  readonly shortcuts?: boolean
   readonly audit: { readonly keepDays: number }
   /** Absent if the supervisor is of a version without it: then `auto`. */
   readonly log?: { readonly format: 'json' | 'pretty' | 'auto' }

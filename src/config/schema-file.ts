@@ -376,6 +376,14 @@ export const schema = object(
       ),
       'sockets',
     ),
+    shortcuts: withDefault(
+      boolean(
+        'Whether usual requests, answers and events take the fast paths. Without them everything is parsed and ' +
+          'written in full, which takes more CPU time and sends the same. Set it to `false` to find out whether a ' +
+          'fast path causes a fault',
+      ),
+      true,
+    ),
     audit: withDefault(audit, {}),
     log: withDefault(log, {}),
     tracing: optional(tracing),

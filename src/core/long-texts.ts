@@ -31,11 +31,13 @@ const ZERO = 0x30
 const NINE = 0x39
 /** A shorter text costs less to parse than to replace by a mark, and to insert again. */
 export const MARKED_BYTES_MIN = 192
-/** A value of this size is sent from the request's own bytes; shorter ones are copied, to leave in one write. */
-const VIEW_BYTES_MIN = 16 * 1024
+/** A value of this size is sent from the request's own bytes; copying a shorter one costs less than a view of it. */
+const VIEW_BYTES_MIN = 2 * 1024
 
 export class LongTexts {
   private readonly buffer: Buffer
+  /** Values that are not in the request. */
+  private readonly values: Uint8Array[] = []
 
   constructor(
     /** The whole request. */
@@ -91,6 +93,17 @@ export class LongTexts {
     return `${this.secret}\n${this.bounds.push(from, to) / 2 - 1}#`
   }
 
+  /** The same for JSON that was written for the provider. */
+  markOfWritten(json: Uint8Array): string {
+    const index = this.values.push(json)
+    return this.markOfValue(-index, 0)
+  }
+
+  /** Copies bytes of the request to a place in `target`. */
+  copyTo(target: Buffer, at: number, from: number, to: number): void {
+    this.buffer.copy(target, at, from, to)
+  }
+
   /** The first mark in a text at or after `from`. */
   markIn(text: string, from: number): Mark | undefined {
     // Most texts are shorter than a mark, and a native search takes longer than this.
@@ -135,8 +148,9 @@ export class LongTexts {
     let marks: Mark[] = []
     let read = 0
     for (let mark = this.markIn(json, 0); mark !== undefined; mark = this.markIn(json, mark.end)) {
-      if (mark.isValue && mark.to - mark.from >= VIEW_BYTES_MIN) {
-        pieces.push(this.copied(json, read, mark.start, marks), this.bytes.subarray(mark.from, mark.to))
+      const written = mark.from < 0 ? this.values[-1 - mark.from] : undefined
+      if (written !== undefined || (mark.isValue && mark.to - mark.from >= VIEW_BYTES_MIN)) {
+        pieces.push(this.copied(json, read, mark.start, marks), written ?? this.bytes.subarray(mark.from, mark.to))
         marks = []
         read = mark.end
       } else marks.push(mark)

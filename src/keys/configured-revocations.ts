@@ -4,7 +4,7 @@
  */
 
 import type { AdminEntry } from './admin-audit.ts'
-import { type KeyRecord, revocationId, revokedKeyOf } from './key-record.ts'
+import { type KeyRecord, parseKey, revocationId, revokedKeyOf } from './key-record.ts'
 import type { KeyBackend } from './key-store.ts'
 import type { KeyTable } from './key-table.ts'
 
@@ -38,7 +38,7 @@ export class ConfiguredRevocations {
   private readonly released = new Map<string, number>()
 
   constructor(
-    private readonly backend: KeyBackend,
+    private readonly backend: Pick<KeyBackend, 'texts' | 'replace'>,
     private readonly table: KeyTable,
     private readonly options: RevocationOptions,
   ) {}
@@ -85,9 +85,10 @@ export class ConfiguredRevocations {
     this.dueMs = Number.POSITIVE_INFINITY
   }
 
-  private async remove({ id, organization }: KeyRecord): Promise<void> {
+  private async remove({ id, organization, createdMs }: KeyRecord): Promise<void> {
     const [before] = await this.backend.texts([id])
-    if (before === undefined) return
+    // The key may have been revoked again since the table was read: that is another revocation.
+    if (before === undefined || parseKey(before)?.createdMs !== createdMs) return
     const target = revokedKeyOf(id) ?? ''
     const details = { organization, revocation: 'removed' }
     const entry = { timeMs: Date.now(), source: 'config', action: 'key.updated', target, details } as const

@@ -39,6 +39,8 @@ export type ToWorker =
       readonly replaces?: boolean
       /** It reports `built`, and gets a listening socket of the supervisor at `adopt`, which outlives it. */
       readonly adopts?: boolean
+      /** The supervisor takes `item-lines`. Absent from one that was started before there were any. */
+      readonly takesItemLines?: boolean
     }
   /** The worker that owned the embedded ledger is gone: own it. */
   | { readonly type: 'own' }
@@ -107,6 +109,8 @@ export type ToSupervisor =
   | { readonly type: 'claim'; readonly id: number; readonly target: TargetRef }
   /** Items of an answer, to be kept for all workers. Answered by `remembered`. */
   | { readonly type: 'remember'; readonly organization: string; readonly items: readonly ItemText[] }
+  /** The same, one id and one JSON text on each line. */
+  | { readonly type: 'item-lines'; readonly organization: string; readonly ids: string; readonly texts: string }
   /** Asks for an item. Answered by `recalled`. */
   | { readonly type: 'recall'; readonly id: number; readonly organization: string; readonly item: string }
 
@@ -150,6 +154,7 @@ const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   news: true,
   claim: true,
   remember: true,
+  'item-lines': true,
   recall: true,
 }
 

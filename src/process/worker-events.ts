@@ -7,7 +7,7 @@ import type { TargetRef } from '../core/model-config.ts'
 import type { ItemText } from '../items/item-store.ts'
 import type { FiguresPost } from '../metrics/figures-post.ts'
 import type { ToSupervisor, ToWorker } from './ipc.ts'
-import { sizeOf } from './supervisor-items.ts'
+import { itemsOfLines, sizeOf } from './supervisor-items.ts'
 
 export interface WorkerProcessEvents {
   /** It accepts requests on this port. */
@@ -42,7 +42,7 @@ export interface WorkerProcessEvents {
 
 type Report = Extract<
   ToSupervisor,
-  { type: 'fields' | 'figures' | 'ledger' | 'requests' | 'news' | 'remember' | 'recall' | 'claim' }
+  { type: 'fields' | 'figures' | 'ledger' | 'requests' | 'news' | 'remember' | 'item-lines' | 'recall' | 'claim' }
 >
 
 /** Passes a report on, and sends the answer if it has one. `pid`: of the worker. */
@@ -69,9 +69,12 @@ export function report(
       events.onPeerUpdate(message.news)
       return
     case 'remember':
-      events.onItems(message.organization, message.items)
-      send({ type: 'remembered', size: sizeOf(message.items) })
+    case 'item-lines': {
+      const items = message.type === 'remember' ? message.items : itemsOfLines(message)
+      events.onItems(message.organization, items)
+      send({ type: 'remembered', size: sizeOf(items) })
       return
+    }
     case 'recall':
       send({ type: 'recalled', id: message.id, json: events.onRecall(message.organization, message.item) })
       return

@@ -266,7 +266,7 @@ export class WorkerProcess {
     const { address, config, socket } = settings
     const adopts = socket !== undefined
     const ledger = this.events.ledgerRole()
-    this.send({ type: 'start', worker: this.index, replaces, adopts, ledger, address, config })
+    this.send({ type: 'start', worker: this.index, replaces, adopts, ledger, address, config, takesItemLines: true })
   }
 
   /** Lets the worker accept from the listening socket of the supervisor. */

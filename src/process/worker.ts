@@ -168,6 +168,7 @@ class Worker {
 
   private async start(start: Start): Promise<void> {
     const { worker, config, ledger: role, replaces = false } = start
+    this.items.sendsLines = start.takesItemLines === true
     this.log.alone(config.workers === 1 && !replaces)
     this.log.format(config.log?.format ?? 'auto')
     let service: InferenceService

@@ -112,7 +112,7 @@ export class Connection implements SocketEvents {
   }
 
   drained(): void {
-    if (this.unwritten !== undefined) this.write()
+    this.write()
   }
 
   /** Writes as much as the socket takes. A response may end the exchange before its request is written. */
@@ -124,6 +124,8 @@ export class Connection implements SocketEvents {
       const written = this.socket.write(piece)
       if (written > 0) this.exchange?.noteSent()
       if (written < size) {
+        this.unwritten = undefined
+        if (this.exchange?.rewind(size - Math.max(0, written)) === true) return
         const bytes = typeof piece === 'string' ? Buffer.from(piece) : piece
         this.unwritten = written > 0 ? bytes.subarray(written) : bytes
         return

@@ -51,9 +51,15 @@ const REPEATABLE_BYTES_MAX = 1024 * 1024
 const REPEAT_WITHIN_MS = 5000
 /** A longer text is written as bytes, without the copy that joining it to the head makes. */
 const TEXT_CHARS_MAX = 64 * 1024
-/** Smaller pieces are copied, so that several leave in one write. */
-const COPIED_BYTES_MAX = 16 * 1024
-const GATHERED_BYTES_MAX = 64 * 1024
+/**
+ * Pieces are copied into one buffer, so that they leave in one write: of 200 KB, 20 writes take 49 µs and one write 21,
+ * its copy 4 more. It is always the same buffer, because the pages of a new one take another 20 µs.
+ */
+const GATHERED_BYTES_MAX = 256 * 1024
+/** A larger piece is written as it is. */
+const COPIED_BYTES_MAX = 128 * 1024
+/** Free again as soon as a write has returned. Made for the first body that comes in pieces. */
+let gathered: Buffer | undefined
 
 /** One object per request: it is what its caller holds, what waits for a connection, and what the parser feeds. */
 export class Exchange implements ResponseSink {
@@ -65,8 +71,11 @@ export class Exchange implements ResponseSink {
   private decompressor: Decompressor | undefined
   /** Bytes of the body. */
   private bodyBytes = 0
-  /** The piece of the body that is written next; -1: the head is. */
-  private nextPiece = -1
+  /** Head and body, if the body comes in pieces. Absent until the head is written, and after everything was. */
+  private pieces: readonly Uint8Array[] | undefined
+  /** The piece that is written next, and its first byte that is. */
+  private nextPiece = 0
+  private pieceFrom = 0
   /** When its connection was assigned (`performance.now()`). */
   private assignedMs = 0
   private isPaused = false
@@ -148,50 +157,81 @@ export class Exchange implements ResponseSink {
     this.carrier = carrier
     this.isOnKept = isKept
     this.wasConnected = true
-    this.nextPiece = -1
+    this.pieces = undefined
+    this.nextPiece = 0
+    this.pieceFrom = 0
     this.isWritten = false
     this.assignedMs = performance.now()
     if (this.isPaused) carrier.pause()
   }
 
-  /** What is to be written next; undefined if everything was. */
+  /**
+   * What is to be written next; undefined if everything was. If the socket does not take all of it, `rewind` must be
+   * called before anything else is written.
+   */
   next(): string | Uint8Array | undefined {
     const { body, request } = this
-    if (this.isWritten || body === undefined || request === undefined) return undefined
-    if (this.nextPiece === -1) {
-      this.nextPiece = 0
-      const head = `${request.text}${this.bodyBytes}\r\n\r\n`
-      if (typeof body !== 'string') return this.gather(body, Buffer.from(head, 'latin1'))
-      this.isWritten = true
-      if (!request.isAscii) return Buffer.concat([Buffer.from(head, 'latin1'), Buffer.from(body)])
-      this.textBytes = head.length + this.bodyBytes
-      return head + body
+    if (this.isWritten) {
+      this.pieces = undefined
+      if (!this.isRepeatable) this.body = undefined
+      return undefined
     }
-    return typeof body === 'string' ? undefined : this.gather(body, undefined)
+    if (body === undefined || request === undefined) return undefined
+    if (typeof body !== 'string') {
+      this.pieces ??= [Buffer.from(this.headText(request), 'latin1'), ...body]
+      return this.gather(this.pieces)
+    }
+    this.isWritten = true
+    const head = this.headText(request)
+    if (!request.isAscii) return Buffer.concat([Buffer.from(head, 'latin1'), Buffer.from(body)])
+    this.textBytes = head.length + this.bodyBytes
+    return head + body
   }
 
-  /** The next pieces, after `head`: a large one as it is, small ones in one copy. */
-  private gather(pieces: readonly Uint8Array[], head: Uint8Array | undefined): Uint8Array | undefined {
-    const from = this.nextPiece
-    const first = pieces[from]
-    if (head === undefined && first !== undefined && first.byteLength > COPIED_BYTES_MAX) {
-      this.nextPiece += 1
-      return first
+  private headText({ text }: RequestHead): string {
+    return `${text}${this.bodyBytes}\r\n\r\n`
+  }
+
+  /** The next pieces: a large one as it is, or as many as fit into one write. */
+  private gather(pieces: readonly Uint8Array[]): Uint8Array {
+    gathered ??= Buffer.allocUnsafeSlow(GATHERED_BYTES_MAX)
+    let size = 0
+    for (; this.nextPiece < pieces.length && size < GATHERED_BYTES_MAX; ) {
+      const piece = pieces[this.nextPiece] ?? NO_BYTES
+      const left = piece.byteLength - this.pieceFrom
+      if (left > COPIED_BYTES_MAX) {
+        if (size > 0) break
+        const rest = piece.subarray(this.pieceFrom)
+        this.endPiece(pieces)
+        return rest
+      }
+      const taken = Math.min(left, GATHERED_BYTES_MAX - size)
+      gathered.set(taken === piece.byteLength ? piece : piece.subarray(this.pieceFrom, this.pieceFrom + taken), size)
+      size += taken
+      if (taken === left) this.endPiece(pieces)
+      else this.pieceFrom += taken
     }
-    const gathered = head === undefined ? [] : [head]
-    let size = head?.byteLength ?? 0
-    for (; this.nextPiece < pieces.length; this.nextPiece++) {
-      const piece = pieces[this.nextPiece]
-      if (piece === undefined || piece.byteLength > COPIED_BYTES_MAX || size > GATHERED_BYTES_MAX) break
-      gathered.push(piece)
-      size += piece.byteLength
+    return gathered.subarray(0, size)
+  }
+
+  private endPiece({ length }: readonly Uint8Array[]): void {
+    this.nextPiece++
+    this.pieceFrom = 0
+    this.isWritten = this.nextPiece === length
+  }
+
+  /** The last bytes that `next` returned were not taken: it returns them again. False if they are to be kept. */
+  rewind(bytes: number): boolean {
+    const { pieces } = this
+    if (pieces === undefined) return false
+    let left = bytes
+    for (; left > this.pieceFrom; this.pieceFrom = pieces[this.nextPiece]?.byteLength ?? 0) {
+      left -= this.pieceFrom
+      this.nextPiece--
     }
-    if (this.nextPiece === pieces.length) {
-      this.isWritten = true
-      if (!this.isRepeatable) this.body = undefined
-    }
-    if (gathered.length === 1) return gathered[0]
-    return size === 0 ? undefined : Buffer.concat(gathered, size)
+    this.pieceFrom -= left
+    this.isWritten = false
+    return true
   }
 
   noteSent(): void {
@@ -283,9 +323,12 @@ export class Exchange implements ResponseSink {
     this.carrier = undefined
     this.handler = undefined
     this.body = undefined
+    this.pieces = undefined
     this.decompressor?.stop()
   }
 }
+
+const NO_BYTES = new Uint8Array(0)
 
 function bytesOf(pieces: readonly Uint8Array[]): number {
   let size = 0

@@ -75,7 +75,8 @@ export class JsonCursor {
   /** The first byte of each of these parts, and the byte after its last. Forgets them. */
   takeBlanks(): readonly number[] {
     const { blanks } = this
-    if (blanks.length > 0) this.blanks = []
+    // Also if it is empty: the list that was returned must not get the parts that are noted from now on.
+    this.blanks = []
     return blanks
   }
 
@@ -221,14 +222,15 @@ export class JsonCursor {
     return true
   }
 
-  private hasEscape(): boolean {
+  /** Whether the last string has an escape, so that it may be another text than its bytes. */
+  hasEscape(): boolean {
     const { bytes, to } = this
     for (let at = this.from; at < to; at++) if (bytes[at] === BACKSLASH) return true
     return false
   }
 }
 
-function isBlank(byte: number | undefined): boolean {
+export function isBlank(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 }
 

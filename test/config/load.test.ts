@@ -56,6 +56,7 @@ describe('defaults', () => {
       ownedBy: 'weir',
       ledger: { kind: 'embedded' },
       ledgerUnreachable: 'refuse',
+      shortcuts: true,
       audit: { keepDays: 90 },
       log: { format: 'auto' },
       metrics: { keyLabel: false },

@@ -211,6 +211,14 @@ function callArguments(random: Random): string {
   return JSON.stringify(inner).slice(1, -1)
 }
 
+/** Nearly always an object; now and then with an escape that hides another one. */
+function argumentsOfAgent(random: Random): string {
+  if (random.chance(0.03)) return callArguments(random)
+  if (random.chance(0.03)) return '{\\"a\\":\\"\\\\\\u0041\\"}'
+  const json = random.pick(['{"path":"a","content":"@"}', ' {"a":{"b":[1,2.50,"@"]}, "2":null}\n', '{}'])
+  return JSON.stringify(json.replaceAll('@', () => inside(random, 3000))).slice(1, -1)
+}
+
 const MESSAGES: Readonly<Record<DialectName, (random: Random) => JsonValue>> = {
   chat: (random) =>
     random.pick<JsonValue>([
@@ -367,16 +375,25 @@ function usualChat(random: Random): string {
     function: { name: odd('read_file', '1st', 'a b', ''), arguments: odd<JsonValue>('#', '', {}), ...rest() },
     ...odd({}, { index: 0 }, { cache_control: null }),
   })
-  const step = (id: string): JsonObject[] => [
-    {
-      role: 'assistant',
-      content: odd<JsonValue>(random.pick([long, null]), '', [], [{ type: 'text', text: long }]),
-      tool_calls: odd<JsonValue>(random.chance(0.5) ? [call(id)] : [call(id), call(`${id}b`)], [], null),
-      ...rest(),
-      ...odd({}, { refusal: null }, { refusal: long }, { tool_call_id: 'x' }),
-    },
-    { role: 'tool', tool_call_id: odd<JsonValue>(id, null), content: odd<JsonValue>(long, '', null), ...rest() },
-  ]
+  const step = (own: string): JsonObject[] => {
+    const id = odd(own, 'call_0', 'a b')
+    return [
+      {
+        role: 'assistant',
+        content: odd<JsonValue>(random.pick([long, null]), '', [], [{ type: 'text', text: long }]),
+        tool_calls: odd<JsonValue>(random.chance(0.5) ? [call(id)] : [call(id), call(`${id}b`)], [], null),
+        ...rest(),
+        ...odd({}, { refusal: null }, { refusal: long }, { tool_call_id: 'x' }),
+      },
+      ...odd([], [question()]),
+      {
+        role: 'tool',
+        tool_call_id: odd<JsonValue>(id, null),
+        content: odd<JsonValue>(long, '', null, '  '),
+        ...rest(),
+      },
+    ]
+  }
   const question = (): JsonObject => ({
     role: odd('user', 'developer', 'human'),
     content: odd<JsonValue>(
@@ -406,11 +423,11 @@ function usualChat(random: Random): string {
   const body: JsonObject = {
     model: 'm',
     messages: [{ role: 'system', content: odd(long, '') }, question(), ...steps.flat()],
-    ...odd({ tools: [tool('read_file'), tool('write_file')] }, {}, { tools: [] }),
+    ...(random.chance(0.8) ? { tools: [tool('read_file'), tool('write_file')] } : random.pick([{}, { tools: [] }])),
     tool_choice: random.pick<JsonValue>([null, 'auto', { type: 'function', function: { name: odd('f', 'a b') } }]),
     max_tokens: 10,
   }
-  const json = written(body, random, 3000).replaceAll('"#"', () => `"${callArguments(random)}"`)
+  const json = written(body, random, 3000).replaceAll('"#"', () => `"${argumentsOfAgent(random)}"`)
   const blanks = random.chance(0.3) ? json.replaceAll('":', '" : ').replaceAll('},{', '},\n{') : json
   return random.chance(0.05)
     ? blanks.replace('"role"', () => random.pick(['"role":"user","role"', '"rol\\u0065"']))
@@ -569,6 +586,26 @@ for (const name of ['chat', 'messages'] as const) {
     })
   })
 }
+
+describe('providers receive the same JSON of Messages', () => {
+  const big = 'x'.repeat(9000)
+  const question = `{"role":"user","content":[{"type":"text","text":"${big}"}]}`
+  const answer = '"content":[{"type":"text","text":"b"}]'
+  const picture = '{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QUJD"}}'
+  const result = `{"type":"tool_result","tool_use_id":"a","content":[${picture}]}`
+  const wrong = '{"type":"tool_result","tool_use_id":""}'
+  const tools = '"tools":[{"name":"f","input_schema":{"type":"object"}}]'
+
+  test.each([
+    ['if a role is written with an escape', `{"messages":[${question},{"role":"assist\\u0061nt",${answer}}]}`],
+    [
+      'if a message is wrong after others that were read as unparsed',
+      `{${tools},"messages":[${question},{"role":"user","content":[${result},${wrong}]}]}`,
+    ],
+  ])('%s', (_, text) => {
+    expect(compare('messages', Buffer.from(text.replace('{', '{"model":"m",')))).toBeDefined()
+  })
+})
 
 /** The same for bytes that may not be JSON. */
 function compareErrors(name: DialectName, bytes: Uint8Array): void {

@@ -3,6 +3,7 @@
  * Everything else, such as an image or a name that must be changed, is `Unusual`: then they are parsed.
  */
 
+import { CallIdSet, isLegalId } from '../../core/call-id-set.ts'
 import { CALLS_MAX } from '../../core/completion.ts'
 import { CLOSE_LIST, OPEN, OPEN_LIST, QUOTE } from '../../core/json-bytes.ts'
 import { solidStart } from '../../core/solid-text.ts'
@@ -26,7 +27,6 @@ import {
 } from '../../core/unparsed.ts'
 import { END, type JsonCursor, UNKNOWN, unusual, words } from '../../wire/json-cursor.ts'
 import { isLegalName, Members } from '../unparsed-members.ts'
-import { CallIdSet, isLegalId } from './unparsed-ids.ts'
 import { readMark, readNull } from './unparsed-mark.ts'
 
 const MESSAGE = words('role', 'content')
@@ -184,6 +184,7 @@ class MessageReader {
       if (name === ROLE) {
         cursor.string()
         role = cursor.word(ROLES)
+        if (role === UNKNOWN && cursor.hasEscape()) unusual()
         hasRole = true
       } else {
         this.content()

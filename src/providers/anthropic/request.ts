@@ -12,6 +12,7 @@ import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
 import { contentOf } from '../turn-writer.ts'
 import { type Conversation, calledNames, conversationOf, offeredTools, withoutTrailingSpace } from '../turns.ts'
 import { Blocks, textBlock, toolBlock } from './message-blocks.ts'
+import { chatTurns } from './unparsed-chat-turns.ts'
 import { unparsedTurns } from './unparsed-turns.ts'
 
 const PATH = '/v1/messages'
@@ -116,7 +117,9 @@ export function anthropicBody(
   const names = new ToolNames(request, NAMES_OF_128)
   const structured = STRUCTURED.test(model)
   const { system, messages, ...tools } =
-    unparsedParts(request, structured, names) ?? partsOf(request, structured, names)
+    unparsedParts(request, structured, names) ??
+    chatParts(request, structured, names) ??
+    partsOf(request, structured, names)
   const body = {
     model,
     max_tokens: request.maxOutputTokens ?? OUTPUT_TOKENS_DEFAULT,
@@ -149,6 +152,21 @@ function partsOf(request: ChatRequest, structured: boolean, names: ToolNames): J
     messages: conversation.turns.map(({ role }, index) => ({ role, content: contents[index] })),
   }
 }
+
+/** The same without converting messages that came as Chat Completions and were not parsed; undefined if they were. */
+function chatParts(request: ChatRequest, structured: boolean, names: ToolNames): JsonObject | undefined {
+  const turns = chatTurns(request)
+  if (turns === undefined) return undefined
+  const offered = offeredTools(request)
+  if (turns.hasCalls && offered.length === 0) return undefined
+  const marks = new CacheMarks(offered, NO_TURNS)
+  const tools = offered.map((tool) => toolBlock(tool, structured, names, marks))
+  const { system, messages } = turns
+  return { ...toolFields(request, tools, NO_TURNS, names), system, messages }
+}
+
+/** Stands for a conversation without marks, whose calls are not asked for. */
+const NO_TURNS: Conversation = { system: [], turns: [] }
 
 /** The same without converting what was not parsed; undefined if some of it must be changed together with the rest. */
 function unparsedParts(request: ChatRequest, structured: boolean, names: ToolNames): JsonObject | undefined {

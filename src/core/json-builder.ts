@@ -1,0 +1,82 @@
+/** Writes JSON of constant parts and of spans of a request's bytes, without strings in between. */
+
+import { BACKSLASH, LETTER_U } from './json-bytes.ts'
+import type { LongTexts } from './long-texts.ts'
+
+/** A constant part of JSON in ASCII. */
+export function part(text: string): Uint8Array {
+  return Buffer.from(text, 'latin1')
+}
+
+/** The byte that each escape of two characters stands for, by its second. */
+const ESCAPED = Uint8Array.from({ length: 256 }, (_, code) => code)
+for (const [name, code] of Object.entries({ b: 8, f: 12, n: 10, r: 13, t: 9 })) ESCAPED[name.charCodeAt(0)] = code
+
+export class JsonBuilder {
+  private target: Buffer
+  private size = 0
+
+  /** `expected`: how many bytes will be written, as far as that is known. */
+  constructor(
+    private readonly source: LongTexts,
+    expected: number,
+  ) {
+    this.target = Buffer.allocUnsafeSlow(expected)
+  }
+
+  part(bytes: Uint8Array): void {
+    this.reserve(bytes.length)
+    this.target.set(bytes, this.size)
+    this.size += bytes.length
+  }
+
+  /** Bytes of the request, such as the inside of a string. */
+  span(from: number, to: number): void {
+    this.reserve(to - from)
+    this.source.copyTo(this.target, this.size, from, to)
+    this.size += to - from
+  }
+
+  text(json: string): void {
+    this.reserve(Buffer.byteLength(json))
+    this.size += this.target.write(json, this.size)
+  }
+
+  /**
+   * The text that a string of the request stands for, whose inside these bytes are. Returns what was written, which
+   * `undo` may take back before more is written; undefined, and nothing is written, for escapes such as `\u0041`.
+   */
+  unescaped(from: number, to: number): Uint8Array | undefined {
+    this.reserve(to - from)
+    const { target, size } = this
+    const { bytes } = this.source
+    let end = size
+    for (let at = from; at < to; at++) {
+      let byte = bytes[at] ?? 0
+      if (byte === BACKSLASH) {
+        byte = bytes[++at] ?? 0
+        if (byte === LETTER_U) return undefined
+        byte = ESCAPED[byte] ?? 0
+      }
+      target[end++] = byte
+    }
+    this.size = end
+    return target.subarray(size, end)
+  }
+
+  undo(bytes: number): void {
+    this.size -= bytes
+  }
+
+  /** The value, for the place of a mark. */
+  take(): Uint8Array {
+    return this.target.subarray(0, this.size)
+  }
+
+  private reserve(bytes: number): void {
+    if (this.size + bytes <= this.target.length) return
+    const larger = Buffer.allocUnsafeSlow(2 * (this.size + bytes))
+    larger.set(this.target.subarray(0, this.size))
+    this.target = larger
+  }
+}

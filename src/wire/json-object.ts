@@ -1,0 +1,22 @@
+/** Whether bytes are a JSON object, checked by their structure: a parser would make its values, too. */
+
+import { OPEN } from '../core/json-bytes.ts'
+import { isBlank, JsonCursor, Unusual } from './json-cursor.ts'
+import { structureFinder } from './json-structure.ts'
+
+/** The bytes must be UTF-8. False also for an object that is too deep, or has a number that is too large. */
+export function isObjectJson(bytes: Uint8Array): boolean {
+  const finder = structureFinder()
+  const found = finder.find(bytes)
+  if (found === -1) return false
+  const cursor = new JsonCursor(bytes, finder.positions.subarray(0, found))
+  try {
+    if (!cursor.isNext(OPEN)) return false
+    cursor.value(0)
+  } catch (error) {
+    if (error instanceof Unusual) return false
+    throw error
+  }
+  for (let at = cursor.offset; at < bytes.length; at++) if (!isBlank(bytes[at])) return false
+  return true
+}
