@@ -192,6 +192,8 @@ class History {
       this.percents.map((percent) => percent / 100),
       0,
     )
+    // Nothing is recorded that has reached no share, if the limit is known.
+    if (limitMicroUsd !== undefined) expect(found).not.toEqual([])
     for (const { parts } of found) {
       this.known.add(`${organization} ${key} ${budget} ${window} ${Math.round(Number(parts.at(-1)) * 100)}`)
     }
