@@ -101,6 +101,14 @@ export class KeyStore {
     return text === undefined ? undefined : parseKey(text)
   }
 
+  /** The keys with these ids, without those that do not exist. */
+  async those(ids: readonly string[]): Promise<readonly KeyRecord[]> {
+    const texts = await this.backend.texts(ids)
+    return texts
+      .map((text) => (text === undefined ? undefined : parseKey(text)))
+      .filter((record) => record !== undefined)
+  }
+
   /** Some of the ids in use: reading all of them would take long, and this is only for a suggestion. */
   async someIds(): Promise<readonly string[]> {
     const ids = new Set<string>()

@@ -8,6 +8,9 @@ import type { SpendCrossing } from '../ledger/spend-crossing.ts'
 import { windowEndMs } from '../ledger/window.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 
+/** Keys that are read at once: after an outage of Redis there may be tens of thousands. */
+const KEYS_AT_ONCE = 500
+
 /** What each crossing is about, in their order; a limit that is not set is 0. Throws `LedgerProblem`. */
 export async function spendsOfCrossings(
   config: Config,
@@ -38,9 +41,11 @@ async function storedLimits(config: Config, ids: readonly string[]): Promise<Rea
   if (ids.length === 0) return new Map()
   return await withLedger(openKeyStore, config, async (store) => {
     const limits = new Map<string, Limits>()
-    for (const id of new Set(ids)) {
-      const record = await store.get(id)
-      if (record?.limits !== undefined) limits.set(`${record.organization}\0${id}`, record.limits)
+    const distinct = [...new Set(ids)]
+    for (let from = 0; from < distinct.length; from += KEYS_AT_ONCE) {
+      for (const record of await store.those(distinct.slice(from, from + KEYS_AT_ONCE))) {
+        if (record.limits !== undefined) limits.set(`${record.organization}\0${record.id}`, record.limits)
+      }
     }
     return limits
   })
