@@ -421,6 +421,12 @@ for (const subject of subjects()) {
       expect(await recorded()).toMatchObject([{ spentMicroUsd: 1499, limitMicroUsd: 1000 }])
     })
 
+    test('each budget has its own shares', async () => {
+      const both = { ...watched, organizationLimits: spend({ day: 1000, total: 100_000 }) }
+      await subject.book.settle(admission(both, 'a'), charge(500), { isDirect: true })
+      expect((await subject.crossings()).map(({ budget }) => budget)).toEqual(['day'])
+    })
+
     test('of several records of a window, the one with the most spent stays', async () => {
       for (const [id, cost] of [['long', 600] as const, ['short', 300] as const])
         await subject.book.reserve(watched, { ...hold(id, cost), floorMicroUsd: cost })
