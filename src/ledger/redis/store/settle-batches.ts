@@ -17,8 +17,8 @@ import type { ScriptCaller } from './script-caller.ts'
 /** Settlements in one call, which blocks Redis while it runs. With more, each saves less than 1 µs. */
 export const SETTLED_AT_ONCE = 16
 
-/** A caller that is no node. */
-const NOBODY = { node: '', epoch: UNKNOWN_EPOCH }
+/** For a settlement without `from`. */
+const NO_NODE = { node: '', epoch: UNKNOWN_EPOCH }
 
 interface Settling {
   readonly admission: Admission
@@ -56,7 +56,7 @@ export class SettleBatches {
     })
   }
 
-  private batchFor(organization: string, { isDirect = false, from = NOBODY }: SettleOptions): Batch {
+  private batchFor(organization: string, { isDirect = false, from = NO_NODE }: SettleOptions): Batch {
     const { node, epoch } = from
     const known = this.open.get(organization)
     if (known !== undefined && known.settlements.length < SETTLED_AT_ONCE) {
