@@ -115,7 +115,8 @@ export class KeyStore {
     let cursor: string | undefined
     do {
       const page = await this.backend.page(cursor)
-      for (const record of page.texts.map(parseKeyRecord)) if (record !== undefined && isCreated(record)) ids.add(record.id)
+      for (const record of page.texts.map(parseKeyRecord))
+        if (record !== undefined && isCreated(record)) ids.add(record.id)
       cursor = page.next
     } while (cursor !== undefined && ids.size < SOME_IDS)
     return [...ids]

@@ -139,8 +139,7 @@ export const LOG_EVENTS = {
   'process.crashed': {
     level: 'fatal',
     message: 'crashed',
-    meaning:
-      'A bug in weir ended a process. `error` is the class of the error, `at` its stack. A worker is replaced.',
+    meaning: 'A bug in weir ended a process. `error` is the class of the error, `at` its stack. A worker is replaced.',
   },
   'requests.cut': {
     level: 'warn',
