@@ -1,6 +1,6 @@
 /**
- * The series that a worker counts, and what each has grown by since the worker last posted: a post names only those that
- * have changed.
+ * The series that a worker counts, and what each has grown by since the worker last posted: a post names only those
+ * that have changed.
  */
 
 import { type CounterName, type HistogramName, histogramFamily } from './families.ts'
