@@ -9,9 +9,9 @@ interface OpenCalls {
 }
 
 /**
- * The ids of one request's calls and results, as they are sent. Providers accept `[a-zA-Z0-9_-]`, at most 64 characters,
- * unique in a conversation. Callers send ids of other providers; some servers number calls from 0 in every answer. An
- * id that is legal and unique is sent unchanged.
+ * The ids of one request's calls and results, as they are sent. Providers accept `[a-zA-Z0-9_-]`, at most 64
+ * characters, unique in a conversation. Callers send ids of other providers; some servers number calls from 0 in every
+ * answer. An id that is legal and unique is sent unchanged.
  */
 export class SentCallIds {
   private readonly taken = new Set<string>()
