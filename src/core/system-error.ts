@@ -1,5 +1,10 @@
 /** Errors of the operating system, as Node and Bun report them. */
 
+/** Whether the operating system refused something. */
+export function isSystemError(error: unknown): error is Error & { readonly code: string } {
+  return error instanceof Error && 'code' in error && 'syscall' in error
+}
+
 /** Whether it is an error with this code: `ENOENT`, `EACCES`, … */
 export function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code

@@ -73,8 +73,8 @@ export const LOG_EVENTS = {
     level: 'error',
     message: 'worker died',
     meaning:
-      'A worker process ended unexpectedly (`how`: its exit code or signal). weir starts another in ' +
-      '`restart_in_ms` milliseconds.',
+      'A worker process ended unexpectedly, or could not be started (`how`: its exit code, signal, or the reason). ' +
+      'weir starts another in `restart_in_ms` milliseconds.',
   },
   'worker.start_failed': {
     level: 'error',
