@@ -16,7 +16,7 @@ import type { EdgeParts } from '../http/edge.ts'
 import { TagsReader } from '../http/tags-header.ts'
 import type { ItemStore } from '../items/item-store.ts'
 import { Sealer } from '../items/sealer.ts'
-import { Keys } from '../keys/accepted-keys.ts'
+import { AcceptedKeys } from '../keys/accepted-keys.ts'
 import type { FollowedKeys } from '../keys/key-follower.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { errorFields, type Logger } from '../logging/log.ts'
@@ -54,7 +54,7 @@ export interface LastingParts {
 export function buildEdgeParts(config: Config, adapters: Adapters, lasting: LastingParts): EdgeParts {
   const { ledger, logger, itemStore, breaker, affinity, spans, storedKeys, serves } = lasting
   const catalog = Catalog.from(config)
-  const keys = new Keys(catalog, storedKeys, serves)
+  const keys = new AcceptedKeys(catalog, storedKeys, serves)
   return {
     catalog,
     keys,
