@@ -14,7 +14,7 @@ interface ChildOptions {
   /** A descriptor that the process gets as its number 3. */
   readonly descriptor?: number | undefined
   readonly onMessage: (message: unknown) => void
-  /** `how` is the exit code, the signal, or why the process was not started, for the log. Called after the constructor. */
+  /** `how` is the exit code, the signal, or why it was not started, for the log. Not called by the constructor. */
   readonly onExit: (how: string) => void
 }
 
