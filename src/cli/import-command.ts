@@ -30,11 +30,16 @@ async function remaining(text: string): Promise<number> {
   const names = new Set([...text.matchAll(/\$\{([A-Za-z_]\w*)\}/g)].flatMap(([, name = '']) => name))
   const unset = [...names].filter((name) => env[name] === undefined)
   if (unset.length > 0) process.stderr.write(`set in the environment of weir: ${unset.join(', ')}\n`)
+  const files = new Set([...text.matchAll(/\$\{file:([^}]+)\}/g)].flatMap(([, name = '']) => name))
+  if (files.size > 0) process.stderr.write(`make readable for weir: ${[...files].join(', ')}\n`)
   const stand = Object.fromEntries(unset.map((name) => [name, `https://${name.toLowerCase()}.invalid`]))
   const result = parseConfig(text, { env: { ...env, ...stand }, readFile: () => ({ text: '' }), cores: 1 })
-  if (result.ok) return exit.done
-  for (const problem of result.problems) process.stderr.write(`to correct: ${problemText(problem)}\n`)
-  return exit.wrong
+  const lines = result.ok ? [] : result.problems.map(problemText)
+  // The value of a variable that is not set, or of a file on another machine, is not known here: nothing to correct.
+  const unknown = [...unset.map((name) => `\${${name}}`), '${file:']
+  const wrong = lines.filter((line) => !unknown.some((reference) => line.includes(reference)))
+  for (const line of wrong) process.stderr.write(`to correct: ${line}\n`)
+  return wrong.length === 0 ? exit.done : exit.wrong
 }
 
 function failed(line: string): number {

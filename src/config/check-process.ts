@@ -1,18 +1,32 @@
 /** Checks of the process settings beyond the schema: ports, workers, Redis and TLS, compaction keys. */
 
+import { isIP } from 'node:net'
 import { createSecureContext } from 'node:tls'
 import { isLoopback } from '../core/loopback.ts'
 import type { Check } from './check-context.ts'
 
 export function checkProcess(check: Check): void {
+  checkHost(check, 'listen')
+  checkHost(check, 'admin')
   checkPorts(check)
   checkAdmin(check)
   checkRedis(check)
+  if (/^~(?:\/|$)/.test(check.file.data_dir ?? ''))
+    check.problems.add(['data_dir'], '~ is not replaced by a home directory; write the whole path')
   check.file.compaction?.keys?.forEach((key, index) => {
     if (key !== undefined && !isKeyOf32Bytes(key)) {
       check.problems.add(['compaction', 'keys', index], 'must be 32 bytes in base64 (openssl rand -base64 32)')
     }
   })
+}
+
+/** Mistakes that would otherwise be a name that cannot be resolved, when weir starts. */
+function checkHost({ file, problems }: Check, group: 'listen' | 'admin'): void {
+  const host = file[group]?.host
+  if (host === undefined || isIP(host.replace(/^\[(.*)\]$/, '$1')) !== 0) return
+  if (/^[^:]*:\d+$/.test(host)) problems.add([group, 'host'], `must not contain a port; set ${group}.port`)
+  else if (/^[\d.]+$/.test(host)) problems.add([group, 'host'], 'must be an address or a host name')
+  else if (/[:[\]]/.test(host)) problems.add([group, 'host'], 'must be an address or a host name')
 }
 
 function checkPorts({ completed: file, problems }: Check): void {

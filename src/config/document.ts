@@ -3,21 +3,11 @@
  * that no problem ever shows a secret.
  */
 
-import {
-  type Document,
-  type ErrorCode,
-  isAlias,
-  isMap,
-  isScalar,
-  isSeq,
-  LineCounter,
-  type Node,
-  type Pair,
-  parseDocument,
-} from 'yaml'
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml'
 import type { JsonValue } from '../core/json.ts'
 import { didYouMean, type Path, type Problems, pathText, quoted } from './problems.ts'
 import { isUnused, standInFor, type Use } from './stand-ins.ts'
+import { explained } from './yaml-errors.ts'
 
 /** What `${NAME}` and `${file:PATH}` are replaced from. `error` completes a sentence that begins with the reference. */
 export interface Sources {
@@ -55,38 +45,23 @@ export function readDocument(text: string, sources: Sources, problems: Problems)
   const error = document.errors[0] ?? document.warnings[0]
   if (error !== undefined) {
     const { line, col } = lines.linePos(error.pos[0])
-    const what = EXPLAINED[error.code] ?? withoutSource(error.message)
-    problems.addAt(line, `line ${line}, column ${col}`, `${what}${hint(text, line)}`)
+    problems.addAt(line, `line ${line}, column ${col}`, explained(error, text, line))
     return undefined
   }
   return new Reader(document, sources, problems, lines).read()
 }
 
-/** Messages of the YAML parser that do not say what to do, or are meant for programmers. */
-const EXPLAINED: Partial<Readonly<Record<ErrorCode, string>>> = {
-  TAB_AS_INDENT: 'tabs are not allowed as indentation; use spaces',
-  MULTIPLE_DOCS: 'a second document begins here; a configuration is one document, so remove the line ---',
-}
-
-/**
- * The message of the YAML parser on one line, without the part of the file that some of them quote: it may be a
- * secret.
- */
-function withoutSource(message: string): string {
-  return message
-    .replace(/: (".*|\S+)$/s, '')
-    .replaceAll(/!\S+/g, '!…')
-    .replaceAll(/\s+/g, ' ')
-    .trim()
-}
-
-/** Explains the one mistake that YAML's own message does not. */
-function hint(text: string, line: number): string {
-  const written = text.split('\n')[line - 1] ?? ''
-  return /[^"'\w]\$\{/.test(written) ? ` (within { } and [ ] put a \${…} in quotes)` : ''
-}
-
 const REFERENCE = /^(?:[A-Za-z_][A-Za-z0-9_]*|file:.+)$/s
+
+/** References to the environment as other programs write them: LiteLLM, Bifrost, Caddy, templates, Windows, shells. */
+const FOREIGN_REFERENCES: readonly RegExp[] = [
+  /^os\.environ\/([A-Za-z_]\w*)$/,
+  /^\{?env[.:]([A-Z_][A-Z0-9_]*)\}?$/,
+  /^\{\$([A-Z_][A-Z0-9_]*)\}$/,
+  /^\{\{ *(?:\.?[Ee]nv\.)?([A-Z_][A-Z0-9_]*) *\}\}$/,
+  /^%([A-Z_][A-Z0-9_]*)%$/,
+  /^\$\(([A-Z_][A-Z0-9_]*)\)$/,
+]
 
 class Reader {
   private readonly written = new Map<string, string>()
@@ -145,6 +120,10 @@ class Reader {
       }
       const name = String(key.value)
       const inside = [...path, name]
+      if (name === '<<') {
+        this.problems.addAt(this.lineOf(key), inside, 'merge keys are not supported; write the keys of the group out')
+        continue
+      }
       if (entries.has(name)) {
         const first = this.lines.get(pathText(inside))
         this.problems.addAt(this.lineOf(key), inside, `duplicate key, also on line ${first}; keep one`)
@@ -178,11 +157,17 @@ class Reader {
   }
 
   /**
-   * Rejects `$NAME`, as a shell writes it: it would be taken as the secret itself, which anyone can guess. The text
-   * after the dollar sign is shown only if it looks like the name of a variable; otherwise it may be a secret that
-   * begins with `$`.
+   * Rejects `$NAME`, as a shell writes it, and the forms of other programs: it would be taken as the secret itself,
+   * which anyone can guess. The text after the dollar sign is shown only if it looks like the name of a variable;
+   * otherwise it may be a secret that begins with `$`.
    */
   private checkBraces(value: string, path: Path): void {
+    for (const pattern of FOREIGN_REFERENCES) {
+      const [written, foreign] = pattern.exec(value) ?? []
+      if (foreign === undefined) continue
+      this.problems.add(path, `${written} is how another program refers to a variable; write \${${foreign}}`)
+      return
+    }
     const [, name] = /(?:^|[^A-Za-z0-9$])\$([A-Z_][A-Z0-9_]*)(?![A-Za-z0-9_])/.exec(value) ?? []
     if (name === undefined && !/^\$[A-Za-z_]\w*$/.test(value)) return
     const shown = name === undefined ? 'a name after $' : `$${name}`
@@ -202,10 +187,16 @@ class Reader {
 
   private resolved(reference: string): { readonly text: string } | { readonly error: string } {
     const path = /^file:(.+)$/s.exec(reference)?.[1]
-    if (path !== undefined) return this.sources.readFile(path)
+    if (path !== undefined) return withTilde(path, this.sources.readFile(path))
     if (!REFERENCE.test(reference)) return { error: `is not a reference; write \${NAME} or \${file:PATH}` }
     const text = Object.hasOwn(this.sources.env, reference) ? this.sources.env[reference] : undefined
     if (text !== undefined) return { text }
     return { error: `is not set in the environment${didYouMean(reference, Object.keys(this.sources.env))}` }
   }
+}
+
+/** Explains the most common reason why a file is not found. */
+function withTilde(path: string, found: ReturnType<Sources['readFile']>): ReturnType<Sources['readFile']> {
+  if ('text' in found || !path.startsWith('~')) return found
+  return { error: `${found.error} (~ is not replaced by a home directory)` }
 }

@@ -33,7 +33,9 @@ function foundText(path: Path, read: Read): string | undefined {
   if (!isText && typeof value !== 'number' && typeof value !== 'boolean') return undefined
   const types = typesAt(path)
   if (types.length === 0 || types.some((type) => type['writeOnly'] === true) || isCredentialed(String(value)))
-    return `${String(value).length} characters, not shown`
+    return isText
+      ? `${value.length} character${value.length === 1 ? '' : 's'}, not shown`
+      : `a ${typeof value}, not shown`
   if (!isText) return decimal(value)
   // A key may have been pasted in place of the group that should have it.
   return types.some(isPlain) ? quoted(value) : 'a string'

@@ -95,6 +95,18 @@ function withCredential(file: JsonObject, params: JsonObject, place: string, not
   return params
 }
 
+/** `converse/eu-west-3/anthropic.claude-…`: the route and the region are optional. */
+function splitBedrock(written: string): { readonly region?: string; readonly model: string } {
+  const [, region, model = ''] =
+    /^(?:(?:converse|invoke|converse_like)\/)?(?:([a-z]{2}(?:-[a-z]+)+-\d)\/)?(.*)$/s.exec(written) ?? []
+  return region === undefined ? { model } : { region, model }
+}
+
+/** LiteLLM prefers the region of the parameters to that of the name. */
+function inRegion(params: JsonObject, region: string): JsonObject {
+  return { aws_region_name: region, ...params }
+}
+
 const IMAGE = /^(?:dall-e|gpt-image|chatgpt-image)/i
 /** What weir has no endpoint for. */
 const EMBEDDING = /embed/i
@@ -131,11 +143,15 @@ function targetOf(entry: Entry, providers: Providers, notes: Notes): Target | un
     return lost(
       `weir ${mode === 'image' ? 'generates images' : 'makes embeddings'} with openai and azure only, not ${provider}`,
     )
-  const inner = known.dialect === 'bedrock' ? model.replace(/^(?:converse|invoke|converse_like)\//, '') : model
+  const { region, model: inner } = known.dialect === 'bedrock' ? splitBedrock(model) : { model }
   if (inner === '' || /[*]/.test(inner)) return lost('litellm_params.model names no single model')
   if (known.dialect === 'vertex' && !/^(?:gemini|claude)-/.test(inner))
     return lost('weir calls Gemini and Claude on Vertex AI, and no other models')
-  const settings = providerOf(known, entry, notes)
+  const settings = providerOf(
+    known,
+    region === undefined ? entry : { ...entry, params: inRegion(params, region) },
+    notes,
+  )
   if (settings === undefined) return undefined
   const { weight } = params
   const isWeight = typeof weight === 'number' && weight >= 0
@@ -147,7 +163,8 @@ const CARRIED: ReadonlySet<string> = new Set([
   ...['model', 'api_key', 'api_base', 'base_url', 'api_version', 'custom_llm_provider', 'extra_headers', 'headers'],
   ...['aws_region_name', 'aws_region', 'aws_access_key_id', 'aws_secret_access_key', 'aws_session_token', 'timeout'],
   ...['aws_role_name', 'aws_profile_name', 'aws_web_identity_token', 'litellm_credential_name'],
-  ...['vertex_project', 'vertex_location', 'vertex_credentials'],
+  ...['vertex_project', 'vertex_location', 'vertex_credentials', 'organization'],
+  ...['vertex_ai_project', 'vertex_ai_location', 'vertex_ai_credentials'],
   ...['input_cost_per_token', 'output_cost_per_token', 'drop_params', 'region_name', 'weight'],
   ...[
     'output_cost_per_image',

@@ -83,14 +83,14 @@ const NEEDS_LOCATION = 'us-central1'
 
 /** LiteLLM takes credentials as the path of a file or as JSON. Without them it uses those of the machine. */
 function vertexOf(params: JsonObject, place: string, notes: Notes): JsonObject {
-  const location = reference(params['vertex_location'])
+  const location = reference(params['vertex_location'] ?? params['vertex_ai_location'])
   if (location === undefined) notes.add(place, `has no vertex_location; weir uses ${NEEDS_LOCATION}`)
   const settings = {
     dialect: 'vertex',
-    project: reference(params['vertex_project']) ?? variable('VERTEXAI_PROJECT'),
+    project: reference(params['vertex_project'] ?? params['vertex_ai_project']) ?? variable('VERTEXAI_PROJECT'),
     location: location ?? NEEDS_LOCATION,
   }
-  const { vertex_credentials: written } = params
+  const written = params['vertex_credentials'] ?? params['vertex_ai_credentials']
   if (isObject(written)) return { ...settings, service_account: JSON.stringify(written) }
   const key = reference(written)
   if (key === undefined) return { ...settings, credentials: 'default' }
@@ -101,9 +101,11 @@ function vertexOf(params: JsonObject, place: string, notes: Notes): JsonObject {
 }
 
 function headersOf(params: JsonObject): JsonObject | undefined {
-  const headers = params['extra_headers'] ?? params['headers']
-  if (!isObject(headers)) return undefined
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, reference(value) ?? '']))
+  const given = params['extra_headers'] ?? params['headers']
+  const headers = Object.entries(isObject(given) ? given : {}).map(([name, value]) => [name, reference(value) ?? ''])
+  const organization = reference(params['organization'])
+  if (organization !== undefined) headers.push(['OpenAI-Organization', organization])
+  return headers.length === 0 ? undefined : Object.fromEntries(headers)
 }
 
 /** `os.environ/NAME` → a reference; undefined if there is no value. */

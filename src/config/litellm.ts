@@ -3,7 +3,7 @@
  * or had to be assumed. The result passes `weir check` once the variables that it names are set.
  */
 
-import { parseDocument, stringify } from 'yaml'
+import { LineCounter, parseDocument, stringify } from 'yaml'
 import { DAY_MS } from '../core/durations.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
 import { hashOf } from './key-hash.ts'
@@ -11,6 +11,7 @@ import { litellmModels } from './litellm-models.ts'
 import type { Notes } from './litellm-notes.ts'
 import { amountProblem } from './spend-limits.ts'
 import { isHashOfWellKnown } from './well-known-secrets.ts'
+import { explained } from './yaml-errors.ts'
 
 interface Imported {
   /** The text of a `weir.yaml`. */
@@ -34,9 +35,13 @@ const NEEDLESS: ReadonlySet<string> = new Set(['drop_params', 'set_verbose', 'te
 
 /** The text of a LiteLLM file; a problem if it is not one. */
 export function fromLitellm(text: string): Imported | { readonly problem: string } {
-  const document = parseDocument(text, { uniqueKeys: false, prettyErrors: false })
+  const lineCounter = new LineCounter()
+  const document = parseDocument(text, { uniqueKeys: false, prettyErrors: false, lineCounter })
   const error = document.errors[0]
-  if (error !== undefined) return { problem: `is not YAML: ${error.message.split('\n')[0]}` }
+  if (error !== undefined) {
+    const { line } = lineCounter.linePos(error.pos[0])
+    return { problem: `is not YAML: line ${line}: ${explained(error, text, line)}` }
+  }
   const file: JsonValue = document.toJS({ maxAliasCount: 1000 })
   if (!isObject(file) || !isArray(file['model_list']))
     return { problem: 'has no model_list, which the configuration of a LiteLLM proxy has' }

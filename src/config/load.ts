@@ -4,7 +4,7 @@
  * first worker by then.
  */
 
-import { closeSync, existsSync, openSync, readSync } from 'node:fs'
+import { closeSync, constants, existsSync, fstatSync, openSync, readSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, resolve } from 'node:path'
 import type { Config } from './config.ts'
@@ -41,7 +41,8 @@ export async function loadConfig(
   const read = readText(file, FILE_BYTES_MAX)
   if ('error' in read) {
     const advice = read.missing ? '; write one as weir.example.yaml shows, or name another with --config FILE' : ''
-    return { ok: false, problems: [`${file}: ${read.error}${advice}`], warnings: [] }
+    const line = read.line === undefined ? '' : `:${read.line}`
+    return { ok: false, problems: [`${file}${line}: ${read.error}${advice}`], warnings: [] }
   }
   const readFile = (path: string) => referenced(resolve(dirname(file), path))
   const { parseConfig } = await import('./parse.ts')
@@ -89,24 +90,36 @@ export function environment(): Record<string, string | undefined> {
   return { ...process.env }
 }
 
+/**
+ * The content of a file that a reference names. A pipe without a writer would block the whole process, and a reload
+ * would find the pipe empty, so pipes are rejected.
+ */
 function referenced(path: string): ReturnType<Sources['readFile']> {
-  const read = readText(path, REFERENCE_BYTES_MAX)
+  const read = readText(path, REFERENCE_BYTES_MAX, constants.O_RDONLY | constants.O_NONBLOCK)
   return 'error' in read ? { error: read.error } : { text: read.text.replace(/\r?\n$/, '') }
 }
 
-type ReadText = { readonly text: string } | { readonly error: string; readonly missing: boolean }
+interface Unreadable {
+  readonly error: string
+  readonly missing: boolean
+  /** Where the problem is, from 1, if it has a place. */
+  readonly line?: number
+}
+
+type ReadText = { readonly text: string } | Unreadable
 
 /**
  * Reads a whole file of UTF-8, or returns why it cannot. It reads at most `bytesMax` bytes, so a device or an endless
  * file does not block it.
  */
-function readText(path: string, bytesMax: number): ReadText {
+function readText(path: string, bytesMax: number, flags: number = constants.O_RDONLY): ReadText {
   try {
-    const bytes = readBytes(path, bytesMax + 1)
+    const bytes = readBytes(path, bytesMax + 1, flags)
+    if (bytes === undefined) return { error: 'is a pipe or a socket; name a regular file', missing: false }
     if (bytes.length > bytesMax) return { error: `is larger than ${bytesMax} bytes`, missing: false }
-    return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes), missing: false }
+    const text = decoded(bytes)
+    return text === undefined ? notUtf8(bytes) : { text }
   } catch (cause) {
-    if (cause instanceof TypeError) return { error: 'is not UTF-8', missing: false }
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error'
     const missing = code === 'ENOENT'
     return { error: missing ? 'there is no such file' : `cannot be read: ${UNREADABLE[code] ?? code}`, missing }
@@ -119,9 +132,35 @@ const UNREADABLE: Readonly<Record<string, string>> = {
   ENOTDIR: 'a part of its path is not a directory',
 }
 
-function readBytes(path: string, bytesMax: number): Uint8Array {
-  const descriptor = openSync(path, 'r')
+function decoded(bytes: Uint8Array): string | undefined {
   try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+/** A line break is never a part of another character, so each line can be decoded on its own. */
+function notUtf8(bytes: Uint8Array): Unreadable {
+  let line = 1
+  for (let from = 0; from < bytes.length; line++) {
+    const end = bytes.indexOf(0x0a, from)
+    const to = end === -1 ? bytes.length : end
+    if (decoded(bytes.subarray(from, to)) === undefined) break
+    from = to + 1
+  }
+  return { error: 'is not UTF-8; save the file in that encoding', missing: false, line }
+}
+
+/**
+ * Undefined if the flags have `O_NONBLOCK` and the file is a pipe or a socket. Without that flag, a pipe is read to its
+ * end, however long that takes: `weir check --config /dev/stdin`.
+ */
+function readBytes(path: string, bytesMax: number, flags: number): Uint8Array | undefined {
+  const descriptor = openSync(path, flags)
+  try {
+    const stat = fstatSync(descriptor)
+    if ((flags & constants.O_NONBLOCK) !== 0 && (stat.isFIFO() || stat.isSocket())) return undefined
     const chunks: Uint8Array[] = []
     let total = 0
     while (total < bytesMax) {

@@ -100,7 +100,15 @@ function addProblem(error: ValueError, path: Path, read: Read, problems: Problem
     }
     return
   }
-  problems.add(path, wordsFor(error, path, read.written.get(pathText(path))))
+  const written = read.written.get(pathText(path))
+  problems.add(path, `${wordsFor(error, path, written)}${unquoteAdvice(error, written)}`)
+}
+
+/** Within `{ }` a reference needs quotes, and quotes make it a string. */
+function unquoteAdvice({ type, value }: ValueError, written: string | undefined): string {
+  const isOther = type === ValueErrorType.Integer || type === ValueErrorType.Number || type === ValueErrorType.Boolean
+  if (!isOther || written === undefined || typeof value !== 'string' || scalarOf(value) === undefined) return ''
+  return '; write the reference without quotes, on a line of its own'
 }
 
 /**

@@ -8,6 +8,7 @@ import {
   ASSISTANT,
   CALL_ID,
   ENTRY_INTS,
+  endOfMessage,
   FAILED,
   INPUT,
   KINDS,
@@ -74,13 +75,6 @@ export function* firstMessages(request: Pick<ChatRequest, 'messages' | 'unparsed
     yield messageOf(entries, at, end, longTexts)
     at = end
   }
-}
-
-/** The entries of the message that begins at `at` end before this one. */
-function endOfMessage(entries: Int32Array, at: number): number {
-  let end = at + ENTRY_INTS
-  while (end < entries.length && ((entries[end] ?? 0) & KINDS) > TOOL) end += ENTRY_INTS
-  return end
 }
 
 /** The message whose entries are those from `at` to `end`. */

@@ -1,6 +1,7 @@
 /** Writes JSON of constant parts and of spans of a request's bytes, without strings in between. */
 
 import { BACKSLASH, LETTER_U } from './json-bytes.ts'
+import { JsonInString } from './json-in-string.ts'
 import type { LongTexts } from './long-texts.ts'
 
 /** A constant part of JSON in ASCII. */
@@ -11,6 +12,8 @@ export function part(text: string): Uint8Array {
 /** The byte that each escape of two characters stands for, by its second. */
 const ESCAPED = Uint8Array.from({ length: 256 }, (_, code) => code)
 for (const [name, code] of Object.entries({ b: 8, f: 12, n: 10, r: 13, t: 9 })) ESCAPED[name.charCodeAt(0)] = code
+
+const inString = new JsonInString()
 
 export class JsonBuilder {
   private target: Buffer
@@ -62,6 +65,14 @@ export class JsonBuilder {
     }
     this.size = end
     return target.subarray(size, end)
+  }
+
+  /** The JSON of an object of the request, as the inside of a string. */
+  json(from: number, to: number): void {
+    this.reserve(2 * (to - from))
+    const end = inString.write(this.source.bytes, from, to, this.target, this.size)
+    if (end === -1) this.text(JSON.stringify(this.source.jsonAt(from, to)).slice(1, -1))
+    else this.size = end
   }
 
   undo(bytes: number): void {

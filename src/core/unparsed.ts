@@ -23,8 +23,10 @@ export const CALL_ID = 6
 export const NAME = 7
 /** JSON text, written as a string. */
 export const ARGUMENTS = 8
-/** In place of arguments: a JSON object. */
+/** In place of arguments: a JSON object. Of a tool: the schema of its parameters. */
 export const INPUT = 9
+/** Of a tool, `true` or `false`: whether its arguments always match the schema. */
+export const STRICT = 10
 export const KINDS = 15
 
 /** Added to the kind of a message whose bytes have the same value as the canonical message in this form. */
@@ -46,7 +48,12 @@ const NO_MARKS: readonly UnparsedMark[] = []
 
 /** The cache mark of an entry with this kind. */
 export function markOf(kind: number): UnparsedMark | undefined {
-  return MARKS[Math.trunc(kind / MARKED)]
+  return MARKS[markIndexOf(kind)]
+}
+
+/** Its index in `MARKS`. */
+export function markIndexOf(kind: number): number {
+  return Math.trunc(kind / MARKED)
 }
 
 /** The index of an equal mark in `MARKS`. */
@@ -67,6 +74,13 @@ export function marksOf(entries: Int32Array): readonly UnparsedMark[] {
 
 /** Of an entry: its kind, its first byte, the byte after its last. */
 export const ENTRY_INTS = 3
+
+/** The entries of the message that begins at `at` end before this one. */
+export function endOfMessage(entries: Int32Array, at: number): number {
+  let end = at + ENTRY_INTS
+  while (end < entries.length && ((entries[end] ?? 0) & KINDS) > TOOL) end += ENTRY_INTS
+  return end
+}
 
 /**
  * Entries in the order of the messages. A message is an entry, and the entries up to the next message are its content;
@@ -161,6 +175,11 @@ export interface UnparsedTools {
   readonly hasStrict: boolean
   /** The cache marks in order. */
   readonly marks: readonly UnparsedMark[]
+  /**
+   * Of each tool: its name, with its cache mark, its description as a text if it has one, its schema, and `STRICT` if
+   * it has that. Absent if tools of this form are converted from their JSON.
+   */
+  readonly entries?: Int32Array | undefined
 }
 
 /** What of one request was not parsed. */

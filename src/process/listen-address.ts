@@ -41,6 +41,10 @@ export function explain(address: Address, error: unknown): string {
       return `${at}: no permission (ports below 1024 need CAP_NET_BIND_SERVICE)`
     case 'EADDRNOTAVAIL':
       return `${at}: this machine has no such address`
+    case 'ENOENT':
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return `${at}: the host name has no address`
     default:
       return `${at}: ${typeof code === 'string' ? code : 'no such host name, or no address to listen on'}`
   }

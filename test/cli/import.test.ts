@@ -186,6 +186,49 @@ describe('Vertex AI', () => {
   })
 })
 
+test('regions in names, organisations of OpenAI, and values that only the environment of weir has', async () => {
+  await writeFile(
+    join(folder, 'regions.yaml'),
+    `
+model_list:
+  - { model_name: haiku, litellm_params: { model: bedrock/eu-west-3/anthropic.claude-3-haiku-20240307-v1:0 } }
+  - { model_name: nova, litellm_params: { model: bedrock/converse/us-gov-west-1/amazon.nova-pro-v1:0 } }
+  - { model_name: other, litellm_params: { model: bedrock/eu-west-3/x.y, aws_region_name: eu-west-1 } }
+  - { model_name: gpt, litellm_params: { model: gpt-4o, organization: os.environ/OPENAI_ORG } }
+  - model_name: gemini
+    litellm_params:
+      model: vertex_ai/gemini-2.5-pro
+      vertex_ai_project: os.environ/PROJECT
+      vertex_ai_location: europe-west1
+      vertex_credentials: /etc/vertex.json
+`,
+  )
+  const { code, stdout, stderr } = await weir({}, 'import', 'litellm', 'regions.yaml')
+  expect([code, stderr.split('\n').filter((line) => /^(?:to correct|set in|make)/.test(line))]).toEqual([
+    0,
+    [
+      'set in the environment of weir: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, OPENAI_API_KEY, OPENAI_ORG, ' +
+        'PROJECT, WEIR_KEY',
+      'make readable for weir: /etc/vertex.json',
+    ],
+  ])
+  expect(stderr).not.toContain('aws_region_name')
+  const { providers, models } = parse(stdout)
+  const targets = models.map((model: { targets: readonly { provider: string; model: string }[] }) => model.targets[0])
+  expect(targets.slice(0, 3).map((target: { model: string }) => target.model)).toEqual([
+    'anthropic.claude-3-haiku-20240307-v1:0',
+    'amazon.nova-pro-v1:0',
+    'x.y',
+  ])
+  expect(targets.slice(0, 3).map((target: { provider: string }) => providers[target.provider].region)).toEqual([
+    'eu-west-3',
+    'us-gov-west-1',
+    'eu-west-1',
+  ])
+  expect(providers.openai.headers).toEqual({ 'OpenAI-Organization': `\${OPENAI_ORG}` })
+  expect(providers['vertex-ai']).toMatchObject({ project: `\${PROJECT}`, location: 'europe-west1' })
+})
+
 describe('the master key and the budget', () => {
   const model =
     'model_list: [{ model_name: m, litellm_params: { model: gpt-4o, input_cost_per_token: 1e-6, ' +

@@ -3,6 +3,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: references of the configuration file are written so
 
 import { describe, expect, test } from 'bun:test'
+import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, writeFile } from 'node:fs/promises'
@@ -299,8 +300,23 @@ describe('files', () => {
       `${none}: there is no such file; write one as weir.example.yaml shows, or name another with --config FILE`,
     ])
     expect(await of(directory)).toEqual([`${directory}: cannot be read: it is a directory`])
-    expect(await of(join(directory, 'bytes'))).toEqual([`${join(directory, 'bytes')}: is not UTF-8`])
+    const bytes = join(directory, 'bytes')
+    expect(await of(bytes)).toEqual([`${bytes}:1: is not UTF-8; save the file in that encoding`])
+    await writeFile(bytes, Buffer.from('# ü\n# \xe9\n', 'latin1'))
+    expect(await of(bytes)).toEqual([`${bytes}:1: is not UTF-8; save the file in that encoding`])
+    await writeFile(bytes, Buffer.concat([Buffer.from('# ü\n# '), new Uint8Array([0xe9]), Buffer.from('\n')]))
+    expect(await of(bytes)).toEqual([`${bytes}:2: is not UTF-8; save the file in that encoding`])
     expect(await of('/dev/zero')).toEqual(['/dev/zero: is larger than 8388608 bytes'])
+  })
+
+  test('a pipe without a writer is read neither forever nor as an empty file', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'weir-config-'))
+    expect(spawnSync('mkfifo', [join(directory, 'pipe')]).status).toBe(0)
+    const file = join(directory, 'weir.yaml')
+    await writeFile(file, edited('${OPENAI_API_KEY}', '${file:pipe}'))
+    expect(await loadConfig(file, {})).toMatchObject({
+      problems: [`${file}:3: providers.openai.api_key: "\${file:pipe}" is a pipe or a socket; name a regular file`],
+    })
   })
 
   test('the flag names the file; without it weir.yaml', async () => {

@@ -226,7 +226,12 @@ const table: readonly [string, string, string, ...string[]][] = [
     'drain_seconds: ${OPENAI_API_KEY}',
     'drain_seconds: must be a whole number',
   ],
-  ['a quoted reference stays a string', '', 'drain_seconds: "${PORT}"', 'drain_seconds: must be a whole number'],
+  [
+    'a quoted reference stays a string',
+    '',
+    'drain_seconds: "${PORT}"',
+    'drain_seconds: must be a whole number; write the reference without quotes, on a line of its own',
+  ],
   // YAML.
   [
     'duplicate provider',
@@ -647,17 +652,14 @@ test('a cycle of three is reported once, as a whole', () => {
 
 describe('invalid YAML', () => {
   const cases: readonly [string, string][] = [
-    [
-      'listen: [\n',
-      'line 2, column 1: Flow sequence in block collection must be sufficiently indented and end with a ]',
-    ],
-    ['a: b: c\n', 'line 1, column 4: Nested mappings are not allowed in compact mappings'],
-    ['a: "canary', 'line 1, column 11: Missing closing "quote'],
+    ['listen: [\n', 'line 2, column 1: a list that begins with [ is not closed'],
+    ['a: b: c\n', 'line 1, column 4: there are two keys on one line'],
+    ['a: "canary', 'line 1, column 11: a quoted string, perhaps of an earlier line, is not closed'],
     ['a: { b: ${C} }\n', 'line 1, column 10: '],
     ['a: 1\n---\nb: 2\n', 'line 2, column 1: '],
     ['a: !!weird canary\n', 'line 1, column 4: '],
-    ['a: !canary b\n', 'line 1, column 4: Unresolved tag'],
-    ['a: !canary! b\n', 'line 1, column 4: The !… tag has no suffix'],
+    ['a: !canary b\n', 'line 1, column 4: the tag (!…) is not known here'],
+    ['a: !canary! b\n', 'line 1, column 4: the tag (!…) is not known here'],
     ['a: |canary\n b\n', 'line 1, column 5: Block scalar header includes extra characters'],
   ]
   test.each([...cases])('%j', (text, line) => {

@@ -55,7 +55,7 @@ organizations:
         sha256: ff361e9c224c8a0c4720d375ba4c3f8c2034858b80bb374f8d25203452f2f38c
 `
 
-const ENV = { OPENAI_API_KEY: 'sk-canary-of-the-environment', PORT: 'eighty' }
+const ENV = { OPENAI_API_KEY: 'sk-canary-of-the-environment', PORT: 'eighty', SECONDS: '60' }
 
 interface Row {
   readonly what: string
@@ -106,6 +106,60 @@ const WRONG: readonly Row[] = [
       '2: admin.host: is not a loopback address, so that the admin port needs a token: set admin.token (openssl rand ' +
         '-hex 32), or admin.host to 127.0.0.1 (found "0.0.0.0")',
     ],
+  },
+  {
+    what: 'a host with a port',
+    replace: 'host: 127.0.0.1',
+    by: 'host: "0.0.0.0:8080"',
+    lines: ['1: listen.host: must not contain a port; set listen.port (found "0.0.0.0:8080")'],
+  },
+  {
+    what: 'an address that cannot be one',
+    replace: 'host: 127.0.0.1',
+    by: 'host: 127.0.0.256',
+    lines: ['1: listen.host: must be an address or a host name (found "127.0.0.256")'],
+  },
+  {
+    what: 'half an IPv6 address in brackets',
+    replace: 'port: 9090',
+    by: 'port: 9090, host: "[::1"',
+    lines: ['2: admin.host: must be an address or a host name (found "[::1")'],
+  },
+  {
+    what: 'a home directory for the data',
+    replace: 'workers: 1',
+    by: 'data_dir: ~/weir',
+    lines: ['3: data_dir: ~ is not replaced by a home directory; write the whole path (found "~/weir")'],
+  },
+  {
+    what: 'a file in a home directory',
+    replace: '${OPENAI_API_KEY}',
+    by: '${file:~/openai.key}',
+    lines: [
+      '10: providers.openai.api_key: "${file:~/openai.key}" there is no such file (~ is not replaced by a home ' +
+        'directory)',
+    ],
+  },
+  {
+    what: 'a number from the environment in quotes',
+    replace: 'drain_seconds: 600',
+    by: 'drain_seconds: "${SECONDS}"',
+    lines: [
+      '4: drain_seconds: must be a whole number; write the reference without quotes, on a line of its own (found ' +
+        '"${SECONDS}")',
+    ],
+  },
+  {
+    what: 'a hash that is a number',
+    replace: 'ff361e9c224c8a0c4720d375ba4c3f8c2034858b80bb374f8d25203452f2f38c',
+    by: '1111111111111111111111111111111111111111111111111111111111111111',
+    lines: ['42: organizations[0].keys[1].sha256: must be a string; put it in quotes (found a number, not shown)'],
+  },
+  {
+    what: 'a merge key',
+    replace: '      spend: { day: 50 }',
+    by: '      <<: { requests_per_minute: 5 }',
+    lines: ['36: organizations[0].limits["<<"]: merge keys are not supported; write the keys of the group out'],
   },
   {
     what: 'a short admin token',
@@ -643,7 +697,7 @@ const WRONG: readonly Row[] = [
     replace: '[claude-sonnet]',
     by: '[claude-sonnet',
     lines: [
-      '23: line 23, column 5: Flow sequence in block collection must be sufficiently indented and end with ' + 'a ]',
+      '23: line 23, column 5: a list that begins with [ is not closed, or goes on without indentation; close it with ]',
     ],
   },
   {
@@ -651,7 +705,8 @@ const WRONG: readonly Row[] = [
     replace: 'admin: { port: 9090 }',
     by: 'admin: { port: ${PORT} }',
     lines: [
-      '2: line 2, column 17: Unexpected flow-map-start at node end (within { } and [ ] put a ${…} in ' + 'quotes)',
+      '2: line 2, column 17: there is more text after the end of a value; remove it, or quote the whole value ' +
+        '(within { } and [ ] put a ${…} in quotes)',
     ],
   },
   {

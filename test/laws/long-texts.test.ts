@@ -6,8 +6,9 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fit, type Needs, needsOf } from '../../src/catalog/capability.ts'
+import { type Needs, needsOf } from '../../src/catalog/capability.ts'
 import type { Model } from '../../src/catalog/catalog.ts'
+import { fit } from '../../src/catalog/fitted-request.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import { type ChatRequest, changed } from '../../src/core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
@@ -33,6 +34,7 @@ import { CALLER, SERVED, sealer } from '../dialects/responses/setting.ts'
 import { sentText } from '../providers/conformance.ts'
 import { endpoint } from '../providers/requests.ts'
 import { property, Random } from '../support/random.ts'
+import { inputOfAgent, inside } from './agent-json.ts'
 
 setDefaultTimeout(60_000)
 
@@ -151,42 +153,6 @@ function compare(name: DialectName, bytes: Uint8Array): LongTexts | undefined {
   const exchange = () => synchronous(accepted<Exchange>({ bytes: copy, ...read }, accept))
   expectSame(outcomeOf(exchange), usual)
   return read.longTexts
-}
-
-/** Parts of the insides of JSON strings, among them what our own marks look like. */
-const PARTS = [
-  ...['word ', 'const x = 1;\\n', '\\"quoted\\"', '\\\\', '\\\\n', '\\t', '\\/', '\\r\\n', ' ', '\\u0000', '\\u00e9'],
-  ...[
-    '\\ud83d\\ude00',
-    '\\ud800',
-    '\\udc00x',
-    '\\u2028',
-    'ü',
-    '日本語',
-    'Ж',
-    '🙂',
-    '\u00a0',
-    '\u3000',
-    '\u2028',
-    '\u007f',
-  ],
-  ...[
-    '{\\"a\\":[1,2,{\\"b\\":\\"c\\\\\\"d\\"}]}',
-    '0123456789abcdef01234567\\n0;',
-    '0a\\\\n1;',
-    ';',
-    '\\\\\\"',
-    '</tag>',
-  ],
-] as const
-
-function inside(random: Random, bytesMax: number): string {
-  const length = random.between(0, bytesMax)
-  const few = random.list(4, () => random.pick(PARTS))
-  let text = ''
-  while (text.length < length)
-    text += few.length > 0 && random.chance(0.7) ? random.pick([few[0] ?? '', ...few]) : random.pick(PARTS)
-  return text
 }
 
 /** JSON of a value whose strings `@` are the insides of long strings. */
@@ -461,7 +427,11 @@ function usualMessages(random: Random): string {
       type: odd('tool_use', 'thinking'),
       id: odd<JsonValue>(id, 'call_0', 'a b', '', 7),
       name: odd('read_file', '1st', 'a b', ''),
-      input: odd<JsonValue>({ path: 'a', content: long, more: [1, { b: long }] }, {}, [], { n: 1.0, '2': 3, a: null }),
+      input: odd<JsonValue>(
+        random.pick<JsonValue>(['#', { path: 'a', content: long, more: [1, { b: long }] }]),
+        {},
+        [],
+      ),
     })
   const result = (id: string): JsonObject =>
     block({
@@ -516,7 +486,7 @@ function usualMessages(random: Random): string {
     tool_choice: random.pick<JsonValue>([null, { type: 'auto' }, { type: 'tool', name: odd('f', 'a b') }]),
     max_tokens: 10,
   }
-  const json = written(body, random, 3000)
+  const json = written(body, random, 3000).replaceAll('"#"', () => inputOfAgent(random))
   const blanks = random.chance(0.3) ? json.replaceAll('":', '" : ').replaceAll('},{', '},\n{') : json
   return random.chance(0.05)
     ? blanks.replace('"role"', () => random.pick(['"role":"user","role"', '"rol\\u0065"', '"x":1e999,"role"']))

@@ -142,7 +142,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     from: ['core/'],
     packages: {
       [ANYWHERE]: ['@sinclair/typebox', 'node:fs', 'node:os', 'node:path', 'node:crypto'],
-      'config/check-process.ts': ['node:tls'],
+      'config/check-process.ts': ['node:net', 'node:tls'],
       'config/document.ts': ['yaml'],
       'config/litellm.ts': ['yaml'],
     },

@@ -1,7 +1,17 @@
 /** Checks the tools of a large Messages body without parsing them. */
 
 import { OPEN, QUOTE } from '../../core/json-bytes.ts'
-import { MARKS, type UnparsedMark, type UnparsedTools } from '../../core/unparsed.ts'
+import {
+  EntryWriter,
+  INPUT,
+  MARKED,
+  MARKS,
+  NAME as NAME_ENTRY,
+  STRICT as STRICT_ENTRY,
+  TEXT,
+  type UnparsedMark,
+  type UnparsedTools,
+} from '../../core/unparsed.ts'
 import { END, type JsonCursor, UNKNOWN, unusual, words } from '../../wire/json-cursor.ts'
 import { TOOLS_MAX } from '../request-limits.ts'
 import { isLegalName, Members } from '../unparsed-members.ts'
@@ -15,9 +25,12 @@ const OBJECT = words('object')
 const LITERALS = words('true', 'false', 'null')
 const IS_NULL = 2
 
+const entries = new EntryWriter()
+
 /** Reads the list of tools, which is next. Throws `Unusual`. */
 export function readTools(cursor: JsonCursor): UnparsedTools {
   cursor.list()
+  entries.begin()
   const from = cursor.offset - 1
   const reader = new ToolReader(cursor)
   let count = 0
@@ -26,12 +39,16 @@ export function readTools(cursor: JsonCursor): UnparsedTools {
     if (++count > TOOLS_MAX) unusual()
   } while (cursor.isItem())
   const { hasStrict, marks } = reader
-  return { form: 'messages', from, to: cursor.offset, count, hasStrict, marks }
+  return { form: 'messages', from, to: cursor.offset, count, hasStrict, marks, entries: entries.take() }
 }
 
 class ToolReader {
   hasStrict = false
   readonly marks: UnparsedMark[] = []
+  /** Of the current tool: its mark, and by member where its value is. */
+  private mark = 0
+  private readonly from = new Int32Array(TOOL.length)
+  private readonly to = new Int32Array(TOOL.length)
 
   constructor(private readonly cursor: JsonCursor) {}
 
@@ -39,32 +56,57 @@ class ToolReader {
     const { cursor } = this
     cursor.object()
     let [isNamed, hasSchema] = [false, false]
+    this.mark = 0
+    this.from.fill(-1)
     const members = new Members(cursor, TOOL, 3)
     for (let name = members.next(); name !== END; name = members.next()) {
       if (name === NAME) {
         cursor.string()
         isNamed = isLegalName(cursor.bytes, cursor.from, cursor.to)
-      } else if (name === INPUT_SCHEMA) hasSchema = this.schema()
-      else this.optional(name, members)
+        this.found(name, cursor.from, cursor.to)
+      } else if (name === INPUT_SCHEMA) {
+        const from = cursor.nextOffset - 1
+        hasSchema = this.schema()
+        this.found(name, from, cursor.offset)
+      } else this.optional(name, members)
     }
     if (!isNamed || !hasSchema) unusual()
+    this.add(NAME_ENTRY + this.mark * MARKED, NAME)
+    this.add(TEXT, DESCRIPTION)
+    this.add(INPUT, INPUT_SCHEMA)
+    this.add(STRICT_ENTRY, STRICT)
+  }
+
+  private found(name: number, from: number, to: number): void {
+    this.from[name] = from
+    this.to[name] = to
+  }
+
+  /** Adds an entry for a member that the tool has. */
+  private add(kind: number, name: number): void {
+    const from = this.from[name] ?? -1
+    if (from !== -1) entries.add(kind, from, this.to[name] ?? 0)
   }
 
   private optional(name: number, members: Members): void {
     const { cursor } = this
     if (name === CACHE_CONTROL) {
-      const mark = MARKS[readMark(cursor, members, 3)]
+      this.mark = readMark(cursor, members, 3)
+      const mark = MARKS[this.mark]
       if (mark !== undefined) this.marks.push(mark)
     } else if (name === STRICT) {
       const literal = cursor.literal(LITERALS)
       if (literal === UNKNOWN) unusual()
       if (literal === IS_NULL) members.leaveOut()
-      else this.hasStrict = true
+      else {
+        this.hasStrict = true
+        this.found(name, cursor.from, cursor.to)
+      }
     } else if (!cursor.isNext(QUOTE)) {
       readNull(cursor, members)
     } else {
       cursor.string()
-      if (name === DESCRIPTION) return
+      if (name === DESCRIPTION) return this.found(name, cursor.from, cursor.to)
       // Tools of other types are the provider's own.
       if (cursor.word(CUSTOM) !== 0) unusual()
       members.leaveOut()

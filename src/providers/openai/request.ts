@@ -22,6 +22,7 @@ import { requestBody } from '../request-body.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
 import { isMistral, mistralBody } from './mistral.ts'
+import { unparsedMessages, unparsedTools } from './unparsed-chat-body.ts'
 
 /** Models that reject `max_tokens` and require `max_completion_tokens`; many other servers know only `max_tokens`. */
 const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
@@ -181,9 +182,11 @@ function streamOptions({ hints }: ChatRequest, isOpenai: boolean): JsonObject {
   return { include_usage: true, include_obfuscation: isOpenai ? hints.padStream === true : undefined }
 }
 
-function openaiMessages(request: ChatRequest, names: ToolNames): JsonValue[] {
+/** Names of unparsed calls and tools are legal, and sent as they are. */
+function openaiMessages(request: ChatRequest, names: ToolNames): JsonValue {
   const { longTexts, unparsed } = request
-  if (longTexts !== undefined && unparsed?.messages?.form === 'chat') {
+  if (longTexts !== undefined && unparsed?.messages !== undefined) {
+    if (unparsed.messages.form !== 'chat') return unparsedMessages(unparsed.messages, longTexts)
     const write = (index: number) => request.messages.slice(index, index + 1).map((each) => openaiMessage(each, names))
     return unparsed.messages.written((from, to) => longTexts.markOfValue(from, to), write)
   }
@@ -284,8 +287,11 @@ function openaiMark(mark: CacheMark): JsonObject {
 
 function openaiTools(request: ChatRequest, names: ToolNames): JsonValue {
   const { longTexts, unparsed } = request
-  if (longTexts !== undefined && unparsed?.tools?.form === 'chat')
-    return longTexts.markOfValue(unparsed.tools.from, unparsed.tools.to)
+  const tools = unparsed?.tools
+  if (longTexts !== undefined && tools !== undefined) {
+    if (tools.form === 'chat') return longTexts.markOfValue(tools.from, tools.to)
+    if (tools.entries !== undefined) return unparsedTools(tools, tools.entries, longTexts)
+  }
   return request.tools.map((tool) => openaiTool(tool, names))
 }
 

@@ -1,0 +1,169 @@
+/**
+ * A JSON object among the bytes of a request → the inside of a string that holds its JSON, such as the arguments of a
+ * call.
+ */
+
+import { BACKSLASH, CLOSE, COLON, LETTER_U, OPEN, QUOTE } from './json-bytes.ts'
+
+/** More levels, more names in the objects that are open, or longer ones are left to the parser. */
+const OPEN_MAX = 64
+const NAMES_MAX = 64
+const NAME_BYTES_MAX = 64
+/** Every integer of so many digits is written as it was read. */
+const INTEGER_BYTES_MAX = 15
+const [ZERO, NINE, MINUS, SLASH] = [0x30, 0x39, 0x2d, 0x2f]
+
+/** Writes one object after the other. */
+export class JsonInString {
+  private readonly names = new OpenNames()
+  // Of the current object.
+  private source: Uint8Array = new Uint8Array(0)
+  private target: Uint8Array = new Uint8Array(0)
+  /** The next byte of the source, and of the target. */
+  private read = 0
+  private written = 0
+  /** The last string. */
+  private from = 0
+  private to = 0
+  private hasEscape = false
+
+  /**
+   * Writes what `JSON.stringify(JSON.stringify(object))` has between its quotes, and returns the index after it. The
+   * bytes must be a valid object in UTF-8 with finite numbers; the target must have room for twice as many from `at`
+   * on. Returns -1 if the object must be parsed: it has a name twice, a name that begins with a digit, which a parser
+   * may move to the front, or a number or an escape that is written in another way.
+   */
+  write(source: Uint8Array, from: number, to: number, target: Uint8Array, at: number): number {
+    this.names.begin()
+    this.source = source
+    this.target = target
+    this.read = from
+    this.written = at
+    while (this.read < to) if (!this.next(source[this.read] ?? 0)) return -1
+    return this.written
+  }
+
+  /** False if the object must be parsed. */
+  private next(byte: number): boolean {
+    const { names } = this
+    switch (byte) {
+      case QUOTE:
+        return this.string()
+      case COLON:
+        if (this.hasEscape || !names.add(this.source, this.from, this.to)) return false
+        break
+      case OPEN:
+        if (!names.open()) return false
+        break
+      case CLOSE:
+        names.close()
+        break
+      case 0x20:
+      case 0x0a:
+      case 0x0d:
+      case 0x09:
+        this.read++
+        return true
+      default:
+        if (byte === MINUS || isDigit(byte)) return this.number()
+    }
+    this.target[this.written++] = byte
+    this.read++
+    return true
+  }
+
+  private string(): boolean {
+    const { source, target } = this
+    let { read, written } = this
+    target[written++] = BACKSLASH
+    target[written++] = QUOTE
+    this.from = ++read
+    this.hasEscape = false
+    for (let byte = source[read] ?? 0; byte !== QUOTE; byte = source[++read] ?? 0) {
+      if (byte === BACKSLASH) {
+        const escaped = source[++read] ?? 0
+        if (escaped === LETTER_U || escaped === SLASH) return false
+        this.hasEscape = true
+        target[written++] = BACKSLASH
+        target[written++] = BACKSLASH
+        if (escaped === QUOTE || escaped === BACKSLASH) target[written++] = BACKSLASH
+        target[written++] = escaped
+      } else target[written++] = byte
+    }
+    this.to = read
+    target[written++] = BACKSLASH
+    target[written++] = QUOTE
+    this.read = read + 1
+    this.written = written
+    return true
+  }
+
+  private number(): boolean {
+    const { source, target } = this
+    const from = this.read
+    let end = from + 1
+    while (isDigit(source[end] ?? 0)) end++
+    const isInteger = !isInNumber(source[end] ?? 0)
+    while (isInNumber(source[end] ?? 0)) end++
+    const isNegativeZero = source[from] === MINUS && source[from + 1] === ZERO
+    if (!isInteger || isNegativeZero || end - from > INTEGER_BYTES_MAX) {
+      const text = Buffer.prototype.latin1Slice.call(source, from, end)
+      if (String(Number(text)) !== text) return false
+    }
+    for (let at = from; at < end; at++) target[this.written++] = source[at] ?? 0
+    this.read = end
+    return true
+  }
+}
+
+function isDigit(byte: number): boolean {
+  return byte >= ZERO && byte <= NINE
+}
+
+/** Beside digits: signs, the point and the exponent. */
+function isInNumber(byte: number): boolean {
+  return isDigit(byte) || byte === MINUS || byte === 0x2b || byte === 0x2e || byte === 0x45 || byte === 0x65
+}
+
+/** The names of the objects that are open. */
+class OpenNames {
+  private readonly from = new Int32Array(NAMES_MAX)
+  private readonly to = new Int32Array(NAMES_MAX)
+  private count = 0
+  /** By object: how many names were there before it. */
+  private readonly before = new Int32Array(OPEN_MAX)
+  private depth = 0
+
+  begin(): void {
+    this.count = 0
+    this.depth = 0
+  }
+
+  /** False if there are too many. */
+  open(): boolean {
+    if (this.depth === OPEN_MAX) return false
+    this.before[this.depth++] = this.count
+    return true
+  }
+
+  close(): void {
+    this.count = this.before[--this.depth] ?? 0
+  }
+
+  /** A name of the innermost object. False if it is not certainly a new one that keeps its place. */
+  add(source: Uint8Array, from: number, to: number): boolean {
+    if (this.count === NAMES_MAX || to - from > NAME_BYTES_MAX || isDigit(source[from] ?? 0)) return false
+    for (let other = this.before[this.depth - 1] ?? 0; other < this.count; other++) {
+      const start = this.from[other] ?? 0
+      if ((this.to[other] ?? 0) - start === to - from && areEqual(source, from, to, start)) return false
+    }
+    this.from[this.count] = from
+    this.to[this.count++] = to
+    return true
+  }
+}
+
+function areEqual(bytes: Uint8Array, from: number, to: number, other: number): boolean {
+  for (let at = from; at < to; at++) if (bytes[at] !== bytes[other + at - from]) return false
+  return true
+}
