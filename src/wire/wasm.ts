@@ -38,7 +38,6 @@ export const i32 = {
   const: (value: number): Code => [0x41, ...signed(BigInt(value))],
   add: binary([0x6a]),
   lessThan: binary([0x49]),
-  isZero: unary([0x45]),
   /** Stores the value at the address. */
   store: (address: Code, value: Code): Code => [...address, ...value, 0x36, 2, 0],
   wrap: unary([0xa7]),
@@ -73,6 +72,9 @@ export const bytes = {
   equal: binary(vector(0x23)),
   notEqual: binary(vector(0x24)),
   lessThan: binary(vector(0x26)),
+  min: binary(vector(0x77)),
+  /** An i32. */
+  isAny: unary(vector(0x53)),
   and: binary(vector(0x4e)),
   or: binary(vector(0x50)),
   sub: binary(vector(0x71)),
