@@ -5,6 +5,7 @@
 
 import { AUTO, Catalog } from '../catalog/catalog.ts'
 import type { Config, ProviderConfig } from '../config/config.ts'
+import { messageOf } from '../core/error-message.ts'
 import { chat } from '../dialects/chat/chat.ts'
 import { messages } from '../dialects/messages/messages.ts'
 import { acceptCount } from '../dialects/messages/request.ts'
@@ -106,7 +107,7 @@ export function sealerOf(config: Config): Sealer {
   try {
     return new Sealer(compactionKeys(config))
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
+    const why = messageOf(error)
     throw new UnusableConfiguration(`data_dir: the key that encrypts compacted conversations cannot be used: ${why}`)
   }
 }

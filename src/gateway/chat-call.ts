@@ -19,7 +19,7 @@ import type { Upstream } from './gateway.ts'
 import { plainAnswer } from './plain-answer.ts'
 import { ProviderCall, parseJson } from './provider-call.ts'
 import { Pump, type PumpOpener } from './pump.ts'
-import type { Bill } from './reservation.ts'
+import type { Bill } from './quote.ts'
 import type { Counted, UsageMeter } from './usage-meter.ts'
 
 /** Values in a whole answer with log probabilities: some thousand tokens, each with 20 alternatives and their bytes. */

@@ -13,7 +13,7 @@ import { Conversation } from './affinity.ts'
 import { type AskedChat, ChatCall } from './chat-call.ts'
 import type { Gateway, Upstream } from './gateway.ts'
 import { plainRequest } from './plain-request.ts'
-import type { Quote } from './reservation.ts'
+import type { Quote } from './quote.ts'
 import { UsageMeter } from './usage-meter.ts'
 import type { Work } from './work.ts'
 

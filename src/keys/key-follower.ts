@@ -5,6 +5,7 @@
  */
 
 import { HOUR_MS } from '../core/durations.ts'
+import { messageOf } from '../core/error-message.ts'
 import { turn } from '../core/event-loop.ts'
 import { Pause } from '../core/pause.ts'
 import { LedgerFileError } from '../sqlite/database.ts'
@@ -130,7 +131,7 @@ export class KeyFollower implements FollowedKeys {
     } catch (error) {
       // The keys that were last read stay in use until the next poll.
       this.missedMs += Math.max(Math.min(performance.now() - begun, POLL_MS_MAX), this.pauseMs)
-      this.lastError = error instanceof Error ? error.message : String(error)
+      this.lastError = messageOf(error)
       return error
     }
   }

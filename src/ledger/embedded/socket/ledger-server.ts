@@ -6,6 +6,7 @@
 import { unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Socket } from 'bun'
+import { messageOf } from '../../../core/error-message.ts'
 import { hasCode } from '../../../core/system-error.ts'
 import type { Account, Charge, Estimate, Hold, Ledger } from '../../ledger.ts'
 import { EmbeddedLedger } from '../embedded-ledger.ts'
@@ -227,7 +228,7 @@ class Connection implements ToOwner {
   }
 
   private failed(seq: number, error: unknown): void {
-    this.answers.failed(seq, error instanceof Error ? error.message : String(error))
+    this.answers.failed(seq, messageOf(error))
   }
 
   /** Whether this call has not ended the reservation before: the worker sends all again that it has not heard of. */
