@@ -3,6 +3,7 @@
  * callers.
  */
 
+import { parseExact } from '../core/exact-json.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import type { LongTexts } from '../core/long-texts.ts'
 import { fitted, NAMES_OF_64 } from './tool-names.ts'
@@ -75,7 +76,7 @@ export function callInput(text: string, longTexts?: LongTexts): JsonObject {
   if (json.trim() === '') return {}
   let input: unknown
   try {
-    input = JSON.parse(json)
+    input = parseExact(json)
   } catch {
     // An incomplete call: its text is kept below.
   }
