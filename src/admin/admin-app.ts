@@ -8,7 +8,7 @@ import { logEvent } from '../logging/log-events.ts'
 import { REFERENCE_PATHS } from '../reference/reference-paths.ts'
 import { LedgerProblem } from '../reports/ledger-part.ts'
 import { AdminAccess } from './admin-access.ts'
-import { AdminData, type Supervision } from './admin-data.ts'
+import { AdminData } from './admin-data.ts'
 import { apiRoutes } from './api-routes.ts'
 import { consoleRoutes, isConsolePath } from './console-routes.ts'
 import { EventHub } from './event-hub.ts'
@@ -20,6 +20,7 @@ import { reportRoutes } from './report-routes.ts'
 import { addressed, checkLength, checkPath, notFound } from './request-reading.ts'
 import { newRoutes } from './route-group.ts'
 import { spendReader } from './spend-figures.ts'
+import type { Supervision } from './supervision.ts'
 
 export interface Admin {
   readonly address: { readonly host: string; readonly port: number }

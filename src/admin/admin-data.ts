@@ -5,16 +5,14 @@
 
 import type { TargetRef } from '../core/model-config.ts'
 import { within } from '../core/wait-limit.ts'
-import type { Rest } from '../gateway/breaker.ts'
-import type { MergedFigures } from '../metrics/merged-figures.ts'
 import type { BudgetRow, Status, TargetRow } from './api-shapes.ts'
 import { usedUpAt } from './budget-rows.ts'
 import { FiguresHistory, STEP_SECONDS } from './figures-history.ts'
 import { readHistory, writeHistory } from './history-file.ts'
 import { budgetsOf, configuredEndings, readSpend, type Spend, type StoredKeys, storedKeysOf } from './ledger-figures.ts'
 import { Refreshed } from './refreshed.ts'
-import { type SystemState, statusOf } from './status-report.ts'
-import type { SupervisorFigures } from './system-series.ts'
+import { statusOf } from './status-report.ts'
+import type { Supervision } from './supervision.ts'
 import { TargetHistory } from './target-history.ts'
 import { targetRows } from './target-rows.ts'
 
@@ -27,23 +25,6 @@ const STEPS_A_MINUTE = 60 / STEP_SECONDS
 const STATUS_WAIT_MS = 1000
 /** The most rows of one answer. */
 const BUDGETS_MAX = 1000
-
-/** What the supervisor gives. */
-export interface Supervision {
-  state(): SystemState
-  /** Resolves to why weir is not ready; empty if it is. */
-  reasons(): Promise<readonly string[]>
-  restOf(target: TargetRef): Rest | undefined
-  figures(): SupervisorFigures
-  /** The sums of all workers. */
-  readonly sums: Pick<MergedFigures, 'totals' | 'gauges' | 'targets'>
-  /** The log lines of the last requests, each one line of JSON, the newest first. */
-  recent(count: number): Promise<readonly string[]>
-  /** Whether somebody listens to the requests that end. */
-  watch(isWatched: boolean): void
-  /** Reads the configuration again. */
-  reload(): Promise<{ readonly problems: readonly string[]; readonly changes: readonly string[] }>
-}
 
 interface BudgetFilter {
   readonly organization: string | undefined

@@ -1,10 +1,11 @@
 /** The paths below `/api`: what each takes, and what it answers. */
 
-import type { AdminData, Supervision } from './admin-data.ts'
+import type { AdminData } from './admin-data.ts'
 import type { EventHub } from './event-hub.ts'
 import { json } from './json-answers.ts'
 import { isSet, queryOf } from './query-parameters.ts'
 import { newRoutes } from './route-group.ts'
+import type { Supervision } from './supervision.ts'
 
 interface ApiParts {
   readonly data: AdminData

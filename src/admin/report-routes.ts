@@ -9,11 +9,11 @@ import { auditLine, auditQuestion, lastRows } from '../reports/audit-question.ts
 import { withLedger } from '../reports/ledger-part.ts'
 import { explainRequest, needsOf, UnknownKey } from '../reports/request-explanation.ts'
 import { readUsage, TooManyRows, usageQuestion } from '../reports/usage-question.ts'
-import type { Supervision } from './admin-data.ts'
 import { AdminError, json } from './json-answers.ts'
 import { badQuery, isSet, queryOf, wholeNumber } from './query-parameters.ts'
 import { ReadQueue } from './read-queue.ts'
 import { newRoutes } from './route-group.ts'
+import type { Supervision } from './supervision.ts'
 
 /** As many as the workers keep. */
 const RECENT_MAX = 200

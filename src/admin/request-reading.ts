@@ -16,7 +16,7 @@ export function addressed(request: Request): Request {
   return new Request(`http://localhost${target.startsWith('/') ? target : '/'}`, request)
 }
 
-/** The path as it is routed. Throws `AdminError` 404 if a `%` in it is no escape of UTF-8. */
+/** Throws `AdminError` 404 if a `%` in the path is no escape of UTF-8, because routing decodes it. */
 export function checkPath(path: string): void {
   try {
     decodeURIComponent(path)

@@ -1,46 +1,10 @@
 /** What `GET /api/status` reports: the state of this weir, its figures, and what an operator should look at. */
 
-import type { Config } from '../config/config.ts'
 import { DAY_MS, HOUR_MS } from '../core/durations.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import type { Attention, BudgetRow, FiguresNow, Status } from './api-shapes.ts'
 import { fullness } from './budget-rows.ts'
-
-/** A reload that was tried. */
-export interface LastReload {
-  readonly atMs: number
-  readonly changes: readonly string[]
-  /** Why nothing was applied; empty if it succeeded. */
-  readonly problems: readonly string[]
-}
-
-/** A worker process that died. */
-interface WorkerDeath {
-  readonly atMs: number
-  readonly worker: number
-  /** Its exit code or signal. */
-  readonly how: string
-}
-
-/** What the supervisor knows without asking anybody. */
-export interface SystemState {
-  readonly config: Config
-  readonly startedAtMs: number
-  readonly version: string
-  readonly commit: string | undefined
-  readonly lastReload: LastReload | undefined
-  /** Of the configuration in force, as `weir check` prints them. */
-  readonly warnings: readonly string[]
-  readonly isLedgerUp: boolean
-  readonly workers: { readonly configured: number; readonly ready: number; readonly restarts: number }
-  /** The last death of a worker. */
-  readonly lastDeath: WorkerDeath | undefined
-  /** Of the file system of `data_dir`, if it is known. */
-  readonly space: { readonly freeBytes: number; readonly totalBytes: number } | undefined
-  readonly rests: readonly Rest[]
-  /** Since when every attempt to deliver an alert failed, in Unix milliseconds, and why. */
-  readonly alertFailure?: { readonly sinceMs: number; readonly reason: string } | undefined
-}
+import type { LastReload, SystemState } from './supervision.ts'
 
 /** A key that has an end. */
 export interface EndingKey {

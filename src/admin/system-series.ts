@@ -1,77 +1,12 @@
 /** The metrics of weir as a whole: what the supervisor knows at the moment of a request for them. */
 
-import type { TargetRef } from '../core/model-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
-import type { MergedFigures } from '../metrics/merged-figures.ts'
 import type { SpendRow } from './spend-figures.ts'
-
-/** What the supervisor knows at the moment. */
-export interface SupervisorFigures {
-  /** What the workers counted. */
-  readonly counted: MergedFigures
-  /** Every target of the configuration, each once, with its pause if it is skipped after failures. */
-  readonly targets: readonly { readonly target: TargetRef; readonly rest: Rest | undefined }[]
-  readonly workers: {
-    readonly configured: number
-    readonly ready: number
-    /** How many were started again, by the reason. */
-    readonly restarts: Readonly<Record<RestartReason, number>>
-    /** In seconds, by the number of the worker. */
-    readonly loopLag: ReadonlyMap<number, number>
-  }
-  /** False while a worker reports that the ledger takes no settlements or that API keys cannot be read. */
-  readonly ledgerUp: boolean
-  /** The number of fields of the largest organisation in Redis; absent without Redis, or before they were counted. */
-  readonly ledgerFields?: number | undefined
-  /** Of the file system of `data_dir`; absent if it is not known, which is NaN and not 0: no alert should fire. */
-  readonly freeBytes?: number | undefined
-  /** Of the files in `data_dir`; absent if it is not known. */
-  readonly dataDirBytes?: number | undefined
-  readonly lastReload: {
-    readonly isSuccess: boolean
-    /** Of the last one that succeeded, in Unix milliseconds. */
-    readonly succeededMs: number
-  }
-  readonly builds: readonly RunningBuild[]
-  readonly processes: readonly ProcessUsage[]
-}
+import { type ProcessReading, RESTART_REASONS, type SupervisorFigures } from './supervision.ts'
 
 export interface Figures extends SupervisorFigures {
   /** Absent while the ledger cannot be read. */
   readonly spend?: readonly SpendRow[] | undefined
-}
-
-/** `exit`: its process ended by itself. `signal`: a signal ended it. `stuck`: its event loop stood still. */
-const RESTART_REASONS = ['exit', 'signal', 'stuck'] as const
-export type RestartReason = (typeof RESTART_REASONS)[number]
-
-/** What processes of a role were built from. */
-export interface RunningBuild {
-  readonly process: 'supervisor' | 'worker'
-  readonly version: string
-  readonly commit: string
-  readonly bun: string
-}
-
-/** What the processes of one role take, as the operating system counts it. */
-export interface ProcessUsage {
-  readonly process: 'supervisor' | 'worker' | 'ledger'
-  /** The number of the worker; '' for the others. */
-  readonly worker: string
-  /** Also of earlier processes with this role. */
-  readonly cpuSeconds: number
-  /** Undefined while no process of the role runs. */
-  readonly running: ProcessReading | undefined
-}
-
-/** What the processes of a role take at the moment. */
-export interface ProcessReading {
-  readonly residentBytes: number
-  readonly virtualBytes: number
-  readonly openFiles: number
-  readonly maxFiles: number
-  /** Of the newest of them, in Unix seconds. */
-  readonly startSeconds: number
 }
 
 export interface Sample {

@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto'
 import type { AlertsConfig } from '../core/alerts-config.ts'
+import { messageOf } from '../core/error-message.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { alertOf, derivedId, type Occurrence, type ReportedOnce } from './alert.ts'
@@ -143,7 +144,7 @@ export class Alerts {
     const nowMs = performance.now()
     if (nowMs - this.brokenMs < BROKEN_MS) return
     this.brokenMs = nowMs
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = messageOf(error)
     logEvent(this.options.logger, 'alert.failed', { reason: `alerts cannot be kept or looked for: ${reason}` })
   }
 }

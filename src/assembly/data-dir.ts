@@ -5,6 +5,7 @@
 
 import { accessSync, constants, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { messageOf } from '../core/error-message.ts'
 import { hasCode } from '../core/system-error.ts'
 import { makePrivateFolder } from '../sqlite/private-files.ts'
 
@@ -87,5 +88,5 @@ function reasonOf(error: unknown): string {
   if (hasCode(error, 'EACCES')) return `user ${userName(process.geteuid?.() ?? -1)} may not write to a folder above it`
   if (hasCode(error, 'EROFS')) return 'the file system is read-only'
   if (hasCode(error, 'EEXIST') || hasCode(error, 'ENOTDIR')) return 'it, or a folder above it, is a file'
-  return error instanceof Error ? error.message : String(error)
+  return messageOf(error)
 }

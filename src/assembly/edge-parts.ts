@@ -5,6 +5,7 @@
 
 import { AUTO, Catalog } from '../catalog/catalog.ts'
 import type { Config, ProviderConfig } from '../config/config.ts'
+import { messageOf } from '../core/error-message.ts'
 import { chat } from '../dialects/chat/chat.ts'
 import { messages } from '../dialects/messages/messages.ts'
 import { acceptCount } from '../dialects/messages/request.ts'
@@ -16,7 +17,7 @@ import type { EdgeParts } from '../http/edge.ts'
 import { TagsReader } from '../http/tags-header.ts'
 import type { ItemStore } from '../items/item-store.ts'
 import { Sealer } from '../items/sealer.ts'
-import { Keys } from '../keys/accepted-keys.ts'
+import { AcceptedKeys } from '../keys/accepted-keys.ts'
 import type { FollowedKeys } from '../keys/key-follower.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { errorFields, type Logger } from '../logging/log.ts'
@@ -54,7 +55,7 @@ export interface LastingParts {
 export function buildEdgeParts(config: Config, adapters: Adapters, lasting: LastingParts): EdgeParts {
   const { ledger, logger, itemStore, breaker, affinity, spans, storedKeys, serves } = lasting
   const catalog = Catalog.from(config)
-  const keys = new Keys(catalog, storedKeys, serves)
+  const keys = new AcceptedKeys(catalog, storedKeys, serves)
   return {
     catalog,
     keys,
@@ -106,7 +107,7 @@ export function sealerOf(config: Config): Sealer {
   try {
     return new Sealer(compactionKeys(config))
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
+    const why = messageOf(error)
     throw new UnusableConfiguration(`data_dir: the key that encrypts compacted conversations cannot be used: ${why}`)
   }
 }

@@ -155,7 +155,7 @@ export class RequestLog {
     this.limit = limit
     this.key ??= refusedKey?.id
     this.refusal = {
-      ...{ method, path: pathOf(url), remote, param },
+      ...{ method, path: loggedPath(url), remote, param },
       ...{ limit: limit?.name, limit_of: limit?.of, key_state: refusedKey?.state },
     }
   }
@@ -208,7 +208,7 @@ function tenths(ms: number): number {
 }
 
 /** The path of an address without its query, at most 100 characters of it. */
-export function pathOf(url: string): string {
+export function loggedPath(url: string): string {
   const path = url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/[?#].*$/s, '')
   return (path || '/').slice(0, PATH_CHARS_MAX)
 }

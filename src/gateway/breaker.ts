@@ -8,7 +8,7 @@ import type { ProviderError, ProviderErrorKind } from '../core/provider-error.ts
 
 /** A target rests after this many failures in a row, or if half of its last 20 calls failed. */
 const FAILURES_IN_A_ROW = 3
-const LAST = 20
+const RECENT_MAX = 20
 /** The first rest; each further one without a success in between is twice as long, up to the maximum. */
 const REST_MS_MIN = 1000
 const REST_MS_MAX = 30_000
@@ -40,11 +40,11 @@ export interface Rest {
 }
 
 class Health {
-  /** Failures since the last success. */
-  row = 0
+  /** Since the last success. */
+  failuresInARow = 0
   /** The newest outcomes as bits, the newest lowest: 1 = failed. */
   recent = 0
-  /** How many of them there are, up to `LAST`. */
+  /** How many of them there are, up to `RECENT_MAX`. */
   seen = 0
   rests = 0
   untilMs = 0
@@ -61,16 +61,17 @@ class Health {
   constructor(readonly target: TargetRef) {}
 
   record(failed: 0 | 1): void {
-    this.recent = ((this.recent << 1) | failed) & ((1 << LAST) - 1)
-    this.seen = Math.min(this.seen + 1, LAST)
+    this.recent = ((this.recent << 1) | failed) & ((1 << RECENT_MAX) - 1)
+    this.seen = Math.min(this.seen + 1, RECENT_MAX)
   }
 
   forget(): void {
-    this.row = 0
+    this.failuresInARow = 0
     this.recent = 0
     this.seen = 0
   }
 
+  /** Of the newest outcomes. */
   get failures(): number {
     let count = 0
     for (let bits = this.recent; bits !== 0; bits &= bits - 1) count++
@@ -245,7 +246,7 @@ export class Breaker {
   }
 
   private succeed(health: Health): void {
-    health.row = 0
+    health.failuresInARow = 0
     if (health.rests === 0) return health.record(0)
     this.recover(health)
     this.send(this.restOfHealth(health))
@@ -293,11 +294,11 @@ export class Breaker {
     // It was called in spite of its rest, because there was no other: another failure shows nothing new.
     if (this.now() < health.untilMs) return 0
     health.record(1)
-    health.row++
+    health.failuresInARow++
     // Only the operator can repair this.
     if (kind === 'credential') return REST_MS_MAX
-    const isHalf = health.seen === LAST && 2 * health.failures >= LAST
-    return health.rests > 0 || health.row >= FAILURES_IN_A_ROW || isHalf ? growing : 0
+    const isHalf = health.seen === RECENT_MAX && 2 * health.failures >= RECENT_MAX
+    return health.rests > 0 || health.failuresInARow >= FAILURES_IN_A_ROW || isHalf ? growing : 0
   }
 
   private of({ provider, model }: TargetRef): Health {

@@ -3,8 +3,9 @@
  * apply.
  */
 
-import { fit, type Needs, needsOf } from '../catalog/capability.ts'
+import { type Needs, needsOf } from '../catalog/capability.ts'
 import type { Key } from '../catalog/catalog.ts'
+import { fit } from '../catalog/fitted-request.ts'
 import { type Candidate, candidatesOf, selectModel } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import { hasLimit } from '../core/limits.ts'

@@ -149,7 +149,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
       }
       throw this.failures.toCallerError(this.work.model === AUTO, this.calls)
     } catch (error) {
-      this.fail(error)
+      this.endWithError(error)
     }
   }
 
@@ -160,12 +160,12 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
       this.noteResting(candidate)
       this.next()
     } catch (error) {
-      this.fail(error)
+      this.endWithError(error)
     }
   }
 
-  /** The request ends with an error. */
-  private fail(error: unknown): void {
+  /** No answer: the request ends with an error. */
+  private endWithError(error: unknown): void {
     const { interruptedByNow: interrupted } = this.running
     // In the audit trail, `refused` also stands for a request that no candidate answered.
     this.reservation?.settleInBackground(interrupted ?? 'refused', undefined, this)
@@ -214,7 +214,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     const attempt = new Attempt(candidate, permit, this.calls === 0)
     this.attempt = attempt
     try {
-      const isAllowed = this.reservationOf().requote(this.work.quote(candidate.model))
+      const isAllowed = this.requireReservation().requote(this.work.quote(candidate.model))
       if (isAllowed === true && !this.hasBrokenDown) this.call(attempt)
       else void this.callLater(attempt, isAllowed)
     } catch (error) {
@@ -245,7 +245,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   /** From now on an interruption stops the call, and the ledger follows its usage. */
   private call(attempt: Attempt): void {
     const { candidate } = attempt
-    const reservation = this.reservationOf()
+    const reservation = this.requireReservation()
     attempt.startedMs = performance.now()
     this.log.markAsked(attempt.startedMs)
     this.calls++
@@ -273,10 +273,10 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     if (attempt === undefined || call === undefined) throw new Error('an answer without a call')
     try {
       this.succeeded(attempt, call)
-      this.note(attempt)
+      this.noteAttempt(attempt)
       const answer = this.answerOf(attempt.candidate, content)
       if (content instanceof Pump) return this.relay(answer, content, call)
-      this.reservationOf().settleInBackground('completed', call.bill(true), this)
+      this.requireReservation().settleInBackground('completed', call.bill(true), this)
       this.listener.answered(answer)
     } catch (error) {
       return this.failed(error)
@@ -309,7 +309,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   /** Follows a stream that has begun. */
   private relay(answer: Answer, pump: Pump, call: ProviderCall): void {
     const { log } = this
-    const reservation = this.reservationOf()
+    const reservation = this.requireReservation()
     call.endSearch()
     this.work.streams()
     log.streamed = true
@@ -328,7 +328,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   /** Settles a stream. */
   streamEnded({ outcome, error, bug }: StreamEnd): void {
     const { attempt } = this
-    const reservation = this.reservationOf()
+    const reservation = this.requireReservation()
     this.log.markAnswered()
     const isFailure = error !== undefined && (outcome === 'provider_cut' || error.kind === 'timeout')
     if (isFailure) {
@@ -365,7 +365,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     try {
       const error = thrown instanceof ProviderError ? this.concealed(candidate, thrown) : undefined
       const isInterrupted = this.running.interruptedByNow !== undefined
-      if (error !== undefined) this.note(attempt, error)
+      if (error !== undefined) this.noteAttempt(attempt, error)
       if (isInterrupted) return void this.endInterrupted(attempt, error ?? thrown)
       // A call that failed costs nothing: its usage is no longer reported to the ledger.
       call?.abort()
@@ -373,7 +373,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
       if (error === undefined) throw thrown
       this.recordFailure(attempt, error)
     } catch (error) {
-      this.fail(error)
+      this.endWithError(error)
       return
     } finally {
       // No effect on a permit that has reported. A stream that breaks off later still reports its failure with it.
@@ -393,9 +393,9 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
         if (await call.wasSent()) this.reservation?.settleInBackground(interrupted, call.bill(false), this)
       }
     } catch (bug) {
-      return this.fail(bug)
+      return this.endWithError(bug)
     }
-    this.fail(error)
+    this.endWithError(error)
   }
 
   /** What a failure means for the target and for the request. Throws if no other candidate is to be called. */
@@ -423,7 +423,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   }
 
   /** One attempt for the log line, the trace and the route header. */
-  private note(attempt: Attempt, error?: ProviderError): void {
+  private noteAttempt(attempt: Attempt, error?: ProviderError): void {
     const { candidate, startedMs } = attempt
     const { provider, model } = candidate.target
     const ms = Math.round((performance.now() - startedMs) * 10) / 10
@@ -435,7 +435,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     this.route?.add(candidate, error?.kind ?? 'answered')
   }
 
-  private reservationOf(): RequestReservation {
+  private requireReservation(): RequestReservation {
     if (this.reservation === undefined) throw new Error('the request has no reservation yet')
     return this.reservation
   }

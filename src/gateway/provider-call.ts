@@ -12,7 +12,8 @@ import { shapeProblem, VALUES_MAX } from '../wire/json-shape.ts'
 import type { Upstream } from './gateway.ts'
 import type { Interruptible } from './in-flight.ts'
 import type { Pump } from './pump.ts'
-import type { Bill, Metered, RequestReservation } from './reservation.ts'
+import type { Bill } from './quote.ts'
+import type { Metered, RequestReservation } from './reservation.ts'
 import type { Counted } from './usage-meter.ts'
 
 /** Hears what becomes of a call: at most one of `began` and `failed`, and nothing once the call was aborted. */

@@ -5,60 +5,31 @@
 
 import type { Key } from '../catalog/catalog.ts'
 import { CALLER_ERRORS, CallerError } from '../core/caller-error.ts'
-import type { Ttl } from '../core/model-config.ts'
-import type { Price } from '../core/money.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
-import type { Usage } from '../core/token-usage.ts'
-import {
-  type Account,
-  type Charge,
-  type Estimate,
-  type Ledger,
-  noCharge,
-  type Outcome,
-  type Reservation,
-} from '../ledger/ledger.ts'
-import { costMicroUsd, plainCostMicroUsd } from '../ledger/price.ts'
+import { type Account, type Estimate, type Ledger, noCharge, type Outcome, type Reservation } from '../ledger/ledger.ts'
 import { rateLimitHeaders } from '../ledger/rate-limit-headers.ts'
 import type { RequestLog } from './access-log.ts'
+import {
+  type Bill,
+  chargeOf,
+  estimateOf,
+  isSameQuote,
+  MARGIN_TOKENS,
+  outputUpTo,
+  plainCost,
+  plainEstimate,
+  type Quote,
+  SLICE_TOKENS,
+} from './quote.ts'
 import type { Counted } from './usage-meter.ts'
 
-/** How much output is reserved at a time, unless the caller's limit is lower. */
-const SLICE_TOKENS = 4096
 /** The lease is 30 s: two extensions may be lost. */
 const EXTEND_MS = 10_000
-/** More is reserved when this much of the reserved output is left. Also the smallest piece, which uses up a budget. */
-const MARGIN_TOKENS = 1024
 /**
  * If a stream uses up its slice within this time, the next slice is twice as large, up to a bound: fewer ledger calls.
  */
 const QUICK_MS = 1000
 const AHEAD_TOKENS_MAX = 65_536
-
-/** What a request may cost. */
-export interface Quote {
-  /** The public name. If the process dies, the usage is counted under that of the first candidate. */
-  readonly model: string
-  readonly inputTokens: number
-  readonly maxOutputTokens: number | undefined
-  readonly price: Price | undefined
-  /** Images that were ordered; none for chat. */
-  readonly images?: number | undefined
-  /** The whole output is reserved from the start: it does not arrive in pieces, or the limit is strict. */
-  readonly atOnce?: boolean | undefined
-  /** The input is reserved at the price of a cache write with this TTL: the worst case, for strict limits. */
-  readonly cached?: Ttl | undefined
-}
-
-/** Who answered, and what it cost. */
-export interface Bill {
-  readonly model: string
-  readonly provider: string
-  readonly price: Price | undefined
-  readonly counted: Counted
-  /** Images that were made; none for chat. */
-  readonly images?: number | undefined
-}
 
 /** A call whose usage so far is reported to the ledger at each extension. */
 export interface Metered {
@@ -144,7 +115,7 @@ export class RequestReservation implements Ticking {
   ): RequestReservation | Promise<RequestReservation> {
     const reservation = ledger.reserve(account, {
       id: log.requestId,
-      estimate: slice(quote, 0),
+      estimate: estimateOf(quote, 0),
       floorMicroUsd: plainCost(quote.inputTokens, 0, quote),
       model: quote.model,
       tags: log.tags?.held,
@@ -185,12 +156,12 @@ export class RequestReservation implements Ticking {
    * is unavailable: then that candidate is not called. What was reserved before stays reserved.
    */
   requote(quote: Quote): boolean | Promise<boolean> {
-    return isSame(quote, this.quote) || this.requoted(quote)
+    return isSameQuote(quote, this.quote) || this.requoted(quote)
   }
 
   private async requoted(quote: Quote): Promise<boolean> {
-    const reserved = slice(this.quote, 0)
-    const wanted = slice(quote, 0)
+    const reserved = estimateOf(this.quote, 0)
+    const wanted = estimateOf(quote, 0)
     if (wanted.costMicroUsd > reserved.costMicroUsd || wanted.outputTokens > reserved.outputTokens) {
       try {
         if (!(await this.ledger.extend(this.reservation, NOTHING, wanted))) return false
@@ -248,10 +219,10 @@ export class RequestReservation implements Ticking {
   private async extend(nowMs: number, aheadTokens: number): Promise<boolean | undefined> {
     this.extendedMs = nowMs
     const used = this.call?.used().usage
-    const soFar = used === undefined ? NOTHING : amounts(used.input, used.output, this.quote)
+    const soFar = used === undefined ? NOTHING : plainEstimate(used.input, used.output, this.quote)
     // An answer that is not visible before it is complete is assumed to grow by a slice at each extension.
     const unseenTokens = soFar.outputTokens === 0 ? this.unseenExtensions * SLICE_TOKENS : 0
-    const wanted = slice(this.quote, soFar.outputTokens, unseenTokens + aheadTokens)
+    const wanted = estimateOf(this.quote, soFar.outputTokens, unseenTokens + aheadTokens)
     try {
       const granted = await this.ledger.extend(this.reservation, soFar, wanted)
       if (granted) this.setReserved(wanted.outputTokens, soFar.outputTokens)
@@ -325,61 +296,4 @@ function reportFailure(settling: Promise<unknown>, reporter: ErrorReporter): voi
 function falseForCallerError(error: unknown): false {
   if (!(error instanceof CallerError)) throw error
   return false
-}
-
-function isSame(one: Quote, other: Quote): boolean {
-  return (
-    one === other ||
-    (one.price === other.price &&
-      one.inputTokens === other.inputTokens &&
-      one.maxOutputTokens === other.maxOutputTokens &&
-      one.images === other.images &&
-      one.cached === other.cached &&
-      one.atOnce === other.atOnce)
-  )
-}
-
-/** The input, and output up to the next slice beyond what is written. */
-function slice(quote: Quote, writtenTokens: number, aheadTokens = SLICE_TOKENS): Estimate {
-  const { inputTokens, price, images } = quote
-  const outputTokens = outputUpTo(quote, writtenTokens, aheadTokens)
-  if (quote.cached === undefined) return amounts(inputTokens, outputTokens, quote)
-  const written = quote.cached === '1h' ? { cacheWrite1h: inputTokens } : { cacheWrite5m: inputTokens }
-  const usage = { input: inputTokens, output: outputTokens, ...written }
-  return { inputTokens, outputTokens, costMicroUsd: cost(usage, price, images) }
-}
-
-function outputUpTo({ maxOutputTokens, atOnce }: Quote, writtenTokens: number, aheadTokens: number): number {
-  const limit = maxOutputTokens ?? Number.MAX_SAFE_INTEGER
-  // The provider writes beyond its limit, or our own count is too high.
-  if (writtenTokens > 0 && writtenTokens >= limit) return writtenTokens + Math.min(aheadTokens, MARGIN_TOKENS)
-  return Math.min(limit, atOnce === true ? limit : writtenTokens + aheadTokens)
-}
-
-function amounts(inputTokens: number, outputTokens: number, quote: Quote): Estimate {
-  return { inputTokens, outputTokens, costMicroUsd: plainCost(inputTokens, outputTokens, quote) }
-}
-
-function plainCost(inputTokens: number, outputTokens: number, { price, images }: Quote): number {
-  return price === undefined ? 0 : plainCostMicroUsd(inputTokens, outputTokens, price, images)
-}
-
-function chargeOf({ model, provider, counted, price, images = 0 }: Bill, outcome: Outcome, tags: string): Charge {
-  const { usage, estimated } = counted
-  return {
-    model,
-    provider,
-    inputTokens: usage.input,
-    cachedInputTokens: usage.cachedInput ?? 0,
-    outputTokens: usage.output,
-    images,
-    costMicroUsd: cost(usage, price, images),
-    estimated,
-    outcome,
-    tags,
-  }
-}
-
-function cost(usage: Usage, price: Price | undefined, images: number | undefined): number {
-  return price === undefined ? 0 : costMicroUsd(usage, price, images)
 }

@@ -5,7 +5,7 @@ import type { FinishReason, StreamEvent } from '../core/event.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { isAbsurd, mergeUsage, needsCount, type Usage } from '../core/token-usage.ts'
 import { OutputCount } from '../ledger/estimate.ts'
-import { TOKENS_A_CHARACTER_MAX } from '../ledger/text-tokens.ts'
+import { TOKENS_A_CHARACTER_MAX } from '../ledger/token-weights.ts'
 
 /** Usage without gaps. */
 export interface Counted {

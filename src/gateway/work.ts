@@ -7,7 +7,7 @@ import type { Model } from '../catalog/catalog.ts'
 import type { Candidate, Demand } from '../catalog/resolve.ts'
 import type { Upstream } from './gateway.ts'
 import type { ProviderCall } from './provider-call.ts'
-import type { Quote } from './reservation.ts'
+import type { Quote } from './quote.ts'
 
 /** `needs` are those of the request once `estimate` was called. */
 export interface Work extends Demand {

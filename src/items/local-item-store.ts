@@ -3,7 +3,7 @@
  * full. Owns no connection and no file; the items end with the process.
  */
 
-import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import { type JsonObject, parseObject } from '../core/json.ts'
 import type { ItemStore, ItemText } from './item-store.ts'
 
 /** Where the JSON of an item lies. */
@@ -84,8 +84,7 @@ export class LocalItemStore implements ItemStore {
 
   get(organization: string, id: string): JsonObject | undefined {
     const json = this.getText(organization, id)
-    const item: JsonValue | undefined = json === undefined ? undefined : JSON.parse(json)
-    return isObject(item) ? item : undefined
+    return json === undefined ? undefined : parseObject(json)
   }
 
   /** The JSON text of an item. */

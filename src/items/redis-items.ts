@@ -4,12 +4,12 @@
  */
 
 import { createHash } from 'node:crypto'
-import { CallerError } from '../core/caller-error.ts'
 import type { RedisConfig } from '../core/redis-config.ts'
 import clock from '../redis/clock.lua' with { type: 'text' }
 import { connect, type RedisClient } from '../redis/connect.ts'
 import getItem from './get-item.lua' with { type: 'text' }
 import putItems from './put-items.lua' with { type: 'text' }
+import { findWithWaits } from './repeated-look-up.ts'
 
 /** A larger item is not stored: Redis holds the ledger, and conversations must not fill its memory. */
 const ITEM_BYTES_MAX = 256 * 1024
@@ -25,7 +25,7 @@ interface StoredBytes {
 }
 
 /** Waits before an item that is missing is looked up again. An item is stored within milliseconds. */
-const LOOK_UP_AGAIN_MS = [10, 90]
+const WAITS_MS = [10, 90]
 
 interface RedisItemsOptions {
   readonly ttlSeconds: number
@@ -73,19 +73,11 @@ export class RedisItems {
    * No answer waits for `put`: a caller that refers to an item at once may reach a worker whose call overtakes it.
    * So an item that is missing is looked up again.
    */
-  async get(owner: string, id: string): Promise<Buffer | undefined> {
-    try {
-      for (const waitMs of LOOK_UP_AGAIN_MS) {
-        const bytes = await this.run(scripts.get, owner, [id])
-        if (bytes instanceof Buffer) return bytes
-        await Bun.sleep(waitMs)
-      }
+  get(owner: string, id: string): Promise<Buffer | undefined> {
+    return findWithWaits(async () => {
       const bytes = await this.run(scripts.get, owner, [id])
       return bytes instanceof Buffer ? bytes : undefined
-    } catch (cause) {
-      const message = 'Stored items cannot be read at the moment. Retry, or send the items themselves.'
-      throw new CallerError('ledger_unavailable', message, { retryAfterSeconds: 1, cause })
-    }
+    }, WAITS_MS)
   }
 
   close(): void {

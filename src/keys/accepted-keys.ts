@@ -10,7 +10,7 @@ import { isUsable, type KeyFinder, KeyRing, type RefusedKey } from './key-ring.t
 import type { KeyTable } from './key-table.ts'
 
 /** One instance for each configuration. */
-export class Keys implements KeyFinder {
+export class AcceptedKeys implements KeyFinder {
   private readonly configured: KeyRing
   /** Keys of the store that were used, by record. */
   private readonly made = new WeakMap<KeyRecord, Key>()

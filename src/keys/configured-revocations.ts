@@ -4,7 +4,7 @@
  */
 
 import type { AdminEntry } from './admin-audit.ts'
-import { type KeyRecord, parseKey, revocationId, revokedKeyOf } from './key-record.ts'
+import { type KeyRecord, parseKeyRecord, revocationId, revokedKeyOf } from './key-record.ts'
 import type { KeyBackend } from './key-store.ts'
 import type { KeyTable } from './key-table.ts'
 
@@ -88,7 +88,7 @@ export class ConfiguredRevocations {
   private async remove({ id, organization, createdMs }: KeyRecord): Promise<void> {
     const [before] = await this.backend.texts([id])
     // The key may have been revoked again since the table was read: that is another revocation.
-    if (before === undefined || parseKey(before)?.createdMs !== createdMs) return
+    if (before === undefined || parseKeyRecord(before)?.createdMs !== createdMs) return
     const target = revokedKeyOf(id) ?? ''
     const details = { organization, revocation: 'removed' }
     const entry = { timeMs: Date.now(), source: 'config', action: 'key.updated', target, details } as const

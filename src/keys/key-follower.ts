@@ -5,12 +5,13 @@
  */
 
 import { HOUR_MS } from '../core/durations.ts'
+import { messageOf } from '../core/error-message.ts'
 import { turn } from '../core/event-loop.ts'
-import { slowTicker } from '../core/ticker.ts'
+import { Pause } from '../core/pause.ts'
 import { LedgerFileError } from '../sqlite/database.ts'
 import { type AdminEntry, AuditTail } from './admin-audit.ts'
 import { type ConfiguredKeys, ConfiguredRevocations } from './configured-revocations.ts'
-import { endOf, KEY_KEPT_MS, type KeyRecord, parseKey } from './key-record.ts'
+import { endOf, KEY_KEPT_MS, type KeyRecord, parseKeyRecord } from './key-record.ts'
 import {
   CHANGES_A_PAGE,
   type Change,
@@ -78,7 +79,7 @@ export class KeyFollower implements FollowedKeys {
   private lastError = ''
   private caughtUpMs = 0
   /** False if changes were missed during long work. */
-  private isWhole = true
+  private hasAllChanges = true
   /** Records to write to the store again, which has an earlier state of them. */
   private readonly toRestore: Replacement[] = []
   private readonly revocations: ConfiguredRevocations
@@ -88,7 +89,7 @@ export class KeyFollower implements FollowedKeys {
   private pauseMs = FIRST_POLL_MS
   private readonly firstRead = Promise.withResolvers<void>()
   private isEnded = false
-  private wake: () => void = () => {}
+  private readonly pause = new Pause()
   private running: Promise<void> = Promise.resolve()
 
   constructor(
@@ -115,7 +116,7 @@ export class KeyFollower implements FollowedKeys {
 
   async stop(): Promise<void> {
     this.isEnded = true
-    this.wake()
+    this.pause.end()
     // This fails the call in flight, so that nothing waits for a server that does not answer.
     await this.backend.close()
     await this.running
@@ -130,7 +131,7 @@ export class KeyFollower implements FollowedKeys {
     } catch (error) {
       // The keys that were last read stay in use until the next poll.
       this.missedMs += Math.max(Math.min(performance.now() - begun, POLL_MS_MAX), this.pauseMs)
-      this.lastError = error instanceof Error ? error.message : String(error)
+      this.lastError = messageOf(error)
       return error
     }
   }
@@ -143,10 +144,10 @@ export class KeyFollower implements FollowedKeys {
   private async run(): Promise<void> {
     let begun = performance.now()
     while (!this.isEnded) {
-      // Commands wait for this interval to be sure that every gateway has polled.
+      // Commands wait for this interval to be sure that every gateway has polled. The slow ticker has the same period.
       const leftMs = this.pauseMs - (performance.now() - begun)
-      if (this.pauseMs === KEY_POLL_MS && leftMs > KEY_POLL_MS / 2) await this.untilTick()
-      else await this.pause(Math.max(PAUSE_MS_MIN, leftMs))
+      if (this.pauseMs === KEY_POLL_MS && leftMs > KEY_POLL_MS / 2) await this.pause.untilTick()
+      else await this.pause.wait(Math.max(PAUSE_MS_MIN, leftMs))
       begun = performance.now()
       this.pauseMs = this.isRead ? KEY_POLL_MS : Math.min(this.pauseMs * 2, KEY_POLL_MS)
       if (!this.isEnded) await this.update()
@@ -156,7 +157,7 @@ export class KeyFollower implements FollowedKeys {
   private async poll(): Promise<void> {
     await this.auditTail?.begin()
     const { seen } = this
-    if (seen === undefined || !this.isWhole || !(await this.catchUp())) await this.readAll()
+    if (seen === undefined || !this.hasAllChanges || !(await this.catchUp())) await this.readAll()
     while (this.toRestore.length > 0) {
       await this.write(this.toRestore.slice(0, WRITTEN_A_CALL))
       this.toRestore.splice(0, WRITTEN_A_CALL)
@@ -175,14 +176,14 @@ export class KeyFollower implements FollowedKeys {
       const { newest, entries } = await this.backend.changes(seen.number)
       const added = continuation(seen, newest, entries)
       if (added === undefined) return false
-      await this.take(added)
+      await this.applyChanges(added)
       this.missedMs = 0
       this.caughtUpMs = performance.now()
       if (entries.length < CHANGES_A_PAGE) return true
     }
   }
 
-  private async take(added: readonly Change[]): Promise<void> {
+  private async applyChanges(added: readonly Change[]): Promise<void> {
     const last = added.at(-1)
     if (last === undefined) return
     const ids = [...new Set(added.map(({ id }) => id).filter((id) => id !== ''))]
@@ -200,7 +201,7 @@ export class KeyFollower implements FollowedKeys {
    * restored, so that no revoked key and no rotated secret is accepted again.
    */
   private adopt(before: string): boolean {
-    const record = parseKey(before)
+    const record = parseKeyRecord(before)
     if (record === undefined) return false
     const known = this.backend.isShared ? this.table.get(record.id) : undefined
     const isOutdated = known !== undefined && isLater(known, record)
@@ -236,7 +237,7 @@ export class KeyFollower implements FollowedKeys {
     this.seen = await this.backend.head()
     this.table.expect(await this.backend.size())
     this.table.beginReading()
-    this.isWhole = true
+    this.hasAllChanges = true
     // The reading finds them again.
     this.toRestore.length = 0
     await this.readRevocations()
@@ -252,9 +253,9 @@ export class KeyFollower implements FollowedKeys {
     // After a failover, a cursor of the old server skips keys: then the count is too low.
     const size = await this.backend.size()
     await this.keepUp(0)
-    if (!this.isWhole || (this.table.sizeRead + unreadable < size && !isLast)) return false
-    await this.settleUnread()
-    if (!this.isWhole) return false
+    if (!this.hasAllChanges || (this.table.sizeRead + unreadable < size && !isLast)) return false
+    await this.restoreOrDropUnread()
+    if (!this.hasAllChanges) return false
     this.isRead = true
     this.firstRead.resolve()
     return true
@@ -273,7 +274,7 @@ export class KeyFollower implements FollowedKeys {
   private async keepUp(afterMs = CATCH_UP_MS): Promise<void> {
     await turn()
     if (performance.now() - this.caughtUpMs < afterMs || (await this.catchUp())) return
-    this.isWhole = false
+    this.hasAllChanges = false
     this.seen = await this.backend.head()
   }
 
@@ -283,13 +284,13 @@ export class KeyFollower implements FollowedKeys {
         return await this.backend.page(cursor)
       } catch (error) {
         if (i >= PAGE_TRIES || this.isEnded) throw error
-        await this.pause(PAGE_PAUSE_MS)
+        await this.pause.wait(PAGE_PAUSE_MS)
       }
     }
   }
 
   /** Handles keys that are no longer in the store: restores those that it lost, and drops the others. */
-  private async settleUnread(): Promise<void> {
+  private async restoreOrDropUnread(): Promise<void> {
     const now = Date.now()
     const lost: Replacement[] = []
     for (const id of this.table.unread()) {
@@ -310,7 +311,7 @@ export class KeyFollower implements FollowedKeys {
       const texts = ids.length === 0 ? [] : await this.backend.texts(ids)
       const ended = ids.flatMap((id, i) => {
         const before = texts[i]
-        const record = before === undefined ? undefined : parseKey(before)
+        const record = before === undefined ? undefined : parseKeyRecord(before)
         return record === undefined || endOf(record) > until ? [] : [{ id, before, after: undefined }]
       })
       await this.write(ended)
@@ -332,32 +333,6 @@ export class KeyFollower implements FollowedKeys {
       // Other machines write as much: the log must keep it until all have read it.
       await this.keepUp(this.written % CAUGHT_UP_AFTER === 0 ? 0 : CATCH_UP_MS)
     }
-  }
-
-  /** Waits for the slow ticker, which has the period of the polls: a timer of its own would wake an idle process. */
-  private untilTick(): Promise<void> {
-    return new Promise((resolve) => {
-      const ticking = {
-        place: -1,
-        tick: () => {
-          slowTicker.remove(ticking)
-          resolve()
-        },
-      }
-      this.wake = ticking.tick
-      slowTicker.add(ticking)
-    })
-  }
-
-  private pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms)
-      timer.unref()
-      this.wake = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
   }
 }
 

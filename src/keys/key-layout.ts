@@ -5,7 +5,7 @@
  */
 
 import { isObject, type JsonObject, numberOf } from '../core/json.ts'
-import { type KeyRecord, keyOfJson } from './key-record.ts'
+import { type KeyRecord, keyRecordOfJson } from './key-record.ts'
 
 export const HASH_BYTES = 32
 const HASH = /^[0-9a-f]{64}$/
@@ -46,7 +46,7 @@ export class KeyLayout {
     const rest: unknown = JSON.parse(bytes.toString('utf8', HASH_BYTES + 2 + id.length))
     const sha256 = bytes.toString('hex', 0, HASH_BYTES)
     const common = isObject(rest) ? this.profiles[numberOf(rest['profile']) ?? -1] : undefined
-    const record = isObject(rest) ? keyOfJson({ sha256, ...common, ...rest, id: id.toString() }) : undefined
+    const record = isObject(rest) ? keyRecordOfJson({ sha256, ...common, ...rest, id: id.toString() }) : undefined
     if (record === undefined) throw new Error('The bytes of a key in memory are damaged.')
     return record
   }

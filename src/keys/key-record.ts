@@ -73,12 +73,12 @@ export function endOf({ revokedMs, expiresAtMs }: KeyRecord): number {
 }
 
 /** Undefined if the text is not a record: a foreign text among the records must not prevent reading the keys. */
-export function parseKey(text: string): KeyRecord | undefined {
-  return keyOfJson(parseObject(text))
+export function parseKeyRecord(text: string): KeyRecord | undefined {
+  return keyRecordOfJson(parseObject(text))
 }
 
 /** Undefined if the value is not a record. */
-export function keyOfJson(value: unknown): KeyRecord | undefined {
+export function keyRecordOfJson(value: unknown): KeyRecord | undefined {
   if (!isObject(value)) return undefined
   const id = stringOf(value['id'])
   const organization = stringOf(value['organization'])

@@ -7,7 +7,7 @@
 import { turn } from '../core/event-loop.ts'
 import { SLOW_PERIOD_MS } from '../core/ticker.ts'
 import type { AdminAudit, AdminEntry } from './admin-audit.ts'
-import { type KeyRecord, parseKey, revocationId, revokedKeyOf } from './key-record.ts'
+import { type KeyRecord, parseKeyRecord, revocationId, revokedKeyOf } from './key-record.ts'
 
 /** How often a gateway polls for changes: every gateway enforces a revocation within twice this time. */
 export const KEY_POLL_MS = SLOW_PERIOD_MS
@@ -98,14 +98,14 @@ export class KeyStore {
 
   async get(id: string): Promise<KeyRecord | undefined> {
     const [text] = await this.backend.texts([id])
-    return text === undefined ? undefined : parseKey(text)
+    return text === undefined ? undefined : parseKeyRecord(text)
   }
 
   /** The keys with these ids, without those that do not exist. */
-  async those(ids: readonly string[]): Promise<readonly KeyRecord[]> {
+  async records(ids: readonly string[]): Promise<readonly KeyRecord[]> {
     const texts = await this.backend.texts(ids)
     return texts
-      .map((text) => (text === undefined ? undefined : parseKey(text)))
+      .map((text) => (text === undefined ? undefined : parseKeyRecord(text)))
       .filter((record) => record !== undefined)
   }
 
@@ -115,7 +115,8 @@ export class KeyStore {
     let cursor: string | undefined
     do {
       const page = await this.backend.page(cursor)
-      for (const record of page.texts.map(parseKey)) if (record !== undefined && isCreated(record)) ids.add(record.id)
+      for (const record of page.texts.map(parseKeyRecord))
+        if (record !== undefined && isCreated(record)) ids.add(record.id)
       cursor = page.next
     } while (cursor !== undefined && ids.size < SOME_IDS)
     return [...ids]
@@ -130,7 +131,7 @@ export class KeyStore {
     let cursor: string | undefined
     do {
       const page = await this.backend.page(cursor)
-      for (const record of page.texts.map(parseKey)) {
+      for (const record of page.texts.map(parseKeyRecord)) {
         if (record === undefined || (organization !== undefined && record.organization !== organization)) continue
         if (isCreated(record)) found.set(record.id, record)
       }
@@ -149,7 +150,7 @@ export class KeyStore {
       const some = keys.slice(i, i + KEYS_A_PAGE)
       const texts = await this.backend.texts(some.map(revocationId))
       for (const [at, key] of some.entries()) {
-        const record = parseKey(texts[at] ?? '')
+        const record = parseKeyRecord(texts[at] ?? '')
         if (record !== undefined) found.set(key, record)
       }
     }
@@ -165,7 +166,7 @@ export class KeyStore {
     let tried: string | undefined
     for (;;) {
       const [before] = await this.backend.texts([id])
-      const record = before === undefined ? undefined : parseKey(before)
+      const record = before === undefined ? undefined : parseKeyRecord(before)
       // The same text: an earlier attempt of ours wrote it, and its reply was lost.
       if (record === undefined || before === tried) return record
       const edited = edit(record)

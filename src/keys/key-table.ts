@@ -5,112 +5,13 @@
  */
 
 import { timingSafeEqual } from 'node:crypto'
+import { ByteArena } from './byte-arena.ts'
 import { HASH_BYTES, idBytes, KeyLayout } from './key-layout.ts'
 import { endOf, type KeyRecord, revokedKeyOf } from './key-record.ts'
+import { NONE, powerOfTwo, SlotIndex } from './slot-index.ts'
 
-/** Space is allocated in multiples of this many bytes, so that another key can use what a changed key leaves. */
-const UNIT_BYTES = 16
-/** Bytes that are allocated at a time. */
-const CHUNK_BYTES = 1024 * 1024
 /** Recently used keys that are kept as objects. */
 const DECODED_MAX = 4096
-/** No slot. */
-const NONE = -1
-
-/** A hash table with open addressing and linear probing, at most half full. */
-class Index {
-  private places = new Uint32Array(64)
-  private count = 0
-
-  constructor(private readonly hashOf: (slot: number) => number) {}
-
-  add(slot: number): void {
-    this.expect(this.count + 1)
-    this.place(slot)
-    this.count++
-  }
-
-  expect(count: number): void {
-    if (count * 2 <= this.places.length) return
-    const old = this.places
-    this.places = new Uint32Array(powerOfTwo(count * 2))
-    for (const place of old) if (place !== 0) this.place(place - 1)
-  }
-
-  /** The first slot of the hash for which `fits` is true, or NONE. */
-  find(hash: number, fits: (slot: number) => boolean): number {
-    const mask = this.places.length - 1
-    for (let i = hash & mask; ; i = (i + 1) & mask) {
-      const place = this.places[i] ?? 0
-      if (place === 0) return NONE
-      if (fits(place - 1)) return place - 1
-    }
-  }
-
-  /** Moves the following entries up, so that no gap ends a search too early. */
-  remove(slot: number): void {
-    const { places } = this
-    const mask = places.length - 1
-    let gap = this.hashOf(slot) & mask
-    while (places[gap] !== slot + 1) gap = (gap + 1) & mask
-    for (let i = (gap + 1) & mask; ; i = (i + 1) & mask) {
-      const place = places[i] ?? 0
-      if (place === 0) break
-      const home = this.hashOf(place - 1) & mask
-      if (((i - home) & mask) < ((i - gap) & mask)) continue
-      places[gap] = place
-      gap = i
-    }
-    places[gap] = 0
-    this.count--
-  }
-
-  private place(slot: number): void {
-    const mask = this.places.length - 1
-    let i = this.hashOf(slot) & mask
-    while (this.places[i] !== 0) i = (i + 1) & mask
-    this.places[i] = slot + 1
-  }
-}
-
-/** Buffers, and the free places in them. */
-class Arena {
-  private readonly chunks: Buffer[] = []
-  /** Offset of the unused part of the newest chunk. */
-  private used = CHUNK_BYTES
-  private readonly free = new Map<number, { readonly chunk: number; readonly offset: number }[]>()
-
-  write(bytes: Uint8Array): { readonly chunk: number; readonly offset: number } {
-    const place = this.take(Math.ceil(bytes.length / UNIT_BYTES))
-    this.chunks[place.chunk]?.set(bytes, place.offset)
-    return place
-  }
-
-  read(chunk: number, offset: number, length: number): Buffer {
-    return this.chunks[chunk]?.subarray(offset, offset + length) ?? Buffer.alloc(0)
-  }
-
-  release(chunk: number, offset: number, length: number): void {
-    const units = Math.ceil(length / UNIT_BYTES)
-    const places = this.free.get(units)
-    if (places === undefined) this.free.set(units, [{ chunk, offset }])
-    else places.push({ chunk, offset })
-  }
-
-  private take(units: number): { readonly chunk: number; readonly offset: number } {
-    const free = this.free.get(units)?.pop()
-    if (free !== undefined) return free
-    const bytes = units * UNIT_BYTES
-    const newest = this.chunks.at(-1)
-    if (newest === undefined || this.used + bytes > newest.length) {
-      this.chunks.push(Buffer.allocUnsafeSlow(Math.max(CHUNK_BYTES, bytes)))
-      this.used = 0
-    }
-    const place = { chunk: this.chunks.length - 1, offset: this.used }
-    this.used += bytes
-    return place
-  }
-}
 
 /** The values of each slot besides its bytes, in columns that grow together. */
 class Columns {
@@ -147,12 +48,12 @@ class Columns {
 
 export class KeyTable {
   private readonly columns = new Columns()
-  private readonly arena = new Arena()
+  private readonly arena = new ByteArena()
   private readonly layout = new KeyLayout()
-  private readonly byToken = new Index((slot) => this.columns.tokenHash[slot] ?? 0)
-  private readonly byId = new Index((slot) => this.columns.idHash[slot] ?? 0)
+  private readonly byToken = new SlotIndex((slot) => this.columns.tokenHash[slot] ?? 0)
+  private readonly byId = new SlotIndex((slot) => this.columns.idHash[slot] ?? 0)
   /** The keys that have a secret from before a rotation. */
-  private readonly byPrevious = new Index((slot) => this.columns.previousHash[slot] ?? 0)
+  private readonly byPrevious = new SlotIndex((slot) => this.columns.previousHash[slot] ?? 0)
   /** By the id of the key of the configuration that each of these records revokes. */
   private readonly revocations = new Map<string, KeyRecord>()
   private readonly freeSlots: number[] = []
@@ -209,15 +110,6 @@ export class KeyTable {
   /** All records that revoke keys of the configuration. */
   allRevocations(): readonly KeyRecord[] {
     return [...this.revocations.values()]
-  }
-
-  private findIf(digest: Uint8Array, isWanted: (record: KeyRecord) => boolean): KeyRecord | undefined {
-    if (digest.length !== HASH_BYTES) return undefined
-    const slot = this.byToken.find(hashOf(digest), (candidate) => {
-      if (!timingSafeEqual(this.bytes(candidate).subarray(0, HASH_BYTES), digest)) return false
-      return isWanted(this.decode(candidate))
-    })
-    return slot === NONE ? undefined : this.decode(slot)
   }
 
   /** The key of an id, also a revoked one. */
@@ -286,6 +178,15 @@ export class KeyTable {
     return ids
   }
 
+  private findIf(digest: Uint8Array, isWanted: (record: KeyRecord) => boolean): KeyRecord | undefined {
+    if (digest.length !== HASH_BYTES) return undefined
+    const slot = this.byToken.find(hashOf(digest), (candidate) => {
+      if (!timingSafeEqual(this.bytes(candidate).subarray(0, HASH_BYTES), digest)) return false
+      return isWanted(this.decode(candidate))
+    })
+    return slot === NONE ? undefined : this.decode(slot)
+  }
+
   private slotOf(id: string): number {
     const bytes = Buffer.from(id)
     return this.byId.find(hashOf(id), (slot) => idBytes(this.bytes(slot)).equals(bytes))
@@ -331,10 +232,6 @@ export class KeyTable {
 
 function idIn(bytes: Buffer): string {
   return idBytes(bytes).toString()
-}
-
-function powerOfTwo(least: number): number {
-  return 2 ** Math.ceil(Math.log2(least))
 }
 
 /** Never 0. */

@@ -17,7 +17,7 @@ import {
   auditPage,
   entryText,
 } from './admin-audit.ts'
-import { type KeyRecord, parseKey } from './key-record.ts'
+import { type KeyRecord, parseKeyRecord } from './key-record.ts'
 import {
   CHANGES_A_PAGE,
   CHANGES_KEPT,
@@ -53,7 +53,7 @@ export async function* scanKeys(client: RedisClient): AsyncGenerator<readonly Ke
   let cursor: string | undefined
   do {
     const page = await scan(client, cursor)
-    yield page.texts.flatMap((text) => parseKey(text) ?? [])
+    yield page.texts.flatMap((text) => parseKeyRecord(text) ?? [])
     cursor = page.next
   } while (cursor !== undefined)
 }

@@ -6,7 +6,7 @@
 
 import { storedTags } from '../core/tags.ts'
 
-const outcomes = ['completed', 'caller_left', 'provider_cut', 'timed_out', 'drained', 'refused'] as const
+export const outcomes = ['completed', 'caller_left', 'provider_cut', 'timed_out', 'drained', 'refused'] as const
 const endKinds = ['settled', 'late', 'direct', 'lost', 'cancelled', 'withdrawn'] as const
 
 /** How a request ended: the `outcome` of its log line. */

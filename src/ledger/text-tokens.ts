@@ -1,125 +1,18 @@
 /**
  * Counts the tokens of a text without a tokenizer: each vendor has its own, and an exact one costs 30 to 100 ns for
- * each character. The weights were fitted to o200k_base on prose, code, JSON, logs and a dozen scripts (within 15 % on
- * the first four), and then raised for text that nobody writes, such as random letters, which has many times as many
- * tokens as words of that length.
+ * each character.
  */
 
-const OTHER = 0
-const LOWER = 1
-const UPPER = 2
-const DIGIT = 3
-const SPACE = 4
-const INDENT = 5
-const LINE = 6
-const ACCENTED = 7
-const GREEK_CYRILLIC = 8
-const MIDDLE = 9
-const SYMBOL = 10
-const WIDE = 11
-const RARE = 12
-const RAREST = 13
-const CLASSES = 14
-
-/** Ranges of code units of one class: each ends before the next begins. */
-const STRETCHES: readonly (readonly [from: number, kind: number])[] = [
-  // Control characters are a token each.
-  [0x00, SYMBOL],
-  [0x20, OTHER],
-  [0x7f, SYMBOL],
-  [0x80, ACCENTED],
-  // Phonetic letters and combining marks.
-  [0x250, RARE],
-  [0x370, GREEK_CYRILLIC],
-  [0x480, RARE],
-  // Armenian, Hebrew, Arabic.
-  [0x530, MIDDLE],
-  [0x700, RAREST],
-  // The scripts of India, Thai.
-  [0x900, MIDDLE],
-  [0xe80, RARE],
-  // Burmese, Georgian.
-  [0x1000, MIDDLE],
-  [0x1100, RAREST],
-  // Ethiopic.
-  [0x1200, RARE],
-  [0x1380, RAREST],
-  // Khmer.
-  [0x1780, MIDDLE],
-  [0x1800, RAREST],
-  // Vietnamese.
-  [0x1e00, MIDDLE],
-  [0x1f00, RARE],
-  [0x2000, SYMBOL],
-  [0x2e80, RARE],
-  [0x3000, WIDE],
-  [0x3180, RARE],
-  [0x4e00, WIDE],
-  [0xa000, RAREST],
-  // Hangul, and the halves of what is beyond 16 bits, emoji among them.
-  [0xac00, WIDE],
-  [0xe000, RAREST],
-  [0xff00, WIDE],
-]
-
-const KIND = kinds()
-
-function kinds(): Uint8Array {
-  const table = new Uint8Array(0x10000)
-  for (const [from, kind] of STRETCHES) table.fill(kind, from)
-  table.fill(LOWER, 97, 123)
-  table.fill(UPPER, 65, 91)
-  table.fill(DIGIT, 48, 58)
-  for (const code of [9, 32]) table[code] = SPACE
-  for (const code of [10, 13]) table[code] = LINE
-  return table
-}
-
-/** Tokens for a character of one class (second) after a character of another (first). */
-const COST = costs()
-
-function costs(): Float64Array {
-  const begins = [0.75, 0.84, 0.95, 0.95, 0, 1, 0.55, 0.6, 0.5, 0.6, 1.1, 1, 1.4, 2]
-  const goesOn = [0.3, 0, 0.4, 0.32, 0, 0, 0, 0.6, 0.5, 0.6, 1.1, 1, 1.4, 2]
-  const table = new Float64Array(CLASSES * CLASSES)
-  for (let first = 0; first < CLASSES; first++) {
-    for (let second = 0; second < CLASSES; second++) {
-      table[first * CLASSES + second] = (first === second ? goesOn : begins)[second] ?? 0
-    }
-  }
-  table[UPPER * CLASSES + LOWER] = 0.05
-  table[SPACE * CLASSES + DIGIT] = 1.95
-  return table
-}
-
-/**
- * Tokens for a lower-case letter within a word. Words of any language have few of the rare letters, random text has
- * many.
- */
-const LETTER = letters()
-
-function letters(): Float64Array {
-  const table = new Float64Array(128)
-  for (const letter of 'etaoinshrdlucm') table[letter.charCodeAt(0)] = 0.03
-  for (const letter of 'fgypbvkw') table[letter.charCodeAt(0)] = 0.06
-  for (const letter of 'jxqz') table[letter.charCodeAt(0)] = 0.3
-  return table
-}
-
-const VOWEL = Uint8Array.from({ length: 128 }, (_, code) => ('aeiouy'.includes(String.fromCharCode(code)) ? 1 : 0))
-/**
- * The most vowels and consonants in a row within a word, and letters of a word; each letter beyond adds to the tokens.
- */
-const ALIKE_MAX = [4, 3] as const
-const WORD_MAX = 9
-const BEYOND_WORDS = 0.3
-/** A letter that repeats the one before: a run of one letter is few tokens, however long. */
-const SAME_LETTER = 0.18
-/** A blank of another kind than the one before, or a line end: vendors' tokens are runs of one kind. */
-const OTHER_BLANK = 0.5
-
-/** No character of a text that is all read adds more. */
-export const TOKENS_A_CHARACTER_MAX = Math.max(...COST) + OTHER_BLANK
+import {
+  BEGINNING,
+  CLASS_OF,
+  FIRST_LETTER,
+  NEXT_STATE,
+  PAIR,
+  SAME_LETTER,
+  STEP_TOKENS,
+  WITHIN_WORD,
+} from './token-weights.ts'
 
 /**
  * Characters that are all read; beyond them one window of each block stands for the block. Reading costs 1 ns a
@@ -148,12 +41,11 @@ const SPARSE = 8
  */
 const SECRET = crypto.getRandomValues(new Uint32Array(1))[0] ?? 0
 
-/** What is read next, as UTF-16; a piece of escaped text ends with a whole character. */
-const UNITS_MAX = 512
-const units = new Uint16Array(UNITS_MAX + 4)
-
 const BACKSLASH = 0x5c
 const LETTER_U = 0x75
+const LETTER_E = 0x65
+/** No character. */
+const NONE = -1
 /** The character of each short escape in JSON. */
 const ESCAPED = Uint8Array.from({ length: 256 }, (_, code) => code)
 for (const [name, code] of Object.entries({ b: 8, f: 12, n: 10, r: 13, t: 9 })) ESCAPED[name.charCodeAt(0)] = code
@@ -165,11 +57,14 @@ export class TextTokens {
   private sparse = 0
   /** Characters so far. */
   private position = 0
-  /** Class and code of the last character; length of its word, and how many vowels or consonants in a row end it. */
-  private last = SPACE
-  private code = 32
-  private word = 0
-  private alike = 0
+  /** In the table of steps. */
+  private state = BEGINNING
+  /** The last character, if it was a letter. */
+  private letter = NONE
+  /** The window that is read next, or being read. */
+  private windowBlock = 0
+  private windowFrom = 0
+  private isSparse = false
   private readonly readWhole: number
   private readonly sparseFrom: number
 
@@ -177,6 +72,7 @@ export class TextTokens {
   constructor(expected = 0) {
     this.readWhole = expected < LONG ? READ_WHOLE : READ_OF_LONG
     this.sparseFrom = expected < LONG ? SPARSE_FROM : SPARSE_FROM_OF_LONG
+    this.windowAt(this.readWhole / BLOCK)
   }
 
   /** So far, not rounded. */
@@ -186,8 +82,8 @@ export class TextTokens {
 
   /** Begins another text: the last word of the one before has ended. */
   begin(): void {
-    this.last = SPACE
-    this.code = 32
+    this.state = BEGINNING
+    this.letter = NONE
   }
 
   add(piece: string): void {
@@ -203,125 +99,109 @@ export class TextTokens {
   }
 
   private addFrom(source: string | Uint8Array, from: number, to: number): void {
-    const whole = Math.min(to - from, Math.max(0, this.readWhole - this.position))
-    if (whole > 0) this.read = this.scanAll(source, from, from + whole, this.read)
     const start = this.position - from
-    this.position += to - from
-    if (whole < to - from) this.sample(source, start, from + whole, to)
+    const end = this.position + to - from
+    if (this.position < this.readWhole)
+      this.read = this.scan(source, from, Math.min(to, this.readWhole - start), this.read)
+    this.position = end
+    // Most texts of a long request have no window.
+    while (this.windowFrom < end) {
+      if (this.windowFrom >= start + from) this.inMidWord()
+      const first = Math.max(this.windowFrom - start, from)
+      const windowTo = this.windowFrom + WINDOW
+      const last = Math.min(windowTo - start, to)
+      if (this.isSparse) this.sparse = this.scan(source, first, last, this.sparse)
+      else this.sampled = this.scan(source, first, last, this.sampled)
+      if (windowTo > end) break
+      this.windowAt(this.windowBlock + 1)
+    }
   }
 
-  /** Reads the windows within a piece. `start` is the position, in the text, of index 0 of the source. */
-  private sample(source: string | Uint8Array, start: number, from: number, to: number): void {
-    const end = start + to
-    for (let block = Math.floor((start + from) / BLOCK); block * BLOCK < end; block++) {
-      const isSparse = block * BLOCK >= this.sparseFrom
-      if (isSparse) {
-        const chosen = chosenOf(block)
-        if (chosen < block) {
-          block |= SPARSE - 1
-          continue
-        }
-        block = chosen
-      }
-      const opens = block * BLOCK + offsetIn(block)
-      if (opens >= start + from && opens < end) this.inMidWord()
-      const first = Math.max(opens - start, from)
-      const last = Math.min(opens + WINDOW - start, to)
-      if (first >= last) continue
-      if (isSparse) this.sparse = this.scanAll(source, first, last, this.sparse)
-      else this.sampled = this.scanAll(source, first, last, this.sampled)
-    }
+  /** The next window is that of this block, or of the next one that has one. */
+  private windowAt(block: number): void {
+    this.isSparse = block * BLOCK >= this.sparseFrom
+    this.windowBlock = this.isSparse ? chosenFrom(block) : block
+    this.windowFrom = this.windowBlock * BLOCK + offsetIn(this.windowBlock)
   }
 
   /** The text before a window is not known; most likely the window begins within a word. */
   private inMidWord(): void {
-    this.last = LOWER
-    this.code = 101
-    this.word = 4
-    this.alike = 1
+    this.state = WITHIN_WORD
+    this.letter = LETTER_E
   }
 
-  private scanAll(source: string | Uint8Array, from: number, to: number, sum: number): number {
-    let tokens = sum
-    for (let at = from; at < to; at += UNITS_MAX) {
-      const end = Math.min(to, at + UNITS_MAX)
-      tokens = this.scan(typeof source === 'string' ? takeText(source, at, end) : takeEscaped(source, at, end), tokens)
-    }
-    return tokens
+  private scan(source: string | Uint8Array, from: number, to: number, sum: number): number {
+    return typeof source === 'string' ? this.scanText(source, from, to, sum) : this.scanEscaped(source, from, to, sum)
   }
 
   /** Adds to `sum` character by character: sums of pieces would be rounded in another way for other pieces. */
-  private scan(count: number, sum: number): number {
-    let { last, code: before, word, alike } = this
+  private scanText(text: string, from: number, to: number, sum: number): number {
+    let { state, letter } = this
     let tokens = sum
-    for (let at = 0; at < count; at++) {
-      const code = units[at] ?? 0
-      let kind = KIND[code] ?? OTHER
-      if (kind === LOWER) {
-        if (code === before) {
-          tokens += SAME_LETTER
-        } else if (last === LOWER) {
-          alike = VOWEL[code] === VOWEL[before] ? alike + 1 : 1
-          tokens += LETTER[code] ?? 0
-          if (++word > WORD_MAX || alike > (ALIKE_MAX[VOWEL[code] ?? 0] ?? 0)) tokens += BEYOND_WORDS
-        } else {
-          word = 1
-          alike = 1
-          tokens += COST[last * CLASSES + LOWER] ?? 0
-        }
-      } else {
-        if (kind === SPACE && (last === SPACE || last === INDENT)) kind = INDENT
-        if (code !== before && kind === INDENT) tokens += OTHER_BLANK
-        if (code === 13 && before === 10) tokens += OTHER_BLANK
-        tokens += COST[last * CLASSES + kind] ?? 0
+    for (let at = from; at < to; at++) {
+      const code = text.charCodeAt(at)
+      if (code === letter) {
+        tokens += SAME_LETTER
+        continue
       }
-      last = kind
-      before = code
+      const kind = CLASS_OF[code] ?? 0
+      tokens += STEP_TOKENS[state + kind] ?? 0
+      state = NEXT_STATE[state + kind] ?? 0
+      letter = kind < FIRST_LETTER ? NONE : code
     }
-    this.last = last
-    this.code = before
-    this.word = word
-    this.alike = alike
+    this.state = state
+    this.letter = letter
+    return tokens
+  }
+
+  /**
+   * The same for the characters that begin between `from` and `to`. A window may begin within a character, which then
+   * counts with the window before it, or within an escape, of which the rest is read as letters.
+   */
+  private scanEscaped(bytes: Uint8Array, from: number, to: number, sum: number): number {
+    let { state, letter } = this
+    let tokens = sum
+    for (let at = from; at < to; ) {
+      let code = bytes[at] ?? 0
+      let kind = CLASS_OF[code] ?? 0
+      if (code === BACKSLASH) {
+        const escaped = bytes[at + 1] ?? 0
+        code = escaped === LETTER_U ? hexOf(bytes, at + 2) : (ESCAPED[escaped] ?? 0)
+        kind = CLASS_OF[code] ?? 0
+        at += escaped === LETTER_U ? 6 : 2
+      } else if (code < 0x80) {
+        at++
+      } else {
+        const length = lengthOf(code)
+        if (length > 1) kind = length === 4 ? PAIR : (CLASS_OF[characterAt(bytes, at, length)] ?? 0)
+        at += length
+        if (length === 1) continue
+      }
+      if (code === letter) {
+        tokens += SAME_LETTER
+        continue
+      }
+      tokens += STEP_TOKENS[state + kind] ?? 0
+      state = NEXT_STATE[state + kind] ?? 0
+      letter = kind < FIRST_LETTER ? NONE : code
+    }
+    this.state = state
+    this.letter = letter
     return tokens
   }
 }
 
-function takeText(text: string, from: number, to: number): number {
-  for (let at = from; at < to; at++) units[at - from] = text.charCodeAt(at)
-  return to - from
+/** The bytes of the character that begins with this one; 1 for a byte within a character. */
+function lengthOf(lead: number): number {
+  if (lead < 0xc0) return 1
+  return lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4
 }
 
-/**
- * Decodes the characters that begin between `from` and `to`. A window may begin within a character, which then counts
- * with the window before it, or within an escape, of which the rest is read as letters.
- */
-function takeEscaped(bytes: Uint8Array, from: number, to: number): number {
-  let count = 0
-  for (let at = from; at < to; ) {
-    const byte = bytes[at] ?? 0
-    if (byte === BACKSLASH) {
-      const escaped = bytes[at + 1] ?? 0
-      units[count++] = escaped === LETTER_U ? hexOf(bytes, at + 2) : (ESCAPED[escaped] ?? 0)
-      at += escaped === LETTER_U ? 6 : 2
-    } else if (byte < 0x80) {
-      units[count++] = byte
-      at++
-    } else if (byte < 0xc0) {
-      at++
-    } else if (byte < 0xe0) {
-      units[count++] = ((byte & 0x1f) << 6) | tail(bytes, at + 1)
-      at += 2
-    } else if (byte < 0xf0) {
-      units[count++] = ((byte & 0x0f) << 12) | (tail(bytes, at + 1) << 6) | tail(bytes, at + 2)
-      at += 3
-    } else {
-      // Both halves of a pair are in one class.
-      units[count++] = 0xd83d
-      units[count++] = 0xdc00 | (tail(bytes, at + 2) << 6) | tail(bytes, at + 3)
-      at += 4
-    }
-  }
-  return count
+/** A character of 2 or 3 bytes. */
+function characterAt(bytes: Uint8Array, at: number, length: number): number {
+  const lead = bytes[at] ?? 0
+  if (length === 2) return ((lead & 0x1f) << 6) | tail(bytes, at + 1)
+  return ((lead & 0x0f) << 12) | (tail(bytes, at + 1) << 6) | tail(bytes, at + 2)
 }
 
 function tail(bytes: Uint8Array, at: number): number {
@@ -357,10 +237,11 @@ function offsetIn(block: number): number {
   return hashOf(block) % (BLOCK - WINDOW + 1)
 }
 
-/** The block, of the eight that this one belongs to, that has a window. */
-function chosenOf(block: number): number {
+/** Of each eight blocks one has a window: the first such block that is not before this one. */
+function chosenFrom(block: number): number {
   const group = Math.floor(block / SPARSE)
-  return group * SPARSE + (hashOf(~group) % SPARSE)
+  const chosen = group * SPARSE + (hashOf(~group) % SPARSE)
+  return chosen < block ? chosenFrom((group + 1) * SPARSE) : chosen
 }
 
 function hashOf(block: number): number {

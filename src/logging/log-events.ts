@@ -114,7 +114,7 @@ export const LOG_EVENTS = {
     level: 'info',
     message: 'workers replaced',
     meaning:
-      'SIGUSR2: every worker was replaced by one started from the program file as it is now. `workers` is their ' +
+      'SIGUSR2: every worker was replaced by one started from the program file as it is now. `version` is that of ' +
       'the file, `workers` their number, `ms` how long it took. The old ones finish what they run.',
   },
   'workers.replace_failed': {
@@ -139,9 +139,7 @@ export const LOG_EVENTS = {
   'process.crashed': {
     level: 'fatal',
     message: 'crashed',
-    meaning:
-      'A bug in weir ended a process. `error` is the class of the error, `at` the place that threw it. A worker ' +
-      'is replaced.',
+    meaning: 'A bug in weir ended a process. `error` is the class of the error, `at` its stack. A worker is replaced.',
   },
   'requests.cut': {
     level: 'warn',

@@ -1,6 +1,6 @@
 /**
  * What one worker counts, and what of it the supervisor has not got yet. A request is recorded once, when it ends: its
- * labels find their series in four look-ups by name, and the rest is additions (1 µs a request).
+ * labels find their series in five look-ups by name, and the rest is additions (1 µs a request).
  *
  * Labels are names of the configuration and of weir, never what a caller wrote: a model that does not exist is ''.
  */
@@ -9,53 +9,9 @@ import { AUTO, type Catalog } from '../catalog/catalog.ts'
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 import type { RequestLog } from '../gateway/access-log.ts'
 import type { AttemptLine, RequestLine } from '../gateway/request-line.ts'
-import { type CounterName, type HistogramName, histogramFamily, KEYS_MAX, OTHER, SERIES_MAX } from './families.ts'
+import { ChangedSeries, type Counter, type Histogram } from './changed-series.ts'
+import { KEYS_MAX, OTHER, SERIES_MAX } from './families.ts'
 import type { FiguresPost, LabelValues, TargetError, WorkerGauges } from './figures-post.ts'
-import { SeriesTable } from './series-table.ts'
-import { TimeCounts } from './time-counts.ts'
-
-class Counter {
-  /** Since the last post. */
-  added = 0
-
-  constructor(
-    readonly name: CounterName,
-    readonly labels: LabelValues,
-    private readonly changed: Counter[],
-  ) {}
-
-  add(amount: number): void {
-    if (this.added === 0 && amount > 0) this.changed.push(this)
-    this.added += amount
-  }
-}
-
-class Histogram {
-  /** Since the last post. */
-  readonly added: TimeCounts
-  private hasChanged = false
-
-  constructor(
-    readonly name: HistogramName,
-    readonly labels: LabelValues,
-    private readonly changed: Histogram[],
-  ) {
-    this.added = new TimeCounts(histogramFamily(name).bounds)
-  }
-
-  observe(seconds: number): void {
-    if (!this.hasChanged) {
-      this.hasChanged = true
-      this.changed.push(this)
-    }
-    this.added.observe(seconds)
-  }
-
-  posted(): void {
-    this.hasChanged = false
-    this.added.clear()
-  }
-}
 
 /** The ends that requests of one group had, few of each. */
 interface EndCount {
@@ -113,17 +69,14 @@ export class WorkerFigures {
   private readonly groups: Groups = new Map()
   /** By provider and model. */
   private readonly targets: Level<Level<TargetSeries>> = new Map()
-  private readonly counters = new Map<CounterName, SeriesTable<Counter>>()
-  private readonly histograms = new Map<HistogramName, SeriesTable<Histogram>>()
+  private readonly series = new ChangedSeries()
   private readonly keys = new Set<string>()
-  private readonly changedCounters: Counter[] = []
-  private readonly changedHistograms: Histogram[] = []
   private groupCount = 0
   private readonly errors = new Map<string, TargetError>()
   private readonly overhead: Histogram
 
   constructor(private readonly options: WorkerFiguresOptions) {
-    this.overhead = this.histogram('weir_overhead_seconds', [])
+    this.overhead = this.series.histogram('weir_overhead_seconds', [])
   }
 
   /** A request has ended. `line` is its log line, `log` has what the line leaves out. */
@@ -142,49 +95,35 @@ export class WorkerFigures {
     if (log.overheadMs !== undefined) this.overhead.observe(log.overheadMs / 1000)
     for (const attempt of log.attempts) this.attempt(attempt, log)
     if (line.fallbacks !== undefined && line.fallbacks > 0)
-      this.counter('weir_fallbacks_total', [configuredName(catalog, line.requested_model), model]).add(1)
+      this.series.counter('weir_fallbacks_total', [configuredName(catalog, line.requested_model), model]).add(1)
     if (log.limit !== undefined) this.refusal(line.organization ?? '', log.limit)
   }
 
   /** A target has begun to rest after failures. */
   rested({ provider, model }: TargetRef): void {
-    this.counter('weir_target_rests_total', [provider, model]).add(1)
+    this.series.counter('weir_target_rests_total', [provider, model]).add(1)
   }
 
   /** Spans of traces could not be delivered. */
   spansDropped(spans: number): void {
-    this.counter('weir_trace_spans_dropped_total', []).add(spans)
+    this.series.counter('weir_trace_spans_dropped_total', []).add(spans)
   }
 
   /** How long a call of the ledger took. */
   ledgerTimes(operation: 'reserve' | 'extend' | 'settle'): { observe(seconds: number): void } {
-    return this.histogram('weir_ledger_operation_seconds', [operation])
+    return this.series.histogram('weir_ledger_operation_seconds', [operation])
   }
 
   /** Whether anything was counted since the last post. */
   get hasChanged(): boolean {
-    return this.changedCounters.length > 0 || this.changedHistograms.length > 0
+    return this.series.hasChanged
   }
 
   /** What was counted since the last post, for the next one. */
   take(gauges: WorkerGauges): FiguresPost {
-    const { changedCounters, changedHistograms, errors } = this
-    const counters: Record<string, [LabelValues, number][]> = {}
-    for (const counter of changedCounters) {
-      listIn(counters, counter.name).push([counter.labels, counter.added])
-      counter.added = 0
-    }
-    const histograms: Record<string, [LabelValues, readonly number[], number][]> = {}
-    for (const histogram of changedHistograms) {
-      const { counts, sum } = histogram.added
-      listIn(histograms, histogram.name).push([histogram.labels, counts.slice(), sum])
-      histogram.posted()
-    }
-    changedCounters.length = 0
-    changedHistograms.length = 0
-    const failures = [...errors.values()]
-    errors.clear()
-    return { counters, histograms, gauges, errors: failures }
+    const errors = [...this.errors.values()]
+    this.errors.clear()
+    return { ...this.series.take(), gauges, errors }
   }
 
   private endOf({ ends, labels }: Group, status: number, outcome: string, error: string | undefined): Counter {
@@ -192,7 +131,7 @@ export class WorkerFigures {
       if (end.status === status && end.outcome === outcome && end.error === error) return end.counter
     const { dialect, model, organization, key } = labels
     const values = [dialect, model, organization, String(status), outcome, error ?? '']
-    const counter = this.counter('weir_requests_total', this.withKey(values, key))
+    const counter = this.series.counter('weir_requests_total', this.withKey(values, key))
     ends.push({ status, outcome, error, counter })
     return counter
   }
@@ -214,7 +153,7 @@ export class WorkerFigures {
     const failure = error ?? log.streamFailure
     const target = this.target(provider, model)
     if (failure === undefined) target.answered.add(1)
-    else this.counter('weir_attempts_total', [provider, model, failure]).add(1)
+    else this.series.counter('weir_attempts_total', [provider, model, failure]).add(1)
     if (error === undefined) target.firstByte.observe(ms / 1000)
     if (failure === undefined || failure === 'caller_left' || failure === 'drained') return
     this.errors.set(targetKey({ provider, model }), { provider, model, error: failure, status, atMs: Date.now() })
@@ -226,8 +165,8 @@ export class WorkerFigures {
     let target = models.get(model)
     if (target === undefined) {
       target = {
-        answered: this.counter('weir_attempts_total', [provider, model, 'answered']),
-        firstByte: this.histogram('weir_target_first_byte_seconds', [provider, model]),
+        answered: this.series.counter('weir_attempts_total', [provider, model, 'answered']),
+        firstByte: this.series.histogram('weir_target_first_byte_seconds', [provider, model]),
       }
       models.set(model, target)
     }
@@ -236,7 +175,7 @@ export class WorkerFigures {
 
   private refusal(organization: string, { name, of }: { readonly name: string; readonly of: string }): void {
     const scope = of.startsWith('key:') ? 'key' : 'organization'
-    this.counter('weir_limit_refusals_total', [organization, scope, name]).add(1)
+    this.series.counter('weir_limit_refusals_total', [organization, scope, name]).add(1)
   }
 
   private group(organization: string, key: string, model: string, provider: string, dialect: string): Group {
@@ -257,24 +196,24 @@ export class WorkerFigures {
     return {
       labels,
       ends: [],
-      duration: this.histogram('weir_request_duration_seconds', served),
-      firstToken: this.histogram('weir_time_to_first_token_seconds', served),
-      outputToken: this.histogram('weir_time_per_output_token_seconds', served),
+      duration: this.series.histogram('weir_request_duration_seconds', served),
+      firstToken: this.series.histogram('weir_time_to_first_token_seconds', served),
+      outputToken: this.series.histogram('weir_time_per_output_token_seconds', served),
       charges: undefined,
     }
   }
 
   private chargesOf({ organization, key, model, provider }: GroupLabels): Charges {
     const tokens = (type: string) =>
-      this.counter('weir_tokens_total', this.withKey([type, model, provider, organization], key))
+      this.series.counter('weir_tokens_total', this.withKey([type, model, provider, organization], key))
     return {
       input: tokens('input'),
       cachedInput: tokens('cached_input'),
       cacheWrite: tokens('cache_write'),
       output: tokens('output'),
       reasoning: tokens('reasoning'),
-      cost: this.counter('weir_cost_usd_total', this.withKey([model, provider, organization], key)),
-      estimated: this.counter('weir_estimated_usage_total', [model, provider]),
+      cost: this.series.counter('weir_cost_usd_total', this.withKey([model, provider, organization], key)),
+      estimated: this.series.counter('weir_estimated_usage_total', [model, provider]),
     }
   }
 
@@ -287,24 +226,6 @@ export class WorkerFigures {
     if (this.keys.size >= KEYS_MAX) return OTHER
     this.keys.add(key)
     return key
-  }
-
-  private counter(name: CounterName, labels: LabelValues): Counter {
-    let series = this.counters.get(name)
-    if (series === undefined) {
-      series = new SeriesTable((its) => new Counter(name, its, this.changedCounters))
-      this.counters.set(name, series)
-    }
-    return series.at(labels)
-  }
-
-  private histogram(name: HistogramName, labels: LabelValues): Histogram {
-    let series = this.histograms.get(name)
-    if (series === undefined) {
-      series = new SeriesTable((its) => new Histogram(name, its, this.changedHistograms))
-      this.histograms.set(name, series)
-    }
-    return series.at(labels)
   }
 }
 
@@ -323,9 +244,4 @@ function level<Value>(of: Level<Level<Value>>, name: string): Level<Value> {
     of.set(name, next)
   }
   return next
-}
-
-function listIn<Item>(lists: Record<string, Item[]>, name: string): Item[] {
-  lists[name] ??= []
-  return lists[name]
 }

@@ -6,6 +6,7 @@
 import { mkdir, unlink } from 'node:fs/promises'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { messageOf } from '../core/error-message.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
 
 /** A connection that sends a longer line is closed. */
@@ -36,7 +37,7 @@ export async function openControl(
     await unlink(path).catch(() => {})
     return await listen(path, handlers)
   } catch (error) {
-    return { problem: `${path}: ${error instanceof Error ? error.message : String(error)}` }
+    return { problem: `${path}: ${messageOf(error)}` }
   }
 }
 
@@ -92,7 +93,7 @@ async function answer(line: string, handlers: ControlHandlers): Promise<string> 
       return JSON.stringify({ ok: false, error: 'unknown command' })
     return JSON.stringify({ ok: true, ...(await handlers[ask]?.(request)) })
   } catch (error) {
-    return JSON.stringify({ ok: false, error: error instanceof Error ? error.message : String(error) })
+    return JSON.stringify({ ok: false, error: messageOf(error) })
   }
 }
 

@@ -43,7 +43,7 @@ async function storedLimits(config: Config, ids: readonly string[]): Promise<Rea
     const limits = new Map<string, Limits>()
     const distinct = [...new Set(ids)]
     for (let from = 0; from < distinct.length; from += KEYS_AT_ONCE) {
-      for (const record of await store.those(distinct.slice(from, from + KEYS_AT_ONCE))) {
+      for (const record of await store.records(distinct.slice(from, from + KEYS_AT_ONCE))) {
         if (record.limits !== undefined) limits.set(`${record.organization}\0${record.id}`, record.limits)
       }
     }

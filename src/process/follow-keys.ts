@@ -4,6 +4,7 @@ import type { InferenceService } from '../assembly/inference-service.ts'
 import { keyFollower } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import { DAY_MS } from '../core/durations.ts'
+import { messageOf } from '../core/error-message.ts'
 import type { KeyFollower } from '../keys/key-follower.ts'
 import { type KeyRecord, revokedKeyOf } from '../keys/key-record.ts'
 import type { Logger } from '../logging/log.ts'
@@ -26,7 +27,7 @@ export async function followKeys(
     // One worker of each machine.
     prunes: worker === 0,
     pruneFailed: (error) => {
-      const why = error instanceof Error ? error.message : String(error)
+      const why = messageOf(error)
       logEvent(logger, 'keys.prune_failed', { worker, why })
     },
     configured: service.configuredKeys,

@@ -13,10 +13,11 @@ import type { ItemText } from '../items/item-store.ts'
 import type { FiguresPost } from '../metrics/figures-post.ts'
 
 /**
- * The version of this protocol, and of the configuration in it. Raise it with a change that a supervisor or worker of
- * the version before does not understand: weir then has to be restarted for an upgrade.
+ * The version of this protocol, of the configuration in it, and of the messages between the workers and the owner of
+ * the embedded ledger. Raise it with a change that a supervisor, worker or owner of the version before does not
+ * understand: weir then has to be restarted for an upgrade.
  */
-export const PROTOCOL = 1
+export const PROTOCOL = 2
 
 /**
  * Where the workers listen. The supervisor decides, because all of them share one port. Port 0: the first worker

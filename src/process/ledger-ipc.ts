@@ -4,7 +4,7 @@ import type { LedgerPlace, LedgerRole } from '../assembly/open-ledger.ts'
 import { hasType } from './ipc.ts'
 
 /** The version of these messages, and of those between the owner and the workers. */
-export const LEDGER_PROTOCOL = 1
+export const LEDGER_PROTOCOL = 2
 
 export type ToLedgerOwner =
   /** Open the ledger and accept workers. Answered by `owned` or `failed`. */

@@ -4,6 +4,7 @@
  */
 
 import type { LedgerPlace } from '../assembly/open-ledger.ts'
+import { messageOf } from '../core/error-message.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { ChildProcess } from './child-process.ts'
@@ -154,7 +155,7 @@ export class LedgerProcess {
   /** Starts a new process when this one dies. */
   private watch(incarnation: Incarnation): void {
     void incarnation.owned.promise.catch((error: unknown) => {
-      const reason = error instanceof Error ? error.message : String(error)
+      const reason = messageOf(error)
       if (!this.isEnding) logEvent(this.options.logger, 'ledger.owner_failed', { pid: incarnation.pid, reason })
       incarnation.kill()
     })

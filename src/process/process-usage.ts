@@ -1,7 +1,7 @@
 /** What processes take, by the files of Linux under /proc; nothing on other systems. */
 
 import { readdirSync, readFileSync } from 'node:fs'
-import type { ProcessReading, ProcessUsage } from '../admin/system-series.ts'
+import type { ProcessReading, ProcessUsage } from '../admin/supervision.ts'
 
 /** Of the times in /proc/PID/stat: the same on every Linux. */
 const TICKS_A_SECOND = 100

@@ -6,6 +6,7 @@
 import { openKeyStore, withPart } from '../assembly/open-ledger.ts'
 import { type ConfigChange, listChanges } from '../config/changes.ts'
 import type { Config } from '../config/config.ts'
+import { messageOf } from '../core/error-message.ts'
 import type { AdminEntry } from '../keys/admin-audit.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent, logKeyChange } from '../logging/log-events.ts'
@@ -19,7 +20,7 @@ export async function auditReload(current: Config, next: Config, logger: Logger)
   try {
     await withPart(openKeyStore, next, (store) => store.audit.append(entries))
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
+    const why = messageOf(error)
     logEvent(logger, 'audit.incomplete', { entries: entries.length, why })
   }
 }

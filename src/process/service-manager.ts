@@ -3,6 +3,7 @@
  * `NOTIFY_SOCKET`. Without a service manager it does nothing.
  */
 
+import { messageOf } from '../core/error-message.ts'
 import { monotonicMicroseconds, sendDatagram } from './libc.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -67,7 +68,7 @@ export class ServiceManager {
     try {
       sendDatagram(this.socket, text())
     } catch (error) {
-      if (!this.hasFailed) this.onFailed(error instanceof Error ? error.message : String(error))
+      if (!this.hasFailed) this.onFailed(messageOf(error))
       this.hasFailed = true
     }
   }

@@ -4,8 +4,7 @@
  */
 
 import type { Admin } from '../admin/admin-app.ts'
-import type { LastReload, SystemState } from '../admin/status-report.ts'
-import type { SupervisorFigures } from '../admin/system-series.ts'
+import type { LastReload, SupervisorFigures, SystemState } from '../admin/supervision.ts'
 import { servingProblem } from '../assembly/data-dir.ts'
 import { revokedKeys } from '../assembly/revoked-keys.ts'
 import type { ConfigLoader } from '../assembly/served-config.ts'

@@ -1,6 +1,6 @@
 /** What a worker reports while it runs, and the other parts of the supervisor handle. */
 
-import type { RestartReason } from '../admin/system-series.ts'
+import type { RestartReason } from '../admin/supervision.ts'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { LedgerRole } from '../assembly/open-ledger.ts'
 import type { TargetRef } from '../core/model-config.ts'

@@ -3,6 +3,7 @@
 import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { Build } from '../assembly/version.ts'
 import type { Config } from '../config/config.ts'
+import { messageOf } from '../core/error-message.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { ChildProcess } from './child-process.ts'
@@ -138,7 +139,7 @@ export class WorkerProcess {
       if (socket === undefined || this.channel === undefined) return 'this system cannot pass sockets between processes'
       this.channel.give(socket)
     } catch (error) {
-      return error instanceof Error ? error.message : String(error)
+      return messageOf(error)
     }
     this.send({ type: 'adopt' })
     return undefined

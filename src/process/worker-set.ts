@@ -4,7 +4,7 @@
  * owns the embedded ledger.
  */
 
-import type { RestartReason, RunningBuild } from '../admin/system-series.ts'
+import type { RestartReason, RunningBuild, WorkerDeath } from '../admin/supervision.ts'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { LedgerPlace, LedgerRole } from '../assembly/open-ledger.ts'
 import { remaining } from '../assembly/targets.ts'
@@ -38,14 +38,6 @@ const TIMER_MS_MAX = 2 ** 31 - 1
 /** Lines of requests a second that the workers send together while somebody watches. */
 const LINES_A_SECOND = 100
 
-/** The death of a worker that was started again. */
-interface Death {
-  readonly atMs: number
-  readonly worker: number
-  /** Its exit code or signal. */
-  readonly how: string
-}
-
 interface WorkerSetOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly logger: Logger
@@ -69,7 +61,7 @@ export class WorkerSet {
   fields: number | undefined
   /** How many workers died and were started again, by the reason. */
   readonly restarts: Record<RestartReason, number> = { exit: 0, signal: 0, stuck: 0 }
-  lastDeath: Death | undefined
+  lastDeath: WorkerDeath | undefined
   private isWatched = false
   /** Those that serve, by their index. */
   private readonly serving: WorkerProcess[] = []

@@ -3,6 +3,7 @@
 import { Database, SQLiteError } from 'bun:sqlite'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { messageOf } from '../core/error-message.ts'
 import { keepPrivate, makePrivateFolder } from './private-files.ts'
 
 /**
@@ -263,9 +264,6 @@ function orFileError<T>(path: string, action: () => T): T {
       if (/NOTADB|CORRUPT/.test(error.code ?? '')) throw damaged(path, error.message, error)
       if (/FULL/.test(error.code ?? '')) throw new LedgerFileError(`No space is left on the disk of ${path}.`, error)
     }
-    throw new LedgerFileError(
-      `${path} cannot be opened: ${error instanceof Error ? error.message : String(error)}.`,
-      error,
-    )
+    throw new LedgerFileError(`${path} cannot be opened: ${messageOf(error)}.`, error)
   }
 }

@@ -5,6 +5,7 @@
 
 import type { Database } from 'bun:sqlite'
 import { fdatasync, openSync } from 'node:fs'
+import { messageOf } from '../core/error-message.ts'
 import { FileSync, type Flush } from './file-sync.ts'
 
 const COMMIT_MS = 20
@@ -59,7 +60,7 @@ export class GroupCommit {
     try {
       this.database.transaction(() => this.gathered.write()).immediate()
     } catch (error) {
-      this.failure = error instanceof Error ? error.message : String(error)
+      this.failure = messageOf(error)
       this.gathered.failed()
       this.later(RETRY_MS)
       return false

@@ -1,6 +1,7 @@
 /** Copies a SQLite file while other processes write to it. */
 
 import { Database } from 'bun:sqlite'
+import { messageOf } from '../core/error-message.ts'
 import { LedgerFileError } from './database.ts'
 import { keepPrivate } from './private-files.ts'
 
@@ -25,7 +26,7 @@ export function snapshotDatabase(from: string, to: string): void {
     const problem = problemOf(to)
     if (problem !== undefined) throw new Error(`the copy is damaged: ${problem}`)
   } catch (error) {
-    throw new LedgerFileError(`${from} cannot be copied: ${error instanceof Error ? error.message : error}`, error)
+    throw new LedgerFileError(`${from} cannot be copied: ${messageOf(error)}`, error)
   }
 }
 

@@ -3,6 +3,7 @@
  * that cannot be delivered are dropped and counted.
  */
 
+import { Pause } from '../core/pause.ts'
 import type { TracingConfig } from '../core/tracing-config.ts'
 import { within } from '../core/wait-limit.ts'
 import { Collector, type Delivery } from './collector.ts'
@@ -43,8 +44,8 @@ export class SpanExporter {
   /** While batches are sent. */
   private sending: Promise<void> | undefined
   private timer: ReturnType<typeof setTimeout> | undefined
-  /** Ends the pause before the next attempt. */
-  private wake: () => void = () => {}
+  /** The wait before the next attempt. */
+  private readonly backoff = new Pause()
   private isClosing = false
   /** Spans that were dropped since `dropping` was called; 0 while none are. */
   private lost = 0
@@ -69,7 +70,7 @@ export class SpanExporter {
   /** Sends what waits, and drops what was not delivered within `ms`. Later spans are dropped. */
   async close(ms: number): Promise<void> {
     this.isClosing = true
-    this.wake()
+    this.backoff.end()
     if (this.queue.length > 0) this.start()
     if (this.sending !== undefined) await within(ms, this.sending)
     this.collector?.abort()
@@ -129,14 +130,7 @@ export class SpanExporter {
   private pause({ afterMs }: Extract<Delivery, { kind: 'retry' }>, tries: number): Promise<void> {
     const backoffMs = (this.options.backoffMs ?? BACKOFF_MS_MIN) * 2 ** (tries - 1)
     const ms = Math.min(BACKOFF_MS_MAX, Math.max(backoffMs, afterMs ?? 0)) * (1 + Math.random() / 5)
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms)
-      timer.unref()
-      this.wake = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
+    return this.backoff.wait(ms)
   }
 
   private dropAll(more: number, reason: string): void {

@@ -6,7 +6,7 @@
 import type { Candidate } from '../catalog/resolve.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { TracingConfig } from '../core/tracing-config.ts'
-import { pathOf } from '../gateway/access-log.ts'
+import { loggedPath } from '../gateway/access-log.ts'
 import type { RequestLine } from '../gateway/request-line.ts'
 import type { CallEnd, CallTrace, RequestTrace, Tracer } from '../gateway/request-trace.ts'
 import type { Span } from './otlp.ts'
@@ -27,6 +27,7 @@ import {
  */
 const ANONYMOUS_MAX = 20
 const SECOND_MS = 1000
+
 interface SpanTracerOptions {
   readonly config: TracingConfig
   readonly providers: ReadonlyMap<string, ProviderNames>
@@ -73,7 +74,7 @@ export class SpanTracer implements Tracer {
       parentId: caller?.parentId,
       startMs: unixMs(request.startMs),
       endMs: unixMs(endMs),
-      path: pathOf(url),
+      path: loggedPath(url),
       isModelKnown: isModel(line.requested_model ?? ''),
       calls: calls.map((call) => endedCall(call, endMs)),
     }

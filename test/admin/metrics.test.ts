@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { type SpendRow, spendReader } from '../../src/admin/spend-figures.ts'
-import type { SupervisorFigures } from '../../src/admin/system-series.ts'
+import type { SupervisorFigures } from '../../src/admin/supervision.ts'
 import type { Rest } from '../../src/gateway/breaker.ts'
 import { MergedFigures } from '../../src/metrics/merged-figures.ts'
 import { adminPort, checked, supervisorFigures } from '../support/admin.ts'

@@ -1,7 +1,8 @@
 /** What an operator should look at. */
 
 import { expect, test } from 'bun:test'
-import { type SystemState, statusOf } from '../../src/admin/status-report.ts'
+import { statusOf } from '../../src/admin/status-report.ts'
+import type { SystemState } from '../../src/admin/supervision.ts'
 import { checked, systemState } from '../support/admin.ts'
 
 const NOW = Date.parse('2026-11-21T12:00:00Z')

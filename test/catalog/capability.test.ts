@@ -1,8 +1,9 @@
 /** The needs of requests, and requests fitted to models. */
 
 import { describe, expect, test } from 'bun:test'
-import { fit as fitMarked, lacks, needsOf, noNeeds, outputLimit } from '../../src/catalog/capability.ts'
+import { lacks, needsOf, noNeeds, outputLimit } from '../../src/catalog/capability.ts'
 import type { Model } from '../../src/catalog/catalog.ts'
+import { fit as fitMarked } from '../../src/catalog/fitted-request.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { CacheMark, ChatRequest } from '../../src/core/chat-request.ts'
 import type { ModelConfig } from '../../src/core/model-config.ts'

@@ -6,9 +6,9 @@
 import { expect } from 'bun:test'
 import { Catalog } from '../../src/catalog/catalog.ts'
 import type { OrganizationConfig } from '../../src/core/organization-config.ts'
-import { Keys } from '../../src/keys/accepted-keys.ts'
+import { AcceptedKeys } from '../../src/keys/accepted-keys.ts'
 import { newToken } from '../../src/keys/key-format.ts'
-import { type KeyRecord, parseKey, revocationOf } from '../../src/keys/key-record.ts'
+import { type KeyRecord, parseKeyRecord, revocationOf } from '../../src/keys/key-record.ts'
 import { KeyTable } from '../../src/keys/key-table.ts'
 import { property, type Random } from '../support/random.ts'
 
@@ -29,14 +29,14 @@ const ORGANIZATION: OrganizationConfig = { id: 'acme', rules: [], auto: 'off', l
 /** The records of a store, as `weir keys` writes them, and the table of a gateway that follows it. */
 class Subject {
   private readonly table = new KeyTable()
-  private readonly keys = new Keys(
+  private readonly keys = new AcceptedKeys(
     Catalog.from({ ownedBy: 'weir', models: [], organizations: [ORGANIZATION], auto: { candidates: [] } }),
     () => ({ table: this.table, isRead: true, complaint: undefined }),
     () => true,
   )
 
   change(record: KeyRecord): void {
-    const read = parseKey(JSON.stringify(record))
+    const read = parseKeyRecord(JSON.stringify(record))
     if (read !== undefined) this.table.put(read)
   }
 
@@ -141,7 +141,7 @@ property('a record that revokes a key of the configuration rejects that key alon
     organizations: [{ ...ORGANIZATION, keys }],
   })
   const table = new KeyTable()
-  const accepted = new Keys(
+  const accepted = new AcceptedKeys(
     catalog,
     () => ({ table, isRead: true, complaint: undefined }),
     () => true,

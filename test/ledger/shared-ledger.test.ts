@@ -5,6 +5,7 @@ import type { Subprocess } from 'bun'
 import { openAccountUsageReader, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import { OwnerLink } from '../../src/ledger/embedded/socket/owner-link.ts'
+import type { FromOwner } from '../../src/ledger/embedded/socket/owner-messages.ts'
 import { SharedLedger } from '../../src/ledger/embedded/socket/shared-ledger.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
 import { groupUsage } from '../../src/ledger/usage-log.ts'
@@ -13,6 +14,16 @@ import { opened } from './opened.ts'
 import { Random, randomSeed } from './random.ts'
 
 const { open, directory } = opened()
+
+const NO_ANSWERS: FromOwner = {
+  welcome: () => {},
+  granted: () => {},
+  notGranted: () => {},
+  extended: () => {},
+  health: () => {},
+  failed: () => {},
+  written: () => {},
+}
 
 /** The process that owns the ledger, as the supervisor starts it again after its death. */
 class Owner {
@@ -158,20 +169,21 @@ test('a settlement that is sent again counts once: its owner knows the call, and
   const { owner } = await started()
   const account = accountOf(spend({ total: 1000 }))
   const hold = holdOf(100)
-  const settle = { type: 'settle', seq: 2, account: 0, id: hold.id, charge: chargeOf(70), isDirect: true } as const
   /** Sends the settlement over a connection of its own. Resolves when the owner reports that it is in the journal. */
   const settleOnce = async (isFirst: boolean) => {
     const written = Promise.withResolvers<void>()
+    const settle = (link: OwnerLink, admittedMs: number) =>
+      link.settle(2, account, hold.id, admittedMs, chargeOf(70), true)
     const link = await OwnerLink.connect(`${owner.place}/ledger.sock`, 'one worker', {
       closed: () => {},
-      message: (message) => {
-        if (message.type === 'reserved' && message.reply.outcome === 'granted')
-          link.send({ ...settle, admittedMs: message.reply.admittedMs }, 0, account, true)
-        if (message.type === 'written') written.resolve()
+      messages: {
+        ...NO_ANSWERS,
+        granted: (_seq, admittedMs) => settle(link, admittedMs),
+        written: () => written.resolve(),
       },
     })
-    if (isFirst) link.send({ type: 'reserve', seq: 1, account: 0, hold }, 0, account, true)
-    else link.send({ ...settle, admittedMs: Date.now() }, 0, account, true)
+    if (isFirst) link.reserve(1, account, hold)
+    else settle(link, Date.now())
     await written.promise
     link.close()
   }

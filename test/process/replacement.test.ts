@@ -5,6 +5,8 @@ import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import manifest from '../../package.json' with { type: 'json' }
+import { PROTOCOL } from '../../src/process/ipc.ts'
+import { LEDGER_PROTOCOL } from '../../src/process/ledger-ipc.ts'
 import { RedisServer } from '../support/redis.ts'
 import { provider } from './provider.ts'
 import { budgetOf, COST_MICRO_USD, pacedProvider, pricedConfiguration, SteadyLoad, usageOf } from './steady-load.ts'
@@ -113,7 +115,7 @@ test.each([
     to: 'PROTOCOL = 999',
     reason:
       'the program file speaks version 999 of the protocol between supervisor and workers, and the running program ' +
-      'version 1; restart weir',
+      `version ${PROTOCOL}; restart weir`,
   },
   {
     what: 'does not start',
@@ -155,6 +157,21 @@ test.each([
   for (const models of await Promise.all(Array.from({ length: 10 }, () => weir.models())))
     expect(models).toEqual(['small'])
   expect(weir.all('worker died')).toEqual([])
+})
+
+test('the owner of the ledger stays if the new one speaks another protocol', async () => {
+  using upstream = pacedProvider(1)
+  await using copy = await Copy.make()
+  await using weir = await Weir.ready(pricedConfiguration(upstream.baseUrl, 'embedded'), ['--workers', '2'], {
+    program: copy.program,
+  })
+  const owner = await weir.ledgerOwner()
+  await copy.change('process/ledger-ipc.ts', /LEDGER_PROTOCOL = \d+/, 'LEDGER_PROTOCOL = 999')
+  weir.signal('SIGUSR2')
+  const { reason } = await weir.line('process of the ledger not replaced')
+  expect(reason).toEndWith(`and the running program version ${LEDGER_PROTOCOL}; restart weir`)
+  expect(await weir.ledgerOwner()).toBe(owner)
+  expect(await weir.models()).toEqual(['small'])
 })
 
 test('SIGTERM ends a replaced worker, too, after its stream', async () => {

@@ -2,9 +2,7 @@
 
 import { pino } from 'pino'
 import { type AdminParts, createAdmin } from '../../src/admin/admin-app.ts'
-import type { Supervision } from '../../src/admin/admin-data.ts'
-import type { SystemState } from '../../src/admin/status-report.ts'
-import type { SupervisorFigures } from '../../src/admin/system-series.ts'
+import type { Supervision, SupervisorFigures, SystemState } from '../../src/admin/supervision.ts'
 import type { Config } from '../../src/config/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'

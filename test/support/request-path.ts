@@ -3,8 +3,9 @@
  * The thread time of each step is measured, because a request goes to one provider at a time.
  */
 
-import { fit, needsOf } from '../../src/catalog/capability.ts'
+import { needsOf } from '../../src/catalog/capability.ts'
 import { Catalog } from '../../src/catalog/catalog.ts'
+import { fit } from '../../src/catalog/fitted-request.ts'
 import { resolve } from '../../src/catalog/resolve.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { ChatRequest } from '../../src/core/chat-request.ts'

@@ -5,6 +5,7 @@
 
 import { Database, SQLiteError } from 'bun:sqlite'
 import { join } from 'node:path'
+import { messageOf } from '../../core/error-message.ts'
 import { LedgerFileError, LedgerInUseError } from '../../sqlite/database.ts'
 import { keepPrivate, makePrivateFolder } from '../../sqlite/private-files.ts'
 
@@ -44,7 +45,7 @@ export function lockDirectory(directory: string): Lock {
 
 function refusal(directory: string, database: Database | undefined, error: unknown): LedgerFileError {
   if (database === undefined || !(error instanceof SQLiteError) || !error.code?.startsWith('SQLITE_BUSY')) {
-    const why = error instanceof Error ? error.message : String(error)
+    const why = messageOf(error)
     return new LedgerFileError(`The ledger in ${directory} cannot be locked: ${why}.`, error)
   }
   return new LedgerInUseError(

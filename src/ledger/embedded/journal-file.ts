@@ -17,6 +17,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { messageOf } from '../../core/error-message.ts'
 import { FileSync, type Flush } from '../../sqlite/file-sync.ts'
 import { FILE_MODE, keepPrivate } from '../../sqlite/private-files.ts'
 import { LineEncoder } from './journal-format.ts'
@@ -159,7 +160,7 @@ export class JournalFile {
     try {
       this.disk.truncate(this.current.file, this.current.size)
     } catch (error) {
-      this.failure = error instanceof Error ? error.message : String(error)
+      this.failure = messageOf(error)
     }
   }
 

@@ -5,6 +5,7 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { messageOf } from '../../core/error-message.ts'
 import { hasCode } from '../../core/system-error.ts'
 import { LedgerFileError } from '../../sqlite/database.ts'
 import { figuresOf, type UsageFigures } from '../usage-figures.ts'
@@ -42,7 +43,7 @@ function bytesOf(path: string): Uint8Array | undefined {
     return readFileSync(path)
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return undefined
-    throw new LedgerFileError(`${path} cannot be read: ${error instanceof Error ? error.message : error}.`, error)
+    throw new LedgerFileError(`${path} cannot be read: ${messageOf(error)}.`, error)
   }
 }
 

@@ -7,6 +7,7 @@
 import type { Database } from 'bun:sqlite'
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
+import { messageOf } from '../../core/error-message.ts'
 import { MemberList } from '../../core/member-list.ts'
 import { hasCode } from '../../core/system-error.ts'
 import { type AuditRow, type Charge, type EndKind, noCharge, settledRow, settledValues } from '../audit-columns.ts'
@@ -339,7 +340,7 @@ class Unfilled {
 /** In the words of SQLite, which has failed in the same way or will. */
 function problemOf(error: unknown): string {
   if (hasCode(error, 'ENOSPC')) return 'database or disk is full'
-  return error instanceof Error ? error.message : String(error)
+  return messageOf(error)
 }
 
 /** The row of a reservation that was lost or cancelled: it shows the progress that was recorded. */

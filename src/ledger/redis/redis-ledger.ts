@@ -5,6 +5,7 @@
  */
 
 import { CallerError } from '../../core/caller-error.ts'
+import { messageOf } from '../../core/error-message.ts'
 import type { RedisConfig } from '../../core/redis-config.ts'
 import { isPermanent, writeProblem } from '../../redis/redis-errors.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, RateStatuses, Reservation } from '../ledger.ts'
@@ -431,10 +432,6 @@ export class RedisLedger implements Ledger {
       }
     }
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
 
 function unavailable(message: string, cause?: unknown): CallerError {

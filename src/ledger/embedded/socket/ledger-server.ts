@@ -6,22 +6,27 @@
 import { unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Socket } from 'bun'
+import { messageOf } from '../../../core/error-message.ts'
 import { hasCode } from '../../../core/system-error.ts'
-import type { Account, Ledger } from '../../ledger.ts'
+import type { Account, Charge, Estimate, Hold, Ledger } from '../../ledger.ts'
 import { EmbeddedLedger } from '../embedded-ledger.ts'
 import type { Clock } from '../memory-store.ts'
 import { OwnedStore } from '../owned-store.ts'
+import { FrameError, FrameReader } from './frame-reader.ts'
+import { FrameWriter } from './frame-writer.ts'
 import { FullStore } from './full-store.ts'
-import { FrameReader, FrameWriter } from './message-frames.ts'
-import { type FromOwner, PROTOCOL, type ToOwner } from './owner-messages.ts'
+import { ACCOUNTS_MAX, AnswerWriter, PROTOCOL, readCall, type ToOwner } from './owner-messages.ts'
 
 export const LEDGER_SOCKET = 'ledger.sock'
 
 /** Of how many workers the last call is kept; far more than can run at once. */
 const WORKERS_KEPT = 1000
 
-/** A call that ends a reservation. */
-type Ending = Extract<ToOwner, { type: 'settle' | 'cancel' }>
+/** A worker that is or was connected. */
+interface Worker {
+  /** Its last call that ended a reservation: a later connection may send it again. */
+  endedSeq: number
+}
 
 interface LedgerServerOptions {
   readonly keepMs?: number | undefined
@@ -33,8 +38,8 @@ interface LedgerServerOptions {
 export class LedgerServer {
   private readonly owned: OwnedStore<FullStore>
   private readonly connections = new Set<Connection>()
-  /** The last call of each worker that ended a reservation: a later connection may send it again. */
-  private readonly ended = new Map<string, number>()
+  /** By their names; the one that was connected or closed last is the last. */
+  private readonly workers = new Map<string, Worker>()
   private readonly listener
 
   /** For calls of this process, which need no socket. Closed with the server. */
@@ -85,12 +90,15 @@ export class LedgerServer {
         unix: path,
         socket: {
           open: (socket) => {
-            socket.data = new Connection(socket, this.owned, this.ended)
+            socket.data = new Connection(socket, this.owned, this.workers)
             this.connections.add(socket.data)
           },
           data: (socket, bytes) => socket.data.receive(bytes),
           drain: (socket) => socket.data.drain(),
-          close: (socket) => void this.connections.delete(socket.data),
+          close: (socket) => {
+            this.connections.delete(socket.data)
+            socket.data.closed()
+          },
           // The worker is gone; `close` follows.
           error: () => {},
         },
@@ -105,117 +113,157 @@ export class LedgerServer {
   }
 }
 
-class Connection {
-  private readonly reader = new FrameReader<ToOwner>()
-  private readonly writer: FrameWriter<FromOwner>
+class Connection implements ToOwner {
+  private readonly reader = new FrameReader()
+  private readonly frames: FrameWriter
+  private readonly answers: AnswerWriter
   private readonly accounts: Account[] = []
-  private worker = ''
+  private name = ''
+  private worker: Worker | undefined
   /** The last call that ended a reservation and is not in the journal's file yet. */
   private unwritten = 0
+  private isRejected = false
 
   constructor(
     private readonly socket: Socket<Connection>,
     private readonly owned: OwnedStore<FullStore>,
-    private readonly ended: Map<string, number>,
+    private readonly workers: Map<string, Worker>,
   ) {
-    this.writer = new FrameWriter(socket)
+    this.frames = new FrameWriter(socket)
+    this.answers = new AnswerWriter(this.frames)
   }
 
-  receive(bytes: Uint8Array): void {
-    for (const message of this.reader.read(bytes)) this.handle(message)
+  receive(bytes: Buffer): void {
+    if (this.isRejected) return
+    try {
+      this.reader.read(bytes, this.take)
+    } catch (error) {
+      if (!(error instanceof FrameError)) throw error
+      this.reject()
+    }
     // Calls that changed nothing are not followed by a group of the journal.
     if (this.unwritten > 0 && this.owned.isWritten) this.written()
-    // All calls of a frame have been carried out: nothing would be gathered by waiting for the end of the turn.
-    this.writer.flush()
+    // All calls of a read have been carried out: nothing would be gathered by waiting for the end of the turn.
+    this.frames.flush()
   }
 
   drain(): void {
-    this.writer.drain()
+    this.frames.drain()
   }
 
   /** All changes so far are in the journal's file. */
   written(): void {
     if (this.unwritten === 0) return
-    this.writer.add({ type: 'written', seq: this.unwritten })
-    this.writer.flush()
+    this.answers.written(this.unwritten)
+    this.frames.flush()
     this.unwritten = 0
   }
 
-  private handle(message: ToOwner): void {
-    switch (message.type) {
-      case 'hello':
-        this.worker = message.worker
-        this.writer.add({ type: 'welcome', protocol: PROTOCOL })
-        if (message.protocol !== PROTOCOL) this.socket.end()
-        return
-      case 'account':
-        this.accounts[message.index] = message.account
-        return
-      default:
-        try {
-          this.carryOut(message)
-        } catch (error) {
-          // These have no answer, and their amounts were checked before they were sent.
-          if (message.type === 'adopt' || message.type === 'settle' || message.type === 'cancel') throw error
-          const why = error instanceof Error ? error.message : String(error)
-          this.writer.add({ type: 'failed', seq: message.seq, message: why })
-        }
+  closed(): void {
+    if (this.worker !== undefined) this.keepWorker(this.worker)
+  }
+
+  hello(protocol: number, worker: string): void {
+    this.answers.welcome(PROTOCOL)
+    if (protocol !== PROTOCOL) throw new FrameError(`The worker speaks version ${protocol} of the protocol.`)
+    this.name = worker
+    this.worker = this.workers.get(worker) ?? { endedSeq: 0 }
+    this.keepWorker(this.worker)
+  }
+
+  account(number: number, account: Account): void {
+    if (!(number >= 0 && number < ACCOUNTS_MAX)) throw new FrameError(`${number} is not a number of an account.`)
+    this.accounts[number] = account
+  }
+
+  adopt(account: number, hold: Hold, admittedMs: number, soFar: Estimate): void {
+    const known = this.accountOf(account)
+    checked(() => this.owned.store.adopt(known, hold, admittedMs, soFar))
+  }
+
+  reserve(seq: number, account: number, hold: Hold): void {
+    const { owned, answers } = this
+    const known = this.accountOf(account)
+    if (owned.isFull()) return answers.notGranted(seq, { outcome: 'full' })
+    try {
+      const reply = owned.store.reserve(known, hold)
+      if (reply.outcome === 'granted') answers.granted(seq, reply.admittedMs, reply.rates)
+      else answers.notGranted(seq, reply)
+    } catch (error) {
+      this.failed(seq, error)
     }
   }
 
-  private carryOut(message: Exclude<ToOwner, { type: 'hello' | 'account' }>): void {
-    const { writer, owned } = this
-    const { store } = owned
-    switch (message.type) {
-      case 'adopt':
-        return store.adopt(this.account(message.account), message.hold, message.admittedMs, message.soFar)
-      case 'reserve': {
-        const { seq, hold } = message
-        const reply = owned.isFull()
-          ? ({ outcome: 'full' } as const)
-          : store.reserve(this.account(message.account), hold)
-        return writer.add({ type: 'reserved', seq, reply })
-      }
-      case 'extend': {
-        const { seq, id, soFar, wanted } = message
-        return writer.add({
-          type: 'extended',
-          seq,
-          reply: store.extend(this.account(message.account), id, soFar, wanted),
-        })
-      }
-      case 'settle':
-      case 'cancel':
-        return this.end(message)
-      case 'health':
-        return writer.add({ type: 'health', seq: message.seq, health: owned.health() })
+  extend(seq: number, account: number, id: string, soFar: Estimate, wanted: Estimate): void {
+    const known = this.accountOf(account)
+    try {
+      this.answers.extended(seq, this.owned.store.extend(known, id, soFar, wanted))
+    } catch (error) {
+      this.failed(seq, error)
     }
   }
 
-  /** Ends a reservation, unless this call has done so before: the worker sends all again that it has not heard of. */
-  private end(call: Ending): void {
-    const { seq, id } = call
-    const { store, recentlyEnded } = this.owned
+  settle(seq: number, account: number, id: string, admittedMs: number, charge: Charge, isDirect: boolean): void {
+    const known = this.accountOf(account)
+    if (this.isNew(seq, id))
+      checked(() => this.owned.store.settle({ account: known, id, admittedMs }, charge, { isDirect }))
+  }
+
+  cancel(seq: number, account: number, id: string): void {
+    const known = this.accountOf(account)
+    if (this.isNew(seq, id)) this.owned.store.cancel(known, id)
+  }
+
+  health(seq: number): void {
+    this.answers.health(seq, this.owned.health())
+  }
+
+  private readonly take = (type: number) => readCall(type, this.reader, this)
+
+  /** Ends the connection: nothing that follows in it can be understood. */
+  private reject(): void {
+    this.isRejected = true
+    this.frames.flush()
+    this.socket.end()
+  }
+
+  private failed(seq: number, error: unknown): void {
+    this.answers.failed(seq, messageOf(error))
+  }
+
+  /** Whether this call has not ended the reservation before: the worker sends all again that it has not heard of. */
+  private isNew(seq: number, id: string): boolean {
+    const { worker } = this
+    if (worker === undefined) throw new FrameError('A call came before the first message.')
     this.unwritten = seq
-    if (seq <= (this.ended.get(this.worker) ?? 0) || recentlyEnded.has(id)) return
-    this.ended.delete(this.worker)
-    this.ended.set(this.worker, seq)
-    for (const [oldest] of this.ended) {
-      if (this.ended.size <= WORKERS_KEPT) break
-      this.ended.delete(oldest)
-    }
-    const account = this.account(call.account)
-    if (call.type === 'cancel') {
-      store.cancel(account, id)
-      return
-    }
-    const { admittedMs, charge, isDirect } = call
-    store.settle({ account, id, admittedMs }, charge, { isDirect })
+    const { recentlyEnded } = this.owned
+    if (seq <= worker.endedSeq || (recentlyEnded.size > 0 && recentlyEnded.has(id))) return false
+    worker.endedSeq = seq
+    return true
   }
 
-  private account(index: number): Account {
-    const account = this.accounts[index]
-    if (account === undefined) throw new RangeError(`No account has the index ${index}.`)
+  private keepWorker(worker: Worker): void {
+    const { workers } = this
+    workers.delete(this.name)
+    workers.set(this.name, worker)
+    for (const [oldest] of workers) {
+      if (workers.size <= WORKERS_KEPT) break
+      workers.delete(oldest)
+    }
+  }
+
+  private accountOf(number: number): Account {
+    const account = this.accounts[number]
+    if (account === undefined) throw new FrameError(`No account has the number ${number}.`)
     return account
+  }
+}
+
+/** Amounts are checked before a worker sends them, so that wrong ones are a fault of the frame. */
+function checked(change: () => unknown): void {
+  try {
+    change()
+  } catch (error) {
+    throw error instanceof RangeError ? new FrameError(error.message) : error
   }
 }

@@ -1,10 +1,12 @@
-/** The calls of a worker to the owner of the ledger: what is sent, and what the answer means. */
+/** The calls of a worker to the owner of the ledger: what is sent, and what it returns. */
 
 import { CallerError } from '../../../core/caller-error.ts'
 import type { Member } from '../../../core/member-list.ts'
-import type { Account, Estimate, Hold, LedgerHealth, RateStatuses, Reservation } from '../../ledger.ts'
+import type { Account, Charge, Estimate, Hold, LedgerHealth, RateStatuses, Reservation } from '../../ledger.ts'
 import { fullError, isHeld, reservationOf } from '../../refusal.ts'
-import type { FromOwner, ToOwner } from './owner-messages.ts'
+import type { ExtendReply } from '../../reservation-store.ts'
+import type { OwnerLink } from './owner-link.ts'
+import type { NotGranted } from './owner-messages.ts'
 
 /** How long a call waits for an owner that is away, or for its answer. */
 export const WAIT_MS = 2000
@@ -12,9 +14,6 @@ export const WAIT_MS = 2000
 const HEALTH_WAIT_MS = 250
 
 const NOTHING: Estimate = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
-
-export type Answer = Extract<FromOwner, { seq: number }>
-type Message<Type extends ToOwner['type']> = Extract<ToOwner, { type: Type }>
 
 /** A reservation that the owner has granted. */
 export class Granted implements Reservation, Member {
@@ -42,19 +41,21 @@ export class Granted implements Reservation, Member {
 
 /** A call that waits for its answer. */
 export interface Call {
-  readonly message: Extract<ToOwner, { seq: number }>
+  readonly seq: number
   readonly sinceMs: number
   readonly waitMs: number
   /** It has been written to a connection. */
   isSent: boolean
   /** It has waited too long; its answer means nothing any more. */
   isGivenUp: boolean
-  answer(answer: Answer): void
+  sendOn(link: OwnerLink): void
+  /** The owner cannot carry it out. */
+  failed(message: string): void
   /** The owner is away, or does not answer. */
   giveUp(): void
 }
 
-abstract class Asked<Type extends Call['message']['type'], Result> implements Call {
+abstract class Asked<Result> implements Call {
   isSent = false
   isGivenUp = false
   readonly sinceMs = performance.now()
@@ -63,87 +64,129 @@ abstract class Asked<Type extends Call['message']['type'], Result> implements Ca
   protected resolve: (result: Result) => void = () => {}
   protected reject: (error: unknown) => void = () => {}
 
-  constructor(readonly message: Message<Type>) {
+  constructor(readonly seq: number) {
     this.result = new Promise((resolve, reject) => {
       this.resolve = resolve
       this.reject = reject
     })
   }
 
-  answer(answer: Answer): void {
-    try {
-      if (answer.type === 'failed')
-        throw new Error(`The owner of the ledger cannot carry out a call: ${answer.message}`)
-      this.resolve(this.resultOf(answer))
-    } catch (error) {
-      this.reject(error)
-    }
+  abstract sendOn(link: OwnerLink): void
+
+  failed(message: string): void {
+    this.reject(new Error(`The owner of the ledger cannot carry out a call: ${message}`))
   }
 
   giveUp(): void {
     this.isGivenUp = true
     this.reject(unreachable())
   }
-
-  /** Throws the error of an answer that is one. */
-  protected abstract resultOf(answer: Answer): Result
 }
 
-export class ReserveCall extends Asked<'reserve', Granted> {
-  /** Set by an answer that grants it. */
-  granted: Granted | undefined
-
+export class ReserveCall extends Asked<Granted> {
   constructor(
-    message: Message<'reserve'>,
+    seq: number,
     readonly account: Account,
+    readonly hold: Hold,
   ) {
-    super(message)
+    super(seq)
   }
 
-  protected resultOf(answer: Answer): Granted {
-    if (answer.type !== 'reserved') throw unexpected(answer)
-    const { reply } = answer
-    const { account } = this
-    const { hold } = this.message
-    if (reply.outcome === 'full') throw fullError()
-    // JSON has null where a rate has no limit.
-    const read = reply.outcome === 'ended' ? reply : { ...reply, rates: reply.rates.map((rate) => rate ?? undefined) }
-    const { admittedMs, rates } = reservationOf(account, hold, read, Date.now())
-    this.granted = new Granted(account, hold, admittedMs, rates, this.sinceMs)
-    return this.granted
+  sendOn(link: OwnerLink): void {
+    link.reserve(this.seq, this.account, this.hold)
+  }
+
+  granted(admittedMs: number, rates: RateStatuses): Granted {
+    const granted = new Granted(this.account, this.hold, admittedMs, rates, this.sinceMs)
+    this.resolve(granted)
+    return granted
+  }
+
+  notGranted(reply: NotGranted): void {
+    try {
+      if (reply.outcome === 'full') throw fullError()
+      reservationOf(this.account, this.hold, reply, Date.now())
+    } catch (error) {
+      this.reject(error)
+    }
   }
 }
 
-export class ExtendCall extends Asked<'extend', boolean> {
+export class ExtendCall extends Asked<boolean> {
   constructor(
-    message: Message<'extend'>,
+    seq: number,
     private readonly reservation: Granted,
+    private readonly soFar: Estimate,
+    private readonly wanted: Estimate,
   ) {
-    super(message)
+    super(seq)
   }
 
-  protected resultOf(answer: Answer): boolean {
-    if (answer.type !== 'extended') throw unexpected(answer)
-    const held = isHeld(answer.reply)
-    const { reservation, message } = this
-    reservation.leasedMs = this.sinceMs
-    reservation.soFar = message.soFar
-    if (held) reservation.hold = { ...reservation.hold, estimate: message.wanted }
-    return held
+  sendOn(link: OwnerLink): void {
+    const { account, id } = this.reservation
+    link.extend(this.seq, account, id, this.soFar, this.wanted)
+  }
+
+  extended(reply: ExtendReply): void {
+    try {
+      const held = isHeld(reply)
+      const { reservation } = this
+      reservation.leasedMs = this.sinceMs
+      reservation.soFar = this.soFar
+      if (held) reservation.hold = { ...reservation.hold, estimate: this.wanted }
+      this.resolve(held)
+    } catch (error) {
+      this.reject(error)
+    }
   }
 }
 
-export class HealthCall extends Asked<'health', LedgerHealth | undefined> {
+export class HealthCall extends Asked<LedgerHealth | undefined> {
   override readonly waitMs = HEALTH_WAIT_MS
+
+  sendOn(link: OwnerLink): void {
+    link.health(this.seq)
+  }
+
+  answered(health: LedgerHealth): void {
+    this.resolve(health)
+  }
 
   override giveUp(): void {
     this.isGivenUp = true
     this.resolve(undefined)
   }
+}
 
-  protected resultOf(answer: Answer): LedgerHealth {
-    if (answer.type !== 'health') throw unexpected(answer)
-    return answer.health
+/** A call that ends a reservation. Nobody waits for it. */
+export interface Ending {
+  readonly seq: number
+  sendOn(link: OwnerLink): void
+}
+
+export class SettleCall implements Ending {
+  constructor(
+    readonly seq: number,
+    private readonly reservation: Granted,
+    private readonly charge: Charge,
+    private readonly isDirect: boolean,
+  ) {}
+
+  sendOn(link: OwnerLink): void {
+    const { account, id, admittedMs } = this.reservation
+    link.settle(this.seq, account, id, admittedMs, this.charge, this.isDirect)
+  }
+}
+
+/** Cancels a reservation that was asked for in vain: the owner may have granted it, or be about to. */
+export class CancelCall implements Ending {
+  constructor(
+    readonly seq: number,
+    private readonly asked: ReserveCall,
+  ) {}
+
+  sendOn(link: OwnerLink): void {
+    link.cancel(this.seq, this.asked.account, this.asked.hold.id)
   }
 }
 
@@ -152,8 +195,4 @@ export function unreachable(): CallerError {
   return new CallerError('ledger_unavailable', 'The ledger cannot be reached at the moment. Try again in 5 s.', {
     retryAfterSeconds: 5,
   })
-}
-
-function unexpected({ type }: Answer): Error {
-  return new Error(`The owner of the ledger answered with '${type}'.`)
 }

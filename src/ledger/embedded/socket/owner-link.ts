@@ -1,27 +1,36 @@
 /** One connection of a worker to the owner of the ledger. */
 
 import type { Socket } from 'bun'
-import type { Account } from '../../ledger.ts'
-import { FrameReader, FrameWriter } from './message-frames.ts'
-import { type FromOwner, PROTOCOL, type ToOwner } from './owner-messages.ts'
+import type { Account, Charge, Estimate, Hold } from '../../ledger.ts'
+import { FrameError, FrameReader } from './frame-reader.ts'
+import { FrameWriter } from './frame-writer.ts'
+import { ACCOUNTS_MAX, CallWriter, type FromOwner, PROTOCOL, readAnswer } from './owner-messages.ts'
 
 interface LinkEvents {
-  readonly message: (message: FromOwner) => void
-  readonly closed: () => void
+  readonly messages: FromOwner
+  /** `problem`: the owner has sent what no owner of this version sends. */
+  readonly closed: (problem: FrameError | undefined) => void
 }
 
 export class OwnerLink {
-  private readonly reader = new FrameReader<FromOwner>()
-  private readonly writer: FrameWriter<ToOwner>
-  /** By their indexes: the accounts that the owner knows. */
-  private readonly known: (Account | undefined)[] = []
+  private readonly reader = new FrameReader()
+  private readonly frames: FrameWriter
+  private readonly calls: CallWriter
+  /** The accounts by the numbers that the owner knows them by, and the last number of each. */
+  private readonly accounts: Account[] = []
+  private readonly numbers = new WeakMap<Account, number>()
+  private nextNumber = 0
+  private problem: FrameError | undefined
 
   private constructor(
     private readonly socket: Socket<undefined>,
     worker: string,
+    private readonly events: LinkEvents,
   ) {
-    this.writer = new FrameWriter(socket)
-    this.writer.add({ type: 'hello', protocol: PROTOCOL, worker })
+    this.frames = new FrameWriter(socket)
+    this.calls = new CallWriter(this.frames)
+    this.calls.hello(PROTOCOL, worker)
+    this.frames.soon()
   }
 
   /** Rejects if no owner listens at `path`. */
@@ -31,38 +40,80 @@ export class OwnerLink {
     const socket = await Bun.connect<undefined>({
       unix: path,
       socket: {
-        data: (_socket, bytes) => {
-          for (const message of link?.reader.read(bytes) ?? []) events.message(message)
-        },
-        drain: () => link?.writer.drain(),
+        data: (_socket, bytes) => link?.receive(bytes),
+        drain: () => link?.frames.drain(),
         close: () => {
           isClosed = true
-          if (link !== undefined) events.closed()
+          if (link !== undefined) events.closed(link.problem)
         },
         // The owner is gone; `close` follows.
         error: () => {},
       },
     })
     if (isClosed) throw new Error('The owner of the ledger has closed the connection.')
-    link = new OwnerLink(socket, worker)
+    link = new OwnerLink(socket, worker, events)
     return link
   }
 
-  /**
-   * `account` is what the index in the message stands for. `isUrgent`: a request waits for the answer; others are sent
-   * with the next message that is.
-   */
-  send(message: ToOwner, index: number, account: Account | undefined, isUrgent: boolean): void {
-    if (account !== undefined && this.known[index] !== account) {
-      this.known[index] = account
-      this.writer.add({ type: 'account', index, account })
-    }
-    if (isUrgent) this.writer.add(message)
-    else this.writer.addLater(message)
+  adopt(account: Account, hold: Hold, admittedMs: number, soFar: Estimate): void {
+    this.calls.adopt(this.numberOf(account), hold, admittedMs, soFar)
+    this.frames.soon()
+  }
+
+  reserve(seq: number, account: Account, hold: Hold): void {
+    this.calls.reserve(seq, this.numberOf(account), hold)
+    this.frames.soon()
+  }
+
+  extend(seq: number, account: Account, id: string, soFar: Estimate, wanted: Estimate): void {
+    this.calls.extend(seq, this.numberOf(account), id, soFar, wanted)
+    this.frames.soon()
+  }
+
+  /** Nobody waits for it: it is sent with the next message that is urgent. */
+  settle(seq: number, account: Account, id: string, admittedMs: number, charge: Charge, isDirect: boolean): void {
+    this.calls.settle(seq, this.numberOf(account), id, admittedMs, charge, isDirect)
+    this.frames.eventually()
+  }
+
+  /** The same. */
+  cancel(seq: number, account: Account, id: string): void {
+    this.calls.cancel(seq, this.numberOf(account), id)
+    this.frames.eventually()
+  }
+
+  health(seq: number): void {
+    this.calls.health(seq)
+    this.frames.soon()
   }
 
   close(): void {
-    this.writer.flush()
+    this.frames.flush()
     this.socket.end()
   }
+
+  /** The number of an account, which the owner gets before the message that has it. */
+  private numberOf(account: Account): number {
+    const known = this.numbers.get(account)
+    if (known !== undefined && this.accounts[known] === account) return known
+    const number = this.nextNumber
+    this.nextNumber = (number + 1) % ACCOUNTS_MAX
+    this.accounts[number] = account
+    this.numbers.set(account, number)
+    this.calls.account(number, account)
+    return number
+  }
+
+  private receive(bytes: Buffer): void {
+    if (this.problem !== undefined) return
+    try {
+      this.reader.read(bytes, this.take)
+    } catch (error) {
+      if (!(error instanceof FrameError)) throw error
+      this.problem = error
+      this.socket.end()
+    }
+  }
+
+  private readonly take = (type: number) => readAnswer(type, this.reader, this.events.messages)
 }

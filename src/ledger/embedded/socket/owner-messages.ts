@@ -1,60 +1,344 @@
 /**
- * The messages between the owner of an embedded ledger and the workers that share it. A frame is a line with a JSON
- * array of messages. Both ends are weir, over a socket that only its user can open, so they are not checked.
+ * The messages between the owner of an embedded ledger and the workers that share it, and their frames. Both ends are
+ * weir, over a socket that only its user can open: a frame must have the form below, and its values are not checked.
  */
 
-import type { Account, Charge, Estimate, Hold, LedgerHealth } from '../../ledger.ts'
+import { type Outcome, outcomes } from '../../audit-columns.ts'
+import type { Account, Charge, Estimate, Hold, LedgerHealth, RateStatus, RateStatuses } from '../../ledger.ts'
 import type { ExtendReply, ReserveReply } from '../../reservation-store.ts'
-
-/** Raised with each change that an older program would misread. */
-export const PROTOCOL = 1
+import { FrameError, type FrameReader } from './frame-reader.ts'
+import type { FrameWriter } from './frame-writer.ts'
 
 /**
- * `seq` counts a worker's calls from 1, over all of its connections. A call that is sent again after its connection
- * broke has the same one. `account` is the index that an earlier
- * message of the same connection gave to an account; a later one may replace it after a reload.
+ * Raised with each change that an older program would misread, together with `PROTOCOL` in `process/ipc.ts` and
+ * `LEDGER_PROTOCOL`: weir then has to be restarted for an upgrade. The frames of `hello` and `welcome` never change.
  */
-export type ToOwner =
-  /** The first message of a connection. `worker` is unique among all workers that ever called this owner. */
-  | { readonly type: 'hello'; readonly protocol: number; readonly worker: string }
-  | { readonly type: 'account'; readonly index: number; readonly account: Account }
-  /** A reservation of this worker that an owner has granted. Only before the calls that are sent again. */
-  | {
-      readonly type: 'adopt'
-      readonly account: number
-      readonly hold: Hold
-      readonly admittedMs: number
-      readonly soFar: Estimate
-    }
-  | { readonly type: 'reserve'; readonly seq: number; readonly account: number; readonly hold: Hold }
-  | {
-      readonly type: 'extend'
-      readonly seq: number
-      readonly account: number
-      readonly id: string
-      readonly soFar: Estimate
-      readonly wanted: Estimate
-    }
-  | {
-      readonly type: 'settle'
-      readonly seq: number
-      readonly account: number
-      readonly id: string
-      readonly admittedMs: number
-      readonly charge: Charge
-      /** The owner charges it even if it does not know the reservation, unless it has settled it. */
-      readonly isDirect: boolean
-    }
-  | { readonly type: 'cancel'; readonly seq: number; readonly account: number; readonly id: string }
-  | { readonly type: 'health'; readonly seq: number }
+export const PROTOCOL = 2
 
-/** All but `welcome` and `written` answer the call with the same `seq`. Calls that end reservations have none. */
-export type FromOwner =
-  | { readonly type: 'welcome'; readonly protocol: number }
-  | { readonly type: 'reserved'; readonly seq: number; readonly reply: ReserveReply | { readonly outcome: 'full' } }
-  | { readonly type: 'extended'; readonly seq: number; readonly reply: ExtendReply }
-  | { readonly type: 'health'; readonly seq: number; readonly health: LedgerHealth }
+/** Accounts that a connection knows by number. Others take the place of the oldest; 1 KB of the owner's memory each. */
+export const ACCOUNTS_MAX = 4096
+
+/**
+ * The messages of a worker. `seq` counts its calls from 1, over all of its connections. A call that is sent again after
+ * its connection broke has the same one. `account` is the number that an earlier message of the same connection gave to
+ * an account.
+ */
+export interface ToOwner {
+  /** The first message of a connection. `worker` is unique among all workers that ever called this owner. */
+  hello(protocol: number, worker: string): void
+  account(number: number, account: Account): void
+  /** A reservation of this worker that an owner has granted. Only before the calls that are sent again. */
+  adopt(account: number, hold: Hold, admittedMs: number, soFar: Estimate): void
+  reserve(seq: number, account: number, hold: Hold): void
+  extend(seq: number, account: number, id: string, soFar: Estimate, wanted: Estimate): void
+  /** `isDirect`: the owner charges it even if it does not know the reservation, unless it has settled it. */
+  settle(seq: number, account: number, id: string, admittedMs: number, charge: Charge, isDirect: boolean): void
+  cancel(seq: number, account: number, id: string): void
+  health(seq: number): void
+}
+
+/** The replies to a reservation that is not granted. `full`: too many changes wait for the owner's files. */
+export type NotGranted = Exclude<ReserveReply, { outcome: 'granted' }> | { readonly outcome: 'full' }
+
+/**
+ * The messages of the owner. Those with `seq` answer the call with the same number, except `written`; calls that end
+ * reservations have no answer.
+ */
+export interface FromOwner {
+  /** Answers `hello`. The owner closes the connection if it does not speak the worker's protocol. */
+  welcome(protocol: number): void
+  granted(seq: number, admittedMs: number, rates: RateStatuses): void
+  notGranted(seq: number, reply: NotGranted): void
+  extended(seq: number, reply: ExtendReply): void
+  health(seq: number, health: LedgerHealth): void
   /** The call cannot be carried out: a bug of the caller. */
-  | { readonly type: 'failed'; readonly seq: number; readonly message: string }
+  failed(seq: number, message: string): void
   /** All calls of this worker up to `seq` are in the journal's file: they survive the owner. */
-  | { readonly type: 'written'; readonly seq: number }
+  written(seq: number): void
+}
+
+/** Numbers of the messages; none is used again for another one. */
+const TO_OWNER = { hello: 1, account: 2, adopt: 3, reserve: 4, extend: 5, settle: 6, cancel: 7, health: 8 } as const
+const FROM_OWNER = {
+  welcome: 1,
+  granted: 2,
+  notGranted: 3,
+  extended: 4,
+  health: 5,
+  failed: 6,
+  written: 7,
+} as const
+
+const EXTEND_REPLIES: readonly ExtendReply[] = ['extended', 'exhausted', 'ended', 'unknown']
+
+/** Bits of a hold, for its parts that may be absent. */
+const HAS_MODEL = 1
+const HAS_TAGS = 2
+
+/** Writes the messages of a worker as frames. */
+export class CallWriter implements ToOwner {
+  constructor(private readonly frames: FrameWriter) {}
+
+  hello(protocol: number, worker: string): void {
+    this.frames.begin(TO_OWNER.hello)
+    this.frames.number(protocol)
+    this.frames.text(worker)
+    this.frames.end()
+  }
+
+  account(number: number, account: Account): void {
+    this.frames.begin(TO_OWNER.account)
+    this.frames.number(number)
+    this.frames.json(account)
+    this.frames.end()
+  }
+
+  adopt(account: number, hold: Hold, admittedMs: number, soFar: Estimate): void {
+    this.frames.begin(TO_OWNER.adopt)
+    this.frames.number(account)
+    writeHold(this.frames, hold)
+    this.frames.number(admittedMs)
+    writeEstimate(this.frames, soFar)
+    this.frames.end()
+  }
+
+  reserve(seq: number, account: number, hold: Hold): void {
+    this.frames.begin(TO_OWNER.reserve)
+    this.frames.number(seq)
+    this.frames.number(account)
+    writeHold(this.frames, hold)
+    this.frames.end()
+  }
+
+  extend(seq: number, account: number, id: string, soFar: Estimate, wanted: Estimate): void {
+    this.frames.begin(TO_OWNER.extend)
+    this.frames.number(seq)
+    this.frames.number(account)
+    this.frames.text(id)
+    writeEstimate(this.frames, soFar)
+    writeEstimate(this.frames, wanted)
+    this.frames.end()
+  }
+
+  settle(seq: number, account: number, id: string, admittedMs: number, charge: Charge, isDirect: boolean): void {
+    this.frames.begin(TO_OWNER.settle)
+    this.frames.number(seq)
+    this.frames.number(account)
+    this.frames.text(id)
+    this.frames.number(admittedMs)
+    writeCharge(this.frames, charge)
+    this.frames.byte(isDirect ? 1 : 0)
+    this.frames.end()
+  }
+
+  cancel(seq: number, account: number, id: string): void {
+    this.frames.begin(TO_OWNER.cancel)
+    this.frames.number(seq)
+    this.frames.number(account)
+    this.frames.text(id)
+    this.frames.end()
+  }
+
+  health(seq: number): void {
+    this.frames.begin(TO_OWNER.health)
+    this.frames.number(seq)
+    this.frames.end()
+  }
+}
+
+/** Reads the fields of a frame that `CallWriter` wrote, and passes them on. Throws `FrameError`. */
+export function readCall(type: number, frame: FrameReader, to: ToOwner): void {
+  switch (type) {
+    case TO_OWNER.hello:
+      return to.hello(frame.number(), frame.text())
+    case TO_OWNER.account:
+      return to.account(frame.number(), frame.json())
+    case TO_OWNER.adopt:
+      return to.adopt(frame.number(), readHold(frame), frame.number(), readEstimate(frame))
+    case TO_OWNER.reserve:
+      return to.reserve(frame.number(), frame.number(), readHold(frame))
+    case TO_OWNER.extend:
+      return to.extend(frame.number(), frame.number(), frame.text(), readEstimate(frame), readEstimate(frame))
+    case TO_OWNER.settle:
+      return to.settle(
+        frame.number(),
+        frame.number(),
+        frame.text(),
+        frame.number(),
+        readCharge(frame),
+        frame.byte() === 1,
+      )
+    case TO_OWNER.cancel:
+      return to.cancel(frame.number(), frame.number(), frame.text())
+    case TO_OWNER.health:
+      return to.health(frame.number())
+    default:
+      throw new FrameError(`No message to the owner has the type ${type}.`)
+  }
+}
+
+/** Writes the messages of the owner as frames. */
+export class AnswerWriter implements FromOwner {
+  constructor(private readonly frames: FrameWriter) {}
+
+  welcome(protocol: number): void {
+    this.frames.begin(FROM_OWNER.welcome)
+    this.frames.number(protocol)
+    this.frames.end()
+  }
+
+  granted(seq: number, admittedMs: number, rates: RateStatuses): void {
+    this.frames.begin(FROM_OWNER.granted)
+    this.frames.number(seq)
+    this.frames.number(admittedMs)
+    writeRates(this.frames, rates)
+    this.frames.end()
+  }
+
+  notGranted(seq: number, reply: NotGranted): void {
+    this.frames.begin(FROM_OWNER.notGranted)
+    this.frames.number(seq)
+    this.frames.json(reply)
+    this.frames.end()
+  }
+
+  extended(seq: number, reply: ExtendReply): void {
+    this.frames.begin(FROM_OWNER.extended)
+    this.frames.number(seq)
+    this.frames.byte(EXTEND_REPLIES.indexOf(reply))
+    this.frames.end()
+  }
+
+  health(seq: number, health: LedgerHealth): void {
+    this.frames.begin(FROM_OWNER.health)
+    this.frames.number(seq)
+    this.frames.json(health)
+    this.frames.end()
+  }
+
+  failed(seq: number, message: string): void {
+    this.frames.begin(FROM_OWNER.failed)
+    this.frames.number(seq)
+    this.frames.text(message)
+    this.frames.end()
+  }
+
+  written(seq: number): void {
+    this.frames.begin(FROM_OWNER.written)
+    this.frames.number(seq)
+    this.frames.end()
+  }
+}
+
+/** Reads the fields of a frame that `AnswerWriter` wrote, and passes them on. Throws `FrameError`. */
+export function readAnswer(type: number, frame: FrameReader, to: FromOwner): void {
+  switch (type) {
+    case FROM_OWNER.welcome:
+      return to.welcome(frame.number())
+    case FROM_OWNER.granted:
+      return to.granted(frame.number(), frame.number(), readRates(frame))
+    case FROM_OWNER.notGranted:
+      return to.notGranted(frame.number(), notGrantedOf(frame.json()))
+    case FROM_OWNER.extended:
+      return to.extended(frame.number(), oneOf(EXTEND_REPLIES, frame.byte()))
+    case FROM_OWNER.health:
+      return to.health(frame.number(), frame.json())
+    case FROM_OWNER.failed:
+      return to.failed(frame.number(), frame.text())
+    case FROM_OWNER.written:
+      return to.written(frame.number())
+    default:
+      throw new FrameError(`No message of the owner has the type ${type}.`)
+  }
+}
+
+function writeEstimate(frames: FrameWriter, { inputTokens, outputTokens, costMicroUsd }: Estimate): void {
+  frames.number(inputTokens)
+  frames.number(outputTokens)
+  frames.number(costMicroUsd)
+}
+
+function readEstimate(frame: FrameReader): Estimate {
+  return { inputTokens: frame.number(), outputTokens: frame.number(), costMicroUsd: frame.number() }
+}
+
+function writeHold(frames: FrameWriter, { id, estimate, floorMicroUsd, model, tags }: Hold): void {
+  frames.text(id)
+  writeEstimate(frames, estimate)
+  frames.number(floorMicroUsd)
+  frames.byte((model === undefined ? 0 : HAS_MODEL) | (tags === undefined ? 0 : HAS_TAGS))
+  if (model !== undefined) frames.name(model)
+  if (tags !== undefined) frames.text(tags)
+}
+
+function readHold(frame: FrameReader): Hold {
+  const id = frame.text()
+  const estimate = readEstimate(frame)
+  const floorMicroUsd = frame.number()
+  const parts = frame.byte()
+  const model = (parts & HAS_MODEL) === 0 ? undefined : frame.name()
+  const tags = (parts & HAS_TAGS) === 0 ? undefined : frame.text()
+  return { id, estimate, floorMicroUsd, model, tags }
+}
+
+function writeCharge(frames: FrameWriter, charge: Charge): void {
+  frames.name(charge.model)
+  frames.name(charge.provider)
+  frames.number(charge.inputTokens)
+  frames.number(charge.cachedInputTokens)
+  frames.number(charge.outputTokens)
+  frames.number(charge.images)
+  frames.number(charge.costMicroUsd)
+  frames.byte(charge.estimated ? 1 : 0)
+  frames.byte(outcomes.indexOf(charge.outcome))
+  frames.text(charge.tags)
+}
+
+/** Fields are read in the order in which they stand here. */
+function readCharge(frame: FrameReader): Charge {
+  return {
+    model: frame.name(),
+    provider: frame.name(),
+    inputTokens: frame.number(),
+    cachedInputTokens: frame.number(),
+    outputTokens: frame.number(),
+    images: frame.number(),
+    costMicroUsd: frame.number(),
+    estimated: frame.byte() === 1,
+    outcome: oneOf<Outcome>(outcomes, frame.byte()),
+    tags: frame.text(),
+  }
+}
+
+function writeRates(frames: FrameWriter, rates: RateStatuses): void {
+  frames.byte(rates.length)
+  for (let i = 0; i < rates.length; i++) {
+    const rate = rates[i]
+    frames.byte(rate === undefined ? 0 : 1)
+    if (rate === undefined) continue
+    frames.number(rate.limit)
+    frames.number(rate.remaining)
+    frames.number(rate.resetMs)
+  }
+}
+
+function readRates(frame: FrameReader): RateStatuses {
+  const count = frame.byte()
+  const rates: (RateStatus | undefined)[] = []
+  for (let i = 0; i < count; i++) {
+    const isLimited = frame.byte() === 1
+    rates.push(isLimited ? { limit: frame.number(), remaining: frame.number(), resetMs: frame.number() } : undefined)
+  }
+  return rates
+}
+
+/** JSON has null where a rate has no limit. */
+function notGrantedOf(reply: NotGranted): NotGranted {
+  return reply.outcome === 'refused' ? { ...reply, rates: reply.rates.map((rate) => rate ?? undefined) } : reply
+}
+
+function oneOf<Value>(values: readonly Value[], index: number): Value {
+  const value = values[index]
+  if (value === undefined) throw new FrameError(`${index} is not from 0 to ${values.length - 1}.`)
+  return value
+}

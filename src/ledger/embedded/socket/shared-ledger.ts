@@ -7,22 +7,25 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { MemberList } from '../../../core/member-list.ts'
-import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../ledger.ts'
-import { checkEstimate, TERMS } from '../../reservation-store.ts'
+import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, RateStatuses, Reservation } from '../../ledger.ts'
+import { checkEstimate, type ExtendReply, TERMS } from '../../reservation-store.ts'
 import { CallQueue } from './call-queue.ts'
+import { FrameError } from './frame-reader.ts'
 import { LEDGER_SOCKET } from './ledger-server.ts'
 import {
-  type Answer,
   type Call,
+  CancelCall,
+  type Ending,
   ExtendCall,
   Granted,
   HealthCall,
   ReserveCall,
+  SettleCall,
   unreachable,
   WAIT_MS,
 } from './owner-calls.ts'
 import { OwnerLink } from './owner-link.ts'
-import { type FromOwner, PROTOCOL, type ToOwner } from './owner-messages.ts'
+import { type FromOwner, type NotGranted, PROTOCOL } from './owner-messages.ts'
 
 const RECONNECT_MS = 20
 /** How often calls that have waited too long are looked for. */
@@ -34,9 +37,7 @@ const UNFINISHED_MAX = 20_000
 
 const AWAY = 'the process that owns the ledger does not answer'
 const OTHER = 'the process that owns the ledger is of another version of weir'
-
-/** A call that ends a reservation. */
-type Ending = Extract<ToOwner, { type: 'settle' | 'cancel' }>
+const MISREAD = 'the process that owns the ledger sent what this version of weir does not understand'
 
 export class SharedLedger implements Ledger {
   private readonly worker = randomUUID()
@@ -48,10 +49,6 @@ export class SharedLedger implements Ledger {
   private readonly endings = new CallQueue<Ending>()
   /** Reservations that have not ended. */
   private readonly live = new MemberList<Granted>()
-  /** The accounts by the indexes that calls have, and the indexes by organisation and key. */
-  private readonly accounts: Account[] = []
-  private readonly indexes = new Map<string, number>()
-  private readonly knownIndexes = new WeakMap<Account, number>()
   private limit: ReturnType<typeof setTimeout> | undefined
   private awaySinceMs = performance.now()
   private lastHealth: LedgerHealth = { ready: false, up: false, complaint: AWAY, pending: 0 }
@@ -73,16 +70,14 @@ export class SharedLedger implements Ledger {
 
   reserve(account: Account, hold: Hold): Promise<Reservation> {
     if (this.waiting.size + this.endings.size >= UNFINISHED_MAX) return Promise.reject(unreachable())
-    const call = new ReserveCall({ type: 'reserve', seq: this.next(), account: this.indexOf(account), hold }, account)
+    const call = new ReserveCall(this.next(), account, hold)
     this.ask(call)
     return call.result
   }
 
   extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean> {
     if (!(reservation instanceof Granted)) return Promise.reject(unknown(reservation))
-    const { id, account } = reservation
-    const index = this.indexOf(account)
-    const call = new ExtendCall({ type: 'extend', seq: this.next(), account: index, id, soFar, wanted }, reservation)
+    const call = new ExtendCall(this.next(), reservation, soFar, wanted)
     this.ask(call)
     return call.result
   }
@@ -93,9 +88,8 @@ export class SharedLedger implements Ledger {
     checkEstimate(charge)
     if (reservation.place === -1) return 'already_settled'
     this.live.remove(reservation)
-    const { id, account, admittedMs, leasedMs } = reservation
-    const isDirect = performance.now() - leasedMs < TERMS.leaseMs
-    this.end({ type: 'settle', seq: this.next(), account: this.indexOf(account), id, admittedMs, charge, isDirect })
+    const isDirect = performance.now() - reservation.leasedMs < TERMS.leaseMs
+    this.end(new SettleCall(this.next(), reservation, charge, isDirect))
     return 'settled'
   }
 
@@ -112,11 +106,12 @@ export class SharedLedger implements Ledger {
   }
 
   async askHealth(): Promise<LedgerHealth> {
-    const call = new HealthCall({ type: 'health', seq: this.next() })
+    const call = new HealthCall(this.next())
     this.ask(call)
     const answered = await call.result
     if (answered !== undefined) this.lastHealth = answered
-    else if (this.link !== undefined) this.lastHealth = { ready: false, up: false, complaint: AWAY, pending: 0 }
+    // An earlier complaint is more specific.
+    else if (this.link !== undefined && this.lastHealth.up) this.isUnfit(AWAY)
     return this.health()
   }
 
@@ -136,22 +131,6 @@ export class SharedLedger implements Ledger {
     return this.seq
   }
 
-  /** The index of an account; the same for all versions of it that reloads make. */
-  private indexOf(account: Account): number {
-    // Asked twice for each request: making its name would take 1 % of a worker's CPU time.
-    const index = this.knownIndexes.get(account) ?? this.namedIndexOf(account)
-    this.accounts[index] = account
-    return index
-  }
-
-  private namedIndexOf(account: Account): number {
-    const name = `${account.organization}\n${account.key}`
-    const index = this.indexes.get(name) ?? this.accounts.length
-    this.indexes.set(name, index)
-    this.knownIndexes.set(account, index)
-    return index
-  }
-
   private ask(call: Call): void {
     this.waiting.push(call)
     this.send(call)
@@ -160,15 +139,13 @@ export class SharedLedger implements Ledger {
 
   private send(call: Call): void {
     if (this.link === undefined) return
-    const { message } = call
-    const index = 'account' in message ? message.account : 0
     call.isSent = true
-    this.link.send(message, index, this.accounts[index], true)
+    call.sendOn(this.link)
   }
 
   private end(call: Ending): void {
     this.endings.push(call)
-    this.link?.send(call, call.account, this.accounts[call.account], false)
+    if (this.link !== undefined) call.sendOn(this.link)
   }
 
   /** Gives up calls that have waited too long. */
@@ -178,11 +155,7 @@ export class SharedLedger implements Ledger {
     for (const call of this.waiting.snapshot()) {
       if (call.isGivenUp || now - call.sinceMs < call.waitMs) continue
       call.giveUp()
-      // The owner may have granted the reservation, or be about to.
-      if (call instanceof ReserveCall && call.isSent) {
-        const { account, hold } = call.message
-        this.end({ type: 'cancel', seq: this.next(), account, id: hold.id })
-      }
+      if (call instanceof ReserveCall && call.isSent) this.end(new CancelCall(this.next(), call))
     }
     if (this.waiting.size > 0) this.limit ??= setTimeout(() => this.check(), CHECK_MS)
   }
@@ -192,10 +165,10 @@ export class SharedLedger implements Ledger {
     while (!this.isClosed) {
       try {
         this.link = await OwnerLink.connect(this.path, this.worker, {
-          message: (message) => this.receive(message),
-          closed: () => this.lost(),
+          messages: this.answers,
+          closed: (problem) => this.lost(problem),
         })
-        return this.repeat()
+        return this.repeat(this.link)
       } catch {
         // No owner listens: `health` reports it.
         await Bun.sleep(RECONNECT_MS)
@@ -203,50 +176,79 @@ export class SharedLedger implements Ledger {
     }
   }
 
-  private lost(): void {
+  private lost(problem: FrameError | undefined): void {
     this.link = undefined
     if (this.isClosed) return
+    if (problem !== undefined) this.isUnfit(`${MISREAD}: ${problem.message}`)
     this.awaySinceMs = performance.now()
     // Not at once: an owner of another version closes each connection.
     setTimeout(() => void this.connect(), RECONNECT_MS)
   }
 
   /** Sends a new owner what it may not know: reservations first, then all calls that the last one may not have kept. */
-  private repeat(): void {
-    for (const { account, hold, admittedMs, soFar } of this.live.snapshot()) {
-      const index = this.indexOf(account)
-      this.link?.send({ type: 'adopt', account: index, hold, admittedMs, soFar }, index, account, true)
-    }
+  private repeat(link: OwnerLink): void {
+    for (const { account, hold, admittedMs, soFar } of this.live.snapshot())
+      link.adopt(account, hold, admittedMs, soFar)
     const asked: Call[] = []
     for (let call = this.waiting.shift(); call !== undefined; call = this.waiting.shift())
       if (!call.isGivenUp) asked.push(call)
     const endings = [...this.endings.snapshot()]
     for (const call of asked) {
-      for (let ending = endings[0]; ending !== undefined && ending.seq < call.message.seq; ending = endings[0]) {
-        this.link?.send(ending, ending.account, this.accounts[ending.account], true)
+      for (let ending = endings[0]; ending !== undefined && ending.seq < call.seq; ending = endings[0]) {
+        ending.sendOn(link)
         endings.shift()
       }
       this.waiting.push(call)
       this.send(call)
     }
-    for (const ending of endings) this.link?.send(ending, ending.account, this.accounts[ending.account], true)
-  }
-
-  private receive(message: FromOwner): void {
-    if (message.type === 'written') return this.forget(message.seq)
-    if (message.type !== 'welcome') return this.answer(message)
-    if (message.protocol !== PROTOCOL)
-      this.lastHealth = { ...this.lastHealth, ready: false, up: false, complaint: OTHER }
+    for (const ending of endings) ending.sendOn(link)
   }
 
   /** Calls are answered in their order. */
-  private answer(answer: Answer): void {
+  private answered(seq: number): Call {
     const call = this.waiting.peek()
-    if (call?.message.seq !== answer.seq) throw new Error(`The owner of the ledger answered call ${answer.seq} early.`)
+    if (call?.seq !== seq) throw new FrameError(`Call ${seq} is not the next one to be answered.`)
     this.waiting.shift()
-    if (call.isGivenUp) return
-    call.answer(answer)
-    if (call instanceof ReserveCall && call.granted !== undefined) this.live.add(call.granted)
+    return call
+  }
+
+  private isUnfit(complaint: string): void {
+    this.lastHealth = { ...this.lastHealth, ready: false, up: false, complaint }
+  }
+
+  private readonly answers: FromOwner = {
+    welcome: (protocol) => {
+      if (protocol !== PROTOCOL) this.isUnfit(OTHER)
+    },
+    granted: (seq, admittedMs, rates) => this.granted(seq, admittedMs, rates),
+    notGranted: (seq, reply) => this.notGranted(seq, reply),
+    extended: (seq, reply) => this.extended(seq, reply),
+    health: (seq, health) => {
+      const call = this.answered(seq)
+      if (call instanceof HealthCall) call.answered(health)
+      else throw unexpected(seq)
+    },
+    failed: (seq, message) => this.answered(seq).failed(message),
+    written: (seq) => this.forget(seq),
+  }
+
+  private granted(seq: number, admittedMs: number, rates: RateStatuses): void {
+    const call = this.answered(seq)
+    if (!(call instanceof ReserveCall)) throw unexpected(seq)
+    // One that was given up has been cancelled since.
+    if (!call.isGivenUp) this.live.add(call.granted(admittedMs, rates))
+  }
+
+  private notGranted(seq: number, reply: NotGranted): void {
+    const call = this.answered(seq)
+    if (!(call instanceof ReserveCall)) throw unexpected(seq)
+    call.notGranted(reply)
+  }
+
+  private extended(seq: number, reply: ExtendReply): void {
+    const call = this.answered(seq)
+    if (!(call instanceof ExtendCall)) throw unexpected(seq)
+    if (!call.isGivenUp) call.extended(reply)
   }
 
   /** The calls up to `seq` are in the owner's journal. */
@@ -255,6 +257,10 @@ export class SharedLedger implements Ledger {
       this.endings.shift()
     if (this.isClosing && this.endings.size === 0) this.written.resolve()
   }
+}
+
+function unexpected(seq: number): FrameError {
+  return new FrameError(`Call ${seq} has an answer of another kind.`)
 }
 
 function unknown({ id }: Reservation): Error {

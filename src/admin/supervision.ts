@@ -1,0 +1,126 @@
+/**
+ * What the supervisor implements for the admin port: the state of weir, its figures, and what a request may make it do.
+ * The routes, the status and the metrics know the supervisor by this alone.
+ */
+
+import type { Config } from '../config/config.ts'
+import type { TargetRef } from '../core/model-config.ts'
+import type { Rest } from '../gateway/breaker.ts'
+import type { MergedFigures } from '../metrics/merged-figures.ts'
+
+/** The supervisor, as the admin port asks it. */
+export interface Supervision {
+  state(): SystemState
+  /** Resolves to why weir is not ready; empty if it is. */
+  reasons(): Promise<readonly string[]>
+  restOf(target: TargetRef): Rest | undefined
+  figures(): SupervisorFigures
+  /** The sums of all workers. */
+  readonly sums: Pick<MergedFigures, 'totals' | 'gauges' | 'targets'>
+  /** The log lines of the last requests, each one line of JSON, the newest first. */
+  recent(count: number): Promise<readonly string[]>
+  /** Whether somebody listens to the requests that end. */
+  watch(isWatched: boolean): void
+  /** Reads the configuration again. */
+  reload(): Promise<{ readonly problems: readonly string[]; readonly changes: readonly string[] }>
+}
+
+/** A reload that was tried. */
+export interface LastReload {
+  readonly atMs: number
+  readonly changes: readonly string[]
+  /** Why nothing was applied; empty if it succeeded. */
+  readonly problems: readonly string[]
+}
+
+/** The death of a worker that was started again. */
+export interface WorkerDeath {
+  readonly atMs: number
+  readonly worker: number
+  /** Its exit code or signal. */
+  readonly how: string
+}
+
+/** The state of weir, for the status. */
+export interface SystemState {
+  readonly config: Config
+  readonly startedAtMs: number
+  readonly version: string
+  readonly commit: string | undefined
+  readonly lastReload: LastReload | undefined
+  /** Of the configuration in force, as `weir check` prints them. */
+  readonly warnings: readonly string[]
+  readonly isLedgerUp: boolean
+  readonly workers: { readonly configured: number; readonly ready: number; readonly restarts: number }
+  /** The last death of a worker. */
+  readonly lastDeath: WorkerDeath | undefined
+  /** Of the file system of `data_dir`, if it is known. */
+  readonly space: { readonly freeBytes: number; readonly totalBytes: number } | undefined
+  readonly rests: readonly Rest[]
+  /** Since when every attempt to deliver an alert failed, in Unix milliseconds, and why. */
+  readonly alertFailure?: { readonly sinceMs: number; readonly reason: string } | undefined
+}
+
+/** What the supervisor knows at the moment, for the metrics. */
+export interface SupervisorFigures {
+  /** What the workers counted. */
+  readonly counted: MergedFigures
+  /** Every target of the configuration, each once, with its pause if it is skipped after failures. */
+  readonly targets: readonly { readonly target: TargetRef; readonly rest: Rest | undefined }[]
+  readonly workers: {
+    readonly configured: number
+    readonly ready: number
+    /** How many were started again, by the reason. */
+    readonly restarts: Readonly<Record<RestartReason, number>>
+    /** In seconds, by the number of the worker. */
+    readonly loopLag: ReadonlyMap<number, number>
+  }
+  /** False while a worker reports that the ledger takes no settlements or that API keys cannot be read. */
+  readonly ledgerUp: boolean
+  /** The number of fields of the largest organisation in Redis; absent without Redis, or before they were counted. */
+  readonly ledgerFields?: number | undefined
+  /** Of the file system of `data_dir`; absent if it is not known, which is NaN and not 0: no alert should fire. */
+  readonly freeBytes?: number | undefined
+  /** Of the files in `data_dir`; absent if it is not known. */
+  readonly dataDirBytes?: number | undefined
+  readonly lastReload: {
+    readonly isSuccess: boolean
+    /** Of the last one that succeeded, in Unix milliseconds. */
+    readonly succeededMs: number
+  }
+  readonly builds: readonly RunningBuild[]
+  readonly processes: readonly ProcessUsage[]
+}
+
+/** `exit`: its process ended by itself. `signal`: a signal ended it. `stuck`: its event loop stood still. */
+export const RESTART_REASONS = ['exit', 'signal', 'stuck'] as const
+export type RestartReason = (typeof RESTART_REASONS)[number]
+
+/** What processes of a role were built from. */
+export interface RunningBuild {
+  readonly process: 'supervisor' | 'worker'
+  readonly version: string
+  readonly commit: string
+  readonly bun: string
+}
+
+/** What the processes of one role take, as the operating system counts it. */
+export interface ProcessUsage {
+  readonly process: 'supervisor' | 'worker' | 'ledger'
+  /** The number of the worker; '' for the others. */
+  readonly worker: string
+  /** Also of earlier processes with this role. */
+  readonly cpuSeconds: number
+  /** Undefined while no process of the role runs. */
+  readonly running: ProcessReading | undefined
+}
+
+/** What the processes of a role take at the moment. */
+export interface ProcessReading {
+  readonly residentBytes: number
+  readonly virtualBytes: number
+  readonly openFiles: number
+  readonly maxFiles: number
+  /** Of the newest of them, in Unix seconds. */
+  readonly startSeconds: number
+}

@@ -1,0 +1,97 @@
+/** A request fitted to one model: with its output limit, without cache keys and marks that it does not support. */
+
+import { CallerError } from '../core/caller-error.ts'
+import { type CacheMark, type ChatRequest, changed, type Hints, type Message } from '../core/chat-request.ts'
+import { withMessages } from '../core/convert-unparsed.ts'
+import type { Ttl } from '../core/model-config.ts'
+import { outputLimit } from './capability.ts'
+import type { Model } from './catalog.ts'
+import { forEachMark, hasMarkedTool, type Marks } from './request-marks.ts'
+
+/**
+ * The request fitted to a model: the output limit resolved and lowered, cache keys and marks that the model does not
+ * support removed. A mark with an unsupported TTL keeps its place and gets the provider's default TTL. Returns the same
+ * object if nothing changes. `marks` are those that `needsOf` has read: once a request, not once a model.
+ *
+ * Throws `CallerError` `unsupported_cache` if the dialect is strict about marks.
+ */
+export function fit(request: ChatRequest, model: Model, marks: Marks): ChatRequest {
+  const maxOutputTokens = outputLimit(model, request)
+  const hints = model.promptCache.key ? request.hints : withoutCacheKey(request.hints)
+  const change = marks.isMarked ? markChange(request, model, marks) : undefined
+  const limited =
+    maxOutputTokens === request.maxOutputTokens && hints === request.hints
+      ? request
+      : changed(request, { maxOutputTokens, hints })
+  return change === undefined ? limited : remark(limited, change)
+}
+
+function withoutCacheKey(hints: Hints): Hints {
+  const { promptCacheKey: key, promptCacheRetention: retention, promptCacheOptions: options } = hints
+  if (key === undefined && retention === undefined && options === undefined) return hints
+  return { ...hints, promptCacheKey: undefined, promptCacheRetention: undefined, promptCacheOptions: undefined }
+}
+
+/** What replaces a cache mark; undefined removes it. */
+type MarkChange = (mark: CacheMark) => CacheMark | undefined
+
+/** Undefined if every mark may stay as it is. */
+function markChange(request: ChatRequest, model: Model, marks: Marks): MarkChange | undefined {
+  const { explicit, ttls } = model.promptCache
+  const refused = marks.ttls.find((ttl) => !ttls.has(ttl))
+  if (explicit && refused === undefined) return undefined
+  if (request.cacheStrict) throw unsupported(request, model, explicit ? refused : undefined)
+  return explicit ? (mark) => (mark.ttl === undefined || ttls.has(mark.ttl) ? mark : {}) : () => undefined
+}
+
+/** `ttl`: the unsupported one; undefined if the model supports no marks at all. */
+function unsupported(request: ChatRequest, model: Model, ttl: Ttl | undefined): CallerError {
+  const paths: string[] = []
+  forEachMark(request, ({ ttl: wanted, path }) => {
+    if (path !== undefined && (ttl === undefined || ttl === wanted)) paths.push(path)
+  })
+  const [param] = paths
+  if (ttl === undefined) {
+    const message = `The model '${model.name}' does not support cache_control; leave it out.`
+    return new CallerError('unsupported_cache', message, { param })
+  }
+  const others = [...model.promptCache.ttls].map((known) => `'${known}'`)
+  const known = others.length === 0 ? 'It takes no ttl' : `It takes ${others.join(' and ')}, or none`
+  const message = `The model '${model.name}' does not support a cache ttl of '${ttl}'. ${known}.`
+  return new CallerError('unsupported_cache', message, { param: param && `${param}.ttl` })
+}
+
+/** A copy with every mark changed. Whatever carries no mark stays the same object, so that its bytes do not move. */
+function remark(request: ChatRequest, change: MarkChange): ChatRequest {
+  const messages = request.unparsed?.messages
+  if (messages !== undefined && !hasMarkedTool(request))
+    return withMessages(changed(request, { cache: request.cache && change(request.cache) }), messages.remarked(change))
+  return {
+    ...marked(request, change),
+    tools: request.tools.map((tool) => marked(tool, change)),
+    messages: request.messages.map((message) => remarkMessage(message, change)),
+    unparsed: undefined,
+  }
+}
+
+function remarkMessage(message: Message, change: MarkChange): Message {
+  const parts = <T extends { readonly cache?: CacheMark | undefined }>(list: readonly T[]): readonly T[] =>
+    list.map((item) => marked(item, change))
+  switch (message.role) {
+    case 'system':
+      return { ...message, parts: parts(message.parts) }
+    case 'user':
+      return {
+        ...message,
+        parts: message.parts.map((part) => (part.type === 'native' ? part : marked(part, change))),
+      }
+    case 'assistant':
+      return { ...message, parts: parts(message.parts), toolCalls: parts(message.toolCalls) }
+    case 'tool':
+      return { ...marked(message, change), parts: parts(message.parts) }
+  }
+}
+
+function marked<T extends { readonly cache?: CacheMark | undefined }>(item: T, change: MarkChange): T {
+  return item.cache === undefined ? item : { ...item, cache: change(item.cache) }
+}

@@ -1,0 +1,195 @@
+/**
+ * The call of one candidate for a chat request: relays the provider's stream, or makes the caller's whole answer from
+ * what the provider sent, be it a body or a stream.
+ */
+
+import type { Candidate } from '../catalog/resolve.ts'
+import { Fold } from '../core/completion.ts'
+import type { StreamEvent } from '../core/event.ts'
+import { Pace } from '../core/event-loop.ts'
+import type { JsonValue } from '../core/json.ts'
+import { ProviderError } from '../core/provider-error.ts'
+import type { Exchange, Served } from '../dialects/dialect.ts'
+import type { UpstreamRequest } from '../providers/provider.ts'
+import type { TextReader } from '../providers/upstream.ts'
+import { ChunkQueue } from './chunk-queue.ts'
+import { DecodeStream } from './decode-stream.ts'
+import { EventCheck, type EventSink } from './event-check.ts'
+import type { Upstream } from './gateway.ts'
+import { plainAnswer } from './plain-answer.ts'
+import { ProviderCall, parseJson } from './provider-call.ts'
+import { Pump, type PumpOpener } from './pump.ts'
+import type { Bill } from './quote.ts'
+import type { Counted, UsageMeter } from './usage-meter.ts'
+
+/** Values in a whole answer with log probabilities: some thousand tokens, each with 20 alternatives and their bytes. */
+const LOGPROB_VALUES_MAX = 4_000_000
+
+/** The request that a call is made for, and what the call reports to it. */
+export interface AskedChat {
+  /** Not after a stream has begun. */
+  readonly exchange: Exchange
+  markFirstByte(): void
+  /** The provider's whole answer is there. */
+  markAnswered(): void
+  /** Notes why the model stopped, and warns the operator of what only the finished answer shows. */
+  check(candidate: Candidate, meter: UsageMeter, isComplete: boolean): void
+}
+
+export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
+  /** Tool names that this provider was sent in another form. */
+  private readonly toolNames: UpstreamRequest['toolNames']
+  /** Absent unless the caller gets a stream. */
+  private pump: Pump | undefined
+
+  constructor(
+    private readonly work: AskedChat,
+    candidate: Candidate,
+    upstream: Upstream,
+    request: UpstreamRequest,
+    private readonly meter: UsageMeter,
+    dueMs: number,
+  ) {
+    super(candidate, upstream, request, work.exchange.request.stream, dueMs)
+    this.toolNames = request.toolNames
+  }
+
+  used(): Counted {
+    return this.meter.count(false)
+  }
+
+  bill(isComplete: boolean): Bill {
+    const { candidate, meter } = this
+    this.work.check(candidate, meter, isComplete)
+    return {
+      model: candidate.model.name,
+      provider: candidate.target.provider,
+      price: candidate.model.price,
+      counted: meter.count(isComplete),
+    }
+  }
+
+  protected answered(): void {
+    const { connection, provider, toolNames, meter, work } = this
+    const isStream = this.isStream()
+    if (!work.exchange.request.stream) {
+      if (isStream) void this.fold()
+      else connection.readText(this)
+      return
+    }
+    this.pump = new Pump(connection, toolNames, provider, work.exchange.encoder(this.servedBy(), meter), meter)
+    if (isStream) this.pump.open(this)
+    else connection.readText(this)
+  }
+
+  opened(): void {
+    if (this.pump !== undefined) this.began(this.pump)
+  }
+
+  failed(error: unknown): void {
+    this.fail(error)
+  }
+
+  /** The text of a whole answer. */
+  text(text: string): void {
+    this.work.markAnswered()
+    try {
+      const body = parseJson(text, this.connection.status, this.valuesMax)
+      if (this.pump !== undefined) return this.pump.openWhole(this.provider.events(body), this)
+      this.began(this.plainBody(body) ?? this.foldedBody(body))
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  /** Undefined if the answer is more than text. */
+  private plainBody(body: JsonValue): string | undefined {
+    const { provider, meter, work } = this
+    const plain = plainAnswer(body, provider, work.exchange, meter, this.servedBy())
+    if (plain !== undefined) work.markFirstByte()
+    return plain
+  }
+
+  private foldedBody(body: JsonValue): string {
+    const answer = new WholeAnswer(this.meter)
+    const check = new EventCheck(answer, this.toolNames)
+    for (const event of this.provider.events(body)) check.event(event)
+    return this.bodyOf(answer)
+  }
+
+  private bodyOf({ fold }: WholeAnswer): string {
+    const { completion } = fold
+    const { connection, meter, work } = this
+    if (completion === undefined)
+      throw new ProviderError('cut', 'the answer is not whole', { status: connection.status })
+    work.markFirstByte()
+    const usage = { ...completion.usage, ...meter.count(true).usage }
+    // A dialect throws if it cannot render the answer, such as an empty summary: then this candidate failed.
+    return work.exchange.answer({ ...completion, usage }, this.servedBy())
+  }
+
+  /** Reads the answer of a provider that streams although a whole answer was asked for. */
+  private async fold(): Promise<void> {
+    try {
+      const answer = new WholeAnswer(this.meter)
+      await this.readStream(new DecodeStream(this.provider, new EventCheck(answer, this.toolNames), 'decoded'))
+      this.work.markAnswered()
+      this.began(this.bodyOf(answer))
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  private async readStream(decoder: DecodeStream): Promise<void> {
+    const chunks = new ChunkQueue(this.connection)
+    const pace = new Pace()
+    while (!decoder.ended) {
+      const chunk = await chunks.read()
+      if (chunk !== undefined && !pace.admits(chunk.length)) await pace.turn(chunk.length)
+      if (chunk === undefined) decoder.close()
+      else decoder.push(chunk)
+      await this.reservation?.written(this.meter.written)
+    }
+    this.connection.release()
+  }
+
+  /**
+   * Whether the provider streams, by its content type. Throws `ProviderError` for a type such as that of a proxy's
+   * page.
+   */
+  private isStream(): boolean {
+    const { connection } = this
+    const sent = connection.headers.get('content-type') ?? ''
+    if (sent === 'application/json') return false
+    const type = sent.toLowerCase()
+    if (type.startsWith(this.provider.streamType)) return true
+    if (type.includes('json')) return false
+    connection.abort()
+    throw new ProviderError('broken', `the provider answered with content type '${type.slice(0, 100)}'`, {
+      status: connection.status,
+    })
+  }
+
+  private get valuesMax(): number | undefined {
+    return this.work.exchange.request.sampling.logprobs === true ? LOGPROB_VALUES_MAX : undefined
+  }
+
+  private servedBy(): Served {
+    return { model: this.candidate.model.name, createdAt: Math.floor(Date.now() / 1000) }
+  }
+}
+
+class WholeAnswer implements EventSink {
+  readonly fold = new Fold()
+
+  constructor(private readonly meter: UsageMeter) {}
+
+  event(event: StreamEvent): void {
+    this.meter.add(event)
+    this.fold.add(event)
+  }
+
+  texts(): void {
+    throw new Error('nothing is copied if every frame is decoded')
+  }
+}

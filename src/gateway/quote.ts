@@ -1,0 +1,104 @@
+/**
+ * What a request may cost, and what it did cost: how much is reserved for a quote, a slice of its output at a time, and
+ * what is charged for a bill.
+ */
+
+import type { Ttl } from '../core/model-config.ts'
+import type { Price } from '../core/money.ts'
+import type { Usage } from '../core/token-usage.ts'
+import type { Charge, Estimate, Outcome } from '../ledger/ledger.ts'
+import { costMicroUsd, plainCostMicroUsd } from '../ledger/price.ts'
+import type { Counted } from './usage-meter.ts'
+
+/** How much output is reserved at a time, unless the caller's limit is lower. */
+export const SLICE_TOKENS = 4096
+/** More is reserved when this much of the reserved output is left. Also the smallest piece, which uses up a budget. */
+export const MARGIN_TOKENS = 1024
+
+/** What a request may cost. */
+export interface Quote {
+  /** The public name. If the process dies, the usage is counted under that of the first candidate. */
+  readonly model: string
+  readonly inputTokens: number
+  readonly maxOutputTokens: number | undefined
+  readonly price: Price | undefined
+  /** Images that were ordered; none for chat. */
+  readonly images?: number | undefined
+  /** The whole output is reserved from the start: it does not arrive in pieces, or the limit is strict. */
+  readonly atOnce?: boolean | undefined
+  /** The input is reserved at the price of a cache write with this TTL: the worst case, for strict limits. */
+  readonly cached?: Ttl | undefined
+}
+
+/** Who answered, and what it cost. */
+export interface Bill {
+  readonly model: string
+  readonly provider: string
+  readonly price: Price | undefined
+  readonly counted: Counted
+  /** Images that were made; none for chat. */
+  readonly images?: number | undefined
+}
+
+/** Whether both are reserved alike, whatever their models are. */
+export function isSameQuote(one: Quote, other: Quote): boolean {
+  return (
+    one === other ||
+    (one.price === other.price &&
+      one.inputTokens === other.inputTokens &&
+      one.maxOutputTokens === other.maxOutputTokens &&
+      one.images === other.images &&
+      one.cached === other.cached &&
+      one.atOnce === other.atOnce)
+  )
+}
+
+/** The input, and output up to the next slice beyond what is written. */
+export function estimateOf(quote: Quote, writtenTokens: number, aheadTokens = SLICE_TOKENS): Estimate {
+  const { inputTokens, price, images } = quote
+  const outputTokens = outputUpTo(quote, writtenTokens, aheadTokens)
+  if (quote.cached === undefined) return plainEstimate(inputTokens, outputTokens, quote)
+  const written = quote.cached === '1h' ? { cacheWrite1h: inputTokens } : { cacheWrite5m: inputTokens }
+  const usage = { input: inputTokens, output: outputTokens, ...written }
+  return { inputTokens, outputTokens, costMicroUsd: cost(usage, price, images) }
+}
+
+/** How much output is reserved once so much is written, and so much more is to be ahead of it. */
+export function outputUpTo({ maxOutputTokens, atOnce }: Quote, writtenTokens: number, aheadTokens: number): number {
+  const limit = maxOutputTokens ?? Number.MAX_SAFE_INTEGER
+  // The provider writes beyond its limit, or our own count is too high.
+  if (writtenTokens > 0 && writtenTokens >= limit) return writtenTokens + Math.min(aheadTokens, MARGIN_TOKENS)
+  return Math.min(limit, atOnce === true ? limit : writtenTokens + aheadTokens)
+}
+
+export function plainEstimate(inputTokens: number, outputTokens: number, quote: Quote): Estimate {
+  return { inputTokens, outputTokens, costMicroUsd: plainCost(inputTokens, outputTokens, quote) }
+}
+
+export function plainCost(inputTokens: number, outputTokens: number, { price, images }: Quote): number {
+  return price === undefined ? 0 : plainCostMicroUsd(inputTokens, outputTokens, price, images)
+}
+
+export function chargeOf(
+  { model, provider, counted, price, images = 0 }: Bill,
+  outcome: Outcome,
+  tags: string,
+): Charge {
+  const { usage, estimated } = counted
+  return {
+    model,
+    provider,
+    inputTokens: usage.input,
+    cachedInputTokens: usage.cachedInput ?? 0,
+    outputTokens: usage.output,
+    images,
+    costMicroUsd: cost(usage, price, images),
+    estimated,
+    outcome,
+    tags,
+  }
+}
+
+function cost(usage: Usage, price: Price | undefined, images: number | undefined): number {
+  return price === undefined ? 0 : costMicroUsd(usage, price, images)
+}
