@@ -1,7 +1,7 @@
 /** Which shares of spend limits an amount has reached, and how each is reported once. It reads no ledger. */
 
 import { DAY_MS } from '../core/durations.ts'
-import { thresholdOf } from '../core/limits.ts'
+import { thresholdOf } from '../core/limit-amounts.ts'
 import type { ReportedOnce } from './alert.ts'
 
 /** What an organisation or a key has spent of one limit. */

@@ -225,64 +225,6 @@ export function configuredName(limit: Limit): string {
   return limit.unit === 'micro_usd' ? `spend.${limit.key}` : limit.key
 }
 
-/** Stands for no limit in `amountsOf` and in the Lua scripts. */
-export const NO_LIMIT = -1
-
-/** Stands for a threshold that every rise of the spend reaches. */
-export const ANY_RISE = -2
-
-/**
- * Shares of each spend limit, above 0: the ledger records when spend reaches one. `unknown`: neither they nor the
- * limits are known, and every rise of the spend is recorded.
- */
-export type AlertShares = readonly number[] | 'unknown'
-
-/** The spend that reaches a share of a limit. Rounded, because 0.07 of 1,000,000 is 70,000.00000000001. */
-export function thresholdOf(limitMicroUsd: number, share: number): number {
-  return Math.round(share * limitMicroUsd)
-}
-
-interface Amounts {
-  readonly shares: AlertShares | undefined
-  readonly amounts: readonly number[]
-}
-
-/** The results of `amountsOf`: every call of a ledger needs them, and the objects last until a reload. */
-const known = new WeakMap<Limits, Amounts>()
-
-/**
- * The amounts in the order of `limitTable`, `NO_LIMIT` if one is not set; with `shares`, then the thresholds of each
- * budget, in the order of `budgetLimits`. The same array for the same objects.
- */
-export function amountsOf(limits: Limits, shares?: AlertShares): readonly number[] {
-  const before = known.get(limits)
-  if (before !== undefined && before.shares === shares) return before.amounts
-  const amounts = limitTable.map((limit) => amountOf(limits, limit) ?? NO_LIMIT)
-  if (shares !== undefined) for (const limit of budgetLimits) amounts.push(...thresholdsOf(limits, limit, shares))
-  known.set(limits, { shares, amounts })
-  return amounts
-}
-
-/** As many for each budget. A limit that is not set, or of 0, has none that can be reached. */
-function thresholdsOf(limits: Limits, limit: BudgetLimit, shares: AlertShares): readonly number[] {
-  if (shares === 'unknown') return [ANY_RISE]
-  const amount = amountOf(limits, limit) ?? 0
-  return shares.map((share) => (amount > 0 ? thresholdOf(amount, share) : NO_LIMIT))
-}
-
-const THRESHOLDS_FROM = limitTable.length
-
-/** Whether spend that rises reaches a threshold of `amountsOf`. `budget` is an index in `budgetLimits`. */
-export function reachesThreshold(amounts: readonly number[], budget: number, before: number, after: number): boolean {
-  const count = (amounts.length - THRESHOLDS_FROM) / budgetLimits.length
-  const first = THRESHOLDS_FROM + budget * count
-  for (let i = first; i < first + count; i++) {
-    const threshold = amounts[i] ?? NO_LIMIT
-    if (threshold === ANY_RISE || (before < threshold && threshold <= after)) return true
-  }
-  return false
-}
-
 /** Whether one of several owners has a limit for which a condition holds. */
 export function hasLimit(owners: readonly Limits[], condition: (limit: Limit) => boolean = () => true): boolean {
   return owners.some((limits) => limitTable.some((limit) => condition(limit) && amountOf(limits, limit) !== undefined))

@@ -3,7 +3,8 @@
  * idempotent by the reservation's id: their amounts are totals, never differences, so a repeated call changes nothing.
  */
 
-import type { AlertShares, Limits, UnitAmounts } from '../core/limits.ts'
+import type { AlertShares } from '../core/limit-amounts.ts'
+import type { Limits, UnitAmounts } from '../core/limits.ts'
 import type { Charge } from './audit-columns.ts'
 
 export { type Charge, noCharge, type Outcome } from './audit-columns.ts'

@@ -2,6 +2,7 @@
 
 import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError } from '../core/provider-error.ts'
+import { codeOf } from '../core/system-error.ts'
 import type { Dispatch } from './provider.ts'
 import { canConnect } from './reachability.ts'
 import type { ResponseHandler, Transport } from './transport.ts'
@@ -187,10 +188,6 @@ function streamOf(pieces: readonly Uint8Array[], onSend: () => void): ReadableSt
     },
     { highWaterMark: 0 },
   )
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : ''
 }
 
 /** True if no connection was made: refused, no such host, or a certificate that is not trusted. */

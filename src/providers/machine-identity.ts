@@ -4,6 +4,7 @@
  */
 
 import type { Endpoint } from '../core/endpoint.ts'
+import { messageOf } from '../core/error-message.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { type Expiring, RenewedValue } from './renewed-value.ts'
 
@@ -27,8 +28,7 @@ export class MachineIdentity<T> {
     try {
       return await renewed.get()
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : String(cause)
-      throw new ProviderError('credential', `no ${this.what} ${this.source}: ${why}`, { cause })
+      throw new ProviderError('credential', `no ${this.what} ${this.source}: ${messageOf(cause)}`, { cause })
     }
   }
 }

@@ -5,7 +5,7 @@
 
 import type { ImagePart, TextPart } from '../core/chat-request.ts'
 import type { JsonObject } from '../core/json.ts'
-import { CallIds } from './tool-calls.ts'
+import { SentCallIds } from './sent-call-ids.ts'
 import type { EarlierCall, ToolResult, Turn } from './turns.ts'
 
 /** Writes the blocks of an adapter; one block may need another, such as a cache point. */
@@ -22,7 +22,7 @@ export interface BlockWriter {
  * so that a writer can count cache marks; call ids are unique over the whole conversation.
  */
 export function contentOf(turns: readonly Turn[], writer: BlockWriter): readonly JsonObject[][] {
-  const ids = new CallIds()
+  const ids = new SentCallIds()
   return turns.map((turn) => {
     if (turn.role === 'user') {
       const results = turn.results.flatMap((result) => writer.result(result, ids.result(result.callId)))

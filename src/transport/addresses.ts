@@ -2,7 +2,8 @@
 
 import { isIP } from 'node:net'
 import { dns } from 'bun'
-import { codeOf, TransportError } from './transport-error.ts'
+import { codeOf } from '../core/system-error.ts'
+import { TransportError } from './transport-error.ts'
 
 /** How long addresses are used without another look-up: a provider that moves is found within seconds. */
 const FRESH_MS = 5000

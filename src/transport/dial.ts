@@ -9,8 +9,8 @@
 import { connect, isIP, type Socket as NodeSocket } from 'node:net'
 import { connect as connectSecurely, createSecureContext, type SecureContext } from 'node:tls'
 import type { Socket } from 'bun'
+import { codeOf } from '../core/system-error.ts'
 import type { Origin } from './origin.ts'
-import { codeOf } from './transport-error.ts'
 
 /** Takes what happens on a connection. It is the `data` of its socket. */
 export interface SocketEvents {

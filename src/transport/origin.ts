@@ -9,10 +9,9 @@ export interface Origin {
   readonly port: number
 }
 
-/** The origin of a URL. Throws `TypeError` if it is not an `http:` or `https:` URL. */
+/** The origin of an `http:` or `https:` URL. */
 export function originOf({ protocol, hostname, port }: URL): Origin {
   const isSecure = protocol === 'https:'
-  if (!isSecure && protocol !== 'http:') throw new TypeError(`${protocol} is not HTTP`)
   const number = port === '' ? (isSecure ? 443 : 80) : Number(port)
   const bare = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
   return { key: `${protocol}//${hostname}:${number}`, isSecure, hostname: bare, port: number }

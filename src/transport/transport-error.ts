@@ -25,8 +25,3 @@ export class TransportError extends Error {
     super(message)
   }
 }
-
-/** The `code` of an error; '' if it has none. */
-export function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : ''
-}

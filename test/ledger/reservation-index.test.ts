@@ -1,7 +1,7 @@
 /** The links between reservations, against a `Map` and a sorted list. */
 
 import { expect } from 'bun:test'
-import { amountsOf } from '../../src/core/limits.ts'
+import { amountsOf } from '../../src/core/limit-amounts.ts'
 import { DueOrder, ReservationIndex } from '../../src/ledger/embedded/reservation-index.ts'
 import { newReservation } from '../../src/ledger/embedded/reservation-moves.ts'
 import { newScope, type ReservationState } from '../../src/ledger/embedded/store-state.ts'

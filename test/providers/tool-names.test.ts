@@ -1,8 +1,9 @@
 /** Tool names that a provider rejects become legal, unique and stable ones, and are restored in answers. */
 
 import { describe, expect, test } from 'bun:test'
+import { callInput } from '../../src/providers/call-arguments.ts'
 import { restoreToolName } from '../../src/providers/provider.ts'
-import { CallIds, callInput } from '../../src/providers/tool-calls.ts'
+import { SentCallIds } from '../../src/providers/sent-call-ids.ts'
 import { fitted, NAMES_OF_64, NAMES_OF_128, ToolNames } from '../../src/providers/tool-names.ts'
 import { property } from '../support/random.ts'
 import { plainRequest, randomRequest } from './requests.ts'
@@ -64,7 +65,7 @@ describe('names', () => {
 
 describe('call ids', () => {
   test('pair by turn, although every turn counts from 0', () => {
-    const ids = new CallIds()
+    const ids = new SentCallIds()
     const turns = Array.from({ length: 3 }, () => {
       ids.turn()
       const called = [ids.call('0'), ids.call('1')]
@@ -75,14 +76,14 @@ describe('call ids', () => {
   })
 
   test('stay legal if they are long and repeated', () => {
-    const ids = new CallIds()
+    const ids = new SentCallIds()
     const sent = Array.from({ length: 1200 }, () => ids.call('i'.repeat(64)))
     expect(new Set(sent).size).toBe(1200)
     for (const id of sent) expect(id).toMatch(NAMES_OF_64.legal)
   })
 
   test('without a call are only cleaned', () => {
-    expect(new CallIds().result('a:b')).toBe(fitted('a:b', NAMES_OF_64))
+    expect(new SentCallIds().result('a:b')).toBe(fitted('a:b', NAMES_OF_64))
   })
 })
 

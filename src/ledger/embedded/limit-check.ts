@@ -3,11 +3,11 @@
  * nothing: a request that is refused must leave the scopes as they were.
  */
 
+import { NO_LIMIT } from '../../core/limit-amounts.ts'
 import {
   type BudgetLimit,
   budgetLimits,
   type LimitName,
-  NO_LIMIT,
   placesLimits,
   rateLimits,
   type UnitAmounts,

@@ -3,7 +3,7 @@
  * scripts in `redis/store` implement the same verbs; one property test compares both with one model.
  */
 
-import { amountsOf } from '../../core/limits.ts'
+import { amountsOf } from '../../core/limit-amounts.ts'
 import type { EndKind } from '../audit-columns.ts'
 import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../ledger.ts'
 import {

@@ -3,7 +3,7 @@
  * `store.lua` implements the same.
  */
 
-import { NO_LIMIT } from '../../core/limits.ts'
+import { NO_LIMIT } from '../../core/limit-amounts.ts'
 import type { RateStatus } from '../ledger.ts'
 import { AMOUNT_MAX, type Bucket, NOT_CHARGED } from './store-state.ts'
 

@@ -1,15 +1,7 @@
 /** Changes to one reservation and its two scopes: amounts move between held, spent and free. */
 
-import {
-  amountsOf,
-  budgetLimits,
-  byUnit,
-  type LimitUnit,
-  limitUnits,
-  rateLimits,
-  reachesThreshold,
-  type UnitAmounts,
-} from '../../core/limits.ts'
+import { amountsOf, reachesThreshold } from '../../core/limit-amounts.ts'
+import { budgetLimits, byUnit, type LimitUnit, limitUnits, rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import { type Account, type Estimate, type Hold, sum } from '../ledger.ts'
 import { type UsageFigures, usageOfLost } from '../usage-figures.ts'
 import { seriesOfHold } from '../usage-series.ts'

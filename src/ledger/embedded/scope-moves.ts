@@ -2,7 +2,8 @@
  * Changes to one scope (an organisation or a key). `amounts` are those of its limits, as `amountsOf` returns them.
  */
 
-import { budgetLimits, type Limit, limitTable, NO_LIMIT, placesLimits, rateLimits } from '../../core/limits.ts'
+import { NO_LIMIT } from '../../core/limit-amounts.ts'
+import { budgetLimits, type Limit, limitTable, placesLimits, rateLimits } from '../../core/limits.ts'
 import { budgetWindows } from '../window.ts'
 import { drain, take } from './rate-bucket.ts'
 import { AMOUNT_MAX, type BudgetCrossing, NOT_CHARGED, type ScopeState } from './store-state.ts'

@@ -5,7 +5,8 @@
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { amountsOf, type Limits } from '../../core/limits.ts'
+import { amountsOf } from '../../core/limit-amounts.ts'
+import type { Limits } from '../../core/limits.ts'
 import { requestTimeMs } from '../../core/request-id.ts'
 import { openReadOnly } from '../../sqlite/database.ts'
 import { type AuditRow, rowOfValues } from '../audit-columns.ts'

@@ -8,10 +8,10 @@ import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
-import { ToolBlocks } from '../blocks.ts'
 import { reportedError } from '../error-response.ts'
 import { parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
+import { ToolBlocks } from '../tool-blocks.ts'
 
 /** One per stream. Only `message_stop` completes it. */
 export class AnthropicDecoder implements StreamDecoder {

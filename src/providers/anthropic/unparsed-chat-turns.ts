@@ -11,7 +11,7 @@ import type { LongTexts } from '../../core/long-texts.ts'
 import { solidStart } from '../../core/solid-text.ts'
 import { ASSISTANT, CALL_ID, ENTRY_INTS, KINDS, RESULT_ID, SYSTEM, TEXT, TOOL } from '../../core/unparsed.ts'
 import { isObjectJson } from '../../wire/json-object.ts'
-import { callInput } from '../tool-calls.ts'
+import { callInput } from '../call-arguments.ts'
 
 interface ChatTurns {
   /** Marks of values, or absent. */

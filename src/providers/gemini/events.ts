@@ -8,11 +8,11 @@ import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
-import { CallerIds } from '../call-ids.ts'
+import { AnswerCallIds } from '../answer-call-ids.ts'
+import { inputJson } from '../call-arguments.ts'
 import { parseFrame } from '../frame-json.ts'
 import { googleReportedError } from '../google-error.ts'
 import type { StreamDecoder } from '../provider.ts'
-import { inputJson } from '../tool-calls.ts'
 import type { Signatures } from './signatures.ts'
 
 /**
@@ -20,7 +20,7 @@ import type { Signatures } from './signatures.ts'
  * marker.
  */
 export class GeminiDecoder implements StreamDecoder {
-  private readonly ids = new CallerIds()
+  private readonly ids = new AnswerCallIds()
   private calls = 0
   private started = false
   /**

@@ -8,7 +8,7 @@ import type { StreamEvent } from '../../core/event.ts'
 import { isObject, type JsonObject, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { ObjectText, parsedObject } from '../../wire/object-text.ts'
-import { CallerIds } from '../call-ids.ts'
+import { AnswerCallIds } from '../answer-call-ids.ts'
 
 /** Sent by some models instead of no arguments. */
 const NOTHING = 'null'
@@ -38,7 +38,7 @@ export class Calls {
   private readonly calls: Call[] = []
   private readonly byId = new Map<string, Call>()
   private readonly byIndex = new Map<number, Call>()
-  private readonly ids = new CallerIds()
+  private readonly ids = new AnswerCallIds()
   private opened = 0
 
   /** One entry of `delta.tool_calls`. */

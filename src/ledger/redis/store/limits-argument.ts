@@ -1,6 +1,7 @@
 /** The limits of an organisation or a key as the scripts receive them. */
 
-import { type AlertShares, amountsOf, type Limits } from '../../../core/limits.ts'
+import { type AlertShares, amountsOf } from '../../../core/limit-amounts.ts'
+import type { Limits } from '../../../core/limits.ts'
 
 interface Argument {
   readonly shares: AlertShares | undefined

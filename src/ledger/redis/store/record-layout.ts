@@ -4,15 +4,8 @@
  * them.
  */
 
-import {
-  ANY_RISE,
-  budgetLimits,
-  type Limit,
-  limitTable,
-  limitUnits,
-  placesLimits,
-  rateLimits,
-} from '../../../core/limits.ts'
+import { ANY_RISE } from '../../../core/limit-amounts.ts'
+import { budgetLimits, type Limit, limitTable, limitUnits, placesLimits, rateLimits } from '../../../core/limits.ts'
 import { scopeNames } from '../../reservation-store.ts'
 
 /**

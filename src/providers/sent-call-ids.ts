@@ -1,11 +1,5 @@
-/**
- * Earlier tool calls in the form that providers accept (ids, arguments as an object), and such objects as JSON for
- * callers.
- */
+/** The ids of earlier tool calls in the form that providers accept. */
 
-import { parseExact } from '../core/exact-json.ts'
-import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
-import type { LongTexts } from '../core/long-texts.ts'
 import { fitted, NAMES_OF_64 } from './tool-names.ts'
 
 /** Calls with the same caller's id: the ids that were sent, and which call the next result answers. */
@@ -15,11 +9,11 @@ interface OpenCalls {
 }
 
 /**
- * The call ids of one request. Providers accept `[a-zA-Z0-9_-]`, at most 64 characters, unique in a conversation.
- * Callers send ids of other providers; some servers number calls from 0 in every answer. An id that is legal and unique
- * is sent unchanged.
+ * The ids of one request's calls and results, as they are sent. Providers accept `[a-zA-Z0-9_-]`, at most 64
+ * characters, unique in a conversation. Callers send ids of other providers; some servers number calls from 0 in every
+ * answer. An id that is legal and unique is sent unchanged.
  */
-export class CallIds {
+export class SentCallIds {
   private readonly taken = new Set<string>()
   /** The next number for ids with the same first characters. */
   private readonly numbers = new Map<string, number>()
@@ -64,27 +58,4 @@ export class CallIds {
     this.taken.add(sent)
     return sent
   }
-}
-
-/**
- * The arguments of a call as the object that providers require. Empty text is `{}`. Anything else that is not a JSON
- * object (a call cut off at the output limit) goes under the key that Anthropic documents for it, so that the model
- * sees what it wrote.
- */
-export function callInput(text: string, longTexts?: LongTexts): JsonObject {
-  const json = longTexts?.resolve(text) ?? text
-  if (json.trim() === '') return {}
-  let input: unknown
-  try {
-    input = parseExact(json)
-  } catch {
-    // An incomplete call: its text is kept below.
-  }
-  return isObject(input) ? input : { INVALID_JSON: json }
-}
-
-/** The input of a whole call as JSON. Some servers send the JSON text itself; anything else is no input. */
-export function inputJson(input: JsonValue | undefined): string {
-  if (isObject(input)) return JSON.stringify(input)
-  return typeof input === 'string' && input.trim() !== '' ? input : '{}'
 }

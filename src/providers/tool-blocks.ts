@@ -3,8 +3,8 @@
 import type { FinishReason, StreamEvent } from '../core/event.ts'
 import { type JsonValue, stringOf } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
-import { CallerIds } from './call-ids.ts'
-import { inputJson } from './tool-calls.ts'
+import { AnswerCallIds } from './answer-call-ids.ts'
+import { inputJson } from './call-arguments.ts'
 
 interface Call {
   readonly index: number
@@ -17,7 +17,7 @@ interface Call {
 export class ToolBlocks {
   /** Those that have not ended. Made with the first call: most answers have none. */
   private open: Map<number, Call> | undefined
-  private readonly ids = new CallerIds()
+  private readonly ids = new AnswerCallIds()
   private calls = 0
 
   /** True if the answer holds a call. */

@@ -1,4 +1,4 @@
-/** The ids of tool calls that callers get: the provider's own if callers and providers accept them. */
+/** The ids of an answer's tool calls: the provider's own if callers and providers accept them. */
 
 import { CALLS_MAX } from '../core/completion.ts'
 import { ProviderError } from '../core/provider-error.ts'
@@ -14,7 +14,7 @@ function mintCallId(): string {
 const LEGAL_ID = /^[A-Za-z0-9_-]{1,64}$/
 
 /** The ids of one answer's calls. */
-export class CallerIds {
+export class AnswerCallIds {
   /** Made with the first id: most answers have none. */
   private made: Set<string> | undefined
 
