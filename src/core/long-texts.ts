@@ -190,6 +190,11 @@ export class LongTexts {
     return inner
   }
 
+  /** The bytes as text: the inside of a JSON string, or JSON, as it was written. */
+  writtenAt(from: number, to: number): string {
+    return this.buffer.toString('utf8', from, to)
+  }
+
   /** The JSON value that these bytes are, as `JSON.stringify` writes it, with all digits. */
   jsonAt(from: number, to: number): string {
     return JSON.stringify(this.valueAt(from, to))

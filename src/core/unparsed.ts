@@ -8,7 +8,7 @@ import type { JsonValue } from './json.ts'
 import type { Ttl } from './model-config.ts'
 
 /** Whose API has messages and tools of this form. */
-type WireForm = 'chat' | 'messages'
+type WireForm = 'chat' | 'messages' | 'responses'
 
 /** The kinds of entries. */
 export const SYSTEM = 0

@@ -19,7 +19,7 @@ import { valuesWithin } from './json-text.ts'
  * Where a body has texts that reach a provider unread. Containers are counted from 1, the body itself: in
  * `{"messages":[{"content":"…"}]}`, the content is in container 3 under `messages`.
  */
-export interface TextPlace {
+interface TextPlace {
   /** The member of the body that the string is in, or is. */
   readonly under: string
   readonly depth: number
@@ -51,10 +51,10 @@ interface UnparsedLists {
   readonly names: Words
   readonly messages: (cursor: JsonCursor) => UnparsedMessages
   readonly tools: (cursor: JsonCursor) => UnparsedTools
-  /** Returns entries, for the front of those of the messages. */
+  /** Returns entries, for the front of those of the messages. If there are none, the value is parsed. */
   readonly system?: (cursor: JsonCursor) => UnparsedMessages
-  /** What is parsed in place of unparsed messages: a list that the dialect accepts. */
-  readonly placeholder: string
+  /** What is parsed in place of each unparsed value, by its index in `names`: values that the dialect accepts. */
+  readonly placeholders: readonly string[]
 }
 
 /** A shorter body is parsed as fast as it is searched. */
@@ -170,8 +170,10 @@ class UnparsedReader {
     const from = cursor.nextOffset - 1
     if (attempt(() => this.list(name))) {
       const { position: endPosition, offset: to } = cursor
-      const placeholder = name === MESSAGES ? lists.placeholder : '[]'
-      this.holes.push({ name, from, to, firstPosition, endPosition, placeholder, blanks: cursor.takeBlanks() })
+      const placeholder = lists.placeholders[name] ?? 'null'
+      const blanks = cursor.takeBlanks()
+      if (name === SYSTEM && this.system?.entries.length === 0) return
+      this.holes.push({ name, from, to, firstPosition, endPosition, placeholder, blanks })
       return
     }
     if (name === SYSTEM) this.hasParsedSystem = true

@@ -11,7 +11,11 @@ const HAS_LINE_BREAK = /[\u0085\u2028\u2029]/
 
 /** The JSON of a value, safe on one SSE line for every client. Lone surrogates become escapes. */
 export function jsonLine(value: JsonValue | object): string {
-  const json = JSON.stringify(value)
+  return lineOf(JSON.stringify(value))
+}
+
+/** JSON text without line ends outside its strings, safe on one SSE line. */
+export function lineOf(json: string): string {
   return HAS_LINE_BREAK.test(json) ? json.replace(LINE_BREAKS, escapeUnit) : json
 }
 

@@ -15,7 +15,7 @@ import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/co
 import type { LongTexts } from '../../src/core/long-texts.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { chat } from '../../src/dialects/chat/chat.ts'
-import type { Dialect, DialectName, Exchange } from '../../src/dialects/dialect.ts'
+import type { Dialect, DialectName, Exchange, StreamMeter } from '../../src/dialects/dialect.ts'
 import { messages } from '../../src/dialects/messages/messages.ts'
 import { responses } from '../../src/dialects/responses/responses.ts'
 import { Conversation } from '../../src/gateway/affinity.ts'
@@ -78,7 +78,9 @@ interface Outcome {
   /** What OpenAI and Anthropic receive for a model without cache marks of an hour, and for one without any. */
   readonly fitted?: readonly string[]
   readonly conversation?: string
+  /** The answer, and the events of its stream. */
   readonly answer?: string | undefined
+  readonly events?: readonly string[] | undefined
   readonly error?: string
 }
 
@@ -100,12 +102,33 @@ function outcomeOf(request: () => ChatRequest | Exchange): Outcome {
       needs,
       fitted,
       conversation: new Conversation('acme', canonical).of('m'),
-      answer: answer?.replace(/"(?:resp|msg|chatcmpl)[_-][\w-]+"|"completed_at":\d+/g, ''),
+      answer: answer && sortedJson(JSON.parse(withoutIds(answer))),
+      events: exchange && eventsOf(exchange),
     }
   } catch (error) {
     if (!(error instanceof CallerError)) throw error
     return { error: `${error.code} ${error.message} ${JSON.stringify(error.detail)}` }
   }
+}
+
+/** The JSON of an answer, without what differs each time. */
+function withoutIds(json: string): string {
+  return json.replace(/"(?:resp|msg|chatcmpl)[_-][\w-]+"|"completed_at":\d+/g, (found) =>
+    found.startsWith('"completed_at"') ? '"completed_at":0' : '""',
+  )
+}
+
+const METER: StreamMeter = { soFar: {} }
+
+/** The events of a stream of one text. No client may take a character of them for the end of a line. */
+function eventsOf(exchange: Exchange): readonly string[] {
+  const encoder = exchange.encoder(SERVED, METER)
+  const stream = encoder.start() + encoder.encode({ type: 'text', text: 'Done.' }) + encoder.end('stop', {})
+  const lines = stream.split(/[\n\r\u0085\u2028\u2029]/).filter((line) => line !== '' && !line.startsWith('event: '))
+  return lines.map((line) => {
+    if (!line.startsWith('data: ')) throw new Error(`a line of a stream begins with ${line.slice(0, 80)}`)
+    return line === 'data: [DONE]' ? line : sortedJson(JSON.parse(withoutIds(line.slice('data: '.length))))
+  })
 }
 
 /** Fails with the first difference: the bodies have many kilobytes. */
@@ -493,6 +516,124 @@ function usualMessages(random: Random): string {
     : blanks
 }
 
+/** The same in Responses. */
+function usualResponses(random: Random): string {
+  const odd = <T>(usual: T, ...others: readonly [T, ...T[]]) => (random.chance(0.01) ? random.pick(others) : usual)
+  const rest = (): JsonObject =>
+    random.chance(0.2)
+      ? random.pick<JsonObject>([
+          { id: 'fc_1', status: 'completed' },
+          { internal: [1.5, { a: [true, {}, []], type: 'message', role: 'user' }] },
+        ])
+      : {}
+  /** An item or a part whose members are in any order. */
+  const shuffled = (members: JsonObject): JsonObject => {
+    const all = Object.entries({ ...rest(), ...members, ...rest() })
+    return Object.fromEntries(random.chance(0.3) ? all.reverse() : all)
+  }
+  const text = (type: string): JsonObject =>
+    shuffled({
+      type: odd(type, 'text', 'refusal', 'input_image', 'reasoning_text'),
+      text: odd<JsonValue>(random.chance(0.1) ? '' : long, 7, null),
+      ...odd({}, { annotations: [], logprobs: [] }, { cache_control: null }, { cache_control: { type: 'ephemeral' } }),
+    })
+  const picture: JsonObject = { type: 'input_image', image_url: 'data:image/png;base64,QUJD', detail: 'high' }
+  const message = (role: string, type: string): JsonObject =>
+    shuffled({
+      ...(random.chance(0.7) ? { type: odd<JsonValue>('message', null, 'Message') } : {}),
+      role: odd<JsonValue>(role, 'human', null, 'system', 'developer'),
+      content: odd<JsonValue>(
+        random.pick<JsonValue>([long, [text(type)], [text(type), text(type)], [text(type), picture]]),
+        '',
+        [],
+        null,
+        [picture],
+        [text(type), 'and'],
+        { text: long },
+      ),
+    })
+  const question = () => message(odd('user', 'system', 'developer'), 'input_text')
+  const thought = (): JsonObject =>
+    random.pick<JsonObject>([
+      shuffled({ type: 'reasoning', summary: [], content: null, encrypted_content: long }),
+      { type: 'reasoning', summary: [{ type: 'summary_text', text: long }], content: [{ type: 'reasoning_text' }] },
+      { type: 'custom_tool_call', call_id: 'c', name: 'apply_patch', input: long },
+      { type: 'custom_tool_call_output', call_id: 'c', output: long },
+      { type: 'web_search_call', action: { type: 'search', query: long } },
+    ])
+  const call = (id: string): JsonObject =>
+    shuffled({
+      type: odd('function_call', 'mcp_call', 'compaction', 'item_reference'),
+      call_id: odd<JsonValue>(id, 'call_0', 'a b', 'c\u0001', '', 7),
+      name: odd('read_file', '1st', 'a b', ''),
+      arguments: odd<JsonValue>('#', '', null, {}),
+      ...odd({}, { namespace: null }, { namespace: '' }, { namespace: 'mcp' }),
+    })
+  const output = (id: string): JsonObject =>
+    shuffled({
+      type: 'function_call_output',
+      call_id: odd<JsonValue>(id, 'call_0', 'nothing', null),
+      ...odd<JsonObject>(
+        { output: random.chance(0.8) ? long : [text('input_text'), text('input_text')] },
+        { output: '' },
+        { output: [] },
+        { output: null },
+        { output: [picture] },
+        { output: { text: long } },
+        {},
+      ),
+    })
+  const few = <T>(share: number, make: () => T): readonly T[] => (random.chance(share) ? [make()] : [])
+  const step = (id: string): JsonObject[] => {
+    const ids = random.chance(0.5) ? [id] : [id, `${id}b`, ...few(0.2, () => id)]
+    const outputs = ids.map(output)
+    return [
+      ...few(0.3, thought),
+      ...few(0.6, () => message('assistant', 'output_text')),
+      ...ids.map(call),
+      ...few(0.1, () => message('assistant', 'output_text')),
+      ...few(0.1, thought),
+      ...odd<JsonObject[]>([], [question()]),
+      ...(random.chance(0.2) ? outputs.reverse() : outputs),
+    ]
+  }
+  const steps = Array.from({ length: random.between(1, 8) }, (_, at) =>
+    random.chance(0.2) ? [question(), message('assistant', 'output_text')] : step(`call_${at}`),
+  )
+  const tool = (name: string): JsonObject =>
+    shuffled({
+      type: odd('function', 'custom', 'web_search', 'namespace'),
+      name: odd<JsonValue>(name, 'read_file', 'a b', '', 7),
+      ...odd<JsonObject>({ description: long }, {}, { description: null }, { description: '' }),
+      ...odd<JsonObject>({ parameters: schema }, {}, { parameters: null }, { parameters: {} }, { parameters: [] }),
+      ...random.pick<JsonObject>([{}, { strict: false }, { strict: true }, { strict: null }, { strict: 'no' }]),
+    })
+  const beginning: JsonObject = {
+    model: odd('m', ''),
+    ...odd<JsonObject>({ instructions: long }, {}, { instructions: null }, { instructions: '' }, { instructions: 7 }),
+  }
+  const items = [...odd([question()], [], [question(), question()]), ...steps.flat(), ...odd([question()], [])]
+  const input: JsonObject = { input: odd<JsonValue>(items, long, '', [], [question(), 7]) }
+  const offered = [tool('read_file'), ...few(0.2, () => ({ type: 'web_search' })), tool('write_file')]
+  const body: JsonObject = {
+    ...(random.chance(0.5) ? { ...beginning, ...input } : { ...input, ...beginning }),
+    ...odd<JsonObject>({ tools: offered }, {}, { tools: [] }, { tools: null }, { tools: [{ type: 'web_search' }] }),
+    tool_choice: random.pick<JsonValue>([null, 'auto', 'required', { type: 'function', name: 'read_file' }]),
+    ...odd({}, { temperature: 9 }),
+    store: false,
+    reasoning: { effort: 'high', summary: null },
+    include: ['reasoning.encrypted_content'],
+  }
+  const json = written(body, random, 3000).replaceAll('"#"', () => `"${argumentsOfAgent(random)}"`)
+  const blanks = random.chance(0.3) ? json.replaceAll('":', '" :\r\n').replaceAll('},{', '},\n{') : json
+  const again = () =>
+    random.pick(['"role":"user","role"', '"rol\\u0065"', '"x":1e999,"role"', '"type":"message","role"'])
+  const twice = () =>
+    random.pick(['"type":"message","type"', '"typ\\u0065"', '"type":"functi\\u006fn_call","x"', '"call_id":"z","type"'])
+  if (random.chance(0.05)) return blanks.replace('"role"', again)
+  return random.chance(0.05) ? blanks.replace('"type"', twice) : blanks
+}
+
 function bodyOf(name: DialectName, random: Random): string {
   return written(BODIES[name](random), random).replaceAll('"#"', () => `"${callArguments(random)}"`)
 }
@@ -533,14 +674,18 @@ for (const name of ['chat', 'messages', 'responses'] as const) {
   })
 }
 
-const USUAL = { chat: usualChat, messages: usualMessages }
+const USUAL = { chat: usualChat, messages: usualMessages, responses: usualResponses }
 
-for (const name of ['chat', 'messages'] as const) {
+for (const [name, cases] of [
+  ['chat', 400],
+  ['messages', 400],
+  ['responses', 200],
+] as const) {
   describe(`what agents send as ${name}`, () => {
     const counts = { messages: 0, tools: 0, all: 0 }
     const bodyOfAgent = (random: Random) => Buffer.from(`${USUAL[name](random)}${' '.repeat(9000)}`)
 
-    property('reaches providers as the same JSON', 400, (random) => {
+    property('reaches providers as the same JSON', cases, (random) => {
       const bytes = bodyOfAgent(random)
       counts.all++
       const unparsed = compare(name, bytes)?.unparsed
@@ -548,7 +693,7 @@ for (const name of ['chat', 'messages'] as const) {
       if (unparsed?.tools !== undefined) counts.tools++
     })
 
-    property('also if it is damaged', 400, (random) => compareErrors(name, mutated(bodyOfAgent(random), random)))
+    property('also if it is damaged', cases, (random) => compareErrors(name, mutated(bodyOfAgent(random), random)))
 
     test('is seldom parsed', () => {
       expect(counts.messages).toBeGreaterThan(counts.all / 4)

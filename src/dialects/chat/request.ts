@@ -40,7 +40,7 @@ export const LARGE_BODY: LargeBody = {
     names: words('messages', 'tools'),
     messages: readChatMessages,
     tools: readChatTools,
-    placeholder: '[0]',
+    placeholders: ['[0]', '[]'],
   },
 }
 

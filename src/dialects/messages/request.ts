@@ -42,7 +42,7 @@ export const LARGE_BODY: LargeBody = {
     messages: readMessages,
     tools: readTools,
     system: readSystem,
-    placeholder: '[{"role":"user","content":""}]',
+    placeholders: ['[{"role":"user","content":""}]', '[]', '[]'],
   },
 }
 

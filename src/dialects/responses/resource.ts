@@ -4,9 +4,8 @@
  */
 
 import type { Tool } from '../../core/chat-request.ts'
-import type { JsonObject, JsonValue } from '../../core/json.ts'
 import type { Usage } from '../../core/token-usage.ts'
-import { jsonLine } from '../../wire/sse.ts'
+import { lineOf } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
 import type { ResponsesBody } from './schema.ts'
@@ -14,50 +13,51 @@ import { responsesUsageJson } from './usage.ts'
 
 /** The fields of the request that the resource repeats. */
 export interface Echo {
-  readonly instructions: string | null
+  /** As JSON. */
+  readonly instructions: string
   readonly maxOutputTokens: number | null
   readonly temperature: number
   readonly topP: number
   readonly toolChoice: 'auto' | 'none' | 'required'
-  readonly tools: readonly JsonObject[]
+  /** As JSON: the tools that the model gets under the caller's own names. */
+  readonly tools: string
   readonly promptCacheKey: string | null
   readonly serviceTier: string
   readonly truncation: 'auto' | 'disabled'
 }
 
-const NO_ECHO: Echo['tools'] = []
-
-/**
- * `tools` are the tools that the model gets under the caller's own names. Forced tools have no effect, so `tool_choice`
- * is `auto` for them.
- */
-export function echoOf(body: ResponsesBody, tools: readonly Tool[]): Echo {
+/** Forced tools have no effect, so `tool_choice` is `auto` for them. */
+export function echoOf(body: ResponsesBody, instructions: string, tools: string): Echo {
   const choice = body.tool_choice
   return {
-    instructions: body.instructions ?? null,
+    instructions,
     maxOutputTokens: body.max_output_tokens ?? null,
     temperature: body.temperature ?? 1,
     topP: body.top_p ?? 1,
     toolChoice: choice === 'none' || choice === 'required' ? choice : 'auto',
-    tools:
-      tools.length === 0
-        ? NO_ECHO
-        : tools.map(({ name, description = null, parameters, strict = null }) => {
-            return { type: 'function', name, description, parameters, strict }
-          }),
+    tools,
     promptCacheKey: body.prompt_cache_key ?? null,
     serviceTier: body.service_tier ?? 'default',
     truncation: body.truncation === 'auto' ? 'auto' : 'disabled',
   }
 }
 
+/** The tools of an echo. */
+export function toolsJson(tools: readonly Tool[]): string {
+  if (tools.length === 0) return NO_TOOLS_JSON
+  return JSON.stringify(
+    tools.map(({ name, description = null, parameters, strict = null }) => {
+      return { type: 'function', name, description, parameters, strict }
+    }),
+  )
+}
+
+export const NO_TOOLS_JSON = '[]'
+
 /** `response.compaction` is for `POST /v1/responses/compact` only, whose body SDKs read as another type. */
 export type ResourceObject = 'response' | 'response.compaction'
 
-/** Serialises a value within the resource. */
-type Quote = (value: JsonValue) => string
-
-/** The resource of one answer as JSON text. The text of events is safe on one line of SSE (`jsonLine`). */
+/** The resource of one answer as JSON text. The text of events is safe on one line of SSE (`lineOf`). */
 export class Resource {
   readonly id = mintId('resp')
   /** The members before and after the output, for events. */
@@ -71,7 +71,7 @@ export class Resource {
 
   /** The body of a whole answer. `output` is the JSON of its items. */
   completed(output: string, usage: Usage): string {
-    return this.opening('completed') + this.around(this.members(JSON.stringify), output, responsesUsageJson(usage))
+    return this.opening('completed') + this.around(this.members(), output, responsesUsageJson(usage))
   }
 
   /** The same within an event. */
@@ -98,23 +98,26 @@ export class Resource {
   }
 
   private get lineMembers(): readonly [string, string] {
-    this.line ??= this.members(jsonLine)
+    if (this.line === undefined) {
+      const [before, after] = this.members()
+      this.line = [lineOf(before), lineOf(after)]
+    }
     return this.line
   }
 
   /** From `background` to `model`, and from `parallel_tool_calls` to `truncation`. */
-  private members(quote: Quote): readonly [string, string] {
+  private members(): readonly [string, string] {
     const { instructions, maxOutputTokens, promptCacheKey, serviceTier, temperature, toolChoice, topP } = this.echo
     const before =
-      `"background":false,"error":null,"incomplete_details":null,"instructions":${quote(instructions)},` +
-      `"max_output_tokens":${maxOutputTokens},"max_tool_calls":null,"model":${quote(this.served.model)}`
+      `"background":false,"error":null,"incomplete_details":null,"instructions":${instructions},` +
+      `"max_output_tokens":${maxOutputTokens},"max_tool_calls":null,` +
+      `"model":${JSON.stringify(this.served.model)}`
     const { truncation, tools } = this.echo
     const after =
       '"parallel_tool_calls":true,"previous_response_id":null,"presence_penalty":0,"frequency_penalty":0,' +
-      `"prompt_cache_key":${quote(promptCacheKey)},"reasoning":{"effort":null,"summary":null},` +
-      `"safety_identifier":null,"service_tier":${quote(serviceTier)},"store":false,"temperature":${temperature},` +
-      `"text":{"format":{"type":"text"}},"tool_choice":"${toolChoice}",` +
-      `"tools":${tools.length === 0 ? '[]' : quote(tools)},` +
+      `"prompt_cache_key":${JSON.stringify(promptCacheKey)},"reasoning":{"effort":null,"summary":null},` +
+      `"safety_identifier":null,"service_tier":${JSON.stringify(serviceTier)},"store":false,` +
+      `"temperature":${temperature},"text":{"format":{"type":"text"}},"tool_choice":"${toolChoice}","tools":${tools},` +
       `"top_logprobs":0,"top_p":${topP},"truncation":"${truncation}"`
     return [before, after]
   }

@@ -12,7 +12,7 @@ import { ignoredFields } from '../ignored-fields.ts'
 import { messageItem, outputItems } from './answer.ts'
 import { compactionItem } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
-import { type AcceptedResponses, acceptResponses, type Surroundings, TEXT_PLACES } from './request.ts'
+import { type AcceptedResponses, acceptResponses, LARGE_BODY, type Surroundings } from './request.ts'
 import { Resource, type ResourceObject } from './resource.ts'
 import { ResponsesEncoder } from './stream.ts'
 
@@ -41,7 +41,7 @@ export function responses(surroundings: Surroundings): ResponsesDialect {
   }
   return {
     name: 'responses',
-    largeBody: { textPlaces: TEXT_PLACES },
+    largeBody: LARGE_BODY,
     accept: (body, caller, longTexts) => accept(body, caller, false, longTexts),
     acceptCompact: (body, caller, longTexts) => accept(body, caller, true, longTexts),
   }

@@ -1,7 +1,7 @@
 /**
- * A conversation that came as a Chat Completions body and was not parsed → the system texts and messages of
- * Anthropic's body, from the bytes of its texts. What must be changed on the way, such as a blank text, is left to the
- * usual way.
+ * A conversation that came as a body of Chat Completions or Responses and was not parsed → the system texts and
+ * messages of Anthropic's body, from the bytes of its texts. What must be changed on the way, such as a blank text, is
+ * left to the usual way.
  */
 
 import { CallIdSet, isLegalId } from '../../core/call-id-set.ts'
@@ -44,7 +44,8 @@ const callIds = new CallIdSet()
 /** Undefined if the messages were parsed, came in another form, or must be changed. */
 export function chatTurns({ unparsed, longTexts, cache }: ChatRequest): ChatTurns | undefined {
   const messages = unparsed?.messages
-  if (longTexts === undefined || messages?.form !== 'chat' || cache !== undefined) return undefined
+  if (longTexts === undefined || messages === undefined || messages.form === 'messages') return undefined
+  if (cache !== undefined) return undefined
   return new TurnsOfChat(messages.entries, longTexts).write()
 }
 

@@ -1,0 +1,140 @@
+/**
+ * Checks the tools of a large Responses body without parsing them, and writes what the answer repeats of them. Tools in
+ * a namespace, which get other names, are `Unusual`: then they are parsed.
+ */
+
+import { CallIdSet } from '../../core/call-id-set.ts'
+import { JsonBuilder, part } from '../../core/json-builder.ts'
+import { OPEN, OPEN_LIST, QUOTE } from '../../core/json-bytes.ts'
+import type { LongTexts } from '../../core/long-texts.ts'
+import { ENTRY_INTS, EntryWriter, INPUT, NAME, STRICT, TEXT, type UnparsedTools } from '../../core/unparsed.ts'
+import { END, type JsonCursor, UNKNOWN, unusual, words } from '../../wire/json-cursor.ts'
+import { TOOLS_MAX } from '../request-limits.ts'
+import { isLegalName } from '../unparsed-members.ts'
+
+const TOOL = words('type', 'name', 'description', 'parameters', 'strict')
+const NAMES = { type: 0, name: 1, description: 2, parameters: 3, strict: 4 } as const
+const TYPES = words('function', 'namespace')
+const [FUNCTION, NAMESPACE] = [0, 1]
+const BOOLEANS = words('true', 'false')
+/** How many containers the members of a tool are in. */
+const TOOL_DEPTH = 3
+
+const entries = new EntryWriter()
+const names = new CallIdSet()
+
+/** Reads the list of tools, which is next. Throws `Unusual`. */
+export function readFunctions(cursor: JsonCursor): UnparsedTools {
+  entries.begin()
+  names.begin()
+  cursor.list()
+  const from = cursor.offset - 1
+  const reader = new FunctionReader(cursor)
+  do reader.tool()
+  while (cursor.isItem())
+  const { count } = reader
+  if (count === 0) unusual()
+  return { form: 'responses', from, to: cursor.offset, count, hasStrict: true, marks: [], entries: entries.take() }
+}
+
+class FunctionReader {
+  count = 0
+  /** Of the current tool: where the values of its members are, or -1. */
+  private readonly from = new Int32Array(TOOL.length)
+  private readonly to = new Int32Array(TOOL.length)
+
+  constructor(private readonly cursor: JsonCursor) {}
+
+  tool(): void {
+    const { cursor, from, to } = this
+    cursor.object()
+    from.fill(-1)
+    let [seen, type] = [0, UNKNOWN]
+    for (let name = cursor.member(TOOL); name !== END; name = cursor.member(TOOL)) {
+      if (name === UNKNOWN) {
+        cursor.value(TOOL_DEPTH)
+        continue
+      }
+      if ((seen & (1 << name)) !== 0) unusual()
+      seen |= 1 << name
+      if (name === NAMES.type) type = this.type()
+      else this.member(name)
+    }
+    if (type === NAMESPACE || (seen & (1 << NAMES.type)) === 0) unusual()
+    // Providers have no counterpart for other tools.
+    if (type !== FUNCTION) return
+    const [nameFrom, nameTo] = [from[NAMES.name] ?? 0, to[NAMES.name] ?? 0]
+    if (nameFrom === -1 || from[NAMES.parameters] === -1 || !isLegalName(cursor.bytes, nameFrom, nameTo)) unusual()
+    // A later definition replaces an earlier one.
+    if (!names.add(cursor.bytes, nameFrom, nameTo) || ++this.count > TOOLS_MAX) unusual()
+    this.add(NAME, NAMES.name)
+    this.add(TEXT, NAMES.description)
+    this.add(INPUT, NAMES.parameters)
+    this.add(STRICT, NAMES.strict)
+  }
+
+  /** Adds an entry for a member that the tool has. */
+  private add(kind: number, name: number): void {
+    const from = this.from[name] ?? -1
+    if (from !== -1) entries.add(kind, from, this.to[name] ?? 0)
+  }
+
+  private type(): number {
+    const { cursor } = this
+    cursor.string()
+    const type = cursor.word(TYPES)
+    return type === UNKNOWN && cursor.hasEscape() ? unusual() : type
+  }
+
+  /** A value of another kind counts as absent. */
+  private member(name: number): void {
+    const { cursor, from, to } = this
+    const [isText, isObject] = [cursor.isNext(QUOTE), cursor.isNext(OPEN)]
+    const isScalar = !isText && !isObject && !cursor.isNext(OPEN_LIST)
+    const start = cursor.nextOffset - 1
+    cursor.value(TOOL_DEPTH)
+    if (name === NAMES.parameters) {
+      if (!isObject) return
+      from[name] = start
+      to[name] = cursor.offset
+    } else if (name === NAMES.strict ? isScalar && cursor.word(BOOLEANS) !== UNKNOWN : isText) {
+      from[name] = cursor.from
+      to[name] = cursor.to
+    }
+  }
+}
+
+const FIRST_TOOL = part('[{"type":"function","name":"')
+const NEXT_TOOL = part('},{"type":"function","name":"')
+const DESCRIPTION = part('","description":"')
+const NO_DESCRIPTION = part('","description":null')
+const QUOTE_PART = part('"')
+const PARAMETERS = part(',"parameters":')
+const STRICT_PART = part(',"strict":')
+const NO_STRICT = part(',"strict":null')
+const CLOSE_TOOLS = part('}]')
+const AROUND_TOOL = 96
+const LINE_ENDS = /[\n\r]/g
+
+/** The tools as the answer repeats them: JSON on one line. */
+export function functionsJson({ entries: tools, count, from, to }: UnparsedTools, longTexts: LongTexts): string {
+  const json = new JsonBuilder(longTexts, to - from + AROUND_TOOL * count)
+  const list = tools ?? new Int32Array(0)
+  let before = -1
+  for (let at = 0; at < list.length; at += ENTRY_INTS) {
+    const kind = list[at] ?? NAME
+    if (kind === NAME && before !== -1 && before !== STRICT) json.part(NO_STRICT)
+    if (kind === NAME) json.part(before === -1 ? FIRST_TOOL : NEXT_TOOL)
+    else if (kind === TEXT) json.part(DESCRIPTION)
+    else if (kind === INPUT) {
+      json.part(before === TEXT ? QUOTE_PART : NO_DESCRIPTION)
+      json.part(PARAMETERS)
+    } else json.part(STRICT_PART)
+    json.span(list[at + 1] ?? 0, list[at + 2] ?? 0)
+    before = kind
+  }
+  if (before !== STRICT) json.part(NO_STRICT)
+  json.part(CLOSE_TOOLS)
+  // Outside of strings.
+  return Buffer.from(json.take()).toString().replace(LINE_ENDS, ' ')
+}
