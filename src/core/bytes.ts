@@ -1,7 +1,19 @@
 /**
- * A part of some bytes, from one index to another. Most readers take the part in place, because a view of it costs an
- * event of a stream 0.7 µs.
+ * A part of some bytes, from one index to another, and the size of texts in bytes. Most readers take the part in place,
+ * because a view of it costs an event of a stream 0.7 µs.
  */
+
+/** A UTF-16 unit takes at most so many bytes of UTF-8. */
+const BYTES_A_UNIT = 3
+
+/**
+ * True if the text takes at most so many bytes of UTF-8. Measuring it costs 2 µs for a burst of 64 events, so it is
+ * measured only if its length leaves that open.
+ */
+export function isAtMost(text: string, bytes: number): boolean {
+  if (text.length > bytes) return false
+  return BYTES_A_UNIT * text.length <= bytes || Buffer.byteLength(text) <= bytes
+}
 
 /** The part as bytes of their own length, in the same memory. */
 export function partOf(bytes: Uint8Array, from: number, to: number): Uint8Array {

@@ -10,6 +10,7 @@ import type { JsonObject } from '../core/json.ts'
 import type { LongTexts } from '../core/long-texts.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { LargeBody } from '../wire/long-text-body.ts'
+import type { TextForm } from '../wire/text-copier.ts'
 
 export type DialectName = 'chat' | 'responses' | 'messages'
 
@@ -81,6 +82,13 @@ export interface StreamEncoder {
    * one string.
    */
   encodeTexts(insides: readonly string[], joined: string): string
+  /**
+   * How `encodeTexts` writes the next texts, none of which is empty; undefined if something else comes before them.
+   * Absent if texts are not passed on one by one.
+   */
+  textForm?(): TextForm | undefined
+  /** So many texts were written in that form. Throws as `encodeTexts` does. */
+  textsCopied?(count: number, joined: string): void
   /** A whole SSE event or comment, sent while the provider is silent. */
   readonly keepAlive: string
 }

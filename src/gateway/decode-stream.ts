@@ -8,6 +8,7 @@ import type { Usage } from '../core/token-usage.ts'
 import type { Provider } from '../providers/provider.ts'
 import { Shapes } from '../wire/shapes.ts'
 import { Splice, type SpliceSink } from '../wire/splice.ts'
+import type { TextCopier } from '../wire/text-copier.ts'
 import type { EventSink } from './event-check.ts'
 
 type Decoding = Pick<Provider, 'framer' | 'decoder'>
@@ -60,6 +61,11 @@ export class DecodeStream implements SpliceSink {
   /** Copied by the splice. Nothing is copied after the final marker, because that is not a text. */
   texts(insides: readonly string[], joined: string): void {
     this.sink.texts(insides, joined)
+  }
+
+  /** As `texts`. */
+  copyTexts(copier: TextCopier): number {
+    return this.sink.copyTexts?.(copier) ?? 0
   }
 
   /** Copied by the splice. */

@@ -1,13 +1,16 @@
 /** Canonical events → the text of the caller's stream, which is kept until it is written. */
 
+import { isAtMost } from '../core/bytes.ts'
 import type { StreamEvent } from '../core/event.ts'
 import type { StreamEncoder } from '../dialects/dialect.ts'
+import type { EventOwner, TextCopier } from '../wire/text-copier.ts'
 import type { EventSink } from './event-check.ts'
 import type { UsageMeter } from './usage-meter.ts'
 
-export class EncodeStream implements EventSink {
-  /** What is encoded and not written yet. */
+export class EncodeStream implements EventSink, EventOwner {
+  /** What is encoded and not written yet: events in the copier's memory, if it is set, and the text after them. */
   private text = ''
+  private copier: TextCopier | undefined
   /** True once there was an event that the caller sees as content. */
   hasContent = false
   /** When the first event arrived (`performance.now()`). */
@@ -45,15 +48,42 @@ export class EncodeStream implements EventSink {
     this.text += this.encoder.encodeTexts(insides, joined)
   }
 
-  /** True if nothing waits to be written. */
-  get isEmpty(): boolean {
-    return this.text === ''
+  copyTexts(copier: TextCopier): number {
+    const form = this.encoder.textForm?.()
+    const count = form === undefined ? 0 : copier.copy(form, this.text, this)
+    if (form === undefined || count === 0) return 0
+    this.meter.addInsides(count, copier.joined)
+    this.encoder.textsCopied?.(count, copier.joined)
+    copier.keep(this, form)
+    this.copier = copier
+    this.text = ''
+    return count
   }
 
-  /** The text so far, to be written to the caller as it is. */
-  take(): string {
-    const { text } = this
+  displaced(events: string): void {
+    this.copier = undefined
+    this.text = events + this.text
+  }
+
+  /** True if nothing waits to be written. */
+  get isEmpty(): boolean {
+    return this.text === '' && this.copier === undefined
+  }
+
+  /** True if what waits takes at most so many bytes. */
+  fitsIn(bytes: number): boolean {
+    return isAtMost(this.text, bytes - (this.copier?.size ?? 0))
+  }
+
+  /**
+   * What waits, to be written to the caller as it is. Bytes must be written or copied at once: their memory is that of
+   * all streams.
+   */
+  take(): string | Uint8Array {
+    const { text, copier } = this
     this.text = ''
+    this.copier = undefined
+    if (copier !== undefined) return copier.take(text)
     return text
   }
 }

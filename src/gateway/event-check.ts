@@ -9,6 +9,7 @@ import { ProviderError } from '../core/provider-error.ts'
 import { restoreToolName, type UpstreamRequest } from '../providers/provider.ts'
 import { DEPTH_MAX, VALUES_MAX } from '../wire/json-shape.ts'
 import { ObjectText } from '../wire/object-text.ts'
+import type { TextCopier } from '../wire/text-copier.ts'
 
 /** Takes the events of one answer. */
 export interface EventSink {
@@ -18,6 +19,11 @@ export interface EventSink {
    * string.
    */
   texts(insides: readonly string[], joined: string): void
+  /**
+   * The same for texts that the copier has, as bytes. Returns how many were copied: 0 if they must come one by one.
+   * Absent if they always must.
+   */
+  copyTexts?(copier: TextCopier): number
 }
 
 /** How far the answer has come. Plain numbers: the check of an event is one comparison. */
@@ -39,6 +45,10 @@ export class EventCheck implements EventSink {
     /** Tool names that the provider got in another form; see `UpstreamRequest`. */
     private readonly toolNames: UpstreamRequest['toolNames'],
   ) {}
+
+  copyTexts(copier: TextCopier): number {
+    return this.phase === ANSWERING ? (this.sink.copyTexts?.(copier) ?? 0) : 0
+  }
 
   texts(insides: readonly string[], joined: string): void {
     if (this.phase !== ANSWERING) throw this.misplaced('text')

@@ -137,14 +137,13 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   }
 
   /**
-   * Instead of `attach`: the bytes of the whole stream, if all of it arrived before there was anyone to write to.
+   * Instead of `attach`: the whole stream, to be taken once, if all of it arrived before there was anyone to write to.
    * Undefined if `attach` is needed.
    */
-  takeWhole(): ReturnType<EncodeStream['take']> | undefined {
+  takeWhole(): Pick<EncodeStream, 'fitsIn' | 'take'> | undefined {
     if (!this.isComplete || this.state === 'done') return undefined
-    const whole = this.encoded.take()
     this.complete()
-    return whole
+    return this.encoded
   }
 
   /**

@@ -3,6 +3,7 @@
  * mark, several data lines. The frames do not depend on how the bytes are cut into chunks.
  */
 
+import { partOf } from '../core/bytes.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { byteText, decodedText, isPlain } from './byte-text.ts'
 
@@ -13,9 +14,10 @@ export type FrameSink = (event: string, data: string) => void
 export interface Shortcut {
   /**
    * May consume whole frames of `text` from `from`, where a frame begins. Returns where the first frame begins that it
-   * did not consume. `isPlain`: the text is ASCII.
+   * did not consume. `isPlain`: the text is ASCII. If the read is long, `bytes` begin where `text` begins and go on
+   * after it; then frames beyond the text may be consumed, too.
    */
-  run(text: string, from: number, isPlain: boolean): number
+  run(text: string, from: number, isPlain: boolean, bytes?: Uint8Array): number
   /** May consume one frame. Returns false if the frame goes to the sink. */
   take(event: string, data: string, isPlain: boolean): boolean
 }
@@ -27,6 +29,9 @@ export interface Shortcut {
 export const FRAME_CHARS_MAX = 1024 * 1024 + 64 * 1024
 /** UTF-8 takes at most three bytes for each UTF-16 unit. */
 const BYTES_A_CHAR_MAX = 3
+
+/** A read of this size may hold many events. Its first part, of the same size, is enough to learn from. */
+const LONG_READ_BYTES = 2048
 
 const BYTE_ORDER_MARK = '\xef\xbb\xbf'
 
@@ -53,7 +58,20 @@ export class SseFramer {
     if (from === to) return
     // Of the whole chunk: a part that is ASCII beside bytes that are not is only read the longer way.
     this.isPlain = isPlain(chunk) && (this.isPlain || this.isBetween)
-    this.cut(byteText(chunk, from, to), sink)
+    if (this.shortcut === undefined || to - from < LONG_READ_BYTES) this.cut(byteText(chunk, from, to), sink)
+    else this.cutLong(chunk, from, to, sink)
+  }
+
+  /**
+   * Converts the beginning of the bytes first, because the shortcut may take the rest as bytes. Each further part is
+   * twice as long, as most of what is not taken in the beginning never is.
+   */
+  private cutLong(chunk: Uint8Array, from: number, to: number, sink: FrameSink): void {
+    let size = LONG_READ_BYTES
+    for (let at = from; at < to; size *= 2) {
+      const rest = partOf(chunk, at, to)
+      at += this.cut(byteText(rest, 0, Math.min(size, rest.byteLength)), sink, rest)
+    }
   }
 
   /**
@@ -65,13 +83,16 @@ export class SseFramer {
     this.dispatch(sink)
   }
 
-  /** Both line ends are searched natively, and each only once it was passed: a text may have only one of them. */
-  private cut(text: string, sink: FrameSink): void {
+  /**
+   * Returns how much was taken: the text, or more if the shortcut took more of the bytes. Both line ends are searched
+   * natively, and each only once it was passed: a text may have only one of them.
+   */
+  private cut(text: string, sink: FrameSink, bytes?: Uint8Array): number {
     let from = this.afterReturn && text.charCodeAt(0) === 10 ? 1 : 0
     this.afterReturn = false
-    if (this.shortcut !== undefined && this.isBetween) from = this.shortcut.run(text, from, this.isPlain)
+    if (this.shortcut !== undefined && this.isBetween) from = this.shortcut.run(text, from, this.isPlain, bytes)
     // An event that comes alone is nearly always taken.
-    if (from === text.length) return
+    if (from >= text.length) return from
     let feed = text.indexOf('\n', from)
     let carriage = text.indexOf('\r', from)
     for (;;) {
@@ -84,9 +105,10 @@ export class SseFramer {
       this.line(this.pieces.length === 0 ? line : this.takePieces(line), sink)
       from = isReturn && feed === end + 1 ? end + 2 : end + 1
       this.afterReturn = isReturn && from === text.length && feed !== end + 1
-      if (this.shortcut !== undefined && this.isBetween) from = this.shortcut.run(text, from, this.isPlain)
+      if (this.shortcut !== undefined && this.isBetween) from = this.shortcut.run(text, from, this.isPlain, bytes)
     }
     if (from < text.length) this.keep(from === 0 ? text : text.slice(from))
+    return Math.max(from, text.length)
   }
 
   /** True if no frame has begun. */

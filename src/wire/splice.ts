@@ -15,11 +15,14 @@ import type { Shortcut } from './frames.ts'
 import type { Shapes, Use } from './shapes.ts'
 import type { Template } from './template.ts'
 import { textFrame } from './template-learning.ts'
+import { type TextCopier, textCopier } from './text-copier.ts'
 
 /** Takes what was copied. */
 export interface SpliceSink {
   /** Texts of successive frames as the insides of JSON strings, in Unicode. `joined` is all of them in one string. */
   texts(insides: readonly string[], joined: string): void
+  /** As `texts`, for the texts that were offered to the copier. Returns how many it copied. */
+  copyTexts(copier: TextCopier): number
   /** The usage that the last of these frames reports. */
   usage(usage: Usage): void
 }
@@ -62,10 +65,12 @@ export class Splice implements Shortcut {
     private unlearned: number = TEXTS_BEFORE_LEARNING,
   ) {}
 
-  run(text: string, from: number, isPlain: boolean): number {
+  run(text: string, start: number, isPlain: boolean, bytes?: Uint8Array): number {
     const { template } = this
-    this.received = text.length - from
-    if (template === undefined || from === text.length) return from
+    this.received = (bytes ?? text).length - start
+    if (template === undefined || start === text.length) return start
+    const from = bytes === undefined ? start : this.copyBytes(template, text, start, bytes, isPlain)
+    if (from >= text.length) return from
     const insides: string[] = []
     let at = isPlain ? template.textsIn(text, from, insides) : from
     for (let end = template.frameEnd(text, at, isPlain); end !== -1; end = template.frameEnd(text, at, isPlain)) {
@@ -74,6 +79,24 @@ export class Splice implements Shortcut {
     }
     if (insides.length > 0) this.copy(template, text, insides, isPlain)
     return at
+  }
+
+  /** Lets the copier take what it can. Returns where the first frame begins that it did not take. */
+  private copyBytes(template: Template, text: string, from: number, bytes: Uint8Array, isPlain: boolean): number {
+    const copier = textCopier()
+    if (copier === undefined || !template.offer(copier, text, from, bytes, isPlain)) return from
+    const count = this.sink.copyTexts(copier)
+    if (count === 0) return from
+    const { next } = copier
+    this.copied(count)
+    if (template.countsTokens) this.sink.usage(template.usageCopied(copier))
+    return next
+  }
+
+  private copied(count: number): void {
+    this.shapes.count(count)
+    this.decoded = 0
+    this.lookups = 0
   }
 
   take(event: string, data: string, isPlain: boolean): boolean {
@@ -129,9 +152,7 @@ export class Splice implements Shortcut {
   }
 
   private copy(template: Template, text: string, insides: readonly string[], isPlain: boolean): void {
-    this.shapes.count(insides.length)
-    this.decoded = 0
-    this.lookups = 0
+    this.copied(insides.length)
     const [only] = insides
     if (isPlain) {
       this.sink.texts(insides, only !== undefined && insides.length === 1 ? only : insides.join(''))

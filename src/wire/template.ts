@@ -4,7 +4,9 @@
  */
 
 import type { Usage } from '../core/token-usage.ts'
+import { COUNTER_DIGITS_MAX, COUNTER_HOLE, NUMBER_HOLE, STRING_HOLE } from './copy-kernel.ts'
 import { FRAME_CHARS_MAX } from './frames.ts'
+import type { FrameForm, TextCopier } from './text-copier.ts'
 
 /** The model's text, a string or a number that the decoder does not read, and a number that it adds to the usage. */
 export type Hole = 'text' | 'string' | 'number' | 'counter'
@@ -32,8 +34,8 @@ const VERBATIM = /^(?:[^"\\\x00-\x1f\xc2\xe2]|\xc2(?!\x85)|\xe2(?!\x80[\xa8\xa9]
 /** A longer text with special characters is decoded, because the pattern's backtracking grows with the length. */
 const VERBATIM_CHARS_MAX = 4096
 
-/** More than any counter of tokens has; 100 million is the most that is believed. */
-const COUNTER_DIGITS_MAX = 8
+/** Of fewer frames, copying one by one costs no more. */
+const COPIED_FRAMES_MIN = 6
 
 const NO_FIGURES: readonly Figure[] = []
 
@@ -45,6 +47,8 @@ export class Template {
   private tail = ''
   /** Both, between the texts of two frames. */
   private seam = ''
+  /** For the kernel; made when it is first needed. */
+  private form: FrameForm | undefined
   /** Where the counters of the last frame that matched begin and end. */
   private counters: number[] = []
   /** The same for the frame that is being matched. */
@@ -68,10 +72,22 @@ export class Template {
 
   /** The usage that the last matched frame, which is in `text`, reports. */
   usageIn(text: string): Usage {
+    const { counters } = this
+    return this.usageOf((at) => Number(text.slice(counters[2 * at], counters[2 * at + 1])))
+  }
+
+  /** The usage that the last copied frame reports. */
+  usageCopied(copier: TextCopier): Usage {
+    // The copier does not count the text.
+    const counters = this.holes.flatMap((hole, at) => (hole === 'counter' ? [at - 1] : []))
+    return this.usageOf((at) => copier.numberIn(counters[at] ?? 0))
+  }
+
+  private usageOf(counter: (at: number) => number): Usage {
     const values: { -readonly [name in keyof Usage]: Usage[name] } = {}
     for (const { name, constant, addends } of this.figures) {
       let sum = constant
-      for (const at of addends) sum += Number(text.slice(this.counters[2 * at], this.counters[2 * at + 1]))
+      for (const at of addends) sum += counter(at)
       values[name] = sum
     }
     return values
@@ -116,6 +132,30 @@ export class Template {
   /** What stands in each hole of `data`, which `covers` has just accepted. */
   contentsOf(data: string): string[] {
     return this.holes.map((_, at) => data.slice(this.spans[2 * at], this.spans[2 * at + 1]))
+  }
+
+  /**
+   * Offers the frames from `from` on to the copier. `bytes` begin where `text` begins, and may go on after it. False if
+   * they are few, or not of a form that it copies.
+   */
+  offer(copier: TextCopier, text: string, from: number, bytes: Uint8Array, isPlain: boolean): boolean {
+    if (this.holes[0] !== 'text') return false
+    const lead = this.lead ?? this.leadIn(text, from)
+    if (bytes.length - from < COPIED_FRAMES_MIN * this.seam.length || !text.startsWith(lead, from)) return false
+    this.form ??= this.frameForm()
+    copier.offer(this.form, bytes, from + lead.length, isPlain)
+    return true
+  }
+
+  private frameForm(): FrameForm {
+    const { fixed, holes, seam, tail } = this
+    const [, ...others] = holes
+    const kinds = { string: STRING_HOLE, text: STRING_HOLE, number: NUMBER_HOLE, counter: COUNTER_HOLE } as const
+    return {
+      pieces: [...fixed.slice(1, -1), seam],
+      holes: others.map((hole) => kinds[hole]),
+      tailLength: tail.length,
+    }
   }
 
   /** The end of the frame that begins at `from` in a stream, its blank line included; -1 if it has another form. */
@@ -173,6 +213,7 @@ export class Template {
     this.tail = `${fixed[fixed.length - 1]}${lineEnd}${lineEnd}`
     this.lead = `${event === '' ? '' : `event: ${event}${lineEnd}`}data: ${fixed[0]}`
     this.seam = this.tail + this.lead
+    this.form = undefined
     return this.lead
   }
 

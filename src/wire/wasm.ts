@@ -37,10 +37,23 @@ const binary = (opcode: Code) => (left: Code, right: Code) => [...left, ...right
 export const i32 = {
   const: (value: number): Code => [0x41, ...signed(BigInt(value))],
   add: binary([0x6a]),
+  sub: binary([0x6b]),
+  mul: binary([0x6c]),
+  div: binary([0x6e]),
+  rem: binary([0x70]),
+  and: binary([0x71]),
+  or: binary([0x72]),
+  shiftLeft: binary([0x74]),
+  trailingZeros: unary([0x68]),
+  equal: binary([0x46]),
+  notEqual: binary([0x47]),
   lessThan: binary([0x49]),
   isZero: unary([0x45]),
+  load: (address: Code, offset = 0): Code => [...address, 0x28, 2, ...unsigned(offset)],
+  loadByte: (address: Code, offset = 0): Code => [...address, 0x2d, 0, ...unsigned(offset)],
   /** Stores the value at the address. */
-  store: (address: Code, value: Code): Code => [...address, ...value, 0x36, 2, 0],
+  store: (address: Code, value: Code, offset = 0): Code => [...address, ...value, 0x36, 2, ...unsigned(offset)],
+  storeByte: (address: Code, value: Code): Code => [...address, ...value, 0x3a, 0, 0],
   wrap: unary([0xa7]),
 }
 
@@ -65,6 +78,7 @@ export const i64 = {
 /** Sixteen bytes at once. */
 export const bytes = {
   load: (address: Code, offset: number): Code => [...address, ...vector(0x00), 0, ...unsigned(offset)],
+  store: (address: Code, value: Code): Code => [...address, ...value, ...vector(0x0b), 0, 0],
   const: (values: readonly number[]): Code => [...vector(0x0c), ...values],
   /** Sixteen times the same. */
   all: (value: number): Code => [...vector(0x0c), ...new Array<number>(16).fill(value)],
@@ -73,6 +87,9 @@ export const bytes = {
   equal: binary(vector(0x23)),
   notEqual: binary(vector(0x24)),
   lessThan: binary(vector(0x26)),
+  min: binary(vector(0x77)),
+  /** An i32. */
+  isAny: unary(vector(0x53)),
   and: binary(vector(0x4e)),
   or: binary(vector(0x50)),
   sub: binary(vector(0x71)),

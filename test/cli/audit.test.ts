@@ -154,7 +154,7 @@ test('more rows than one page are complete, and a reader that stops early ends i
   expect([left.code, left.stdout.split('\n').length, left.stderr]).toEqual([0, 2, ''])
 })
 
-test('only a model, or an outcome', async () => {
+test('--model and --outcome select rows', async () => {
   await using world = await World.make()
   const ledger = await world.ledger()
   for (const model of ['small', 'large', 'small']) await use(ledger, ci, model, { cost: 1 })

@@ -28,11 +28,11 @@ async function command(...args: readonly string[]) {
   return { code, stdout, stderr }
 }
 
-test('health: ready', async () => {
+test('health prints that weir is ready', async () => {
   expect(await command('health')).toEqual({ code: 0, stdout: 'ready\n', stderr: '' })
 })
 
-test('reload without a change', async () => {
+test('reload without a change prints that nothing changed', async () => {
   expect(await command('reload')).toEqual({ code: 0, stdout: 'nothing changed\n', stderr: '' })
   expect((await weir.line('configuration reloaded'))['changes']).toEqual([])
 })

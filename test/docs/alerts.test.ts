@@ -50,7 +50,7 @@ function cases(): readonly (readonly [header: string, body: string, now: number,
   ]
 }
 
-test('TypeScript', async () => {
+test('the code in TypeScript accepts genuine alerts alone', async () => {
   const file = join(folder, 'verify.ts')
   writeFileSync(file, codeOf('ts verify'))
   const { isGenuine } = await import(file)
@@ -58,7 +58,7 @@ test('TypeScript', async () => {
   expect(found).toEqual(cases().map(([, , , genuine]) => genuine))
 })
 
-test.skipIf(Bun.which('python3') === null)('Python', async () => {
+test.skipIf(Bun.which('python3') === null)('the code in Python accepts genuine alerts alone', async () => {
   const check = `
 import json, sys
 print(json.dumps([is_genuine(h, b.encode(), ${JSON.stringify(SECRET)}, n) for h, b, n, _ in json.load(sys.stdin)]))`

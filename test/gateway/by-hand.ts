@@ -106,7 +106,7 @@ export class HandSink {
   }
 
   write(bytes: string | Uint8Array): number | Promise<number> {
-    this.writes.push(typeof bytes === 'string' ? bytes : Buffer.from(bytes).toString('latin1'))
+    this.writes.push(typeof bytes === 'string' ? bytes : Buffer.from(bytes).toString())
     return this.full?.promise ?? bytes.length
   }
 

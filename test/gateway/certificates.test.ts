@@ -50,7 +50,7 @@ async function send(model: string) {
   return await ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))
 }
 
-test('valid: the provider answers', async () => {
+test('a provider with a valid certificate is asked', async () => {
   expect([(await send('good')).status, asked.get('good')]).toEqual([200, 1])
 })
 

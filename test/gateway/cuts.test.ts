@@ -151,7 +151,7 @@ describe('no cut', () => {
   })
 })
 
-test('none of this is an internal error', () => {
+test('no cut above is logged as more than a request', () => {
   expect(stage.gateway.lines.filter(({ level }) => level !== 'info')).toEqual([])
 })
 

@@ -251,7 +251,7 @@ test.each(Object.keys(ownSecrets))('the provider’s own key is not shown: %s', 
   }
 })
 
-test('a port without a listener', async () => {
+test('a provider whose port nobody listens on is unreachable: 502', async () => {
   await using alone = await Stage.start(
     { gone: does.silent() },
     { provider: { base_url: `http://127.0.0.1:${await closedPort()}/v1` } },

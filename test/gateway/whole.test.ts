@@ -156,6 +156,6 @@ describe('no answer is', () => {
   })
 })
 
-test('none of this is an internal error', () => {
+test('no answer above is logged as more than a request', () => {
   expect(stage.gateway.lines.filter(({ level }) => level !== 'info')).toEqual([])
 })

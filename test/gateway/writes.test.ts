@@ -39,7 +39,7 @@ beforeAll(async () => {
 
 afterAll(async () => await stage[Symbol.asyncDispose]())
 
-test('one write a chunk that was read', async () => {
+test('each chunk that was read is one write to the caller', async () => {
   await using caller = await stage.caller('paced', STREAM)
   for (const [index, release] of releases.entries()) {
     await caller.until(`w${index * 5 + 4} `)

@@ -70,7 +70,7 @@ async function outcome(
     return { kind: 'failed', text: '' }
   }
   const whole = pump.takeWhole()
-  if (whole !== undefined) return { kind: 'whole', text: whole }
+  if (whole !== undefined) return { kind: 'whole', text: Buffer.from(whole.take()).toString() }
   // Whatever can happen by itself has happened before anybody takes the stream.
   await new Promise((resolve) => setImmediate(resolve))
   await new Promise((resolve) => setImmediate(resolve))

@@ -311,7 +311,7 @@ test("a reading command waits for a Redis that is slow for a moment; no caller's
   client.disconnect()
 })
 
-test('these permissions are enough', async () => {
+test('the permissions of the documentation are enough for ledger and keys', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   await client.call('ACL', 'SETUSER', 'weir', 'on', '>secret', '~weir:*', '-@all', ...RIGHTS.split(' '))

@@ -100,7 +100,7 @@ function placeOf(nodes: readonly Server[]): RedisConfig {
   return { kind: 'cluster', nodes: nodes.map(({ port }) => `redis://127.0.0.1:${port}`) }
 }
 
-test('a cluster of three masters', async () => {
+test('a cluster of three masters spreads the organisations', async () => {
   const nodes = await cluster()
   await exercise(placeOf(nodes))
   for (const { client } of nodes) {
@@ -279,7 +279,7 @@ test('slots that move to another master: calls are refused or wait meanwhile, an
   for (const { client } of nodes) client.disconnect()
 })
 
-test('a master found through a sentinel', async () => {
+test('a master is found through a sentinel', async () => {
   const master = await node()
   const port = await lastingPort()
   const file = join(directory(), 'sentinel.conf')

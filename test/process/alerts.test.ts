@@ -134,7 +134,7 @@ test('a rejected credential, a key that expires, and a ledger that goes and come
   expect(hook.received.every(({ isGenuine }) => isGenuine)).toBe(true)
 })
 
-test('weir alerts test and weir reload', async () => {
+test('alerts that a reload adds can be tested with weir alerts test', async () => {
   using hook = webhook()
   await using upstream = await Upstream.start()
   const { alerts, ...without } = setupOf(upstream, hook).config ?? {}

@@ -67,12 +67,15 @@ const LETTERS = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'
 const letters = (random: Random, most: number) =>
   random.list(most, () => LETTERS.charAt(random.below(LETTERS.length))).join('')
 
+/** Long enough that most of its texts are copied at once. */
+const LONG_WORDS = 150
+
 /** The bytes of one answer of text. */
 export function textStream(provider: TextProvider, random: Random): Uint8Array {
   const style = randomStyle(random)
   const writer = new Writer(random, style, provider)
   writer.begin()
-  for (let words = random.below(24); words > 0; words--) {
+  for (let words = random.below(random.chance(0.2) ? LONG_WORDS : 24); words > 0; words--) {
     if (style.reasoning && random.chance(0.3)) writer.text(writer.word(), true)
     writer.text(writer.word(), false)
     if (random.chance(0.03)) writer.interlude()

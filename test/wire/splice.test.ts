@@ -34,6 +34,7 @@ class Subject {
           expect(insides.join('')).toBe(joined)
           this.insides.push(...insides)
         },
+        copyTexts: () => 0,
         usage: ({ output }) => void this.outputs.push(output),
       },
       0,
@@ -213,7 +214,7 @@ test.each([
   [20, [...new Array<boolean>(9).fill(false), true]],
   [40, [false, true, true, true, true]],
 ])('a stream of %d frames in one piece is learned at once if it is long', (count, taken) => {
-  const splice = new Splice(new Shapes(read), { texts() {}, usage() {} })
+  const splice = new Splice(new Shapes(read), { texts() {}, copyTexts: () => 0, usage() {} })
   const stream = line('a').repeat(count)
   const offers = taken.map((_, at) => {
     splice.run(stream, at * line('a').length, true)

@@ -4,6 +4,7 @@ import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, textEvents } from '../../wire/sse.ts'
+import type { TextForm } from '../../wire/text-copier.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder } from '../dialect.ts'
 import { chatFinish } from './answer.ts'
@@ -46,6 +47,10 @@ export class ChatEncoder implements StreamEncoder {
 
   encodeTexts(insides: readonly string[]): string {
     return textEvents(this.begin('') + this.textOpening, insides, this.textSeam, this.textClosing)
+  }
+
+  textForm(): TextForm | undefined {
+    return this.begun ? { opening: this.textOpening, seam: this.textSeam, closing: this.textClosing } : undefined
   }
 
   start(): string {

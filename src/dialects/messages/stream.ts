@@ -7,6 +7,7 @@ import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent, textEvents } from '../../wire/sse.ts'
+import type { TextForm } from '../../wire/text-copier.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder, StreamMeter } from '../dialect.ts'
 import { stopReason } from './answer.ts'
@@ -90,6 +91,11 @@ export class MessagesEncoder implements StreamEncoder {
       return deltas
     }
     return textEvents(this.deltaOpening, insides, this.deltaSeam, DELTA_CLOSING)
+  }
+
+  textForm(): TextForm | undefined {
+    if (this.open !== 'text') return undefined
+    return { opening: this.deltaOpening, seam: this.deltaSeam, closing: DELTA_CLOSING }
   }
 
   start(): string {

@@ -7,6 +7,7 @@ import { ProviderError } from '../../core/provider-error.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import type { ItemText } from '../../items/item-store.ts'
 import { joined, jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
+import type { TextForm } from '../../wire/text-copier.ts'
 import { mintId } from '../answer-ids.ts'
 import type { StreamEncoder } from '../dialect.ts'
 import { callItemJson, messageItemJson, textPartJson } from './answer.ts'
@@ -31,6 +32,8 @@ const ARGUMENTS_DONE = opening('response.function_call_arguments.done')
 const ITEM_DONE = opening('response.output_item.done')
 const COMPLETED = opening('response.completed')
 const TEXT_DELTA_END = '","logprobs":[]}\n\n'
+/** The end of a delta, and the next one up to its number. */
+const SEAM = joined(TEXT_DELTA_END, TEXT_DELTA)
 /** The end of a delta and the next one up to and including its sequence number, which most streams repeat. */
 const numberedDeltas: string[] = []
 const NUMBERED_DELTAS_MAX = 1024
@@ -109,6 +112,19 @@ export class ResponsesEncoder implements StreamEncoder {
     }
     pieces[at] = TEXT_DELTA_END
     return pieces.join('')
+  }
+
+  textForm(): TextForm | undefined {
+    const { message, sequence } = this
+    if (message === undefined) return undefined
+    const { middle } = message
+    return { opening: TEXT_DELTA + sequence + middle, seam: SEAM, number: sequence, middle, closing: TEXT_DELTA_END }
+  }
+
+  textsCopied(count: number, joined: string): void {
+    this.countChars(joined)
+    this.message?.inside.add(joined)
+    this.sequence += count
   }
 
   start(): string {
@@ -267,10 +283,10 @@ export class ResponsesEncoder implements StreamEncoder {
 
 /** The end of a delta, and the next one up to and including its sequence number. */
 function nextDelta(sequence: number): string {
-  if (sequence >= NUMBERED_DELTAS_MAX) return TEXT_DELTA_END + TEXT_DELTA + sequence
+  if (sequence >= NUMBERED_DELTAS_MAX) return SEAM + sequence
   let opening = numberedDeltas[sequence]
   if (opening === undefined) {
-    opening = joined(TEXT_DELTA_END, TEXT_DELTA, String(sequence))
+    opening = joined(SEAM, String(sequence))
     numberedDeltas[sequence] = opening
   }
   return opening
