@@ -1,15 +1,12 @@
 /** `weir audit` as operators use it: with the embedded ledger and with a real Redis. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Ledger, noCharge } from '../../src/ledger/ledger.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { connectOnce } from '../../src/redis/connect-once.ts'
 import { MAIN } from '../process/weir.ts'
 import { RedisServer } from '../support/redis.ts'
 import { use, World } from './world.ts'
-
-// Each test starts several processes, on machines that may be busy.
-setDefaultTimeout(30_000)
 
 const ci = { organization: 'acme', key: 'ci' }
 const old = { organization: 'other', key: 'old' }

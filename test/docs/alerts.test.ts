@@ -1,13 +1,11 @@
 /** The code in docs/alerts.md accepts what weir signs, and nothing else. */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Webhook } from '../../src/alerts/webhook.ts'
 import { pageOf } from './pages.ts'
-
-setDefaultTimeout(30_000)
 
 const SECRET = 'a-secret-of-the-test-0123456789'
 const BODY = '{"id":"alert_1","type":"test","node":"größer"}'

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { sentText } from '../providers/conformance.ts'
@@ -8,8 +8,6 @@ import { Gateway, KEY } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
 import * as does from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 let upstream: Upstream
 let gateway: Gateway

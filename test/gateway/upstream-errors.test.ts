@@ -3,14 +3,12 @@
  * candidates are called.
  */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
 import { VIA_FETCH } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { closedPort, type Scenario } from '../support/upstream.ts'
 import { STREAM, Stage, seen } from './stage.ts'
-
-setDefaultTimeout(30_000)
 
 interface Expected {
   readonly status: number

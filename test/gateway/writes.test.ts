@@ -1,12 +1,10 @@
 /** How the events of a stream are written: one write for each chunk that was read, and no event in two. */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { textOf } from '../support/bytes.ts'
 import * as does from '../support/scenarios.ts'
 import type { Scenario } from '../support/upstream.ts'
 import { STREAM, Stage, seen } from './stage.ts'
-
-setDefaultTimeout(30_000)
 
 const CHUNKS = 8
 const words = Array.from({ length: CHUNKS * 5 }, (_, index) => `w${index} `)

@@ -1,13 +1,11 @@
 /** The log lines of refused requests: who sent what, and why it was refused; never a key or content. */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { MAIN } from '../process/weir.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 const SLOW = 'slow-key-0123456789abcdef'
 const POOR = 'poor-key-0123456789abcdef'
