@@ -16,6 +16,7 @@ declare global {
 
 /** Finds every integer of 16 digits or more, and some texts like one. Takes a tenth of the time of parsing. */
 const LONG_INTEGER = /[:,[\s]-?[0-9]{16}/
+const DIGITS = /^-?[0-9]+$/
 
 /**
  * The value of the text. An integer beyond 2^53 becomes an object that `JSON.stringify` writes with the same digits.
@@ -47,5 +48,6 @@ function parseWithDigits(text: string): JsonValue {
 function withDigits(_name: string, value: JsonValue, context?: { readonly source?: string }): JsonValue {
   const { source } = context ?? {}
   if (source === undefined || Number.isSafeInteger(value) || !Number.isInteger(value)) return value
-  return JSON.rawJSON(source)
+  // 1E20 is written as without a long integer beside it.
+  return DIGITS.test(source) ? JSON.rawJSON(source) : value
 }

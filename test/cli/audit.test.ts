@@ -1,15 +1,12 @@
 /** `weir audit` as operators use it: with the embedded ledger and with a real Redis. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Ledger, noCharge } from '../../src/ledger/ledger.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { connectOnce } from '../../src/redis/connect-once.ts'
 import { MAIN } from '../process/weir.ts'
 import { RedisServer } from '../support/redis.ts'
 import { use, World } from './world.ts'
-
-// Each test starts several processes, on machines that may be busy.
-setDefaultTimeout(30_000)
 
 const ci = { organization: 'acme', key: 'ci' }
 const old = { organization: 'other', key: 'old' }
@@ -119,15 +116,15 @@ test('redis: a request that expired and was settled late has one row, with its s
   const client = await connectOnce({ kind: 'single', url: redis.url })
   // The test controls its clock.
   await client.set('now', Date.now())
-  const book = new RedisStore(client, client, Date.now, "local now = tonumber(redis.call('GET', 'now'))\n")
+  const store = new RedisStore(client, client, Date.now, "local now = tonumber(redis.call('GET', 'now'))\n")
   const account = { ...ci, organizationLimits: {}, keyLimits: {} }
   const amounts = { inputTokens: 5, outputTokens: 5, costMicroUsd: 70 }
   await client.sadd('weir:organizations', 'acme')
   for (const id of ['late', 'lost'])
-    await book.reserve(account, { id, estimate: amounts, floorMicroUsd: 30, model: 'small' })
+    await store.reserve(account, { id, estimate: amounts, floorMicroUsd: 30, model: 'small' })
   await client.incrby('now', 40_000)
-  expect(await book.reap('acme')).toBe(2)
-  await book.settle({ id: 'late', account, admittedMs: 0 }, { ...noCharge('completed'), ...amounts, model: 'm' })
+  expect(await store.reap('acme')).toBe(2)
+  await store.settle({ id: 'late', account, admittedMs: 0 }, { ...noCharge('completed'), ...amounts, model: 'm' })
   client.disconnect()
   const { stdout } = await world.weir('audit', '--csv')
   const lines = stdout.split('\n').slice(1, -1)
@@ -157,7 +154,7 @@ test('more rows than one page are complete, and a reader that stops early ends i
   expect([left.code, left.stdout.split('\n').length, left.stderr]).toEqual([0, 2, ''])
 })
 
-test('only a model, or an outcome', async () => {
+test('--model and --outcome select rows', async () => {
   await using world = await World.make()
   const ledger = await world.ledger()
   for (const model of ['small', 'large', 'small']) await use(ledger, ci, model, { cost: 1 })

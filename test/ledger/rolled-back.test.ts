@@ -261,13 +261,13 @@ describe('a settlement that was sent long ago and not acknowledged', () => {
     await logged(outbox, { id, account, admittedMs, charge, heldMicroUsd: 100 }, true)
     outbox.close()
     const client = server.client()
-    const book = new RedisStore(client, client)
+    const store = new RedisStore(client, client)
     const file = new Database(join(at, 'outbox.sqlite'))
     if (isTaken) {
       const stored = file.query<{ id: string; epoch: number }, []>('SELECT id, life AS epoch FROM node, life').get()
       const from = stored === null ? undefined : { node: stored.id, epoch: stored.epoch }
-      expect(await book.settle(reservation, charge, { from })).toBe('settled')
-    } else await book.cancel(account, reservation.id)
+      expect(await store.settle(reservation, charge, { from })).toBe('settled')
+    } else await store.cancel(account, reservation.id)
     await client.del(redisKey(account.organization, 'reservations'), redisKey(account.organization, 'deadlines'))
     client.disconnect()
     file.run('UPDATE request_batch SET ended_ms = ended_ms - 660000')
@@ -308,7 +308,7 @@ describe('two gateways on copies of one data_dir', () => {
     await opening.catch(() => undefined)
     expect((await spentOf(server, account)).spent).toBe(20)
     client.disconnect()
-  }, 30_000)
+  })
 
   test('the second starts while Redis is away: it serves nothing, and reports why', async () => {
     await using server = await RedisServer.start()
@@ -328,7 +328,7 @@ describe('two gateways on copies of one data_dir', () => {
     if (ill === undefined || well === undefined) throw new Error('One of the two must serve.')
     expect(await failureOf(ill.reserve(account, holdOf(1)))).toBe('ledger_unavailable')
     expect(await failureOf(well.reserve(account, holdOf(1)))).toBe('none')
-  }, 30_000)
+  })
 })
 
 /** Costs of requests that end while Redis is set back, emptied and cut off, on two nodes, one with two workers. */
@@ -391,4 +391,4 @@ test('law: whatever Redis loses, and when, it ends up with what was served, to t
   const seed = randomSeed('a Redis that loses')
   await using server = await RedisServer.start()
   for (let i = 0; i < 4; i++) await history(seed + i, server)
-}, 120_000)
+})

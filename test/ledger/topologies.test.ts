@@ -67,13 +67,13 @@ async function exercise(redis: RedisConfig): Promise<void> {
     expect(await ledger.settle(reservation, chargeOf(700))).toBe('settled')
   }
   expect(ledger.health().ready).toBe(true)
-  const [standings, usage] = [await openAccountUsageReader(place), await openUsageLog(place)]
+  const [usageReader, usage] = [await openAccountUsageReader(place), await openUsageLog(place)]
   for (const account of accounts)
-    expect((await standings.read(account)).organization.total).toMatchObject({ spent: 700, held: 0 })
+    expect((await usageReader.read(account)).organization.total).toMatchObject({ spent: 700, held: 0 })
   const today = dayOf(Date.now())
   const rows = await usage.read({ sinceDay: today, untilDay: today + 1 })
   expect(rows.reduce((sum, { costMicroUsd }) => sum + costMicroUsd, 0)).toBe(700 * accounts.length)
-  await Promise.all([standings.close(), usage.close(), ledger.close()])
+  await Promise.all([usageReader.close(), usage.close(), ledger.close()])
 }
 
 /** Three masters that share the slots; the first has the lowest. */
@@ -100,7 +100,7 @@ function placeOf(nodes: readonly Server[]): RedisConfig {
   return { kind: 'cluster', nodes: nodes.map(({ port }) => `redis://127.0.0.1:${port}`) }
 }
 
-test('a cluster of three masters', async () => {
+test('a cluster of three masters spreads the organisations', async () => {
   const nodes = await cluster()
   await exercise(placeOf(nodes))
   for (const { client } of nodes) {
@@ -108,7 +108,7 @@ test('a cluster of three masters', async () => {
     expect(await client.dbsize()).toBeGreaterThan(0)
     client.disconnect()
   }
-}, 30_000)
+})
 
 test('stored Responses items in a cluster: bytes as they were, of owners on every node', async () => {
   const nodes = await cluster()
@@ -125,7 +125,7 @@ test('stored Responses items in a cluster: bytes as they were, of owners on ever
   }
   shelf.close()
   for (const { client } of nodes) client.disconnect()
-}, 30_000)
+})
 
 test('API keys in a cluster: created, followed and revoked', async () => {
   const nodes = await cluster()
@@ -142,7 +142,7 @@ test('API keys in a cluster: created, followed and revoked', async () => {
   await until(() => follower.table.get('early')?.revokedMs !== undefined)
   await Promise.all([store.close(), follower.stop()])
   for (const { client } of nodes) client.disconnect()
-}, 30_000)
+})
 
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await Bun.sleep(20)
@@ -236,13 +236,13 @@ test('a master of a cluster dies with data that its replica lacks: all of it is 
   )
   await spendOn(elsewhere, 40)
   await until(() => ledger.health().pending === 0)
-  const standings = await openAccountUsageReader(place)
-  await until(async () => (await standings.read(account)).organization.live === 0)
-  expect((await standings.read(account)).organization.total).toMatchObject({ spent: 50 + 400 + 70 + 30, held: 0 })
-  expect((await standings.read(elsewhere)).organization.total).toMatchObject({ spent: 40, held: 0 })
-  await Promise.all([standings.close(), ledger.close()])
+  const usageReader = await openAccountUsageReader(place)
+  await until(async () => (await usageReader.read(account)).organization.live === 0)
+  expect((await usageReader.read(account)).organization.total).toMatchObject({ spent: 50 + 400 + 70 + 30, held: 0 })
+  expect((await usageReader.read(elsewhere)).organization.total).toMatchObject({ spent: 40, held: 0 })
+  await Promise.all([usageReader.close(), ledger.close()])
   for (const { client } of [...nodes, replica]) client.disconnect()
-}, 60_000)
+})
 
 test('slots that move to another master: calls are refused or wait meanwhile, and all is charged once', async () => {
   const nodes = await cluster()
@@ -271,15 +271,15 @@ test('slots that move to another master: calls are refused or wait meanwhile, an
     return granted !== undefined
   })
   await until(() => ledger.health().pending === 0)
-  const standings = await openAccountUsageReader(place)
-  await until(async () => (await standings.read(account)).organization.live === 0)
-  expect((await standings.read(account)).organization.total).toMatchObject({ spent: 100, held: 0 })
+  const usageReader = await openAccountUsageReader(place)
+  await until(async () => (await usageReader.read(account)).organization.live === 0)
+  expect((await usageReader.read(account)).organization.total).toMatchObject({ spent: 100, held: 0 })
   expect(await to.client.exists(redisKey(account.organization, 'scopes'))).toBe(1)
-  await Promise.all([standings.close(), ledger.close()])
+  await Promise.all([usageReader.close(), ledger.close()])
   for (const { client } of nodes) client.disconnect()
-}, 60_000)
+})
 
-test('a master found through a sentinel', async () => {
+test('a master is found through a sentinel', async () => {
   const master = await node()
   const port = await lastingPort()
   const file = join(directory(), 'sentinel.conf')
@@ -291,7 +291,7 @@ test('a master found through a sentinel', async () => {
   await exercise({ kind: 'sentinel', sentinels: [`redis://127.0.0.1:${port}`], name: 'mymaster' })
   probe.disconnect()
   master.client.disconnect()
-}, 30_000)
+})
 
 test('a sentinel that requires a password: the right one works; another or none fails with a clear error', async () => {
   const master = await node()
@@ -314,7 +314,7 @@ test('a sentinel that requires a password: the right one works; another or none 
   expect(opened(place(''))).rejects.toThrow('Redis requires a password')
   expect(opened(place(':nope@'))).rejects.toThrow('Redis rejected the user name or the password')
   await exercise(place(':secret@'))
-}, 30_000)
+})
 
 test("a sentinel's master dies with data that its replica lacks: all of it is charged, once", async () => {
   const master = await node()
@@ -353,9 +353,9 @@ test("a sentinel's master dies with data that its replica lacks: all of it is ch
     ),
   )
   await until(() => ledger.health().pending === 0)
-  const standings = await openAccountUsageReader(place)
-  await until(async () => (await standings.read(account)).organization.live === 0)
-  expect((await standings.read(account)).organization.total).toMatchObject({ spent: 10 + 400 + 70 + 30, held: 0 })
-  await Promise.all([standings.close(), ledger.close()])
+  const usageReader = await openAccountUsageReader(place)
+  await until(async () => (await usageReader.read(account)).organization.live === 0)
+  expect((await usageReader.read(account)).organization.total).toMatchObject({ spent: 10 + 400 + 70 + 30, held: 0 })
+  await Promise.all([usageReader.close(), ledger.close()])
   for (const client of [probe, master.client, replica.client]) client.disconnect()
-}, 60_000)
+})

@@ -1,6 +1,6 @@
 /** SIGUSR2: workers are replaced under load, and nobody notices. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,8 +11,6 @@ import { RedisServer } from '../support/redis.ts'
 import { provider } from './provider.ts'
 import { budgetOf, COST_MICRO_USD, pacedProvider, pricedConfiguration, SteadyLoad, usageOf } from './steady-load.ts'
 import { configuration, PROGRAM, until, Weir } from './weir.ts'
-
-setDefaultTimeout(180_000)
 
 /** More replacements and longer streams than in a usual run. */
 const REPLACEMENTS = Number(process.env['WEIR_REPLACEMENTS'] ?? 2)
