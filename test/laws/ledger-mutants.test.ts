@@ -19,7 +19,7 @@ import {
 
 const ROOT = resolve(import.meta.dir, '../..')
 const GUARD = join(ROOT, 'scripts/guard.ts')
-const BOOKS = ['test/ledger/states.test.ts', 'test/laws/ledger.test.ts', 'test/laws/spend-crossings.test.ts']
+const STORE_SUITES = ['test/ledger/states.test.ts', 'test/laws/ledger.test.ts', 'test/laws/spend-crossings.test.ts']
 const SIMULATION = ['test/laws/ledger-simulation.test.ts']
 const EMPTIED = ['test/ledger/redis-data-loss.test.ts', 'test/ledger/rolled-back.test.ts']
 const FOLDED = ['test/ledger/folded-nodes.test.ts']
@@ -63,7 +63,7 @@ function wordsOf(subject: Subject): readonly string[] {
   // The suite of two gateways is left out: it waits for leases, and does not test how an emptied Redis is restored.
   return subject === 'emptied'
     ? ['-t', '^(?!two gateways on copies)', ...EMPTIED]
-    : ['-t', `the store in ${subject}`, ...BOOKS]
+    : ['-t', `the store in ${subject}`, ...STORE_SUITES]
 }
 
 /**
