@@ -78,7 +78,7 @@ async function run(directory: string, subject: Subject, ms = RUN_MS): Promise<nu
     cwd: directory,
     env: {
       ...process.env,
-      // A suite that is ended leaves its directories behind; they go with the copy.
+      // A suite that is killed does not delete its directories; they are deleted with the copy.
       TMPDIR: join(directory, 'tmp'),
       WEIR_LAW_HISTORIES: HISTORIES,
       WEIR_JOURNAL_HISTORIES: JOURNAL_HISTORIES,
