@@ -5,6 +5,7 @@
 
 import { Caller, requestBytes } from '../test/support/caller.ts'
 import type { Random } from '../test/support/random.ts'
+import type { ArrivalClock } from './arrival-clock.ts'
 
 const DIALECTS = [
   { path: '/v1/chat/completions', more: { max_tokens: 64 }, list: 'messages', last: 'data: [DONE]' },
@@ -40,7 +41,9 @@ export interface Result {
   /** The value of `x-request-id`, which is the id of the reservation. */
   readonly id: string | undefined
   readonly status: number
+  /** When its last byte was read (`performance.now`); it arrived after `arrivedAfterMs`. */
   readonly endedMs: number
+  readonly arrivedAfterMs: number
   /** The beginning of a wrong answer. */
   readonly what: string
 }
@@ -56,6 +59,7 @@ export interface Load {
   readonly name: string
   /** Returns the next number for a mark; all callers of a load share it. */
   readonly number: () => number
+  readonly clock: ArrivalClock
   readonly results: Result[]
 }
 
@@ -86,13 +90,14 @@ async function one(load: Load, random: Random): Promise<Result> {
     const late = setTimeout(() => caller.reset(), PATIENCE_MS)
     const answer = await caller.answer().finally(() => clearTimeout(late))
     const { status, text } = answer
+    const times = { endedMs: performance.now(), arrivedAfterMs: load.clock.earliestMs }
     const isWhole = answer.end === 'whole' && (status !== 200 || !stream || text.includes(last))
     const end = endOf(status, isWhole, text)
     const what = end === 'wrong' ? `${status} ${answer.end} ${text.slice(-300)}` : ''
-    return { ...request, end, id: answer.header('x-request-id'), status, endedMs: performance.now(), what }
+    return { ...request, end, id: answer.header('x-request-id'), status, ...times, what }
   } catch {
     // The connection failed before a status: the gateway was killed, or this caller disconnected.
-    return { ...request, end: 'none', endedMs: performance.now() }
+    return { ...request, end: 'none', endedMs: performance.now(), arrivedAfterMs: load.clock.earliestMs }
   }
 }
 

@@ -24,6 +24,8 @@ export class Gateway {
   readonly kills: number[] = []
   /** The same for its supervisor. */
   readonly supervisorKills: number[] = []
+  /** The same for the process that owns the embedded ledger of several workers. */
+  readonly ownerKills: number[] = []
   /** Log lines that no injected fault explains. */
   readonly errors: string[] = []
   starts = 0
@@ -115,10 +117,10 @@ export class Gateway {
 
   /**
    * SIGKILL for the process that owns the embedded ledger of several workers. They repeat what it had not written, so
-   * no kill is recorded: no charge may be missing.
+   * this is not among `kills`: no charge may be missing, unless they are killed before the next owner has them.
    */
   killLedgerOwner(): void {
-    this.killChild('ledger-owner')
+    if (this.killChild('ledger-owner')) this.ownerKills.push(performance.now())
   }
 
   /** SIGUSR2. Nothing may be missing either. */

@@ -7,6 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { ArrivalClock } from './arrival-clock.ts'
 import { Provider } from './provider.ts'
 import { Report } from './report.ts'
 import { type Run, runCluster, runEmbedded, runRedis, type SetupResult } from './setups.ts'
@@ -47,7 +48,8 @@ async function chaos(options: NonNullable<ReturnType<typeof flags>>): Promise<bo
   console.log(`seed ${options.seed}, ${options.seconds} s, ${options.callers} callers in each setup`)
   const folder = await mkdtemp(join(tmpdir(), 'weir-chaos-'))
   await using provider = await Provider.start(options.seed)
-  const run: Run = { ...options, provider, folder }
+  using clock = new ArrivalClock()
+  const run: Run = { ...options, provider, folder, clock }
   const setups = await Promise.all([runEmbedded(run, 1), runEmbedded(run, 2), runRedis(run), runCluster(run)])
   await using rest = new AsyncDisposableStack()
   for (const setup of setups) rest.use(setup)

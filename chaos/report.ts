@@ -30,6 +30,8 @@ export interface Answers {
   readonly results: readonly Result[]
   readonly served: ReadonlyMap<string, Served>
   readonly gateways: readonly Gateway[]
+  /** When the requests that have a charge were admitted (`performance.now`); only for the embedded ledger. */
+  readonly admissions?: readonly number[]
   /** The final charge of a reservation; undefined if it has none. */
   readonly chargeOf: (id: string) => number | undefined
 }
@@ -54,9 +56,27 @@ export function checkAnswers(report: Report, answers: Answers): void {
 /**
  * True if a process of the gateway may have been killed between the last byte of the answer and the commit of its row.
  */
-function wasKilledNear({ gateways }: Answers, { gateway, endedMs }: Result, withinMs: number): boolean {
-  const kills = gateways[gateway]?.kills ?? []
-  return kills.some((ms) => ms >= endedMs - COMMIT_WINDOW_MS && ms <= endedMs + withinMs)
+function wasKilledNear(answers: Answers, result: Result, withinMs: number): boolean {
+  const { arrivedAfterMs, endedMs } = result
+  const kills = answers.gateways[result.gateway]?.kills ?? []
+  return kills.some(
+    (ms) =>
+      ms >= arrivedAfterMs - COMMIT_WINDOW_MS && (ms <= endedMs + withinMs || wasWithoutOwner(answers, result, ms)),
+  )
+}
+
+/**
+ * True if the owner of the ledger was killed around the end of the answer and no other had taken over until `untilMs`:
+ * then only a worker had the settlement. An owner that admits requests has taken over.
+ */
+function wasWithoutOwner({ gateways, admissions = [] }: Answers, { gateway, endedMs }: Result, untilMs: number) {
+  const kills = gateways[gateway]?.ownerKills ?? []
+  return kills.some(
+    (killedMs) =>
+      killedMs < untilMs &&
+      killedMs <= endedMs + COMMIT_WINDOW_MS &&
+      !admissions.some((ms) => ms > killedMs && ms < untilMs - COMMIT_WINDOW_MS),
+  )
 }
 
 function checkComplete(report: Report, answers: Answers): void {

@@ -4,6 +4,7 @@
  * mark is replaced by the bytes. Code that must read such a text calls `resolve`.
  */
 
+import { parseExact } from './exact-json.ts'
 import type { JsonValue } from './json.ts'
 import { BACKSLASH } from './json-bytes.ts'
 import { solidEnd, solidStart } from './solid-text.ts'
@@ -194,13 +195,13 @@ export class LongTexts {
     return this.buffer.toString('utf8', from, to)
   }
 
-  /** The JSON value that these bytes are, as `JSON.stringify` writes it. */
+  /** The JSON value that these bytes are, as `JSON.stringify` writes it, with all digits. */
   jsonAt(from: number, to: number): string {
     return JSON.stringify(this.valueAt(from, to))
   }
 
   /** The JSON value that these bytes are. */
   valueAt(from: number, to: number): JsonValue {
-    return JSON.parse(this.buffer.toString('utf8', from, to))
+    return parseExact(this.buffer.toString('utf8', from, to))
   }
 }

@@ -1,5 +1,7 @@
 /** Token counts in the canonical form, and which of a provider's figures weir believes. */
 
+import { plainNumber } from './exact-json.ts'
+
 /**
  * Token counts of one request. A figure that the provider did not report is absent, never a made-up 0.
  *
@@ -35,7 +37,8 @@ const TOKENS_MAX = 100_000_000
  * A provider's count if it is a whole number from 0, capped at 100 million; undefined (not reported) for anything else.
  */
 export function tokenCount(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isInteger(value) && value >= 0 ? Math.min(value, TOKENS_MAX) : undefined
+  const count = plainNumber(value)
+  return typeof count === 'number' && Number.isInteger(count) && count >= 0 ? Math.min(count, TOKENS_MAX) : undefined
 }
 
 /** More than a provider's hidden instructions and reasoning take. */

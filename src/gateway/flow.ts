@@ -17,6 +17,7 @@ import type { CallListener, ProviderCall } from './provider-call.ts'
 import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
 import type { CallTrace } from './request-trace.ts'
 import { accountOf, type ErrorReporter, RequestReservation } from './reservation.ts'
+import { callableAtRest } from './resting-candidates.ts'
 import { RouteHeader } from './route-header.ts'
 import { spread } from './spread.ts'
 import type { Work } from './work.ts'
@@ -143,7 +144,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
         this.noteResting(candidate)
       }
       if (this.calls === 0) {
-        this.resting ??= this.restingCandidates()
+        this.resting ??= callableAtRest(this.candidates, breaker, this.work.model === AUTO)
         const candidate = this.resting.shift()
         if (candidate !== undefined) return this.try(candidate, breaker.enterAnyway(candidate.target))
       }
@@ -189,24 +190,6 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     this.route?.add(candidate, 'resting')
     const rest = this.gateway.breaker.restOf(candidate.target)
     if (rest !== undefined) this.failures.rested(rest)
-  }
-
-  /**
-   * The candidates to call although all of them rest, the one whose rest ends first before the others; the first that
-   * can be called is the only one. During a rest that its provider asked for, and with automatic selection during any
-   * rest, a candidate is not called. If the rest is over and another request is still probing the target, it is.
-   */
-  private restingCandidates(): Candidate[] {
-    const { breaker } = this.gateway
-    const isAutomatic = this.work.model === AUTO
-    const resting = this.candidates.flatMap((candidate) => {
-      const rest = breaker.restOf(candidate.target)
-      if (rest === undefined) return []
-      // While another worker probes a target, its rest is over; `restMs` is the time for the probe.
-      const isAsked = rest.asked && !rest.probing
-      return rest.restMs > 0 && (isAutomatic || isAsked) ? [] : [{ candidate, rest }]
-    })
-    return resting.sort((one, other) => one.rest.restMs - other.rest.restMs).map(({ candidate }) => candidate)
   }
 
   /** Calls one candidate, or the next one if it costs more than the limits allow. */

@@ -3,6 +3,7 @@
  */
 
 import type { Candidate } from '../catalog/resolve.ts'
+import { parseExact } from '../core/exact-json.ts'
 import type { JsonValue } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Dispatch, Provider } from '../providers/provider.ts'
@@ -156,8 +157,7 @@ export function parseJson(text: string, status: number, valuesMax: number = VALU
     throw new ProviderError('broken', 'the answer is nested too deep, or holds too many values', { status })
   }
   try {
-    const body: JsonValue = JSON.parse(text)
-    return body
+    return parseExact(text)
   } catch (cause) {
     throw new ProviderError('broken', 'the answer is not JSON', { status, cause })
   }

@@ -73,8 +73,8 @@ export const LOG_EVENTS = {
     level: 'error',
     message: 'worker died',
     meaning:
-      'A worker process ended unexpectedly (`how`: its exit code or signal). weir starts another in ' +
-      '`restart_in_ms` milliseconds.',
+      'A worker process ended unexpectedly, or could not be started (`how`: its exit code, signal, or the reason). ' +
+      'weir starts another in `restart_in_ms` milliseconds.',
   },
   'worker.start_failed': {
     level: 'error',
@@ -206,12 +206,19 @@ export const LOG_EVENTS = {
   'ledger.degraded': {
     level: 'warn',
     message: 'ledger degraded',
-    meaning: 'The ledger serves requests, but something needs attention (`problem`), such as a full disk.',
+    meaning: 'The ledger serves requests, but something needs attention (`problem`).',
+  },
+  'ledger.disk_full': {
+    level: 'warn',
+    message: 'disk of the ledger full',
+    meaning:
+      'The disk of `data_dir` is full (`problem`). Requests are served, and what they change is kept in memory until ' +
+      'there is space; too much of it is `ledger.down`.',
   },
   'ledger.up': {
     level: 'info',
     message: 'ledger recovered',
-    meaning: 'The end of `ledger.down` or `ledger.degraded`.',
+    meaning: 'The end of `ledger.down`, `ledger.degraded` or `ledger.disk_full`.',
   },
   'ledger.undurable': {
     level: 'warn',

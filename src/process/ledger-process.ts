@@ -56,7 +56,7 @@ class Incarnation {
     if (env['BUN_INSPECT'] === undefined) this.heartbeat.start()
   }
 
-  get pid(): number {
+  get pid(): number | undefined {
     return this.process.pid
   }
 
@@ -98,8 +98,8 @@ export class LedgerProcess {
     this.current = new Incarnation(options)
   }
 
-  /** Of the process that owns the ledger, or is about to. */
-  get pid(): number {
+  /** Of the process that owns the ledger, or is about to; undefined if it could not be started. */
+  get pid(): number | undefined {
     return this.current.pid
   }
 

@@ -14,6 +14,9 @@ import { logEvent } from '../logging/log-events.ts'
  */
 const REWORDED_MS = 60_000
 
+/** What SQLite, the system and weir itself call it: `database or disk is full`, `ENOSPC: no space left on device`. */
+const DISK_FULL = /disk is full|no space (?:is )?left/i
+
 export class LedgerWatch implements Ticking {
   place = -1
   /** The problem that was logged last. */
@@ -61,6 +64,7 @@ export class LedgerWatch implements Ticking {
 
   private report({ ready, up, pending }: LedgerHealth, problem: string): void {
     const fields = { worker: this.worker, problem, pending }
-    logEvent(this.logger, up ? 'ledger.degraded' : 'ledger.down', fields, ready ? 'warn' : 'error')
+    const mild = DISK_FULL.test(problem) ? 'ledger.disk_full' : 'ledger.degraded'
+    logEvent(this.logger, up ? mild : 'ledger.down', fields, ready ? 'warn' : 'error')
   }
 }

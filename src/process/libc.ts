@@ -74,7 +74,7 @@ export function hasLibc(): boolean {
 }
 
 /** A system call failed. */
-class SystemCallError extends Error {
+export class SystemCallError extends Error {
   override readonly name = 'SystemCallError'
 }
 

@@ -10,6 +10,7 @@ import { ChildProcess } from './child-process.ts'
 import { DescriptorChannel } from './descriptor-channel.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { type Address, isToSupervisor, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
+import { SystemCallError } from './libc.ts'
 import { PendingReplies } from './pending-replies.ts'
 import { workerCommand, workerEnvironment } from './worker-command.ts'
 import { report, type WorkerProcessEvents } from './worker-events.ts'
@@ -90,7 +91,8 @@ export class WorkerProcess {
   spawn(): void {
     this.state = 'starting'
     this.startedAt = performance.now()
-    const channel = DescriptorChannel.open()
+    const channel = this.openChannel()
+    if (channel === 'failed') return
     this.channel = channel
     this.process = new ChildProcess({
       command: workerCommand(),
@@ -104,6 +106,17 @@ export class WorkerProcess {
     channel?.spawned()
     this.startLimit = setTimeout(() => this.process?.kill('SIGKILL'), START_MS_MAX)
     if (this.settings !== undefined) this.sendStart(this.settings, false)
+  }
+
+  /** Without a free descriptor, the process counts as one that has ended, and is started again later. */
+  private openChannel(): DescriptorChannel | undefined | 'failed' {
+    try {
+      return DescriptorChannel.open()
+    } catch (error) {
+      if (!(error instanceof SystemCallError)) throw error
+      queueMicrotask(() => this.exited(`not started: ${error.message}`))
+      return 'failed'
+    }
   }
 
   /** Sends the settings to the process, and to every process that replaces it. */

@@ -128,7 +128,8 @@ export class WorkerSet {
     const workers = this.all().flatMap(({ index, pid }): readonly RunningProcess[] =>
       pid === undefined ? [] : [{ process: 'worker', worker: String(index), pid }],
     )
-    return this.ledger === undefined ? workers : [...workers, { process: 'ledger', worker: '', pid: this.ledger.pid }]
+    const owner = this.ledger?.pid
+    return owner === undefined ? workers : [...workers, { process: 'ledger', worker: '', pid: owner }]
   }
 
   /** Starts one more worker. It loads its code, and waits for its settings. */

@@ -1,5 +1,6 @@
 /** The arguments of tool calls: of earlier calls as objects for providers, of an answer's calls as JSON for callers. */
 
+import { parseExact } from '../core/exact-json.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import type { LongTexts } from '../core/long-texts.ts'
 
@@ -13,7 +14,7 @@ export function callInput(text: string, longTexts?: LongTexts): JsonObject {
   if (json.trim() === '') return {}
   let input: unknown
   try {
-    input = JSON.parse(json)
+    input = parseExact(json)
   } catch {
     // An incomplete call: its text is kept below.
   }

@@ -1,5 +1,6 @@
 /** Parses the data of one frame of a provider's stream, which must be a JSON object. */
 
+import { parseExact } from '../core/exact-json.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { shapeProblem } from '../wire/json-shape.ts'
@@ -14,7 +15,7 @@ export function parseFrame(data: string): JsonObject {
   }
   let value: unknown
   try {
-    value = JSON.parse(data)
+    value = parseExact(data)
   } catch (cause) {
     throw new ProviderError('broken', 'an event of the stream is not JSON', { cause })
   }

@@ -4,6 +4,7 @@
  */
 
 import { CallerError } from '../core/caller-error.ts'
+import { parseExactBody } from '../core/exact-json.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
 import { DEPTH_MAX, shapeProblem, VALUES_MAX } from './json-shape.ts'
 
@@ -80,7 +81,7 @@ export function parseBody(bytes: Uint8Array): JsonObject {
   checkShape(text)
   let value: unknown
   try {
-    value = JSON.parse(text)
+    value = parseExactBody(text)
   } catch (error) {
     throw malformed(`The request body is not valid JSON${error instanceof Error ? `: ${error.message}` : ''}.`)
   }

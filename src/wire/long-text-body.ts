@@ -4,6 +4,7 @@
  */
 
 import { isUtf8 } from 'node:buffer'
+import { parseExactBody } from '../core/exact-json.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
 import { CLOSE, CLOSE_LIST, COLON, COMMA, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
 import { LongTexts, MARKED_BYTES_MIN } from '../core/long-texts.ts'
@@ -77,7 +78,7 @@ export function readLargeBody(bytes: Uint8Array, { textPlaces, lists }: LargeBod
   const secret = crypto.getRandomValues(Buffer.allocUnsafe(12)).toString('hex')
   let json: unknown
   try {
-    json = JSON.parse(search.withMarks(secret, unparsed.holes))
+    json = parseExactBody(search.withMarks(secret, unparsed.holes))
   } catch {
     // Invalid outside of what was checked: the usual way reports it.
     return undefined

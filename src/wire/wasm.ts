@@ -87,6 +87,9 @@ export const bytes = {
   equal: binary(vector(0x23)),
   notEqual: binary(vector(0x24)),
   lessThan: binary(vector(0x26)),
+  min: binary(vector(0x77)),
+  /** An i32. */
+  isAny: unary(vector(0x53)),
   and: binary(vector(0x4e)),
   or: binary(vector(0x50)),
   sub: binary(vector(0x71)),

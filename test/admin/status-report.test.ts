@@ -36,7 +36,7 @@ const budget = {
   used_up_at: null,
 } as const
 
-test('a healthy weir needs none', () => {
+test('a healthy weir needs no attention', () => {
   expect(attention({})).toEqual([])
   expect(attention({ alertFailure: { sinceMs: NOW - 5 * 60_000, reason: 'x' } })).toEqual([])
 })

@@ -225,7 +225,7 @@ test('the end waits for what runs, and begins nothing', async () => {
   expect([posts.length, queue.size]).toEqual([4, 2])
 })
 
-test('an id is that of its parts', () => {
+test('equal parts give an equal id, and other parts another', () => {
   const parts = ['spend.threshold', 'acme', null, 'day', 1, 0.5] as const
   expect(derivedId(parts)).toBe(derivedId([...parts]))
   expect(derivedId(parts)).not.toBe(derivedId(['spend.threshold', 'acme', 'null', 'day', 1, 0.5]))

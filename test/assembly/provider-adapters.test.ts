@@ -1,11 +1,9 @@
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadAdapters } from '../../src/assembly/provider-adapters.ts'
 import { provider } from '../process/provider.ts'
 import { configuration, Weir } from '../process/weir.ts'
-
-setDefaultTimeout(30_000)
 
 const SRC = join(import.meta.dir, '../../src')
 

@@ -1,15 +1,12 @@
 /** `weir audit` as operators use it: with the embedded ledger and with a real Redis. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Ledger, noCharge } from '../../src/ledger/ledger.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { connectOnce } from '../../src/redis/connect-once.ts'
 import { MAIN } from '../process/weir.ts'
 import { RedisServer } from '../support/redis.ts'
 import { use, World } from './world.ts'
-
-// Each test starts several processes, on machines that may be busy.
-setDefaultTimeout(30_000)
 
 const ci = { organization: 'acme', key: 'ci' }
 const old = { organization: 'other', key: 'old' }
@@ -157,7 +154,7 @@ test('more rows than one page are complete, and a reader that stops early ends i
   expect([left.code, left.stdout.split('\n').length, left.stderr]).toEqual([0, 2, ''])
 })
 
-test('only a model, or an outcome', async () => {
+test('--model and --outcome select rows', async () => {
   await using world = await World.make()
   const ledger = await world.ledger()
   for (const model of ['small', 'large', 'small']) await use(ledger, ci, model, { cost: 1 })

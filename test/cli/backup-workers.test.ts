@@ -1,6 +1,6 @@
 /** `weir backup` while several workers serve, with either ledger: a gateway that starts on the copy goes on exactly. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { RedisClient } from 'bun'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
@@ -8,8 +8,6 @@ import { Gateway, KEY } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(60_000)
 
 /** Of one request, by the usage that the provider reports. */
 const COST_MICRO_USD = 25

@@ -1,14 +1,12 @@
 /** `weir import litellm`: the file that it prints passes `weir check`, and nothing is lost without a line. */
 
-import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { fromLitellm } from '../../src/config/litellm.ts'
 import { MAIN } from '../process/weir.ts'
-
-setDefaultTimeout(30_000)
 
 const folder = await mkdtemp(join(tmpdir(), 'weir-import-'))
 afterAll(() => rm(folder, { recursive: true, force: true }))

@@ -1,15 +1,12 @@
 /** `weir keys` as operators use it: with the embedded store and with a real Redis. */
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isMistyped } from '../../src/keys/key-format.ts'
 import { RedisServer } from '../support/redis.ts'
 import { closedPort } from '../support/upstream.ts'
 import { World } from './world.ts'
-
-// Each test starts several processes, on machines that may be busy.
-setDefaultTimeout(30_000)
 
 for (const kind of ['embedded', 'redis'] as const) {
   test(`${kind}: a key is created, listed, explained and revoked, and its id cannot be used again`, async () => {

@@ -1,10 +1,7 @@
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { tmpdir } from 'node:os'
 import { actionsOf, COMMANDS } from '../../src/cli/command-table.ts'
 import { MAIN } from '../process/weir.ts'
-
-// Each test starts several processes, on machines that may be busy.
-setDefaultTimeout(30_000)
 
 async function weir(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   const process_ = Bun.spawn([process.execPath, MAIN, ...args], { cwd: tmpdir(), stdio: ['ignore', 'pipe', 'pipe'] })

@@ -1,12 +1,10 @@
 /** `weir reload` and `weir health` against a running gateway, as processes. */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { configuration, MAIN, Weir } from '../process/weir.ts'
-
-setDefaultTimeout(30_000)
 
 const BASE = configuration({ baseUrl: 'http://127.0.0.1:9/v1', models: ['small', 'large'] })
 let weir: Weir
@@ -30,11 +28,11 @@ async function command(...args: readonly string[]) {
   return { code, stdout, stderr }
 }
 
-test('health: ready', async () => {
+test('health prints that weir is ready', async () => {
   expect(await command('health')).toEqual({ code: 0, stdout: 'ready\n', stderr: '' })
 })
 
-test('reload without a change', async () => {
+test('reload without a change prints that nothing changed', async () => {
   expect(await command('reload')).toEqual({ code: 0, stdout: 'nothing changed\n', stderr: '' })
   expect((await weir.line('configuration reloaded'))['changes']).toEqual([])
 })

@@ -1,11 +1,9 @@
 /** `weir top` in a pipe and on a pseudo-terminal. */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { provider } from '../process/provider.ts'
 import { configuration, PROGRAM, Weir } from '../process/weir.ts'
-
-setDefaultTimeout(30_000)
 
 let upstream: ReturnType<typeof provider>
 let weir: Weir

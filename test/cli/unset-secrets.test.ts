@@ -1,11 +1,9 @@
 /** Commands in a shell that lacks the secrets of the service: those that need none of them work. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { use, World } from './world.ts'
-
-setDefaultTimeout(60_000)
 
 const FILE = `
 ledger: LEDGER

@@ -1,6 +1,6 @@
 /** `weir usage`, and the remaining limits of `weir explain`, with the embedded ledger and with a real Redis. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Ledger } from '../../src/ledger/ledger.ts'
@@ -8,9 +8,6 @@ import { dayOf, dayText } from '../../src/ledger/window.ts'
 import { RedisServer } from '../support/redis.ts'
 import { closedPort } from '../support/upstream.ts'
 import { use, World } from './world.ts'
-
-// Each test starts several processes, on machines that may be busy.
-setDefaultTimeout(30_000)
 
 const ci = { organization: 'acme', key: 'ci' }
 const made = { organization: 'acme', key: 'made' }

@@ -39,7 +39,7 @@ test.each([
   expect(changesOf(base, good(text))).toEqual([...lines])
 })
 
-test('the order of models', () => {
+test('another order of models is a change', () => {
   const next = { ...base, models: base.models.toReversed() }
   expect(changesOf(base, next)).toEqual(['~ order of models'])
 })

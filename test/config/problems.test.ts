@@ -578,7 +578,7 @@ test('an unquoted reference in the place of a string stays a string, also if tha
   ])
 })
 
-test('an alias without an anchor', () => {
+test('an alias without an anchor is reported with its path', () => {
   expect(problems(edited('id: acme', 'id: *canary'))).toEqual([
     'organizations[0].id: refers to an anchor (*) that is not defined before it; quote a string that begins with *',
   ])

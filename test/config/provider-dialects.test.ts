@@ -3,7 +3,7 @@
  * credential.
  */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadAdapters } from '../../src/assembly/provider-adapters.ts'
@@ -22,8 +22,6 @@ import { serviceAccountKey } from '../support/google-tokens.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 import { linesOf, options } from './fixture.ts'
-
-setDefaultTimeout(30_000)
 
 const VALUES: JsonObject = {
   base_url: 'https://b.test/v1',

@@ -1,13 +1,11 @@
 /** The code in docs/alerts.md accepts what weir signs, and nothing else. */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Webhook } from '../../src/alerts/webhook.ts'
 import { pageOf } from './pages.ts'
-
-setDefaultTimeout(30_000)
 
 const SECRET = 'a-secret-of-the-test-0123456789'
 const BODY = '{"id":"alert_1","type":"test","node":"größer"}'
@@ -52,7 +50,7 @@ function cases(): readonly (readonly [header: string, body: string, now: number,
   ]
 }
 
-test('TypeScript', async () => {
+test('the code in TypeScript accepts genuine alerts alone', async () => {
   const file = join(folder, 'verify.ts')
   writeFileSync(file, codeOf('ts verify'))
   const { isGenuine } = await import(file)
@@ -60,7 +58,7 @@ test('TypeScript', async () => {
   expect(found).toEqual(cases().map(([, , , genuine]) => genuine))
 })
 
-test.skipIf(Bun.which('python3') === null)('Python', async () => {
+test.skipIf(Bun.which('python3') === null)('the code in Python accepts genuine alerts alone', async () => {
   const check = `
 import json, sys
 print(json.dumps([is_genuine(h, b.encode(), ${JSON.stringify(SECRET)}, n) for h, b, n, _ in json.load(sys.stdin)]))`

@@ -42,11 +42,11 @@ test.each(DIALECTS)('%s: every accepted and every ignored field', (heading, dial
   ).toEqual([])
 })
 
-test('every field of image generations', () => {
+test('every field of image generations is on the page', () => {
   expect(missing('Images', GENERATION_FIELDS)).toEqual([])
 })
 
-test('every forbidden field', () => {
+test('every forbidden field is on the page', () => {
   expect(missing('All endpoints', FORBIDDEN_FIELDS)).toEqual([])
 })
 

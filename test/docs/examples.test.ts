@@ -1,6 +1,6 @@
 /** The examples of the documents do what the text around them promises. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,8 +13,6 @@ import { Upstream } from '../support/upstream.ts'
 import { problemsOfDiagram } from './diagrams.ts'
 import { type Block, PAGES, pageOf, ROOT } from './pages.ts'
 import { Reader } from './reader.ts'
-
-setDefaultTimeout(60_000)
 
 const blocks = (info: string): readonly Block[] =>
   PAGES.flatMap((page) => page.blocks.filter((each) => each.info === info))

@@ -1,6 +1,6 @@
 /** The examples of the reference do what they promise, in every language. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -10,8 +10,6 @@ import { Gateway, KEY } from '../support/gateway.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 import { ROOT } from './pages.ts'
-
-setDefaultTimeout(60_000)
 
 /** A Python with the official SDKs; `scripts/test` installs one. */
 const PYTHON = process.env['WEIR_PYTHON'] ?? join(ROOT, '.bun/python/bin/python3')

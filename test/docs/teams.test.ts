@@ -1,6 +1,6 @@
 /** docs/teams.md, followed from its first command to its report by a platform team of three teams. */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse } from 'yaml'
@@ -9,8 +9,6 @@ import { Gateway } from '../support/gateway.ts'
 import { ALERT_SECRET, type TestWebhook, webhook } from '../support/webhook.ts'
 import { type Block, pageOf } from './pages.ts'
 import { Reader } from './reader.ts'
-
-setDefaultTimeout(60_000)
 
 const { blocks } = pageOf('docs/teams.md')
 const WEIR_ADMIN_TOKEN = 'an-admin-token-of-the-test-0123456789'

@@ -1,6 +1,6 @@
 /** The OpenAI Agents SDK against the real program: agents that run tools, over Responses and over Chat Completions. */
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { Agent, OpenAIProvider, Runner, type RunStreamEvent, setTracingDisabled, tool } from '@openai/agents'
 import OpenAI from 'openai'
 import { z } from 'zod'
@@ -9,7 +9,6 @@ import * as does from '../support/scenarios.ts'
 import { thrownBy } from '../support/thrown.ts'
 import { afterThreeSteps, BREAKS, FRAMES, HELLO, THREE_STEPS, useStage } from './stage.ts'
 
-setDefaultTimeout(30_000)
 // Tracing would send every run to OpenAI.
 setTracingDisabled(true)
 

@@ -4,7 +4,7 @@
  * once.
  */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
@@ -15,8 +15,6 @@ import { Gateway, KEY } from '../support/gateway.ts'
 import { calls, speaks, textAnswer } from '../support/speech.ts'
 import type { Speech } from '../support/speech-writer.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 const FOLDER = join(import.meta.dir, '../fixtures/callers')
 const OSLO = { id: 'call_a1', name: 'get_weather', json: '{"city":"Oslo"}' }

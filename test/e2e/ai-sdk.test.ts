@@ -2,7 +2,7 @@
  * Three majors of the Vercel AI SDK against the real program: the OpenAI, Anthropic and OpenAI-compatible providers.
  */
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { createAnthropic } from '@ai-sdk/anthropic'
 import { createOpenAI } from '@ai-sdk/openai'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
@@ -19,7 +19,6 @@ import * as does from '../support/scenarios.ts'
 import { thrownBy } from '../support/thrown.ts'
 import { afterThreeSteps, BREAKS, FRAMES, HELLO, THREE_STEPS, useStage } from './stage.ts'
 
-setDefaultTimeout(30_000)
 // It would warn at each request that it does not know our models.
 Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false })
 

@@ -3,7 +3,7 @@
  * provider gets the whole conversation, every call with its result, whatever ids the previous one used.
  */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createOpenAI } from '@ai-sdk/openai'
 import Anthropic from '@anthropic-ai/sdk'
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema'
@@ -15,8 +15,6 @@ import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
 import { Random } from '../support/random.ts'
 import { calls, speaks, textAnswer } from '../support/speech.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(60_000)
 
 const STEPS = 24
 const PROVIDERS = ['openai', 'anthropic', 'gemini', 'bedrock'] as const

@@ -3,7 +3,7 @@
  * only within its organisation.
  */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import { checkResponsesStream } from '../laws/responses-grammar.ts'
 import { checkCompletedResponse } from '../laws/responses-schema.ts'
@@ -11,8 +11,6 @@ import { Gateway, KEY } from '../support/gateway.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { thrownBy } from '../support/thrown.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 const SUMMARY = 'The user lives in Oslo 👩‍👩‍👧; the file is "a\\b.txt".'
 const OTHER_KEY = 'other-key-0123456789abcdef'

@@ -3,7 +3,7 @@
  * the official SDK and the strict grammar of each dialect.
  */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
@@ -15,8 +15,6 @@ import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { thrownBy } from '../support/thrown.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 interface Heard {
   readonly text: string

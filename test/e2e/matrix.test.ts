@@ -1,6 +1,6 @@
 /** Every dialect of callers with every provider, streamed and not: the answer is the same. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
 import { PROVIDER_DIALECTS, type ProviderDialect } from '../../src/config/provider-dialects.ts'
 import type { JsonObject } from '../../src/core/json.ts'
@@ -10,8 +10,6 @@ import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
 import { calls, speaks, textAnswer } from '../support/speech.ts'
 import { SPEECH_USAGE, type Speech } from '../support/speech-writer.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 /** The provider dialects that the third-party simulator speaks. */
 const SIMULATED: readonly ProviderDialect[] = ['openai', 'azure', 'anthropic', 'gemini', 'bedrock']

@@ -1,6 +1,6 @@
 /** The official `openai` SDK against the real program and a provider simulator: Chat Completions. */
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { z } from 'zod'
@@ -9,8 +9,6 @@ import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { thrownBy } from '../support/thrown.ts'
 import { BREAKS, ERRORS, FRAMES, HELLO, USAGE, useStage } from './stage.ts'
-
-setDefaultTimeout(30_000)
 
 const stage = useStage()
 const client = () => new OpenAI({ apiKey: KEY, baseURL: `${stage.gateway.url}/v1`, maxRetries: 0 })

@@ -4,7 +4,7 @@
  * for a failed connection and retry.
  */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { PROVIDER_DIALECTS, type ProviderDialect } from '../../src/config/provider-dialects.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
@@ -13,8 +13,6 @@ import { type Answer, ask, requestBytes } from '../support/caller.ts'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
 import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(60_000)
 
 const PATHS: Readonly<Record<DialectName, string>> = {
   chat: '/v1/chat/completions',

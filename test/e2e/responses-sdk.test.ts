@@ -3,7 +3,7 @@
  * provider.
  */
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import { zodResponsesFunction, zodTextFormat } from 'openai/helpers/zod'
 import OpenAI6 from 'openai-6'
@@ -12,8 +12,6 @@ import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { thrownBy } from '../support/thrown.ts'
 import { afterThreeSteps, BREAKS, FRAMES, HELLO, THREE_STEPS, useStage } from './stage.ts'
-
-setDefaultTimeout(30_000)
 
 // Both majors agree in what is used here, but have different types.
 const MAJORS: readonly (readonly [name: string, Sdk: typeof OpenAI])[] = [

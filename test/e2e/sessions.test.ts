@@ -3,7 +3,7 @@
  * provider answers every step, and gets the same bytes for earlier steps, so that its prompt cache works.
  */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
@@ -14,8 +14,6 @@ import { checkResponsesStream } from '../laws/responses-grammar.ts'
 import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 const FOLDER = join(import.meta.dir, '../fixtures/callers/sessions')
 const PROVIDERS = ['openai', 'anthropic', 'gemini', 'bedrock'] as const

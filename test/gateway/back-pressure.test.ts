@@ -3,13 +3,11 @@
  * on.
  */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import * as does from '../support/scenarios.ts'
 import type { Scenario } from '../support/upstream.ts'
 import { STREAM, Stage, seen } from './stage.ts'
-
-setDefaultTimeout(30_000)
 
 const MIB = 1024 * 1024
 /** What the kernel's buffers and Bun may hold for one stream, in both directions and at both ends. */

@@ -3,14 +3,12 @@
  * nothing stays open.
  */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { Caller } from '../support/caller.ts'
 import * as does from '../support/scenarios.ts'
 import type { Scenario } from '../support/upstream.ts'
 import { chat, type Models, STREAM, Stage } from './stage.ts'
-
-setDefaultTimeout(30_000)
 
 const ways = [
   ['fin', (caller: Caller) => caller.close()],

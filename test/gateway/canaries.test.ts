@@ -3,15 +3,13 @@
  * and then looked for.
  */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
 import { ask, Caller, requestBytes } from '../support/caller.ts'
 import { Gateway } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { closedPort, type Scenario, Upstream } from '../support/upstream.ts'
 import { CHAT } from './stage.ts'
-
-setDefaultTimeout(30_000)
 
 let planted = 0
 /** A word that occurs nowhere else. All contain `canary`, so that one search finds each. */

@@ -2,7 +2,7 @@
  * Providers with TLS whose CA is known: their certificates decide whether a request is sent at all.
  */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:https'
 import { join } from 'node:path'
@@ -10,8 +10,6 @@ import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { chatBody } from '../support/scenarios.ts'
 import { portOf } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 const FOLDER = join(import.meta.dir, '../fixtures/tls')
 const NAMES = ['good', 'expired', 'wrong-name'] as const
@@ -52,7 +50,7 @@ async function send(model: string) {
   return await ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))
 }
 
-test('valid: the provider answers', async () => {
+test('a provider with a valid certificate is asked', async () => {
   expect([(await send('good')).status, asked.get('good')]).toEqual([200, 1])
 })
 

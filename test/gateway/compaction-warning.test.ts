@@ -24,7 +24,7 @@ const rows: readonly (readonly [string, Speech, string, JsonObject, boolean])[] 
   ['an answer that is none', cut, '/v1/responses', { input, stream: true }, false],
 ]
 
-test.each(rows)('%s', async (_, speech, path, body, warned) => {
+test.each(rows)('a cut summary alone is warned of: %s', async (_, speech, path, body, warned) => {
   await using upstream = await Upstream.start({ m: speaks('openai', () => speech) })
   await using serving = new Serving({ providers: { up: upstream.url } })
   const answer = await ask(serving.port, requestBytes(path, { key: KEY, body: { model: 'm', ...body } }))

@@ -3,13 +3,11 @@
  * not.
  */
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import net from 'node:net'
 import * as does from '../support/scenarios.ts'
 import { portOf, type Scenario } from '../support/upstream.ts'
 import { STREAM, Stage, seen } from './stage.ts'
-
-setDefaultTimeout(30_000)
 
 const [role = '', hello = '', ...restOf] = does.chatFrames(['Hello'])
 const LONG = {

@@ -3,12 +3,10 @@
  * is a cut.
  */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import * as does from '../support/scenarios.ts'
 import type { Scenario } from '../support/upstream.ts'
 import { headField, STREAM, Stage, seen } from './stage.ts'
-
-setDefaultTimeout(30_000)
 
 const [role = '', hello = '', ...restOf] = does.chatFrames(['Hello'])
 const second = does.answersText('from the second')

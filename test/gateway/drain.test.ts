@@ -1,11 +1,9 @@
 /** The end of the process as callers and the log see it. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Caller } from '../support/caller.ts'
 import * as does from '../support/scenarios.ts'
 import { chat, STREAM, Stage, seen } from './stage.ts'
-
-setDefaultTimeout(30_000)
 
 const [role = '', hello = '', ...restOf] = does.chatFrames(['Hello'])
 

@@ -3,7 +3,7 @@
  * nothing stays open, and that the reservation ends once.
  */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
@@ -14,8 +14,6 @@ import { Gateway, KEY, VIA_FETCH } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { Serving } from '../support/serving.ts'
 import { closedPort, portOf, type Scenario, Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 const MIB = 1024 * 1024
 const html = { 'content-type': 'text/html' }

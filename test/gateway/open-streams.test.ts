@@ -59,7 +59,7 @@ async function opened(): Promise<{ readonly pump: Pump; readonly request: WeakRe
   return { pump: content, request: new WeakRef(exchange.request) }
 }
 
-test('its request is dropped', async () => {
+test('a stream that has begun keeps nothing of its request', async () => {
   const streams = await Promise.all(Array.from({ length: STREAMS }, opened))
   await Bun.sleep(0)
   Bun.gc(true)

@@ -3,7 +3,7 @@
  * nothing stays open.
  */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { pino } from 'pino'
 import { InferenceService } from '../../src/assembly/inference-service.ts'
 import { loadAdapters } from '../../src/assembly/provider-adapters.ts'
@@ -17,8 +17,6 @@ import * as does from '../support/scenarios.ts'
 import { SEED } from '../support/seed.ts'
 import { type Call, type Scenario, Upstream } from '../support/upstream.ts'
 import { chat } from './stage.ts'
-
-setDefaultTimeout(60_000)
 
 const CASES = 2000
 const AT_ONCE = 40

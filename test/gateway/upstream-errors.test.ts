@@ -3,14 +3,12 @@
  * candidates are called.
  */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
 import { VIA_FETCH } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { closedPort, type Scenario } from '../support/upstream.ts'
 import { STREAM, Stage, seen } from './stage.ts'
-
-setDefaultTimeout(30_000)
 
 interface Expected {
   readonly status: number
@@ -253,7 +251,7 @@ test.each(Object.keys(ownSecrets))('the provider’s own key is not shown: %s', 
   }
 })
 
-test('a port without a listener', async () => {
+test('a provider whose port nobody listens on is unreachable: 502', async () => {
   await using alone = await Stage.start(
     { gone: does.silent() },
     { provider: { base_url: `http://127.0.0.1:${await closedPort()}/v1` } },

@@ -2,14 +2,12 @@
  * Whose figures are charged and shown: the provider's if they are usable, else our own count, which is marked as one.
  */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import type { Answer } from '../support/caller.ts'
 import * as does from '../support/scenarios.ts'
 import type { Scenario } from '../support/upstream.ts'
 import { STREAM, Stage, seen } from './stage.ts'
-
-setDefaultTimeout(30_000)
 
 /** Our own count of the content below. */
 const OWN = { input: 6, output: 3 }

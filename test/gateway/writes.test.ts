@@ -1,12 +1,10 @@
 /** How the events of a stream are written: one write for each chunk that was read, and no event in two. */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { textOf } from '../support/bytes.ts'
 import * as does from '../support/scenarios.ts'
 import type { Scenario } from '../support/upstream.ts'
 import { STREAM, Stage, seen } from './stage.ts'
-
-setDefaultTimeout(30_000)
 
 const CHUNKS = 8
 const words = Array.from({ length: CHUNKS * 5 }, (_, index) => `w${index} `)
@@ -41,7 +39,7 @@ beforeAll(async () => {
 
 afterAll(async () => await stage[Symbol.asyncDispose]())
 
-test('one write a chunk that was read', async () => {
+test('each chunk that was read is one write to the caller', async () => {
   await using caller = await stage.caller('paced', STREAM)
   for (const [index, release] of releases.entries()) {
     await caller.until(`w${index * 5 + 4} `)

@@ -3,15 +3,13 @@
  * memory.
  */
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import type { RequestLine } from '../../src/gateway/request-line.ts'
 import { AnonymousLog, type Omitted } from '../../src/http/anonymous-log.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
 import { Serving } from '../support/serving.ts'
 import { closedPort } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 const line = (status: number): RequestLine => ({
   request_id: 'req_1',

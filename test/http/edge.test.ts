@@ -4,7 +4,7 @@
  * request.
  */
 
-import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { bytesOf, joined } from '../support/bytes.ts'
@@ -13,8 +13,6 @@ import { Gateway, KEY } from '../support/gateway.ts'
 import { property, type Random } from '../support/random.ts'
 import * as does from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 const CHAT = '/v1/chat/completions'
 const MIB = 1024 * 1024

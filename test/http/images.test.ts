@@ -463,7 +463,7 @@ test('an upload is held once: eight at a time, all waiting for the provider', as
   console.log(`${uploads - 1} uploads of 9.9 MiB held: ${(grown / size / (uploads - 1)).toFixed(2)} times their size`)
   expect(grown).toBeLessThan(1.75 * size * (uploads - 1))
   server.close()
-}, 30_000)
+})
 
 /** Resident bytes of the only worker. */
 async function memoryOf(program: Gateway): Promise<number> {

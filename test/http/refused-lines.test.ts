@@ -1,13 +1,11 @@
 /** The log lines of refused requests: who sent what, and why it was refused; never a key or content. */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { MAIN } from '../process/weir.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 const SLOW = 'slow-key-0123456789abcdef'
 const POOR = 'poor-key-0123456789abcdef'
@@ -63,13 +61,13 @@ async function lineOf(key: string | undefined, body: JsonObject, path = '/v1/cha
 const chat = (key: string | undefined) => lineOf(key, { model: 'm', messages: MESSAGES })
 const SENDER = { method: 'POST', path: '/v1/chat/completions', remote: '127.0.0.1', outcome: 'refused' }
 
-test('a wrong field', async () => {
+test('a wrong field is named as param', async () => {
   const line = await lineOf(KEY, { model: 'm', messages: MESSAGES, temperature: 'hot' })
   expect(line).toMatchObject({ ...SENDER, status: 400, error: 'invalid_value', param: 'temperature', key: 'one' })
   expect(line).not.toContainAnyKeys(['limit', 'limit_of', 'key_state'])
 })
 
-test('the limit of a key, and of an organisation', async () => {
+test('a limit is named with its key or organisation', async () => {
   expect(await chat(SLOW)).not.toContainAnyKeys(['method', 'path', 'remote'])
   expect(await chat(SLOW)).toMatchObject({
     ...{ ...SENDER, status: 429, error: 'rate_limit_exceeded', key: 'slow' },
@@ -82,7 +80,7 @@ test('the limit of a key, and of an organisation', async () => {
   expect(await chat(STRAINED)).toMatchObject({ limit: 'tokens_per_minute', limit_of: 'organization:busy' })
 })
 
-test('no key, and an unknown one', async () => {
+test('no key, and an unknown one, leave the line without a key', async () => {
   const [none, unknown] = [await chat(undefined), await chat('unknown-key-0123456789abcdef')]
   for (const line of [none, unknown]) {
     expect(line).toMatchObject({ ...SENDER, status: 401, error: 'invalid_api_key' })

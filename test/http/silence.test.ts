@@ -3,14 +3,12 @@
  * that served one request would stay open as long as its caller wants. Here its 120 s are 1 s.
  */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { Caller, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { Serving } from '../support/serving.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 const CHAT = '/v1/chat/completions'
 const [role = '', ...restOf] = does.chatFrames(['Hello', 'x'.repeat(20_000)])

@@ -1,12 +1,10 @@
 /** `X-Gateway-Tags` and the tags of keys: what is accepted, and where the tags of a request are found afterwards. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 const TAGGED = 'tagged-key-0123456789abcdef'
 

@@ -1,12 +1,10 @@
 /** Items in Redis: each owner has its own limit of bytes, and items expire. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Redis } from 'ioredis'
 import { RedisItems } from '../../src/items/redis-items.ts'
 import { property } from '../support/random.ts'
 import { RedisServer } from '../support/redis.ts'
-
-setDefaultTimeout(20_000)
 
 const OWNER_BYTES = 100_000
 let server: RedisServer

@@ -1,6 +1,6 @@
 /** References to items across workers and across gateways, over a real Redis. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Redis } from 'ioredis'
 import { textOf } from '../support/bytes.ts'
 import { ask, requestBytes } from '../support/caller.ts'
@@ -8,8 +8,6 @@ import { Gateway, KEY } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
 import { chatBody, json } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 test.each(['Redis', 'embedded'])('%s: every worker finds the items that another worker sent', async (kind) => {
   await using redis = await RedisServer.start()

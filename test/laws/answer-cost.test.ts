@@ -3,7 +3,7 @@
  * takes time in proportion to its size, and ends as an answer or as a provider error, never as an error of weir.
  */
 
-import { describe, setDefaultTimeout, test } from 'bun:test'
+import { describe, test } from 'bun:test'
 import { Fold } from '../../src/core/completion.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
@@ -23,8 +23,6 @@ import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { Encoding } from '../support/encoding.ts'
 import { ORGANIZATION, sealer, threadMs } from '../support/request-path.ts'
-
-setDefaultTimeout(60_000)
 
 const LARGE = 4 * 1024 * 1024
 const MS_MAX = 500

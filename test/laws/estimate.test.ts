@@ -4,7 +4,7 @@
  * same however it was split.
  */
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { Tiktoken } from 'js-tiktoken/lite'
 import ranks from 'js-tiktoken/ranks/o200k_base'
 import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
@@ -15,8 +15,6 @@ import { jsonInside } from '../../src/wire/sse.ts'
 import counts from '../fixtures/ledger/token-counts.json' with { type: 'json' }
 import { plainRequest } from '../providers/requests.ts'
 import { property, type Random } from '../support/random.ts'
-
-setDefaultTimeout(60_000)
 
 const tokenizer = new Tiktoken(ranks)
 /** The tokenizer's time grows with the square of a text without blanks. A cut adds one token at most. */

@@ -10,7 +10,10 @@ function structureOf(finder: StructureFinder, bytes: Uint8Array): readonly numbe
   return found === -1 ? 'invalid' : [...finder.positions.subarray(0, found)]
 }
 
-const VALID = ['{', '}', '[', ']', ',', ':', ' ', '\n', 'é', '設', '🙂', '0', 'x', '"a"', '"\\\\"', '"\\u00eF"', '"{,"']
+const VALID = [
+  ...['{', '}', '[', ']', ',', ':', ' ', '\n', 'é', '設', '🙂', '0', 'x', '"a"', '"\\\\"', '"\\u00eF"', '"{,"'],
+  ...['"\\n"', '"\\t\\/\\n"', '"\\u0041\\"\\b"'],
+]
 const ANY = [
   ...VALID,
   '"',

@@ -710,12 +710,18 @@ describe('providers receive the same JSON of Messages', () => {
   const result = `{"type":"tool_result","tool_use_id":"a","content":[${picture}]}`
   const wrong = '{"type":"tool_result","tool_use_id":""}'
   const tools = '"tools":[{"name":"f","input_schema":{"type":"object"}}]'
+  const call = (id: string, number: string) =>
+    `{"role":"assistant","content":[{"type":"tool_use","id":"${id}","name":"f","input":{"n":${number}}}]}`
 
   test.each([
     ['if a role is written with an escape', `{"messages":[${question},{"role":"assist\\u0061nt",${answer}}]}`],
     [
       'if a message is wrong after others that were read as unparsed',
       `{${tools},"messages":[${question},{"role":"user","content":[${result},${wrong}]}]}`,
+    ],
+    [
+      'if one input has a long integer, and another one a large number in another form',
+      `{${tools},"messages":[${question},${call('a', '12345678901234567890')},${call('b', '1E20')}]}`,
     ],
   ])('%s', (_, text) => {
     expect(compare('messages', Buffer.from(text.replace('{', '{"model":"m",')))).toBeDefined()

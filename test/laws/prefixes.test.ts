@@ -4,7 +4,7 @@
  * `test/e2e/prefixes.test.ts` shows the same on the wire.
  */
 
-import { expect, setDefaultTimeout } from 'bun:test'
+import { expect } from 'bun:test'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
 import type { StreamEncoder, StreamMeter } from '../../src/dialects/dialect.ts'
@@ -22,8 +22,6 @@ import { accept, SERVED } from '../dialects/responses/setting.ts'
 import { HandCall, HandSink, opened } from '../gateway/by-hand.ts'
 import { fixtures } from '../support/fixtures.ts'
 import { property, type Random } from '../support/random.ts'
-
-setDefaultTimeout(120_000)
 
 const PROVIDERS: readonly (readonly [string, Provider])[] = [
   ['openai/', openai],

@@ -172,6 +172,6 @@ for (const subject of subjects()) {
           throw new Error(`Demand ${i} of seed ${seed}, ${JSON.stringify(demand)}: ${String(error)}`, { cause: error })
         }
       }
-    }, 120_000)
+    })
   })
 }

@@ -4,12 +4,10 @@
  * little.
  */
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { heavyBodies, LARGEST, mixed } from '../support/heavy-bodies.ts'
 import { property } from '../support/random.ts'
 import { type Body, type Walked, walk } from '../support/request-path.ts'
-
-setDefaultTimeout(60_000)
 
 const SMALLER = LARGEST / 4
 /** Three times the most expensive body on an idle machine. */

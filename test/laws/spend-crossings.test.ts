@@ -217,6 +217,6 @@ for (const subject of subjects()) {
       }
       console.log(`${count} shares`)
       expect(count).toBeGreaterThan(HISTORIES)
-    }, 120_000)
+    })
   })
 }

@@ -35,7 +35,7 @@ function kept(path: string): readonly [days: readonly number[], requests: number
   return [days.map(({ ended }) => Math.floor((ended - START_MS) / DAY_MS)), sum?.n ?? 0]
 }
 
-test('in the embedded ledger', async () => {
+test('the embedded ledger deletes requests that are too old, and no usage', async () => {
   const directory = directoryOf()
   const account = accountOf()
   const clock = { ms: START_MS, now: () => clock.ms }
@@ -50,7 +50,7 @@ test('in the embedded ledger', async () => {
   expect(kept(join(directory, LEDGER_FILE))).toEqual([[12, 13, 14, 15, 16, 17, 18, 19], 20])
 })
 
-test('in the outbox', async () => {
+test('the outbox deletes requests that are too old, and no usage', async () => {
   const directory = directoryOf()
   const account = accountOf()
   let now = START_MS

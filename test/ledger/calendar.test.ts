@@ -7,7 +7,7 @@ import { RedisServer } from './redis-server.ts'
 
 const DAY_MS = 86_400_000
 
-test('months and their ends', async () => {
+test('months and their ends are those of window.ts', async () => {
   await using server = await RedisServer.start()
   const redis = server.client()
   const prelude = `local VERSION, AMOUNT_MAX, now = 1, 2^53 - 1, 0\n${book}\n`

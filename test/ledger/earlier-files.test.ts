@@ -92,7 +92,7 @@ async function fill(client: Redis): Promise<void> {
   }
 }
 
-test('the file of an embedded ledger', async () => {
+test('the file of an embedded ledger is read and continued', async () => {
   const at = filesOf('ledger.sqlite')
   const { embedded } = await expected()
   expect(await readAll(new EmbeddedAuditLog(at), new EmbeddedUsageLog(at))).toMatchObject(embedded)
@@ -137,7 +137,7 @@ test('a file to which a later version added columns is read and written as befor
   expect(audit.length).toBe(embedded.audit.length + 2)
 })
 
-test('the file of the keys', async () => {
+test('the file of the keys is read', async () => {
   const store = openSqliteKeyStore(filesOf('keys.sqlite'))
   const shared = { organization: 'acme', createdMs: 1_795_000_000_000 }
   expect(await store.get('laptop')).toEqual({

@@ -305,4 +305,4 @@ test('law: folding and losses at any time leave exactly what was served', async 
     expect(await fleet.oldDays()).toBe(0)
     await fleet.close()
   }
-}, 120_000)
+})

@@ -4,7 +4,7 @@
  */
 
 import { Database } from 'bun:sqlite'
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,8 +14,6 @@ import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { RedisServer } from './redis-server.ts'
 import { logged, totals, until } from './seen.ts'
-
-setDefaultTimeout(60_000)
 
 const CHILD = join(import.meta.dir, 'outbox-child.ts')
 

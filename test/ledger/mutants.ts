@@ -137,7 +137,7 @@ const BUCKET = 'embedded/rate-bucket.ts'
 const SCOPE = 'embedded/scope-moves.ts'
 const RESERVATION = 'embedded/reservation-moves.ts'
 const FULL = 'embedded/socket/full-store.ts'
-const THRESHOLDS = '../core/limits.ts'
+const THRESHOLDS = '../core/limit-amounts.ts'
 
 export const memoryMutants: readonly Mutant[] = [
   [SCOPE, 'window <= (scope.windows[index] ?? 0)', 'window === (scope.windows[index] ?? 0)'],

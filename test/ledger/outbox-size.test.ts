@@ -198,4 +198,4 @@ test('law: requests that end during a large restore are charged once, also if th
     for (const id of open) expect(resent).toContain(id)
     outbox.close()
   }
-}, 60_000)
+})

@@ -308,7 +308,7 @@ describe('two gateways on copies of one data_dir', () => {
     await opening.catch(() => undefined)
     expect((await spentOf(server, account)).spent).toBe(20)
     client.disconnect()
-  }, 30_000)
+  })
 
   test('the second starts while Redis is away: it serves nothing, and reports why', async () => {
     await using server = await RedisServer.start()
@@ -328,7 +328,7 @@ describe('two gateways on copies of one data_dir', () => {
     if (ill === undefined || well === undefined) throw new Error('One of the two must serve.')
     expect(await failureOf(ill.reserve(account, holdOf(1)))).toBe('ledger_unavailable')
     expect(await failureOf(well.reserve(account, holdOf(1)))).toBe('none')
-  }, 30_000)
+  })
 })
 
 /** Costs of requests that end while Redis is set back, emptied and cut off, on two nodes, one with two workers. */
@@ -391,4 +391,4 @@ test('law: whatever Redis loses, and when, it ends up with what was served, to t
   const seed = randomSeed('a Redis that loses')
   await using server = await RedisServer.start()
   for (let i = 0; i < 4; i++) await history(seed + i, server)
-}, 120_000)
+})

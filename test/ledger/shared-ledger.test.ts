@@ -150,7 +150,7 @@ test('owners that are killed under load: each charge counts once, and nothing st
   const figures = await usage(owner, account)
   expect([seed, figures?.requests, figures?.costMicroUsd]).toEqual([seed, requests, spent])
   expect(await standing(owner, account)).toMatchObject({ live: 0, total: { spent, held: 0 } })
-}, 60_000)
+})
 
 test('an owner that stands still: what it grants later is given back', async () => {
   const { owner, worker } = await started()

@@ -106,7 +106,7 @@ async function check(log: UsageLog, rows: readonly UsageRow[]): Promise<void> {
   }
 }
 
-test('in the embedded ledger, a few rows at a time', async () => {
+test('the embedded ledger folds old days, a few rows at a time', async () => {
   const rows = rowsOf(new Random(randomSeed('folding')))
   const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
   directories.push(directory)
@@ -129,7 +129,7 @@ test('in the embedded ledger, a few rows at a time', async () => {
   await check(new EmbeddedUsageLog(directory), [...rows, late])
 })
 
-test('in Redis, while others read', async () => {
+test('Redis folds old days while others read', async () => {
   const rows = rowsOf(new Random(randomSeed('folding')))
   await using server = await RedisServer.start()
   const client = server.client()

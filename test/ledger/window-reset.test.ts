@@ -48,7 +48,7 @@ async function expectNow(place: LedgerPlace, spent: number): Promise<void> {
   await standings.close()
 }
 
-test('in Redis', async () => {
+test('windows in Redis are set back to today', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
   const place: LedgerPlace = {

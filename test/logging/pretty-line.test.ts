@@ -12,7 +12,7 @@ function words(line: object, isColoured = false): string {
   return text.replace(/\d\d:\d\d:30\.456/, 'TIME').trimEnd()
 }
 
-test('a request', () => {
+test('a request is one line of words', () => {
   const line = {
     request_id: 'req_1',
     ...{ organization: 'acme', key: 'ci', dialect: 'chat', requested_model: 'mini', served_model: 'mini' },
@@ -27,14 +27,14 @@ test('a request', () => {
   )
 })
 
-test('a refused request', () => {
+test('a refused request has its path and its sender', () => {
   const line = { request_id: 'req_1', status: 404, total_ms: 0.1, outcome: 'refused', error: 'not_found' }
   expect(words({ ...line, method: 'GET', path: '/x', remote: '10.0.0.1', msg: 'request' })).toBe(
     'TIME INFO  404 GET /x 0.1 ms refused not_found from 10.0.0.1 req_1',
   )
 })
 
-test('an event', () => {
+test('an event has its name, its message and its fields', () => {
   const event = {
     level: 'error',
     event: 'ledger.down',

@@ -1,14 +1,12 @@
 /** The admin API of a running weir with two workers. */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { FormatRegistry, type TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import * as shapes from '../../src/admin/api-shapes.ts'
 import { EventReader } from '../support/event-reader.ts'
 import { provider } from './provider.ts'
 import { configuration, KEY, PROGRAM, until, Weir } from './weir.ts'
-
-setDefaultTimeout(30_000)
 
 FormatRegistry.Set('date-time', (text) => /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(text))
 FormatRegistry.Set('date', (text) => /^\d{4}-\d\d-\d\d$/.test(text))

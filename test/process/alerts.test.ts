@@ -1,6 +1,6 @@
 /** Alerts through the running program: spend, credentials, the ledger, keys, kills, and a webhook that hangs. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { statSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,8 +11,6 @@ import { RedisServer } from '../support/redis.ts'
 import { chatBody, json } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
 import { ALERT_SECRET, type TestWebhook, webhook } from '../support/webhook.ts'
-
-setDefaultTimeout(60_000)
 
 /** A cent a token: each answer takes 9 tokens in and 3 out, and costs twelve cents. */
 const PRICE = { input: 10_000, output: 10_000 }
@@ -136,7 +134,7 @@ test('a rejected credential, a key that expires, and a ledger that goes and come
   expect(hook.received.every(({ isGenuine }) => isGenuine)).toBe(true)
 })
 
-test('weir alerts test and weir reload', async () => {
+test('alerts that a reload adds can be tested with weir alerts test', async () => {
   using hook = webhook()
   await using upstream = await Upstream.start()
   const { alerts, ...without } = setupOf(upstream, hook).config ?? {}

@@ -1,14 +1,12 @@
 /** A flood of keys that are none: refused, and neither the ledger nor the store of keys is asked. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Redis } from 'ioredis'
 import { newToken } from '../../src/keys/key-format.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
 import { closedPort } from '../support/upstream.ts'
-
-setDefaultTimeout(60_000)
 
 const FLOOD = 200
 

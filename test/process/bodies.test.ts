@@ -1,13 +1,11 @@
 /** Many large request bodies at once: the memory that weir uses, and its answers to the callers. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { Caller, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { chatBody, json } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(120_000)
 
 const MIB = 1024 * 1024
 const ORGANIZATIONS = 10

@@ -49,11 +49,25 @@ test('a process that has closed its channel, and runs on, is sent nothing', asyn
     if (existsSync(closed)) sent++
   }
   expect(messages).toEqual([{ pid: child.pid }, { pid: child.pid }])
-  expect(await lives(child.pid)).toBe(true)
+  expect(await lives(child.pid ?? 0)).toBe(true)
   child.kill('SIGKILL')
   child.send({ do: 'answer' })
   expect(await ended).toBe('signal SIGKILL')
   child.send({ do: 'answer' })
+})
+
+test('a program that cannot be started has ended', async () => {
+  const ended = Promise.withResolvers<string>()
+  const child = new ChildProcess<{ readonly do: string }>({
+    command: [join(folder, 'none')],
+    env: {},
+    onMessage: () => {},
+    onExit: ended.resolve,
+  })
+  child.send({ do: 'answer' })
+  child.kill('SIGKILL')
+  expect(child.pid).toBeUndefined()
+  expect(await ended.promise).toStartWith('not started: ENOENT: ')
 })
 
 test('Bun itself throws for such a message', async () => {

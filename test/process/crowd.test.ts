@@ -1,13 +1,11 @@
 /** More connections than file descriptors: weir rejects callers properly, and recovers on its own. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { ask, Caller, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
 import { until } from './weir.ts'
-
-setDefaultTimeout(30_000)
 
 const DESCRIPTORS = 128
 const chat = requestBytes('/v1/chat/completions', {

@@ -3,14 +3,12 @@
  * rejected because of the limit, and not because Redis was slow.
  */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
 import { json } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(120_000)
 
 /** Only output has a price, and each answer is as long as its limit, so a request costs what it reserves: ten cents. */
 const PRICE = { input: 0, output: 10_000 }

@@ -37,7 +37,7 @@ test('a disk that cannot be read is not logged', () => {
   expect(spaceOf('/no/such/folder')).toBeUndefined()
 })
 
-test('a disk has space', () => {
+test('the space of a disk is read in bytes', () => {
   const space = spaceOf(tmpdir())
   expect(space?.freeBytes).toBeGreaterThan(0)
   expect(space?.totalBytes).toBeGreaterThanOrEqual(space?.freeBytes ?? 0)

@@ -1,14 +1,12 @@
 /** A streamed answer that exceeds its budget: it finishes or is cut; and what a strict limit reserves. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { Caller, requestBytes } from '../support/caller.ts'
 import { Gateway } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
 import { chatFrames, endless, rest, waits } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(60_000)
 
 /** A tenth of a cent a token of output: 4,096 of them are held for $4.096. */
 const PRICE = { input: 0, output: 1000 }

@@ -1,10 +1,7 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Heartbeat } from '../../src/process/heartbeat.ts'
 import { provider } from './provider.ts'
 import { configuration, until, Weir } from './weir.ts'
-
-// A worker is silent for 20 s before it is given up.
-setDefaultTimeout(90_000)
 
 const PERIOD_MS = 4000
 

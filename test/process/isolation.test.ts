@@ -1,6 +1,6 @@
 /** weir neither loads nor runs files of its working directory, and neither do its workers. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -65,9 +65,6 @@ test('the environment still runs code in Bun, as docs/security.md states: no fla
   }
   await fs.rm(folder, { recursive: true })
 })
-
-// The first test of a run that needs the executable builds it.
-setDefaultTimeout(60_000)
 
 for (const program of ['scripts/weir', 'src/main.ts', 'the executable']) {
   const path = async () => (program === 'the executable' ? await executable() : resolve(ROOT, program))

@@ -3,7 +3,7 @@
  * the embedded ledger, and with two nodes on one Redis.
  */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readFile, writeFile } from 'node:fs/promises'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
 import { ask, requestBytes } from '../support/caller.ts'
@@ -12,8 +12,6 @@ import { RedisServer } from '../support/redis.ts'
 import { chatBody, json } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
 import { until } from './weir.ts'
-
-setDefaultTimeout(60_000)
 
 const TOKEN = 'admin-token-0123456789'
 const OTHER = 'other-key-0123456789abcdef'

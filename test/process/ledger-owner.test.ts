@@ -1,12 +1,10 @@
 /** Several workers with the embedded ledger: the process that owns it, its death, and its end. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import fs from 'node:fs/promises'
 import { RedisServer } from '../support/redis.ts'
 import { COST_MICRO_USD, pacedProvider, pricedConfiguration, SteadyLoad, usageOf } from './steady-load.ts'
 import { until, Weir } from './weir.ts'
-
-setDefaultTimeout(60_000)
 
 const TWO = ['--workers', '2']
 

@@ -25,12 +25,28 @@ const recovered = (pending: number) => ['info', { event: 'ledger.up', worker: 3,
 test('a problem is logged once, and so is its end; a healthy ledger is not logged', () => {
   const { look } = make()
   expect(look(well, 0)).toEqual([])
-  const full = { ...well, complaint: 'The disk is full', pending: 7 }
-  const fields = { event: 'ledger.degraded', worker: 3, problem: 'The disk is full', pending: 7 }
+  const full = { ...well, complaint: 'The disk is slow', pending: 7 }
+  const fields = { event: 'ledger.degraded', worker: 3, problem: 'The disk is slow', pending: 7 }
   expect(look(full, 1) as unknown).toEqual([['warn', fields, 'ledger degraded']])
   expect(look({ ...full, pending: 9 }, 100_000)).toEqual([])
   expect(look({ ...well, pending: 1 }, 100_001) as unknown).toEqual([recovered(1)])
   expect(look(well, 200_000)).toEqual([])
+})
+
+test.each([
+  'database or disk is full',
+  'ENOSPC: no space left on device, write',
+  'No space is left on the disk of data/outbox.sqlite.',
+])('a full disk has an event of its own: %s', (problem) => {
+  const { look } = make()
+  const fields = { event: 'ledger.disk_full', worker: 3, problem, pending: 7 }
+  expect(look({ ...well, complaint: problem, pending: 7 }, 1) as unknown).toEqual([
+    ['warn', fields, 'disk of the ledger full'],
+  ])
+  expect(look({ ready: false, up: false, complaint: problem, pending: 10_000 }, 2) as unknown).toEqual([
+    ['error', { ...fields, event: 'ledger.down', pending: 10_000 }, 'ledger down'],
+  ])
+  expect(look(well, 3) as unknown).toEqual([recovered(0)])
 })
 
 test('an unreachable ledger is down: an error if requests fail, a warning if they are served without it', () => {

@@ -1,6 +1,6 @@
 /** Every limit through the running program, with both kinds of ledger, as callers of the three dialects meet it. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { field } from '../support/bytes.ts'
 import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
@@ -8,8 +8,6 @@ import { Gateway } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
 import { chatBody, chatFrames, json, silent } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(60_000)
 
 /** A cent a token: each answer takes 9 tokens in and 3 out, and costs twelve cents. */
 const PRICE = { input: 10_000, output: 10_000 }

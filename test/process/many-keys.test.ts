@@ -1,6 +1,6 @@
 /** Very many API keys, and a key store that becomes unreadable. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Redis } from 'ioredis'
 import type { JsonObject } from '../../src/core/json.ts'
 import { newToken } from '../../src/keys/key-format.ts'
@@ -10,8 +10,6 @@ import { RedisServer } from '../support/redis.ts'
 import { chatBody, json } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
 import { until } from './weir.ts'
-
-setDefaultTimeout(60_000)
 
 /** As much as one command for all of them does not read in its time limit. */
 const MANY = 400_000

@@ -3,7 +3,7 @@
  * Prometheus gives the figures of `weir usage`.
  */
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,8 +12,6 @@ import { configOf, KEY } from '../support/gateway.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 import { PROGRAM, until, Weir } from './weir.ts'
-
-setDefaultTimeout(60_000)
 
 const ALERTS = join(import.meta.dir, '../../contrib/prometheus/alerts.yaml')
 const DASHBOARD = join(import.meta.dir, '../../contrib/grafana/weir.json')

@@ -3,7 +3,7 @@
  * embedded ledger.
  */
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { readFile, writeFile } from 'node:fs/promises'
 import type { JsonObject } from '../../src/core/json.ts'
 import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
@@ -11,8 +11,6 @@ import { Gateway, KEY } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
 import { chatBody, chatFrames, json, stalls } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(60_000)
 
 /**
  * US dollars per million tokens: a cent for each token. An answer takes 9 and 3 tokens; the reservation is larger:

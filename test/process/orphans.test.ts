@@ -1,12 +1,10 @@
 /** A supervisor that is killed alone: the end of its workers and their streams, and the immediate restart of weir. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { RedisServer } from '../support/redis.ts'
 import { type Provider, provider } from './provider.ts'
 import { configuration, lives, PROGRAM, until, Weir } from './weir.ts'
-
-setDefaultTimeout(60_000)
 
 /** The longest that a stream may go on, far beyond the end of a test. */
 const DRAIN_SECONDS = 600

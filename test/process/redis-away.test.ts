@@ -3,7 +3,7 @@
  * started.
  */
 
-import { afterEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterEach, describe, expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,8 +17,6 @@ import { RedisServer } from '../support/redis.ts'
 import { chatBody, json } from '../support/scenarios.ts'
 import { closedPort, Upstream } from '../support/upstream.ts'
 import { until } from './weir.ts'
-
-setDefaultTimeout(60_000)
 
 const folders: string[] = []
 afterEach(async () => {

@@ -1,6 +1,6 @@
 /** SIGUSR2: workers are replaced under load, and nobody notices. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,9 +10,7 @@ import { LEDGER_PROTOCOL } from '../../src/process/ledger-ipc.ts'
 import { RedisServer } from '../support/redis.ts'
 import { provider } from './provider.ts'
 import { budgetOf, COST_MICRO_USD, pacedProvider, pricedConfiguration, SteadyLoad, usageOf } from './steady-load.ts'
-import { configuration, until, Weir } from './weir.ts'
-
-setDefaultTimeout(180_000)
+import { configuration, PROGRAM, until, Weir } from './weir.ts'
 
 /** More replacements and longer streams than in a usual run. */
 const REPLACEMENTS = Number(process.env['WEIR_REPLACEMENTS'] ?? 2)
@@ -157,6 +155,40 @@ test.each([
   for (const models of await Promise.all(Array.from({ length: 10 }, () => weir.models())))
     expect(models).toEqual(['small'])
   expect(weir.all('worker died')).toEqual([])
+})
+
+test.each([
+  { what: 'is missing', mode: undefined, reason: 'ENOENT' },
+  { what: 'may not be executed', mode: 0o644, reason: 'EACCES' },
+])('weir outlives a program file that $what, and starts its workers when it is back', async ({ mode, reason }) => {
+  using upstream = provider()
+  const folder = await fs.mkdtemp(join(tmpdir(), 'weir-program-'))
+  await using _folder = { [Symbol.asyncDispose]: () => fs.rm(folder, { recursive: true }) }
+  const file = join(folder, 'program')
+  await fs.copyFile(PROGRAM[0] ?? '', file)
+  const program = [file, ...PROGRAM.slice(1)]
+  await using weir = await Weir.ready(configuration({ baseUrl: upstream.baseUrl }), ['--workers', '2'], { program })
+  const before = await weir.workers()
+  await fs.rm(file)
+  if (mode !== undefined) await fs.writeFile(file, 'not a program', { mode })
+  weir.signal('SIGUSR2')
+  expect(String((await weir.line('workers not replaced'))['reason'])).toStartWith(
+    `it ended before it was ready (not started: ${reason}: `,
+  )
+  expect(await weir.models()).toEqual(['small'])
+  const owner = await weir.ledgerOwner()
+  for (const pid of [...before, owner ?? 0]) process.kill(pid, 'SIGKILL')
+  // Each was killed, and could not be started again.
+  await weir.line('worker died', before.length + 2)
+  await until(() => weir.lines.some(({ event, how }) => event === 'ledger.owner_died' && how !== 'signal SIGKILL'))
+  expect(weir.all('worker died').slice(before.length)).toContainEqual(
+    expect.objectContaining({ how: expect.stringContaining(`not started: ${reason}: `) }),
+  )
+  await fs.copyFile(PROGRAM[0] ?? '', `${file}.new`)
+  await fs.rename(`${file}.new`, file)
+  await weir.line('worker started', before.length + 2)
+  await until(async () => (await weir.readyz()).status === 200)
+  expect(await weir.models()).toEqual(['small'])
 })
 
 test('the owner of the ledger stays if the new one speaks another protocol', async () => {

@@ -1,6 +1,6 @@
 /** What workers share about targets, and what the command line learns of it through the control socket. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { stat, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -13,9 +13,6 @@ import { RedisServer } from '../support/redis.ts'
 import * as does from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
 import { KEY, PROGRAM, until, Weir } from './weir.ts'
-
-// Several processes are started by each test, on machines that may be busy.
-setDefaultTimeout(30_000)
 
 /** Several workers need a Redis. */
 function config(url: string, redis?: string): string {

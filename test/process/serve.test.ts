@@ -1,9 +1,6 @@
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { type Provider, provider } from './provider.ts'
 import { configuration, until, Weir } from './weir.ts'
-
-// Several processes are started by each test, on machines that may be busy.
-setDefaultTimeout(30_000)
 
 /** `host:port` of one that listens, for a second program to stumble over. */
 function occupied(): { readonly port: number } & Disposable {

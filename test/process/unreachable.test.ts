@@ -1,6 +1,6 @@
 /** weir without Redis: from the start, and after Redis dies, with both settings of `ledger_unreachable`. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Redis } from 'ioredis'
 import type { JsonObject } from '../../src/core/json.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
@@ -11,8 +11,6 @@ import { RedisServer } from '../support/redis.ts'
 import { chatBody, json } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
 import { until } from './weir.ts'
-
-setDefaultTimeout(60_000)
 
 async function gatewayBefore(upstream: Upstream, redisPort: number, more: JsonObject): Promise<Gateway> {
   upstream.on('m', json(200, chatBody('Hello.')))

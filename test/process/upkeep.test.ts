@@ -1,13 +1,11 @@
 /** What the operator learns of an organisation that has very many keys in Redis. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { Redis } from 'ioredis'
 import { ORGANIZATIONS_KEY, redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { Gateway } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(60_000)
 
 test('one line names the organisation and what to do, whatever the number of workers; and a metric', async () => {
   await using redis = await RedisServer.start()

@@ -1,10 +1,7 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { probe } from '../../src/process/listen-address.ts'
 import { provider } from './provider.ts'
 import { configuration, until, Weir } from './weir.ts'
-
-// Several processes are started by each test, on machines that may be busy.
-setDefaultTimeout(30_000)
 
 const WORKERS = 3
 let redis: Bun.Subprocess

@@ -1,6 +1,6 @@
 /** `credentials: default`: the running program against simulated metadata services of AWS, Azure and Google. */
 
-import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { generateKeyPairSync } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -10,8 +10,6 @@ import { Gateway, KEY } from '../support/gateway.ts'
 import { serviceAccountKey } from '../support/google-tokens.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 const folder = await mkdtemp(join(tmpdir(), 'weir-identity-'))
 afterAll(() => rm(folder, { recursive: true }))

@@ -1,6 +1,6 @@
 /** Redis over TLS: weir connects only with a valid certificate, and reports what is wrong in one line. */
 
-import { afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,8 +14,6 @@ import { REDIS } from '../ledger/programs.ts'
 import { RedisServer } from '../ledger/redis-server.ts'
 import { failureOf, totals, until } from '../ledger/seen.ts'
 import { lastingPort } from '../support/ports.ts'
-
-setDefaultTimeout(30_000)
 
 const FOLDER = join(import.meta.dir, '../fixtures/tls')
 const path = (name: string) => join(FOLDER, name)

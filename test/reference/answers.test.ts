@@ -41,7 +41,7 @@ describe.each(Object.keys(CALLER_ERRORS) as ErrorKind[])('%s', (kind) => {
   })
 })
 
-test('streams of images match', () => {
+test('streams of images match their schema', () => {
   const body = {
     created: 1,
     data: [{ b64_json: 'AA==' }, { b64_json: 'AB==' }],

@@ -1,6 +1,6 @@
 /** The page of the reference: complete, without anything from elsewhere, and readable in a real browser. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import axe from 'axe-core'
 import type { Browser } from 'playwright-core'
 import { openAdmin } from '../../src/admin/admin-app.ts'
@@ -11,9 +11,6 @@ import { REFERENCE_FILES, REFERENCE_PATHS } from '../../src/reference/reference-
 import { startBrowser, WatchedPage } from '../console/browser.ts'
 import { adminParts, adminPort } from '../support/admin.ts'
 import { DOCUMENT, objectAt, SCHEMAS } from '../support/api-schema.ts'
-
-// axe takes seconds beside other tests.
-setDefaultTimeout(60_000)
 
 const port = adminPort({ token: 'a-token-of-16-chars' })
 const page = referencePage(DOCUMENT, REFERENCE_FILES)

@@ -1,6 +1,6 @@
 /** What `scripts/build` makes has all parts of weir, those that are loaded on demand too. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { ask, requestBytes } from '../support/caller.ts'
 import { executable } from '../support/executable.ts'
@@ -10,9 +10,6 @@ import { RedisServer } from '../support/redis.ts'
 import * as does from '../support/scenarios.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
-
-// The build takes 2 s, and longer beside other tests.
-setDefaultTimeout(60_000)
 
 const chat = requestBytes('/v1/chat/completions', {
   key: KEY,

@@ -28,7 +28,7 @@ test('several processes can open the same new file at once', async () => {
     )
     expect(codes).toEqual(children.map(() => [0, '']))
   }
-}, 30_000)
+})
 
 test('opening waits for a lock that another process holds for longer than the busy timeout', async () => {
   const path = join(folder, 'held.sqlite')
@@ -44,7 +44,7 @@ test('opening waits for a lock that another process holds for longer than the bu
   expect(new TextDecoder().decode(value)).toBe('held\n')
   openDatabase(path, SCHEMA).close()
   expect(await holder.exited).toBe(0)
-}, 30_000)
+})
 
 test('a reader finds no file, then a file that is being created, then the file', () => {
   const path = join(folder, 'read.sqlite')

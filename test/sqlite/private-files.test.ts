@@ -1,14 +1,12 @@
 /** Only the owner can read the files of data_dir, including those that existed before. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Gateway } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
 import { closedPort } from '../support/upstream.ts'
-
-setDefaultTimeout(30_000)
 
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
 

@@ -9,8 +9,8 @@ import { join } from 'node:path'
 const WITHIN = 'WEIR_TEST_OWN_NETWORK'
 
 /** The timeouts of one such test, and of a file of them. */
-const EACH_MS = 20_000
-const ALL_MS = 150_000
+const EACH_MS = 60_000
+const ALL_MS = 600_000
 
 /** The name server of `/etc/resolv.conf`. */
 const NAME_SERVER = '127.0.0.1'

@@ -3,15 +3,13 @@
  * and the exporter `debug`, which prints what it understood.
  */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { STREAM, Stage } from '../gateway/stage.ts'
 import { lastingPort } from '../support/ports.ts'
 import * as does from '../support/scenarios.ts'
-
-setDefaultTimeout(60_000)
 
 const { WEIR_OTEL_COLLECTOR: COLLECTOR } = process.env
 

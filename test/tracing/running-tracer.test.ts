@@ -1,6 +1,6 @@
 /** Traces of the running program: workers, drains, reloads, a collector that is down, providers that get them. */
 
-import { expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { STREAM, Stage } from '../gateway/stage.ts'
 import { ask, requestBytes } from '../support/caller.ts'
@@ -8,8 +8,6 @@ import { collector } from '../support/collector.ts'
 import { configOf, Gateway, KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
-
-setDefaultTimeout(60_000)
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
 const PARENT = '00f067aa0ba902b7'

@@ -1,13 +1,11 @@
 /** The running program, traced: what a collector gets of requests that end in every way. */
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { CHAT, STREAM, Stage } from '../gateway/stage.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { collector, type ReceivedSpan, type TestCollector } from '../support/collector.ts'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
-
-setDefaultTimeout(30_000)
 
 const SECRET = 'a-secret-of-the-caller'
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'

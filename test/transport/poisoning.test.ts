@@ -8,4 +8,4 @@ test('500 requests at once with random aborts: no answer reaches another request
   for (const count of [whole, aborted, failed]) expect(count).toBeGreaterThan(10)
   // Connections are shared, or there would be nothing to mix up.
   expect(connections).toBeLessThan(9000)
-}, 60_000)
+})

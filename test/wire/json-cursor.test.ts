@@ -134,7 +134,7 @@ test('a literal is no string with the same letters', () => {
   expect(() => cursorOf(Buffer.from('"true"')).literal(words('true'))).toThrow(Unusual)
 })
 
-test('a place can be returned to', () => {
+test('the cursor can return to a place', () => {
   const cursor = cursorOf(Buffer.from('[1,[2,3],"a"]'))
   cursor.list()
   cursor.value(1)

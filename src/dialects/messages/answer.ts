@@ -2,6 +2,7 @@
 
 import { type AnswerCall, type Completion, type PlainAnswer, spokenText } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
+import { parseExact } from '../../core/exact-json.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { mintId } from '../answer-ids.ts'
@@ -55,5 +56,5 @@ export function stopReason(reason: FinishReason, called: boolean): string {
 
 /** A call that the output limit or a filter cut is left out: a caller might run it with a made-up input. */
 function toolUse({ callId, name, json, isWhole }: AnswerCall): JsonObject[] {
-  return isWhole ? [{ type: 'tool_use', id: callId, name, input: JSON.parse(json) }] : []
+  return isWhole ? [{ type: 'tool_use', id: callId, name, input: parseExact(json) }] : []
 }

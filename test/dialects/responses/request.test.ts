@@ -406,7 +406,7 @@ describe('rejected with the name of the field', () => {
   })
 })
 
-test('no model', () => {
+test('a request without a model is rejected', () => {
   expect(failureOf(() => dialect.accept({ input: 'x' }, CALLER)).kind).toBe('missing_field')
 })
 
