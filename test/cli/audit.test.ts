@@ -116,15 +116,15 @@ test('redis: a request that expired and was settled late has one row, with its s
   const client = await connectOnce({ kind: 'single', url: redis.url })
   // The test controls its clock.
   await client.set('now', Date.now())
-  const book = new RedisStore(client, client, Date.now, "local now = tonumber(redis.call('GET', 'now'))\n")
+  const store = new RedisStore(client, client, Date.now, "local now = tonumber(redis.call('GET', 'now'))\n")
   const account = { ...ci, organizationLimits: {}, keyLimits: {} }
   const amounts = { inputTokens: 5, outputTokens: 5, costMicroUsd: 70 }
   await client.sadd('weir:organizations', 'acme')
   for (const id of ['late', 'lost'])
-    await book.reserve(account, { id, estimate: amounts, floorMicroUsd: 30, model: 'small' })
+    await store.reserve(account, { id, estimate: amounts, floorMicroUsd: 30, model: 'small' })
   await client.incrby('now', 40_000)
-  expect(await book.reap('acme')).toBe(2)
-  await book.settle({ id: 'late', account, admittedMs: 0 }, { ...noCharge('completed'), ...amounts, model: 'm' })
+  expect(await store.reap('acme')).toBe(2)
+  await store.settle({ id: 'late', account, admittedMs: 0 }, { ...noCharge('completed'), ...amounts, model: 'm' })
   client.disconnect()
   const { stdout } = await world.weir('audit', '--csv')
   const lines = stdout.split('\n').slice(1, -1)

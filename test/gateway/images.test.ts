@@ -43,7 +43,7 @@ const data = (images: number, more: object = {}) =>
 const usage = { input_tokens: 10, output_tokens: 272, total_tokens: 282 }
 
 interface Stage extends AsyncDisposable {
-  readonly book: ReservationStore
+  readonly store: ReservationStore
   readonly upstream: Upstream
   readonly line: RequestLine | undefined
   /** Called between a provider that broke down and the next. */
@@ -54,7 +54,7 @@ interface Stage extends AsyncDisposable {
 /** The flow in this process: `painter` at the provider models of the scenarios in order, then at one without images. */
 async function startStage(price: Price | undefined, scenarios: Readonly<Record<string, Scenario>>): Promise<Stage> {
   const upstream = await Upstream.start(scenarios)
-  const book = new ReservationStore()
+  const store = new ReservationStore()
   const endpoint = (baseUrl: string, name: string) => ({
     name,
     baseUrl,
@@ -75,7 +75,7 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
   const gateway = {
     catalog,
     upstreams,
-    ledger: book,
+    ledger: store,
     routing,
     breaker: new Breaker(),
     random: () => {
@@ -90,7 +90,7 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
   }
   let line: RequestLine | undefined
   return {
-    book,
+    store,
     upstream,
     whenPaused(then) {
       paused = then
@@ -200,12 +200,12 @@ describe('what is held and what is charged', () => {
     await using stage = await startStage(price, { up: does.json(200, answer) })
     expect((await stage.make(body)).content).toBe(answer)
     // A few words of the prompt are estimated: up to 5 tokens at $5 a million.
-    const [hold] = stage.book.holds
+    const [hold] = stage.store.holds
     expect((hold?.estimate.costMicroUsd ?? -1) - held).toBeWithin(0, 26)
-    const [end, ...more] = stage.book.settlements
+    const [end, ...more] = stage.store.settlements
     expect({ cost: end?.costMicroUsd, images: end?.images, estimated: end?.estimated }).toEqual(settled as never)
     expect([more.length, end?.outcome, end?.model, end?.provider]).toEqual([0, 'completed', 'painter', 'up'])
-    expect(stage.book.reservations).toBe(0)
+    expect(stage.store.reservations).toBe(0)
   })
 
   test.each([
@@ -214,9 +214,9 @@ describe('what is held and what is charged', () => {
   ])('tokens that the provider %s are estimated, never 0', async (_, more) => {
     await using stage = await startStage(byToken, { up: does.json(200, data(2, more)) })
     await stage.make({ ...low, n: 2 })
-    const [end] = stage.book.settlements
+    const [end] = stage.store.settlements
     expect(end?.outputTokens).toBe(544)
-    expect(end?.costMicroUsd).toBe(stage.book.holds[0]?.estimate.costMicroUsd ?? -1)
+    expect(end?.costMicroUsd).toBe(stage.store.holds[0]?.estimate.costMicroUsd ?? -1)
     expect(stage.line?.usage).toBe('estimated')
   })
 })
@@ -238,7 +238,7 @@ describe('candidates', () => {
     expect([answer.servedModel, answer.fallbacks]).toEqual(['painter', 1])
     expect(stage.line?.attempts?.map((attempt) => attempt.error)).toEqual([error, undefined])
     expect((await stage.upstream.call('second')).json).toEqual({ model: 'second', prompt: 'a weir' })
-    expect(stage.book.settlements.map(({ costMicroUsd }) => costMicroUsd)).toEqual([40_000])
+    expect(stage.store.settlements.map(({ costMicroUsd }) => costMicroUsd)).toEqual([40_000])
   })
 
   test('a provider without images is passed over, and alone it is a failure of ours', async () => {
@@ -259,7 +259,9 @@ describe('candidates', () => {
       'Your prompt was refused.',
     ])
     expect(stage.upstream.calls).toHaveLength(1)
-    expect(stage.book.settlements.map(({ costMicroUsd, outcome }) => [costMicroUsd, outcome])).toEqual([[0, 'refused']])
+    expect(stage.store.settlements.map(({ costMicroUsd, outcome }) => [costMicroUsd, outcome])).toEqual([
+      [0, 'refused'],
+    ])
   })
 })
 
@@ -273,10 +275,10 @@ describe('interrupted', () => {
     )
     expect((await made).kind).toBe('shutting_down')
     await (await stage.upstream.call('up')).aborted
-    expect(stage.book.settlements.map((end) => [end.costMicroUsd, end.images, end.outcome])).toEqual([
+    expect(stage.store.settlements.map((end) => [end.costMicroUsd, end.images, end.outcome])).toEqual([
       [120_000, 3, why],
     ])
-    expect(stage.book.settlements[0]?.estimated).toBe(true)
+    expect(stage.store.settlements[0]?.estimated).toBe(true)
   })
 
   test('between a provider that failed and the next nothing is charged', async () => {
@@ -284,13 +286,13 @@ describe('interrupted', () => {
     const made = failureOf(stage.make({}, (interrupt) => stage.whenPaused(() => interrupt('caller_left'))))
     expect((await made).kind).toBe('shutting_down')
     expect(stage.upstream.calls.map(({ model }) => model)).toEqual(['first'])
-    expect(stage.book.settlements.map((end) => [end.costMicroUsd, end.outcome])).toEqual([[0, 'caller_left']])
+    expect(stage.store.settlements.map((end) => [end.costMicroUsd, end.outcome])).toEqual([[0, 'caller_left']])
   })
 
   test('before a provider was asked nothing is charged', async () => {
     await using stage = await startStage({ image: 40_000 }, { up: does.silent() })
     await failureOf(stage.make({}, (interrupt) => interrupt('caller_left')))
     expect(stage.upstream.calls).toEqual([])
-    expect(stage.book.settlements.map((end) => [end.costMicroUsd, end.outcome])).toEqual([[0, 'caller_left']])
+    expect(stage.store.settlements.map((end) => [end.costMicroUsd, end.outcome])).toEqual([[0, 'caller_left']])
   })
 })

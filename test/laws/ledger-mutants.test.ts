@@ -4,7 +4,7 @@
  */
 
 import { afterAll, describe, expect, test } from 'bun:test'
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import {
@@ -19,7 +19,7 @@ import {
 
 const ROOT = resolve(import.meta.dir, '../..')
 const GUARD = join(ROOT, 'scripts/guard.ts')
-const BOOKS = ['test/ledger/states.test.ts', 'test/laws/ledger.test.ts', 'test/laws/spend-crossings.test.ts']
+const STORE_SUITES = ['test/ledger/states.test.ts', 'test/laws/ledger.test.ts', 'test/laws/spend-crossings.test.ts']
 const SIMULATION = ['test/laws/ledger-simulation.test.ts']
 const EMPTIED = ['test/ledger/redis-data-loss.test.ts', 'test/ledger/rolled-back.test.ts']
 const FOLDED = ['test/ledger/folded-nodes.test.ts']
@@ -53,6 +53,7 @@ function copy(): string {
     cpSync(join(ROOT, part), join(directory, part), { recursive: true })
   }
   symlinkSync(join(ROOT, 'node_modules'), join(directory, 'node_modules'))
+  mkdirSync(join(directory, 'tmp'))
   return directory
 }
 
@@ -63,7 +64,7 @@ function wordsOf(subject: Subject): readonly string[] {
   // The suite of two gateways is left out: it waits for leases, and does not test how an emptied Redis is restored.
   return subject === 'emptied'
     ? ['-t', '^(?!two gateways on copies)', ...EMPTIED]
-    : ['-t', `the store in ${subject}`, ...BOOKS]
+    : ['-t', `the store in ${subject}`, ...STORE_SUITES]
 }
 
 /**
@@ -77,6 +78,8 @@ async function run(directory: string, subject: Subject, ms = RUN_MS): Promise<nu
     cwd: directory,
     env: {
       ...process.env,
+      // A suite that is killed does not delete its directories; they are deleted with the copy.
+      TMPDIR: join(directory, 'tmp'),
       WEIR_LAW_HISTORIES: HISTORIES,
       WEIR_JOURNAL_HISTORIES: JOURNAL_HISTORIES,
       WEIR_SIMULATED_REQUESTS: SIMULATED_REQUESTS,

@@ -81,7 +81,7 @@ class Callers {
       const { usedTokens } = this.demand
       const charge = { ...noCharge('completed'), outputTokens: usedTokens, model: 'm' }
       const { id, admittedMs } = first
-      await this.subject.book.settle({ id, account: this.account, admittedMs }, charge)
+      await this.subject.store.settle({ id, account: this.account, admittedMs }, charge)
       this.had.requests += 1
       this.had.tokens += usedTokens
     }
@@ -91,7 +91,7 @@ class Callers {
     const { heldTokens, answerMs } = this.demand
     const id = `r${this.made++}`
     const estimate = { inputTokens: 0, outputTokens: heldTokens, costMicroUsd: 0 }
-    const reply = await this.subject.book.reserve(this.account, { id, estimate, floorMicroUsd: 0 })
+    const reply = await this.subject.store.reserve(this.account, { id, estimate, floorMicroUsd: 0 })
     if (reply.outcome !== 'granted') return false
     const admittedMs = this.subject.clock.now
     const endsMs = admittedMs + Math.max(1, Math.round(answerMs * (0.5 + this.random.unit())))

@@ -92,7 +92,7 @@ class History {
         if (one === undefined) return
         one.posted = Math.max(one.posted, this.cost())
         const wanted = { ...NOTHING, costMicroUsd: this.cost() }
-        await subject.book.extend(one.account, one.id, { ...NOTHING, costMicroUsd: one.posted }, wanted)
+        await subject.store.extend(one.account, one.id, { ...NOTHING, costMicroUsd: one.posted }, wanted)
         return
       }
       case 'settle':
@@ -110,7 +110,7 @@ class History {
       case 'cancel':
         if (one === undefined) return
         this.running = this.running.filter((each) => each !== one)
-        await subject.book.cancel(one.account, one.id)
+        await subject.store.cancel(one.account, one.id)
         return
       case 'clock':
         return this.moveClock()
@@ -121,14 +121,14 @@ class History {
     const id = `r${this.made++}`
     const cost = this.cost()
     const hold = { id, estimate: { ...NOTHING, costMicroUsd: cost }, floorMicroUsd: this.random.below(cost + 1) }
-    const reply = await this.subject.book.reserve(account, hold)
+    const reply = await this.subject.store.reserve(account, hold)
     if (reply.outcome === 'granted') this.running.push({ account, id, admittedMs: reply.admittedMs, posted: 0 })
   }
 
   private async settle(one: Running): Promise<void> {
     this.running = this.running.filter((each) => each !== one)
     const charge = { ...noCharge('completed'), costMicroUsd: this.cost(), model: 'm' }
-    await this.subject.book.settle(one, charge)
+    await this.subject.store.settle(one, charge)
   }
 
   /** Of a request whose reservation the ledger does not know, perhaps of an earlier day. */
@@ -138,7 +138,7 @@ class History {
     // A gateway that sends it after a restart may know no limits.
     const unlimited = { ...account, organizationLimits: {}, keyLimits: {}, alertShares: 'unknown' } as const
     const admission = { id: `d${this.made++}`, account: this.random.oneIn(2) ? account : unlimited, admittedMs }
-    await this.subject.book.settle(admission, charge, { isDirect: true })
+    await this.subject.store.settle(admission, charge, { isDirect: true })
   }
 
   private moveClock(): void {
@@ -150,7 +150,7 @@ class History {
 
   /** Notes every share that is reached now, after what is overdue was charged, and before a window ends. */
   private async look(): Promise<void> {
-    for (const organization of ['a', 'b']) await this.subject.book.reap(organization)
+    for (const organization of ['a', 'b']) await this.subject.store.reap(organization)
     for (const account of this.accounts) {
       await this.note(account, undefined, account.organizationLimits)
       await this.note(account, account.key, account.keyLimits)

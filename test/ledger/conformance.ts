@@ -93,7 +93,7 @@ export function conformance(installation: Installation): void {
       await ledger.close()
       ledger = await openNext()
     }
-    const standings = async (account: Account) => {
+    const figuresOf = async (account: Account) => {
       const reading = await openAccountUsageReader(installation.place)
       const figures = await reading.read(account)
       await reading.close()
@@ -123,7 +123,7 @@ export function conformance(installation: Installation): void {
       expect(await ledger.settle(reservation, chargeOf(70))).toBe('settled')
       expect(await ledger.settle(reservation, chargeOf(90))).toBe('already_settled')
       await reopen()
-      const { organization, key } = await standings(account)
+      const { organization, key } = await figuresOf(account)
       expect([organization.total, key.day.spent, organization.live]).toEqual([{ window: 0, spent: 70, held: 0 }, 70, 0])
     })
 
@@ -152,7 +152,7 @@ export function conformance(installation: Installation): void {
       expect(await ledger.settle(reservation, chargeOf(250))).toBe('settled')
       await ledger.settle(await ledger.reserve(account, { ...holdOf(0), floorMicroUsd: 0 }), chargeOf(0))
       expect((await refused(ledger, account, holdOf(1))).kind).toBe('quota_exhausted')
-      expect((await standings(account)).organization.live).toBe(0)
+      expect((await figuresOf(account)).organization.live).toBe(0)
     })
 
     describe('refusals', () => {
@@ -368,16 +368,16 @@ export function conformance(installation: Installation): void {
       alerts.close()
     })
 
-    test('standings show what is left while the ledger is open', async () => {
+    test('the figures show what is left while the ledger is open', async () => {
       const account = accountOf({ requestsPerMinute: 10, concurrentRequests: 3 }, spend({ day: 1000 }))
       await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(40))
       const held: Reservation = await ledger.reserve(account, holdOf(200))
       await ledger.extend(held, held.held, held.held)
       // The embedded ledger commits to its file every 20 ms; readers are not notified.
-      let figures = await standings(account)
+      let figures = await figuresOf(account)
       for (let i = 0; i < 100 && figures.organization.live === 0; i++) {
         await Bun.sleep(10)
-        figures = await standings(account)
+        figures = await figuresOf(account)
       }
       const limits = remainingLimits(account.organizationLimits, figures.organization)
       expect(limits.map(({ limit, used }) => [limit.name, used])).toEqual([

@@ -9,7 +9,7 @@ import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 
 const [, , socket = '', limit = '', amount = ''] = process.argv
 const redis = new Redis(socket)
-const book = new RedisStore(redis, redis)
+const store = new RedisStore(redis, redis)
 const account: Account = {
   organization: 'acme',
   organizationLimits: { spend: { total: Number(limit), strict: false, onExhausted: 'finish' } },
@@ -23,7 +23,7 @@ let grantedAfterRefusal = 0
 async function work(): Promise<void> {
   for (let isRefused = false; ; ) {
     const estimate = { inputTokens: 1, outputTokens: 1, costMicroUsd: Number(amount) }
-    const { outcome } = await book.reserve(account, { id: `${process.pid}-${made++}`, estimate, floorMicroUsd: 0 })
+    const { outcome } = await store.reserve(account, { id: `${process.pid}-${made++}`, estimate, floorMicroUsd: 0 })
     if (outcome === 'granted') granted += 1
     if (outcome === 'granted' && isRefused) grantedAfterRefusal += 1
     // Each worker calls once more after its first refusal: the budget was used up before that call began, so a grant

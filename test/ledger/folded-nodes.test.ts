@@ -140,8 +140,8 @@ class Fleet {
   /** Folds as the maintenance of one worker does. */
   async foldRedis(): Promise<void> {
     await this.withClient((client) => {
-      const book = new RedisStore(client, client, this.now, clockOf(this.days))
-      return foldUsage(client, book, Math.floor(this.now() / DAY_MS))
+      const store = new RedisStore(client, client, this.now, clockOf(this.days))
+      return foldUsage(client, store, Math.floor(this.now() / DAY_MS))
     })
   }
 
@@ -190,13 +190,13 @@ class Fleet {
     await this.serve()
     const all = sumOf(this.served)
     await this.withClient(async (client) => {
-      const book = new RedisStore(client, client, this.now, clockOf(this.days))
-      const spentOf = async (account: Account) => (await book.figures(account)).key
+      const store = new RedisStore(client, client, this.now, clockOf(this.days))
+      const spentOf = async (account: Account) => (await store.figures(account)).key
       const spent = await Promise.all(this.accounts.map(async (account) => (await spentOf(account)).total.spent))
       expect(spent).toEqual(this.accounts.map((account) => sumOf(this.of(account))))
       const [first] = this.accounts
       if (first === undefined) throw new Error('Expected two accounts.')
-      const { organization } = await book.figures(first)
+      const { organization } = await store.figures(first)
       const today = dateOf(this.now())
       const within = (length: number) =>
         sumOf(this.served.filter((one) => dateOf(one.admittedMs).slice(0, length) === today.slice(0, length)))

@@ -95,11 +95,11 @@ class History {
       case 'cancel': {
         const id = this.someId(account)
         if (this.random.oneIn(2))
-          this.same('cancel', await this.subject.book.cancel(account, id), this.model.cancel(account, id))
+          this.same('cancel', await this.subject.store.cancel(account, id), this.model.cancel(account, id))
         break
       }
       case 'reap':
-        this.same('reap', await this.subject.book.reap(account.organization), this.model.reap(account.organization))
+        this.same('reap', await this.subject.store.reap(account.organization), this.model.reap(account.organization))
         break
       case 'clock':
         this.moveClock()
@@ -113,7 +113,7 @@ class History {
 
   /** After all leases and records have expired, nothing is held, and spending equals the audit trail and the usage. */
   async epilogue(): Promise<void> {
-    const { clock, book } = this.subject
+    const { clock, store } = this.subject
     for (const hours of [2, 4]) {
       clock.now = Math.max(this.latest, clock.now) + hours * HOUR_MS
       clock.witness = clock.now
@@ -131,7 +131,7 @@ class History {
       await this.audit(organization)
     }
     for (const account of this.accounts) {
-      const { organization, key } = await book.figures(account)
+      const { organization, key } = await store.figures(account)
       expect([organization.live, organization.total.held, key.live, key.total.held]).toEqual([0, 0, 0, 0])
     }
   }
@@ -155,7 +155,7 @@ class History {
     )
     const sum = [...last.values()].reduce((total, cost) => total + cost, 0)
     const account = this.accounts.find((one) => one.organization === organization)
-    if (account !== undefined) expect((await this.subject.book.figures(account)).organization.total.spent).toBe(sum)
+    if (account !== undefined) expect((await this.subject.store.figures(account)).organization.total.spent).toBe(sum)
   }
 
   /** Reserves for one request, or several in one turn of the event loop, which the store in Redis sends together. */
@@ -174,8 +174,8 @@ class History {
       }
       return { account, hold }
     })
-    const { book } = this.subject
-    const replies = await Promise.all(calls.map(({ account, hold }) => book.reserve(account, hold)))
+    const { store } = this.subject
+    const replies = await Promise.all(calls.map(({ account, hold }) => store.reserve(account, hold)))
     for (const [i, { account, hold }] of calls.entries()) {
       const before = this.model.entries.length
       const expected = this.model.reserve(account, hold)
@@ -194,7 +194,7 @@ class History {
    * costs nothing is granted on an exceeded budget.
    */
   private async withinLimits(account: Account, costs: boolean): Promise<void> {
-    const figures = await this.subject.book.figures(account)
+    const figures = await this.subject.store.figures(account)
     for (const [limits, { requests, tokens, live, day, month, total }] of [
       [account.organizationLimits, figures.organization],
       [account.keyLimits, figures.key],
@@ -217,7 +217,7 @@ class History {
     const wanted = this.random.oneIn(3) ? soFar : this.amounts(this.room(account) * this.random.pick([0.5, 1, 1]))
     this.same(
       'extend',
-      await this.subject.book.extend(account, id, soFar, wanted),
+      await this.subject.store.extend(account, id, soFar, wanted),
       this.model.extend(account, id, soFar, wanted),
     )
   }
@@ -241,9 +241,9 @@ class History {
       const back = this.random.pick([0, 10_000, 26 * HOUR_MS])
       return { admission: { id: this.someId(account), account, admittedMs: this.subject.clock.now - back }, charge }
     })
-    const { book } = this.subject
+    const { store } = this.subject
     const replies = await Promise.all(
-      settlements.map(({ admission, charge }) => book.settle(admission, charge, options)),
+      settlements.map(({ admission, charge }) => store.settle(admission, charge, options)),
     )
     for (const [i, { admission, charge }] of settlements.entries())
       this.same('settle', replies[i], this.model.settle(admission, charge, options.isDirect))
@@ -260,7 +260,7 @@ class History {
 
   private async compare(account: Account): Promise<void> {
     // Compares the limits that the model knows; histories do not use any other.
-    expect<object>(await this.subject.book.figures(account)).toMatchObject(this.model.figures(account))
+    expect<object>(await this.subject.store.figures(account)).toMatchObject(this.model.figures(account))
   }
 
   private same(verb: string, reply: unknown, expected: unknown): void {

@@ -46,7 +46,7 @@ const FORMAT_4 = `
  */
 async function earlier(server: RedisServer, at: string, account: Account): Promise<number> {
   const client = server.client()
-  const book = new RedisStore(client, client)
+  const store = new RedisStore(client, client)
   const file = new Database(join(at, 'outbox.sqlite'), { create: true, strict: true })
   file.run('PRAGMA journal_mode = WAL')
   file.run(FORMAT_4)
@@ -59,10 +59,10 @@ async function earlier(server: RedisServer, at: string, account: Account): Promi
     [7, 2, false],
   ] as const) {
     const hold = holdOf(cost)
-    await book.reserve(account, hold)
+    await store.reserve(account, hold)
     const settlement = { id: hold.id, account, admittedMs: now, charge: chargeOf(cost), heldMicroUsd: cost }
-    if (isTaken) await book.settle(settlement, settlement.charge)
-    else if (state === 2) await book.cancel(account, hold.id)
+    if (isTaken) await store.settle(settlement, settlement.charge)
+    else if (state === 2) await store.cancel(account, hold.id)
     // That version knew no tags, and summed up by model alone.
     put.run(state, now, state === 1 ? now : null, settlementText(settlement).replace(',"tags":""', ''))
   }

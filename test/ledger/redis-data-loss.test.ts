@@ -237,10 +237,10 @@ test('a node that dies while it restores continues at the same place', async () 
   const client = server.client()
   // The first forty rows: the node dies after ten of them, without the reply to the last.
   const outbox = new Outbox(at)
-  const book = new RedisStore(client, client)
-  const { epoch } = await book.enter(account.organization, { node: outbox.node, epoch: 7, legacyEpoch: 0 }, 0)
+  const store = new RedisStore(client, client)
+  const { epoch } = await store.enter(account.organization, { node: outbox.node, epoch: 7, legacyEpoch: 0 }, 0)
   for (const [i, row] of outbox.enter(account.organization, epoch, NOTHING, []).slice(0, 10).entries()) {
-    const give = (number: number) => book.restore(epoch, outbox.node, { ...row, number, last: 40 })
+    const give = (number: number) => store.restore(epoch, outbox.node, { ...row, number, last: 40 })
     await give(i + 1)
     // A row that arrives twice or out of order changes nothing.
     await give(i + 1)
@@ -248,7 +248,7 @@ test('a node that dies while it restores continues at the same place', async () 
   }
   // No settlement of this node counts until the rest is restored.
   const admission = { id: 'early', account, admittedMs: Date.now() }
-  const early = book.settle(admission, chargeOf(1), { isDirect: true, from: { node: outbox.node, epoch } })
+  const early = store.settle(admission, chargeOf(1), { isDirect: true, from: { node: outbox.node, epoch } })
   expect(early).rejects.toThrow(DataLossError)
   await early.catch(() => undefined)
   outbox.close()
@@ -269,13 +269,13 @@ test('restored data that is lost again is restored again, once', async () => {
   ])
   const client = server.client()
   const outbox = new Outbox(at)
-  const book = new RedisStore(client, client)
-  await book.enter(account.organization, { node: outbox.node, epoch: 7, legacyEpoch: 0 }, 0)
+  const store = new RedisStore(client, client)
+  await store.enter(account.organization, { node: outbox.node, epoch: 7, legacyEpoch: 0 }, 0)
   const key = redisKey(account.organization, 'scopes')
   const nodes = redisKey(account.organization, 'nodes')
   const [scopes, sums] = [await client.dumpBuffer(key), await client.dumpBuffer(nodes)]
   const restoration = new Restoration(
-    book,
+    store,
     outbox,
     new Epochs(),
     async () => undefined,
@@ -297,9 +297,9 @@ test('restored data that is lost again is restored again, once', async () => {
 test('an epoch earlier than the one that a node knows is never entered again: a later one begins', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
-  const book = new RedisStore(client, client)
+  const store = new RedisStore(client, client)
   const { organization } = accountOf()
-  const enter = (node: string, epoch: number) => book.enter(organization, { node, epoch, legacyEpoch: 0 }, 0)
+  const enter = (node: string, epoch: number) => store.enter(organization, { node, epoch, legacyEpoch: 0 }, 0)
   const { epoch: earlier } = await enter('one', 0)
   const later = earlier + 1000
   // Calls still in flight under the earlier epoch must be refused, also those of a node that is unknown in it.

@@ -308,18 +308,18 @@ test('records of the previous version, which did not count when a bucket was emp
     end`
   await client.eval(shorten, 1, redisKey(account.organization, 'scopes'), 14)
   await client.eval(shorten, 1, redisKey(account.organization, 'reservations'), 19)
-  const book = new RedisStore(client, client)
-  const before = (await book.figures(account)).organization
+  const store = new RedisStore(client, client)
+  const before = (await store.figures(account)).organization
   expect([before.requests, before.live, before.day.held]).toEqual([1, 1, 100])
   expect(before.tokens).toBeWithin(400, 601)
   expect(await ledger.extend(reservation, reservation.held, { ...reservation.held, costMicroUsd: 150 })).toBe(true)
   expect(await ledger.settle(reservation, chargeOf(70))).toBe('settled')
   await until(async () => (await totals(server, account)).live === 0)
-  const { organization } = await book.figures(account)
+  const { organization } = await store.figures(account)
   expect([organization.day.spent, organization.day.held]).toEqual([70, 0])
   // As in that version: unused tokens are back, except those that drained since.
   expect(organization.tokens).toBeWithin(0, 101)
   await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(30))
-  expect((await book.figures(account)).organization.requests).toBe(2)
+  expect((await store.figures(account)).organization.requests).toBe(2)
   client.disconnect()
 })

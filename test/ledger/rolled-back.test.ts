@@ -261,13 +261,13 @@ describe('a settlement that was sent long ago and not acknowledged', () => {
     await logged(outbox, { id, account, admittedMs, charge, heldMicroUsd: 100 }, true)
     outbox.close()
     const client = server.client()
-    const book = new RedisStore(client, client)
+    const store = new RedisStore(client, client)
     const file = new Database(join(at, 'outbox.sqlite'))
     if (isTaken) {
       const stored = file.query<{ id: string; epoch: number }, []>('SELECT id, life AS epoch FROM node, life').get()
       const from = stored === null ? undefined : { node: stored.id, epoch: stored.epoch }
-      expect(await book.settle(reservation, charge, { from })).toBe('settled')
-    } else await book.cancel(account, reservation.id)
+      expect(await store.settle(reservation, charge, { from })).toBe('settled')
+    } else await store.cancel(account, reservation.id)
     await client.del(redisKey(account.organization, 'reservations'), redisKey(account.organization, 'deadlines'))
     client.disconnect()
     file.run('UPDATE request_batch SET ended_ms = ended_ms - 660000')

@@ -40,12 +40,12 @@ function charge(costMicroUsd: number): Charge {
  */
 const reach: Readonly<Record<string, (subject: Subject) => Promise<void>>> = {
   none: async () => undefined,
-  live: async ({ book }) => {
-    await book.reserve(account, hold('r'))
+  live: async ({ store }) => {
+    await store.reserve(account, hold('r'))
   },
   posted: async (subject) => {
     await reach['live']?.(subject)
-    await subject.book.extend(account, 'r', amounts(10, 2, 40), amounts(10, 2, 40))
+    await subject.store.extend(account, 'r', amounts(10, 2, 40), amounts(10, 2, 40))
   },
   overdue: async (subject) => {
     await reach['live']?.(subject)
@@ -53,25 +53,25 @@ const reach: Readonly<Record<string, (subject: Subject) => Promise<void>>> = {
   },
   settled: async (subject) => {
     await reach['live']?.(subject)
-    await subject.book.settle(admission(account), charge(70))
+    await subject.store.settle(admission(account), charge(70))
   },
   lost: async (subject) => {
     await reach['overdue']?.(subject)
-    await subject.book.reap('acme')
+    await subject.store.reap('acme')
   },
   cancelled: async (subject) => {
     await reach['live']?.(subject)
-    await subject.book.cancel(account, 'r')
+    await subject.store.cancel(account, 'r')
   },
 }
 
 const verbs: Readonly<Record<string, (subject: Subject) => unknown>> = {
-  reserve: async ({ book }) => (await book.reserve(account, hold('r'))).outcome,
-  extend: ({ book }) => book.extend(account, 'r', amounts(10, 4, 60), amounts(10, 20, 150)),
-  settle: ({ book }) => book.settle(admission(account), charge(80)),
-  charge: ({ book }) => book.settle(admission(account), charge(80), { isDirect: true }),
-  cancel: ({ book }) => book.cancel(account, 'r'),
-  reap: ({ book }) => book.reap('acme'),
+  reserve: async ({ store }) => (await store.reserve(account, hold('r'))).outcome,
+  extend: ({ store }) => store.extend(account, 'r', amounts(10, 4, 60), amounts(10, 20, 150)),
+  settle: ({ store }) => store.settle(admission(account), charge(80)),
+  charge: ({ store }) => store.settle(admission(account), charge(80), { isDirect: true }),
+  cancel: ({ store }) => store.cancel(account, 'r'),
+  reap: ({ store }) => store.reap('acme'),
 }
 
 // state      verb     answer           spent held live
@@ -173,7 +173,7 @@ for (const subject of subjects()) {
         expect(String(await verbs[verb]?.(subject))).toBe(answer ?? '')
         // The clock is 30 s ahead if a lease expired: reading must not end anything more.
         subject.clock.now -= state === 'overdue' && verb !== 'extend' ? 30_000 : 0
-        const { organization, key } = await subject.book.figures(account)
+        const { organization, key } = await subject.store.figures(account)
         for (const scope of [organization, key]) {
           for (const { spent, held } of [scope.day, scope.month, scope.total])
             expect([spent, held]).toEqual([spent, held])
@@ -186,36 +186,36 @@ for (const subject of subjects()) {
       for (const [name, limits, before, passes, fails, limit, waitMs] of edges) {
         test(`${name}, of the ${scope}`, async () => {
           const limited = { ...account, [`${scope}Limits`]: limits }
-          for (const one of before) expect((await subject.book.reserve(limited, one)).outcome).toBe('granted')
+          for (const one of before) expect((await subject.store.reserve(limited, one)).outcome).toBe('granted')
           const none = limits.requestsPerMinute === 0
-          expect((await subject.book.reserve(limited, passes)).outcome).toBe(none ? 'refused' : 'granted')
-          const figures = await subject.book.figures(limited)
-          const reply = await subject.book.reserve(limited, fails)
+          expect((await subject.store.reserve(limited, passes)).outcome).toBe(none ? 'refused' : 'granted')
+          const figures = await subject.store.figures(limited)
+          const reply = await subject.store.reserve(limited, fails)
           expect(reply).toMatchObject({ outcome: 'refused', refusal: { scope, limit } })
           expect(reply.outcome === 'refused' && reply.refusal.waitMs).toBe(waitMs)
           // A refused request consumes nothing.
-          expect(await subject.book.figures(limited)).toEqual(figures)
+          expect(await subject.store.figures(limited)).toEqual(figures)
         })
       }
     }
 
     test('of several exceeded limits, the error names the one with the longest wait', async () => {
       const limited = { ...account, organizationLimits: { requestsPerMinute: 1 }, keyLimits: spend({ day: 100 }) }
-      await subject.book.reserve(limited, hold('r'))
+      await subject.store.reserve(limited, hold('r'))
       // Ten seconds at most for what a running request holds, a minute for the next request.
-      const held = await subject.book.reserve(limited, hold('b'))
+      const held = await subject.store.reserve(limited, hold('b'))
       expect(held).toMatchObject({ refusal: { scope: 'organization', limit: 'requests' }, held: false })
-      await subject.book.settle(admission(limited), charge(1))
-      const spent = await subject.book.reserve(limited, hold('b'))
+      await subject.store.settle(admission(limited), charge(1))
+      const spent = await subject.store.reserve(limited, hold('b'))
       expect(spent).toMatchObject({ refusal: { scope: 'key', limit: 'day' } })
     })
 
     test('a wait helps only if each limit that rejects does so for what is reserved', async () => {
       const limited = { ...account, organizationLimits: { requestsPerMinute: 10 }, keyLimits: spend({ day: 100 }) }
-      for (let i = 0; i < 9; i++) await subject.book.reserve(limited, hold(`free-${i}`, 0))
-      await subject.book.reserve(limited, hold('r'))
+      for (let i = 0; i < 9; i++) await subject.store.reserve(limited, hold(`free-${i}`, 0))
+      await subject.store.reserve(limited, hold('r'))
       // The budget, for ten seconds, because of a reservation; the requests, for six, are used.
-      const reply = await subject.book.reserve(limited, hold('b'))
+      const reply = await subject.store.reserve(limited, hold('b'))
       expect(reply).toMatchObject({ refusal: { scope: 'key', limit: 'day', held: true }, held: false })
     })
 
@@ -226,18 +226,18 @@ for (const subject of subjects()) {
     ] as const)('money spent in a %s refuses until it renews, money held for seconds', async (window, renewsMs) => {
       const limited = { ...account, keyLimits: spend({ [window]: 300 }) }
       const ask = async (cost: number) => {
-        const reply = await subject.book.reserve(limited, hold('s', cost))
+        const reply = await subject.store.reserve(limited, hold('s', cost))
         return reply.outcome === 'refused' ? [reply.refusal.limit, reply.refusal.waitMs, reply.refusal.held] : reply
       }
-      await subject.book.reserve(limited, hold('r', 200))
+      await subject.store.reserve(limited, hold('r', 200))
       // A fifth of the held money must be released, or all of it, or no release is enough.
       expect(await ask(140)).toEqual([window, 2000, true])
       expect(await ask(300)).toEqual([window, 10_000, true])
       expect(await ask(301)).toEqual([window, undefined, false])
-      await subject.book.extend(limited, 'r', amounts(1, 1, 50), amounts(1, 1, 200))
+      await subject.store.extend(limited, 'r', amounts(1, 1, 50), amounts(1, 1, 200))
       expect(await ask(250)).toEqual([window, 10_000, true])
       expect(await ask(251)).toEqual([window, renewsMs, false])
-      await subject.book.settle(admission(limited), charge(200))
+      await subject.store.settle(admission(limited), charge(200))
       expect(await ask(101)).toEqual([window, renewsMs, false])
       expect(await ask(100)).toMatchObject({ outcome: 'granted' })
     })
@@ -248,7 +248,7 @@ for (const subject of subjects()) {
         organizationLimits: { requestsPerMinute: 60, tokensPerMinute: 6000 },
         keyLimits: { requestsPerMinute: 6, tokensPerMinute: 60_000 },
       }
-      const reply = await subject.book.reserve(limited, hold('a', 1, 600))
+      const reply = await subject.store.reserve(limited, hold('a', 1, 600))
       expect(reply).toMatchObject({
         rates: [
           { limit: 6, remaining: 5, resetMs: 10_000 },
@@ -259,39 +259,39 @@ for (const subject of subjects()) {
 
     test('a bucket refills evenly, and tokens that a request did not use return, less what has drained', async () => {
       const limited = { ...account, organizationLimits: { tokensPerMinute: 600 } }
-      const used = async () => (await subject.book.figures(limited)).organization.tokens
-      await subject.book.reserve(limited, hold('r', 1, 400))
+      const used = async () => (await subject.store.figures(limited)).organization.tokens
+      await subject.store.reserve(limited, hold('r', 1, 400))
       subject.clock.now += 10_000
       subject.clock.witness += 10_000
       expect(await used()).toBe(300)
       // 15 of 400 were used; 100 of the 400 have drained already: 300 return, not 385.
-      await subject.book.settle(admission(limited), charge(1))
+      await subject.store.settle(admission(limited), charge(1))
       expect(await used()).toBe(0)
-      await subject.book.reserve(limited, hold('s', 1, 600))
+      await subject.store.reserve(limited, hold('s', 1, 600))
       expect(await used()).toBe(600)
     })
 
     test('unused tokens of several requests return as long as the bucket was never empty', async () => {
       const limited = { ...account, organizationLimits: { tokensPerMinute: 600 } }
-      const used = async () => (await subject.book.figures(limited)).organization.tokens
+      const used = async () => (await subject.store.figures(limited)).organization.tokens
       for (const one of [hold('r', 1, 100), hold('s', 1, 100), hold('t', 1, 400)])
-        await subject.book.reserve(limited, one)
+        await subject.store.reserve(limited, one)
       subject.clock.now += 10_000
       // Each used 15 of 100; the 100 that have drained were granted to the other requests.
-      await subject.book.settle(admission(limited), charge(1))
-      await subject.book.settle(admission(limited, 's'), charge(1))
+      await subject.store.settle(admission(limited), charge(1))
+      await subject.store.settle(admission(limited, 's'), charge(1))
       expect(await used()).toBe(600 - 100 - 85 - 85)
     })
 
     test('tokens that may have drained do not return after the bucket was empty', async () => {
       const limited = { ...account, organizationLimits: { tokensPerMinute: 600 } }
-      const used = async () => (await subject.book.figures(limited)).organization.tokens
-      await subject.book.reserve(limited, hold('r', 1, 100))
+      const used = async () => (await subject.store.figures(limited)).organization.tokens
+      await subject.store.reserve(limited, hold('r', 1, 100))
       subject.clock.now += 9000
-      await subject.book.reserve(limited, hold('s', 1, 30))
+      await subject.store.reserve(limited, hold('s', 1, 30))
       subject.clock.now += 5000
-      await subject.book.reserve(limited, hold('t', 1, 300))
-      await subject.book.settle(admission(limited), charge(1))
+      await subject.store.reserve(limited, hold('t', 1, 300))
+      await subject.store.settle(admission(limited), charge(1))
       expect(await used()).toBe(300)
     })
 
@@ -300,79 +300,79 @@ for (const subject of subjects()) {
       for (const scope of ['organizationLimits', 'keyLimits'] as const) {
         await subject.reset()
         const limited = { ...account, [scope]: limits }
-        const used = async () => (await subject.book.figures(limited))[scope === 'keyLimits' ? 'key' : 'organization']
-        for (const id of ['r', 's', 't']) await subject.book.reserve(account, hold(id, 1, 10))
-        for (const id of ['u', 'v', 'w']) await subject.book.reserve(limited, hold(id, 1, 200))
-        await subject.book.settle(admission(account), charge(1))
-        await subject.book.extend(account, 's', amounts(1, 1, 1), amounts(1, 1, 1))
-        await subject.book.cancel(account, 't')
+        const used = async () => (await subject.store.figures(limited))[scope === 'keyLimits' ? 'key' : 'organization']
+        for (const id of ['r', 's', 't']) await subject.store.reserve(account, hold(id, 1, 10))
+        for (const id of ['u', 'v', 'w']) await subject.store.reserve(limited, hold(id, 1, 200))
+        await subject.store.settle(admission(account), charge(1))
+        await subject.store.extend(account, 's', amounts(1, 1, 1), amounts(1, 1, 1))
+        await subject.store.cancel(account, 't')
         expect(await used()).toMatchObject({ requests: 3, tokens: 600 })
         // Nor do they delay its drain: time passed while only they ran counts.
         subject.clock.now += 20_000
-        await subject.book.settle(admission(account, 's'), charge(1))
+        await subject.store.settle(admission(account, 's'), charge(1))
         expect(await used()).toMatchObject({ requests: 2, tokens: 400 })
-        expect((await subject.book.reserve(limited, hold('x', 1, 200))).outcome).toBe('granted')
-        expect((await subject.book.reserve(limited, hold('y', 1, 1))).outcome).toBe('refused')
+        expect((await subject.store.reserve(limited, hold('x', 1, 200))).outcome).toBe('granted')
+        expect((await subject.store.reserve(limited, hold('y', 1, 1))).outcome).toBe('refused')
       }
     })
 
     test('a limit lowered meanwhile leaves no bucket below empty', async () => {
       const limited = (tokensPerMinute: number) => ({ ...account, organizationLimits: { tokensPerMinute } })
-      await subject.book.reserve(limited(6000), hold('r', 1, 100))
+      await subject.store.reserve(limited(6000), hold('r', 1, 100))
       subject.clock.now += 1000
-      await subject.book.reserve(limited(6000), hold('s', 1, 0))
-      await subject.book.settle(admission(limited(60)), charge(1))
-      expect((await subject.book.figures(limited(60))).organization.tokens).toBe(0)
+      await subject.store.reserve(limited(6000), hold('s', 1, 0))
+      await subject.store.settle(admission(limited(60)), charge(1))
+      expect((await subject.store.figures(limited(60))).organization.tokens).toBe(0)
     })
 
     test('a stream that outlives its day is not stopped by the next one', async () => {
       const limited = { ...account, organizationLimits: spend({ day: 100, total: 1000 }) }
-      await subject.book.reserve(limited, hold('r', 10))
+      await subject.store.reserve(limited, hold('r', 10))
       subject.clock.now += 20 * 3_600_000
       subject.clock.witness = subject.clock.now
-      await subject.book.extend(limited, 'r', amounts(1, 1, 5), amounts(1, 1, 10))
-      expect((await subject.book.reserve(limited, hold('s', 100))).outcome).toBe('granted')
-      expect(await subject.book.extend(limited, 'r', amounts(1, 1, 9), amounts(1, 1, 50))).toBe('extended')
-      expect((await subject.book.figures(limited)).organization.day).toMatchObject({ spent: 0, held: 100 })
+      await subject.store.extend(limited, 'r', amounts(1, 1, 5), amounts(1, 1, 10))
+      expect((await subject.store.reserve(limited, hold('s', 100))).outcome).toBe('granted')
+      expect(await subject.store.extend(limited, 'r', amounts(1, 1, 9), amounts(1, 1, 50))).toBe('extended')
+      expect((await subject.store.figures(limited)).organization.day).toMatchObject({ spent: 0, held: 100 })
     })
 
     test('more tokens never refuse a stream: they are charged if there is room, or once they are used', async () => {
       const limited = { ...account, keyLimits: { tokensPerMinute: 100 } }
-      const used = async () => (await subject.book.figures(limited)).key.tokens
-      await subject.book.reserve(limited, hold('r', 1, 90))
-      expect(await subject.book.extend(limited, 'r', amounts(10, 10, 1), amounts(10, 150, 1))).toBe('extended')
+      const used = async () => (await subject.store.figures(limited)).key.tokens
+      await subject.store.reserve(limited, hold('r', 1, 90))
+      expect(await subject.store.extend(limited, 'r', amounts(10, 10, 1), amounts(10, 150, 1))).toBe('extended')
       expect(await used()).toBe(90)
-      expect(await subject.book.extend(limited, 'r', amounts(10, 140, 1), amounts(10, 150, 1))).toBe('extended')
+      expect(await subject.store.extend(limited, 'r', amounts(10, 140, 1), amounts(10, 150, 1))).toBe('extended')
       expect(await used()).toBe(150)
     })
 
     test('an extension in money is all or nothing, and progress is posted in any case', async () => {
       const limited = { ...account, keyLimits: spend({ total: 150 }) }
-      const total = async () => (await subject.book.figures(limited)).key.total
-      await subject.book.reserve(limited, hold('r'))
-      expect(await subject.book.extend(limited, 'r', amounts(1, 1, 50), amounts(1, 1, 151))).toBe('exhausted')
+      const total = async () => (await subject.store.figures(limited)).key.total
+      await subject.store.reserve(limited, hold('r'))
+      expect(await subject.store.extend(limited, 'r', amounts(1, 1, 50), amounts(1, 1, 151))).toBe('exhausted')
       expect(await total()).toEqual({ window: 0, spent: 50, held: 50 })
-      expect(await subject.book.extend(limited, 'r', amounts(1, 1, 50), amounts(1, 1, 150))).toBe('extended')
+      expect(await subject.store.extend(limited, 'r', amounts(1, 1, 50), amounts(1, 1, 150))).toBe('extended')
       expect(await total()).toEqual({ window: 0, spent: 50, held: 100 })
       // Repeated and stale calls change nothing.
-      expect(await subject.book.extend(limited, 'r', amounts(1, 1, 20), amounts(1, 1, 100))).toBe('extended')
+      expect(await subject.store.extend(limited, 'r', amounts(1, 1, 20), amounts(1, 1, 100))).toBe('extended')
       expect(await total()).toEqual({ window: 0, spent: 50, held: 100 })
       // Actual usage may exceed what is held.
-      expect(await subject.book.extend(limited, 'r', amounts(1, 1, 170), amounts(1, 1, 200))).toBe('exhausted')
+      expect(await subject.store.extend(limited, 'r', amounts(1, 1, 170), amounts(1, 1, 200))).toBe('exhausted')
       expect(await total()).toEqual({ window: 0, spent: 170, held: 0 })
     })
 
     test('a limit lowered below what is held refuses new requests and lets running ones finish', async () => {
-      await subject.book.reserve(account, hold('r'))
+      await subject.store.reserve(account, hold('r'))
       const lowered = { ...account, organizationLimits: spend({ day: 50 }) }
-      expect((await subject.book.reserve(lowered, hold('s', 1))).outcome).toBe('refused')
-      expect(await subject.book.extend(lowered, 'r', amounts(1, 1, 60), amounts(1, 1, 60))).toBe('extended')
-      expect(await subject.book.settle(admission(lowered), charge(80))).toBe('settled')
+      expect((await subject.store.reserve(lowered, hold('s', 1))).outcome).toBe('refused')
+      expect(await subject.store.extend(lowered, 'r', amounts(1, 1, 60), amounts(1, 1, 60))).toBe('extended')
+      expect(await subject.store.settle(admission(lowered), charge(80))).toBe('settled')
     })
 
     test('a day renews at midnight UTC, and never comes back', async () => {
       const limited = { ...account, organizationLimits: spend({ day: 100 }) }
-      const outcome = async (id: string) => (await subject.book.reserve(limited, hold(id))).outcome
+      const outcome = async (id: string) => (await subject.store.reserve(limited, hold(id))).outcome
       const set = (ms: number) => {
         subject.clock.now = ms
         subject.clock.witness = ms
@@ -388,11 +388,11 @@ for (const subject of subjects()) {
     // The in-memory store has no clock but its gateway's own.
     test.skipIf(subject.name === 'memory')('one wrong clock does not renew a budget', async () => {
       const limited = { ...account, organizationLimits: spend({ day: 100 }) }
-      expect((await subject.book.reserve(limited, hold('a'))).outcome).toBe('granted')
+      expect((await subject.store.reserve(limited, hold('a'))).outcome).toBe('granted')
       subject.clock.now += 86_400_000
-      expect((await subject.book.reserve(limited, hold('b'))).outcome).toBe('refused')
+      expect((await subject.store.reserve(limited, hold('b'))).outcome).toBe('refused')
       subject.clock.witness += 86_400_000
-      expect((await subject.book.reserve(limited, hold('b'))).outcome).toBe('granted')
+      expect((await subject.store.reserve(limited, hold('b'))).outcome).toBe('granted')
     })
 
     const watched = {
@@ -402,7 +402,7 @@ for (const subject of subjects()) {
       alertShares: [0.5, 0.8],
     }
     const settle = (id: string, cost: number) =>
-      subject.book.settle(admission(watched, id), charge(cost), { isDirect: true })
+      subject.store.settle(admission(watched, id), charge(cost), { isDirect: true })
     const recorded = async () => {
       const found = await subject.crossings()
       return found.filter(({ key, budget }) => key === undefined && budget === 'total')
@@ -423,44 +423,46 @@ for (const subject of subjects()) {
 
     test('each budget has its own shares', async () => {
       const both = { ...watched, organizationLimits: spend({ day: 1000, total: 100_000 }) }
-      await subject.book.settle(admission(both, 'a'), charge(500), { isDirect: true })
+      await subject.store.settle(admission(both, 'a'), charge(500), { isDirect: true })
       expect((await subject.crossings()).map(({ budget }) => budget)).toEqual(['day'])
     })
 
     test('of several records of a window, the one with the most spent stays', async () => {
       for (const [id, cost] of [['long', 600] as const, ['short', 300] as const])
-        await subject.book.reserve(watched, { ...hold(id, cost), floorMicroUsd: cost })
+        await subject.store.reserve(watched, { ...hold(id, cost), floorMicroUsd: cost })
       subject.clock.now += 31_000
       subject.clock.witness = subject.clock.now
-      await subject.book.reap('a')
+      await subject.store.reap('a')
       // The lost ones have cost 900. Corrected, the spend is below both shares, and reaches one of them again.
       await settle('long', 0)
       await settle('more', 250)
-      expect((await subject.book.figures(watched)).organization.total.spent).toBe(550)
+      expect((await subject.store.figures(watched)).organization.total.spent).toBe(550)
       expect(await recorded()).toMatchObject([{ spentMicroUsd: 900, limitMicroUsd: undefined }])
     })
 
     test('an invalid amount is rejected, and changes nothing', async () => {
       for (const bad of [-1, 0.5, MOST + 1, Number.NaN, Number.POSITIVE_INFINITY]) {
-        expect(async () => subject.book.reserve(account, hold('r', bad))).toThrow(RangeError)
-        expect(async () => subject.book.extend(account, 'r', amounts(bad, 0, 0), amounts(0, 0, 0))).toThrow(RangeError)
-        expect(async () => subject.book.settle(admission(account), charge(bad), { isDirect: true })).toThrow(RangeError)
+        expect(async () => subject.store.reserve(account, hold('r', bad))).toThrow(RangeError)
+        expect(async () => subject.store.extend(account, 'r', amounts(bad, 0, 0), amounts(0, 0, 0))).toThrow(RangeError)
+        expect(async () => subject.store.settle(admission(account), charge(bad), { isDirect: true })).toThrow(
+          RangeError,
+        )
       }
-      expect((await subject.book.figures(account)).organization.live).toBe(0)
+      expect((await subject.store.figures(account)).organization.live).toBe(0)
     })
 
     test('amounts near 2^53 stay exact', async () => {
       const big = MOST - 12_345
-      await subject.book.reserve(account, hold('r', big, MOST))
-      expect((await subject.book.figures(account)).key.day.held).toBe(big)
-      await subject.book.extend(account, 'r', amounts(1, 1, big - 1), amounts(1, 1, 1))
-      expect((await subject.book.figures(account)).key.month).toMatchObject({ spent: big - 1, held: 1 })
-      await subject.book.settle(admission(account), charge(big + 1))
-      expect((await subject.book.figures(account)).organization.total).toMatchObject({ spent: big + 1, held: 0 })
+      await subject.store.reserve(account, hold('r', big, MOST))
+      expect((await subject.store.figures(account)).key.day.held).toBe(big)
+      await subject.store.extend(account, 'r', amounts(1, 1, big - 1), amounts(1, 1, 1))
+      expect((await subject.store.figures(account)).key.month).toMatchObject({ spent: big - 1, held: 1 })
+      await subject.store.settle(admission(account), charge(big + 1))
+      expect((await subject.store.figures(account)).organization.total).toMatchObject({ spent: big + 1, held: 0 })
       const [usage] = (await subject.usage('acme')).values()
       expect(usage?.costMicroUsd).toBe(big + 1)
-      await subject.book.settle(admission(account, 'more'), charge(MOST), { isDirect: true })
-      expect((await subject.book.figures(account)).organization.total.spent).toBe(MOST)
+      await subject.store.settle(admission(account, 'more'), charge(MOST), { isDirect: true })
+      expect((await subject.store.figures(account)).organization.total.spent).toBe(MOST)
     })
   })
 }

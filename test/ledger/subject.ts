@@ -33,7 +33,7 @@ export interface Audited {
 }
 
 /** The verbs of a store; the in-memory store replies at once. */
-type Book = {
+type Store = {
   readonly [Verb in keyof ReservationStore]: (
     ...of: Parameters<ReservationStore[Verb]>
   ) => ReturnType<ReservationStore[Verb]> | Awaited<ReturnType<ReservationStore[Verb]>>
@@ -42,7 +42,7 @@ type Book = {
 export interface Subject {
   readonly name: string
   readonly clock: TestClock
-  readonly book: Book
+  readonly store: Store
   /** Usage by `day hour key model provider tags`. */
   usage(organization: string): Promise<ReadonlyMap<string, UsageFigures>>
   audit(organization: string): Promise<readonly Audited[]>
@@ -76,7 +76,7 @@ export function memorySubject(): Subject {
       known: new Map<string, Set<string>>(),
       scopes: new Set<ScopeState>(),
     }
-    const book = new FullStore(
+    const store = new FullStore(
       { now: () => clock.now },
       {
         scope: (scope) => seen.scopes.add(scope),
@@ -97,14 +97,14 @@ export function memorySubject(): Subject {
           }),
       },
     )
-    return { seen, book }
+    return { seen, store }
   }
   let current = make()
   return {
     name: 'memory',
     clock,
-    get book() {
-      return current.book
+    get store() {
+      return current.store
     },
     usage: async (organization) => current.seen.usage.get(organization) ?? new Map(),
     audit: async (organization) => current.seen.audit.get(organization) ?? [],
@@ -179,7 +179,7 @@ class RedisSubject implements Subject {
     | {
         readonly server: RedisServer
         readonly redis: Redis
-        readonly book: RedisStore
+        readonly store: RedisStore
         readonly reader: RedisCrossingReader
       }
     | undefined
@@ -192,15 +192,15 @@ class RedisSubject implements Subject {
   async open(): Promise<void> {
     const server = await RedisServer.of(this.program)
     const redis = server.client()
-    const book = new RedisStore(redis, redis, () => this.clock.witness, TEST_CLOCK)
-    this.opened = { server, redis, book, reader: new RedisCrossingReader(redis, book) }
+    const store = new RedisStore(redis, redis, () => this.clock.witness, TEST_CLOCK)
+    this.opened = { server, redis, store, reader: new RedisCrossingReader(redis, store) }
   }
 
   /** Sets the time before every verb; one connection keeps the order of commands. */
-  get book(): Book {
-    const { redis, book } = this.parts
+  get store(): Store {
+    const { redis, store } = this.parts
     redis.set(NOW_KEY, this.clock.now)
-    return book
+    return store
   }
 
   usage(organization: string): Promise<ReadonlyMap<string, UsageFigures>> {

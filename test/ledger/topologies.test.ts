@@ -67,13 +67,13 @@ async function exercise(redis: RedisConfig): Promise<void> {
     expect(await ledger.settle(reservation, chargeOf(700))).toBe('settled')
   }
   expect(ledger.health().ready).toBe(true)
-  const [standings, usage] = [await openAccountUsageReader(place), await openUsageLog(place)]
+  const [usageReader, usage] = [await openAccountUsageReader(place), await openUsageLog(place)]
   for (const account of accounts)
-    expect((await standings.read(account)).organization.total).toMatchObject({ spent: 700, held: 0 })
+    expect((await usageReader.read(account)).organization.total).toMatchObject({ spent: 700, held: 0 })
   const today = dayOf(Date.now())
   const rows = await usage.read({ sinceDay: today, untilDay: today + 1 })
   expect(rows.reduce((sum, { costMicroUsd }) => sum + costMicroUsd, 0)).toBe(700 * accounts.length)
-  await Promise.all([standings.close(), usage.close(), ledger.close()])
+  await Promise.all([usageReader.close(), usage.close(), ledger.close()])
 }
 
 /** Three masters that share the slots; the first has the lowest. */
@@ -236,11 +236,11 @@ test('a master of a cluster dies with data that its replica lacks: all of it is 
   )
   await spendOn(elsewhere, 40)
   await until(() => ledger.health().pending === 0)
-  const standings = await openAccountUsageReader(place)
-  await until(async () => (await standings.read(account)).organization.live === 0)
-  expect((await standings.read(account)).organization.total).toMatchObject({ spent: 50 + 400 + 70 + 30, held: 0 })
-  expect((await standings.read(elsewhere)).organization.total).toMatchObject({ spent: 40, held: 0 })
-  await Promise.all([standings.close(), ledger.close()])
+  const usageReader = await openAccountUsageReader(place)
+  await until(async () => (await usageReader.read(account)).organization.live === 0)
+  expect((await usageReader.read(account)).organization.total).toMatchObject({ spent: 50 + 400 + 70 + 30, held: 0 })
+  expect((await usageReader.read(elsewhere)).organization.total).toMatchObject({ spent: 40, held: 0 })
+  await Promise.all([usageReader.close(), ledger.close()])
   for (const { client } of [...nodes, replica]) client.disconnect()
 })
 
@@ -271,11 +271,11 @@ test('slots that move to another master: calls are refused or wait meanwhile, an
     return granted !== undefined
   })
   await until(() => ledger.health().pending === 0)
-  const standings = await openAccountUsageReader(place)
-  await until(async () => (await standings.read(account)).organization.live === 0)
-  expect((await standings.read(account)).organization.total).toMatchObject({ spent: 100, held: 0 })
+  const usageReader = await openAccountUsageReader(place)
+  await until(async () => (await usageReader.read(account)).organization.live === 0)
+  expect((await usageReader.read(account)).organization.total).toMatchObject({ spent: 100, held: 0 })
   expect(await to.client.exists(redisKey(account.organization, 'scopes'))).toBe(1)
-  await Promise.all([standings.close(), ledger.close()])
+  await Promise.all([usageReader.close(), ledger.close()])
   for (const { client } of nodes) client.disconnect()
 })
 
@@ -353,9 +353,9 @@ test("a sentinel's master dies with data that its replica lacks: all of it is ch
     ),
   )
   await until(() => ledger.health().pending === 0)
-  const standings = await openAccountUsageReader(place)
-  await until(async () => (await standings.read(account)).organization.live === 0)
-  expect((await standings.read(account)).organization.total).toMatchObject({ spent: 10 + 400 + 70 + 30, held: 0 })
-  await Promise.all([standings.close(), ledger.close()])
+  const usageReader = await openAccountUsageReader(place)
+  await until(async () => (await usageReader.read(account)).organization.live === 0)
+  expect((await usageReader.read(account)).organization.total).toMatchObject({ spent: 10 + 400 + 70 + 30, held: 0 })
+  await Promise.all([usageReader.close(), ledger.close()])
   for (const client of [probe, master.client, replica.client]) client.disconnect()
 })

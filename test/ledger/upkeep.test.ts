@@ -89,10 +89,10 @@ test.each([
   )
   await looked.promise
   // This command was sent after those of the check, so its reply comes after theirs.
-  const standings = await RedisAccountUsageReader.open({ kind: 'single', url: server.socket })
-  expect((await standings.warning()) ?? 'nothing').toContain(words)
+  const usageReader = await RedisAccountUsageReader.open({ kind: 'single', url: server.socket })
+  expect((await usageReader.warning()) ?? 'nothing').toContain(words)
   expect(warning).toContain(words)
-  await standings.close()
+  await usageReader.close()
 })
 
 test('a server that denies the check is reported', async () => {
@@ -138,10 +138,10 @@ test('the alarm is raised at the limit, for that organisation only, and once unt
 async function used(client: Redis, organization: string, key: string, agoMs: number, runs = false): Promise<Account> {
   const account = { ...accountOf(), organization, key }
   const at = Date.now() - agoMs
-  const book = new RedisStore(client, client, () => at, `local now = ${at}\n`)
+  const store = new RedisStore(client, client, () => at, `local now = ${at}\n`)
   const hold = holdOf(100)
-  await book.reserve(account, hold)
-  if (!runs) await book.settle({ id: hold.id, account, admittedMs: at }, chargeOf(70))
+  await store.reserve(account, hold)
+  if (!runs) await store.settle({ id: hold.id, account, admittedMs: at }, chargeOf(70))
   return account
 }
 

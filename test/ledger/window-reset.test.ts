@@ -37,15 +37,15 @@ async function reset(place: LedgerPlace): Promise<number> {
 }
 
 async function expectNow(place: LedgerPlace, spent: number): Promise<void> {
-  const standings = await openAccountUsageReader(place)
-  const { organization, key } = await standings.read(account)
+  const usageReader = await openAccountUsageReader(place)
+  const { organization, key } = await usageReader.read(account)
   const now = { window: dayOf(Date.now()), spent, held: 0 }
   for (const scope of [organization, key] satisfies ScopeUsage[]) {
     expect(scope.day).toEqual(now)
     expect(scope.month).toEqual({ ...now, window: monthOf(Date.now()) })
     expect(scope.total.spent).toBe(spent)
   }
-  await standings.close()
+  await usageReader.close()
 }
 
 test('windows in Redis are set back to today', async () => {
@@ -57,10 +57,10 @@ test('windows in Redis are set back to today', async () => {
     dataDir: '',
   }
   const charge = async (cost: number, ms: number) => {
-    const book = new RedisStore(client, client, () => ms, `local now = ${ms}\n`)
+    const store = new RedisStore(client, client, () => ms, `local now = ${ms}\n`)
     const hold = holdOf(cost)
-    await book.reserve(account, hold)
-    expect(await book.settle({ id: hold.id, account, admittedMs: ms }, chargeOf(cost))).toBe('settled')
+    await store.reserve(account, hold)
+    expect(await store.settle({ id: hold.id, account, admittedMs: ms }, chargeOf(cost))).toBe('settled')
   }
   await charge(100, Date.now())
   await charge(30, Date.now() + AHEAD_MS)

@@ -87,7 +87,7 @@ function disturb(world: World, server: Server, gateways: readonly Gateway[], len
 function check(server: Server, gateways: readonly Gateway[], account: Account, world: World): void {
   // Every lease has expired, also those of the gateways that died last.
   world.nowMs += 2 * 3_600_000
-  const { organization } = server.ask((book) => book.figures(account))
+  const { organization } = server.ask((store) => store.figures(account))
   // Invariant: a row that a gateway wrote is charged with its amount, whatever failed in between.
   const charged = new Map(server.charges.map(({ id, kind, costMicroUsd }) => [id, { kind, costMicroUsd }]))
   for (const gateway of gateways) {
@@ -108,7 +108,7 @@ function check(server: Server, gateways: readonly Gateway[], account: Account, w
   const sum = [...charged.values()].reduce((total, { costMicroUsd }) => total + costMicroUsd, 0)
   expect(organization).toMatchObject({ live: 0, total: { spent: sum, held: 0 } })
   world.nowMs += 2 * 3_600_000
-  server.ask((book) => book.reap(account.organization))
+  server.ask((store) => store.reap(account.organization))
   expect(server.reservationCount).toBe(0)
 }
 

@@ -37,7 +37,7 @@ export const LOST_MOST_MS = 20_000
 export class Server {
   isUp = true
   readonly charges: Charged[] = []
-  private book: FullStore
+  private store: FullStore
   private readonly epoch = new Map<string, number>()
   private readonly nodes = new Map<string, Omit<Entered, 'isLegacy'>>()
   private readonly figures = new Map<string, UsageFigures>()
@@ -46,20 +46,20 @@ export class Server {
   private undo: { readonly ms: number; readonly back: () => void }[] = []
 
   constructor(private readonly world: World) {
-    this.book = this.newBook()
+    this.store = this.newStore()
   }
 
   /** Runs a verb if the server is up. */
-  ask<T>(verb: (book: FullStore) => T): T {
-    return verb(this.book)
+  ask<T>(verb: (store: FullStore) => T): T {
+    return verb(this.store)
   }
 
   /** Invariant: no grant leaves a limit exceeded. */
   reserve(account: Account, hold: Hold): ReturnType<FullStore['reserve']> {
     const isNew = !this.reservations.has(hold.id)
-    const reply = this.book.reserve(account, hold)
+    const reply = this.store.reserve(account, hold)
     if (reply.outcome !== 'granted' || !isNew) return reply
-    const { organization } = this.book.figures(account)
+    const { organization } = this.store.figures(account)
     const { concurrentRequests = 0, spend } = account.organizationLimits
     expect(organization.live).toBeLessThanOrEqual(concurrentRequests)
     expect(organization.total.spent + organization.total.held).toBeLessThanOrEqual(spend?.total ?? 0)
@@ -74,7 +74,7 @@ export class Server {
     const record = this.nodes.get(from.node)
     if (this.epoch.get('') !== from.epoch || record?.epoch !== from.epoch || record.given !== 'all')
       throw new DataLossError(account.organization)
-    const reply = this.book.settle(admission, charge, options)
+    const reply = this.store.settle(admission, charge, options)
     const usage = usageOf(charge)
     if (reply === 'settled' && usage !== undefined)
       this.count(from.node, { day: dayOf(admittedMs), ...account, series: seriesOf(charge), ...usage })
@@ -124,7 +124,7 @@ export class Server {
       const charge = { ...noCharge('completed'), ...row, ...partsOf(row.series) }
       const account = { ...row, organizationLimits: {}, keyLimits: {} }
       const id = `${node} ${epoch} ${row.number}`
-      this.book.settle({ id, account, admittedMs: row.day * 86_400_000 }, charge, { isDirect: true })
+      this.store.settle({ id, account, admittedMs: row.day * 86_400_000 }, charge, { isDirect: true })
       this.count(node, row)
     }
     const given = row.number === row.last ? 'all' : row.number
@@ -147,8 +147,8 @@ export class Server {
       last.back()
       this.undo.pop()
     }
-    this.book = this.newBook()
-    this.book.restore(
+    this.store = this.newStore()
+    this.store.restore(
       [...this.scopes.values()].map(copyOf),
       [...this.reservations.values()].map((reservation) => ({ ...reservation })),
     )
@@ -158,7 +158,7 @@ export class Server {
     return this.reservations.size
   }
 
-  private newBook(): FullStore {
+  private newStore(): FullStore {
     return new FullStore(
       { now: () => Math.floor(this.world.nowMs) },
       {
