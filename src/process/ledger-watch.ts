@@ -17,6 +17,12 @@ const REWORDED_MS = 60_000
 /** What SQLite, the system and weir itself call it: `database or disk is full`, `ENOSPC: no space left on device`. */
 const DISK_FULL = /disk is full|no space (?:is )?left/i
 
+/**
+ * What is known when a connection is lost. Why Redis rejects the next one (a password, a replica) is known some
+ * milliseconds later, and logged at once.
+ */
+const CONNECTING = /^Redis is not reached/
+
 export class LedgerWatch implements Ticking {
   place = -1
   /** The problem that was logged last. */
@@ -52,7 +58,8 @@ export class LedgerWatch implements Ticking {
     const problem = complaint ?? (up ? undefined : 'The ledger does not answer.')
     const isOver = this.problem !== undefined && (problem === undefined || (up && this.wasUp === false))
     const isNew = problem !== undefined && (this.problem === undefined || up !== this.wasUp)
-    const isReworded = problem !== this.problem && nowMs - this.problemMs >= REWORDED_MS
+    const isCause = this.problem !== undefined && CONNECTING.test(this.problem) && !CONNECTING.test(problem ?? '')
+    const isReworded = problem !== this.problem && (isCause || nowMs - this.problemMs >= REWORDED_MS)
     if (up !== this.wasUp) this.changed(up)
     this.wasUp = up
     if (isOver) logEvent(this.logger, 'ledger.up', { worker: this.worker, pending })

@@ -4,7 +4,7 @@
  */
 
 import { afterAll, describe, expect, test } from 'bun:test'
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import {
@@ -53,6 +53,7 @@ function copy(): string {
     cpSync(join(ROOT, part), join(directory, part), { recursive: true })
   }
   symlinkSync(join(ROOT, 'node_modules'), join(directory, 'node_modules'))
+  mkdirSync(join(directory, 'tmp'))
   return directory
 }
 
@@ -77,6 +78,8 @@ async function run(directory: string, subject: Subject, ms = RUN_MS): Promise<nu
     cwd: directory,
     env: {
       ...process.env,
+      // A suite that is killed does not delete its directories; they are deleted with the copy.
+      TMPDIR: join(directory, 'tmp'),
       WEIR_LAW_HISTORIES: HISTORIES,
       WEIR_JOURNAL_HISTORIES: JOURNAL_HISTORIES,
       WEIR_SIMULATED_REQUESTS: SIMULATED_REQUESTS,

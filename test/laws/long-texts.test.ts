@@ -36,7 +36,7 @@ import { endpoint } from '../providers/requests.ts'
 import { property, Random } from '../support/random.ts'
 import { inputOfAgent, inside } from './agent-json.ts'
 
-setDefaultTimeout(60_000)
+setDefaultTimeout(180_000)
 
 const DIALECTS: Readonly<Record<DialectName, Dialect>> = {
   chat: chat({ imageUrls: 'any' }),

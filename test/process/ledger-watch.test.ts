@@ -73,6 +73,20 @@ test('a problem that gets worse or better is logged at once', () => {
   expect(events(doubt, 2)).toMatchObject([{ event: 'ledger.up' }, { event: 'ledger.degraded', problem: 'doubt' }])
 })
 
+test('the cause of an outage is logged as soon as it is known, and again at most once a minute', () => {
+  const { look } = make()
+  const problems = (complaint: string, nowMs: number) =>
+    look({ ready: false, up: false, complaint, pending: 0 }, nowMs).map(
+      ([, fields]) => (fields as { problem?: string }).problem,
+    )
+  expect(problems('Redis is not reached (reconnecting).', 0)).toEqual(['Redis is not reached (reconnecting).'])
+  expect(problems('Redis is not reached (connecting).', 1)).toEqual([])
+  expect(problems('Redis requires a password.', 2)).toEqual(['Redis requires a password.'])
+  expect(problems('Redis is not reached (reconnecting).', 3)).toEqual([])
+  expect(problems('Redis requires a password.', 4)).toEqual([])
+  expect(look(well, 5) as unknown).toEqual([recovered(0)])
+})
+
 test('a problem whose text changes is logged at most once a minute', () => {
   const { look } = make()
   const away = (complaint: string) => ({ ready: false, up: false, complaint, pending: 0 })

@@ -20,11 +20,12 @@ test.each([1, 2])('workers %d: new connections wait while weir is restarted', as
     expect(await Bun.file(`/proc/${worker}/environ`).text()).not.toContain('LISTEN_')
   await until(() => load.answered > 50)
   const [killed = 0] = await first.workers()
+  const { unanswered } = load
   process.kill(killed, 'SIGKILL')
   await first.line('worker died')
   await until(async () => (await first.readyz()).status === 200)
-  const cut = load.failures.splice(0).length
-  expect(cut).toBeLessThan(20)
+  // Only requests that the killed worker may have had: those that came later waited in the socket.
+  expect(load.failures.splice(0).length).toBeLessThanOrEqual(unanswered)
 
   first.signal('SIGTERM')
   expect(await first.ended).toEqual({ code: 0, stderr: '' })

@@ -85,6 +85,8 @@ export class SteadyLoad {
   /** Kept connections that the gateway closed after an answer with `connection: close`. */
   closed = 0
   readonly failures: string[] = []
+  /** Requests that have no whole answer yet, those of kept connections left out. */
+  unanswered = 0
   private isOver = false
   private readonly running = new Set<Promise<void>>()
 
@@ -119,6 +121,15 @@ export class SteadyLoad {
   }
 
   private async once(isStream: boolean): Promise<void> {
+    this.unanswered++
+    try {
+      await this.ask(isStream)
+    } finally {
+      this.unanswered--
+    }
+  }
+
+  private async ask(isStream: boolean): Promise<void> {
     await using caller = await Caller.connect(this.options.port)
     caller.send(request(isStream))
     const answer = await caller.answer()

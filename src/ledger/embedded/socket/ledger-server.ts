@@ -172,7 +172,8 @@ class Connection implements ToOwner {
   }
 
   account(number: number, account: Account): void {
-    if (!(number >= 0 && number < ACCOUNTS_MAX)) throw new FrameError(`${number} is not a number of an account.`)
+    if (!Number.isInteger(number) || number < 0 || number >= ACCOUNTS_MAX)
+      throw new FrameError(`${number} is not a number of an account.`)
     this.accounts[number] = account
   }
 
