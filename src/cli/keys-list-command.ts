@@ -3,8 +3,8 @@
 import { KeyAdministration } from '../assembly/key-administration.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { amountOf, type Limit, type Limits, limitTable } from '../core/limits.ts'
+import { dollarsText } from '../core/money.ts'
 import { keyJson, type ListedKey } from '../keys/key-list.ts'
-import { dollars } from '../ledger/refusal.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { fixedDollars } from './amounts.ts'
 import { exit, parseFlags, printToStderr } from './command.ts'
@@ -73,7 +73,7 @@ function limitsText(limits: Limits): string {
 }
 
 function amountText({ unit }: Limit, amount: number): string {
-  return unit === 'micro_usd' ? dollars(amount) : String(amount)
+  return unit === 'micro_usd' ? dollarsText(amount) : String(amount)
 }
 
 function tagsText(tags: ListedKey['tags']): string {

@@ -1,6 +1,6 @@
 /**
- * Prices and limits. Money is a whole number of micro-dollars; prices are whole micro-dollars per million tokens, or
- * per image.
+ * Prices, and amounts in words. Money is a whole number of micro-dollars; prices are whole micro-dollars per million
+ * tokens, or per image.
  */
 
 /**
@@ -14,4 +14,14 @@ export interface Price {
   readonly cacheWrite1h?: number | undefined
   readonly output?: number | undefined
   readonly image?: number | undefined
+}
+
+/** Micro-dollars as dollars, with 2 to 6 decimals: `$5.00`, `$0.000125`. */
+export function dollarsText(microUsd: number): string {
+  const micro = BigInt(microUsd)
+  const fraction = (micro % 1_000_000n)
+    .toString()
+    .padStart(6, '0')
+    .replace(/0{1,4}$/, '')
+  return `$${micro / 1_000_000n}.${fraction}`
 }

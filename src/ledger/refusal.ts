@@ -5,7 +5,8 @@
 
 import { CallerError } from '../core/caller-error.ts'
 import { DAY_MS } from '../core/durations.ts'
-import { amountOf, type BudgetLimit, type Limit, limitTable } from '../core/limits.ts'
+import { amountOf, type BudgetLimit, configuredName, type Limit, limitTable } from '../core/limits.ts'
+import { dollarsText } from '../core/money.ts'
 import { type Account, demandOf, type Hold, type RateStatuses, type Reservation } from './ledger.ts'
 import { rateLimitHeaders } from './rate-limit-headers.ts'
 import type { ExtendReply, Refusal, ReserveReply } from './reservation-store.ts'
@@ -66,7 +67,7 @@ function refusalError(account: Account, hold: Hold, refusal: Refusal, rates: Rat
   const detail = {
     headers: rateLimitHeaders({ rates }),
     limit: {
-      name: limit.kind === 'budget' && limit.unit === 'micro_usd' ? `spend.${limit.key}` : limit.key,
+      name: configuredName(limit),
       of: isOrganization ? `organization:${account.organization}` : `key:${account.key}`,
     },
   }
@@ -116,7 +117,7 @@ function tooLarge({ kind, unit, noun }: Limit, words: string, { hold, most, owne
 function demandWords({ unit }: BudgetLimit, hold: Hold): string {
   const demand = demandOf(hold)[unit]
   return unit === 'micro_usd'
-    ? `This request may cost ${dollars(demand)}`
+    ? `This request may cost ${dollarsText(demand)}`
     : `This request needs ${countText(demand, unit)}`
 }
 
@@ -125,7 +126,7 @@ function countText(amount: number, unit: string): string {
 }
 
 function budgetWords({ unit, noun }: BudgetLimit, { most, owner }: Refused): string {
-  return `the ${noun} of ${unit === 'micro_usd' ? dollars(most) : most} for ${owner}`
+  return `the ${noun} of ${unit === 'micro_usd' ? dollarsText(most) : most} for ${owner}`
 }
 
 function exhaustedWords(limit: BudgetLimit, refused: Refused, nowMs: number): string {
@@ -137,14 +138,4 @@ function exhaustedWords(limit: BudgetLimit, refused: Refused, nowMs: number): st
   // Windows end at midnight UTC. Rounding removes the few seconds that the clocks may differ.
   const renewsAt = new Date(Math.round((nowMs + refusal.waitMs) / DAY_MS) * DAY_MS)
   return `${left}. The limit renews at ${renewsAt.toISOString().slice(0, 19)}Z.`
-}
-
-/** Formats micro-dollars as dollars, with 2 to 6 decimals: `$5.00`, `$0.000125`. */
-export function dollars(microUsd: number): string {
-  const micro = BigInt(microUsd)
-  const fraction = (micro % 1_000_000n)
-    .toString()
-    .padStart(6, '0')
-    .replace(/0{1,4}$/, '')
-  return `$${micro / 1_000_000n}.${fraction}`
 }

@@ -5,7 +5,7 @@
 
 import { isatty } from 'node:tty'
 import { type Logger, pino, stdTimeFunctions } from 'pino'
-import { descriptor, LineSink } from './line-sink.ts'
+import { descriptor, isRegularFile, LineSink } from './line-sink.ts'
 import { LOG_EVENTS, logEvent } from './log-events.ts'
 import { prettyLine } from './pretty-line.ts'
 
@@ -46,6 +46,7 @@ export function openLog(fd = 1, env: Readonly<Record<string, string | undefined>
   let isPretty = isTerminal
   const sink: LineSink = new LineSink({
     write: descriptor(fd),
+    isWhole: isRegularFile(fd),
     notice: (dropped) => {
       const { level, message: msg } = LOG_EVENTS['log.dropped']
       return `${JSON.stringify({ level, time: new Date().toISOString(), event: 'log.dropped', dropped, msg })}\n`

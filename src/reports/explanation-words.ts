@@ -6,9 +6,8 @@ import type { Candidate, Exclusion } from '../catalog/resolve.ts'
 import { quoted } from '../config/problems.ts'
 import { amountOf, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import type { TargetRef } from '../core/model-config.ts'
-import type { Price } from '../core/money.ts'
+import { dollarsText, type Price } from '../core/money.ts'
 import type { Rest } from '../gateway/breaker.ts'
-import { dollars } from '../ledger/refusal.ts'
 import { type RemainingLimit, remainingLimits } from '../ledger/remaining.ts'
 import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
 import type { Explanation } from './explanation-shape.ts'
@@ -132,9 +131,9 @@ export function priceText(price: Price | undefined): string {
     ['cache write', price.cacheWrite],
     ['cache write 1h', price.cacheWrite1h],
     ['output', price.output],
-  ].flatMap(([what, amount]) => (typeof amount === 'number' ? [`${what} ${dollars(amount)}`] : []))
+  ].flatMap(([what, amount]) => (typeof amount === 'number' ? [`${what} ${dollarsText(amount)}`] : []))
   const tokens = parts.length === 0 ? [] : [`${parts.join(', ')} a million tokens`]
-  return [...tokens, ...(price.image === undefined ? [] : [`${dollars(price.image)} an image`])].join(', ')
+  return [...tokens, ...(price.image === undefined ? [] : [`${dollarsText(price.image)} an image`])].join(', ')
 }
 
 /** The limits of an organisation or a key in one line; `figures` is undefined if what is left is unknown. */
@@ -161,5 +160,5 @@ function leftText({ limit, most, left, renewsAtMs }: RemainingLimit): string {
 }
 
 function numberText({ unit }: Limit, amount: number): string {
-  return unit === 'micro_usd' ? dollars(amount) : String(amount)
+  return unit === 'micro_usd' ? dollarsText(amount) : String(amount)
 }

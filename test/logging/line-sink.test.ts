@@ -1,5 +1,9 @@
 import { expect, test } from 'bun:test'
-import { LineSink, type Write } from '../../src/logging/line-sink.ts'
+import { closeSync, openSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isRegularFile, LineSink, type Write } from '../../src/logging/line-sink.ts'
 
 /** A reader that takes nothing until the test allows it; `taken` are the writes that it took, as text. */
 class Reader {
@@ -48,6 +52,50 @@ test('lines come out whole, in order, in writes of at most 4096 bytes', async ()
     expect(write.endsWith('\n')).toBe(true)
   }
   expect(reader.taken.length).toBeLessThan(30)
+})
+
+test('writes are larger if nobody can split them, also beside other processes', async () => {
+  const reader = new Reader()
+  const log = new LineSink({ write: reader.write, notice: () => '', isWhole: true })
+  log.writeAlone(false)
+  const line = `${'x'.repeat(999)}\n`
+  for (let n = 0; n < 60; n++) log.write(line)
+  reader.flow()
+  await log.flush(1000)
+  expect(reader.taken).toEqual([line.repeat(60)])
+})
+
+test('processes that share a file write whole lines to it', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-log-'))
+  try {
+    const file = join(folder, 'log')
+    const fd = openSync(file, 'w')
+    const device = openSync('/dev/null', 'w')
+    expect([isRegularFile(fd), isRegularFile(device)]).toEqual([true, false])
+    closeSync(device)
+    const code = `
+      const { descriptor, LineSink } = await import('${join(import.meta.dir, '../../src/logging/line-sink.ts')}')
+      const log = new LineSink({ write: descriptor(1), notice: () => 'dropped', isWhole: true })
+      for (let n = 0; n < 5000; n++) {
+        log.write(process.argv.at(-1).repeat(1 + (n % 700)) + '\\n')
+        if (n % 100 === 0) await log.flush(1000)
+      }
+      await log.flush(1000)`
+    const names = ['a', 'b', 'c']
+    const writers = names.map((name) =>
+      Bun.spawn([process.execPath, '-e', code, name], { stdio: ['ignore', fd, 'inherit'] }),
+    )
+    expect(await Promise.all(writers.map((writer) => writer.exited))).toEqual([0, 0, 0])
+    closeSync(fd)
+    const lines = (await Bun.file(file).text()).trimEnd().split('\n')
+    expect(lines.filter((line) => !/^(?:a+|b+|c+)$/.test(line))).toEqual([])
+    for (const name of names) {
+      const lengths = lines.filter((line) => line.startsWith(name)).map((line) => line.length)
+      expect(lengths).toEqual(Array.from({ length: 5000 }, (_, n) => 1 + (n % 700)))
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
 })
 
 test('a line longer than one write goes alone', async () => {
