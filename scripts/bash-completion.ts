@@ -56,6 +56,11 @@ function known({ name, flags, argument }: CommandEntry): string {
     each.name.slice(name.length + 1),
   )
   const words = [...flags.map((flag) => `--${flag.name}`), '--help']
+  // The argument of `weir help` is another command.
+  if (argument?.name === 'COMMAND') {
+    const commands = COMMANDS.filter((each) => !each.name.includes(' ')).map((each) => each.name)
+    return `      ${quote(name)}) names=${quote(commands.join(' '))} flags=${quote(words.join(' '))} ;;`
+  }
   const file = argument !== undefined && FILES.includes(argument.name) ? ' $(compgen -f -- "$word")' : ''
   return `      ${quote(name)}) names="${actions.join(' ')}${file}" flags=${quote(words.join(' '))} ;;`
 }

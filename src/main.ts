@@ -26,7 +26,13 @@ const runs: Readonly<Record<string, Run>> = {
 }
 
 /** Flags that stand for a command, because other programs have them. */
-const ALIASES: Readonly<Record<string, string>> = { '--help': 'help', '-h': 'help', '--version': 'version' }
+const ALIASES: Readonly<Record<string, string>> = {
+  '--help': 'help',
+  '-h': 'help',
+  '--version': 'version',
+  '-v': 'version',
+  '-V': 'version',
+}
 
 /** `weir help`, `weir help usage`, `weir help keys create`. */
 function help(args: readonly string[]): number {

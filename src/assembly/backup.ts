@@ -41,7 +41,9 @@ export class BackupProblem extends Error {
 export async function backUp(dataDir: string, target: string): Promise<readonly CopiedFile[]> {
   const names = readdirSync(dataDir)
   if (!names.some(isKept)) throw new BackupProblem(`${resolve(dataDir)} has nothing of weir to back up`)
-  if (existsSync(target) && readdirSync(target).length > 0)
+  const found = statSync(target, { throwIfNoEntry: false })
+  if (found?.isDirectory() === false) throw new BackupProblem(`${target} is a file; name a directory`)
+  if (found !== undefined && readdirSync(target).length > 0)
     throw new BackupProblem(`${target} is not empty; name a directory that is, or that does not exist`)
   const draft = `${resolve(target)}.unfinished-${process.pid}`
   mkdirSync(draft, { recursive: true, mode: 0o700 })

@@ -71,7 +71,8 @@ export async function runAction(
     if ('code' in parsed) return parsed.code
   }
   if (action === undefined || action.startsWith('-')) return misused(`missing command: ${listed(known)}`)
-  return misused(`unknown command ${quoted(`${group} ${action}`)}${didYouMean(action, known)}`)
+  const nearest = didYouMean(action, known) || `; known: ${listed(known)}`
+  return misused(`unknown command ${quoted(`${group} ${action}`)}${nearest}`)
 }
 
 /** `create, list or revoke` */
@@ -109,7 +110,10 @@ function read(args: readonly string[], entry: CommandEntry): { flags: Flags; wor
 
 function unknownFlag(rawName: string, { name, flags }: CommandEntry): string {
   const known = [...flags.map((flag) => `--${flag.name}`), '--help']
-  return `weir ${name} has no flag ${quoted(rawName)}${didYouMean(rawName, known)}`
+  // Other programs have -c for --config. One letter is too little for a distance.
+  const long = /^-\w$/.test(rawName) ? known.find((each) => each.startsWith(`-${rawName}`)) : undefined
+  const nearest = long === undefined ? didYouMean(rawName, known) : ` (did you mean ${quoted(long)}?)`
+  return `weir ${name} has no flag ${quoted(rawName)}${nearest}`
 }
 
 function argumentOf(words: readonly string[], { name, argument }: CommandEntry): string {

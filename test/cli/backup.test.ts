@@ -165,6 +165,12 @@ test('a directory that is not empty is not touched', async () => {
   expect(await readdir(copy)).toEqual(['mine'])
 })
 
+test('a file is not replaced', async () => {
+  const file = join(folder, 'file')
+  await writeFile(file, 'x')
+  expect(await weir('backup', file)).toMatchObject({ code: 1, stderr: `weir: ${file} is a file; name a directory\n` })
+})
+
 test('nothing to back up, and no directory to write to: one line each', async () => {
   const empty = join(folder, 'empty')
   await mkdir(empty)

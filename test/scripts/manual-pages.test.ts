@@ -22,6 +22,7 @@ test('commands, their actions, flags and the values of flags are completed', () 
   expect(completed('usage', '--by', 'm')).toContain('model')
   expect(completed('keys', 'create', '--ex')).toEqual(['--expires'])
   expect(completed('keys', 'create', '--org', '')).toEqual([])
+  expect(completed('help', 'us')).toEqual(['usage'])
   expect(completed('nothing', '')).toEqual([])
 })
 
