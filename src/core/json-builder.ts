@@ -17,8 +17,19 @@ const inString = new JsonInString()
 /** So few bytes are copied one by one: a native copy of them takes 60 ns in a server. */
 const SHORT_BYTES_MAX = 64
 
+/**
+ * A span of this size is sent from the request's own bytes. They are four fifths of a conversation, and a new buffer
+ * for all of it took 5 to 8 % of the time of a request of 200 KB.
+ */
+const VIEW_BYTES_MIN = 2 * 1024
+/** What is written in between goes into buffers of this size. */
+const BUFFER_BYTES = 64 * 1024
+
 export class JsonBuilder {
+  private readonly pieces: Uint8Array[] = []
   private target: Buffer
+  /** What was written into the target, and not added to the pieces, is from `start` to `size`. */
+  private start = 0
   private size = 0
 
   /** `expected`: how many bytes will be written, as far as that is known. */
@@ -26,7 +37,7 @@ export class JsonBuilder {
     private readonly source: LongTexts,
     expected: number,
   ) {
-    this.target = Buffer.allocUnsafeSlow(expected)
+    this.target = Buffer.allocUnsafeSlow(Math.min(expected, BUFFER_BYTES))
   }
 
   part(bytes: Uint8Array): void {
@@ -36,6 +47,11 @@ export class JsonBuilder {
 
   /** Bytes of the request, such as the inside of a string. */
   span(from: number, to: number): void {
+    if (to - from >= VIEW_BYTES_MIN) {
+      this.endPiece()
+      this.pieces.push(this.source.bytes.subarray(from, to))
+      return
+    }
     this.reserve(to - from)
     if (to - from <= SHORT_BYTES_MAX) return this.copy(this.source.bytes, from, to)
     this.source.copyTo(this.target, this.size, from, to)
@@ -88,15 +104,22 @@ export class JsonBuilder {
     this.size -= bytes
   }
 
-  /** The value, for the place of a mark. */
-  take(): Uint8Array {
-    return this.target.subarray(0, this.size)
+  /** The value, in pieces, for the place of a mark. */
+  take(): readonly Uint8Array[] {
+    this.endPiece()
+    return this.pieces
+  }
+
+  private endPiece(): void {
+    if (this.start < this.size) this.pieces.push(this.target.subarray(this.start, this.size))
+    this.start = this.size
   }
 
   private reserve(bytes: number): void {
     if (this.size + bytes <= this.target.length) return
-    const larger = Buffer.allocUnsafeSlow(2 * (this.size + bytes))
-    larger.set(this.target.subarray(0, this.size))
-    this.target = larger
+    this.endPiece()
+    this.target = Buffer.allocUnsafeSlow(Math.max(bytes, BUFFER_BYTES))
+    this.start = 0
+    this.size = 0
   }
 }
