@@ -37,8 +37,8 @@ const VIEW_BYTES_MIN = 2 * 1024
 
 export class LongTexts {
   private readonly buffer: Buffer
-  /** Values that are not in the request. */
-  private readonly values: Uint8Array[] = []
+  /** Values that are not in the request, each in pieces. */
+  private readonly values: (readonly Uint8Array[])[] = []
 
   constructor(
     /** The whole request. */
@@ -94,8 +94,8 @@ export class LongTexts {
     return `${this.secret}\n${this.bounds.push(from, to) / 2 - 1}#`
   }
 
-  /** The same for JSON that was written for the provider. */
-  markOfWritten(json: Uint8Array): string {
+  /** The same for JSON that was written for the provider, in pieces. */
+  markOfWritten(json: readonly Uint8Array[]): string {
     const index = this.values.push(json)
     return this.markOfValue(-index, 0)
   }
@@ -151,7 +151,9 @@ export class LongTexts {
     for (let mark = this.markIn(json, 0); mark !== undefined; mark = this.markIn(json, mark.end)) {
       const written = mark.from < 0 ? this.values[-1 - mark.from] : undefined
       if (written !== undefined || (mark.isValue && mark.to - mark.from >= VIEW_BYTES_MIN)) {
-        pieces.push(this.copied(json, read, mark.start, marks), written ?? this.bytes.subarray(mark.from, mark.to))
+        pieces.push(this.copied(json, read, mark.start, marks))
+        if (written === undefined) pieces.push(this.bytes.subarray(mark.from, mark.to))
+        else for (const piece of written) pieces.push(piece)
         marks = []
         read = mark.end
       } else marks.push(mark)

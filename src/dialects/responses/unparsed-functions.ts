@@ -4,7 +4,6 @@
  */
 
 import { CallIdSet } from '../../core/call-id-set.ts'
-import { JsonBuilder, part } from '../../core/json-builder.ts'
 import { OPEN, OPEN_LIST, QUOTE } from '../../core/json-bytes.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
 import { ENTRY_INTS, EntryWriter, INPUT, NAME, STRICT, TEXT, type UnparsedTools } from '../../core/unparsed.ts'
@@ -104,37 +103,31 @@ class FunctionReader {
   }
 }
 
-const FIRST_TOOL = part('[{"type":"function","name":"')
-const NEXT_TOOL = part('},{"type":"function","name":"')
-const DESCRIPTION = part('","description":"')
-const NO_DESCRIPTION = part('","description":null')
-const QUOTE_PART = part('"')
-const PARAMETERS = part(',"parameters":')
-const STRICT_PART = part(',"strict":')
-const NO_STRICT = part(',"strict":null')
-const CLOSE_TOOLS = part('}]')
-const AROUND_TOOL = 96
+const NO_ENTRIES = new Int32Array(0)
 const LINE_ENDS = /[\n\r]/g
 
 /** The tools as the answer repeats them: JSON on one line. */
-export function functionsJson({ entries: tools, count, from, to }: UnparsedTools, longTexts: LongTexts): string {
-  const json = new JsonBuilder(longTexts, to - from + AROUND_TOOL * count)
-  const list = tools ?? new Int32Array(0)
-  let before = -1
-  for (let at = 0; at < list.length; at += ENTRY_INTS) {
-    const kind = list[at] ?? NAME
-    if (kind === NAME && before !== -1 && before !== STRICT) json.part(NO_STRICT)
-    if (kind === NAME) json.part(before === -1 ? FIRST_TOOL : NEXT_TOOL)
-    else if (kind === TEXT) json.part(DESCRIPTION)
-    else if (kind === INPUT) {
-      json.part(before === TEXT ? QUOTE_PART : NO_DESCRIPTION)
-      json.part(PARAMETERS)
-    } else json.part(STRICT_PART)
-    json.span(list[at + 1] ?? 0, list[at + 2] ?? 0)
-    before = kind
+export function functionsJson({ entries: list = NO_ENTRIES }: UnparsedTools, longTexts: LongTexts): string {
+  const written = (at: number) => longTexts.writtenAt(list[at + 1] ?? 0, list[at + 2] ?? 0)
+  let json = ''
+  for (let at = 0; at < list.length; ) {
+    const name = written(at)
+    at += ENTRY_INTS
+    let [description, strict] = ['null', 'null']
+    if (list[at] === TEXT) {
+      description = `"${written(at)}"`
+      at += ENTRY_INTS
+    }
+    const parameters = written(at)
+    at += ENTRY_INTS
+    if (list[at] === STRICT) {
+      strict = written(at)
+      at += ENTRY_INTS
+    }
+    const comma = json === '' ? '' : ','
+    json += `${comma}{"type":"function","name":"${name}","description":${description},"parameters":${parameters},`
+    json += `"strict":${strict}}`
   }
-  if (before !== STRICT) json.part(NO_STRICT)
-  json.part(CLOSE_TOOLS)
-  // Outside of strings.
-  return Buffer.from(json.take()).toString().replace(LINE_ENDS, ' ')
+  // Within strings they are escapes.
+  return json.includes('\n') || json.includes('\r') ? `[${json.replace(LINE_ENDS, ' ')}]` : `[${json}]`
 }

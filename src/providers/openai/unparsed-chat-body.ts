@@ -89,7 +89,7 @@ class ChatBodyWriter {
     this.json = new JsonBuilder(longTexts, bytes + AROUND_ENTRY * entries.length + AROUND_ALL)
   }
 
-  messages(): Uint8Array {
+  messages(): readonly Uint8Array[] {
     const { entries, json } = this
     json.part(OPEN_LIST)
     for (let at = 0; at < entries.length; ) {
@@ -188,7 +188,7 @@ class ChatBodyWriter {
     json.part(CLOSE_LIST)
   }
 
-  tools(): Uint8Array {
+  tools(): readonly Uint8Array[] {
     const { entries, json } = this
     json.part(OPEN_LIST)
     let end = NOTHING
