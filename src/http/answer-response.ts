@@ -33,8 +33,9 @@ export function responseOf(answer: Answer, context: Answered): Response {
 }
 
 /**
- * Bun gathers an answer in a buffer of 16 KiB. If head and body do not fit, it writes each name and value of the head
- * with a system call of its own: 245 µs an answer instead of 75 as a direct stream, which costs no more for what fits.
+ * Bun gathers an answer in a buffer of 16 KiB. If head and body do not fit, and the answer was not there when its
+ * handler returned, it writes each name and value of the head with a system call of its own: 245 µs an answer instead
+ * of 75 as a direct stream, which costs no more for what fits.
  */
 const PLAIN_BYTES_MAX = 14 * 1024
 
