@@ -6,9 +6,9 @@ export interface JsonObject {
   readonly [key: string]: JsonValue | undefined
 }
 
-/** True for a JSON object: neither null nor an array. */
+/** True for a JSON object: neither null nor an array, nor a long integer as `core/exact-json.ts` keeps it. */
 export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value)
 }
 
 /** True for a JSON array. `Array.isArray` alone narrows to `any[]`. */

@@ -135,3 +135,13 @@ test('a limit beyond 2^53 is still lowered to that of the model', async () => {
   const answer = await ask(gateway.port, requestBytes(PATHS.chat, { key: KEY, body }))
   expect(answer.status).toBe(200)
 })
+
+test('an integer in place of an object is rejected, with however many digits', async () => {
+  const call = { role: 'assistant', content: [{ type: 'tool_use', id: 'call_1', name: 'read', input: STAND_IN }] }
+  const result = { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'call_1', content: 'x' }] }
+  const user = { role: 'user', content: 'Hi' }
+  const body = JSON.stringify({ model: 'anthropic', max_tokens: 300, messages: [user, call, result] })
+  const answer = await ask(gateway.port, requestBytes(PATHS.messages, { key: KEY, body: withDigits(body) }))
+  expect(answer.status).toBe(400)
+  expect(answer.text).toContain("'messages[1].content[0].input'")
+})

@@ -2,6 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { parseExact, parseExactBody } from '../../src/core/exact-json.ts'
+import { isObject } from '../../src/core/json.ts'
 import { property } from '../support/random.ts'
 
 const DIGITS = '12345678901234567890123456789'
@@ -35,6 +36,11 @@ test('the own fields of a body are numbers, and those within them keep their dig
   const body = parseExactBody(`{"max_tokens":${DIGITS},"tools":[{"maximum":${DIGITS}}]}`)
   expect(body).toHaveProperty('max_tokens', Number(DIGITS))
   expect(JSON.stringify(body)).toEndWith(`"tools":[{"maximum":${DIGITS}}]}`)
+})
+
+test('an integer that keeps its digits is no object', () => {
+  expect(isObject(parseExact(DIGITS))).toBe(false)
+  expect(isObject(parseExact(`{"rawJSON":${DIGITS}}`))).toBe(true)
 })
 
 test('a long row of minus signs is read, too', () => {
