@@ -65,7 +65,7 @@ function unsupported(request: ChatRequest, model: Model, ttl: Ttl | undefined): 
 function remark(request: ChatRequest, change: MarkChange): ChatRequest {
   const messages = request.unparsed?.messages
   if (messages !== undefined && !hasMarkedTool(request))
-    return withMessages(changed(request, { cache: request.cache && change(request.cache) }), messages.remarked(change))
+    return withMessages(request, request.cache && change(request.cache), messages.remarked(change))
   return {
     ...marked(request, change),
     tools: request.tools.map((tool) => marked(tool, change)),

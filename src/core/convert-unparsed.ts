@@ -37,10 +37,14 @@ export function parsedWhenRead(
   return request
 }
 
-/** A copy with other unparsed messages. */
-export function withMessages(request: ChatRequest, messages: UnparsedMessages): ChatRequest {
+/** A copy with another mark on the whole request, and other unparsed messages. */
+export function withMessages(
+  request: ChatRequest,
+  cache: CacheMark | undefined,
+  messages: UnparsedMessages,
+): ChatRequest {
   const { longTexts, unparsed } = request
-  const copy = Object.assign(changed(request, {}), { unparsed: { ...unparsed, messages } })
+  const copy = Object.assign(changed(request, { cache }), { unparsed: { ...unparsed, messages } })
   if (longTexts !== undefined) define(copy, 'messages', () => messagesOf(messages.entries, longTexts))
   return copy
 }

@@ -13,7 +13,6 @@ export function part(text: string): Uint8Array {
 const ESCAPED = Uint8Array.from({ length: 256 }, (_, code) => code)
 for (const [name, code] of Object.entries({ b: 8, f: 12, n: 10, r: 13, t: 9 })) ESCAPED[name.charCodeAt(0)] = code
 
-const inString = new JsonInString()
 /** So few bytes are copied one by one: a native copy of them takes 60 ns in a server. */
 const SHORT_BYTES_MAX = 64
 
@@ -31,6 +30,7 @@ export class JsonBuilder {
   /** What was written into the target, and not added to the pieces, is from `start` to `size`. */
   private start = 0
   private size = 0
+  private inString: JsonInString | undefined
 
   /** `expected`: how many bytes will be written, as far as that is known. */
   constructor(
@@ -95,7 +95,8 @@ export class JsonBuilder {
   /** The JSON of an object of the request, as the inside of a string. */
   json(from: number, to: number): void {
     this.reserve(2 * (to - from))
-    const end = inString.write(this.source.bytes, from, to, this.target, this.size)
+    this.inString ??= new JsonInString(this.source.bytes)
+    const end = this.inString.write(from, to, this.target, this.size)
     if (end === -1) this.text(JSON.stringify(this.source.jsonAt(from, to)).slice(1, -1))
     else this.size = end
   }

@@ -35,8 +35,10 @@ export const EXACT = 16
 export const CONTINUED = 32
 /** Added to the kind of a result that reports an error. */
 export const FAILED = 64
+/** Bits below the index of a cache mark. */
+const MARK_SHIFT = 7
 /** Added, times the index of its mark in `MARKS`, to the kind of a text, a result or a call with a cache mark. */
-export const MARKED = 128
+export const MARKED: number = 1 << MARK_SHIFT
 
 /** A cache mark, which is the same for all texts with that TTL. */
 export interface UnparsedMark {
@@ -53,7 +55,7 @@ export function markOf(kind: number): UnparsedMark | undefined {
 
 /** Its index in `MARKS`. */
 export function markIndexOf(kind: number): number {
-  return Math.trunc(kind / MARKED)
+  return kind >> MARK_SHIFT
 }
 
 /** The index of an equal mark in `MARKS`. */

@@ -1,6 +1,5 @@
 /** Canonical events → the text of the caller's stream, which is kept until it is written. */
 
-import { isAtMost } from '../core/bytes.ts'
 import type { StreamEvent } from '../core/event.ts'
 import type { StreamEncoder } from '../dialects/dialect.ts'
 import type { EventOwner, TextCopier } from '../wire/text-copier.ts'
@@ -70,9 +69,9 @@ export class EncodeStream implements EventSink, EventOwner {
     return this.text === '' && this.copier === undefined
   }
 
-  /** True if what waits takes at most so many bytes. */
-  fitsIn(bytes: number): boolean {
-    return isAtMost(this.text, bytes - (this.copier?.size ?? 0))
+  /** How many bytes wait. */
+  get bytes(): number {
+    return Buffer.byteLength(this.text) + (this.copier?.size ?? 0)
   }
 
   /**

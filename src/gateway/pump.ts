@@ -140,7 +140,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
    * Instead of `attach`: the whole stream, to be taken once, if all of it arrived before there was anyone to write to.
    * Undefined if `attach` is needed.
    */
-  takeWhole(): Pick<EncodeStream, 'fitsIn' | 'take'> | undefined {
+  takeWhole(): Pick<EncodeStream, 'bytes' | 'take'> | undefined {
     if (!this.isComplete || this.state === 'done') return undefined
     this.complete()
     return this.encoded

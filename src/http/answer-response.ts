@@ -33,22 +33,28 @@ export function responseOf(answer: Answer, context: Answered): Response {
 }
 
 /**
- * Bun gathers an answer in a buffer of 16 KiB. If head and body do not fit, it writes each name and value of the head
- * with a system call of its own: 245 µs an answer instead of 75 as a direct stream, which costs no more for what fits.
+ * Bun gathers an answer in a buffer of 16 KiB. If head and body do not fit, and the answer was not there when its
+ * handler returned, it writes each name and value of the head with a system call of its own: 245 µs an answer instead
+ * of 75 as a direct stream, which costs no more for what fits.
  */
 const PLAIN_BYTES_MAX = 14 * 1024
 
 /** The body of an answer whose text is complete. */
 function bodyOf(whole: string | Whole): string | Uint8Array | ReadableStream {
-  const isShort = typeof whole === 'string' ? isAtMost(whole, PLAIN_BYTES_MAX) : whole.fitsIn(PLAIN_BYTES_MAX)
-  if (isShort) return taken(whole)
-  return new ReadableStream({
-    type: 'direct',
-    pull(sink) {
-      sink.write(taken(whole))
-      sink.end()
+  if (typeof whole === 'string' ? isAtMost(whole, PLAIN_BYTES_MAX) : whole.bytes <= PLAIN_BYTES_MAX) return taken(whole)
+  const bytes = typeof whole === 'string' ? Buffer.byteLength(whole) : whole.bytes
+  return new ReadableStream(
+    {
+      type: 'direct',
+      pull(sink) {
+        sink.write(taken(whole))
+        sink.end()
+      },
     },
-  })
+    // Bun gathers fewer bytes than that, and sends head, length and body with the end in one system call. Else the
+    // final chunk is a call and a packet of its own: 2.5 of 15 µs.
+    { highWaterMark: bytes + 1 },
+  )
 }
 
 /** Bun copies bytes that it is given, so that those of a stream may be overwritten afterwards. */

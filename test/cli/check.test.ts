@@ -1,13 +1,15 @@
 /** `weir check` and `weir explain` as operators use them: as processes, with their output and exit codes. */
 
 import { afterAll, describe, expect, test } from 'bun:test'
-import { mkdtemp, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { BASE, edited } from '../config/fixture.ts'
 
 const MAIN = join(import.meta.dir, '../../src/main.ts')
 const directory = await mkdtemp(join(tmpdir(), 'weir-check-'))
+
+afterAll(() => rm(directory, { recursive: true, force: true }))
 
 async function weir(...args: readonly string[]) {
   const child = Bun.spawn([process.execPath, MAIN, ...args], {

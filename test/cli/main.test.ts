@@ -110,7 +110,7 @@ test.each([
 
 test('version is one line', async () => {
   const { code, stdout, stderr } = await weir('version')
-  expect(await weir('--version')).toEqual({ code, stdout, stderr })
+  for (const flag of ['--version', '-v', '-V']) expect(await weir(flag)).toEqual({ code, stdout, stderr })
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   expect(stdout).toMatch(/^weir \d+\.\d+\.\d+ \(commit (unknown|[0-9a-f]+), Bun \d+\.\d+\.\d+\)\n$/)
 })

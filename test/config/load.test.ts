@@ -2,11 +2,11 @@
 
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: references of the configuration file are written so
 
-import { describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { mkdtemp, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { configurationPage, EXAMPLES } from '../../scripts/configuration-page.ts'
@@ -33,6 +33,16 @@ const DUMMIES = [
   'WEIR_APP_KEY',
 ]
 const ENV = Object.fromEntries(DUMMIES.map((name) => [name, `canary-of-${name}`]))
+
+const folders: string[] = []
+afterAll(() => Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true }))))
+
+/** A new directory, which is deleted after the tests. */
+async function temporary(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-config-'))
+  folders.push(folder)
+  return folder
+}
 
 /** Compiles only if the configuration fits the catalog and the adapters. */
 const fits = (config: Config): { catalog: CatalogConfig; endpoints: readonly Endpoint[] } => ({
@@ -274,7 +284,7 @@ describe('files', () => {
   })
 
   test('references to files are relative to the configuration, and lose one line end', async () => {
-    const directory = await mkdtemp(join(tmpdir(), 'weir-config-'))
+    const directory = await temporary()
     const file = join(directory, 'weir.yaml')
     await writeFile(join(directory, 'secret'), 'canary-secret\n')
     await writeFile(file, edited('${OPENAI_API_KEY}', '${file:secret}'))
@@ -289,7 +299,7 @@ describe('files', () => {
   })
 
   test('a missing file, a directory, bytes that are not UTF-8, an endless file', async () => {
-    const directory = await mkdtemp(join(tmpdir(), 'weir-config-'))
+    const directory = await temporary()
     await writeFile(join(directory, 'bytes'), new Uint8Array([0xff, 0xfe, 0]))
     const none = join(directory, 'none')
     const of = async (file: string) => {
@@ -310,7 +320,7 @@ describe('files', () => {
   })
 
   test('a pipe without a writer is read neither forever nor as an empty file', async () => {
-    const directory = await mkdtemp(join(tmpdir(), 'weir-config-'))
+    const directory = await temporary()
     expect(spawnSync('mkfifo', [join(directory, 'pipe')]).status).toBe(0)
     const file = join(directory, 'weir.yaml')
     await writeFile(file, edited('${OPENAI_API_KEY}', '${file:pipe}'))

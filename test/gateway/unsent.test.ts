@@ -60,7 +60,7 @@ afterAll(async () => await upstream[Symbol.asyncDispose]())
 function serving(baseUrl: string, path: string): Serving {
   const isImage = path.includes('images')
   return new Serving({
-    providers: { up: { dialect: 'openai', base_url: baseUrl, api_key: 'x', connect_timeout_ms: 400 } },
+    providers: { up: { dialect: 'openai', base_url: baseUrl, api_key: 'x', connect_timeout_ms: 30_000 } },
     models: {
       m: {
         targets: [{ provider: 'up', model: 'm' }],

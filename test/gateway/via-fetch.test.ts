@@ -18,5 +18,5 @@ test.skipIf(VIA_FETCH).concurrent.each(FILES)(
     if (code !== 0) throw new Error(`the tests of ${name} failed:\n${err}${out}`)
     expect(err).toMatch(/^ *[1-9]\d* pass$/m)
   },
-  150_000,
+  600_000,
 )

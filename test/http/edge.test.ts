@@ -361,6 +361,13 @@ describe('forbidden fields', () => {
   })
 })
 
+test.each([10, 14_000, 15_000, 16_500, 400_000])('a whole answer of some %d bytes has its length', async (length) => {
+  upstream.on('m', does.answersText('é'.repeat(length / 2)))
+  const answer = await send(chat(BODY))
+  expect([answer.end, answer.header('content-length')]).toEqual(['whole', String(answer.body.length)])
+  expect(answer.json()).toMatchObject({ choices: [{ message: { content: 'é'.repeat(length / 2) } }] })
+})
+
 describe('the model name', () => {
   const names = [
     'a\r\nX-Injected: 1',

@@ -23,7 +23,9 @@ afterAll(async () => {
 })
 
 async function storeOf(ttlSeconds = 3600): Promise<RedisItems> {
-  const store = new RedisItems({ kind: 'single', url: server.url }, { ttlSeconds, ownerBytesMax: OWNER_BYTES })
+  // A reply may take as long as a busy machine needs.
+  const place = { kind: 'single', url: server.url, timeoutMs: 60_000 } as const
+  const store = new RedisItems(place, { ttlSeconds, ownerBytesMax: OWNER_BYTES })
   stores.push(store)
   // Once it answers, it is connected and has loaded its scripts: an item sent earlier is sent again, after later ones.
   for (let answers = false; !answers; ) {

@@ -5,13 +5,11 @@ import { JsonInString } from '../../src/core/json-in-string.ts'
 import { property } from '../support/random.ts'
 import { inputOfAgent } from './agent-json.ts'
 
-const writer = new JsonInString()
-
 /** Undefined if it must be parsed. */
 function writtenFrom(json: string): string | undefined {
   const source = Buffer.from(`[${json}]`)
   const target = Buffer.alloc(2 * source.length)
-  const end = writer.write(source, 1, source.length - 1, target, 1)
+  const end = new JsonInString(source).write(1, source.length - 1, target, 1)
   return end === -1 ? undefined : target.toString('utf8', 1, end)
 }
 

@@ -19,13 +19,16 @@ import {
 
 const ROOT = resolve(import.meta.dir, '../..')
 const GUARD = join(ROOT, 'scripts/guard.ts')
-const STORE_SUITES = ['test/ledger/states.test.ts', 'test/laws/ledger.test.ts', 'test/laws/spend-crossings.test.ts']
+const LAW = ['test/laws/ledger.test.ts']
+const STORE_SUITES = ['test/ledger/states.test.ts', 'test/laws/spend-crossings.test.ts']
 const SIMULATION = ['test/laws/ledger-simulation.test.ts']
 const EMPTIED = ['test/ledger/redis-data-loss.test.ts', 'test/ledger/rolled-back.test.ts']
 const FOLDED = ['test/ledger/folded-nodes.test.ts']
 const JOURNAL = ['test/ledger/journal.test.ts', 'test/laws/journal.test.ts']
 const SIMULATED_REQUESTS = '20000'
 const HISTORIES = '150'
+/** These reveal most mutants, in 0.3 s; all of them take 6 s with Redis. */
+const FIRST_HISTORIES = '15'
 const JOURNAL_HISTORIES = '20'
 const RUN_MS = 20_000
 const COPY_MS = 120_000
@@ -57,22 +60,32 @@ function copy(): string {
   return directory
 }
 
-function wordsOf(subject: Subject): readonly string[] {
-  if (subject === 'nodes') return SIMULATION
-  if (subject === 'folded') return FOLDED
-  if (subject === 'journal') return JOURNAL
-  // The suite of two gateways is left out: it waits for leases, and does not test how an emptied Redis is restored.
-  return subject === 'emptied'
-    ? ['-t', '^(?!two gateways on copies)', ...EMPTIED]
-    : ['-t', `the store in ${subject}`, ...STORE_SUITES]
+/** A part of a suite: the arguments of `bun test`, and the number of random histories of the law. */
+interface Part {
+  readonly words: readonly string[]
+  readonly histories: string
 }
 
-/**
- * The exit code of the suite in a copy, for one kind of store, the simulation of nodes, or nodes whose Redis is
- * emptied.
- */
-async function run(directory: string, subject: Subject, ms = RUN_MS): Promise<number> {
-  const words = wordsOf(subject)
+/** The parts of the suite of a subject, the quick ones first. */
+function suiteOf(subject: Subject): readonly Part[] {
+  const part = (...words: readonly string[]): Part => ({ words, histories: HISTORIES })
+  if (subject === 'nodes') return [part(...SIMULATION)]
+  if (subject === 'folded') return [part(...FOLDED)]
+  if (subject === 'journal') return [part(...JOURNAL)]
+  // The suite of two gateways is left out: it waits for leases, and does not test how an emptied Redis is restored.
+  if (subject === 'emptied') return [part('-t', '^(?!two gateways on copies)', ...EMPTIED)]
+  const law = part('-t', `the store in ${subject}`, ...LAW)
+  return [{ ...law, histories: FIRST_HISTORIES }, part('-t', `the store in ${subject}`, ...STORE_SUITES), law]
+}
+
+/** Whether the suite of a subject passes in a copy. */
+async function passes(directory: string, subject: Subject, ms = RUN_MS): Promise<boolean> {
+  for (const part of suiteOf(subject)) if ((await run(directory, part, ms)) !== 0) return false
+  return true
+}
+
+/** The exit code of a part of a suite in a copy. */
+async function run(directory: string, { words, histories }: Part, ms: number): Promise<number> {
   const tests = [process.execPath, 'test', '--bail', '--timeout', String(ms), ...words]
   const suite = Bun.spawn([process.execPath, GUARD, ...tests], {
     cwd: directory,
@@ -80,7 +93,7 @@ async function run(directory: string, subject: Subject, ms = RUN_MS): Promise<nu
       ...process.env,
       // A suite that is killed does not delete its directories; they are deleted with the copy.
       TMPDIR: join(directory, 'tmp'),
-      WEIR_LAW_HISTORIES: HISTORIES,
+      WEIR_LAW_HISTORIES: histories,
       WEIR_JOURNAL_HISTORIES: JOURNAL_HISTORIES,
       WEIR_SIMULATED_REQUESTS: SIMULATED_REQUESTS,
       WEIR_SEED: '1',
@@ -111,7 +124,7 @@ async function survivors(mutants: readonly Mutant[], subject: Subject): Promise<
         path,
         text.replace(from, () => to),
       )
-      if ((await run(directory, subject)) === 0) alive.push(`${file}: '${from}' → '${to}'`)
+      if (await passes(directory, subject)) alive.push(`${file}: '${from}' → '${to}'`)
       writeFileSync(path, text)
     }
   }
@@ -128,7 +141,7 @@ describe('mutants', () => {
       const work = async (directory: string) => {
         for (let subject = left.shift(); subject !== undefined; subject = left.shift())
           // The limit is generous because the machine may be busy.
-          if ((await run(directory, subject, COPY_MS)) !== 0) failed.push(subject)
+          if (!(await passes(directory, subject, COPY_MS))) failed.push(subject)
       }
       await Promise.all(copies.map(work))
       expect(failed).toEqual([])

@@ -720,6 +720,9 @@ describe('providers receive the same JSON of Messages', () => {
   const result = `{"type":"tool_result","tool_use_id":"a","content":[${picture}]}`
   const wrong = '{"type":"tool_result","tool_use_id":""}'
   const tools = '"tools":[{"name":"f","input_schema":{"type":"object"}}]'
+  const mark = (rest: string) => `"cache_control":{"type":"ephemeral"${rest}}`
+  const markedText = `{"type":"text","text":"c",${mark(',"ttl":"5m"')}}`
+  const markedResult = `{"type":"tool_result","tool_use_id":"a","content":[${markedText}],${mark('')}}`
   const call = (id: string, number: string) =>
     `{"role":"assistant","content":[{"type":"tool_use","id":"${id}","name":"f","input":{"n":${number}}}]}`
 
@@ -728,6 +731,10 @@ describe('providers receive the same JSON of Messages', () => {
     [
       'if a message is wrong after others that were read as unparsed',
       `{${tools},"messages":[${question},{"role":"user","content":[${result},${wrong}]}]}`,
+    ],
+    [
+      'if a result and its last text have different cache marks',
+      `{${tools},"messages":[${question},{"role":"user","content":[${markedResult}]}]}`,
     ],
     [
       'if one input has a long integer, and another one a large number in another form',
