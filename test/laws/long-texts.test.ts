@@ -38,10 +38,16 @@ import { inputOfAgent, inside } from './agent-json.ts'
 
 setDefaultTimeout(180_000)
 
+const responsesDialect = responses({ sealer })
 const DIALECTS: Readonly<Record<DialectName, Dialect>> = {
   chat: chat({ imageUrls: 'any' }),
   messages: messages({ toolResultImages: 'pass' }),
-  responses: responses({ sealer }),
+  responses: responsesDialect,
+}
+/** A request for a summary, of the same bodies. */
+const compact: Dialect = {
+  ...responsesDialect,
+  accept: (body, caller, longTexts) => responsesDialect.acceptCompact(body, caller, longTexts),
 }
 
 const CLAUDE = 'claude-sonnet-4-5'
@@ -90,7 +96,7 @@ function outcomeOf(request: () => ChatRequest | Exchange): Outcome {
     const exchange = 'request' in made ? made : undefined
     const canonical = 'request' in made ? made.request : made
     const sent = Object.fromEntries(PROVIDERS.map(([name, ...rest]) => [name, sentBy(canonical, ...rest)]))
-    const answer = exchange?.answer({ text: 'Done.', toolCalls: [], reason: 'stop', usage: {} }, SERVED)
+    const answer = exchange?.answer({ text: 'Done.', toolCalls: CALLS, reason: 'stop', usage: {} }, SERVED)
     const lenient = changed(canonical, { cacheStrict: false })
     const needs = needsOf(lenient, 0)
     const fitted = MODELS.flatMap((model) => {
@@ -113,10 +119,11 @@ function outcomeOf(request: () => ChatRequest | Exchange): Outcome {
 
 /** The JSON of an answer, without what differs each time. */
 function withoutIds(json: string): string {
-  return json.replace(/"(?:resp|msg|chatcmpl)[_-][\w-]+"|"completed_at":\d+/g, (found) =>
-    found.startsWith('"completed_at"') ? '"completed_at":0' : '""',
-  )
+  const replaced = json.replace(/"(?:resp|msg|fc|cmp|chatcmpl)[_-][\w-]+"|"gw1\.[\w-]+"/g, '""')
+  return replaced.replace(/"completed_at":\d+/g, '"completed_at":0')
 }
+
+const CALLS = [{ callId: 'call_9', name: 'read_file', json: '{}', isWhole: true }]
 
 const METER: StreamMeter = { soFar: {} }
 
@@ -165,8 +172,7 @@ function synchronous(exchange: Exchange | Promise<Exchange>): Exchange {
 }
 
 /** Compares both ways; returns the long texts, if there were any. */
-function compare(name: DialectName, bytes: Uint8Array): LongTexts | undefined {
-  const dialect = DIALECTS[name]
+function compare(name: DialectName, bytes: Uint8Array, dialect = DIALECTS[name]): LongTexts | undefined {
   const usual = outcomeOf(() => synchronous(dialect.accept(parseBody(bytes), CALLER)))
   // Blanks may take the place of members that no provider gets.
   const copy = Uint8Array.from(bytes)
@@ -541,7 +547,7 @@ function usualResponses(random: Random): string {
   const message = (role: string, type: string): JsonObject =>
     shuffled({
       ...(random.chance(0.7) ? { type: odd<JsonValue>('message', null, 'Message') } : {}),
-      role: odd<JsonValue>(role, 'human', null, 'system', 'developer'),
+      role: random.chance(0.01) ? 'escaped' : odd<JsonValue>(role, 'human', null, 'system', 'developer'),
       content: odd<JsonValue>(
         random.pick<JsonValue>([long, [text(type)], [text(type), text(type)], [text(type), picture]]),
         '',
@@ -594,7 +600,7 @@ function usualResponses(random: Random): string {
       ...few(0.1, () => message('assistant', 'output_text')),
       ...few(0.1, thought),
       ...odd<JsonObject[]>([], [question()]),
-      ...(random.chance(0.2) ? outputs.reverse() : outputs),
+      ...random.pick([outputs, outputs, outputs, outputs, outputs, outputs, outputs.toReversed(), []]),
     ]
   }
   const steps = Array.from({ length: random.between(1, 8) }, (_, at) =>
@@ -615,6 +621,7 @@ function usualResponses(random: Random): string {
   const items = [...odd([question()], [], [question(), question()]), ...steps.flat(), ...odd([question()], [])]
   const input: JsonObject = { input: odd<JsonValue>(items, long, '', [], [question(), 7]) }
   const offered = [tool('read_file'), ...few(0.2, () => ({ type: 'web_search' })), tool('write_file')]
+  if (random.chance(0.1)) offered.push(tool('read_file'))
   const body: JsonObject = {
     ...(random.chance(0.5) ? { ...beginning, ...input } : { ...input, ...beginning }),
     ...odd<JsonObject>({ tools: offered }, {}, { tools: [] }, { tools: null }, { tools: [{ type: 'web_search' }] }),
@@ -624,7 +631,9 @@ function usualResponses(random: Random): string {
     reasoning: { effort: 'high', summary: null },
     include: ['reasoning.encrypted_content'],
   }
-  const json = written(body, random, 3000).replaceAll('"#"', () => `"${argumentsOfAgent(random)}"`)
+  const json = written(body, random, 3000)
+    .replaceAll('"#"', () => `"${argumentsOfAgent(random)}"`)
+    .replaceAll('"escaped"', '"assist\\u0061nt"')
   const blanks = random.chance(0.3) ? json.replaceAll('":', '" :\r\n').replaceAll('},{', '},\n{') : json
   const again = () =>
     random.pick(['"role":"user","role"', '"rol\\u0065"', '"x":1e999,"role"', '"type":"message","role"'])
@@ -689,6 +698,7 @@ for (const [name, cases] of [
       const bytes = bodyOfAgent(random)
       counts.all++
       const unparsed = compare(name, bytes)?.unparsed
+      if (name === 'responses' && random.chance(0.2)) compare(name, bytes, compact)
       if (unparsed?.messages !== undefined) counts.messages++
       if (unparsed?.tools !== undefined) counts.tools++
     })
