@@ -125,9 +125,9 @@ test('tests that are killed leave nothing running, whichever of the two processe
   }
 })
 
-test('`bun test PATH` has a timeout of 30 s, unless one is given', async () => {
+test('`bun test PATH` has a timeout of 3 minutes, unless one is given', async () => {
   for (const [flags, expected] of [
-    [[], 'test --timeout 30000'],
+    [[], 'test --timeout 180000'],
     [['--timeout', '1234'], 'test --timeout 1234'],
     [['--timeout=1234'], 'test --timeout=1234'],
   ] as const) {
