@@ -157,6 +157,12 @@ test.each([
   expect(weir.all('worker died')).toEqual([])
 })
 
+/** The file that runs: `PROGRAM` may be a script that starts it. */
+async function programFile(baseUrl: string): Promise<string> {
+  await using weir = await Weir.ready(configuration({ baseUrl }))
+  return await fs.readlink(`/proc/${weir.pid}/exe`)
+}
+
 test.each([
   { what: 'is missing', mode: undefined, reason: 'ENOENT' },
   { what: 'may not be executed', mode: 0o644, reason: 'EACCES' },
@@ -165,7 +171,8 @@ test.each([
   const folder = await fs.mkdtemp(join(tmpdir(), 'weir-program-'))
   await using _folder = { [Symbol.asyncDispose]: () => fs.rm(folder, { recursive: true }) }
   const file = join(folder, 'program')
-  await fs.copyFile(PROGRAM[0] ?? '', file)
+  const original = await programFile(upstream.baseUrl)
+  await fs.copyFile(original, file)
   const program = [file, ...PROGRAM.slice(1)]
   await using weir = await Weir.ready(configuration({ baseUrl: upstream.baseUrl }), ['--workers', '2'], { program })
   const before = await weir.workers()
@@ -184,7 +191,7 @@ test.each([
   expect(weir.all('worker died').slice(before.length)).toContainEqual(
     expect.objectContaining({ how: expect.stringContaining(`not started: ${reason}: `) }),
   )
-  await fs.copyFile(PROGRAM[0] ?? '', `${file}.new`)
+  await fs.copyFile(original, `${file}.new`)
   await fs.rename(`${file}.new`, file)
   await weir.line('worker started', before.length + 2)
   await until(async () => (await weir.readyz()).status === 200)
