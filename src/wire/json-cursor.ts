@@ -108,6 +108,14 @@ export class JsonCursor {
     this.take(OPEN_LIST)
   }
 
+  /** The opening bracket of any list. False if the list has no items: then all of it is read. */
+  hasItems(): boolean {
+    this.list()
+    if (!this.isNext(CLOSE_LIST)) return true
+    this.take(CLOSE_LIST)
+    return false
+  }
+
   /** After an item: whether another one follows. Otherwise the closing bracket is read. */
   isItem(): boolean {
     if (this.isNext(COMMA)) {

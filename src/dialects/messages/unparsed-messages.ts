@@ -5,7 +5,7 @@
 
 import { CallIdSet, isLegalId } from '../../core/call-id-set.ts'
 import { CALLS_MAX } from '../../core/completion.ts'
-import { CLOSE_LIST, OPEN, OPEN_LIST, QUOTE } from '../../core/json-bytes.ts'
+import { OPEN, OPEN_LIST, QUOTE } from '../../core/json-bytes.ts'
 import { solidStart } from '../../core/solid-text.ts'
 import {
   ASSISTANT,
@@ -105,11 +105,7 @@ class TextReader {
   list(depth: number): void {
     const { cursor } = this
     this.isList = true
-    cursor.list()
-    if (cursor.isNext(CLOSE_LIST)) {
-      cursor.isItem()
-      return
-    }
+    if (!cursor.hasItems()) return
     do this.block(depth)
     while (cursor.isItem())
   }
@@ -237,11 +233,7 @@ class MessageReader {
       this.text(cursor.from, cursor.to, 0)
       return
     }
-    cursor.list()
-    if (cursor.isNext(CLOSE_LIST)) {
-      cursor.isItem()
-      return
-    }
+    if (!cursor.hasItems()) return
     do this.block()
     while (cursor.isItem())
   }

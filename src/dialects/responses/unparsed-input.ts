@@ -5,7 +5,7 @@
  */
 
 import { CALLS_MAX } from '../../core/completion.ts'
-import { CLOSE_LIST, OPEN_LIST, QUOTE } from '../../core/json-bytes.ts'
+import { OPEN_LIST, QUOTE } from '../../core/json-bytes.ts'
 import {
   ARGUMENTS,
   ASSISTANT,
@@ -294,11 +294,7 @@ class InputReader {
       if (cursor.literal(NULL) !== 0) unusual()
       return
     }
-    cursor.list()
-    if (cursor.isNext(CLOSE_LIST)) {
-      cursor.isItem()
-      return
-    }
+    if (!cursor.hasItems()) return
     do this.part()
     while (cursor.isItem())
   }

@@ -158,7 +158,7 @@ export class HealthCall extends Asked<LedgerHealth | undefined> {
   }
 }
 
-/** A call that ends a reservation. Nobody waits for it. */
+/** A call that ends a reservation. No caller awaits its answer. */
 export interface Ending {
   readonly seq: number
   sendOn(link: OwnerLink): void

@@ -70,7 +70,7 @@ export class OwnerLink {
     this.frames.soon()
   }
 
-  /** Nobody waits for it: it is sent with the next message that is urgent. */
+  /** No caller awaits its answer: it is sent with the next message that is urgent. */
   settle(seq: number, account: Account, id: string, admittedMs: number, charge: Charge, isDirect: boolean): void {
     this.calls.settle(seq, this.numberOf(account), id, admittedMs, charge, isDirect)
     this.frames.eventually()
