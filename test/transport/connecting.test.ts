@@ -55,7 +55,7 @@ describe('over sockets', () => {
     await until(() => hole.attempts === 0)
   })
 
-  test('5,000 requests at once: each answer reaches its own request, and 1,024 connections are used again', async () => {
+  test('5,000 requests at once: each answer reaches its own request, and 1,024 connections are reused', async () => {
     const count = 5000
     const waiting: (() => void)[] = []
     await using server = await RawServer.answering((socket, { text }) => {
