@@ -67,13 +67,13 @@ export class Splice implements Shortcut {
     private unlearned: number = TEXTS_BEFORE_LEARNING,
   ) {}
 
-  run(text: string, start: number, isPlain: boolean, bytes?: Uint8Array): number {
+  run(text: string, start: number, isPlain: boolean, bytes?: Uint8Array, begin = 0, end = 0): number {
     const { template } = this
-    this.received = (bytes ?? text).length - start
+    this.received = (bytes === undefined ? text.length : end - begin) - start
     if (template === undefined || start === text.length) return start
     // Where an answer is cut for its length depends on single texts, and that text is decoded: see `take`.
     if (this.received > template.charsMin * this.sink.room) return start
-    const from = bytes === undefined ? start : this.copyBytes(template, text, start, bytes, isPlain)
+    const from = bytes === undefined ? start : this.copyBytes(template, text, start, bytes, isPlain, begin, end)
     if (from >= text.length) return from
     const insides: string[] = []
     let at = isPlain ? template.textsIn(text, from, insides) : from
@@ -86,12 +86,20 @@ export class Splice implements Shortcut {
   }
 
   /** Lets the copier take what it can. Returns where the first frame begins that it did not take. */
-  private copyBytes(template: Template, text: string, from: number, bytes: Uint8Array, isPlain: boolean): number {
+  private copyBytes(
+    template: Template,
+    text: string,
+    from: number,
+    bytes: Uint8Array,
+    isPlain: boolean,
+    begin: number,
+    end: number,
+  ): number {
     const copier = textCopier()
-    if (copier === undefined || !template.offer(copier, text, from, bytes, isPlain)) return from
+    if (copier === undefined || !template.offer(copier, text, from, bytes, isPlain, begin, end)) return from
     const count = this.sink.copyTexts(copier)
     if (count === 0) return from
-    const { next } = copier
+    const next = copier.next - begin
     this.copied(count)
     if (template.countsTokens) this.sink.usage(template.usageCopied(copier))
     return next
