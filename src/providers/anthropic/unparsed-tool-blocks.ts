@@ -18,8 +18,8 @@ const MEMBERS: Readonly<Record<number, Uint8Array>> = {
 const AROUND_ENTRY = 24
 
 /**
- * The list of tools, as a mark; undefined if a schema must be changed. Only for tools without cache marks. `structured`:
- * whether the model takes `strict`.
+ * The list of tools, as a mark; undefined if a schema must be changed. Only for tools without cache marks.
+ * `structured`: the model takes `strict`.
  */
 export function unparsedToolBlocks(
   { from, to, entries, areObjects }: UnparsedTools,
