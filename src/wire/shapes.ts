@@ -40,16 +40,18 @@ export class Shapes {
 
   /** The shape of a decoded frame; `before` is what the stream used until now. Undefined if it has none. */
   use(given: TextFrame, before: Use | undefined): Use | undefined {
+    const known = this.known(given)
+    if (known?.last !== undefined && before?.shape !== known) {
+      const { template, varying, last } = known
+      if (template.isFilledAlike(template.contentsOf(given.data), last.contents, varying)) return last
+    }
     const frame = { ...given, data: ownCopy(given.data) }
-    const shape = this.known(frame) ?? this.learned(frame)
+    const shape = known ?? this.learned(frame)
     if (shape === undefined) return undefined
     const { template, varying } = shape
     const contents = template.contentsOf(frame.data)
-    if (before?.shape === shape) {
+    if (before?.shape === shape)
       for (const [at, content] of contents.entries()) if (content !== before.contents[at]) varying.add(at)
-    } else if (shape.last !== undefined && template.isFilledAlike(contents, shape.last.contents, varying)) {
-      return shape.last
-    }
     shape.last = { shape, template: template.filledFrom(frame.data, varying), contents }
     return shape.last
   }

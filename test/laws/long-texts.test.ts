@@ -200,6 +200,8 @@ function callArguments(random: Random): string {
     '"@"',
     '{"cut":"@',
     '   ',
+    ' null',
+    ' {"a":"@"}',
     `{"a":${'['.repeat(200)}${']'.repeat(200)},"b":"@"}`,
   ])
   const inner = json.replaceAll('@', () => inside(random, 3000))
@@ -210,7 +212,7 @@ function callArguments(random: Random): string {
 function argumentsOfAgent(random: Random): string {
   if (random.chance(0.03)) return callArguments(random)
   if (random.chance(0.03)) return '{\\"a\\":\\"\\\\\\u0041\\"}'
-  const json = random.pick(['{"path":"a","content":"@"}', ' {"a":{"b":[1,2.50,"@"]}, "2":null}\n', '{}'])
+  const json = random.pick(['{"path":"a","content":"@"}', '{"a":{"b":[1,2.50,"@"]}, "2":null}\n', '{}'])
   return JSON.stringify(json.replaceAll('@', () => inside(random, 3000))).slice(1, -1)
 }
 

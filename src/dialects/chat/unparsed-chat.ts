@@ -186,7 +186,9 @@ class MessageReader {
       if (name === 0) [nameFrom, nameTo] = [cursor.from, cursor.to]
       else [from, to] = [cursor.from, cursor.to]
     }
-    if (!isLegalName(cursor.bytes, nameFrom, nameTo) || from === to) unusual()
+    if (!isLegalName(cursor.bytes, nameFrom, nameTo)) unusual()
+    // Others may be none, for which `{}` is sent.
+    if (from === to || cursor.bytes[from] !== OPEN) unusual()
     this.count(from, to)
     return [nameFrom, nameTo, from, to]
   }

@@ -8,6 +8,7 @@ import { PerTarget } from '../per-target.ts'
 import { isSolid, member, onlyText } from '../plain-text.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
+import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
 import { contentOf } from '../turn-writer.ts'
 import { type Conversation, calledNames, conversationOf, offeredTools, withoutTrailingSpace } from '../turns.ts'
@@ -127,7 +128,7 @@ export function anthropicBody(
     ...tools,
     system,
     messages,
-    stop_sequences: stopSequences(request.stop),
+    stop_sequences: stopSequences(request.stop, { isClaude: true }),
     ...sampling(request),
     output_config: structured ? outputConfig(request) : undefined,
     metadata: metadata(request),
@@ -233,11 +234,6 @@ function sampling({ sampling: { temperature, topP } }: ChatRequest): {
 } {
   if (temperature !== undefined) return { temperature: Math.min(1, Math.max(0, temperature)) }
   return { top_p: topP }
-}
-
-function stopSequences(stop: readonly string[]): readonly string[] | undefined {
-  const solid = stop.filter((text) => text.trim() !== '')
-  return solid.length > 0 ? solid : undefined
 }
 
 /** The caller's JSON schema for the answer; plain JSON mode has no counterpart. */
