@@ -4,7 +4,7 @@
  */
 
 import { CALLS_MAX } from '../../core/completion.ts'
-import { OPEN_LIST, QUOTE } from '../../core/json-bytes.ts'
+import { OPEN, OPEN_LIST, QUOTE } from '../../core/json-bytes.ts'
 import {
   ARGUMENTS,
   ASSISTANT,
