@@ -121,6 +121,11 @@ export class UsageMeter {
     this.checkEnd(events)
   }
 
+  /** So many more events with content can follow before `checkEnd` may throw. */
+  get room(): number {
+    return this.eventsMax - this.events
+  }
+
   /**
    * An answer is cut once it is twice as long as its limit in events, and four times by our own count: a server may
    * send each letter by itself, and our count may be wrong.

@@ -25,6 +25,8 @@ export interface SpliceSink {
   copyTexts(copier: TextCopier): number
   /** The usage that the last of these frames reports. */
   usage(usage: Usage): void
+  /** At most so many texts may come at once: the one after them may be where the answer is cut for its length. */
+  readonly room: number
 }
 
 /** Frames in a row whose shape cannot be learned, after which every frame of the stream is decoded. */
@@ -69,6 +71,8 @@ export class Splice implements Shortcut {
     const { template } = this
     this.received = (bytes === undefined ? text.length : end - begin) - start
     if (template === undefined || start === text.length) return start
+    // Where an answer is cut for its length depends on single texts, and that text is decoded: see `take`.
+    if (this.received > template.charsMin * this.sink.room) return start
     const from = bytes === undefined ? start : this.copyBytes(template, text, start, bytes, isPlain, begin, end)
     if (from >= text.length) return from
     const insides: string[] = []
@@ -109,7 +113,7 @@ export class Splice implements Shortcut {
 
   take(event: string, data: string, isPlain: boolean): boolean {
     const { template } = this
-    if (template?.event === event && template.matches(data, isPlain)) {
+    if (template?.event === event && this.sink.room > 0 && template.matches(data, isPlain)) {
       this.copy(template, data, [template.inside], isPlain)
       return true
     }

@@ -55,6 +55,8 @@ export class Template {
   private found: number[] = []
   /** Where all holes of the frame begin and end, if `covers` matches it. */
   private readonly spans: number[] = []
+  /** No frame is shorter. */
+  readonly charsMin: number
 
   constructor(
     readonly event: string,
@@ -63,7 +65,11 @@ export class Template {
     private readonly holes: readonly Hole[],
     /** How the usage follows from the counters. */
     private readonly figures: readonly Figure[] = NO_FIGURES,
-  ) {}
+  ) {
+    let chars = 0
+    for (const piece of fixed) chars += piece.length
+    this.charsMin = chars
+  }
 
   /** True if frames report a usage that differs from frame to frame. */
   get countsTokens(): boolean {
