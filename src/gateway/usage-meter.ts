@@ -32,6 +32,9 @@ const UNCOUNTED_PIECES_MAX = 8
 /** Far fewer than the text counter reads whole. */
 const UNCOUNTED_CHARS_MAX = 1024
 
+/** What does not stand for itself inside a JSON string. */
+const HAS_ESCAPED = /["\\\x00-\x1f]/
+
 const UNREPORTED: Usage = {}
 
 export class UsageMeter {
@@ -41,6 +44,8 @@ export class UsageMeter {
   /** Text that is still to be counted: the beginning of a stream, or all of a whole answer. */
   private uncounted = ''
   private uncountedPieces = 0
+  /** From here on it is the inside of a JSON string, whose escapes are decoded only if it is counted. */
+  private insideFrom = Number.POSITIVE_INFINITY
   /**
    * What the model thought, from its first thought on: a second counter is 6 objects, which most answers never need. It
    * is counted apart because some servers do not hold thoughts to the output limit, which `checkEnd` compares with.
@@ -108,7 +113,11 @@ export class UsageMeter {
   /** The texts of as many events, copied as the insides of JSON strings and joined. Throws as `add` does. */
   addInsides(events: number, joined: string): void {
     this.whole = undefined
-    this.addText(joined.includes('\\') ? JSON.parse(`"${joined}"`) : joined)
+    if (!joined.includes('\\')) this.addText(joined)
+    else if (this.waits(joined)) {
+      this.insideFrom = Math.min(this.insideFrom, this.uncounted.length)
+      this.wait(joined)
+    } else this.counter.addText(decoded(joined))
     this.checkEnd(events)
   }
 
@@ -128,11 +137,27 @@ export class UsageMeter {
   }
 
   private addText(text: string): void {
+    if (!this.waits(text)) return this.counter.addText(text)
+    if (this.insideFrom <= this.uncounted.length && HAS_ESCAPED.test(text)) this.decodeUncounted()
+    this.wait(text)
+  }
+
+  /** True if the text need not be counted yet. */
+  private waits(text: string): boolean {
     const isBeginning = this.output === undefined && this.uncountedPieces < UNCOUNTED_PIECES_MAX
-    if (isBeginning && this.uncounted.length + text.length <= UNCOUNTED_CHARS_MAX) {
-      this.uncounted += text
-      this.uncountedPieces++
-    } else this.counter.addText(text)
+    return isBeginning && this.uncounted.length + text.length <= UNCOUNTED_CHARS_MAX
+  }
+
+  private wait(text: string): void {
+    this.uncounted += text
+    this.uncountedPieces++
+  }
+
+  private decodeUncounted(): void {
+    const { uncounted, insideFrom } = this
+    this.insideFrom = Number.POSITIVE_INFINITY
+    if (insideFrom < uncounted.length)
+      this.uncounted = uncounted.slice(0, insideFrom) + decoded(uncounted.slice(insideFrom))
   }
 
   /** Output tokens so far, by our own count: text, tool calls and thoughts. */
@@ -151,6 +176,7 @@ export class UsageMeter {
   private get counter(): OutputCount {
     this.output ??= new OutputCount()
     if (this.uncounted !== '') {
+      this.decodeUncounted()
       this.output.addText(this.uncounted)
       this.uncounted = ''
     }
@@ -197,6 +223,11 @@ export class UsageMeter {
     const { input, output } = this.reported
     return isAbsurd(input, this.inputTokens) || (needsCount(output) && isAbsurd(output, this.written))
   }
+}
+
+/** The text of the inside of a JSON string. */
+function decoded(inside: string): string {
+  return JSON.parse(`"${inside}"`)
 }
 
 /** A part is never more than the whole that it belongs to. */
