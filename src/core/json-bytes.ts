@@ -1,4 +1,4 @@
-/** The bytes of JSON's own characters. */
+/** The bytes of JSON's own characters, which are their UTF-16 code units, too. */
 
 export const QUOTE = 0x22
 export const COMMA = 0x2c
@@ -10,3 +10,15 @@ export const OPEN = 0x7b
 export const CLOSE = 0x7d
 /** After a backslash, four hexadecimal digits follow it. */
 export const LETTER_U = 0x75
+export const MINUS = 0x2d
+export const ZERO = 0x30
+export const NINE = 0x39
+
+export function isDigit(byte: number): boolean {
+  return byte >= ZERO && byte <= NINE
+}
+
+/** Beside digits: signs, the point and the exponent. */
+export function isInNumber(byte: number): boolean {
+  return isDigit(byte) || byte === MINUS || byte === 0x2b || byte === 0x2e || byte === 0x45 || byte === 0x65
+}

@@ -3,7 +3,7 @@
  * call.
  */
 
-import { BACKSLASH, CLOSE, COLON, LETTER_U, OPEN, QUOTE } from './json-bytes.ts'
+import { BACKSLASH, CLOSE, COLON, isDigit, isInNumber, LETTER_U, MINUS, OPEN, QUOTE, ZERO } from './json-bytes.ts'
 
 /** More levels, more names in the objects that are open, or longer ones are left to the parser. */
 const OPEN_MAX = 64
@@ -11,7 +11,7 @@ const NAMES_MAX = 64
 const NAME_BYTES_MAX = 64
 /** Every integer of so many digits is written as it was read. */
 const INTEGER_BYTES_MAX = 15
-const [ZERO, NINE, MINUS, SLASH] = [0x30, 0x39, 0x2d, 0x2f]
+const SLASH = 0x2f
 
 /** The names of the objects that are open. */
 class OpenNames {
@@ -191,13 +191,4 @@ export class JsonInString {
     this.read = end
     return true
   }
-}
-
-function isDigit(byte: number): boolean {
-  return byte >= ZERO && byte <= NINE
-}
-
-/** Beside digits: signs, the point and the exponent. */
-function isInNumber(byte: number): boolean {
-  return isDigit(byte) || byte === MINUS || byte === 0x2b || byte === 0x2e || byte === 0x45 || byte === 0x65
 }

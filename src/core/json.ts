@@ -6,7 +6,7 @@ export interface JsonObject {
   readonly [key: string]: JsonValue | undefined
 }
 
-/** True for a JSON object: neither null nor an array, nor a long integer as `core/exact-json.ts` keeps it. */
+/** True for a JSON object: neither null nor an array, nor a number as `core/exact-json.ts` keeps it. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value)
 }

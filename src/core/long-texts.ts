@@ -6,7 +6,7 @@
 
 import { parseExact } from './exact-json.ts'
 import type { JsonValue } from './json.ts'
-import { BACKSLASH } from './json-bytes.ts'
+import { BACKSLASH, NINE, ZERO } from './json-bytes.ts'
 import { solidEnd, solidStart } from './solid-text.ts'
 import type { Unparsed } from './unparsed.ts'
 
@@ -28,8 +28,6 @@ const LINE_END = 0x0a
 const SEMICOLON = 0x3b
 const NUMBER_SIGN = 0x23
 const LETTER_N = 0x6e
-const ZERO = 0x30
-const NINE = 0x39
 /** A shorter text costs less to parse than to replace by a mark, and to insert again. */
 export const MARKED_BYTES_MIN = 192
 /** A value of this size is sent from the request's own bytes; copying a shorter one costs less than a view of it. */
@@ -197,7 +195,7 @@ export class LongTexts {
     return this.buffer.toString('utf8', from, to)
   }
 
-  /** The JSON value that these bytes are, as `JSON.stringify` writes it, with all digits. */
+  /** The JSON value that these bytes are, as `JSON.stringify` writes it, with exact numbers. */
   jsonAt(from: number, to: number): string {
     return JSON.stringify(this.valueAt(from, to))
   }

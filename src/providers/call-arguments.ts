@@ -3,15 +3,16 @@
 import { parseExact } from '../core/exact-json.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import type { LongTexts } from '../core/long-texts.ts'
+import { isNoArguments } from '../core/no-arguments.ts'
 
 /**
- * The arguments of a call as the object that providers require. Empty text is `{}`. Anything else that is not a JSON
- * object (a call cut off at the output limit) goes under the key that Anthropic documents for it, so that the model
- * sees what it wrote.
+ * The arguments of a call as the object that providers require: `{}` if there are none. Anything else that is not a
+ * JSON object (a call cut off at the output limit) goes under the key that Anthropic documents for it, so that the
+ * model sees what it wrote.
  */
 export function callInput(text: string, longTexts?: LongTexts): JsonObject {
   const json = longTexts?.resolve(text) ?? text
-  if (json.trim() === '') return {}
+  if (isNoArguments(json)) return {}
   let input: unknown
   try {
     input = parseExact(json)
@@ -21,8 +22,8 @@ export function callInput(text: string, longTexts?: LongTexts): JsonObject {
   return isObject(input) ? input : { INVALID_JSON: json }
 }
 
-/** The input of a whole call as JSON. Some servers send the JSON text itself; anything else is no input. */
+/** The input of a whole call as JSON. Some servers send the JSON text itself; anything else is no arguments. */
 export function inputJson(input: JsonValue | undefined): string {
   if (isObject(input)) return JSON.stringify(input)
-  return typeof input === 'string' && input.trim() !== '' ? input : '{}'
+  return typeof input === 'string' && !isNoArguments(input) ? input : '{}'
 }

@@ -2,15 +2,17 @@
 
 import type { FinishReason, StreamEvent } from '../core/event.ts'
 import { type JsonValue, stringOf } from '../core/json.ts'
+import { isNoArguments, mayBeNoArguments } from '../core/no-arguments.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { AnswerCallIds } from './answer-call-ids.ts'
 import { inputJson } from './call-arguments.ts'
 
 interface Call {
   readonly index: number
-  /** The arguments if no delta follows: the input in the start of the block, or `{}`. */
+  /** The arguments if no deltas follow, or deltas of none: the input in the start of the block, or `{}`. */
   readonly whole: string
-  written: boolean
+  /** Deltas that may still be no arguments; undefined once others were passed on. */
+  heldBack: string | undefined
 }
 
 /** One per stream. Calls are numbered from 0 in order of appearance. */
@@ -38,7 +40,7 @@ export class ToolBlocks {
     this.end(block, events)
     const index = this.calls++
     this.open ??= new Map()
-    this.open.set(block, { index, whole: inputJson(input), written: false })
+    this.open.set(block, { index, whole: inputJson(input), heldBack: '' })
     events.push({ type: 'tool-start', index, callId, name: tool })
   }
 
@@ -47,8 +49,10 @@ export class ToolBlocks {
     if (json === '') return
     const call = this.open?.get(block)
     if (call === undefined) throw new ProviderError('broken', 'a delta of a tool call belongs to no call')
-    call.written = true
-    events.push({ type: 'tool-delta', index: call.index, json })
+    const unsent = call.heldBack === undefined ? json : call.heldBack + json
+    const isHeldBack = call.heldBack !== undefined && mayBeNoArguments(unsent)
+    call.heldBack = isHeldBack ? unsent : undefined
+    if (!isHeldBack) events.push({ type: 'tool-delta', index: call.index, json: unsent })
   }
 
   /** A block of any kind ends. */
@@ -56,7 +60,9 @@ export class ToolBlocks {
     const call = this.open?.get(block)
     if (call === undefined) return
     this.open?.delete(block)
-    if (!call.written) events.push({ type: 'tool-delta', index: call.index, json: call.whole })
+    const { index, whole, heldBack } = call
+    if (heldBack === undefined) return
+    events.push({ type: 'tool-delta', index, json: isNoArguments(heldBack) ? whole : heldBack })
   }
 
   /** The answer ends, and with it blocks whose end the provider did not send. */

@@ -3,7 +3,7 @@
  * but the syntax of all of them is checked. The caller asks for what it expects next; anything else is `Unusual`.
  */
 
-import { BACKSLASH, CLOSE, CLOSE_LIST, COLON, COMMA, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
+import { BACKSLASH, CLOSE, CLOSE_LIST, COLON, COMMA, isDigit, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
 import { DEPTH_MAX } from './json-shape.ts'
 
 /** The text is not of the form that its reader expects; it may be valid or not. */
@@ -246,12 +246,11 @@ export function isBlank(byte: number | undefined): boolean {
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 /** A longer number is unusual. */
 const SCALAR_BYTES_MAX = 64
-const [ZERO, NINE] = [0x30, 0x39]
 
 function isScalar(bytes: Uint8Array, from: number, to: number): boolean {
   const first = bytes[from] ?? 0
   const length = to - from
-  if (length === 1) return first >= ZERO && first <= NINE
+  if (length === 1) return isDigit(first)
   if (length === 0 || length > SCALAR_BYTES_MAX) return false
   const text = Buffer.prototype.latin1Slice.call(bytes, from, to)
   if (text === 'true' || text === 'false' || text === 'null') return true

@@ -7,8 +7,8 @@ export const DEPTH_MAX = 128
 /**
  * Counted as commas and colons outside strings: one for each element, two for each member. Parsing 10 MiB of
  * `{"a":{}}`, 2.3 million of them, blocks the event loop and with it every stream for 110 ms; the most that this limit
- * allows takes 35 ms, and twice that if one of them is an integer that keeps its digits (`core/exact-json.ts`). An
- * agent's longest history has some 100,000.
+ * allows takes 35 ms, twice that if one of them is a number that keeps its text (`core/exact-json.ts`), and 250 ms if
+ * all are. An agent's longest history has some 100,000.
  */
 export const VALUES_MAX = 250_000
 

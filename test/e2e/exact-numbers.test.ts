@@ -1,6 +1,6 @@
 /**
- * Integers beyond 2^53 keep their digits, in whatever dialect a tool call arrives and leaves: ids of rows and of
- * messages are often so large, and a tool that gets another id acts on something else.
+ * Numbers that a double cannot hold keep their text, in whatever dialect a tool call arrives and leaves: ids of rows
+ * and of messages are often beyond 2^53, and a tool that gets another id acts on something else.
  */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -17,14 +17,19 @@ setDefaultTimeout(30_000)
 
 const DIGITS = '12345678901234567890'
 const SCHEMA_DIGITS = '-9223372036854775809'
-/** Stands for the digits until a body is written, because a parsed body would lose them. */
+const NUMBERS = '[1e400,-0,0.12345678901234567890,1e-400]'
+/** Stand for numbers until a body is written, because a parsed body would lose them. */
 const STAND_IN = 1122334455
 const SCHEMA_STAND_IN = 5544332211
-const ARGUMENTS = `{"row":${STAND_IN},"of":[{"table":7}]}`
+const NUMBERS_STAND_IN = 6677889900
+const ARGUMENTS = `{"row":${STAND_IN},"of":[{"table":7}],"sizes":${NUMBERS_STAND_IN}}`
 const PATHS = { chat: '/v1/chat/completions', responses: '/v1/responses', messages: '/v1/messages' } as const
 
 const withDigits = (json: string) =>
-  json.replaceAll(String(STAND_IN), DIGITS).replaceAll(String(SCHEMA_STAND_IN), SCHEMA_DIGITS)
+  json
+    .replaceAll(String(STAND_IN), DIGITS)
+    .replaceAll(String(SCHEMA_STAND_IN), SCHEMA_DIGITS)
+    .replaceAll(String(NUMBERS_STAND_IN), NUMBERS)
 
 const upstreams = new Map<ProviderDialect, Upstream>()
 const asked: string[] = []
@@ -116,8 +121,10 @@ describe.each(['chat', 'responses', 'messages'] as const)('%s', (dialect) => {
       const answer = await ask(gateway.port, bytes)
       expect([answer.status, answer.end]).toEqual([200, 'whole'])
       expect(answer.text).toContain(DIGITS)
+      expect(answer.text).toContain(NUMBERS)
       const [sent] = asked
       expect(sent).toContain(DIGITS)
+      expect(sent).toContain(NUMBERS)
       expect(sent).toContain(SCHEMA_DIGITS)
     })
   })
@@ -127,6 +134,7 @@ describe.each(['chat', 'responses', 'messages'] as const)('%s', (dialect) => {
     const answer = await ask(gateway.port, bytes)
     expect([answer.status, answer.end]).toEqual([200, 'whole'])
     expect(answer.text).toContain(DIGITS)
+    expect(answer.text).toContain(NUMBERS)
   })
 })
 

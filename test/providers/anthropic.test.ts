@@ -187,6 +187,7 @@ describe('a request to Anthropic', () => {
     })
     for (const [json, input] of [
       ['', {}],
+      [' null\n', {}],
       ['{"b":1,"a":2}', { b: 1, a: 2 }],
       ['{"cut":"o', { INVALID_JSON: '{"cut":"o' }],
       ['[1]', { INVALID_JSON: '[1]' }],

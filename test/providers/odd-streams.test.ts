@@ -153,6 +153,19 @@ describe('Chat Completions', () => {
       [chunk(piece(0, 'a', 'f', 'nu')), chunk(piece(0, null, null, 'll')), end],
       { calls: [['f', '{}', 'a']] },
     ],
+    'null for no arguments of each of two calls without ids': [
+      [chunk(piece(0, null, 'f', 'null')), chunk(piece(0, null, 'g', 'null')), end],
+      {
+        calls: [
+          ['f', '{}', ''],
+          ['g', '{}', ''],
+        ],
+      },
+    ],
+    'null for no arguments, and the whole call again': [
+      [chunk(piece(0, 'a', 'f', 'null')), chunk(piece(0, 'a', 'f', 'null')), end],
+      { calls: [['f', '{}', 'a']] },
+    ],
     'a blank for no arguments': [[chunk(piece(0, 'a', 'f', ' ')), end], { calls: [['f', '{}', 'a']] }],
     'a blank before the arguments': [
       [chunk(piece(0, 'a', 'f', ' \n')), chunk(piece(0, null, null, '{"a":1}')), end],
@@ -226,6 +239,20 @@ describe('Anthropic', () => {
       [begin(0, tool('a', 'f', '{"a":1}')), stop(0)],
       { calls: [['f', '{"a":1}', 'a']] },
     ],
+    'null as all of the input': [[begin(0, tool('a', 'f', 'null')), stop(0)], { calls: [['f', '{}', 'a']] }],
+    'a delta of null': [[begin(0, tool('a', 'f')), delta(0, 'null'), stop(0)], { calls: [['f', '{}', 'a']] }],
+    'null in two deltas, of a block that does not end': [
+      [begin(0, tool('a', 'f')), delta(0, ' nu'), delta(0, 'll\n')],
+      { calls: [['f', '{}', 'a']] },
+    ],
+    'a blank delta before the input': [
+      [begin(0, tool('a', 'f')), delta(0, ' '), delta(0, '{"a":1}'), stop(0)],
+      { calls: [['f', ' {"a":1}', 'a']] },
+    ],
+    'the input at once, and a delta of null': [
+      [begin(0, tool('a', 'f', { a: 1 })), delta(0, 'null'), stop(0)],
+      { calls: [['f', '{"a":1}', 'a']] },
+    ],
     'blocks that interleave': [
       [begin(1, tool('b', 'g')), begin(0, tool('a', 'f')), delta(0, '{"a":1}'), delta(1, '{"b":2}'), stop(1), stop(0)],
       {
@@ -278,6 +305,10 @@ describe('Gemini', () => {
     'that marker without a reason': [[chunk([{ text: 'a' }]), 'data: [DONE]\n\n'], { text: 'a', errorKind: 'cut' }],
     'arguments as text': [[chunk(called({ id: 'x', args: '{"a":1}' }), 'STOP')], { calls: [['f', '{"a":1}', 'x']] }],
     'arguments that are null': [[chunk(called({ id: 'x', args: null }), 'STOP')], { calls: [['f', '{}', 'x']] }],
+    'arguments that are the text null': [
+      [chunk(called({ id: 'x', args: 'null' }), 'STOP')],
+      { calls: [['f', '{}', 'x']] },
+    ],
     'an id that callers reject': [[chunk(called({ id: 'a:b/c' }), 'STOP')], { calls: [['f', '{}', '']] }],
     'code that it ran': [
       [chunk([{ executableCode: { code: '1' } }, { codeExecutionResult: { output: '1' } }, { text: 'a' }], 'STOP')],

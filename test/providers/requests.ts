@@ -29,7 +29,16 @@ const NAMES = [
   'x'.repeat(200),
 ] as const
 const IDS = ['call_1', 'call_2', 'toolu_01A', 'call:3', 'fc/4', '', 'i'.repeat(64), 'i'.repeat(90)] as const
-const JSONS = ['{"city":"Oslo"}', '{}', '', '{"a":{"b":[1,2,{"c":null}]}}', '{"cut":"of', '[1]', '"text"'] as const
+const JSONS = [
+  '{"city":"Oslo"}',
+  '{}',
+  '',
+  '{"a":{"b":[1,2,{"c":null}]}}',
+  '{"cut":"of',
+  '[1]',
+  '"text"',
+  ' null',
+] as const
 
 /** `unmarked` leaves cache marks out. */
 export function randomRequest(random: Random, marks: 'marked' | 'unmarked' = 'marked'): ChatRequest {

@@ -55,6 +55,23 @@ describe('over sockets', () => {
     await until(() => hole.attempts === 0)
   })
 
+  test('5,000 requests at once: each answer reaches its own request, and 1,024 connections are reused', async () => {
+    const count = 5000
+    const waiting: (() => void)[] = []
+    await using server = await RawServer.answering((socket, { text }) => {
+      waiting.push(() => socket.write(response(text.slice(text.indexOf('\r\n\r\n') + 4))))
+      // None is answered before all have arrived, so all connections are open at the same time.
+      if (waiting.length === count) for (const answer of waiting.splice(0)) answer()
+    })
+    using way = wayOf('sockets')
+    for (const round of ['first', 'second']) {
+      const bodies = Array.from({ length: count }, (_, at) => `${round} ${at}`)
+      const outcomes = await Promise.all(bodies.map((body) => new Exchanged(way, server.url(), body).done))
+      expect(outcomes.map(({ body }) => body)).toEqual(bodies)
+    }
+    expect(server.connections).toBe(count + count - 1024)
+  })
+
   test('if an address does not answer, the next one is tried after 250 ms, and the first is abandoned', async () => {
     await using server = await RawServer.answering((socket) => socket.write(response('hello')))
     await using hole = await BlackHole.start('127.0.0.2', server.port)

@@ -1,4 +1,4 @@
-/** Which numbers keep their digits, wherever they are in a text. */
+/** Which numbers keep their text, wherever they are in a JSON text. */
 
 import { expect, test } from 'bun:test'
 import { parseExact, parseExactBody } from '../../src/core/exact-json.ts'
@@ -7,13 +7,23 @@ import { property } from '../support/random.ts'
 
 const DIGITS = '12345678901234567890123456789'
 const STAND_IN = '"@"'
-/** Strings that only look like long integers. */
-const WORDS = ['', 'a', ': 1', ` ${DIGITS}`, `,-${DIGITS} `, `\n${DIGITS}`] as const
+/** Strings that only look like such numbers. */
+const WORDS = [
+  '',
+  'a',
+  ': 1',
+  ` ${DIGITS}`,
+  `,-${DIGITS} `,
+  `\n${DIGITS}`,
+  ' -0',
+  ': 1e400',
+  ': 0.1.2.3.4.5.6.7.8',
+] as const
 
-property('an integer keeps its digits, and all else is as JSON.parse reads it', 2000, (random) => {
+property('a long integer keeps its digits, and all else is as JSON.parse reads it', 2000, (random) => {
   const looks = random.chance(0.5)
   const words = () => (looks ? random.pick(WORDS) : '') + 'x'.repeat(random.below(40))
-  const others = { words: words(), list: [words(), 0.12345678901234566, null], [words()]: { a: words() } }
+  const others = { words: words(), list: [words(), 0.12345678901234566, null, 1e21], [words()]: { a: words() } }
   const space = random.pick([0, 1, 2])
   const written = JSON.stringify(others, null, space)
   expect(parseExact(written)).toEqual(others)
@@ -25,20 +35,102 @@ property('an integer keeps its digits, and all else is as JSON.parse reads it', 
   expect(JSON.stringify(parseExact(whole))).toBe(compact)
 })
 
-test.each(['9007199254740991', '-9007199254740991', '0.12345678901234567', '1e21', '-1'])(
-  '%s is a number',
-  (number) => {
-    expect(parseExact(`{"a":${number},"b":${DIGITS}}`)).toHaveProperty('a', Number(number))
-  },
-)
+/** Places of a number, in texts that are searched in both ways. */
+const PLACES: readonly (readonly [before: string, after: string])[] = [
+  ['', ''],
+  ['[', ']'],
+  ['{"a":', '}'],
+  ['{"a": ', ' }'],
+  ['{"a":\n', '\n}'],
+  ['[0.1,', ',2]'],
+  ['["\\"",', ',"\\\\"]'],
+  ['["\\\\",', ',"\\\\\\""]'],
+]
+const FILL = 'a'.repeat(70_000)
 
-test('the own fields of a body are numbers, and those within them keep their digits', () => {
+test.each([
+  '9007199254740992',
+  '10000000000000000000000',
+  '-0',
+  '-0.0',
+  '-0e1',
+  '1e400',
+  '-1E+400',
+  '1e00400',
+  '1e-400',
+  '1.2345e-323',
+  '0.1234567890123456789',
+  '12345678901234567.5',
+  '1234567890.12345678',
+  '1.00000000000000000001',
+  '123456789012345678e-2',
+])('%s keeps its text', (number) => {
+  for (const [before, after] of PLACES) {
+    expect(JSON.stringify(parseExact(`${before}${number}${after}`))).toBe(
+      `${before}${number}${after}`.replace(/[ \n]/g, ''),
+    )
+    const long = `["${FILL}",${before}${number}${after}]`
+    expect(JSON.stringify(parseExact(long))).toBe(long.replace(/[ \n]/g, ''))
+  }
+})
+
+test.each([
+  '9007199254740991',
+  '-9007199254740991',
+  '0.12345678901234568',
+  '-0.30000000000000004',
+  '0.10000000000000000000',
+  '-0.5',
+  '0',
+  '0e400',
+  '1e21',
+  '1E+21',
+  '1e-007',
+  '100e100',
+  '1.7976931348623157e308',
+  '5e-324',
+  '-1',
+])('%s is a number, beside others that keep their text', (number) => {
+  for (const other of [DIGITS, '1', '1e400'])
+    expect(parseExact(`{"a":${number},"b":${other}}`)).toHaveProperty('a', Number(number))
+  expect(parseExact(`["${FILL}",${number}]`)).toEqual([FILL, Number(number)])
+})
+
+/** Compares decimals by long addition to a common exponent, which the code does not do. */
+function isSameDecimal(one: string, other: string): boolean {
+  const [first, second] = [scaled(one), scaled(other)]
+  const least = Math.min(first.exponent, second.exponent)
+  const up = ({ digits, exponent }: typeof first) => digits * 10n ** BigInt(exponent - least)
+  return up(first) === up(second) && one.startsWith('-') === other.startsWith('-')
+}
+
+function scaled(number: string): { readonly digits: bigint; readonly exponent: number } {
+  const [mantissa = '', exponent = '0'] = number.toLowerCase().split('e')
+  const [whole = '', fraction = ''] = mantissa.split('.')
+  return { digits: BigInt(whole + fraction), exponent: Number(exponent) - fraction.length }
+}
+
+property('any number is the same number after it was parsed and written', 5000, (random) => {
+  const digits = (count: number) => Array.from({ length: count }, () => random.below(10)).join('')
+  const some = () => digits(random.between(1, random.pick([2, 10, 25]))) + '0'.repeat(random.pick([0, 0, 3, 20]))
+  const fraction = random.chance(0.5) ? `.${random.pick(['', '000'])}${some()}` : ''
+  const exponent = random.chance(0.5)
+    ? `${random.pick(['e', 'E'])}${random.pick(['', '+', '-'])}${random.pick(['', '0'])}${random.below(350)}`
+    : ''
+  const whole = some().replace(/^0+(?=[0-9])/, '')
+  const number = `${random.pick(['', '-'])}${whole}${fraction}${exponent}`
+  const fill = random.chance(0.3) ? FILL : ''
+  const [, written = ''] = /^\["a*",(.*)\]$/.exec(JSON.stringify(parseExact(`["${fill}",${number}]`))) ?? []
+  if (!isSameDecimal(number, written)) throw new Error(`${number} was written as ${written}`)
+})
+
+test('the own fields of a body are numbers, and those within them keep their text', () => {
   const body = parseExactBody(`{"max_tokens":${DIGITS},"tools":[{"maximum":${DIGITS}}]}`)
   expect(body).toHaveProperty('max_tokens', Number(DIGITS))
   expect(JSON.stringify(body)).toEndWith(`"tools":[{"maximum":${DIGITS}}]}`)
 })
 
-test('an integer that keeps its digits is no object', () => {
+test('a number that keeps its text is no object', () => {
   expect(isObject(parseExact(DIGITS))).toBe(false)
   expect(isObject(parseExact(`{"rawJSON":${DIGITS}}`))).toBe(true)
 })

@@ -19,6 +19,7 @@ import type { ToolCall } from '../../core/completion.ts'
 import { parsedWhenRead } from '../../core/convert-unparsed.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
+import { argumentsOrNone } from '../../core/no-arguments.ts'
 import { words } from '../../wire/json-cursor.ts'
 import type { LargeBody } from '../../wire/long-text-body.ts'
 import { cacheMark } from '../cache-mark.ts'
@@ -239,7 +240,7 @@ function acceptToolCall(call: JsonValue, path: string, limits: RequestLimits): T
   const name = called['name']
   if (typeof name !== 'string') throw missing(`${path}.function.name`)
   const written = called['arguments'] ?? ''
-  const json = (typeof written === 'string' ? written : JSON.stringify(written)) || '{}'
+  const json = argumentsOrNone(typeof written === 'string' ? written : JSON.stringify(written))
   limits.addCallJson(json, `${path}.function.arguments`)
   return { callId, name, json }
 }

@@ -67,7 +67,7 @@ export function acceptMessages(body: JsonObject, options: MessagesOptions, longT
     parallelToolCalls: choice?.parallelToolCalls,
     maxOutputTokens: outputLimit(checked),
     limitsOutput: true,
-    stop: acceptStop(checked.stop_sequences),
+    stop: checked.stop_sequences ?? NO_TEXTS,
     sampling: { temperature: checked.temperature ?? undefined, topP: checked.top_p ?? undefined },
     hints: acceptHints(checked),
     cache: cacheMark(checked, ''),
@@ -101,10 +101,6 @@ function acceptHints(body: MessagesBody): Hints {
     promptCacheKey: key ?? undefined,
     promptCacheRetention: retention ?? undefined,
   }
-}
-
-function acceptStop(sequences: MessagesBody['stop_sequences']): readonly string[] {
-  return sequences === undefined || sequences === null ? NO_TEXTS : sequences.filter((sequence) => sequence !== '')
 }
 
 function acceptConversation(

@@ -6,6 +6,7 @@
 import { CallerError } from '../../core/caller-error.ts'
 import type { CacheMark, TextPart } from '../../core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
+import { argumentsOrNone } from '../../core/no-arguments.ts'
 import type { ItemStore } from '../../items/item-store.ts'
 import type { Sealer } from '../../items/sealer.ts'
 import { cacheMark } from '../cache-mark.ts'
@@ -206,8 +207,8 @@ function required(json: JsonObject, field: string, path: string): string {
 
 /** Some callers send the arguments as an object rather than as JSON text. */
 function argumentsOf(value: JsonValue | undefined): string {
-  if (value === undefined || value === null || value === '') return '{}'
-  return typeof value === 'string' ? value : JSON.stringify(value)
+  if (value === undefined || value === null) return '{}'
+  return argumentsOrNone(typeof value === 'string' ? value : JSON.stringify(value))
 }
 
 /**

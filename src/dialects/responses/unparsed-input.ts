@@ -5,7 +5,7 @@
  */
 
 import { CALLS_MAX } from '../../core/completion.ts'
-import { OPEN_LIST, QUOTE } from '../../core/json-bytes.ts'
+import { OPEN, OPEN_LIST, QUOTE } from '../../core/json-bytes.ts'
 import {
   ARGUMENTS,
   ASSISTANT,
@@ -234,7 +234,9 @@ class InputReader {
     const [idFrom, idTo] = [from[NAMES.callId] ?? 0, to[NAMES.callId] ?? 0]
     const [nameFrom, nameTo] = [from[NAMES.name] ?? 0, to[NAMES.name] ?? 0]
     const [argumentsFrom, argumentsTo] = [from[NAMES.arguments] ?? 0, to[NAMES.arguments] ?? 0]
-    if (idFrom === idTo || argumentsFrom === argumentsTo || !isLegalName(cursor.bytes, nameFrom, nameTo)) unusual()
+    if (idFrom === idTo || !isLegalName(cursor.bytes, nameFrom, nameTo)) unusual()
+    // Others may be none, for which `{}` is sent.
+    if (argumentsFrom === argumentsTo || cursor.bytes[argumentsFrom] !== OPEN) unusual()
     this.count(argumentsFrom, argumentsTo)
     if (this.last !== 'answer' && this.last !== 'calls') this.turn()
     if (this.last === 'answer') {

@@ -8,11 +8,13 @@ import { PerTarget } from '../per-target.ts'
 import { isSolid, member, onlyText } from '../plain-text.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
+import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
 import { contentOf } from '../turn-writer.ts'
 import { type Conversation, calledNames, conversationOf, offeredTools, withoutTrailingSpace } from '../turns.ts'
 import { Blocks, textBlock, toolBlock } from './message-blocks.ts'
 import { chatTurns } from './unparsed-chat-turns.ts'
+import { unparsedToolBlocks } from './unparsed-tool-blocks.ts'
 import { unparsedTurns } from './unparsed-turns.ts'
 
 const PATH = '/v1/messages'
@@ -126,7 +128,7 @@ export function anthropicBody(
     ...tools,
     system,
     messages,
-    stop_sequences: stopSequences(request.stop),
+    stop_sequences: stopSequences(request.stop, { isClaude: true }),
     ...sampling(request),
     output_config: structured ? outputConfig(request) : undefined,
     metadata: metadata(request),
@@ -157,12 +159,22 @@ function partsOf(request: ChatRequest, structured: boolean, names: ToolNames): J
 function chatParts(request: ChatRequest, structured: boolean, names: ToolNames): JsonObject | undefined {
   const turns = chatTurns(request)
   if (turns === undefined) return undefined
+  const { system, messages } = turns
+  const unparsed = unparsedTools(request, structured)
+  if (unparsed !== undefined) return { tools: unparsed, tool_choice: toolChoice(request, names), system, messages }
   const offered = offeredTools(request)
   if (turns.hasCalls && offered.length === 0) return undefined
   const marks = new CacheMarks(offered, NO_TURNS)
   const tools = offered.map((tool) => toolBlock(tool, structured, names, marks))
-  const { system, messages } = turns
   return { ...toolFields(request, tools, NO_TURNS, names), system, messages }
+}
+
+/** The tools that came in another form and need not be converted. Their names are legal. */
+function unparsedTools({ unparsed, longTexts, toolChoice }: ChatRequest, structured: boolean): string | undefined {
+  const tools = unparsed?.tools
+  // Some of them may not be offered, or have a cache mark.
+  if (longTexts === undefined || tools === undefined || tools.form === 'messages') return undefined
+  return toolChoice?.mode === 'allowed' ? undefined : unparsedToolBlocks(tools, longTexts, structured)
 }
 
 /** Stands for a conversation without marks, whose calls are not asked for. */
@@ -222,11 +234,6 @@ function sampling({ sampling: { temperature, topP } }: ChatRequest): {
 } {
   if (temperature !== undefined) return { temperature: Math.min(1, Math.max(0, temperature)) }
   return { top_p: topP }
-}
-
-function stopSequences(stop: readonly string[]): readonly string[] | undefined {
-  const solid = stop.filter((text) => text.trim() !== '')
-  return solid.length > 0 ? solid : undefined
 }
 
 /** The caller's JSON schema for the answer; plain JSON mode has no counterpart. */

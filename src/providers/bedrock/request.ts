@@ -10,6 +10,7 @@ import { EndpointHeaders } from '../endpoint-headers.ts'
 import { mediaType } from '../media-type.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
+import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { type BlockWriter, contentOf } from '../turn-writer.ts'
 import {
@@ -185,12 +186,11 @@ function toolChoice({ toolChoice: choice }: ChatRequest, names: ToolNames): Json
 /** The API's temperature range is 0 to 1; newer Claude models reject temperature together with `topP`. */
 function inferenceConfig({ sampling, maxOutputTokens, stop }: ChatRequest, claude: boolean): JsonObject | undefined {
   const { temperature, topP } = sampling
-  const stops = stop.filter((sequence) => (claude ? sequence.trim() : sequence) !== '')
   const config = {
     maxTokens: maxOutputTokens,
     temperature: temperature === undefined ? undefined : Math.min(1, Math.max(0, temperature)),
     topP: claude && temperature !== undefined ? undefined : topP,
-    stopSequences: stops.length > 0 ? stops : undefined,
+    stopSequences: stopSequences(stop, { isClaude: claude }),
   }
   return Object.values(config).some((value) => value !== undefined) ? config : undefined
 }

@@ -10,6 +10,7 @@ import { PerTarget } from '../per-target.ts'
 import { isSolid, member, onlyText } from '../plain-text.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
+import { stopSequences } from '../stop-sequences.ts'
 import { type NameRule, ToolNames } from '../tool-names.ts'
 import { type BlockWriter, contentOf } from '../turn-writer.ts'
 import { conversationOf, type EarlierCall, offeredTools, type ToolResult } from '../turns.ts'
@@ -222,12 +223,11 @@ function toolConfig({ toolChoice }: ChatRequest, names: ToolNames): JsonObject |
 
 /** Penalties are left out: most models reject them. */
 function generationConfig({ sampling, maxOutputTokens, stop }: ChatRequest, hasTools: boolean): JsonObject | undefined {
-  const stops = stop.filter((text) => text !== '')
   const config = {
     maxOutputTokens,
     temperature: sampling.temperature,
     topP: sampling.topP,
-    stopSequences: stops.length > 0 ? stops : undefined,
+    stopSequences: stopSequences(stop, { isClaude: false }),
     seed: sampling.seed,
     // JSON answers and function calling exclude each other.
     ...(hasTools ? undefined : jsonMode(sampling.responseFormat)),

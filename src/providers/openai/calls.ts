@@ -6,14 +6,11 @@
 import { CALLS_MAX } from '../../core/completion.ts'
 import type { StreamEvent } from '../../core/event.ts'
 import { isObject, type JsonObject, stringOf } from '../../core/json.ts'
+import { isNoArguments, mayBeNoArguments } from '../../core/no-arguments.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { ObjectText, parsedObject } from '../../wire/object-text.ts'
 import { AnswerCallIds } from '../answer-call-ids.ts'
 
-/** Sent by some models instead of no arguments. */
-const NOTHING = 'null'
-/** The most white space before it: a longer beginning is sent on as arguments. */
-const NOTHING_CHARS_MAX = 64
 /** A call without a name after this many characters of arguments is rejected. */
 const NAMELESS_CHARS_MAX = 64 * 1024
 
@@ -56,7 +53,7 @@ export class Calls {
     const isUnnamed = id === '' && typeof delta['index'] === 'number' && known.name === name
     // Some servers repeat the whole call at its end. Other arguments after a whole object make it invalid, which is
     // rejected at the finish.
-    if (isOver && (isSame || isUnnamed) && repeats(known.written, json)) return
+    if (isOver && (isSame || isUnnamed) && repeats(known, json)) return
     const call = isOver && !isSame ? this.another(delta['index']) : known
     if (call.id === '') this.name(call, id)
     if (call.name === '') call.name = name
@@ -75,7 +72,7 @@ export class Calls {
     for (const call of this.calls) {
       if (call.name === '') throw nameless()
       if (!call.open) this.open(call, events)
-      if (call.written.isEmpty && isNothing(call.pending)) call.pending = '{}'
+      if (call.written.isEmpty && isNoArguments(call.pending)) call.pending = '{}'
       this.write(call, events)
     }
   }
@@ -86,10 +83,9 @@ export class Calls {
     events.push({ type: 'tool-start', index: call.index, callId: this.ids.of(call.id), name: call.name })
   }
 
-  /** White space and what may become `null` are held back until more arrives. */
+  /** What may become no arguments is held back until more arrives. */
   private flush(call: Call, events: StreamEvent[]): void {
-    const isShort = call.written.isEmpty && call.pending.length <= NOTHING_CHARS_MAX
-    if (isShort && NOTHING.startsWith(call.pending.trim())) return
+    if (call.written.isEmpty && mayBeNoArguments(call.pending)) return
     this.write(call, events)
   }
 
@@ -143,19 +139,17 @@ export class Calls {
   }
 }
 
-function isWhole(call: Call): boolean {
-  return call.written.state === 'whole'
+/** Also after `null`, which is held back to the end. */
+function isWhole({ written, pending }: Call): boolean {
+  return written.state === 'whole' || (written.isEmpty && pending.trim() !== '' && isNoArguments(pending))
 }
 
 function nameless(): ProviderError {
   return new ProviderError('broken', 'a tool call has no name')
 }
 
-function isNothing(json: string): boolean {
-  return json.trim() === '' || json.trim() === NOTHING
-}
-
 /** True if the JSON text spells the same object as the arguments so far. */
-function repeats(written: ObjectText, json: string): boolean {
-  return written.value !== undefined && Bun.deepEquals(written.value, parsedObject(json))
+function repeats({ written }: Call, json: string): boolean {
+  if (written.value === undefined) return isNoArguments(json)
+  return Bun.deepEquals(written.value, parsedObject(json))
 }

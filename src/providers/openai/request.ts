@@ -14,11 +14,13 @@ import {
 } from '../../core/chat-request.ts'
 import type { ToolCall } from '../../core/completion.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
+import { argumentsOrNone } from '../../core/no-arguments.ts'
 import { withMarksInOrder } from '../mark-order.ts'
 import { PerTarget } from '../per-target.ts'
 import { member, onlyText } from '../plain-text.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
+import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
 import { isMistral, mistralBody } from './mistral.ts'
@@ -139,7 +141,6 @@ function openaiBody(
   { isOpenai, limitName }: ServerForm,
 ): JsonObject {
   const { sampling, hints, toolChoice, maxOutputTokens } = request
-  const stop = request.stop.length > 0 ? request.stop.filter((text) => text !== '') : request.stop
   // The API rejects tool settings without tools.
   const hasTools = offersTools(request)
   return {
@@ -150,7 +151,7 @@ function openaiBody(
     parallel_tool_calls: hasTools ? request.parallelToolCalls : undefined,
     max_completion_tokens: limitName === 'max_completion_tokens' ? maxOutputTokens : undefined,
     max_tokens: limitName === 'max_tokens' ? maxOutputTokens : undefined,
-    stop: stop.length > 0 ? stop : undefined,
+    stop: stopSequences(request.stop, { isClaude: false }),
     temperature: sampling.temperature,
     top_p: sampling.topP,
     frequency_penalty: sampling.frequencyPenalty,
@@ -222,8 +223,7 @@ function openaiCalls(calls: readonly ToolCall[], names: ToolNames): JsonObject[]
   return calls.map((call) => ({
     id: call.callId,
     type: 'function',
-    // Some servers parse it, and an empty text is not JSON.
-    function: { name: names.sent(call.name), arguments: call.json || '{}' },
+    function: { name: names.sent(call.name), arguments: argumentsOrNone(call.json) },
   }))
 }
 
@@ -289,8 +289,7 @@ function openaiTools(request: ChatRequest, names: ToolNames): JsonValue {
   const { longTexts, unparsed } = request
   const tools = unparsed?.tools
   if (longTexts !== undefined && tools !== undefined) {
-    if (tools.form === 'chat') return longTexts.markOfValue(tools.from, tools.to)
-    if (tools.entries !== undefined) return unparsedTools(tools, tools.entries, longTexts)
+    return tools.form === 'chat' ? longTexts.markOfValue(tools.from, tools.to) : unparsedTools(tools, longTexts)
   }
   return request.tools.map((tool) => openaiTool(tool, names))
 }

@@ -43,7 +43,6 @@ const CALLS = part(',"tool_calls":[')
 const CALL = part('{"id":"')
 const CALL_NAME = part('","type":"function","function":{"name":"')
 const ARGUMENTS = part('","arguments":"')
-const NO_ARGUMENTS = part('{}')
 const CALL_END = part('"}}')
 const FIRST_TOOL = part('{"type":"function","function":{"name":"')
 const NEXT_TOOL = part(',{"type":"function","function":{"name":"')
@@ -74,7 +73,7 @@ export function unparsedMessages({ entries }: UnparsedMessages, longTexts: LongT
 }
 
 /** The list of tools, as a mark. */
-export function unparsedTools({ from, to }: UnparsedTools, entries: Int32Array, longTexts: LongTexts): string {
+export function unparsedTools({ from, to, entries }: UnparsedTools, longTexts: LongTexts): string {
   return longTexts.markOfWritten(new ChatBodyWriter(entries, longTexts, to - from).tools())
 }
 
@@ -152,7 +151,6 @@ class ChatBodyWriter {
     this.span(name)
     json.part(ARGUMENTS)
     if ((this.kindAt(input) & KINDS) === INPUT) json.json(from, to)
-    else if (from === to) json.part(NO_ARGUMENTS)
     else json.span(from, to)
     json.part(CALL_END)
   }

@@ -114,6 +114,10 @@ describe('messages', () => {
       { role: 'assistant', content: '', tool_calls: [{ id: 'c', function: { name: 'f' } }] },
       { parts: [], toolCalls: [{ callId: 'c', name: 'f', json: '{}' }] },
     ],
+    ...['', ' \n', 'null', ' null '].map((written): [JsonObject, object] => [
+      { role: 'assistant', content: '', tool_calls: [{ id: 'c', function: { name: 'f', arguments: written } }] },
+      { parts: [], toolCalls: [{ callId: 'c', name: 'f', json: '{}' }] },
+    ]),
     [
       { role: 'tool', tool_call_id: 'c', content: 'r' },
       { role: 'tool', callId: 'c', parts: [{ type: 'text', text: 'r' }] },

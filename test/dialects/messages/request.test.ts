@@ -85,7 +85,7 @@ describe('fields', () => {
       maxOutputTokens: 300,
       limitsOutput: true,
       sampling: { temperature: 0.5, topP: 0.9 },
-      stop: ['a', 'b'],
+      stop: ['a', '', 'b'],
       stream: true,
       hints: { serviceTier: 'standard_only', promptCacheKey: 'k', promptCacheRetention: '24h' },
       cache: { ttl: '1h' },

@@ -40,6 +40,13 @@ function shorthand(messages: readonly Message[]): string {
     .join(' ')
 }
 
+test.each(['', ' \n', 'null', ' null ', null])('a call whose arguments are %j has none', (written) => {
+  expect(messagesOf([call('c', { arguments: written }), output('c')])).toMatchObject([
+    { role: 'assistant', toolCalls: [{ callId: 'c', json: '{}' }] },
+    { role: 'tool', callId: 'c' },
+  ])
+})
+
 describe('fields', () => {
   test('a string is one user message', () => {
     expect(messagesOf('hi')).toEqual([user('hi')])
