@@ -53,3 +53,9 @@ export function needsCount(reported: number | undefined): boolean {
 export function isAbsurd(reported: number | undefined, counted: number): boolean {
   return reported !== undefined && reported > 10 * counted + UNSEEN_TOKENS_MAX
 }
+
+/** The reported count; undefined if it is implausible: 0 although we counted something, or absurdly high. */
+export function believed(reported: number | undefined, counted: number): number | undefined {
+  if (reported === undefined || (reported === 0 && counted > 0)) return undefined
+  return isAbsurd(reported, counted) ? undefined : reported
+}

@@ -3,7 +3,7 @@
 import type { PlainAnswer } from '../core/completion.ts'
 import type { FinishReason, StreamEvent } from '../core/event.ts'
 import { ProviderError } from '../core/provider-error.ts'
-import { isAbsurd, mergeUsage, needsCount, type Usage } from '../core/token-usage.ts'
+import { believed, isAbsurd, mergeUsage, needsCount, type Usage } from '../core/token-usage.ts'
 import { OutputCount } from '../ledger/estimate.ts'
 import { TOKENS_A_CHARACTER_MAX } from '../ledger/token-weights.ts'
 
@@ -233,10 +233,4 @@ function decoded(inside: string): string {
 /** A part is never more than the whole that it belongs to. */
 function atMost(whole: number, part: number | undefined): number | undefined {
   return part === undefined ? undefined : Math.min(part, whole)
-}
-
-/** A provider's figure; undefined if it is implausible: 0 although there was something, or absurdly high. */
-function believed(reported: number | undefined, counted: number): number | undefined {
-  if (reported === undefined || (reported === 0 && counted > 0)) return undefined
-  return isAbsurd(reported, counted) ? undefined : reported
 }
