@@ -175,13 +175,15 @@ export interface UnparsedTools {
   readonly count: number
   /** Whether any of them has the member `strict`. */
   readonly hasStrict: boolean
+  /** Whether each schema is that of an object, as Anthropic requires. */
+  readonly areObjects: boolean
   /** The cache marks in order. */
   readonly marks: readonly UnparsedMark[]
   /**
    * Of each tool: its name, with its cache mark, its description as a text if it has one, its schema, and `STRICT` if
-   * it has that. Absent if tools of this form are converted from their JSON.
+   * it has that.
    */
-  readonly entries?: Int32Array | undefined
+  readonly entries: Int32Array
 }
 
 /** What of one request was not parsed. */

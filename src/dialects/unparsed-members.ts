@@ -1,7 +1,7 @@
 /** What the readers of unparsed messages share. */
 
-import { COMMA } from '../core/json-bytes.ts'
-import { END, type JsonCursor, UNKNOWN, unusual, type Words } from '../wire/json-cursor.ts'
+import { COMMA, QUOTE } from '../core/json-bytes.ts'
+import { END, type JsonCursor, UNKNOWN, unusual, type Words, words } from '../wire/json-cursor.ts'
 
 /**
  * The members of the object that is next in the cursor after its brace. Those of unknown names are left out of what a
@@ -61,6 +61,22 @@ export class Members {
     this.isOut = true
     this.isOpen = !this.hasKept
   }
+}
+
+const SCHEMA = words('type')
+const OBJECT = words('object')
+
+/** Reads an object within `depth` containers: whether it is the JSON Schema of an object, as Anthropic requires. */
+export function readSchema(cursor: JsonCursor, depth: number): boolean {
+  cursor.object()
+  let isObject = false
+  for (let name = cursor.member(SCHEMA); name !== END; name = cursor.member(SCHEMA)) {
+    const isText = cursor.isNext(QUOTE)
+    cursor.value(depth + 1)
+    // Of members with the same name a parser takes the last.
+    if (name !== UNKNOWN) isObject = isText && cursor.word(OBJECT) === 0
+  }
+  return isObject
 }
 
 const NAME_BYTES_MAX = 64

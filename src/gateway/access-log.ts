@@ -85,9 +85,10 @@ export class RequestLog {
   private errorCode: string | undefined
   private refusal: Omit<RefusedLine, keyof RequestLine> | undefined
   private written = false
-  private readonly startedMs = performance.now()
-  /** When the body was there, the first provider was called, the answer of the last one was there, the line written. */
-  private receivedMs = this.startedMs
+  /** When the request began (`performance.now()`), and its body was there. */
+  readonly startedMs = performance.now()
+  receivedMs = this.startedMs
+  /** When the first provider was called, the answer of the last one was there, the line was written. */
   private askedMs: number | undefined
   private answeredMs: number | undefined
   private endedMs = 0
@@ -103,7 +104,7 @@ export class RequestLog {
 
   /** The provider has begun to answer. */
   markFirstByte(): void {
-    this.firstByteMs ??= this.elapsedMs()
+    this.firstByteMs ??= tenths(performance.now() - this.startedMs)
   }
 
   /** The body has arrived. */
@@ -196,13 +197,9 @@ export class RequestLog {
     this.trace?.end(line, this.usage)
     this.writer.write(outcome === 'refused' && this.refusal !== undefined ? { ...line, ...this.refusal } : line)
   }
-
-  /** Milliseconds since the request arrived, to a tenth. */
-  private elapsedMs(): number {
-    return tenths(performance.now() - this.startedMs)
-  }
 }
 
+/** Milliseconds to a tenth. */
 function tenths(ms: number): number {
   return Math.round(ms * 10) / 10
 }

@@ -58,6 +58,10 @@ export class DecodeStream implements SpliceSink {
     if (!this.isComplete) for (const event of this.decoder.close()) this.emit(event)
   }
 
+  get room(): number {
+    return this.sink.room ?? Number.POSITIVE_INFINITY
+  }
+
   /** Copied by the splice. Nothing is copied after the final marker, because that is not a text. */
   texts(insides: readonly string[], joined: string): void {
     this.sink.texts(insides, joined)

@@ -42,6 +42,10 @@ export class EncodeStream implements EventSink, EventOwner {
     this.hasContent = true
   }
 
+  get room(): number {
+    return this.meter.room
+  }
+
   texts(insides: readonly string[], joined: string): void {
     this.meter.addInsides(insides.length, joined)
     this.text += this.encoder.encodeTexts(insides, joined)

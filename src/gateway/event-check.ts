@@ -24,6 +24,11 @@ export interface EventSink {
    * Absent if they always must.
    */
   copyTexts?(copier: TextCopier): number
+  /**
+   * At most so many texts may come at once: the one after them may be where the answer is cut for its length, and what
+   * is before it counts. Absent if any number may.
+   */
+  readonly room?: number
 }
 
 /** How far the answer has come. Plain numbers: the check of an event is one comparison. */
@@ -45,6 +50,10 @@ export class EventCheck implements EventSink {
     /** Tool names that the provider got in another form; see `UpstreamRequest`. */
     private readonly toolNames: UpstreamRequest['toolNames'],
   ) {}
+
+  get room(): number {
+    return this.sink.room ?? Number.POSITIVE_INFINITY
+  }
 
   copyTexts(copier: TextCopier): number {
     return this.phase === ANSWERING ? (this.sink.copyTexts?.(copier) ?? 0) : 0

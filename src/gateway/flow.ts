@@ -81,7 +81,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     private readonly log: RequestLog,
     private readonly listener: FlowListener,
   ) {
-    this.dueMs = performance.now() + gateway.routing.totalTimeoutMs
+    this.dueMs = log.receivedMs + gateway.routing.totalTimeoutMs
     this.route = gateway.explainRoute ? new RouteHeader() : undefined
   }
 

@@ -3,7 +3,7 @@
 import type { PlainAnswer } from '../core/completion.ts'
 import type { FinishReason, StreamEvent } from '../core/event.ts'
 import { ProviderError } from '../core/provider-error.ts'
-import { isAbsurd, mergeUsage, needsCount, type Usage } from '../core/token-usage.ts'
+import { believed, isAbsurd, mergeUsage, needsCount, outputOf, type Usage } from '../core/token-usage.ts'
 import { OutputCount } from '../ledger/estimate.ts'
 import { TOKENS_A_CHARACTER_MAX } from '../ledger/token-weights.ts'
 
@@ -32,6 +32,9 @@ const UNCOUNTED_PIECES_MAX = 8
 /** Far fewer than the text counter reads whole. */
 const UNCOUNTED_CHARS_MAX = 1024
 
+/** What does not stand for itself inside a JSON string. */
+const HAS_ESCAPED = /["\\\x00-\x1f]/
+
 const UNREPORTED: Usage = {}
 
 export class UsageMeter {
@@ -41,6 +44,8 @@ export class UsageMeter {
   /** Text that is still to be counted: the beginning of a stream, or all of a whole answer. */
   private uncounted = ''
   private uncountedPieces = 0
+  /** From here on it is the inside of a JSON string, whose escapes are decoded only if it is counted. */
+  private insideFrom = Number.POSITIVE_INFINITY
   /**
    * What the model thought, from its first thought on: a second counter is 6 objects, which most answers never need. It
    * is counted apart because some servers do not hold thoughts to the output limit, which `checkEnd` compares with.
@@ -108,8 +113,17 @@ export class UsageMeter {
   /** The texts of as many events, copied as the insides of JSON strings and joined. Throws as `add` does. */
   addInsides(events: number, joined: string): void {
     this.whole = undefined
-    this.addText(joined.includes('\\') ? JSON.parse(`"${joined}"`) : joined)
+    if (!joined.includes('\\')) this.addText(joined)
+    else if (this.waits(joined)) {
+      this.insideFrom = Math.min(this.insideFrom, this.uncounted.length)
+      this.wait(joined)
+    } else this.counter.addText(decoded(joined))
     this.checkEnd(events)
+  }
+
+  /** So many more events with content can follow before `checkEnd` may throw. */
+  get room(): number {
+    return this.eventsMax - this.events
   }
 
   /**
@@ -123,11 +137,27 @@ export class UsageMeter {
   }
 
   private addText(text: string): void {
+    if (!this.waits(text)) return this.counter.addText(text)
+    if (this.insideFrom <= this.uncounted.length && HAS_ESCAPED.test(text)) this.decodeUncounted()
+    this.wait(text)
+  }
+
+  /** True if the text need not be counted yet. */
+  private waits(text: string): boolean {
     const isBeginning = this.output === undefined && this.uncountedPieces < UNCOUNTED_PIECES_MAX
-    if (isBeginning && this.uncounted.length + text.length <= UNCOUNTED_CHARS_MAX) {
-      this.uncounted += text
-      this.uncountedPieces++
-    } else this.counter.addText(text)
+    return isBeginning && this.uncounted.length + text.length <= UNCOUNTED_CHARS_MAX
+  }
+
+  private wait(text: string): void {
+    this.uncounted += text
+    this.uncountedPieces++
+  }
+
+  private decodeUncounted(): void {
+    const { uncounted, insideFrom } = this
+    this.insideFrom = Number.POSITIVE_INFINITY
+    if (insideFrom < uncounted.length)
+      this.uncounted = uncounted.slice(0, insideFrom) + decoded(uncounted.slice(insideFrom))
   }
 
   /** Output tokens so far, by our own count: text, tool calls and thoughts. */
@@ -146,6 +176,7 @@ export class UsageMeter {
   private get counter(): OutputCount {
     this.output ??= new OutputCount()
     if (this.uncounted !== '') {
+      this.decodeUncounted()
       this.output.addText(this.uncounted)
       this.uncounted = ''
     }
@@ -163,9 +194,10 @@ export class UsageMeter {
   }
 
   private counted(isComplete: boolean): Counted {
-    const counted = isComplete && !needsCount(this.reported.output) ? 0 : this.written
+    const reported = outputOf(this.reported)
+    const counted = isComplete && !needsCount(reported) ? 0 : this.written
     const input = believed(this.reported.input, this.inputTokens)
-    const output = believed(this.reported.output, counted)
+    const output = believed(reported, counted)
     const written = output === undefined ? counted : isComplete ? output : Math.max(output, counted)
     const read = input ?? this.inputTokens
     const { cachedInput, cacheWrite5m, cacheWrite1h, reasoning } = this.reported
@@ -189,18 +221,18 @@ export class UsageMeter {
 
   /** True if the provider reported implausible usage: a mistake that its operator should know of. */
   get disbelieved(): boolean {
-    const { input, output } = this.reported
+    const { input } = this.reported
+    const output = outputOf(this.reported)
     return isAbsurd(input, this.inputTokens) || (needsCount(output) && isAbsurd(output, this.written))
   }
+}
+
+/** The text of the inside of a JSON string. */
+function decoded(inside: string): string {
+  return JSON.parse(`"${inside}"`)
 }
 
 /** A part is never more than the whole that it belongs to. */
 function atMost(whole: number, part: number | undefined): number | undefined {
   return part === undefined ? undefined : Math.min(part, whole)
-}
-
-/** A provider's figure; undefined if it is implausible: 0 although there was something, or absurdly high. */
-function believed(reported: number | undefined, counted: number): number | undefined {
-  if (reported === undefined || (reported === 0 && counted > 0)) return undefined
-  return isAbsurd(reported, counted) ? undefined : reported
 }

@@ -3,7 +3,7 @@
 import { isAtMost } from '../core/bytes.ts'
 import type { Answer } from '../gateway/flow.ts'
 import { Pump } from '../gateway/pump.ts'
-import { answerHeaders } from './headers.ts'
+import { answerHead } from './headers.ts'
 
 /** A stream that is complete. */
 type Whole = NonNullable<ReturnType<Pump['takeWhole']>>
@@ -22,26 +22,27 @@ export function responseOf(answer: Answer, context: Answered): Response {
   const { content } = answer
   const pump = content instanceof Pump ? content : undefined
   const isStream = context.isEventText || pump !== undefined
-  const headers = answerHeaders(context.log.requestId, context.running.limitHeaders, answer, isStream)
+  const { headers, bytes } = answerHead(context.log.requestId, context.running.limitHeaders, answer, isStream)
   const whole = content instanceof Pump ? content.takeWhole() : content
   if (whole !== undefined) {
     context.limitSilence()
-    return new Response(bodyOf(whole), { headers })
+    return new Response(bodyOf(whole, Math.min(PLAIN_BYTES_MAX, GATHERED_BYTES_MAX - bytes)), { headers })
   }
   // A direct stream writes straight to the socket: one write a chunk, and the rejection of `pull` is the cut.
   return new Response(new ReadableStream({ type: 'direct', pull: (sink) => pump?.attach(sink, context) }), { headers })
 }
 
 /**
- * Bun gathers an answer in a buffer of 16 KiB. If head and body do not fit, and the answer was not there when its
- * handler returned, it writes each name and value of the head with a system call of its own: 245 µs an answer instead
- * of 75 as a direct stream, which costs no more for what fits.
+ * Bun gathers an answer in a buffer of 16 KiB, if the body has less than 15. If head and body do not fit, and the
+ * answer was not there when its handler returned, it writes each name and value of the head with a system call of its
+ * own: 245 µs an answer instead of 75 as a direct stream. What fits costs 3 µs less than as a direct stream.
  */
-const PLAIN_BYTES_MAX = 14 * 1024
+const GATHERED_BYTES_MAX = 16 * 1024
+const PLAIN_BYTES_MAX = 15 * 1024 - 1
 
-/** The body of an answer whose text is complete. */
-function bodyOf(whole: string | Whole): string | Uint8Array | ReadableStream {
-  if (typeof whole === 'string' ? isAtMost(whole, PLAIN_BYTES_MAX) : whole.bytes <= PLAIN_BYTES_MAX) return taken(whole)
+/** The body of an answer whose text is complete; as a stream if it has more than `plainBytesMax` bytes. */
+function bodyOf(whole: string | Whole, plainBytesMax: number): string | Uint8Array | ReadableStream {
+  if (typeof whole === 'string' ? isAtMost(whole, plainBytesMax) : whole.bytes <= plainBytesMax) return taken(whole)
   const bytes = typeof whole === 'string' ? Buffer.byteLength(whole) : whole.bytes
   return new ReadableStream(
     {

@@ -85,7 +85,8 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
   readonly family: ErrorFamily
   /** Whether a whole answer is the text of server-sent events. */
   isEventText = false
-  /** Whether Bun's limit on the silence of the connection was lifted. */
+  /** How long the connection may be silent is ours to limit, not Bun's. */
+  private isSilenceOurs = false
   private isSilenceLifted = false
   /** While the body is awaited: when it is too late (`performance.now()`). */
   private bodyDueMs: number | undefined
@@ -126,26 +127,21 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
   }
 
   /**
-   * Bun would end an upload slower than 16 KiB/s, and a silent stream, after 10 s. From here on silence is ours to
-   * limit.
+   * The request fails if its body has not arrived after `ms`. Bun would end an upload slower than 16 KiB/s, and a
+   * silent stream, after 10 s. From the next tick on silence is ours to limit: many requests have ended before it.
    */
-  liftSilence(): void {
-    this.isSilenceLifted = true
-    this.server.timeout(this.request, 0)
+  awaitBody(ms: number): void {
+    this.isSilenceOurs = true
+    this.bodyDueMs = this.log.startedMs + ms
+    ticker.add(this)
   }
 
   /**
-   * Restores a limit on the silence of the connection, if it was lifted. To be called before the answer ends: Bun
+   * Sets a limit on the silence of the connection, which may have none. To be called before the answer ends: Bun
    * accepts no timeout afterwards.
    */
   limitSilence(): void {
-    if (this.isSilenceLifted) this.server.timeout(this.request, SILENCE_SECONDS)
-  }
-
-  /** The request fails if its body has not arrived after `ms`. */
-  awaitBody(ms: number): void {
-    this.bodyDueMs = performance.now() + ms
-    ticker.add(this)
+    if (this.isSilenceOurs) this.server.timeout(this.request, SILENCE_SECONDS)
   }
 
   /** The body has arrived: from here on a caller that leaves interrupts the request. False if it came too late. */
@@ -166,6 +162,7 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
    */
   tick(nowMs: number): void {
     const { running, request, bodyDueMs } = this
+    this.liftSilence()
     if (bodyDueMs !== undefined) {
       if (nowMs >= bodyDueMs) this.failed(bodyTimeout())
       return
@@ -173,6 +170,12 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
     ticker.remove(this)
     if (this.hasLeft) running.interrupt('caller_left')
     else request.signal.addEventListener('abort', this, ONCE)
+  }
+
+  private liftSilence(): void {
+    if (this.isSilenceLifted) return
+    this.isSilenceLifted = true
+    this.server.timeout(this.request, 0)
   }
 
   /** The caller has left. As a method, because a closure for each open stream takes 0.2 KiB. */

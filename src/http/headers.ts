@@ -24,7 +24,18 @@ interface AnswerSet extends AnswerFields {
   /** Of the limits, and the values that `headers` has for them: setting one takes 0.1 µs, and most stay the same. */
   readonly names: readonly string[]
   readonly values: string[]
+  /** Of all fields as an answer writes them, without the ids and the route. */
+  bytes: number
 }
+
+interface AnswerHead {
+  readonly headers: Headers
+  /** Of the whole head, or a few more. */
+  readonly bytes: number
+}
+
+/** What Bun adds: the status line, the date, the length of the body and the empty line. */
+const LINES_OF_BUN_BYTES = 128
 
 const answerSets = new Map<string, AnswerSet>()
 /** The set of the last answer: the next one is most often of the same, and its key takes 0.3 µs. */
@@ -51,7 +62,10 @@ function setOf(answer: AnswerFields, limitHeaders: Readonly<HeaderRecord>, isStr
   headers.set('X-Gateway-Served-Model', servedModel)
   headers.set('X-Gateway-Fallback-Count', String(fallbacks))
   if (answerSets.size >= SETS_MAX) answerSets.clear()
-  const set = { requestedModel, servedModel, fallbacks, route, isStream, headers, names, values: [] }
+  let bytes = LINES_OF_BUN_BYTES
+  for (const [name, value] of headers) bytes += fieldBytes(name, value)
+  for (const name of names) bytes += fieldBytes(name, '')
+  const set = { requestedModel, servedModel, fallbacks, route, isStream, headers, names, values: [], bytes }
   answerSets.set(key, set)
   return set
 }
@@ -70,13 +84,18 @@ function isOf(
   return count === set.names.length
 }
 
-/** The next answer changes them: a response is to be made of them at once. */
-export function answerHeaders(
+/** A field with its colon, space and line end. Headers are Latin-1: a byte for each character. */
+function fieldBytes(name: string, value: string): number {
+  return name.length + value.length + 4
+}
+
+/** The next answer changes the headers: a response is to be made of them at once. */
+export function answerHead(
   requestId: string,
   limitHeaders: Readonly<HeaderRecord>,
   answer: AnswerFields,
   isStream: boolean,
-): Headers {
+): AnswerHead {
   const set = setOf(answer, limitHeaders, isStream)
   const { headers, names, values } = set
   lastSet = set
@@ -84,13 +103,16 @@ export function answerHeaders(
     const name = names[i] ?? ''
     const value = limitHeaders[name] ?? ''
     if (value === values[i]) continue
+    set.bytes += value.length - (values[i] ?? '').length
     values[i] = value
     headers.set(name, value)
   }
   headers.set('x-request-id', requestId)
   headers.set('request-id', requestId)
-  if (answer.route !== undefined) headers.set('X-Gateway-Route', answer.route)
-  return headers
+  const bytes = set.bytes + fieldBytes('x-request-id', requestId) + fieldBytes('request-id', requestId)
+  if (answer.route === undefined) return { headers, bytes }
+  headers.set('X-Gateway-Route', answer.route)
+  return { headers, bytes: bytes + fieldBytes('X-Gateway-Route', answer.route) }
 }
 
 /** `x-accel-buffering` asks proxies in between to pass each event on at once. */

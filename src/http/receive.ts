@@ -31,7 +31,6 @@ export function receive<Given>(context: RequestContext, given: Given, take: Take
   const { request, running, bodies } = context
   const key = context.authenticate()
   rejectEncoded(request.headers)
-  context.liftSilence()
   const share = bodies.share(key.organization.id)
   running.holds(share)
   // Bun gives the body after this has returned, even if it came in one packet with the head.

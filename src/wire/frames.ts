@@ -3,7 +3,6 @@
  * mark, several data lines. The frames do not depend on how the bytes are cut into chunks.
  */
 
-import { partOf } from '../core/bytes.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { byteText, decodedText, isPlain } from './byte-text.ts'
 
@@ -14,10 +13,10 @@ export type FrameSink = (event: string, data: string) => void
 export interface Shortcut {
   /**
    * May consume whole frames of `text` from `from`, where a frame begins. Returns where the first frame begins that it
-   * did not consume. `isPlain`: the text is ASCII. If the read is long, `bytes` begin where `text` begins and go on
-   * after it; then frames beyond the text may be consumed, too.
+   * did not consume. `isPlain`: the text is ASCII. If the read is long, `bytes` from `begin`, where `text` begins, to
+   * `end` go on after the text; then frames beyond it may be consumed, too.
    */
-  run(text: string, from: number, isPlain: boolean, bytes?: Uint8Array): number
+  run(text: string, from: number, isPlain: boolean, bytes?: Uint8Array, begin?: number, end?: number): number
   /** May consume one frame. Returns false if the frame goes to the sink. */
   take(event: string, data: string, isPlain: boolean): boolean
 }
@@ -69,8 +68,7 @@ export class SseFramer {
   private cutLong(chunk: Uint8Array, from: number, to: number, sink: FrameSink): void {
     let size = LONG_READ_BYTES
     for (let at = from; at < to; size *= 2) {
-      const rest = partOf(chunk, at, to)
-      at += this.cut(byteText(rest, 0, Math.min(size, rest.byteLength)), sink, rest)
+      at += this.cut(byteText(chunk, at, Math.min(at + size, to)), sink, chunk, at, to)
     }
   }
 
@@ -87,10 +85,11 @@ export class SseFramer {
    * Returns how much was taken: the text, or more if the shortcut took more of the bytes. Both line ends are searched
    * natively, and each only once it was passed: a text may have only one of them.
    */
-  private cut(text: string, sink: FrameSink, bytes?: Uint8Array): number {
+  private cut(text: string, sink: FrameSink, bytes?: Uint8Array, begin?: number, to?: number): number {
     let from = this.afterReturn && text.charCodeAt(0) === 10 ? 1 : 0
     this.afterReturn = false
-    if (this.shortcut !== undefined && this.isBetween) from = this.shortcut.run(text, from, this.isPlain, bytes)
+    if (this.shortcut !== undefined && this.isBetween)
+      from = this.shortcut.run(text, from, this.isPlain, bytes, begin, to)
     // An event that comes alone is nearly always taken.
     if (from >= text.length) return from
     let feed = text.indexOf('\n', from)
@@ -105,7 +104,8 @@ export class SseFramer {
       this.line(this.pieces.length === 0 ? line : this.takePieces(line), sink)
       from = isReturn && feed === end + 1 ? end + 2 : end + 1
       this.afterReturn = isReturn && from === text.length && feed !== end + 1
-      if (this.shortcut !== undefined && this.isBetween) from = this.shortcut.run(text, from, this.isPlain, bytes)
+      if (this.shortcut !== undefined && this.isBetween)
+        from = this.shortcut.run(text, from, this.isPlain, bytes, begin, to)
     }
     if (from < text.length) this.keep(from === 0 ? text : text.slice(from))
     return Math.max(from, text.length)

@@ -25,6 +25,8 @@ export interface SpliceSink {
   copyTexts(copier: TextCopier): number
   /** The usage that the last of these frames reports. */
   usage(usage: Usage): void
+  /** At most so many texts may come at once: the one after them may be where the answer is cut for its length. */
+  readonly room: number
 }
 
 /** Frames in a row whose shape cannot be learned, after which every frame of the stream is decoded. */
@@ -65,11 +67,13 @@ export class Splice implements Shortcut {
     private unlearned: number = TEXTS_BEFORE_LEARNING,
   ) {}
 
-  run(text: string, start: number, isPlain: boolean, bytes?: Uint8Array): number {
+  run(text: string, start: number, isPlain: boolean, bytes?: Uint8Array, begin = 0, end = 0): number {
     const { template } = this
-    this.received = (bytes ?? text).length - start
+    this.received = (bytes === undefined ? text.length : end - begin) - start
     if (template === undefined || start === text.length) return start
-    const from = bytes === undefined ? start : this.copyBytes(template, text, start, bytes, isPlain)
+    // Where an answer is cut for its length depends on single texts, and that text is decoded: see `take`.
+    if (this.received > template.charsMin * this.sink.room) return start
+    const from = bytes === undefined ? start : this.copyBytes(template, text, start, bytes, isPlain, begin, end)
     if (from >= text.length) return from
     const insides: string[] = []
     let at = isPlain ? template.textsIn(text, from, insides) : from
@@ -82,12 +86,20 @@ export class Splice implements Shortcut {
   }
 
   /** Lets the copier take what it can. Returns where the first frame begins that it did not take. */
-  private copyBytes(template: Template, text: string, from: number, bytes: Uint8Array, isPlain: boolean): number {
+  private copyBytes(
+    template: Template,
+    text: string,
+    from: number,
+    bytes: Uint8Array,
+    isPlain: boolean,
+    begin: number,
+    end: number,
+  ): number {
     const copier = textCopier()
-    if (copier === undefined || !template.offer(copier, text, from, bytes, isPlain)) return from
+    if (copier === undefined || !template.offer(copier, text, from, bytes, isPlain, begin, end)) return from
     const count = this.sink.copyTexts(copier)
     if (count === 0) return from
-    const { next } = copier
+    const next = copier.next - begin
     this.copied(count)
     if (template.countsTokens) this.sink.usage(template.usageCopied(copier))
     return next
@@ -101,7 +113,7 @@ export class Splice implements Shortcut {
 
   take(event: string, data: string, isPlain: boolean): boolean {
     const { template } = this
-    if (template?.event === event && template.matches(data, isPlain)) {
+    if (template?.event === event && this.sink.room > 0 && template.matches(data, isPlain)) {
       this.copy(template, data, [template.inside], isPlain)
       return true
     }

@@ -55,6 +55,8 @@ export class Template {
   private found: number[] = []
   /** Where all holes of the frame begin and end, if `covers` matches it. */
   private readonly spans: number[] = []
+  /** No frame is shorter. */
+  readonly charsMin: number
 
   constructor(
     readonly event: string,
@@ -63,7 +65,11 @@ export class Template {
     private readonly holes: readonly Hole[],
     /** How the usage follows from the counters. */
     private readonly figures: readonly Figure[] = NO_FIGURES,
-  ) {}
+  ) {
+    let chars = 0
+    for (const piece of fixed) chars += piece.length
+    this.charsMin = chars
+  }
 
   /** True if frames report a usage that differs from frame to frame. */
   get countsTokens(): boolean {
@@ -135,15 +141,23 @@ export class Template {
   }
 
   /**
-   * Offers the frames from `from` on to the copier. `bytes` begin where `text` begins, and may go on after it. False if
-   * they are few, or not of a form that it copies.
+   * Offers the frames from `from` on to the copier. The bytes from `begin` to `end` begin with those of `text`, and may
+   * go on after it. False if they are few, or not of a form that it copies.
    */
-  offer(copier: TextCopier, text: string, from: number, bytes: Uint8Array, isPlain: boolean): boolean {
+  offer(
+    copier: TextCopier,
+    text: string,
+    from: number,
+    bytes: Uint8Array,
+    isPlain: boolean,
+    begin = 0,
+    end: number = bytes.byteLength,
+  ): boolean {
     if (this.holes[0] !== 'text') return false
     const lead = this.lead ?? this.leadIn(text, from)
-    if (bytes.length - from < COPIED_FRAMES_MIN * this.seam.length || !text.startsWith(lead, from)) return false
+    if (end - begin - from < COPIED_FRAMES_MIN * this.seam.length || !text.startsWith(lead, from)) return false
     this.form ??= this.frameForm()
-    copier.offer(this.form, bytes, from + lead.length, isPlain)
+    copier.offer(this.form, bytes, begin + from + lead.length, end, isPlain)
     return true
   }
 

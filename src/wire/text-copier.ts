@@ -63,7 +63,8 @@ const BYTES_A_UNIT = 3
 const BYTES_A_HOLE = 2
 const NO_BYTES = new Uint8Array(0)
 
-const { latin1Write, utf8Write, latin1Slice, utf8Slice } = Buffer.prototype
+/** `copy` needs no view of a part of the bytes, which takes 0.7 µs in a server. */
+const { copy, latin1Write, utf8Write, latin1Slice, utf8Slice } = Buffer.prototype
 
 export class TextCopier {
   private owner: EventOwner | undefined
@@ -73,6 +74,7 @@ export class TextCopier {
   private frames: FrameForm | undefined
   private input: Uint8Array = NO_BYTES
   private from = 0
+  private to = 0
   private isPlain = false
   /** Frames of the last run. */
   private count = 0
@@ -81,11 +83,12 @@ export class TextCopier {
 
   constructor(private readonly kernel: CopyKernel) {}
 
-  /** The frames to copy from: the first text begins at `from`. `isPlain`: they are ASCII. */
-  offer(frames: FrameForm, input: Uint8Array, from: number, isPlain: boolean): void {
+  /** The frames to copy from: the first text begins at `from`, the last frame ends at `to`. `isPlain`: it is ASCII. */
+  offer(frames: FrameForm, input: Uint8Array, from: number, to: number, isPlain: boolean): void {
     this.frames = frames
     this.input = input
     this.from = from
+    this.to = to
     this.isPlain = isPlain
   }
 
@@ -94,7 +97,7 @@ export class TextCopier {
    * `before`, and are the owner's with `keep`. The texts are those that a template takes (`Template.frameEnd`).
    */
   copy(form: TextForm, before: string, owner: EventOwner): number {
-    const { frames, input, from, isPlain, kernel } = this
+    const { frames, input, from, to: inputTo, isPlain, kernel } = this
     const { memory, table } = kernel
     this.input = NO_BYTES
     if (frames === undefined || !this.isLoaded(frames)) return 0
@@ -106,8 +109,8 @@ export class TextCopier {
     table[BEFORE_LENGTH] = this.write(seam, EVENT)
     table[AFTER_LENGTH] = this.write(middle, EVENT + (table[BEFORE_LENGTH] ?? 0))
     table[HAS_NUMBER] = number === undefined ? 0 : 1
-    const size = Math.min(input.byteLength - from, INPUT_BYTES_MAX)
-    memory.set(new Uint8Array(input.buffer, input.byteOffset + from, size), INPUT)
+    const size = Math.min(inputTo - from, INPUT_BYTES_MAX)
+    copy.call(input, memory, INPUT, from, from + size)
     const out = this.end + this.write(before, this.end)
     this.count = kernel.run(INPUT, INPUT + size, out + this.write(opening, out), number ?? 0)
     if (this.count === 0) return 0

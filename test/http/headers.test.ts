@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
-import { answerHeaders } from '../../src/http/headers.ts'
+import { answerHead } from '../../src/http/headers.ts'
 
-type Case = Parameters<typeof answerHeaders>
+type Case = Parameters<typeof answerHead>
 
 const answer = { requestedModel: 'fast', servedModel: 'small', fallbacks: 0, route: undefined }
 const requests = (left: string) => ({ 'x-ratelimit-limit-requests': '9', 'x-ratelimit-remaining-requests': left })
@@ -44,11 +44,14 @@ describe('headers of answers', () => {
   test('are those of their own answer, whatever answer came before', () => {
     for (const first of cases)
       for (const second of cases) {
-        answerHeaders(...first)
-        const response = new Response('', { headers: answerHeaders(...second) })
+        answerHead(...first)
+        const { headers, bytes } = answerHead(...second)
+        const response = new Response('', { headers })
         // The response has its own copy.
-        answerHeaders(...first)
+        answerHead(...first)
         expect(Object.fromEntries(response.headers)).toEqual(expected(second))
+        const lines = [...response.headers].map(([name, value]) => `${name}: ${value}\r\n`).join('')
+        expect(bytes - lines.length).toBe(128)
       }
   })
 })

@@ -747,6 +747,49 @@ describe('providers receive the same JSON of Messages', () => {
   })
 })
 
+describe('providers receive the same JSON of tools', () => {
+  const big = 'x'.repeat(9000)
+  const { chat, responses } = {
+    chat: (tool: string, rest: string) => {
+      const messages = `"messages":[{"role":"user","content":"${big}"}]`
+      const second = '{"type":"function","function":{"name":"g","parameters":{"type":"object"}}}'
+      return `{"model":"m",${messages},"tools":[{"type":"function","function":{${tool}}},${second}]${rest}}`
+    },
+    responses: (tool: string, rest: string) => {
+      const second = '{"type":"function","name":"g","parameters":{"type":"object"}}'
+      return `{"model":"m","input":"${big}","tools":[{"type":"function",${tool}},${second}]${rest}}`
+    },
+  }
+  const name = '"name":"f"'
+  const choice = (form: string) => `,"tool_choice":{"type":"allowed_tools",${form}}`
+
+  test.each([
+    ['a schema of another type', `${name},"parameters":{"type":"string"}`],
+    ['a schema of several types', `${name},"parameters":{"type":["object","null"]}`],
+    ['a schema without a type', `${name},"parameters":{"properties":{"type":"object"}}`],
+    ['a type that is there twice', `${name},"parameters":{"type":"object","type":"array"}`],
+    ['a type written with an escape', `${name},"parameters":{"type":"\\u006fbject"}`],
+    ['a name written with an escape', `${name},"parameters":{"\\u0074ype":"string","type":"object"}`],
+    ['a strict tool', `"strict":true,"parameters":{"type":"object"},${name},"description":"é \\"b\\""`],
+    [
+      'a tool that is not strict',
+      `${name},"description":"","strict":false,"parameters":{ "type" : "object" , "a" : 1.0 }`,
+    ],
+  ])('%s', (_, tool) => {
+    expect(compare('chat', Buffer.from(chat(tool, '')))).toBeDefined()
+    expect(compare('responses', Buffer.from(responses(tool, '')))).toBeDefined()
+  })
+
+  test('some of which alone are allowed', () => {
+    const tool = `${name},"parameters":{"type":"object"}`
+    const named = '"tools":[{"type":"function","function":{"name":"g"}}]'
+    const ofChat = choice(`"allowed_tools":{"mode":"auto",${named}}`)
+    expect(compare('chat', Buffer.from(chat(tool, ofChat)))?.unparsed?.tools).toBeDefined()
+    const ofResponses = choice('"mode":"auto","tools":[{"type":"function","name":"g"}]')
+    expect(compare('responses', Buffer.from(responses(tool, ofResponses)))?.unparsed?.tools).toBeDefined()
+  })
+})
+
 /** The same for bytes that may not be JSON. */
 function compareErrors(name: DialectName, bytes: Uint8Array): void {
   const { largeBody } = DIALECTS[name]

@@ -30,6 +30,7 @@ class Subject {
     this.splice = new Splice(
       shapes,
       {
+        room: Number.POSITIVE_INFINITY,
         texts: (insides, joined) => {
           expect(insides.join('')).toBe(joined)
           this.insides.push(...insides)
@@ -214,7 +215,7 @@ test.each([
   [20, [...new Array<boolean>(9).fill(false), true]],
   [40, [false, true, true, true, true]],
 ])('a stream of %d frames in one piece is learned at once if it is long', (count, taken) => {
-  const splice = new Splice(new Shapes(read), { texts() {}, copyTexts: () => 0, usage() {} })
+  const splice = new Splice(new Shapes(read), { room: 99, texts() {}, copyTexts: () => 0, usage() {} })
   const stream = line('a').repeat(count)
   const offers = taken.map((_, at) => {
     splice.run(stream, at * line('a').length, true)

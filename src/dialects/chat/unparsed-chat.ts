@@ -11,8 +11,10 @@ import {
   CALL_ID,
   EntryWriter,
   EXACT,
+  INPUT,
   NAME,
   RESULT_ID,
+  STRICT as STRICT_ENTRY,
   SYSTEM,
   TEXT,
   TOOL,
@@ -24,7 +26,7 @@ import { END, type JsonCursor, UNKNOWN, unusual, words } from '../../wire/json-c
 import { VALUES_MAX } from '../../wire/json-shape.ts'
 import { valuesWithin } from '../../wire/json-text.ts'
 import { TOOLS_MAX } from '../request-limits.ts'
-import { isLegalName, Members } from '../unparsed-members.ts'
+import { isLegalName, Members, readSchema } from '../unparsed-members.ts'
 
 const MESSAGE = words('role', 'content', 'tool_calls', 'tool_call_id', 'cache_control', 'refusal')
 const [ROLE, CONTENT, TOOL_CALLS, TOOL_CALL_ID] = [0, 1, 2, 3]
@@ -39,6 +41,7 @@ const CALLED = words('name', 'arguments')
 const FUNCTION_TYPE = words('function')
 const TOOL_MEMBERS = words('type', 'function', 'cache_control')
 const FUNCTION = words('name', 'description', 'parameters', 'strict')
+const [TOOL_NAME, DESCRIPTION, PARAMETERS, STRICT] = [0, 1, 2, 3]
 const NULL = words('null')
 const BOOLEANS = words('true', 'false')
 
@@ -206,47 +209,87 @@ function isWritten(content: Content, kind: number, hasCalls: boolean): boolean {
 
 /** Reads the list of tools, which is next. Throws `Unusual`. */
 export function readChatTools(cursor: JsonCursor): UnparsedTools {
+  entries.begin()
   cursor.list()
   const from = cursor.offset - 1
+  const reader = new ToolReader(cursor)
   let count = 0
   do {
-    readTool(cursor)
+    reader.tool()
     if (++count > TOOLS_MAX) unusual()
   } while (cursor.isItem())
-  // Whether there are is not asked, because no other provider gets tools of this form.
-  return { form: 'chat', from, to: cursor.offset, count, hasStrict: true, marks: [] }
+  const { areObjects, hasStrict } = reader
+  return {
+    form: 'chat',
+    from,
+    to: cursor.offset,
+    count,
+    hasStrict,
+    areObjects,
+    marks: [],
+    entries: entries.take(),
+  }
 }
 
-function readTool(cursor: JsonCursor): void {
-  cursor.object()
-  let [isFunction, isDescribed] = [false, false]
-  const members = new Members(cursor, TOOL_MEMBERS, 3)
-  for (let name = members.next(); name !== END; name = members.next()) {
-    if (name > 1) unusual()
-    if (name === 1) isDescribed = readFunction(cursor)
-    else {
-      cursor.string()
-      isFunction = cursor.word(FUNCTION_TYPE) === 0
-    }
-  }
-  if (!isFunction || !isDescribed) unusual()
-}
+class ToolReader {
+  hasStrict = false
+  areObjects = true
+  /** Of the current tool: where the values of the members of its function are, or -1. */
+  private readonly from = new Int32Array(FUNCTION.length)
+  private readonly to = new Int32Array(FUNCTION.length)
 
-function readFunction(cursor: JsonCursor): boolean {
-  cursor.object()
-  let [hasName, hasParameters] = [false, false]
-  const members = new Members(cursor, FUNCTION, 4)
-  for (let name = members.next(); name !== END; name = members.next()) {
-    if (name === 3) {
-      if (cursor.literal(BOOLEANS) === UNKNOWN) unusual()
-    } else if (name === 2) {
-      hasParameters = cursor.isNext(OPEN)
-      cursor.value(4)
-    } else {
-      cursor.string()
-      if (name === 0) hasName = isLegalName(cursor.bytes, cursor.from, cursor.to)
+  constructor(private readonly cursor: JsonCursor) {}
+
+  tool(): void {
+    const { cursor } = this
+    cursor.object()
+    let isFunction = false
+    this.from.fill(-1)
+    const members = new Members(cursor, TOOL_MEMBERS, 3)
+    for (let name = members.next(); name !== END; name = members.next()) {
+      if (name > 1) unusual()
+      if (name === 1) this.described()
+      else {
+        cursor.string()
+        isFunction = cursor.word(FUNCTION_TYPE) === 0
+      }
+    }
+    if (!isFunction || this.from[TOOL_NAME] === -1 || this.from[PARAMETERS] === -1) unusual()
+    this.add(NAME, TOOL_NAME)
+    this.add(TEXT, DESCRIPTION)
+    this.add(INPUT, PARAMETERS)
+    this.add(STRICT_ENTRY, STRICT)
+  }
+
+  private described(): void {
+    const { cursor } = this
+    cursor.object()
+    const members = new Members(cursor, FUNCTION, 4)
+    for (let name = members.next(); name !== END; name = members.next()) {
+      if (name === STRICT) {
+        if (cursor.literal(BOOLEANS) === UNKNOWN) unusual()
+        this.hasStrict = true
+        this.found(name, cursor.from, cursor.to)
+      } else if (name === PARAMETERS) {
+        const from = cursor.nextOffset - 1
+        if (!readSchema(cursor, 4)) this.areObjects = false
+        this.found(name, from, cursor.offset)
+      } else {
+        cursor.string()
+        if (name === TOOL_NAME && !isLegalName(cursor.bytes, cursor.from, cursor.to)) unusual()
+        this.found(name, cursor.from, cursor.to)
+      }
     }
   }
-  if (!hasName) unusual()
-  return hasParameters
+
+  private found(name: number, from: number, to: number): void {
+    this.from[name] = from
+    this.to[name] = to
+  }
+
+  /** Adds an entry for a member that the tool has. */
+  private add(kind: number, name: number): void {
+    const from = this.from[name] ?? -1
+    if (from !== -1) entries.add(kind, from, this.to[name] ?? 0)
+  }
 }

@@ -1,6 +1,6 @@
 /** Checks the tools of a large Messages body without parsing them. */
 
-import { OPEN, QUOTE } from '../../core/json-bytes.ts'
+import { QUOTE } from '../../core/json-bytes.ts'
 import {
   EntryWriter,
   INPUT,
@@ -14,14 +14,12 @@ import {
 } from '../../core/unparsed.ts'
 import { END, type JsonCursor, UNKNOWN, unusual, words } from '../../wire/json-cursor.ts'
 import { TOOLS_MAX } from '../request-limits.ts'
-import { isLegalName, Members } from '../unparsed-members.ts'
+import { isLegalName, Members, readSchema } from '../unparsed-members.ts'
 import { readMark, readNull } from './unparsed-mark.ts'
 
 const TOOL = words('name', 'description', 'input_schema', 'cache_control', 'strict', 'type')
 const [NAME, DESCRIPTION, INPUT_SCHEMA, CACHE_CONTROL, STRICT] = [0, 1, 2, 3, 4]
 const CUSTOM = words('custom')
-const SCHEMA = words('type')
-const OBJECT = words('object')
 const LITERALS = words('true', 'false', 'null')
 const IS_NULL = 2
 
@@ -39,7 +37,16 @@ export function readTools(cursor: JsonCursor): UnparsedTools {
     if (++count > TOOLS_MAX) unusual()
   } while (cursor.isItem())
   const { hasStrict, marks } = reader
-  return { form: 'messages', from, to: cursor.offset, count, hasStrict, marks, entries: entries.take() }
+  return {
+    form: 'messages',
+    from,
+    to: cursor.offset,
+    count,
+    hasStrict,
+    areObjects: true,
+    marks,
+    entries: entries.take(),
+  }
 }
 
 class ToolReader {
@@ -66,7 +73,7 @@ class ToolReader {
         this.found(name, cursor.from, cursor.to)
       } else if (name === INPUT_SCHEMA) {
         const from = cursor.nextOffset - 1
-        hasSchema = this.schema()
+        hasSchema = readSchema(cursor, 3)
         this.found(name, from, cursor.offset)
       } else this.optional(name, members)
     }
@@ -111,20 +118,5 @@ class ToolReader {
       if (cursor.word(CUSTOM) !== 0) unusual()
       members.leaveOut()
     }
-  }
-
-  /** Whether it is the schema of an object, as Anthropic requires. */
-  private schema(): boolean {
-    const { cursor } = this
-    if (!cursor.isNext(OPEN)) return unusual()
-    cursor.object()
-    let isObject = false
-    for (let name = cursor.member(SCHEMA); name !== END; name = cursor.member(SCHEMA)) {
-      const isText = cursor.isNext(QUOTE)
-      cursor.value(4)
-      // Of members with the same name a parser takes the last.
-      if (name !== UNKNOWN) isObject = isText && cursor.word(OBJECT) === 0
-    }
-    return isObject
   }
 }

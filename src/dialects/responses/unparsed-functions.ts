@@ -9,7 +9,7 @@ import type { LongTexts } from '../../core/long-texts.ts'
 import { ENTRY_INTS, EntryWriter, INPUT, NAME, STRICT, TEXT, type UnparsedTools } from '../../core/unparsed.ts'
 import { END, type JsonCursor, UNKNOWN, unusual, words } from '../../wire/json-cursor.ts'
 import { TOOLS_MAX } from '../request-limits.ts'
-import { isLegalName } from '../unparsed-members.ts'
+import { isLegalName, readSchema } from '../unparsed-members.ts'
 
 const TOOL = words('type', 'name', 'description', 'parameters', 'strict')
 const NAMES = { type: 0, name: 1, description: 2, parameters: 3, strict: 4 } as const
@@ -31,13 +31,23 @@ export function readFunctions(cursor: JsonCursor): UnparsedTools {
   const reader = new FunctionReader(cursor)
   do reader.tool()
   while (cursor.isItem())
-  const { count } = reader
+  const { count, areObjects } = reader
   if (count === 0) unusual()
-  return { form: 'responses', from, to: cursor.offset, count, hasStrict: true, marks: [], entries: entries.take() }
+  return {
+    form: 'responses',
+    from,
+    to: cursor.offset,
+    count,
+    hasStrict: true,
+    areObjects,
+    marks: [],
+    entries: entries.take(),
+  }
 }
 
 class FunctionReader {
   count = 0
+  areObjects = true
   /** Of the current tool: where the values of its members are, or -1. */
   private readonly from = new Int32Array(TOOL.length)
   private readonly to = new Int32Array(TOOL.length)
@@ -91,23 +101,25 @@ class FunctionReader {
     const [isText, isObject] = [cursor.isNext(QUOTE), cursor.isNext(OPEN)]
     const isScalar = !isText && !isObject && !cursor.isNext(OPEN_LIST)
     const start = cursor.nextOffset - 1
-    cursor.value(TOOL_DEPTH)
-    if (name === NAMES.parameters) {
-      if (!isObject) return
+    if (name === NAMES.parameters && isObject) {
+      if (!readSchema(cursor, TOOL_DEPTH)) this.areObjects = false
       from[name] = start
       to[name] = cursor.offset
-    } else if (name === NAMES.strict ? isScalar && cursor.word(BOOLEANS) !== UNKNOWN : isText) {
+      return
+    }
+    cursor.value(TOOL_DEPTH)
+    if (name === NAMES.parameters) return
+    if (name === NAMES.strict ? isScalar && cursor.word(BOOLEANS) !== UNKNOWN : isText) {
       from[name] = cursor.from
       to[name] = cursor.to
     }
   }
 }
 
-const NO_ENTRIES = new Int32Array(0)
 const LINE_ENDS = /[\n\r]/g
 
 /** The tools as the answer repeats them: JSON on one line. */
-export function functionsJson({ entries: list = NO_ENTRIES }: UnparsedTools, longTexts: LongTexts): string {
+export function functionsJson({ entries: list }: UnparsedTools, longTexts: LongTexts): string {
   const written = (at: number) => longTexts.writtenAt(list[at + 1] ?? 0, list[at + 2] ?? 0)
   let json = ''
   for (let at = 0; at < list.length; ) {

@@ -14,6 +14,7 @@ import { contentOf } from '../turn-writer.ts'
 import { type Conversation, calledNames, conversationOf, offeredTools, withoutTrailingSpace } from '../turns.ts'
 import { Blocks, textBlock, toolBlock } from './message-blocks.ts'
 import { chatTurns } from './unparsed-chat-turns.ts'
+import { unparsedToolBlocks } from './unparsed-tool-blocks.ts'
 import { unparsedTurns } from './unparsed-turns.ts'
 
 const PATH = '/v1/messages'
@@ -158,12 +159,22 @@ function partsOf(request: ChatRequest, structured: boolean, names: ToolNames): J
 function chatParts(request: ChatRequest, structured: boolean, names: ToolNames): JsonObject | undefined {
   const turns = chatTurns(request)
   if (turns === undefined) return undefined
+  const { system, messages } = turns
+  const unparsed = unparsedTools(request, structured)
+  if (unparsed !== undefined) return { tools: unparsed, tool_choice: toolChoice(request, names), system, messages }
   const offered = offeredTools(request)
   if (turns.hasCalls && offered.length === 0) return undefined
   const marks = new CacheMarks(offered, NO_TURNS)
   const tools = offered.map((tool) => toolBlock(tool, structured, names, marks))
-  const { system, messages } = turns
   return { ...toolFields(request, tools, NO_TURNS, names), system, messages }
+}
+
+/** The tools that came in another form and need not be converted. Their names are legal. */
+function unparsedTools({ unparsed, longTexts, toolChoice }: ChatRequest, structured: boolean): string | undefined {
+  const tools = unparsed?.tools
+  // Some of them may not be offered, or have a cache mark.
+  if (longTexts === undefined || tools === undefined || tools.form === 'messages') return undefined
+  return toolChoice?.mode === 'allowed' ? undefined : unparsedToolBlocks(tools, longTexts, structured)
 }
 
 /** Stands for a conversation without marks, whose calls are not asked for. */

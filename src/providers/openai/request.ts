@@ -289,8 +289,7 @@ function openaiTools(request: ChatRequest, names: ToolNames): JsonValue {
   const { longTexts, unparsed } = request
   const tools = unparsed?.tools
   if (longTexts !== undefined && tools !== undefined) {
-    if (tools.form === 'chat') return longTexts.markOfValue(tools.from, tools.to)
-    if (tools.entries !== undefined) return unparsedTools(tools, tools.entries, longTexts)
+    return tools.form === 'chat' ? longTexts.markOfValue(tools.from, tools.to) : unparsedTools(tools, longTexts)
   }
   return request.tools.map((tool) => openaiTool(tool, names))
 }

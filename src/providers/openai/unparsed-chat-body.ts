@@ -73,7 +73,7 @@ export function unparsedMessages({ entries }: UnparsedMessages, longTexts: LongT
 }
 
 /** The list of tools, as a mark. */
-export function unparsedTools({ from, to }: UnparsedTools, entries: Int32Array, longTexts: LongTexts): string {
+export function unparsedTools({ from, to, entries }: UnparsedTools, longTexts: LongTexts): string {
   return longTexts.markOfWritten(new ChatBodyWriter(entries, longTexts, to - from).tools())
 }
 
