@@ -13,7 +13,8 @@ import { type CallListener, DataLossError, type Epochs, UNKNOWN_EPOCH } from '..
 import { BatchAccounts } from './batch-accounts.ts'
 import { furtherUnits } from './record-layout.ts'
 import { numberAt, ratesOf, refusalOf } from './reply-readers.ts'
-import type { Reply, ScriptCaller } from './script-caller.ts'
+import type { ScriptCaller } from './script-caller.ts'
+import type { Reply } from './script-replies.ts'
 
 /** Reservations in one call, which blocks Redis while it runs. */
 const RESERVED_AT_ONCE = 16
