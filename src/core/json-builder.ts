@@ -1,6 +1,5 @@
 /** Writes JSON of constant parts and of spans of a request's bytes, without strings in between. */
 
-import { BACKSLASH, LETTER_U } from './json-bytes.ts'
 import { JsonInString } from './json-in-string.ts'
 import type { LongTexts } from './long-texts.ts'
 
@@ -8,10 +7,6 @@ import type { LongTexts } from './long-texts.ts'
 export function part(text: string): Uint8Array {
   return Buffer.from(text, 'latin1')
 }
-
-/** The byte that each escape of two characters stands for, by its second. */
-const ESCAPED = Uint8Array.from({ length: 256 }, (_, code) => code)
-for (const [name, code] of Object.entries({ b: 8, f: 12, n: 10, r: 13, t: 9 })) ESCAPED[name.charCodeAt(0)] = code
 
 /** So few bytes are copied one by one: a native copy of them takes 60 ns in a server. */
 const SHORT_BYTES_MAX = 64
@@ -70,26 +65,11 @@ export class JsonBuilder {
     this.size += this.target.write(json, this.size)
   }
 
-  /**
-   * The text that a string of the request stands for, whose inside these bytes are. Returns what was written, which
-   * `undo` may take back before more is written; undefined, and nothing is written, for escapes such as `\u0041`.
-   */
-  unescaped(from: number, to: number): Uint8Array | undefined {
-    this.reserve(to - from)
-    const { target, size } = this
-    const { bytes } = this.source
-    let end = size
-    for (let at = from; at < to; at++) {
-      let byte = bytes[at] ?? 0
-      if (byte === BACKSLASH) {
-        byte = bytes[++at] ?? 0
-        if (byte === LETTER_U) return undefined
-        byte = ESCAPED[byte] ?? 0
-      }
-      target[end++] = byte
-    }
-    this.size = end
-    return target.subarray(size, end)
+  /** JSON that is not in the request. */
+  bytes(json: Uint8Array): void {
+    this.reserve(json.length)
+    this.target.set(json, this.size)
+    this.size += json.length
   }
 
   /** The JSON of an object of the request, as the inside of a string. */
@@ -99,10 +79,6 @@ export class JsonBuilder {
     const end = this.inString.write(from, to, this.target, this.size)
     if (end === -1) this.text(JSON.stringify(this.source.jsonAt(from, to)).slice(1, -1))
     else this.size = end
-  }
-
-  undo(bytes: number): void {
-    this.size -= bytes
   }
 
   /** The value, in pieces, for the place of a mark. */

@@ -7,7 +7,8 @@ import { plainNumber } from './exact-json.ts'
  *
  * `input` is everything that the model read; `cachedInput`, `cacheWrite5m` and `cacheWrite1h` are parts of it, as in
  * Chat Completions. (Messages leaves them out of `input_tokens`; its decoder adds them and its encoder subtracts them.)
- * `output` is everything that the model wrote; `reasoning` is a part of it.
+ * `output` is everything that the model wrote; `reasoning` is a part of it. `total` is the sum of input and output, if
+ * the provider reports it itself: see `outputOf`.
  */
 export interface Usage {
   readonly input?: number | undefined
@@ -16,6 +17,7 @@ export interface Usage {
   readonly cacheWrite1h?: number | undefined
   readonly output?: number | undefined
   readonly reasoning?: number | undefined
+  readonly total?: number | undefined
 }
 
 /** Each figure of the later report replaces the earlier one; a figure that it lacks keeps the earlier one. */
@@ -27,7 +29,19 @@ export function mergeUsage(earlier: Usage, later: Usage): Usage {
     cacheWrite1h: later.cacheWrite1h ?? earlier.cacheWrite1h,
     output: later.output ?? earlier.output,
     reasoning: later.reasoning ?? earlier.reasoning,
+    total: later.output === undefined ? (later.total ?? earlier.total) : later.total,
   }
+}
+
+/**
+ * The reported output with all reasoning. Some servers of Chat Completions leave it out of their output: xAI counts it
+ * beside, and Gemini's endpoint in the total alone. A decoder cannot add it, because the splice copies only figures
+ * that are sums whatever the numbers are.
+ */
+export function outputOf({ input, output, reasoning, total }: Usage): number | undefined {
+  if (input === undefined || output === undefined || total === undefined) return output
+  const rest = total - input - output
+  return rest > 0 && (reasoning === undefined || reasoning === rest) ? output + rest : output
 }
 
 /** More than any model reads or writes in one request. */
@@ -52,4 +66,10 @@ export function needsCount(reported: number | undefined): boolean {
 /** True if the reported count is implausible beside our own count. Charging it would use up a budget at once. */
 export function isAbsurd(reported: number | undefined, counted: number): boolean {
   return reported !== undefined && reported > 10 * counted + UNSEEN_TOKENS_MAX
+}
+
+/** The reported count; undefined if it is implausible: 0 although we counted something, or absurdly high. */
+export function believed(reported: number | undefined, counted: number): number | undefined {
+  if (reported === undefined || (reported === 0 && counted > 0)) return undefined
+  return isAbsurd(reported, counted) ? undefined : reported
 }

@@ -10,7 +10,7 @@ import { type Candidate, candidatesOf, selectModel } from '../catalog/resolve.ts
 import type { ChatRequest } from '../core/chat-request.ts'
 import { hasLimit } from '../core/limits.ts'
 import { ProviderError } from '../core/provider-error.ts'
-import { isAbsurd } from '../core/token-usage.ts'
+import { believed } from '../core/token-usage.ts'
 import { estimateInput } from '../ledger/estimate.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
 import type { RequestLog } from './access-log.ts'
@@ -82,7 +82,7 @@ async function countedBy(
     const text = await sendForText(connection, provider, () => running.bodySent())
     const tokens = counter.tokens(parseJson(text, connection.status))
     trace?.began()
-    return isAbsurd(tokens, needs.inputTokens) ? undefined : tokens
+    return believed(tokens, needs.inputTokens)
   } catch (error) {
     // A real request will find out what is wrong with the provider, and report it; here an estimate is an answer.
     if (!(error instanceof ProviderError)) throw error

@@ -5,7 +5,7 @@ import type { Candidate } from '../catalog/resolve.ts'
 import type { EmbeddingRequest, MadeEmbeddings } from '../core/embedding-request.ts'
 import { isObject } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
-import { isAbsurd, type Usage } from '../core/token-usage.ts'
+import { believed, type Usage } from '../core/token-usage.ts'
 import { estimateText } from '../ledger/estimate.ts'
 import type { EmbeddingMaker } from '../providers/provider.ts'
 import type { RequestLog } from './access-log.ts'
@@ -83,7 +83,7 @@ class EmbeddingCall extends WholeCall {
 
   used(): Counted {
     const { tokens } = this.work
-    const reported = isAbsurd(this.usage.input, tokens) ? undefined : this.usage.input
+    const reported = believed(this.usage.input, tokens)
     return { usage: { input: reported ?? tokens, output: 0 }, estimated: reported === undefined }
   }
 

@@ -5,7 +5,7 @@ import type { Candidate } from '../catalog/resolve.ts'
 import type { ImageFigures, ImageRequest, MadeImages } from '../core/image-request.ts'
 import { isObject } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
-import { isAbsurd, type Usage } from '../core/token-usage.ts'
+import { believed, type Usage } from '../core/token-usage.ts'
 import { estimateImages, type ImageTokens } from '../ledger/image-estimate.ts'
 import { imagePrice } from '../ledger/price.ts'
 import type { Dispatch, ImageMaker } from '../providers/provider.ts'
@@ -94,7 +94,7 @@ class ImageCall extends WholeCall {
   used(): Counted {
     const { figures } = this
     const { tokens } = this.work
-    const { input, output } = this.believed()
+    const { input, output } = this.plausible()
     return {
       usage: { input: input ?? tokens.input, output: output ?? tokens.output },
       estimated: input === undefined || output === undefined || figures?.images === undefined,
@@ -110,19 +110,19 @@ class ImageCall extends WholeCall {
     return {
       model: model.name,
       provider: target.provider,
-      price: model.price && imagePrice(model.price, this.believed()),
+      price: model.price && imagePrice(model.price, this.plausible()),
       counted: this.used(),
       images: this.figures?.images ?? this.work.image.images,
     }
   }
 
   /** Implausible figures count as not reported. */
-  private believed(): Usage {
-    const { input, output } = this.figures?.usage ?? {}
+  private plausible(): Usage {
+    const { usage: { input, output } = {}, images } = this.figures ?? {}
     const { tokens } = this.work
     return {
-      input: isAbsurd(input, tokens.input) ? undefined : input,
-      output: isAbsurd(output, tokens.output) ? undefined : output,
+      input: believed(input, tokens.input),
+      output: believed(output, images === 0 ? 0 : tokens.output),
     }
   }
 }

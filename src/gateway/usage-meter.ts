@@ -3,7 +3,7 @@
 import type { PlainAnswer } from '../core/completion.ts'
 import type { FinishReason, StreamEvent } from '../core/event.ts'
 import { ProviderError } from '../core/provider-error.ts'
-import { isAbsurd, mergeUsage, needsCount, type Usage } from '../core/token-usage.ts'
+import { believed, isAbsurd, mergeUsage, needsCount, outputOf, type Usage } from '../core/token-usage.ts'
 import { OutputCount } from '../ledger/estimate.ts'
 import { TOKENS_A_CHARACTER_MAX } from '../ledger/token-weights.ts'
 
@@ -194,9 +194,10 @@ export class UsageMeter {
   }
 
   private counted(isComplete: boolean): Counted {
-    const counted = isComplete && !needsCount(this.reported.output) ? 0 : this.written
+    const reported = outputOf(this.reported)
+    const counted = isComplete && !needsCount(reported) ? 0 : this.written
     const input = believed(this.reported.input, this.inputTokens)
-    const output = believed(this.reported.output, counted)
+    const output = believed(reported, counted)
     const written = output === undefined ? counted : isComplete ? output : Math.max(output, counted)
     const read = input ?? this.inputTokens
     const { cachedInput, cacheWrite5m, cacheWrite1h, reasoning } = this.reported
@@ -220,7 +221,8 @@ export class UsageMeter {
 
   /** True if the provider reported implausible usage: a mistake that its operator should know of. */
   get disbelieved(): boolean {
-    const { input, output } = this.reported
+    const { input } = this.reported
+    const output = outputOf(this.reported)
     return isAbsurd(input, this.inputTokens) || (needsCount(output) && isAbsurd(output, this.written))
   }
 }
@@ -233,10 +235,4 @@ function decoded(inside: string): string {
 /** A part is never more than the whole that it belongs to. */
 function atMost(whole: number, part: number | undefined): number | undefined {
   return part === undefined ? undefined : Math.min(part, whole)
-}
-
-/** A provider's figure; undefined if it is implausible: 0 although there was something, or absurdly high. */
-function believed(reported: number | undefined, counted: number): number | undefined {
-  if (reported === undefined || (reported === 0 && counted > 0)) return undefined
-  return isAbsurd(reported, counted) ? undefined : reported
 }

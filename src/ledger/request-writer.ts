@@ -147,13 +147,6 @@ export class LogWriter {
     )
   }
 
-  /** Returns the number of the batch in the table; 0 if it has no rows. */
-  batch(batch: RowBatch): number {
-    if (batch.size === 0) return 0
-    const { rows, endedMs } = batch.read()
-    return this.rows(rows, endedMs)
-  }
-
   /** Writes rows that are a JSON text already. Returns the number of the batch. */
   rows(json: string, endedMs: number): number {
     return Number(this.putBatch.run(endedMs, json).lastInsertRowid)

@@ -37,16 +37,17 @@ export interface UsageLog {
   close(): Promise<void>
 }
 
+type Settled = Admission & { readonly charge: Charge }
+
+/** The place of a settled request, without the hour. */
+export function placeOf({ account: { organization, key }, admittedMs, charge }: Settled): UsagePlace {
+  return { day: dayOf(admittedMs), organization, key, series: seriesOf(charge) }
+}
+
 /** The usage of a settled request, and its place, without the hour; undefined if no provider was called. */
-export function usageRowOf({
-  account,
-  admittedMs,
-  charge,
-}: Admission & { readonly charge: Charge }): UsageRow | undefined {
-  const usage = usageOf(charge)
-  if (usage === undefined) return undefined
-  const { organization, key } = account
-  return { day: dayOf(admittedMs), organization, key, series: seriesOf(charge), ...usage }
+export function usageRowOf(settled: Settled): UsageRow | undefined {
+  const usage = usageOf(settled.charge)
+  return usage === undefined ? undefined : { ...placeOf(settled), ...usage }
 }
 
 /** The sums of rows by `placeName`; days before `foldedBefore` are summed by month. */

@@ -289,7 +289,11 @@ export interface CopyKernel {
 /** Undefined if this machine, or this process, has no WebAssembly with SIMD. */
 export function copyKernel(): CopyKernel | undefined {
   if (typeof WebAssembly === 'undefined') return undefined
-  const source = moduleOf({ pages: PAGES, globals: 0, parameters: PARAMETERS, locals: LOCALS, body })
+  const source = moduleOf({
+    pages: PAGES,
+    globals: 0,
+    functions: { run: { parameters: PARAMETERS, locals: LOCALS, body } },
+  })
   if (!WebAssembly.validate(source)) return undefined
   const { exports } = new WebAssembly.Instance(new WebAssembly.Module(source))
   const { memory, run } = exports as { memory: WebAssembly.Memory; run: CopyKernel['run'] }

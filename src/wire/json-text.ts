@@ -2,12 +2,62 @@
 
 import { BACKSLASH, CLOSE, CLOSE_LIST, COLON, COMMA, LETTER_U, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
 import { DEPTH_MAX } from './json-shape.ts'
+import { STRING_BYTES_MAX, stringKernel, UNESCAPED } from './string-kernel.ts'
+
+/** A shorter text is read byte by byte sooner than it is copied to the kernel. */
+const KERNEL_BYTES_MIN = 96
 
 /**
  * The commas and colons of JSON text that is written within a string, where each of its quotes and backslashes is
  * escaped; -1 if it is too deep, or escapes other characters too, so that it must be read to be counted.
  */
 export function valuesWithin(bytes: Uint8Array, start: number, end: number): number {
+  const kernel = kernelFor(bytes, start, end)
+  return kernel === undefined ? plainValues(bytes, start, end) : kernel.values(end - start)
+}
+
+/**
+ * The bytes of the text that is written within a string; undefined if it has escapes such as `\u0041`, so that it must
+ * be read. They stay the same until the next call.
+ */
+export function unescapedWithin(bytes: Uint8Array, start: number, end: number): Uint8Array | undefined {
+  const kernel = kernelFor(bytes, start, end)
+  if (kernel === undefined) return plainUnescaped(bytes, start, end)
+  const to = kernel.unescape(end - start)
+  return to === -1 ? undefined : new Uint8Array(kernel.memory.buffer, UNESCAPED, to - UNESCAPED)
+}
+
+/** Absent if there is none, or the text is too long or too short for it. The text is in its memory then. */
+function kernelFor(bytes: Uint8Array, start: number, end: number): ReturnType<typeof stringKernel> {
+  if (end - start < KERNEL_BYTES_MIN || end - start > STRING_BYTES_MAX) return undefined
+  const kernel = stringKernel()
+  // A view for `set` would take as long as counting 200 bytes.
+  if (kernel !== undefined) Buffer.prototype.copy.call(bytes, kernel.memory, 0, start, end)
+  return kernel
+}
+
+/** The byte that each escape of two characters stands for, by its second. */
+const UNESCAPE = Uint8Array.from({ length: 256 }, (_, code) => code)
+for (const [name, code] of Object.entries({ b: 8, f: 12, n: 10, r: 13, t: 9 })) UNESCAPE[name.charCodeAt(0)] = code
+
+/** The same as `unescapedWithin`, byte by byte: the reference of the kernel, and its substitute. */
+export function plainUnescaped(bytes: Uint8Array, start: number, end: number): Uint8Array | undefined {
+  const target = new Uint8Array(end - start)
+  let size = 0
+  for (let at = start; at < end; at++) {
+    let byte = bytes[at] ?? 0
+    if (byte === BACKSLASH) {
+      byte = bytes[++at] ?? 0
+      if (byte === LETTER_U) return undefined
+      byte = UNESCAPE[byte] ?? 0
+    }
+    target[size++] = byte
+  }
+  return target.subarray(0, size)
+}
+
+/** The same as `valuesWithin`, byte by byte: the reference of the kernel, and its substitute. */
+export function plainValues(bytes: Uint8Array, start: number, end: number): number {
   let [values, depth, inString] = [0, 0, false]
   for (let at = start; at < end; at++) {
     // Within a string only a backslash matters, and most of the bytes, such as those of a file, are within one.

@@ -203,7 +203,11 @@ export interface StructureKernel {
 /** Undefined if this machine, or this process, has no WebAssembly with SIMD: the loop in JavaScript is used then. */
 export function structureKernel(): StructureKernel | undefined {
   if (typeof WebAssembly === 'undefined') return undefined
-  const source = moduleOf({ pages: PAGES, globals: GLOBALS, parameters: PARAMETERS, locals: LOCALS, body })
+  const source = moduleOf({
+    pages: PAGES,
+    globals: GLOBALS,
+    functions: { run: { parameters: PARAMETERS, locals: LOCALS, body } },
+  })
   if (!WebAssembly.validate(source)) return undefined
   const { exports } = new WebAssembly.Instance(new WebAssembly.Module(source))
   const { memory, run } = exports as { memory: WebAssembly.Memory; run: StructureKernel['run'] }

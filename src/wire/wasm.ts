@@ -1,5 +1,5 @@
 /**
- * Writes WebAssembly modules: the few instructions that `structure-kernel.ts` needs, as functions that return their
+ * Writes WebAssembly modules: the few instructions that the kernels beside it need, as functions that return their
  * bytes, so that a kernel is readable source and no binary is committed. Runs once for each module, when it is loaded.
  */
 
@@ -110,6 +110,13 @@ export const when = (condition: Code, then: readonly Code[], otherwise: readonly
   ...(otherwise.length === 0 ? [] : [0x05, ...otherwise.flat()]),
   0x0b,
 ]
+/** One of two values, by a condition. */
+export const choose = (condition: Code, then: Code, otherwise: Code): Code => [
+  ...then,
+  ...otherwise,
+  ...condition,
+  0x1b,
+]
 /** Repeats the body while the condition, an i32, is not 0. */
 export const repeatWhile = (condition: Code, body: readonly Code[]): Code => [
   ...[0x02, 0x40, 0x03, 0x40],
@@ -120,33 +127,43 @@ export const repeatWhile = (condition: Code, body: readonly Code[]): Code => [
   ...[0x0c, 0, 0x0b, 0x0b],
 ]
 
-interface KernelSource {
-  /** Pages of 64 KiB. */
-  readonly pages: number
-  readonly globals: number
+/** A function that returns an i32. */
+interface FunctionSource {
   readonly parameters: readonly Type[]
   readonly locals: readonly Type[]
   readonly body: readonly Code[]
 }
 
-/** A module with one function, `run`, which returns an i32, its memory, `memory`, and globals of 64 bits. */
-export function moduleOf({ pages, globals, parameters, locals, body }: KernelSource): Uint8Array {
-  const type = [0x60, ...list(parameters.map((each) => [TYPES[each]])), 1, I32]
-  const code = [...list(locals.map((each) => [1, TYPES[each]])), ...body.flat(), 0x0b]
+interface KernelSource {
+  /** Pages of 64 KiB. */
+  readonly pages: number
+  readonly globals: number
+  /** By their names. */
+  readonly functions: Readonly<Record<string, FunctionSource>>
+}
+
+/** A module with these functions, its memory, `memory`, and globals of 64 bits. */
+export function moduleOf({ pages, globals, functions }: KernelSource): Uint8Array {
+  const sources = Object.values(functions)
+  const types = sources.map(({ parameters }) => [0x60, ...list(parameters.map((each) => [TYPES[each]])), 1, I32])
+  const codes = sources.map(({ locals, body }) => {
+    const code = [...list(locals.map((each) => [1, TYPES[each]])), ...body.flat(), 0x0b]
+    return [...unsigned(code.length), ...code]
+  })
   return Uint8Array.from([
     ...[0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
-    ...section(1, list([type])),
-    ...section(3, list([[0]])),
+    ...section(1, list(types)),
+    ...section(3, list(sources.map((_, index) => unsigned(index)))),
     ...section(5, list([[1, ...unsigned(pages), ...unsigned(pages)]])),
     ...section(6, list(new Array<Code>(globals).fill([I64, 1, ...i64.const(0n), 0x0b]))),
     ...section(
       7,
       list([
         [...name('memory'), 2, 0],
-        [...name('run'), 0, 0],
+        ...Object.keys(functions).map((each, index) => [...name(each), 0, ...unsigned(index)]),
       ]),
     ),
-    ...section(10, list([[...unsigned(code.length), ...code]])),
+    ...section(10, list(codes)),
   ])
 }
 

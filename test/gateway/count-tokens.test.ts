@@ -17,6 +17,7 @@ beforeAll(async () => {
   upstream.on('claude', does.json(200, '{"input_tokens":4711}'))
   upstream.on('claude-odd', does.json(200, '{"input_tokens":"many"}'))
   upstream.on('claude-absurd', does.json(200, '{"input_tokens":1e12}'))
+  upstream.on('claude-zero', does.json(200, '{"input_tokens":0}'))
   upstream.on('claude-down', does.json(500, '{}'))
   upstream.on('gpt', does.json(200, '{"input_tokens":1}'))
   const base_url = upstream.url.replace(/\/v1$/, '')
@@ -29,6 +30,7 @@ beforeAll(async () => {
       claude: ['a/claude'],
       odd: ['a/claude-odd'],
       absurd: ['a/claude-absurd'],
+      zero: ['a/claude-zero'],
       down: ['a/claude-down'],
       gpt: ['o/gpt'],
     },
@@ -55,7 +57,7 @@ test('the provider counts if it can, on both prefixes', async () => {
   expect(isObject(sent) && Object.keys(sent)).toEqual(['model', 'system', 'messages'])
 })
 
-test.each(['odd', 'absurd', 'down', 'gpt'])(
+test.each(['odd', 'absurd', 'zero', 'down', 'gpt'])(
   'without a usable count of the provider (%s) ours is the answer',
   async (model) => {
     const tokens = await count(model)

@@ -194,6 +194,22 @@ describe('what is held and what is charged', () => {
     ],
     ['tokens', byToken, low, data(1, { usage }), 10_880, { cost: 10_930, images: 1, estimated: false }],
     ['tokens, both priced', both, low, data(1, { usage }), 40_000, { cost: 10_930, images: 1, estimated: false }],
+    [
+      'tokens of 0, both priced',
+      both,
+      low,
+      data(1, { usage: { input_tokens: 0, output_tokens: 0 } }),
+      40_000,
+      { cost: 40_000, images: 1, estimated: true },
+    ],
+    [
+      'nothing made of 0 tokens',
+      byToken,
+      low,
+      data(0, { usage: { input_tokens: 4, output_tokens: 0 } }),
+      10_880,
+      { cost: 20, images: 0, estimated: false },
+    ],
     ['no price', undefined, {}, data(1, { usage }), 0, { cost: 0, images: 1, estimated: false }],
   ]
   test.each(rows)('%s', async (_, price, body, answer, held, settled) => {
@@ -211,6 +227,7 @@ describe('what is held and what is charged', () => {
   test.each([
     ['left out', {}],
     ['cannot have used', { usage: { input_tokens: 1e12, output_tokens: 5e7 } }],
+    ['reported as 0', { usage: { input_tokens: 0, output_tokens: 0 } }],
   ])('tokens that the provider %s are estimated, never 0', async (_, more) => {
     await using stage = await startStage(byToken, { up: does.json(200, data(2, more)) })
     await stage.make({ ...low, n: 2 })

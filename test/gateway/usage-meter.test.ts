@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { ProviderError } from '../../src/core/provider-error.ts'
+import type { Usage } from '../../src/core/token-usage.ts'
 import { UsageMeter } from '../../src/gateway/usage-meter.ts'
 import { OutputCount } from '../../src/ledger/estimate.ts'
 import { property } from '../support/random.ts'
@@ -72,3 +73,33 @@ describe('the count of an answer', () => {
 })
 
 const PIECES = ['word ', 'a', '1', ' 1', '\n', ' \t ', '"x"', '\\', '世', '🙂', 'ﷺ', 'zq', '\u0000', 'Ǆ'] as const
+
+describe('reasoning that a provider leaves out of its output', () => {
+  const rows: readonly (readonly [string, Usage, output: number, reasoning: number | undefined])[] = [
+    ['is in the total only, as xAI counts', { input: 14, output: 10, reasoning: 312, total: 336 }, 322, 312],
+    ['is in no figure but the total, as Gemini counts', { input: 20, output: 424, total: 1016 }, 996, undefined],
+    ['is all of the output', { input: 21, output: 0, reasoning: 60, total: 81 }, 60, 60],
+    ['is a part of it, as OpenAI counts', { input: 14, output: 322, reasoning: 312, total: 336 }, 322, 312],
+    ['explains only some of the total', { input: 14, output: 10, reasoning: 3, total: 336 }, 10, 3],
+    ['is there without a total', { input: 14, output: 10, reasoning: 312 }, 10, 10],
+    ['cannot be in a total that is too small', { input: 14, output: 10, total: 12 }, 10, undefined],
+  ]
+  test.each(rows)('%s', (_, usage, output, reasoning) => {
+    const meter = new UsageMeter(10)
+    meter.add({ type: 'usage', usage })
+    const counted = meter.count(true)
+    expect([counted.usage.input, counted.usage.output, counted.usage.reasoning]).toEqual([
+      usage.input,
+      output,
+      reasoning,
+    ])
+    expect(counted.estimated).toBe(false)
+  })
+
+  test('is judged by the total that came with the output', () => {
+    const meter = new UsageMeter(10)
+    meter.add({ type: 'usage', usage: { input: 9, output: 1, total: 10 } })
+    meter.add({ type: 'usage', usage: { input: 3, output: 1 } })
+    expect(meter.count(true).usage).toMatchObject({ input: 3, output: 1 })
+  })
+})

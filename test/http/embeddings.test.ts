@@ -37,6 +37,7 @@ beforeAll(async () => {
     silent: does.json(200, MADE.replace('"prompt_tokens":8,"total_tokens":8', '')),
     total: does.json(200, MADE.replace('"prompt_tokens":8,', '')),
     absurd: does.json(200, MADE.replace('"prompt_tokens":8', '"prompt_tokens":90000000')),
+    zero: does.json(200, MADE.replaceAll(/tokens":8/g, 'tokens":0')),
     coded: makesVector,
     down: does.json(500, '{"error":{"message":"no"}}'),
     picky: does.json(400, '{"error":{"message":"Too long.","type":"invalid_request_error","code":"too_long"}}'),
@@ -66,7 +67,7 @@ beforeAll(async () => {
       cloudy: { ...embedding(), targets: [{ provider: 'azure', model: 'my deployment' }] },
       simulated: { ...embedding(), targets: [{ provider: 'mock', model: 'text-embedding-3-small' }] },
       ...Object.fromEntries(
-        ['silent', 'total', 'absurd', 'picky', 'page', 'none', 'coded'].map((name) => [name, embedding(name)]),
+        ['silent', 'total', 'absurd', 'zero', 'picky', 'page', 'none', 'coded'].map((name) => [name, embedding(name)]),
       ),
     },
   }
@@ -143,6 +144,7 @@ describe('the charge', () => {
     ['total', 'its total, if that is all', 8, false],
     ['silent', 'our estimate, if it counted nothing', 5, true],
     ['absurd', 'our estimate, if its count cannot be', 5, true],
+    ['zero', 'our estimate, if it counted 0', 5, true],
   ])('%s: %s', async (model, _, inputTokens, estimated) => {
     expect(
       (

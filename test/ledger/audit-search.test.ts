@@ -46,7 +46,8 @@ function logOf(commits: number, more: readonly Ended[] = []): string {
     for (const { id, endedMs, kind = 'settled' } of ended) {
       batch.add(settledRow({ id, ...account, admittedMs: endedMs, endedMs, kind }, chargeOf(5), 5))
     }
-    writer.batch(batch)
+    const { rows, endedMs } = batch.read()
+    writer.rows(rows, endedMs)
   }
   database.transaction(() => {
     for (let i = 0; i < commits; i++) {

@@ -42,7 +42,8 @@ interface Style {
   /** Characters that JSON does not require to escape, escaped all the same. */
   readonly escaped: RegExp | undefined
   readonly padding: boolean
-  readonly usage: 'none' | 'null' | 'constant' | 'counted' | 'late'
+  /** `beside`: as `counted`, with reasoning in the total only, as xAI counts. */
+  readonly usage: 'none' | 'null' | 'constant' | 'counted' | 'beside' | 'late'
   /** Members that differ from frame to frame and that no decoder reads. */
   readonly extras: readonly ('time' | 'number' | 'fraction' | 'object' | 'list')[]
   /** Words without special characters only: the usual case. */
@@ -56,7 +57,7 @@ function randomStyle(random: Random): Style {
     spaced: random.chance(0.3),
     escaped: random.chance(0.2) ? random.pick([/[^\u0000-\u007e]/g, /[<>/]/g]) : undefined,
     padding: random.chance(0.5),
-    usage: random.pick(['none', 'null', 'constant', 'counted', 'counted', 'late']),
+    usage: random.pick(['none', 'null', 'constant', 'counted', 'counted', 'beside', 'late']),
     extras: random.list(2, () => random.pick(['time', 'number', 'fraction', 'object', 'list'])),
     simple: random.chance(0.5),
     reasoning: random.chance(0.2),
@@ -164,7 +165,8 @@ class Writer {
     const completion = usage === 'constant' ? 1 : this.written
     if (usage === 'late' && this.frames < 4) return { prompt_tokens: 9 }
     const details = { completion_tokens_details: { reasoning_tokens: this.frames } }
-    return { prompt_tokens: 9, completion_tokens: completion, total_tokens: 9 + completion, ...details }
+    const total = 9 + completion + (usage === 'beside' ? this.frames : 0)
+    return { prompt_tokens: 9, completion_tokens: completion, total_tokens: total, ...details }
   }
 
   private candidate(content: object, more: object): void {

@@ -25,7 +25,7 @@ export class CompactionEncoder implements StreamEncoder {
   constructor(
     private readonly resource: Resource,
     /** Seals the summary into the item to send, as JSON text. */
-    private readonly seal: (summary: string) => string,
+    private readonly seal: (summary: string, reason: FinishReason) => string,
   ) {}
 
   encodeTexts(insides: readonly string[]): string {
@@ -45,9 +45,9 @@ export class CompactionEncoder implements StreamEncoder {
     return event.type === 'text' || event.type === 'refusal' ? this.encodeTexts([jsonInside(event.text)]) : ''
   }
 
-  end(_reason: FinishReason, usage: Usage): string {
+  end(reason: FinishReason, usage: Usage): string {
     const summary: string = JSON.parse(`"${this.inside.whole()}"`)
-    const item = this.seal(summary)
+    const item = this.seal(summary, reason)
     const added = this.item('response.output_item.added', item)
     const done = this.item('response.output_item.done', item)
     return added + done + this.lifecycle('response.completed', this.resource.completedLine(item, usage))

@@ -2,8 +2,10 @@
 
 import type { ChatRequest } from '../../core/chat-request.ts'
 import { type Completion, type PlainAnswer, spokenText } from '../../core/completion.ts'
+import type { FinishReason } from '../../core/event.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
+import { ProviderError } from '../../core/provider-error.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import type { ItemStore, ItemText } from '../../items/item-store.ts'
 import { mintId } from '../answer-ids.ts'
@@ -100,16 +102,18 @@ class CompactionExchange implements Exchange {
   }
 
   answer(completion: Completion, served: Served): string {
-    const item = this.seal(spokenText(completion))
+    const item = this.seal(spokenText(completion), completion.reason)
     return new Resource(served, this.accepted.echo, this.object).completed(item, completion.usage)
   }
 
   encoder(served: Served): CompactionEncoder {
-    return new CompactionEncoder(new Resource(served, this.accepted.echo), (summary) => this.seal(summary))
+    const seal = (summary: string, reason: FinishReason) => this.seal(summary, reason)
+    return new CompactionEncoder(new Resource(served, this.accepted.echo), seal)
   }
 
-  /** The JSON text of the item. */
-  private seal(summary: string): string {
+  /** The JSON text of the item. Throws a `ProviderError` for no summary, and for what a filter left of one. */
+  private seal(summary: string, reason: FinishReason): string {
+    if (reason === 'content-filter') throw new ProviderError('broken', 'a filter stopped the summary')
     const { sealer, itemStore } = this.surroundings
     const item = compactionItem(sealer, this.caller.organization, summary)
     itemStore?.put(this.caller.organization, [item])

@@ -231,14 +231,10 @@ export class RedisLedger implements Ledger {
     // Read before the settlement is in the file: if this node enters another epoch afterwards, the settlement may be in
     // the rows that it gives back to that epoch, and must not be sent under the new one.
     const epoch = this.restoration.epochOf(account.organization)
+    const { link, delivery, settlementsInFlight } = this
+    const inFlight = settlementsInFlight.begin(account.organization)
     return new Promise((resolve) => {
-      const inFlight = this.settlementsInFlight.begin(account.organization)
-      const ended = (outcome: 'settled' | 'already_settled') => {
-        this.settlementsInFlight.end(inFlight)
-        resolve(outcome)
-      }
-      const pending = { settlement, epoch, wasSent: false }
-      const settling = new Settling(pending, isSent, this.link, this.delivery, inFlight.limit, ended)
+      const settling = new Settling(settlement, epoch, isSent, link, delivery, settlementsInFlight, inFlight, resolve)
       this.outbox.add(settlement, isSent, settling)
     })
   }

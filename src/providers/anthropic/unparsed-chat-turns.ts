@@ -11,6 +11,7 @@ import type { LongTexts } from '../../core/long-texts.ts'
 import { solidStart } from '../../core/solid-text.ts'
 import { ASSISTANT, CALL_ID, ENTRY_INTS, KINDS, RESULT_ID, SYSTEM, TEXT, TOOL } from '../../core/unparsed.ts'
 import { isObjectJson } from '../../wire/json-object.ts'
+import { unescapedWithin } from '../../wire/json-text.ts'
 import { callInput } from '../call-arguments.ts'
 
 interface ChatTurns {
@@ -151,10 +152,9 @@ class TurnsOfChat {
   /** Arguments are read as they came if they are an object: parsed and written again, they took three times as long. */
   private input(from: number, to: number): void {
     const { turns, longTexts } = this
-    const json = turns.unescaped(from, to)
-    if (json !== undefined && isObjectJson(json)) return
-    turns.undo(json?.length ?? 0)
-    turns.text(JSON.stringify(callInput(longTexts.stringAt(from, to))))
+    const json = unescapedWithin(longTexts.bytes, from, to)
+    if (json !== undefined && isObjectJson(json)) turns.bytes(json)
+    else turns.text(JSON.stringify(callInput(longTexts.stringAt(from, to))))
   }
 
   private result(at: number, end: number): boolean {

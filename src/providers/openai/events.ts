@@ -183,6 +183,7 @@ function openaiUsage(usage: JsonObject): Usage {
     cacheWrite5m: tokenCount(input['cache_write_tokens']),
     output: tokenCount(usage['completion_tokens']),
     reasoning: tokenCount(output['reasoning_tokens']),
+    total: tokenCount(usage['total_tokens']),
   }
 }
 

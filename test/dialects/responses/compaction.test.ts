@@ -73,6 +73,15 @@ describe('the trigger', () => {
     ['nothing', [{ type: 'start' }, { type: 'finish', reason: 'stop' }, { type: 'end' }]],
     ['a filter', [{ type: 'start' }, { type: 'finish', reason: 'content-filter' }, { type: 'end' }]],
     [
+      'what a filter left',
+      [
+        { type: 'start' },
+        { type: 'text', text: 'The user wan' },
+        { type: 'finish', reason: 'content-filter' },
+        { type: 'end' },
+      ],
+    ],
+    [
       'tool calls alone',
       [
         { type: 'start' },

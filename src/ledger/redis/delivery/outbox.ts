@@ -9,12 +9,14 @@ import { join } from 'node:path'
 import { turn } from '../../../core/event-loop.ts'
 import { fileIdentity, openDatabase } from '../../../sqlite/database.ts'
 import { GroupCommit } from '../../../sqlite/group-commit.ts'
-import { settledRow } from '../../audit-columns.ts'
+import { settledValues } from '../../audit-columns.ts'
 import { findRows } from '../../request-table.ts'
-import { LogWriter, ROWS_KEPT_MS, RowBatch, UsageSums } from '../../request-writer.ts'
-import { type UsagePlace, type UsageRow, usageRowOf } from '../../usage-log.ts'
+import { LogWriter, ROWS_KEPT_MS, UsageSums } from '../../request-writer.ts'
+import { usageOf } from '../../usage-figures.ts'
+import { placeOf, type UsagePlace, type UsageRow } from '../../usage-log.ts'
 import { dayOf } from '../../window.ts'
 import { EpochRows, type Expected, type FoundOfNode, type KnownEpoch } from '../epochs/epoch-rows.ts'
+import { UNKNOWN_EPOCH } from '../epochs/epochs.ts'
 import { RESEND_MAX } from '../epochs/reconcile.ts'
 import { OutboxEntries } from './outbox-entries.ts'
 import { OUTBOX_FILE, OUTBOX_SCHEMA } from './outbox-schema.ts'
@@ -41,11 +43,8 @@ const PLACES_MAX = 4 * PENDING_MAX
 
 interface Mark {
   readonly id: string
-  readonly as: Taken | 'sent' | 'postponed'
-}
-
-/** The organisation, and the epoch in which Redis took it. */
-interface Taken {
+  readonly as: 'taken' | 'sent' | 'postponed'
+  /** For `taken`: the organisation, and the epoch in which Redis took it. */
   readonly organization: string
   readonly epoch: number
 }
@@ -121,7 +120,7 @@ export class Outbox implements SettlementLog {
   }
 
   taken(id: string, organization: string, epoch: number): void {
-    this.mark(id, { organization, epoch })
+    this.mark(id, 'taken', organization, epoch)
   }
 
   postponed(id: string): void {
@@ -260,8 +259,8 @@ export class Outbox implements SettlementLog {
     release(waiting)
   }
 
-  private mark(id: string, as: Mark['as']): void {
-    this.marks.push({ id, as })
+  private mark(id: string, as: Mark['as'], organization = '', epoch = UNKNOWN_EPOCH): void {
+    this.marks.push({ id, as, organization, epoch })
     this.group.soon()
   }
 
@@ -287,14 +286,15 @@ export class Outbox implements SettlementLog {
     const isIn = this.epochs.look()
     const taken: number[] = []
     const stored = new Map<Group, boolean>()
-    for (const { id, as: mark } of this.marks) {
-      const isTaken = typeof mark === 'object' && isIn(mark.organization, mark.epoch)
+    for (const mark of this.marks) {
+      const { id, as } = mark
+      const isTaken = as === 'taken' && isIn(mark.organization, mark.epoch)
       const group = groups.of(id)
       if (group !== undefined) {
         const isStored = stored.get(group) ?? groups.isStored(group)
         stored.set(group, isStored)
         // A group has only settlements that were sent: that need not be marked.
-        if (isStored && (isTaken || mark === 'sent')) {
+        if (isStored && (isTaken || as === 'sent')) {
           if (isTaken) groups.acknowledge(id, group)
           continue
         }
@@ -303,31 +303,31 @@ export class Outbox implements SettlementLog {
       }
       const number = groups.numberOf(id) ?? entries.numberOf(id)
       if (isTaken) taken.push(number)
-      else if (mark === 'sent') entries.sent(number, now)
-      else if (mark === 'postponed') entries.postpone(number, now + POSTPONED_MS)
+      else if (as === 'sent') entries.sent(number, now)
+      else if (as === 'postponed') entries.postpone(number, now + POSTPONED_MS)
     }
     groups.deleteDone()
     entries.taken(taken, now)
   }
 
   private put(now: number, usage: UsageSums): void {
-    const [grouped, single] = [new RowBatch(), new RowBatch()]
+    const grouped: (readonly (string | number)[])[] = []
+    const single: (readonly (string | number)[])[] = []
     const group: Settlement[] = []
     for (const { settlement, isSent, isReleased } of this.waiting) {
       const { id, account, admittedMs, charge, heldMicroUsd } = settlement
       const { organization, key } = account
-      const ending = { id, organization, key, admittedMs, endedMs: now, kind: 'settled' } as const
       // After a commit that failed it may be marked already.
       const isOfGroup = isSent && !isReleased
       const rows = isOfGroup ? grouped : single
-      rows.add(settledRow(ending, charge, heldMicroUsd))
-      const served = usageRowOf(settlement)
-      if (served !== undefined) usage.add(served, served)
+      rows.push(settledValues({ id, organization, key, admittedMs }, 'settled', now, charge, heldMicroUsd))
+      const figures = usageOf(charge)
+      if (figures !== undefined) usage.add(placeOf(settlement), figures)
       if (isOfGroup) group.push(settlement)
       else this.entries.place(id, this.entries.insert(settlement, now + FIRST_WAY_MS, isSent ? now : null))
     }
-    if (group.length > 0) this.groups.add(this.writer.batch(grouped), group, now + FIRST_WAY_MS)
-    this.writer.batch(single)
+    if (group.length > 0) this.groups.add(this.writer.rows(JSON.stringify(grouped), now), group, now + FIRST_WAY_MS)
+    if (single.length > 0) this.writer.rows(JSON.stringify(single), now)
   }
 }
 

@@ -36,7 +36,8 @@ const accountTexts = new WeakMap<Account, string>()
 
 /** What the transaction that runs changes; a rollback forgets it. */
 class Change {
-  readonly acknowledged = new Map<string, Group>()
+  /** Ids by group: usually all of a group, which then goes as a whole. */
+  readonly acknowledged = new Map<Group, Set<string>>()
   readonly removed = new Set<Group>()
   readonly numbers = new Map<string, number>()
   added: Group | undefined
@@ -66,8 +67,8 @@ export class SettlementGroups {
 
   /** The group of a settlement that this process has sent and that is not acknowledged. */
   of(id: string): Group | undefined {
-    const group = this.groups.find(({ ids }) => ids.has(id))
-    return group === undefined || this.change.removed.has(group) ? undefined : group
+    for (const group of this.groups) if (group.ids.has(id)) return this.change.removed.has(group) ? undefined : group
+    return undefined
   }
 
   /** False if another process has split the group. */
@@ -89,16 +90,17 @@ export class SettlementGroups {
   }
 
   acknowledge(id: string, group: Group): void {
-    this.change.acknowledged.set(id, group)
+    const { acknowledged } = this.change
+    const ids = acknowledged.get(group)
+    if (ids === undefined) acknowledged.set(group, new Set([id]))
+    else ids.add(id)
   }
 
   /** Deletes groups of which everything is acknowledged. */
   deleteDone(): void {
     const { acknowledged, removed } = this.change
-    const counts = new Map<Group, number>()
-    for (const group of acknowledged.values()) counts.set(group, (counts.get(group) ?? 0) + 1)
-    for (const [group, count] of counts) {
-      if (count === group.ids.size && !removed.has(group)) this.statements.remove.run(group.batch)
+    for (const [group, ids] of acknowledged) {
+      if (ids.size === group.ids.size && !removed.has(group)) this.statements.remove.run(group.batch)
     }
   }
 
@@ -130,7 +132,10 @@ export class SettlementGroups {
   /** Takes over what the transaction changed. Returns the numbers of the entries that it wrote. */
   committed(): ReadonlyMap<string, number> {
     const { acknowledged, removed, numbers, added } = this.change
-    for (const [id, { ids }] of acknowledged) ids.delete(id)
+    for (const [group, ids] of acknowledged) {
+      if (ids.size === group.ids.size) group.ids.clear()
+      else for (const id of ids) group.ids.delete(id)
+    }
     const left = this.groups.filter((group) => group.ids.size > 0 && !removed.has(group))
     this.groups = added === undefined ? left : [...left, added]
     this.rolledBack()
@@ -148,6 +153,7 @@ export class SettlementGroups {
   private splitStored({ batch, dueMs, accounts }: StoredGroup): void {
     const own = this.own(batch)
     const stored = this.statements.rows.get(batch)
+    const acknowledged = own === undefined ? undefined : this.change.acknowledged.get(own)
     const byOwner = new Map<string, Account>()
     const known: readonly Account[] = JSON.parse(accounts)
     for (const account of known) byOwner.set(ownerOf(account), account)
@@ -155,7 +161,7 @@ export class SettlementGroups {
     for (const values of rows) {
       const row = rowOfValues(values)
       // What this process knows as acknowledged needs no entry.
-      if (own !== undefined && (!own.ids.has(row.id) || this.change.acknowledged.has(row.id))) continue
+      if (own !== undefined && (!own.ids.has(row.id) || acknowledged?.has(row.id) === true)) continue
       const settlement = settlementOfRow(row, byOwner.get(ownerOf(row)))
       const number = this.writeEntry(settlement, dueMs, stored?.endedMs ?? 0)
       if (own !== undefined) this.place(row.id, number, own)

@@ -18,10 +18,10 @@ interface OfOrganization {
   readonly limit: ConcurrencyLimit
 }
 
-class SettlementInFlight implements Member {
+export class SettlementInFlight implements Member {
   place = -1
-  /** Called when it ends. */
-  readonly listeners: (() => void)[] = []
+  /** Called when it ends. Nearly all settlements have none. */
+  listeners: (() => void)[] | undefined
 
   constructor(
     readonly organization: string,
@@ -50,7 +50,7 @@ export class SettlementsInFlight {
     const known = this.organizations.get(organization)
     known?.settlements.remove(settlement)
     if (known?.settlements.size === 0) this.organizations.delete(organization)
-    for (const listener of settlement.listeners) listener()
+    if (settlement.listeners !== undefined) for (const listener of settlement.listeners) listener()
   }
 
   /**
@@ -65,7 +65,10 @@ export class SettlementsInFlight {
         left -= 1
         if (left === 0) resolve()
       }
-      for (const { listeners } of settlements) listeners.push(ended)
+      for (const settlement of settlements) {
+        settlement.listeners ??= []
+        settlement.listeners.push(ended)
+      }
     })
   }
 

@@ -27,13 +27,18 @@ export function refusalOf([scopeName, limitName]: readonly string[], numbers: Nu
 
 /** Two numbers for each rate of the organisation, then of the key: what remains, and the milliseconds until full. */
 export function ratesOf({ organizationLimits, keyLimits }: Account, numbers: Numbers, from: number): RateStatuses {
-  return rateLimits.map((limit, index) => {
-    const [organization, key] = [amountOf(organizationLimits, limit), amountOf(keyLimits, limit)]
-    return tighter(
-      rateOf(organization, numbers, from + 2 * index),
-      rateOf(key, numbers, from + 2 * (rateLimits.length + index)),
+  const rates: (RateStatus | undefined)[] = []
+  for (const limit of rateLimits) {
+    const ofOrganization = from + 2 * rates.length
+    const ofKey = ofOrganization + 2 * rateLimits.length
+    rates.push(
+      tighter(
+        rateOf(amountOf(organizationLimits, limit), numbers, ofOrganization),
+        rateOf(amountOf(keyLimits, limit), numbers, ofKey),
+      ),
     )
-  })
+  }
+  return rates
 }
 
 function rateOf(limit: number | undefined, numbers: Numbers, index: number): RateStatus | undefined {

@@ -80,7 +80,8 @@ export class ReserveBatches {
 
   private argumentsOf(organization: string, batch: readonly Reserving[]) {
     const accounts = new BatchAccounts()
-    const requests = batch.map(({ account, hold }) => {
+    const requests: (readonly (string | number)[])[] = []
+    for (const { account, hold } of batch) {
       const { inputTokens, outputTokens, costMicroUsd } = hold.estimate
       const values = [hold.id, accounts.numberOf(account), seriesOfHold(hold), inputTokens, outputTokens, costMicroUsd]
       values.push(hold.floorMicroUsd)
@@ -88,8 +89,8 @@ export class ReserveBatches {
         const demand = demandOf(hold)
         for (const unit of furtherUnits) values.push(demand[unit])
       }
-      return values
-    })
+      requests.push(values)
+    }
     return {
       witness: this.witness(),
       epoch: this.epochs?.of(organization) ?? UNKNOWN_EPOCH,

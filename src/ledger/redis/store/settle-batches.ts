@@ -99,17 +99,16 @@ export class SettleBatches {
 
   private argumentsOf({ isDirect, node, epoch, settlements }: Batch) {
     const accounts = new BatchAccounts()
-    const requests = settlements.map(({ admission: { account, id, admittedMs }, charge }) => {
-      const used = usedOf(charge, 1)
-      return [
-        id,
-        accounts.numberOf(account),
-        admittedMs,
-        seriesOf(charge),
-        ...chargeValues(charge),
-        ...furtherUnits.map((unit) => used[unit]),
-      ]
-    })
+    const requests: (readonly (string | number)[])[] = []
+    for (const { admission, charge } of settlements) {
+      const { account, id, admittedMs } = admission
+      const values = [id, accounts.numberOf(account), admittedMs, seriesOf(charge), ...chargeValues(charge)]
+      if (furtherUnits.length > 0) {
+        const used = usedOf(charge, 1)
+        for (const unit of furtherUnits) values.push(used[unit])
+      }
+      requests.push(values)
+    }
     return {
       witness: this.witness(),
       direct: isDirect ? 1 : 0,
