@@ -199,7 +199,7 @@ describe('Chat Completions', () => {
       { text: 'a', usage: { input: 3, output: 2 } },
     ],
     'a full context window': [[chunk({ content: 'a' }, 'model_length')], { text: 'a', reason: 'length' }],
-    'a full context window, as GLM says it': [
+    'a full context window at GLM': [
       [chunk({ content: 'a' }, 'model_context_window_exceeded')],
       { text: 'a', reason: 'length' },
     ],
