@@ -96,7 +96,9 @@ export const LOG_EVENTS = {
   'ledger.owner_failed': {
     level: 'error',
     message: 'process cannot own the ledger',
-    meaning: 'A process that is to own the embedded ledger cannot open it (`reason`). weir retries.',
+    meaning:
+      'A process that is to own the embedded ledger cannot open it (`reason`). weir retries. If the program file was ' +
+      'replaced by one that speaks another protocol, this is logged once, and weir has to be restarted.',
   },
   'ledger.owner_kept': {
     level: 'error',
@@ -241,6 +243,22 @@ export const LOG_EVENTS = {
     level: 'warn',
     message: 'cannot count the keys of organisations in Redis',
     meaning: 'Redis denies a command (`why`), so weir cannot report organisations with too many keys.',
+  },
+  'descriptors.low': {
+    level: 'warn',
+    message: 'file descriptors nearly used up',
+    meaning:
+      'Four fifths of the file descriptors that a worker (`worker`) may open are in use (`open` of `limit`), so it ' +
+      'rejects new requests with 503 `overloaded`. Raise `LimitNOFILE` of the service, or `ulimit -n`. Logged at ' +
+      'most once a minute.',
+  },
+  'descriptors.exhausted': {
+    level: 'error',
+    message: 'no file descriptor left',
+    meaning:
+      'A worker (`worker`) could not open a connection to a provider, because the process has as many descriptors as ' +
+      'it may have (`code` is `EMFILE`, `limit` their number) or the whole system has (`ENFILE`: raise ' +
+      '`fs.file-max`). Logged at most once a minute.',
   },
   'disk.low': {
     level: 'warn',

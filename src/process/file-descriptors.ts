@@ -31,10 +31,10 @@ export function isCrowded(limit: number | undefined, open = used()): boolean {
 }
 
 /**
- * Calls `found` now and repeatedly, with whether the process is crowded: every 250 ms, and every 0.8 s while under a
- * quarter of the descriptors is in use. Four checks a second cost an idle worker 0.1 % of a core.
+ * Calls `found` now and repeatedly, with whether the process is crowded and how many are open: every 250 ms, and every
+ * 0.8 s while under a quarter of the descriptors is in use. Four checks a second cost an idle worker 0.1 % of a core.
  */
-export function watchDescriptors(limit: number | undefined, found: (crowded: boolean) => void): void {
+export function watchDescriptors(limit: number | undefined, found: (crowded: boolean, open: number) => void): void {
   if (limit !== undefined) new DescriptorWatch(limit, found).check(performance.now())
 }
 
@@ -44,7 +44,7 @@ class DescriptorWatch implements Ticking {
 
   constructor(
     private readonly limit: number,
-    private readonly found: (crowded: boolean) => void,
+    private readonly found: (crowded: boolean, open: number) => void,
   ) {}
 
   tick(nowMs: number): void {
@@ -54,7 +54,7 @@ class DescriptorWatch implements Ticking {
   check(nowMs: number): void {
     const open = used()
     this.checkedMs = nowMs
-    this.found(isCrowded(this.limit, open))
+    this.found(isCrowded(this.limit, open), open)
     if (open < this.limit * CALM_SHARE) return slowTicker.add(this)
     slowTicker.remove(this)
     setTimeout(() => this.check(performance.now()), CHECK_MS).unref()

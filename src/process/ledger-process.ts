@@ -92,6 +92,8 @@ export class LedgerProcess {
   private current: Incarnation
   private isEnding = false
   private backoffMs = BACKOFF_MS_MIN
+  /** The protocol of the program file, while it is another one: logged once, not with each process that is tried. */
+  private refused: number | undefined
 
   /** Starts the process, which loads its code. */
   constructor(private readonly options: LedgerProcessOptions) {
@@ -121,10 +123,7 @@ export class LedgerProcess {
       const protocol = await next.greeted.promise
       if (protocol !== LEDGER_PROTOCOL) {
         next.kill()
-        return (
-          `the program file speaks version ${protocol} of the protocol between the ledger and its workers, and the ` +
-          `running program version ${LEDGER_PROTOCOL}; restart weir`
-        )
+        return mismatch(protocol)
       }
     } catch (error) {
       if (error instanceof LedgerOwnerProblem) return error.message
@@ -154,24 +153,56 @@ export class LedgerProcess {
 
   /** Starts a new process when this one dies. */
   private watch(incarnation: Incarnation): void {
-    void incarnation.owned.promise.catch((error: unknown) => {
-      const reason = messageOf(error)
-      if (!this.isEnding) logEvent(this.options.logger, 'ledger.owner_failed', { pid: incarnation.pid, reason })
-      incarnation.kill()
-    })
-    void incarnation.exited.promise.then(async (how) => {
-      if (this.isEnding || this.current !== incarnation) return
-      if (performance.now() - incarnation.startedMs >= HEALTHY_AFTER_MS) this.backoffMs = BACKOFF_MS_MIN
-      const restartInMs = this.backoffMs
-      this.backoffMs = Math.min(2 * this.backoffMs, BACKOFF_MS_MAX)
-      logEvent(this.options.logger, 'ledger.owner_died', { pid: incarnation.pid, how, restart_in_ms: restartInMs })
-      await Bun.sleep(restartInMs)
-      if (this.isEnding) return
-      this.current = new Incarnation(this.options)
-      this.current.send({ type: 'own', place: this.options.place, role: 'successor' })
-      this.watch(this.current)
+    incarnation.owned.promise.then(
+      () => {
+        this.refused = undefined
+      },
+      (error: unknown) => {
+        if (!this.isEnding) this.logFailure(incarnation, messageOf(error))
+        incarnation.kill()
+      },
+    )
+    void incarnation.exited.promise.then((how) => {
+      if (!this.isEnding && this.current === incarnation) void this.restart(incarnation, how)
     })
   }
+
+  private async restart(dead: Incarnation, how: string): Promise<void> {
+    if (performance.now() - dead.startedMs >= HEALTHY_AFTER_MS) this.backoffMs = BACKOFF_MS_MIN
+    const restartInMs = this.backoffMs
+    this.backoffMs = Math.min(2 * this.backoffMs, BACKOFF_MS_MAX)
+    if (this.refused === undefined)
+      logEvent(this.options.logger, 'ledger.owner_died', { pid: dead.pid, how, restart_in_ms: restartInMs })
+    await Bun.sleep(restartInMs)
+    if (this.isEnding) return
+    const next = new Incarnation(this.options)
+    this.current = next
+    this.watch(next)
+    const protocol = await next.greeted.promise.catch(() => undefined)
+    if (protocol === LEDGER_PROTOCOL) next.send({ type: 'own', place: this.options.place, role: 'successor' })
+    else if (protocol !== undefined) this.refuse(next, protocol)
+  }
+
+  /**
+   * The program file was replaced by one whose owner the running workers do not understand. It must not open the
+   * ledger. Others are started until the file is the old one again, or weir is restarted.
+   */
+  private refuse(next: Incarnation, protocol: number): void {
+    if (this.refused !== protocol && !this.isEnding) this.logFailure(next, mismatch(protocol))
+    this.refused = protocol
+    next.kill()
+  }
+
+  private logFailure({ pid }: Incarnation, reason: string): void {
+    if (this.refused === undefined) logEvent(this.options.logger, 'ledger.owner_failed', { pid, reason })
+  }
+}
+
+function mismatch(protocol: number): string {
+  return (
+    `the program file speaks version ${protocol} of the protocol between the ledger and its workers, and the running ` +
+    `program version ${LEDGER_PROTOCOL}; restart weir`
+  )
 }
 
 async function stopped(incarnation: Incarnation): Promise<void> {

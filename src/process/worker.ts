@@ -14,7 +14,9 @@ import type { KeyFollower } from '../keys/key-follower.ts'
 import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
+import { onDescriptorShortage } from '../transport/descriptor-shortage.ts'
 import { closingEach } from './closing-app.ts'
+import { DescriptorLog } from './descriptor-log.ts'
 import { drain } from './drain.ts'
 import { FiguresPoster } from './figures-poster.ts'
 import { descriptorLimit, watchDescriptors } from './file-descriptors.ts'
@@ -238,13 +240,22 @@ class Worker {
     }
     this.watch?.start()
     this.poster?.start()
-    watchDescriptors(descriptorLimit(), (crowded) => {
-      service.state.crowded = crowded
-      // Connections that wait for a caller's next request are closed first.
-      if (crowded) this.running?.server.closeIdleConnections()
-    })
+    this.watchDescriptors(this.running)
     send({ type: 'ready', port: this.running.port })
     void findVersion().then((version) => send({ type: 'build', build: buildOf(version) }))
+  }
+
+  private watchDescriptors({ worker, server, service }: Running): void {
+    const limit = descriptorLimit()
+    const log = new DescriptorLog(this.log.logger, worker, limit)
+    onDescriptorShortage((code) => log.exhausted(code))
+    watchDescriptors(limit, (crowded, open) => {
+      service.state.crowded = crowded
+      if (!crowded) return
+      log.low(open)
+      // Connections that wait for a caller's next request are closed first.
+      server.closeIdleConnections()
+    })
   }
 
   /** Sends the listening socket to the supervisor. Returns the problem, if there is one. */

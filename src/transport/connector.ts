@@ -4,6 +4,7 @@
  */
 
 import type { Addresses } from './addresses.ts'
+import { checkDescriptors } from './descriptor-shortage.ts'
 import { type Authorities, Dial, type RawSocket } from './dial.ts'
 import type { Origin } from './origin.ts'
 import { TransportError } from './transport-error.ts'
@@ -79,6 +80,7 @@ export class Connector {
 
   private fail(error: TransportError): void {
     if (this.isOver) return
+    checkDescriptors()
     this.abandon()
     this.owner.failed(this, error)
   }

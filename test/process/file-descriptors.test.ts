@@ -1,5 +1,7 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
+import type { Logger } from '../../src/logging/log.ts'
+import { DescriptorLog } from '../../src/process/descriptor-log.ts'
 import { isCrowded } from '../../src/process/file-descriptors.ts'
 
 const FILE = JSON.stringify(join(import.meta.dir, '../../src/process/file-descriptors.ts'))
@@ -27,4 +29,43 @@ test('it is crowded from 80 % of the limit on, also with none left, and it recov
 
 test('without a known limit it is never crowded', () => {
   expect(isCrowded(undefined)).toBe(false)
+})
+
+test('a connection that fails for lack of descriptors is reported, though Bun calls it refused or not found', () => {
+  const from = (path: string) => JSON.stringify(join(import.meta.dir, '../../src', path))
+  const script = `
+    import fs from 'node:fs'
+    import { onDescriptorShortage } from ${from('transport/descriptor-shortage.ts')}
+    import { SocketTransport } from ${from('providers/socket-transport.ts')}
+    const reported = []
+    onDescriptorShortage((code) => reported.push(code))
+    using server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('') })
+    const ask = () => new Promise((done) => {
+      const handler = { head() {}, data() {}, end: () => done('answered'), fail: (error) => done(error.kind) }
+      new SocketTransport().send({ url: 'http://127.0.0.1:' + server.port, headers: {}, body: '' }, handler)
+    })
+    const open = []
+    try { for (;;) open.push(fs.openSync('/dev/null')) } catch {}
+    const ended = [await ask()]
+    for (const fd of open) fs.closeSync(fd)
+    ended.push(await ask())
+    server.stop(true)
+    ended.push(await ask())
+    console.log(JSON.stringify({ ended, reported }))
+    process.exit()`
+  const { stdout } = Bun.spawnSync(['bash', '-c', 'ulimit -n 64; exec "$0" -e "$1"', process.execPath, script])
+  expect(JSON.parse(stdout.toString())).toEqual({
+    ended: ['unreachable', 'answered', 'unreachable'],
+    reported: ['EMFILE'],
+  })
+})
+
+test('the lack of descriptors is logged at most once a minute for each event', () => {
+  const lines: unknown[] = []
+  const add = (fields: object) => void lines.push(fields)
+  const log = new DescriptorLog({ warn: add, error: add } as unknown as Logger, 1, 64)
+  for (const nowMs of [0, 250, 59_999, 60_000]) log.low(52, nowMs)
+  for (const nowMs of [10, 500]) log.exhausted('EMFILE', nowMs)
+  const low = { event: 'descriptors.low', worker: 1, open: 52, limit: 64 }
+  expect(lines).toEqual([low, low, { event: 'descriptors.exhausted', worker: 1, code: 'EMFILE', limit: 64 }])
 })

@@ -213,6 +213,31 @@ test('the owner of the ledger stays if the new one speaks another protocol', asy
   expect(await weir.models()).toEqual(['small'])
 })
 
+test('an owner of the ledger that dies after the program file was replaced by another protocol', async () => {
+  using upstream = pacedProvider(1)
+  await using copy = await Copy.make()
+  await using weir = await Weir.ready(pricedConfiguration(upstream.baseUrl, 'embedded'), ['--workers', '2'], {
+    program: copy.program,
+  })
+  const owner = await weir.ledgerOwner()
+  const file = 'process/ledger-ipc.ts'
+  await copy.change(file, /LEDGER_PROTOCOL = \d+/, 'LEDGER_PROTOCOL = 999')
+  if (owner !== undefined) process.kill(owner, 'SIGKILL')
+  expect(await weir.line('process cannot own the ledger')).toMatchObject({
+    event: 'ledger.owner_failed',
+    reason:
+      'the program file speaks version 999 of the protocol between the ledger and its workers, and the running ' +
+      `program version ${LEDGER_PROTOCOL}; restart weir`,
+  })
+  await until(async () => (await weir.readyz()).status === 503)
+  // The supervisor retries, and does not log the same each time.
+  await copy.change(file, 'LEDGER_PROTOCOL = 999', `LEDGER_PROTOCOL = ${LEDGER_PROTOCOL}`)
+  await until(async () => (await weir.readyz()).status === 200)
+  expect(weir.all('process cannot own the ledger')).toHaveLength(1)
+  expect(weir.all('process of the ledger died')).toHaveLength(1)
+  expect(await weir.models()).toEqual(['small'])
+})
+
 test('SIGTERM ends a replaced worker, too, after its stream', async () => {
   await using redis = await RedisServer.start()
   using upstream = provider()

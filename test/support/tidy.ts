@@ -78,6 +78,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       [ANYWHERE]: ['bun'],
       'transport/addresses.ts': ['node:net'],
       'transport/decompressor.ts': ['node:stream', 'node:zlib'],
+      'transport/descriptor-shortage.ts': ['node:fs'],
       'transport/dial.ts': ['node:net', 'node:tls'],
     },
   },
