@@ -1,4 +1,7 @@
-/** What the readers of unparsed messages share. */
+/**
+ * What the readers of unparsed messages share. They assign one value at a time: for `[a, b] = [c, d]` JavaScriptCore
+ * may make a list and its iterator, which took 5 to 16 % of the time to read 200 KB.
+ */
 
 import { COMMA, QUOTE } from '../core/json-bytes.ts'
 import { END, type JsonCursor, UNKNOWN, unusual, type Words, words } from '../wire/json-cursor.ts'

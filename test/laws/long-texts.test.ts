@@ -745,6 +745,39 @@ describe('providers receive the same JSON of Messages', () => {
   ])('%s', (_, text) => {
     expect(compare('messages', Buffer.from(text.replace('{', '{"model":"m",')))).toBeDefined()
   })
+  describe('if a turn has several messages', () => {
+    const started = `${question},${call('a', '1')}`
+    const block = (text: string, rest = '') => `{"type":"text","text":"${text}"${rest}}`
+    const user = (...blocks: readonly string[]) => `{"role":"user","content":[${blocks}]}`
+    const ended = (rest = '') => `{"type":"tool_result","tool_use_id":"a","content":"${big}"${rest}}`
+    const marked = `,${mark('')}`
+
+    test.each([
+      ['a result and a question', [user(ended()), user(block('b'))]],
+      ['a question and a result', [user(block('b')), user(ended())]],
+      ['a result with a text, and a result', [user(ended(), block('b')), user(ended())]],
+      ['several questions', [user(block('b'), block('c')), user(block('d')), user(block('e'))]],
+      ['cache marks', [user(ended(marked)), user(block('b', marked)), user(block('c', marked))]],
+      ['more cache marks than are sent', Array.from({ length: 6 }, () => user(block('b', marked)))],
+      ['a blank text', [user(ended()), user(block(' '))]],
+      ['a text that is a string', [user(ended()), '{"role":"user","content":"b"}']],
+      ['members in another order', [user(ended()), `{"content":[${block('b')}],"role":"user"}`]],
+      ['blanks between its members', [user(ended()), `{"role":"user", "content": [${block('b')}] }`]],
+      ['unknown members', [user(ended()), `{"role":"user","content":[${block('b', ',"x":1')}],"x":[{"a":1}]}`]],
+      ['a role in other letters', [user(ended()), `{"role":"User","content":[${block('b')}]}`]],
+      ['no blocks', [user(ended()), user(), user(block('b'))]],
+      ['an answer after it', [user(ended()), user(block('b')), '{"role":"assistant","content":"c"}']],
+      [
+        'several answers after it',
+        [user(ended()), ...[1, 2].map((n) => `{"role":"assistant",${answer.replace('b', `${n}`)}}`)],
+      ],
+    ])('%s', (_, turn) => {
+      for (const rest of ['', mark(''), mark(',"ttl":"5m"')]) {
+        const body = `{"model":"m",${tools},"messages":[${[started, ...turn]}]${rest && `,${rest}`}}`
+        expect(compare('messages', Buffer.from(body))).toBeDefined()
+      }
+    })
+  })
 })
 
 describe('providers receive the same JSON of tools', () => {

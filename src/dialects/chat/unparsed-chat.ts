@@ -77,7 +77,8 @@ class MessageReader {
     this.isExact = true
     let role = UNKNOWN
     let content: Content = 'absent'
-    let [hasCalls, hasId] = [false, false]
+    let hasCalls = false
+    let hasId = false
     const members = new Members(cursor, MESSAGE, 3)
     for (let name = members.next(); name !== END; name = members.next()) {
       if (name === ROLE) role = this.role()
@@ -124,13 +125,18 @@ class MessageReader {
   private part(): void {
     const { cursor } = this
     cursor.object()
-    let [isText, from, to] = [false, 0, 0]
+    let isText = false
+    let from = 0
+    let to = 0
     const members = new Members(cursor, PART, 5)
     for (let name = members.next(); name !== END; name = members.next()) {
       if (name > 1) unusual()
       cursor.string()
       if (name === 0) isText = cursor.word(TEXT_TYPE) === 0
-      else [from, to] = [cursor.from, cursor.to]
+      else {
+        from = cursor.from
+        to = cursor.to
+      }
     }
     if (!isText || from === to) unusual()
     entries.add(TEXT, from, to)
@@ -155,7 +161,10 @@ class MessageReader {
     const { cursor } = this
     if (++this.calls > CALLS_MAX) unusual()
     cursor.object()
-    let [isFunction, isCalled, idFrom, idTo] = [false, false, -1, -1]
+    let isFunction = false
+    let isCalled = false
+    let idFrom = -1
+    let idTo = -1
     let called: readonly number[] = []
     const members = new Members(cursor, CALL, 5)
     for (let name = members.next(); name !== END; name = members.next()) {
@@ -166,7 +175,10 @@ class MessageReader {
       }
       cursor.string()
       if (name === 1) isFunction = cursor.word(FUNCTION_TYPE) === 0
-      else [idFrom, idTo] = [cursor.from, cursor.to]
+      else {
+        idFrom = cursor.from
+        idTo = cursor.to
+      }
     }
     if (!isCalled || idFrom === -1) unusual()
     if (!isFunction) this.isExact = false
@@ -179,12 +191,20 @@ class MessageReader {
   private called(): readonly number[] {
     const { cursor } = this
     cursor.object()
-    let [nameFrom, nameTo, from, to] = [0, 0, 0, 0]
+    let nameFrom = 0
+    let nameTo = 0
+    let from = 0
+    let to = 0
     const members = new Members(cursor, CALLED, 6)
     for (let name = members.next(); name !== END; name = members.next()) {
       cursor.string()
-      if (name === 0) [nameFrom, nameTo] = [cursor.from, cursor.to]
-      else [from, to] = [cursor.from, cursor.to]
+      if (name === 0) {
+        nameFrom = cursor.from
+        nameTo = cursor.to
+      } else {
+        from = cursor.from
+        to = cursor.to
+      }
     }
     if (!isLegalName(cursor.bytes, nameFrom, nameTo)) unusual()
     // Others may be none, for which `{}` is sent.

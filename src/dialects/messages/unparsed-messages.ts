@@ -113,7 +113,10 @@ class TextReader {
   private block(depth: number): void {
     const { cursor } = this
     cursor.object()
-    let [isText, from, to, mark] = [false, -1, -1, 0]
+    let isText = false
+    let from = -1
+    let to = -1
+    let mark = 0
     const members = new Members(cursor, TEXT_BLOCK, depth + 2)
     for (let name = members.next(); name !== END; name = members.next()) {
       if (name === NAMES.cache) {
@@ -122,7 +125,10 @@ class TextReader {
       }
       cursor.string()
       if (name === NAMES.type) isText = cursor.word(TYPES) === TEXT_TYPE
-      else [from, to] = [cursor.from, cursor.to]
+      else {
+        from = cursor.from
+        to = cursor.to
+      }
     }
     if (!isText || from === -1) unusual()
     this.add(from, to, mark)
@@ -174,7 +180,8 @@ class MessageReader {
     texts.begin()
     calls.begin()
     let role = UNKNOWN
-    let [hasRole, hasContent] = [false, false]
+    let hasRole = false
+    let hasContent = false
     const members = new Members(cursor, MESSAGE, 3)
     for (let name = members.next(); name !== END; name = members.next()) {
       if (name === ROLE) {
@@ -241,7 +248,8 @@ class MessageReader {
   private block(): void {
     const { cursor, from, to } = this
     cursor.object()
-    let [type, seen] = [UNKNOWN, 0]
+    let type = UNKNOWN
+    let seen = 0
     this.mark = 0
     this.isFailed = false
     resultTexts.begin()
@@ -294,8 +302,10 @@ class MessageReader {
   private call(): void {
     const { cursor, from, to } = this
     if (++this.callCount > CALLS_MAX) unusual()
-    const [idFrom, idTo] = [from[NAMES.id] ?? 0, to[NAMES.id] ?? 0]
-    const [nameFrom, nameTo] = [from[NAMES.name] ?? 0, to[NAMES.name] ?? 0]
+    const idFrom = from[NAMES.id] ?? 0
+    const idTo = to[NAMES.id] ?? 0
+    const nameFrom = from[NAMES.name] ?? 0
+    const nameTo = to[NAMES.name] ?? 0
     if (idFrom === idTo || !isLegalName(cursor.bytes, nameFrom, nameTo)) unusual()
     if (!callIds.add(cursor.bytes, idFrom, idTo)) this.hasOwnTurns = false
     calls.add(CALL_ID + this.mark * MARKED, idFrom, idTo)
@@ -308,7 +318,8 @@ class MessageReader {
     const { cursor, from, to } = this
     if (++this.resultCount > CALLS_MAX) unusual()
     if (!texts.isEmpty) this.isOrdered = false
-    const [idFrom, idTo] = [from[NAMES.answers] ?? 0, to[NAMES.answers] ?? 0]
+    const idFrom = from[NAMES.answers] ?? 0
+    const idTo = to[NAMES.answers] ?? 0
     if (idFrom === idTo) unusual()
     if (!isLegalId(cursor.bytes, idFrom, idTo)) this.hasOwnTurns = false
     if (content !== undefined) {

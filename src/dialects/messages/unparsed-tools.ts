@@ -62,7 +62,8 @@ class ToolReader {
   tool(): void {
     const { cursor } = this
     cursor.object()
-    let [isNamed, hasSchema] = [false, false]
+    let isNamed = false
+    let hasSchema = false
     this.mark = 0
     this.from.fill(-1)
     const members = new Members(cursor, TOOL, 3)

@@ -58,7 +58,8 @@ class FunctionReader {
     const { cursor, from, to } = this
     cursor.object()
     from.fill(-1)
-    let [seen, type] = [0, UNKNOWN]
+    let seen = 0
+    let type = UNKNOWN
     for (let name = cursor.member(TOOL); name !== END; name = cursor.member(TOOL)) {
       if (name === UNKNOWN) {
         cursor.value(TOOL_DEPTH)
@@ -72,7 +73,8 @@ class FunctionReader {
     if (type === NAMESPACE || (seen & (1 << NAMES.type)) === 0) unusual()
     // Providers have no counterpart for other tools.
     if (type !== FUNCTION) return
-    const [nameFrom, nameTo] = [from[NAMES.name] ?? 0, to[NAMES.name] ?? 0]
+    const nameFrom = from[NAMES.name] ?? 0
+    const nameTo = to[NAMES.name] ?? 0
     if (nameFrom === -1 || from[NAMES.parameters] === -1 || !isLegalName(cursor.bytes, nameFrom, nameTo)) unusual()
     // A later definition replaces an earlier one.
     if (!names.add(cursor.bytes, nameFrom, nameTo) || ++this.count > TOOLS_MAX) unusual()
@@ -98,7 +100,8 @@ class FunctionReader {
   /** A value of another kind counts as absent. */
   private member(name: number): void {
     const { cursor, from, to } = this
-    const [isText, isObject] = [cursor.isNext(QUOTE), cursor.isNext(OPEN)]
+    const isText = cursor.isNext(QUOTE)
+    const isObject = cursor.isNext(OPEN)
     const isScalar = !isText && !isObject && !cursor.isNext(OPEN_LIST)
     const start = cursor.nextOffset - 1
     if (name === NAMES.parameters && isObject) {
@@ -125,7 +128,8 @@ export function functionsJson({ entries: list }: UnparsedTools, longTexts: LongT
   for (let at = 0; at < list.length; ) {
     const name = written(at)
     at += ENTRY_INTS
-    let [description, strict] = ['null', 'null']
+    let description = 'null'
+    let strict = 'null'
     if (list[at] === TEXT) {
       description = `"${written(at)}"`
       at += ENTRY_INTS

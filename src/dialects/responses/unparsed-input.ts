@@ -231,9 +231,12 @@ class InputReader {
     if ((seen & CALL_MEMBERS) !== CALL_MEMBERS || ++this.callCount > CALLS_MAX) unusual()
     // A tool in a namespace has another name for the provider.
     if ((seen & (1 << NAMES.namespace)) !== 0) unusual()
-    const [idFrom, idTo] = [from[NAMES.callId] ?? 0, to[NAMES.callId] ?? 0]
-    const [nameFrom, nameTo] = [from[NAMES.name] ?? 0, to[NAMES.name] ?? 0]
-    const [argumentsFrom, argumentsTo] = [from[NAMES.arguments] ?? 0, to[NAMES.arguments] ?? 0]
+    const idFrom = from[NAMES.callId] ?? 0
+    const idTo = to[NAMES.callId] ?? 0
+    const nameFrom = from[NAMES.name] ?? 0
+    const nameTo = to[NAMES.name] ?? 0
+    const argumentsFrom = from[NAMES.arguments] ?? 0
+    const argumentsTo = to[NAMES.arguments] ?? 0
     if (idFrom === idTo || !isLegalName(cursor.bytes, nameFrom, nameTo)) unusual()
     // Others may be none, for which `{}` is sent.
     if (argumentsFrom === argumentsTo || cursor.bytes[argumentsFrom] !== OPEN) unusual()
@@ -260,7 +263,8 @@ class InputReader {
   private output(): void {
     const { from, to } = this
     const seen = this.members(OUTPUT_MEMBERS)
-    const [idFrom, idTo] = [from[NAMES.callId] ?? 0, to[NAMES.callId] ?? 0]
+    const idFrom = from[NAMES.callId] ?? 0
+    const idTo = to[NAMES.callId] ?? 0
     if ((seen & (1 << NAMES.callId)) === 0 || idFrom === idTo || ++this.outputCount > CALLS_MAX) unusual()
     if ((this.last !== 'calls' && this.last !== 'outputs') || !this.isCalled(idFrom, idTo)) unusual()
     this.last = 'outputs'
@@ -277,7 +281,8 @@ class InputReader {
     const steps = Math.min(callIds.length / 2, CALLS_SEARCHED_MAX)
     for (let step = 0; step < steps; step++) {
       if (this.expected >= callIds.length) this.expected = 0
-      const [start, end] = [callIds[this.expected] ?? 0, callIds[this.expected + 1] ?? 0]
+      const start = callIds[this.expected] ?? 0
+      const end = callIds[this.expected + 1] ?? 0
       this.expected += 2
       if (areEqual(bytes, from, to, start, end)) return true
     }
@@ -305,8 +310,11 @@ class InputReader {
   private part(): void {
     const { cursor } = this
     cursor.object()
-    let [seen, from, to] = [0, -1, -1]
-    let [isText, hasType] = [false, false]
+    let seen = 0
+    let from = -1
+    let to = -1
+    let isText = false
+    let hasType = false
     for (let name = cursor.member(PART); name !== END; name = cursor.member(PART)) {
       if (name >= 0) {
         if ((seen & (1 << name)) !== 0) unusual()

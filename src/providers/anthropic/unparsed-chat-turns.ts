@@ -135,7 +135,8 @@ class TurnsOfChat {
   private call(entry: number): boolean {
     const { turns, longTexts } = this
     if (!callIds.add(longTexts.bytes, this.from(entry), this.to(entry))) return false
-    const [name, json] = [entry + ENTRY_INTS, entry + 2 * ENTRY_INTS]
+    const name = entry + ENTRY_INTS
+    const json = entry + 2 * ENTRY_INTS
     this.block()
     turns.part(CALL_BLOCK)
     turns.span(this.from(entry), this.to(entry))

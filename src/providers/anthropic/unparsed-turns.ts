@@ -6,6 +6,7 @@
 import { type ChatRequest, offersTools, type Tool } from '../../core/chat-request.ts'
 import { messagesOf } from '../../core/convert-unparsed.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
+import { part } from '../../core/json-builder.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
 import {
   ASSISTANT,
@@ -18,6 +19,7 @@ import {
   TOOL,
   type UnparsedMark,
   type UnparsedMessages,
+  USER,
 } from '../../core/unparsed.ts'
 import { CacheMarks, MARKS_MAX } from '../cache-marks.ts'
 import { MarkOrder } from '../mark-order.ts'
@@ -83,6 +85,23 @@ function keptMarks(tools: readonly Tool[], conversation: Conversation = { system
   return new CacheMarks(tools, conversation)
 }
 
+const OPEN_TURN = part('{"role":"user","content":[')
+const COMMA = part(',')
+const CLOSE_TURN = part(']}')
+
+/**
+ * Whether a message, which has nothing but a role and a list of content, is written as this turn is. If its members are
+ * in another order, or blanks are between them, its content is elsewhere.
+ */
+function isUsersMessage(bytes: Uint8Array, from: number, to: number): boolean {
+  return areAt(OPEN_TURN, bytes, from) && areAt(CLOSE_TURN, bytes, to - CLOSE_TURN.length)
+}
+
+function areAt(expected: Uint8Array, bytes: Uint8Array, from: number): boolean {
+  for (let at = 0; at < expected.length; at++) if (bytes[from + at] !== expected[at]) return false
+  return true
+}
+
 class TurnsWriter {
   /** The first entry of the first message. */
   private readonly start: number
@@ -123,7 +142,7 @@ class TurnsWriter {
         copiedTo = entries[at + 2] ?? 0
       } else {
         flush()
-        written.push(this.turn(at, end))
+        written.push(this.joined(at, end) ?? this.turn(at, end))
       }
       at = end
     }
@@ -138,6 +157,31 @@ class TurnsWriter {
     for (let next = this.endOf(at); next < end; next = this.endOf(next))
       if (((this.entries[next] ?? 0) & CONTINUED) === 0) return false
     return true
+  }
+
+  /**
+   * A turn of several messages of the user, such as results and then a question: the blocks of all of them, as they
+   * came. Undefined if some of it may have to be changed, or a message is not in the form that clients write.
+   */
+  private joined(at: number, end: number): JsonValue | undefined {
+    const { entries, longTexts, request } = this
+    if (end === entries.length && request.cache !== undefined) return undefined
+    const pieces: Uint8Array[] = []
+    let hasText = false
+    for (let next = at; next < end; next = this.endOf(next)) {
+      const bits = entries[next] ?? 0
+      // Results come before texts.
+      if (hasText && this.kindAt(next) === TOOL) return undefined
+      hasText ||= this.kindAt(next) === USER
+      if ((bits & CONTINUED) !== 0) continue
+      const from = entries[next + 1] ?? 0
+      const to = entries[next + 2] ?? 0
+      if (!this.isExact(next) || !isUsersMessage(longTexts.bytes, from, to)) return undefined
+      pieces.push(next === at ? OPEN_TURN : COMMA)
+      pieces.push(longTexts.bytes.subarray(from + OPEN_TURN.length, to - CLOSE_TURN.length))
+    }
+    pieces.push(CLOSE_TURN)
+    return longTexts.markOfWritten(pieces)
   }
 
   private turn(at: number, end: number): JsonObject {

@@ -143,8 +143,10 @@ class ChatBodyWriter {
 
   private call(at: number): void {
     const { json, entries } = this
-    const [name, input] = [at + ENTRY_INTS, at + 2 * ENTRY_INTS]
-    const [from, to] = [entries[input + 1] ?? 0, entries[input + 2] ?? 0]
+    const name = at + ENTRY_INTS
+    const input = at + 2 * ENTRY_INTS
+    const from = entries[input + 1] ?? 0
+    const to = entries[input + 2] ?? 0
     json.part(CALL)
     this.span(at)
     json.part(CALL_NAME)
