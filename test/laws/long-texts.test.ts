@@ -183,7 +183,7 @@ function writtenInputs(json: string): readonly string[] {
   return found
 }
 
-/** The value whose tokens begin at `place`, which moves behind it. Of members with the same name the last one counts. */
+/** The value whose tokens begin at `place`, which moves after it. Of members with the same name the last one counts. */
 function writtenValue(tokens: readonly string[], place: { at: number }): string {
   const token = tokens[place.at++] ?? ''
   if (token.startsWith('"')) return JSON.stringify(JSON.parse(token))
