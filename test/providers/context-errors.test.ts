@@ -35,3 +35,24 @@ test.each([
 ])('other messages have none: %s', (message) => {
   expect(openai.responseError(400, new Headers(), JSON.stringify({ error: { message } })).detail.code).toBeUndefined()
 })
+
+test('the message of a provider behind OpenRouter is shown, instead of that there was one', () => {
+  const raw = JSON.stringify({
+    type: 'error',
+    error: { type: 'invalid_request_error', message: 'prompt is too long: 9 > 8' },
+  })
+  const behind = (given: string, message = 'Provider returned error') =>
+    openai.responseError(
+      400,
+      new Headers(),
+      JSON.stringify({ error: { message, code: 400, metadata: { raw: given, provider_name: 'Anthropic' } } }),
+    )
+  expect(behind(raw)).toMatchObject({
+    message: 'prompt is too long: 9 > 8',
+    detail: { code: 'context_length_exceeded' },
+  })
+  // No JSON, or nothing in it; and the provider behind is a text within a text.
+  for (const other of ['<html>', '{}', '', JSON.stringify({ error: { metadata: { raw } } })])
+    expect(behind(other).message).toBe('Provider returned error')
+  expect(behind('{"error":{"message":"x sk-abcdefgh12345678"}}').message).toBe('x [redacted]')
+})
