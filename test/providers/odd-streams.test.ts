@@ -190,11 +190,24 @@ describe('Chat Completions', () => {
       ],
       { usage: { input: 3, output: 2 } },
     ],
+    'cached tokens beside the details': [
+      [chunk({}, 'stop', { usage: { prompt_tokens: 19, completion_tokens: 2, cached_tokens: 10 } })],
+      { usage: { input: 19, cachedInput: 10, output: 2 } },
+    ],
     'usage before the finish': [
       [chunk({ content: 'a' }), frame({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 2 } }), end],
       { text: 'a', usage: { input: 3, output: 2 } },
     ],
     'a full context window': [[chunk({ content: 'a' }, 'model_length')], { text: 'a', reason: 'length' }],
+    'a full context window at GLM': [
+      [chunk({ content: 'a' }, 'model_context_window_exceeded')],
+      { text: 'a', reason: 'length' },
+    ],
+    'what GLM takes for sensitive': [[chunk({ content: 'a' }, 'sensitive')], { text: 'a', reason: 'content-filter' }],
+    'a network error at GLM': [
+      [chunk({ content: 'a' }), chunk({}, 'network_error'), done],
+      { text: 'a', errorKind: 'failed' },
+    ],
     'a limit in capitals': [[chunk({ content: 'a' }, 'MAX_TOKENS')], { text: 'a', reason: 'length' }],
     'a filter with its reason': [
       [chunk({ content: 'a' }, 'content_filter: PROHIBITED_CONTENT')],
