@@ -88,7 +88,7 @@ export function errorText(body: JsonValue | undefined): ErrorText {
   if (typeof error === 'string') return { ...NO_TEXT, message: error, code: wordOf(outer['code']) }
   if (!isObject(error)) return NO_TEXT
   const message =
-    messageBehind(error) ?? stringOf(error['message']) ?? stringOf(error['detail']) ?? stringOf(error['Message'])
+    wrappedMessage(error) ?? stringOf(error['message']) ?? stringOf(error['detail']) ?? stringOf(error['Message'])
   return {
     message: message ?? (error['detail'] === undefined ? '' : JSON.stringify(error['detail'])),
     type: wordOf(error['type']) || wordOf(error['status']),
@@ -98,10 +98,10 @@ export function errorText(body: JsonValue | undefined): ErrorText {
 }
 
 /**
- * OpenRouter's own message only reports that the provider behind it returned an error, which is in `metadata.raw` as
- * text; undefined if it has no message.
+ * OpenRouter's own message only reports that a provider returned an error, which it wraps as text in `metadata.raw`;
+ * undefined if that has no message.
  */
-function messageBehind({ metadata }: JsonObject): string | undefined {
+function wrappedMessage({ metadata }: JsonObject): string | undefined {
   const raw = isObject(metadata) ? stringOf(metadata['raw']) : undefined
   const body = raw === undefined ? undefined : errorJson(raw)
   const error = isObject(body) && isObject(body['error']) ? body['error'] : body
