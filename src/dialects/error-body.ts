@@ -14,13 +14,23 @@ export type ErrorFamily = 'chat' | 'messages'
 export function errorBody(error: CallerError, family: ErrorFamily, requestId: string): JsonObject {
   if (family === 'chat') return { error: chatError(error) }
   if (error.row.stage === 'body') return { type: 'error', error: chatError(error), request_id: requestId }
-  const body: JsonObject = { type: error.row.messagesType, message: error.message }
+  const body: JsonObject = { type: error.row.messagesType, message: messagesText(error) }
   const { details } = error.detail
   return {
     type: 'error',
     error: details === undefined ? body : { ...body, details: { ...details } },
     request_id: requestId,
   }
+}
+
+/**
+ * The Messages shape has no code. Claude Code knows a conversation that is too long by the first of these words, and
+ * offers to compact it; by the second it asks for less output.
+ */
+const TOO_LONG = /prompt is too long|exceed context limit/i
+
+function messagesText({ code, message }: CallerError): string {
+  return code === 'context_length_exceeded' && !TOO_LONG.test(message) ? `prompt is too long: ${message}` : message
 }
 
 function chatError(error: CallerError): JsonObject {

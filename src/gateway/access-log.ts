@@ -88,7 +88,7 @@ export class RequestLog {
   /** When the request began (`performance.now()`), and its body was there. */
   readonly startedMs = performance.now()
   receivedMs = this.startedMs
-  /** When the first provider was called, the answer of the last one was there, the line was written. */
+  /** When the first provider was called, the whole answer of the last one was there, the line was written. */
   private askedMs: number | undefined
   private answeredMs: number | undefined
   private endedMs = 0
@@ -104,7 +104,7 @@ export class RequestLog {
 
   /** The provider has begun to answer. */
   markFirstByte(): void {
-    this.firstByteMs ??= tenths(performance.now() - this.startedMs)
+    this.firstByteMs ??= tenths(this.heardMs - this.startedMs)
   }
 
   /** The body has arrived. */
@@ -115,11 +115,17 @@ export class RequestLog {
   /** A provider is called. */
   markAsked(nowMs: number): void {
     this.askedMs ??= nowMs
+    this.answeredMs = undefined
   }
 
-  /** A provider has answered to the end. */
+  /** The provider that was called last has answered to the end. */
   markAnswered(): void {
     this.answeredMs = performance.now()
+  }
+
+  /** Now, or when the provider answered to the end: what is done with a whole answer takes no time of its own. */
+  get heardMs(): number {
+    return this.answeredMs ?? performance.now()
   }
 
   /**

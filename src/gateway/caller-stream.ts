@@ -1,5 +1,6 @@
 /** The caller's side of a streamed answer: what is written to its connection, and how the stream ends there. */
 
+import { ticker } from '../core/ticker.ts'
 import type { Outcome } from '../ledger/ledger.ts'
 import { KEEP_ALIVE_COMMENT } from '../wire/sse.ts'
 
@@ -28,7 +29,7 @@ export interface CallerConnection {
 
 /** One stream, from the moment when Bun accepts its bytes. */
 export class CallerStream {
-  /** When the caller last took something, or was sent something (`performance.now()`). */
+  /** When the caller last took something, or was sent something: at most a tick later than this. */
   progressMs = performance.now()
   /** The head is sent with the first bytes of the body. */
   private isHeadOut = false
@@ -49,7 +50,7 @@ export class CallerStream {
     const written = this.sink.write(bytes)
     this.sink.flush()
     this.isHeadOut = true
-    this.progressMs = performance.now()
+    this.progressMs = ticker.nowMs
     return written instanceof Promise ? written : undefined
   }
 

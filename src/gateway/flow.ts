@@ -408,7 +408,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   private noteAttempt(attempt: Attempt, error?: ProviderError): void {
     const { candidate, startedMs } = attempt
     const { provider, model } = candidate.target
-    const ms = Math.round((performance.now() - startedMs) * 10) / 10
+    const ms = Math.round((this.log.heardMs - startedMs) * 10) / 10
     const status = error === undefined ? 200 : error.detail.status
     const { interrupted } = this.running
     this.log.attempts.push({ provider, model, status, error: interrupted ?? error?.kind, ms })

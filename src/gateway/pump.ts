@@ -74,7 +74,8 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   /** Absent until Bun accepts bytes. */
   private caller: CallerStream | undefined
   private state: State = 'reading'
-  private readonly held: HeldBytes
+  /** Made when bytes cannot be taken at once, which few streams need. */
+  private held: HeldBytes | undefined
   /** The provider's bytes have ended cleanly, after those that are held. */
   private hasInputEnded = false
   /** The stream breaks off with this, after what is held or encoded. */
@@ -96,7 +97,6 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     this.encoded = new EncodeStream(encoder, meter)
     this.check = new EventCheck(this.encoded, toolNames)
     this.decoder = new DecodeStream(provider, this.check)
-    this.held = new HeldBytes(call)
   }
 
   /** Starts to read. */
@@ -172,7 +172,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
       this.take(bytes, from, to)
       return this.proceed()
     }
-    this.held.add(partOf(bytes, from, to))
+    this.holding().add(partOf(bytes, from, to))
     if (this.state === 'reading') this.proceed()
   }
 
@@ -201,7 +201,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     try {
       while (this.isPassedOn()) {
         if (this.isComplete) return this.finish()
-        const slice = this.held.next()
+        const slice = this.held?.next()
         if (slice !== undefined) {
           if (!this.pace.admits(slice.length)) return this.takeInTurn(slice)
           this.take(slice, 0, slice.length)
@@ -214,9 +214,14 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     }
   }
 
+  private holding(): HeldBytes {
+    this.held ??= new HeldBytes(this.call)
+    return this.held
+  }
+
   private readOn(): void {
     this.state = 'reading'
-    this.held.resume()
+    this.held?.resume()
   }
 
   private takeInTurn(slice: Uint8Array): void {
@@ -235,7 +240,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
       if (bytes === undefined) this.decoder.close()
       else this.decoder.push(bytes, from, to)
     } catch (thrown) {
-      this.held.clear()
+      this.held?.clear()
       this.hasFailed(thrown)
     }
     this.isComplete = this.decoder.ended && this.failure === undefined
@@ -276,7 +281,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     if (full === undefined) return
     // The caller is slower than the provider: nothing is read until its socket takes more.
     this.state = 'writing'
-    this.held.pause()
+    this.holding().pause()
     const drained = () => {
       caller.progressMs = performance.now()
       if (this.state === 'writing') this.proceed()
@@ -320,7 +325,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   private finishWith(end: StreamEnd): void {
     this.state = 'done'
     this.result = end
-    this.held.clear()
+    this.held?.clear()
     ticker.remove(this)
     this.caller?.close(end.outcome)
     this.listener?.streamEnded(end)

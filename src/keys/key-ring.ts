@@ -7,23 +7,28 @@ import type { Credential, Key } from '../catalog/catalog.ts'
 const TOKEN_LENGTH_MAX = 4096
 
 interface Entry {
-  /** The hexadecimal digits as bytes, so that a comparison converts only the other side. */
-  readonly digits: Buffer
+  readonly digest: Buffer
   readonly key: Key
+  /** Another key whose SHA-256 begins with the same 32 bits. */
+  readonly next: Entry | undefined
 }
 
 /** Compared if the hash is unknown, so that both cases take the same time. No token has this hash. */
-const NO_DIGEST = Buffer.alloc(64)
+const NO_DIGEST = Buffer.alloc(32)
 
-/** The digits of the token that is looked up: a buffer for each would cost 0.4 µs. */
-const asked = Buffer.alloc(64)
+/** The SHA-256 of the token that is looked up: as hexadecimal digits it would cost 0.15 µs more. */
+const asked = Buffer.alloc(32)
 
 export class KeyRing implements KeyFinder {
-  private readonly byHash = new Map<string, Entry>()
+  /** By the first 32 bits of the hash. */
+  private readonly byHash = new Map<number, Entry>()
 
   /** If two credentials have the same hash, the later one counts. */
   constructor(credentials: Iterable<Credential>) {
-    for (const { sha256, key } of credentials) this.byHash.set(sha256, { digits: Buffer.from(sha256), key })
+    for (const { sha256, key } of credentials) {
+      const digest = Buffer.from(sha256, 'hex')
+      this.byHash.set(beginningOf(digest), { digest, key, next: this.byHash.get(beginningOf(digest)) })
+    }
   }
 
   /**
@@ -33,20 +38,31 @@ export class KeyRing implements KeyFinder {
    */
   find(token: string, nowMs: number): Key | undefined {
     if (token.length > TOKEN_LENGTH_MAX) return undefined
-    // A static call: creating a hasher costs four times as much.
-    const digest = Bun.CryptoHasher.hash('sha256', token, 'hex')
-    const entry = this.byHash.get(digest)
-    asked.write(digest, 'latin1')
-    const same = timingSafeEqual(asked, entry?.digits ?? NO_DIGEST)
-    return entry !== undefined && same && isUsable(entry.key, nowMs) ? entry.key : undefined
+    const key = this.keyOf(token)
+    return key !== undefined && isUsable(key, nowMs) ? key : undefined
   }
 
   refused(token: string, nowMs: number): RefusedKey | undefined {
     if (token.length > TOKEN_LENGTH_MAX) return undefined
-    const key = this.byHash.get(Bun.CryptoHasher.hash('sha256', token, 'hex'))?.key
+    const key = this.keyOf(token)
     if (key === undefined || isUsable(key, nowMs)) return undefined
     return { id: key.id, state: key.disabled ? 'disabled' : 'expired' }
   }
+
+  private keyOf(token: string): Key | undefined {
+    // A static call: creating a hasher costs four times as much.
+    Bun.CryptoHasher.hash('sha256', token, asked)
+    let entry = this.byHash.get(beginningOf(asked))
+    while (!timingSafeEqual(asked, entry?.digest ?? NO_DIGEST)) {
+      if (entry === undefined) return undefined
+      entry = entry.next
+    }
+    return entry?.key
+  }
+}
+
+function beginningOf(digest: Buffer): number {
+  return digest.readUInt32LE(0)
 }
 
 /** A key that is known and not accepted. */

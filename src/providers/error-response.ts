@@ -30,6 +30,21 @@ const SHOWN_CODES: ReadonlySet<string> = new Set([
   'moderation_blocked',
 ])
 
+/** Agents compact a conversation when they see the code; most servers send only a message, each in its own words. */
+const CONTEXT_EXCEEDED = new RegExp(
+  [
+    'context (?:length|window|size|limit)',
+    'maximum (?:prompt|model) length',
+    'prompt (?:is too long|exceeds max length)',
+    'too many (?:input )?tokens',
+    'exceeded model token limit',
+    'reduce the length of the messages',
+    'range of input length',
+    '`inputs` tokens',
+  ].join('|'),
+  'i',
+)
+
 interface ErrorText {
   readonly message: string
   readonly type: string
@@ -46,7 +61,7 @@ export function responseError(status: number, headers: ResponseHeaders, body: st
   const kind = status === 404 && text.ofContent ? 'rejected' : kindOf(status, text)
   const detail = {
     status,
-    code: SHOWN_CODES.has(text.code) ? text.code : kind === 'rejected' ? contextCode(text.message) : undefined,
+    code: shownCode(kind, text),
     retryAfterMs: status === 429 ? rateLimitedMs(headers) : retryAfterMs(headers),
   }
   return new ProviderError(kind, scrub(text.message) || `the provider answered ${status}`, detail)
@@ -58,7 +73,7 @@ export function reportedError(chunk: JsonObject): ProviderError {
   const status = Number(text.code)
   const kind = status >= 400 && status < 600 ? kindOf(status, text) : kindOfType(text)
   return new ProviderError(kind, scrub(text.message) || 'the provider reported an error', {
-    code: SHOWN_CODES.has(text.code) ? text.code : undefined,
+    code: shownCode(kind, text),
   })
 }
 
@@ -130,11 +145,9 @@ function kindOfType(text: ErrorText): ProviderErrorKind {
   return 'failed'
 }
 
-/** Agents compact a conversation when they see this code; most servers send only a message. */
-function contextCode(message: string): string | undefined {
-  return /maximum context length|context window|prompt is too long|too many (?:input )?tokens/i.test(message)
-    ? 'context_length_exceeded'
-    : undefined
+function shownCode(kind: ProviderErrorKind, { code, message }: ErrorText): string | undefined {
+  if (SHOWN_CODES.has(code)) return code
+  return kind === 'rejected' && CONTEXT_EXCEEDED.test(message) ? 'context_length_exceeded' : undefined
 }
 
 /** The JSON of an error's body; undefined if it is not JSON, or nested deeper than any error. */

@@ -8,6 +8,13 @@ import { shapeProblem } from '../wire/json-shape.ts'
 /** Shorter frames, which are nearly all, cannot be nested deep enough to do harm. */
 const SCANNED_FROM = 4096
 
+const BLANK_CHARS_MAX = 16
+
+/** True for an event without content, by which proxies keep a connection open. */
+export function isBlank(data: string): boolean {
+  return data.length < BLANK_CHARS_MAX && data.trim() === ''
+}
+
 /** Throws `ProviderError` `broken` for anything but a JSON object. */
 export function parseFrame(data: string): JsonObject {
   if (data.length >= SCANNED_FROM && shapeProblem(data) !== undefined) {

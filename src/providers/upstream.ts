@@ -142,7 +142,7 @@ export class UpstreamCall implements Ticking, ResponseHandler {
 
   data(bytes: Uint8Array, from: number, to: number): void {
     // What was read before a pause may still come.
-    if (this.phase !== 'paused' && this.phase !== 'release') {
+    if (!this.hasHeard && this.phase !== 'paused' && this.phase !== 'release') {
       this.phase = 'idle'
       this.hasHeard = true
     }

@@ -113,7 +113,7 @@ export class SseFramer {
 
   /** True if no frame has begun. */
   private get isBetween(): boolean {
-    return this.data === undefined && this.event === '' && this.pieces.length === 0
+    return this.held === 0 && this.data === undefined && this.event === ''
   }
 
   private keep(piece: string): void {

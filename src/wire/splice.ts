@@ -77,7 +77,9 @@ export class Splice implements Shortcut {
     if (from >= text.length) return from
     const insides: string[] = []
     let at = isPlain ? template.textsIn(text, from, insides) : from
-    for (let end = template.frameEnd(text, at, isPlain); end !== -1; end = template.frameEnd(text, at, isPlain)) {
+    while (at < text.length) {
+      const end = template.frameEnd(text, at, isPlain)
+      if (end === -1) break
       insides.push(template.inside)
       at = end
     }

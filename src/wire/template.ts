@@ -31,6 +31,12 @@ const SPECIAL_BYTES = /["\\\x00-\x1f]|\xc2\x85|\xe2\x80[\xa8\xa9]/
  */
 const VERBATIM = /^(?:[^"\\\x00-\x1f\xc2\xe2]|\xc2(?!\x85)|\xe2(?!\x80[\xa8\xa9])|\\["\\bfnrt])+$/
 
+const SPACE = 0x20
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+/** Characters that are looked at one by one, which takes less than a search and a pattern. */
+const LOOKED_AT_MAX = 128
+
 /** A longer text with special characters is decoded, because the pattern's backtracking grows with the length. */
 const VERBATIM_CHARS_MAX = 4096
 
@@ -55,6 +61,8 @@ export class Template {
   private found: number[] = []
   /** Where all holes of the frame begin and end, if `covers` matches it. */
   private readonly spans: number[] = []
+  /** Its only hole is the text. */
+  private readonly isLone: boolean
   /** No frame is shorter. */
   readonly charsMin: number
 
@@ -69,6 +77,7 @@ export class Template {
     let chars = 0
     for (const piece of fixed) chars += piece.length
     this.charsMin = chars
+    this.isLone = holes.length === 1 && holes[0] === 'text'
   }
 
   /** True if frames report a usage that differs from frame to frame. */
@@ -175,7 +184,25 @@ export class Template {
   /** The end of the frame that begins at `from` in a stream, its blank line included; -1 if it has another form. */
   frameEnd(text: string, from: number, isPlain: boolean): number {
     const lead = this.lead ?? this.leadIn(text, from)
+    if (this.isLone && isPlain) return this.loneEnd(text, from, lead, this.tail)
     return this.match(text, from, lead, this.tail, isPlain)
+  }
+
+  /**
+   * `match` for a template with no hole but the text, if the text is short and has no special characters. It reads no
+   * list: with hundreds of streams, what an event reads is no longer in the processor's cache.
+   */
+  private loneEnd(text: string, from: number, lead: string, tail: string): number {
+    if (!text.startsWith(lead, from)) return -1
+    const start = from + lead.length
+    let end = start
+    let code = text.charCodeAt(end)
+    while (code >= SPACE && code !== QUOTE && code !== BACKSLASH && end - start < LOOKED_AT_MAX)
+      code = text.charCodeAt(++end)
+    if (code !== QUOTE || end === start) return this.match(text, from, lead, tail, true)
+    if (!text.startsWith(tail, end)) return -1
+    this.inside = text.slice(start, end)
+    return end + tail.length
   }
 
   /**
@@ -190,9 +217,7 @@ export class Template {
     const { seam } = this
     if (text.length - from < 2 * seam.length || !text.startsWith(lead, from)) return from
     const first = from + lead.length
-    return (
-      (this.holes.length === 1 ? this.loneTexts(text, first, insides) : this.texts(text, first, insides)) - lead.length
-    )
+    return (this.isLone ? this.loneTexts(text, first, insides) : this.texts(text, first, insides)) - lead.length
   }
 
   /** `textsIn` for a template without further holes, from the first text on. */

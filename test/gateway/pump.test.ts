@@ -4,6 +4,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { ProviderError } from '../../src/core/provider-error.ts'
+import { ticker } from '../../src/core/ticker.ts'
 import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { Pump } from '../../src/gateway/pump.ts'
@@ -355,4 +356,37 @@ describe('providers that never pause', () => {
     expect(most).toBeLessThan(4 * SLICE)
     expect(others).toBeGreaterThan(written / (4 * SLICE))
   })
+
+  test('does not count the bytes that came before a tick', async () => {
+    const it = make()
+    const most = hello.repeat(Math.floor((0.6 * SLICE) / hello.length))
+    it.call.give(role, hello)
+    const ended = attached(it)
+    const writesOf = (piece: string): number => {
+      const before = it.sink.writes.length
+      it.call.give(piece)
+      return it.sink.writes.length - before
+    }
+    await ticked()
+    expect(writesOf(most)).toBe(1)
+    await ticked()
+    expect(writesOf(most)).toBe(1)
+    expect(writesOf(most)).toBe(0)
+    it.pump.interrupt('drained')
+    expect(await ended).toBe('cut')
+  })
 })
+
+/** Resolves with the next tick of the ticker. */
+function ticked(): Promise<void> {
+  return new Promise((resolve) => {
+    const ticking = {
+      place: -1,
+      tick() {
+        ticker.remove(ticking)
+        resolve()
+      },
+    }
+    ticker.add(ticking)
+  })
+}

@@ -45,6 +45,18 @@ describe('the key ring', () => {
     expect(ring.find('secret-of-lasting', NOW + 1)).toBeUndefined()
   })
 
+  test('keys whose hashes begin alike do not hide each other', () => {
+    const sha256 = hash('secret-of-plain')
+    const plain = { sha256, key: keyOf(of, 'plain') }
+    const alike = { sha256: sha256.slice(0, 8).padEnd(64, '0'), key: keyOf(of, 'other') }
+    for (const credentials of [
+      [plain, alike],
+      [alike, plain],
+    ])
+      expect(new KeyRing(credentials).find('secret-of-plain', NOW)?.id).toBe('plain')
+    expect(new KeyRing([alike]).find('secret-of-plain', NOW)).toBeUndefined()
+  })
+
   test('no token has the hash with which unknown tokens are compared', () =>
     expect(new KeyRing([]).find('anything', NOW)).toBeUndefined())
 })

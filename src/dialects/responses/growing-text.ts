@@ -5,6 +5,8 @@ const PIECES_MAX = 8
 const BYTES_MIN = 1024
 /** A UTF-16 unit takes at most so many bytes of UTF-8. */
 const BYTES_A_UNIT = 3
+/** `Buffer.write` checks its arguments for longer than this takes to write a delta. */
+const { utf8Write } = Buffer.prototype
 
 /**
  * Keeps the text in bytes. A string that was cut from the provider's bytes keeps all of them in memory, and a sum of
@@ -39,6 +41,6 @@ export class GrowingText {
       return this.write(grown, piece)
     }
     this.bytes = bytes
-    this.used += bytes.write(piece, this.used)
+    this.used += utf8Write.call(bytes, piece, this.used, room)
   }
 }

@@ -34,7 +34,7 @@ const COMPLETED = opening('response.completed')
 const TEXT_DELTA_END = '","logprobs":[]}\n\n'
 /** The end of a delta, and the next one up to its number. */
 const SEAM = joined(TEXT_DELTA_END, TEXT_DELTA)
-/** The end of a delta and the next one up to and including its sequence number, which most streams repeat. */
+/** A delta up to and including its sequence number, which most streams repeat. */
 const numberedDeltas: string[] = []
 const NUMBERED_DELTAS_MAX = 1024
 
@@ -101,16 +101,15 @@ export class ResponsesEncoder implements StreamEncoder {
     }
     message.inside.add(joined)
     const { middle } = message
-    const pieces = new Array<string>(3 * insides.length + 1)
-    let opening = before + TEXT_DELTA + this.sequence
-    let at = 0
+    const pieces = new Array<string>(4 * insides.length + 1)
+    pieces[0] = before
+    let at = 1
     for (const inside of insides) {
-      pieces[at++] = opening
+      pieces[at++] = deltaOpening(this.sequence++)
       pieces[at++] = middle
       pieces[at++] = inside
-      opening = nextDelta(++this.sequence)
+      pieces[at++] = TEXT_DELTA_END
     }
-    pieces[at] = TEXT_DELTA_END
     return pieces.join('')
   }
 
@@ -159,7 +158,7 @@ export class ResponsesEncoder implements StreamEncoder {
       before = this.messageAdded(message)
     }
     message.inside.add(inside)
-    return before + TEXT_DELTA + this.sequence++ + message.middle + inside + TEXT_DELTA_END
+    return before + deltaOpening(this.sequence++) + message.middle + inside + TEXT_DELTA_END
   }
 
   private openMessage(): OpenItem {
@@ -281,12 +280,12 @@ export class ResponsesEncoder implements StreamEncoder {
   }
 }
 
-/** The end of a delta, and the next one up to and including its sequence number. */
-function nextDelta(sequence: number): string {
-  if (sequence >= NUMBERED_DELTAS_MAX) return SEAM + sequence
+/** A delta up to and including its sequence number. */
+function deltaOpening(sequence: number): string {
+  if (sequence >= NUMBERED_DELTAS_MAX) return TEXT_DELTA + sequence
   let opening = numberedDeltas[sequence]
   if (opening === undefined) {
-    opening = joined(SEAM, String(sequence))
+    opening = joined(TEXT_DELTA, String(sequence))
     numberedDeltas[sequence] = opening
   }
   return opening

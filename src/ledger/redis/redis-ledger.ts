@@ -19,7 +19,7 @@ import { SettlementDelivery } from './delivery/settlement-delivery.ts'
 import type { SettlementLog } from './delivery/settlement-log.ts'
 import { SettlementsInFlight } from './delivery/settlements-in-flight.ts'
 import { Settling } from './delivery/settling.ts'
-import { DataLossError } from './epochs/epochs.ts'
+import { type CallListener, DataLossError } from './epochs/epochs.ts'
 import { OrganizationSweep } from './epochs/organization-sweep.ts'
 import { Restoration } from './epochs/replay.ts'
 import { ReserveAttempts } from './store/reserve-attempts.ts'
@@ -75,6 +75,35 @@ class RedisReservation implements Reservation {
   ) {
     this.id = id
     this.held = estimate
+  }
+}
+
+/**
+ * The first call of a reservation. Nearly always it is granted, and nothing else is awaited: async functions between
+ * here and Redis kept eight promises for each request.
+ */
+class FirstCall implements CallListener<ReserveReply> {
+  constructor(
+    private readonly ledger: RedisLedger,
+    private readonly attempts: ReserveAttempts,
+    private readonly account: Account,
+    private readonly hold: Hold,
+    private readonly resolve: (reservation: Reservation | Promise<Reservation>) => void,
+  ) {}
+
+  replied(reply: ReserveReply): void {
+    if (reply.outcome !== 'granted') return this.goOn(Promise.resolve(reply))
+    this.attempts.granted()
+    this.resolve(new RedisReservation(this.account, this.hold, reply.admittedMs, reply.rates))
+  }
+
+  failed(error: unknown): void {
+    this.goOn(Promise.reject(error))
+  }
+
+  private goOn(begun: Promise<ReserveReply>): void {
+    const { ledger, attempts, account, hold } = this
+    this.resolve(ledger.reserveOn(attempts, account, hold, attempts.goOn(begun)))
   }
 }
 
@@ -153,24 +182,19 @@ export class RedisLedger implements Ledger {
       !breaker.isOpen &&
       !this.restoration.isDoubted(organization) &&
       !this.resending.has(organization)
-    const begun = isUsual ? attempts.begin() : undefined
-    if (begun === undefined) return this.reserveOn(attempts, account, hold)
-    this.register(organization)
-    // Nearly always granted at once: then nothing else is awaited. Async functions between here and Redis kept eight
-    // promises for each request.
-    return begun.then(
-      (reply) => {
-        if (reply.outcome !== 'granted') return this.reserveOn(attempts, account, hold, attempts.reserve())
-        attempts.granted()
-        breaker.succeeded()
-        return new RedisReservation(account, hold, reply.admittedMs, reply.rates)
-      },
-      () => this.reserveOn(attempts, account, hold, attempts.reserve()),
-    )
+    if (!isUsual) return this.reserveOn(attempts, account, hold)
+    return new Promise((resolve) => {
+      const first = new FirstCall(this, attempts, account, hold, resolve)
+      if (attempts.begin(first)) this.register(organization)
+      else resolve(this.reserveOn(attempts, account, hold))
+    })
   }
 
-  /** Reserves, whatever the replies are. `begun`: the first call, if it is sent already. */
-  private async reserveOn(
+  /**
+   * Reserves, whatever the replies are. `begun`: the first call, if it is sent already. Throws `CallerError` if a limit
+   * rejects the request or Redis cannot be reached.
+   */
+  async reserveOn(
     attempts: ReserveAttempts,
     account: Account,
     hold: Hold,

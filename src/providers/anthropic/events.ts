@@ -9,7 +9,7 @@ import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf 
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
 import { reportedError } from '../error-response.ts'
-import { parseFrame } from '../frame-json.ts'
+import { isBlank, parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { ToolBlocks } from '../tool-blocks.ts'
 
@@ -22,7 +22,7 @@ export class AnthropicDecoder implements StreamDecoder {
   private ended = false
 
   decode(event: string, data: string): readonly StreamEvent[] {
-    return this.ended ? [] : this.read(event, parseFrame(data))
+    return this.ended || isBlank(data) ? [] : this.read(event, parseFrame(data))
   }
 
   read(event: string, chunk: JsonObject): readonly StreamEvent[] {

@@ -6,7 +6,7 @@ import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '..
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
 import { reportedError } from '../error-response.ts'
-import { parseFrame } from '../frame-json.ts'
+import { isBlank, parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { Calls } from './calls.ts'
 
@@ -25,7 +25,7 @@ export class OpenaiDecoder implements StreamDecoder {
   private ended = false
 
   decode(event: string, data: string): readonly StreamEvent[] {
-    if (this.ended) return []
+    if (this.ended || isBlank(data)) return []
     if (data.length < DONE_CHARS_MAX && data.trim() === '[DONE]') return this.done()
     return this.read(event, parseFrame(data))
   }
@@ -148,18 +148,23 @@ function reportedUsage(chunk: JsonObject): Usage | undefined {
 
 /**
  * The provider's finish reason; an unknown one is `stop`. Throws `ProviderError` if it means that the answer is
- * incomplete: an engine gave up (OpenRouter, Mistral, vLLM, DeepSeek), or Gemini's endpoint removed half a call.
+ * incomplete: an engine gave up (OpenRouter, Mistral, vLLM, DeepSeek, GLM), or Gemini's endpoint removed half a call.
  */
 function finishReason(word: string): FinishReason {
   const reason = word.toLowerCase()
   switch (reason) {
     case 'length':
     case 'max_tokens':
-    // Mistral's reason for a full context window.
+    // A full context window at Mistral, and at GLM.
     case 'model_length':
+    case 'model_context_window_exceeded':
       return 'length'
+    // GLM's filter.
+    case 'sensitive':
+      return 'content-filter'
     case 'error':
     case 'abort':
+    case 'network_error':
       throw new ProviderError('failed', 'the provider ended the answer early with an error')
     case 'insufficient_system_resource':
       throw new ProviderError('overloaded', 'the provider ended the answer early for lack of resources')
@@ -179,12 +184,22 @@ function openaiUsage(usage: JsonObject): Usage {
   const output = isObject(usage['completion_tokens_details']) ? usage['completion_tokens_details'] : NO_DETAILS
   return {
     input: tokenCount(usage['prompt_tokens']),
-    cachedInput: tokenCount(input['cached_tokens']) ?? tokenCount(usage['prompt_cache_hit_tokens']),
-    cacheWrite5m: tokenCount(input['cache_write_tokens']),
+    cachedInput: cachedTokens(input, usage),
+    // The second name is Qwen's.
+    cacheWrite5m: tokenCount(input['cache_write_tokens']) ?? tokenCount(input['cache_creation_input_tokens']),
     output: tokenCount(usage['completion_tokens']),
     reasoning: tokenCount(output['reasoning_tokens']),
     total: tokenCount(usage['total_tokens']),
   }
+}
+
+/** In the details at most servers, else beside them: one name at DeepSeek, another at Moonshot. */
+function cachedTokens(details: JsonObject, usage: JsonObject): number | undefined {
+  return (
+    tokenCount(details['cached_tokens']) ??
+    tokenCount(usage['prompt_cache_hit_tokens']) ??
+    tokenCount(usage['cached_tokens'])
+  )
 }
 
 /** The choice for the caller: of several, the one with index 0. Azure's first chunk and usage chunks have none. */

@@ -44,6 +44,18 @@ export class SimulatedLink implements Link {
       reserve: (account, hold) => this.call(() => server.reserve(account, hold)),
       extend: (account, id, soFar, wanted) => this.call((store) => store.extend(account, id, soFar, wanted)),
       settle: (...settlement) => this.call(() => server.settle(...settlement)),
+      reserveFor: (listener, ...reservation) => {
+        this.call(() => server.reserve(...reservation)).then(
+          (reply) => listener.replied(reply),
+          (error: unknown) => listener.failed(error),
+        )
+      },
+      settleFor: (listener, ...settlement) => {
+        this.call(() => server.settle(...settlement)).then(
+          (reply) => listener.replied(reply),
+          (error: unknown) => listener.failed(error),
+        )
+      },
       cancel: (account, id) => this.call((store) => store.cancel(account, id)),
       reap: (organization) => this.call((store) => store.reap(organization)),
       figures: (account) => this.call((store) => store.figures(account)),

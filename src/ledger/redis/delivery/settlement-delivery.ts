@@ -4,9 +4,9 @@
  */
 
 import { isPermanent } from '../../../redis/redis-errors.ts'
-import type { SettleReply } from '../../reservation-store.ts'
+import type { SettleOptions, SettleReply } from '../../reservation-store.ts'
 import type { Link } from '../client/redis-link.ts'
-import { DataLossError } from '../epochs/epochs.ts'
+import { type CallListener, DataLossError } from '../epochs/epochs.ts'
 import type { Restoration } from '../epochs/replay.ts'
 import type { Pending, SettlementLog } from './settlement-log.ts'
 
@@ -22,6 +22,22 @@ export interface Delivered {
   delivered(outcome: 'settled' | 'already_settled'): void
 }
 
+class FirstCall implements CallListener<SettleReply> {
+  constructor(
+    private readonly delivery: SettlementDelivery,
+    private readonly pending: Pending,
+    private readonly listener: Delivered,
+  ) {}
+
+  replied(reply: SettleReply): void {
+    this.delivery.replied(reply, this.pending, this.listener)
+  }
+
+  failed(error: unknown): void {
+    this.delivery.failed(error, this.pending, this.listener)
+  }
+}
+
 export class SettlementDelivery {
   constructor(
     private readonly link: Link,
@@ -31,18 +47,28 @@ export class SettlementDelivery {
 
   /** Sends one settlement, and marks it if Redis took it. One that fails stays in the outbox. */
   send(pending: Pending, listener: Delivered): void {
-    const { id, account } = pending.settlement
-    if (this.restoration.isDoubted(account.organization)) return this.sendOn(pending, undefined, listener)
-    const begun = this.settle(pending)
-    begun.then(
-      (reply) => {
-        if (reply === 'unknown') return this.sendOn(pending, begun, listener)
-        this.link.breaker.succeeded()
-        this.outbox.taken(id, account.organization, pending.epoch)
-        listener.delivered(reply === 'settled' ? 'settled' : 'already_settled')
-      },
-      () => this.sendOn(pending, begun, listener),
+    const { organization } = pending.settlement.account
+    if (this.restoration.isDoubted(organization)) return this.sendOn(pending, undefined, listener)
+    this.link.store.settleFor(
+      new FirstCall(this, pending, listener),
+      pending.settlement,
+      pending.settlement.charge,
+      this.optionsOf(pending, false),
     )
+  }
+
+  /** The reply of the first call of a settlement. */
+  replied(reply: SettleReply, pending: Pending, listener: Delivered): void {
+    if (reply === 'unknown') return this.sendOn(pending, Promise.resolve(reply), listener)
+    const { id, account } = pending.settlement
+    this.link.breaker.succeeded()
+    this.outbox.taken(id, account.organization, pending.epoch)
+    listener.delivered(reply === 'settled' ? 'settled' : 'already_settled')
+  }
+
+  /** The error of the first call of a settlement. */
+  failed(error: unknown, pending: Pending, listener: Delivered): void {
+    this.sendOn(pending, Promise.reject(error), listener)
   }
 
   private sendOn(pending: Pending, begun: Promise<SettleReply> | undefined, listener: Delivered): void {
@@ -96,8 +122,13 @@ export class SettlementDelivery {
     return 'compared'
   }
 
-  private settle({ settlement, epoch }: Pending, isDirect = false): Promise<SettleReply> {
-    return this.link.store.settle(settlement, settlement.charge, { isDirect, from: { node: this.outbox.node, epoch } })
+  private settle(pending: Pending, isDirect = false): Promise<SettleReply> {
+    const { settlement } = pending
+    return this.link.store.settle(settlement, settlement.charge, this.optionsOf(pending, isDirect))
+  }
+
+  private optionsOf({ epoch }: Pending, isDirect: boolean): SettleOptions {
+    return { isDirect, from: { node: this.outbox.node, epoch } }
   }
 
   /** Sends all settlements in the outbox, until Redis takes no more. */

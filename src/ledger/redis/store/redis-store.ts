@@ -18,7 +18,7 @@ import {
 } from '../../reservation-store.ts'
 import type { UsagePlace } from '../../usage-log.ts'
 import type { NodeFigures } from '../epochs/epoch-rows.ts'
-import type { Entered, Epochs, NodeEpoch, NumberedRow, RecoverableStore } from '../epochs/epochs.ts'
+import type { CallListener, Entered, Epochs, NodeEpoch, NumberedRow, RecoverableStore } from '../epochs/epochs.ts'
 import type { FoundReservation } from '../epochs/reconcile.ts'
 import { figureArguments } from './audit-lua.ts'
 import { limitsArgument } from './limits-argument.ts'
@@ -55,9 +55,13 @@ export class RedisStore implements RecoverableStore {
     this.settlements = new SettleBatches(this.scripts, other, witness)
   }
 
-  /** Those that are called in the same turn of the event loop are sent together. */
   reserve(account: Account, hold: Hold): Promise<ReserveReply> {
-    return this.reserving.reserve(account, hold)
+    return new Promise((resolve, reject) => this.reserveFor({ replied: resolve, failed: reject }, account, hold))
+  }
+
+  /** Those that are called in the same turn of the event loop are sent together. */
+  reserveFor(listener: CallListener<ReserveReply>, account: Account, hold: Hold): void {
+    this.reserving.reserve(account, hold, listener)
   }
 
   async extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): Promise<ExtendReply> {
@@ -74,9 +78,15 @@ export class RedisStore implements RecoverableStore {
     return reply.outcome
   }
 
-  /** Those that are called in the same turn of the event loop are sent together. */
   settle(admission: Admission, charge: Charge, options: SettleOptions = {}): Promise<SettleReply> {
-    return this.settlements.settle(admission, charge, options)
+    return new Promise((resolve, reject) => {
+      this.settleFor({ replied: resolve, failed: reject }, admission, charge, options)
+    })
+  }
+
+  /** Those that are called in the same turn of the event loop are sent together. */
+  settleFor(listener: CallListener<SettleReply>, admission: Admission, charge: Charge, options: SettleOptions): void {
+    this.settlements.settle(admission, charge, options, listener)
   }
 
   async cancel(account: Account, id: string): Promise<CancelReply> {

@@ -7,7 +7,7 @@ import { isTimeout, wasNeverSent } from '../../../redis/redis-errors.ts'
 import type { Account, Hold } from '../../ledger.ts'
 import type { ReserveReply } from '../../reservation-store.ts'
 import type { Link } from '../client/redis-link.ts'
-import { DataLossError } from '../epochs/epochs.ts'
+import { type CallListener, DataLossError } from '../epochs/epochs.ts'
 import type { ReserveQueue } from './reserve-queue.ts'
 
 /** Redis stopped answering while a reservation waited for its turn: it was not sent. */
@@ -17,7 +17,6 @@ class StoppedAnsweringError extends Error {
 
 export class ReserveAttempts {
   private unanswered = false
-  private begun: Promise<ReserveReply> | undefined
 
   constructor(
     private readonly link: Pick<Link, 'store' | 'breaker'>,
@@ -32,29 +31,31 @@ export class ReserveAttempts {
   }
 
   /**
-   * Sends the first call if none waits before it; else undefined. After its reply or error `granted` or `reserve` must
+   * Sends the first call if none waits before it; else returns false. After its reply or error `granted` or `goOn` must
    * be called.
    */
-  begin(): Promise<ReserveReply> | undefined {
-    if (!this.queue.enter(this.account.organization)) return undefined
-    this.begun = this.send()
-    return this.begun
+  begin(listener: CallListener<ReserveReply>): boolean {
+    if (!this.queue.enter(this.account.organization)) return false
+    this.link.store.reserveFor(listener, this.account, this.hold)
+    return true
   }
 
   /** The call that has begun was granted. */
   granted(): void {
     this.queue.leave(this.account.organization)
+    this.link.breaker.succeeded()
   }
 
-  /** Goes on with the call that has begun, if one has. Throws the store's errors and `ReserveQueueFullError`. */
+  /** Goes on with the call that has begun, whatever came of it. Throws the store's errors. */
+  goOn(begun: Promise<ReserveReply>): Promise<ReserveReply> {
+    return this.repeated(begun).finally(() => this.queue.leave(this.account.organization))
+  }
+
+  /** Throws the store's errors and `ReserveQueueFullError`. */
   reserve(): Promise<ReserveReply> {
-    const { begun, queue } = this
-    const { organization } = this.account
     const { breaker } = this.link
-    this.begun = undefined
-    if (begun !== undefined) return this.repeated(begun).finally(() => queue.leave(organization))
     const isProbe = breaker.isOpen
-    return queue.run(organization, () => {
+    return this.queue.run(this.account.organization, () => {
       if (breaker.isOpen && !isProbe) return Promise.reject(new StoppedAnsweringError('Redis stopped answering.'))
       return this.repeated(this.send())
     })

@@ -9,11 +9,12 @@ import { isPermanent } from '../../../redis/redis-errors.ts'
 import { type Account, demandOf, type Hold } from '../../ledger.ts'
 import { checkEstimate, type ReserveReply } from '../../reservation-store.ts'
 import { seriesOfHold } from '../../usage-series.ts'
-import { DataLossError, type Epochs, UNKNOWN_EPOCH } from '../epochs/epochs.ts'
+import { type CallListener, DataLossError, type Epochs, UNKNOWN_EPOCH } from '../epochs/epochs.ts'
 import { BatchAccounts } from './batch-accounts.ts'
 import { furtherUnits } from './record-layout.ts'
 import { numberAt, ratesOf, refusalOf } from './reply-readers.ts'
-import type { Reply, ScriptCaller } from './script-caller.ts'
+import type { ScriptCaller } from './script-caller.ts'
+import type { Reply } from './script-replies.ts'
 
 /** Reservations in one call, which blocks Redis while it runs. */
 const RESERVED_AT_ONCE = 16
@@ -21,8 +22,7 @@ const RESERVED_AT_ONCE = 16
 interface Reserving {
   readonly account: Account
   readonly hold: Hold
-  readonly resolve: (reply: ReserveReply) => void
-  readonly reject: (error: unknown) => void
+  readonly listener: CallListener<ReserveReply>
 }
 
 export class ReserveBatches {
@@ -39,12 +39,14 @@ export class ReserveBatches {
     private readonly epochs: Epochs | undefined,
   ) {}
 
-  /** Rejects with `DataLossError`, `RangeError` if an amount is not valid, and the errors of the connection. */
-  reserve(account: Account, hold: Hold): Promise<ReserveReply> {
-    return new Promise((resolve, reject) => {
+  /** Fails with `DataLossError`, `RangeError` if an amount is not valid, and the errors of the connection. */
+  reserve(account: Account, hold: Hold, listener: CallListener<ReserveReply>): void {
+    try {
       checkEstimate(hold.estimate)
-      this.batchOf(account.organization).push({ account, hold, resolve, reject })
-    })
+    } catch (error) {
+      return listener.failed(error)
+    }
+    this.batchOf(account.organization).push({ account, hold, listener })
   }
 
   private batchOf(organization: string): Reserving[] {
@@ -73,7 +75,7 @@ export class ReserveBatches {
       (error: unknown) => {
         // One whose record cannot be read would reject the others.
         if (batch.length > 1 && isPermanent(error)) for (const one of batch) this.send([one])
-        else for (const { reject } of batch) reject(error)
+        else for (const { listener } of batch) listener.failed(error)
       },
     )
   }
@@ -106,18 +108,21 @@ function answer(batch: readonly Reserving[], replies: readonly Reply<'reserve'>[
     const one = batch[i]
     const reply = replies[i]
     if (one === undefined) continue
-    if (isLost) one.reject(new DataLossError(one.account.organization))
-    else if (reply === undefined) one.reject(new Error('Redis sent fewer replies than the call has reservations.'))
+    const { account, listener } = one
+    if (isLost) listener.failed(new DataLossError(account.organization))
+    else if (reply === undefined) listener.failed(new Error('Redis sent fewer replies than the call has reservations.'))
     else answerOne(one, reply)
   }
 }
 
-function answerOne({ account, resolve, reject }: Reserving, reply: Reply<'reserve'>): void {
+function answerOne({ account, listener }: Reserving, reply: Reply<'reserve'>): void {
+  let read: ReserveReply
   try {
-    resolve(replyOf(account, reply))
+    read = replyOf(account, reply)
   } catch (error) {
-    reject(error)
+    return listener.failed(error)
   }
+  listener.replied(read)
 }
 
 /** Throws `RangeError` if the reply has too few numbers, or names an unknown limit. */

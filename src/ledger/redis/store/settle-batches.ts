@@ -8,7 +8,7 @@ import { isPermanent } from '../../../redis/redis-errors.ts'
 import { type Admission, type Charge, usedOf } from '../../ledger.ts'
 import { checkEstimate, type SettleOptions, type SettleReply } from '../../reservation-store.ts'
 import { seriesOf } from '../../usage-series.ts'
-import { DataLossError, UNKNOWN_EPOCH } from '../epochs/epochs.ts'
+import { type CallListener, DataLossError, UNKNOWN_EPOCH } from '../epochs/epochs.ts'
 import { chargeValues } from './audit-lua.ts'
 import { BatchAccounts } from './batch-accounts.ts'
 import { furtherUnits } from './record-layout.ts'
@@ -23,8 +23,7 @@ const NO_NODE = { node: '', epoch: UNKNOWN_EPOCH }
 interface Settling {
   readonly admission: Admission
   readonly charge: Charge
-  readonly resolve: (reply: SettleReply) => void
-  readonly reject: (error: unknown) => void
+  readonly listener: CallListener<SettleReply>
 }
 
 /** Settlements of one organisation that share the arguments of a call. */
@@ -48,12 +47,14 @@ export class SettleBatches {
     private readonly witness: () => number,
   ) {}
 
-  /** Rejects with `DataLossError`, `RangeError` if an amount is not valid, and the errors of the connection. */
-  settle(admission: Admission, charge: Charge, options: SettleOptions): Promise<SettleReply> {
-    return new Promise((resolve, reject) => {
+  /** Fails with `DataLossError`, `RangeError` if an amount is not valid, and the errors of the connection. */
+  settle(admission: Admission, charge: Charge, options: SettleOptions, listener: CallListener<SettleReply>): void {
+    try {
       checkEstimate(charge)
-      this.batchFor(admission.account.organization, options).settlements.push({ admission, charge, resolve, reject })
-    })
+    } catch (error) {
+      return listener.failed(error)
+    }
+    this.batchFor(admission.account.organization, options).settlements.push({ admission, charge, listener })
   }
 
   private batchFor(organization: string, { isDirect = false, from = NO_NODE }: SettleOptions): Batch {
@@ -73,28 +74,21 @@ export class SettleBatches {
     const { batches } = this
     this.batches = []
     this.open = new Map()
-    for (const batch of batches) void this.send(batch)
+    for (const batch of batches) this.send(batch)
   }
 
-  /** Never rejects: each settlement gets its own reply or error. */
-  private async send(batch: Batch): Promise<void> {
+  /** Each settlement gets its own reply or error. */
+  private send(batch: Batch): void {
     const { organization, settlements } = batch
-    try {
-      const outcomes = await this.scripts.callForMany(this.redis, 'settle', organization, this.argumentsOf(batch))
-      for (const [i, { resolve, reject }] of settlements.entries()) {
-        const outcome = outcomes[0] === 'emptied' ? 'emptied' : outcomes[i]
-        if (outcome === undefined) reject(new Error('Redis sent fewer outcomes than the call has settlements.'))
-        else if (outcome === 'emptied') reject(new DataLossError(organization))
-        else resolve(outcome)
-      }
-    } catch (error) {
-      // One whose reservation cannot be read would hold up the others for good.
-      if (settlements.length > 1 && isPermanent(error)) {
-        for (const one of settlements) void this.send({ ...batch, settlements: [one] })
-        return
-      }
-      for (const { reject } of settlements) reject(error)
-    }
+    this.scripts.callForMany(this.redis, 'settle', organization, this.argumentsOf(batch)).then(
+      (outcomes) => answer(batch, outcomes),
+      (error: unknown) => {
+        // One whose reservation cannot be read would hold up the others for good.
+        if (settlements.length > 1 && isPermanent(error))
+          for (const one of settlements) this.send({ ...batch, settlements: [one] })
+        else for (const { listener } of settlements) listener.failed(error)
+      },
+    )
   }
 
   private argumentsOf({ isDirect, node, epoch, settlements }: Batch) {
@@ -117,5 +111,16 @@ export class SettleBatches {
       accounts: accounts.argument(),
       requests: JSON.stringify(requests),
     }
+  }
+}
+
+function answer({ organization, settlements }: Batch, outcomes: readonly (SettleReply | 'emptied')[]): void {
+  const isLost = outcomes[0] === 'emptied'
+  for (let i = 0; i < settlements.length; i++) {
+    const listener = settlements[i]?.listener
+    const outcome = outcomes[i]
+    if (isLost || outcome === 'emptied') listener?.failed(new DataLossError(organization))
+    else if (outcome !== undefined) listener?.replied(outcome)
+    else listener?.failed(new Error('Redis sent fewer outcomes than the call has settlements.'))
   }
 }
