@@ -31,11 +31,11 @@ export function receive<Given>(context: RequestContext, given: Given, take: Take
   const { request, running, bodies } = context
   const key = context.authenticate()
   rejectEncoded(request.headers)
+  context.awaitBody(bodyMs(request))
   const share = bodies.share(key.organization.id)
   running.holds(share)
   // Bun gives the body after this has returned, even if it came in one packet with the head.
   readBody(request, new Reception(context, key, share, take, given))
-  context.awaitBody(bodyMs(request))
 }
 
 /** One object a request instead of a closure for each step. */

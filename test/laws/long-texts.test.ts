@@ -80,6 +80,8 @@ const MODELS = ([true, false] as const).map((explicit): Model => {
 interface Outcome {
   /** The JSON that each provider receives, or its error. */
   readonly sent?: Readonly<Record<string, string>>
+  /** The inputs of calls that Anthropic receives. */
+  readonly inputs?: readonly string[]
   readonly needs?: Needs
   /** What OpenAI and Anthropic receive for a model without cache marks of an hour, and for one without any. */
   readonly fitted?: readonly string[]
@@ -96,6 +98,7 @@ function outcomeOf(request: () => ChatRequest | Exchange): Outcome {
     const exchange = 'request' in made ? made : undefined
     const canonical = 'request' in made ? made.request : made
     const sent = Object.fromEntries(PROVIDERS.map(([name, ...rest]) => [name, sentBy(canonical, ...rest)]))
+    const inputs = writtenInputs(sentJson(canonical, anthropic, 'https://provider.test', CLAUDE))
     const answers = exchange && answersOf(exchange)
     const lenient = changed(canonical, { cacheStrict: false })
     const needs = needsOf(lenient, 0)
@@ -105,6 +108,7 @@ function outcomeOf(request: () => ChatRequest | Exchange): Outcome {
     })
     return {
       sent,
+      inputs,
       needs,
       fitted,
       conversation: new Conversation('acme', canonical).of('m'),
@@ -162,13 +166,50 @@ function expectSame(outcome: Outcome, usual: Outcome): void {
 }
 
 function sentBy(request: ChatRequest, provider: Provider, baseUrl: string, model = CLAUDE): string {
+  const json = sentJson(request, provider, baseUrl, model)
+  return json.startsWith('{') ? sortedJson(JSON.parse(json)) : json
+}
+
+/** The JSON, or the error. */
+function sentJson(request: ChatRequest, provider: Provider, baseUrl: string, model: string): string {
   try {
     const sent = provider.request(request, { endpoint: endpoint({ baseUrl, apiKey: 'k' }), model })
-    return sortedJson(JSON.parse(sentText(sent.body)))
+    return sentText(sent.body)
   } catch (error) {
     if (error instanceof ProviderError) return `${error.kind} ${error.message}`
     throw error
   }
+}
+
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s"{}[\],:]+/g
+
+/**
+ * Each member `input` of JSON text, with its members in their order and its numbers as they are written: a model sees
+ * both, and providers cache what it has seen. Blanks and escapes do not count.
+ */
+function writtenInputs(json: string): readonly string[] {
+  const tokens = json.match(TOKEN) ?? []
+  const found: string[] = []
+  for (let at = 0; at < tokens.length; at++)
+    if (tokens[at] === '"input"' && tokens[at + 1] === ':') found.push(writtenValue(tokens, { at: at + 2 }))
+  return found
+}
+
+/** The value whose tokens begin at `place`, which moves after it. Of members with the same name the last one counts. */
+function writtenValue(tokens: readonly string[], place: { at: number }): string {
+  const token = tokens[place.at++] ?? ''
+  if (token.startsWith('"')) return JSON.stringify(JSON.parse(token))
+  if (token !== '{' && token !== '[') return token
+  const members = new Map<string | number, string>()
+  while (tokens[place.at] !== '}' && tokens[place.at] !== ']') {
+    if (tokens[place.at] === ',') place.at++
+    const name = token === '{' ? writtenValue(tokens, place) : members.size
+    if (token === '{') place.at++
+    members.set(name, writtenValue(tokens, place))
+  }
+  place.at++
+  const inner = [...members].map(([name, value]) => (typeof name === 'string' ? `${name}:${value}` : value))
+  return `${token}${inner.join(',')}`
 }
 
 /** The order of members is no part of a value. */
