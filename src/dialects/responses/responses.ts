@@ -82,7 +82,9 @@ class ResponsesExchange implements Exchange {
 
   encoder(served: Served): ResponsesEncoder {
     const { echo, toolbox, unread } = this.accepted
-    const store = this.itemStore && ((items: readonly ItemText[]) => this.store(items))
+    const { caller, itemStore } = this
+    // Without a reference to this exchange: a stream would hold the body of its request for minutes.
+    const store = itemStore && ((items: readonly ItemText[]) => itemStore.put(caller.organization, items))
     return new ResponsesEncoder(new Resource(served, unread?.read(echo) ?? echo), toolbox, store)
   }
 
