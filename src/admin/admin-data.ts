@@ -5,11 +5,13 @@
 
 import type { TargetRef } from '../core/model-config.ts'
 import { within } from '../core/wait-limit.ts'
+import { limitUsagesOf } from '../reports/limit-usage.ts'
+import { configuredExpiringKeys, type StoredKeys, storedKeysOf } from '../reports/stored-keys.ts'
 import type { BudgetRow, Status, TargetRow } from './api-shapes.ts'
-import { usedUpAt } from './budget-rows.ts'
+import { budgetRow, usedUpAt } from './budget-rows.ts'
 import { FiguresHistory, STEP_SECONDS } from './figures-history.ts'
 import { readHistory, writeHistory } from './history-file.ts'
-import { budgetsOf, configuredEndings, readSpend, type Spend, type StoredKeys, storedKeysOf } from './ledger-figures.ts'
+import { readSpend, type Spend } from './recent-spend.ts'
 import { Refreshed } from './refreshed.ts'
 import { statusOf } from './status-report.ts'
 import type { Supervision } from './supervision.ts'
@@ -49,7 +51,7 @@ export class AdminData {
     const ages = { ageMs: FRESH_MS, ageMsMax: STALE_MS, version }
     this.spend = new Refreshed({ read: () => readSpend(config()), ...ages })
     this.allBudgets = new Refreshed({
-      read: async () => budgetsOf(config(), (await known(this.storedKeys))?.limited ?? []),
+      read: async () => (await limitUsagesOf(config(), (await known(this.storedKeys))?.limited ?? [])).map(budgetRow),
       ...ages,
     })
     this.storedKeys = new Refreshed({ read: () => storedKeysOf(config()), ...ages, ageMs: STALE_MS })
@@ -74,8 +76,8 @@ export class AdminData {
       known(this.allBudgets),
       known(this.storedKeys),
     ])
-    const endingKeys = [...configuredEndings(system.config), ...(keys?.ending ?? [])]
-    const read = { reasons, costTodayMicroUsd: spend?.todayMicroUsd, budgets: budgets ?? [], endingKeys }
+    const expiringKeys = [...configuredExpiringKeys(system.config), ...(keys?.expiring ?? [])]
+    const read = { reasons, costTodayMicroUsd: spend?.todayMicroUsd, budgets: budgets ?? [], expiringKeys }
     const status = statusOf(system, read, this.history.now(), Date.now())
     return withHistory
       ? { ...status, history: { step_seconds: STEP_SECONDS, points: [...this.history.points()] } }

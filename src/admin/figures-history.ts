@@ -51,7 +51,7 @@ export class FiguresHistory {
     const reading = this.reading()
     const at = new Date(reading.atMs).toISOString()
     this.kept.push({ at, ...figuresBetween(this.last, reading, this.last) })
-    // Points of before a restart are older than their number.
+    // After a restart there may be points that are older than an hour, although they are fewer than `POINTS_MAX`.
     const old = this.kept.findIndex((point) => reading.atMs - Date.parse(point.at) < HOUR_MS)
     this.kept.splice(0, Math.max(old, this.kept.length - POINTS_MAX, 0))
     this.last = reading

@@ -4,8 +4,7 @@
  */
 
 import { within } from '../core/wait-limit.ts'
-
-const READS_PAUSE = 49
+import { pauseAfterReading } from '../reports/reading-pause.ts'
 
 interface RefreshedOptions<T> {
   readonly read: () => Promise<T>
@@ -62,7 +61,7 @@ export class Refreshed<T> {
     const done = () => {
       this.reading = undefined
       this.readMs = performance.now()
-      this.pauseMs = (this.readMs - startMs) * READS_PAUSE
+      this.pauseMs = pauseAfterReading(this.readMs - startMs)
     }
     this.reading = this.options.read().then(
       (value) => {

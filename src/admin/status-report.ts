@@ -1,24 +1,18 @@
 /** What `GET /api/status` reports: the state of this weir, its figures, and what an operator should look at. */
 
 import { DAY_MS, HOUR_MS } from '../core/durations.ts'
+import type { ExpiringKey } from '../core/organization-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
+import { fullness } from '../reports/limit-usage.ts'
 import type { Attention, BudgetRow, FiguresNow, Status } from './api-shapes.ts'
-import { fullness } from './budget-rows.ts'
 import type { LastReload, SystemState } from './supervision.ts'
-
-/** A key that has an end. */
-export interface EndingKey {
-  readonly id: string
-  readonly organization: string
-  readonly expiresAtMs: number
-}
 
 /** What is read elsewhere; undefined while it is not known. */
 interface ReadState {
   readonly reasons: readonly string[]
   readonly costTodayMicroUsd: number | undefined
   readonly budgets: readonly BudgetRow[]
-  readonly endingKeys: readonly EndingKey[]
+  readonly expiringKeys: readonly ExpiringKey[]
 }
 
 const ATTENTION_MAX = 100
@@ -71,7 +65,7 @@ function attentionOf(system: SystemState, read: ReadState, nowMs: number): Atten
     ...ofDeath(system, nowMs),
     ...system.rests.map(ofRest),
     ...read.budgets.flatMap(ofBudget),
-    ...read.endingKeys.flatMap((key) => ofKey(key, nowMs)),
+    ...read.expiringKeys.flatMap((key) => ofKey(key, nowMs)),
     ...system.warnings.map((message) => item('warning', 'configuration', message)),
   ]
   const errors = found.filter(({ level }) => level === 'error')
@@ -130,7 +124,7 @@ function ofBudget(row: BudgetRow): readonly Attention[] {
   return [item('warning', 'budget', message)]
 }
 
-function ofKey({ id, organization, expiresAtMs }: EndingKey, nowMs: number): readonly Attention[] {
+function ofKey({ id, organization, expiresAtMs }: ExpiringKey, nowMs: number): readonly Attention[] {
   if (expiresAtMs <= nowMs || expiresAtMs > nowMs + EXPIRING_MS) return []
   return [item('warning', 'key_expiring', `Key ${id} of ${organization} expires at ${timeText(expiresAtMs)}.`)]
 }

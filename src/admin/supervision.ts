@@ -65,7 +65,7 @@ export interface SystemState {
 export interface SupervisorFigures {
   /** What the workers counted. */
   readonly counted: MergedFigures
-  /** Every target of the configuration, each once, with its pause if it is skipped after failures. */
+  /** Every target of the configuration, each once, with its rest if it is not healthy. */
   readonly targets: readonly { readonly target: TargetRef; readonly rest: Rest | undefined }[]
   readonly workers: {
     readonly configured: number

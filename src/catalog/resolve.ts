@@ -8,7 +8,7 @@ import type { TargetRef } from '../core/model-config.ts'
 import { lacks, type Needs } from './capability.ts'
 import { AUTO, type Catalog, type Key, kindOf, type Model, type ModelKind } from './catalog.ts'
 
-/** Why a chat model does not serve another endpoint. */
+/** Why a model of another kind does not serve these endpoints. */
 const LACKS_KIND = { image: 'makes no images', embedding: 'makes no embeddings' } as const
 
 const NOT_ALLOWED = 'is not allowed for this API key'
@@ -91,7 +91,7 @@ export function selectModel(catalog: Catalog, key: Key, name: string, kind: Mode
  * followed. For `auto`: the targets of every model of automatic selection that meets the same conditions; fallback
  * lists add nothing.
  *
- * A target that the circuit breaker rests is a candidate all the same, because the rest ends.
+ * A target that the circuit breaker rests is a candidate, too, because the rest ends.
  *
  * Throws `CallerError` `auto_resolution_failed`.
  */
@@ -121,7 +121,7 @@ export function resolve(catalog: Catalog, key: Key, ask: Ask): Resolution {
 
 function withFallbacks(catalog: Catalog, key: Key, model: Model, demand: Demand): Choice {
   const fallbacks = model.fallbacks.flatMap((name) => catalog.model(name) ?? [])
-  const { models, excluded } = divide(fallbacks, (other) => unfit(catalog, key, demand, model, other))
+  const { models, excluded } = divide(fallbacks, (other) => fallbackExclusion(catalog, key, demand, model, other))
   return { models: [model, ...models], excluded }
 }
 
@@ -130,7 +130,13 @@ function withFallbacks(catalog: Catalog, key: Key, model: Model, demand: Demand)
  * is worse than an error. If the requested model is configured without the same capability, that is not checked; then
  * the provider decides.
  */
-function unfit(catalog: Catalog, key: Key, { kind, needs }: Demand, selected: Model, other: Model): string | undefined {
+function fallbackExclusion(
+  catalog: Catalog,
+  key: Key,
+  { kind, needs }: Demand,
+  selected: Model,
+  other: Model,
+): string | undefined {
   if (!catalog.may(key, other)) return NOT_ALLOWED
   if (kind !== 'chat') return kindOf(other) === kind ? undefined : LACKS_KIND[kind]
   return lacks(other, {
@@ -145,7 +151,7 @@ function unfit(catalog: Catalog, key: Key, { kind, needs }: Demand, selected: Mo
 }
 
 function automatic(catalog: Catalog, key: Key, demand: Demand): Choice {
-  const choice = divide(catalog.autoCandidates, (model) => ruledOut(catalog, key, model, demand))
+  const choice = divide(catalog.autoCandidates, (model) => autoExclusion(catalog, key, model, demand))
   if (choice.models.length > 0) return choice
   const each = choice.excluded.map(({ model, reason }) => `'${model.name}' ${reason}`)
   const why = each.length === 0 ? 'none is configured' : each.join('; ')
@@ -161,7 +167,8 @@ function divide(models: readonly Model[], reasonOf: (model: Model) => string | u
   }
 }
 
-function ruledOut(catalog: Catalog, key: Key, model: Model, { kind, needs }: Demand): string | undefined {
+/** Why automatic selection cannot choose a model for this request. */
+function autoExclusion(catalog: Catalog, key: Key, model: Model, { kind, needs }: Demand): string | undefined {
   if (!catalog.may(key, model)) return NOT_ALLOWED
   if (kind === 'chat') return lacks(model, needs)
   return kindOf(model) === kind ? undefined : LACKS_KIND[kind]

@@ -5,6 +5,7 @@
 
 import type { Attention, BudgetRow, Status, TargetRow } from '../admin/api-shapes.ts'
 import type { JsonObject } from '../core/json.ts'
+import { fullness } from '../reports/limit-usage.ts'
 import { type Column, type Display, TextTable } from './text-table.ts'
 
 /** What the admin API answered. */
@@ -195,7 +196,7 @@ function budgetLines({ budgets }: TopFigures, screen: Screen, rows: number): rea
   const cells = budgets
     .slice(0, rows)
     .map((row) => [
-      percent(row.amount === 0 ? 1 : (row.used + row.held) / row.amount),
+      percent(fullness(row)),
       plain(row.key === null ? row.organization : `${row.organization}/${row.key}`),
       row.limit,
       bar(row),

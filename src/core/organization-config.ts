@@ -32,3 +32,10 @@ export interface KeyConfig {
   readonly expiresAtMs?: number | undefined
   readonly disabled: boolean
 }
+
+/** A key that expires. */
+export interface ExpiringKey {
+  readonly id: string
+  readonly organization: string
+  readonly expiresAtMs: number
+}

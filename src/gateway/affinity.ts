@@ -63,7 +63,7 @@ export class Affinity {
     if (this.places.size === 0 || !conversation.continues) return candidates
     return grouped(candidates).flatMap((group) => {
       const [first] = group
-      // The hash of a conversation leads to its target, whatever has served it since.
+      // With `spread: weighted` the conversation itself decides the order (`spread.ts`).
       if (first === undefined || group.length === 1 || first.model.weights !== undefined) return group
       const key = conversation.of(first.model.name)
       const target = this.placeOf(key)

@@ -264,7 +264,7 @@ export class Breaker {
   /** `isCurrent`: the call began after the last rest. The failures of older calls are why the target rests already. */
   private fail(health: Health, { kind, detail }: ProviderError, isCurrent: boolean): boolean {
     const askedMs = kind === 'rate_limited' ? Math.min(detail.retryAfterMs ?? 0, ASKED_MS_MAX) : 0
-    const restMs = Math.max(askedMs, isCurrent ? this.earnedMs(health, kind) : 0)
+    const restMs = Math.max(askedMs, isCurrent ? this.restAfter(health, kind) : 0)
     if (restMs === 0 || restMs <= health.untilMs - this.now()) return false
     this.rest(health, kind, restMs, askedMs > 0)
     return true
@@ -288,9 +288,8 @@ export class Breaker {
     this.send(this.restOfHealth(health))
   }
 
-  /** How long a target rests for one more failure; 0 if it does not. */
-  private earnedMs(health: Health, kind: ProviderErrorKind): number {
-    const growing = Math.min(REST_MS_MIN * 2 ** health.rests, REST_MS_MAX)
+  /** How many milliseconds a target rests after one more failure; 0 if it does not. */
+  private restAfter(health: Health, kind: ProviderErrorKind): number {
     // It was called in spite of its rest, because there was no other: another failure shows nothing new.
     if (this.now() < health.untilMs) return 0
     health.record(1)
@@ -298,7 +297,8 @@ export class Breaker {
     // Only the operator can repair this.
     if (kind === 'credential') return REST_MS_MAX
     const isHalf = health.seen === RECENT_MAX && 2 * health.failures >= RECENT_MAX
-    return health.rests > 0 || health.failuresInARow >= FAILURES_IN_A_ROW || isHalf ? growing : 0
+    const begins = health.rests > 0 || health.failuresInARow >= FAILURES_IN_A_ROW || isHalf
+    return begins ? Math.min(REST_MS_MIN * 2 ** health.rests, REST_MS_MAX) : 0
   }
 
   private of({ provider, model }: TargetRef): Health {

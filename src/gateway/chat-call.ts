@@ -7,6 +7,7 @@ import type { Candidate } from '../catalog/resolve.ts'
 import { Fold } from '../core/completion.ts'
 import type { StreamEvent } from '../core/event.ts'
 import { Pace } from '../core/event-loop.ts'
+import { exactValue } from '../core/exact-json.ts'
 import type { JsonValue } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
@@ -94,9 +95,9 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   text(text: string): void {
     this.work.markAnswered()
     try {
-      const body = parseJson(text, this.connection.status, this.valuesMax)
-      if (this.pump !== undefined) return this.pump.openWhole(this.provider.events(body), this)
-      this.began(this.plainBody(body) ?? this.foldedBody(body))
+      const body = parseJson(text, this.connection.status, this.valuesMax, JSON.parse)
+      if (this.pump !== undefined) return this.pump.openWhole(this.provider.events(exactValue(text, body)), this)
+      this.began(this.plainBody(body) ?? this.foldedBody(exactValue(text, body)))
     } catch (error) {
       this.fail(error)
     }

@@ -151,13 +151,21 @@ export function sendForText(connection: UpstreamCall, provider: Provider, accept
   })
 }
 
-/** Throws `ProviderError` `broken` for text that is not JSON, is too deep, or has more than `valuesMax` values. */
-export function parseJson(text: string, status: number, valuesMax: number = VALUES_MAX): JsonValue {
+/**
+ * Throws `ProviderError` `broken` for text that is not JSON, is too deep, or has more than `valuesMax` values. With
+ * `JSON.parse` as `parse`, the value is for readers that write no numbers of it again (`core/exact-json.ts`).
+ */
+export function parseJson(
+  text: string,
+  status: number,
+  valuesMax: number = VALUES_MAX,
+  parse: (text: string) => JsonValue = parseExact,
+): JsonValue {
   if (shapeProblem(text, valuesMax) !== undefined) {
     throw new ProviderError('broken', 'the answer is nested too deep, or holds too many values', { status })
   }
   try {
-    return parseExact(text)
+    return parse(text)
   } catch (cause) {
     throw new ProviderError('broken', 'the answer is not JSON', { status, cause })
   }

@@ -40,7 +40,7 @@ export interface Bill {
   readonly images?: number | undefined
 }
 
-/** Whether both are reserved alike, whatever their models are. */
+/** Whether the same is reserved for both. Their models do not count. */
 export function isSameQuote(one: Quote, other: Quote): boolean {
   return (
     one === other ||
@@ -63,7 +63,7 @@ export function estimateOf(quote: Quote, writtenTokens: number, aheadTokens = SL
   return { inputTokens, outputTokens, costMicroUsd: cost(usage, price, images) }
 }
 
-/** How much output is reserved once so much is written, and so much more is to be ahead of it. */
+/** The tokens of output to reserve: those that are written and `aheadTokens` more, at most the output limit. */
 export function outputUpTo({ maxOutputTokens, atOnce }: Quote, writtenTokens: number, aheadTokens: number): number {
   const limit = maxOutputTokens ?? Number.MAX_SAFE_INTEGER
   // The provider writes beyond its limit, or our own count is too high.

@@ -145,7 +145,7 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
   }
 
   /** The body has arrived: from here on a caller that leaves interrupts the request. False if it came too late. */
-  hasBody(): boolean {
+  bodyArrived(): boolean {
     this.bodyDueMs = undefined
     this.log.markReceived()
     this.running.answers(this)

@@ -18,24 +18,24 @@ const BODY_MS_MAX = 60_000
 const BODY_MS_MIN = 15_000
 
 /**
- * What an endpoint does with the bytes of a body; `given` is the endpoint's own. What it throws, or its promise, fails
- * the request.
+ * What an endpoint does with the bytes of a body; `given` is the endpoint's own. What it throws, or its promise rejects
+ * with, fails the request.
  */
-type Take<Given> = (context: RequestContext, key: Key, bytes: Uint8Array, given: Given) => void | Promise<void>
+type BodyHandler<Given> = (context: RequestContext, key: Key, bytes: Uint8Array, given: Given) => void | Promise<void>
 
 /**
- * Gives the key and the bytes of the body to `take`, once they have arrived. From then on a caller that leaves
+ * Gives the key and the bytes of the body to `handle`, once they have arrived. From then on a caller that leaves
  * interrupts the request. Throws `CallerError`.
  */
-export function receive<Given>(context: RequestContext, given: Given, take: Take<Given>): void {
+export function receive<Given>(context: RequestContext, given: Given, handle: BodyHandler<Given>): void {
   const { request, running, bodies } = context
   const key = context.authenticate()
   rejectEncoded(request.headers)
+  context.awaitBody(bodyMs(request))
   const share = bodies.share(key.organization.id)
   running.holds(share)
   // Bun gives the body after this has returned, even if it came in one packet with the head.
-  readBody(request, new Reception(context, key, share, take, given))
-  context.awaitBody(bodyMs(request))
+  readBody(request, new Reception(context, key, share, handle, given))
 }
 
 /** One object a request instead of a closure for each step. */
@@ -44,7 +44,7 @@ class Reception<Given> implements BodyReceiver {
     private readonly context: RequestContext,
     private readonly key: Key,
     private readonly share: BodyShare,
-    private readonly endpoint: Take<Given>,
+    private readonly handle: BodyHandler<Given>,
     private readonly given: Given,
   ) {}
 
@@ -53,11 +53,11 @@ class Reception<Given> implements BodyReceiver {
   }
 
   body(bytes: Uint8Array): void {
-    const { context, key, endpoint, given } = this
+    const { context, key, handle, given } = this
     try {
-      if (!context.hasBody()) return
-      const taking = endpoint(context, key, bytes, given)
-      if (taking instanceof Promise) this.failWith(taking)
+      if (!context.bodyArrived()) return
+      const handled = handle(context, key, bytes, given)
+      if (handled instanceof Promise) this.failWith(handled)
     } catch (error) {
       context.failed(error)
     }
@@ -67,8 +67,8 @@ class Reception<Given> implements BodyReceiver {
     this.context.failed(error)
   }
 
-  private failWith(taking: Promise<void>): void {
-    taking.catch((error: unknown) => this.context.failed(error))
+  private failWith(handled: Promise<void>): void {
+    handled.catch((error: unknown) => this.context.failed(error))
   }
 }
 

@@ -48,7 +48,7 @@ interface Totals {
 }
 
 /** What a target has done since the start. */
-interface TargetFigures {
+interface TargetTotals {
   readonly provider: string
   readonly model: string
   /** Attempts by result: `answered`, a kind of provider error, or `caller_left` and `drained` if it was interrupted. */
@@ -140,7 +140,7 @@ export class MergedFigures {
   }
 
   /** The targets that were called since the start, also those that are no longer configured. */
-  targets(): readonly TargetFigures[] {
+  targets(): readonly TargetTotals[] {
     const found = new Map<string, { attempts: Map<string, number>; provider: string; model: string }>()
     for (const { labels, value } of this.counterSeries('weir_attempts_total')) {
       const [provider = '', model = '', result = ''] = labels

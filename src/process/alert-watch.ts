@@ -6,8 +6,6 @@
  */
 
 import { hostname } from 'node:os'
-import type { BudgetRow } from '../admin/api-shapes.ts'
-import { budgetsOf, configuredEndings, type StoredKeys, storedKeysOf } from '../admin/ledger-figures.ts'
 import type { ReportedOnce } from '../alerts/alert.ts'
 import { Alerts } from '../alerts/alerts.ts'
 import { expiringKeys } from '../alerts/key-expiry.ts'
@@ -20,20 +18,21 @@ import type { TargetRef } from '../core/model-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import type { Logger } from '../logging/log.ts'
 import { LedgerProblem, withLedger } from '../reports/ledger-part.ts'
+import { type LimitUsage, limitUsagesOf } from '../reports/limit-usage.ts'
+import { pauseAfterReading } from '../reports/reading-pause.ts'
+import { configuredExpiringKeys, type StoredKeys, storedKeysOf } from '../reports/stored-keys.ts'
 import { spendsOfCrossings } from './crossing-limits.ts'
 
 const LOOK_MS = 1000
 const KEYS_MS = 30_000
 const SPEND_MS = 30_000
 const FORGET_MS = 3_600_000
-/** Reading takes at most 2 % of the time, however many keys there are. */
-const READS_PAUSE = 49
 /** Alerts about spend that are queued at once, in 28 ms of CPU time. */
 const QUEUED_A_LOOK = 600
 /** How long the end waits for what the last requests have spent. */
 const LAST_READ_MS = 1000
 
-const NO_KEYS: StoredKeys = { limited: [], ending: [] }
+const NO_KEYS: StoredKeys = { limited: [], expiring: [] }
 
 interface AlertWatchOptions {
   /** With `alerts`. */
@@ -170,7 +169,7 @@ export class AlertWatch {
         await reader.take(queued)
       },
     )
-    this.crossingsDueMs = performance.now() + (performance.now() - startMs) * READS_PAUSE
+    this.crossingsDueMs = performance.now() + pauseAfterReading(performance.now() - startMs)
   }
 
   /** The keys of the configuration are looked at, too, while the store cannot be read. */
@@ -181,8 +180,8 @@ export class AlertWatch {
       this.stored = await storedKeysOf(this.config)
     } finally {
       const endMs = performance.now()
-      this.keysDueMs = endMs + Math.max(KEYS_MS, (endMs - startMs) * READS_PAUSE)
-      const keys = [...configuredEndings(this.config), ...this.stored.ending]
+      this.keysDueMs = endMs + Math.max(KEYS_MS, pauseAfterReading(endMs - startMs))
+      const keys = [...configuredExpiringKeys(this.config), ...this.stored.expiring]
       for (const found of expiringKeys(keys, Date.now())) this.alerts.reportOnce(found)
     }
   }
@@ -191,10 +190,10 @@ export class AlertWatch {
     const startMs = performance.now()
     const shares = this.config.alerts?.spend ?? []
     if (shares.length === 0 || startMs < this.spendDueMs) return
-    const rows = await budgetsOf(this.config, this.stored.limited)
+    const usages = await limitUsagesOf(this.config, this.stored.limited)
     const endMs = performance.now()
-    this.spendDueMs = endMs + Math.max(SPEND_MS, (endMs - startMs) * READS_PAUSE)
-    this.reportNew(spendOf(rows).flatMap((spend) => reachedThresholds(spend, shares, Date.now())))
+    this.spendDueMs = endMs + Math.max(SPEND_MS, pauseAfterReading(endMs - startMs))
+    this.reportNew(spendOf(usages).flatMap((spend) => reachedThresholds(spend, shares, Date.now())))
   }
 
   private reportNew(found: readonly ReportedOnce[]): void {
@@ -207,14 +206,10 @@ export class AlertWatch {
   }
 }
 
-/** Those rows that are about money. */
-function spendOf(rows: readonly BudgetRow[]): readonly LimitSpend[] {
-  return rows.flatMap(({ organization, key, limit, unit, amount, used, renews_at: renewsAt }) => {
-    const window = WINDOWS.find((name) => limit === `spend.${name}`)
-    if (unit !== 'micro_usd' || window === undefined) return []
-    const endMs = renewsAt === null ? undefined : Date.parse(renewsAt)
-    return [{ organization, key, window, limitMicroUsd: amount, spentMicroUsd: used, endMs }]
+/** Those that are about money. */
+function spendOf(usages: readonly LimitUsage[]): readonly LimitSpend[] {
+  return usages.flatMap(({ organization, key, limit, amount, used, renewsAtMs: endMs }) => {
+    if (limit.kind !== 'budget') return []
+    return [{ organization, key, window: limit.window, limitMicroUsd: amount, spentMicroUsd: used, endMs }]
   })
 }
-
-const WINDOWS = ['day', 'month', 'total'] as const

@@ -20,13 +20,13 @@ export async function spendsOfCrossings(
     limitMicroUsd !== undefined || key === undefined || configuredLimits(config, organization, key) ? [] : [key],
   )
   const stored = await storedLimits(config, storedIds)
-  return crossings.map(({ organization, key, budget: window, window: at, spentMicroUsd, limitMicroUsd }) => {
+  return crossings.map(({ organization, key, budget, window, spentMicroUsd, limitMicroUsd }) => {
     const limits = configuredLimits(config, organization, key) ?? stored.get(`${organization}\0${key}`) ?? {}
-    const limit = budgetLimits.find(({ name }) => name === window)
+    const limit = budgetLimits.find(({ name }) => name === budget)
     return {
-      ...{ organization, key: key ?? null, window, spentMicroUsd },
+      ...{ organization, key: key ?? null, window: budget, spentMicroUsd },
       limitMicroUsd: limitMicroUsd ?? (limit && amountOf(limits, limit)) ?? 0,
-      endMs: windowEndMs(window, at),
+      endMs: windowEndMs(budget, window),
     }
   })
 }

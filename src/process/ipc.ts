@@ -106,7 +106,7 @@ export type ToSupervisor =
   | { readonly type: 'recent'; readonly id: number; readonly lines: readonly string[] }
   /** For the other workers. */
   | { readonly type: 'news'; readonly news: PeerUpdate }
-  /** Asks for the lease to probe a target that was skipped. Answered by `granted`. */
+  /** Asks for the lease to probe a target whose rest is over. Answered by `granted`. */
   | { readonly type: 'claim'; readonly id: number; readonly target: TargetRef }
   /** Items of an answer, to be kept for all workers. Answered by `remembered`. */
   | { readonly type: 'remember'; readonly organization: string; readonly items: readonly ItemText[] }

@@ -1,14 +1,15 @@
 /**
- * Which worker probes a target that was skipped: one at a time on this machine, so that a recovering provider gets
+ * Which worker probes a target whose rest is over: one at a time on this machine, so that a recovering provider gets
  * one request and not one from each worker. The supervisor grants leases, the workers claim them; no provider is
  * called here.
  */
 
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 import type { Breaker, Rest } from '../gateway/breaker.ts'
+import { PendingReplies } from './pending-replies.ts'
 
 /**
- * The supervisor learns of a pause a little after the worker that began it, so it sees the pause end later than that
+ * The supervisor learns of a rest a little after the worker that began it, so it sees the rest end later than that
  * worker.
  */
 const LATE_MS = 50
@@ -48,26 +49,14 @@ export class ProbeLeases {
 
 /** The worker's side: its claims that are not answered yet. */
 export class ProbeClaims {
-  private next = 0
-  private readonly waiting = new Map<number, (granted: boolean) => void>()
+  private readonly replies = new PendingReplies<boolean>(ANSWER_MS_MAX)
 
   constructor(private readonly send: (id: number, target: TargetRef) => void) {}
 
   /** Resolves to whether this worker may probe the target, within 500 ms. */
-  readonly ask = (target: TargetRef): Promise<boolean> => {
-    const id = this.next++
-    const { promise, resolve } = Promise.withResolvers<boolean>()
-    const limit = setTimeout(() => this.answer(id, true), ANSWER_MS_MAX)
-    this.waiting.set(id, (granted) => {
-      clearTimeout(limit)
-      resolve(granted)
-    })
-    this.send(id, target)
-    return promise
-  }
+  readonly ask = (target: TargetRef): Promise<boolean> => this.replies.ask((id) => this.send(id, target), true)
 
   answer(id: number, granted: boolean): void {
-    this.waiting.get(id)?.(granted)
-    this.waiting.delete(id)
+    this.replies.answer(id, granted)
   }
 }

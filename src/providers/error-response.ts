@@ -87,13 +87,25 @@ export function errorText(body: JsonValue | undefined): ErrorText {
   const error = outer['error'] ?? outer
   if (typeof error === 'string') return { ...NO_TEXT, message: error, code: wordOf(outer['code']) }
   if (!isObject(error)) return NO_TEXT
-  const message = stringOf(error['message']) ?? stringOf(error['detail']) ?? stringOf(error['Message'])
+  const message =
+    wrappedMessage(error) ?? stringOf(error['message']) ?? stringOf(error['detail']) ?? stringOf(error['Message'])
   return {
     message: message ?? (error['detail'] === undefined ? '' : JSON.stringify(error['detail'])),
     type: wordOf(error['type']) || wordOf(error['status']),
     code: wordOf(error['code']),
     ofContent: isOfContent(stringOf(error['param']) ?? '', message ?? ''),
   }
+}
+
+/**
+ * OpenRouter's own message only reports that a provider returned an error, which it wraps as text in `metadata.raw`;
+ * undefined if that has no message.
+ */
+function wrappedMessage({ metadata }: JsonObject): string | undefined {
+  const raw = isObject(metadata) ? stringOf(metadata['raw']) : undefined
+  const body = raw === undefined ? undefined : errorJson(raw)
+  const error = isObject(body) && isObject(body['error']) ? body['error'] : body
+  return isObject(error) ? stringOf(error['message']) || undefined : undefined
 }
 
 /** Every field but `model` is the caller's. Servers that name no field mention a file or an image in the message. */

@@ -32,6 +32,12 @@ export class JsonCursor {
   /** The inside of the last string, or the whole of the last number or literal. */
   from = 0
   to = 0
+  /**
+   * Set once a value was read that a parser and `JSON.stringify` would write in another way: with a name that begins
+   * with a digit, which a parser may move to the front, or with a number in another form, such as 1.0. Blanks and
+   * escapes do not count.
+   */
+  isRewritten = false
   /** The index of the position that is read next. */
   private next = 0
   /** The index of the byte after what was read last. */
@@ -173,6 +179,8 @@ export class JsonCursor {
     this.take(OPEN)
     while (this.isMember()) {
       this.string()
+      const first = this.bytes[this.from] ?? 0
+      if (isDigit(first) || first === BACKSLASH) this.isRewritten = true
       this.take(COLON)
       this.value(depth)
     }
@@ -208,10 +216,23 @@ export class JsonCursor {
     let from = this.after
     while (from < to && isBlank(bytes[from])) from++
     while (from < to && isBlank(bytes[to - 1])) to--
-    if (!isScalar(bytes, from, to)) unusual()
+    if (!this.isScalar(from, to)) unusual()
     this.from = from
     this.to = to
     this.after = to
+  }
+
+  private isScalar(from: number, to: number): boolean {
+    const length = to - from
+    if (length === 1) return isDigit(this.bytes[from] ?? 0)
+    if (length === 0 || length > SCALAR_BYTES_MAX) return false
+    const text = Buffer.prototype.latin1Slice.call(this.bytes, from, to)
+    if (text === 'true' || text === 'false' || text === 'null') return true
+    if (!NUMBER.test(text)) return false
+    const value = Number(text)
+    if (`${value}` !== text) this.isRewritten = true
+    // What is too large, a parser reads as infinite.
+    return Number.isFinite(value)
   }
 
   /** One structural byte, with nothing but blanks before it. Returns its index. */
@@ -246,14 +267,3 @@ export function isBlank(byte: number | undefined): boolean {
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 /** A longer number is unusual. */
 const SCALAR_BYTES_MAX = 64
-
-function isScalar(bytes: Uint8Array, from: number, to: number): boolean {
-  const first = bytes[from] ?? 0
-  const length = to - from
-  if (length === 1) return isDigit(first)
-  if (length === 0 || length > SCALAR_BYTES_MAX) return false
-  const text = Buffer.prototype.latin1Slice.call(bytes, from, to)
-  if (text === 'true' || text === 'false' || text === 'null') return true
-  // What is too large, a parser reads as infinite, and writes as null.
-  return NUMBER.test(text) && Number.isFinite(Number(text))
-}

@@ -1,10 +1,13 @@
-/** Whether bytes are a JSON object, checked by their structure: a parser would make its values, too. */
+/** Whether bytes are the JSON of an object, checked by their structure: a parser would make its values, too. */
 
 import { OPEN } from '../core/json-bytes.ts'
 import { isBlank, JsonCursor, Unusual } from './json-cursor.ts'
 import { structureFinder } from './json-structure.ts'
 
-/** The bytes must be UTF-8. False also for an object that is too deep, or has a number that is too large. */
+/**
+ * The bytes must be UTF-8. False also for an object that is too deep, or that a parser would write in another way, but
+ * for blanks and escapes.
+ */
 export function isObjectJson(bytes: Uint8Array): boolean {
   const finder = structureFinder()
   const found = finder.find(bytes)
@@ -17,6 +20,7 @@ export function isObjectJson(bytes: Uint8Array): boolean {
     if (error instanceof Unusual) return false
     throw error
   }
+  if (cursor.isRewritten) return false
   for (let at = cursor.offset; at < bytes.length; at++) if (!isBlank(bytes[at])) return false
   return true
 }

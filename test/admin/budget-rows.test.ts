@@ -4,10 +4,11 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { readBudgets, usedUpAt } from '../../src/admin/budget-rows.ts'
-import { readSpend } from '../../src/admin/ledger-figures.ts'
+import { budgetRow, usedUpAt } from '../../src/admin/budget-rows.ts'
+import { readSpend } from '../../src/admin/recent-spend.ts'
 import { openAccountUsageReader, openLedger } from '../../src/assembly/open-ledger.ts'
 import { noCharge } from '../../src/ledger/ledger.ts'
+import { readLimitUsages } from '../../src/reports/limit-usage.ts'
 import { checked } from '../support/admin.ts'
 
 let folder: string
@@ -50,7 +51,7 @@ test('organisations always, keys if they were used, the fullest first', async ()
     { id: 'ci', organization: 'acme', limits },
     { id: 'free', organization: 'acme', limits },
   ]
-  const rows = await readBudgets(reader, config.organizations, limited)
+  const rows = (await readLimitUsages(reader, config.organizations, limited)).map(budgetRow)
   await reader.close()
   expect(
     rows.map(({ organization, key, limit, amount, used, held }) => [organization, key, limit, amount, used, held]),

@@ -19,7 +19,7 @@ const figures = {
   tokens_per_second: 0,
   cost_micro_usd_per_second: 0,
 }
-const nothing = { reasons: [], costTodayMicroUsd: 0, budgets: [], endingKeys: [] }
+const nothing = { reasons: [], costTodayMicroUsd: 0, budgets: [], expiringKeys: [] }
 type Read = Parameters<typeof statusOf>[1]
 
 function attention(system: Partial<SystemState>, read: Partial<Read> = {}): readonly string[] {
@@ -106,7 +106,7 @@ test.each<[string, Partial<SystemState>, Partial<Read>, string]>([
   [
     'a key that expires',
     {},
-    { endingKeys: [{ id: 'ci', organization: 'acme', expiresAtMs: NOW + 14 * DAY_MS }] },
+    { expiringKeys: [{ id: 'ci', organization: 'acme', expiresAtMs: NOW + 14 * DAY_MS }] },
     'warning key_expiring: Key ci of acme expires at 2026-12-05T12:00:00.000Z.',
   ],
 ])('%s', (_name, system, read, line) => {
@@ -119,8 +119,8 @@ test.each<[string, Partial<SystemState>, Partial<Read>]>([
   ['a death of long ago', { lastDeath: { atMs: NOW - 3_600_001, worker: 0, how: 'exit code 1' } }, {}],
   ['a budget below 90 %', {}, { budgets: [{ ...budget, key: null, amount: 1000, used: 899, held: 0 }] }],
   ['a full rate', {}, { budgets: [{ ...budget, key: null, unit: 'requests', amount: 10, used: 10, held: 0 }] }],
-  ['a key of later', {}, { endingKeys: [{ id: 'ci', organization: 'acme', expiresAtMs: NOW + 14 * DAY_MS + 1 }] }],
-  ['a key that has expired', {}, { endingKeys: [{ id: 'ci', organization: 'acme', expiresAtMs: NOW }] }],
+  ['a key of later', {}, { expiringKeys: [{ id: 'ci', organization: 'acme', expiresAtMs: NOW + 14 * DAY_MS + 1 }] }],
+  ['a key that has expired', {}, { expiringKeys: [{ id: 'ci', organization: 'acme', expiresAtMs: NOW }] }],
 ])('%s needs none', (_name, system, read) => {
   expect(attention(system, read)).toEqual([])
 })

@@ -105,3 +105,11 @@ test.concurrent.each(ways)('%s: %p, and its connection is let go', async (name, 
   expect(seconds.slice(0, -1)).toEqual(seconds.length === 1 && name !== 'held' ? [] : [0])
   expect(await caller.ended()).toBe(false)
 })
+
+test('a body that is rejected by its length, and its connection is let go', async () => {
+  await using caller = await Caller.connect(server.port ?? 0)
+  const fields = { 'content-length': String(11 * 1024 * 1024) }
+  caller.send(requestBytes(`${CHAT}?too-large`, { key: KEY, body: '{', fields }))
+  expect((await caller.answer()).status).toBe(413)
+  expect(asked.get('?too-large')?.at(-1)).toBe(120)
+})

@@ -35,3 +35,24 @@ test.each([
 ])('other messages have none: %s', (message) => {
   expect(openai.responseError(400, new Headers(), JSON.stringify({ error: { message } })).detail.code).toBeUndefined()
 })
+
+test('the message of an error that OpenRouter wraps is shown, instead of its own', () => {
+  const raw = JSON.stringify({
+    type: 'error',
+    error: { type: 'invalid_request_error', message: 'prompt is too long: 9 > 8' },
+  })
+  const wrapped = (given: string, message = 'Provider returned error') =>
+    openai.responseError(
+      400,
+      new Headers(),
+      JSON.stringify({ error: { message, code: 400, metadata: { raw: given, provider_name: 'Anthropic' } } }),
+    )
+  expect(wrapped(raw)).toMatchObject({
+    message: 'prompt is too long: 9 > 8',
+    detail: { code: 'context_length_exceeded' },
+  })
+  // No JSON, nothing in it, or another one wrapped in it.
+  for (const other of ['<html>', '{}', '', JSON.stringify({ error: { metadata: { raw } } })])
+    expect(wrapped(other).message).toBe('Provider returned error')
+  expect(wrapped('{"error":{"message":"x sk-abcdefgh12345678"}}').message).toBe('x [redacted]')
+})

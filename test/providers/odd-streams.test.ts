@@ -190,6 +190,22 @@ describe('Chat Completions', () => {
       ],
       { usage: { input: 3, output: 2 } },
     ],
+    'blank data between events, by which proxies keep a connection': [
+      ['data:\n\n', chunk({ content: 'a' }), 'data: \n\n', 'event: ping\ndata\n\n', 'data:\ndata:\n\n', end],
+      { text: 'a' },
+    ],
+    'tokens written to the cache, as Qwen counts them': [
+      [
+        chunk({}, 'stop', {
+          usage: {
+            prompt_tokens: 2000,
+            completion_tokens: 2,
+            prompt_tokens_details: { cached_tokens: 0, cache_creation_input_tokens: 1889 },
+          },
+        }),
+      ],
+      { usage: { input: 2000, cachedInput: 0, cacheWrite5m: 1889, output: 2 } },
+    ],
     'cached tokens beside the details': [
       [chunk({}, 'stop', { usage: { prompt_tokens: 19, completion_tokens: 2, cached_tokens: 10 } })],
       { usage: { input: 19, cachedInput: 10, output: 2 } },
@@ -247,6 +263,10 @@ describe('Anthropic', () => {
   const tool = (id: string, name: string, input: JsonValue = {}) => ({ type: 'tool_use', id, name, input })
 
   const rows: Readonly<Record<string, readonly [events: readonly string[], wanted: Wanted]>> = {
+    'blank data between events': [
+      ['data:\n\n', begin(0, tool('a', 'f')), 'data: \n\n', stop(0)],
+      { calls: [['f', '{}', 'a']] },
+    ],
     'an id that callers reject': [[begin(0, tool('f:0', 'f')), stop(0)], { calls: [['f', '{}', '']] }],
     'all of the input as text at once': [
       [begin(0, tool('a', 'f', '{"a":1}')), stop(0)],

@@ -268,7 +268,10 @@ class MessageReader {
         case NAMES.input:
           if (!cursor.isNext(OPEN)) unusual()
           from[name] = cursor.nextOffset - 1
+          cursor.isRewritten = false
           cursor.value(5)
+          // A shorter request is parsed, and the provider must receive the same text in every turn of a conversation.
+          if (cursor.isRewritten) this.isExact = false
           to[name] = cursor.offset
           break
         case NAMES.content:

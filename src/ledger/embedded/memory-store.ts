@@ -66,7 +66,7 @@ interface Organization {
 }
 
 /** Where the requests of an account count, and the amounts of its limits. */
-interface Standing {
+interface AccountState {
   readonly organization: Organization
   readonly scopes: Pair<ScopeState>
   readonly limits: BothAmounts
@@ -79,7 +79,7 @@ export class MemoryStore {
   /** All reservations of the orders of all organisations. */
   private readonly reservations = new ReservationIndex()
   /** Of accounts whose scopes are stored: it takes seven look-ups to find one. */
-  private readonly standings = new WeakMap<Account, Standing>()
+  private readonly accountStates = new WeakMap<Account, AccountState>()
 
   constructor(
     protected readonly clock: Clock,
@@ -94,8 +94,8 @@ export class MemoryStore {
   reserve(account: Account, hold: Hold): ReserveReply {
     checkEstimate(hold.estimate)
     const now = this.clock.now()
-    const standing = this.standing(account, now)
-    const { organization, scopes, limits } = standing
+    const state = this.stateOf(account, now)
+    const { organization, scopes, limits } = state
     this.reapUntil(organization, now)
     const known = this.find(account.organization, hold.id)
     if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }
@@ -108,7 +108,7 @@ export class MemoryStore {
     advanceBoth(scopes, limits, now)
     const reservation = newReservation(account, hold, demand, scopes, now, now + this.terms.leaseMs, limits)
     begin(reservation, scopes, limits)
-    this.changed(standing)
+    this.changed(state)
     this.start(organization, reservation)
     return { outcome: 'granted', admittedMs: now, rates: rateStatuses(scopes, limits, now) }
   }
@@ -124,12 +124,12 @@ export class MemoryStore {
     if (reservation === undefined) return 'unknown'
     if (reservation.state !== 'live') return 'ended'
     const now = this.clock.now()
-    const standing = this.standing(account, now)
-    const { organization, scopes, limits } = standing
+    const state = this.stateOf(account, now)
+    const { organization, scopes, limits } = state
     advanceBoth(scopes, limits, now)
     const fits = grow(reservation, scopes, limits, soFar, wanted)
     reservation.dueMs = Math.max(reservation.dueMs, now + this.terms.leaseMs)
-    this.changed(standing)
+    this.changed(state)
     organization.live.put(reservation)
     this.changes.reservation(reservation)
     return fits ? 'extended' : 'exhausted'
@@ -146,14 +146,14 @@ export class MemoryStore {
     if (known === undefined) return 'unknown'
     if (known.state === 'settled') return 'already_settled'
     const used = usedOf(charge, 1)
-    const standing = this.standing(account, now)
-    const { scopes, limits } = standing
+    const state = this.stateOf(account, now)
+    const { scopes, limits } = state
     advanceBoth(scopes, limits, now)
     const isLate = known.state === 'lost'
     if (isLate) this.changes.used(known, seriesAt(known.series, known.admittedMs), minusUsage(lostUsage(known)))
     free(known, scopes, used, limits)
     correctRates(known, scopes, limits, used, now)
-    this.changed(standing)
+    this.changed(state)
     this.end(known, 'settled', now)
     this.count(known, charge)
     this.changes.ended(known, isLate ? 'late' : 'settled', charge, now)
@@ -218,15 +218,15 @@ export class MemoryStore {
     return this.reservations.get(organization, id)
   }
 
-  private standing(account: Account, now: number): Standing {
-    const known = this.standings.get(account)
+  private stateOf(account: Account, now: number): AccountState {
+    const known = this.accountStates.get(account)
     if (known !== undefined) return known
     const organization = this.organization(account.organization)
     const scopes = this.both(account.organization, account.key, now)
     const isStored = organization.pairs.has(account.key)
-    const standing = { organization, scopes, limits: bothAmounts(account), isStored }
-    if (isStored) this.standings.set(account, standing)
-    return standing
+    const state = { organization, scopes, limits: bothAmounts(account), isStored }
+    if (isStored) this.accountStates.set(account, state)
+    return state
   }
 
   protected organization(id: string): Organization {
@@ -268,7 +268,7 @@ export class MemoryStore {
     return pair
   }
 
-  private changed({ scopes, isStored }: Standing): void {
+  private changed({ scopes, isStored }: AccountState): void {
     if (!isStored) return this.keep(scopes)
     this.changes.scope(scopes[0])
     this.changes.scope(scopes[1])

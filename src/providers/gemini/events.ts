@@ -10,7 +10,7 @@ import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
 import { AnswerCallIds } from '../answer-call-ids.ts'
 import { inputJson } from '../call-arguments.ts'
-import { parseFrame } from '../frame-json.ts'
+import { isBlank, parseFrame } from '../frame-json.ts'
 import { googleReportedError } from '../google-error.ts'
 import type { StreamDecoder } from '../provider.ts'
 import type { Signatures } from './signatures.ts'
@@ -33,7 +33,7 @@ export class GeminiDecoder implements StreamDecoder {
 
   decode(_event: string, data: string): readonly StreamEvent[] {
     // Some proxies add the final marker of other APIs.
-    return this.ended || data.trim() === '[DONE]' ? [] : this.chunk(parseFrame(data))
+    return this.ended || isBlank(data) || data.trim() === '[DONE]' ? [] : this.chunk(parseFrame(data))
   }
 
   read(_event: string, chunk: JsonObject): readonly StreamEvent[] {

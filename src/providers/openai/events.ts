@@ -6,7 +6,7 @@ import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '..
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
 import { reportedError } from '../error-response.ts'
-import { parseFrame } from '../frame-json.ts'
+import { isBlank, parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { Calls } from './calls.ts'
 
@@ -25,9 +25,9 @@ export class OpenaiDecoder implements StreamDecoder {
   private ended = false
 
   decode(event: string, data: string): readonly StreamEvent[] {
-    if (this.ended) return []
+    if (this.ended || isBlank(data)) return []
     if (data.length < DONE_CHARS_MAX && data.trim() === '[DONE]') return this.done()
-    return this.read(event, parseFrame(data))
+    return this.read(event, parseFrame(data, repeatsNumbers))
   }
 
   read(event: string, chunk: JsonObject): readonly StreamEvent[] {
@@ -185,7 +185,8 @@ function openaiUsage(usage: JsonObject): Usage {
   return {
     input: tokenCount(usage['prompt_tokens']),
     cachedInput: cachedTokens(input, usage),
-    cacheWrite5m: tokenCount(input['cache_write_tokens']),
+    // The second name is Qwen's.
+    cacheWrite5m: tokenCount(input['cache_write_tokens']) ?? tokenCount(input['cache_creation_input_tokens']),
     output: tokenCount(usage['completion_tokens']),
     reasoning: tokenCount(output['reasoning_tokens']),
     total: tokenCount(usage['total_tokens']),
@@ -226,6 +227,16 @@ function thoughtOf(delta: JsonObject): string {
   if (thought) return thought
   const parts = isArray(delta['content']) ? delta['content'].filter(isObject) : []
   return parts.map((part) => (part['type'] === 'thinking' ? textOf(part['thinking']) : '')).join('')
+}
+
+/** Numbers of a chunk reach the caller in log probabilities, and in arguments of calls that are not a string. */
+function repeatsNumbers({ choices }: JsonObject): boolean {
+  if (!isArray(choices)) return false
+  return choices.some((choice) => isObject(choice) && (isObject(choice['logprobs']) || hasCalls(choice)))
+}
+
+function hasCalls({ delta, message }: JsonObject): boolean {
+  return (isObject(delta) && isArray(delta['tool_calls'])) || (isObject(message) && isArray(message['tool_calls']))
 }
 
 /** The calls of a whole message have no index; their position is used. */

@@ -1,28 +1,17 @@
-/** What the admin API reads of the ledger and of the key store: spend of today and of the last hour, budgets, keys. */
+/** What the admin API reads of the ledger's sums: spend of today and of the last hour. */
 
-import { openAccountUsageReader, openKeyStore, openUsageLog } from '../assembly/open-ledger.ts'
+import { openUsageLog } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import { HOUR_MS } from '../core/durations.ts'
 import type { UsageRow } from '../ledger/usage-log.ts'
 import { partsOf } from '../ledger/usage-series.ts'
 import { dayOf } from '../ledger/window.ts'
 import { withLedger } from '../reports/ledger-part.ts'
-import type { BudgetRow } from './api-shapes.ts'
-import { type LimitedKey, readBudgets } from './budget-rows.ts'
-import type { EndingKey } from './status-report.ts'
-
-/** Stored keys that are looked at, the first by id: 500,000 would take hundreds of megabytes. */
-const KEYS_MAX = 20_000
 
 export interface Spend {
   readonly todayMicroUsd: number
   /** Micro-dollars of the last hour, of an organisation (without a key) or a key. */
   readonly lastHour: (organization: string, key: string | null) => number
-}
-
-export interface StoredKeys {
-  readonly limited: readonly LimitedKey[]
-  readonly ending: readonly EndingKey[]
 }
 
 /** Throws `LedgerProblem`. */
@@ -59,37 +48,4 @@ function hourlySpend(rows: readonly UsageRow[], nowMs: number): ReadonlyMap<stri
 
 function scopeName(organization: string, key: string | null): string {
   return key === null ? organization : `${organization}\0${key}`
-}
-
-/** Throws `LedgerProblem`. */
-export async function budgetsOf(config: Config, stored: readonly LimitedKey[]): Promise<readonly BudgetRow[]> {
-  const configured = config.organizations.flatMap(({ id: organization, keys }) =>
-    keys.map(({ id, limits }): LimitedKey => ({ id, organization, limits })),
-  )
-  const keys = [...configured, ...stored].filter(({ limits }) => Object.keys(limits).length > 0)
-  return await withLedger(openAccountUsageReader, config, (reader) => readBudgets(reader, config.organizations, keys))
-}
-
-/** Throws `LedgerProblem`. */
-export async function storedKeysOf(config: Config): Promise<StoredKeys> {
-  const keys = (await withLedger(openKeyStore, config, (store) => store.list(undefined, KEYS_MAX))).filter(
-    ({ revokedMs }) => revokedMs === undefined,
-  )
-  return {
-    limited: keys.flatMap(({ id, organization, limits }) =>
-      limits === undefined ? [] : [{ id, organization, limits }],
-    ),
-    ending: keys.flatMap(({ id, organization, expiresAtMs }) =>
-      expiresAtMs === undefined ? [] : [{ id, organization, expiresAtMs }],
-    ),
-  }
-}
-
-/** The keys of the configuration that have an end. */
-export function configuredEndings({ organizations }: Config): readonly EndingKey[] {
-  return organizations.flatMap(({ id: organization, keys }) =>
-    keys.flatMap(({ id, expiresAtMs, disabled }) =>
-      expiresAtMs === undefined || disabled ? [] : [{ id, organization, expiresAtMs }],
-    ),
-  )
 }

@@ -1,0 +1,95 @@
+/** What is used and held of each limit of organisations and keys, as the ledger has it. */
+
+import { openAccountUsageReader } from '../assembly/open-ledger.ts'
+import type { Config } from '../config/config.ts'
+import type { Limit, Limits } from '../core/limits.ts'
+import type { Account } from '../ledger/ledger.ts'
+import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts'
+import type { ScopeUsage } from '../ledger/reservation-store.ts'
+import { withLedger } from './ledger-part.ts'
+
+/** Keys with limits that are read at most; there may be any number of them. */
+const KEYS_READ_MAX = 5000
+
+const NO_LIMITS: Limits = {}
+
+/** A key with limits of its own. */
+export interface LimitedKey {
+  readonly id: string
+  readonly organization: string
+  readonly limits: Limits
+}
+
+/** Amounts in the unit of the limit. */
+export interface LimitUsage {
+  readonly organization: string
+  /** Null for a limit of the organisation. */
+  readonly key: string | null
+  readonly limit: Limit
+  readonly amount: number
+  /** Without what running requests hold. */
+  readonly used: number
+  readonly held: number
+  /** When a budget renews, in Unix milliseconds; undefined for a total budget, for rates and for places. */
+  readonly renewsAtMs: number | undefined
+}
+
+/** The limits of the configuration, and those of stored keys, the fullest first. Throws `LedgerProblem`. */
+export async function limitUsagesOf(config: Config, stored: readonly LimitedKey[]): Promise<readonly LimitUsage[]> {
+  const configured = config.organizations.flatMap(({ id: organization, keys }) =>
+    keys.map(({ id, limits }): LimitedKey => ({ id, organization, limits })),
+  )
+  const keys = [...configured, ...stored].filter(({ limits }) => Object.keys(limits).length > 0)
+  return await withLedger(openAccountUsageReader, config, (reader) =>
+    readLimitUsages(reader, config.organizations, keys),
+  )
+}
+
+/** All limits that are set, the fullest first; those of a key only if it was used. */
+export async function readLimitUsages(
+  reader: Pick<AccountUsageReader, 'readAll'>,
+  organizations: Config['organizations'],
+  keys: readonly LimitedKey[],
+): Promise<readonly LimitUsage[]> {
+  const accounts = accountsOf(organizations, keys)
+  const usages = await reader.readAll(accounts)
+  const found: LimitUsage[] = []
+  let before: string | undefined
+  for (const [index, { organization, organizationLimits, key, keyLimits }] of accounts.entries()) {
+    const usage = usages[index]
+    if (usage === undefined) continue
+    // The accounts of an organisation follow each other.
+    if (organization !== before)
+      found.push(...usagesOf({ organization, key: null }, organizationLimits, usage.organization))
+    before = organization
+    const ofKey = usagesOf({ organization, key }, keyLimits, usage.key)
+    if (ofKey.some(({ used, held }) => used + held > 0)) found.push(...ofKey)
+  }
+  return found.sort((one, other) => fullness(other) - fullness(one))
+}
+
+/** The share of a limit that is used or held; a limit of 0 is full. */
+export function fullness({ amount, used, held }: Pick<LimitUsage, 'amount' | 'used' | 'held'>): number {
+  return amount === 0 ? 1 : (used + held) / amount
+}
+
+/** One account for each key with limits, or one for the organisation alone if it has none. */
+function accountsOf(organizations: Config['organizations'], keys: readonly LimitedKey[]): readonly Account[] {
+  const keysOf = Map.groupBy(keys.slice(0, KEYS_READ_MAX), ({ organization }) => organization)
+  return organizations.flatMap(({ id: organization, limits: organizationLimits }): readonly Account[] => {
+    const own = keysOf.get(organization)
+    if (own === undefined) return [{ organization, organizationLimits, key: '', keyLimits: NO_LIMITS }]
+    return own.map(({ id, limits }) => ({ organization, organizationLimits, key: id, keyLimits: limits }))
+  })
+}
+
+function usagesOf(
+  owner: Pick<LimitUsage, 'organization' | 'key'>,
+  limits: Limits,
+  figures: ScopeUsage,
+): readonly LimitUsage[] {
+  return remainingLimits(limits, figures).map(({ limit, most, used, renewsAtMs }) => {
+    const held = limit.kind === 'budget' ? figures[limit.name].held : 0
+    return { ...owner, limit, amount: most, used: Math.min(used - held, Number.MAX_SAFE_INTEGER), held, renewsAtMs }
+  })
+}

@@ -1,0 +1,39 @@
+/** Keys with limits, and keys that expire: those of the key store, and those of the configuration. */
+
+import { openKeyStore } from '../assembly/open-ledger.ts'
+import type { Config } from '../config/config.ts'
+import type { ExpiringKey } from '../core/organization-config.ts'
+import { withLedger } from './ledger-part.ts'
+import type { LimitedKey } from './limit-usage.ts'
+
+/** Stored keys that are looked at, the first by id: 500,000 would take hundreds of megabytes. */
+const KEYS_MAX = 20_000
+
+export interface StoredKeys {
+  readonly limited: readonly LimitedKey[]
+  readonly expiring: readonly ExpiringKey[]
+}
+
+/** Throws `LedgerProblem`. */
+export async function storedKeysOf(config: Config): Promise<StoredKeys> {
+  const keys = (await withLedger(openKeyStore, config, (store) => store.list(undefined, KEYS_MAX))).filter(
+    ({ revokedMs }) => revokedMs === undefined,
+  )
+  return {
+    limited: keys.flatMap(({ id, organization, limits }) =>
+      limits === undefined ? [] : [{ id, organization, limits }],
+    ),
+    expiring: keys.flatMap(({ id, organization, expiresAtMs }) =>
+      expiresAtMs === undefined ? [] : [{ id, organization, expiresAtMs }],
+    ),
+  }
+}
+
+/** The keys of the configuration that expire. */
+export function configuredExpiringKeys({ organizations }: Config): readonly ExpiringKey[] {
+  return organizations.flatMap(({ id: organization, keys }) =>
+    keys.flatMap(({ id, expiresAtMs, disabled }) =>
+      expiresAtMs === undefined || disabled ? [] : [{ id, organization, expiresAtMs }],
+    ),
+  )
+}
