@@ -7,6 +7,7 @@ import type { Candidate } from '../catalog/resolve.ts'
 import { Fold } from '../core/completion.ts'
 import type { StreamEvent } from '../core/event.ts'
 import { Pace } from '../core/event-loop.ts'
+import { exactValue } from '../core/exact-json.ts'
 import type { JsonValue } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
@@ -94,9 +95,9 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   text(text: string): void {
     this.work.markAnswered()
     try {
-      const body = parseJson(text, this.connection.status, this.valuesMax)
-      if (this.pump !== undefined) return this.pump.openWhole(this.provider.events(body), this)
-      this.began(this.plainBody(body) ?? this.foldedBody(body))
+      const body = parseJson(text, this.connection.status, this.valuesMax, JSON.parse)
+      if (this.pump !== undefined) return this.pump.openWhole(this.provider.events(exactValue(text, body)), this)
+      this.began(this.filled(this.plainBody(body) ?? this.foldedBody(exactValue(text, body))))
     } catch (error) {
       this.fail(error)
     }
@@ -128,13 +129,17 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     return work.exchange.answer({ ...completion, usage }, this.servedBy())
   }
 
+  private filled(body: string): string | Uint8Array {
+    return this.work.exchange.filled?.(body) ?? body
+  }
+
   /** Reads the answer of a provider that streams although a whole answer was asked for. */
   private async fold(): Promise<void> {
     try {
       const answer = new WholeAnswer(this.meter)
       await this.readStream(new DecodeStream(this.provider, new EventCheck(answer, this.toolNames), 'decoded'))
       this.work.markAnswered()
-      this.began(this.bodyOf(answer))
+      this.began(this.filled(this.bodyOf(answer)))
     } catch (error) {
       this.fail(error)
     }

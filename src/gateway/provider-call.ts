@@ -16,12 +16,15 @@ import type { Bill } from './quote.ts'
 import type { Metered, RequestReservation } from './reservation.ts'
 import type { Counted } from './usage-meter.ts'
 
+/** The caller's body of a whole answer, or a stream that has begun and of which nothing was written yet. */
+export type Content = string | Uint8Array | Pump
+
 /** Hears what becomes of a call: at most one of `began` and `failed`, and nothing once the call was aborted. */
 export interface CallListener {
   /** The provider has taken the request. */
   accepted(): void
   /** The caller's body of a whole answer, or a stream that has begun. */
-  began(content: string | Pump): void
+  began(content: Content): void
   /**
    * `ProviderError` if the provider cannot be reached, answers with an error, or its answer breaks off before it began
    * or cannot be read; any other error is a bug.
@@ -73,7 +76,7 @@ export abstract class ProviderCall implements Interruptible, Metered, HeadReader
     }
   }
 
-  protected began(content: string | Pump): void {
+  protected began(content: Content): void {
     const { listener } = this
     this.listener = undefined
     listener?.began(content)
@@ -151,13 +154,21 @@ export function sendForText(connection: UpstreamCall, provider: Provider, accept
   })
 }
 
-/** Throws `ProviderError` `broken` for text that is not JSON, is too deep, or has more than `valuesMax` values. */
-export function parseJson(text: string, status: number, valuesMax: number = VALUES_MAX): JsonValue {
+/**
+ * Throws `ProviderError` `broken` for text that is not JSON, is too deep, or has more than `valuesMax` values. With
+ * `JSON.parse` as `parse`, the value is for readers that write no numbers of it again (`core/exact-json.ts`).
+ */
+export function parseJson(
+  text: string,
+  status: number,
+  valuesMax: number = VALUES_MAX,
+  parse: (text: string) => JsonValue = parseExact,
+): JsonValue {
   if (shapeProblem(text, valuesMax) !== undefined) {
     throw new ProviderError('broken', 'the answer is nested too deep, or holds too many values', { status })
   }
   try {
-    return parseExact(text)
+    return parse(text)
   } catch (cause) {
     throw new ProviderError('broken', 'the answer is not JSON', { status, cause })
   }

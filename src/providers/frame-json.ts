@@ -1,7 +1,7 @@
 /** Parses the data of one frame of a provider's stream, which must be a JSON object. */
 
-import { parseExact } from '../core/exact-json.ts'
-import { isObject, type JsonObject } from '../core/json.ts'
+import { exactValue } from '../core/exact-json.ts'
+import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { shapeProblem } from '../wire/json-shape.ts'
 
@@ -15,17 +15,25 @@ export function isBlank(data: string): boolean {
   return data.length < BLANK_CHARS_MAX && data.trim() === ''
 }
 
-/** Throws `ProviderError` `broken` for anything but a JSON object. */
-export function parseFrame(data: string): JsonObject {
+/**
+ * Throws `ProviderError` `broken` for anything but a JSON object. Numbers that a double cannot hold keep their text
+ * (`core/exact-json.ts`) if `repeatsNumbers` finds that the caller may get some of the frame, which few frames have.
+ */
+export function parseFrame(data: string, repeatsNumbers: (frame: JsonObject) => boolean = always): JsonObject {
   if (data.length >= SCANNED_FROM && shapeProblem(data) !== undefined) {
     throw new ProviderError('broken', 'an event of the stream is nested too deep, or holds too many values')
   }
-  let value: unknown
+  let value: JsonValue
   try {
-    value = parseExact(data)
+    value = JSON.parse(data)
+    if (!isObject(value) || repeatsNumbers(value)) value = exactValue(data, value)
   } catch (cause) {
     throw new ProviderError('broken', 'an event of the stream is not JSON', { cause })
   }
   if (!isObject(value)) throw new ProviderError('broken', 'an event of the stream is not a JSON object')
   return value
+}
+
+function always(): boolean {
+  return true
 }

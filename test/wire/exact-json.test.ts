@@ -3,6 +3,9 @@
 import { expect, test } from 'bun:test'
 import { parseExact, parseExactBody } from '../../src/core/exact-json.ts'
 import { isObject } from '../../src/core/json.ts'
+import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { openai } from '../../src/providers/openai/openai.ts'
+import type { Provider } from '../../src/providers/provider.ts'
 import { property } from '../support/random.ts'
 
 const DIGITS = '12345678901234567890123456789'
@@ -138,4 +141,17 @@ test('a number that keeps its text is no object', () => {
 test('a long row of minus signs is read, too', () => {
   const text = '-'.repeat(1_000_000) + DIGITS
   expect(parseExact(JSON.stringify(text))).toBe(text)
+})
+
+test('an event of a stream keeps them where the caller may get them', () => {
+  const digits = '-0.12345678901234567890'
+  const decoded = (provider: Provider, event: string, data: string) =>
+    JSON.stringify(provider.decoder().decode(event, data))
+  const content = `{"index":0,"delta":{"content":"a"},"logprobs":{"content":[{"token":"a","logprob":${digits}}]}}`
+  expect(decoded(openai, '', `{"choices":[{"index":1},${content}]}`)).toContain(digits)
+  const block = `{"type":"tool_use","id":"c","name":"n","input":{"of":${digits}}}`
+  const start = `{"type":"content_block_start","index":0,"content_block":${block}}`
+  const decoder = anthropic.decoder()
+  const events = [...decoder.decode('', start), ...decoder.decode('', '{"type":"content_block_stop","index":0}')]
+  expect(JSON.stringify(events)).toContain(digits)
 })

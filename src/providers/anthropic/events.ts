@@ -22,7 +22,7 @@ export class AnthropicDecoder implements StreamDecoder {
   private ended = false
 
   decode(event: string, data: string): readonly StreamEvent[] {
-    return this.ended || isBlank(data) ? [] : this.read(event, parseFrame(data))
+    return this.ended || isBlank(data) ? [] : this.read(event, parseFrame(data, repeatsNumbers))
   }
 
   read(event: string, chunk: JsonObject): readonly StreamEvent[] {
@@ -185,6 +185,11 @@ function finishReason(reason: string): FinishReason {
       // end_turn, stop_sequence, pause_turn, and reasons added later.
       return 'stop'
   }
+}
+
+/** Numbers of an event reach the caller only in the input of a tool that comes whole. */
+function repeatsNumbers({ content_block: block }: JsonObject): boolean {
+  return isObject(block) && block['type'] !== 'text'
 }
 
 function blockIndex(chunk: JsonObject): number {

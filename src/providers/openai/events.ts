@@ -27,7 +27,7 @@ export class OpenaiDecoder implements StreamDecoder {
   decode(event: string, data: string): readonly StreamEvent[] {
     if (this.ended || isBlank(data)) return []
     if (data.length < DONE_CHARS_MAX && data.trim() === '[DONE]') return this.done()
-    return this.read(event, parseFrame(data))
+    return this.read(event, parseFrame(data, repeatsNumbers))
   }
 
   read(event: string, chunk: JsonObject): readonly StreamEvent[] {
@@ -227,6 +227,16 @@ function thoughtOf(delta: JsonObject): string {
   if (thought) return thought
   const parts = isArray(delta['content']) ? delta['content'].filter(isObject) : []
   return parts.map((part) => (part['type'] === 'thinking' ? textOf(part['thinking']) : '')).join('')
+}
+
+/** Numbers of a chunk reach the caller in log probabilities, and in arguments of calls that are not a string. */
+function repeatsNumbers({ choices }: JsonObject): boolean {
+  if (!isArray(choices)) return false
+  return choices.some((choice) => isObject(choice) && (isObject(choice['logprobs']) || hasCalls(choice)))
+}
+
+function hasCalls({ delta, message }: JsonObject): boolean {
+  return (isObject(delta) && isArray(delta['tool_calls'])) || (isObject(message) && isArray(message['tool_calls']))
 }
 
 /** The calls of a whole message have no index; their position is used. */

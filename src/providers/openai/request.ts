@@ -24,6 +24,7 @@ import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
 import { isMistral, mistralBody } from './mistral.ts'
+import { isMoonshot, moonshotBody } from './moonshot.ts'
 import { unparsedMessages, unparsedTools } from './unparsed-chat-body.ts'
 
 /** Models that reject `max_tokens` and require `max_completion_tokens`; many other servers know only `max_tokens`. */
@@ -37,7 +38,8 @@ const CHAT_PATH = '/chat/completions'
 /** What every request to a target has in common. */
 interface ServerForm extends ProviderAddress {
   readonly isOpenai: boolean
-  readonly isMistral: boolean
+  /** For a server that needs more than its own address: makes its body of the usual one. */
+  readonly adapt: ((body: JsonObject) => JsonObject) | undefined
   readonly limitName: 'max_completion_tokens' | 'max_tokens'
   /** The JSON of a plain request up to its messages. */
   readonly opening: string
@@ -51,16 +53,20 @@ function formOf({ model, endpoint }: Target, address: ProviderAddress): ServerFo
   return {
     ...address,
     isOpenai,
-    isMistral: isMistral(endpoint.baseUrl),
+    adapt: adapterOf(endpoint.baseUrl),
     limitName: COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens',
     opening: `{"model":${JSON.stringify(model)},"messages":[`,
   }
 }
 
+function adapterOf(baseUrl: string): ServerForm['adapt'] {
+  return isMistral(baseUrl) ? mistralBody : isMoonshot(baseUrl) ? moonshotBody : undefined
+}
+
 export function openaiRequest(request: ChatRequest, target: Target): UpstreamRequest {
   const form = openaiForms.of(target)
-  // Mistral may need every message changed.
-  return chatRequest(form.isMistral ? { ...request, unparsed: undefined } : request, target.model, form)
+  // Every message may have to be changed.
+  return chatRequest(form.adapt === undefined ? request : { ...request, unparsed: undefined }, target.model, form)
 }
 
 export function azureRequest(request: ChatRequest, target: Target): UpstreamRequest {
@@ -79,7 +85,7 @@ function chatRequest(request: ChatRequest, model: string, form: ServerForm): Ups
   const names = new ToolNames(request, NAMES_OF_64)
   const body = openaiBody(withMarksInOrder(request), model, names, form)
   const { url, headers } = form
-  const adapted = form.isMistral ? mistralBody(body) : body
+  const adapted = form.adapt === undefined ? body : form.adapt(body)
   return { url, headers, body: requestBody(adapted, request.longTexts), toolNames: names.restore }
 }
 
@@ -93,7 +99,7 @@ const MESSAGE_OPENINGS = {
 
 /** The JSON of `openaiBody`. */
 function plainChatRequest(request: ChatRequest, form: ServerForm): UpstreamRequest | undefined {
-  if (form.isMistral) return undefined
+  if (form.adapt !== undefined) return undefined
   let json = form.opening
   let separator = ''
   for (const message of request.messages) {
