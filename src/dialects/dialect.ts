@@ -55,6 +55,11 @@ export interface Exchange {
    * compaction.
    */
   plain?(answer: PlainAnswer & { readonly usage: Usage }, served: Served): string
+  /**
+   * The body that `answer` or `plain` returned, with the bytes of the request in place of the marks in it. Absent if
+   * they return none.
+   */
+  filled?(json: string): string | Uint8Array
   /** A new encoder for one streamed answer. `meter` counts the usage of that answer. */
   encoder(served: Served, meter: StreamMeter): StreamEncoder
 }

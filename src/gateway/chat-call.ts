@@ -97,7 +97,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     try {
       const body = parseJson(text, this.connection.status, this.valuesMax, JSON.parse)
       if (this.pump !== undefined) return this.pump.openWhole(this.provider.events(exactValue(text, body)), this)
-      this.began(this.plainBody(body) ?? this.foldedBody(exactValue(text, body)))
+      this.began(this.filled(this.plainBody(body) ?? this.foldedBody(exactValue(text, body))))
     } catch (error) {
       this.fail(error)
     }
@@ -129,13 +129,17 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     return work.exchange.answer({ ...completion, usage }, this.servedBy())
   }
 
+  private filled(body: string): string | Uint8Array {
+    return this.work.exchange.filled?.(body) ?? body
+  }
+
   /** Reads the answer of a provider that streams although a whole answer was asked for. */
   private async fold(): Promise<void> {
     try {
       const answer = new WholeAnswer(this.meter)
       await this.readStream(new DecodeStream(this.provider, new EventCheck(answer, this.toolNames), 'decoded'))
       this.work.markAnswered()
-      this.began(this.bodyOf(answer))
+      this.began(this.filled(this.bodyOf(answer)))
     } catch (error) {
       this.fail(error)
     }

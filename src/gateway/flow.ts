@@ -13,7 +13,7 @@ import type { Permit } from './breaker.ts'
 import { CandidateFailures, callersMistake } from './candidate-failures.ts'
 import { type Gateway, upstreamOf } from './gateway.ts'
 import type { Interruption, RunningRequest } from './in-flight.ts'
-import type { CallListener, ProviderCall } from './provider-call.ts'
+import type { CallListener, Content, ProviderCall } from './provider-call.ts'
 import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
 import type { CallTrace } from './request-trace.ts'
 import { accountOf, type ErrorReporter, RequestReservation } from './reservation.ts'
@@ -31,8 +31,7 @@ const JITTER_MS_MAX = 100
 const NO_CANDIDATES: readonly Candidate[] = []
 
 export interface Answer {
-  /** The caller's body of a whole answer, or a stream that has begun and of which nothing was written yet. */
-  readonly content: string | Pump
+  readonly content: Content
   readonly requestedModel: string
   readonly servedModel: string
   readonly fallbacks: number
@@ -250,7 +249,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     this.running.bodySent()
   }
 
-  began(content: string | Pump): void {
+  began(content: Content): void {
     const { attempt } = this
     const call = attempt?.call
     if (attempt === undefined || call === undefined) throw new Error('an answer without a call')
@@ -274,7 +273,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     else permit.exhausted(exhaustedMs)
   }
 
-  private answerOf(candidate: Candidate, content: string | Pump): Answer {
+  private answerOf(candidate: Candidate, content: Content): Answer {
     this.work.served(candidate)
     // A conversation that stays with a later candidate has skipped those that are listed before it, too.
     const fallbacks = Math.max(this.candidates.indexOf(candidate), this.listed.indexOf(candidate))

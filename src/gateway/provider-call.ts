@@ -16,12 +16,15 @@ import type { Bill } from './quote.ts'
 import type { Metered, RequestReservation } from './reservation.ts'
 import type { Counted } from './usage-meter.ts'
 
+/** The caller's body of a whole answer, or a stream that has begun and of which nothing was written yet. */
+export type Content = string | Uint8Array | Pump
+
 /** Hears what becomes of a call: at most one of `began` and `failed`, and nothing once the call was aborted. */
 export interface CallListener {
   /** The provider has taken the request. */
   accepted(): void
   /** The caller's body of a whole answer, or a stream that has begun. */
-  began(content: string | Pump): void
+  began(content: Content): void
   /**
    * `ProviderError` if the provider cannot be reached, answers with an error, or its answer breaks off before it began
    * or cannot be read; any other error is a bug.
@@ -73,7 +76,7 @@ export abstract class ProviderCall implements Interruptible, Metered, HeadReader
     }
   }
 
-  protected began(content: string | Pump): void {
+  protected began(content: Content): void {
     const { listener } = this
     this.listener = undefined
     listener?.began(content)

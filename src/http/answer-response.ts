@@ -41,9 +41,9 @@ const GATHERED_BYTES_MAX = 16 * 1024
 const PLAIN_BYTES_MAX = 15 * 1024 - 1
 
 /** The body of an answer whose text is complete; as a stream if it has more than `plainBytesMax` bytes. */
-function bodyOf(whole: string | Whole, plainBytesMax: number): string | Uint8Array | ReadableStream {
-  if (typeof whole === 'string' ? isAtMost(whole, plainBytesMax) : whole.bytes <= plainBytesMax) return taken(whole)
-  const bytes = typeof whole === 'string' ? Buffer.byteLength(whole) : whole.bytes
+function bodyOf(whole: string | Uint8Array | Whole, plainBytesMax: number): string | Uint8Array | ReadableStream {
+  if (typeof whole === 'string' ? isAtMost(whole, plainBytesMax) : sizeOf(whole) <= plainBytesMax) return taken(whole)
+  const bytes = typeof whole === 'string' ? Buffer.byteLength(whole) : sizeOf(whole)
   return new ReadableStream(
     {
       type: 'direct',
@@ -58,7 +58,11 @@ function bodyOf(whole: string | Whole, plainBytesMax: number): string | Uint8Arr
   )
 }
 
+function sizeOf(whole: Uint8Array | Whole): number {
+  return whole instanceof Uint8Array ? whole.byteLength : whole.bytes
+}
+
 /** Bun copies bytes that it is given, so that those of a stream may be overwritten afterwards. */
-function taken(whole: string | Whole): string | Uint8Array {
-  return typeof whole === 'string' ? whole : whole.take()
+function taken(whole: string | Uint8Array | Whole): string | Uint8Array {
+  return typeof whole === 'string' || whole instanceof Uint8Array ? whole : whole.take()
 }

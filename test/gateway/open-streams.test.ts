@@ -3,6 +3,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { chat } from '../../src/dialects/chat/chat.ts'
+import type { Exchange } from '../../src/dialects/dialect.ts'
+import { responses } from '../../src/dialects/responses/responses.ts'
 import { RequestLog } from '../../src/gateway/access-log.ts'
 import { Affinity } from '../../src/gateway/affinity.ts'
 import { Breaker } from '../../src/gateway/breaker.ts'
@@ -10,8 +12,11 @@ import { ChatWork } from '../../src/gateway/chat-work.ts'
 import type { Gateway } from '../../src/gateway/gateway.ts'
 import { InFlight } from '../../src/gateway/in-flight.ts'
 import { Pump } from '../../src/gateway/pump.ts'
+import { LocalItemStore } from '../../src/items/local-item-store.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
+import { readLargeBody } from '../../src/wire/long-text-body.ts'
 import { catalog, keyOf, model } from '../catalog/fixture.ts'
+import { sealer } from '../dialects/responses/setting.ts'
 import { UnlimitedLedger } from '../support/ledger.ts'
 import { chatFrames, stalls } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
@@ -47,10 +52,28 @@ function gatewayTo(baseUrl: string): Gateway {
   }
 }
 
+/** A request with a long text. */
+type Accept = (text: string) => Exchange | Promise<Exchange>
+
+const CALLER = { organization: 'o' }
+
+const ofChat: Accept = (text) =>
+  chat({ imageUrls: 'public' }).accept(
+    { model: 'm', stream: true, messages: [{ role: 'user', content: text }] },
+    CALLER,
+  )
+
+const ofResponses: Accept = (text) => {
+  const dialect = responses({ sealer, itemStore: new LocalItemStore({ ttlSeconds: 60 }) })
+  const body = Buffer.from(JSON.stringify({ model: 'm', stream: true, instructions: text, input: 'hi' }))
+  const read = readLargeBody(body, dialect.largeBody)
+  if (read?.longTexts?.unparsed?.messages === undefined) throw new Error('the instructions were parsed')
+  return dialect.accept(read.json, CALLER, read.longTexts)
+}
+
 /** A stream that has begun, and its request, which only the stream may still refer to. */
-async function opened(): Promise<{ readonly pump: Pump; readonly request: WeakRef<ChatRequest> }> {
-  const body = { model: 'm', stream: true, messages: [{ role: 'user', content: crypto.randomUUID().repeat(1000) }] }
-  const exchange = await chat({ imageUrls: 'public' }).accept(body, { organization: 'o' })
+async function opened(accept: Accept): Promise<{ readonly pump: Pump; readonly request: WeakRef<ChatRequest> }> {
+  const exchange = await accept(crypto.randomUUID().repeat(1000))
   const log = new RequestLog('req_1', { write() {} })
   const gateway = gatewayTo(upstream.url)
   const work = new ChatWork(gateway, keyOf(config), exchange, log)
@@ -59,8 +82,11 @@ async function opened(): Promise<{ readonly pump: Pump; readonly request: WeakRe
   return { pump: content, request: new WeakRef(exchange.request) }
 }
 
-test('a stream that has begun keeps nothing of its request', async () => {
-  const streams = await Promise.all(Array.from({ length: STREAMS }, opened))
+test.each([
+  ['Chat', ofChat],
+  ['Responses, of which bytes are left and items are stored', ofResponses],
+] as const)('a stream that has begun keeps nothing of its request: %s', async (_, accept) => {
+  const streams = await Promise.all(Array.from({ length: STREAMS }, () => opened(accept)))
   await Bun.sleep(0)
   Bun.gc(true)
   // The collector takes what looks like a pointer on the stack for one, so a few may be left.

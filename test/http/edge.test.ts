@@ -368,6 +368,23 @@ test.each([10, 14_000, 15_000, 16_500, 400_000])('a whole answer of some %d byte
   expect(answer.json()).toMatchObject({ choices: [{ message: { content: 'é'.repeat(length / 2) } }] })
 })
 
+test('an answer of Responses repeats long instructions and tools, with its length', async () => {
+  upstream.on('m', does.answersText('Hello'))
+  const text = '"long" \\ instructions\n– é 設 🙂 '
+  for (const repeats of [300, 1000]) {
+    const instructions = text.repeat(repeats)
+    const parameters = { type: 'object', properties: { path: { description: instructions } } }
+    const tools = [
+      { type: 'function', name: 'f', description: instructions, parameters, strict: null },
+      { type: 'function', name: 'g', description: null, parameters: { type: 'object' }, strict: true },
+    ]
+    const body = { model: 'm', instructions, input: 'hi', tools }
+    const answer = await ask(gateway.port, requestBytes('/v1/responses', { key: KEY, body: JSON.stringify(body) }))
+    expect(answer.json()).toMatchObject({ instructions, tools, output: [{ content: [{ text: 'Hello' }] }] })
+    expect([answer.end, answer.header('content-length')]).toEqual(['whole', String(answer.body.length)])
+  }
+})
+
 describe('the model name', () => {
   const names = [
     'a\r\nX-Injected: 1',

@@ -87,8 +87,8 @@ interface Outcome {
   /** What OpenAI and Anthropic receive for a model without cache marks of an hour, and for one without any. */
   readonly fitted?: readonly string[]
   readonly conversation?: string
-  /** The answer, and the events of its stream. */
-  readonly answer?: string | undefined
+  /** Whole answers, and the events of a stream. */
+  readonly answers?: readonly string[] | undefined
   readonly events?: readonly string[] | undefined
   readonly error?: string
 }
@@ -100,7 +100,7 @@ function outcomeOf(request: () => ChatRequest | Exchange): Outcome {
     const canonical = 'request' in made ? made.request : made
     const sent = Object.fromEntries(PROVIDERS.map(([name, ...rest]) => [name, sentBy(canonical, ...rest)]))
     const inputs = writtenInputs(sentJson(canonical, anthropic, 'https://provider.test', CLAUDE))
-    const answer = exchange?.answer({ text: 'Done.', toolCalls: CALLS, reason: 'stop', usage: {} }, SERVED)
+    const answers = exchange && answersOf(exchange)
     const lenient = changed(canonical, { cacheStrict: false })
     const needs = needsOf(lenient, 0)
     const fitted = MODELS.flatMap((model) => {
@@ -113,13 +113,25 @@ function outcomeOf(request: () => ChatRequest | Exchange): Outcome {
       needs,
       fitted,
       conversation: new Conversation('acme', canonical).of('m'),
-      answer: answer && sortedJson(JSON.parse(withoutIds(answer))),
+      answers: answers?.map((answer) => sortedJson(JSON.parse(withoutIds(answer)))),
       events: exchange && eventsOf(exchange),
     }
   } catch (error) {
     if (!(error instanceof CallerError)) throw error
     return { error: `${error.code} ${error.message} ${JSON.stringify(error.detail)}` }
   }
+}
+
+/** The bodies that the caller receives for an answer with a call, and for one of nothing but text. */
+function answersOf(exchange: Exchange): readonly string[] {
+  const wholes = [
+    exchange.answer({ text: 'Done.', toolCalls: CALLS, reason: 'stop', usage: {} }, SERVED),
+    exchange.plain?.({ text: 'Done.', reason: 'stop', usage: {} }, SERVED) ?? '{}',
+  ]
+  return wholes.map((whole) => {
+    const filled = exchange.filled?.(whole) ?? whole
+    return typeof filled === 'string' ? filled : Buffer.from(filled).toString()
+  })
 }
 
 /** The JSON of an answer, without what differs each time. */

@@ -25,8 +25,9 @@ import { conversationOf, type Item, itemsOf, resolveReferences, toolListsOf } fr
 import { type Echo, echoOf, NO_TOOLS_JSON, toolsJson } from './resource.ts'
 import { checkResponsesBody, type ResponsesBody } from './schema.ts'
 import { EMPTY_TOOLBOX, Toolbox } from './tools.ts'
-import { functionsJson, readFunctions } from './unparsed-functions.ts'
+import { readFunctions } from './unparsed-functions.ts'
 import { readInput, readInstructions } from './unparsed-input.ts'
+import { UnreadEcho } from './unread-echo.ts'
 
 /**
  * The texts are passed on, or read with `LongTexts` alone. `instructions` and tools are none, because the answer
@@ -64,6 +65,8 @@ export interface Surroundings {
 export interface AcceptedResponses {
   readonly request: ChatRequest
   readonly echo: Echo
+  /** What of the echo is still bytes of the request, so that it is wrong in `echo`. */
+  readonly unread?: UnreadEcho | undefined
   readonly toolbox: Toolbox
   /** True if the answer must be a sealed summary. */
   readonly compaction: boolean
@@ -125,31 +128,34 @@ function acceptedUnparsed(
   const tools = longTexts.unparsed?.tools
   const lists = tools === undefined ? toolListsOf(body.tools, []) : []
   const toolbox = lists.length === 0 ? EMPTY_TOOLBOX : new Toolbox(lists, new RequestLimits())
-  const instructions = unparsedInstructions(body, messages, longTexts)
+  const instructions = unparsedInstructions(body, messages)
   if (compact) {
     const all = [...messagesOf(messages.entries, longTexts), SUMMARY_REQUEST]
     const request = requestOf(body, { compact, longTexts, messages: all, tools: NO_TOOLS, offersTools: false })
-    return { request, echo: echoOf(body, instructions, NO_TOOLS_JSON), toolbox, compaction: true }
+    const unread = new UnreadEcho(longTexts, instructions, undefined)
+    const echo = unread.read(echoOf(body, instructionsJson(body), NO_TOOLS_JSON))
+    return { request, echo, toolbox, compaction: true }
   }
   const offersTools = tools !== undefined || toolbox.tools.length > 0
   const request = requestOf(body, { compact, longTexts, messages: [], tools: toolbox.tools, offersTools })
   const unparsed = { messages, tools }
   return {
     request: parsedWhenRead({ ...request, unparsed }, longTexts, unparsed, functionsIn),
-    echo: echoOf(
-      body,
-      instructions,
-      tools === undefined ? toolsJson(toolbox.unlifted) : functionsJson(tools, longTexts),
-    ),
+    echo: echoOf(body, instructionsJson(body), toolsJson(toolbox.unlifted)),
+    unread:
+      instructions === undefined && tools === undefined ? undefined : new UnreadEcho(longTexts, instructions, tools),
     toolbox,
     compaction: false,
   }
 }
 
 /** If they are not empty they are the first message. What was parsed in place of them is not empty either. */
-function unparsedInstructions(body: ResponsesBody, { entries }: UnparsedMessages, longTexts: LongTexts): string {
-  if ((body.instructions ?? '') === '') return instructionsJson(body)
-  return `"${longTexts.writtenAt(entries[ENTRY_INTS + 1] ?? 0, entries[ENTRY_INTS + 2] ?? 0)}"`
+function unparsedInstructions(
+  { instructions }: ResponsesBody,
+  { entries }: UnparsedMessages,
+): readonly [from: number, to: number] | undefined {
+  if ((instructions ?? '') === '') return undefined
+  return [entries[ENTRY_INTS + 1] ?? 0, entries[ENTRY_INTS + 2] ?? 0]
 }
 
 function instructionsJson({ instructions }: ResponsesBody): string {

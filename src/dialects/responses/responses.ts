@@ -15,7 +15,7 @@ import { messageItem, outputItems } from './answer.ts'
 import { compactionItem } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
 import { type AcceptedResponses, acceptResponses, LARGE_BODY, type Surroundings } from './request.ts'
-import { Resource, type ResourceObject } from './resource.ts'
+import { type Echo, Resource, type ResourceObject } from './resource.ts'
 import { ResponsesEncoder } from './stream.ts'
 
 export interface ResponsesDialect extends Dialect {
@@ -66,19 +66,31 @@ class ResponsesExchange implements Exchange {
     const items = outputItems(completion, this.accepted.toolbox)
     this.store(items)
     const output = items.map(({ json }) => json).join()
-    return new Resource(served, this.accepted.echo).completed(output, completion.usage)
+    return new Resource(served, this.wholeEcho).completed(output, completion.usage)
   }
 
   plain({ text, usage }: PlainAnswer & { readonly usage: Usage }, served: Served): string {
     const item = messageItem(mintId('msg'), text)
     this.store([item])
-    return new Resource(served, this.accepted.echo).completed(item.json, usage)
+    return new Resource(served, this.wholeEcho).completed(item.json, usage)
+  }
+
+  filled(json: string): string | Uint8Array {
+    const { unread } = this.accepted
+    return unread === undefined ? json : unread.fill(json)
   }
 
   encoder(served: Served): ResponsesEncoder {
-    const { echo, toolbox } = this.accepted
-    const store = this.itemStore && ((items: readonly ItemText[]) => this.store(items))
-    return new ResponsesEncoder(new Resource(served, echo), toolbox, store)
+    const { echo, toolbox, unread } = this.accepted
+    const { caller, itemStore } = this
+    // Without a reference to this exchange: a stream would hold the body of its request for minutes.
+    const store = itemStore && ((items: readonly ItemText[]) => itemStore.put(caller.organization, items))
+    return new ResponsesEncoder(new Resource(served, unread?.read(echo) ?? echo), toolbox, store)
+  }
+
+  private get wholeEcho(): Echo {
+    const { echo, unread } = this.accepted
+    return unread?.marked(echo) ?? echo
   }
 
   private store(items: readonly ItemText[]): void {

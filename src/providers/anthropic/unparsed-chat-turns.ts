@@ -102,8 +102,8 @@ class TurnsOfChat {
 
   private systemTexts(at: number, end: number): boolean {
     const isFirst = this.system === undefined
-    // System texts are seldom more than a tenth of a request.
-    this.system ??= new JsonBuilder(this.longTexts, this.longTexts.bytes.length / 8 + AROUND_ALL)
+    // Long texts are not copied, and short ones seldom take more.
+    this.system ??= new JsonBuilder(this.longTexts, AROUND_ALL)
     if (at === end) return false
     if (isFirst) this.system.part(OPEN_LIST)
     for (let entry = at; entry < end; entry += ENTRY_INTS) {

@@ -8,10 +8,12 @@ import { ConcurrencyLimit } from '../client/concurrency-limit.ts'
 import { SETTLED_AT_ONCE } from '../store/settle-batches.ts'
 
 /**
- * Settlements of one organisation in flight at once. A commit releases many; without this limit reservations would wait
- * for all of them. Those that begin together are one call of a script.
+ * Settlements of one organisation in flight at once. A commit releases many; without this limit reservations would
+ * wait for all of them. Those that begin together are four calls of a script, about 1.5 ms of Redis, in one write and
+ * usually one read: with one call at a time a request took 7 µs of CPU more, for more writes, reads and turns of the
+ * event loop. The p99 of reservations at 1,000 requests a second is the same.
  */
-const IN_FLIGHT_MIN = SETTLED_AT_ONCE
+const IN_FLIGHT_MIN = 4 * SETTLED_AT_ONCE
 
 interface OfOrganization {
   readonly settlements: MemberList<SettlementInFlight>
