@@ -239,11 +239,12 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     try {
       if (bytes === undefined) this.decoder.close()
       else this.decoder.push(bytes, from, to)
+      // Also if the connection failed later, while these bytes were held for a slow caller.
+      this.isComplete = this.decoder.ended
     } catch (thrown) {
       this.held?.clear()
       this.hasFailed(thrown)
     }
-    this.isComplete = this.decoder.ended && this.failure === undefined
     // A dialect may encode a finish only at the end: a provider that breaks off between them failed before the content.
     if (!this.isOpen && this.encoded.hasContent && !this.encoded.isEmpty) this.release()
   }
@@ -259,7 +260,8 @@ export class Pump implements BodyReader, Interruptible, Ticking {
    */
   private isPassedOn(): boolean {
     if (this.state === 'working' && this.isOpen && !this.isComplete && !this.encoded.isEmpty) this.write()
-    if (this.state !== 'working' || this.failure !== undefined) return this.state === 'working'
+    const isBroken = this.failure !== undefined && !this.isComplete
+    if (this.state !== 'working' || isBroken) return this.state === 'working'
     const { reservation, meter } = this
     const growing = reservation?.growsAt(meter.writtenAtMost) ? reservation.written(meter.written) : undefined
     if (growing === undefined) return true

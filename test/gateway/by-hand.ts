@@ -17,6 +17,14 @@ export class HandCall {
     this.deliver()
   }
 
+  /** Gives them despite a pause: what a transport has read before it, or the end of a connection. */
+  giveWhilePaused(...chunks: readonly (string | Uint8Array | undefined | ProviderError)[]): void {
+    const { isPaused } = this
+    this.isPaused = false
+    this.give(...chunks)
+    this.isPaused = isPaused
+  }
+
   read(reader: BodyReader): void {
     this.reader = reader
     this.deliver()

@@ -222,6 +222,20 @@ describe('a caller that does not read', () => {
     expect(seen(it.sink.text)).toEqual({ text: 'Hello world', finish: 'stop', done: true })
   })
 
+  test('gets the whole of an answer whose provider fails after its final marker', async () => {
+    const it = make()
+    it.sink.fill()
+    it.call.give(role + hello)
+    const end = attached(it)
+    await settled()
+    it.call.giveWhilePaused(world, restOf.join(''), new ProviderError('cut', 'x'))
+    await settled()
+    it.sink.take()
+    expect(await end).toBe('ended')
+    expect(await it.ended).toMatchObject({ outcome: 'completed' })
+    expect(seen(it.sink.text)).toEqual({ text: 'Hello world', finish: 'stop', done: true })
+  })
+
   test('is cut after 120 s, not before', async () => {
     const it = make()
     it.sink.fill()
