@@ -5,7 +5,6 @@
  */
 
 import { type Static, Type } from '@sinclair/typebox'
-import { REDIS_TIMEOUT_MS } from '../core/redis-config.ts'
 import {
   boolean,
   type Completed,
@@ -19,17 +18,16 @@ import {
   oneOf,
   optional,
   pattern,
-  pem,
   period,
   port,
-  redisUrl,
   secret,
   tagName,
   text,
-  unbroken,
   withDefault,
 } from './field-types.ts'
-import { headers, model, provider } from './schema-models.ts'
+import { ledger, redis, tls } from './schema-ledger.ts'
+import { model, provider } from './schema-models.ts'
+import { alerts, log, metrics, tracing } from './schema-monitoring.ts'
 import { organization } from './schema-organizations.ts'
 
 const MIB = 1024 * 1024
@@ -89,65 +87,6 @@ const admin = object(
   },
 )
 
-const cluster = object(
-  {
-    cluster: Type.Array(redisUrl('The address of a node'), {
-      minItems: 1,
-      description: 'Some nodes of a Redis Cluster. weir discovers the others',
-    }),
-  },
-  { description: 'A Redis Cluster' },
-)
-
-const sentinel = object(
-  {
-    sentinels: Type.Array(redisUrl('The address of a sentinel'), { minItems: 1, description: 'Redis Sentinels' }),
-    name: text('The name of the master that the sentinels watch'),
-  },
-  { description: 'A Redis master that weir finds through Redis Sentinel' },
-)
-
-const tls = object(
-  {
-    ca: optional(pem('The CA certificates to trust, as PEM. Without it weir trusts those of the system')),
-    certificate: optional(pem('The client certificate, as PEM, if Redis asks for one. Needs `key`')),
-    key: optional(pem('The private key of `certificate`, as PEM')),
-  },
-  { description: 'TLS settings for `rediss://` addresses' },
-)
-
-const redis = Type.Union([redisUrl('The address of one Redis server'), cluster, sentinel], {
-  description:
-    'A `redis://` or `rediss://` (TLS) address, which may carry a user, a password and a database; ' +
-    'or the nodes of a Redis Cluster; or the sentinels of a master',
-})
-
-const ledger = Type.Union(
-  [
-    Type.Literal('embedded'),
-    object(
-      {
-        redis,
-        tls: optional(tls),
-        timeout_ms: withDefault(
-          integer(
-            10,
-            10_000,
-            'How long weir waits for a reply of Redis. A reservation without a reply is sent once more, then rejected',
-          ),
-          REDIS_TIMEOUT_MS,
-        ),
-      },
-      { description: 'A ledger in Redis, shared by several nodes' },
-    ),
-  ],
-  {
-    description:
-      'Where budgets and rate limits are kept: `embedded` (in `data_dir`; one node, any number of workers) or ' +
-      '`{ redis: … }` (Redis 7 or Valkey; any number of nodes)',
-  },
-)
-
 const audit = object(
   {
     keep_days: withDefault(
@@ -160,91 +99,6 @@ const audit = object(
     ),
   },
   { description: 'The audit trail, which `weir audit` reads' },
-)
-
-const log = object(
-  {
-    format: withDefault(
-      oneOf(
-        ['json', 'pretty', 'auto'],
-        'The form of log lines: `json`; `pretty`, one line of words each; or `auto`, which is `pretty` on a terminal ' +
-          'and `json` elsewhere',
-      ),
-      'auto',
-    ),
-  },
-  { description: 'The log, on standard output' },
-)
-
-const tracing = object(
-  {
-    endpoint: optional(
-      unbroken(
-        'The address of a collector that takes OTLP over HTTP. weir appends `/v1/traces` unless the address ends ' +
-          'with it. Without it: `OTEL_EXPORTER_OTLP_ENDPOINT` of the environment',
-      ),
-    ),
-    sample: optional(
-      Type.Number({
-        minimum: 0,
-        maximum: 1,
-        description:
-          'The share of the requests without a `traceparent` that weir traces: `0` is none, `1` all. With a ' +
-          '`traceparent`, its sampled flag decides. Without it: the share of `OTEL_TRACES_SAMPLER`, else 0.01',
-      }),
-    ),
-    headers: optional(headers('Headers that weir sends to the collector, such as a credential')),
-  },
-  {
-    description:
-      'Traces for OpenTelemetry. weir sends none without this section or `OTEL_EXPORTER_OTLP_ENDPOINT` in the ' +
-      'environment',
-  },
-)
-
-/** Long enough that it cannot be guessed. */
-const alertSecret = secret(
-  pattern(
-    '^[\\x21-\\x7e]{16,256}$',
-    'must be 16 to 256 printable ASCII characters without spaces (openssl rand -hex 32)',
-    'The key of the signature in the header `weir-signature`, 16 to 256 printable characters',
-  ),
-)
-
-const alerts = object(
-  {
-    webhook: secret(
-      unbroken('The address that weir posts alerts to: `https`, or `http` to this machine. Problems never show it'),
-    ),
-    secret: alertSecret,
-    spend: withDefault(
-      Type.Array(Type.Number({ exclusiveMinimum: 0, maximum: 1, description: 'A share: `0.8` is 80 %' }), {
-        maxItems: 20,
-        description:
-          'Shares of the spend limits of organisations and keys, ascending. weir sends an alert when spend has ' +
-          'reached one, once in each day or month. Without shares it sends none about spend',
-      }),
-      [],
-    ),
-  },
-  {
-    description:
-      'Alerts to a webhook: about spend, targets, credentials of providers, the ledger and keys that expire. See ' +
-      '[alerts](alerts.md)',
-  },
-)
-
-const metrics = object(
-  {
-    key_label: withDefault(
-      boolean(
-        'Adds the label `key`, the id of the API key, to the metrics of requests, tokens and cost. The first 2,000 ' +
-          'keys have series of their own, the others share `(other)`',
-      ),
-      false,
-    ),
-  },
-  { description: 'The metrics of the admin port' },
 )
 
 const responses = object(

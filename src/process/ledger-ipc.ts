@@ -7,8 +7,11 @@ import { hasType } from './ipc.ts'
 export const LEDGER_PROTOCOL = 2
 
 export type ToLedgerOwner =
-  /** Open the ledger and accept workers. Answered by `owned` or `failed`. */
-  | { readonly type: 'own'; readonly place: LedgerPlace; readonly role: LedgerRole }
+  /**
+   * Open the ledger and accept workers. Answered by `owned` or `failed`. Ignored if `protocol`, which is the
+   * supervisor's, is another one: the supervisor then ends the process. Earlier supervisors send none.
+   */
+  | { readonly type: 'own'; readonly place: LedgerPlace; readonly role: LedgerRole; readonly protocol?: number }
   /** Answered by `pong`. */
   | { readonly type: 'ping' }
   /** Write everything and end. */

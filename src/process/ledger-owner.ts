@@ -40,7 +40,7 @@ class LedgerOwner {
   private handle(message: ToLedgerOwner): void {
     switch (message.type) {
       case 'own':
-        void this.own(message)
+        if ((message.protocol ?? LEDGER_PROTOCOL) === LEDGER_PROTOCOL) void this.own(message)
         return
       case 'ping':
         return send({ type: 'pong' })

@@ -3,19 +3,18 @@
  * once when it dies, since their requests wait for it, and ended after them.
  */
 
-import type { LedgerPlace } from '../assembly/open-ledger.ts'
+import type { LedgerPlace, LedgerRole } from '../assembly/open-ledger.ts'
 import { messageOf } from '../core/error-message.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { ChildProcess } from './child-process.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { type FromLedgerOwner, isFromLedgerOwner, LEDGER_PROTOCOL, type ToLedgerOwner } from './ledger-ipc.ts'
+import { RestartBackoff } from './restart-backoff.ts'
 import { workerCommand, workerEnvironment } from './worker-command.ts'
 
 const BACKOFF_MS_MIN = 10
 const BACKOFF_MS_MAX = 1000
-/** After a life this long the back-off begins at the minimum again. */
-const HEALTHY_AFTER_MS = 10_000
 /** A new process that has not loaded its code by then is ended. */
 const LOAD_MS_MAX = 10_000
 /** How long the process may take to write what it has. */
@@ -64,6 +63,11 @@ class Incarnation {
     this.process.send(message)
   }
 
+  /** It does so as soon as it has loaded its code: requests wait. */
+  own(place: LedgerPlace, role: LedgerRole): void {
+    this.send({ type: 'own', place, role, protocol: LEDGER_PROTOCOL })
+  }
+
   kill(): void {
     this.process.kill('SIGKILL')
   }
@@ -91,7 +95,7 @@ export class LedgerOwnerProblem extends Error {
 export class LedgerProcess {
   private current: Incarnation
   private isEnding = false
-  private backoffMs = BACKOFF_MS_MIN
+  private readonly backoff = new RestartBackoff(BACKOFF_MS_MIN, BACKOFF_MS_MAX)
   /** The protocol of the program file, while it is another one: logged once, not with each process that is tried. */
   private refused: number | undefined
 
@@ -107,7 +111,7 @@ export class LedgerProcess {
 
   /** Resolves when the process owns the ledger. Rejects with a `LedgerOwnerProblem` if it cannot. */
   async start(): Promise<void> {
-    this.current.send({ type: 'own', place: this.options.place, role: 'owner' })
+    this.current.own(this.options.place, 'owner')
     await this.current.owned.promise
     this.watch(this.current)
   }
@@ -134,7 +138,7 @@ export class LedgerProcess {
     const old = this.current
     this.current = next
     await stopped(old)
-    next.send({ type: 'own', place: this.options.place, role: 'successor' })
+    next.own(this.options.place, 'successor')
     this.watch(next)
     return undefined
   }
@@ -168,9 +172,7 @@ export class LedgerProcess {
   }
 
   private async restart(dead: Incarnation, how: string): Promise<void> {
-    if (performance.now() - dead.startedMs >= HEALTHY_AFTER_MS) this.backoffMs = BACKOFF_MS_MIN
-    const restartInMs = this.backoffMs
-    this.backoffMs = Math.min(2 * this.backoffMs, BACKOFF_MS_MAX)
+    const restartInMs = this.backoff.pauseMs(dead.startedMs)
     if (this.refused === undefined)
       logEvent(this.options.logger, 'ledger.owner_died', { pid: dead.pid, how, restart_in_ms: restartInMs })
     await Bun.sleep(restartInMs)
@@ -178,9 +180,9 @@ export class LedgerProcess {
     const next = new Incarnation(this.options)
     this.current = next
     this.watch(next)
+    next.own(this.options.place, 'successor')
     const protocol = await next.greeted.promise.catch(() => undefined)
-    if (protocol === LEDGER_PROTOCOL) next.send({ type: 'own', place: this.options.place, role: 'successor' })
-    else if (protocol !== undefined) this.refuse(next, protocol)
+    if (protocol !== undefined && protocol !== LEDGER_PROTOCOL) this.refuse(next, protocol)
   }
 
   /**

@@ -12,13 +12,12 @@ import { Heartbeat } from './heartbeat.ts'
 import { type Address, isToSupervisor, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
 import { SystemCallError } from './libc.ts'
 import { PendingReplies } from './pending-replies.ts'
+import { RestartBackoff } from './restart-backoff.ts'
 import { workerCommand, workerEnvironment } from './worker-command.ts'
 import { report, type WorkerProcessEvents } from './worker-events.ts'
 
 const BACKOFF_MS_MIN = 100
 const BACKOFF_MS_MAX = 5000
-/** After a life this long a worker counts as healthy: the back-off of its next death begins at the minimum again. */
-const HEALTHY_AFTER_MS = 10_000
 /** A worker that is not ready by then is killed and restarted. */
 const START_MS_MAX = 30_000
 /** How long a readiness check waits for a worker's answer. */
@@ -61,7 +60,7 @@ export class WorkerProcess {
   private settings: StartSettings | undefined
   private ending = false
   private startedAt = 0
-  private backoffMs = BACKOFF_MS_MIN
+  private readonly backoff = new RestartBackoff(BACKOFF_MS_MIN, BACKOFF_MS_MAX)
   private deaths = 0
   private restart: NodeJS.Timeout | undefined
   private startLimit: NodeJS.Timeout | undefined
@@ -413,9 +412,7 @@ export class WorkerProcess {
   }
 
   private restartLater(pid: number | undefined, how: string): void {
-    if (performance.now() - this.startedAt >= HEALTHY_AFTER_MS) this.backoffMs = BACKOFF_MS_MIN
-    const restartInMs = this.backoffMs
-    this.backoffMs = Math.min(this.backoffMs * 2, BACKOFF_MS_MAX)
+    const restartInMs = this.backoff.pauseMs(this.startedAt)
     this.events.onDeath(how, this.isStuck ? 'stuck' : how.startsWith('signal') ? 'signal' : 'exit')
     this.isStuck = false
     logEvent(this.logger, 'worker.died', { worker: this.index, pid, how, restart_in_ms: restartInMs })
