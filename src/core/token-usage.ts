@@ -34,14 +34,13 @@ export function mergeUsage(earlier: Usage, later: Usage): Usage {
 }
 
 /**
- * The reported output with all reasoning. Some servers of Chat Completions leave it out of their output: xAI counts it
- * beside, and Gemini's endpoint in the total alone. A decoder cannot add it, because the splice copies only figures
- * that are sums whatever the numbers are.
+ * The reported output with all reasoning. xAI's Chat Completions counts reasoning beside the output: it does if the
+ * total exceeds input and output by just the reported reasoning. A decoder cannot add it, because the splice copies
+ * only figures that are sums whatever the numbers are.
  */
 export function outputOf({ input, output, reasoning, total }: Usage): number | undefined {
   if (input === undefined || output === undefined || total === undefined) return output
-  const rest = total - input - output
-  return rest > 0 && (reasoning === undefined || reasoning === rest) ? output + rest : output
+  return reasoning !== undefined && input + output + reasoning === total ? total - input : output
 }
 
 /** More than any model reads or writes in one request. */

@@ -77,7 +77,7 @@ const PIECES = ['word ', 'a', '1', ' 1', '\n', ' \t ', '"x"', '\\', '世', '🙂
 describe('reasoning that a provider leaves out of its output', () => {
   const rows: readonly (readonly [string, Usage, output: number, reasoning: number | undefined])[] = [
     ['is in the total only, as xAI counts', { input: 14, output: 10, reasoning: 312, total: 336 }, 322, 312],
-    ['is in no figure but the total, as Gemini counts', { input: 20, output: 424, total: 1016 }, 996, undefined],
+    ['is not reported, whatever the total is', { input: 20, output: 424, total: 1016 }, 424, undefined],
     ['is all of the output', { input: 21, output: 0, reasoning: 60, total: 81 }, 60, 60],
     ['is a part of it, as OpenAI counts', { input: 14, output: 322, reasoning: 312, total: 336 }, 322, 312],
     ['explains only some of the total', { input: 14, output: 10, reasoning: 3, total: 336 }, 10, 3],
