@@ -197,22 +197,26 @@ async function start({ provider, plan }: Bare): Promise<readonly Measurement[]> 
   ]
 }
 
-/** CPU time of a gateway without requests, after some traffic. */
+/** CPU time of a gateway without requests: right after some traffic, and later. */
 async function idle(bare: Bare): Promise<readonly Measurement[]> {
   await using weir = await startWeir(bare.provider)
   await warmUp({ ...bare, gateways: [weir] }, weir, { ...SMALL_JSON, kind: 'burst' }, 32)
   await Bun.sleep(2000)
   const [worker = weir.pid] = childrenOf(weir.pid)
-  const pids = [worker, weir.pid]
-  const before = pids.map(ownCpuMs)
-  const startedMs = performance.now()
-  await Bun.sleep(bare.plan.idleSeconds * 1000)
-  const tookMs = performance.now() - startedMs
-  return ['worker', 'supervisor'].map((name, at) => {
-    const used = ownCpuMs(pids[at] ?? worker) - (before[at] ?? 0)
-    const figures: readonly Figure[] = [{ gateway: 'weir', value: (used / tookMs) * 100 }]
-    return { name: `idle ${name}: share of a core`, unit: '%', valueMax: 0.2, figures }
-  })
+  const processes = { worker, supervisor: weir.pid }
+  const measurements: Measurement[] = []
+  for (const when of ['right after a load', 'later']) {
+    const before = Object.values(processes).map(ownCpuMs)
+    const startedMs = performance.now()
+    await Bun.sleep(bare.plan.idleSeconds * 1000)
+    const tookMs = performance.now() - startedMs
+    for (const [at, [name, pid]] of Object.entries(processes).entries()) {
+      const value = ((ownCpuMs(pid) - (before[at] ?? 0)) / tookMs) * 100
+      const figures: readonly Figure[] = [{ gateway: 'weir', value }]
+      measurements.push({ name: `idle ${name}, ${when}: share of a core`, unit: '%', valueMax: 0.2, figures })
+    }
+  }
+  return measurements
 }
 
 /**

@@ -45,6 +45,8 @@ const LOOSER: readonly (readonly [code: string, contains: RegExp, why: string])[
     'a list of one length is that one',
   ],
   ['HPE_INVALID_CHUNK_SIZE', /\r\n[\da-f]+[ \t]+;/i, 'RFC 9112, 7.1.1 allows white space before an extension'],
+  // HTTP/1.0 has no interim responses. One that names this version is skipped as any other.
+  ['HPE_CLOSED_CONNECTION', /^HTTP\/1\.0 1\d\d /, 'llhttp ends the connection after an interim response of HTTP/1.0'],
   ['HPE_STRICT', /\r\n[\da-f]+;[^\r\n]*[ \t]/i, 'RFC 9112, 7.1.1 allows white space within one, too'],
 ]
 /** We check a head, a line of a chunk or trailers when all of it has come; llhttp refuses them at the first mistake. */
