@@ -4,7 +4,44 @@
  */
 
 import { COMMA, QUOTE } from '../core/json-bytes.ts'
+import type { EntryWriter } from '../core/unparsed.ts'
 import { END, type JsonCursor, UNKNOWN, unusual, type Words, words } from '../wire/json-cursor.ts'
+
+/** Where the values of a tool's members are, by the index of the member's name. Used for one tool after the other. */
+export class ToolMembers {
+  private readonly from: Int32Array
+  private readonly to: Int32Array
+
+  constructor(names: Words) {
+    this.from = new Int32Array(names.length)
+    this.to = new Int32Array(names.length)
+  }
+
+  begin(): void {
+    this.from.fill(-1)
+  }
+
+  set(name: number, from: number, to: number): void {
+    this.from[name] = from
+    this.to[name] = to
+  }
+
+  /** The first byte of the value, or -1. */
+  begins(name: number): number {
+    return this.from[name] ?? -1
+  }
+
+  /** The byte after the value, if there is one. */
+  ends(name: number): number {
+    return this.to[name] ?? -1
+  }
+
+  /** Adds an entry for a member that the tool has. */
+  addTo(entries: EntryWriter, kind: number, name: number): void {
+    const from = this.begins(name)
+    if (from !== -1) entries.add(kind, from, this.ends(name))
+  }
+}
 
 /**
  * The members of the object that is next in the cursor after its brace. Those of unknown names are left out of what a

@@ -26,7 +26,7 @@ import { END, type JsonCursor, UNKNOWN, unusual, words } from '../../wire/json-c
 import { VALUES_MAX } from '../../wire/json-shape.ts'
 import { valuesWithin } from '../../wire/json-text.ts'
 import { TOOLS_MAX } from '../request-limits.ts'
-import { isLegalName, Members, readSchema } from '../unparsed-members.ts'
+import { isLegalName, Members, readSchema, ToolMembers } from '../unparsed-members.ts'
 
 const MESSAGE = words('role', 'content', 'tool_calls', 'tool_call_id', 'cache_control', 'refusal')
 const [ROLE, CONTENT, TOOL_CALLS, TOOL_CALL_ID] = [0, 1, 2, 3]
@@ -254,17 +254,15 @@ export function readChatTools(cursor: JsonCursor): UnparsedTools {
 class ToolReader {
   hasStrict = false
   areObjects = true
-  /** Of the current tool: where the values of the members of its function are, or -1. */
-  private readonly from = new Int32Array(FUNCTION.length)
-  private readonly to = new Int32Array(FUNCTION.length)
+  private readonly found = new ToolMembers(FUNCTION)
 
   constructor(private readonly cursor: JsonCursor) {}
 
   tool(): void {
-    const { cursor } = this
+    const { cursor, found } = this
     cursor.object()
     let isFunction = false
-    this.from.fill(-1)
+    found.begin()
     const members = new Members(cursor, TOOL_MEMBERS, 3)
     for (let name = members.next(); name !== END; name = members.next()) {
       if (name > 1) unusual()
@@ -274,11 +272,11 @@ class ToolReader {
         isFunction = cursor.word(FUNCTION_TYPE) === 0
       }
     }
-    if (!isFunction || this.from[TOOL_NAME] === -1 || this.from[PARAMETERS] === -1) unusual()
-    this.add(NAME, TOOL_NAME)
-    this.add(TEXT, DESCRIPTION)
-    this.add(INPUT, PARAMETERS)
-    this.add(STRICT_ENTRY, STRICT)
+    if (!isFunction || found.begins(TOOL_NAME) === -1 || found.begins(PARAMETERS) === -1) unusual()
+    found.addTo(entries, NAME, TOOL_NAME)
+    found.addTo(entries, TEXT, DESCRIPTION)
+    found.addTo(entries, INPUT, PARAMETERS)
+    found.addTo(entries, STRICT_ENTRY, STRICT)
   }
 
   private described(): void {
@@ -289,27 +287,16 @@ class ToolReader {
       if (name === STRICT) {
         if (cursor.literal(BOOLEANS) === UNKNOWN) unusual()
         this.hasStrict = true
-        this.found(name, cursor.from, cursor.to)
+        this.found.set(name, cursor.from, cursor.to)
       } else if (name === PARAMETERS) {
         const from = cursor.nextOffset - 1
         if (!readSchema(cursor, 4)) this.areObjects = false
-        this.found(name, from, cursor.offset)
+        this.found.set(name, from, cursor.offset)
       } else {
         cursor.string()
         if (name === TOOL_NAME && !isLegalName(cursor.bytes, cursor.from, cursor.to)) unusual()
-        this.found(name, cursor.from, cursor.to)
+        this.found.set(name, cursor.from, cursor.to)
       }
     }
-  }
-
-  private found(name: number, from: number, to: number): void {
-    this.from[name] = from
-    this.to[name] = to
-  }
-
-  /** Adds an entry for a member that the tool has. */
-  private add(kind: number, name: number): void {
-    const from = this.from[name] ?? -1
-    if (from !== -1) entries.add(kind, from, this.to[name] ?? 0)
   }
 }

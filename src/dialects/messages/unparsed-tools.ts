@@ -14,7 +14,7 @@ import {
 } from '../../core/unparsed.ts'
 import { END, type JsonCursor, UNKNOWN, unusual, words } from '../../wire/json-cursor.ts'
 import { TOOLS_MAX } from '../request-limits.ts'
-import { isLegalName, Members, readSchema } from '../unparsed-members.ts'
+import { isLegalName, Members, readSchema, ToolMembers } from '../unparsed-members.ts'
 import { readMark, readNull } from './unparsed-mark.ts'
 
 const TOOL = words('name', 'description', 'input_schema', 'cache_control', 'strict', 'type')
@@ -52,48 +52,36 @@ export function readTools(cursor: JsonCursor): UnparsedTools {
 class ToolReader {
   hasStrict = false
   readonly marks: UnparsedMark[] = []
-  /** Of the current tool: its mark, and by member where its value is. */
+  /** Of the current tool. */
   private mark = 0
-  private readonly from = new Int32Array(TOOL.length)
-  private readonly to = new Int32Array(TOOL.length)
+  private readonly found = new ToolMembers(TOOL)
 
   constructor(private readonly cursor: JsonCursor) {}
 
   tool(): void {
-    const { cursor } = this
+    const { cursor, found } = this
     cursor.object()
     let isNamed = false
     let hasSchema = false
     this.mark = 0
-    this.from.fill(-1)
+    found.begin()
     const members = new Members(cursor, TOOL, 3)
     for (let name = members.next(); name !== END; name = members.next()) {
       if (name === NAME) {
         cursor.string()
         isNamed = isLegalName(cursor.bytes, cursor.from, cursor.to)
-        this.found(name, cursor.from, cursor.to)
+        found.set(name, cursor.from, cursor.to)
       } else if (name === INPUT_SCHEMA) {
         const from = cursor.nextOffset - 1
         hasSchema = readSchema(cursor, 3)
-        this.found(name, from, cursor.offset)
+        found.set(name, from, cursor.offset)
       } else this.optional(name, members)
     }
     if (!isNamed || !hasSchema) unusual()
-    this.add(NAME_ENTRY + this.mark * MARKED, NAME)
-    this.add(TEXT, DESCRIPTION)
-    this.add(INPUT, INPUT_SCHEMA)
-    this.add(STRICT_ENTRY, STRICT)
-  }
-
-  private found(name: number, from: number, to: number): void {
-    this.from[name] = from
-    this.to[name] = to
-  }
-
-  /** Adds an entry for a member that the tool has. */
-  private add(kind: number, name: number): void {
-    const from = this.from[name] ?? -1
-    if (from !== -1) entries.add(kind, from, this.to[name] ?? 0)
+    found.addTo(entries, NAME_ENTRY + this.mark * MARKED, NAME)
+    found.addTo(entries, TEXT, DESCRIPTION)
+    found.addTo(entries, INPUT, INPUT_SCHEMA)
+    found.addTo(entries, STRICT_ENTRY, STRICT)
   }
 
   private optional(name: number, members: Members): void {
@@ -108,13 +96,13 @@ class ToolReader {
       if (literal === IS_NULL) members.leaveOut()
       else {
         this.hasStrict = true
-        this.found(name, cursor.from, cursor.to)
+        this.found.set(name, cursor.from, cursor.to)
       }
     } else if (!cursor.isNext(QUOTE)) {
       readNull(cursor, members)
     } else {
       cursor.string()
-      if (name === DESCRIPTION) return this.found(name, cursor.from, cursor.to)
+      if (name === DESCRIPTION) return this.found.set(name, cursor.from, cursor.to)
       // Tools of other types are the provider's own.
       if (cursor.word(CUSTOM) !== 0) unusual()
       members.leaveOut()

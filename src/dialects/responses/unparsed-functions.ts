@@ -9,7 +9,7 @@ import type { LongTexts } from '../../core/long-texts.ts'
 import { ENTRY_INTS, EntryWriter, INPUT, NAME, STRICT, TEXT, type UnparsedTools } from '../../core/unparsed.ts'
 import { END, type JsonCursor, UNKNOWN, unusual, words } from '../../wire/json-cursor.ts'
 import { TOOLS_MAX } from '../request-limits.ts'
-import { isLegalName, readSchema } from '../unparsed-members.ts'
+import { isLegalName, readSchema, ToolMembers } from '../unparsed-members.ts'
 
 const TOOL = words('type', 'name', 'description', 'parameters', 'strict')
 const NAMES = { type: 0, name: 1, description: 2, parameters: 3, strict: 4 } as const
@@ -48,16 +48,14 @@ export function readFunctions(cursor: JsonCursor): UnparsedTools {
 class FunctionReader {
   count = 0
   areObjects = true
-  /** Of the current tool: where the values of its members are, or -1. */
-  private readonly from = new Int32Array(TOOL.length)
-  private readonly to = new Int32Array(TOOL.length)
+  private readonly found = new ToolMembers(TOOL)
 
   constructor(private readonly cursor: JsonCursor) {}
 
   tool(): void {
-    const { cursor, from, to } = this
+    const { cursor, found } = this
     cursor.object()
-    from.fill(-1)
+    found.begin()
     let seen = 0
     let type = UNKNOWN
     for (let name = cursor.member(TOOL); name !== END; name = cursor.member(TOOL)) {
@@ -73,21 +71,16 @@ class FunctionReader {
     if (type === NAMESPACE || (seen & (1 << NAMES.type)) === 0) unusual()
     // Providers have no counterpart for other tools.
     if (type !== FUNCTION) return
-    const nameFrom = from[NAMES.name] ?? 0
-    const nameTo = to[NAMES.name] ?? 0
-    if (nameFrom === -1 || from[NAMES.parameters] === -1 || !isLegalName(cursor.bytes, nameFrom, nameTo)) unusual()
+    const nameFrom = found.begins(NAMES.name)
+    const nameTo = found.ends(NAMES.name)
+    if (nameFrom === -1 || found.begins(NAMES.parameters) === -1 || !isLegalName(cursor.bytes, nameFrom, nameTo))
+      unusual()
     // A later definition replaces an earlier one.
     if (!names.add(cursor.bytes, nameFrom, nameTo) || ++this.count > TOOLS_MAX) unusual()
-    this.add(NAME, NAMES.name)
-    this.add(TEXT, NAMES.description)
-    this.add(INPUT, NAMES.parameters)
-    this.add(STRICT, NAMES.strict)
-  }
-
-  /** Adds an entry for a member that the tool has. */
-  private add(kind: number, name: number): void {
-    const from = this.from[name] ?? -1
-    if (from !== -1) entries.add(kind, from, this.to[name] ?? 0)
+    found.addTo(entries, NAME, NAMES.name)
+    found.addTo(entries, TEXT, NAMES.description)
+    found.addTo(entries, INPUT, NAMES.parameters)
+    found.addTo(entries, STRICT, NAMES.strict)
   }
 
   private type(): number {
@@ -99,23 +92,20 @@ class FunctionReader {
 
   /** A value of another kind counts as absent. */
   private member(name: number): void {
-    const { cursor, from, to } = this
+    const { cursor, found } = this
     const isText = cursor.isNext(QUOTE)
     const isObject = cursor.isNext(OPEN)
     const isScalar = !isText && !isObject && !cursor.isNext(OPEN_LIST)
     const start = cursor.nextOffset - 1
     if (name === NAMES.parameters && isObject) {
       if (!readSchema(cursor, TOOL_DEPTH)) this.areObjects = false
-      from[name] = start
-      to[name] = cursor.offset
+      found.set(name, start, cursor.offset)
       return
     }
     cursor.value(TOOL_DEPTH)
     if (name === NAMES.parameters) return
-    if (name === NAMES.strict ? isScalar && cursor.word(BOOLEANS) !== UNKNOWN : isText) {
-      from[name] = cursor.from
-      to[name] = cursor.to
-    }
+    const counts = name === NAMES.strict ? isScalar && cursor.word(BOOLEANS) !== UNKNOWN : isText
+    if (counts) found.set(name, cursor.from, cursor.to)
   }
 }
 
