@@ -74,7 +74,7 @@ const rows: Readonly<Record<string, Row>> = {
     does: (call) => http(429, '', { 'retry-after': inAMinute() })(call),
     expected: limited,
     kind: 'rate_limited',
-    retryAfter: /^(?:59|60)$/,
+    retryAfter: /^(?:[345]\d|60)$/,
   },
   '429, a limit that is used up': {
     does: http(429, '', { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1m4s' }),

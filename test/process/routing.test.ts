@@ -144,9 +144,13 @@ test('weir explain shows which targets are skipped', async () => {
   await weir.line('circuit breaker opened')
   await until(async () => (await explained(weir)).includes('(a)'))
   const text = await explained(weir)
-  expect(text).toMatch(
-    /1\. m at up \(a\); .*; rests for another (?:50|49|48) s after rate_limited, as the provider requested/,
+  const rests = /1\. m at up \(a\); .*; rests for another (\d+) s after rate_limited, as the provider requested/.exec(
+    text,
   )
+  const seconds = Number(rests?.[1])
+  // What is left of it depends on how long the two commands took.
+  expect(seconds).toBeGreaterThan(0)
+  expect(seconds).toBeLessThanOrEqual(50)
   expect(text).not.toMatch(/at up \(b\).*rests/)
   weir.signal('SIGTERM')
   await weir.ended
