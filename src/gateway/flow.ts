@@ -192,8 +192,8 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   }
 
   /** Calls one candidate, or the next one if it costs more than the limits allow. */
-  private try(candidate: Candidate, permit: Permit): void {
-    const attempt = new Attempt(candidate, permit, this.calls === 0)
+  private try(candidate: Candidate, permit: Permit, isAgain = false): void {
+    const attempt = new Attempt(candidate, permit, this.calls === 0, isAgain)
     this.attempt = attempt
     try {
       const isAllowed = this.requireReservation().requote(this.work.quote(candidate.model))
@@ -344,6 +344,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     const { attempt, reservation } = this
     if (attempt === undefined || reservation === undefined) return this.listener.failed(thrown)
     const { candidate, permit, call } = attempt
+    let isAgain = false
     try {
       const error = thrown instanceof ProviderError ? this.concealed(candidate, thrown) : undefined
       const isInterrupted = this.running.interruptedByNow !== undefined
@@ -353,7 +354,8 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
       call?.abort()
       if (call !== undefined) reservation.follow(undefined)
       if (error === undefined) throw thrown
-      this.recordFailure(attempt, error)
+      isAgain = this.learns(attempt, error)
+      if (!isAgain) this.recordFailure(attempt, error)
     } catch (error) {
       this.endWithError(error)
       return
@@ -361,7 +363,23 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
       // No effect on a permit that has reported. A stream that breaks off later still reports its failure with it.
       permit.release()
     }
-    this.next()
+    if (isAgain) this.callAgain(candidate)
+    else this.next()
+  }
+
+  /**
+   * True if the provider rejected how weir wrote the request, and the next one is written as it wants: which name it
+   * has for a limit shows only in its answer. Once a candidate.
+   */
+  private learns({ candidate, isAgain }: Attempt, error: ProviderError): boolean {
+    const { provider, endpoint } = upstreamOf(this.gateway, candidate)
+    return !isAgain && provider.learn?.(error, { endpoint, model: candidate.target.model }) === true
+  }
+
+  /** The call before was none of the attempts that a request may make. */
+  private callAgain(candidate: Candidate): void {
+    this.calls--
+    this.try(candidate, this.gateway.breaker.enterAnyway(candidate.target), true)
   }
 
   /**
@@ -439,6 +457,8 @@ class Attempt {
     readonly candidate: Candidate,
     readonly permit: Permit,
     readonly isFirst: boolean,
+    /** The candidate was called before, and rejected how the request was written. */
+    readonly isAgain: boolean,
   ) {}
 }
 

@@ -109,6 +109,11 @@ export interface Provider {
   plain(body: JsonObject): PlainAnswer | undefined
   /** The error of a response with an error status. `body` is its text, at most 64 KiB, or empty. */
   responseError(status: number, headers: ResponseHeaders, body: string): ProviderError
+  /**
+   * True if the error is about how a request was written and not about what its caller asked for, and requests to this
+   * target are written in another way from now on: the same request can be sent again. Absent if nothing is learned.
+   */
+  learn?(error: ProviderError, target: Target): boolean
   /** Absent if the provider has no image API in the form that callers use. */
   readonly images?: ImageMaker | undefined
   /** Absent if the provider has no embeddings API in the form that callers use. */

@@ -204,6 +204,80 @@ describe('attempts', () => {
   })
 })
 
+describe('a deployment whose name does not show that its model rejects max_tokens', () => {
+  const WANTS_OTHER =
+    "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+  const rejection = JSON.stringify({
+    error: { message: WANTS_OTHER, type: 'invalid_request_error', param: 'max_tokens', code: 'unsupported_parameter' },
+  })
+  const limits = (upstream: Upstream) =>
+    upstream.calls.splice(0).map(({ path, json }) => [path, json['max_tokens'], json['max_completion_tokens']])
+  const rejectsMaxTokens =
+    (reject: Scenario): Scenario =>
+    (call) =>
+      'max_tokens' in call.json ? reject(call) : does.answersText('hello')(call)
+
+  test.each([
+    ['azure', does.json(400, rejection)],
+    ['azure', does.stream([`data: ${rejection}\n\n`])],
+    ['openai', does.json(400, rejection)],
+  ] as const)('is asked again at once with max_completion_tokens, and from then on (%s)', async (dialect, reject) => {
+    await using upstream = await Upstream.start()
+    upstream.otherwise(rejectsMaxTokens(reject))
+    const provider = { dialect, base_url: upstream.url, api_key: 'k', ...(dialect === 'azure' && { api_version: 'v' }) }
+    const target = { provider: 'up', model: 'my-deployment' }
+    await using serving = new Serving({
+      providers: { up: provider },
+      models: { m: { targets: [target, { provider: 'up', model: 'other' }], price } },
+      config: { routing: { max_attempts: 1 } },
+    })
+    const path = dialect === 'azure' ? '/v1/chat/completions?api-version=v' : '/v1/chat/completions'
+    const asking = (stream: boolean) => ask(serving.port, bytes('m', { max_tokens: 9, stream }))
+    const [first, second] = [await asking(true), await asking(false)]
+    expect([first, second].map(statusOf)).toEqual([
+      [200, '0'],
+      [200, '0'],
+    ])
+    expect(limits(upstream)).toEqual([
+      [path, 9, undefined],
+      [path, undefined, 9],
+      [path, undefined, 9],
+    ])
+    expect((await serving.lineOf(first.header('x-request-id')))['attempts']).toMatchObject([
+      { model: 'my-deployment', error: 'rejected' },
+      { model: 'my-deployment', status: 200 },
+    ])
+    expect(serving.ledger.wrong).toEqual([])
+  })
+
+  test('is asked again by every request that was on its way when the first of them learned it', async () => {
+    const reached = Promise.withResolvers<void>()
+    const rejects: Scenario = async (call) => {
+      if (upstream.calls.length === 2) reached.resolve()
+      await reached.promise
+      return does.json(400, rejection)(call)
+    }
+    await using upstream = await Upstream.start()
+    upstream.otherwise(rejectsMaxTokens(rejects))
+    await using serving = new Serving({ providers: { up: upstream.url }, models: { m: ['up/my-deployment'] } })
+    const asking = () => ask(serving.port, bytes('m', { max_tokens: 9 }))
+    expect((await Promise.all([asking(), asking()])).map(statusOf)).toEqual([
+      [200, '0'],
+      [200, '0'],
+    ])
+    expect(limits(upstream)).toHaveLength(4)
+  })
+
+  test('that rejects both names gets two requests, and the caller its error', async () => {
+    await using on = await stage({ a: does.json(400, rejection) }, { m: ['up/a'] })
+    for (let i = 0; i < 2; i++) {
+      const { status, text } = await on.ask('m', { max_tokens: 9 })
+      expect([status, JSON.parse(text).error.message]).toEqual([400, WANTS_OTHER])
+      expect(on.asked()).toEqual(['a', 'a'])
+    }
+  })
+})
+
 describe('resting', () => {
   test('after three failures in a row the next candidate is called at once, and counted', async () => {
     await using on = await stage({ a: busy, b: does.answersText('b') }, { m: ['up/a', 'up/b'] })

@@ -6,7 +6,14 @@ import type { Provider } from '../provider.ts'
 import { azureEmbeddings, openaiEmbeddings } from './embedding-api.ts'
 import { OpenaiDecoder, openaiEvents, openaiPlain } from './events.ts'
 import { azureImages, openaiImages } from './image-api.ts'
-import { azurePlainRequest, azureRequest, openaiPlainRequest, openaiRequest } from './request.ts'
+import {
+  azureLearn,
+  azurePlainRequest,
+  azureRequest,
+  openaiLearn,
+  openaiPlainRequest,
+  openaiRequest,
+} from './request.ts'
 
 export const openai: Provider = {
   request: openaiRequest,
@@ -17,6 +24,7 @@ export const openai: Provider = {
   events: openaiEvents,
   plain: openaiPlain,
   responseError,
+  learn: openaiLearn,
   images: openaiImages,
   embeddings: openaiEmbeddings,
 }
@@ -25,6 +33,7 @@ export const azure: Provider = {
   ...openai,
   request: azureRequest,
   plainRequest: azurePlainRequest,
+  learn: azureLearn,
   images: azureImages,
   embeddings: azureEmbeddings,
 }

@@ -18,7 +18,7 @@ import { argumentsOrNone } from '../../core/no-arguments.ts'
 import { withMarksInOrder } from '../mark-order.ts'
 import { PerTarget } from '../per-target.ts'
 import { member, onlyText } from '../plain-text.ts'
-import type { Target, UpstreamRequest } from '../provider.ts'
+import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
@@ -27,7 +27,10 @@ import { isMistral, mistralBody } from './mistral.ts'
 import { isMoonshot, moonshotBody } from './moonshot.ts'
 import { unparsedMessages, unparsedTools } from './unparsed-chat-body.ts'
 
-/** Models that reject `max_tokens` and require `max_completion_tokens`; many other servers know only `max_tokens`. */
+/**
+ * Models that reject `max_tokens` and require `max_completion_tokens`; many other servers know only `max_tokens`.
+ * Azure's deployments and fine-tuned models have any name: see `learnLimitName`.
+ */
 const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
 
 /** OpenAI's own API. */
@@ -35,12 +38,16 @@ const OPENAI = /^https:\/\/(?:[a-z0-9-]+\.)?api\.openai\.com[:/]/
 
 const CHAT_PATH = '/chat/completions'
 
+/** "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead." */
+const OTHER_LIMIT_WANTED = /'max_tokens' is not supported.*'max_completion_tokens'/
+
 /** What every request to a target has in common. */
 interface ServerForm extends ProviderAddress {
   readonly isOpenai: boolean
   /** For a server that needs more than its own address: makes its body of the usual one. */
   readonly adapt: ((body: JsonObject) => JsonObject) | undefined
-  readonly limitName: 'max_completion_tokens' | 'max_tokens'
+  /** By the model's name, until the server rejects it. */
+  limitName: 'max_completion_tokens' | 'max_tokens'
   /** The JSON of a plain request up to its messages. */
   readonly opening: string
 }
@@ -56,6 +63,17 @@ function formOf({ model, endpoint }: Target, address: ProviderAddress): ServerFo
     adapt: adapterOf(endpoint.baseUrl),
     limitName: COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens',
     opening: `{"model":${JSON.stringify(model)},"messages":[`,
+  }
+}
+
+export const openaiLearn = learnLimitName(openaiForms)
+export const azureLearn = learnLimitName(azureForms)
+
+function learnLimitName(forms: PerTarget<ServerForm>): NonNullable<Provider['learn']> {
+  return (error, target) => {
+    if (error.kind !== 'rejected' || !OTHER_LIMIT_WANTED.test(error.message)) return false
+    forms.of(target).limitName = 'max_completion_tokens'
+    return true
   }
 }
 
