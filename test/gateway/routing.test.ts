@@ -204,7 +204,7 @@ describe('attempts', () => {
   })
 })
 
-describe('a deployment whose name does not show that its model rejects max_tokens', () => {
+describe('a server that rejects how weir wrote a request', () => {
   const WANTS_OTHER =
     "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
   const rejection = JSON.stringify({
@@ -250,6 +250,26 @@ describe('a deployment whose name does not show that its model rejects max_token
     expect(serving.ledger.wrong).toEqual([])
   })
 
+  test('is asked again without stream_options if it does not know them, and the usage is our own count', async () => {
+    const rejection = '{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs"}]}'
+    await using on = await stage(
+      {
+        a: (call) =>
+          'stream_options' in call.json
+            ? does.json(422, rejection)(call)
+            : does.stream(does.chatFrames(['hello'], { usage: false }))(call),
+      },
+      { m: ['up/a'] },
+    )
+    const answer = await on.ask('m', { stream: true })
+    expect([answer.status, answer.end]).toEqual([200, 'whole'])
+    expect((await on.ask('m', { stream: true, tools: [{ type: 'function', function: { name: 'f' } }] })).status).toBe(
+      200,
+    )
+    expect(on.upstream.calls.map(({ json }) => 'stream_options' in json)).toEqual([true, false, false])
+    expect(await on.serving.lineOf(answer.header('x-request-id'))).toMatchObject({ usage: 'estimated' })
+  })
+
   test('is asked again by every request that was on its way when the first of them learned it', async () => {
     const reached = Promise.withResolvers<void>()
     const rejects: Scenario = async (call) => {
@@ -268,7 +288,7 @@ describe('a deployment whose name does not show that its model rejects max_token
     expect(limits(upstream)).toHaveLength(4)
   })
 
-  test('that rejects both names gets two requests, and the caller its error', async () => {
+  test('and rejects it again gets two requests, and the caller its error', async () => {
     await using on = await stage({ a: does.json(400, rejection) }, { m: ['up/a'] })
     for (let i = 0; i < 2; i++) {
       const { status, text } = await on.ask('m', { max_tokens: 9 })

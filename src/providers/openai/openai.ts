@@ -6,14 +6,8 @@ import type { Provider } from '../provider.ts'
 import { azureEmbeddings, openaiEmbeddings } from './embedding-api.ts'
 import { OpenaiDecoder, openaiEvents, openaiPlain } from './events.ts'
 import { azureImages, openaiImages } from './image-api.ts'
-import {
-  azureLearn,
-  azurePlainRequest,
-  azureRequest,
-  openaiLearn,
-  openaiPlainRequest,
-  openaiRequest,
-} from './request.ts'
+import { azurePlainRequest, azureRequest, openaiPlainRequest, openaiRequest } from './request.ts'
+import { azureLearn, openaiLearn } from './server-form.ts'
 
 export const openai: Provider = {
   request: openaiRequest,

@@ -16,70 +16,13 @@ import type { ToolCall } from '../../core/completion.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
 import { argumentsOrNone } from '../../core/no-arguments.ts'
 import { withMarksInOrder } from '../mark-order.ts'
-import { PerTarget } from '../per-target.ts'
 import { member, onlyText } from '../plain-text.ts'
-import type { Provider, Target, UpstreamRequest } from '../provider.ts'
+import type { Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
-import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
-import { isMistral, mistralBody } from './mistral.ts'
-import { isMoonshot, moonshotBody } from './moonshot.ts'
+import { azureForms, openaiForms, type ServerForm } from './server-form.ts'
 import { unparsedMessages, unparsedTools } from './unparsed-chat-body.ts'
-
-/**
- * Models that reject `max_tokens` and require `max_completion_tokens`; many other servers know only `max_tokens`.
- * Azure's deployments and fine-tuned models have any name: see `learnLimitName`.
- */
-const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
-
-/** OpenAI's own API. */
-const OPENAI = /^https:\/\/(?:[a-z0-9-]+\.)?api\.openai\.com[:/]/
-
-const CHAT_PATH = '/chat/completions'
-
-/** "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead." */
-const OTHER_LIMIT_WANTED = /'max_tokens' is not supported.*'max_completion_tokens'/
-
-/** What every request to a target has in common. */
-interface ServerForm extends ProviderAddress {
-  readonly isOpenai: boolean
-  /** For a server that needs more than its own address: makes its body of the usual one. */
-  readonly adapt: ((body: JsonObject) => JsonObject) | undefined
-  /** By the model's name, until the server rejects it. */
-  limitName: 'max_completion_tokens' | 'max_tokens'
-  /** The JSON of a plain request up to its messages. */
-  readonly opening: string
-}
-
-const openaiForms = new PerTarget((target) => formOf(target, openaiAddress(target, CHAT_PATH)))
-const azureForms = new PerTarget((target) => formOf(target, azureAddress(target, CHAT_PATH)))
-
-function formOf({ model, endpoint }: Target, address: ProviderAddress): ServerForm {
-  const isOpenai = OPENAI.test(address.url)
-  return {
-    ...address,
-    isOpenai,
-    adapt: adapterOf(endpoint.baseUrl),
-    limitName: COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens',
-    opening: `{"model":${JSON.stringify(model)},"messages":[`,
-  }
-}
-
-export const openaiLearn = learnLimitName(openaiForms)
-export const azureLearn = learnLimitName(azureForms)
-
-function learnLimitName(forms: PerTarget<ServerForm>): NonNullable<Provider['learn']> {
-  return (error, target) => {
-    if (error.kind !== 'rejected' || !OTHER_LIMIT_WANTED.test(error.message)) return false
-    forms.of(target).limitName = 'max_completion_tokens'
-    return true
-  }
-}
-
-function adapterOf(baseUrl: string): ServerForm['adapt'] {
-  return isMistral(baseUrl) ? mistralBody : isMoonshot(baseUrl) ? moonshotBody : undefined
-}
 
 export function openaiRequest(request: ChatRequest, target: Target): UpstreamRequest {
   const form = openaiForms.of(target)
@@ -150,6 +93,7 @@ function settings({ sampling, hints, maxOutputTokens, stream }: ChatRequest, for
       member('prompt_cache_retention', hints.promptCacheRetention)
   }
   if (!stream) return json
+  if (!form.takesStreamOptions) return `${json},"stream":true`
   const padding = member('include_obfuscation', form.isOpenai ? hints.padStream === true : undefined)
   return `${json},"stream":true,"stream_options":{"include_usage":true${padding}}`
 }
@@ -162,7 +106,7 @@ function openaiBody(
   request: ChatRequest,
   model: string,
   names: ToolNames,
-  { isOpenai, limitName }: ServerForm,
+  { isOpenai, limitName, takesStreamOptions }: ServerForm,
 ): JsonObject {
   const { sampling, hints, toolChoice, maxOutputTokens } = request
   // The API rejects tool settings without tools.
@@ -195,7 +139,7 @@ function openaiBody(
     prompt_cache_options: hints.promptCacheOptions,
     cache_control: request.cache === undefined ? undefined : openaiMark(request.cache),
     stream: request.stream ? true : undefined,
-    stream_options: request.stream ? streamOptions(request, isOpenai) : undefined,
+    stream_options: request.stream && takesStreamOptions ? streamOptions(request, isOpenai) : undefined,
   }
 }
 

@@ -1,0 +1,72 @@
+/**
+ * How requests to a target are written: by its address and the name of its model, and by what it has rejected. Some
+ * servers reject what weir itself adds to every request, and only their answer shows it.
+ */
+
+import type { JsonObject } from '../../core/json.ts'
+import { PerTarget } from '../per-target.ts'
+import type { Provider, Target } from '../provider.ts'
+import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
+import { isMistral, mistralBody } from './mistral.ts'
+import { isMoonshot, moonshotBody } from './moonshot.ts'
+
+/** What every request to a target has in common. */
+export interface ServerForm extends ProviderAddress {
+  readonly isOpenai: boolean
+  /** For a server that needs more than its own address: makes its body of the usual one. */
+  readonly adapt: ((body: JsonObject) => JsonObject) | undefined
+  /** By the model's name, until the server rejects it. */
+  limitName: 'max_completion_tokens' | 'max_tokens'
+  /** Until the server rejects them: then it does not report usage, which weir estimates. */
+  takesStreamOptions: boolean
+  /** The JSON of a plain request up to its messages. */
+  readonly opening: string
+}
+
+/**
+ * Models that reject `max_tokens` and require `max_completion_tokens`; many other servers know only `max_tokens`.
+ * Azure's deployments and fine-tuned models have any name.
+ */
+const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
+
+/** OpenAI's own API. */
+const OPENAI = /^https:\/\/(?:[a-z0-9-]+\.)?api\.openai\.com[:/]/
+
+const CHAT_PATH = '/chat/completions'
+
+export const openaiForms = new PerTarget((target) => formOf(target, openaiAddress(target, CHAT_PATH)))
+export const azureForms = new PerTarget((target) => formOf(target, azureAddress(target, CHAT_PATH)))
+
+function formOf({ model, endpoint }: Target, address: ProviderAddress): ServerForm {
+  return {
+    ...address,
+    isOpenai: OPENAI.test(address.url),
+    adapt: adapterOf(endpoint.baseUrl),
+    limitName: COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens',
+    takesStreamOptions: true,
+    opening: `{"model":${JSON.stringify(model)},"messages":[`,
+  }
+}
+
+function adapterOf(baseUrl: string): ServerForm['adapt'] {
+  return isMistral(baseUrl) ? mistralBody : isMoonshot(baseUrl) ? moonshotBody : undefined
+}
+
+/** "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead." */
+const OTHER_LIMIT_WANTED = /'max_tokens' is not supported.*'max_completion_tokens'/
+/** "Unrecognized request argument supplied: stream_options", and other servers in their own words. */
+const STREAM_OPTIONS = /\bstream_options\b/
+
+export const openaiLearn = learnIn(openaiForms)
+export const azureLearn = learnIn(azureForms)
+
+function learnIn(forms: PerTarget<ServerForm>): NonNullable<Provider['learn']> {
+  return ({ kind, message }, target) => {
+    if (kind !== 'rejected') return false
+    const wantsOtherLimit = OTHER_LIMIT_WANTED.test(message)
+    const rejectsOptions = STREAM_OPTIONS.test(message)
+    if (wantsOtherLimit) forms.of(target).limitName = 'max_completion_tokens'
+    if (rejectsOptions) forms.of(target).takesStreamOptions = false
+    return wantsOtherLimit || rejectsOptions
+  }
+}
