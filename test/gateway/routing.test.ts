@@ -4,12 +4,12 @@
  */
 
 import { describe, expect, spyOn, test } from 'bun:test'
-import type { JsonObject } from '../../src/core/json.ts'
+import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
 import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { adapters, Serving } from '../support/serving.ts'
-import { type Scenario, Upstream } from '../support/upstream.ts'
+import { type Call, type Scenario, Upstream } from '../support/upstream.ts'
 
 const price = { input: 1, output: 10 }
 const key = { id: 'test-key', key: KEY }
@@ -45,6 +45,7 @@ function bytes(model: string, body: JsonObject = {}): Uint8Array {
   return requestBytes('/v1/chat/completions', { key: KEY, body: { model, messages: hi, ...body } })
 }
 
+const objects = (value: unknown) => (isArray(value) ? value.filter(isObject) : [])
 const hi = [{ role: 'user', content: 'hi' }]
 const targets = (...names: readonly string[]) => names.map((model) => ({ provider: 'up', model }))
 const statusOf = (answer: Answer) => [answer.status, answer.header('x-gateway-fallback-count')]
@@ -288,13 +289,80 @@ describe('a server that rejects how weir wrote a request', () => {
     expect(limits(upstream)).toHaveLength(4)
   })
 
-  test('and rejects it again gets two requests, and the caller its error', async () => {
-    await using on = await stage({ a: does.json(400, rejection) }, { m: ['up/a'] })
-    for (let i = 0; i < 2; i++) {
-      const { status, text } = await on.ask('m', { max_tokens: 9 })
-      expect([status, JSON.parse(text).error.message]).toEqual([400, WANTS_OTHER])
+  test.each([
+    ['DeepSeek', { message: 'The `reasoning_content` in the thinking mode must be passed back to the API.' }],
+    [
+      'Xiaomi',
+      { message: 'Param Incorrect', param: 'The reasoning_content in the thinking mode must be passed back.' },
+    ],
+  ])(
+    'is asked again with blank thoughts if it wants them back, however long the conversation (%s)',
+    async (_, error) => {
+      const answers = (call: Call) => objects(call.json['messages']).filter(({ role }) => role === 'assistant')
+      const thoughts = (call: Call) => answers(call).map(({ reasoning_content: thought }) => thought)
+      const deepseek: Scenario = (call) =>
+        thoughts(call).includes(undefined)
+          ? does.json(400, JSON.stringify({ error }))(call)
+          : does.answersText('hello')(call)
+      await using upstream = await Upstream.start()
+      upstream.otherwise(deepseek)
+      await using serving = new Serving({
+        providers: {
+          up: upstream.url,
+          azure: { dialect: 'azure', base_url: upstream.url, api_key: 'k', api_version: 'v' },
+        },
+        models: { openai: ['up/a'], azure: ['azure/a'] },
+      })
+      const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }
+      for (const model of ['openai', 'azure'])
+        for (const length of [1, 20_000]) {
+          const messages = [
+            { role: 'user', content: 'x'.repeat(length) },
+            { role: 'assistant', content: 'Wait.', tool_calls: [call] },
+            { role: 'tool', tool_call_id: 'c', content: 'done' },
+            { role: 'assistant', content: 'Done.' },
+            { role: 'user', content: 'Thanks.' },
+          ]
+          expect((await ask(serving.port, bytes(model, { messages }))).status).toBe(200)
+        }
+      const missing = [undefined, undefined]
+      expect(upstream.calls.map(thoughts)).toEqual([missing, [' ', ' '], [' ', ' '], missing, [' ', ' '], [' ', ' ']])
+    },
+  )
+
+  test('and rejects it again shows that the mistake is the caller’s: its words change nothing for others', async () => {
+    await using on = await stage(
+      {
+        a: (call) => {
+          const effort = call.json['reasoning_effort']
+          if (effort === undefined) return does.answersText('hello')(call)
+          return does.json(400, JSON.stringify({ error: { message: `Invalid value: '${String(effort)}'.` } }))(call)
+        },
+      },
+      { m: ['up/a'] },
+    )
+    const words = [
+      'stream_options',
+      'reasoning_content',
+      "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+    ]
+    for (const word of words) {
+      const { status, text } = await on.ask('m', { reasoning_effort: word })
+      expect([status, JSON.parse(text).error.message]).toEqual([400, `Invalid value: '${word}'.`])
       expect(on.asked()).toEqual(['a', 'a'])
     }
+    await on.ask('m', {
+      stream: true,
+      max_tokens: 9,
+      messages: [...hi, { role: 'assistant', content: 'Hello' }, ...hi],
+    })
+    expect(on.upstream.calls.at(-1)?.json).toEqual({
+      model: 'a',
+      messages: [...hi, { role: 'assistant', content: 'Hello' }, ...hi],
+      max_tokens: 9,
+      stream: true,
+      stream_options: { include_usage: true },
+    })
   })
 })
 

@@ -17,37 +17,21 @@ import type { JsonObject, JsonValue } from '../../core/json.ts'
 import { argumentsOrNone } from '../../core/no-arguments.ts'
 import { withMarksInOrder } from '../mark-order.ts'
 import { member, onlyText } from '../plain-text.ts'
-import type { Target, UpstreamRequest } from '../provider.ts'
+import type { UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
-import { azureForms, openaiForms, type ServerForm } from './server-form.ts'
+import type { ServerForm } from './server-form.ts'
 import { unparsedMessages, unparsedTools } from './unparsed-chat-body.ts'
 
-export function openaiRequest(request: ChatRequest, target: Target): UpstreamRequest {
-  const form = openaiForms.of(target)
+export function chatRequest(request: ChatRequest, model: string, form: ServerForm): UpstreamRequest {
+  const { url, headers, adapt } = form
   // Every message may have to be changed.
-  return chatRequest(form.adapt === undefined ? request : { ...request, unparsed: undefined }, target.model, form)
-}
-
-export function azureRequest(request: ChatRequest, target: Target): UpstreamRequest {
-  return chatRequest(request, target.model, azureForms.of(target))
-}
-
-export function openaiPlainRequest(request: ChatRequest, target: Target): UpstreamRequest | undefined {
-  return plainChatRequest(request, openaiForms.of(target))
-}
-
-export function azurePlainRequest(request: ChatRequest, target: Target): UpstreamRequest | undefined {
-  return plainChatRequest(request, azureForms.of(target))
-}
-
-function chatRequest(request: ChatRequest, model: string, form: ServerForm): UpstreamRequest {
-  const names = new ToolNames(request, NAMES_OF_64)
-  const body = openaiBody(withMarksInOrder(request), model, names, form)
-  const { url, headers } = form
-  const adapted = form.adapt === undefined ? body : form.adapt(body)
-  return { url, headers, body: requestBody(adapted, request.longTexts), toolNames: names.restore }
+  const parsed = adapt === undefined ? request : { ...request, unparsed: undefined }
+  const names = new ToolNames(parsed, NAMES_OF_64)
+  const body = openaiBody(withMarksInOrder(parsed), model, names, form)
+  const adapted = adapt === undefined ? body : adapt(body)
+  return { url, headers, body: requestBody(adapted, parsed.longTexts), toolNames: names.restore }
 }
 
 /** The JSON of a message up to its content, by its role. */
@@ -59,7 +43,7 @@ const MESSAGE_OPENINGS = {
 } as const
 
 /** The JSON of `openaiBody`. */
-function plainChatRequest(request: ChatRequest, form: ServerForm): UpstreamRequest | undefined {
+export function plainChatRequest(request: ChatRequest, form: ServerForm): UpstreamRequest | undefined {
   if (form.adapt !== undefined) return undefined
   let json = form.opening
   let separator = ''

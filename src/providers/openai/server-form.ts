@@ -1,24 +1,25 @@
 /**
  * How requests to a target are written: by its address and the name of its model, and by what it has rejected. Some
- * servers reject what weir itself adds to every request, and only their answer shows it.
+ * servers reject what weir adds to a request, or miss what no caller of weir has, and only their answer shows it.
  */
 
 import type { JsonObject } from '../../core/json.ts'
+import type { ProviderError } from '../../core/provider-error.ts'
 import { PerTarget } from '../per-target.ts'
-import type { Provider, Target } from '../provider.ts'
+import type { Target } from '../provider.ts'
 import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
 import { isMistral, mistralBody } from './mistral.ts'
 import { isMoonshot, moonshotBody } from './moonshot.ts'
+import { withThoughts } from './thoughts.ts'
 
 /** What every request to a target has in common. */
 export interface ServerForm extends ProviderAddress {
   readonly isOpenai: boolean
   /** For a server that needs more than its own address: makes its body of the usual one. */
   readonly adapt: ((body: JsonObject) => JsonObject) | undefined
-  /** By the model's name, until the server rejects it. */
-  limitName: 'max_completion_tokens' | 'max_tokens'
-  /** Until the server rejects them: then it does not report usage, which weir estimates. */
-  takesStreamOptions: boolean
+  readonly limitName: 'max_completion_tokens' | 'max_tokens'
+  /** Without them a server may not report usage, which weir then estimates. */
+  readonly takesStreamOptions: boolean
   /** The JSON of a plain request up to its messages. */
   readonly opening: string
 }
@@ -55,18 +56,18 @@ function adapterOf(baseUrl: string): ServerForm['adapt'] {
 /** "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead." */
 const OTHER_LIMIT_WANTED = /'max_tokens' is not supported.*'max_completion_tokens'/
 /** "Unrecognized request argument supplied: stream_options", and other servers in their own words. */
-const STREAM_OPTIONS = /\bstream_options\b/
+const OPTIONS_REJECTED = /\bstream_options\b/
+/** "The `reasoning_content` in the thinking mode must be passed back to the API." */
+const THOUGHTS_WANTED = /\breasoning_content\b/
 
-export const openaiLearn = learnIn(openaiForms)
-export const azureLearn = learnIn(azureForms)
-
-function learnIn(forms: PerTarget<ServerForm>): NonNullable<Provider['learn']> {
-  return ({ kind, message }, target) => {
-    if (kind !== 'rejected') return false
-    const wantsOtherLimit = OTHER_LIMIT_WANTED.test(message)
-    const rejectsOptions = STREAM_OPTIONS.test(message)
-    if (wantsOtherLimit) forms.of(target).limitName = 'max_completion_tokens'
-    if (rejectsOptions) forms.of(target).takesStreamOptions = false
-    return wantsOtherLimit || rejectsOptions
-  }
+/**
+ * What must change for a server that rejected a request with this error; undefined if the error shows nothing about
+ * that. A caller's words may be in the error, so the change is no more than an attempt.
+ */
+export function changeFor({ kind, message }: ProviderError, { adapt }: ServerForm): Partial<ServerForm> | undefined {
+  if (kind !== 'rejected') return undefined
+  if (OTHER_LIMIT_WANTED.test(message)) return { limitName: 'max_completion_tokens' }
+  if (OPTIONS_REJECTED.test(message)) return { takesStreamOptions: false }
+  if (THOUGHTS_WANTED.test(message) && (adapt === undefined || adapt === withThoughts)) return { adapt: withThoughts }
+  return undefined
 }
