@@ -3,6 +3,7 @@
 import type { ProviderError } from '../../core/provider-error.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import { responseError } from '../error-response.ts'
+import { learnedForm, type RequestApi } from '../learned-form.ts'
 import type { PerTarget } from '../per-target.ts'
 import type { Learned, Provider, Target } from '../provider.ts'
 import { azureEmbeddings, openaiEmbeddings } from './embedding-api.ts'
@@ -11,29 +12,24 @@ import { azureImages, openaiImages } from './image-api.ts'
 import { chatRequest, plainChatRequest } from './request.ts'
 import { azureForms, changeFor, openaiForms, type ServerForm } from './server-form.ts'
 
-/** What depends on how requests to a target are written. */
-function chatApi(forms: Pick<PerTarget<ServerForm>, 'of'>): Pick<Provider, 'request' | 'plainRequest'> {
-  return {
-    request: (request, target) => chatRequest(request, target.model, forms.of(target)),
-    plainRequest: (request, target) => plainChatRequest(request, forms.of(target)),
-  }
-}
+const chatApi: RequestApi<ServerForm> = (forms) => ({
+  request: (request, target) => chatRequest(request, target.model, forms.of(target)),
+  plainRequest: (request, target) => plainChatRequest(request, forms.of(target)),
+})
 
-function learnedFrom(
+function learned(
   provider: Provider,
   forms: PerTarget<ServerForm>,
   error: ProviderError,
   target: Target,
 ): Learned | undefined {
   const change = changeFor(error, forms.of(target))
-  if (change === undefined) return undefined
-  const changed = () => ({ ...forms.of(target), ...change })
-  return { provider: { ...provider, ...chatApi({ of: changed }) }, keep: () => forms.set(target, changed()) }
+  return change === undefined ? undefined : learnedForm(provider, forms, target, change, chatApi)
 }
 
 export const openai: Provider = {
   ...chatApi(openaiForms),
-  learn: (error, target) => learnedFrom(openai, openaiForms, error, target),
+  learn: (error, target) => learned(openai, openaiForms, error, target),
   streamType: 'text/event-stream',
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new OpenaiDecoder(),
@@ -47,7 +43,7 @@ export const openai: Provider = {
 export const azure: Provider = {
   ...openai,
   ...chatApi(azureForms),
-  learn: (error, target) => learnedFrom(azure, azureForms, error, target),
+  learn: (error, target) => learned(azure, azureForms, error, target),
   images: azureImages,
   embeddings: azureEmbeddings,
 }

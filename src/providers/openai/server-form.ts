@@ -7,10 +7,11 @@ import type { JsonObject } from '../../core/json.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import { PerTarget } from '../per-target.ts'
 import type { Target } from '../provider.ts'
+import { SIGNATURE_REJECTED } from '../thought-signature.ts'
 import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
 import { isMistral, mistralBody } from './mistral.ts'
 import { isMoonshot, moonshotBody } from './moonshot.ts'
-import { withThoughts } from './thoughts.ts'
+import { withSignatures, withThoughts } from './thoughts.ts'
 
 /** What every request to a target has in common. */
 export interface ServerForm extends ProviderAddress {
@@ -68,6 +69,10 @@ export function changeFor({ kind, message }: ProviderError, { adapt }: ServerFor
   if (kind !== 'rejected') return undefined
   if (OTHER_LIMIT_WANTED.test(message)) return { limitName: 'max_completion_tokens' }
   if (OPTIONS_REJECTED.test(message)) return { takesStreamOptions: false }
-  if (THOUGHTS_WANTED.test(message) && (adapt === undefined || adapt === withThoughts)) return { adapt: withThoughts }
-  return undefined
+  const wanted = THOUGHTS_WANTED.test(message)
+    ? withThoughts
+    : SIGNATURE_REJECTED.test(message)
+      ? withSignatures
+      : undefined
+  return wanted !== undefined && (adapt === undefined || adapt === wanted) ? { adapt: wanted } : undefined
 }
