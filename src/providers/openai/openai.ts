@@ -2,11 +2,11 @@
 
 import type { ProviderError } from '../../core/provider-error.ts'
 import { SseFramer } from '../../wire/frames.ts'
-import { responseError } from '../error-response.ts'
 import { learnedForm, type RequestApi } from '../learned-form.ts'
 import type { PerTarget } from '../per-target.ts'
 import type { Learned, Provider, Target } from '../provider.ts'
 import { azureEmbeddings, openaiEmbeddings } from './embedding-api.ts'
+import { openaiResponseError } from './error.ts'
 import { OpenaiDecoder, openaiEvents, openaiPlain } from './events.ts'
 import { azureImages, openaiImages } from './image-api.ts'
 import { chatRequest, plainChatRequest } from './request.ts'
@@ -35,7 +35,7 @@ export const openai: Provider = {
   decoder: () => new OpenaiDecoder(),
   events: openaiEvents,
   plain: openaiPlain,
-  responseError,
+  responseError: openaiResponseError,
   images: openaiImages,
   embeddings: openaiEmbeddings,
 }
