@@ -21,7 +21,7 @@ import {
 } from './field-types.ts'
 import { type DialectField, defaultBaseUrl, PROVIDER_DIALECTS, takersOf } from './provider-dialects.ts'
 
-/** Milliseconds until the head of an answer. A whole answer takes longer to begin than a stream. */
+/** Milliseconds until the first byte of the body of an answer. A whole answer takes longer to begin than a stream. */
 export const FIRST_BYTE_MS = { stream: 60_000, whole: 600_000 } as const
 
 const HEADER_NAME = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$"
@@ -114,7 +114,7 @@ export const provider = object(
     connect_timeout_ms: withDefault(period('The longest time to look up the name and connect'), 3000),
     first_byte_timeout_ms: optional(
       period(
-        'The longest time until the head of an answer. ' +
+        'The longest time until the first byte of the body of an answer. ' +
           `The default is ${FIRST_BYTE_MS.stream} for streams and ${FIRST_BYTE_MS.whole} for whole answers`,
       ),
     ),

@@ -1,7 +1,7 @@
 /**
  * Stands between a provider's decoder and everything else. Here, and nowhere else, the order law of events is asserted,
- * the arguments of tool calls are judged, and tools get back the names that the caller gave them. What comes after may
- * rely on `core/event.ts`.
+ * the arguments of tool calls are judged, tools get back the names that the caller gave them, and the halves of a
+ * character that a provider has split become one. What comes after may rely on `core/event.ts`.
  */
 
 import type { StreamEvent } from '../core/event.ts'
@@ -39,11 +39,15 @@ const ENDED = 3
 type Phase = typeof NOT_STARTED | typeof ANSWERING | typeof FINISHED | typeof ENDED
 const PHASES = ['before the start', 'in the answer', 'after the finish', 'after the end'] as const
 
+type Written = Extract<StreamEvent, { type: 'text' | 'refusal' | 'tool-delta' }>
+
 /** One an answer. */
 export class EventCheck implements EventSink {
   private phase: Phase = NOT_STARTED
   private readonly calls: ObjectText[] = []
   private values = 0
+  /** The first half of a surrogate pair, which waits for the second: in Python the two would stay two. */
+  private half: Written | undefined
 
   constructor(
     private readonly sink: EventSink,
@@ -56,11 +60,13 @@ export class EventCheck implements EventSink {
   }
 
   copyTexts(copier: TextCopier): number {
-    return this.phase === ANSWERING ? (this.sink.copyTexts?.(copier) ?? 0) : 0
+    return this.phase === ANSWERING && this.half === undefined ? (this.sink.copyTexts?.(copier) ?? 0) : 0
   }
 
   texts(insides: readonly string[], joined: string): void {
     if (this.phase !== ANSWERING) throw this.misplaced('text')
+    // No text that is copied is or has a half.
+    this.releaseHalf()
     this.sink.texts(insides, joined)
   }
 
@@ -72,6 +78,37 @@ export class EventCheck implements EventSink {
    * last call may be half: the finish reason shows the caller.
    */
   event(event: StreamEvent): void {
+    const whole = this.half === undefined && !endsInHalf(event) ? event : this.joined(event)
+    if (whole !== undefined) this.pass(whole)
+  }
+
+  /**
+   * The event with the half before it, and without the half at its end, which is held back; undefined if nothing is
+   * left of it.
+   */
+  private joined(event: StreamEvent): StreamEvent | undefined {
+    if (event.type === 'usage' || event.type === 'reasoning') return event
+    const { half } = this
+    let whole = event
+    if (half !== undefined && isContinued(half, event)) {
+      this.half = undefined
+      whole = withText(event, textOf(half) + textOf(event))
+    } else this.releaseHalf()
+    if (!endsInHalf(whole)) return whole
+    const text = textOf(whole)
+    const first = withText(whole, text.slice(0, -1))
+    this.half = withText(whole.type === 'text' ? { type: 'text', text: '' } : whole, text.slice(-1))
+    return text.length === 1 && !(first.type === 'text' && first.logprobs !== undefined) ? undefined : first
+  }
+
+  /** The other half did not come: the provider wrote no more than this. */
+  private releaseHalf(): void {
+    const { half } = this
+    this.half = undefined
+    if (half !== undefined) this.pass(half)
+  }
+
+  private pass(event: StreamEvent): void {
     switch (event.type) {
       case 'start':
         if (this.phase !== NOT_STARTED) throw this.misplaced(event.type)
@@ -133,4 +170,32 @@ export class EventCheck implements EventSink {
   private misplaced(type: string): Error {
     return new Error(`order of events: '${type}' ${PHASES[this.phase]}`)
   }
+}
+
+function endsInHalf(event: StreamEvent): event is Written {
+  switch (event.type) {
+    case 'text':
+    case 'refusal':
+    case 'tool-delta':
+      return (textOf(event).charCodeAt(textOf(event).length - 1) & HALVES) === FIRST_HALF
+    default:
+      return false
+  }
+}
+
+/** UTF-16 units of first halves are 0xD800 to 0xDBFF. */
+const HALVES = 0xfc00
+const FIRST_HALF = 0xd800
+
+function isContinued(half: Written, event: StreamEvent): event is Written {
+  if (half.type === 'tool-delta') return event.type === 'tool-delta' && event.index === half.index
+  return event.type === half.type
+}
+
+function textOf(event: Written): string {
+  return event.type === 'tool-delta' ? event.json : event.text
+}
+
+function withText(event: Written, text: string): Written {
+  return event.type === 'tool-delta' ? { ...event, json: text } : { ...event, text }
 }

@@ -7,6 +7,7 @@ import { AUTO, type Key } from '../catalog/catalog.ts'
 import { type Candidate, candidatesOf, type Exclusion, selectModel } from '../catalog/resolve.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { ProviderError } from '../core/provider-error.ts'
+import type { Learned } from '../providers/provider.ts'
 import { conceal } from '../providers/scrub.ts'
 import { COMPLETED, type RequestEnd, type RequestLog } from './access-log.ts'
 import type { Permit } from './breaker.ts'
@@ -192,8 +193,8 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   }
 
   /** Calls one candidate, or the next one if it costs more than the limits allow. */
-  private try(candidate: Candidate, permit: Permit): void {
-    const attempt = new Attempt(candidate, permit, this.calls === 0)
+  private try(candidate: Candidate, permit: Permit, learned?: Learned): void {
+    const attempt = new Attempt(candidate, permit, this.calls === 0, learned)
     this.attempt = attempt
     try {
       const isAllowed = this.requireReservation().requote(this.work.quote(candidate.model))
@@ -226,12 +227,14 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
 
   /** From now on an interruption stops the call, and the ledger follows its usage. */
   private call(attempt: Attempt): void {
-    const { candidate } = attempt
+    const { candidate, learned } = attempt
     const reservation = this.requireReservation()
     attempt.startedMs = performance.now()
     this.log.markAsked(attempt.startedMs)
     this.calls++
-    const call = this.work.ask(candidate, upstreamOf(this.gateway, candidate), this.dueMs)
+    const usual = upstreamOf(this.gateway, candidate)
+    const upstream = learned === undefined ? usual : { ...usual, provider: learned.provider }
+    const call = this.work.ask(candidate, upstream, this.dueMs)
     const { interrupted } = this.running
     if (interrupted !== undefined) throw interruptedError(interrupted)
     attempt.call = call
@@ -267,7 +270,8 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   }
 
   /** A target with nothing left of its rate limit rests, if there is another one. */
-  private succeeded({ permit }: Attempt, call: ProviderCall): void {
+  private succeeded({ permit, learned }: Attempt, call: ProviderCall): void {
+    learned?.keep()
     const exhaustedMs = this.listed.length > 1 ? call.exhaustedMs : undefined
     if (exhaustedMs === undefined || exhaustedMs === 0) permit.succeeded()
     else permit.exhausted(exhaustedMs)
@@ -344,6 +348,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     const { attempt, reservation } = this
     if (attempt === undefined || reservation === undefined) return this.listener.failed(thrown)
     const { candidate, permit, call } = attempt
+    let learned: Learned | undefined
     try {
       const error = thrown instanceof ProviderError ? this.concealed(candidate, thrown) : undefined
       const isInterrupted = this.running.interruptedByNow !== undefined
@@ -353,7 +358,8 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
       call?.abort()
       if (call !== undefined) reservation.follow(undefined)
       if (error === undefined) throw thrown
-      this.recordFailure(attempt, error)
+      learned = this.learns(attempt, error)
+      if (learned === undefined) this.recordFailure(attempt, error)
     } catch (error) {
       this.endWithError(error)
       return
@@ -361,7 +367,24 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
       // No effect on a permit that has reported. A stream that breaks off later still reports its failure with it.
       permit.release()
     }
-    this.next()
+    if (learned === undefined) this.next()
+    else this.callAgain(candidate, learned)
+  }
+
+  /**
+   * Another way to write the request, if the provider may have rejected how it was written: which name it has for a
+   * limit, for example, shows only in its answer. Once a candidate: a second rejection is the caller's.
+   */
+  private learns({ candidate, learned }: Attempt, error: ProviderError): Learned | undefined {
+    if (learned !== undefined) return undefined
+    const { provider, endpoint } = upstreamOf(this.gateway, candidate)
+    return provider.learn?.(error, { endpoint, model: candidate.target.model })
+  }
+
+  /** The call before was none of the attempts that a request may make. */
+  private callAgain(candidate: Candidate, learned: Learned): void {
+    this.calls--
+    this.try(candidate, this.gateway.breaker.enterAnyway(candidate.target), learned)
   }
 
   /**
@@ -439,6 +462,8 @@ class Attempt {
     readonly candidate: Candidate,
     readonly permit: Permit,
     readonly isFirst: boolean,
+    /** The candidate was called before and rejected how the request was written. */
+    readonly learned: Learned | undefined,
   ) {}
 }
 

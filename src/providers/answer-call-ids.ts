@@ -5,13 +5,16 @@ import { ProviderError } from '../core/provider-error.ts'
 
 const RANDOM_BYTES = 18
 
-/** `call_…`: legal for every caller and provider (`[A-Za-z0-9_-]`, at most 64 characters), and globally unique. */
+/** `call_…`: legal for every caller and provider, and globally unique. */
 function mintCallId(): string {
   return `call_${crypto.getRandomValues(Buffer.allocUnsafe(RANDOM_BYTES)).toString('base64url')}`
 }
 
-/** What every caller and provider accepts as an id; callers send back the ids they got. */
-const LEGAL_ID = /^[A-Za-z0-9_-]{1,64}$/
+/**
+ * What every caller and provider accepts as an id. Callers send back the ids they got, to whichever provider is asked
+ * next: OpenAI and Azure reject ids of more than 40 characters, and those of vLLM have 46.
+ */
+const LEGAL_ID = /^[A-Za-z0-9_-]{1,40}$/
 
 /** The ids of one answer's calls. */
 export class AnswerCallIds {

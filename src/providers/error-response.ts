@@ -89,12 +89,18 @@ export function errorText(body: JsonValue | undefined): ErrorText {
   if (!isObject(error)) return NO_TEXT
   const message =
     wrappedMessage(error) ?? stringOf(error['message']) ?? stringOf(error['detail']) ?? stringOf(error['Message'])
+  const param = stringOf(error['param']) ?? ''
   return {
-    message: message ?? (error['detail'] === undefined ? '' : JSON.stringify(error['detail'])),
+    message: explained(message ?? (error['detail'] === undefined ? '' : JSON.stringify(error['detail'])), param),
     type: wordOf(error['type']) || wordOf(error['status']),
     code: wordOf(error['code']),
-    ofContent: isOfContent(stringOf(error['param']) ?? '', message ?? ''),
+    ofContent: isOfContent(param, message ?? ''),
   }
+}
+
+/** Xiaomi's message is always "Param Incorrect", and its `param` is the sentence that explains it. */
+function explained(message: string, param: string): string {
+  return param.includes(' ') ? `${message}: ${param}` : message
 }
 
 /**

@@ -84,6 +84,14 @@ interface TokenCounter {
   tokens(body: JsonValue): number | undefined
 }
 
+/** Another way to write the requests to a target, which its rejection of one suggests. */
+export interface Learned {
+  /** Writes them so. */
+  readonly provider: Provider
+  /** From now on they are all written so: the target has accepted one. */
+  keep(): void
+}
+
 export interface Provider {
   /**
    * `request` is already fitted to the model: its output limit is resolved, and what the model does not support is
@@ -109,6 +117,11 @@ export interface Provider {
   plain(body: JsonObject): PlainAnswer | undefined
   /** The error of a response with an error status. `body` is its text, at most 64 KiB, or empty. */
   responseError(status: number, headers: ResponseHeaders, body: string): ProviderError
+  /**
+   * If the error may be about how the request was written and not about what its caller asked for: how to write it
+   * instead. Absent if nothing is learned.
+   */
+  learn?(error: ProviderError, target: Target): Learned | undefined
   /** Absent if the provider has no image API in the form that callers use. */
   readonly images?: ImageMaker | undefined
   /** Absent if the provider has no embeddings API in the form that callers use. */

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import type { FinishReason, StreamEvent } from '../../src/core/event.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { EventCheck } from '../../src/gateway/event-check.ts'
+import type { TextCopier } from '../../src/wire/text-copier.ts'
 
 const start: StreamEvent = { type: 'start' }
 const text: StreamEvent = { type: 'text', text: 'a' }
@@ -158,4 +159,65 @@ describe('the arguments of calls', () => {
 test('a tool gets back the name that the caller gave it', () => {
   const named = { ...call(0), name: 'own.name' }
   expect(pass([start, call(0)], new Map([['sent_name', 'own.name']]))[1]).toEqual(named)
+})
+
+describe('a character that a provider splits over two events', () => {
+  const [first, second] = ['\ud83d', '\ude00']
+  const textOf = (words: string): StreamEvent => ({ type: 'text', text: words })
+  const refuses = (words: string): StreamEvent => ({ type: 'refusal', text: words })
+  const rows: Readonly<Record<string, readonly [events: readonly (StreamEvent | string)[], passed: StreamEvent[]]>> = {
+    'in a text': [
+      [textOf(`a${first}`), textOf(`${second}b`)],
+      [textOf('a'), textOf('😀b')],
+    ],
+    'alone in its texts, with figures and thoughts between them': [
+      [textOf(first), usage, { type: 'reasoning', text: 'so' }, textOf(second)],
+      [usage, { type: 'reasoning', text: 'so' }, textOf('😀')],
+    ],
+    'three times in a row': [
+      [textOf(first), textOf(second + first), textOf(second + first), textOf(second)],
+      [textOf('😀'), textOf('😀'), textOf('😀')],
+    ],
+    'in a refusal': [[refuses(first), refuses(second)], [refuses('😀')]],
+    'in arguments': [
+      [call(0), json(0, `{"a":"${first}`), json(0, `${second}"}`)],
+      [call(0), json(0, '{"a":"'), { type: 'tool-delta', index: 0, json: '😀"}', isLast: true }],
+    ],
+    'with log probabilities, which stay with their texts': [
+      [
+        { type: 'text', text: first, logprobs: [1] },
+        { type: 'text', text: second, logprobs: [2] },
+      ],
+      [
+        { type: 'text', text: '', logprobs: [1] },
+        { type: 'text', text: '😀', logprobs: [2] },
+      ],
+    ],
+    'whose second half does not come, before another text': [[textOf(first), textOf('b')], [textOf(`${first}b`)]],
+    'whose second half does not come, before a copied text': [
+      [textOf(first), 'b'],
+      [textOf(first), textOf('b')],
+    ],
+    'whose second half does not come, before a call': [
+      [textOf(first), call(0), json(0, '{}')],
+      [textOf(first), call(0), { type: 'tool-delta', index: 0, json: '{}', isLast: true }],
+    ],
+    'whose second half does not come, at the end': [[textOf(first)], [textOf(first)]],
+  }
+
+  test.each(Object.entries(rows))('%s', (_, [events, passed]) => {
+    expect(pass([start, ...events, finish, end])).toEqual([start, ...passed, finish, end])
+  })
+
+  test('is not overtaken by texts that could be copied', () => {
+    let offered = 0
+    const copyTexts = () => ++offered
+    const check = new EventCheck({ event: () => {}, texts: () => {}, copyTexts }, undefined)
+    const copier: TextCopier = Object.create(null)
+    check.event(start)
+    check.event(textOf(first))
+    expect(check.copyTexts(copier)).toBe(0)
+    check.event(textOf(second))
+    expect(check.copyTexts(copier)).toBe(1)
+  })
 })

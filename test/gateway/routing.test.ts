@@ -4,12 +4,12 @@
  */
 
 import { describe, expect, spyOn, test } from 'bun:test'
-import type { JsonObject } from '../../src/core/json.ts'
+import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
 import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { adapters, Serving } from '../support/serving.ts'
-import { type Scenario, Upstream } from '../support/upstream.ts'
+import { type Call, type Scenario, Upstream } from '../support/upstream.ts'
 
 const price = { input: 1, output: 10 }
 const key = { id: 'test-key', key: KEY }
@@ -45,6 +45,7 @@ function bytes(model: string, body: JsonObject = {}): Uint8Array {
   return requestBytes('/v1/chat/completions', { key: KEY, body: { model, messages: hi, ...body } })
 }
 
+const objects = (value: unknown) => (isArray(value) ? value.filter(isObject) : [])
 const hi = [{ role: 'user', content: 'hi' }]
 const targets = (...names: readonly string[]) => names.map((model) => ({ provider: 'up', model }))
 const statusOf = (answer: Answer) => [answer.status, answer.header('x-gateway-fallback-count')]
@@ -201,6 +202,167 @@ describe('attempts', () => {
     for (let i = 0; i < 30; i++) expect((await on.ask('m')).status).toBe(400)
     expect(new Set(on.asked())).toEqual(new Set(['a']))
     expect(on.serving.peerUpdates).toEqual([])
+  })
+})
+
+describe('a server that rejects how weir wrote a request', () => {
+  const WANTS_OTHER =
+    "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+  const rejection = JSON.stringify({
+    error: { message: WANTS_OTHER, type: 'invalid_request_error', param: 'max_tokens', code: 'unsupported_parameter' },
+  })
+  const limits = (upstream: Upstream) =>
+    upstream.calls.splice(0).map(({ path, json }) => [path, json['max_tokens'], json['max_completion_tokens']])
+  const rejectsMaxTokens =
+    (reject: Scenario): Scenario =>
+    (call) =>
+      'max_tokens' in call.json ? reject(call) : does.answersText('hello')(call)
+
+  test.each([
+    ['azure', does.json(400, rejection)],
+    ['azure', does.stream([`data: ${rejection}\n\n`])],
+    ['openai', does.json(400, rejection)],
+  ] as const)('is asked again at once with max_completion_tokens, and from then on (%s)', async (dialect, reject) => {
+    await using upstream = await Upstream.start()
+    upstream.otherwise(rejectsMaxTokens(reject))
+    const provider = { dialect, base_url: upstream.url, api_key: 'k', ...(dialect === 'azure' && { api_version: 'v' }) }
+    const target = { provider: 'up', model: 'my-deployment' }
+    await using serving = new Serving({
+      providers: { up: provider },
+      models: { m: { targets: [target, { provider: 'up', model: 'other' }], price } },
+      config: { routing: { max_attempts: 1 } },
+    })
+    const path = dialect === 'azure' ? '/v1/chat/completions?api-version=v' : '/v1/chat/completions'
+    const asking = (stream: boolean) => ask(serving.port, bytes('m', { max_tokens: 9, stream }))
+    const [first, second] = [await asking(true), await asking(false)]
+    expect([first, second].map(statusOf)).toEqual([
+      [200, '0'],
+      [200, '0'],
+    ])
+    expect(limits(upstream)).toEqual([
+      [path, 9, undefined],
+      [path, undefined, 9],
+      [path, undefined, 9],
+    ])
+    expect((await serving.lineOf(first.header('x-request-id')))['attempts']).toMatchObject([
+      { model: 'my-deployment', error: 'rejected' },
+      { model: 'my-deployment', status: 200 },
+    ])
+    expect(serving.ledger.wrong).toEqual([])
+  })
+
+  test('is asked again without stream_options if it does not know them, and the usage is our own count', async () => {
+    const rejection = '{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs"}]}'
+    await using on = await stage(
+      {
+        a: (call) =>
+          'stream_options' in call.json
+            ? does.json(422, rejection)(call)
+            : does.stream(does.chatFrames(['hello'], { usage: false }))(call),
+      },
+      { m: ['up/a'] },
+    )
+    const answer = await on.ask('m', { stream: true })
+    expect([answer.status, answer.end]).toEqual([200, 'whole'])
+    expect((await on.ask('m', { stream: true, tools: [{ type: 'function', function: { name: 'f' } }] })).status).toBe(
+      200,
+    )
+    expect(on.upstream.calls.map(({ json }) => 'stream_options' in json)).toEqual([true, false, false])
+    expect(await on.serving.lineOf(answer.header('x-request-id'))).toMatchObject({ usage: 'estimated' })
+  })
+
+  test('is asked again by every request that was on its way when the first of them learned it', async () => {
+    const reached = Promise.withResolvers<void>()
+    const rejects: Scenario = async (call) => {
+      if (upstream.calls.length === 2) reached.resolve()
+      await reached.promise
+      return does.json(400, rejection)(call)
+    }
+    await using upstream = await Upstream.start()
+    upstream.otherwise(rejectsMaxTokens(rejects))
+    await using serving = new Serving({ providers: { up: upstream.url }, models: { m: ['up/my-deployment'] } })
+    const asking = () => ask(serving.port, bytes('m', { max_tokens: 9 }))
+    expect((await Promise.all([asking(), asking()])).map(statusOf)).toEqual([
+      [200, '0'],
+      [200, '0'],
+    ])
+    expect(limits(upstream)).toHaveLength(4)
+  })
+
+  test.each([
+    ['DeepSeek', { message: 'The `reasoning_content` in the thinking mode must be passed back to the API.' }],
+    [
+      'Xiaomi',
+      { message: 'Param Incorrect', param: 'The reasoning_content in the thinking mode must be passed back.' },
+    ],
+  ])(
+    'is asked again with blank thoughts if it wants them back, however long the conversation (%s)',
+    async (_, error) => {
+      const answers = (call: Call) => objects(call.json['messages']).filter(({ role }) => role === 'assistant')
+      const thoughts = (call: Call) => answers(call).map(({ reasoning_content: thought }) => thought)
+      const deepseek: Scenario = (call) =>
+        thoughts(call).includes(undefined)
+          ? does.json(400, JSON.stringify({ error }))(call)
+          : does.answersText('hello')(call)
+      await using upstream = await Upstream.start()
+      upstream.otherwise(deepseek)
+      await using serving = new Serving({
+        providers: {
+          up: upstream.url,
+          azure: { dialect: 'azure', base_url: upstream.url, api_key: 'k', api_version: 'v' },
+        },
+        models: { openai: ['up/a'], azure: ['azure/a'] },
+      })
+      const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }
+      for (const model of ['openai', 'azure'])
+        for (const length of [1, 20_000]) {
+          const messages = [
+            { role: 'user', content: 'x'.repeat(length) },
+            { role: 'assistant', content: 'Wait.', tool_calls: [call] },
+            { role: 'tool', tool_call_id: 'c', content: 'done' },
+            { role: 'assistant', content: 'Done.' },
+            { role: 'user', content: 'Thanks.' },
+          ]
+          expect((await ask(serving.port, bytes(model, { messages }))).status).toBe(200)
+        }
+      const missing = [undefined, undefined]
+      expect(upstream.calls.map(thoughts)).toEqual([missing, [' ', ' '], [' ', ' '], missing, [' ', ' '], [' ', ' ']])
+    },
+  )
+
+  test('and rejects it again shows that the mistake is the caller’s: its words change nothing for others', async () => {
+    await using on = await stage(
+      {
+        a: (call) => {
+          const effort = call.json['reasoning_effort']
+          if (effort === undefined) return does.answersText('hello')(call)
+          return does.json(400, JSON.stringify({ error: { message: `Invalid value: '${String(effort)}'.` } }))(call)
+        },
+      },
+      { m: ['up/a'] },
+    )
+    const words = [
+      'stream_options',
+      'reasoning_content',
+      "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+    ]
+    for (const word of words) {
+      const { status, text } = await on.ask('m', { reasoning_effort: word })
+      expect([status, JSON.parse(text).error.message]).toEqual([400, `Invalid value: '${word}'.`])
+      expect(on.asked()).toEqual(['a', 'a'])
+    }
+    await on.ask('m', {
+      stream: true,
+      max_tokens: 9,
+      messages: [...hi, { role: 'assistant', content: 'Hello' }, ...hi],
+    })
+    expect(on.upstream.calls.at(-1)?.json).toEqual({
+      model: 'a',
+      messages: [...hi, { role: 'assistant', content: 'Hello' }, ...hi],
+      max_tokens: 9,
+      stream: true,
+      stream_options: { include_usage: true },
+    })
   })
 })
 

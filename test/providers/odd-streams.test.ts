@@ -53,6 +53,14 @@ describe('Chat Completions', () => {
       ],
       { calls: one },
     ],
+    'an id of 40 characters, the longest that OpenAI accepts in the next request, and one of vLLM': [
+      [
+        chunk(piece(0, `call_${'a'.repeat(35)}`, 'f', '{"a":1}')),
+        chunk(piece(1, `chatcmpl-tool-${'b'.repeat(32)}`, 'f', '{"a":1}')),
+        end,
+      ],
+      { calls: [['f', '{"a":1}', `call_${'a'.repeat(35)}`], ...one] },
+    ],
     'the whole call again, without its id': [
       [
         chunk(piece(0, 'a', 'f', '{"a":')),

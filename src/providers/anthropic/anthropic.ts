@@ -1,16 +1,31 @@
 /** Anthropic's Messages API, and the servers that speak it. */
 
 import { isObject } from '../../core/json.ts'
+import type { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
-import type { Provider } from '../provider.ts'
+import { learnedForm, type RequestApi } from '../learned-form.ts'
+import type { Learned, Provider, Target } from '../provider.ts'
 import { anthropicResponseError } from './error.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlain } from './events.ts'
-import { anthropicCountRequest, anthropicPlainRequest, anthropicRequest } from './request.ts'
+import { anthropicCountRequest, anthropicPlainRequest, anthropicRequest, thinkingRequest } from './request.ts'
+import { missesThinking, type ThinkingForm, thinkingForms } from './thinking.ts'
+
+/** A plain request has no calls, and so no thinking. */
+const messageApi: RequestApi<ThinkingForm> = (forms) => ({
+  request: (request, target) =>
+    forms.of(target).wantsThinking ? thinkingRequest(request, target) : anthropicRequest(request, target),
+  plainRequest: anthropicPlainRequest,
+})
+
+function learned(error: ProviderError, target: Target): Learned | undefined {
+  if (!missesThinking(error)) return undefined
+  return learnedForm(anthropic, thinkingForms, target, { wantsThinking: true }, messageApi)
+}
 
 export const anthropic: Provider = {
-  request: anthropicRequest,
-  plainRequest: anthropicPlainRequest,
+  ...messageApi(thinkingForms),
+  learn: learned,
   streamType: 'text/event-stream',
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new AnthropicDecoder(),

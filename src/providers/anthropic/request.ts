@@ -13,6 +13,7 @@ import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
 import { contentOf } from '../turn-writer.ts'
 import { type Conversation, calledNames, conversationOf, offeredTools, withoutTrailingSpace } from '../turns.ts'
 import { Blocks, textBlock, toolBlock } from './message-blocks.ts'
+import { withThinking } from './thinking.ts'
 import { chatTurns } from './unparsed-chat-turns.ts'
 import { unparsedToolBlocks } from './unparsed-tool-blocks.ts'
 import { unparsedTurns } from './unparsed-turns.ts'
@@ -33,6 +34,13 @@ const USER_CHARS_MAX = 256
 export function anthropicRequest(request: ChatRequest, target: Target): UpstreamRequest {
   const { body, toolNames } = anthropicBody(request, target.model)
   return { ...upstreamRequest(PATH, requestBody(body, request.longTexts), target), toolNames }
+}
+
+/** The same for a server that wants thinking back. */
+export function thinkingRequest(request: ChatRequest, target: Target): UpstreamRequest {
+  // Every turn may have to be changed.
+  const { body, toolNames } = anthropicBody({ ...request, unparsed: undefined }, target.model)
+  return { ...upstreamRequest(PATH, requestBody(withThinking(body), request.longTexts), target), toolNames }
 }
 
 /** What the plain requests for one model have in common, at Anthropic's own API or at Vertex AI. */

@@ -13,9 +13,12 @@ import { anthropicBody, countedInput, type PlainForm, plainMessage } from './req
 
 const VERSION = 'vertex-2023-10-16'
 
+/** Claude needs nothing that servers of the same API do. */
+const { learn: _, ...messages } = anthropic
+
 /** Its errors are Google's until a request reaches Claude, and Anthropic's from then on. */
 export const vertexClaude: Provider = {
-  ...anthropic,
+  ...messages,
   request: messageRequest,
   plainRequest: (request, target) => plainMessage(request, forms.of(target)),
   responseError: googleResponseError,

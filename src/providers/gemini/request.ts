@@ -11,6 +11,7 @@ import { isSolid, member, onlyText } from '../plain-text.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
 import { stopSequences } from '../stop-sequences.ts'
+import { NO_SIGNATURE } from '../thought-signature.ts'
 import { type NameRule, ToolNames } from '../tool-names.ts'
 import { type BlockWriter, contentOf } from '../turn-writer.ts'
 import { conversationOf, type EarlierCall, offeredTools, type ToolResult } from '../turns.ts'
@@ -21,36 +22,31 @@ import type { Signatures } from './signatures.ts'
 const NAMES: NameRule = { legal: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/, illegal: /[^a-zA-Z0-9_.:-]/g, charsMax: 64 }
 /** Gemini 3 and later reject a call of the current turn without a signature; earlier models do not require one. */
 const WANTS_SIGNATURES = /gemini-(?:[3-9]|\d\d)/
-/** The documented replacement for a signature that is not available. */
-const NO_SIGNATURE = 'skip_thought_signature_validator'
 
 /** What the requests for one model have in common, at Google's own API or at Vertex AI. */
 export interface GeminiForm {
-  readonly model: string
   readonly whole: string
   readonly streamed: string
   readonly headers: UpstreamRequest['headers']
   /** Whether calls and their results carry ids. If not, results are in the order of their calls. */
   readonly callIds: boolean
+  readonly wantsSignatures: boolean
 }
 
-const forms = new PerTarget(
+/** By the model's name. Names such as `gemini-flash-latest` and those of tuned models do not show it. */
+export function wantsSignatures(model: string): boolean {
+  return WANTS_SIGNATURES.test(model)
+}
+
+export const geminiForms = new PerTarget(
   (target): GeminiForm => ({
-    model: target.model,
     whole: urlOf(target, 'generateContent'),
     streamed: urlOf(target, 'streamGenerateContent?alt=sse'),
     headers: headers.of(target.endpoint),
     callIds: true,
+    wantsSignatures: wantsSignatures(target.model),
   }),
 )
-
-export function geminiRequest(request: ChatRequest, target: Target, signatures: Signatures): UpstreamRequest {
-  return contentRequest(request, forms.of(target), signatures)
-}
-
-export function geminiPlainRequest(request: ChatRequest, target: Target): UpstreamRequest | undefined {
-  return plainContentRequest(request, forms.of(target))
-}
 
 export function contentRequest(request: ChatRequest, form: GeminiForm, signatures: Signatures): UpstreamRequest {
   const names = new ToolNames(request, NAMES)
@@ -94,7 +90,7 @@ export function plainContentRequest(request: ChatRequest, form: GeminiForm): Ups
 /** The same request for the API's token counter, which requires the model in the body too. */
 export function geminiCountRequest(request: ChatRequest, target: Target, signatures: Signatures): UpstreamRequest {
   const { model } = target
-  const body = countedContent(request, forms.of(target), signatures)
+  const body = countedContent(request, geminiForms.of(target), signatures)
   const generateContentRequest = { model: model.includes('/') ? model : `models/${model}`, ...body }
   return {
     url: urlOf(target, 'countTokens'),
@@ -126,7 +122,7 @@ function resource(model: string): string {
 function geminiBody(request: ChatRequest, form: GeminiForm, names: ToolNames, signatures: Signatures): JsonObject {
   const { system, turns } = conversationOf(request)
   const tools = declarations(request)
-  const parts = new Parts(names, signatures, WANTS_SIGNATURES.test(form.model), request.longTexts)
+  const parts = new Parts(names, signatures, form.wantsSignatures, request.longTexts)
   const written = contentOf(turns, parts)
   const contents = form.callIds ? written : matchedByOrder(written)
   return {

@@ -5,27 +5,32 @@ import { PerTarget } from '../per-target.ts'
 import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
 import { vertexHeaders, vertexModel } from '../vertex-address.ts'
-import { gemini } from './gemini.ts'
-import { contentRequest, countedContent, type GeminiForm, plainContentRequest } from './request.ts'
+import { contentApi, gemini, learnedSignatures } from './gemini.ts'
+import { countedContent, type GeminiForm, wantsSignatures } from './request.ts'
 import { signatures } from './signatures.ts'
 
+interface VertexForm extends GeminiForm {
+  /** The address of the token counter. */
+  readonly count: string
+}
+
 /** Vertex AI rejects ids of calls as unknown fields; it matches results with calls by name and order. */
-const forms = new PerTarget((target): GeminiForm & { readonly count: string } => {
+const forms = new PerTarget((target): VertexForm => {
   const url = vertexModel(target, 'google', target.model)
   return {
-    model: target.model,
     whole: `${url}:generateContent`,
     streamed: `${url}:streamGenerateContent?alt=sse`,
     count: `${url}:countTokens`,
     headers: vertexHeaders.of(target.endpoint),
     callIds: false,
+    wantsSignatures: wantsSignatures(target.model),
   }
 })
 
 export const vertexGemini: Provider = {
   ...gemini,
-  request: (request, target) => contentRequest(request, forms.of(target), signatures),
-  plainRequest: (request, target) => plainContentRequest(request, forms.of(target)),
+  ...contentApi()(forms),
+  learn: (error, target) => learnedSignatures(vertexGemini, forms, error, target),
   counter: { request: countRequest, tokens: (body) => gemini.counter?.tokens(body) },
 }
 

@@ -5,10 +5,10 @@ import type { FinishReason, StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
-import { reportedError } from '../error-response.ts'
 import { isBlank, parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { Calls } from './calls.ts'
+import { openaiReportedError } from './error.ts'
 
 /** `[DONE]` and the white space that some servers put around it. */
 const DONE_CHARS_MAX = 16
@@ -248,8 +248,8 @@ function numberCalls(message: JsonObject): JsonObject {
 
 /** Throws `ProviderError` if an answer with status 200 reports an error, in any of the known forms. */
 function throwReportedError(event: string, chunk: JsonObject): void {
-  if (chunk['error'] || chunk['object'] === 'error' || event === 'error') throw reportedError(chunk)
+  if (chunk['error'] || chunk['object'] === 'error' || event === 'error') throw openaiReportedError(chunk)
   // Groq's form of an error that ends a stream early.
   const groq = isObject(chunk['x_groq']) ? chunk['x_groq']['error'] : undefined
-  if (groq) throw reportedError({ error: groq })
+  if (groq) throw openaiReportedError({ error: groq })
 }

@@ -6,8 +6,7 @@
  */
 
 import { isArray, isObject, type JsonObject } from '../../core/json.ts'
-
-const NO_THOUGHTS = ' '
+import { NO_THOUGHTS } from './thoughts.ts'
 
 export function isMoonshot(baseUrl: string): boolean {
   return /^https?:\/\/(?:[^/]+\.)?(?:moonshot\.(?:ai|cn)|kimi\.com)(?:[:/]|$)/.test(baseUrl)

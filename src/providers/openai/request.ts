@@ -16,77 +16,22 @@ import type { ToolCall } from '../../core/completion.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
 import { argumentsOrNone } from '../../core/no-arguments.ts'
 import { withMarksInOrder } from '../mark-order.ts'
-import { PerTarget } from '../per-target.ts'
 import { member, onlyText } from '../plain-text.ts'
-import type { Target, UpstreamRequest } from '../provider.ts'
+import type { UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
-import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
-import { isMistral, mistralBody } from './mistral.ts'
-import { isMoonshot, moonshotBody } from './moonshot.ts'
+import type { ServerForm } from './server-form.ts'
 import { unparsedMessages, unparsedTools } from './unparsed-chat-body.ts'
 
-/** Models that reject `max_tokens` and require `max_completion_tokens`; many other servers know only `max_tokens`. */
-const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
-
-/** OpenAI's own API. */
-const OPENAI = /^https:\/\/(?:[a-z0-9-]+\.)?api\.openai\.com[:/]/
-
-const CHAT_PATH = '/chat/completions'
-
-/** What every request to a target has in common. */
-interface ServerForm extends ProviderAddress {
-  readonly isOpenai: boolean
-  /** For a server that needs more than its own address: makes its body of the usual one. */
-  readonly adapt: ((body: JsonObject) => JsonObject) | undefined
-  readonly limitName: 'max_completion_tokens' | 'max_tokens'
-  /** The JSON of a plain request up to its messages. */
-  readonly opening: string
-}
-
-const openaiForms = new PerTarget((target) => formOf(target, openaiAddress(target, CHAT_PATH)))
-const azureForms = new PerTarget((target) => formOf(target, azureAddress(target, CHAT_PATH)))
-
-function formOf({ model, endpoint }: Target, address: ProviderAddress): ServerForm {
-  const isOpenai = OPENAI.test(address.url)
-  return {
-    ...address,
-    isOpenai,
-    adapt: adapterOf(endpoint.baseUrl),
-    limitName: COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens',
-    opening: `{"model":${JSON.stringify(model)},"messages":[`,
-  }
-}
-
-function adapterOf(baseUrl: string): ServerForm['adapt'] {
-  return isMistral(baseUrl) ? mistralBody : isMoonshot(baseUrl) ? moonshotBody : undefined
-}
-
-export function openaiRequest(request: ChatRequest, target: Target): UpstreamRequest {
-  const form = openaiForms.of(target)
+export function chatRequest(request: ChatRequest, model: string, form: ServerForm): UpstreamRequest {
+  const { url, headers, adapt } = form
   // Every message may have to be changed.
-  return chatRequest(form.adapt === undefined ? request : { ...request, unparsed: undefined }, target.model, form)
-}
-
-export function azureRequest(request: ChatRequest, target: Target): UpstreamRequest {
-  return chatRequest(request, target.model, azureForms.of(target))
-}
-
-export function openaiPlainRequest(request: ChatRequest, target: Target): UpstreamRequest | undefined {
-  return plainChatRequest(request, openaiForms.of(target))
-}
-
-export function azurePlainRequest(request: ChatRequest, target: Target): UpstreamRequest | undefined {
-  return plainChatRequest(request, azureForms.of(target))
-}
-
-function chatRequest(request: ChatRequest, model: string, form: ServerForm): UpstreamRequest {
-  const names = new ToolNames(request, NAMES_OF_64)
-  const body = openaiBody(withMarksInOrder(request), model, names, form)
-  const { url, headers } = form
-  const adapted = form.adapt === undefined ? body : form.adapt(body)
-  return { url, headers, body: requestBody(adapted, request.longTexts), toolNames: names.restore }
+  const parsed = adapt === undefined ? request : { ...request, unparsed: undefined }
+  const names = new ToolNames(parsed, NAMES_OF_64)
+  const body = openaiBody(withMarksInOrder(parsed), model, names, form)
+  const adapted = adapt === undefined ? body : adapt(body)
+  return { url, headers, body: requestBody(adapted, parsed.longTexts), toolNames: names.restore }
 }
 
 /** The JSON of a message up to its content, by its role. */
@@ -98,7 +43,7 @@ const MESSAGE_OPENINGS = {
 } as const
 
 /** The JSON of `openaiBody`. */
-function plainChatRequest(request: ChatRequest, form: ServerForm): UpstreamRequest | undefined {
+export function plainChatRequest(request: ChatRequest, form: ServerForm): UpstreamRequest | undefined {
   if (form.adapt !== undefined) return undefined
   let json = form.opening
   let separator = ''
@@ -132,6 +77,7 @@ function settings({ sampling, hints, maxOutputTokens, stream }: ChatRequest, for
       member('prompt_cache_retention', hints.promptCacheRetention)
   }
   if (!stream) return json
+  if (!form.takesStreamOptions) return `${json},"stream":true`
   const padding = member('include_obfuscation', form.isOpenai ? hints.padStream === true : undefined)
   return `${json},"stream":true,"stream_options":{"include_usage":true${padding}}`
 }
@@ -144,7 +90,7 @@ function openaiBody(
   request: ChatRequest,
   model: string,
   names: ToolNames,
-  { isOpenai, limitName }: ServerForm,
+  { isOpenai, limitName, takesStreamOptions }: ServerForm,
 ): JsonObject {
   const { sampling, hints, toolChoice, maxOutputTokens } = request
   // The API rejects tool settings without tools.
@@ -177,7 +123,7 @@ function openaiBody(
     prompt_cache_options: hints.promptCacheOptions,
     cache_control: request.cache === undefined ? undefined : openaiMark(request.cache),
     stream: request.stream ? true : undefined,
-    stream_options: request.stream ? streamOptions(request, isOpenai) : undefined,
+    stream_options: request.stream && takesStreamOptions ? streamOptions(request, isOpenai) : undefined,
   }
 }
 
