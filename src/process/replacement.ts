@@ -63,7 +63,7 @@ class Attempt {
 
   private async healthy(): Promise<void> {
     while (!this.isOver) {
-      this.reasons = await this.next.askStatus()
+      this.reasons = await this.next.messages.status()
       if (this.reasons.length === 0) break
       await Bun.sleep(STATUS_PAUSE_MS)
     }
