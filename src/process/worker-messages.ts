@@ -16,7 +16,7 @@ const PREPARE_MS_MAX = 10_000
 const LEND_MS_MAX = 1000
 
 /** The messages that a worker answers with. */
-export type Reply = Extract<ToSupervisor, { type: 'status' | 'recent' | 'prepared' | 'lent' }>
+type Reply = Extract<ToSupervisor, { type: 'status' | 'recent' | 'prepared' | 'lent' }>
 
 interface Receiver {
   /** The start of every reason and problem: `worker 0`. */
