@@ -164,7 +164,7 @@ const WORKER_CONNECTIONS = 64
 
 interface WorkersOptions {
   readonly place: string
-  /** Of the answers for each CPU second of the busiest process, and of the CPU of a request of all processes. */
+  /** Goals: answers for each CPU second of the busiest process, and CPU time of all processes for a request. */
   readonly busiestMin: number
   readonly cpuMax?: number
   readonly redis?: string | undefined

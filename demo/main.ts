@@ -29,7 +29,7 @@ Ctrl-C stops everything and removes the folder.
 const PORT = 8080
 const ADMIN_PORT = 9090
 const ROOT = join(import.meta.dir, '..')
-/** Of the past alone: the same hour at every start. */
+/** For the past alone, so that every start has the same hour. */
 const SEED = 7
 
 interface Flags {

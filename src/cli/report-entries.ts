@@ -45,7 +45,7 @@ export const REPORT_ENTRIES: readonly CommandEntry[] = [
   },
   {
     name: 'audit',
-    about: 'shows the audit trail, one line a request',
+    about: 'shows the audit trail, one line per request',
     description: [
       'Prints the audit trail: one line per request that was admitted and has ended, with its time, organisation, ' +
         'key, model, tokens, cost and outcome. Requests that a limit rejected are not included. The lines of one ' +

@@ -16,7 +16,7 @@ interface Row {
   readonly key: string
   /** Its property in `Limits`: in `spend` for money. */
   readonly property: string
-  /** Of the configuration's field. */
+  /** The description of its field in the configuration. */
   readonly description: string
   /** In `weir explain`, after the amount. */
   readonly words: string

@@ -45,8 +45,8 @@ export interface FlowListener {
 }
 
 /**
- * One a request; `run` is called once. Each step calls the next one, and only a step that must wait is asynchronous:
- * most requests wait for nothing but the provider, and a promise a step would cost them a third of their garbage.
+ * One per request; `run` is called once. Each step calls the next one, and only a step that must wait is asynchronous:
+ * most requests wait for nothing but the provider, and a promise for each step would be a third of their garbage.
  */
 export class Flow implements CallListener, ErrorReporter, PumpListener, RestListener {
   /** A call that has not begun to answer ends now, and no further candidate is called. */
@@ -369,7 +369,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener, RestList
     }
     // A later candidate that ran out of the request's time had less time than its own deadlines allow: it did not fail.
     const restBegins = (isFirst || error.detail.hurried !== true) && permit.failed(error)
-    // Logged once a rest, not once a request.
+    // Logged once per rest, not per request.
     if (restBegins && error.kind === 'credential')
       this.gateway.logEvent('provider.credential_rejected', { ...candidate.target, ...whyUnsent(error) })
     const mistake = callersMistake(error)

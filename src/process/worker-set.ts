@@ -71,7 +71,7 @@ export class WorkerSet {
   private readonly ledger: LedgerOwnership
   /** What the workers' callers may refer to, if it is not in Redis. Workers are replaced, and this process is not. */
   private items: LocalItemStore | undefined
-  /** Of the configuration in force. */
+  /** `drain_seconds` of the configuration in force. */
   private drainSeconds = 0
   private hasStarted = false
   private isEnding = false

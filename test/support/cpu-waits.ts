@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 
-/** Of the main threads of these processes and of their children, added up, in milliseconds since they started. */
+/** The waits of the main threads of these processes and their children, added up, in milliseconds since their start. */
 export function cpuWaitMs(pids: readonly number[]): number {
   return pids.reduce((sum, pid) => sum + waitOf(pid) + cpuWaitMs(childrenOf(pid)), 0)
 }
