@@ -1,7 +1,8 @@
 /** The scenarios that compare one weir with another, or have no baseline. They start their own processes. */
 
+import { childrenOf, ownCpuMs } from '../test/support/process-table.ts'
 import { atConstantRate } from './ledger-pace.ts'
-import { childrenOf, garbageOf, ownCpuMs } from './machine.ts'
+import { garbageOf } from './machine.ts'
 import {
   buildExecutable,
   CHECKOUT,
