@@ -283,6 +283,8 @@ describe('the rules themselves', () => {
     const complaints = (text: string, path = 'a.ts') => languageProblems(path, text).length
     expect(complaints('// The caller is told where it stands, and so it says.')).toBe(3)
     expect(complaints('// The answer reports the position of the field.')).toBe(0)
+    expect(complaints('const requestsTold = tellStatus()')).toBe(2)
+    expect(complaints('const { intelligence, Tellurium } = unfoldTold1')).toBe(1)
     expect(complaints(`// ${'word '.repeat(30)}`)).toBe(1)
     expect(complaints(`// ${'x'.repeat(150)}`)).toBe(1)
     expect(complaints(`"${'x'.repeat(150)}"`)).toBe(0)

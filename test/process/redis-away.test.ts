@@ -61,7 +61,7 @@ async function readiness(gateway: Gateway): Promise<{ readonly status: number; r
   return { status: answer.status, text: await answer.text() }
 }
 
-async function requestsTold(gateway: Gateway): Promise<number> {
+async function requestsReported(gateway: Gateway): Promise<number> {
   const { code, stdout } = await gateway.run('usage', '--json')
   return code === 0 ? JSON.parse(stdout).total.requests : -1
 }
@@ -94,11 +94,11 @@ describe('Redis dies and restarts', () => {
     await using _ = await RedisServer.start(options, redis.port)
     await until(async () => (await say(gateway)).status === 200)
     await until(async () => (await readiness(gateway)).status === 200)
-    await until(async () => (await requestsTold(gateway)) === upstream.calls.length)
+    await until(async () => (await requestsReported(gateway)) === upstream.calls.length)
     expect(upstream.calls.length).toBe(called + 1)
     // The same without a running gateway.
     await gateway.stop()
-    expect(await requestsTold(gateway)).toBe(upstream.calls.length)
+    expect(await requestsReported(gateway)).toBe(upstream.calls.length)
   })
 
   test('allow: requests are served without limits and charged after the restart; then the limit holds', async () => {
@@ -115,10 +115,10 @@ describe('Redis dies and restarts', () => {
     const complaint = await gateway.line(({ event }) => event === 'ledger.down')
     expect(complaint).toMatchObject({ level: 'warn', worker: 0, problem: expect.stringContaining('Redis') })
     await using _ = await RedisServer.start(options, redis.port)
-    await until(async () => (await requestsTold(gateway)) === 6)
+    await until(async () => (await requestsReported(gateway)) === 6)
     expect(await gateway.line(({ event }) => event === 'ledger.up')).toMatchObject({ level: 'info', worker: 0 })
     await until(async () => (await say(gateway)).status === 429)
-    expect(await requestsTold(gateway)).toBe(upstream.calls.length)
+    expect(await requestsReported(gateway)).toBe(upstream.calls.length)
   })
 
   test('without Redis at the start: weir starts, reports it, and serves when Redis starts', async () => {
@@ -196,7 +196,7 @@ describe('Redis rejects weir', () => {
     await using _good = good.redis
     await using gateway = await start(upstream, good.ledger)
     expect((await say(gateway)).status).toBe(200)
-    await until(async () => (await requestsTold(gateway)) === 1)
+    await until(async () => (await requestsReported(gateway)) === 1)
   })
 
   test('a wrong or missing password: every command reports it in one line, without waiting', async () => {
