@@ -7,9 +7,9 @@ import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { freePort } from '../scripts/free-port.ts'
 import type { Config } from '../src/config/config.ts'
 import { loadConfig } from '../src/config/load.ts'
-import { AddressProblem, probe } from '../src/process/listen-address.ts'
 import { callForever } from './callers.ts'
 import { leavePast, pastRequests, spentToday } from './past.ts'
 import { PROVIDERS, startProviders } from './providers.ts'
@@ -100,16 +100,6 @@ function configuration({ folder, port, adminPort, providers, dayOf }: Place): st
 /** Replaces `DAY*2` by twice the dollars of a day. */
 function withAmounts(limits: string, day: number): string {
   return limits.replaceAll(/DAY\*([\d.]+)/g, (_, factor) => (day * Number(factor)).toFixed(2))
-}
-
-/** The wanted port if it is free, else 0, so that the system chooses one. */
-function freePort(wanted: number): number {
-  try {
-    return probe({ host: '127.0.0.1', port: wanted }).port
-  } catch (error) {
-    if (error instanceof AddressProblem) return 0
-    throw error
-  }
 }
 
 async function checked(file: string): Promise<Config> {

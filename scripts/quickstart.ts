@@ -8,7 +8,7 @@ import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { AddressProblem, probe } from '../src/process/listen-address.ts'
+import { freePort } from './free-port.ts'
 import { requestLine } from './request-line.ts'
 
 const HELP = `Usage: scripts/quickstart [--once] [--port N]
@@ -222,16 +222,6 @@ async function startGateway(source: Source, key: string): Promise<Gateway> {
 function program(): readonly string[] {
   const { WEIR_EXECUTABLE } = process.env
   return WEIR_EXECUTABLE ? [WEIR_EXECUTABLE] : [process.execPath, join(import.meta.dir, '../src/main.ts')]
-}
-
-/** The wanted port if it is free, else 0, so that the system chooses one. */
-function freePort(wanted: number): number {
-  try {
-    return probe({ host: '127.0.0.1', port: wanted }).port
-  } catch (error) {
-    if (error instanceof AddressProblem) return 0
-    throw error
-  }
 }
 
 /**

@@ -7,6 +7,7 @@
  */
 
 import { isObject, type JsonObject, numberOf } from './json.ts'
+import { dollarsText } from './money.ts'
 
 interface Row {
   readonly name: string
@@ -218,6 +219,11 @@ function spendOfJson(value: JsonObject): Spend | undefined {
 function amountIn(value: JsonObject, property: string): number | undefined {
   const amount = numberOf(value[property])
   return amount !== undefined && Number.isSafeInteger(amount) && amount >= 0 ? amount : undefined
+}
+
+/** An amount of a limit for people: `60`, or `$5.00`. */
+export function amountText({ unit }: Limit, amount: number): string {
+  return unit === 'micro_usd' ? dollarsText(amount) : String(amount)
 }
 
 /** Its name in the configuration, below `limits`: `requests_per_minute`, `spend.day`. */

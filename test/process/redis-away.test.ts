@@ -56,11 +56,6 @@ function say(gateway: Gateway, path = '/v1/chat/completions'): Promise<Answer> {
   return ask(gateway.port, requestBytes(path, { key: KEY, body }))
 }
 
-async function readiness(gateway: Gateway): Promise<{ readonly status: number; readonly text: string }> {
-  const answer = await fetch(`${gateway.adminUrl}/readyz`)
-  return { status: answer.status, text: await answer.text() }
-}
-
 async function requestsReported(gateway: Gateway): Promise<number> {
   const { code, stdout } = await gateway.run('usage', '--json')
   return code === 0 ? JSON.parse(stdout).total.requests : -1
@@ -86,14 +81,14 @@ describe('Redis dies and restarts', () => {
       )
     }
     const called = upstream.calls.length
-    const { status, text } = await readiness(gateway)
-    expect([status, text.includes('Redis is not reached')]).toEqual([503, true])
+    const { status, reasons } = await gateway.readyz()
+    expect([status, reasons.join().includes('Redis is not reached')]).toEqual([503, true])
     const away = await gateway.run('usage')
     expect([away.code, away.stdout]).toEqual([1, ''])
     expect(away.stderr).toMatch(/^weir: Redis does not answer \(connect ECONNREFUSED [^\n]+\)\.\n$/)
     await using _ = await RedisServer.start(options, redis.port)
     await until(async () => (await say(gateway)).status === 200)
-    await until(async () => (await readiness(gateway)).status === 200)
+    await until(async () => (await gateway.readyz()).status === 200)
     await until(async () => (await requestsReported(gateway)) === upstream.calls.length)
     expect(upstream.calls.length).toBe(called + 1)
     // The same without a running gateway.
@@ -110,7 +105,7 @@ describe('Redis dies and restarts', () => {
     redis.signal('SIGKILL')
     // Five cost more than the limit has.
     for (let i = 0; i < 5; i++) expect((await say(gateway)).status).toBe(200)
-    expect((await readiness(gateway)).status).toBe(200)
+    expect((await gateway.readyz()).status).toBe(200)
     // The log reports that requests are served without limits; their own lines do not.
     const complaint = await gateway.line(({ event }) => event === 'ledger.down')
     expect(complaint).toMatchObject({ level: 'warn', worker: 0, problem: expect.stringContaining('Redis') })
@@ -126,7 +121,7 @@ describe('Redis dies and restarts', () => {
     await using upstream = await Upstream.start()
     await using gateway = await start(upstream, `redis://127.0.0.1:${port}/0`)
     expect((await say(gateway)).status).toBe(503)
-    expect((await readiness(gateway)).status).toBe(503)
+    expect((await gateway.readyz()).status).toBe(503)
     await using _ = await RedisServer.start([], port)
     await until(async () => (await say(gateway)).status === 200)
     const made = await gateway.run('keys', 'create', '--org', 'acme', '--id', 'laptop')
@@ -234,6 +229,6 @@ describe('Redis rejects weir', () => {
     const admin = new Redis(redis.url.replace('//', '//:secret@'))
     await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
     admin.disconnect()
-    await until(async () => (await readiness(gateway)).text.includes('Redis requires a password'))
+    await until(async () => (await gateway.readyz()).reasons.join().includes('Redis requires a password'))
   })
 })

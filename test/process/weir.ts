@@ -3,6 +3,7 @@
 import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { readinessAt } from '../support/gateway.ts'
 import { childrenWithRole } from '../support/process-table.ts'
 
 export const MAIN = join(import.meta.dir, '../../src/main.ts')
@@ -167,10 +168,8 @@ export class Weir {
     }
   }
 
-  async readyz(): Promise<{ status: number; reasons: readonly string[] }> {
-    const answer = await fetch(`${this.admin}/readyz`)
-    const body = (await answer.json()) as { reasons?: string[] }
-    return { status: answer.status, reasons: body.reasons ?? [] }
+  readyz(): Promise<{ status: number; reasons: readonly string[] }> {
+    return readinessAt(this.admin)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
