@@ -116,6 +116,13 @@ describe('the repository', () => {
     expect(problems).toEqual([])
   })
 
+  test('awaits each expectation about a promise', () => {
+    // Bun's runner blocks until the promise is settled; in any other such a test could not fail.
+    const floating = /^\s*expect\([^\n]*\)\.(?:rejects|resolves)\./m
+    const tests = files.filter((path) => path.startsWith('test/') && path.endsWith('.ts'))
+    expect(tests.filter((path) => floating.test(readFileSync(join(ROOT, path), 'utf8')))).toEqual([])
+  })
+
   test('uses a file name once', () => {
     expect(repeatedNames(files.filter((path) => path.startsWith('src/')))).toEqual([])
   })

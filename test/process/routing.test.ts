@@ -175,9 +175,9 @@ test('the control socket is open to its owner alone, and answers each line with 
   expect(await askControl(dataDir, { ask: 'echo', n: 1 })).toEqual({ ok: true, ask: 'echo', n: 1 })
   expect(String((await askControl(dataDir, { ask: 'big' }))?.['text']).length).toBe(5_000_000)
   for (const ask of ['nothing', 'toString', '__proto__'])
-    expect(askControl(dataDir, { ask })).rejects.toThrow(/unknown command/)
-  expect(askControl(dataDir, { ask: 'fails' })).rejects.toThrow(/it is broken/)
-  expect(askControl(dataDir, { ask: 'fails' })).rejects.toBeInstanceOf(ControlProblem)
+    await expect(askControl(dataDir, { ask })).rejects.toThrow(/unknown command/)
+  await expect(askControl(dataDir, { ask: 'fails' })).rejects.toThrow(/it is broken/)
+  await expect(askControl(dataDir, { ask: 'fails' })).rejects.toBeInstanceOf(ControlProblem)
 })
 
 test('invalid and endless input does not harm it', async () => {
