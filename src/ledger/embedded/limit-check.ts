@@ -4,14 +4,7 @@
  */
 
 import { NO_LIMIT } from '../../core/limit-amounts.ts'
-import {
-  type BudgetLimit,
-  budgetLimits,
-  type LimitName,
-  placesLimits,
-  rateLimits,
-  type UnitAmounts,
-} from '../../core/limits.ts'
+import { budgetLimits, type LimitName, placesLimits, rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import type { RateStatus, RateStatuses } from '../ledger.ts'
 import { type Refusal, type ScopeName, scopeNames } from '../reservation-store.ts'
 import { budgetWindows, windowEndMs } from '../window.ts'
@@ -133,26 +126,14 @@ function checkBudgets(scope: ScopeState, amounts: readonly number[], demand: Uni
     const held = isNew ? 0 : budget.held
     // A request that costs nothing passes, also if the budget is overdrawn.
     if (wanted === 0 || hasRoom(most, spent, held, wanted)) continue
-    const window = Math.max(windows[i] ?? 0, scope.windows[i] ?? 0)
-    refuseByBudget(limit, window, most, spent, held, wanted, now)
-  }
-}
-
-function refuseByBudget(
-  { name, window: period }: BudgetLimit,
-  window: number,
-  most: number,
-  spent: number,
-  held: number,
-  wanted: number,
-  now: number,
-): void {
-  if (wanted > most) obstacles.add(name, Number.POSITIVE_INFINITY, false)
-  else if (wanted > most - spent) {
-    obstacles.add(name, (windowEndMs(period, window) ?? Number.POSITIVE_INFINITY) - now, false)
-  } else {
-    const missing = wanted - (most - spent - held)
-    obstacles.add(name, Math.max(HELD_WAIT_MS_MIN, (HELD_WAIT_MS_MAX * missing) / held), true)
+    if (wanted > most) obstacles.add(limit.name, Number.POSITIVE_INFINITY, false)
+    else if (wanted > most - spent) {
+      const window = Math.max(windows[i] ?? 0, scope.windows[i] ?? 0)
+      obstacles.add(limit.name, (windowEndMs(limit.window, window) ?? Number.POSITIVE_INFINITY) - now, false)
+    } else {
+      const missing = wanted - (most - spent - held)
+      obstacles.add(limit.name, Math.max(HELD_WAIT_MS_MIN, (HELD_WAIT_MS_MAX * missing) / held), true)
+    }
   }
 }
 
