@@ -4,13 +4,13 @@
  */
 
 import { NO_LIMIT } from '../../core/limit-amounts.ts'
-import { budgetLimits, type LimitName, placesLimits, rateLimits, type UnitAmounts } from '../../core/limits.ts'
+import { budgetLimits, concurrencyLimits, type LimitName, rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import type { RateStatus, RateStatuses } from '../ledger.ts'
 import { type Refusal, type ScopeName, scopeNames } from '../reservation-store.ts'
 import { budgetWindows, windowEndMs } from '../window.ts'
 import { levelAt, remainingOf, statusOf, waitMs } from './rate-bucket.ts'
 import type { BothAmounts, Pair } from './reservation-moves.ts'
-import { budgetAmount, hasRoom, placesAmount, rateAmount } from './scope-moves.ts'
+import { budgetAmount, concurrencyAmount, hasRoom, rateAmount } from './scope-moves.ts'
 import { AMOUNT_MAX, type ScopeState } from './store-state.ts'
 
 /** The time when a running request ends is unknown; 1 s is a guess. */
@@ -82,7 +82,7 @@ export function firstRefusal(
     const scope = i === 0 ? scopes[0] : scopes[1]
     const ofScope = i === 0 ? amounts[0] : amounts[1]
     checkRates(scope, ofScope, demand, now)
-    checkPlaces(scope, ofScope)
+    checkConcurrency(scope, ofScope)
     checkBudgets(scope, ofScope, demand, now)
   }
   return obstacles.refused
@@ -102,12 +102,12 @@ function checkRates(scope: ScopeState, amounts: readonly number[], demand: UnitA
   }
 }
 
-function checkPlaces(scope: ScopeState, amounts: readonly number[]): void {
-  for (let i = 0; i < placesLimits.length; i++) {
-    const limit = placesLimits[i]
-    const places = placesAmount(amounts, i)
-    if (limit === undefined || places === NO_LIMIT || scope.live + 1 <= places) continue
-    const isNever = places < 1
+function checkConcurrency(scope: ScopeState, amounts: readonly number[]): void {
+  for (let i = 0; i < concurrencyLimits.length; i++) {
+    const limit = concurrencyLimits[i]
+    const most = concurrencyAmount(amounts, i)
+    if (limit === undefined || most === NO_LIMIT || scope.live + 1 <= most) continue
+    const isNever = most < 1
     obstacles.add(limit.name, isNever ? Number.POSITIVE_INFINITY : CONCURRENT_WAIT_MS, !isNever)
   }
 }
