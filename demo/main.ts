@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { freePort } from '../scripts/free-port.ts'
+import { scriptFlags } from '../scripts/script-flags.ts'
 import type { Config } from '../src/config/config.ts'
 import { loadConfig } from '../src/config/load.ts'
 import { callForever } from './callers.ts'
@@ -181,35 +182,21 @@ async function main({ port, adminPort, speed }: Flags): Promise<number> {
   }
 }
 
-/** Undefined if a flag or its value is wrong. */
-function flagsOf(args: readonly string[]): Flags | 'help' | undefined {
-  try {
-    const { values } = parseArgs({
-      args: [...args],
-      options: {
-        help: { type: 'boolean' },
-        port: { type: 'string', default: String(PORT) },
-        'admin-port': { type: 'string', default: String(ADMIN_PORT) },
-        speed: { type: 'string', default: '1' },
-      },
-    })
-    const flags = { port: Number(values.port), adminPort: Number(values['admin-port']), speed: Number(values.speed) }
-    const isPort = (port: number) => Number.isInteger(port) && port >= 0 && port <= 65_535
-    if (values.help === true) return 'help'
-    return isPort(flags.port) && isPort(flags.adminPort) && flags.speed > 0 ? flags : undefined
-  } catch (error) {
-    // An unknown flag; anything else is a bug.
-    if (error instanceof TypeError && 'code' in error) return undefined
-    throw error
-  }
+function parse() {
+  return parseArgs({
+    options: {
+      help: { type: 'boolean' },
+      port: { type: 'string', default: String(PORT) },
+      'admin-port': { type: 'string', default: String(ADMIN_PORT) },
+      speed: { type: 'string', default: '1' },
+    },
+  })
 }
 
-const flags = flagsOf(process.argv.slice(2))
-if (flags === undefined) {
-  process.stderr.write(HELP)
-  process.exitCode = 2
-} else if (flags === 'help') {
-  process.stdout.write(HELP)
-} else {
-  process.exitCode = await main(flags)
+function flagsOf(values: ReturnType<typeof parse>['values']): Flags | undefined {
+  const flags = { port: Number(values.port), adminPort: Number(values['admin-port']), speed: Number(values.speed) }
+  const isPort = (port: number) => Number.isInteger(port) && port >= 0 && port <= 65_535
+  return isPort(flags.port) && isPort(flags.adminPort) && flags.speed > 0 ? flags : undefined
 }
+
+process.exitCode = await main(scriptFlags(HELP, parse, flagsOf))
