@@ -72,7 +72,7 @@ export class ReserveRetry {
   }
 }
 
-/** A limit of concurrent requests can free no more requests at once than it allows, so more waiters would wait in vain. */
+/** A limit of concurrent requests frees at most as many at once as it allows: more waiters would wait in vain. */
 function waitersMax(account: Account, scope: Refused['refusal']['scope'], name: Refused['refusal']['limit']): number {
   const limits = scope === 'key' ? account.keyLimits : account.organizationLimits
   const concurrency = concurrencyLimits.find((limit) => limit.name === name)
