@@ -213,8 +213,8 @@ function outcomeOf(catalog: Catalog, { key, name, needs, conversation }: Explain
   try {
     const { candidates, excluded } = resolve(catalog, key, { name, kind, needs })
     if (conversation === undefined) return { candidates, excluded }
-    const conversed = Conversation.withCacheKey(key.organization.id, conversation)
-    return { candidates: spread(candidates, { conversationWith: (of) => conversed.of(of) }), excluded }
+    const byCacheKey = Conversation.withCacheKey(key.organization.id, conversation)
+    return { candidates: spread(candidates, { conversationWith: (model) => byCacheKey.of(model) }), excluded }
   } catch (failure) {
     if (!(failure instanceof CallerError)) throw failure
     return { status: failure.row.status, code: String(failure.code), message: failure.message }
