@@ -1,7 +1,8 @@
 /** The scenarios that compare one weir with another, or have no baseline. They start their own processes. */
 
+import { childrenOf, ownCpuMs } from '../test/support/process-table.ts'
 import { atConstantRate } from './ledger-pace.ts'
-import { childrenOf, garbageOf, ownCpuMs } from './machine.ts'
+import { garbageOf } from './machine.ts'
 import {
   buildExecutable,
   CHECKOUT,
@@ -164,7 +165,7 @@ const WORKER_CONNECTIONS = 64
 
 interface WorkersOptions {
   readonly place: string
-  /** Of the answers for each CPU second of the busiest process, and of the CPU of a request of all processes. */
+  /** Goals: answers for each CPU second of the busiest process, and CPU time of all processes for a request. */
   readonly busiestMin: number
   readonly cpuMax?: number
   readonly redis?: string | undefined

@@ -3,200 +3,32 @@
  */
 
 import type { Socket } from 'bun'
-import { BURST_TEXTS, JSON_TEXT, PACED_TEXT_LENGTH } from './answers.ts'
-import { isWhole, markerOf, requestOf, textOfAnswer, textOfStream } from './dialects.ts'
+import { type Check, checkOf } from './answer-check.ts'
+import { requestOf } from './dialects.ts'
 import { AnswerReader, type AnswerSink, postBytes } from './http.ts'
-import { percentile } from './statistics.ts'
-import { BURST_EVENTS, BURSTS, type Dialect, nowMicroseconds, type Traffic } from './traffic.ts'
+import { Counter, type Counts } from './load-counter.ts'
+import { BURST_EVENTS, BURSTS, type Dialect, type Traffic } from './traffic.ts'
 
 /**
  * Messages to the load generator. `open` starts connections, which send requests until `stop` if `repeats`; `read`
  * requests the counts.
  */
-export type ToLoad =
-  | {
-      readonly type: 'open'
-      readonly port: number
-      readonly key: string
-      readonly traffic: Traffic
-      /** The dialect of the requests. */
-      readonly dialect: Dialect
-      readonly connections: number
-      /** Lines of further headers. */
-      readonly headers: string
-      readonly repeats: boolean
-    }
-  | { readonly type: 'read' }
-  | { readonly type: 'stop' }
+export type ToLoad = OpenLoad | { readonly type: 'read' } | { readonly type: 'stop' }
 
-export interface Counts {
-  /** Complete and correct answers. */
-  readonly answers: number
-  readonly events: number
-  readonly bytes: number
-  /** Streams that have sent an event and not ended. */
-  readonly started: number
-  readonly failures: number
-  /** The first few failures, in words. */
-  readonly reasons: readonly string[]
-  /**
-   * Percentiles since the last `read`, in microseconds: from the request to the last byte of the answer, or of each
-   * event from the provider to the caller. All values would be a message of 100 KB.
-   */
-  readonly latency: Readonly<Record<'p50' | 'p99', number>>
+interface OpenLoad {
+  readonly type: 'open'
+  readonly port: number
+  readonly key: string
+  readonly traffic: Traffic
+  /** The dialect of the requests. */
+  readonly dialect: Dialect
+  readonly connections: number
+  /** Lines of further headers. */
+  readonly headers: string
+  readonly repeats: boolean
 }
 
 export type FromLoad = { readonly type: 'counts'; readonly counts: Counts } | { readonly type: 'stopped' }
-
-const LATENCIES_MAX = 20_000
-
-/** The counts of all connections of one load. */
-class Counter {
-  answers = 0
-  events = 0
-  bytes = 0
-  started = 0
-  failures = 0
-  readonly reasons: string[] = []
-  private latencies: number[] = []
-  private seen = 0
-
-  fail(reason: string): void {
-    this.failures++
-    if (this.reasons.length < 5) this.reasons.push(reason)
-  }
-
-  /** Keeps a uniform sample of what may be millions of latencies. */
-  latency(microseconds: number): void {
-    this.seen++
-    if (this.latencies.length < LATENCIES_MAX) this.latencies.push(microseconds)
-    else {
-      const at = Math.floor(Math.random() * this.seen)
-      if (at < LATENCIES_MAX) this.latencies[at] = microseconds
-    }
-  }
-
-  read(): Counts {
-    const { answers, events, bytes, started, failures, reasons } = this
-    const latency = { p50: percentile(this.latencies, 50), p99: percentile(this.latencies, 99) }
-    this.latencies = []
-    this.seen = 0
-    return { answers, events, bytes, started, failures, reasons, latency }
-  }
-}
-
-/** Checks the answers of one connection, one after the other. */
-interface Check {
-  /** `piece` is valid only during the call. */
-  body(piece: Buffer): void
-  /** What is wrong with the answer that has ended; undefined if it is correct. */
-  end(): string | undefined
-}
-
-/**
- * Reads one answer in 16, and of the others the size alone: reading all of them took more CPU time than the gateways
- * that were measured.
- */
-const READ_EVERY = 16
-
-/** Checks answers that arrive at once. */
-class WholeCheck implements Check {
-  private size = 0
-  /** The size of the latest answer that was read. */
-  private correctSize = -1
-  private sinceRead = 0
-  private pieces: Buffer[] = []
-
-  constructor(private readonly problemOf: (body: string) => string | undefined) {}
-
-  body(piece: Buffer): void {
-    this.size += piece.length
-    if (this.reads) this.pieces.push(Buffer.from(piece))
-  }
-
-  end(): string | undefined {
-    const { size, reads } = this
-    this.size = 0
-    if (!reads) {
-      this.sinceRead++
-      // Answers of one kind may differ in size; the next one is read to see if that is so.
-      if (size !== this.correctSize) this.correctSize = -1
-      return undefined
-    }
-    const problem = this.problemOf(Buffer.concat(this.pieces).toString())
-    this.pieces = []
-    this.sinceRead = 0
-    this.correctSize = size
-    return problem
-  }
-
-  private get reads(): boolean {
-    return this.correctSize === -1 || this.sinceRead >= READ_EVERY
-  }
-}
-
-function problemOfBurst(dialect: Dialect, kind: 'burst' | 'bulk', body: string): string | undefined {
-  const text = textOfStream(dialect, body)
-  const wanted = BURST_TEXTS[kind]
-  if (text !== wanted) return `the text of a stream is wrong (${text.length} of ${wanted.length} characters)`
-  return isWhole(dialect, body) ? undefined : 'a stream without its last event'
-}
-
-function problemOfJson(dialect: Dialect, body: string): string | undefined {
-  return textOfAnswer(dialect, body) === JSON_TEXT ? undefined : `an answer is wrong: ${body.slice(0, 200)}`
-}
-
-/** Checks a paced stream as it arrives: its events are numbered, and each has the time at which it was sent. */
-class PacedCheck implements Check {
-  private readonly marker: string
-  private rest = ''
-  private next = 0
-  private problem: string | undefined
-  private done = false
-
-  constructor(
-    private readonly dialect: Dialect,
-    private readonly counter: Counter,
-  ) {
-    this.marker = markerOf(dialect)
-  }
-
-  body(piece: Buffer): void {
-    const text = this.rest + piece.toString('latin1')
-    const whole = text.lastIndexOf('\n\n') + 2
-    if (whole === 1) {
-      this.rest = text
-      return
-    }
-    this.rest = text.slice(whole)
-    const now = nowMicroseconds()
-    const { marker } = this
-    for (let at = text.indexOf(marker); at !== -1 && at < whole; at = text.indexOf(marker, at + 1))
-      this.event(text, at + marker.length, now)
-    this.done = isWhole(this.dialect, text)
-  }
-
-  end(): string | undefined {
-    if (this.next > 0) this.counter.started--
-    return this.done ? this.problem : 'a paced stream without its last event'
-  }
-
-  /** `at`: the first character of an event's text, which is empty in the first and last events of some dialects. */
-  private event(text: string, at: number, now: number): void {
-    if (text.charCodeAt(at) === 34) return
-    if (Number(text.slice(at, at + 6)) !== this.next)
-      this.problem ??= `event ${this.next} of a paced stream is ${text.slice(at, at + PACED_TEXT_LENGTH)}`
-    if (this.next++ === 0) this.counter.started++
-    this.counter.latency(now - Number(text.slice(at + 7, at + 23)))
-    this.counter.events++
-  }
-}
-
-function checkOf({ kind }: Traffic, dialect: Dialect, counter: Counter): Check {
-  if (kind === 'json') return new WholeCheck((body) => problemOfJson(dialect, body))
-  if (kind === 'paced' || kind === 'slow') return new PacedCheck(dialect, counter)
-  return new WholeCheck((body) => problemOfBurst(dialect, kind, body))
-}
 
 /** One connection that sends a request, checks the answer, and repeats. */
 class Connection implements AnswerSink {
@@ -279,16 +111,13 @@ class Load {
   repeats: boolean
   private readonly connected = new Set<Connection>()
   private readonly idle = Promise.withResolvers<void>()
-
+  readonly traffic: Traffic
+  readonly dialect: Dialect
   readonly paced: boolean
 
-  constructor(
-    readonly traffic: Traffic,
-    readonly dialect: Dialect,
-    key: string,
-    headers: string,
-    repeats: boolean,
-  ) {
+  constructor({ traffic, dialect, key, headers, repeats }: OpenLoad) {
+    this.traffic = traffic
+    this.dialect = dialect
     this.repeats = repeats
     this.paced = traffic.kind === 'paced' || traffic.kind === 'slow'
     const { path, body } = requestOf(dialect, traffic)
@@ -344,7 +173,7 @@ function report(message: FromLoad): void {
 
 async function receive(message: ToLoad): Promise<void> {
   if (message.type === 'open') {
-    load = new Load(message.traffic, message.dialect, message.key, message.headers, message.repeats)
+    load = new Load(message)
     await load.open(message.port, message.connections)
   } else if (message.type === 'stop') {
     await load?.stop()

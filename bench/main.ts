@@ -4,6 +4,7 @@
  */
 
 import { parseArgs } from 'node:util'
+import { scriptFlags } from '../scripts/script-flags.ts'
 import { ownScenarios } from './ledger-scenarios.ts'
 import { machine, openFilesMax } from './machine.ts'
 import { metrics, observed } from './observation-scenarios.ts'
@@ -15,7 +16,7 @@ import { scenarios } from './scenarios.ts'
 const alone = { ...ownScenarios, metrics, observed }
 const NAMES = [...Object.keys(scenarios), ...Object.keys(alone)]
 
-const HELP = `usage: scripts/bench [--quick] [--only NAME,…] [--json] [--against-itself | --peers]
+const HELP = `Usage: scripts/bench [--quick] [--only NAME,…] [--json] [--against-itself | --peers]
 
 Starts a simulated provider, a bare pass-through server and weir, sends the same load to both, and prints medians and
 their ratios. CPU time is that of the gateway's processes only (from /proc): other programs change it little.
@@ -62,22 +63,23 @@ interface Flags {
   readonly peers: boolean
 }
 
-function flags(args: readonly string[]): Flags | undefined {
-  const { values } = parseArgs({
-    args: [...args],
+function parse() {
+  return parseArgs({
     options: {
       quick: { type: 'boolean', default: false },
       only: { type: 'string' },
       json: { type: 'boolean', default: false },
       'against-itself': { type: 'boolean', default: false },
       peers: { type: 'boolean', default: false },
-      help: { type: 'boolean', default: false },
+      help: { type: 'boolean' },
     },
   })
+}
+
+function flagsOf(values: ReturnType<typeof parse>['values']): Flags | undefined {
   const only = chosenNames(values.only)
-  if (values.help || only === undefined) return undefined
-  const { json, peers, 'against-itself': itself } = values
-  return { plan: fitted(values.quick ? QUICK : FULL), only, json, itself, peers }
+  const { quick, json, peers, 'against-itself': itself } = values
+  return only && { plan: fitted(quick ? QUICK : FULL), only, json, itself, peers }
 }
 
 /** A gateway needs two open files for each stream, and rejects requests before it runs out of them. */
@@ -144,11 +146,7 @@ async function printPeers({ plan, json }: Flags): Promise<void> {
 }
 
 async function main(): Promise<number> {
-  const chosen = flags(process.argv.slice(2))
-  if (chosen === undefined) {
-    console.error(HELP)
-    return 2
-  }
+  const chosen = scriptFlags(HELP, parse, flagsOf)
   const { cpu, cores, bun, date } = machine()
   if (!chosen.json) {
     console.log(

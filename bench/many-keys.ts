@@ -4,11 +4,11 @@
  */
 
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import { newToken } from '../src/keys/key-format.ts'
 import { ask, requestBytes } from '../test/support/caller.ts'
 import { Gateway } from '../test/support/gateway.ts'
+import { childrenOf, ownCpuMs, ownResidentBytes } from '../test/support/process-table.ts'
 import { RedisServer } from '../test/support/redis.ts'
 
 const COUNT = Number(process.argv[2] ?? 500_000)
@@ -20,19 +20,15 @@ const MB = 1024 * 1024
 
 /** The one worker of a gateway. */
 function workerOf(gateway: Gateway): number {
-  const children = readFileSync(`/proc/${gateway.pid}/task/${gateway.pid}/children`, 'utf8').trim().split(' ')
-  return Number(children[0])
+  return childrenOf(gateway.pid)[0] ?? 0
 }
 
-/** User and system time of all threads, in seconds. */
 function cpuSeconds(pid: number): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) / 100
+  return ownCpuMs(pid) / 1000
 }
 
 function residentMb(pid: number): number {
-  return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
+  return ownResidentBytes(pid) / MB
 }
 
 async function fill(client: Redis): Promise<void> {

@@ -1,6 +1,6 @@
 /** `--peers`: weir beside other gateways, with the provider, the load and the run of the other rows. */
 
-import { residentBytesOfTree } from './machine.ts'
+import { residentBytesOfTree } from '../test/support/process-table.ts'
 import { installPeers, startLitellm, startPortkey } from './peers.ts'
 import { Loader, startPassThrough, startProvider, startWeir } from './processes.ts'
 import { closedRounds, type Figure, figures, type Measurement, type Plan, perAnswer, type Setup } from './rounds.ts'

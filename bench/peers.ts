@@ -6,7 +6,7 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
-import { treeOf } from './machine.ts'
+import { treeOf } from '../test/support/process-table.ts'
 import { freePort, KEY, type Server } from './processes.ts'
 import { KINDS, modelOf, PROVIDERS } from './traffic.ts'
 

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
 import { Redis } from 'ioredis'
-import type { Counts, FromLoad, ToLoad } from './load.ts'
+import type { FromLoad, ToLoad } from './load.ts'
+import type { Counts } from './load-counter.ts'
 import { KINDS, modelOf, NATIVE, PROVIDERS, type Traffic } from './traffic.ts'
 
 const MAIN = join(import.meta.dir, '../src/main.ts')

@@ -1,7 +1,7 @@
 /** Rounds of load: each gateway is warmed up by a number of requests, then all are measured in turn, round by round. */
 
-import type { Counts } from './load.ts'
-import { cpuMs, residentBytes } from './machine.ts'
+import { cpuMs, residentBytes } from '../test/support/process-table.ts'
+import type { Counts } from './load-counter.ts'
 import { Loader, type ProviderProcess, type Server } from './processes.ts'
 import { median } from './statistics.ts'
 import { SIZE_BYTES, type Traffic } from './traffic.ts'

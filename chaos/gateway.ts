@@ -4,11 +4,11 @@
  */
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isObject, type JsonObject } from '../src/core/json.ts'
 import { lastingPort } from '../test/support/ports.ts'
+import { childrenWithRole } from '../test/support/process-table.ts'
 import { killAtExit } from './leaked-resources.ts'
 
 const { WEIR_EXECUTABLE } = process.env
@@ -167,14 +167,13 @@ export class Gateway {
   private killChild(role: 'worker' | 'ledger-owner'): boolean {
     const pid = this.child?.pid
     if (pid === undefined) return false
+    const [child] = childrenWithRole(pid, role)
+    if (child === undefined) return false
     try {
-      const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean)
-      const child = children.find((each) => readFileSync(`/proc/${each}/cmdline`, 'latin1').endsWith(`${role}\0`))
-      if (child === undefined) return false
-      process.kill(Number(child), 'SIGKILL')
+      process.kill(child, 'SIGKILL')
       return true
     } catch {
-      // One of them ended at this moment.
+      // It ended at this moment.
       return false
     }
   }

@@ -7,12 +7,13 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { scriptFlags } from '../scripts/script-flags.ts'
 import { ArrivalClock } from './arrival-clock.ts'
 import { Provider } from './provider.ts'
 import { Report } from './report.ts'
 import { type Run, runCluster, runEmbedded, runRedis, type SetupResult } from './setups.ts'
 
-const HELP = `usage: scripts/chaos [--seconds N] [--seed N] [--callers N]
+const HELP = `Usage: scripts/chaos [--seconds N] [--seed N] [--callers N]
 
 Starts four setups in front of a simulated provider that records what it served: a gateway with the embedded ledger and
 one worker, one with two workers, two gateways over one Redis, and one gateway over a Redis Cluster. Callers in all
@@ -29,22 +30,29 @@ fails.
   --callers N   concurrent requests in each setup, half as many over the cluster (default 12)
 `
 
-function flags(): { readonly seconds: number; readonly seed: number; readonly callers: number } | undefined {
-  const { values } = parseArgs({
+interface Flags {
+  readonly seconds: number
+  readonly seed: number
+  readonly callers: number
+}
+
+function parse() {
+  return parseArgs({
     options: {
       seconds: { type: 'string', default: '60' },
       seed: { type: 'string', default: String(crypto.getRandomValues(new Uint32Array(1))[0] ?? 1) },
       callers: { type: 'string', default: '12' },
-      help: { type: 'boolean', default: false },
+      help: { type: 'boolean' },
     },
   })
-  const [seconds, seed, callers] = [Number(values.seconds), Number(values.seed), Number(values.callers)]
-  return values.help || !(seconds > 0) || !(callers > 0) || !Number.isSafeInteger(seed)
-    ? undefined
-    : { seconds, seed, callers }
 }
 
-async function chaos(options: NonNullable<ReturnType<typeof flags>>): Promise<boolean> {
+function flagsOf(values: ReturnType<typeof parse>['values']): Flags | undefined {
+  const [seconds, seed, callers] = [Number(values.seconds), Number(values.seed), Number(values.callers)]
+  return seconds > 0 && callers > 0 && Number.isSafeInteger(seed) ? { seconds, seed, callers } : undefined
+}
+
+async function chaos(options: Flags): Promise<boolean> {
   console.log(`seed ${options.seed}, ${options.seconds} s, ${options.callers} callers in each setup`)
   const folder = await mkdtemp(join(tmpdir(), 'weir-chaos-'))
   await using provider = await Provider.start(options.seed)
@@ -76,11 +84,7 @@ async function printAndCheck(setup: SetupResult, report: Report): Promise<void> 
   await setup.check(report)
 }
 
-const options = flags()
-if (options === undefined) {
-  console.error(HELP)
-  process.exit(2)
-}
+const options = scriptFlags(HELP, parse, flagsOf)
 const passed = await chaos(options)
 console.log(
   passed ? '\nall checks passed' : `\nrepeat with: scripts/chaos --seed ${options.seed} --seconds ${options.seconds}`,

@@ -7,9 +7,10 @@ import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { freePort } from '../scripts/free-port.ts'
+import { scriptFlags } from '../scripts/script-flags.ts'
 import type { Config } from '../src/config/config.ts'
 import { loadConfig } from '../src/config/load.ts'
-import { AddressProblem, probe } from '../src/process/listen-address.ts'
 import { callForever } from './callers.ts'
 import { leavePast, pastRequests, spentToday } from './past.ts'
 import { PROVIDERS, startProviders } from './providers.ts'
@@ -29,7 +30,7 @@ Ctrl-C stops everything and removes the folder.
 const PORT = 8080
 const ADMIN_PORT = 9090
 const ROOT = join(import.meta.dir, '..')
-/** Of the past alone: the same hour at every start. */
+/** For the past alone, so that every start has the same hour. */
 const SEED = 7
 
 interface Flags {
@@ -100,16 +101,6 @@ function configuration({ folder, port, adminPort, providers, dayOf }: Place): st
 /** Replaces `DAY*2` by twice the dollars of a day. */
 function withAmounts(limits: string, day: number): string {
   return limits.replaceAll(/DAY\*([\d.]+)/g, (_, factor) => (day * Number(factor)).toFixed(2))
-}
-
-/** The wanted port if it is free, else 0, so that the system chooses one. */
-function freePort(wanted: number): number {
-  try {
-    return probe({ host: '127.0.0.1', port: wanted }).port
-  } catch (error) {
-    if (error instanceof AddressProblem) return 0
-    throw error
-  }
 }
 
 async function checked(file: string): Promise<Config> {
@@ -191,35 +182,21 @@ async function main({ port, adminPort, speed }: Flags): Promise<number> {
   }
 }
 
-/** Undefined if a flag or its value is wrong. */
-function flagsOf(args: readonly string[]): Flags | 'help' | undefined {
-  try {
-    const { values } = parseArgs({
-      args: [...args],
-      options: {
-        help: { type: 'boolean' },
-        port: { type: 'string', default: String(PORT) },
-        'admin-port': { type: 'string', default: String(ADMIN_PORT) },
-        speed: { type: 'string', default: '1' },
-      },
-    })
-    const flags = { port: Number(values.port), adminPort: Number(values['admin-port']), speed: Number(values.speed) }
-    const isPort = (port: number) => Number.isInteger(port) && port >= 0 && port <= 65_535
-    if (values.help === true) return 'help'
-    return isPort(flags.port) && isPort(flags.adminPort) && flags.speed > 0 ? flags : undefined
-  } catch (error) {
-    // An unknown flag; anything else is a bug.
-    if (error instanceof TypeError && 'code' in error) return undefined
-    throw error
-  }
+function parse() {
+  return parseArgs({
+    options: {
+      help: { type: 'boolean' },
+      port: { type: 'string', default: String(PORT) },
+      'admin-port': { type: 'string', default: String(ADMIN_PORT) },
+      speed: { type: 'string', default: '1' },
+    },
+  })
 }
 
-const flags = flagsOf(process.argv.slice(2))
-if (flags === undefined) {
-  process.stderr.write(HELP)
-  process.exitCode = 2
-} else if (flags === 'help') {
-  process.stdout.write(HELP)
-} else {
-  process.exitCode = await main(flags)
+function flagsOf(values: ReturnType<typeof parse>['values']): Flags | undefined {
+  const flags = { port: Number(values.port), adminPort: Number(values['admin-port']), speed: Number(values.speed) }
+  const isPort = (port: number) => Number.isInteger(port) && port >= 0 && port <= 65_535
+  return isPort(flags.port) && isPort(flags.adminPort) && flags.speed > 0 ? flags : undefined
 }
+
+process.exitCode = await main(scriptFlags(HELP, parse, flagsOf))

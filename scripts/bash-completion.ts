@@ -1,6 +1,7 @@
 /** The completion of bash, from the table of commands: commands, flags, files, and the values of flags with choices. */
 
-import { COMMANDS, type CommandEntry, type Flag } from '../src/cli/command-table.ts'
+import type { CommandEntry, Flag } from '../src/cli/command-entry.ts'
+import { COMMANDS } from '../src/cli/command-table.ts'
 
 /** Values that are paths. */
 const FILES = ['FILE', 'DIR']

@@ -1,4 +1,4 @@
-/** Prints the folders of the packages whose code is in the program, one a line: the dependencies, and theirs. */
+/** Prints the folders of the packages whose code is in the program, one per line: the dependencies, and theirs. */
 
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'

@@ -7,7 +7,8 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import manifest from '../package.json' with { type: 'json' }
-import { COMMANDS, type CommandEntry, type Flag } from '../src/cli/command-table.ts'
+import type { CommandEntry, Flag } from '../src/cli/command-entry.ts'
+import { COMMANDS } from '../src/cli/command-table.ts'
 import { flagForm } from '../src/cli/help-text.ts'
 import { bashCompletion } from './bash-completion.ts'
 import { configurationPage } from './configuration-page.ts'

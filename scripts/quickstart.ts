@@ -8,8 +8,9 @@ import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { AddressProblem, probe } from '../src/process/listen-address.ts'
+import { freePort } from './free-port.ts'
 import { requestLine } from './request-line.ts'
+import { scriptFlags } from './script-flags.ts'
 
 const HELP = `Usage: scripts/quickstart [--once] [--port N]
 
@@ -224,16 +225,6 @@ function program(): readonly string[] {
   return WEIR_EXECUTABLE ? [WEIR_EXECUTABLE] : [process.execPath, join(import.meta.dir, '../src/main.ts')]
 }
 
-/** The wanted port if it is free, else 0, so that the system chooses one. */
-function freePort(wanted: number): number {
-  try {
-    return probe({ host: '127.0.0.1', port: wanted }).port
-  } catch (error) {
-    if (error instanceof AddressProblem) return 0
-    throw error
-  }
-}
-
 /**
  * Resolves when the gateway is ready. Shows every later line of its log, on a terminal as a short text; not with
  * `--once`, which shows the answers.
@@ -325,35 +316,20 @@ async function main(): Promise<number> {
 }
 
 interface Flags {
-  readonly help: boolean
   readonly once: boolean
   readonly port: number | undefined
 }
 
-/** Undefined if a flag or its value is wrong. */
-function flagsOf(args: readonly string[]): Flags | undefined {
-  try {
-    const { values } = parseArgs({
-      args: [...args],
-      options: { help: { type: 'boolean' }, once: { type: 'boolean' }, port: { type: 'string' } },
-    })
-    const { help = false, once = false, port } = values
-    const isPort = port === undefined || (/^\d{1,5}$/.test(port) && Number(port) <= 65_535)
-    return isPort ? { help, once, port: port === undefined ? undefined : Number(port) } : undefined
-  } catch (error) {
-    // An unknown flag; anything else is a bug.
-    if (error instanceof TypeError && 'code' in error) return undefined
-    throw error
-  }
+function parse() {
+  return parseArgs({
+    options: { help: { type: 'boolean' }, once: { type: 'boolean', default: false }, port: { type: 'string' } },
+  })
 }
 
-const flags = flagsOf(process.argv.slice(2))
-const { once = false, port } = flags ?? {}
-if (flags === undefined) {
-  process.stderr.write(HELP)
-  process.exitCode = 2
-} else if (flags.help) {
-  process.stdout.write(HELP)
-} else {
-  process.exitCode = await main()
+function flagsOf({ once, port }: ReturnType<typeof parse>['values']): Flags | undefined {
+  if (port === undefined) return { once, port }
+  return /^\d{1,5}$/.test(port) && Number(port) <= 65_535 ? { once, port: Number(port) } : undefined
 }
+
+const { once, port } = scriptFlags(HELP, parse, flagsOf)
+process.exitCode = await main()

@@ -5,9 +5,10 @@
 
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { scriptFlags } from '../scripts/script-flags.ts'
 import { callUntil, type Outcomes } from './callers.ts'
 
-const HELP = `usage: scripts/soak [--seconds N] [--callers N] [--faults SHARE]
+const HELP = `Usage: scripts/soak [--seconds N] [--callers N] [--faults SHARE]
 
 Starts three providers that fail in every way, a gateway in front of them, and callers in all three dialects, and prints
 the outcomes. Exits 1 if a request got neither an answer nor a proper cut, or if memory, descriptors or reservations
@@ -95,22 +96,29 @@ function configuration(ports: readonly number[]): string {
   })
 }
 
-function flags(): { readonly seconds: number; readonly callers: number; readonly faults: number } | undefined {
-  const { values } = parseArgs({
+interface Flags {
+  readonly seconds: number
+  readonly callers: number
+  readonly faults: number
+}
+
+function parse() {
+  return parseArgs({
     options: {
       seconds: { type: 'string', default: '300' },
       callers: { type: 'string', default: '200' },
       faults: { type: 'string', default: '0.2' },
-      help: { type: 'boolean', default: false },
+      help: { type: 'boolean' },
     },
   })
-  const [seconds, callers, faults] = [Number(values.seconds), Number(values.callers), Number(values.faults)]
-  return values.help || !(seconds > 0) || !(callers > 0) || !(faults >= 0 && faults <= 1)
-    ? undefined
-    : { seconds, callers, faults }
 }
 
-async function soak({ seconds, callers, faults }: NonNullable<ReturnType<typeof flags>>): Promise<boolean> {
+function flagsOf(values: ReturnType<typeof parse>['values']): Flags | undefined {
+  const [seconds, callers, faults] = [Number(values.seconds), Number(values.callers), Number(values.faults)]
+  return seconds > 0 && callers > 0 && faults >= 0 && faults <= 1 ? { seconds, callers, faults } : undefined
+}
+
+async function soak({ seconds, callers, faults }: Flags): Promise<boolean> {
   const { part: providers, first } = await Child.start<{ ports: number[] }>('provider.ts', String(faults))
   await using _providers = providers
   const { part: gateway, first: served } = await Child.start<{ port: number }>('gateway.ts', configuration(first.ports))
@@ -183,9 +191,4 @@ function report({ outcomes, samples, left, injected }: Result): boolean {
   return checks.every(([, good]) => good)
 }
 
-const options = flags()
-if (options === undefined) {
-  console.error(HELP)
-  process.exit(2)
-}
-process.exit((await soak(options)) ? 0 : 1)
+process.exit((await soak(scriptFlags(HELP, parse, flagsOf))) ? 0 : 1)

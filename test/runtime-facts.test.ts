@@ -221,7 +221,7 @@ describe('a stream to the caller', () => {
     await using gateway = serve((request) =>
       breaking(request.url.endsWith('/at-once') ? () => Promise.resolve() : immediate),
     )
-    expect(ask(gateway.port, requestBytes('/at-once'))).rejects.toThrow('without an answer')
+    await expect(ask(gateway.port, requestBytes('/at-once'))).rejects.toThrow('without an answer')
     expect(await ask(gateway.port, requestBytes('/a-turn-later'))).toMatchObject({
       status: 200,
       text: 'half',
@@ -499,7 +499,7 @@ describe('a request', () => {
     })
     await using caller = await Caller.connect(gateway.port)
     caller.send('GET /a HTTP/1.1\r\nHost: gateway.test\r\n\r\nGET /b HTTP/1.1\r\nHost: gateway.test\r\n\r\n')
-    expect(caller.answer()).rejects.toThrow('without an answer')
+    await expect(caller.answer()).rejects.toThrow('without an answer')
     await caller.ended()
     expect(served).toEqual(['/a'])
   })
@@ -579,7 +579,7 @@ describe('the process', () => {
     caller.send(get)
     await caller.until('half')
     const stopped = server.stop()
-    expect(Caller.connect(port)).rejects.toThrow()
+    await expect(Caller.connect(port)).rejects.toThrow()
     release.resolve()
     expect((await caller.answer()).text).toBe('halfwhole')
     await stopped

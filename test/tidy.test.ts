@@ -116,6 +116,13 @@ describe('the repository', () => {
     expect(problems).toEqual([])
   })
 
+  test('awaits each expectation about a promise', () => {
+    // Bun's runner blocks until the promise is settled; in any other such a test could not fail.
+    const floating = /^\s*expect\([^\n]*\)\.(?:rejects|resolves)\./m
+    const tests = files.filter((path) => path.startsWith('test/') && path.endsWith('.ts'))
+    expect(tests.filter((path) => floating.test(readFileSync(join(ROOT, path), 'utf8')))).toEqual([])
+  })
+
   test('uses a file name once', () => {
     expect(repeatedNames(files.filter((path) => path.startsWith('src/')))).toEqual([])
   })
@@ -283,6 +290,8 @@ describe('the rules themselves', () => {
     const complaints = (text: string, path = 'a.ts') => languageProblems(path, text).length
     expect(complaints('// The caller is told where it stands, and so it says.')).toBe(3)
     expect(complaints('// The answer reports the position of the field.')).toBe(0)
+    expect(complaints('const requestsTold = tellStatus()')).toBe(2)
+    expect(complaints('const { intelligence, Tellurium } = unfoldTold1')).toBe(1)
     expect(complaints(`// ${'word '.repeat(30)}`)).toBe(1)
     expect(complaints(`// ${'x'.repeat(150)}`)).toBe(1)
     expect(complaints(`"${'x'.repeat(150)}"`)).toBe(0)

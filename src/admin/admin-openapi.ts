@@ -14,7 +14,7 @@ interface Operation {
   readonly path: string
   readonly summary: string
   readonly parameters?: readonly Parameter[]
-  /** Of the body that it takes, by name. */
+  /** What the fields of its request body mean, by name. */
   readonly body?: Readonly<Record<string, string>>
   /** Names of schemas, by status. */
   readonly answers: Readonly<Record<number, SchemaName | readonly SchemaName[]>>

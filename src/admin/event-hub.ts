@@ -47,7 +47,7 @@ export class EventHub {
     else request.signal.addEventListener('abort', leave, { once: true })
     const pull = (sink: ByteSink) => {
       const ended = listener.attach(sink)
-      void this.tellStatus()
+      void this.sendStatus()
       return ended
     }
     return new Response(new ReadableStream({ type: 'direct', pull }), {
@@ -68,7 +68,7 @@ export class EventHub {
   }
 
   private begin(): void {
-    this.timer = setInterval(() => void this.tellStatus(), STATUS_MS)
+    this.timer = setInterval(() => void this.sendStatus(), STATUS_MS)
     this.options.onWatched(true)
   }
 
@@ -80,7 +80,7 @@ export class EventHub {
     this.options.onWatched(false)
   }
 
-  private async tellStatus(): Promise<void> {
+  private async sendStatus(): Promise<void> {
     if (this.isAsking) return
     this.isAsking = true
     try {

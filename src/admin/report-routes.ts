@@ -5,10 +5,10 @@
 
 import { openAuditLog } from '../assembly/open-ledger.ts'
 import { usageReport } from '../ledger/usage-report.ts'
-import { auditLine, auditQuestion, lastRows } from '../reports/audit-question.ts'
+import { auditLine, auditOptions, lastRows } from '../reports/audit-options.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { explainRequest, needsOf, UnknownKey } from '../reports/request-explanation.ts'
-import { readUsage, TooManyRows, usageQuestion } from '../reports/usage-question.ts'
+import { readUsage, TooManyRows, usageOptions } from '../reports/usage-options.ts'
 import { AdminError, json } from './json-answers.ts'
 import { badQuery, isSet, queryOf, wholeNumber } from './query-parameters.ts'
 import { ReadQueue } from './read-queue.ts'
@@ -35,20 +35,20 @@ export function reportRoutes(supervision: Parts) {
 }
 
 async function usage(supervision: Parts, request: Request): Promise<Response> {
-  const question = asked(usageQuestion(queryOf(request.url, ['org', 'key', 'since', 'until', 'by']), Date.now()))
-  const groups = await readUsage(supervision.state().config, question, USAGE_ROWS_MAX).catch((error: unknown) => {
+  const options = valid(usageOptions(queryOf(request.url, ['org', 'key', 'since', 'until', 'by']), Date.now()))
+  const groups = await readUsage(supervision.state().config, options, USAGE_ROWS_MAX).catch((error: unknown) => {
     throw error instanceof TooManyRows ? new AdminError(422, 'too_many_rows', error.message) : error
   })
-  return json(200, usageReport(question, question.by, groups))
+  return json(200, usageReport(options, options.by, groups))
 }
 
 async function requests(supervision: Parts, request: Request): Promise<Response> {
   const known = ['recent', 'org', 'key', 'request', 'since', 'until', 'model', 'outcome', 'tag', 'limit']
   const query = queryOf(request.url, known)
   wholeNumber(query, 'limit', 1, AUDIT_ROWS_MAX)
-  const question = asked(auditQuestion(query, Date.now()))
+  const options = valid(auditOptions(query, Date.now()))
   const isOver = () => request.signal.aborted
-  const { rows } = await withLedger(openAuditLog, supervision.state().config, (log) => lastRows(log, question, isOver))
+  const { rows } = await withLedger(openAuditLog, supervision.state().config, (log) => lastRows(log, options, isOver))
   return json(200, { rows: rows.map(auditLine) })
 }
 
@@ -64,7 +64,7 @@ async function explain(supervision: Parts, request: Request): Promise<Response> 
   const { key, model, conversation } = query
   if (key === undefined || model === undefined) throw badQuery(`${key === undefined ? 'key' : 'model'} is required`)
   const switches = { images: isSet(query, 'images'), tools: isSet(query, 'tools') }
-  const needs = asked(needsOf({ ...query, ...switches }))
+  const needs = valid(needsOf({ ...query, ...switches }))
   const { config, rests: resting } = supervision.state()
   try {
     return json(200, await explainRequest(config, { key, model, needs, resting, conversation }))
@@ -74,7 +74,7 @@ async function explain(supervision: Parts, request: Request): Promise<Response> 
 }
 
 /** Throws `AdminError` 400 with what is wrong with the flags. The query has their names without dashes. */
-function asked<Question extends object>(question: Question | string): Question {
-  if (typeof question !== 'string') return question
-  throw badQuery(question.replace(/(?<!\S)--(?=[a-z])/g, ''))
+function valid<Options extends object>(options: Options | string): Options {
+  if (typeof options !== 'string') return options
+  throw badQuery(options.replace(/(?<!\S)--(?=[a-z])/g, ''))
 }

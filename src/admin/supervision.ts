@@ -48,13 +48,13 @@ export interface SystemState {
   readonly version: string
   readonly commit: string | undefined
   readonly lastReload: LastReload | undefined
-  /** Of the configuration in force, as `weir check` prints them. */
+  /** The warnings about the configuration in force, as `weir check` prints them. */
   readonly warnings: readonly string[]
   readonly isLedgerUp: boolean
   readonly workers: { readonly configured: number; readonly ready: number; readonly restarts: number }
   /** The last death of a worker. */
   readonly lastDeath: WorkerDeath | undefined
-  /** Of the file system of `data_dir`, if it is known. */
+  /** The file system of `data_dir`, if its size is known. */
   readonly space: { readonly freeBytes: number; readonly totalBytes: number } | undefined
   readonly rests: readonly Rest[]
   /** Since when every attempt to deliver an alert failed, in Unix milliseconds, and why. */
@@ -79,13 +79,13 @@ export interface SupervisorFigures {
   readonly ledgerUp: boolean
   /** The number of fields of the largest organisation in Redis; absent without Redis, or before they were counted. */
   readonly ledgerFields?: number | undefined
-  /** Of the file system of `data_dir`; absent if it is not known, which is NaN and not 0: no alert should fire. */
+  /** Free in the file system of `data_dir`. Absent if unknown: the metric is NaN then, not 0, and no alert fires. */
   readonly freeBytes?: number | undefined
-  /** Of the files in `data_dir`; absent if it is not known. */
+  /** The size of the files in `data_dir`; absent if unknown. */
   readonly dataDirBytes?: number | undefined
   readonly lastReload: {
     readonly isSuccess: boolean
-    /** Of the last one that succeeded, in Unix milliseconds. */
+    /** When the last successful one ended, in Unix milliseconds. */
     readonly succeededMs: number
   }
   readonly builds: readonly RunningBuild[]
@@ -121,6 +121,6 @@ export interface ProcessReading {
   readonly virtualBytes: number
   readonly openFiles: number
   readonly maxFiles: number
-  /** Of the newest of them, in Unix seconds. */
+  /** When the newest of them started, in Unix seconds. */
   readonly startSeconds: number
 }

@@ -28,7 +28,7 @@ export const noNeeds: Needs = {
   isMarked: false,
 }
 
-/** Reads the whole history, once a request. `inputTokens` is the estimate that the ledger reserves, too. */
+/** Reads the whole history, once per request. `inputTokens` is the estimate that the ledger reserves, too. */
 export function needsOf(request: ChatRequest, inputTokens: number): Needs {
   const marks = marksOf(request)
   return {

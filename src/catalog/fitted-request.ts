@@ -11,7 +11,7 @@ import { forEachMark, hasMarkedTool, type Marks } from './request-marks.ts'
 /**
  * The request fitted to a model: the output limit resolved and lowered, cache keys and marks that the model does not
  * support removed. A mark with an unsupported TTL keeps its place and gets the provider's default TTL. Returns the same
- * object if nothing changes. `marks` are those that `needsOf` has read: once a request, not once a model.
+ * object if nothing changes. `marks` are those that `needsOf` has read: once per request, not per model.
  *
  * Throws `CallerError` `unsupported_cache` if the dialect is strict about marks.
  */

@@ -21,7 +21,7 @@ const FOLLOW_MS = 1000
 /** Flags of `weir audit` that are about requests alone. */
 const OF_REQUESTS = ['org', 'key', 'request', 'model', 'outcome', 'tag'] as const
 
-interface Question {
+interface Options {
   readonly sinceMs: number
   readonly untilMs: number
   /** The last lines; Infinity for all of them. */
@@ -33,17 +33,17 @@ interface Question {
 
 /** Returns the exit code. */
 export async function adminAudit(flags: Flags): Promise<number> {
-  const question = questionOf(flags)
-  if (typeof question === 'string') return misused(question)
+  const options = optionsOf(flags)
+  if (typeof options === 'string') return misused(options)
   const read = await configured(flags['config'])
   if ('code' in read) return read.code
   return untilProblem(async () => {
-    await withLedger(openKeyStore, read.config, (store) => print(store.audit, question, read.config))
+    await withLedger(openKeyStore, read.config, (store) => print(store.audit, options, read.config))
     return exit.done
   })
 }
 
-function questionOf(flags: Flags): Question | string {
+function optionsOf(flags: Flags): Options | string {
   const { json, csv, limit, since, until } = flags
   const other = OF_REQUESTS.find((name) => flags[name] !== undefined)
   if (other !== undefined) return `--${other} is about requests, and --admin prints changes; leave one of them out`
@@ -66,10 +66,10 @@ function questionOf(flags: Flags): Question | string {
   }
 }
 
-async function print(audit: AdminAudit, question: Question, { audit: { keepDays } }: Config): Promise<void> {
-  const { limit, untilMs, form } = question
-  const sinceMs = Math.max(question.sinceMs, Date.now() - keepDays * DAY_MS)
-  const table = new TextTable(COLUMNS, displayOf(question.isWide))
+async function print(audit: AdminAudit, options: Options, { audit: { keepDays } }: Config): Promise<void> {
+  const { limit, untilMs, form } = options
+  const sinceMs = Math.max(options.sinceMs, Date.now() - keepDays * DAY_MS)
+  const table = new TextTable(COLUMNS, displayOf(options.isWide))
   if (form === 'csv') process.stdout.write(csvLine(COLUMNS.map(({ heading }) => heading)))
   let [position, left]: [string | undefined, number] = [undefined, 0]
   let last: readonly AdminEntry[] = []
@@ -86,14 +86,14 @@ async function print(audit: AdminAudit, question: Question, { audit: { keepDays 
   }
   process.stdout.write(printed(form, last, table))
   if (left > 0) printToStderr(`the last ${last.length} of ${left + last.length} lines; --limit 0 prints all`)
-  while (question.follows) {
+  while (options.follows) {
     await Bun.sleep(FOLLOW_MS)
     const page = await fresh()
     if (page !== undefined) process.stdout.write(printed(form, page, table))
   }
 }
 
-function printed(form: Question['form'], entries: readonly AdminEntry[], table: TextTable): string {
+function printed(form: Options['form'], entries: readonly AdminEntry[], table: TextTable): string {
   switch (form) {
     case 'json':
       return entries.map((entry) => `${JSON.stringify(jsonOf(entry))}\n`).join('')

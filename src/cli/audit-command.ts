@@ -7,7 +7,7 @@ import { openAuditLog } from '../assembly/open-ledger.ts'
 import { tagsText } from '../core/tags.ts'
 import { type AuditColumn, type AuditRow, auditColumns } from '../ledger/audit-columns.ts'
 import type { AuditLog } from '../ledger/audit-log.ts'
-import { type AuditQuestion, auditLine, auditQuestion, jsonOf, lastRows, wantedBy } from '../reports/audit-question.ts'
+import { type AuditOptions, auditLine, auditOptions, jsonOf, lastRows, wantedBy } from '../reports/audit-options.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { adminAudit } from './admin-audit-command.ts'
 import { fixedDollars } from './amounts.ts'
@@ -24,13 +24,13 @@ export async function audit(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, 'audit')
   if ('code' in parsed) return parsed.code
   if (parsed.flags['admin'] === true) return adminAudit(parsed.flags)
-  const question = auditQuestion(parsed.flags, Date.now())
-  if (typeof question === 'string') return misused(question)
+  const options = auditOptions(parsed.flags, Date.now())
+  if (typeof options === 'string') return misused(options)
   const read = await configured(parsed.flags['config'])
   if ('code' in read) return read.code
-  for (const remark of unknownTags(read.config, Object.keys(question.tags))) printToStderr(remark)
+  for (const remark of unknownTags(read.config, Object.keys(options.tags))) printToStderr(remark)
   return untilProblem(async () => {
-    await withLedger(openAuditLog, read.config, (log) => print(log, question, printingOf(parsed.flags)))
+    await withLedger(openAuditLog, read.config, (log) => print(log, options, printingOf(parsed.flags)))
     return exit.done
   })
 }
@@ -47,7 +47,7 @@ const FOLLOW_MS = 1000
 /** The rows of one commit, and those of several gateways, are not in the order of their ends. */
 const LATE_MS = 60_000
 
-async function print(log: AuditLog, question: AuditQuestion, printing: Printing): Promise<void> {
+async function print(log: AuditLog, options: AuditOptions, printing: Printing): Promise<void> {
   const { form } = printing
   // A failed write is reported to its callback. Without a listener the event would also end the process.
   process.stdout.on('error', () => undefined)
@@ -55,19 +55,19 @@ async function print(log: AuditLog, question: AuditQuestion, printing: Printing)
   // Each page has its own column widths; the heading comes once, above the first page, even if there are no rows.
   const table = new TextTable(COLUMNS, displayOf(printing.isWide))
   const isReaderThere =
-    question.limit === Number.POSITIVE_INFINITY
-      ? await printAll(log, question, form, table)
-      : await printLast(log, question, form, table)
+    options.limit === Number.POSITIVE_INFINITY
+      ? await printAll(log, options, form, table)
+      : await printLast(log, options, form, table)
   if (!isReaderThere || !printing.follows) return
-  const isWanted = wantedBy(question)
-  await follow(log, question, (rows) => write(printed(form, rows.filter(isWanted), table)))
+  const isWanted = wantedBy(options)
+  await follow(log, options, (rows) => write(printed(form, rows.filter(isWanted), table)))
 }
 
 /** False if the reader is gone. */
-async function printAll(log: AuditLog, question: AuditQuestion, form: Form, table: TextTable): Promise<boolean> {
-  const isWanted = wantedBy(question)
+async function printAll(log: AuditLog, options: AuditOptions, form: Form, table: TextTable): Promise<boolean> {
+  const isWanted = wantedBy(options)
   let isEmpty = true
-  for await (const page of log.read(question.query)) {
+  for await (const page of log.read(options.query)) {
     const rows = page.filter(isWanted)
     if (rows.length === 0) continue
     isEmpty = false
@@ -77,8 +77,8 @@ async function printAll(log: AuditLog, question: AuditQuestion, form: Form, tabl
 }
 
 /** False if the reader is gone. */
-async function printLast(log: AuditLog, question: AuditQuestion, form: Form, table: TextTable): Promise<boolean> {
-  const { rows, left } = await lastRows(log, question)
+async function printLast(log: AuditLog, options: AuditOptions, form: Form, table: TextTable): Promise<boolean> {
+  const { rows, left } = await lastRows(log, options)
   const isWorthwhile = rows.length > 0 || form === 'table'
   if (isWorthwhile && !(await write(printed(form, rows, table)))) return false
   if (left > 0) printToStderr(`the last ${rows.length} of ${left + rows.length} lines; --limit 0 prints all`)
@@ -88,7 +88,7 @@ async function printLast(log: AuditLog, question: AuditQuestion, form: Form, tab
 /** Prints what is added, until the reader is gone or a signal ends the process. */
 async function follow(
   log: AuditLog,
-  { query }: AuditQuestion,
+  { query }: AuditOptions,
   print: (rows: readonly AuditRow[]) => Promise<boolean>,
 ): Promise<void> {
   let sinceMs = Date.now() - LATE_MS

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { type JsonObject, parseObject } from '../core/json.ts'
 import { CONTROL_SOCKET } from '../process/control-socket.ts'
 
-/** Most questions are answered from memory. */
+/** Most requests are answered from memory. */
 const REPLY_MS_MAX = 5000
 
 /** The gateway reported an error, or its reply is not valid. */

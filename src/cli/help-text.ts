@@ -1,6 +1,7 @@
 /** The table of commands as text: the list of `weir help`, and the help of each command. Lines fit 80 columns. */
 
-import { actionsOf, COMMANDS, type CommandEntry, type Flag } from './command-table.ts'
+import type { CommandEntry, Flag } from './command-entry.ts'
+import { actionsOf, COMMANDS } from './command-table.ts'
 
 const WIDTH = 80
 

@@ -2,8 +2,7 @@
 
 import { KeyAdministration } from '../assembly/key-administration.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
-import { amountOf, type Limit, type Limits, limitTable } from '../core/limits.ts'
-import { dollarsText } from '../core/money.ts'
+import { amountOf, amountText, type Limits, limitTable } from '../core/limits.ts'
 import { keyJson, type ListedKey } from '../keys/key-list.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { fixedDollars } from './amounts.ts'
@@ -70,10 +69,6 @@ function limitsText(limits: Limits): string {
     return amount === undefined ? [] : [`${amountText(limit, amount)} ${limit.words}`]
   })
   return texts.join(', ') || '-'
-}
-
-function amountText({ unit }: Limit, amount: number): string {
-  return unit === 'micro_usd' ? dollarsText(amount) : String(amount)
 }
 
 function tagsText(tags: ListedKey['tags']): string {

@@ -24,7 +24,7 @@ export async function doubtfulPrices(config: Config): Promise<readonly string[]>
   )
 }
 
-/** Of providers whose API has a list of models, and that a model with a price uses. */
+/** The price lists of the providers that publish one and that a model with a price uses. */
 async function listsOf(config: Config): Promise<ReadonlyMap<string, ReadonlyMap<string, PublishedPrice>>> {
   const used = new Set(
     config.models.flatMap(({ price, targets }) => (price === undefined ? [] : targets.map(({ provider }) => provider))),

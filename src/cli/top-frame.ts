@@ -27,7 +27,7 @@ interface Screen extends Display {
 }
 
 const ATTENTION_MAX = 5
-/** Of each band, if the height does not matter. */
+/** The rows of each band, if the height does not matter. */
 const ROWS_MAX = 20
 const BAR_CHARS = 16
 
@@ -270,7 +270,7 @@ function printed(columns: readonly Column[], rows: readonly (readonly string[])[
 
 type Tone = 'good' | 'warn' | 'bad'
 
-/** Of a target's state, a request's status, or the used share of a budget. */
+/** The colour of a target's state, a request's status, or the used share of a budget. */
 function toneOf(state: string): Tone | undefined {
   if (state === 'resting' || /^5\d\d$/.test(state)) return 'bad'
   if (state === 'probing' || /^4\d\d$/.test(state)) return 'warn'

@@ -6,7 +6,7 @@ import { addUsage, noUsage, type UsageFigures, usageColumns } from '../ledger/us
 import type { UsageGroup } from '../ledger/usage-log.ts'
 import { namedFigures, usageColumn, usageReport } from '../ledger/usage-report.ts'
 import { dayOf } from '../ledger/window.ts'
-import { readUsage, type UsageQuestion, usageQuestion, usageRemarks } from '../reports/usage-question.ts'
+import { readUsage, type UsageOptions, usageOptions, usageRemarks } from '../reports/usage-options.ts'
 import { fixedDollars } from './amounts.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
 import { csvLine } from './csv.ts'
@@ -18,16 +18,16 @@ import { type Column, type Display, TextTable } from './text-table.ts'
 export async function usage(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, 'usage')
   if ('code' in parsed) return parsed.code
-  const question = usageQuestion(parsed.flags, Date.now())
-  if (typeof question === 'string') return misused(question)
+  const options = usageOptions(parsed.flags, Date.now())
+  if (typeof options === 'string') return misused(options)
   const read = await configured(parsed.flags['config'])
   if ('code' in read) return read.code
   return untilProblem(async () => {
-    const groups = await readUsage(read.config, question)
-    for (const remark of usageRemarks(question, dayOf(Date.now()))) printToStderr(remark)
-    for (const remark of unknownTags(read.config, tagsOf(question.by))) printToStderr(remark)
-    if (groups.length === 0) for (const remark of remarks(read.config, question)) printToStderr(remark)
-    process.stdout.write(printed(question, formOf(parsed.flags), groups, displayOf(parsed.flags['wide'] === true)))
+    const groups = await readUsage(read.config, options)
+    for (const remark of usageRemarks(options, dayOf(Date.now()))) printToStderr(remark)
+    for (const remark of unknownTags(read.config, tagsOf(options.by))) printToStderr(remark)
+    if (groups.length === 0) for (const remark of remarks(read.config, options)) printToStderr(remark)
+    process.stdout.write(printed(options, formOf(parsed.flags), groups, displayOf(parsed.flags['wide'] === true)))
     return exit.done
   })
 }
@@ -36,7 +36,7 @@ export async function usage(args: readonly string[]): Promise<number> {
  * Warnings about ids that may be misspelled, if there is no usage. Organisations and keys that are no longer in the
  * configuration are valid, too.
  */
-function remarks(config: Config, { organization, key }: UsageQuestion): readonly string[] {
+function remarks(config: Config, { organization, key }: UsageOptions): readonly string[] {
   const organizations = config.organizations.map(({ id }) => id)
   const keys = config.organizations.flatMap((one) => one.keys.map(({ id }) => id))
   return [
@@ -61,11 +61,11 @@ function formOf({ json, csv }: Flags): Form {
   return json === true ? 'json' : csv === true ? 'csv' : 'table'
 }
 
-function printed(question: UsageQuestion, form: Form, groups: readonly UsageGroup[], display: Display): string {
-  const by = question.by.flatMap((word) => usageColumn(word) ?? [])
+function printed(options: UsageOptions, form: Form, groups: readonly UsageGroup[], display: Display): string {
+  const by = options.by.flatMap((word) => usageColumn(word) ?? [])
   switch (form) {
     case 'json':
-      return `${JSON.stringify(usageReport(question, question.by, groups))}\n`
+      return `${JSON.stringify(usageReport(options, options.by, groups))}\n`
     case 'csv': {
       const lines = groups.map(({ names, figures }) => [...names, ...Object.values(namedFigures(figures))])
       return [[...by, ...Object.keys(namedFigures(noUsage))], ...lines].map(csvLine).join('')

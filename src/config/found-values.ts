@@ -20,7 +20,7 @@ export function locatorOf(read: Read): Locator {
   }
 }
 
-/** What is there in place of one value. */
+/** What the file has in place of one value. */
 function foundText(path: Path, read: Read): string | undefined {
   const value = valueAt(read.value, path)
   if (value === undefined || value === null) return undefined

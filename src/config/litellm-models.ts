@@ -158,7 +158,7 @@ function targetOf(entry: Entry, providers: Providers, notes: Notes): Target | un
   return { provider: providers.nameOf(provider, settings), model: inner, ...(isWeight ? { weight } : {}) }
 }
 
-/** Of `litellm_params`, what the target and the model are made of. */
+/** The members of `litellm_params` that the target and the model are made of. */
 const CARRIED: ReadonlySet<string> = new Set([
   ...['model', 'api_key', 'api_base', 'base_url', 'api_version', 'custom_llm_provider', 'extra_headers', 'headers'],
   ...['aws_region_name', 'aws_region', 'aws_access_key_id', 'aws_secret_access_key', 'aws_session_token', 'timeout'],

@@ -20,7 +20,7 @@ interface Imported {
   readonly notes: readonly string[]
 }
 
-/** Of the top-level keys, those that `weir` has something for. */
+/** The top-level keys that weir has a counterpart of. */
 const READ: ReadonlySet<string> = new Set([
   'model_list',
   'litellm_settings',

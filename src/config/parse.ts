@@ -32,7 +32,7 @@ export interface ParseOptions extends Sources {
   readonly revoked?: ReadonlyMap<string, number> | undefined
 }
 
-/** Of a text that is not YAML. */
+/** For a text that is not YAML. */
 const NOWHERE: Locator = { lineOf: () => undefined, found: () => undefined }
 
 /** Never throws because of the text. */

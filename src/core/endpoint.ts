@@ -25,9 +25,9 @@ export interface Endpoint {
           | undefined
       }
     | undefined
-  /** Of Vertex AI. */
+  /** The project of Vertex AI. */
   readonly project?: string | undefined
-  /** Of Vertex AI: a region, or `global`. */
+  /** The location of Vertex AI: a region, or `global`. */
   readonly location?: string | undefined
   /** Requests carry an access token of this identity. */
   readonly identity?: AzureIdentity | GoogleIdentity | undefined
@@ -42,7 +42,7 @@ export interface Endpoint {
 export interface AzureIdentity {
   readonly cloud: 'azure'
   readonly scope: string
-  /** Of a user-assigned managed identity. */
+  /** The client id of a user-assigned managed identity. */
   readonly clientId?: string | undefined
   /** A workload identity of Kubernetes, which the environment describes. */
   readonly isWorkload: boolean

@@ -18,7 +18,7 @@ class OpenNames {
   private readonly from = new Int32Array(NAMES_MAX)
   private readonly to = new Int32Array(NAMES_MAX)
   private count = 0
-  /** By object: how many names were there before it. */
+  /** For each open object: `count` when it began. */
   private readonly before = new Int32Array(OPEN_MAX)
   private depth = 0
 
@@ -56,7 +56,7 @@ function areEqual(bytes: Uint8Array, from: number, to: number, other: number): b
   return true
 }
 
-/** Of the object that is written; for all writers, because each object is written in one go. */
+/** The names of the object that is being written; shared, because each object is written in one go. */
 const names = new OpenNames()
 
 const NO_BYTES: Uint8Array = new Uint8Array(0)

@@ -16,6 +16,11 @@ export function isArray(value: unknown): value is JsonArray {
   return Array.isArray(value)
 }
 
+/** The value if it is an object, else undefined. */
+export function objectOf(value: unknown): JsonObject | undefined {
+  return isObject(value) ? value : undefined
+}
+
 /** The value if it is a string, else undefined. */
 export function stringOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined

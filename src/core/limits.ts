@@ -7,6 +7,7 @@
  */
 
 import { isObject, type JsonObject, numberOf } from './json.ts'
+import { dollarsText } from './money.ts'
 
 interface Row {
   readonly name: string
@@ -16,11 +17,11 @@ interface Row {
   readonly key: string
   /** Its property in `Limits`: in `spend` for money. */
   readonly property: string
-  /** Of the configuration's field. */
+  /** The description of its field in the configuration. */
   readonly description: string
   /** In `weir explain`, after the amount. */
   readonly words: string
-  /** In a rejection: for a rate or places the text after the amount, for a budget the name of the limit. */
+  /** In a rejection: for a rate or concurrency the text after the amount, for a budget the name of the limit. */
   readonly noun: string
 }
 
@@ -33,8 +34,8 @@ interface Rate extends Row {
 }
 
 /** A maximum of live reservations. */
-interface Places extends Row {
-  readonly kind: 'places'
+interface Concurrency extends Row {
+  readonly kind: 'concurrency'
   readonly unit: 'requests'
 }
 
@@ -72,7 +73,7 @@ const table = [
   },
   {
     name: 'concurrent_requests',
-    kind: 'places',
+    kind: 'concurrency',
     unit: 'requests',
     key: 'concurrent_requests',
     property: 'concurrentRequests',
@@ -113,7 +114,7 @@ const table = [
     words: 'in total',
     noun: 'total spend limit',
   },
-] as const satisfies readonly (Rate | Places | Budget)[]
+] as const satisfies readonly (Rate | Concurrency | Budget)[]
 
 export type Limit = (typeof table)[number]
 export type LimitName = Limit['name']
@@ -124,9 +125,9 @@ export type SpendLimit = Extract<Limit, { readonly unit: 'micro_usd' }>
 export type CountLimit = Exclude<Limit, SpendLimit>
 
 export const limitTable: readonly Limit[] = table
-/** In the order in which a request is checked against them: rates, places, budgets. */
+/** In the order in which a request is checked against them: rates, concurrency, budgets. */
 export const rateLimits = table.filter((limit) => limit.kind === 'rate')
-export const placesLimits = table.filter((limit) => limit.kind === 'places')
+export const concurrencyLimits = table.filter((limit) => limit.kind === 'concurrency')
 export const budgetLimits = table.filter((limit) => limit.kind === 'budget')
 /** Those under `limits.spend` in the configuration, then those directly under `limits`. */
 export const spendLimits = table.filter((limit) => limit.unit === 'micro_usd')
@@ -218,6 +219,11 @@ function spendOfJson(value: JsonObject): Spend | undefined {
 function amountIn(value: JsonObject, property: string): number | undefined {
   const amount = numberOf(value[property])
   return amount !== undefined && Number.isSafeInteger(amount) && amount >= 0 ? amount : undefined
+}
+
+/** An amount of a limit for people: `60`, or `$5.00`. */
+export function amountText({ unit }: Limit, amount: number): string {
+  return unit === 'micro_usd' ? dollarsText(amount) : String(amount)
 }
 
 /** Its name in the configuration, below `limits`: `requests_per_minute`, `spend.day`. */

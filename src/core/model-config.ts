@@ -24,7 +24,7 @@ export interface ModelConfig {
   readonly aliases: readonly string[]
   /** Tried in order until one answers. */
   readonly targets: readonly TargetRef[]
-  /** Of the targets, in their order, if conversations are spread over them by weight instead. Not all are 0. */
+  /** The weights of the targets, in their order, if conversations are spread by weight instead. Not all are 0. */
   readonly weights?: readonly number[] | undefined
   /** Public names of other models, tried after the targets. */
   readonly fallbacks: readonly string[]

@@ -25,7 +25,7 @@ export const NAME = 7
 export const ARGUMENTS = 8
 /** In place of arguments: a JSON object. Of a tool: the schema of its parameters. */
 export const INPUT = 9
-/** Of a tool, `true` or `false`: whether its arguments always match the schema. */
+/** `true` or `false`: whether the arguments of a tool always match the schema. */
 export const STRICT = 10
 export const KINDS = 15
 
@@ -74,7 +74,7 @@ export function marksOf(entries: Int32Array): readonly UnparsedMark[] {
   return marks
 }
 
-/** Of an entry: its kind, its first byte, the byte after its last. */
+/** An entry is its kind, its first byte and the byte after its last. */
 export const ENTRY_INTS = 3
 
 /** The entries of the message that begins at `at` end before this one. */

@@ -85,10 +85,10 @@ export class RequestLog {
   private errorCode: string | undefined
   private refusal: Omit<RefusedLine, keyof RequestLine> | undefined
   private written = false
-  /** When the request began (`performance.now()`), and its body was there. */
+  /** When the request began (`performance.now()`), and when its body had arrived. */
   readonly startedMs = performance.now()
   receivedMs = this.startedMs
-  /** When the first provider was called, the whole answer of the last one was there, the line was written. */
+  /** When the first provider was called, the whole answer of the last had arrived, and the line was written. */
   private askedMs: number | undefined
   private answeredMs: number | undefined
   private endedMs = 0

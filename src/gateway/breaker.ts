@@ -1,6 +1,6 @@
 /**
- * Which targets rest after failures, and until when: one circuit breaker a target. It has no timer, reads the time from
- * the clock that it is given, and never calls a provider.
+ * Which targets rest after failures, and until when: one circuit breaker per target. It has no timer, reads the time
+ * from the clock that it is given, and never calls a provider.
  */
 
 import { type TargetRef, targetKey } from '../core/model-config.ts'
@@ -71,7 +71,7 @@ class Health {
     this.seen = 0
   }
 
-  /** Of the newest outcomes. */
+  /** How many of the newest outcomes are failures. */
   get failures(): number {
     let count = 0
     for (let bits = this.recent; bits !== 0; bits &= bits - 1) count++

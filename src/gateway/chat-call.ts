@@ -31,7 +31,7 @@ export interface AskedChat {
   /** Not after a stream has begun. */
   readonly exchange: Exchange
   markFirstByte(): void
-  /** The provider's whole answer is there. */
+  /** The provider's whole answer has arrived. */
   markAnswered(): void
   /** Notes why the model stopped, and warns the operator of what only the finished answer shows. */
   check(candidate: Candidate, meter: UsageMeter, isComplete: boolean): void

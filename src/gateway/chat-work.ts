@@ -108,7 +108,7 @@ export class ChatWork implements Work, AskedChat {
     this.log.markFirstByte()
   }
 
-  /** The provider's whole answer is there. */
+  /** The provider's whole answer has arrived. */
   markAnswered(): void {
     this.log.markAnswered()
   }

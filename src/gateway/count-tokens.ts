@@ -34,13 +34,13 @@ const COUNT_MS = 10_000
  * The count of the provider that would be called first, if it has a counter and answers in time; else our estimate.
  * Throws the `CallerError` of a model that cannot be used, or of a limit.
  */
-export async function countTokens(gateway: Gateway, { key, request, running, log }: CountRequest): Promise<number> {
+export async function countTokens(gateway: Gateway, counted: CountRequest): Promise<number> {
+  const { key, request, running, log } = counted
   const selected = selectModel(gateway.catalog, key, request.model, 'chat')
   const needs = needsOf(request, estimateInput(request))
   const { candidates } = candidatesOf(gateway.catalog, key, selected, { kind: 'chat', needs })
   const first = candidates.find(({ target }) => gateway.breaker.isHealthy(target))
-  const count = async () =>
-    (first && (await countedBy(gateway, first, request, needs, running, log))) ?? needs.inputTokens
+  const count = async () => (first && (await countedBy(gateway, first, counted, needs))) ?? needs.inputTokens
   if (!limitsRequests(key)) return await count()
   const quote = { model: candidates[0]?.model.name ?? '', inputTokens: 0, maxOutputTokens: 0, price: undefined }
   const reservation = await RequestReservation.open(gateway.ledger, accountOf(key), quote, log)
@@ -64,10 +64,8 @@ function limitsRequests({ limits, organization }: Key): boolean {
 async function countedBy(
   gateway: Gateway,
   candidate: Candidate,
-  request: ChatRequest,
+  { request, running, log }: CountRequest,
   needs: Needs,
-  running: RunningRequest,
-  log: RequestLog,
 ): Promise<number | undefined> {
   const { provider, endpoint } = upstreamOf(gateway, candidate)
   const { counter } = provider

@@ -5,20 +5,18 @@
 
 import { AUTO, type Key } from '../catalog/catalog.ts'
 import { type Candidate, candidatesOf, type Exclusion, selectModel } from '../catalog/resolve.ts'
-import { CallerError } from '../core/caller-error.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Learned } from '../providers/provider.ts'
 import { conceal } from '../providers/scrub.ts'
 import { COMPLETED, type RequestEnd, type RequestLog } from './access-log.ts'
-import type { Permit } from './breaker.ts'
+import { Attempt } from './attempt.ts'
 import { CandidateFailures, callersMistake } from './candidate-failures.ts'
+import { CandidateTurns, type RestListener } from './candidate-turns.ts'
 import { type Gateway, upstreamOf } from './gateway.ts'
-import type { Interruption, RunningRequest } from './in-flight.ts'
+import { interruptedError, type RunningRequest } from './in-flight.ts'
 import type { CallListener, Content, ProviderCall } from './provider-call.ts'
 import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
-import type { CallTrace } from './request-trace.ts'
 import { accountOf, type ErrorReporter, RequestReservation } from './reservation.ts'
-import { callableAtRest } from './resting-candidates.ts'
 import { RouteHeader } from './route-header.ts'
 import { spread } from './spread.ts'
 import type { Work } from './work.ts'
@@ -28,8 +26,6 @@ import type { Work } from './work.ts'
  * before it goes on, so that they do not reach the next candidate in the same instant.
  */
 const JITTER_MS_MAX = 100
-
-const NO_CANDIDATES: readonly Candidate[] = []
 
 export interface Answer {
   readonly content: Content
@@ -50,22 +46,16 @@ export interface FlowListener {
 }
 
 /**
- * One a request; `run` is called once. Each step calls the next one, and only a step that must wait is asynchronous:
- * most requests wait for nothing but the provider, and a promise a step would cost them a third of their garbage.
+ * One per request; `run` is called once. Each step calls the next one, and only a step that must wait is asynchronous:
+ * most requests wait for nothing but the provider, and a promise for each step would be a third of their garbage.
  */
-export class Flow implements CallListener, ErrorReporter, PumpListener {
+export class Flow implements CallListener, ErrorReporter, PumpListener, RestListener {
   /** A call that has not begun to answer ends now, and no further candidate is called. */
   private readonly dueMs: number
   private readonly route: RouteHeader | undefined
-  /** In the order of the configuration, or of the conversation's hash. */
-  private listed = NO_CANDIDATES
   private excluded: readonly Exclusion[] = []
-  /** Those of `listed` in the order in which they are called. */
-  private candidates = NO_CANDIDATES
-  /** How many of the candidates had their turn. */
-  private turns = 0
-  /** Candidates to call although they rest, once none of the others could be called. */
-  private resting: Candidate[] | undefined
+  /** Known once the model is resolved. */
+  private turns: CandidateTurns | undefined
   private calls = 0
   /** Made at the first failure: few requests have one. */
   private madeFailures: CandidateFailures | undefined
@@ -104,12 +94,12 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     work.estimate()
     const { candidates, excluded } = candidatesOf(catalog, key, selected, work)
     this.excluded = excluded
-    this.listed = spread(candidates, work)
-    this.candidates = work.order(this.listed)
+    const listed = spread(candidates, work)
+    this.turns = new CandidateTurns(listed, work.order(listed), this.gateway.breaker, this)
   }
 
   private reserve(): RequestReservation | Promise<RequestReservation> {
-    const [first] = this.candidates
+    const [first] = this.requireTurns().candidates
     if (first === undefined) throw new Error('a resolution without candidates')
     return RequestReservation.open(this.gateway.ledger, accountOf(this.key), this.work.quote(first.model), this.log)
   }
@@ -133,33 +123,24 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   /** Calls the next candidate; fails the request if there is none. */
   private next(): void {
     try {
-      const { breaker } = this.gateway
-      while (this.resting === undefined && !this.isOver) {
-        const candidate = this.candidates[this.turns++]
-        if (candidate === undefined) break
-        const permit = breaker.enter(candidate.target)
-        if (permit !== undefined) return this.try(candidate, permit)
-        // Only a target whose rest is over has to ask the other workers, of which one may probe it.
-        if (breaker.mustClaim(candidate.target)) return void this.claim(candidate)
-        this.noteResting(candidate)
-      }
-      if (this.calls === 0) {
-        this.resting ??= callableAtRest(this.candidates, breaker, this.work.model === AUTO)
-        const candidate = this.resting.shift()
-        if (candidate !== undefined) return this.try(candidate, breaker.enterAnyway(candidate.target))
-      }
-      throw this.failures.toCallerError(this.work.model === AUTO, this.calls)
+      const turns = this.requireTurns()
+      const isAutomatic = this.work.model === AUTO
+      const isFirst = this.calls === 0
+      const next = this.isOver ? undefined : turns.next(isFirst)
+      if (next instanceof Promise) return void this.tryLater(next)
+      const attempt = next ?? (isFirst ? turns.nextAtRest(isAutomatic) : undefined)
+      if (attempt === undefined) throw this.failures.toCallerError(isAutomatic, this.calls)
+      this.try(attempt)
     } catch (error) {
       this.endWithError(error)
     }
   }
 
-  private async claim(candidate: Candidate): Promise<void> {
+  private async tryLater(claiming: Promise<Attempt | undefined>): Promise<void> {
     try {
-      const permit = await this.gateway.breaker.enterByClaim(candidate.target)
-      if (permit !== undefined) return this.try(candidate, permit)
-      this.noteResting(candidate)
-      this.next()
+      const attempt = await claiming
+      if (attempt === undefined) this.next()
+      else this.try(attempt)
     } catch (error) {
       this.endWithError(error)
     }
@@ -186,18 +167,17 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     return this.madeFailures?.hasBrokenDown === true
   }
 
-  private noteResting(candidate: Candidate): void {
+  rests(candidate: Candidate): void {
     this.route?.add(candidate, 'resting')
     const rest = this.gateway.breaker.restOf(candidate.target)
     if (rest !== undefined) this.failures.rested(rest)
   }
 
   /** Calls one candidate, or the next one if it costs more than the limits allow. */
-  private try(candidate: Candidate, permit: Permit, learned?: Learned): void {
-    const attempt = new Attempt(candidate, permit, this.calls === 0, learned)
+  private try(attempt: Attempt): void {
     this.attempt = attempt
     try {
-      const isAllowed = this.requireReservation().requote(this.work.quote(candidate.model))
+      const isAllowed = this.requireReservation().requote(this.work.quote(attempt.candidate.model))
       if (isAllowed === true && !this.hasBrokenDown) this.call(attempt)
       else void this.callLater(attempt, isAllowed)
     } catch (error) {
@@ -272,15 +252,14 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   /** A target with nothing left of its rate limit rests, if there is another one. */
   private succeeded({ permit, learned }: Attempt, call: ProviderCall): void {
     learned?.keep()
-    const exhaustedMs = this.listed.length > 1 ? call.exhaustedMs : undefined
+    const exhaustedMs = this.requireTurns().isOnly ? undefined : call.exhaustedMs
     if (exhaustedMs === undefined || exhaustedMs === 0) permit.succeeded()
     else permit.exhausted(exhaustedMs)
   }
 
   private answerOf(candidate: Candidate, content: Content): Answer {
     this.work.served(candidate)
-    // A conversation that stays with a later candidate has skipped those that are listed before it, too.
-    const fallbacks = Math.max(this.candidates.indexOf(candidate), this.listed.indexOf(candidate))
+    const fallbacks = this.requireTurns().before(candidate)
     this.log.servedBy(candidate, fallbacks)
     this.log.status = 200
     return {
@@ -384,7 +363,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   /** The call before was none of the attempts that a request may make. */
   private callAgain(candidate: Candidate, learned: Learned): void {
     this.calls--
-    this.try(candidate, this.gateway.breaker.enterAnyway(candidate.target), learned)
+    this.try(new Attempt(candidate, this.gateway.breaker.enterAnyway(candidate.target), this.calls === 0, learned))
   }
 
   /**
@@ -413,7 +392,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
     }
     // A later candidate that ran out of the request's time had less time than its own deadlines allow: it did not fail.
     const restBegins = (isFirst || error.detail.hurried !== true) && permit.failed(error)
-    // Logged once a rest, not once a request.
+    // Logged once per rest, not per request.
     if (restBegins && error.kind === 'credential')
       this.gateway.logEvent('provider.credential_rejected', { ...candidate.target, ...whyUnsent(error) })
     const mistake = callersMistake(error)
@@ -429,15 +408,15 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
 
   /** One attempt for the log line, the trace and the route header. */
   private noteAttempt(attempt: Attempt, error?: ProviderError): void {
-    const { candidate, startedMs } = attempt
-    const { provider, model } = candidate.target
-    const ms = Math.round((this.log.heardMs - startedMs) * 10) / 10
-    const status = error === undefined ? 200 : error.detail.status
-    const { interrupted } = this.running
-    this.log.attempts.push({ provider, model, status, error: interrupted ?? error?.kind, ms })
-    if (error === undefined) attempt.trace?.began()
-    else attempt.trace?.ended(interrupted === undefined ? { error: error.kind, status } : { outcome: interrupted })
-    this.route?.add(candidate, error?.kind ?? 'answered')
+    const { log, running } = this
+    log.attempts.push(attempt.line(log.heardMs, running.interrupted, error))
+    attempt.endTrace(running.interrupted, error)
+    this.route?.add(attempt.candidate, error?.kind ?? 'answered')
+  }
+
+  private requireTurns(): CandidateTurns {
+    if (this.turns === undefined) throw new Error('the model is not resolved yet')
+    return this.turns
   }
 
   private requireReservation(): RequestReservation {
@@ -450,31 +429,7 @@ export class Flow implements CallListener, ErrorReporter, PumpListener {
   }
 }
 
-/** The call of one candidate. */
-class Attempt {
-  startedMs = 0
-  /** Absent before the request for the provider is made. */
-  call: ProviderCall | undefined
-  /** Absent unless the request is traced. */
-  trace: CallTrace | undefined
-
-  constructor(
-    readonly candidate: Candidate,
-    readonly permit: Permit,
-    readonly isFirst: boolean,
-    /** The candidate was called before and rejected how the request was written. */
-    readonly learned: Learned | undefined,
-  ) {}
-}
-
 /** Why weir had no credential to send; empty if it was the provider that rejected one. */
 function whyUnsent({ message, detail }: ProviderError): { readonly why?: string } {
   return detail.status === undefined ? { why: message } : {}
-}
-
-/** The error of an interrupted request. A caller that still waits receives it when the process ends. */
-function interruptedError(why: Interruption): CallerError {
-  const message =
-    why === 'drained' ? 'The gateway is shutting down; try again.' : 'The caller left before there was an answer.'
-  return new CallerError('shutting_down', message, { retryAfterSeconds: 1 })
 }

@@ -1,11 +1,19 @@
 /** The requests that a worker is running, and how one is interrupted: because its caller left, or the process ends. */
 
+import { CallerError } from '../core/caller-error.ts'
 import { type Member, MemberList } from '../core/member-list.ts'
 import type { BodyShare } from './body-memory.ts'
 import type { RequestReservation } from './reservation.ts'
 
 /** Why a request was ended before its answer was complete. */
 export type Interruption = 'caller_left' | 'drained'
+
+/** The error of an interrupted request. A caller that still waits receives it when the process ends. */
+export function interruptedError(why: Interruption): CallerError {
+  const message =
+    why === 'drained' ? 'The gateway is shutting down; try again.' : 'The caller left before there was an answer.'
+  return new CallerError('shutting_down', message, { retryAfterSeconds: 1 })
+}
 
 /** What an interruption stops: a call to a provider, or a stream to the caller. */
 export interface Interruptible {

@@ -63,7 +63,7 @@ export abstract class ProviderCall implements Interruptible, Metered, HeadReader
     if (headers !== undefined) this.connection.addHeaders(headers)
   }
 
-  /** The head of a successful answer is there: reads the body. What it throws fails the call. */
+  /** The head of a successful answer has arrived: reads the body. What it throws fails the call. */
   protected abstract answered(): void
 
   head(): void {

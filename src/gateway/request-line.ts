@@ -42,7 +42,7 @@ export interface RequestLine {
   /** Why the model stopped, in OpenAI's words; absent if it did not, or none was asked. */
   readonly finish_reason?: string | undefined
   readonly tags?: Readonly<Record<string, string>> | undefined
-  /** Of the trace that the request belongs to. */
+  /** The id of the trace that the request belongs to. */
   readonly trace_id?: string | undefined
   readonly error?: string | undefined
 }
@@ -74,7 +74,7 @@ interface Repeated {
   readonly json: string
 }
 
-/** Of the last request of each key. */
+/** What the last request of each key wrote. */
 const repeatedOf = new Map<string, Repeated>()
 const KEYS_MAX = 4096
 

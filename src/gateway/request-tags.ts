@@ -57,7 +57,7 @@ export class TagCounts {
   }
 }
 
-/** Of one request that has tags. */
+/** The tags of one request, which has some. */
 export class RequestTags {
   constructor(
     /** As in `core/tags.ts`; not empty. */

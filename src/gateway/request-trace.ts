@@ -26,7 +26,7 @@ export interface RequestTrace {
 export interface CallTrace {
   /** To be sent to the provider, which therefore sees the trace; undefined unless the operator allows it. */
   readonly headers: Readonly<Record<string, string>> | undefined
-  /** A stream has begun, or the whole answer is there. */
+  /** A stream has begun, or the whole answer has arrived. */
   began(): void
   /** Nothing more will be read. Not needed after a whole answer. */
   ended(end: CallEnd): void

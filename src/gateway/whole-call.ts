@@ -28,7 +28,7 @@ export abstract class WholeWork {
     this.log.markFirstByte()
   }
 
-  /** The provider's answer is there. */
+  /** The provider's answer has arrived. */
   markAnswered(): void {
     this.log.markAnswered()
   }

@@ -28,7 +28,7 @@ export function responseOf(answer: Answer, context: Answered): Response {
     context.limitSilence()
     return new Response(bodyOf(whole, Math.min(PLAIN_BYTES_MAX, GATHERED_BYTES_MAX - bytes)), { headers })
   }
-  // A direct stream writes straight to the socket: one write a chunk, and the rejection of `pull` is the cut.
+  // A direct stream writes straight to the socket: one write per chunk, and the rejection of `pull` is the cut.
   return new Response(new ReadableStream({ type: 'direct', pull: (sink) => pump?.attach(sink, context) }), { headers })
 }
 

@@ -91,7 +91,7 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
   /** While the body is awaited: when it is too late (`performance.now()`). */
   private bodyDueMs: number | undefined
   private response: Response | undefined
-  /** Of the promise that Bun waits for, if there was no response at once. */
+  /** Resolves the promise that Bun waits for, if there was no response at once. */
   private resolve: ((response: Response) => void) | undefined
 
   constructor(

@@ -21,16 +21,16 @@ export function jsonHeaders(requestId: string, limitHeaders: Readonly<HeaderReco
 interface AnswerSet extends AnswerFields {
   readonly isStream: boolean
   readonly headers: Headers
-  /** Of the limits, and the values that `headers` has for them: setting one takes 0.1 µs, and most stay the same. */
+  /** The headers of limits, and the values that `headers` has now: setting one takes 0.1 µs, and most stay the same. */
   readonly names: readonly string[]
   readonly values: string[]
-  /** Of all fields as an answer writes them, without the ids and the route. */
+  /** The length of all fields as an answer writes them, without the ids and the route. */
   bytes: number
 }
 
 interface AnswerHead {
   readonly headers: Headers
-  /** Of the whole head, or a few more. */
+  /** The length of the whole head, or a few more. */
   readonly bytes: number
 }
 

@@ -38,7 +38,7 @@ export function receive<Given>(context: RequestContext, given: Given, handle: Bo
   readBody(request, new Reception(context, key, share, handle, given))
 }
 
-/** One object a request instead of a closure for each step. */
+/** One object per request instead of a closure for each step. */
 class Reception<Given> implements BodyReceiver {
   constructor(
     private readonly context: RequestContext,

@@ -31,7 +31,7 @@ interface OrganizationItems {
   readonly items: Map<string, StoredItem>
   /** Oldest first, which is also the order in which they expire. */
   readonly segments: Segment[]
-  /** Of its segments and their entries. */
+  /** What its segments and their entries take. */
   bytes: number
 }
 

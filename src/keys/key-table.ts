@@ -17,7 +17,7 @@ const DECODED_MAX = 4096
 class Columns {
   tokenHash = new Uint32Array(64)
   idHash = new Uint32Array(64)
-  /** Of the secret before the last rotation; 0 if the key has none. */
+  /** The hash of the secret before the last rotation; 0 if the key has none. */
   previousHash = new Uint32Array(64)
   chunk = new Uint32Array(64)
   offset = new Uint32Array(64)

@@ -7,7 +7,7 @@
 export const NONE = -1
 
 export class SlotIndex {
-  /** Of each entry the slot plus 1; 0 is an empty entry. */
+  /** The slot of each entry plus 1; 0 is an empty entry. */
   private places = new Uint32Array(64)
   private count = 0
 

@@ -22,7 +22,7 @@ export interface Account {
   readonly organizationLimits: Limits
   readonly key: string
   readonly keyLimits: Limits
-  /** Of the spend limits of both; absent: nothing is recorded. */
+  /** The shares of both spend limits that are alerted of; absent: no crossing is recorded. */
   readonly alertShares?: AlertShares | undefined
 }
 

@@ -103,7 +103,7 @@ function retrySeconds(waitMs: number): number {
 }
 
 function tooLarge({ kind, unit, noun }: Limit, words: string, { hold, most, owner }: Refused): string {
-  if (kind === 'places' || unit === 'requests') {
+  if (kind === 'concurrency' || unit === 'requests') {
     // Each request counts one, so the limit is 0.
     return `${owner[0]?.toUpperCase()}${owner.slice(1)} is limited to ${most} ${noun}, so every request is rejected.`
   }

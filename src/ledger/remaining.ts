@@ -19,10 +19,10 @@ export interface AccountUsageReader {
 export interface RemainingLimit {
   readonly limit: Limit
   readonly most: number
-  /** What is used of a rate or of places; what is spent and held of a budget. */
+  /** What is used of a rate or of concurrency; what is spent and held of a budget. */
   readonly used: number
   readonly left: number
-  /** When a budget renews, in Unix milliseconds; undefined for a total budget, for rates and for places. */
+  /** When a budget renews, in Unix milliseconds; undefined for a total budget, for rates and for concurrency. */
   readonly renewsAtMs: number | undefined
 }
 
@@ -38,7 +38,7 @@ export function remainingLimits(limits: Limits, figures: ScopeUsage): readonly R
 }
 
 function usedOf(figures: ScopeUsage, limit: Limit): number {
-  if (limit.kind === 'places') return figures.live
+  if (limit.kind === 'concurrency') return figures.live
   if (limit.kind === 'rate') return figures[limit.name]
   const { spent, held } = figures[limit.name]
   return spent + held

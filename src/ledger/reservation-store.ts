@@ -70,7 +70,7 @@ export interface SettleOptions {
 
 /** One budget: whole micro-dollars within one window. */
 export interface Budget {
-  /** Of `dayOf` or `monthOf`; 0 for the total; -1 if nothing was ever held. */
+  /** The day by `dayOf` or the month by `monthOf`; 0 for the total; -1 if nothing was ever held. */
   readonly window: number
   readonly spent: number
   readonly held: number

@@ -237,7 +237,7 @@ function offsetIn(block: number): number {
   return hashOf(block) % (BLOCK - WINDOW + 1)
 }
 
-/** Of each eight blocks one has a window: the first such block that is not before this one. */
+/** One block in eight has a window: returns the first such block that is not before this one. */
 function chosenFrom(block: number): number {
   const group = Math.floor(block / SPARSE)
   const chosen = group * SPARSE + (hashOf(~group) % SPARSE)

@@ -8,7 +8,7 @@ import { bucketOf, dayOf, dayText, hourText } from './window.ts'
 
 /** Where a request is counted: under the UTC day on which it was admitted. */
 export interface UsagePlace {
-  /** Of `dayOf`. */
+  /** As `dayOf` numbers days. */
   readonly day: number
   readonly organization: string
   readonly key: string

@@ -20,7 +20,7 @@ export interface Series {
   readonly provider: string
   /** As in `core/tags.ts`; '' for none. */
   readonly tags: string
-  /** Of the UTC day; undefined if the sum is not of one hour. */
+  /** The hour of the UTC day; undefined if the sum is not of one hour. */
   readonly hour: number | undefined
 }
 
@@ -41,7 +41,7 @@ export function seriesOf({ model, provider, tags }: Served): string {
   return series
 }
 
-/** Of a request that may never be settled: its provider is not known. */
+/** The series of a request that may never be settled: its provider is not known. */
 export function seriesOfHold({ model = '', tags = '' }: Pick<Hold, 'model' | 'tags'>): string {
   return tags === '' ? model : model + SEPARATOR + SEPARATOR + (countedTags(tags) ?? '')
 }

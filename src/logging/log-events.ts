@@ -366,23 +366,3 @@ export function logEvent(
 ): void {
   logger[level]({ event, ...fields }, LOG_EVENTS[event].message)
 }
-
-/** Logs an entry of the admin audit that is about a key. */
-export function logKeyChange(logger: Pick<Logger, Level>, { action, source, target, details }: KeyChange): void {
-  const event = KEY_EVENTS.find((name) => name === action)
-  if (event !== undefined) logEvent(logger, event, { source, target, details })
-}
-
-interface KeyChange {
-  readonly action: string
-  readonly source: string
-  readonly target: string
-  readonly details: object
-}
-
-const KEY_EVENTS = [
-  'key.created',
-  'key.updated',
-  'key.rotated',
-  'key.revoked',
-] as const satisfies readonly LogEventName[]

@@ -79,7 +79,7 @@ const TOKEN_TYPE = counterFamilies.weir_tokens_total.labels.indexOf('type')
 export class MergedFigures {
   private readonly counters = new Map(counterNames.map((name) => [name, newCounters()]))
   private readonly histograms = new Map(histogramNames.map((name) => [name, newHistograms(name)]))
-  /** Of the processes that run, by process id. */
+  /** The gauges of the processes that run, by process id. */
   private readonly workers = new Map<number, WorkerGauges>()
   private readonly errors = new Map<string, TargetError>()
   private readonly keys = new Set<string>()

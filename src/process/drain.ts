@@ -4,12 +4,11 @@
  */
 
 import type { Server } from 'bun'
+import { TIMER_MS_MAX } from '../core/durations.ts'
 import type { InFlight } from '../gateway/in-flight.ts'
 
 /** How long requests that were cut may take to settle and to send their last bytes. */
 const SETTLE_MS = 2000
-/** A longer timer fires at once. */
-const TIMER_MS_MAX = 2 ** 31 - 1
 
 interface Draining {
   readonly server: Server<undefined>

@@ -7,8 +7,9 @@ import { DAY_MS } from '../core/durations.ts'
 import { messageOf } from '../core/error-message.ts'
 import type { KeyFollower } from '../keys/key-follower.ts'
 import { type KeyRecord, revokedKeyOf } from '../keys/key-record.ts'
+import { logKeyChange } from '../logging/key-events.ts'
 import type { Logger } from '../logging/log.ts'
-import { logEvent, logKeyChange } from '../logging/log-events.ts'
+import { logEvent } from '../logging/log-events.ts'
 
 /**
  * How long a start waits for the first read of the stored keys, which are rejected until then. An unreachable or

@@ -84,7 +84,7 @@ export type ToSupervisor =
   | { readonly type: 'hello'; readonly protocol: number; readonly version?: string }
   /** Sent once. */
   | { readonly type: 'build'; readonly build: Build }
-  /** Everything but the listening socket is there. */
+  /** The worker has everything but the listening socket. */
   | { readonly type: 'built' }
   | { readonly type: 'lent'; readonly problem?: string | undefined }
   | { readonly type: 'ready'; readonly port: number }

@@ -104,7 +104,7 @@ export class LedgerProcess {
     this.current = new Incarnation(options)
   }
 
-  /** Of the process that owns the ledger, or is about to; undefined if it could not be started. */
+  /** The id of the process that owns the ledger, or is about to; undefined if it could not be started. */
   get pid(): number | undefined {
     return this.current.pid
   }

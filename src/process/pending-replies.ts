@@ -1,4 +1,4 @@
-/** Questions to another process that wait for its reply. Each is answered, in time or with a fallback. */
+/** Requests to another process that wait for its reply. Each gets it in time, or a fallback. */
 
 export class PendingReplies<Reply> {
   private nextId = 0

@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import type { ProcessReading, ProcessUsage } from '../admin/supervision.ts'
 
-/** Of the times in /proc/PID/stat: the same on every Linux. */
+/** The unit of the times in /proc/PID/stat, which is the same on every Linux. */
 const TICKS_A_SECOND = 100
 /** The places of fields in /proc/PID/stat after the name of the program, from 0. */
 const FIELDS = { userTicks: 11, systemTicks: 12, startTicks: 19 } as const
@@ -69,7 +69,7 @@ function addTime(times: Map<string, RoleTime>, { process, worker, seconds }: Rol
   times.set(nameOf({ process, worker }), { process, worker, seconds: before + seconds })
 }
 
-/** Of two processes of one role, while one replaces the other. */
+/** The sum of two processes of one role, while one replaces the other. */
 function added(one: ProcessReading, other: ProcessReading): ProcessReading {
   return {
     residentBytes: one.residentBytes + other.residentBytes,

@@ -8,8 +8,9 @@ import { type ConfigChange, listChanges } from '../config/changes.ts'
 import type { Config } from '../config/config.ts'
 import { messageOf } from '../core/error-message.ts'
 import type { AdminEntry } from '../keys/admin-audit.ts'
+import { logKeyChange } from '../logging/key-events.ts'
 import type { Logger } from '../logging/log.ts'
-import { logEvent, logKeyChange } from '../logging/log-events.ts'
+import { logEvent } from '../logging/log-events.ts'
 
 /** Resolves when the entries are stored, or when a line of the log reports that they cannot be. */
 export async function auditReload(current: Config, next: Config, logger: Logger): Promise<void> {

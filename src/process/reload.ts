@@ -34,9 +34,9 @@ export function needsRestart(current: Config, next: Config): readonly string[] {
 }
 
 /** Lets a worker that was replaced follow a reload: the keys that it withdraws end streams there, too. */
-export async function follow(retired: WorkerProcess, config: Config): Promise<void> {
-  if ((await retired.prepare(config)) === undefined) retired.commit()
-  else retired.abort()
+export async function follow({ messages }: WorkerProcess, config: Config): Promise<void> {
+  if ((await messages.prepare(config)) === undefined) messages.commit()
+  else messages.abort()
 }
 
 /**
@@ -45,15 +45,15 @@ export async function follow(retired: WorkerProcess, config: Config): Promise<vo
  */
 export async function swap(workers: readonly WorkerProcess[], config: Config): Promise<readonly string[]> {
   const ready = workers.filter((worker) => worker.state === 'ready')
-  const problems = (await Promise.all(ready.map((worker) => worker.prepare(config)))).filter(
+  const problems = (await Promise.all(ready.map((worker) => worker.messages.prepare(config)))).filter(
     (problem) => problem !== undefined,
   )
   if (problems.length > 0) {
-    for (const worker of ready) worker.abort()
+    for (const worker of ready) worker.messages.abort()
     return [...new Set(problems)]
   }
   for (const worker of workers) worker.config = config
-  for (const worker of ready) worker.commit()
+  for (const worker of ready) worker.messages.commit()
   // A worker that was starting meanwhile got the old configuration.
   for (const worker of workers) if (!ready.includes(worker) && worker.state !== 'down') worker.replace()
   return []

@@ -4,7 +4,7 @@ import type { WorkerProcess } from './worker-process.ts'
 
 /** A new worker that is not ready by then is ended, and the old one stays. */
 const READY_MS_MAX = 10_000
-/** The pause between two questions whether the new worker can serve. */
+/** The pause between two readiness checks of the new worker. */
 const STATUS_PAUSE_MS = 50
 
 interface Workers {
@@ -63,7 +63,7 @@ class Attempt {
 
   private async healthy(): Promise<void> {
     while (!this.isOver) {
-      this.reasons = await this.next.askStatus()
+      this.reasons = await this.next.messages.status()
       if (this.reasons.length === 0) break
       await Bun.sleep(STATUS_PAUSE_MS)
     }

@@ -1,28 +1,26 @@
 /**
- * The supervisor: starts and ends the workers, and handles signals. It owns the configuration and the admin port. It
- * never serves the inference API.
+ * The supervisor: starts and ends the workers, handles signals, reloads, and opens the admin port. It never serves the
+ * inference API.
  */
 
 import type { Admin } from '../admin/admin-app.ts'
-import type { LastReload, SupervisorFigures, SystemState } from '../admin/supervision.ts'
+import type { SupervisorFigures, SystemState } from '../admin/supervision.ts'
 import { servingProblem } from '../assembly/data-dir.ts'
-import { revokedKeys } from '../assembly/revoked-keys.ts'
 import type { ConfigLoader } from '../assembly/served-config.ts'
 import { targetsOf } from '../assembly/targets.ts'
 import { buildOf, VERSION, versionOf } from '../assembly/version.ts'
-import { changesOf } from '../config/changes.ts'
 import type { Config } from '../config/config.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { type LogEventName, logEvent } from '../logging/log-events.ts'
 import { CoalescingQueue } from './coalescing-queue.ts'
+import { ConfigInForce } from './config-in-force.ts'
 import { type Control, openControl } from './control-socket.ts'
 import { bytesIn } from './data-dir-size.ts'
 import { DiskWatch, spaceOf } from './disk-watch.ts'
 import type { Address } from './ipc.ts'
 import { AddressProblem, authority, explain } from './listen-address.ts'
 import { ProcessUsages } from './process-usage.ts'
-import { needsRestart, type ReloadResult } from './reload.ts'
-import { auditReload } from './reload-audit.ts'
+import type { ReloadResult } from './reload.ts'
 import { ServiceManager } from './service-manager.ts'
 import { type PassedSocket, passedSocket, portProblem } from './socket-activation.ts'
 import { StartProblem } from './start-problem.ts'
@@ -73,12 +71,7 @@ function sumOf(counts: Readonly<Record<string, number>>): number {
 
 class Supervisor {
   private readonly workers: WorkerSet
-  private config: Config | undefined
-  /** Of the configuration in force. */
-  private warnings: readonly string[] = []
-  private lastReload: LastReload | undefined
-  /** When the configuration in force was loaded, in Unix milliseconds. */
-  private loadedMs = 0
+  private readonly config: ConfigInForce
   private readonly usages = new ProcessUsages()
   /** What asked for the reload that comes next or runs. */
   private reloadSource: ReloadSource = 'config'
@@ -122,13 +115,18 @@ class Supervisor {
       rests: () => workers.health.rests(),
       restOf: (target) => workers.health.restOf(target),
     })
+    this.config = new ConfigInForce(options.load, log.logger, {
+      swap: (current, next) => workers.reload(current, next),
+      use: (config) => this.alerts.use(config),
+    })
   }
 
   async run(): Promise<void> {
     this.onSignals()
     // The first worker loads its code while the configuration is read and checked here.
     this.workers.spawn()
-    const config = await this.load()
+    const config = await this.config.start()
+    this.log.format(config.log?.format ?? 'auto')
     if (!this.ending) {
       await this.start(config)
       if (this.reloadWanted) this.reload()
@@ -139,16 +137,6 @@ class Supervisor {
 
   async killAll(): Promise<void> {
     await Promise.all([this.control?.close(), this.admin?.stop(), this.workers.kill()])
-  }
-
-  private async load(): Promise<Config> {
-    const loaded = await this.options.load()
-    if (!loaded.ok) throw new StartProblem(loaded.problems)
-    this.config = loaded.config
-    this.loadedMs = Date.now()
-    this.warnings = loaded.warnings
-    this.log.format(loaded.config.log?.format ?? 'auto')
-    return loaded.config
   }
 
   private async start(config: Config): Promise<void> {
@@ -186,7 +174,7 @@ class Supervisor {
     try {
       this.admin = openAdmin(address, {
         logger: this.log.logger,
-        token: () => this.config?.admin.token,
+        token: () => this.config.current?.admin.token,
         supervision: {
           state: () => this.state(),
           reasons: () => this.reasons(),
@@ -237,7 +225,7 @@ class Supervisor {
   }
 
   private async drain(signal: string): Promise<void> {
-    const drainSeconds = this.config?.drainSeconds ?? 0
+    const drainSeconds = this.config.current?.drainSeconds ?? 0
     this.serviceManager.stopping()
     this.logEvent('server.draining', { signal, drain_seconds: drainSeconds })
     await this.workers.drain()
@@ -269,32 +257,11 @@ class Supervisor {
     if (this.ending) return { problems: ['draining'], changes: [] }
     this.serviceManager.reloading()
     const source = this.reloadSource
-    const result = await this.replaceConfig()
-    this.lastReload = { atMs: Date.now(), ...result }
+    const result = await this.config.reload()
     if (!this.ending) this.serviceManager.ready(SERVING)
     if (result.problems.length > 0) this.logEvent('config.rejected', { source, problems: result.problems })
     else this.logEvent('config.reloaded', { source, changes: logged(result.changes) })
     return result
-  }
-
-  private async replaceConfig(): Promise<ReloadResult> {
-    const current = this.config
-    const loaded = await this.options.load()
-    if (!loaded.ok) return { problems: loaded.problems, changes: [] }
-    if (current === undefined) return { problems: ['starting'], changes: [] }
-    const restart = needsRestart(current, loaded.config)
-    const problems = restart.length > 0 ? restart : await this.workers.reload(current, loaded.config)
-    if (problems.length > 0) return { problems, changes: [] }
-    this.config = loaded.config
-    this.loadedMs = Date.now()
-    await this.alerts.use(loaded.config)
-    const revoked = await revokedKeys(loaded.config)
-    // Read again only in an emergency: with the lines of the file that are about revoked keys.
-    this.warnings = (revoked.size === 0 ? loaded : await this.options.load(revoked)).warnings
-    await auditReload(current, loaded.config, this.log.logger)
-    const warnings = this.warnings.filter((line) => !loaded.warnings.includes(line))
-    const changes = changesOf(current, loaded.config)
-    return { problems: [], changes, ...(warnings.length === 0 ? {} : { warnings }) }
   }
 
   private exclusively<T>(change: () => Promise<T>): Promise<T> {
@@ -319,7 +286,8 @@ class Supervisor {
   }
 
   private figures(): SupervisorFigures {
-    const { workers, config } = this
+    const { workers } = this
+    const { current: config, lastReload, loadedMs } = this.config
     const targets = config === undefined ? [] : targetsOf(config)
     return {
       counted: workers.figures,
@@ -334,22 +302,23 @@ class Supervisor {
       ledgerFields: workers.fields,
       freeBytes: config === undefined ? undefined : spaceOf(config.dataDir)?.freeBytes,
       dataDirBytes: config === undefined ? undefined : bytesIn(config.dataDir),
-      lastReload: { isSuccess: (this.lastReload?.problems.length ?? 0) === 0, succeededMs: this.loadedMs },
+      lastReload: { isSuccess: (lastReload?.problems.length ?? 0) === 0, succeededMs: loadedMs },
       builds: [{ process: 'supervisor', ...buildOf(versionOf()) }, ...workers.builds()],
       processes: this.usages.read([{ process: 'supervisor', worker: '', pid: process.pid }, ...workers.processes()]),
     }
   }
 
-  /** Only called once the configuration is there. */
+  /** Only called after the configuration was read. */
   private state(): SystemState {
-    const { config, workers } = this
+    const { workers } = this
+    const { current: config, lastReload, warnings } = this.config
     if (config === undefined) throw new Error('The admin port is open before the configuration is read.')
     return {
       ...versionOf(),
       config,
       startedAtMs: this.startedAtMs,
-      lastReload: this.lastReload,
-      warnings: this.warnings,
+      lastReload,
+      warnings,
       isLedgerUp: workers.isLedgerUp,
       workers: { configured: workers.size, ready: workers.readyCount, restarts: sumOf(workers.restarts) },
       lastDeath: workers.lastDeath,

@@ -55,7 +55,7 @@ const ISOLATION = ['--no-env-file', '--config=/dev/null', '--tsconfig-override=/
 
 /**
  * With the path of the script from a checkout, without one as a compiled binary. Both are paths: a worker is the
- * program that is there now, even if the file was replaced since weir started.
+ * program in the file now, even if the file was replaced since weir started.
  */
 export function workerCommand(role: 'worker' | 'ledger-owner' = 'worker'): string[] {
   const compiled = import.meta.path.startsWith('/$bunfs/')

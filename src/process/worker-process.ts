@@ -1,4 +1,4 @@
-/** One worker as the supervisor sees it: its process, restarted with back-off, and the messages to and from it. */
+/** One worker as the supervisor sees it: its process, started again with back-off, and the messages to and from it. */
 
 import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { Build } from '../assembly/version.ts'
@@ -11,22 +11,16 @@ import { DescriptorChannel } from './descriptor-channel.ts'
 import { Heartbeat } from './heartbeat.ts'
 import { type Address, isToSupervisor, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
 import { SystemCallError } from './libc.ts'
-import { PendingReplies } from './pending-replies.ts'
+import { ReplacementSteps } from './replacement-steps.ts'
 import { RestartBackoff } from './restart-backoff.ts'
 import { workerCommand, workerEnvironment } from './worker-command.ts'
 import { report, type WorkerProcessEvents } from './worker-events.ts'
+import { WorkerMessages } from './worker-messages.ts'
 
 const BACKOFF_MS_MIN = 100
 const BACKOFF_MS_MAX = 5000
 /** A worker that is not ready by then is killed and restarted. */
 const START_MS_MAX = 30_000
-/** How long a readiness check waits for a worker's answer. */
-const STATUS_MS_MAX = 1000
-/** How long the lines of the last requests are waited for. */
-const RECENT_MS_MAX = 1000
-const PREPARE_MS_MAX = 10_000
-/** How long a worker may take to send its listening socket. */
-const LEND_MS_MAX = 1000
 
 /** What a worker is started with. */
 interface StartSettings {
@@ -36,27 +30,20 @@ interface StartSettings {
   readonly socket?: number | undefined
 }
 
-/** The start of a worker that is to replace another, by its steps. Its process is not restarted if it ends. */
-interface Replacement {
-  readonly greeted: PromiseWithResolvers<void>
-  readonly built: PromiseWithResolvers<void>
-  readonly ready: PromiseWithResolvers<void>
-  /** Resolves to the reason why it cannot replace the other. */
-  readonly failed: PromiseWithResolvers<string>
-}
-
 type State = 'down' | 'starting' | 'ready' | 'ending'
 
 export class WorkerProcess {
   state: State = 'down'
   /** What its process was built from; undefined until it reports that. */
   build: Build | undefined
-  /** Of the program that the process runs; undefined until it has loaded its code. */
+  /** The version of the program that the process runs; undefined until it has loaded its code. */
   version: string | undefined
+  readonly messages: WorkerMessages
   private isStuck = false
   private process: ChildProcess<ToWorker> | undefined
   private channel: DescriptorChannel | undefined
-  private replacement: Replacement | undefined
+  /** While it is to replace another worker. Its process is not started again then if it ends. */
+  private replacement: ReplacementSteps | undefined
   private settings: StartSettings | undefined
   private ending = false
   private startedAt = 0
@@ -64,12 +51,6 @@ export class WorkerProcess {
   private deaths = 0
   private restart: NodeJS.Timeout | undefined
   private startLimit: NodeJS.Timeout | undefined
-  private readonly statuses = new PendingReplies<readonly string[]>(STATUS_MS_MAX)
-  private readonly recents = new PendingReplies<readonly string[]>(RECENT_MS_MAX)
-  /** Of a preparation; the reply is its problem. */
-  private readonly prepared = new PendingReplies<string | undefined>(PREPARE_MS_MAX)
-  /** Of a listening socket; the reply is the problem. */
-  private readonly lent = new PendingReplies<string | undefined>(LEND_MS_MAX)
   private readonly gone = Promise.withResolvers<void>()
   private readonly heartbeat = new Heartbeat({
     ask: () => this.send({ type: 'ping' }),
@@ -82,7 +63,9 @@ export class WorkerProcess {
     private readonly env: Readonly<Record<string, string | undefined>>,
     private readonly logger: Logger,
     private readonly events: WorkerProcessEvents,
-  ) {}
+  ) {
+    this.messages = new WorkerMessages({ name: `worker ${index}`, send: (message) => this.send(message) })
+  }
 
   /**
    * Starts the process. It loads its code while the configuration is still being checked, and waits for its settings.
@@ -125,13 +108,8 @@ export class WorkerProcess {
   }
 
   /** Starts the process as the replacement of `other`, with its settings. `takeOver` completes it. */
-  spawnFor(other: WorkerProcess): Replacement {
-    const replacement: Replacement = {
-      greeted: Promise.withResolvers(),
-      built: Promise.withResolvers(),
-      ready: Promise.withResolvers(),
-      failed: Promise.withResolvers(),
-    }
+  spawnFor(other: WorkerProcess): ReplacementSteps {
+    const replacement = new ReplacementSteps()
     this.replacement = replacement
     this.spawn()
     // A worker of another protocol must not begin anything.
@@ -168,38 +146,14 @@ export class WorkerProcess {
     else this.process?.kill('SIGKILL')
   }
 
-  /** The worker that owned the embedded ledger is gone, and this one is its successor. */
-  ownLedger(): void {
-    this.send({ type: 'own' })
-  }
-
   /** The configuration of processes that start from now on. */
   set config(config: Config) {
     if (this.settings !== undefined) this.settings = { ...this.settings, config }
   }
 
-  /** The first half of a reload. Resolves to the problem that prevents it, if there is one. */
-  prepare(config: Config): Promise<string | undefined> {
-    return this.prepared.ask(() => this.send({ type: 'prepare', config }), this.named('does not answer'))
-  }
-
-  commit(): void {
-    this.send({ type: 'commit' })
-  }
-
-  abort(): void {
-    this.send({ type: 'abort' })
-  }
-
-  /** Lets it send the lines of requests that end, at most this many a second; 0: none. */
-  watch(linesASecond: number): void {
-    this.send({ type: 'watch', linesASecond })
-  }
-
   /** Resolves to the log lines of its last requests, the oldest first; none if it does not answer within a second. */
   recent(): Promise<readonly string[]> {
-    if (this.process === undefined) return Promise.resolve([])
-    return this.recents.ask((id) => this.send({ type: 'recent', id }), [])
+    return this.process === undefined ? Promise.resolve([]) : this.messages.recent()
   }
 
   /** Forwards what another worker learned. A worker that is not ready yet cannot apply it. */
@@ -214,15 +168,7 @@ export class WorkerProcess {
 
   /** Resolves to the reasons why this worker is not ready; empty if it is. Takes at most a second. */
   status(): Promise<readonly string[]> {
-    if (this.state !== 'ready')
-      return Promise.resolve([this.named(this.state === 'down' ? 'is down' : `is ${this.state}`)])
-    return this.askStatus()
-  }
-
-  /** As `status`, also before it accepts requests. */
-  async askStatus(): Promise<readonly string[]> {
-    const reasons = await this.statuses.ask((id) => this.send({ type: 'status', id }), ['does not answer'])
-    return reasons.map((reason) => this.named(reason))
+    return this.state === 'ready' ? this.messages.status() : Promise.resolve([this.named(`is ${this.state}`)])
   }
 
   /** Lets the process finish its requests and end. Resolves when it is gone. */
@@ -232,7 +178,7 @@ export class WorkerProcess {
     return this.gone.promise
   }
 
-  /** Of its process, if it runs. */
+  /** The id of its process, if it runs. */
   get pid(): number | undefined {
     return this.process?.pid
   }
@@ -242,18 +188,9 @@ export class WorkerProcess {
     return this.process !== undefined
   }
 
-  cut(): void {
-    this.send({ type: 'cut' })
-  }
-
   /** Resolves when a worker that drains, retires or is killed is gone. */
   get whenGone(): Promise<void> {
     return this.gone.promise
-  }
-
-  /** No other worker writes to the log. */
-  writesAlone(): void {
-    this.send({ type: 'alone' })
   }
 
   kill(): Promise<void> {
@@ -265,7 +202,7 @@ export class WorkerProcess {
   /** Resolves to the problem, if it cannot send its listening socket. */
   private lend(): Promise<string | undefined> {
     if (this.state !== 'ready') return Promise.resolve(this.named(`is ${this.state}`))
-    return this.lent.ask(() => this.send({ type: 'lend' }), this.named('does not answer'))
+    return this.messages.lend()
   }
 
   private end(): void {
@@ -316,28 +253,22 @@ export class WorkerProcess {
         if (this.replacement !== undefined) this.replacement.built.resolve()
         else this.sendSocket()
         return
-      case 'lent':
-        this.lent.answerAll(message.problem)
-        return
       case 'ready':
         this.ready(message.port)
         return
       case 'failed':
         this.failed(message.reason)
         return
-      case 'prepared':
-        this.prepared.answerAll(message.problem)
-        return
       case 'status':
-        this.statuses.answer(message.id, message.reasons)
+      case 'recent':
+      case 'prepared':
+      case 'lent':
+        this.messages.take(message)
         return
       case 'pong':
         return
       case 'build':
         this.build = message.build
-        return
-      case 'recent':
-        this.recents.answer(message.id, message.lines)
         return
       default:
         report(message, this.events, this.process?.pid, (answer) => this.send(answer))
@@ -395,10 +326,7 @@ export class WorkerProcess {
     this.channel?.close()
     this.channel = undefined
     this.events.onGone(pid)
-    this.prepared.answerAll(this.named('died'))
-    this.lent.answerAll(this.named('died'))
-    this.statuses.answerAll(['is down'])
-    this.recents.answerAll([])
+    this.messages.gone()
     if (this.ending) {
       this.gone.resolve()
       return

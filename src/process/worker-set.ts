@@ -1,14 +1,13 @@
 /**
  * All worker processes: those that serve, those that were replaced and finish what runs, and the one that is about to
- * replace another. Passes on what one of them learns, keeps what must outlive each of them, and decides which process
- * owns the embedded ledger.
+ * replace another. Passes on what one of them learns, and keeps what must outlive each of them.
  */
 
 import type { RestartReason, RunningBuild, WorkerDeath } from '../admin/supervision.ts'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
-import type { LedgerPlace, LedgerRole } from '../assembly/open-ledger.ts'
 import { remaining } from '../assembly/targets.ts'
 import type { Config } from '../config/config.ts'
+import { TIMER_MS_MAX } from '../core/durations.ts'
 import { Breaker, type Rest } from '../gateway/breaker.ts'
 import type { LocalItemStore } from '../items/local-item-store.ts'
 import { itemStorePlace, openMachineItems } from '../items/open-item-store.ts'
@@ -16,7 +15,7 @@ import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { MergedFigures } from '../metrics/merged-figures.ts'
 import type { Address } from './ipc.ts'
-import { LedgerOwnerProblem, LedgerProcess } from './ledger-process.ts'
+import { LedgerOwnership } from './ledger-ownership.ts'
 import { probe } from './listen-address.ts'
 import { ProbeLeases } from './probe-lease.ts'
 import type { RunningProcess } from './process-usage.ts'
@@ -32,8 +31,6 @@ const TIME = /"time":"([^"]+)"/
 const EARLY_DEATHS_MAX = 3
 /** What a worker may take beyond `drain_seconds` to settle and to write its log. After that it is killed. */
 const DRAIN_GRACE_MS = 10_000
-/** A longer timer fires at once. */
-const TIMER_MS_MAX = 2 ** 31 - 1
 
 /** Lines of requests a second that the workers send together while somebody watches. */
 const LINES_A_SECOND = 100
@@ -71,15 +68,11 @@ export class WorkerSet {
   private readonly probes = new ProbeLeases(this.health)
   /** The workers that report the ledger down. */
   private readonly withoutLedger = new Set<WorkerProcess>()
-  /** Owns the embedded ledger, if several workers share it. */
-  private ledger: LedgerProcess | undefined
-  /** The worker that owns the embedded ledger, if there is no process of its own for it. */
-  private ledgerOwner: WorkerProcess | undefined
+  private readonly ledger: LedgerOwnership
   /** What the workers' callers may refer to, if it is not in Redis. Workers are replaced, and this process is not. */
   private items: LocalItemStore | undefined
-  /** Of the configuration in force. */
+  /** `drain_seconds` of the configuration in force. */
   private drainSeconds = 0
-  private isLedgerEmbedded = false
   private hasStarted = false
   private isEnding = false
   private readonly ending = Promise.withResolvers<undefined>()
@@ -89,6 +82,8 @@ export class WorkerSet {
   private readonly chosenPort = Promise.withResolvers<number>()
 
   constructor(private readonly options: WorkerSetOptions) {
+    const { env, logger } = options
+    this.ledger = new LedgerOwnership({ env, logger, workers: () => this.all(), isEnding: () => this.isEnding })
     // It may reject before anything awaits it, which would end the process as an unhandled rejection.
     this.started.promise.catch(() => {})
   }
@@ -128,7 +123,7 @@ export class WorkerSet {
     const workers = this.all().flatMap(({ index, pid }): readonly RunningProcess[] =>
       pid === undefined ? [] : [{ process: 'worker', worker: String(index), pid }],
     )
-    const owner = this.ledger?.pid
+    const owner = this.ledger.pid
     return owner === undefined ? workers : [...workers, { process: 'ledger', worker: '', pid: owner }]
   }
 
@@ -145,9 +140,10 @@ export class WorkerSet {
    */
   async start(config: Config, socket?: PassedSocket): Promise<Address | undefined> {
     this.use(config)
-    const ledger = config.workers > 1 && config.ledger.kind === 'embedded' ? this.startLedger(config) : undefined
+    // The workers load their code meanwhile.
+    const owned = this.ledger.start(config)
     while (this.serving.length < config.workers) this.spawn()
-    await ledger
+    await owned
     return this.isEnding ? undefined : await this.sendSettings(config, socket)
   }
 
@@ -165,7 +161,7 @@ export class WorkerSet {
   /** Whether the workers send the lines of requests that end. */
   watch(isWatched: boolean): void {
     this.isWatched = isWatched
-    for (const worker of this.all()) worker.watch(this.linesOfEach)
+    for (const worker of this.all()) worker.messages.watch(this.linesOfEach)
   }
 
   /** Resolves to the log lines of the last requests, the newest first. */
@@ -200,7 +196,7 @@ export class WorkerSet {
       if (!this.isEnding) logEvent(this.options.logger, 'workers.replace_failed', { worker: old.index, reason })
       return
     }
-    const problem = this.isEnding ? undefined : await this.ledger?.replace()
+    const problem = this.isEnding ? undefined : await this.ledger.replace()
     if (problem !== undefined) logEvent(this.options.logger, 'ledger.owner_kept', { reason: problem })
     const ms = Math.round(performance.now() - startMs)
     const version = this.serving[0]?.version
@@ -217,18 +213,18 @@ export class WorkerSet {
     })
     await Promise.all(this.all().map((worker) => worker.drain()))
     clearTimeout(limit)
-    await this.ledger?.stop()
+    await this.ledger.stop()
   }
 
   /** Ends a drain at once. */
   cut(): void {
-    for (const worker of this.all()) worker.cut()
+    for (const worker of this.all()) worker.messages.cut()
   }
 
   async kill(): Promise<void> {
     this.isEnding = true
     await Promise.all(this.all().map((worker) => worker.kill()))
-    await this.ledger?.kill()
+    await this.ledger.kill()
   }
 
   private get linesOfEach(): number {
@@ -246,23 +242,7 @@ export class WorkerSet {
 
   private use(config: Config, before?: Config): void {
     this.drainSeconds = config.drainSeconds
-    this.isLedgerEmbedded = config.ledger.kind === 'embedded'
     if (before === undefined || itemStorePlace(before) !== itemStorePlace(config)) this.items = openMachineItems(config)
-  }
-
-  /**
-   * Resolves when it owns the ledger. The workers load their code meanwhile, and get their settings afterwards: they
-   * must not call the owner of another weir that uses the directory. Throws `StartProblem`.
-   */
-  private async startLedger(place: LedgerPlace): Promise<void> {
-    this.ledger = new LedgerProcess({ ...this.options, place })
-    try {
-      await this.ledger.start()
-    } catch (error) {
-      if (this.isEnding) return
-      if (error instanceof LedgerOwnerProblem) throw new StartProblem([error.message])
-      throw error
-    }
   }
 
   /**
@@ -296,7 +276,7 @@ export class WorkerSet {
       onReady: (port) => {
         this.chosenPort.resolve(port)
         for (const rest of this.health.rests()) worker.forward({ about: 'rest', rest })
-        if (this.isWatched) worker.watch(this.linesOfEach)
+        if (this.isWatched) worker.messages.watch(this.linesOfEach)
         if (this.serving.every((each) => each.state === 'ready')) this.started.resolve()
       },
       onFailed: (reason) => {
@@ -327,12 +307,12 @@ export class WorkerSet {
         this.restarts[reason]++
         this.lastDeath = { atMs: Date.now(), worker: index, how }
       },
-      ledgerRole: () => this.ledgerRole(worker),
+      ledgerRole: () => this.ledger.roleOf(worker),
       onGone: (pid) => {
         if (pid !== undefined) this.figures.gone(pid)
         this.probes.gone(holder)
         this.withoutLedger.delete(worker)
-        if (this.ledgerOwner === worker) this.passLedgerOn()
+        this.ledger.gone(worker)
       },
     })
     return worker
@@ -346,25 +326,8 @@ export class WorkerSet {
     void old.whenGone.then(() => {
       clearTimeout(limit)
       this.others.delete(old)
-      if (this.all().length === 1) next.writesAlone()
+      if (this.all().length === 1) next.messages.writesAlone()
     })
-  }
-
-  /**
-   * A single worker owns the embedded ledger itself. While it is replaced there are two, and the new one calls the old
-   * one until that is gone: the ledger has one owner, and the old worker may run for as long as its streams.
-   */
-  private ledgerRole(worker: WorkerProcess): LedgerRole {
-    if (!this.isLedgerEmbedded) return 'owner'
-    if (this.ledger !== undefined) return 'caller'
-    if (this.ledgerOwner !== undefined && this.ledgerOwner !== worker) return 'caller'
-    this.ledgerOwner = worker
-    return this.all().some((other) => other !== worker && other.isAlive) ? 'successor' : 'owner'
-  }
-
-  private passLedgerOn(): void {
-    this.ledgerOwner = this.all().find(({ isAlive }) => isAlive)
-    this.ledgerOwner?.ownLedger()
   }
 
   private broadcast(from: WorkerProcess, update: PeerUpdate): void {

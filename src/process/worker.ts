@@ -3,38 +3,25 @@
  * when the supervisor ends, and never reads the configuration itself.
  */
 
-import type { Server } from 'bun'
 import { UnusableConfiguration } from '../assembly/edge-parts.ts'
 import { InferenceService } from '../assembly/inference-service.ts'
-import { beginUpkeep, isLedgerProblem, openWorkerLedger } from '../assembly/open-ledger.ts'
+import { isLedgerProblem, openWorkerLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
 import { buildOf, findVersion, VERSION } from '../assembly/version.ts'
 import { environment } from '../config/load.ts'
 import type { KeyFollower } from '../keys/key-follower.ts'
-import { AHEAD_ADVICE } from '../ledger/window-reset.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
-import { onDescriptorShortage } from '../transport/descriptor-shortage.ts'
-import { closingEach } from './closing-app.ts'
-import { DescriptorLog } from './descriptor-log.ts'
-import { drain } from './drain.ts'
 import { FiguresPoster } from './figures-poster.ts'
-import { descriptorLimit, watchDescriptors } from './file-descriptors.ts'
 import { followKeys } from './follow-keys.ts'
 import { isToWorker, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
 import { LedgerWatch } from './ledger-watch.ts'
 import { explain } from './listen-address.ts'
-import { adoptListener, connectionsOn, leaveListener, lendListener } from './listener.ts'
 import { ProbeClaims } from './probe-lease.ts'
 import { RequestFeed } from './request-feed.ts'
 import { SupervisorItems } from './supervisor-items.ts'
-
-/** No limit: the edge counts bytes while it reads, and Bun's own 413 has no body and none of our headers. */
-const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
-
-const MANY_FIELDS =
-  'revoke unused keys (weir keys list, weir keys revoke); weir deletes the data of a key from Redis a day after ' +
-  'its last request'
+import { WorkerServer } from './worker-server.ts'
+import { workerUpkeep } from './worker-upkeep.ts'
 
 /** How often a worker that was replaced looks whether its last connection is closed. */
 const QUIET_CHECK_MS = 250
@@ -50,16 +37,8 @@ interface Built {
   readonly service: InferenceService
 }
 
-interface Running {
-  readonly worker: number
-  /** Of the socket that it accepts from. */
-  readonly port: number
-  readonly server: Server<undefined>
-  readonly service: InferenceService
-  /** The socket stays open after this process, and another one accepts from it then. */
-  readonly isSocketKept: boolean
-  /** True for the embedded ledger, which no other process can open while this one runs. */
-  readonly ownsLedger: boolean
+interface Running extends Built {
+  readonly server: WorkerServer
 }
 
 /**
@@ -193,7 +172,7 @@ class Worker {
       this.keys = await followKeys(config, service, this.log.logger, worker)
       this.watch = new LedgerWatch(service, this.log.logger, worker, (up) => send({ type: 'ledger', up }))
       // One worker of each machine maintains the data in Redis.
-      if (worker === 0) this.stopUpkeep = await this.upkeep(config, service)
+      if (worker === 0) this.stopUpkeep = await workerUpkeep(config, service, this.log.logger, sendFields)
     } catch (error) {
       send({ type: 'failed', reason: problemOf(error) })
       return
@@ -217,45 +196,22 @@ class Worker {
 
   /** Accepts requests from now on: from a socket of its own, or from the one that the supervisor has sent. */
   private serve({ start, service }: Built): void {
-    const { worker, address, config } = start
+    const { worker, address } = start
     const isPassed = adopts(start)
+    let server: WorkerServer
     try {
-      const server = Bun.serve({
-        hostname: address.host,
-        port: isPassed ? 0 : address.port,
-        reusePort: true,
-        // Otherwise Bun prints each stream that is cut to standard error, with the source code around it.
-        development: false,
-        maxRequestBodySize: BUN_BODY_BYTES_MAX,
-        ...service.app,
-      })
-      if (isPassed) adoptListener(server)
-      const port = isPassed ? address.port : (server.port ?? address.port)
-      const isSocketKept = start.adopts === true
-      this.running = { worker, port, server, service, isSocketKept, ownsLedger: config.ledger.kind === 'embedded' }
+      server = WorkerServer.open(address, isPassed, service)
     } catch (error) {
       const reason = isPassed ? `cannot take over the listening socket: ${String(error)}` : explain(address, error)
       send({ type: 'failed', reason })
       return
     }
+    this.running = { start, service, server }
     this.watch?.start()
     this.poster?.start()
-    this.watchDescriptors(this.running)
-    send({ type: 'ready', port: this.running.port })
+    server.watchDescriptors(this.log.logger, worker)
+    send({ type: 'ready', port: server.port })
     void findVersion().then((version) => send({ type: 'build', build: buildOf(version) }))
-  }
-
-  private watchDescriptors({ worker, server, service }: Running): void {
-    const limit = descriptorLimit()
-    const log = new DescriptorLog(this.log.logger, worker, limit)
-    onDescriptorShortage((code) => log.exhausted(code))
-    watchDescriptors(limit, (crowded, open) => {
-      service.state.crowded = crowded
-      if (!crowded) return
-      log.low(open)
-      // Connections that wait for a caller's next request are closed first.
-      server.closeIdleConnections()
-    })
   }
 
   /** Sends the listening socket to the supervisor. Returns the problem, if there is one. */
@@ -264,7 +220,7 @@ class Worker {
     // Another process writes to the log soon.
     this.log.alone(false)
     try {
-      lendListener(this.running.port)
+      this.running.server.lend()
       return undefined
     } catch (error) {
       return `the old worker cannot pass on its listening socket: ${String(error)}`
@@ -274,34 +230,14 @@ class Worker {
   /** Another worker accepts from the socket. Ends when the last connection is closed, or after `drain_seconds`. */
   private retire(): void {
     if (this.running === undefined || this.draining) return
-    const { port, service } = this.running
-    this.leave(this.running)
+    const { server, service } = this.running
+    server.leave()
     this.drainByMs = performance.now() + service.drainSeconds * 1000
     const look = () => {
-      const isQuiet = service.state.inFlight.size === 0 && connectionsOn(port) === 0
-      if (isQuiet || performance.now() >= this.drainByMs) this.drain()
+      if (server.isQuiet || performance.now() >= this.drainByMs) this.drain()
       else if (!this.draining) setTimeout(look, QUIET_CHECK_MS)
     }
     look()
-  }
-
-  /** Stops accepting connections; those that are open are closed after their next answer. */
-  private leave({ port, server, service }: Running): void {
-    leaveListener(port)
-    server.reload(closingEach(service.app))
-  }
-
-  private upkeep(config: Start['config'], service: InferenceService): Promise<() => void> {
-    const { logger } = this.log
-    return beginUpkeep(config, {
-      isConfigured: (organization, key) => service.isConfigured(organization, key),
-      looked: (sizes) => send({ type: 'fields', fields: Math.max(0, ...sizes.map(({ fields }) => fields)) }),
-      ahead: (organization) => logEvent(logger, 'ledger.window_ahead', { organization, advice: AHEAD_ADVICE }),
-      undurable: (warning) => logEvent(logger, 'ledger.undurable', { warning }),
-      denied: (why) => logEvent(logger, 'ledger.fields_unknown', { why }),
-      alarmed: ({ organization, fields }) =>
-        logEvent(logger, 'ledger.many_fields', { organization, fields, advice: MANY_FIELDS }),
-    })
   }
 
   private async prepare(config: Start['config']): Promise<void> {
@@ -331,9 +267,11 @@ class Worker {
    */
   private orphan(): void {
     this.isOrphan = true
-    const mustCut = this.running?.ownsLedger === true || this.isTerminated
+    // No other process can open the embedded ledger while this one runs.
+    const ownsLedger = this.running?.start.config.ledger.kind === 'embedded'
+    const mustCut = ownsLedger || this.isTerminated
     if (mustCut) this.cutNow.resolve()
-    logEvent(this.log.logger, 'supervisor.gone', { worker: this.running?.worker, cut: mustCut })
+    logEvent(this.log.logger, 'supervisor.gone', { worker: this.running?.start.worker, cut: mustCut })
     this.drain()
   }
 
@@ -345,16 +283,12 @@ class Worker {
 
   private async finish(): Promise<void> {
     if (this.running !== undefined) {
-      const { server, service, worker } = this.running
-      if (this.running.isSocketKept) await this.leaveInTime(this.running)
-      service.state.draining = true
-      const end = await drain({
-        server,
-        inFlight: service.state.inFlight,
-        drainSeconds: Math.max(0, Math.min(service.drainSeconds, (this.drainByMs - performance.now()) / 1000)),
-        cut: this.cutNow.promise,
-      })
-      if (end === 'cut') logEvent(this.log.logger, 'requests.cut', { worker })
+      const { server, service, start } = this.running
+      // The socket stays open after this process, and another one accepts from it then.
+      if (start.adopts === true) await this.leaveInTime(server)
+      const seconds = Math.max(0, Math.min(service.drainSeconds, (this.drainByMs - performance.now()) / 1000))
+      const end = await server.drain(seconds, this.cutNow.promise)
+      if (end === 'cut') logEvent(this.log.logger, 'requests.cut', { worker: start.worker })
       await this.keys?.stop()
       this.watch?.stop()
       this.stopUpkeep()
@@ -369,8 +303,8 @@ class Worker {
    * Connections wait in the socket for the next worker. Those that this one has accepted already get the time to send
    * their request: the end of the server closes every connection without one.
    */
-  private async leaveInTime(running: Running): Promise<void> {
-    this.leave(running)
+  private async leaveInTime(server: WorkerServer): Promise<void> {
+    server.leave()
     await Promise.race([Bun.sleep(LAST_REQUESTS_MS), this.cutNow.promise])
   }
 }
@@ -401,6 +335,11 @@ function problemOf(error: unknown): string {
   if (error instanceof UnusableConfiguration) return error.message
   if (isLedgerProblem(error)) return error.message
   throw error
+}
+
+/** The number of fields of the largest organisation in Redis. */
+function sendFields(fields: number): void {
+  send({ type: 'fields', fields })
 }
 
 /** Does nothing if the supervisor is gone; `disconnect` has begun the drain then. */

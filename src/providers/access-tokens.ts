@@ -28,7 +28,7 @@ function tokenOf(endpoint: Endpoint, identity: Identity): Promise<string> {
   return keyTokens.of(endpoint, () => exchangeKey(serviceAccount))
 }
 
-/** Of the workload identity of a pod if there is one, else of the managed identity of the machine. */
+/** A token for the workload identity of the pod, if it has one, else for the managed identity of the machine. */
 async function fetchAzureToken({ scope, clientId, isWorkload }: AzureIdentity): Promise<Expiring<string>> {
   const { ManagedIdentityCredential, WorkloadIdentityCredential } = await import('@azure/identity')
   const managed = () =>
@@ -67,7 +67,7 @@ async function exchangeKey({ email, privateKey, tokenUri }: ServiceAccount): Pro
   return googleToken(token, expiresAtMs)
 }
 
-/** Of a token that comes without its expiry. Google's live for an hour. */
+/** How long a token that comes without its expiry is used. Google's live for an hour. */
 const UNKNOWN_LIFE_MS = 600_000
 
 function googleToken(token: string | null | undefined, expiresAtMs: number | null | undefined): Expiring<string> {

@@ -49,9 +49,6 @@ export const MESSAGES_INFERENCE: readonly ErrorKind[] = [...INFERENCE, 'thread_n
 /** The kinds that most paths of a family share. */
 const SHARED: Readonly<Record<Family, readonly ErrorKind[]>> = { chat: INFERENCE, messages: MESSAGES_INFERENCE }
 
-/** Kinds of what is no operation: other paths, other methods, and WebSockets. */
-export const ELSEWHERE: readonly ErrorKind[] = ['unknown_path', 'method_not_allowed', 'upgrade_required']
-
 /** Kinds that share the code of another kind, or have the provider's. */
 const OWN_TEXTS: Readonly<Partial<Record<ErrorKind, ErrorText>>> = {
   exceeds_limit: {

@@ -4,7 +4,7 @@ import { lacks, noNeeds } from '../catalog/capability.ts'
 import { type Access, access, type Key, kindOf, type Model } from '../catalog/catalog.ts'
 import type { Candidate, Exclusion } from '../catalog/resolve.ts'
 import { quoted } from '../config/problems.ts'
-import { amountOf, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
+import { amountOf, amountText, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import { dollarsText, type Price } from '../core/money.ts'
 import type { Rest } from '../gateway/breaker.ts'
@@ -145,20 +145,16 @@ function limitLine(owner: string, limits: Limits, figures: ScopeUsage | undefine
 function amounts(limits: Limits): readonly string[] {
   return limitTable.flatMap((limit) => {
     const amount = amountOf(limits, limit)
-    return amount === undefined ? [] : [amountText(limit, amount)]
+    return amount === undefined ? [] : [limitText(limit, amount)]
   })
 }
 
-function amountText(limit: Limit, amount: number): string {
-  return `${numberText(limit, amount)} ${limit.words}`
+function limitText(limit: Limit, amount: number): string {
+  return `${amountText(limit, amount)} ${limit.words}`
 }
 
 function leftText({ limit, most, left, renewsAtMs }: RemainingLimit): string {
   // Windows end with a UTC day.
   const renewal = renewsAtMs === undefined ? '' : `, renews ${new Date(renewsAtMs).toISOString().slice(0, 10)}`
-  return `${amountText(limit, most)} (${numberText(limit, left)} left${renewal})`
-}
-
-function numberText({ unit }: Limit, amount: number): string {
-  return unit === 'micro_usd' ? dollarsText(amount) : String(amount)
+  return `${limitText(limit, most)} (${amountText(limit, left)} left${renewal})`
 }

@@ -30,7 +30,7 @@ export interface LimitUsage {
   /** Without what running requests hold. */
   readonly used: number
   readonly held: number
-  /** When a budget renews, in Unix milliseconds; undefined for a total budget, for rates and for places. */
+  /** When a budget renews, in Unix milliseconds; undefined for a total budget, for rates and for concurrency. */
   readonly renewsAtMs: number | undefined
 }
 

@@ -51,26 +51,26 @@ export class UnknownKey extends Error {
 export async function explainRequest(config: Config, request: ExplanationRequest): Promise<Explanation> {
   const catalog = Catalog.from(config)
   const remarks = new Set<string>()
-  const asking = await askingKey(catalog, config, request.key, remarks)
-  if (typeof asking === 'string') throw new UnknownKey(asking)
-  const figures = await figuresOf(config, asking.key, remarks)
+  const found = await findKey(catalog, config, request.key, remarks)
+  if (typeof found === 'string') throw new UnknownKey(found)
+  const figures = await figuresOf(config, found.key, remarks)
   const { model: name, needs, resting, conversation } = request
-  return explanationOf(catalog, { ...asking, name, needs, resting, figures, conversation }, [...remarks], Date.now())
+  return explanationOf(catalog, { ...found, name, needs, resting, figures, conversation }, [...remarks], Date.now())
 }
 
 /** The request, and what the ledger and the running gateway report. */
-interface Question extends Asking, Pick<ExplanationRequest, 'needs' | 'resting' | 'conversation'> {
+interface ExplainedRequest extends FoundKey, Pick<ExplanationRequest, 'needs' | 'resting' | 'conversation'> {
   /** The model as the caller would name it. */
   readonly name: string
   readonly figures: AccountUsage | undefined
 }
 
-function explanationOf(catalog: Catalog, question: Question, remarks: string[], nowMs: number): Explanation {
-  const { key, name, figures, resting } = question
+function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: string[], nowMs: number): Explanation {
+  const { key, name, figures, resting } = request
   const { organization } = key
-  const result = outcomeOf(catalog, question)
+  const result = outcomeOf(catalog, request)
   const models = name === AUTO ? catalog.autoCandidates : chain(catalog, name)
-  const state = stateOf(question, nowMs)
+  const state = stateOf(request, nowMs)
   const { candidates, excluded } = 'candidates' in result ? result : NOTHING
   return {
     key: key.id,
@@ -94,7 +94,7 @@ function explanationOf(catalog: Catalog, question: Question, remarks: string[], 
       ...explainedLimits(key.id, key.limits, figures?.key),
     ],
     remarks,
-    lines: [...explanationLines({ ...question, state, models, result })],
+    lines: [...explanationLines({ ...request, state, models, result })],
   }
 }
 
@@ -115,13 +115,13 @@ function explainedLimits(key: string | null, limits: Limits, figures: ScopeUsage
   }))
 }
 
-interface Asking {
+interface FoundKey {
   readonly key: Key
   readonly isRevoked: boolean
 }
 
 /** The key with this id from the configuration or else the store; or a line that explains why it cannot be used. */
-async function askingKey(catalog: Catalog, config: Config, id: string, remarks: Set<string>): Promise<Asking | string> {
+async function findKey(catalog: Catalog, config: Config, id: string, remarks: Set<string>): Promise<FoundKey | string> {
   const configured = catalog.credentials.map(({ key }) => key)
   const known = configured.find((key) => key.id === id)
   if (known !== undefined) {
@@ -194,7 +194,7 @@ export function needsOf(flags: GivenFlags): Needs | string {
   }
 }
 
-function stateOf({ key, isRevoked }: Question, nowMs: number): Explanation['key_state'] {
+function stateOf({ key, isRevoked }: FoundKey, nowMs: number): Explanation['key_state'] {
   if (!isRevoked && isUsable(key, nowMs)) return 'active'
   return isRevoked ? 'revoked' : key.disabled ? 'disabled' : 'expired'
 }
@@ -207,14 +207,14 @@ function chain(catalog: Catalog, name: string): readonly Model[] {
 }
 
 /** The candidates that would be tried, or the error that the caller would get. */
-function outcomeOf(catalog: Catalog, { key, name, needs, conversation }: Question): ExplainedResult {
+function outcomeOf(catalog: Catalog, { key, name, needs, conversation }: ExplainedRequest): ExplainedResult {
   const model = catalog.lookup(name)
   const kind = typeof model === 'string' ? 'chat' : kindOf(model)
   try {
     const { candidates, excluded } = resolve(catalog, key, { name, kind, needs })
     if (conversation === undefined) return { candidates, excluded }
-    const asked = Conversation.withCacheKey(key.organization.id, conversation)
-    return { candidates: spread(candidates, { conversationWith: (of) => asked.of(of) }), excluded }
+    const byCacheKey = Conversation.withCacheKey(key.organization.id, conversation)
+    return { candidates: spread(candidates, { conversationWith: (model) => byCacheKey.of(model) }), excluded }
   } catch (failure) {
     if (!(failure instanceof CallerError)) throw failure
     return { status: failure.row.status, code: String(failure.code), message: failure.message }

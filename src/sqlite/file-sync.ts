@@ -11,7 +11,7 @@ export class FileSync {
   private isRunning = false
   private isAgain = false
   private isClosed = false
-  /** Of the last request. */
+  /** The mark of the last request. */
   private mark = 0
 
   /** `done` gets the mark of the last request that the flush covers. Closes `file` in `close`. */

@@ -57,7 +57,7 @@ export class SpanTracer implements Tracer {
     return new TracedRequest(this, request, caller)
   }
 
-  /** Of one provider; undefined if the configuration does not have it. */
+  /** The names of one provider in spans; undefined if the configuration does not have it. */
   provider(name: string): ProviderNames | undefined {
     return this.options.providers.get(name)
   }

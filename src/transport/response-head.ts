@@ -37,7 +37,7 @@ const BYTES = Uint8Array.from({ length: 256 }, (_, byte) => {
 export class ResponseHead {
   readonly status: number
   readonly framing: BodyFraming
-  /** Of the body, if it is framed by its length. */
+  /** The length of the body, if it is framed by its length. */
   readonly bytes: number
   /** The server keeps the connection open after this response. */
   readonly keepsAlive: boolean
@@ -234,13 +234,13 @@ function isValueByte(byte: number | undefined): boolean {
   return byte !== undefined && ((BYTES[byte] ?? 0) & VALUE_BYTE) !== 0
 }
 
-/** Of a text; NaN for any other character. */
+/** The value of the digit at this place of a text; NaN for any other character. */
 function digit(text: string, at: number): number {
   const value = text.charCodeAt(at) - 48
   return value >= 0 && value <= 9 ? value : Number.NaN
 }
 
-/** Of lengths joined by commas. */
+/** The one length of several that are joined by commas. */
 function onlyLength(values: string): string {
   const [first = '', ...others] = values.split(/[ \t]*,[ \t]*/)
   if (others.some((other) => other !== first)) throw new ResponseSyntaxError('it has two different lengths')

@@ -31,7 +31,7 @@ const NONE = Buffer.alloc(0)
 const CR = 13
 const LF = 10
 const LINE_END = Buffer.from('\r\n')
-/** Of every response. */
+/** The first bytes of every response. */
 const BEGINNING = Buffer.from('HTTP/1.')
 const HEAD_END = Buffer.from('\r\n\r\n')
 /** 13 hexadecimal digits are the largest number of digits whose value is exact: 2^52. */

@@ -280,7 +280,7 @@ const body: readonly Code[] = [
 export interface CopyKernel {
   readonly memory: Buffer
   readonly table: Int32Array
-  /** Of each hole of a frame the first byte and the end, in pairs; frames take turns in the two halves. */
+  /** The first byte and the end of each hole of a frame, in pairs; frames take turns in the two halves. */
   readonly spans: Int32Array
   /** Returns how many frames were copied. */
   readonly run: (at: number, end: number, output: number, number: number) => number

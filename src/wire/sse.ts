@@ -43,11 +43,6 @@ export function textEvents(opening: string, insides: readonly string[], seam: st
   return pieces.join(seam)
 }
 
-/** One whole event without a name. */
-export function dataEvent(data: JsonValue | object): string {
-  return `data: ${jsonLine(data)}\n\n`
-}
-
 /** A comment, which every client skips. Sent while the provider is silent. */
 export const KEEP_ALIVE_COMMENT = ': keep-alive\n\n'
 

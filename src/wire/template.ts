@@ -40,7 +40,7 @@ const LOOKED_AT_MAX = 128
 /** A longer text with special characters is decoded, because the pattern's backtracking grows with the length. */
 const VERBATIM_CHARS_MAX = 4096
 
-/** Of fewer frames, copying one by one costs no more. */
+/** Copying fewer frames one by one costs no more. */
 const COPIED_FRAMES_MIN = 6
 
 const NO_FIGURES: readonly Figure[] = []

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { access } from '../../src/catalog/catalog.ts'
 import { type AccessRule, judge, matches } from '../../src/core/permission.ts'
-import { SEED } from '../support/seed.ts'
+import { property } from '../support/random.ts'
 import { catalog, key, keyOf, model, organization } from './fixture.ts'
 
 describe('globs', () => {
@@ -32,28 +32,15 @@ describe('globs', () => {
   test('a glob of many stars does not take exponential time', () =>
     expect(matches(`${'*a'.repeat(60)}b`, 'a'.repeat(128))).toBe(false))
 
-  test('equals a naive matcher', () => {
+  property('equals a naive matcher', 5000, (random) => {
     const slow = (glob: string, name: string): boolean => {
       if (glob === '') return name === ''
       if (glob[0] === '*') return slow(glob.slice(1), name) || (name !== '' && slow(glob, name.slice(1)))
       return name !== '' && (glob[0] === '?' || glob[0] === name[0]) && slow(glob.slice(1), name.slice(1))
     }
-    const seed = SEED
-    console.log(`seed ${seed}`)
-    let state = seed
-    const draw = (letters: string) => {
-      let word = ''
-      for (state = Math.imul(state, 48_271) >>> 1; word.length < 8 && (state >> word.length) % 5 !== 0; ) {
-        state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-        word += letters[state % letters.length]
-      }
-      return word
-    }
-    for (let round = 0; round < 5000; round++) {
-      const glob = draw('ab*?')
-      const name = draw('ab')
-      expect([glob, name, matches(glob, name)]).toEqual([glob, name, slow(glob, name)])
-    }
+    const glob = random.list(8, () => random.pick(['a', 'b', '*', '?'])).join('')
+    const name = random.list(8, () => random.pick(['a', 'b'])).join('')
+    expect([glob, name, matches(glob, name)]).toEqual([glob, name, slow(glob, name)])
   })
 })
 

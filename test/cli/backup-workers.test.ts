@@ -9,7 +9,7 @@ import { RedisServer } from '../support/redis.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 
-/** Of one request, by the usage that the provider reports. */
+/** The cost of one request, by the usage that the provider reports. */
 const COST_MICRO_USD = 25
 const SUMMARY = 'The user lives in Oslo.'
 

@@ -65,7 +65,7 @@ async function ask(from: Gateway, path: string, body: JsonObject): Promise<JsonO
 
 const chat = (from: Gateway) => ask(from, '/v1/chat/completions', { messages: [{ role: 'user', content: 'Hello' }] })
 
-/** Of a copy: what its ledger has, by the sums and by the single requests. */
+/** What the ledger of a copy has, by the sums and by the single requests. */
 async function figuresOf(copy: string) {
   const file = join(folder, 'read.yaml')
   const config: unknown = JSON.parse(await Bun.file(gateway.configFile).text())

@@ -17,7 +17,7 @@ import { parseConfig } from '../../src/config/parse.ts'
 import { problemText } from '../../src/config/problems.ts'
 import { jsonSchema, schema } from '../../src/config/schema-file.ts'
 import type { Endpoint } from '../../src/core/endpoint.ts'
-import { SEED } from '../support/seed.ts'
+import { property } from '../support/random.ts'
 import { BASE, edited, good, options, parse } from './fixture.ts'
 
 const ROOT = join(import.meta.dir, '../..')
@@ -365,15 +365,6 @@ describe('files', () => {
   })
 })
 
-/** A small random generator: the same seed gives the same numbers. */
-function draws(seed: number): (below: number) => number {
-  let state = seed >>> 0
-  return (below) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return Math.floor((state / 2 ** 32) * below)
-  }
-}
-
 const SCRAPS = [
   '{',
   '}',
@@ -410,29 +401,25 @@ const SCRAPS = [
   '🜁',
 ]
 
-test('random edits never crash the loader: it returns a configuration, or problems of one line each', async () => {
-  const seed = SEED
-  console.log(`seed ${seed}`)
-  const draw = draws(seed)
-  const whole = await Bun.file(EXAMPLE).text()
-  for (let round = 0; round < 400; round++) {
-    let text = round % 2 === 0 ? BASE : whole
-    for (let edits = 1 + draw(3); edits > 0; edits--) {
-      const at = draw(text.length)
-      const scrap =
-        draw(3) === 0 ? text.slice(draw(text.length)).slice(0, draw(60)) : (SCRAPS[draw(SCRAPS.length)] ?? '')
-      text = text.slice(0, at) + scrap + text.slice(at + draw(2) * draw(40))
-    }
-    const result = parseConfig(text, { ...options, env: { ...options.env, ...ENV } })
-    if (result.ok) {
-      const back: unknown = JSON.parse(JSON.stringify(result.config))
-      expect(back).toEqual(result.config)
-    } else {
-      expect(result.problems.length).toBeGreaterThan(0)
-      const lines = [...result.problems, ...result.warnings].map(problemText)
-      for (const line of lines) expect(line).toMatch(/^[^\n\r]+: [^\n\r]+$/)
-      expect(lines.join()).not.toContain('canary')
-    }
+const RANDOM_EDITS = 'random edits never crash the loader: it returns a configuration, or problems of one line each'
+
+property(RANDOM_EDITS, 400, (random) => {
+  let text = random.chance(0.5) ? BASE : readFileSync(EXAMPLE, 'utf8')
+  for (let edits = random.between(1, 3); edits > 0; edits--) {
+    const at = random.below(text.length)
+    const copied = text.slice(random.below(text.length)).slice(0, random.below(60))
+    const scrap = random.below(3) === 0 ? copied : (SCRAPS[random.below(SCRAPS.length)] ?? '')
+    text = text.slice(0, at) + scrap + text.slice(at + (random.chance(0.5) ? random.below(40) : 0))
+  }
+  const result = parseConfig(text, { ...options, env: { ...options.env, ...ENV } })
+  if (result.ok) {
+    const back: unknown = JSON.parse(JSON.stringify(result.config))
+    expect(back).toEqual(result.config)
+  } else {
+    expect(result.problems.length).toBeGreaterThan(0)
+    const lines = [...result.problems, ...result.warnings].map(problemText)
+    for (const line of lines) expect(line).toMatch(/^[^\n\r]+: [^\n\r]+$/)
+    expect(lines.join()).not.toContain('canary')
   }
 })
 

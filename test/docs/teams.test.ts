@@ -12,7 +12,7 @@ import { Reader } from './reader.ts'
 
 const { blocks } = pageOf('docs/teams.md')
 const WEIR_ADMIN_TOKEN = 'an-admin-token-of-the-test-0123456789'
-/** Of every answer, and what it costs in micro-dollars at the page's prices. */
+/** The usage of every answer, and what it costs in micro-dollars at the page's prices. */
 const USAGE = { prompt_tokens: 4000, completion_tokens: 2000, total_tokens: 6000 }
 const COSTS = { 'gpt-5': 25_000, 'gpt-5-mini': 5000 } as const
 /** In place of the page's 500 dollars: four answers of gpt-5. */

@@ -52,7 +52,7 @@ afterAll(async () => {
 /** Fails a third of the requests; otherwise takes the next step: one to three calls with ids of its own kind. */
 function answer(name: Name, call: Call): void | Promise<void> {
   if (random.chance(0.3)) return call.answer(503, '{"error":{"message":"busy"}}')
-  const { turns, results, open } = toldTo(name, call.json)
+  const { turns, results, open } = sentTo(name, call.json)
   if (open !== 0 || results !== made) mismatches.push(`${name} got ${results} results of ${made}, ${open} open`)
   if (turns >= STEPS) return speaks(name, () => textAnswer('Done.'))(call)
   const prefix = { openai: 'call_', anthropic: 'toolu_01', gemini: 'g-', bedrock: 'tooluse_' }[name]
@@ -69,7 +69,7 @@ function answer(name: Name, call: Call): void | Promise<void> {
 const objects = (value: unknown): readonly JsonObject[] => (isArray(value) ? value.filter(isObject) : [])
 
 /** The numbers of turns with calls, of results, and of calls without their result, in each provider's API. */
-function toldTo(
+function sentTo(
   name: Name,
   body: JsonObject,
 ): { readonly turns: number; readonly results: number; readonly open: number } {

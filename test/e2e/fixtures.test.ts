@@ -9,6 +9,7 @@ import OpenAI from 'openai'
 import type { ProviderDialect } from '../../src/config/provider-dialects.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { meaningOf } from '../laws/reading.ts'
+import { sha256 } from '../support/bytes.ts'
 import { ask, type End, requestBytes } from '../support/caller.ts'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
 import { Gateway, KEY, providerEntry } from '../support/gateway.ts'
@@ -82,10 +83,6 @@ const LISTENERS: Readonly<Record<DialectName, (model: string) => Promise<Heard>>
     )
     return { text, calls }
   },
-}
-
-function sha256(text: string): string {
-  return new Bun.CryptoHasher('sha256').update(text).digest('hex')
 }
 
 function checkHeard({ text, calls }: Heard, { expect: wanted }: Fixture): void {

@@ -5,6 +5,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
+import { childrenOf, ownResidentBytes } from '../support/process-table.ts'
 import * as does from '../support/scenarios.ts'
 import type { Scenario } from '../support/upstream.ts'
 import { STREAM, Stage, seen } from './stage.ts'
@@ -61,10 +62,7 @@ async function stalled(): Promise<void> {
 
 /** Resident bytes of the workers. */
 function workersRss(): number {
-  const { pid } = stage.gateway
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')
-  const pages = children.map((child) => Number(readFileSync(`/proc/${child}/statm`, 'utf8').split(' ')[1]))
-  return pages.reduce((sum, count) => sum + count * 4096, 0)
+  return childrenOf(stage.gateway.pid).reduce((sum, child) => sum + ownResidentBytes(child), 0)
 }
 
 test('the provider stalls with the caller, in bounded memory, and its call ends when the caller leaves', async () => {

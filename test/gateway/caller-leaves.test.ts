@@ -126,7 +126,7 @@ describe('while it sends the body', () => {
   })
 })
 
-test('one log line a request, no internal error, and nothing is in flight any more', async () => {
+test('one log line per request, no internal error, and nothing is in flight any more', async () => {
   const requests = stage.gateway.lines.filter(({ msg }) => msg === 'request')
   expect(new Set(requests.map((line) => line['request_id'])).size).toBe(requests.length)
   expect(requests.filter(({ outcome }) => outcome === 'caller_left').length).toBe(phases.length * ways.length + 2)

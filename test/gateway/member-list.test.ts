@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { type Member, MemberList } from '../../src/core/member-list.ts'
+import { property } from '../support/random.ts'
 
 class Named implements Member {
   place = -1
@@ -10,27 +11,21 @@ class Named implements Member {
 const names = (list: MemberList<Named>) => list.snapshot().map(({ name }) => name)
 
 describe('a list of members', () => {
-  test('has the members of a set after the same moves', () => {
-    const seed = 20_261_122
-    let state = seed
-    const below = (limit: number) => {
-      state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0
-      return (state >>> 8) % limit
-    }
+  property('has the members of a set after the same moves', 50, (random) => {
     const list = new MemberList<Named>()
     const expected = new Set<string>()
     const all = [...'abcdefghij'].map((name) => new Named(name))
-    for (let move = 0; move < 5000; move++) {
-      const member = all[below(all.length)]
+    for (let move = 0; move < 100; move++) {
+      const member = all[random.below(all.length)]
       if (member === undefined) throw new Error('no member')
-      if (below(2) === 0) {
+      if (random.chance(0.5)) {
         list.add(member)
         expected.add(member.name)
       } else {
         list.remove(member)
         expected.delete(member.name)
       }
-      const where = `seed ${seed}, move ${move}`
+      const where = `move ${move}`
       expect(list.size, where).toBe(expected.size)
       expect(names(list).sort(), where).toEqual([...expected].sort())
       expect(member.place !== -1, where).toBe(expected.has(member.name))

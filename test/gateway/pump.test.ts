@@ -117,7 +117,7 @@ describe('headers', () => {
       event('message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 0 } }),
       undefined,
     )
-    expect(opened(pump).open).rejects.toMatchObject({ kind: 'cut' })
+    await expect(opened(pump).open).rejects.toMatchObject({ kind: 'cut' })
   })
 
   test('do not go out for a role and an error', async () => {
@@ -329,7 +329,7 @@ describe('ways out', () => {
     const { open, ended } = opened(pump)
     await open
     const sink = new HandSink()
-    expect(pump.attach(sink)).rejects.toThrow('cut')
+    await expect(pump.attach(sink)).rejects.toThrow('cut')
     expect(await ended).toMatchObject({ outcome: 'provider_cut', bug: expect.any(RangeError) })
     expect([sink.ended, call.done]).toEqual([false, ['abort']])
   })

@@ -489,7 +489,7 @@ describe('resting', () => {
     expect(on.serving.service.rests()).toMatchObject([{ model: 'a', reason: 'cut' }])
   })
 
-  test('a provider that rejects our credential rests, and the operator gets one log line a rest', async () => {
+  test('a provider that rejects our credential rests, and the operator gets one log line per rest', async () => {
     await using on = await stage({ a: does.json(401, '{"error":{"message":"bad key"}}') }, { m: ['up/a'] })
     for (let i = 0; i < 5; i++) {
       const answer = await on.ask('m')

@@ -1,7 +1,6 @@
 /** A provider whose machine vanishes: no end, no reset, no error ever arrives. It counts as one that stalls. */
 
 import { expect, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { JsonObject } from '../../src/core/json.ts'
 import { until } from '../process/weir.ts'
@@ -9,6 +8,7 @@ import { Caller } from '../support/caller.ts'
 import { FarMachine } from '../support/far-machine.ts'
 import { Gateway } from '../support/gateway.ts'
 import { inOwnNetwork } from '../support/own-network.ts'
+import { childrenOf } from '../support/process-table.ts'
 import * as does from '../support/scenarios.ts'
 import { type Scenario, Upstream } from '../support/upstream.ts'
 import { chat, STREAM, seen } from './stage.ts'
@@ -41,7 +41,7 @@ async function callerOf(gateway: Gateway, model: string, body: JsonObject): Prom
 }
 
 function workerOf(gateway: Gateway): number {
-  return Number(readFileSync(`/proc/${gateway.pid}/task/${gateway.pid}/children`, 'utf8').trim().split(' ')[0])
+  return childrenOf(gateway.pid)[0] ?? 0
 }
 
 /** How each request that the ledger admitted was settled. */

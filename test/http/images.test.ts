@@ -4,7 +4,6 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import fs from 'node:fs/promises'
 import net from 'node:net'
 import { gzipSync } from 'node:zlib'
 import OpenAI, { toFile as toFile7 } from 'openai'
@@ -13,6 +12,7 @@ import type { JsonObject } from '../../src/core/json.ts'
 import { bytesOf, joined, textOf } from '../support/bytes.ts'
 import { type Answer, ask, Caller, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
+import { childrenOf, ownResidentBytes } from '../support/process-table.ts'
 import * as does from '../support/scenarios.ts'
 import { thrownBy } from '../support/thrown.ts'
 import { type Call, portOf, Upstream } from '../support/upstream.ts'
@@ -452,12 +452,12 @@ test('an upload is held once: eight at a time, all waiting for the provider', as
   })
   // The first small one warms the program up.
   await ask(big.port, requestBytes('/v1/models', { key: KEY }))
-  const before = await memoryOf(big)
+  const before = memoryOf(big)
   const first = ask(big.port, request)
   expect((await first).status).toBe(200)
   const answers = Array.from({ length: uploads - 1 }, () => ask(big.port, request))
   await held.promise
-  const grown = (await memoryOf(big)) - before
+  const grown = memoryOf(big) - before
   release.resolve()
   expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(Array.from(answers, () => 200))
   console.log(`${uploads - 1} uploads of 9.9 MiB held: ${(grown / size / (uploads - 1)).toFixed(2)} times their size`)
@@ -466,8 +466,6 @@ test('an upload is held once: eight at a time, all waiting for the provider', as
 })
 
 /** Resident bytes of the only worker. */
-async function memoryOf(program: Gateway): Promise<number> {
-  const children = await fs.readFile(`/proc/${program.pid}/task/${program.pid}/children`, 'utf8')
-  const status = await fs.readFile(`/proc/${children.trim().split(' ')[0]}/status`, 'utf8')
-  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) * 1024
+function memoryOf(program: Gateway): number {
+  return ownResidentBytes(childrenOf(program.pid)[0] ?? 0)
 }

@@ -5,7 +5,6 @@
  */
 
 import { describe, expect, test } from 'bun:test'
-import { createHash } from 'node:crypto'
 import type { Completion } from '../../src/core/completion.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import type { JsonObject } from '../../src/core/json.ts'
@@ -24,6 +23,7 @@ import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
+import { sha256 } from '../support/bytes.ts'
 import { fold } from '../support/decode.ts'
 import { Encoding } from '../support/encoding.ts'
 import { type Fixture, fixtures, type Wanted } from '../support/fixtures.ts'
@@ -102,10 +102,6 @@ const ENDS: Readonly<Record<DialectName, RegExp>> = {
   chat: /^data: \[DONE\]$|[^\\]"finish_reason":"/m,
   responses: /^event: response\.completed$/m,
   messages: /^event: message_(?:delta|stop)$/m,
-}
-
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
 }
 
 function checkMeaning(meaning: Meaning, wanted: Wanted, provider: string): void {

@@ -221,7 +221,7 @@ describe('what official SDKs accumulate is what the whole answer has', () => {
       { preconnect: () => {} },
     )
     const client = new OpenAI({ apiKey: 'k', baseURL: 'http://weir.test/v1', fetch: cut, maxRetries: 0 })
-    expect(client.responses.stream({ model: 'm', input: 'x' }).finalResponse()).rejects.toThrow()
+    await expect(client.responses.stream({ model: 'm', input: 'x' }).finalResponse()).rejects.toThrow()
   })
 })
 

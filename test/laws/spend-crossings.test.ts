@@ -131,7 +131,7 @@ class History {
     await this.subject.store.settle(one, charge)
   }
 
-  /** Of a request whose reservation the ledger does not know, perhaps of an earlier day. */
+  /** Settles a request whose reservation the ledger does not know, perhaps of an earlier day. */
   private async settleDirectly(account: Account): Promise<void> {
     const admittedMs = this.subject.clock.now - this.random.pick([0, 5000, DAY_MS])
     const charge = { ...noCharge('completed'), costMicroUsd: this.cost(), model: 'm' }

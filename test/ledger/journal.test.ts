@@ -185,7 +185,7 @@ describe('a start', () => {
     const message = /ledger\.journal is damaged \(group \d is missing, and later ones are there\)/
     expect(() => EmbeddedLedger.open(at)).toThrow(message)
     expect(() => EmbeddedWindowReset.open(at)).toThrow(message)
-    expect(new EmbeddedUsageLog(at).read(ALL)).rejects.toThrow(message)
+    await expect(new EmbeddedUsageLog(at).read(ALL)).rejects.toThrow(message)
     expect(readFileSync(path).equals(bytes)).toBe(true)
     rmSync(path)
     await EmbeddedLedger.open(at).close()

@@ -249,7 +249,7 @@ test('a node that dies while it restores continues at the same place', async () 
   // No settlement of this node counts until the rest is restored.
   const admission = { id: 'early', account, admittedMs: Date.now() }
   const early = store.settle(admission, chargeOf(1), { isDirect: true, from: { node: outbox.node, epoch } })
-  expect(early).rejects.toThrow(DataLossError)
+  await expect(early).rejects.toThrow(DataLossError)
   await early.catch(() => undefined)
   outbox.close()
   const ledger = await ledgerOn(server.socket, at)

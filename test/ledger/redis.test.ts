@@ -254,7 +254,7 @@ describe('Redis answers, but', () => {
 
   test('may evict: the start fails', async () => {
     await using server = await RedisServer.start('--maxmemory-policy', 'allkeys-lru')
-    expect(ledgerOn(server)).rejects.toThrow(
+    await expect(ledgerOn(server)).rejects.toThrow(
       'Redis may evict keys of the ledger (maxmemory-policy allkeys-lru). Set maxmemory-policy noeviction.',
     )
   })
@@ -263,7 +263,7 @@ describe('Redis answers, but', () => {
     await using server = await RedisServer.start()
     const client = server.client()
     await client.config('SET', 'requirepass', 'secret')
-    expect(ledgerOn(server)).rejects.toThrow(RedisUnfitError)
+    await expect(ledgerOn(server)).rejects.toThrow(RedisUnfitError)
     client.disconnect()
   })
 })

@@ -81,7 +81,7 @@ test('rejects callers that wait over 2 s or find 4,096 waiting; there is room ag
   expect(late?.status).toBe('fulfilled')
   expect(begun.length).toBe(65)
   const [full] = ask('a', 1)
-  expect(full).rejects.toBeInstanceOf(ReserveQueueFullError)
+  await expect(full).rejects.toBeInstanceOf(ReserveQueueFullError)
   await settled()
   pass(1900)
   expect(begun.length).toBe(65)

@@ -304,7 +304,7 @@ describe('two gateways on copies of one data_dir', () => {
     const moved = await ledgerOn(server.socket, copy)
     await serve(moved, account, 10)
     const opening = RedisLedger.open({ kind: 'single', url: server.socket }, at, 'refuse')
-    expect(opening).rejects.toThrow('Another gateway uses a copy of this data_dir')
+    await expect(opening).rejects.toThrow('Another gateway uses a copy of this data_dir')
     await opening.catch(() => undefined)
     expect((await spentOf(server, account)).spent).toBe(20)
     client.disconnect()

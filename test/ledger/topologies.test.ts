@@ -311,8 +311,8 @@ test('a sentinel that requires a password: the right one works; another or none 
   }
   const opened = (redis: RedisConfig) =>
     openLedger({ ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() })
-  expect(opened(place(''))).rejects.toThrow('Redis requires a password')
-  expect(opened(place(':nope@'))).rejects.toThrow('Redis rejected the user name or the password')
+  await expect(opened(place(''))).rejects.toThrow('Redis requires a password')
+  await expect(opened(place(':nope@'))).rejects.toThrow('Redis rejected the user name or the password')
   await exercise(place(':secret@'))
 })
 

@@ -103,7 +103,7 @@ test('in the embedded ledger, while no gateway has it open', async () => {
   await serve(30, Date.now() + AHEAD_MS)
   const early = EmbeddedLedger.open(dataDir)
   expect(early.health()).toMatchObject({ ready: true, complaint: expect.stringContaining('weir ledger reset-window') })
-  expect(reset(place)).rejects.toThrow('in use')
+  await expect(reset(place)).rejects.toThrow('in use')
   await reset(place).catch(() => undefined)
   await early.close()
   expect(await reset(place)).toBe(4)

@@ -4,6 +4,7 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { Caller, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
+import { childrenOf } from '../support/process-table.ts'
 import { chatBody, json } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
 
@@ -21,7 +22,7 @@ const body = Buffer.from(text)
 
 /** The most memory that the worker has had, in bytes, by the kernel's own account. */
 function peakRss(gateway: Gateway): number {
-  const [worker] = readFileSync(`/proc/${gateway.pid}/task/${gateway.pid}/children`, 'utf8').trim().split(' ')
+  const [worker] = childrenOf(gateway.pid)
   return Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${worker}/status`, 'utf8'))?.[1]) * 1024
 }
 

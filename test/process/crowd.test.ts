@@ -17,11 +17,6 @@ async function start(upstream: Upstream): Promise<Gateway> {
   return await Gateway.start({ providers: { up: upstream.url }, descriptors: DESCRIPTORS })
 }
 
-async function readyz(gateway: Gateway): Promise<{ status: number; body: unknown }> {
-  const answer = await fetch(`${gateway.adminUrl}/readyz`)
-  return { status: answer.status, body: await answer.json() }
-}
-
 test('near the limit new requests get 503 and a closed connection; later all succeed again', async () => {
   await using upstream = await Upstream.start({ m: does.answersText('Hello'), slow: does.silent() })
   await using gateway = await start(upstream)
@@ -29,11 +24,8 @@ test('near the limit new requests get 503 and a closed connection; later all suc
   // Each with half a request: these are not idle, and the kernel hands them over at once.
   const callers = await Promise.all(Array.from({ length: 110 }, () => Caller.connect(gateway.port)))
   for (const caller of callers) caller.send(chat.subarray(0, 100))
-  await until(async () => (await readyz(gateway)).status === 503)
-  expect((await readyz(gateway)).body).toEqual({
-    ready: false,
-    reasons: ['worker 0 is nearly out of file descriptors'],
-  })
+  await until(async () => (await gateway.readyz()).status === 503)
+  expect((await gateway.readyz()).reasons).toEqual(['worker 0 is nearly out of file descriptors'])
 
   const calls = upstream.calls.length
   // The first that were let in: with them low numbers come free, and it is as crowded as before.
@@ -45,12 +37,12 @@ test('near the limit new requests get 503 and a closed connection; later all suc
     expect(Number(answer.header('retry-after'))).toBeWithin(1, 61)
     expect(await gateway.request(answer.header('x-request-id'))).toMatchObject({ status: 503, outcome: 'refused' })
     expect(await caller.ended()).toBe(false)
-    expect((await readyz(gateway)).status).toBe(503)
+    expect((await gateway.readyz()).status).toBe(503)
   }
   expect(upstream.calls.length).toBe(calls)
 
   for (const caller of callers) caller.close()
-  await until(async () => (await readyz(gateway)).status === 200)
+  await until(async () => (await gateway.readyz()).status === 200)
   expect((await ask(gateway.port, chat)).status).toBe(200)
 })
 
@@ -65,7 +57,7 @@ test('idle kept-alive connections are closed first', async () => {
   }
   // By itself it would stay open for 120 s.
   expect(await callers[0]?.ended()).toBe(false)
-  await until(async () => (await readyz(gateway)).status === 200)
+  await until(async () => (await gateway.readyz()).status === 200)
   expect((await ask(gateway.port, chat)).status).toBe(200)
 })
 
@@ -74,9 +66,9 @@ test('beyond the limit other connections wait, and no worker dies', async () => 
   await using gateway = await start(upstream)
   const callers = await Promise.all(Array.from({ length: 2 * DESCRIPTORS }, () => Caller.connect(gateway.port)))
   for (const caller of callers) caller.send(chat.subarray(0, 100))
-  await until(async () => (await readyz(gateway)).status === 503)
+  await until(async () => (await gateway.readyz()).status === 503)
   for (const caller of callers) caller.close()
-  await until(async () => (await readyz(gateway)).status === 200)
+  await until(async () => (await gateway.readyz()).status === 200)
   expect((await ask(gateway.port, chat)).status).toBe(200)
   expect(gateway.lines.filter(({ msg }) => msg === 'worker died')).toEqual([])
 })

@@ -6,6 +6,7 @@ import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { executable } from '../support/executable.ts'
+import { childrenOf } from '../support/process-table.ts'
 import { configuration, lives, until } from './weir.ts'
 
 const ROOT = join(import.meta.dir, '../..')
@@ -103,7 +104,7 @@ for (const program of ['scripts/weir', 'src/main.ts', 'the executable']) {
       for await (const chunk of child.stdout) log += new TextDecoder().decode(chunk)
     })()
     await until(() => log.includes('"msg":"ready"') || child.exitCode !== null)
-    const workers = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').trim().split(' ').map(Number)
+    const workers = childrenOf(child.pid)
     expect(workers).toHaveLength(1)
     for (const worker of workers) expect(readFileSync(`/proc/${worker}/environ`, 'utf8')).not.toContain('FROM_DOTENV')
     child.kill('SIGTERM')

@@ -41,11 +41,6 @@ async function statusOf(node: Gateway, key: string): Promise<number> {
   }
 }
 
-async function readiness(gateway: Gateway): Promise<{ readonly status: number; readonly text: string }> {
-  const answer = await fetch(`${gateway.adminUrl}/readyz`)
-  return { status: answer.status, text: await answer.text() }
-}
-
 async function ledgerUp(gateway: Gateway): Promise<string | undefined> {
   const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
   return /^weir_ledger_up (\d)$/m.exec(text)?.[1]
@@ -82,23 +77,24 @@ test('a hanging Redis: an idle gateway reports it in /readyz, the log and the me
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
   await using gateway = await start(upstream, { ledger: { redis: redis.url } })
-  await until(async () => (await readiness(gateway)).status === 200)
+  await until(async () => (await gateway.readyz()).status === 200)
   redis.signal('SIGSTOP')
-  const answers = await Promise.all(Array.from({ length: 5 }, () => readiness(gateway)))
-  for (const { status, text } of answers) expect([status, text.includes('Redis does not answer')]).toEqual([503, true])
+  const answers = await Promise.all(Array.from({ length: 5 }, () => gateway.readyz()))
+  for (const { status, reasons } of answers)
+    expect([status, reasons.join().includes('Redis does not answer')]).toEqual([503, true])
   const down = await gateway.line(({ event }) => event === 'ledger.down')
   expect(down).toMatchObject({ level: 'error', worker: 0, msg: 'ledger down' })
   await until(async () => (await ledgerUp(gateway)) === '0')
   redis.signal('SIGCONT')
   expect(await gateway.line(({ event }) => event === 'ledger.up')).toMatchObject({ level: 'info', worker: 0 })
-  await until(async () => (await readiness(gateway)).status === 200 && (await ledgerUp(gateway)) === '1')
+  await until(async () => (await gateway.readyz()).status === 200 && (await ledgerUp(gateway)) === '1')
 })
 
 test('unreadable keys with a healthy ledger: down in the log, /readyz and the metrics', async () => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
   await using gateway = await start(upstream, { ledger: { redis: redis.url } })
-  await until(async () => (await readiness(gateway)).status === 200)
+  await until(async () => (await gateway.readyz()).status === 200)
   const client = new Redis(redis.url)
   await client.multi().del('weir:{keys}:version', 'weir:{keys}:changes').set('weir:{keys}:records', 'x').exec()
   await client.lpush('weir:{keys}:version', 'x')
@@ -106,12 +102,16 @@ test('unreadable keys with a healthy ledger: down in the log, /readyz and the me
   expect(down['problem']).toMatch(
     /^API keys could not be read for 2 s, so revoked keys may still be accepted: WRONGTYPE/,
   )
-  const { status, text } = await readiness(gateway)
-  expect([status, text.includes('API keys could not be read'), await ledgerUp(gateway)]).toEqual([503, true, '0'])
+  const { status, reasons } = await gateway.readyz()
+  expect([status, reasons.join().includes('API keys could not be read'), await ledgerUp(gateway)]).toEqual([
+    503,
+    true,
+    '0',
+  ])
   // The ledger is well: who has a key is served.
   expect(await statusOf(gateway, KEY)).toBe(200)
   await client.del('weir:{keys}:version', 'weir:{keys}:records')
   client.disconnect()
   await gateway.line(({ event }) => event === 'ledger.up')
-  await until(async () => (await readiness(gateway)).status === 200)
+  await until(async () => (await gateway.readyz()).status === 200)
 })

@@ -56,12 +56,7 @@ function say(gateway: Gateway, path = '/v1/chat/completions'): Promise<Answer> {
   return ask(gateway.port, requestBytes(path, { key: KEY, body }))
 }
 
-async function readiness(gateway: Gateway): Promise<{ readonly status: number; readonly text: string }> {
-  const answer = await fetch(`${gateway.adminUrl}/readyz`)
-  return { status: answer.status, text: await answer.text() }
-}
-
-async function requestsTold(gateway: Gateway): Promise<number> {
+async function requestsReported(gateway: Gateway): Promise<number> {
   const { code, stdout } = await gateway.run('usage', '--json')
   return code === 0 ? JSON.parse(stdout).total.requests : -1
 }
@@ -86,19 +81,19 @@ describe('Redis dies and restarts', () => {
       )
     }
     const called = upstream.calls.length
-    const { status, text } = await readiness(gateway)
-    expect([status, text.includes('Redis is not reached')]).toEqual([503, true])
+    const { status, reasons } = await gateway.readyz()
+    expect([status, reasons.join().includes('Redis is not reached')]).toEqual([503, true])
     const away = await gateway.run('usage')
     expect([away.code, away.stdout]).toEqual([1, ''])
     expect(away.stderr).toMatch(/^weir: Redis does not answer \(connect ECONNREFUSED [^\n]+\)\.\n$/)
     await using _ = await RedisServer.start(options, redis.port)
     await until(async () => (await say(gateway)).status === 200)
-    await until(async () => (await readiness(gateway)).status === 200)
-    await until(async () => (await requestsTold(gateway)) === upstream.calls.length)
+    await until(async () => (await gateway.readyz()).status === 200)
+    await until(async () => (await requestsReported(gateway)) === upstream.calls.length)
     expect(upstream.calls.length).toBe(called + 1)
     // The same without a running gateway.
     await gateway.stop()
-    expect(await requestsTold(gateway)).toBe(upstream.calls.length)
+    expect(await requestsReported(gateway)).toBe(upstream.calls.length)
   })
 
   test('allow: requests are served without limits and charged after the restart; then the limit holds', async () => {
@@ -110,15 +105,15 @@ describe('Redis dies and restarts', () => {
     redis.signal('SIGKILL')
     // Five cost more than the limit has.
     for (let i = 0; i < 5; i++) expect((await say(gateway)).status).toBe(200)
-    expect((await readiness(gateway)).status).toBe(200)
+    expect((await gateway.readyz()).status).toBe(200)
     // The log reports that requests are served without limits; their own lines do not.
     const complaint = await gateway.line(({ event }) => event === 'ledger.down')
     expect(complaint).toMatchObject({ level: 'warn', worker: 0, problem: expect.stringContaining('Redis') })
     await using _ = await RedisServer.start(options, redis.port)
-    await until(async () => (await requestsTold(gateway)) === 6)
+    await until(async () => (await requestsReported(gateway)) === 6)
     expect(await gateway.line(({ event }) => event === 'ledger.up')).toMatchObject({ level: 'info', worker: 0 })
     await until(async () => (await say(gateway)).status === 429)
-    expect(await requestsTold(gateway)).toBe(upstream.calls.length)
+    expect(await requestsReported(gateway)).toBe(upstream.calls.length)
   })
 
   test('without Redis at the start: weir starts, reports it, and serves when Redis starts', async () => {
@@ -126,7 +121,7 @@ describe('Redis dies and restarts', () => {
     await using upstream = await Upstream.start()
     await using gateway = await start(upstream, `redis://127.0.0.1:${port}/0`)
     expect((await say(gateway)).status).toBe(503)
-    expect((await readiness(gateway)).status).toBe(503)
+    expect((await gateway.readyz()).status).toBe(503)
     await using _ = await RedisServer.start([], port)
     await until(async () => (await say(gateway)).status === 200)
     const made = await gateway.run('keys', 'create', '--org', 'acme', '--id', 'laptop')
@@ -196,7 +191,7 @@ describe('Redis rejects weir', () => {
     await using _good = good.redis
     await using gateway = await start(upstream, good.ledger)
     expect((await say(gateway)).status).toBe(200)
-    await until(async () => (await requestsTold(gateway)) === 1)
+    await until(async () => (await requestsReported(gateway)) === 1)
   })
 
   test('a wrong or missing password: every command reports it in one line, without waiting', async () => {
@@ -234,6 +229,6 @@ describe('Redis rejects weir', () => {
     const admin = new Redis(redis.url.replace('//', '//:secret@'))
     await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
     admin.disconnect()
-    await until(async () => (await readiness(gateway)).text.includes('Redis requires a password'))
+    await until(async () => (await gateway.readyz()).reasons.join().includes('Redis requires a password'))
   })
 })

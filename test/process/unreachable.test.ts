@@ -25,11 +25,6 @@ function say(gateway: Gateway): Promise<Answer> {
   return ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))
 }
 
-async function readyz(gateway: Gateway): Promise<{ status: number; body: unknown }> {
-  const answer = await fetch(`${gateway.adminUrl}/readyz`)
-  return { status: answer.status, body: await answer.json() }
-}
-
 async function spent(redis: RedisServer): Promise<number> {
   const client = new Redis(redis.port)
   const account = { organization: 'test', organizationLimits: {}, key: 'test-key', keyLimits: {} }
@@ -42,9 +37,9 @@ test('refuse: starts without Redis, answers 503, and serves when Redis starts or
   await using upstream = await Upstream.start()
   const port = await lastingPort()
   await using gateway = await gatewayBefore(upstream, port, {})
-  const { status, body } = await readyz(gateway)
+  const { status, reasons } = await gateway.readyz()
   expect(status).toBe(503)
-  expect(JSON.stringify(body)).toContain('Redis is not reached')
+  expect(reasons.join()).toContain('Redis is not reached')
   for (let round = 0; round < 2; round++) {
     const refused = await say(gateway)
     expect([refused.status, refused.header('retry-after'), JSON.parse(refused.text).error.code]).toEqual([
@@ -53,7 +48,7 @@ test('refuse: starts without Redis, answers 503, and serves when Redis starts or
       'ledger_unavailable',
     ])
     await using _redis = await RedisServer.start([], port)
-    await until(async () => (await readyz(gateway)).status === 200)
+    await until(async () => (await gateway.readyz()).status === 200)
     expect((await say(gateway)).status).toBe(200)
   }
   expect(upstream.calls.length).toBe(2)
@@ -63,7 +58,7 @@ test('allow: serves without Redis and is ready; what it served is charged once w
   await using upstream = await Upstream.start()
   const port = await lastingPort()
   await using gateway = await gatewayBefore(upstream, port, { ledger_unreachable: 'allow' })
-  expect((await readyz(gateway)).status).toBe(200)
+  expect((await gateway.readyz()).status).toBe(200)
   for (let i = 0; i < 3; i++) expect((await say(gateway)).status).toBe(200)
   await using redis = await RedisServer.start([], port)
   // 9 tokens in at a dollar a million, 3 out at ten.

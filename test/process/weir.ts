@@ -3,6 +3,8 @@
 import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { readinessAt } from '../support/gateway.ts'
+import { childrenWithRole } from '../support/process-table.ts'
 
 export const MAIN = join(import.meta.dir, '../../src/main.ts')
 const { WEIR_EXECUTABLE } = process.env
@@ -130,12 +132,7 @@ export class Weir {
 
   /** The processes that weir started for a role. */
   private async children(role: 'worker' | 'ledger-owner'): Promise<readonly number[]> {
-    const children = await fs.readFile(`/proc/${this.pid}/task/${this.pid}/children`, 'utf8')
-    const pids = children.trim().split(' ').filter(Boolean).map(Number)
-    // A process that ends meanwhile has no command line.
-    const words = (pid: number) => fs.readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')
-    const commands = await Promise.all(pids.map(words))
-    return pids.filter((_, i) => commands[i]?.endsWith(`${role}\0`) === true)
+    return childrenWithRole(this.pid, role)
   }
 
   async configure(config: string): Promise<void> {
@@ -171,10 +168,8 @@ export class Weir {
     }
   }
 
-  async readyz(): Promise<{ status: number; reasons: readonly string[] }> {
-    const answer = await fetch(`${this.admin}/readyz`)
-    const body = (await answer.json()) as { reasons?: string[] }
-    return { status: answer.status, reasons: body.reasons ?? [] }
+  readyz(): Promise<{ status: number; reasons: readonly string[] }> {
+    return readinessAt(this.admin)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,12 +1,12 @@
 /** The suite for every provider adapter. The fixtures are recorded streams, broken ones included. */
 
 import { describe, expect, test } from 'bun:test'
-import { createHash } from 'node:crypto'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { FinishReason } from '../../src/core/event.ts'
 import { isObject, type JsonObject, numberOf } from '../../src/core/json.ts'
 import type { Usage } from '../../src/core/token-usage.ts'
 import type { Provider, Target, UpstreamRequest } from '../../src/providers/provider.ts'
+import { sha256 } from '../support/bytes.ts'
 import { type Fixture, fixtureBytes, manifest } from '../support/fixtures.ts'
 import { property, Random } from '../support/random.ts'
 import type { SpeechWriter } from '../support/speech-writer.ts'
@@ -176,10 +176,6 @@ export function objectOf(body: UpstreamRequest['body']): JsonObject {
   const value: unknown = JSON.parse(json)
   if (!isObject(value)) throw new Error('the body is not an object')
   return value
-}
-
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
 }
 
 function defined(usage: Usage): Usage {

@@ -5,6 +5,7 @@
 
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
+import { must, onlyKeys } from './rule-checks.ts'
 
 const KEYS = [
   ...['model', 'messages', 'tools', 'tool_choice', 'parallel_tool_calls', 'max_tokens', 'max_completion_tokens'],
@@ -14,14 +15,6 @@ const KEYS = [
   ...['stream', 'stream_options'],
 ]
 const NAME = /^[a-zA-Z0-9_-]{1,64}$/
-
-function must(condition: boolean, rule: string, where: unknown): asserts condition {
-  if (!condition) throw new Error(`${rule}: ${JSON.stringify(where)}`)
-}
-
-function onlyKeys(value: JsonObject, keys: readonly string[]): void {
-  for (const key of Object.keys(value)) must(keys.includes(key), `knows no ${key}`, value)
-}
 
 function objects(value: JsonValue | undefined, what: string): JsonObject[] {
   must(isArray(value) && value.length > 0 && value.every(isObject), `${what} are objects, and there is one`, value)

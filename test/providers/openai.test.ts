@@ -5,16 +5,13 @@ import type { FinishReason } from '../../src/core/event.ts'
 import type { JsonValue } from '../../src/core/json.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
+import { sha256 } from '../support/bytes.ts'
 import { decode, fold, textOf } from '../support/decode.ts'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
 import { Random } from '../support/random.ts'
 import { cuts } from '../support/streams.ts'
 import { objectOf, sentText } from './conformance.ts'
 import { endpoint, plainRequest } from './requests.ts'
-
-function sha256(text: string): string {
-  return new Bun.CryptoHasher('sha256').update(text).digest('hex')
-}
 
 /** The canonical reason for a provider's reason and its number of calls. */
 function reasonOf(word: string | undefined, calls: number): FinishReason {

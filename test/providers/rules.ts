@@ -2,10 +2,7 @@
 
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
-
-function must(condition: boolean, rule: string, where: unknown): asserts condition {
-  if (!condition) throw new Error(`${rule}: ${JSON.stringify(where)}`)
-}
+import { must, onlyKeys } from './rule-checks.ts'
 
 function objects(value: JsonValue | undefined, what: string): JsonObject[] {
   must(isArray(value) && value.every(isObject), `${what} is a list of objects`, value)
@@ -20,10 +17,6 @@ function object(value: JsonValue | undefined, what: string): JsonObject {
 function string(value: JsonValue | undefined, what: string): string {
   must(typeof value === 'string', `${what} is a string`, value)
   return value
-}
-
-function onlyKeys(value: JsonObject, keys: readonly string[]): void {
-  for (const key of Object.keys(value)) must(keys.includes(key), `knows no ${key}`, value)
 }
 
 function isSolid(text: JsonValue | undefined): boolean {

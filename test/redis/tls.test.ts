@@ -119,7 +119,7 @@ describe('at the start, one line reports', () => {
     if (typeof words === 'string') expect(message).toBe(words)
     else expect(message).toMatch(words)
     // Commands for keys report the same.
-    expect(openRedisKeyStore({ kind: 'single', url, tls })).rejects.toThrow(message)
+    await expect(openRedisKeyStore({ kind: 'single', url, tls })).rejects.toThrow(message)
   })
 
   test('a server without TLS at rediss://, and one with TLS at redis://', async () => {

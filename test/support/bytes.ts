@@ -15,6 +15,11 @@ export function textOf(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes)
 }
 
+/** The hash of a text in hexadecimal, as manifests of fixtures have it. */
+export function sha256(text: string): string {
+  return new Bun.CryptoHasher('sha256').update(text).digest('hex')
+}
+
 /** The head of an HTTP message: its first line and its fields, in order and as sent. */
 export interface Head {
   readonly line: string

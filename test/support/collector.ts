@@ -155,7 +155,7 @@ function plainValue(value: AnyValue): Value {
 
 export interface TestCollector extends Disposable {
   readonly url: string
-  /** Of all batches that were accepted. */
+  /** The spans of all batches that were accepted. */
   readonly spans: ReceivedSpan[]
   /** One for each request, whatever the answer. */
   readonly requests: { readonly path: string; readonly headers: Headers }[]

@@ -1,8 +1,9 @@
 /** How long processes waited for a CPU: on a busy machine, a limit of the program may pass without its code running. */
 
 import { readFileSync } from 'node:fs'
+import { childrenOf } from './process-table.ts'
 
-/** Of the main threads of these processes and of their children, added up, in milliseconds since they started. */
+/** The waits of the main threads of these processes and their children, added up, in milliseconds since their start. */
 export function cpuWaitMs(pids: readonly number[]): number {
   return pids.reduce((sum, pid) => sum + waitOf(pid) + cpuWaitMs(childrenOf(pid)), 0)
 }
@@ -10,10 +11,6 @@ export function cpuWaitMs(pids: readonly number[]): number {
 /** The second figure of the file: nanoseconds that the thread could run and did not. */
 function waitOf(pid: number): number {
   return Number(read(`/proc/${pid}/schedstat`).split(' ')[1] ?? 0) / 1e6
-}
-
-function childrenOf(pid: number): readonly number[] {
-  return read(`/proc/${pid}/task/${pid}/children`).split(' ').filter(Boolean).map(Number)
 }
 
 function read(path: string): string {

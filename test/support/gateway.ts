@@ -156,6 +156,11 @@ export class Gateway implements AsyncDisposable {
     return { code, stdout, stderr }
   }
 
+  /** `GET /readyz`; no reasons if it is ready. */
+  async readyz(): Promise<{ readonly status: number; readonly reasons: readonly string[] }> {
+    return readinessAt(this.adminUrl)
+  }
+
   signal(signal: NodeJS.Signals): void {
     if (!this.ended) process.kill(this.pid, signal)
   }
@@ -233,10 +238,17 @@ export function providerEntry(dialect: ProviderDialect, baseUrl: string): JsonOb
   return { dialect, base_url: baseUrl, ...Object.fromEntries(own) }
 }
 
-/** The configuration of a setup. */
+/** `GET /readyz` of an admin port; no reasons if it is ready. */
+export async function readinessAt(adminUrl: string): Promise<{ status: number; reasons: readonly string[] }> {
+  const answer = await fetch(`${adminUrl}/readyz`)
+  const body = (await answer.json()) as { reasons?: string[] }
+  return { status: answer.status, reasons: body.reasons ?? [] }
+}
+
 /** `WEIR_TEST_UPSTREAM=fetch` runs tests of the gateway over the runtime's HTTP client instead of our own. */
 export const VIA_FETCH = process.env['WEIR_TEST_UPSTREAM'] === 'fetch'
 
+/** The configuration of a setup. */
 export function configOf(setup: GatewaySetup, folder: string): JsonObject {
   const providers = Object.fromEntries(
     Object.entries(setup.providers).map(([name, entry]) => [

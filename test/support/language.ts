@@ -14,6 +14,7 @@ const WORDS: readonly { readonly pattern: RegExp; readonly instead: string }[] =
     pattern: /\b(?:told|tells?)\b/gi,
     instead: '“reports”, “returns”, “logs”, “shows”, “distinguishes”: what is meant',
   },
+  { pattern: /[a-z](?:Told|Tells?)(?![a-z])|\b(?:told|tells?)[A-Z]/g, instead: '“report”, “send”, “show” in a name' },
   { pattern: /\b(?:said|says)\b/gi, instead: '“reports”, “states”, “returns”, “specifies”: what is meant' },
   { pattern: /\bbehind\b/gi, instead: '“after” for time, “in front of it” or “following” for place' },
   {

@@ -89,6 +89,6 @@ describe('the simulated provider', () => {
   })
 
   test('returns ports that nothing listens on', async () => {
-    expect(Caller.connect(await closedPort())).rejects.toThrow()
+    await expect(Caller.connect(await closedPort())).rejects.toThrow()
   })
 })

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { JsonValue } from '../../src/core/json.ts'
 import { SseFramer } from '../../src/wire/frames.ts'
-import { dataEvent, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent } from '../../src/wire/sse.ts'
+import { jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent } from '../../src/wire/sse.ts'
 import { bytesOf } from '../support/bytes.ts'
 import { property } from '../support/random.ts'
 
@@ -13,7 +13,6 @@ const PARTS = [...BREAKS, 'a', '"', '\\', 'é', '👩‍🚀', '\ud83d', '\ude00
 
 test('an event is its lines and a blank line', () => {
   expect(namedEvent('x', { a: 1 })).toBe('event: x\ndata: {"a":1}\n\n')
-  expect(dataEvent([1])).toBe('data: [1]\n\n')
   expect(KEEP_ALIVE_COMMENT).toBe(': keep-alive\n\n')
 })
 

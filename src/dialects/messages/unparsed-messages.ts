@@ -45,7 +45,7 @@ const CALL_TYPE = 1
 const LITERALS = words('true', 'false', 'null')
 
 const entries = new EntryWriter()
-/** Of the message that is read: its results, its own texts and its calls. */
+/** Entries of the message that is being read: its results, its own texts and its calls. */
 const results = new EntryWriter()
 const texts = new EntryWriter()
 const calls = new EntryWriter()
@@ -316,7 +316,7 @@ class MessageReader {
     calls.add(INPUT, from[NAMES.input] ?? 0, to[NAMES.input] ?? 0)
   }
 
-  /** Of results that are a list, one text alone is sent as a string; an empty one has no content. */
+  /** If a result is a list, a single text is sent as a string; an empty list has no content. */
   private result(content: TextReader | undefined): void {
     const { cursor, from, to } = this
     if (++this.resultCount > CALLS_MAX) unusual()

@@ -52,7 +52,7 @@ export function readTools(cursor: JsonCursor): UnparsedTools {
 class ToolReader {
   hasStrict = false
   readonly marks: UnparsedMark[] = []
-  /** Of the current tool. */
+  /** The cache mark of the current tool. */
   private mark = 0
   private readonly found = new ToolMembers(TOOL)
 

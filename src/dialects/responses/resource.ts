@@ -65,7 +65,7 @@ interface LineMembers {
   readonly after: string
 }
 
-/** Of the last stream: the next one most often repeats the same, and making them takes 2 µs. */
+/** The members of the last stream: the next one most often has the same, and making them takes 2 µs. */
 let lastLine: LineMembers | undefined
 /** Longer members are not kept for the next stream. */
 const KEPT_CHARS_MAX = 4096

@@ -90,7 +90,7 @@ class InputReader {
   private readonly callIds: number[] = []
   /** The index in `callIds` of the call whose output is expected next. */
   private expected = 0
-  /** Of the message that is read; messages without a role count as the user's. */
+  /** The kind of the message that is being read; a message without a role counts as the user's. */
   private kind = USER
   private isSpoken = false
   /** Whether a message without text was left out. */

@@ -23,7 +23,7 @@ interface JournalRead {
 
 /**
  * Reads the files. The current one comes first: if it becomes the old one meanwhile, it is read twice, and nothing is
- * missed. Read SQLite after it: what has been removed from the journal is there.
+ * missed. Read SQLite after it: SQLite has what was removed from the journal.
  */
 export function readJournal(directory: string): JournalRead {
   const files = [JOURNAL_FILE, OLD_JOURNAL_FILE].map((name) => {

@@ -73,7 +73,7 @@ export class Journal implements Changes {
   private readonly rows = new RowBatch()
   /** Changes that are in the file and not in SQLite. */
   private readonly unfilled = new Unfilled()
-  /** Of the last group. */
+  /** The number of the last group. */
   private number: number
   private timer: ReturnType<typeof setTimeout> | undefined
   private fillTimer: ReturnType<typeof setTimeout> | undefined

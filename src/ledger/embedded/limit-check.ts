@@ -4,20 +4,13 @@
  */
 
 import { NO_LIMIT } from '../../core/limit-amounts.ts'
-import {
-  type BudgetLimit,
-  budgetLimits,
-  type LimitName,
-  placesLimits,
-  rateLimits,
-  type UnitAmounts,
-} from '../../core/limits.ts'
+import { budgetLimits, concurrencyLimits, type LimitName, rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import type { RateStatus, RateStatuses } from '../ledger.ts'
 import { type Refusal, type ScopeName, scopeNames } from '../reservation-store.ts'
 import { budgetWindows, windowEndMs } from '../window.ts'
 import { levelAt, remainingOf, statusOf, waitMs } from './rate-bucket.ts'
 import type { BothAmounts, Pair } from './reservation-moves.ts'
-import { budgetAmount, hasRoom, placesAmount, rateAmount } from './scope-moves.ts'
+import { budgetAmount, concurrencyAmount, hasRoom, rateAmount } from './scope-moves.ts'
 import { AMOUNT_MAX, type ScopeState } from './store-state.ts'
 
 /** The time when a running request ends is unknown; 1 s is a guess. */
@@ -89,7 +82,7 @@ export function firstRefusal(
     const scope = i === 0 ? scopes[0] : scopes[1]
     const ofScope = i === 0 ? amounts[0] : amounts[1]
     checkRates(scope, ofScope, demand, now)
-    checkPlaces(scope, ofScope)
+    checkConcurrency(scope, ofScope)
     checkBudgets(scope, ofScope, demand, now)
   }
   return obstacles.refused
@@ -109,12 +102,12 @@ function checkRates(scope: ScopeState, amounts: readonly number[], demand: UnitA
   }
 }
 
-function checkPlaces(scope: ScopeState, amounts: readonly number[]): void {
-  for (let i = 0; i < placesLimits.length; i++) {
-    const limit = placesLimits[i]
-    const places = placesAmount(amounts, i)
-    if (limit === undefined || places === NO_LIMIT || scope.live + 1 <= places) continue
-    const isNever = places < 1
+function checkConcurrency(scope: ScopeState, amounts: readonly number[]): void {
+  for (let i = 0; i < concurrencyLimits.length; i++) {
+    const limit = concurrencyLimits[i]
+    const most = concurrencyAmount(amounts, i)
+    if (limit === undefined || most === NO_LIMIT || scope.live + 1 <= most) continue
+    const isNever = most < 1
     obstacles.add(limit.name, isNever ? Number.POSITIVE_INFINITY : CONCURRENT_WAIT_MS, !isNever)
   }
 }
@@ -133,26 +126,14 @@ function checkBudgets(scope: ScopeState, amounts: readonly number[], demand: Uni
     const held = isNew ? 0 : budget.held
     // A request that costs nothing passes, also if the budget is overdrawn.
     if (wanted === 0 || hasRoom(most, spent, held, wanted)) continue
-    const window = Math.max(windows[i] ?? 0, scope.windows[i] ?? 0)
-    refuseByBudget(limit, window, most, spent, held, wanted, now)
-  }
-}
-
-function refuseByBudget(
-  { name, window: period }: BudgetLimit,
-  window: number,
-  most: number,
-  spent: number,
-  held: number,
-  wanted: number,
-  now: number,
-): void {
-  if (wanted > most) obstacles.add(name, Number.POSITIVE_INFINITY, false)
-  else if (wanted > most - spent) {
-    obstacles.add(name, (windowEndMs(period, window) ?? Number.POSITIVE_INFINITY) - now, false)
-  } else {
-    const missing = wanted - (most - spent - held)
-    obstacles.add(name, Math.max(HELD_WAIT_MS_MIN, (HELD_WAIT_MS_MAX * missing) / held), true)
+    if (wanted > most) obstacles.add(limit.name, Number.POSITIVE_INFINITY, false)
+    else if (wanted > most - spent) {
+      const window = Math.max(windows[i] ?? 0, scope.windows[i] ?? 0)
+      obstacles.add(limit.name, (windowEndMs(limit.window, window) ?? Number.POSITIVE_INFINITY) - now, false)
+    } else {
+      const missing = wanted - (most - spent - held)
+      obstacles.add(limit.name, Math.max(HELD_WAIT_MS_MIN, (HELD_WAIT_MS_MAX * missing) / held), true)
+    }
   }
 }
 

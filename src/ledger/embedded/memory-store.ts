@@ -78,7 +78,7 @@ export class MemoryStore {
   private readonly organizations = new Map<string, Organization>()
   /** All reservations of the orders of all organisations. */
   private readonly reservations = new ReservationIndex()
-  /** Of accounts whose scopes are stored: it takes seven look-ups to find one. */
+  /** The states of accounts whose scopes are stored: finding one otherwise takes seven look-ups. */
   private readonly accountStates = new WeakMap<Account, AccountState>()
 
   constructor(

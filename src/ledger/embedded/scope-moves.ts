@@ -3,7 +3,7 @@
  */
 
 import { NO_LIMIT } from '../../core/limit-amounts.ts'
-import { budgetLimits, type Limit, limitTable, placesLimits, rateLimits } from '../../core/limits.ts'
+import { budgetLimits, concurrencyLimits, type Limit, limitTable, rateLimits } from '../../core/limits.ts'
 import { budgetWindows } from '../window.ts'
 import { drain, take } from './rate-bucket.ts'
 import { AMOUNT_MAX, type BudgetCrossing, NOT_CHARGED, type ScopeState } from './store-state.ts'
@@ -11,7 +11,7 @@ import { AMOUNT_MAX, type BudgetCrossing, NOT_CHARGED, type ScopeState } from '.
 /** The index of a limit in `amounts`. */
 const positionOf = (limit: Limit) => limitTable.indexOf(limit)
 const RATE_POSITIONS = rateLimits.map(positionOf)
-const PLACES_POSITIONS = placesLimits.map(positionOf)
+const CONCURRENCY_POSITIONS = concurrencyLimits.map(positionOf)
 const BUDGET_POSITIONS = budgetLimits.map(positionOf)
 
 /** The amount of a rate limit, by its index in `rateLimits`; `NO_LIMIT` if it is not set. */
@@ -19,9 +19,9 @@ export function rateAmount(amounts: readonly number[], rate: number): number {
   return amounts[RATE_POSITIONS[rate] ?? -1] ?? NO_LIMIT
 }
 
-/** The amount of a limit of live reservations, by its index in `placesLimits`; `NO_LIMIT` if it is not set. */
-export function placesAmount(amounts: readonly number[], places: number): number {
-  return amounts[PLACES_POSITIONS[places] ?? -1] ?? NO_LIMIT
+/** The amount of a limit of live reservations, by its index in `concurrencyLimits`; `NO_LIMIT` if it is not set. */
+export function concurrencyAmount(amounts: readonly number[], limit: number): number {
+  return amounts[CONCURRENCY_POSITIONS[limit] ?? -1] ?? NO_LIMIT
 }
 
 /** The amount of a budget, by its index in `budgetLimits`; `AMOUNT_MAX` if it is not set. */

@@ -21,7 +21,7 @@ export type Row = Readonly<Record<string, Value>>
 interface Column {
   readonly name: string
   readonly type: 'TEXT' | 'INTEGER' | 'REAL'
-  /** The property of the state that is stored in it, as source text for `writerOf`. */
+  /** The property of the state that is stored in it, as source text for `valuesOf`. */
   readonly property: string
 }
 

@@ -261,7 +261,7 @@ function userOf({ hints }: ChatRequest): string | undefined {
   return user === undefined || user === '' || user.length > USER_CHARS_MAX ? undefined : user
 }
 
-/** Of the callers' values only `auto` has the same meaning. */
+/** Only `auto` means the same here as in the other dialects. */
 function serviceTier(tier: string | undefined): string | undefined {
   return tier === 'auto' || tier === 'standard_only' ? tier : undefined
 }

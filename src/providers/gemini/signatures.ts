@@ -36,5 +36,5 @@ export class Signatures {
   }
 }
 
-/** Of this process: one for Gemini's own API and Vertex AI, because a conversation may move between them. */
+/** One per process for Gemini's own API and Vertex AI, because a conversation may move between them. */
 export const signatures = new Signatures()

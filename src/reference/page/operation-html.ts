@@ -1,7 +1,8 @@
 /** An operation as HTML: what it takes and answers on one side, examples on the other. */
 
-import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
+import { isArray, isObject, type JsonObject } from '../../core/json.ts'
 import { type CodeLanguage, codeBlock } from './code-html.ts'
+import { objectOf, textOf } from './document-values.ts'
 import { blocks, html, inline, type Markup, separated } from './markup.ts'
 import { nameOfRef, schemaLink } from './schema-html.ts'
 
@@ -42,14 +43,6 @@ ${answerExamples(operation)}
 </div></div>
 </section>
 `
-}
-
-function textOf(value: JsonValue | undefined): string {
-  return typeof value === 'string' ? value : ''
-}
-
-function objectOf(value: JsonValue | undefined): JsonObject {
-  return isObject(value) ? value : {}
 }
 
 /** The schema of each content type. */

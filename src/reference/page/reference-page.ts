@@ -1,6 +1,7 @@
 /** The page of the reference, from the OpenAPI document: one HTML document without anything from elsewhere. */
 
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
+import { objectOf, objectsOf, textOf } from './document-values.ts'
 import { blocks, html, inline, type Markup, separated } from './markup.ts'
 import { errorRows, type Operation, operationId, operationSection } from './operation-html.ts'
 import { schemaBody } from './schema-html.ts'
@@ -58,18 +59,6 @@ interface Tag {
   readonly operations: readonly Operation[]
 }
 
-function textOf(value: JsonValue | undefined): string {
-  return typeof value === 'string' ? value : ''
-}
-
-function objectOf(value: JsonValue | undefined): JsonObject {
-  return isObject(value) ? value : {}
-}
-
-function objects(value: JsonValue | undefined): readonly JsonObject[] {
-  return isArray(value) ? value.filter(isObject) : []
-}
-
 interface Shapes {
   readonly document: JsonObject
   /** Names of schemas of requests, and of what these are made of. There, null means absent. */
@@ -91,7 +80,7 @@ function tagsOf(document: JsonObject): readonly Tag[] {
       ([method, operation]): Operation => ({ method, path, operation: objectOf(operation) }),
     ),
   )
-  return objects(document['tags']).map((tag) => {
+  return objectsOf(document['tags']).map((tag) => {
     const name = textOf(tag['name'])
     const own = operations.filter(({ operation }) => {
       const { tags } = operation

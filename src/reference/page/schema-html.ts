@@ -1,6 +1,7 @@
 /** A schema as HTML: a table of its fields, or a list of its variants. Named schemas are links. */
 
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
+import { objectsOf, textOf } from './document-values.ts'
 import { html, inline, type Markup, separated } from './markup.ts'
 
 const OR = html` <span class="or">or</span> `
@@ -15,20 +16,12 @@ export function schemaLink(name: string): Markup {
   return html`<a class="type" href="#${name}">${name}</a>`
 }
 
-function objects(value: JsonValue | undefined): readonly JsonObject[] {
-  return isArray(value) ? value.filter(isObject) : []
-}
-
-function textOf(value: JsonValue | undefined): string {
-  return typeof value === 'string' ? value : ''
-}
-
 /** Fields, variants, or the type of a schema. `isRequest`: every optional field may be null, which is not repeated. */
 export function schemaBody(schema: JsonObject, isRequest: boolean): Markup {
   const { properties, discriminator } = schema
   if (isObject(properties)) return fieldTable(schema, properties, isRequest)
   if (isObject(discriminator)) return choiceList(discriminator)
-  const variants = objects(schema['anyOf'])
+  const variants = objectsOf(schema['anyOf'])
   const forbidden = schema['x-weir-forbidden']
   if (isArray(forbidden)) return html``
   if (variants.length > 0)
@@ -89,8 +82,8 @@ function innerFields(schema: JsonObject, isRequest: boolean): readonly Markup[] 
   const { items } = schema
   const candidates = [
     schema,
-    ...objects(schema['anyOf']),
-    ...(isObject(items) ? [items, ...objects(items['anyOf'])] : []),
+    ...objectsOf(schema['anyOf']),
+    ...(isObject(items) ? [items, ...objectsOf(items['anyOf'])] : []),
   ]
   return candidates.flatMap((each) => {
     const { properties, discriminator } = each
@@ -104,7 +97,7 @@ function withoutNull(field: JsonObject): JsonObject {
   const { type, enum: values, anyOf: variants, ...rest } = field
   const types = isArray(type) ? type.filter((each) => each !== 'null') : type
   const only = isArray(types) && types.length === 1 ? types[0] : types
-  const kept = objects(variants).filter((each) => each['type'] !== 'null')
+  const kept = objectsOf(variants).filter((each) => each['type'] !== 'null')
   const [single] = kept
   return {
     ...(kept.length === 1 ? single : {}),
@@ -122,7 +115,7 @@ function typeText(schema: JsonObject): Markup {
   const { const: constant, enum: values, anyOf: variants, items, type, discriminator } = schema
   if (constant !== undefined) return literal(constant)
   if (isArray(values)) return html`${separated(values.map(literal), OR)}`
-  if (isArray(variants)) return html`${separated(distinct(objects(variants).map(typeText)), OR)}`
+  if (isArray(variants)) return html`${separated(distinct(objectsOf(variants).map(typeText)), OR)}`
   if (type === 'array') return html`array${isObject(items) && itemText(items)}`
   if (isObject(discriminator)) return html`object`
   if (isArray(type))

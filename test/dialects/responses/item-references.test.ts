@@ -88,7 +88,7 @@ describe('an item store that answers later', () => {
 
   test('rejects the request if the item is not found', async () => {
     const exchange = responses({ sealer, itemStore: slow(undefined) }).accept(body, CALLER)
-    expect(exchange).rejects.toBeInstanceOf(CallerError)
+    await expect(exchange).rejects.toBeInstanceOf(CallerError)
   })
 
   test('is not read for a request without references', () => {

@@ -19,7 +19,7 @@ import { ACCOUNTS_MAX, AnswerWriter, PROTOCOL, readCall, type ToOwner } from './
 
 export const LEDGER_SOCKET = 'ledger.sock'
 
-/** Of how many workers the last call is kept; far more than can run at once. */
+/** For how many workers the last call is kept; far more than can run at once. */
 const WORKERS_KEPT = 1000
 
 /** A worker that is or was connected. */

@@ -94,7 +94,6 @@ export class Outbox implements SettlementLog {
         release(this.waiting)
       },
     }
-    // `at_once`: a settlement is sent after its commit, and until then its reservation may cause refusals.
     this.group = new GroupCommit(this.database, path, gathered)
   }
 

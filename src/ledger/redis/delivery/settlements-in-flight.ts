@@ -27,7 +27,7 @@ export class SettlementInFlight implements Member {
 
   constructor(
     readonly organization: string,
-    /** Of its organisation. */
+    /** The limit of its organisation. */
     readonly limit: ConcurrencyLimit,
   ) {}
 }

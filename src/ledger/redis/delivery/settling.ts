@@ -17,7 +17,7 @@ export class Settling implements CommitListener, Startable, Delivered {
 
   constructor(
     private readonly settlement: Settlement,
-    /** Of its organisation, when it began. */
+    /** The epoch of its organisation when it began. */
     private readonly epoch: number,
     /** Whether Redis could be reached when it was written; if not, the outbox sends it later. */
     private readonly isSent: boolean,

@@ -5,7 +5,14 @@
  */
 
 import { ANY_RISE } from '../../../core/limit-amounts.ts'
-import { budgetLimits, type Limit, limitTable, limitUnits, placesLimits, rateLimits } from '../../../core/limits.ts'
+import {
+  budgetLimits,
+  concurrencyLimits,
+  type Limit,
+  limitTable,
+  limitUnits,
+  rateLimits,
+} from '../../../core/limits.ts'
 import { scopeNames } from '../../reservation-store.ts'
 
 /**
@@ -99,7 +106,7 @@ export function layoutLua(): string {
     locals(['UNITS', 'FIRST_FURTHER_UNIT'], [limitUnits.length, FIRST_UNITS.length + 1]),
     `local LIMITS = ${list(limitTable.map(({ name }) => `'${name}'`))}`,
     `local SCOPE_NAMES = ${list(scopeNames.map((name) => `'${name}'`))}`,
-    `local PLACES = ${list(placesLimits.map(limitNumber))}`,
+    `local CONCURRENCY = ${list(concurrencyLimits.map(limitNumber))}`,
     `local RATE, RATE_UNIT = ${list(rateLimits.map(limitNumber))}, ${list(unitsOf(rateLimits))}`,
     `local USED, DRAINED = ${list(scope('', rates))}, ${list(scope('_drained', rates))}`,
     `local IDLED, IDLED_BEFORE = ${list(scope('_idled', rates))}, ${perScope(rates, '_idled')}`,

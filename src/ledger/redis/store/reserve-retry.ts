@@ -5,7 +5,7 @@
  * request.
  */
 
-import { amountOf, placesLimits } from '../../../core/limits.ts'
+import { amountOf, concurrencyLimits } from '../../../core/limits.ts'
 import type { Account } from '../../ledger.ts'
 import type { ReserveReply } from '../../reservation-store.ts'
 import type { SettlementsInFlight } from '../delivery/settlements-in-flight.ts'
@@ -72,9 +72,9 @@ export class ReserveRetry {
   }
 }
 
-/** A limit of concurrent requests can free no more places at once than it has, so more waiters would wait in vain. */
+/** A limit of concurrent requests frees at most as many at once as it allows: more waiters would wait in vain. */
 function waitersMax(account: Account, scope: Refused['refusal']['scope'], name: Refused['refusal']['limit']): number {
   const limits = scope === 'key' ? account.keyLimits : account.organizationLimits
-  const places = placesLimits.find((limit) => limit.name === name)
-  return Math.min(WAITING_MAX, (places && amountOf(limits, places)) ?? WAITING_MAX)
+  const concurrency = concurrencyLimits.find((limit) => limit.name === name)
+  return Math.min(WAITING_MAX, (concurrency && amountOf(limits, concurrency)) ?? WAITING_MAX)
 }

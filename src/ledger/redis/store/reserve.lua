@@ -66,10 +66,10 @@ local function check_rate(s, r)
   refuse(s, RATE[r], wanted > limit and math.huge or (used + wanted - limit) * MINUTE_MS / limit, held)
 end
 
-local function check_places(s, place)
-  local places = limits[s][place]
-  if places == NONE or scopes[s][LIVE] + 1 <= places then return end
-  refuse(s, place, places < 1 and math.huge or CONCURRENT_WAIT_MS, places >= 1)
+local function check_concurrency(s, limit)
+  local most = limits[s][limit]
+  if most == NONE or scopes[s][LIVE] + 1 <= most then return end
+  refuse(s, limit, most < 1 and math.huge or CONCURRENT_WAIT_MS, most >= 1)
 end
 
 local function check_budget(s, b)
@@ -97,7 +97,7 @@ local function reserve(request)
   longest, refused_scope, refused_limit, refused_held, all_held = 0, nil, nil, false, true
   for s = 1, 2 do
     for r = 1, RATES do check_rate(s, r) end
-    for p = 1, #PLACES do check_places(s, PLACES[p]) end
+    for p = 1, #CONCURRENCY do check_concurrency(s, CONCURRENCY[p]) end
     for b = 1, BUDGETS do check_budget(s, b) end
   end
 

@@ -128,7 +128,7 @@ function argumentsLua(names: readonly string[], from: number): string {
   return `local ${own.map(luaName).join(', ')} = ${values.join(', ')}\n`
 }
 
-/** `wantedCost` is `wanted_cost` in a script. */
+/** An argument `wantedCost` is `wanted_cost` in a script. */
 export function luaName(argument: string): string {
   return argument.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }

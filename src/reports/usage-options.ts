@@ -20,7 +20,7 @@ const READ_MS_LONG = 20
 /** Dates have years of four digits. */
 const LAST_DAY = dayOf(Date.UTC(9999, 11, 31))
 
-export interface UsageQuestion {
+export interface UsageOptions {
   /** Days as `dayOf` numbers them, from `sinceDay` on and before `untilDay`. */
   readonly sinceDay: number
   readonly untilDay: number
@@ -30,8 +30,8 @@ export interface UsageQuestion {
   readonly key: string | undefined
 }
 
-/** The query, or what is wrong with the flags. */
-export function usageQuestion(flags: GivenFlags, nowMs: number): UsageQuestion | string {
+/** The options, or what is wrong with the flags. */
+export function usageOptions(flags: GivenFlags, nowMs: number): UsageOptions | string {
   const { org, key, since, until, json, csv } = flags
   const by = String(flags['by'] ?? 'model').split(',')
   const wrong = by.find((word) => usageColumn(word) === undefined)
@@ -69,7 +69,7 @@ function dayOfFlag(text: string | boolean | undefined, fallback: number): number
 }
 
 /** Warnings if the range includes only a part of a month whose usage is kept as one sum, or days without hours. */
-export function usageRemarks({ sinceDay, untilDay, by }: UsageQuestion, today: number): readonly string[] {
+export function usageRemarks({ sinceDay, untilDay, by }: UsageOptions, today: number): readonly string[] {
   const remarks: string[] = []
   if ([sinceDay, untilDay].some((day) => foldedDay(day, today) !== day)) {
     const kept = dayText(firstKeptDay(today))
@@ -87,19 +87,19 @@ export function usageRemarks({ sinceDay, untilDay, by }: UsageQuestion, today: n
 /** The sums, in the order of the columns. Throws `LedgerProblem`, and `TooManyRows` beyond `groupsMax`. */
 export async function readUsage(
   config: Config,
-  question: UsageQuestion,
+  options: UsageOptions,
   groupsMax = Number.POSITIVE_INFINITY,
 ): Promise<readonly UsageGroup[]> {
-  const by = question.by.flatMap((word) => usageColumn(word) ?? [])
+  const by = options.by.flatMap((word) => usageColumn(word) ?? [])
   // Redis is scanned as a whole for each read, and does not block this process.
   const isBlocking = config.ledger.kind === 'embedded'
   return await withLedger(openUsageLog, config, async (log) => {
     let groups: readonly UsageGroup[] = []
-    let days = isBlocking ? DAYS_FIRST : question.untilDay - question.sinceDay
-    for (let sinceDay = question.sinceDay; sinceDay < question.untilDay; ) {
-      const untilDay = Math.min(sinceDay + days, question.untilDay)
+    let days = isBlocking ? DAYS_FIRST : options.untilDay - options.sinceDay
+    for (let sinceDay = options.sinceDay; sinceDay < options.untilDay; ) {
+      const untilDay = Math.min(sinceDay + days, options.untilDay)
       const startMs = performance.now()
-      groups = groupUsage(await log.read({ ...question, sinceDay, untilDay }), by, groups)
+      groups = groupUsage(await log.read({ ...options, sinceDay, untilDay }), by, groups)
       if (groups.length > groupsMax) throw new TooManyRows(groupsMax)
       const ms = performance.now() - startMs
       if (ms < READ_MS_SHORT) days *= 2

@@ -25,7 +25,7 @@ const OUTCOMES = [
 
 const TAG_PAIRS = /^[^=,]+=[^=,]+(?:,[^=,]+=[^=,]+)*$/
 
-export interface AuditQuestion {
+export interface AuditOptions {
   readonly query: AuditQuery
   readonly model: string | undefined
   readonly outcome: string | undefined
@@ -35,8 +35,8 @@ export interface AuditQuestion {
   readonly limit: number
 }
 
-/** The query, or what is wrong with the flags. */
-export function auditQuestion(flags: GivenFlags, nowMs: number): AuditQuestion | string {
+/** The options, or what is wrong with the flags. */
+export function auditOptions(flags: GivenFlags, nowMs: number): AuditOptions | string {
   const { json, csv, limit, model, outcome, tag } = flags
   if (json === true && csv === true) return '--json and --csv exclude each other'
   if (limit !== undefined && !/^\d{1,9}$/.test(String(limit)))
@@ -76,12 +76,12 @@ function queryOf(flags: GivenFlags, nowMs: number): AuditQuery | string {
   }
 }
 
-/** A test for the rows that the question wants, of those that its query reads. */
-export function wantedBy(question: AuditQuestion): (row: AuditRow) => boolean {
-  const wanted = Object.entries(question.tags)
+/** Whether a row is wanted, of those that `query` reads. */
+export function wantedBy(options: AuditOptions): (row: AuditRow) => boolean {
+  const wanted = Object.entries(options.tags)
   return ({ model, outcome, tags }) =>
-    model === (question.model ?? model) &&
-    outcome === (question.outcome ?? outcome) &&
+    model === (options.model ?? model) &&
+    outcome === (options.outcome ?? outcome) &&
     (wanted.length === 0 || hasTags(tags, wanted))
 }
 
@@ -96,17 +96,17 @@ function hasTags(text: string, wanted: readonly (readonly [name: string, value: 
  */
 export async function lastRows(
   log: AuditLog,
-  question: AuditQuestion,
+  options: AuditOptions,
   isOver: () => boolean = () => false,
 ): Promise<{ readonly rows: readonly AuditRow[]; readonly left: number }> {
-  const isWanted = wantedBy(question)
+  const isWanted = wantedBy(options)
   let rows: readonly AuditRow[] = []
   let left = 0
-  for await (const page of log.read(question.query)) {
+  for await (const page of log.read(options.query)) {
     if (isOver()) break
     const found = page.filter(isWanted)
-    left += Math.max(0, rows.length + found.length - question.limit)
-    if (found.length > 0) rows = [...rows, ...found].slice(-question.limit)
+    left += Math.max(0, rows.length + found.length - options.limit)
+    if (found.length > 0) rows = [...rows, ...found].slice(-options.limit)
     await Bun.sleep(0)
   }
   return { rows, left }

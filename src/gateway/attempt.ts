@@ -1,0 +1,44 @@
+/** One attempt of a request: the candidate that is called, its permit, its call and its trace. */
+
+import type { Candidate } from '../catalog/resolve.ts'
+import type { ProviderError } from '../core/provider-error.ts'
+import type { Learned } from '../providers/provider.ts'
+import type { Permit } from './breaker.ts'
+import type { Interruption } from './in-flight.ts'
+import type { ProviderCall } from './provider-call.ts'
+import type { AttemptLine } from './request-line.ts'
+import type { CallTrace } from './request-trace.ts'
+
+export class Attempt {
+  startedMs = 0
+  /** Absent before the request for the provider is made. */
+  call: ProviderCall | undefined
+  /** Absent unless the request is traced. */
+  trace: CallTrace | undefined
+
+  constructor(
+    readonly candidate: Candidate,
+    readonly permit: Permit,
+    readonly isFirst: boolean,
+    /** Present if the candidate was called before and rejected how the request was written. */
+    readonly learned?: Learned,
+  ) {}
+
+  /** The attempt in the log line of its request; `nowMs` is its end. Without an error it has answered. */
+  line(nowMs: number, interrupted: Interruption | undefined, error: ProviderError | undefined): AttemptLine {
+    const { provider, model } = this.candidate.target
+    const ms = Math.round((nowMs - this.startedMs) * 10) / 10
+    return { provider, model, status: statusOf(error), error: interrupted ?? error?.kind, ms }
+  }
+
+  /** A stream that has begun is traced further. */
+  endTrace(interrupted: Interruption | undefined, error: ProviderError | undefined): void {
+    if (error === undefined) this.trace?.began()
+    else if (interrupted !== undefined) this.trace?.ended({ outcome: interrupted })
+    else this.trace?.ended({ error: error.kind, status: statusOf(error) })
+  }
+}
+
+function statusOf(error: ProviderError | undefined): number | undefined {
+  return error === undefined ? 200 : error.detail.status
+}

@@ -1,0 +1,71 @@
+/**
+ * Which candidate of a request is called next. Those that rest are passed over, and called only if no other could be.
+ */
+
+import type { Candidate } from '../catalog/resolve.ts'
+import { Attempt } from './attempt.ts'
+import type { Breaker } from './breaker.ts'
+import { callableAtRest } from './resting-candidates.ts'
+
+/** Hears of each candidate that was passed over because it rests. */
+export interface RestListener {
+  rests(candidate: Candidate): void
+}
+
+export class CandidateTurns {
+  private turns = 0
+  /** Candidates to call although they rest, once none of the others could be called. */
+  private resting: Candidate[] | undefined
+
+  constructor(
+    /** In the order of the configuration, or of the conversation's hash. */
+    private readonly listed: readonly Candidate[],
+    /** The same in the order in which they are called. */
+    readonly candidates: readonly Candidate[],
+    private readonly breaker: Breaker,
+    private readonly listener: RestListener,
+  ) {}
+
+  get isOnly(): boolean {
+    return this.listed.length === 1
+  }
+
+  /**
+   * How many candidates come before it. A conversation that stays with a later candidate has skipped those that are
+   * listed before it, too.
+   */
+  before(candidate: Candidate): number {
+    return Math.max(this.candidates.indexOf(candidate), this.listed.indexOf(candidate))
+  }
+
+  /**
+   * The next candidate that does not rest; undefined if there is none. A promise if the other workers must be asked
+   * whether this one may probe the candidate; it resolves to undefined if it may not, and then this is called again.
+   */
+  next(isFirst: boolean): Attempt | Promise<Attempt | undefined> | undefined {
+    while (this.resting === undefined) {
+      const candidate = this.candidates[this.turns++]
+      if (candidate === undefined) return undefined
+      const permit = this.breaker.enter(candidate.target)
+      if (permit !== undefined) return new Attempt(candidate, permit, isFirst)
+      // Only a target whose rest is over has to ask the other workers, of which one may probe it.
+      if (this.breaker.mustClaim(candidate.target)) return this.claim(candidate, isFirst)
+      this.listener.rests(candidate)
+    }
+    return undefined
+  }
+
+  /** After `next` found none, and no candidate was called: the next of those that may be called at rest. */
+  nextAtRest(isAutomatic: boolean): Attempt | undefined {
+    this.resting ??= callableAtRest(this.candidates, this.breaker, isAutomatic)
+    const candidate = this.resting.shift()
+    return candidate && new Attempt(candidate, this.breaker.enterAnyway(candidate.target), true)
+  }
+
+  private async claim(candidate: Candidate, isFirst: boolean): Promise<Attempt | undefined> {
+    const permit = await this.breaker.enterByClaim(candidate.target)
+    if (permit !== undefined) return new Attempt(candidate, permit, isFirst)
+    this.listener.rests(candidate)
+    return undefined
+  }
+}

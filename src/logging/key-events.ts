@@ -1,0 +1,25 @@
+/** The log lines of changes of API keys, which are entries of the admin audit, too. */
+
+import type { Logger } from 'pino'
+import { type LogEventName, logEvent } from './log-events.ts'
+
+const KEY_EVENTS = [
+  'key.created',
+  'key.updated',
+  'key.rotated',
+  'key.revoked',
+] as const satisfies readonly LogEventName[]
+
+interface KeyChange {
+  readonly action: string
+  readonly source: string
+  readonly target: string
+  readonly details: object
+}
+
+/** Logs an entry of the admin audit if it is about a key. */
+export function logKeyChange(logger: Pick<Logger, 'info' | 'warn' | 'error' | 'fatal'>, change: KeyChange): void {
+  const { action, source, target, details } = change
+  const event = KEY_EVENTS.find((name) => name === action)
+  if (event !== undefined) logEvent(logger, event, { source, target, details })
+}

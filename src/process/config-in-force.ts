@@ -1,0 +1,74 @@
+/** The configuration in force: loaded at the start, and replaced by a reload as a whole or not at all. */
+
+import type { LastReload } from '../admin/supervision.ts'
+import { revokedKeys } from '../assembly/revoked-keys.ts'
+import type { ConfigLoader } from '../assembly/served-config.ts'
+import { changesOf } from '../config/changes.ts'
+import type { Config } from '../config/config.ts'
+import type { Logger } from '../logging/log.ts'
+import { needsRestart, type ReloadResult } from './reload.ts'
+import { auditReload } from './reload-audit.ts'
+import { StartProblem } from './start-problem.ts'
+
+/** The parts of weir that a reload changes. */
+interface ConfigUsers {
+  /** Resolves to the problems; if there are any, nothing has changed. */
+  readonly swap: (current: Config, next: Config) => Promise<readonly string[]>
+  /** The configuration is in force. */
+  readonly use: (config: Config) => Promise<void>
+}
+
+export class ConfigInForce {
+  /** Undefined until the file is read. */
+  current: Config | undefined
+  /** The warnings of `weir check` about it. */
+  warnings: readonly string[] = []
+  /** When it was loaded, in Unix milliseconds. */
+  loadedMs = 0
+  lastReload: LastReload | undefined
+
+  constructor(
+    private readonly load: ConfigLoader,
+    private readonly logger: Logger,
+    private readonly users: ConfigUsers,
+  ) {}
+
+  /** Throws `StartProblem`. */
+  async start(): Promise<Config> {
+    const loaded = await this.load()
+    if (!loaded.ok) throw new StartProblem(loaded.problems)
+    this.put(loaded.config)
+    this.warnings = loaded.warnings
+    return loaded.config
+  }
+
+  async reload(): Promise<ReloadResult> {
+    const result = await this.replace()
+    this.lastReload = { atMs: Date.now(), ...result }
+    return result
+  }
+
+  private async replace(): Promise<ReloadResult> {
+    const { current } = this
+    const loaded = await this.load()
+    if (!loaded.ok) return { problems: loaded.problems, changes: [] }
+    if (current === undefined) return { problems: ['starting'], changes: [] }
+    const restart = needsRestart(current, loaded.config)
+    const problems = restart.length > 0 ? restart : await this.users.swap(current, loaded.config)
+    if (problems.length > 0) return { problems, changes: [] }
+    this.put(loaded.config)
+    await this.users.use(loaded.config)
+    const revoked = await revokedKeys(loaded.config)
+    // Read again only in an emergency: with the lines of the file that are about revoked keys.
+    this.warnings = (revoked.size === 0 ? loaded : await this.load(revoked)).warnings
+    await auditReload(current, loaded.config, this.logger)
+    const warnings = this.warnings.filter((line) => !loaded.warnings.includes(line))
+    const changes = changesOf(current, loaded.config)
+    return { problems: [], changes, ...(warnings.length === 0 ? {} : { warnings }) }
+  }
+
+  private put(config: Config): void {
+    this.current = config
+    this.loadedMs = Date.now()
+  }
+}

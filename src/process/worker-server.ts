@@ -1,0 +1,82 @@
+/**
+ * The HTTP server of one worker and the listening socket that it accepts from: one of its own, or one that another
+ * process accepted from before and that the supervisor has sent.
+ */
+
+import type { Server } from 'bun'
+import type { InferenceService } from '../assembly/inference-service.ts'
+import type { Logger } from '../logging/log.ts'
+import { onDescriptorShortage } from '../transport/descriptor-shortage.ts'
+import { closingEach } from './closing-app.ts'
+import { DescriptorLog } from './descriptor-log.ts'
+import { drain } from './drain.ts'
+import { descriptorLimit, watchDescriptors } from './file-descriptors.ts'
+import type { Address } from './ipc.ts'
+import { adoptListener, connectionsOn, leaveListener, lendListener } from './listener.ts'
+
+/** No limit: the edge counts bytes while it reads, and Bun's own 413 has no body and none of our headers. */
+const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
+
+export class WorkerServer {
+  private constructor(
+    private readonly server: Server<undefined>,
+    /** The port of the socket that it accepts from. */
+    readonly port: number,
+    private readonly service: InferenceService,
+  ) {}
+
+  /** Accepts requests from now on. `isPassed`: from the socket that the supervisor has sent. Throws if it cannot. */
+  static open(address: Address, isPassed: boolean, service: InferenceService): WorkerServer {
+    const server = Bun.serve({
+      hostname: address.host,
+      port: isPassed ? 0 : address.port,
+      reusePort: true,
+      // Otherwise Bun prints each stream that is cut to standard error, with the source code around it.
+      development: false,
+      maxRequestBodySize: BUN_BODY_BYTES_MAX,
+      ...service.app,
+    })
+    if (isPassed) adoptListener(server)
+    return new WorkerServer(server, isPassed ? address.port : (server.port ?? address.port), service)
+  }
+
+  /** Rejects new requests while the process is nearly out of file descriptors, and logs that. */
+  watchDescriptors(logger: Logger, worker: number): void {
+    const limit = descriptorLimit()
+    const log = new DescriptorLog(logger, worker, limit)
+    onDescriptorShortage((code) => log.exhausted(code))
+    watchDescriptors(limit, (crowded, open) => {
+      this.service.state.crowded = crowded
+      if (!crowded) return
+      log.low(open)
+      // Connections that wait for a caller's next request are closed first.
+      this.server.closeIdleConnections()
+    })
+  }
+
+  /** Sends the listening socket to the supervisor. Throws if it cannot. */
+  lend(): void {
+    lendListener(this.port)
+  }
+
+  /** Stops accepting connections; those that are open are closed after their next answer. */
+  leave(): void {
+    leaveListener(this.port)
+    this.server.reload(closingEach(this.service.app))
+  }
+
+  /** No request runs, and no connection is open. */
+  get isQuiet(): boolean {
+    return this.service.state.inFlight.size === 0 && connectionsOn(this.port) === 0
+  }
+
+  /**
+   * Closes the listener and lets running requests finish for at most `drainSeconds`, or until `cut` resolves. Resolves
+   * to whether all finished or some were cut.
+   */
+  drain(drainSeconds: number, cut: Promise<void>): Promise<'finished' | 'cut'> {
+    const { state } = this.service
+    state.draining = true
+    return drain({ server: this.server, inFlight: state.inFlight, drainSeconds, cut })
+  }
+}

@@ -1,0 +1,19 @@
+import { expect, test } from 'bun:test'
+import { join } from 'node:path'
+
+const ROOT = join(import.meta.dir, '../..')
+
+/** Runs a script with one flag. */
+async function run(script: string, flag: string) {
+  const child = Bun.spawn([process.execPath, join(ROOT, script), flag], { stdio: ['ignore', 'pipe', 'pipe'] })
+  const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited])
+  return { code, stdout, stderr }
+}
+
+const SCRIPTS = ['bench/main.ts', 'chaos/main.ts', 'soak/main.ts', 'demo/main.ts', 'scripts/quickstart.ts']
+
+test.each(SCRIPTS)('%s prints its help for --help, and its usage for a flag that it does not have', async (script) => {
+  const help = await run(script, '--help')
+  expect(help).toEqual({ code: 0, stdout: expect.stringMatching(/^Usage: scripts\//), stderr: '' })
+  expect(await run(script, '--nonsense')).toEqual({ code: 2, stdout: '', stderr: help.stdout })
+})
