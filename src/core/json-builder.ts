@@ -66,11 +66,11 @@ export class JsonBuilder {
     this.size += this.target.write(json, this.size)
   }
 
-  /** JSON that is not in the request. */
-  bytes(json: Uint8Array): void {
-    this.reserve(json.length)
-    this.target.set(json, this.size)
-    this.size += json.length
+  /** JSON that is not in the request: the first bytes of a buffer. */
+  bytes(json: Buffer, bytes: number): void {
+    this.reserve(bytes)
+    json.copy(this.target, this.size, 0, bytes)
+    this.size += bytes
   }
 
   /** The JSON of an object of the request, as the inside of a string. */

@@ -42,16 +42,14 @@ export class JsonCursor {
   private next = 0
   /** The index of the byte after what was read last. */
   private after = 0
-  private readonly count: number
   private blanks: number[] = []
 
   constructor(
     readonly bytes: Uint8Array,
     /** Where the structure is, as `StructureFinder` returns it. */
     private readonly positions: Uint32Array,
-  ) {
-    this.count = positions.length
-  }
+    private readonly count: number = positions.length,
+  ) {}
 
   /** How many positions were read. */
   get position(): number {

@@ -69,10 +69,10 @@ export function readLargeBody(bytes: Uint8Array, { textPlaces, lists }: LargeBod
   const finder = structureFinder()
   const found = finder.find(bytes)
   if (found === -1) return undefined
-  const positions = finder.positions.subarray(0, found)
+  const { positions } = finder
   // At most all positions are values.
-  const unparsed = lists !== undefined && found <= VALUES_MAX ? unparsedIn(bytes, positions, lists) : NOTHING
-  const search = new TextSearch(bytes, positions, textPlaces)
+  const unparsed = lists !== undefined && found <= VALUES_MAX ? unparsedIn(bytes, positions, found, lists) : NOTHING
+  const search = new TextSearch(bytes, positions, found, textPlaces)
   if (!search.run(unparsed.holes)) return undefined
   if (search.bounds.length === 0 && unparsed.holes.length === 0) return undefined
   const secret = crypto.getRandomValues(Buffer.allocUnsafe(12)).toString('hex')
@@ -123,8 +123,13 @@ const TOOLS = 1
 const SYSTEM = 2
 
 /** The members of the body that can stay unparsed. */
-function unparsedIn(bytes: Uint8Array, positions: Uint32Array, lists: UnparsedLists): UnparsedMembers {
-  const cursor = new JsonCursor(bytes, positions)
+function unparsedIn(
+  bytes: Uint8Array,
+  positions: Uint32Array,
+  found: number,
+  lists: UnparsedLists,
+): UnparsedMembers {
+  const cursor = new JsonCursor(bytes, positions, found)
   const reader = new UnparsedReader(cursor, lists)
   try {
     return reader.read() ? reader.found() : NOTHING
@@ -232,6 +237,7 @@ class TextSearch {
   constructor(
     private readonly bytes: Uint8Array,
     private readonly positions: Uint32Array,
+    private readonly found: number,
     places: readonly TextPlace[],
   ) {
     this.places = places.map((place) => [place, Buffer.from(place.under), Buffer.from(place.name)])
@@ -244,7 +250,7 @@ class TextSearch {
       if (!this.read(from, firstPosition)) return false
       from = endPosition
     }
-    return this.read(from, this.positions.length) && !this.isInString && this.values <= VALUES_MAX
+    return this.read(from, this.found) && !this.isInString && this.values <= VALUES_MAX
   }
 
   private read(from: number, to: number): boolean {
