@@ -7,6 +7,7 @@ import { adapterOfModel, loadAdapters } from '../assembly/provider-adapters.ts'
 import { targetsOf } from '../assembly/targets.ts'
 import type { ModelKind } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
+import { BytePieces } from '../core/byte-pieces.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { EmbeddingRequest } from '../core/embedding-request.ts'
 import type { Endpoint } from '../core/endpoint.ts'
@@ -157,7 +158,7 @@ function chat(model: string): ChatRequest {
 
 function embedding(model: string): EmbeddingRequest {
   const body = (name: string) => JSON.stringify({ model: name, input: 'Hi' })
-  return { model, inputs: ['Hi'], body: (name) => [Buffer.from(body(name))] }
+  return { model, inputs: ['Hi'], body: (name) => BytePieces.of([Buffer.from(body(name))]) }
 }
 
 function image(model: string): ImageRequest {
@@ -171,6 +172,6 @@ function image(model: string): ImageRequest {
     size: undefined,
     quality: undefined,
     stream: false,
-    body: (name) => ({ contentType: 'application/json', content: [Buffer.from(body(name))] }),
+    body: (name) => ({ contentType: 'application/json', content: BytePieces.of([Buffer.from(body(name))]) }),
   }
 }

@@ -1,5 +1,6 @@
 /** A request for embeddings in the canonical form, and what an answer reports. */
 
+import type { BytePieces } from './byte-pieces.ts'
 import type { JsonObject } from './json.ts'
 
 export interface EmbeddingRequest {
@@ -8,7 +9,7 @@ export interface EmbeddingRequest {
   /** Texts, or texts that the caller has cut into tokens. */
   readonly inputs: readonly (string | readonly number[])[]
   /** The JSON body with the provider's name of the model, in pieces that are views of the caller's bytes. */
-  body(model: string): readonly Uint8Array[]
+  body(model: string): BytePieces
 }
 
 /** A provider's whole answer, as JSON and as the text that it was parsed from. */

@@ -1,5 +1,6 @@
 /** A request for images in the canonical form, from JSON or a form, and the figures of an answer. */
 
+import type { BytePieces } from './byte-pieces.ts'
 import type { JsonObject } from './json.ts'
 import type { Usage } from './token-usage.ts'
 
@@ -9,7 +10,7 @@ export type ImageKind = 'generations' | 'edits'
 /** The body for a provider, in pieces. Input images are views of the caller's bytes, not copies. */
 export interface ImageBody {
   readonly contentType: string
-  readonly content: readonly Uint8Array[]
+  readonly content: BytePieces
 }
 
 export interface ImageRequest {

@@ -1,10 +1,11 @@
 /** Writes JSON of constant parts and of spans of a request's bytes, without strings in between. */
 
+import { BytePieces } from './byte-pieces.ts'
 import { JsonInString } from './json-in-string.ts'
 import type { LongTexts } from './long-texts.ts'
 
 /** A constant part of JSON in ASCII. */
-export function part(text: string): Uint8Array {
+export function part(text: string): Buffer {
   return Buffer.from(text, 'latin1')
 }
 
@@ -20,7 +21,7 @@ const VIEW_BYTES_MIN = 2 * 1024
 const BUFFER_BYTES = 64 * 1024
 
 export class JsonBuilder {
-  private readonly pieces: Uint8Array[] = []
+  private readonly pieces = new BytePieces()
   private target: Buffer
   /** What was written into the target, and not added to the pieces, is from `start` to `size`. */
   private start = 0
@@ -44,7 +45,7 @@ export class JsonBuilder {
   span(from: number, to: number): void {
     if (to - from >= VIEW_BYTES_MIN) {
       this.endPiece()
-      this.pieces.push(this.source.bytes.subarray(from, to))
+      this.pieces.add(this.source.buffer, from, to)
       return
     }
     this.reserve(to - from)
@@ -65,11 +66,11 @@ export class JsonBuilder {
     this.size += this.target.write(json, this.size)
   }
 
-  /** JSON that is not in the request. */
-  bytes(json: Uint8Array): void {
-    this.reserve(json.length)
-    this.target.set(json, this.size)
-    this.size += json.length
+  /** JSON that is not in the request: the first bytes of a buffer. */
+  bytes(json: Buffer, bytes: number): void {
+    this.reserve(bytes)
+    json.copy(this.target, this.size, 0, bytes)
+    this.size += bytes
   }
 
   /** The JSON of an object of the request, as the inside of a string. */
@@ -82,13 +83,13 @@ export class JsonBuilder {
   }
 
   /** The value, in pieces, for the place of a mark. */
-  take(): readonly Uint8Array[] {
+  take(): BytePieces {
     this.endPiece()
     return this.pieces
   }
 
   private endPiece(): void {
-    if (this.start < this.size) this.pieces.push(this.target.subarray(this.start, this.size))
+    this.pieces.add(this.target, this.start, this.size)
     this.start = this.size
   }
 

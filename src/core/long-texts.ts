@@ -4,6 +4,7 @@
  * mark is replaced by the bytes. Code that must read such a text calls `resolve`.
  */
 
+import { BytePieces } from './byte-pieces.ts'
 import { parseExact } from './exact-json.ts'
 import type { JsonValue } from './json.ts'
 import { BACKSLASH, NINE, ZERO } from './json-bytes.ts'
@@ -34,9 +35,10 @@ export const MARKED_BYTES_MIN = 192
 const VIEW_BYTES_MIN = 2 * 1024
 
 export class LongTexts {
-  private readonly buffer: Buffer
+  /** The whole request. */
+  readonly buffer: Buffer
   /** Values that are not in the request, each in pieces. */
-  private readonly values: (readonly Uint8Array[])[] = []
+  private readonly values: BytePieces[] = []
 
   constructor(
     /** The whole request. */
@@ -93,7 +95,7 @@ export class LongTexts {
   }
 
   /** The same for JSON that was written for the provider, in pieces. */
-  markOfWritten(json: readonly Uint8Array[]): string {
+  markOfWritten(json: BytePieces): string {
     const index = this.values.push(json)
     return this.markOfValue(-index, 0)
   }
@@ -141,27 +143,29 @@ export class LongTexts {
   }
 
   /** The UTF-8 of JSON with the bytes in place of each mark, in pieces. No text is decoded, and none copied twice. */
-  fill(json: string): Uint8Array[] {
-    const pieces: Uint8Array[] = []
+  fill(json: string): BytePieces {
+    const pieces = new BytePieces()
     /** What is not in `pieces` yet: marks, and the text between them from `read` on. */
     let marks: Mark[] = []
     let read = 0
     for (let mark = this.markIn(json, 0); mark !== undefined; mark = this.markIn(json, mark.end)) {
       const written = mark.from < 0 ? this.values[-1 - mark.from] : undefined
       if (written !== undefined || (mark.isValue && mark.to - mark.from >= VIEW_BYTES_MIN)) {
-        pieces.push(this.copied(json, read, mark.start, marks))
-        if (written === undefined) pieces.push(this.bytes.subarray(mark.from, mark.to))
-        else for (const piece of written) pieces.push(piece)
+        const before = this.copied(json, read, mark.start, marks)
+        pieces.add(before, 0, before.length)
+        if (written === undefined) pieces.add(this.buffer, mark.from, mark.to)
+        else pieces.addAll(written)
         marks = []
         read = mark.end
       } else marks.push(mark)
     }
-    pieces.push(this.copied(json, read, json.length, marks))
+    const after = this.copied(json, read, json.length, marks)
+    pieces.add(after, 0, after.length)
     return pieces
   }
 
   /** A part of JSON with these marks in it. */
-  private copied(json: string, from: number, to: number, marks: readonly Mark[]): Uint8Array {
+  private copied(json: string, from: number, to: number, marks: readonly Mark[]): Buffer {
     const part = json.slice(from, to)
     if (marks.length === 0) return Buffer.from(part)
     const nested: (string | undefined)[] = []

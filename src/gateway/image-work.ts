@@ -2,6 +2,7 @@
 
 import type { Model } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
+import { BytePieces } from '../core/byte-pieces.ts'
 import type { ImageFigures, ImageRequest, MadeImages } from '../core/image-request.ts'
 import { isObject } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
@@ -60,7 +61,7 @@ export class ImageWork extends WholeWork implements Work {
 /** A body in pieces shows whether any of it was sent, and images are expensive. */
 function inPieces(request: Dispatch): Dispatch {
   const { body } = request
-  return typeof body === 'string' ? { ...request, body: [Buffer.from(body)] } : request
+  return typeof body === 'string' ? { ...request, body: BytePieces.of([Buffer.from(body)]) } : request
 }
 
 class ImageCall extends WholeCall {

@@ -107,6 +107,11 @@ class Estimate {
 
   /** As `text`, for bytes of the request. */
   private bytes(from: number, to: number): void {
+    // As most texts of a long request.
+    if (this.texts.pass(to - from)) {
+      this.tokens += (to - from) / BYTES_A_TOKEN_MAX
+      return
+    }
     const before = this.texts.tokens
     this.texts.begin()
     this.texts.addEscaped(this.longTexts?.bytes ?? NO_BYTES, from, to)

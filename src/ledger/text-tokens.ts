@@ -86,6 +86,14 @@ export class TextTokens {
     this.letter = NONE
   }
 
+  /** Adds a text of which no character would be read. False if one would be: then it is not added. */
+  pass(length: number): boolean {
+    const end = this.position + length
+    if (this.position < this.readWhole || this.windowFrom < end) return false
+    this.position = end
+    return true
+  }
+
   add(piece: string): void {
     this.addFrom(piece, 0, piece.length)
   }

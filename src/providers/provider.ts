@@ -1,5 +1,6 @@
 /** The interface of provider adapters: a canonical request → the provider's body, and its bytes → canonical events. */
 
+import type { BytePieces } from '../core/byte-pieces.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { PlainAnswer } from '../core/completion.ts'
 import type { EmbeddingRequest } from '../core/embedding-request.ts'
@@ -22,7 +23,7 @@ export interface Target {
 export interface Dispatch {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
-  readonly body: string | readonly Uint8Array[]
+  readonly body: string | BytePieces
   /** All headers, with a signature that only asynchronous hashing can make. Absent if `headers` are complete. */
   readonly sign?: (() => Promise<Readonly<Record<string, string>>>) | undefined
 }

@@ -3,6 +3,7 @@
  * redirects, and of an answer only its beginning.
  */
 
+import { BytePieces } from '../core/byte-pieces.ts'
 import { partOf } from '../core/bytes.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError } from '../core/provider-error.ts'
@@ -52,7 +53,7 @@ export class ShortPost {
 
   /** Never rejects. */
   send(body: Uint8Array, headers: Readonly<Record<string, string>>): Promise<PostAnswer> {
-    const request = { url: this.place.url, headers: { 'user-agent': 'weir', ...headers }, body: [body] }
+    const request = { url: this.place.url, headers: { 'user-agent': 'weir', ...headers }, body: BytePieces.of([body]) }
     const call = new UpstreamCall(request, this.endpoint, false, Number.POSITIVE_INFINITY)
     this.calls.add(call)
     const { promise, resolve } = Promise.withResolvers<PostAnswer>()

@@ -1,5 +1,6 @@
 /** One request and its response: what is still to be sent, what has come, and how either side ends it. */
 
+import { BytePieces } from '../core/byte-pieces.ts'
 import { partOf } from '../core/bytes.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { type Decompressor, decompressorOf } from './decompressor.ts'
@@ -43,7 +44,7 @@ interface Carrier {
   close(): void
 }
 
-type RequestBody = string | readonly Uint8Array[]
+type RequestBody = string | BytePieces
 
 /** Requests up to this size are kept until their response begins, so that they can be sent once more. */
 const REPEATABLE_BYTES_MAX = 1024 * 1024
@@ -72,7 +73,7 @@ export class Exchange implements ResponseSink {
   /** Bytes of the body. */
   private bodyBytes = 0
   /** Head and body, if the body comes in pieces. Absent until the head is written, and after everything was. */
-  private pieces: readonly Uint8Array[] | undefined
+  private pieces: BytePieces | undefined
   /** The piece that is written next, and its first byte that is. */
   private nextPiece = 0
   private pieceFrom = 0
@@ -103,8 +104,8 @@ export class Exchange implements ResponseSink {
   start(request: RequestHead, body: RequestBody, handler: ExchangeHandler): void {
     this.request = request
     this.handler = handler
-    this.body = typeof body === 'string' && body.length > TEXT_CHARS_MAX ? [Buffer.from(body)] : body
-    this.bodyBytes = typeof this.body === 'string' ? Buffer.byteLength(this.body) : bytesOf(this.body)
+    this.body = typeof body === 'string' && body.length > TEXT_CHARS_MAX ? BytePieces.of([Buffer.from(body)]) : body
+    this.bodyBytes = typeof this.body === 'string' ? Buffer.byteLength(this.body) : this.body.byteLength
     this.owner.connect(this)
   }
 
@@ -178,7 +179,7 @@ export class Exchange implements ResponseSink {
     }
     if (body === undefined || request === undefined) return undefined
     if (typeof body !== 'string') {
-      this.pieces ??= [Buffer.from(this.headText(request), 'latin1'), ...body]
+      this.pieces ??= withHead(Buffer.from(this.headText(request), 'latin1'), body)
       return this.gather(this.pieces)
     }
     this.isWritten = true
@@ -193,20 +194,19 @@ export class Exchange implements ResponseSink {
   }
 
   /** The next pieces: a large one as it is, or as many as fit into one write. */
-  private gather(pieces: readonly Uint8Array[]): Uint8Array {
+  private gather(pieces: BytePieces): Uint8Array {
     gathered ??= Buffer.allocUnsafeSlow(GATHERED_BYTES_MAX)
     let size = 0
-    for (; this.nextPiece < pieces.length && size < GATHERED_BYTES_MAX; ) {
-      const piece = pieces[this.nextPiece] ?? NO_BYTES
-      const left = piece.byteLength - this.pieceFrom
+    for (; this.nextPiece < pieces.count && size < GATHERED_BYTES_MAX; ) {
+      const left = pieces.sizeOf(this.nextPiece) - this.pieceFrom
       if (left > COPIED_BYTES_MAX) {
         if (size > 0) break
-        const rest = piece.subarray(this.pieceFrom)
+        const rest = pieces.view(this.nextPiece, this.pieceFrom)
         this.endPiece(pieces)
         return rest
       }
       const taken = Math.min(left, GATHERED_BYTES_MAX - size)
-      gathered.set(taken === piece.byteLength ? piece : piece.subarray(this.pieceFrom, this.pieceFrom + taken), size)
+      pieces.copyTo(gathered, size, this.nextPiece, this.pieceFrom, taken)
       size += taken
       if (taken === left) this.endPiece(pieces)
       else this.pieceFrom += taken
@@ -214,10 +214,10 @@ export class Exchange implements ResponseSink {
     return gathered.subarray(0, size)
   }
 
-  private endPiece({ length }: readonly Uint8Array[]): void {
+  private endPiece({ count }: BytePieces): void {
     this.nextPiece++
     this.pieceFrom = 0
-    this.isWritten = this.nextPiece === length
+    this.isWritten = this.nextPiece === count
   }
 
   /** The last bytes that `next` returned were not taken: it returns them again. False if they are to be kept. */
@@ -225,7 +225,7 @@ export class Exchange implements ResponseSink {
     const { pieces } = this
     if (pieces === undefined) return false
     let left = bytes
-    for (; left > this.pieceFrom; this.pieceFrom = pieces[this.nextPiece]?.byteLength ?? 0) {
+    for (; left > this.pieceFrom; this.pieceFrom = pieces.sizeOf(this.nextPiece)) {
       left -= this.pieceFrom
       this.nextPiece--
     }
@@ -328,12 +328,11 @@ export class Exchange implements ResponseSink {
   }
 }
 
-const NO_BYTES = new Uint8Array(0)
-
-function bytesOf(pieces: readonly Uint8Array[]): number {
-  let size = 0
-  for (const piece of pieces) size += piece.byteLength
-  return size
+function withHead(head: Buffer, body: BytePieces): BytePieces {
+  const pieces = new BytePieces()
+  pieces.add(head, 0, head.length)
+  pieces.addAll(body)
+  return pieces
 }
 
 function reported(cause: TransportError, hasHead: boolean): ProviderError {

@@ -3,7 +3,18 @@
  * but the syntax of all of them is checked. The caller asks for what it expects next; anything else is `Unusual`.
  */
 
-import { BACKSLASH, CLOSE, CLOSE_LIST, COLON, COMMA, isDigit, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
+import {
+  BACKSLASH,
+  CLOSE,
+  CLOSE_LIST,
+  COLON,
+  COMMA,
+  isDigit,
+  OPEN,
+  OPEN_LIST,
+  QUOTE,
+  ZERO,
+} from '../core/json-bytes.ts'
 import { DEPTH_MAX } from './json-shape.ts'
 
 /** The text is not of the form that its reader expects; it may be valid or not. */
@@ -42,16 +53,14 @@ export class JsonCursor {
   private next = 0
   /** The index of the byte after what was read last. */
   private after = 0
-  private readonly count: number
   private blanks: number[] = []
 
   constructor(
     readonly bytes: Uint8Array,
     /** Where the structure is, as `StructureFinder` returns it. */
     private readonly positions: Uint32Array,
-  ) {
-    this.count = positions.length
-  }
+    private readonly count: number = positions.length,
+  ) {}
 
   /** How many positions were read. */
   get position(): number {
@@ -98,14 +107,35 @@ export class JsonCursor {
 
   /**
    * The next name of the object, and its colon: its index in `names`, `UNKNOWN`, or `END` after the closing brace. A
-   * name with an escape is unusual, because it may spell any name.
+   * name with an escape is unusual, because it may spell any name. Without `names` every name is unknown.
+   *
+   * All of it in one function, because most of the structure is names: in four, reading 200 KB took a tenth longer.
    */
-  member(names: Words): number {
-    if (!this.isMember()) return END
-    this.string()
+  member(names?: Words): number {
+    const { bytes, positions, count } = this
+    let { next, after } = this
+    let at = positions[next] ?? 0
+    if (this.isNext(CLOSE)) {
+      this.take(CLOSE)
+      return END
+    }
+    if (bytes[after - 1] !== OPEN) {
+      if (bytes[at] !== COMMA || !isBlankFrom(bytes, after, at)) unusual()
+      after = at + 1
+      at = positions[++next] ?? 0
+    }
+    if (next + 2 >= count) unusual()
+    const to = positions[next + 1] ?? 0
+    const colon = positions[next + 2] ?? 0
+    if (bytes[at] !== QUOTE || !isBlankFrom(bytes, after, at)) unusual()
+    if (bytes[colon] !== COLON || !isBlankFrom(bytes, to + 1, colon)) unusual()
+    this.from = at + 1
+    this.to = to
+    this.next = next + 3
+    this.after = colon + 1
+    if (names === undefined) return UNKNOWN
     const name = this.word(names)
     if (name === UNKNOWN && this.hasEscape()) unusual()
-    this.take(COLON)
     return name
   }
 
@@ -177,11 +207,9 @@ export class JsonCursor {
   private members(depth: number): void {
     if (depth > DEPTH_MAX) unusual()
     this.take(OPEN)
-    while (this.isMember()) {
-      this.string()
+    while (this.member() !== END) {
       const first = this.bytes[this.from] ?? 0
       if (isDigit(first) || first === BACKSLASH) this.isRewritten = true
-      this.take(COLON)
       this.value(depth)
     }
   }
@@ -198,17 +226,6 @@ export class JsonCursor {
     while (this.isItem())
   }
 
-  /** Whether another member follows. Otherwise the closing brace is read. */
-  private isMember(): boolean {
-    const isFirst = this.bytes[this.after - 1] === OPEN
-    if (this.isNext(CLOSE)) {
-      this.take(CLOSE)
-      return false
-    }
-    if (!isFirst) this.take(COMMA)
-    return true
-  }
-
   /** A number or a literal: what is before the next structural byte. */
   private scalar(): void {
     const { bytes } = this
@@ -216,18 +233,18 @@ export class JsonCursor {
     let from = this.after
     while (from < to && isBlank(bytes[from])) from++
     while (from < to && isBlank(bytes[to - 1])) to--
-    if (!this.isScalar(from, to)) unusual()
     this.from = from
     this.to = to
     this.after = to
+    if (!this.isScalar(from, to)) unusual()
   }
 
   private isScalar(from: number, to: number): boolean {
     const length = to - from
     if (length === 1) return isDigit(this.bytes[from] ?? 0)
     if (length === 0 || length > SCALAR_BYTES_MAX) return false
+    if (this.word(LITERALS) !== UNKNOWN || isPlainInteger(this.bytes, from, to)) return true
     const text = Buffer.prototype.latin1Slice.call(this.bytes, from, to)
-    if (text === 'true' || text === 'false' || text === 'null') return true
     if (!NUMBER.test(text)) return false
     const value = Number(text)
     if (`${value}` !== text) this.isRewritten = true
@@ -246,9 +263,7 @@ export class JsonCursor {
   }
 
   private isBlankBeforeNext(): boolean {
-    const at = this.positions[this.next] ?? 0
-    for (let before = this.after; before < at; before++) if (!isBlank(this.bytes[before])) return false
-    return true
+    return isBlankFrom(this.bytes, this.after, this.positions[this.next] ?? 0)
   }
 
   /** Whether the last string has an escape, so that it may be another text than its bytes. */
@@ -259,8 +274,24 @@ export class JsonCursor {
   }
 }
 
+function isBlankFrom(bytes: Uint8Array, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) if (!isBlank(bytes[at])) return false
+  return true
+}
+
 export function isBlank(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
+}
+
+const LITERALS = words('true', 'false', 'null')
+/** Every integer of so many digits is written as it was read. */
+const INTEGER_BYTES_MAX = 15
+
+/** Most numbers of a schema are. Others are read as text. */
+function isPlainInteger(bytes: Uint8Array, from: number, to: number): boolean {
+  if (bytes[from] === ZERO || to - from > INTEGER_BYTES_MAX) return false
+  for (let at = from; at < to; at++) if (!isDigit(bytes[at] ?? 0)) return false
+  return true
 }
 
 /** RFC 8259, section 6. */

@@ -8,11 +8,11 @@ export interface StructureFinder {
   /** Positions in the text that was searched last, in order: as many as `find` returned. */
   readonly positions: Uint32Array
   /**
-   * Returns how many positions the text has. -1 if a string has a control character or an invalid escape, if a
-   * backslash is outside strings, or if there are more than `POSITIONS_MAX` positions. A text that ends within a string
-   * or an escape is not noticed.
+   * Returns how many positions the text has, which is the first `size` bytes, by default all of them. -1 if a string
+   * has a control character or an invalid escape, if a backslash is outside strings, or if there are more than
+   * `POSITIONS_MAX` positions. A text that ends within a string or an escape is not noticed.
    */
-  find(bytes: Uint8Array): number
+  find(bytes: Uint8Array, size?: number): number
 }
 
 export { POSITIONS_MAX }
@@ -28,14 +28,14 @@ class KernelFinder implements StructureFinder {
     this.positions = kernel.positions
   }
 
-  find(bytes: Uint8Array): number {
+  find(bytes: Uint8Array, size: number = bytes.length): number {
     const { chunk, run } = this.kernel
     let end = CHUNK
-    for (let from = 0; from < bytes.length; from += CHUNK) {
-      const length = Math.min(bytes.length - from, CHUNK)
-      chunk.set(length === bytes.length ? bytes : bytes.subarray(from, from + length))
-      const whole = Math.ceil(length / BLOCK) * BLOCK
-      chunk.fill(BLANK, length, whole)
+    for (let from = 0; from < size; from += CHUNK) {
+      const length = Math.min(size - from, CHUNK)
+      Buffer.prototype.copy.call(bytes, chunk, 0, from, from + length)
+      let whole = length
+      for (; whole % BLOCK > 0; whole++) chunk[whole] = BLANK
       end = run(whole, from, end)
       if (end === -1 || end > POSITIONS_END) return -1
     }
@@ -64,12 +64,13 @@ export class PlainFinder implements StructureFinder {
   /** Hexadecimal digits that must follow. */
   private digits = 0
 
-  find(bytes: Uint8Array): number {
+  find(bytes: Uint8Array, size: number = bytes.length): number {
     this.isInString = false
     this.isEscaped = false
     this.digits = 0
     const positions: number[] = []
-    for (const [at, byte] of bytes.entries()) {
+    for (let at = 0; at < size; at++) {
+      const byte = bytes[at] ?? 0
       const isSpecial = this.isInString ? this.inString(byte) : this.outside(byte)
       if (isSpecial === undefined) return -1
       if (isSpecial) positions.push(at)

@@ -2,7 +2,7 @@
 
 import { BACKSLASH, CLOSE, CLOSE_LIST, COLON, COMMA, LETTER_U, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
 import { DEPTH_MAX } from './json-shape.ts'
-import { STRING_BYTES_MAX, stringKernel, UNESCAPED } from './string-kernel.ts'
+import { STRING_BYTES_MAX, stringKernel } from './string-kernel.ts'
 
 /** A shorter text is read byte by byte sooner than it is copied to the kernel. */
 const KERNEL_BYTES_MIN = 96
@@ -16,15 +16,22 @@ export function valuesWithin(bytes: Uint8Array, start: number, end: number): num
   return kernel === undefined ? plainValues(bytes, start, end) : kernel.values(end - start)
 }
 
+/** Text that was written within a string: the first bytes of a buffer. */
+export interface UnescapedText {
+  readonly buffer: Buffer
+  readonly size: number
+}
+
 /**
- * The bytes of the text that is written within a string; undefined if it has escapes such as `\u0041`, so that it must
- * be read. They stay the same until the next call.
+ * The text that is written within a string; undefined if it has escapes such as `\u0041`, so that it must be read. Its
+ * bytes stay the same until the next call. The buffer is nearly always the kernel's: a view of each text, and two more
+ * to check it, took longer than to unescape it.
  */
-export function unescapedWithin(bytes: Uint8Array, start: number, end: number): Uint8Array | undefined {
+export function unescapedWithin(bytes: Uint8Array, start: number, end: number): UnescapedText | undefined {
   const kernel = kernelFor(bytes, start, end)
   if (kernel === undefined) return plainUnescaped(bytes, start, end)
-  const to = kernel.unescape(end - start)
-  return to === -1 ? undefined : new Uint8Array(kernel.memory.buffer, UNESCAPED, to - UNESCAPED)
+  const size = kernel.unescape(end - start)
+  return size === -1 ? undefined : { buffer: kernel.unescaped, size }
 }
 
 /** Absent if there is none, or the text is too long or too short for it. The text is in its memory then. */
@@ -41,8 +48,8 @@ const UNESCAPE = Uint8Array.from({ length: 256 }, (_, code) => code)
 for (const [name, code] of Object.entries({ b: 8, f: 12, n: 10, r: 13, t: 9 })) UNESCAPE[name.charCodeAt(0)] = code
 
 /** The same as `unescapedWithin`, byte by byte: the reference of the kernel, and its substitute. */
-export function plainUnescaped(bytes: Uint8Array, start: number, end: number): Uint8Array | undefined {
-  const target = new Uint8Array(end - start)
+export function plainUnescaped(bytes: Uint8Array, start: number, end: number): UnescapedText | undefined {
+  const buffer = Buffer.allocUnsafe(end - start)
   let size = 0
   for (let at = start; at < end; at++) {
     let byte = bytes[at] ?? 0
@@ -51,9 +58,9 @@ export function plainUnescaped(bytes: Uint8Array, start: number, end: number): U
       if (byte === LETTER_U) return undefined
       byte = UNESCAPE[byte] ?? 0
     }
-    target[size++] = byte
+    buffer[size++] = byte
   }
-  return target.subarray(0, size)
+  return { buffer, size }
 }
 
 /** The same as `valuesWithin`, byte by byte: the reference of the kernel, and its substitute. */

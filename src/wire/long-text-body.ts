@@ -69,10 +69,10 @@ export function readLargeBody(bytes: Uint8Array, { textPlaces, lists }: LargeBod
   const finder = structureFinder()
   const found = finder.find(bytes)
   if (found === -1) return undefined
-  const positions = finder.positions.subarray(0, found)
+  const { positions } = finder
   // At most all positions are values.
-  const unparsed = lists !== undefined && found <= VALUES_MAX ? unparsedIn(bytes, positions, lists) : NOTHING
-  const search = new TextSearch(bytes, positions, textPlaces)
+  const unparsed = lists !== undefined && found <= VALUES_MAX ? unparsedIn(bytes, positions, found, lists) : NOTHING
+  const search = new TextSearch(bytes, positions, found, textPlaces)
   if (!search.run(unparsed.holes)) return undefined
   if (search.bounds.length === 0 && unparsed.holes.length === 0) return undefined
   const secret = crypto.getRandomValues(Buffer.allocUnsafe(12)).toString('hex')
@@ -123,8 +123,8 @@ const TOOLS = 1
 const SYSTEM = 2
 
 /** The members of the body that can stay unparsed. */
-function unparsedIn(bytes: Uint8Array, positions: Uint32Array, lists: UnparsedLists): UnparsedMembers {
-  const cursor = new JsonCursor(bytes, positions)
+function unparsedIn(bytes: Uint8Array, positions: Uint32Array, found: number, lists: UnparsedLists): UnparsedMembers {
+  const cursor = new JsonCursor(bytes, positions, found)
   const reader = new UnparsedReader(cursor, lists)
   try {
     return reader.read() ? reader.found() : NOTHING
@@ -227,15 +227,13 @@ class TextSearch {
   private readonly isObject = new Uint8Array(DEPTH_MAX + 2)
   private readonly nameStarts = new Int32Array(DEPTH_MAX + 2)
   private readonly nameEnds = new Int32Array(DEPTH_MAX + 2)
-  private readonly places: readonly (readonly [place: TextPlace, under: Uint8Array, name: Uint8Array])[]
 
   constructor(
     private readonly bytes: Uint8Array,
     private readonly positions: Uint32Array,
-    places: readonly TextPlace[],
-  ) {
-    this.places = places.map((place) => [place, Buffer.from(place.under), Buffer.from(place.name)])
-  }
+    private readonly found: number,
+    private readonly places: readonly TextPlace[],
+  ) {}
 
   /** False if the body is too deep or too full; the rest of the syntax is left to the parser. Holes are left out. */
   run(holes: readonly Hole[]): boolean {
@@ -244,7 +242,7 @@ class TextSearch {
       if (!this.read(from, firstPosition)) return false
       from = endPosition
     }
-    return this.read(from, this.positions.length) && !this.isInString && this.values <= VALUES_MAX
+    return this.read(from, this.found) && !this.isInString && this.values <= VALUES_MAX
   }
 
   private read(from: number, to: number): boolean {
@@ -333,18 +331,19 @@ class TextSearch {
   }
 
   private place(): TextPlace | undefined {
-    for (const [place, under, name] of this.places) {
+    for (const place of this.places) {
       const isHere = place.holds === 'tree' ? this.depth > place.depth : this.depth === place.depth
-      if (isHere && this.isName(place.depth, name) && this.isName(1, under)) return place
+      if (isHere && this.isName(place.depth, place.name) && this.isName(1, place.under)) return place
     }
     return undefined
   }
 
-  private isName(depth: number, name: Uint8Array): boolean {
+  /** `name`: in ASCII. */
+  private isName(depth: number, name: string): boolean {
     const { bytes } = this
     const start = this.nameStarts[depth] ?? 0
     if ((this.nameEnds[depth] ?? 0) - start !== name.length || this.isObject[depth] === 0) return false
-    for (let at = 0; at < name.length; at++) if (bytes[start + at] !== name[at]) return false
+    for (let at = 0; at < name.length; at++) if (bytes[start + at] !== name.charCodeAt(at)) return false
     return true
   }
 }

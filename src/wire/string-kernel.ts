@@ -13,7 +13,7 @@ export const STRING_BYTES_MAX = 128 * 1024
 /** Both functions read, and one writes, up to 64 bytes beyond the end. */
 const SLACK = 64
 /** Where a text is unescaped to. The text itself is at the beginning. */
-export const UNESCAPED: number = STRING_BYTES_MAX + SLACK
+const UNESCAPED = STRING_BYTES_MAX + SLACK
 const PAGE = 64 * 1024
 const PAGES = Math.ceil((2 * UNESCAPED) / PAGE)
 
@@ -116,7 +116,7 @@ const unescaping: readonly Code[] = [
     ),
   ]),
   // What was read beyond the end was copied.
-  i32.sub(get(OUT), i32.sub(get(AT), get(END))),
+  i32.sub(i32.sub(get(OUT), i32.sub(get(AT), get(END))), i32.const(UNESCAPED)),
 ]
 
 interface StringKernel {
@@ -124,7 +124,9 @@ interface StringKernel {
   readonly memory: Buffer
   /** Returns the commas and colons of the text; -1 if it is too deep or has an escape like `\u0041`. */
   readonly values: (end: number) => number
-  /** Writes the text to `UNESCAPED`. Returns its end there; -1 if it has an escape like `\u0041`. */
+  /** What `unescape` has written begins at its beginning. */
+  readonly unescaped: Buffer
+  /** Returns the size of the unescaped text; -1 if it has an escape like `\u0041`. */
   readonly unescape: (end: number) => number
 }
 
@@ -149,6 +151,6 @@ function newKernel(): StringKernel | undefined {
   })
   if (!WebAssembly.validate(source)) return undefined
   const { exports } = new WebAssembly.Instance(new WebAssembly.Module(source))
-  const { memory, ...functions } = exports as { memory: WebAssembly.Memory } & Omit<StringKernel, 'memory'>
-  return { memory: Buffer.from(memory.buffer), ...functions }
+  const { memory, ...functions } = exports as { memory: WebAssembly.Memory } & Pick<StringKernel, 'values' | 'unescape'>
+  return { memory: Buffer.from(memory.buffer), unescaped: Buffer.from(memory.buffer, UNESCAPED), ...functions }
 }

@@ -2,7 +2,13 @@
 
 import { describe, expect, test } from 'bun:test'
 import { DEPTH_MAX } from '../../src/wire/json-shape.ts'
-import { plainUnescaped, plainValues, unescapedWithin, valuesWithin } from '../../src/wire/json-text.ts'
+import {
+  plainUnescaped,
+  plainValues,
+  type UnescapedText,
+  unescapedWithin,
+  valuesWithin,
+} from '../../src/wire/json-text.ts'
 import { STRING_BYTES_MAX, stringKernel } from '../../src/wire/string-kernel.ts'
 import { property, type Random } from '../support/random.ts'
 
@@ -21,13 +27,15 @@ function textOf(random: Random): string {
   return parts.join('')
 }
 
+const textIn = ({ buffer, size }: UnescapedText) => buffer.toString('utf8', 0, size)
+
 /** Both of a text within other bytes. */
 function expectSame(text: string, before = 'z'.repeat(7)): void {
   const bytes = new Uint8Array(Buffer.from(`${before}${text}"\\u,[[`))
   const [start, end] = [Buffer.byteLength(before), Buffer.byteLength(before + text)]
   expect(valuesWithin(bytes, start, end)).toBe(plainValues(bytes, start, end))
   const [one, other] = [unescapedWithin(bytes, start, end), plainUnescaped(bytes, start, end)]
-  expect(one && Buffer.from(one).toString()).toBe(other && Buffer.from(other).toString())
+  expect(one && textIn(one)).toBe(other && textIn(other))
 }
 
 test('the kernel is what runs here', () => expect(stringKernel()).toBeDefined())
@@ -38,7 +46,7 @@ property('texts are counted and unescaped as byte by byte', 5000, (random) => {
   // What the parser makes of it.
   const bytes = Buffer.from(`"${text}"`)
   const unescaped = unescapedWithin(bytes, 1, bytes.length - 1)
-  if (unescaped !== undefined) expect(Buffer.from(unescaped).toString()).toBe(JSON.parse(`"${text}"`))
+  if (unescaped !== undefined) expect(textIn(unescaped)).toBe(JSON.parse(`"${text}"`))
 })
 
 describe('also', () => {

@@ -168,7 +168,7 @@ function checkPrefixes(provider: Provider, bytes: Uint8Array): void {
 
 /** The body of a request as text. */
 export function sentText(body: UpstreamRequest['body']): string {
-  return typeof body === 'string' ? body : Buffer.concat(body).toString()
+  return typeof body === 'string' ? body : body.joined().toString()
 }
 
 export function objectOf(body: UpstreamRequest['body']): JsonObject {

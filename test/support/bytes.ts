@@ -6,8 +6,8 @@ export function bytesOf(data: string | Uint8Array): Uint8Array {
   return typeof data === 'string' ? encoder.encode(data) : data
 }
 
-export function joined(pieces: readonly Uint8Array[]): Uint8Array {
-  const all = Buffer.concat(pieces)
+export function joined(pieces: Iterable<Uint8Array>): Uint8Array {
+  const all = Buffer.concat([...pieces])
   return new Uint8Array(all.buffer, all.byteOffset, all.byteLength)
 }
 

@@ -1,5 +1,6 @@
 /** Requests over each of the two transports, and what came of them. */
 
+import { BytePieces } from '../../src/core/byte-pieces.ts'
 import type { ProviderError } from '../../src/core/provider-error.ts'
 import { FetchTransport } from '../../src/providers/fetch-transport.ts'
 import type { Dispatch, ResponseHeaders } from '../../src/providers/provider.ts'
@@ -50,7 +51,7 @@ export class Exchanged {
 
   constructor(way: Way, url: string, body: string | readonly Uint8Array[] = '{}', headers = {}) {
     this.transport = way.open(new URL(url).origin)
-    this.send({ url, headers, body })
+    this.send({ url, headers, body: typeof body === 'string' ? body : BytePieces.of(body) })
   }
 
   private send(request: Dispatch): void {

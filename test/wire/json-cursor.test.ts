@@ -130,6 +130,19 @@ test('a number that a parser would read as infinite is unusual', () => {
   expect([isRead('1e308'), isRead('1e309'), isRead('-1e999')]).toEqual([true, false, false])
 })
 
+test('a number that would be written in another way is noticed', () => {
+  const isRewritten = (text: string) => {
+    const cursor = cursorOf(Buffer.from(`[${text}]`))
+    cursor.value(0)
+    return cursor.isRewritten
+  }
+  for (const text of ['0', '7', '10', '-12', '600000', '999999999999999', '1234567890123456', '1.5', 'true'])
+    expect([text, isRewritten(text)]).toEqual([text, false])
+  for (const text of ['-0', '1.0', '1e2', '12345678901234567890'])
+    expect([text, isRewritten(text)]).toEqual([text, true])
+  for (const text of ['01', '00', '-', '-01', '1a']) expect([text, isRead(text)]).toEqual([text, false])
+})
+
 test('a literal is no string with the same letters', () => {
   expect(() => cursorOf(Buffer.from('"true"')).literal(words('true'))).toThrow(Unusual)
 })

@@ -67,6 +67,11 @@ class MessageReader {
   private results = 0
   /** Commas and colons within the arguments of calls. */
   private values = 0
+  // Of the call that is read: where its name and its arguments are.
+  private nameFrom = 0
+  private nameTo = 0
+  private argumentsFrom = 0
+  private argumentsTo = 0
 
   constructor(private readonly cursor: JsonCursor) {}
 
@@ -165,11 +170,10 @@ class MessageReader {
     let isCalled = false
     let idFrom = -1
     let idTo = -1
-    let called: readonly number[] = []
     const members = new Members(cursor, CALL, 5)
     for (let name = members.next(); name !== END; name = members.next()) {
       if (name === 2) {
-        called = this.called()
+        this.called()
         isCalled = true
         continue
       }
@@ -183,12 +187,11 @@ class MessageReader {
     if (!isCalled || idFrom === -1) unusual()
     if (!isFunction) this.isExact = false
     entries.add(CALL_ID, idFrom, idTo)
-    entries.add(NAME, called[0] ?? 0, called[1] ?? 0)
-    entries.add(ARGUMENTS, called[2] ?? 0, called[3] ?? 0)
+    entries.add(NAME, this.nameFrom, this.nameTo)
+    entries.add(ARGUMENTS, this.argumentsFrom, this.argumentsTo)
   }
 
-  /** Where its name and its arguments are. */
-  private called(): readonly number[] {
+  private called(): void {
     const { cursor } = this
     cursor.object()
     let nameFrom = 0
@@ -210,7 +213,10 @@ class MessageReader {
     // Others may be none, for which `{}` is sent.
     if (from === to || cursor.bytes[from] !== OPEN) unusual()
     this.count(from, to)
-    return [nameFrom, nameTo, from, to]
+    this.nameFrom = nameFrom
+    this.nameTo = nameTo
+    this.argumentsFrom = from
+    this.argumentsTo = to
   }
 
   private count(from: number, to: number): void {

@@ -1,5 +1,6 @@
 /** The body of the embeddings endpoint → a request for embeddings. Only the model is replaced. */
 
+import { BytePieces } from '../../core/byte-pieces.ts'
 import type { EmbeddingRequest } from '../../core/embedding-request.ts'
 import { isArray, isObject, type JsonValue } from '../../core/json.ts'
 import { parseBody } from '../../wire/body.ts'
@@ -44,5 +45,5 @@ function isTokens(input: Exclude<Input, string>): input is number[] {
 
 /** Not a closure within `acceptEmbeddings`, because that would keep the parsed body in memory too. */
 function writer(sent: readonly Member[]): EmbeddingRequest['body'] {
-  return (model) => writeMembers(['model', model], sent)
+  return (model) => BytePieces.of(writeMembers(['model', model], sent))
 }

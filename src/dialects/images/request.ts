@@ -3,6 +3,7 @@
  * all others are sent on unchanged.
  */
 
+import { BytePieces } from '../../core/byte-pieces.ts'
 import type { ImageBody, ImageKind, ImageRequest } from '../../core/image-request.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { parseBody } from '../../wire/body.ts'
@@ -27,7 +28,7 @@ export function acceptImages(kind: ImageKind, bytes: Uint8Array, imageUrls: Imag
 
 /** Not a closure within `acceptImages`, because that would keep the parsed body in memory too. */
 function jsonWriter(sent: readonly Member[]): ImageRequest['body'] {
-  return (model) => ({ contentType: 'application/json', content: writeMembers(['model', model], sent) })
+  return (model) => ({ contentType: 'application/json', content: BytePieces.of(writeMembers(['model', model], sent)) })
 }
 
 function isSent(kind: ImageKind, name: string): boolean {
@@ -46,7 +47,7 @@ export function acceptImageForm(parts: readonly FormPart[], imageUrls: ImageUrls
   for (const part of sent) checkField(part, imageUrls)
   const write = (model: string): ImageBody => {
     const boundary = mintBoundary()
-    const pieces = writeForm([{ name: 'model', content: Buffer.from(model) }, ...sent], boundary)
+    const pieces = BytePieces.of(writeForm([{ name: 'model', content: Buffer.from(model) }, ...sent], boundary))
     return { contentType: `multipart/form-data; boundary=${boundary}`, content: pieces }
   }
   return requestOf('edits', checked, inputs, write)

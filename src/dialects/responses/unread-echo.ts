@@ -4,6 +4,7 @@
  * of the time of a request of 200 KB.
  */
 
+import type { BytePieces } from '../../core/byte-pieces.ts'
 import { JsonBuilder, part } from '../../core/json-builder.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
 import { ENTRY_INTS, INPUT, KINDS, NAME, STRICT, TEXT, type UnparsedTools } from '../../core/unparsed.ts'
@@ -46,7 +47,7 @@ export class UnreadEcho {
 
   /** The UTF-8 of JSON with the bytes in place of the marks. */
   fill(json: string): Uint8Array {
-    return Buffer.concat(this.longTexts.fill(json))
+    return this.longTexts.fill(json).joined()
   }
 }
 
@@ -65,7 +66,7 @@ const CLOSE_LIST = part(']')
 const AROUND_ENTRY = 32
 
 /** The tools as `functionsJson` writes them, in pieces. */
-function functions({ from, to, entries }: UnparsedTools, longTexts: LongTexts): readonly Uint8Array[] {
+function functions({ from, to, entries }: UnparsedTools, longTexts: LongTexts): BytePieces {
   const json = new JsonBuilder(longTexts, to - from + AROUND_ENTRY * entries.length)
   const kindAt = (at: number) => (entries[at] ?? 0) & KINDS
   const span = (at: number) => json.span(entries[at + 1] ?? 0, entries[at + 2] ?? 0)

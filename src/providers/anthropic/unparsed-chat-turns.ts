@@ -154,7 +154,7 @@ class TurnsOfChat {
   private input(from: number, to: number): void {
     const { turns, longTexts } = this
     const json = unescapedWithin(longTexts.bytes, from, to)
-    if (json !== undefined && isObjectJson(json)) turns.bytes(json)
+    if (json !== undefined && isObjectJson(json.buffer, json.size)) turns.bytes(json.buffer, json.size)
     else turns.text(JSON.stringify(callInput(longTexts.stringAt(from, to))))
   }
 

@@ -3,6 +3,7 @@
  * usual way would write with the same value are the bytes that came; only the others are converted.
  */
 
+import { BytePieces } from '../../core/byte-pieces.ts'
 import { type ChatRequest, offersTools, type Tool } from '../../core/chat-request.ts'
 import { messagesOf } from '../../core/convert-unparsed.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
@@ -166,7 +167,7 @@ class TurnsWriter {
   private joined(at: number, end: number): JsonValue | undefined {
     const { entries, longTexts, request } = this
     if (end === entries.length && request.cache !== undefined) return undefined
-    const pieces: Uint8Array[] = []
+    const pieces = new BytePieces()
     let hasText = false
     for (let next = at; next < end; next = this.endOf(next)) {
       const bits = entries[next] ?? 0
@@ -177,10 +178,11 @@ class TurnsWriter {
       const from = entries[next + 1] ?? 0
       const to = entries[next + 2] ?? 0
       if (!this.isExact(next) || !isUsersMessage(longTexts.bytes, from, to)) return undefined
-      pieces.push(next === at ? OPEN_TURN : COMMA)
-      pieces.push(longTexts.bytes.subarray(from + OPEN_TURN.length, to - CLOSE_TURN.length))
+      const before = next === at ? OPEN_TURN : COMMA
+      pieces.add(before, 0, before.length)
+      pieces.add(longTexts.buffer, from + OPEN_TURN.length, to - CLOSE_TURN.length)
     }
-    pieces.push(CLOSE_TURN)
+    pieces.add(CLOSE_TURN, 0, CLOSE_TURN.length)
     return longTexts.markOfWritten(pieces)
   }
 

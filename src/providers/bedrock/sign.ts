@@ -1,6 +1,7 @@
 /** AWS Signature Version 4 for one request, made by AWS's own package with the runtime's hashing. */
 
 import { SignatureV4 } from '@smithy/signature-v4'
+import type { BytePieces } from '../../core/byte-pieces.ts'
 import type { AwsKeys } from './default-credentials.ts'
 
 type SecretBytes = string | ArrayBuffer | ArrayBufferView
@@ -47,7 +48,7 @@ export async function signatureHeaders(
   { accessKeyId, secretAccessKey, sessionToken }: AwsKeys,
   address: string,
   headers: Readonly<Record<string, string>>,
-  body: string | readonly Uint8Array[],
+  body: string | BytePieces,
 ): Promise<Record<string, string>> {
   const credentials = { accessKeyId, secretAccessKey, ...(sessionToken === undefined ? undefined : { sessionToken }) }
   const signer = new SignatureV4({ service: 'bedrock', region, credentials, sha256: Sha256 })

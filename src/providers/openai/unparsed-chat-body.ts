@@ -3,6 +3,7 @@
  * body, from the bytes of their texts: what `openaiMessage` and `openaiTool` make of them.
  */
 
+import type { BytePieces } from '../../core/byte-pieces.ts'
 import { JsonBuilder, part } from '../../core/json-builder.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
 import {
@@ -88,7 +89,7 @@ class ChatBodyWriter {
     this.json = new JsonBuilder(longTexts, bytes + AROUND_ENTRY * entries.length + AROUND_ALL)
   }
 
-  messages(): readonly Uint8Array[] {
+  messages(): BytePieces {
     const { entries, json } = this
     json.part(OPEN_LIST)
     for (let at = 0; at < entries.length; ) {
@@ -188,10 +189,10 @@ class ChatBodyWriter {
     json.part(CLOSE_LIST)
   }
 
-  tools(): readonly Uint8Array[] {
+  tools(): BytePieces {
     const { entries, json } = this
     json.part(OPEN_LIST)
-    let end = NOTHING
+    let end: Uint8Array = NOTHING
     for (let at = 0; at < entries.length; at += ENTRY_INTS) {
       const kind = this.kindAt(at)
       if ((kind & KINDS) === NAME) {
