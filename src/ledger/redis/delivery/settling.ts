@@ -3,6 +3,7 @@
  * callbacks: as async functions, which wait for each other, a settlement kept nine promises until its reply came.
  */
 
+import { Later } from '../../../core/later.ts'
 import type { Startable } from '../client/concurrency-limit.ts'
 import type { Link } from '../client/redis-link.ts'
 import type { Settlement } from './settlement.ts'
@@ -12,7 +13,7 @@ import type { SettlementInFlight, SettlementsInFlight } from './settlements-in-f
 
 type Outcome = 'settled' | 'already_settled'
 
-export class Settling implements CommitListener, Startable, Delivered {
+export class Settling extends Later<Outcome> implements CommitListener, Startable, Delivered {
   private isCommitted = false
 
   constructor(
@@ -26,8 +27,9 @@ export class Settling implements CommitListener, Startable, Delivered {
     private readonly settlements: SettlementsInFlight,
     /** Its entry in `settlements`. */
     private readonly inFlight: SettlementInFlight,
-    private readonly resolve: (outcome: Outcome) => void,
-  ) {}
+  ) {
+    super()
+  }
 
   committed(): void {
     // A commit that failed is retried.
