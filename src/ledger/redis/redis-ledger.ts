@@ -260,8 +260,7 @@ export class RedisLedger implements Ledger {
     // the rows that it gives back to that epoch, and must not be sent under the new one.
     const epoch = this.restoration.epochOf(account.organization)
     const { link, delivery, settlementsInFlight } = this
-    const inFlight = settlementsInFlight.begin(account.organization)
-    const settling = new Settling(settlement, epoch, isSent, link, delivery, settlementsInFlight, inFlight)
+    const settling = new Settling(settlement, epoch, isSent, link, delivery, settlementsInFlight)
     this.outbox.add(settlement, isSent, settling)
     return settling
   }
