@@ -120,7 +120,8 @@ export async function warmUp(
   connections: number,
 ): Promise<number> {
   loader.open(target, traffic, connections, true)
-  const wanted = target.interpreted ? Math.ceil(warmUpOf(plan, traffic) / 50) : warmUpOf(plan, traffic)
+  const usual = warmUpOf(plan, traffic) * (target.warmUps ?? 1)
+  const wanted = target.interpreted ? Math.ceil(usual / 50) : usual
   for (let counts = await loader.read(); counts.answers < wanted; counts = await loader.read()) {
     checkAnswers(counts, target)
     await Bun.sleep(20)

@@ -5,6 +5,7 @@
 
 import { AUTO, type Key } from '../catalog/catalog.ts'
 import { type Candidate, candidatesOf, type Exclusion, selectModel } from '../catalog/resolve.ts'
+import { Later, type LaterListener } from '../core/later.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Learned } from '../providers/provider.ts'
 import { conceal } from '../providers/scrub.ts'
@@ -49,7 +50,9 @@ export interface FlowListener {
  * One per request; `run` is called once. Each step calls the next one, and only a step that must wait is asynchronous:
  * most requests wait for nothing but the provider, and a promise for each step would be a third of their garbage.
  */
-export class Flow implements CallListener, ErrorReporter, PumpListener, RestListener {
+export class Flow
+  implements CallListener, ErrorReporter, PumpListener, RestListener, LaterListener<RequestReservation>
+{
   /** A call that has not begun to answer ends now, and no further candidate is called. */
   private readonly dueMs: number
   private readonly route: RouteHeader | undefined
@@ -79,8 +82,8 @@ export class Flow implements CallListener, ErrorReporter, PumpListener, RestList
     try {
       this.resolve()
       const opening = this.reserve()
-      if (opening instanceof Promise) void this.reserveLater(opening)
-      else this.reserved(opening)
+      if (opening instanceof Later) opening.listen(this)
+      else this.resolved(opening)
     } catch (error) {
       this.listener.failed(error)
     }
@@ -98,26 +101,22 @@ export class Flow implements CallListener, ErrorReporter, PumpListener, RestList
     this.turns = new CandidateTurns(listed, work.order(listed), this.gateway.breaker, this)
   }
 
-  private reserve(): RequestReservation | Promise<RequestReservation> {
+  private reserve(): RequestReservation | Later<RequestReservation> {
     const [first] = this.requireTurns().candidates
     if (first === undefined) throw new Error('a resolution without candidates')
     return RequestReservation.open(this.gateway.ledger, accountOf(this.key), this.work.quote(first.model), this.log)
   }
 
-  private async reserveLater(opening: Promise<RequestReservation>): Promise<void> {
-    let reservation: RequestReservation
-    try {
-      reservation = await opening
-    } catch (error) {
-      return this.listener.failed(error)
-    }
-    this.reserved(reservation)
-  }
-
-  private reserved(reservation: RequestReservation): void {
+  /** The ledger has admitted the request. */
+  resolved(reservation: RequestReservation): void {
     this.reservation = reservation
     this.running.reservation = reservation
     this.next()
+  }
+
+  /** The ledger has not admitted it. */
+  rejected(error: unknown): void {
+    this.listener.failed(error)
   }
 
   /** Calls the next candidate; fails the request if there is none. */
@@ -302,24 +301,21 @@ export class Flow implements CallListener, ErrorReporter, PumpListener, RestList
     }
     attempt?.trace?.ended(isFailure ? { error: error.kind } : { outcome })
     if (bug !== undefined) this.report(bug)
-    let settling: Promise<unknown> | undefined
+    let settling: Later<unknown> | undefined
     try {
       settling = reservation.settle(outcome, attempt?.call?.bill(outcome === 'completed'))
     } catch (thrown) {
       this.report(thrown)
     }
     const end = { outcome, cutFor: outcome === 'refused' ? reservation.cutFor : undefined }
-    if (settling === undefined) this.listener.ended(end)
-    else void this.endSettled(settling, end)
-  }
-
-  private async endSettled(settling: Promise<unknown>, end: RequestEnd): Promise<void> {
-    try {
-      await settling
-    } catch (error) {
-      this.report(error)
-    }
-    this.listener.ended(end)
+    if (settling === undefined) return this.listener.ended(end)
+    settling.listen({
+      resolved: () => this.listener.ended(end),
+      rejected: (thrown) => {
+        this.report(thrown)
+        this.listener.ended(end)
+      },
+    })
   }
 
   /** The call failed: the next candidate is called, or the request ends. */

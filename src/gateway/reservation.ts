@@ -5,6 +5,7 @@
 
 import type { Key } from '../catalog/catalog.ts'
 import { CALLER_ERRORS, CallerError } from '../core/caller-error.ts'
+import { isLater, type Later, type LaterListener, laterOf } from '../core/later.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import { type Account, type Estimate, type Ledger, noCharge, type Outcome, type Reservation } from '../ledger/ledger.ts'
 import { rateLimitHeaders } from '../ledger/rate-limit-headers.ts'
@@ -104,15 +105,15 @@ export class RequestReservation implements Ticking {
   }
 
   /**
-   * Throws the ledger's `CallerError` if a limit does not allow the request, or the ledger is unavailable. A promise
-   * only if the ledger has to be asked.
+   * Throws the ledger's `CallerError` if a limit does not allow the request, or the ledger is unavailable. Later only
+   * if the ledger has to be asked.
    */
   static open(
     ledger: Ledger,
     account: Account,
     quote: Quote,
     log: RequestLog,
-  ): RequestReservation | Promise<RequestReservation> {
+  ): RequestReservation | Later<RequestReservation> {
     const reservation = ledger.reserve(account, {
       id: log.requestId,
       estimate: estimateOf(quote, 0),
@@ -120,8 +121,8 @@ export class RequestReservation implements Ticking {
       model: quote.model,
       tags: log.tags?.held,
     })
-    if (!(reservation instanceof Promise)) return RequestReservation.opened(ledger, reservation, quote, log)
-    return reservation.then((reserved) => RequestReservation.opened(ledger, reserved, quote, log))
+    if (!isLater(reservation)) return RequestReservation.opened(ledger, reservation, quote, log)
+    return laterOf(reservation).map((reserved) => RequestReservation.opened(ledger, reserved, quote, log))
   }
 
   private static opened(ledger: Ledger, reservation: Reservation, quote: Quote, log: RequestLog): RequestReservation {
@@ -260,10 +261,10 @@ export class RequestReservation implements Ticking {
   }
 
   /**
-   * Ends the reservation with the usage; without a bill nothing is charged. Later calls change nothing. A promise only
-   * if the ledger has to be asked.
+   * Ends the reservation with the usage; without a bill nothing is charged. Repeated calls change nothing. Later
+   * only if the ledger has to be asked.
    */
-  settle(outcome: Outcome, bill: Bill | undefined): Promise<unknown> | undefined {
+  settle(outcome: Outcome, bill: Bill | undefined): Later<unknown> | undefined {
     if (this.settled) return undefined
     this.settled = true
     ticker.remove(this)
@@ -271,7 +272,7 @@ export class RequestReservation implements Ticking {
     const charge = bill === undefined ? noCharge(outcome, tags?.text) : chargeOf(bill, outcome, tags?.charged() ?? '')
     if (bill !== undefined) this.log.charge(charge, bill.counted.usage)
     const settling = this.ledger.settle(this.reservation, charge)
-    return settling instanceof Promise ? settling : undefined
+    return isLater(settling) ? laterOf(settling) : undefined
   }
 
   /**
@@ -281,15 +282,21 @@ export class RequestReservation implements Ticking {
   settleInBackground(outcome: Outcome, bill: Bill | undefined, reporter: ErrorReporter): void {
     try {
       const settling = this.settle(outcome, bill)
-      if (settling !== undefined) reportFailure(settling, reporter)
+      settling?.listen(new FailureListener(reporter))
     } catch (error) {
       reporter.report(error)
     }
   }
 }
 
-function reportFailure(settling: Promise<unknown>, reporter: ErrorReporter): void {
-  settling.catch((error) => reporter.report(error))
+class FailureListener implements LaterListener<unknown> {
+  constructor(private readonly reporter: ErrorReporter) {}
+
+  resolved(): void {}
+
+  rejected(error: unknown): void {
+    this.reporter.report(error)
+  }
 }
 
 /** False for a refusal; throws any other error, which is a bug. */

@@ -1,5 +1,6 @@
 /** Measures the calls of a ledger. */
 
+import { isLater, type LaterListener, laterOf, type MaybeLater } from '../core/later.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger/ledger.ts'
 
 interface Times {
@@ -22,9 +23,9 @@ export class TimedLedger implements Ledger {
     this.settlements = timesOf('settle')
   }
 
-  reserve(account: Account, hold: Hold): Reservation | Promise<Reservation> {
+  reserve(account: Account, hold: Hold): MaybeLater<Reservation> {
     const startMs = performance.now()
-    let result: Reservation | Promise<Reservation> | undefined
+    let result: MaybeLater<Reservation> | undefined
     try {
       result = this.ledger.reserve(account, hold)
       return result
@@ -33,9 +34,9 @@ export class TimedLedger implements Ledger {
     }
   }
 
-  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): boolean | Promise<boolean> {
+  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): MaybeLater<boolean> {
     const startMs = performance.now()
-    let result: boolean | Promise<boolean> | undefined
+    let result: MaybeLater<boolean> | undefined
     try {
       result = this.ledger.extend(reservation, soFar, wanted)
       return result
@@ -68,13 +69,28 @@ export class TimedLedger implements Ledger {
   }
 }
 
-/** A ledger that answers at once costs no promise. A call that throws, or whose promise rejects, counts as well. */
-function observe(times: Times, startMs: number, result: unknown): void {
-  if (result instanceof Promise) observeLater(times, startMs, result)
-  else times.observe((performance.now() - startMs) / 1000)
+/** A call that throws, or is rejected later, counts as well. */
+function observe(times: Times, startMs: number, result: MaybeLater<unknown>): void {
+  const timing = new Timing(times, startMs)
+  if (isLater(result)) laterOf(result).listen(timing)
+  else timing.ended()
 }
 
-function observeLater(times: Times, startMs: number, result: Promise<unknown>): void {
-  const end = () => times.observe((performance.now() - startMs) / 1000)
-  result.then(end, end)
+class Timing implements LaterListener<unknown> {
+  constructor(
+    private readonly times: Times,
+    private readonly startMs: number,
+  ) {}
+
+  ended(): void {
+    this.times.observe((performance.now() - this.startMs) / 1000)
+  }
+
+  resolved(): void {
+    this.ended()
+  }
+
+  rejected(): void {
+    this.ended()
+  }
 }

@@ -90,7 +90,7 @@ class Fleet {
     const one = async (ledger: RedisLedger): Promise<void> => {
       const [account, model] = [this.random.pick(this.accounts), this.random.pick(['m', 'n'])]
       const cost = 1 + this.random.below(1_000_000)
-      const reservation = await ledger.reserve(account, holdOf(2_000_000)).catch(() => undefined)
+      const reservation = await Promise.resolve(ledger.reserve(account, holdOf(2_000_000))).catch(() => undefined)
       if (reservation === undefined) return
       this.served.push({ account, model, admittedMs: reservation.admittedMs, cost })
       await ledger.settle(reservation, chargeOf(cost, model))

@@ -59,10 +59,12 @@ function setting(answers: readonly ReserveReply[]) {
 
 const account = { ...accountOf(), keyLimits: { concurrentRequests: 2 }, organizationLimits: { concurrentRequests: 3 } }
 
+const inFlight = () => ({ organization: account.organization, place: -1, listeners: undefined })
+
 describe('a reservation that is refused', () => {
   test('for a reason other than held amounts: is not retried', async () => {
     const { patience, ask, asked, waits, settlementsInFlight } = setting([])
-    settlementsInFlight.begin(account.organization)
+    settlementsInFlight.begin(inFlight())
     const first = refused(false)
     expect(await patience.retry(account, first, ask)).toBe(first)
     expect([asked(), waits.ms]).toEqual([0, []])
@@ -83,7 +85,8 @@ describe('a reservation that is refused', () => {
 
   test('because of what this process holds: is retried as soon as that is settled', async () => {
     const { patience, ask, asked, waits, settlementsInFlight } = setting([GRANTED])
-    const settling = settlementsInFlight.begin(account.organization)
+    const settling = inFlight()
+    settlementsInFlight.begin(settling)
     const reply = patience.retry(account, refused(true), ask)
     await Bun.sleep(0)
     expect([asked(), waits.ms]).toEqual([0, [100]])
@@ -94,7 +97,7 @@ describe('a reservation that is refused', () => {
 
   test('because of what this process holds on to: waits 100 ms, then as for other processes', async () => {
     const { patience, ask, asked, waits, settlementsInFlight } = setting([])
-    settlementsInFlight.begin(account.organization)
+    settlementsInFlight.begin(inFlight())
     const reply = patience.retry(account, refused(true), ask)
     while (waits.open > 0) await waits.end()
     expect((await reply).outcome).toBe('refused')

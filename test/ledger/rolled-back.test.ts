@@ -347,7 +347,7 @@ async function history(seed: number, server: RedisServer): Promise<void> {
   const one = async (): Promise<void> => {
     const ledger = random.pick(ledgers)
     const mine = 1 + random.below(1_000_000)
-    const reservation = await ledger.reserve(account, holdOf(2_000_000)).catch(() => undefined)
+    const reservation = await Promise.resolve(ledger.reserve(account, holdOf(2_000_000))).catch(() => undefined)
     if (reservation === undefined) return
     if (random.below(2) === 0) await Bun.sleep(random.below(60))
     const posted = { ...reservation.held, costMicroUsd: 1 }

@@ -35,7 +35,7 @@ export async function breakConnections(client: Redis): Promise<void> {
   await until(async () => (await ledgers()).filter((id) => id > last).length >= before.length)
 }
 
-export async function failureOf(promise: Promise<unknown>): Promise<string> {
+export async function failureOf(promise: PromiseLike<unknown>): Promise<string> {
   try {
     await promise
   } catch (error) {

@@ -6,6 +6,7 @@
 
 import { CallerError } from '../../core/caller-error.ts'
 import { messageOf } from '../../core/error-message.ts'
+import { Later } from '../../core/later.ts'
 import type { RedisConfig } from '../../core/redis-config.ts'
 import { isPermanent, writeProblem } from '../../redis/redis-errors.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, RateStatuses, Reservation } from '../ledger.ts'
@@ -82,14 +83,15 @@ class RedisReservation implements Reservation {
  * The first call of a reservation. Nearly always it is granted, and nothing else is awaited: async functions between
  * here and Redis kept eight promises for each request.
  */
-class FirstCall implements CallListener<ReserveReply> {
+class FirstCall extends Later<Reservation> implements CallListener<ReserveReply> {
   constructor(
     private readonly ledger: RedisLedger,
     private readonly attempts: ReserveAttempts,
     private readonly account: Account,
     private readonly hold: Hold,
-    private readonly resolve: (reservation: Reservation | Promise<Reservation>) => void,
-  ) {}
+  ) {
+    super()
+  }
 
   replied(reply: ReserveReply): void {
     if (reply.outcome !== 'granted') return this.goOn(Promise.resolve(reply))
@@ -103,7 +105,7 @@ class FirstCall implements CallListener<ReserveReply> {
 
   private goOn(begun: Promise<ReserveReply>): void {
     const { ledger, attempts, account, hold } = this
-    this.resolve(ledger.reserveOn(attempts, account, hold, attempts.goOn(begun)))
+    this.follow(ledger.reserveOn(attempts, account, hold, attempts.goOn(begun)))
   }
 }
 
@@ -172,7 +174,7 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  reserve(account: Account, hold: Hold): Promise<Reservation> {
+  reserve(account: Account, hold: Hold): Promise<Reservation> | Later<Reservation> {
     const { organization } = account
     const { breaker } = this.link
     const attempts = new ReserveAttempts(this.link, this.queue, account, hold)
@@ -183,11 +185,10 @@ export class RedisLedger implements Ledger {
       !this.restoration.isDoubted(organization) &&
       !this.resending.has(organization)
     if (!isUsual) return this.reserveOn(attempts, account, hold)
-    return new Promise((resolve) => {
-      const first = new FirstCall(this, attempts, account, hold, resolve)
-      if (attempts.begin(first)) this.register(organization)
-      else resolve(this.reserveOn(attempts, account, hold))
-    })
+    const first = new FirstCall(this, attempts, account, hold)
+    if (!attempts.begin(first)) return this.reserveOn(attempts, account, hold)
+    this.register(organization)
+    return first
   }
 
   /**
@@ -243,7 +244,10 @@ export class RedisLedger implements Ledger {
   }
 
   /** Resolves when the settlement is in this node's outbox; it is in Redis, or the outbox sends it later. */
-  settle(reservation: Reservation, charge: Charge): Promise<'settled' | 'already_settled'> {
+  settle(
+    reservation: Reservation,
+    charge: Charge,
+  ): Promise<'settled' | 'already_settled'> | Later<'settled' | 'already_settled'> {
     if (reservation instanceof RedisReservation) {
       // The outbox itself does not detect a second settlement.
       if (reservation.isSettled) return Promise.resolve('already_settled')
@@ -256,11 +260,9 @@ export class RedisLedger implements Ledger {
     // the rows that it gives back to that epoch, and must not be sent under the new one.
     const epoch = this.restoration.epochOf(account.organization)
     const { link, delivery, settlementsInFlight } = this
-    const inFlight = settlementsInFlight.begin(account.organization)
-    return new Promise((resolve) => {
-      const settling = new Settling(settlement, epoch, isSent, link, delivery, settlementsInFlight, inFlight, resolve)
-      this.outbox.add(settlement, isSent, settling)
-    })
+    const settling = new Settling(settlement, epoch, isSent, link, delivery, settlementsInFlight)
+    this.outbox.add(settlement, isSent, settling)
+    return settling
   }
 
   private after(ms: number): Promise<void> {

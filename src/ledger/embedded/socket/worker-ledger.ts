@@ -4,6 +4,7 @@
  * leads to this process.
  */
 
+import type { MaybeLater } from '../../../core/later.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../ledger.ts'
 import { LedgerServer } from './ledger-server.ts'
 import { SharedLedger } from './shared-ledger.ts'
@@ -29,11 +30,11 @@ export class WorkerLedger implements Ledger {
     this.own ??= new LedgerServer(directory, { ...options, isTakeover: true })
   }
 
-  reserve(account: Account, hold: Hold): Reservation | Promise<Reservation> {
+  reserve(account: Account, hold: Hold): MaybeLater<Reservation> {
     return this.current.reserve(account, hold)
   }
 
-  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): boolean | Promise<boolean> {
+  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): MaybeLater<boolean> {
     return this.ledgerOf(reservation).extend(reservation, soFar, wanted)
   }
 

@@ -17,28 +17,18 @@ const REPLAYED_PER_BEAT = 256
 /** A settlement is tried 3 times if Redis loses data: it may lose data again meanwhile. */
 const TRIES = 3
 
-export interface Delivered {
+interface Delivered {
   /** Redis took it, or the outbox sends it later. */
   delivered(outcome: 'settled' | 'already_settled'): void
 }
 
-class FirstCall implements CallListener<SettleReply> {
-  constructor(
-    private readonly delivery: SettlementDelivery,
-    private readonly pending: Pending,
-    private readonly listener: Delivered,
-  ) {}
-
-  replied(reply: SettleReply): void {
-    this.delivery.replied(reply, this.pending, this.listener)
-  }
-
-  failed(error: unknown): void {
-    this.delivery.failed(error, this.pending, this.listener)
-  }
-}
+/** A settlement that is sent for the first time. */
+export interface FirstSending extends Pending, Delivered, CallListener<SettleReply> {}
 
 export class SettlementDelivery {
+  /** The last options, because most settlements in a row have the same. */
+  private options: SettleOptions | undefined
+
   constructor(
     private readonly link: Link,
     private readonly outbox: SettlementLog,
@@ -46,33 +36,28 @@ export class SettlementDelivery {
   ) {}
 
   /** Sends one settlement, and marks it if Redis took it. One that fails stays in the outbox. */
-  send(pending: Pending, listener: Delivered): void {
-    const { organization } = pending.settlement.account
-    if (this.restoration.isDoubted(organization)) return this.sendOn(pending, undefined, listener)
-    this.link.store.settleFor(
-      new FirstCall(this, pending, listener),
-      pending.settlement,
-      pending.settlement.charge,
-      this.optionsOf(pending, false),
-    )
+  send(sending: FirstSending): void {
+    const { settlement } = sending
+    if (this.restoration.isDoubted(settlement.account.organization)) return this.sendOn(sending, undefined)
+    this.link.store.settleFor(sending, settlement, settlement.charge, this.optionsOf(sending, false))
   }
 
   /** The reply of the first call of a settlement. */
-  replied(reply: SettleReply, pending: Pending, listener: Delivered): void {
-    if (reply === 'unknown') return this.sendOn(pending, Promise.resolve(reply), listener)
-    const { id, account } = pending.settlement
+  replied(reply: SettleReply, sending: FirstSending): void {
+    if (reply === 'unknown') return this.sendOn(sending, Promise.resolve(reply))
+    const { id, account } = sending.settlement
     this.link.breaker.succeeded()
-    this.outbox.taken(id, account.organization, pending.epoch)
-    listener.delivered(reply === 'settled' ? 'settled' : 'already_settled')
+    this.outbox.taken(id, account.organization, sending.epoch)
+    sending.delivered(reply === 'settled' ? 'settled' : 'already_settled')
   }
 
   /** The error of the first call of a settlement. */
-  failed(error: unknown, pending: Pending, listener: Delivered): void {
-    this.sendOn(pending, Promise.reject(error), listener)
+  failed(error: unknown, sending: FirstSending): void {
+    this.sendOn(sending, Promise.reject(error))
   }
 
-  private sendOn(pending: Pending, begun: Promise<SettleReply> | undefined, listener: Delivered): void {
-    void this.deliver(pending, begun).then((outcome) => listener.delivered(outcome))
+  private sendOn(sending: FirstSending, begun: Promise<SettleReply> | undefined): void {
+    void this.deliver(sending, begun).then((outcome) => sending.delivered(outcome))
   }
 
   /** The same, whatever the reply is. `begun`: the reply of its first call, if that is sent already. */
@@ -128,7 +113,10 @@ export class SettlementDelivery {
   }
 
   private optionsOf({ epoch }: Pending, isDirect: boolean): SettleOptions {
-    return { isDirect, from: { node: this.outbox.node, epoch } }
+    const known = this.options
+    if (known !== undefined && known.isDirect === isDirect && known.from?.epoch === epoch) return known
+    this.options = { isDirect, from: { node: this.outbox.node, epoch } }
+    return this.options
   }
 
   /** Sends all settlements in the outbox, until Redis takes no more. */

@@ -20,31 +20,25 @@ interface OfOrganization {
   readonly limit: ConcurrencyLimit
 }
 
-export class SettlementInFlight implements Member {
-  place = -1
+export interface SettlementInFlight extends Member {
+  readonly organization: string
   /** Called when it ends. Nearly all settlements have none. */
   listeners: (() => void)[] | undefined
-
-  constructor(
-    readonly organization: string,
-    /** The limit of its organisation. */
-    readonly limit: ConcurrencyLimit,
-  ) {}
 }
 
 export class SettlementsInFlight {
   private readonly organizations = new Map<string, OfOrganization>()
 
-  /** A settlement begins; it is in flight until `end`. */
-  begin(organization: string): SettlementInFlight {
+  /** A settlement begins; it is in flight until `end`. Returns the limit of its organisation. */
+  begin(settlement: SettlementInFlight): ConcurrencyLimit {
+    const { organization } = settlement
     let known = this.organizations.get(organization)
     if (known === undefined) {
       known = { settlements: new MemberList(), limit: new ConcurrencyLimit(IN_FLIGHT_MIN) }
       this.organizations.set(organization, known)
     }
-    const settlement = new SettlementInFlight(organization, known.limit)
     known.settlements.add(settlement)
-    return settlement
+    return known.limit
   }
 
   end(settlement: SettlementInFlight): void {
