@@ -187,9 +187,14 @@ function endsInHalf(event: StreamEvent): event is Written {
 const HALVES = 0xfc00
 const FIRST_HALF = 0xd800
 
+const SECOND_HALF = 0xdc00
+
 function isContinued(half: Written, event: StreamEvent): event is Written {
-  if (half.type === 'tool-delta') return event.type === 'tool-delta' && event.index === half.index
-  return event.type === half.type
+  const isNext =
+    half.type === 'tool-delta'
+      ? event.type === 'tool-delta' && event.index === half.index
+      : event.type === 'text' || event.type === 'refusal'
+  return isNext && event.type === half.type && (textOf(event).charCodeAt(0) & HALVES) === SECOND_HALF
 }
 
 function textOf(event: Written): string {

@@ -316,8 +316,11 @@ function streams(of: Conformant, subject: Subject): void {
   property('copied texts give the bytes of text events', 60, (random) => {
     const events = randomEvents(random)
     const encoding = subject.encoding()
+    // A text with half a character is never copied: the other half may be in the next one.
     const copied = events.map((event) =>
-      event.type === 'text' ? encoding.copy([jsonInside(event.text)]) : encoding.add(event),
+      event.type === 'text' && event.text.isWellFormed()
+        ? encoding.copy([jsonInside(event.text)])
+        : encoding.add(event),
     )
     const anonymous = (stream: string) =>
       stream.replace(/"(?:msg|fc|resp|chatcmpl)[_-][\w-]{24}"|"completed_at":\d+/g, '"id"')
