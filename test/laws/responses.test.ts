@@ -12,7 +12,7 @@ import type { Exchange } from '../../src/dialects/dialect.ts'
 import { jsonInside } from '../../src/wire/sse.ts'
 import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
 import { fold } from '../support/decode.ts'
-import { Encoding } from '../support/encoding.ts'
+import { canBeCopied, Encoding } from '../support/encoding.ts'
 import { property, type Random } from '../support/random.ts'
 import { randomEvents } from '../support/streams.ts'
 import { checkResponsesStream } from './responses-grammar.ts'
@@ -71,9 +71,9 @@ property(
       insides = []
     }
     for (const event of events) {
-      if (event.type === 'text') insides.push(jsonInside(event.text))
-      if (event.type !== 'text' || random.chance(0.3)) copy()
-      if (event.type !== 'text') copied += encoding.add(event)
+      if (canBeCopied(event)) insides.push(jsonInside(event.text))
+      if (!canBeCopied(event) || random.chance(0.3)) copy()
+      if (!canBeCopied(event)) copied += encoding.add(event)
     }
     expect(plain(copied)).toBe(plain(encodeAll(exchange, events)))
   },

@@ -87,3 +87,11 @@ export class Encoding implements EventSink {
     }
   }
 }
+
+/**
+ * Whether the text of an event may be copied. One with half a character is always decoded, because the other half may
+ * be in the next one.
+ */
+export function canBeCopied(event: StreamEvent): event is Extract<StreamEvent, { type: 'text' }> {
+  return event.type === 'text' && event.text.isWellFormed()
+}
