@@ -183,12 +183,12 @@ function endsInHalf(event: StreamEvent): event is Written {
   }
 }
 
-/** UTF-16 units of first halves are 0xD800 to 0xDBFF. */
+/** UTF-16 units of first halves are 0xD800 to 0xDBFF, of second ones 0xDC00 to 0xDFFF. */
 const HALVES = 0xfc00
 const FIRST_HALF = 0xd800
-
 const SECOND_HALF = 0xdc00
 
+/** Whether the event begins with the other half. If not, a copied text and a decoded one are passed on alike. */
 function isContinued(half: Written, event: StreamEvent): event is Written {
   const isNext =
     half.type === 'tool-delta'
