@@ -1,12 +1,11 @@
 /**
- * Writes what the package takes from the tables of weir: `bun scripts/manual-pages.ts FOLDER` makes the manual pages
+ * Writes what the package takes from the tables of weir: `bun scripts/manual-pages.ts FOLDER VERSION` makes the manual pages
  * weir(1), from the table of commands, and weir.yaml(5), from the page about the configuration, and the completion of
  * bash.
  */
 
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import manifest from '../package.json' with { type: 'json' }
 import type { CommandEntry, Flag } from '../src/cli/command-entry.ts'
 import { COMMANDS } from '../src/cli/command-table.ts'
 import { flagForm } from '../src/cli/help-text.ts'
@@ -16,8 +15,8 @@ import { configurationPage } from './configuration-page.ts'
 const HELP: Flag = { name: 'help', about: 'show the help of the command' }
 
 /** weir(1). */
-export function commandManual(): string {
-  return page('weir', 1, [
+export function commandManual(version = ''): string {
+  return page('weir', 1, version, [
     '.SH NAME',
     'weir \\- gateway for hosted inference',
     '.SH SYNOPSIS',
@@ -60,12 +59,12 @@ function commandSection({ name, argument, description, flags, notes, examples }:
 }
 
 /** weir.yaml(5): the Markdown of the page as roff. Throws on Markdown that it does not know. */
-export function configurationManual(): string {
+export function configurationManual(version = ''): string {
   // How the page is made is for developers.
   const [, ...blocks] = configurationPage()
     .replace(/ It is generated from[^`]*`[^`]*`[^`]*`[^`]*`\./, '')
     .split('\n\n')
-  return page('weir.yaml', 5, [
+  return page('weir.yaml', 5, version, [
     '.SH NAME',
     'weir.yaml \\- configuration of weir',
     '.SH DESCRIPTION',
@@ -128,8 +127,8 @@ function inline(markdown: string): string {
   return guardedLine(line.join(''))
 }
 
-function page(name: string, section: number, lines: readonly string[]): string {
-  const title = `.TH ${name.toUpperCase()} ${section} "" "weir ${manifest.version}" "weir"`
+function page(name: string, section: number, version: string, lines: readonly string[]): string {
+  const title = `.TH ${name.toUpperCase()} ${section} "" "${escaped(`weir ${version}`.trim())}" "weir"`
   return `${[title, '.nh', '.ad l', ...lines].join('\n')}\n`
 }
 
@@ -159,10 +158,10 @@ function escaped(line: string): string {
 }
 
 if (import.meta.main) {
-  const [folder = ''] = process.argv.slice(2)
-  if (folder === '') throw new Error('Usage: bun scripts/manual-pages.ts FOLDER')
+  const [folder = '', version = ''] = process.argv.slice(2)
+  if (version === '') throw new Error('Usage: bun scripts/manual-pages.ts FOLDER VERSION')
   mkdirSync(folder, { recursive: true })
-  await Bun.write(join(folder, 'weir.1'), commandManual())
-  await Bun.write(join(folder, 'weir.yaml.5'), configurationManual())
+  await Bun.write(join(folder, 'weir.1'), commandManual(version))
+  await Bun.write(join(folder, 'weir.yaml.5'), configurationManual(version))
   await Bun.write(join(folder, 'weir.bash'), bashCompletion())
 }

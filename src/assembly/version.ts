@@ -5,8 +5,11 @@ import manifest from '../../package.json' with { type: 'json' }
 /** Defined when the program is compiled. In a checkout, git reports the commit. */
 declare const WEIR_COMMIT: string | undefined
 
+/** Defined when the program is compiled: `scripts/build-version` has its form. */
+declare const WEIR_VERSION: string | undefined
+
 /** The version that runs. */
-export const VERSION = manifest.version
+export const VERSION = typeof WEIR_VERSION === 'string' ? WEIR_VERSION : manifest.version
 
 interface Version {
   readonly version: string

@@ -1,6 +1,8 @@
 /** What `scripts/build` makes has all parts of weir, those that are loaded on demand too. */
 
-import { expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ask, requestBytes } from '../support/caller.ts'
 import { executable } from '../support/executable.ts'
@@ -11,6 +13,8 @@ import * as does from '../support/scenarios.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 
+const ROOT = join(import.meta.dir, '../..')
+
 const chat = requestBytes('/v1/chat/completions', {
   key: KEY,
   body: { model: 'm', messages: [{ role: 'user', content: 'hi' }] },
@@ -18,11 +22,56 @@ const chat = requestBytes('/v1/chat/completions', {
 
 test('the executable knows its commit', async () => {
   const { stdout } = Bun.spawnSync([await executable(), 'version'])
-  expect(stdout.toString()).toMatch(/^weir \d+\.\d+\.\d+ \(commit \w+, Bun [\d.]+\)\n$/)
+  const version = String.raw`\d+\.\d+\.\d+(\+git\d{8}\.\d{6}\.[0-9a-f]{7,}(\.changed)?)?`
+  expect(stdout.toString()).toMatch(new RegExp(String.raw`^weir ${version} \(commit \w+, Bun [\d.]+\)\n$`))
+})
+
+describe('the version of a build', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'weir-version-'))
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  function sh(line: string): string {
+    const script = `. ${join(ROOT, 'scripts/build-version')}; ${line}`
+    const env = { PATH: process.env['PATH'], GIT_CONFIG_GLOBAL: '/dev/null', HOME: folder }
+    const { stdout, stderr, exitCode } = Bun.spawnSync(['bash', '-euc', script], { cwd: folder, env })
+    if (exitCode !== 0) throw new Error(`${line}: ${stderr}`)
+    return stdout.toString().trim()
+  }
+
+  function commit(name: string, time: string): string {
+    writeFileSync(join(folder, 'README.md'), name)
+    const date = `GIT_COMMITTER_DATE=${time} GIT_AUTHOR_DATE=${time}`
+    sh(`git add . && ${date} git -c user.name=a -c user.email=a@b commit --quiet -m '${name}'`)
+    return sh('build_version')
+  }
+
+  test('is later for each commit and each change of the checkout, and that of the manifest for its tag', () => {
+    writeFileSync(join(folder, 'package.json'), '{\n  "version": "1.2.3",\n  "x": 1\n}\n')
+    expect(sh('build_version')).toBe('1.2.3')
+    sh('git init --quiet')
+    const versions = [
+      '1.2.2',
+      commit('first', '2026-11-22T23:59:59-0500'),
+      commit('second', '2026-11-23T05:00:09+0000'),
+      commit('third', '2026-11-23T05:00:10+0000'),
+    ]
+    expect(versions.slice(1)).toEqual([
+      expect.stringMatching(/^1\.2\.3\+git20261123\.045959\.[0-9a-f]{7}$/),
+      expect.stringMatching(/^1\.2\.3\+git20261123\.050009\.[0-9a-f]{7}$/),
+      expect.stringMatching(/^1\.2\.3\+git20261123\.050010\.[0-9a-f]{7}$/),
+    ])
+    sh('git tag v1.2.3')
+    expect(sh('build_version')).toBe('1.2.3')
+    writeFileSync(join(folder, 'README.md'), 'changed')
+    expect(sh('build_version')).toMatch(/^1\.2\.3\+git\d{8}\.\d{6}\.[0-9a-f]{7}\.changed$/)
+    if (Bun.which('dpkg') === null) return
+    for (const [index, version] of versions.slice(1).entries())
+      sh(`dpkg --compare-versions '${versions[index]}' lt '${version}'`)
+  })
 })
 
 test.each(['--target', '--target windows-x64', '--strip'])('scripts/build %s is wrong usage', (flags) => {
-  const build = Bun.spawnSync([join(import.meta.dir, '../../scripts/build'), ...flags.split(' ')])
+  const build = Bun.spawnSync([join(ROOT, 'scripts/build'), ...flags.split(' ')])
   expect([build.exitCode, build.stderr.toString()]).toEqual([
     2,
     'Usage: scripts/build [--target linux-x64|linux-arm64] [FILE]\n',

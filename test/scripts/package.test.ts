@@ -6,17 +6,18 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: references of the configuration file are written so
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
-import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import manifest from '../../package.json' with { type: 'json' }
 import { COST_MICRO_USD, PRICE, pacedProvider, SteadyLoad } from '../process/steady-load.ts'
 import { KEY, lives, until, Weir } from '../process/weir.ts'
 import { Machine } from '../support/machine.ts'
 
 const ROOT = join(import.meta.dir, '../..')
 const folder = mkdtempSync(join(tmpdir(), 'weir-package-'))
-const name = `weir_${manifest.version}_amd64.deb`
+/** Of what was built, as its name says. */
+let version = ''
+let name = ''
 const isDebian = Bun.which('dpkg-deb') !== null && process.arch === 'x64'
 
 // Compressing 120 MB takes long beside other tests.
@@ -48,6 +49,8 @@ async function sh(line: string): Promise<void> {
 beforeAll(async () => {
   if (!isDebian) return
   await sh(`${ROOT}/scripts/package ${folder}`)
+  name = readdirSync(folder).find((file) => file.endsWith('.deb')) ?? ''
+  version = /^weir_(.*)_amd64\.deb$/.exec(name)?.[1] ?? ''
   // A later version with a program file of its own.
   await sh(`dpkg-deb -R ${name} next && sed -i 's/^Version: .*/&+next/' next/DEBIAN/control`)
   await sh('dpkg-deb --root-owner-group -Znone --build next next.deb && rm -r next')
@@ -55,12 +58,35 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
+/** The relative links of Markdown pages that lead nowhere. */
+function brokenLinks(place: string): readonly string[] {
+  const pages = ['README.md', 'CHANGELOG.md', ...readdirSync(join(place, 'docs')).map((file) => join('docs', file))]
+  return pages
+    .filter((page) => page.endsWith('.md'))
+    .flatMap((page) => {
+      const links = readFileSync(join(place, page), 'utf8').matchAll(/\]\((?!https?:|#)([^)#\s]+)[^)]*\)/g)
+      return Array.from(links, ([, link = '']) => join(place, page, '..', link)).filter((file) => !existsSync(file))
+    })
+}
+
 test.skipIf(!isDebian)('the files, their sums, and what lintian reports', async () => {
-  const tar = `weir-${manifest.version}-linux-x64.tar.gz`
+  const tar = `weir-${version}-linux-x64.tar.gz`
   expect(readdirSync(folder).sort()).toEqual(['SHA256SUMS', 'next.deb', name, tar].sort())
   await sh('sha256sum --check SHA256SUMS')
   expect(readFileSync(join(folder, 'SHA256SUMS'), 'utf8').trim().split('\n')).toHaveLength(2)
-  await sh(`mkdir unpacked && tar -xzf ${tar} -C unpacked && unpacked/*/weir version && rm -r unpacked`)
+  await sh(`mkdir unpacked && tar -xzf ${tar} -C unpacked && unpacked/*/weir version | grep -F 'weir ${version} '`)
+  const unpacked = join(folder, 'unpacked', `weir-${version}-linux-x64`)
+  expect(brokenLinks(unpacked)).toEqual([])
+  await sh(`dpkg-deb -x ${name} unpacked/deb`)
+  const doc = join(folder, 'unpacked/deb/usr/share/doc/weir')
+  expect(brokenLinks(doc)).toEqual([])
+  for (const place of [unpacked, doc])
+    expect(await Bun.file(join(place, 'openapi.json')).json()).toHaveProperty('paths')
+  // The path of the list of changes that the file of the Debian format names.
+  const changes = Bun.gunzipSync(readFileSync(join(doc, 'changelog.gz')))
+  const [named = ''] = /\/usr\S*\.md/.exec(Buffer.from(changes).toString()) ?? []
+  expect(readFileSync(join(folder, 'unpacked/deb', named), 'utf8')).toStartWith('# Changes')
+  await sh('rm -r unpacked')
   if (Bun.which('lintian') !== null) await sh(`lintian --allow-root --fail-on error ${name}`)
 })
 
@@ -139,6 +165,9 @@ test.skipIf(!isDebian)('installed, started, upgraded under load, removed and pur
   expect(await lives(weir.pid)).toBe(false)
   expect((await machine.run('ls /usr/bin/weir')).code).not.toBe(0)
   expect((await machine.run('ls /var/lib/weir/ledger.sqlite /etc/weir/weir.yaml')).code).toBe(0)
+  // What the pages advise to put there is secret, too.
+  await machine.write('/etc/weir/environment', 'SECRET=1', '600')
+  await machine.write('/etc/weir/keys/openai', 'secret', '600')
   expect(await machine.run('dpkg --purge weir')).toMatchObject({ code: 0 })
   expect((await machine.run('ls -d /var/lib/weir /etc/weir')).code).not.toBe(0)
   expect((await machine.run('cat /run/weir-test/calls')).output).not.toContain('restart')
