@@ -257,9 +257,12 @@ function unitOf(path: string): string | undefined {
 
 /** Bounds that a reader may meet; those that only guard arithmetic are left out. */
 function rangeOf(of: TSchema): string {
-  const [minimum, maximum] = [Number(of['minimum']), Number(of['maximum'])]
   const figure = (value: number) => value.toLocaleString('en-US')
-  return maximum >= 1_000_000_000 ? `at least ${figure(minimum)}` : `${figure(minimum)} to ${figure(maximum)}`
+  const above = of['exclusiveMinimum']
+  const from = above === undefined ? figure(Number(of['minimum'])) : `above ${figure(Number(above))}`
+  const maximum = Number(of['maximum'])
+  if (!(maximum < 1_000_000_000)) return above === undefined ? `at least ${from}` : from
+  return above === undefined ? `${from} to ${figure(maximum)}` : `${from}, at most ${figure(maximum)}`
 }
 
 function dialectTable(): readonly string[] {

@@ -1,7 +1,7 @@
 /**
- * Writes what the package takes from the tables of weir: `bun scripts/manual-pages.ts FOLDER VERSION` makes the manual pages
- * weir(1), from the table of commands, and weir.yaml(5), from the page about the configuration, and the completion of
- * bash.
+ * Writes what the package takes from the tables of weir: `bun scripts/manual-pages.ts FOLDER VERSION` makes the manual
+ * pages weir(1), from the table of commands, and weir.yaml(5), from the page about the configuration, and bash's
+ * completion.
  */
 
 import { mkdirSync } from 'node:fs'

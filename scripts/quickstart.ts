@@ -264,8 +264,12 @@ function introduce(gateway: Gateway, key: string, source: Source): void {
   console.log(`console   ${gateway.admin}/`)
   console.log(`admin     ${gateway.admin}/readyz`)
   console.log(`\nFor the examples of the README, in another terminal:\nexport WEIR_KEY=${key}`)
-  if (!gateway.address.endsWith(`:${PORT}`))
-    console.log(`(They use port ${PORT}, which is taken: replace http://127.0.0.1:${PORT} by ${gateway.address}.)`)
+  if (!gateway.address.endsWith(`:${PORT}`)) {
+    const why = port === undefined ? `They use port ${PORT}, which is taken` : `They use port ${PORT}`
+    console.log(`(${why}: replace http://127.0.0.1:${PORT} by ${gateway.address}.)`)
+  }
+  if (!gateway.admin.endsWith(`:${ADMIN_PORT}`))
+    console.log(`(For the admin port, replace http://127.0.0.1:${ADMIN_PORT} by ${gateway.admin}.)`)
   for (const example of examples()) console.log(`\n${example.title}:\n${curl(gateway, key, example)}`)
   if (!once) console.log('\nCtrl-C stops everything. Below is the log, one line per request.\n')
 }

@@ -32,6 +32,7 @@ const schemas = {
   Omitted: shapes.omitted,
   Keys: shapes.keys,
   Key: shapes.key,
+  ChangedKey: shapes.changedKey,
   KeyWithSecret: shapes.keyWithSecret,
   RevokedKey: shapes.revokedKey,
   Reloaded: shapes.reloaded,
@@ -144,7 +145,7 @@ const changes: readonly Operation[] = [
     path: '/api/keys/{id}',
     summary: 'Change a key: what is absent stays, null removes',
     body: KEY_BODY,
-    answers: { 200: 'Key', 404: 'Error', 409: 'Error', 422: 'Error' },
+    answers: { 200: 'ChangedKey', 404: 'Error', 409: 'Error', 422: 'Error' },
   },
   {
     method: 'post',

@@ -200,9 +200,15 @@ export const keys = t.Object({
   keys: t.Array(key),
   more: t.Boolean({ description: 'Whether there are keys beyond the limit' }),
 })
+const changedFields = {
+  ...keyFields,
+  warnings: t.Array(t.String(), { description: 'What is valid and probably not meant: patterns that match no model' }),
+}
+/** The answer of `PATCH /api/keys/ID`. */
+export const changedKey = t.Object(changedFields)
 /** The answer of `POST /api/keys` and of `POST /api/keys/ID/rotate`. */
 export const keyWithSecret = t.Object({
-  ...keyFields,
+  ...changedFields,
   secret: t.String({ description: 'The key itself; it is not shown again' }),
 })
 export const revokedKey = t.Object({

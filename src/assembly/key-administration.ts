@@ -3,7 +3,7 @@
 import type { Config } from '../config/config.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { ChangeSource } from '../keys/admin-audit.ts'
-import { KeyChanges } from '../keys/key-changes.ts'
+import { KeyChanges, keyWarnings } from '../keys/key-changes.ts'
 import { keyJson, type ListedKey, listedRecord, listKeys } from '../keys/key-list.ts'
 import type { KeyRecord } from '../keys/key-record.ts'
 import { type Closable, type LedgerPlace, openKeyActivity, openKeyStore, withPart } from './open-ledger.ts'
@@ -33,11 +33,12 @@ export class KeyAdministration {
    */
   async changedJson(record: KeyRecord): Promise<JsonObject> {
     const { organization, id } = record
+    const warnings = keyWarnings(this.config, record)
     try {
       const found = await this.withLedger(openKeyActivity, (activity) => activity.read(organization, [id]))
-      return keyJson(listedRecord(record, found.get(id), Date.now()))
+      return { ...keyJson(listedRecord(record, found.get(id), Date.now())), warnings }
     } catch {
-      return { ...keyJson(listedRecord(record, undefined, Date.now())), spend_today_micro_usd: null }
+      return { ...keyJson(listedRecord(record, undefined, Date.now())), spend_today_micro_usd: null, warnings }
     }
   }
 

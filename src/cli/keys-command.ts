@@ -8,6 +8,7 @@ import { Catalog } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
 import { graceMs } from '../config/key-input.ts'
 import { quoted } from '../config/problems.ts'
+import { keyWarnings } from '../keys/key-changes.ts'
 import { type KeyRecord, storedKey } from '../keys/key-record.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { exit, misused, parseFlags, printToStderr, runAction } from './command.ts'
@@ -33,6 +34,7 @@ async function create(args: readonly string[]): Promise<number> {
   const { record, secret } = await changes.create({ organization: org, id, ...description })
   process.stdout.write(`${secret}\n`)
   printToStderr(`${madeWords(read.config, record)}; the key cannot be shown again`)
+  printWarnings(read.config, record)
   return exit.done
 }
 
@@ -49,6 +51,7 @@ async function update(args: readonly string[]): Promise<number> {
   const record = await administrationOf(read.config).changes.update(id, patch)
   process.stdout.write(`key "${id}" is updated\n`)
   printToStderr(madeWords(read.config, record))
+  printWarnings(read.config, record)
   return exit.done
 }
 
@@ -64,7 +67,8 @@ async function rotate(args: readonly string[]): Promise<number> {
   const { record, secret } = await administrationOf(read.config).changes.rotate(id, grace)
   process.stdout.write(`${secret}\n`)
   const untilMs = record.previous?.untilMs ?? 0
-  const old = untilMs === 0 ? 'is rejected' : `is accepted until ${timeText(untilMs)}`
+  const end = untilMs === record.expiresAtMs ? ', when the key expires' : ''
+  const old = untilMs <= Date.now() ? 'is rejected' : `is accepted until ${timeText(untilMs)}${end}`
   printToStderr(`key "${id}" has a new secret, which cannot be shown again; the old one ${old}`)
   return exit.done
 }
@@ -87,7 +91,11 @@ function administrationOf(config: Config): KeyAdministration {
   return new KeyAdministration(config, 'cli', (open, use) => withLedger(open, config, use))
 }
 
-/** What the key may use, so that the operator notices a glob that matches nothing. */
+function printWarnings(config: Config, record: KeyRecord): void {
+  for (const warning of keyWarnings(config, record)) printToStderr(`warning: ${warning}`)
+}
+
+/** What the key may use. */
 function madeWords(config: Config, record: KeyRecord): string {
   const catalog = Catalog.from(config)
   const owner = catalog.organization(record.organization)

@@ -24,6 +24,8 @@ export function checkModels(check: Check): void {
     checkRepeated(check, model, path)
     checkSpread(check, model, path)
     checkFallbacks(check, model, path)
+    // What the model can do is not known then.
+    if (model.supports?.some((_, at) => check.problems.has([...path, 'supports', at]))) return
     checkAbilities(check, model, path)
     checkPrice(check, model, path)
   })
@@ -148,6 +150,8 @@ function referenced({ file, problems, shown }: Check, name: string, path: Path):
   const models = file.models?.filter((model) => model?.name !== undefined) ?? []
   const found = models.find((model) => model?.name === name)
   if (found !== undefined) return found
+  // A name whose variable is missing or empty may be this one.
+  if (file.models?.some((model) => model?.name === '' || model?.name?.includes(`\${`))) return undefined
   const owner = models.find((model) => model?.aliases?.includes(name))?.name
   const meant = didYouMean(
     name,
@@ -174,7 +178,8 @@ function checkAbilities({ problems }: Check, model: FileModel, path: Path): void
   if (standard !== undefined && most !== undefined && standard > most) {
     problems.add([...path, 'default_output_tokens'], `is more than max_output_tokens (${most})`)
   }
-  if ((model.prompt_cache?.ttls?.length ?? 0) > 0 && model.prompt_cache?.explicit !== true) {
+  const isUncached = model.prompt_cache?.explicit !== true && !problems.has([...path, 'prompt_cache', 'explicit'])
+  if ((model.prompt_cache?.ttls?.length ?? 0) > 0 && isUncached) {
     problems.add([...path, 'prompt_cache', 'ttls'], 'needs prompt_cache.explicit: true')
   }
 }
@@ -186,7 +191,7 @@ function checkPrice({ problems }: Check, model: FileModel, path: Path): void {
   const at = [...path, 'price']
   const both = price.input !== undefined && price.output !== undefined
   if (makesImages(model)) {
-    if (price.image === undefined && !both)
+    if (!Object.hasOwn(price, 'image') && !both)
       problems.add(at, 'needs image, or input and output, because the model generates images')
     else if (!both && (price.input !== undefined || price.output !== undefined))
       problems.add(at, 'needs both input and output: a request is priced per image, or by all of its tokens')

@@ -152,7 +152,7 @@ class Reader {
       failures.add(`${quoted(reference)} ${found.error}`)
       return reference
     })
-    if (failures.size > 0) this.problems.add(path, [...failures].join('; '))
+    if (failures.size > 0) this.problems.addShared(path, [...failures].join('; '))
     return replaced
   }
 

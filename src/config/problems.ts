@@ -27,6 +27,8 @@ interface Entry {
   readonly path: Path | string
   readonly message: string
   readonly line: number | undefined
+  /** Whether other paths with the same message have the same cause. */
+  readonly isShared: boolean
 }
 
 export class Problems {
@@ -38,19 +40,33 @@ export class Problems {
    * name).
    */
   add(path: Path | string, message: string): void {
-    this.addAt(undefined, path, message)
+    this.put({ path, message, line: undefined, isShared: false })
   }
 
   /** As `add`, if the line is not that of the path. */
   addAt(line: number | undefined, path: Path | string, message: string): void {
-    const text = typeof path === 'string' ? path : pathText(path)
-    if (!this.byPath.has(text)) this.byPath.set(text, { path, message, line })
+    this.put({ path, message, line, isShared: false })
+  }
+
+  /** As `add`, for a cause outside the file: of all paths with the same message, one problem is listed. */
+  addShared(path: Path, message: string): void {
+    this.put({ path, message, line: undefined, isShared: true })
+  }
+
+  /** Whether the value at this path is wrong. What follows from it needs no problem of its own. */
+  has(path: Path): boolean {
+    return this.byPath.has(pathText(path))
+  }
+
+  private put(entry: Entry): void {
+    const text = typeof entry.path === 'string' ? entry.path : pathText(entry.path)
+    if (!this.byPath.has(text)) this.byPath.set(text, entry)
   }
 
   /** Something that is valid, and probably not meant. Dropped if its path has a problem. */
   warn(path: Path, message: string): void {
     const text = pathText(path)
-    if (!this.warnings.has(text)) this.warnings.set(text, { path, message, line: undefined })
+    if (!this.warnings.has(text)) this.warnings.set(text, { path, message, line: undefined, isShared: false })
   }
 
   get isEmpty(): boolean {
@@ -58,7 +74,7 @@ export class Problems {
   }
 
   list(locator: Locator): readonly Problem[] {
-    const all = located(this.byPath, locator)
+    const all = located(withoutRepeats(this.byPath), locator)
     if (all.length <= PROBLEMS_MAX) return all
     const message = `${all.length - PROBLEMS_MAX} more problems`
     return [...all.slice(0, PROBLEMS_MAX), { line: undefined, path: '(file)', message, found: undefined }]
@@ -68,6 +84,26 @@ export class Problems {
     const own = new Map([...this.warnings].filter(([path]) => !this.byPath.has(path)))
     return located(own, locator).slice(0, PROBLEMS_MAX)
   }
+}
+
+/** Paths that a message lists; the others are only counted. */
+const LISTED_MAX = 3
+
+/** Of the problems with one shared cause only the first, which names the other paths. */
+function withoutRepeats(entries: ReadonlyMap<string, Entry>): ReadonlyMap<string, Entry> {
+  const places = new Map<string, string[]>()
+  for (const [text, { message, isShared }] of entries)
+    if (isShared) places.set(message, [...(places.get(message) ?? []), text])
+  return new Map(
+    [...entries].flatMap(([text, entry]): readonly (readonly [string, Entry])[] => {
+      const [first, ...others] = entry.isShared ? (places.get(entry.message) ?? []) : [text]
+      if (text !== first) return []
+      if (others.length === 0) return [[text, entry]]
+      const more = others.length > LISTED_MAX ? ` and ${others.length - LISTED_MAX} more` : ''
+      const also = ` (also at ${others.slice(0, LISTED_MAX).join(', ')}${more})`
+      return [[text, { ...entry, message: `${entry.message}${also}` }]]
+    }),
+  )
 }
 
 function located(entries: ReadonlyMap<string, Entry>, locator: Locator): readonly Problem[] {

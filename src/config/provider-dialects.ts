@@ -5,7 +5,10 @@
  */
 
 interface Row {
-  /** The default address, with a placeholder `{region}` or `{location}`; absent if every account has its own. */
+  /**
+   * The default address, with a placeholder `{region}` or `{location}` (`vertexHost` has locations of other addresses);
+   * absent if every account has its own.
+   */
   readonly baseUrl?: string
   /** Required keys. */
   readonly needs: readonly string[]
@@ -59,7 +62,7 @@ const rows = {
   vertex: {
     images: false,
     embeddings: false,
-    baseUrl: 'https://{location}',
+    baseUrl: 'https://{location}-aiplatform.googleapis.com',
     needs: ['project', 'location'],
     takes: ['project', 'location', 'credentials', 'service_account'],
     credentials: [
@@ -106,7 +109,7 @@ export function defaultBaseUrl(
 ): string {
   return (providerDialects[dialect].baseUrl ?? '')
     .replace('{region}', region)
-    .replace('{location}', vertexHost(location))
+    .replace('{location}-aiplatform.googleapis.com', vertexHost(location))
 }
 
 /** Vertex AI has an address for each region, one for all, and one for each of two groups of regions. */

@@ -27,6 +27,8 @@ interface Route extends Endpoint {
   readonly handle: Handler
   /** Whether the path exists in a configuration; absent: always. */
   readonly isOffered?: (parts: EdgeParts) => boolean
+  /** The message of the 404 if it is not offered. */
+  readonly missing?: string
 }
 
 function inference(path: string, name: DialectName): Route {
@@ -62,6 +64,7 @@ const embeddings: Route = {
   family: 'chat',
   dialect: 'embeddings',
   isOffered: ({ catalog }) => catalog.has('embedding'),
+  missing: 'This gateway has no model that makes embeddings, so this path does not exist; ask its operator for one.',
   handle: handleEmbeddings,
 }
 
@@ -169,7 +172,8 @@ function handlerOf({ handle, isOffered }: Route): Handler {
 function rejectOther({ request, parts }: RequestContext): never {
   const path = pathOf(request.url)
   const route = routeOf(path)
-  if (route === undefined || route.isOffered?.(parts) === false) throw new CallerError('unknown_path', nothingAt(path))
+  if (route === undefined || route.isOffered?.(parts) === false)
+    throw new CallerError('unknown_path', route?.missing ?? nothingAt(path))
   if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') {
     throw new CallerError('upgrade_required', 'This API speaks plain HTTP; there are no websockets here.')
   }

@@ -6,9 +6,10 @@
 import { access, Catalog, type CatalogConfig } from '../catalog/catalog.ts'
 import { graceMs, type KeyDescription, patchKey, readKey } from '../config/key-input.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
-import { isObject, type JsonObject } from '../core/json.ts'
+import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { configuredLimits } from '../core/limits.ts'
 import type { KeyConfig } from '../core/organization-config.ts'
+import { matches } from '../core/permission.ts'
 import type { AdminEntry, ChangeSource } from './admin-audit.ts'
 import { newToken } from './key-format.ts'
 import { KeyProblem } from './key-problem.ts'
@@ -105,15 +106,17 @@ export class KeyChanges {
         `grace: must be a duration (90s, 10m, 24h, 7d) or 0, not ${JSON.stringify(grace)}`,
       )
     }
-    const untilMs = nowMs + ms
     const { token, sha256, shown } = newToken()
+    const details: Record<string, JsonValue> = {}
     const edit = (record: KeyRecord): KeyRecord => {
       checkActive(record, 'rotated')
-      // Without a grace it is rejected by every clock, and known for the log.
-      const previous = { sha256: record.sha256, untilMs: ms === 0 ? 0 : untilMs }
-      return { ...record, sha256, shown, previous }
+      // No secret of the key is accepted after its expiry, so the grace ends there at the latest. Without a grace the
+      // old secret is rejected by every clock, and known for the log.
+      const untilMs = ms === 0 ? 0 : Math.min(nowMs + ms, record.expiresAtMs ?? Number.POSITIVE_INFINITY)
+      // The entry is written after this, with the change.
+      details['old_secret_until'] = untilMs === 0 ? null : timeText(untilMs)
+      return { ...record, sha256, shown, previous: { sha256: record.sha256, untilMs } }
     }
-    const details = { old_secret_until: ms === 0 ? null : timeText(untilMs) }
     const record = await this.change(id, edit, this.entry('key.rotated', id, details))
     await everywhereKnown()
     return { record, secret: token }
@@ -172,6 +175,14 @@ export class KeyChanges {
   private entry(action: KeyAction, target: string, details: JsonObject): AdminEntry {
     return { timeMs: Date.now(), source: this.parts.source, action, target, details: bounded(details) }
   }
+}
+
+/** What an operator probably did not mean by a key that was made or changed: patterns that match no model. */
+export function keyWarnings(config: KeysConfig, { models = [] }: Pick<KeyRecord, 'models'>): readonly string[] {
+  const names = config.models.map(({ name }) => name)
+  return models
+    .filter((glob) => !names.some((name) => matches(glob, name)))
+    .map((glob) => `models: ${quoted(glob)} matches no model of the configuration${didYouMean(glob, names)}`)
 }
 
 /** Gateways poll the store: after this pause all of them have. */

@@ -19,8 +19,13 @@ for (const kind of ['embedded', 'redis'] as const) {
     const token = made.stdout.trim()
     expect(isMistyped(token)).toBe(false)
     expect(made.stderr).toMatch(
-      /^weir: key "laptop" of organisation "acme" may use 1 of 2 models and expires at [^\n]+\n$/,
+      /^weir: key "laptop" of organisation "acme" may use 1 of 2 models and expires at [^\n]+\n/,
     )
+    // A pattern that is probably mistyped.
+    expect(made.stderr.split('\n').slice(1)).toEqual([
+      'weir: warning: models: "x-*" matches no model of the configuration',
+      '',
+    ])
 
     const { keys } = JSON.parse((await world.weir('keys', 'list', '--json')).stdout)
     const laptop = keys[1]
@@ -38,6 +43,14 @@ for (const kind of ['embedded', 'redis'] as const) {
     )
     const rotated = await world.weir('keys', 'rotate', '--id', 'laptop', '--grace', '0')
     expect([rotated.code, rotated.stderr]).toEqual([0, expect.stringContaining('the old one is rejected')])
+    // No secret outlives the key.
+    const { stderr } = await world.weir('keys', 'rotate', '--id', 'laptop', '--grace', '100d')
+    const end = `${laptop.expires_at.slice(0, 16)}Z`
+    expect(stderr).toEndWith(`the old one is accepted until ${end}, when the key expires\n`)
+    const after = JSON.parse((await world.weir('keys', 'list', '--json')).stdout).keys[1]
+    expect(after.grace_until).toBe(laptop.expires_at)
+    const audit = (await world.weir('audit', '--admin', '--json')).stdout
+    expect(audit).toContain(`"old_secret_until":"${laptop.expires_at}"`)
     const revoke = ['keys', 'revoke', '--id', 'laptop'] as const
     expect(await world.weir(...revoke)).toEqual({ code: 0, stderr: '', stdout: 'key "laptop" is revoked\n' })
     expect(await world.weir(...revoke)).toEqual({ code: 0, stderr: '', stdout: 'key "laptop" was already revoked\n' })

@@ -9,6 +9,7 @@ import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { parseDocument, visit } from 'yaml'
 import { configurationPage, EXAMPLES } from '../../scripts/configuration-page.ts'
 import type { CatalogConfig } from '../../src/catalog/catalog.ts'
 import type { Config } from '../../src/config/config.ts'
@@ -281,6 +282,41 @@ describe('files', () => {
     const loaded = await loadConfig(EXAMPLE, {})
     // One more for the placeholder.
     expect(loaded.ok ? [] : loaded.problems).toHaveLength(DUMMIES.length + 1)
+  })
+
+  test('one value that is missing or wrong is one problem, whatever refers to it', () => {
+    const text = readFileSync(EXAMPLE, 'utf8').replace('0'.repeat(64), 'ab'.repeat(32))
+    let count = 0
+    visit(parseDocument(text), {
+      Scalar: (key) => {
+        if (key !== 'key') count++
+      },
+    })
+    expect(count).toBeGreaterThan(80)
+    for (const env of [ENV, { ...ENV, MISSING: '' }]) {
+      for (let index = 0; index < count; index++) {
+        const document = parseDocument(text)
+        let at = 0
+        visit(document, {
+          Scalar: (key, node) => {
+            if (key === 'key' || at++ !== index) return undefined
+            node.value = '${MISSING}'
+            return visit.BREAK
+          },
+        })
+        const found = parse(String(document), { env })
+        expect(found.ok ? [] : found.problems.map(problemText).slice(1)).toEqual([])
+      }
+    }
+  })
+
+  test('a variable that is missing is one problem, which names all places', () => {
+    const written = '${OPENAI_API_KEY}'
+    const found = parse(BASE.replaceAll(/api_key: [^ ]+/g, `api_key: "${written}"`), { env: {} })
+    const lines = found.ok ? [] : found.problems.map(problemText).filter((line) => line.includes('OPENAI'))
+    expect(lines).toEqual([
+      expect.stringMatching(/ "\$\{OPENAI_API_KEY\}" is not set in the environment \(also at .*\)$/),
+    ])
   })
 
   test('references to files are relative to the configuration, and lose one line end', async () => {

@@ -220,7 +220,8 @@ test('without a model that makes embeddings the path does not exist', async () =
   for (const method of ['POST', 'GET']) {
     const bytes = requestBytes('/v1/embeddings', { method, key: KEY, body: { model: 'chatty', input: 'x' } })
     const answer = await ask(plain.port, bytes)
-    expect([answer.status, answer.json()]).toMatchObject([404, { error: { code: 'unknown_url' } }])
+    const message = expect.stringContaining('has no model that makes embeddings')
+    expect([answer.status, answer.json()]).toMatchObject([404, { error: { code: 'unknown_url', message } }])
   }
   expect(plain.ledger).toBeInstanceOf(RecordingLedger)
 })

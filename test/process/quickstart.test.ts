@@ -109,6 +109,7 @@ test('the first request of the README works as it stands, after the line that se
   const [line] = await quickstart.until(/^export WEIR_KEY=\S+$/m)
   await quickstart.until(/Ctrl-C/)
   expect(quickstart.shown).toContain(`http://127.0.0.1:${port}`)
+  expect(quickstart.shown).toContain(`They use port 8080: replace http://127.0.0.1:8080 by http://127.0.0.1:${port}.`)
   for (const model of ['gpt-5-mini', 'claude-sonnet']) {
     const script = `${line}\n${request.replace('8080', port).replace('gpt-5-mini', model)}`
     const answer = JSON.parse((await run(['sh', '-c', script], tmpdir(), process.env)).stdout)

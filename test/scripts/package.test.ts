@@ -15,7 +15,7 @@ import { Machine } from '../support/machine.ts'
 
 const ROOT = join(import.meta.dir, '../..')
 const folder = mkdtempSync(join(tmpdir(), 'weir-package-'))
-/** Of what was built, as its name says. */
+/** Read from the name of the file that was built. */
 let version = ''
 let name = ''
 const isDebian = Bun.which('dpkg-deb') !== null && process.arch === 'x64'
