@@ -1,6 +1,7 @@
 /** What the admin port reads of a request beyond its query: a usable address, and a body within its bound. */
 
 import { type JsonObject, parseObject } from '../core/json.ts'
+import { readCounted } from '../wire/body.ts'
 import { AdminError } from './json-answers.ts'
 
 /** A request body of the admin API is a few hundred bytes. */
@@ -46,14 +47,11 @@ export async function bodyOf(request: Request): Promise<JsonObject> {
 
 /** Counts while it reads: a body in chunks declares no length. */
 async function textOf({ body }: Request): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let bytes = 0
-  for await (const chunk of body ?? []) {
-    bytes += chunk.byteLength
-    if (bytes > BODY_BYTES_MAX) throw tooLarge()
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString()
+  if (body === null) return ''
+  const bytes = await readCounted(body, (_, size) => {
+    if (size > BODY_BYTES_MAX) throw tooLarge()
+  })
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()
 }
 
 function tooLarge(): AdminError {

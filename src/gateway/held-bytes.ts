@@ -1,6 +1,7 @@
 /** A provider's bytes that have arrived and cannot be taken yet, and the back-pressure that keeps them few. */
 
 import { SLICE_BYTES } from '../core/event-loop.ts'
+import { GrowingBytes } from '../core/growing-bytes.ts'
 import type { UpstreamCall } from '../providers/upstream.ts'
 
 /**
@@ -8,15 +9,20 @@ import type { UpstreamCall } from '../providers/upstream.ts'
  * comes, at most 512 KiB. Reading goes on once `resume` is called.
  */
 export class HeldBytes {
+  /** Pieces of at least a slice, which are few. */
   private pieces: Uint8Array[] = NOTHING_HELD
+  /** The smaller pieces after them, joined. Absent until there is one. */
+  private tail: GrowingBytes | undefined
   private size = 0
   private isPaused = false
 
   constructor(private readonly call: Pick<UpstreamCall, 'pause' | 'resume'>) {}
 
   add(bytes: Uint8Array): void {
-    if (this.pieces === NOTHING_HELD) this.pieces = []
-    this.pieces.push(bytes)
+    if (bytes.length < SLICE_BYTES) {
+      this.tail ??= new GrowingBytes()
+      this.tail.add(bytes)
+    } else this.append(bytes)
     this.size += bytes.length
     if (this.size > SLICE_BYTES) this.pause()
   }
@@ -27,6 +33,7 @@ export class HeldBytes {
    * three times.
    */
   next(): Uint8Array | undefined {
+    if (this.pieces.length === 0) this.endTail()
     const [first] = this.pieces
     if (first === undefined) return undefined
     const slice = first.subarray(0, SLICE_BYTES)
@@ -39,6 +46,19 @@ export class HeldBytes {
   /** Drops them: the stream has ended. */
   clear(): void {
     this.pieces = NOTHING_HELD
+    this.tail = undefined
+  }
+
+  private append(bytes: Uint8Array): void {
+    this.endTail()
+    if (this.pieces === NOTHING_HELD) this.pieces = []
+    this.pieces.push(bytes)
+  }
+
+  private endTail(): void {
+    const { tail } = this
+    this.tail = undefined
+    if (tail !== undefined) this.append(tail.take())
   }
 
   /** The provider must wait. */

@@ -4,8 +4,8 @@
  */
 
 import { BytePieces } from '../core/byte-pieces.ts'
-import { partOf } from '../core/bytes.ts'
 import type { Endpoint } from '../core/endpoint.ts'
+import { GrowingBytes } from '../core/growing-bytes.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { ResponseHeaders } from './provider.ts'
 import { UpstreamCall } from './upstream.ts'
@@ -75,16 +75,14 @@ export class ShortPost {
 
 /** Gives the body to `take`; undefined if it breaks off or is too long. */
 function readBytes(call: UpstreamCall, take: (bytes: Uint8Array | undefined) => void): void {
-  const chunks: Uint8Array[] = []
-  let size = 0
+  const whole = new GrowingBytes()
   call.read({
     data(bytes, from, to) {
-      size += to - from
-      if (size <= ANSWER_BYTES_MAX) return void chunks.push(partOf(bytes, from, to))
+      if (whole.byteLength + to - from <= ANSWER_BYTES_MAX) return whole.add(bytes, from, to)
       call.abort()
       take(undefined)
     },
-    end: () => take(Buffer.concat(chunks)),
+    end: () => take(whole.take()),
     fail: () => take(undefined),
   })
 }

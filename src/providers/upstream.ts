@@ -5,6 +5,7 @@
 
 import { partOf } from '../core/bytes.ts'
 import type { Endpoint } from '../core/endpoint.ts'
+import { GrowingBytes } from '../core/growing-bytes.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import { withToken } from './access-tokens.ts'
@@ -303,7 +304,8 @@ export class UpstreamCall implements Ticking, ResponseHandler {
 class BodyText implements BodyReader {
   private text: string | undefined
   private first: Uint8Array | undefined
-  private chunks: Uint8Array[] | undefined
+  /** All of it, from the second piece on. */
+  private joined: GrowingBytes | undefined
   private size = 0
 
   constructor(
@@ -319,16 +321,20 @@ class BodyText implements BodyReader {
 
   data(bytes: Uint8Array, from: number, to: number): void {
     if (!this.holds(to - from)) return
-    const part = partOf(bytes, from, to)
-    if (this.first === undefined) this.first = part
-    else if (this.chunks === undefined) this.chunks = [this.first, part]
-    else this.chunks.push(part)
+    if (this.first === undefined) {
+      this.first = partOf(bytes, from, to)
+      return
+    }
+    if (this.joined === undefined) {
+      this.joined = new GrowingBytes()
+      this.joined.add(this.first)
+    }
+    this.joined.add(bytes, from, to)
   }
 
   end(): void {
     if (this.text !== undefined) return this.reader.text(this.text)
-    const bytes = this.chunks === undefined ? this.first : Buffer.concat(this.chunks, this.size)
-    this.reader.text(utf8.decode(bytes))
+    this.reader.text(utf8.decode(this.joined?.take() ?? this.first))
   }
 
   /** False, and the call fails, if the body is too large with so many bytes more. */

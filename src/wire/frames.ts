@@ -40,9 +40,8 @@ const BYTE_ORDER_MARK = '\xef\xbb\xbf'
  * in many small chunks is not scanned again with each of them.
  */
 export class SseFramer {
-  /** Pieces of the line that has not ended yet. */
-  private pieces: string[] = []
-  private held = 0
+  /** The line that has not ended yet. */
+  private readonly held = new GatheredText()
   /** The last character was a CR: an LF that follows belongs to it. */
   private afterReturn = false
   private hasBegun = false
@@ -50,6 +49,8 @@ export class SseFramer {
   private isPlain = true
   private event = ''
   private data: string | undefined
+  /** The data lines of the event after its first, each with the line end before it. */
+  private moreData: GatheredText | undefined
 
   constructor(private readonly shortcut?: Shortcut) {}
 
@@ -77,7 +78,7 @@ export class SseFramer {
    * after their last event, so it counts here. Half an event does no harm, because its data does not parse.
    */
   close(sink: FrameSink): void {
-    if (this.pieces.length > 0) this.line(this.takePieces(''), sink)
+    if (this.held.length > 0) this.line(this.held.take(), sink)
     this.dispatch(sink)
   }
 
@@ -101,7 +102,7 @@ export class SseFramer {
       const end = isReturn ? carriage : feed
       if (end === -1) break
       const line = text.slice(from, end)
-      this.line(this.pieces.length === 0 ? line : this.takePieces(line), sink)
+      this.line(this.held.length === 0 ? line : this.held.take() + line, sink)
       from = isReturn && feed === end + 1 ? end + 2 : end + 1
       this.afterReturn = isReturn && from === text.length && feed !== end + 1
       if (this.shortcut !== undefined && this.isBetween)
@@ -113,26 +114,20 @@ export class SseFramer {
 
   /** True if no frame has begun. */
   private get isBetween(): boolean {
-    return this.held === 0 && this.data === undefined && this.event === ''
+    return this.held.length === 0 && this.data === undefined && this.event === ''
   }
 
   private keep(piece: string): void {
-    this.held += piece.length
-    if (this.held + (this.data?.length ?? 0) > this.bytesMax) throw tooLong()
-    this.pieces.push(piece)
+    this.held.add(piece)
+    if (this.held.length + this.dataLength > this.bytesMax) throw tooLong()
+  }
+
+  private get dataLength(): number {
+    return (this.data?.length ?? 0) + (this.moreData?.length ?? 0)
   }
 
   private get bytesMax(): number {
     return this.isPlain ? FRAME_CHARS_MAX : BYTES_A_CHAR_MAX * FRAME_CHARS_MAX
-  }
-
-  private takePieces(last: string): string {
-    if (this.pieces.length === 0) return last
-    this.pieces.push(last)
-    const line = this.pieces.join('')
-    this.pieces = []
-    this.held = 0
-    return line
   }
 
   private line(whole: string, sink: FrameSink): void {
@@ -140,27 +135,69 @@ export class SseFramer {
     this.hasBegun = true
     if (line === '') return this.dispatch(sink)
     if (line.startsWith('data:')) {
-      const value = line.slice(line.charCodeAt(5) === 32 ? 6 : 5)
-      this.data = this.data === undefined ? value : `${this.data}\n${value}`
-      if (this.data.length > this.bytesMax) throw tooLong()
+      this.addData(line.slice(line.charCodeAt(5) === 32 ? 6 : 5))
     } else if (line.startsWith('event:')) {
       this.event = line.slice(line.charCodeAt(6) === 32 ? 7 : 6)
     } else if (line === 'data') {
-      this.data = this.data === undefined ? '' : `${this.data}\n`
+      this.addData('')
     }
     // Comments, `id`, `retry` and unknown fields hold nothing that an answer needs.
   }
 
+  private addData(line: string): void {
+    if (this.data === undefined) this.data = line
+    else {
+      this.moreData ??= new GatheredText()
+      this.moreData.add(`\n${line}`)
+    }
+    if (this.dataLength > this.bytesMax) throw tooLong()
+  }
+
   private dispatch(sink: FrameSink): void {
-    const { event, data, isPlain } = this
+    const { event, isPlain } = this
+    const data = this.moreData === undefined ? this.data : `${this.data}${this.moreData.take()}`
     this.event = ''
     this.data = undefined
+    this.moreData = undefined
     if (data === undefined) return
     if (data.length <= FRAME_CHARS_MAX && this.shortcut?.take(event, data, isPlain) === true) return
     if (isPlain) return sink(event, data)
     const decoded = decodedText(data)
     if (decoded.length > FRAME_CHARS_MAX) throw tooLong()
     sink(decodedText(event), decoded)
+  }
+}
+
+/** How many pieces are kept apart. */
+const PIECES_MAX = 64
+
+/**
+ * Text that arrives in pieces. Some pieces at a time are joined to a copy, because each is an object and keeps the read
+ * that it was cut from: a line of 1 MiB in pieces of two bytes took 40 MiB.
+ */
+class GatheredText {
+  private joined: string[] = []
+  private pieces: string[] = []
+  length = 0
+
+  add(piece: string): void {
+    this.length += piece.length
+    this.pieces.push(piece)
+    if (this.pieces.length === PIECES_MAX) this.join()
+  }
+
+  /** All of it; it is empty afterwards. */
+  take(): string {
+    this.join()
+    const text = this.joined.length === 1 ? (this.joined[0] ?? '') : this.joined.join('')
+    this.joined = []
+    this.length = 0
+    return text
+  }
+
+  private join(): void {
+    this.joined.push(this.pieces.join(''))
+    this.pieces = []
   }
 }
 

@@ -122,3 +122,21 @@ test('150 connections of one key that upload slowly: six may, and the memory of 
     if (status !== 200) expect(status).toBe(429)
   }
 })
+
+test('a body of 4 MiB in chunks of one byte takes as much memory as a whole one', async () => {
+  await using upstream = await Upstream.start({ m: json(200, chatBody('Read.')) })
+  await using gateway = await start(upstream)
+  const end = '"}]}'
+  const whole = Buffer.concat([body.subarray(0, 4 * MIB - end.length), Buffer.from(end)])
+  const chunks = Buffer.alloc(6 * whole.length, '1\r\n_\r\n')
+  for (const [at, byte] of whole.entries()) chunks[6 * at + 3] = byte
+  const before = peakRss(gateway)
+  await using caller = await Caller.connect(gateway.port)
+  const fields = { 'transfer-encoding': 'chunked' }
+  caller.send(requestBytes('/v1/chat/completions', { method: 'POST', key: KEY, fields }))
+  caller.send(chunks)
+  caller.send('0\r\n\r\n')
+  expect((await caller.answer()).status).toBe(200)
+  // With an object for each chunk it was 420 MiB.
+  expect(peakRss(gateway) - before).toBeLessThan(100 * MIB)
+})

@@ -5,6 +5,7 @@
 
 import { EventStreamCodec } from '@smithy/eventstream-codec'
 import { partOf } from '../../core/bytes.ts'
+import { GrowingBytes } from '../../core/growing-bytes.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { byteText, isPlain } from '../../wire/byte-text.ts'
 import { FRAME_CHARS_MAX, type FrameSink, type Shortcut } from '../../wire/frames.ts'
@@ -22,13 +23,12 @@ const codec = new EventStreamCodec(
 )
 
 /**
- * The name of a frame is the type of its event, or `exception:` and the type of the exception. Chunks are kept until a
- * message is complete, so that a message in many chunks is copied once. A message over the size limit is rejected by
- * its first bytes.
+ * The name of a frame is the type of its event, or `exception:` and the type of the exception. Bytes are gathered until
+ * a message is complete. A message over the size limit is rejected by its first bytes.
  */
 export class EventStreamFramer implements Framer {
-  private pieces: Uint8Array[] = []
-  private held = 0
+  /** The beginning of a message. */
+  private readonly held = new GrowingBytes()
   /** Bytes needed before the next step. */
   private wanted = LENGTH_BYTES
 
@@ -36,15 +36,18 @@ export class EventStreamFramer implements Framer {
 
   push(chunk: Uint8Array, sink: FrameSink, begin = 0, end: number = chunk.byteLength): void {
     if (begin === end) return
-    this.pieces.push(partOf(chunk, begin, end))
-    this.held += end - begin
-    if (this.held < this.wanted) return
-    const bytes = this.take()
+    let bytes = partOf(chunk, begin, end)
+    if (this.held.byteLength > 0) {
+      this.held.add(bytes)
+      if (this.held.byteLength < this.wanted) return
+      bytes = this.held.take()
+    }
     let from = 0
     for (;;) {
       const length = lengthAt(bytes, from)
       if (length === undefined || from + length > bytes.byteLength) {
-        this.keep(bytes.subarray(from), length ?? LENGTH_BYTES)
+        this.wanted = length ?? LENGTH_BYTES
+        if (from < bytes.byteLength) this.held.add(bytes, from)
         return
       }
       this.deliver(bytes.subarray(from, from + length), sink)
@@ -54,23 +57,9 @@ export class EventStreamFramer implements Framer {
 
   /** Throws `ProviderError` `cut` if the bytes end inside a message. */
   close(_sink: FrameSink): void {
-    if (this.held > 0) throw new ProviderError('cut', 'the stream ended inside a message')
+    if (this.held.byteLength > 0) throw new ProviderError('cut', 'the stream ended inside a message')
   }
 
-  private take(): Uint8Array {
-    const [only] = this.pieces
-    const bytes = only !== undefined && this.pieces.length === 1 ? only : Buffer.concat(this.pieces, this.held)
-    this.pieces = []
-    this.held = 0
-    return bytes
-  }
-
-  private keep(rest: Uint8Array, wanted: number): void {
-    this.wanted = wanted
-    if (rest.byteLength === 0) return
-    this.pieces.push(rest)
-    this.held = rest.byteLength
-  }
   private deliver(message: Uint8Array, sink: FrameSink): void {
     const { headers, body } = decoded(message)
     const header = (name: string): string => {
