@@ -3,10 +3,11 @@
 import { hostname } from 'node:os'
 import { postTest } from '../alerts/alerts.ts'
 import { type Attempt, Webhook } from '../alerts/webhook.ts'
-import { configFile, environment, loadConfig, loadDataDir } from '../config/load.ts'
+import { environment, loadConfig } from '../config/load.ts'
 import { stringOf } from '../core/json.ts'
 import { exit, parseFlags, printToStderr, runAction } from './command.ts'
 import { askControl, ControlProblem } from './control-client.ts'
+import { locateDataDir } from './ledger-access.ts'
 
 /** An attempt takes at most 10 s. */
 const REPLY_MS_MAX = 15_000
@@ -19,10 +20,10 @@ export function alerts(args: readonly string[]): Promise<number> {
 async function test(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, 'alerts test')
   if ('code' in parsed) return parsed.code
-  const { config } = parsed.flags
-  const file = await configFile(typeof config === 'string' ? config : undefined)
+  const place = await locateDataDir(parsed.flags['config'])
+  if (place === undefined) return exit.wrong
   try {
-    return printed((await byGateway(file)) ?? (await bySelf(file)))
+    return printed((await byGateway(place.dataDir)) ?? (await bySelf(place.file)))
   } catch (error) {
     if (!(error instanceof ControlProblem)) throw error
     printToStderr(error.message)
@@ -31,10 +32,8 @@ async function test(args: readonly string[]): Promise<number> {
 }
 
 /** How the running gateway fared; undefined if none runs. Throws `ControlProblem`. */
-async function byGateway(file: string): Promise<Attempt | string | undefined> {
-  const read = await loadDataDir(file, environment())
-  if ('problem' in read) return read.problem
-  const answer = await askControl(read.dataDir, { ask: 'alerts-test' }, REPLY_MS_MAX)
+async function byGateway(dataDir: string): Promise<Attempt | string | undefined> {
+  const answer = await askControl(dataDir, { ask: 'alerts-test' }, REPLY_MS_MAX)
   if (answer === undefined) return undefined
   if (answer['delivered'] === true) return { ok: true }
   const reason = stringOf(answer['reason'])

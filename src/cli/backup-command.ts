@@ -2,23 +2,23 @@
 
 import { BackupProblem, backUp } from '../assembly/backup.ts'
 import { accessProblem } from '../assembly/data-dir.ts'
-import { configFile, environment, loadDataDir } from '../config/load.ts'
 import { LedgerFileError } from '../sqlite/database.ts'
 import { exit, parseFlags, printToStderr } from './command.ts'
+import { locateDataDir } from './ledger-access.ts'
 
 /** Returns the exit code. */
 export async function backup(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, 'backup')
   if ('code' in parsed) return parsed.code
-  const { config } = parsed.flags
-  const read = await loadDataDir(await configFile(typeof config === 'string' ? config : undefined), environment())
-  if ('problem' in read) return failed(read.problem)
-  const denied = accessProblem(read.dataDir)
+  const place = await locateDataDir(parsed.flags['config'])
+  if (place === undefined) return exit.wrong
+  const { dataDir } = place
+  const denied = accessProblem(dataDir)
   if (denied !== undefined) return failed(denied)
   try {
-    const files = await backUp(read.dataDir, parsed.argument)
+    const files = await backUp(dataDir, parsed.argument)
     const listed = files.map(({ name, bytes }) => `${name} (${bytes} bytes)`)
-    process.stdout.write(`${read.dataDir} is backed up in ${parsed.argument}: ${listed.join(', ')}\n`)
+    process.stdout.write(`${dataDir} is backed up in ${parsed.argument}: ${listed.join(', ')}\n`)
     return exit.done
   } catch (error) {
     return failed(lineOf(error))

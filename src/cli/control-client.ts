@@ -44,7 +44,8 @@ function exchange(path: string, line: string, withinMs: number): Promise<string 
   })
   socket.on('data', (text: string) => {
     received += text
-    if (!received.includes('\n')) return
+    // A configuration can be some megabytes: what was received before is not searched again.
+    if (!text.includes('\n')) return
     resolve(received.slice(0, received.indexOf('\n')))
     socket.destroy()
   })

@@ -1,26 +1,79 @@
-/** The configuration of a command, and its exit code if the configuration or the ledger has a problem. */
+/** The configuration of a command, also if the file has mistakes, and its exit code if the ledger has a problem. */
 
 import type { Config } from '../config/config.ts'
-import { configFile, environment, loadConfig } from '../config/load.ts'
+import { configFile, environment, loadConfig, loadDataDir, loadPartialConfig } from '../config/load.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import type { Use } from '../config/stand-ins.ts'
 import { KeyProblem } from '../keys/key-problem.ts'
+import { pointedDataDir } from '../process/gateway-pointer.ts'
+import { PROTOCOL } from '../process/ipc.ts'
 import { LedgerProblem } from '../reports/ledger-part.ts'
 import { exit, printToStderr } from './command.ts'
+import { askControl, ControlProblem } from './control-client.ts'
+
+/** More mistakes are only counted: `weir check` prints all. */
+const MISTAKES_MAX = 10
 
 /**
- * The configuration of the flag `--config`, or the exit code after printing its problems. Secrets that the command does
- * not use need not be there.
+ * The configuration of the flag `--config`. Secrets that the command does not use need not be there. If the file has
+ * mistakes, warns of them and takes the configuration in force of the gateway that runs with the file, or else what can
+ * be read of the file; without either, prints the mistakes and returns the exit code.
  */
 export async function configured(
   flag: string | boolean | undefined,
   use: Use = 'ledger',
 ): Promise<{ readonly config: Config } | { readonly code: number }> {
-  const file = await configFile(typeof flag === 'string' ? flag : undefined)
+  const file = await fileOf(flag)
   const loaded = await loadConfig(file, environment(), { use })
   if (loaded.ok) return loaded
-  process.stderr.write(`${loaded.problems.join('\n')}\n`)
-  return { code: exit.wrong }
+  const partial = await loadPartialConfig(file, environment(), use)
+  const inForce = await configInForce([pointedDataDir(file), partial?.dataDir])
+  const config = inForce ?? partial
+  if (config === undefined) {
+    process.stderr.write(`${loaded.problems.join('\n')}\n`)
+    return { code: exit.wrong }
+  }
+  for (const problem of loaded.problems.slice(0, MISTAKES_MAX)) printToStderr(`warning: ${problem}`)
+  const more = loaded.problems.length - MISTAKES_MAX
+  if (more > 0) printToStderr(`warning: ${more} more problems; weir check prints all of them`)
+  const source = inForce === undefined ? 'what can be read of the file' : 'the configuration of the running gateway'
+  printToStderr(`warning: ${file} has mistakes, so this command uses ${source}`)
+  return { config }
+}
+
+/** The configuration of the first of these gateways that runs, and is of a version with the same form of it. */
+async function configInForce(dataDirs: readonly (string | undefined)[]): Promise<Config | undefined> {
+  for (const dataDir of new Set(dataDirs)) {
+    if (dataDir === undefined) continue
+    try {
+      const answer = await askControl(dataDir, { ask: 'config' })
+      // The gateway made it; its form is that of the messages between the supervisor and its workers.
+      if (answer?.['protocol'] === PROTOCOL) return answer['config'] as unknown as Config
+    } catch (error) {
+      if (!(error instanceof ControlProblem)) throw error
+    }
+  }
+  return undefined
+}
+
+/**
+ * The `data_dir` for a command that needs nothing else: of the file of the flag `--config`, or of the gateway that runs
+ * with this file. Undefined after the problem was printed. `isQuiet`: the gateway reports the mistakes of the file.
+ */
+export async function locateDataDir(
+  flag: string | boolean | undefined,
+  { isQuiet = false } = {},
+): Promise<{ readonly file: string; readonly dataDir: string } | undefined> {
+  const file = await fileOf(flag)
+  const read = await loadDataDir(file, environment())
+  const dataDir = read.dataDir ?? pointedDataDir(file)
+  if (dataDir === undefined) printToStderr(read.problem ?? `${file}: data_dir cannot be read`)
+  else if (read.problem !== undefined && !isQuiet) printToStderr(`warning: ${read.problem}`)
+  return dataDir === undefined ? undefined : { file, dataDir }
+}
+
+async function fileOf(flag: string | boolean | undefined): Promise<string> {
+  return await configFile(typeof flag === 'string' ? flag : undefined)
 }
 
 /** A remark for each tag that is not in `tags` of the configuration: requests may have had it under an earlier one. */

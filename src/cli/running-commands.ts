@@ -2,10 +2,10 @@
 
 import { resolve } from 'node:path'
 import { accessProblem } from '../assembly/data-dir.ts'
-import { configFile, environment, loadDataDir } from '../config/load.ts'
 import { isArray, type JsonObject } from '../core/json.ts'
 import { exit, parseFlags, printToStderr } from './command.ts'
 import { askControl, ControlProblem } from './control-client.ts'
+import { locateDataDir } from './ledger-access.ts'
 
 /** The workers may take 10 s to prepare the new configuration, and the reload may wait for another. */
 const RELOAD_MS_MAX = 60_000
@@ -48,19 +48,13 @@ async function answerOf(
 ): Promise<JsonObject | number> {
   const parsed = parseFlags(args, command)
   if ('code' in parsed) return parsed.code
-  const { config } = parsed.flags
-  const file = await configFile(typeof config === 'string' ? config : undefined)
-  const read = await loadDataDir(file, environment())
-  if ('problem' in read) {
-    printToStderr(read.problem)
-    return exit.wrong
-  }
+  const place = await locateDataDir(parsed.flags['config'], { isQuiet: command === 'reload' })
+  if (place === undefined) return exit.wrong
+  const { file, dataDir } = place
   try {
-    const answer = await askControl(read.dataDir, { ask: command }, withinMs)
+    const answer = await askControl(dataDir, { ask: command }, withinMs)
     if (answer !== undefined) return answer
-    printToStderr(
-      accessProblem(read.dataDir) ?? `no gateway runs with data_dir ${resolve(read.dataDir)} (from ${file})`,
-    )
+    printToStderr(accessProblem(dataDir) ?? `no gateway runs with data_dir ${resolve(dataDir)} (from ${file})`)
   } catch (error) {
     if (!(error instanceof ControlProblem)) throw error
     printToStderr(error.message)

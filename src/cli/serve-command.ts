@@ -10,13 +10,11 @@ export async function serve(args: readonly string[]): Promise<number> {
   if (overrides.port === 'wrong') return misused(`--port must be a whole number from 0 to 65535, not "${port}"`)
   if (overrides.workers === 'wrong') return misused(`--workers must be a whole number from 1 to 1024, not "${workers}"`)
   const { configLoader } = await import('../assembly/served-config.ts')
-  const { environment } = await import('../config/load.ts')
+  const { configFile, environment } = await import('../config/load.ts')
   const { supervise } = await import('../process/supervisor.ts')
-  const load = configLoader(typeof config === 'string' ? config : undefined, {
-    port: overrides.port,
-    workers: overrides.workers,
-  })
-  const { code, problems } = await supervise({ env: environment(), load })
+  const flag = typeof config === 'string' ? config : undefined
+  const load = configLoader(flag, { port: overrides.port, workers: overrides.workers })
+  const { code, problems } = await supervise({ env: environment(), file: await configFile(flag), load })
   for (const problem of problems) printToStderr(problem)
   process.exit(code)
 }

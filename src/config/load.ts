@@ -44,10 +44,15 @@ export async function loadConfig(
     const line = read.line === undefined ? '' : `:${read.line}`
     return { ok: false, problems: [`${file}${line}: ${read.error}${advice}`], warnings: [] }
   }
-  const readFile = (path: string) => referenced(resolve(dirname(file), path))
   const { parseConfig } = await import('./parse.ts')
   const { problemText } = await import('./problems.ts')
-  const parsed = parseConfig(read.text, { env, readFile, cores: availableParallelism(), revoked, use })
+  const parsed = parseConfig(read.text, {
+    env,
+    readFile: referencedFrom(file),
+    cores: availableParallelism(),
+    revoked,
+    use,
+  })
   const lines = (problems: readonly Problem[], label = '') =>
     problems
       .toSorted((one, other) => (one.line ?? 0) - (other.line ?? 0))
@@ -63,16 +68,29 @@ export function readConfigText(file: string): { readonly text: string } | { read
   return readText(file, FILE_BYTES_MAX)
 }
 
-/** The `data_dir` of a file that may have problems elsewhere, or the problem that hides it. */
+/** The `data_dir` of a file that may have mistakes, and the first of those that are in the way of it. */
 export async function loadDataDir(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
-): Promise<{ readonly dataDir: string } | { readonly problem: string }> {
+): Promise<{ readonly dataDir?: string | undefined; readonly problem?: string | undefined }> {
   const read = readText(file, FILE_BYTES_MAX)
   if ('error' in read) return { problem: `${file}: ${read.error}` }
-  const { dataDirOf } = await import('./parse.ts')
-  const found = dataDirOf(read.text, { env, readFile: (path) => referenced(resolve(dirname(file), path)) })
-  return 'problem' in found ? { problem: `${file}: ${found.problem}` } : found
+  const { partialDataDir } = await import('./partial.ts')
+  const { dataDir, problem } = partialDataDir(read.text, { env, readFile: referencedFrom(file) })
+  return { dataDir, problem: problem === undefined ? undefined : `${file}: ${problem}` }
+}
+
+/** What can be read of a file with mistakes; undefined if `ledger` or `data_dir` cannot be read for certain. */
+export async function loadPartialConfig(
+  file: string,
+  env: Readonly<Record<string, string | undefined>>,
+  use: Use,
+): Promise<Config | undefined> {
+  const read = readText(file, FILE_BYTES_MAX)
+  if ('error' in read) return undefined
+  const { partialConfig } = await import('./partial.ts')
+  const found = partialConfig(read.text, { env, readFile: referencedFrom(file), use })
+  return 'config' in found ? found.config : undefined
 }
 
 /**
@@ -88,6 +106,11 @@ export async function configFile(flag: string | undefined): Promise<string> {
 /** The environment of this process. */
 export function environment(): Record<string, string | undefined> {
   return { ...process.env }
+}
+
+/** Reads what references of a file name. A relative path is relative to the file. */
+function referencedFrom(file: string): Sources['readFile'] {
+  return (path) => referenced(resolve(dirname(file), path))
 }
 
 /**

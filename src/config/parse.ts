@@ -1,7 +1,6 @@
 /** The text of a configuration → `Config`, or all problems at once. No problem shows a secret. */
 
 import { Value } from '@sinclair/typebox/value'
-import { isObject } from '../core/json.ts'
 import { build } from './build.ts'
 import { checkAlerts } from './check-alerts.ts'
 import type { Check } from './check-context.ts'
@@ -15,7 +14,7 @@ import type { Config } from './config.ts'
 import { readDocument, type Sources } from './document.ts'
 import { locatorOf } from './found-values.ts'
 import { otherGateway } from './other-gateways.ts'
-import { type Locator, type Problem, Problems, pathText, problemText, quoted } from './problems.ts'
+import { type Locator, type Problem, Problems, pathText, quoted } from './problems.ts'
 import { checkShape, withDefaults } from './schema-errors.ts'
 import { type CompletedFile, type File, schema } from './schema-file.ts'
 
@@ -66,21 +65,6 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
   const warnings = problems.warningList(locator)
   if (!problems.isEmpty || !Value.Check(schema, data)) return { ok: false, problems: problems.list(locator), warnings }
   return { ok: true, config: build(complete(data), options), warnings }
-}
-
-/**
- * The `data_dir` of a file that may have problems elsewhere: commands that ask the running gateway need nothing else,
- * and may run without the secrets that the gateway has in its environment.
- */
-export function dataDirOf(text: string, sources: Sources): { readonly dataDir: string } | { readonly problem: string } {
-  const problems = new Problems()
-  const read = readDocument(text, sources, problems)
-  const found = problems.list(read === undefined ? NOWHERE : locatorOf(read))
-  if (read === undefined) return { problem: found.map(problemText).join('; ') }
-  const dataDir = isObject(read.value) ? read.value['data_dir'] : undefined
-  const own = found.find(({ path }) => path === 'data_dir')
-  if (own !== undefined) return { problem: problemText(own) }
-  return { dataDir: typeof dataDir === 'string' && dataDir !== '' ? dataDir : schema.properties.data_dir.default }
 }
 
 /** Fills in the defaults. TypeBox does not type what it fills in; `CompletedFile` is derived from the same schema. */

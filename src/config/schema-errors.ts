@@ -115,7 +115,7 @@ function unquoteAdvice({ type, value }: ValueError, written: string | undefined)
  * The variant of a union that has the same type as the value: its error is more specific than that of the union. For
  * a string the union's error, which lists all words, is better.
  */
-function meantVariant(error: ValueError): TSchema | undefined {
+export function meantVariant(error: ValueError): TSchema | undefined {
   const variants = variantsOf(error.schema)
   if (isObject(error.value)) return bestObject(variants, Object.keys(error.value))
   if (typeof error.value === 'number') return variants.find((variant) => KindGuard.IsInteger(variant))
@@ -241,7 +241,7 @@ function isMistyped(error: ValueError): boolean {
 }
 
 /** A JSON pointer as a path. Whether a part is an index or a name depends on the value. */
-function pathOf(pointer: string, value: unknown): Path {
+export function pathOf(pointer: string, value: unknown): Path {
   const path: (string | number)[] = []
   let at: unknown = value
   for (const part of pointer.split('/').slice(1)) {

@@ -1,5 +1,6 @@
 /** The configuration in force: loaded at the start, and replaced by a reload as a whole or not at all. */
 
+import { resolve } from 'node:path'
 import type { LastReload } from '../admin/supervision.ts'
 import { revokedKeys } from '../assembly/revoked-keys.ts'
 import type { ConfigLoader } from '../assembly/served-config.ts'
@@ -40,6 +41,18 @@ export class ConfigInForce {
     this.put(loaded.config)
     this.warnings = loaded.warnings
     return loaded.config
+  }
+
+  /**
+   * For a command whose file has mistakes: without the credentials that no command uses, and with a `data_dir` that
+   * holds in every working directory. Undefined until the file is read.
+   */
+  forCommands(): Config | undefined {
+    if (this.current === undefined) return undefined
+    const { alerts: _alerts, tracing: _tracing, ...rest } = this.current
+    const { dataDir, responses } = rest
+    const kept = { rememberItemsSeconds: responses.rememberItemsSeconds }
+    return { ...rest, dataDir: resolve(dataDir), providers: [], compaction: {}, responses: kept }
   }
 
   async reload(): Promise<ReloadResult> {

@@ -17,7 +17,8 @@ import { ConfigInForce } from './config-in-force.ts'
 import { type Control, openControl } from './control-socket.ts'
 import { bytesIn } from './data-dir-size.ts'
 import { DiskWatch, spaceOf } from './disk-watch.ts'
-import type { Address } from './ipc.ts'
+import { pointToDataDir } from './gateway-pointer.ts'
+import { type Address, PROTOCOL } from './ipc.ts'
 import { AddressProblem, authority, explain } from './listen-address.ts'
 import { ProcessUsages } from './process-usage.ts'
 import type { ReloadResult } from './reload.ts'
@@ -29,6 +30,8 @@ import { WorkerSet } from './worker-set.ts'
 
 interface SupervisorOptions {
   readonly env: Readonly<Record<string, string | undefined>>
+  /** The configuration file. */
+  readonly file: string
   /** Reads and checks the configuration, with the flags of the command line applied. */
   readonly load: ConfigLoader
 }
@@ -200,12 +203,22 @@ class Supervisor {
     const opened = await openControl(dataDir, {
       rests: () => ({ rests: this.workers.health.rests() }),
       reload: () => this.reloadNow('cli'),
+      config: () => ({ protocol: PROTOCOL, config: this.config.forCommands() }),
       health: async () => ({ reasons: await this.reasons() }),
       admin: () => ({ ...this.admin?.address }),
       'alerts-test': () => this.alerts.test(),
     })
-    if ('problem' in opened) this.logEvent('control.unavailable', { problem: opened.problem })
-    else this.control = opened
+    if ('problem' in opened) {
+      this.logEvent('control.unavailable', { problem: opened.problem })
+      return
+    }
+    const removePointer = pointToDataDir(this.options.file, dataDir)
+    this.control = {
+      close: async () => {
+        removePointer()
+        await opened.close()
+      },
+    }
   }
 
   private onSignals(): void {
