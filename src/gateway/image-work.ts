@@ -54,14 +54,14 @@ export class ImageWork extends WholeWork implements Work {
     const { images } = upstream.provider
     if (images === undefined) throw new ProviderError('failed', 'the dialect of this provider makes no images')
     const request = images.request(this.image, { endpoint: upstream.endpoint, model: candidate.target.model })
-    return new ImageCall(this, images, candidate, upstream, inPieces(request), dueMs)
+    return new ImageCall(this, images, candidate, upstream, sentOnce(request), dueMs)
   }
 }
 
-/** A body in pieces shows whether any of it was sent, and images are expensive. */
-function inPieces(request: Dispatch): Dispatch {
+/** Images are expensive: a body in pieces shows whether any of it was sent, and it is not sent again. */
+function sentOnce(request: Dispatch): Dispatch {
   const { body } = request
-  return typeof body === 'string' ? { ...request, body: BytePieces.of([Buffer.from(body)]) } : request
+  return { ...request, body: typeof body === 'string' ? BytePieces.of([Buffer.from(body)]) : body, isSentOnce: true }
 }
 
 class ImageCall extends WholeCall {

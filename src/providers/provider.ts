@@ -26,6 +26,8 @@ export interface Dispatch {
   readonly body: string | BytePieces
   /** All headers, with a signature that only asynchronous hashing can make. Absent if `headers` are complete. */
   readonly sign?: (() => Promise<Readonly<Record<string, string>>>) | undefined
+  /** True if it must never be sent a second time, whatever becomes of its connection. */
+  readonly isSentOnce?: true | undefined
 }
 
 /** The headers of an answer, by their names in lower case. Repeated fields are joined by `, `. */

@@ -48,8 +48,11 @@ type RequestBody = string | BytePieces
 
 /** Requests up to this size are kept until their response begins, so that they can be sent once more. */
 const REPEATABLE_BYTES_MAX = 1024 * 1024
-/** A server that closed an idle connection answers with a reset within a round trip; later it has read the request. */
-const REPEAT_WITHIN_MS = 5000
+/**
+ * A server that closed an idle connection answers with a reset within a round trip. Later it has read the request, and
+ * may have done, and charged, all that the request asks for.
+ */
+const REPEAT_WITHIN_MS = 100
 /** A longer text is written as bytes, without the copy that joining it to the head makes. */
 const TEXT_CHARS_MAX = 64 * 1024
 /**
@@ -77,8 +80,9 @@ export class Exchange implements ResponseSink {
   /** The piece that is written next, and its first byte that is. */
   private nextPiece = 0
   private pieceFrom = 0
-  /** When its connection was assigned (`performance.now()`). */
-  private assignedMs = 0
+  /** When its connection had taken all of the request (`performance.now()`). */
+  private writtenMs: number | undefined
+  private isSentOnce = false
   private isPaused = false
   private isOver = false
   private hasHead = false
@@ -100,9 +104,10 @@ export class Exchange implements ResponseSink {
 
   constructor(private readonly owner: ExchangeOwner) {}
 
-  /** Sends a request. Once. */
-  start(request: RequestHead, body: RequestBody, handler: ExchangeHandler): void {
+  /** Sends a request. Once. With `isSentOnce`, it is not repeated if a kept connection turns out to be closed. */
+  start(request: RequestHead, body: RequestBody, handler: ExchangeHandler, isSentOnce = false): void {
     this.request = request
+    this.isSentOnce = isSentOnce
     this.handler = handler
     this.body = typeof body === 'string' && body.length > TEXT_CHARS_MAX ? BytePieces.of([Buffer.from(body)]) : body
     this.bodyBytes = typeof this.body === 'string' ? Buffer.byteLength(this.body) : this.body.byteLength
@@ -151,7 +156,7 @@ export class Exchange implements ResponseSink {
 
   /** Whether the request can be sent once more; else it may have lost its body. */
   get isRepeatable(): boolean {
-    return this.bodyBytes <= REPEATABLE_BYTES_MAX
+    return this.bodyBytes <= REPEATABLE_BYTES_MAX && !this.isSentOnce
   }
 
   assign(carrier: Carrier, isKept: boolean): void {
@@ -162,7 +167,7 @@ export class Exchange implements ResponseSink {
     this.nextPiece = 0
     this.pieceFrom = 0
     this.isWritten = false
-    this.assignedMs = performance.now()
+    this.writtenMs = undefined
     if (this.isPaused) carrier.pause()
   }
 
@@ -173,6 +178,7 @@ export class Exchange implements ResponseSink {
   next(): string | Uint8Array | undefined {
     const { body, request } = this
     if (this.isWritten) {
+      this.writtenMs = performance.now()
       this.pieces = undefined
       if (!this.isRepeatable) this.body = undefined
       return undefined
@@ -287,8 +293,8 @@ export class Exchange implements ResponseSink {
 
   /** Its connection was closed before the server can have read the request. */
   private isLostInPool({ kind }: TransportError): boolean {
-    const isRecent = performance.now() - this.assignedMs < REPEAT_WITHIN_MS
-    return kind === 'cut' && this.isOnKept && !this.hasHeard && !this.isRepeat && this.isRepeatable && isRecent
+    if (kind !== 'cut' || !this.isOnKept || this.hasHeard || this.isRepeat || !this.isRepeatable) return false
+    return this.writtenMs === undefined || performance.now() - this.writtenMs < REPEAT_WITHIN_MS
   }
 
   // What follows is for the decompressor.

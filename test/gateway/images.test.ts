@@ -258,6 +258,18 @@ describe('candidates', () => {
     expect(stage.store.settlements.map(({ costMicroUsd }) => costMicroUsd)).toEqual([40_000])
   })
 
+  test('an order is not sent again, also if its kept connection ends at once', async () => {
+    const first = does.inTurn(does.json(200, data(1)), (call) => call.close())
+    await using stage = await startStage({ image: 40_000 }, { first, second: does.json(200, data(1)) })
+    expect((await stage.make({})).fallbacks).toBe(0)
+    expect((await stage.make({})).fallbacks).toBe(1)
+    expect(stage.line?.attempts?.map(({ error, cause }) => [error, cause])).toEqual([
+      ['unreachable', 'ECONNRESET'],
+      [undefined, undefined],
+    ])
+    expect(stage.upstream.calls.map(({ model }) => model)).toEqual(['first', 'first', 'second'])
+  })
+
   test('a provider without images is passed over, and alone it is a failure of ours', async () => {
     await using stage = await startStage(undefined, { chatty: does.silent(), second: does.json(200, data(1)) })
     expect((await stage.make({})).fallbacks).toBe(1)

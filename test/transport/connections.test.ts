@@ -178,6 +178,22 @@ describe.each(WAYS)('over %s', (name) => {
     expect(server.requests).toBe(6)
   })
 
+  test.each([
+    ['that ends long after the request was written', {}, 150],
+    ['whose request must be sent once', { isSentOnce: true } as const, 0],
+  ])('a kept connection %s: the request is not sent again', async (_, more, delayMs) => {
+    await using server = await RawServer.answering((socket, { turn }) => {
+      if (turn === 0) socket.write(response('first'))
+      else setTimeout(() => socket.destroy(), delayMs)
+    })
+    using way = wayOf(name)
+    expect((await new Exchanged(way, server.url()).done).body).toBe('first')
+    const sent = new Exchanged(way, server.url(), '{}', {}, more)
+    expect((await sent.done).end).toBe('unreachable')
+    expect(sent.error?.causeCode).toBe('ECONNRESET')
+    expect(server.requests).toBe(2)
+  })
+
   test('after a byte of the answer a request is not sent again', async () => {
     await using server = await RawServer.answering((socket, { turn }) => {
       if (turn === 0) socket.write(response('first'))

@@ -49,9 +49,15 @@ export class Exchanged {
   private readonly beginning = Promise.withResolvers<void>()
   private readonly answering = Promise.withResolvers<void>()
 
-  constructor(way: Way, url: string, body: string | readonly Uint8Array[] = '{}', headers = {}) {
+  constructor(
+    way: Way,
+    url: string,
+    body: string | readonly Uint8Array[] = '{}',
+    headers = {},
+    more: Partial<Dispatch> = {},
+  ) {
     this.transport = way.open(new URL(url).origin)
-    this.send({ url, headers, body: typeof body === 'string' ? body : BytePieces.of(body) })
+    this.send({ url, headers, body: typeof body === 'string' ? body : BytePieces.of(body), ...more })
   }
 
   private send(request: Dispatch): void {
