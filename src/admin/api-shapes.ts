@@ -93,7 +93,14 @@ export const target = t.Object({
   first_byte_p95_ms: nullable(t.Number()),
   traffic_share: nullable(share('Its share of all attempts that were answered')),
   weight: nullable(t.Number({ description: 'Configured weight, with `spread: weighted`' })),
-  last_error: nullable(t.Object({ at: time, error: t.String(), status: nullable(t.Integer()) })),
+  last_error: nullable(
+    t.Object({
+      at: time,
+      error: t.String(),
+      status: nullable(t.Integer()),
+      cause: nullable(t.String({ description: 'Why it could not be reached: ECONNREFUSED, connect_timeout, …' })),
+    }),
+  ),
 })
 
 /** `GET /api/targets`, in the order of the configuration. */

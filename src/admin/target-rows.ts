@@ -54,7 +54,12 @@ export function targetRows({ config, restOf, figuresOf }: TargetKnowledge): read
       last_error:
         lastError === undefined
           ? null
-          : { at: new Date(lastError.atMs).toISOString(), error: lastError.error, status: lastError.status ?? null },
+          : {
+              at: new Date(lastError.atMs).toISOString(),
+              error: lastError.error,
+              status: lastError.status ?? null,
+              cause: lastError.cause ?? null,
+            },
     }
   })
 }

@@ -250,7 +250,8 @@ function begins({ restMs, rests, probing }: Rest): boolean {
 
 /** Logs that a target rests, and that it answers again. */
 function logRest(logger: Logger, rest: Rest): void {
-  const { provider, model, restMs, rests, asked, reason } = rest
+  const { provider, model, restMs, rests, asked, reason, status, cause } = rest
   if (rests === 0) logEvent(logger, 'target.closed', { provider, model })
-  else if (begins(rest)) logEvent(logger, 'target.open', { provider, model, reason, asked, rest_ms: restMs })
+  else if (begins(rest))
+    logEvent(logger, 'target.open', { provider, model, reason, status, cause, asked, rest_ms: restMs })
 }

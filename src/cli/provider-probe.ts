@@ -114,6 +114,9 @@ function requestOf(model: string, endpoint: Endpoint, adapter: Provider, kind: M
 function judged(error: ProviderError): Pick<Finding, 'reachable' | 'credential' | 'model' | 'remark'> {
   const remark = oneLine(error)
   const { status } = error.detail
+  // The provider knows the account, but does not answer without credit.
+  if (error.kind === 'credit_exhausted')
+    return { reachable: 'yes', credential: 'accepted', model: 'unknown', remark: `no credit: ${remark}` }
   if (status === undefined) return { reachable: 'no', credential: 'unknown', model: 'unknown', remark }
   if (error.kind === 'credential') return { reachable: 'yes', credential: 'rejected', model: 'unknown', remark }
   // A gateway or proxy in between answers these, too, so they prove nothing about the credential.
@@ -135,10 +138,11 @@ function isOfModel(message: string): boolean {
   return OF_MODEL.some((pattern) => pattern.test(message))
 }
 
-function oneLine({ message, detail }: ProviderError): string {
+function oneLine({ message, detail, causeCode }: ProviderError): string {
   const text = message.replaceAll(/\s+/g, ' ').trim().slice(0, 200)
   const { status } = detail
-  return status === undefined || text.includes(String(status)) ? text : `${status}: ${text}`
+  if (status === undefined) return causeCode === undefined ? text : `${text} (${causeCode})`
+  return text.includes(String(status)) ? text : `${status}: ${text}`
 }
 
 function chat(model: string): ChatRequest {

@@ -70,11 +70,13 @@ interface Offset {
   readonly totalMs: number
 }
 
-function attemptStep({ provider, model, status, error, ms }: Attempt, at: number, offset: Offset): HTMLElement {
+function attemptStep(attempt: Attempt, at: number, offset: Offset): HTMLElement {
+  const { provider, model, status, error, cause, ms } = attempt
   const mark = new StateMark('state note')
   const words = [
     status === undefined || status === 0 ? undefined : String(status),
     error?.replaceAll('_', ' ') ?? 'answered',
+    cause === undefined ? undefined : `(${cause})`,
   ]
   mark.show(error === undefined ? 'good' : 'bad', words.filter((word) => word !== undefined).join(' '))
   const [before, taken] = [element('span', { class: 'offset' }), element('span', { class: 'used' })]
@@ -88,8 +90,15 @@ function attemptStep({ provider, model, status, error, ms }: Attempt, at: number
     element('span', { class: 'what', dir: 'auto' }, `${provider} / ${model}`),
     element('span', {}, duration(ms)),
     mark.node,
+    ...providerWords(attempt),
     ...(offset.totalMs > ms ? [bar] : []),
   )
+}
+
+/** The words of the provider itself for its failure. */
+function providerWords({ provider_code: code, provider_message: message }: Attempt): readonly HTMLElement[] {
+  const words = [code, message].filter((word) => word !== undefined && word !== '')
+  return words.length === 0 ? [] : [element('span', { class: 'state note', dir: 'auto' }, words.join(': '))]
 }
 
 function facts(line: RequestLine): HTMLElement {

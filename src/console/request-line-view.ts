@@ -9,6 +9,9 @@ export interface Attempt {
   readonly status?: number
   /** The kind of failure; absent if the candidate answered. */
   readonly error?: string
+  readonly cause?: string
+  readonly provider_code?: string
+  readonly provider_message?: string
   readonly ms: number
 }
 

@@ -3,12 +3,15 @@
  * `CallerError`.
  */
 
+import { codeOf } from './system-error.ts'
+
 /**
  * - `unreachable`: DNS or TLS error, connection refused, or reset before an answer
  * - `timeout`: no answer within a deadline
  * - `rate_limited`: status 429
  * - `overloaded`: status 503, 529 or similar
  * - `credential`: the provider rejected weir's own key
+ * - `credit_exhausted`: the operator's account at the provider has no credit left
  * - `failed`: any other error of the provider's own, by status or as an event of a stream
  * - `broken`: not HTTP, not JSON, or not an answer to the request
  * - `rejected`: the provider rejected the caller's request
@@ -21,6 +24,7 @@ export type ProviderErrorKind =
   | 'rate_limited'
   | 'overloaded'
   | 'credential'
+  | 'credit_exhausted'
   | 'failed'
   | 'broken'
   | 'rejected'
@@ -41,6 +45,11 @@ export interface ProviderErrorDetail {
   readonly unsent?: boolean | undefined
   /** True if the deadline of the whole request passed, over all its candidates, rather than this provider's own. */
   readonly hurried?: boolean | undefined
+  /** Which deadline passed. Other errors have the code of their `cause`. */
+  readonly timeout?: 'connect' | 'first_byte' | 'idle' | 'total' | undefined
+  /** The provider's own code or type of the error, and its message without secrets, if it sent them. */
+  readonly providerCode?: string | undefined
+  readonly providerMessage?: string | undefined
   readonly cause?: unknown
 }
 
@@ -56,5 +65,14 @@ export class ProviderError extends Error {
   ) {
     super(message, detail.cause === undefined ? undefined : { cause: detail.cause })
     this.name = 'ProviderError'
+  }
+
+  /**
+   * What went wrong below HTTP: `ECONNREFUSED`, `ENOTFOUND`, a TLS library's code such as `CERT_HAS_EXPIRED`, or
+   * `connect_timeout` and the like. Undefined if the provider answered, or nothing is known.
+   */
+  get causeCode(): string | undefined {
+    const { timeout, cause } = this.detail
+    return timeout === undefined ? codeOf(cause) || undefined : `${timeout}_timeout`
   }
 }

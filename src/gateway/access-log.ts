@@ -6,11 +6,10 @@
 import type { Candidate } from '../catalog/resolve.ts'
 import type { CallerError } from '../core/caller-error.ts'
 import type { FinishReason } from '../core/event.ts'
-import type { ProviderErrorKind } from '../core/provider-error.ts'
 import { tagsByName } from '../core/tags.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { Charge, Outcome } from '../ledger/ledger.ts'
-import type { AttemptLine, RefusedLine, RequestLine } from './request-line.ts'
+import type { AttemptFailure, AttemptLine, RefusedLine, RequestLine } from './request-line.ts'
 import type { RequestTags } from './request-tags.ts'
 import type { RequestTrace } from './request-trace.ts'
 
@@ -71,7 +70,7 @@ export class RequestLog {
   finishReason: FinishReason | undefined
   readonly attempts: AttemptLine[] = []
   /** Why the stream of the candidate that answered broke off, if it did. */
-  streamFailure: ProviderErrorKind | undefined
+  streamFailure: AttemptFailure | undefined
   /** With the figures that the line leaves out; present if the request was charged. */
   usage: Usage | undefined
   /** The limit that refused the request, if one did: its name, and whose it is (`organization:acme`). */
@@ -167,6 +166,15 @@ export class RequestLog {
     }
   }
 
+  /** Absent if the first candidate answered, and its answer did not break off. */
+  private attemptLines(): readonly AttemptLine[] | undefined {
+    const { attempts, streamFailure } = this
+    const last = attempts.at(-1)
+    if (streamFailure !== undefined && last !== undefined)
+      return [...attempts.slice(0, -1), { ...last, ...streamFailure }]
+    return attempts.length > 1 || last?.error !== undefined ? attempts : undefined
+  }
+
   /** Writes the line. Later calls change nothing. */
   end({ outcome, cutFor }: RequestEnd): void {
     if (this.written) return
@@ -183,7 +191,7 @@ export class RequestLog {
       served_model: this.servedModel,
       provider: this.provider,
       fallbacks: this.fallbacks,
-      attempts: this.attempts.length > 1 || this.attempts[0]?.error !== undefined ? this.attempts : undefined,
+      attempts: this.attemptLines(),
       status: isErrorUnsent ? STATUS_LEFT : this.status,
       streamed: this.streamed,
       first_byte_ms: this.firstByteMs,

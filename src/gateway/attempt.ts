@@ -6,7 +6,7 @@ import type { Learned } from '../providers/provider.ts'
 import type { Permit } from './breaker.ts'
 import type { Interruption } from './in-flight.ts'
 import type { ProviderCall } from './provider-call.ts'
-import type { AttemptLine } from './request-line.ts'
+import { type AttemptLine, failureOf } from './request-line.ts'
 import type { CallTrace } from './request-trace.ts'
 
 export class Attempt {
@@ -28,7 +28,9 @@ export class Attempt {
   line(nowMs: number, interrupted: Interruption | undefined, error: ProviderError | undefined): AttemptLine {
     const { provider, model } = this.candidate.target
     const ms = Math.round((nowMs - this.startedMs) * 10) / 10
-    return { provider, model, status: statusOf(error), error: interrupted ?? error?.kind, ms }
+    const call = { provider, model, status: statusOf(error) }
+    if (interrupted !== undefined) return { ...call, error: interrupted, ms }
+    return error === undefined ? { ...call, ms } : { ...call, ...failureOf(error), ms }
   }
 
   /** A stream that has begun is traced further. */

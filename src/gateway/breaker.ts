@@ -12,6 +12,8 @@ const RECENT_MAX = 20
 /** The first rest; each further one without a success in between is twice as long, up to the maximum. */
 const REST_MS_MIN = 1000
 const REST_MS_MAX = 30_000
+/** An account gets credit by hand, not within seconds. */
+const CREDIT_REST_MS = 60_000
 /** The longest rest that a 429 can ask for. */
 const ASKED_MS_MAX = 60_000
 /** While one worker probes a target, the others do not call it for this long: should that worker die, they go on. */
@@ -35,6 +37,9 @@ export interface Rest {
   readonly asked: boolean
   /** The last failure. */
   readonly reason: ProviderErrorKind
+  /** Its HTTP status, if the provider sent one; else why it could not be reached. */
+  readonly status?: number | undefined
+  readonly cause?: string | undefined
   /** One request, perhaps of another worker, is finding out whether it is healthy again. */
   readonly probing: boolean
 }
@@ -49,7 +54,7 @@ class Health {
   rests = 0
   untilMs = 0
   asked = false
-  reason: ProviderErrorKind = 'failed'
+  reason: Pick<Rest, 'reason' | 'status' | 'cause'> = { reason: 'failed' }
   probing = false
   /** Another worker was probing it, by its last message. */
   probedElsewhere = false
@@ -228,7 +233,7 @@ export class Breaker {
     health.rests = rest.rests
     health.untilMs = this.now() + rest.restMs
     health.asked = rest.asked
-    health.reason = rest.reason
+    health.reason = { reason: rest.reason, status: rest.status, cause: rest.cause }
     health.probedElsewhere = rest.probing
     if (rest.probing || rest.restMs === 0) return
     health.probing = false
@@ -262,21 +267,22 @@ export class Breaker {
   }
 
   /** `isCurrent`: the call began after the last rest. The failures of older calls are why the target rests already. */
-  private fail(health: Health, { kind, detail }: ProviderError, isCurrent: boolean): boolean {
+  private fail(health: Health, error: ProviderError, isCurrent: boolean): boolean {
+    const { kind, detail } = error
     const askedMs = kind === 'rate_limited' ? Math.min(detail.retryAfterMs ?? 0, ASKED_MS_MAX) : 0
     const restMs = Math.max(askedMs, isCurrent ? this.restAfter(health, kind) : 0)
     if (restMs === 0 || restMs <= health.untilMs - this.now()) return false
-    this.rest(health, kind, restMs, askedMs > 0)
+    this.rest(health, { reason: kind, status: detail.status, cause: error.causeCode }, restMs, askedMs > 0)
     return true
   }
 
   /** It is no failure: the target is still called if there is no other. */
   private exhaust(health: Health, ms: number): void {
     health.rests = 0
-    this.rest(health, 'rate_limited', Math.min(ms, ASKED_MS_MAX), false)
+    this.rest(health, { reason: 'rate_limited' }, Math.min(ms, ASKED_MS_MAX), false)
   }
 
-  private rest(health: Health, reason: ProviderErrorKind, ms: number, asked: boolean): void {
+  private rest(health: Health, reason: Health['reason'], ms: number, asked: boolean): void {
     health.reason = reason
     health.asked = asked
     health.untilMs = this.now() + ms
@@ -294,8 +300,9 @@ export class Breaker {
     if (this.now() < health.untilMs) return 0
     health.record(1)
     health.failuresInARow++
-    // Only the operator can repair this.
+    // Only the operator can repair these.
     if (kind === 'credential') return REST_MS_MAX
+    if (kind === 'credit_exhausted') return CREDIT_REST_MS
     const isHalf = health.seen === RECENT_MAX && 2 * health.failures >= RECENT_MAX
     const begins = health.rests > 0 || health.failuresInARow >= FAILURES_IN_A_ROW || isHalf
     return begins ? Math.min(REST_MS_MIN * 2 ** health.rests, REST_MS_MAX) : 0
@@ -314,6 +321,14 @@ export class Breaker {
   private restOfHealth(health: Health, restMs = Math.max(0, health.untilMs - this.now())): Rest {
     const { target, rests, asked, reason } = health
     const probing = health.probing || (health.probedElsewhere && restMs > 0)
-    return { provider: target.provider, model: target.model, restMs: Math.ceil(restMs), rests, asked, reason, probing }
+    return {
+      provider: target.provider,
+      model: target.model,
+      restMs: Math.ceil(restMs),
+      rests,
+      asked,
+      ...reason,
+      probing,
+    }
   }
 }

@@ -1,5 +1,6 @@
 /** The failures of one request's candidates, and the one error that its caller gets if no candidate answers. */
 
+import type { Candidate } from '../catalog/resolve.ts'
 import { CallerError } from '../core/caller-error.ts'
 import type { ProviderError, ProviderErrorKind } from '../core/provider-error.ts'
 import type { Rest } from './breaker.ts'
@@ -12,16 +13,23 @@ const BROKEN_DOWN = 500
 export class CandidateFailures {
   private readonly errors: ProviderError[] = []
   private readonly rests: Rest[] = []
+  /**
+   * Why each candidate does not answer, in the order of the candidates: its error, or why it rests. One that is called
+   * in spite of its rest keeps its place. So a cause has one answer, whether its candidate rests or is called.
+   */
+  private readonly kinds = new Map<Candidate, ProviderErrorKind>()
   private unsent: ProviderError | undefined
 
   /** A candidate was called and failed. */
-  failed(error: ProviderError): void {
+  failed(candidate: Candidate, error: ProviderError): void {
     this.errors.push(error)
+    this.kinds.set(candidate, error.kind)
   }
 
   /** A candidate was not called because the circuit breaker rests it. */
-  rested(rest: Rest): void {
+  rested(candidate: Candidate, rest: Rest): void {
     this.rests.push(rest)
+    this.kinds.set(candidate, rest.reason)
   }
 
   /**
@@ -38,14 +46,51 @@ export class CandidateFailures {
 
   /** `isAutomatic`: the candidates are those of automatic selection. `called`: how many were called. */
   toCallerError(isAutomatic: boolean, called: number): CallerError {
-    const { errors, rests, unsent } = this
+    const { errors, unsent } = this
     const mistake = unsent !== undefined && errors.length === 0 ? callersMistake(unsent) : undefined
     if (mistake !== undefined) return mistake
-    if (isAutomatic && called === 0 && errors.length === 0) {
-      const message = 'Every candidate of automatic selection is resting after failures; try again shortly.'
-      return new CallerError('overloaded', message, { retryAfterSeconds: retrySeconds([], rests) })
+    // Without credit a wait does not help, so the answer is that of a request for the model itself.
+    if (isAutomatic && called === 0 && errors.length === 0 && !this.all('credit_exhausted'))
+      return this.overloaded('Every candidate of automatic selection is resting after failures; try again shortly.')
+    return this.summary()
+  }
+
+  /** One error for all candidates: what they have in common, else what the last of them did. */
+  private summary(): CallerError {
+    const last = [...this.kinds.values()].at(-1)
+    const cause = this.errors.at(-1)
+    if (this.all('rate_limited')) {
+      const message = 'Every provider of this model is rate limited; try again later.'
+      return new CallerError('upstream_rate_limited', message, { retryAfterSeconds: this.retrySeconds(), cause })
     }
-    return summary(errors, rests)
+    if (last === undefined)
+      return this.overloaded('Every provider of this model is resting after failures; try again shortly.')
+    if (this.all('overloaded', 'rate_limited'))
+      return this.overloaded('Every provider of this model is overloaded; try again shortly.')
+    if (last === 'timeout')
+      return new CallerError('upstream_timeout', 'No provider of this model answered in time.', { cause })
+    if (last === 'overloaded' || last === 'rate_limited')
+      return this.overloaded('No provider of this model can answer now; try again shortly.')
+    return new CallerError('upstream_failed', 'The provider of this model failed to give a valid answer.', { cause })
+  }
+
+  private overloaded(message: string): CallerError {
+    return new CallerError('overloaded', message, {
+      retryAfterSeconds: this.retrySeconds(),
+      cause: this.errors.at(-1),
+    })
+  }
+
+  /** Whether there are candidates, and all have failed in one of these ways. */
+  private all(...kinds: readonly ProviderErrorKind[]): boolean {
+    return this.kinds.size > 0 && [...this.kinds.values()].every((kind) => kinds.includes(kind))
+  }
+
+  /** The shortest wait after which some provider may be called again, in whole seconds. */
+  private retrySeconds(): number {
+    const asked = this.errors.flatMap(({ detail }) => detail.retryAfterMs ?? [])
+    const waits = [...asked, ...this.rests.map(({ restMs }) => restMs)]
+    return waits.length === 0 ? RETRY_SECONDS : Math.max(RETRY_SECONDS, Math.ceil(Math.min(...waits) / 1000))
   }
 }
 
@@ -57,37 +102,4 @@ export function callersMistake(error: ProviderError): CallerError | undefined {
     return new CallerError('upstream_rejected', error.message, { code: error.detail.code, cause: error })
   if (error.kind === 'too_large') return new CallerError('upstream_too_large', error.message, { cause: error })
   return undefined
-}
-
-/** One error for all candidates: what they have in common, else what the last one that was called did. */
-function summary(errors: readonly ProviderError[], rests: readonly Rest[]): CallerError {
-  const last = errors.at(-1)
-  const retryAfterSeconds = retrySeconds(errors, rests)
-  const all = (...kinds: readonly ProviderErrorKind[]) => errors.every(({ kind }) => kinds.includes(kind))
-  const overloaded = (message: string) => new CallerError('overloaded', message, { retryAfterSeconds, cause: last })
-  if (all('rate_limited') && rests.every(({ asked }) => asked) && errors.length + rests.length > 0) {
-    return new CallerError('upstream_rate_limited', 'Every provider of this model is rate limited; try again later.', {
-      retryAfterSeconds,
-      cause: last,
-    })
-  }
-  if (last === undefined)
-    return overloaded('Every provider of this model is resting after failures; try again shortly.')
-  if (all('overloaded', 'rate_limited'))
-    return overloaded('Every provider of this model is overloaded; try again shortly.')
-  if (last.kind === 'timeout') {
-    return new CallerError('upstream_timeout', 'No provider of this model answered in time.', { cause: last })
-  }
-  if (last.kind === 'overloaded' || last.kind === 'rate_limited') {
-    return overloaded('No provider of this model can answer now; try again shortly.')
-  }
-  return new CallerError('upstream_failed', 'The provider of this model failed to give a valid answer.', {
-    cause: last,
-  })
-}
-
-/** The shortest wait after which some provider may be called again, in whole seconds. */
-function retrySeconds(errors: readonly ProviderError[], rests: readonly Rest[]): number {
-  const waits = [...errors.flatMap(({ detail }) => detail.retryAfterMs ?? []), ...rests.map(({ restMs }) => restMs)]
-  return waits.length === 0 ? RETRY_SECONDS : Math.max(RETRY_SECONDS, Math.ceil(Math.min(...waits) / 1000))
 }

@@ -17,6 +17,7 @@ import { type Gateway, upstreamOf } from './gateway.ts'
 import { interruptedError, type RunningRequest } from './in-flight.ts'
 import type { CallListener, Content, ProviderCall } from './provider-call.ts'
 import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
+import { failureOf } from './request-line.ts'
 import { accountOf, type ErrorReporter, RequestReservation } from './reservation.ts'
 import { RouteHeader } from './route-header.ts'
 import { spread } from './spread.ts'
@@ -169,7 +170,7 @@ export class Flow
   rests(candidate: Candidate): void {
     this.route?.add(candidate, 'resting')
     const rest = this.gateway.breaker.restOf(candidate.target)
-    if (rest !== undefined) this.failures.rested(rest)
+    if (rest !== undefined) this.failures.rested(candidate, rest)
   }
 
   /** Calls one candidate, or the next one if it costs more than the limits allow. */
@@ -295,9 +296,9 @@ export class Flow
     const reservation = this.requireReservation()
     this.log.markAnswered()
     const isFailure = error !== undefined && (outcome === 'provider_cut' || error.kind === 'timeout')
-    if (isFailure) {
-      this.log.streamFailure = error.kind
-      attempt?.permit.failed(error)
+    if (isFailure && attempt !== undefined) {
+      this.log.streamFailure = failureOf(this.concealed(attempt.candidate, error))
+      attempt.permit.failed(error)
     }
     attempt?.trace?.ended(isFailure ? { error: error.kind } : { outcome })
     if (bug !== undefined) this.report(bug)
@@ -391,9 +392,11 @@ export class Flow
     // Logged once per rest, not per request.
     if (restBegins && error.kind === 'credential')
       this.gateway.logEvent('provider.credential_rejected', { ...candidate.target, ...whyUnsent(error) })
+    if (restBegins && error.kind === 'credit_exhausted')
+      this.gateway.logEvent('provider.credit_exhausted', { ...candidate.target, ...failureOf(error) })
     const mistake = callersMistake(error)
     if (mistake !== undefined) throw mistake
-    this.failures.failed(error)
+    this.failures.failed(candidate, error)
   }
 
   /** The error without the operator's credentials and addresses, because its message may reach the caller. */

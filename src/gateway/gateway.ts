@@ -17,7 +17,11 @@ export interface Upstream {
 }
 
 /** Events of the log that the request path reports. */
-type GatewayEvent = 'provider.credential_rejected' | 'provider.usage_implausible' | 'compaction.truncated'
+type GatewayEvent =
+  | 'provider.credential_rejected'
+  | 'provider.credit_exhausted'
+  | 'provider.usage_implausible'
+  | 'compaction.truncated'
 
 export interface Gateway {
   readonly catalog: Catalog
@@ -38,7 +42,7 @@ export interface Gateway {
   /** Logs an error of our own. */
   readonly report: (error: unknown, requestId: string) => void
   /** Logs an event for the operator. */
-  readonly logEvent: (event: GatewayEvent, fields: Readonly<Record<string, string>>) => void
+  readonly logEvent: (event: GatewayEvent, fields: Readonly<Record<string, string | undefined>>) => void
 }
 
 /** Throws if there is no such provider: the configuration is checked before it is served. */

@@ -3,7 +3,9 @@
  * in a server, so the usual line is a template.
  */
 
+import type { ProviderError, ProviderErrorKind } from '../core/provider-error.ts'
 import type { Outcome } from '../ledger/ledger.ts'
+import { loggedMessage } from '../providers/scrub.ts'
 
 /** One call to one candidate. */
 export interface AttemptLine {
@@ -13,7 +15,28 @@ export interface AttemptLine {
   readonly status?: number | undefined
   /** The kind of provider error, or why the call was interrupted; absent if the candidate answered. */
   readonly error?: string | undefined
+  /** Why the provider could not be reached: `ECONNREFUSED`, `connect_timeout`, … */
+  readonly cause?: string | undefined
+  /** The provider's own code and message, without secrets. */
+  readonly provider_code?: string | undefined
+  readonly provider_message?: string | undefined
   readonly ms: number
+}
+
+/** Why an attempt failed. */
+export type AttemptFailure = Pick<AttemptLine, 'cause' | 'provider_code' | 'provider_message'> & {
+  readonly error: ProviderErrorKind
+}
+
+export function failureOf(error: ProviderError): AttemptFailure {
+  const { kind, causeCode, detail } = error
+  const { providerCode, providerMessage } = detail
+  return {
+    error: kind,
+    cause: causeCode,
+    provider_code: providerCode,
+    provider_message: providerMessage && loggedMessage(providerMessage),
+  }
 }
 
 /** The fields of the log line of a request. The logger adds `time` and `level`. */

@@ -168,11 +168,12 @@ export const LOG_EVENTS = {
       'class of the error, `at` its stack.',
   },
   'target.open': {
-    level: 'info',
+    level: 'warn',
     message: 'circuit breaker opened',
     meaning:
-      'weir skips the target (`provider`, `model`) for `rest_ms` milliseconds because of failures (`reason`). ' +
-      '`asked` is true if the provider asked for this pause.',
+      'weir skips the target (`provider`, `model`) for `rest_ms` milliseconds because of failures. `reason` is the ' +
+      'last one, `status` its HTTP status; `cause` is why the provider could not be reached, as in `attempts` of a ' +
+      'request. `asked` is true if the provider asked for this pause.',
   },
   'target.closed': {
     level: 'info',
@@ -185,6 +186,14 @@ export const LOG_EVENTS = {
     meaning:
       'Check the `api_key`, or the other credentials, of `provider`. `why`: with `credentials: default`, the reason ' +
       'why this machine has none. Logged once each time the target is skipped.',
+  },
+  'provider.credit_exhausted': {
+    level: 'error',
+    message: 'account at the provider has no credit',
+    meaning:
+      'The account of `provider` has no credit left, or has reached its spend limit there: buy credit or raise the ' +
+      'limit. `provider_code` and `provider_message` are the provider’s own words. The target (`model`) is skipped ' +
+      'for a minute. Logged once each time it is skipped.',
   },
   'provider.usage_implausible': {
     level: 'error',

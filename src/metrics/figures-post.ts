@@ -15,6 +15,8 @@ export interface TargetError {
   readonly error: string
   /** The provider's HTTP status, if it sent one. */
   readonly status?: number | undefined
+  /** Why it could not be reached: `ECONNREFUSED`, `connect_timeout`, … */
+  readonly cause?: string | undefined
   /** Unix milliseconds. */
   readonly atMs: number
 }

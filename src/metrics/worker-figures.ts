@@ -149,14 +149,22 @@ export class WorkerFigures {
     charges.reasoning.add(usage.reasoning ?? 0)
   }
 
-  private attempt({ provider, model, error, status, ms }: AttemptLine, log: RequestLog): void {
-    const failure = error ?? log.streamFailure
+  private attempt(line: AttemptLine, log: RequestLog): void {
+    const { provider, model, error, status, ms } = line
+    const { error: failure, cause } = error === undefined && log.streamFailure !== undefined ? log.streamFailure : line
     const target = this.target(provider, model)
     if (failure === undefined) target.answered.add(1)
     else this.series.counter('weir_attempts_total', [provider, model, failure]).add(1)
     if (error === undefined) target.firstByte.observe(ms / 1000)
     if (failure === undefined || failure === 'caller_left' || failure === 'drained') return
-    this.errors.set(targetKey({ provider, model }), { provider, model, error: failure, status, atMs: Date.now() })
+    this.errors.set(targetKey({ provider, model }), {
+      provider,
+      model,
+      error: failure,
+      status,
+      cause,
+      atMs: Date.now(),
+    })
   }
 
   /** Without the key of a series, whose text takes 0.2 µs to make. */

@@ -1,8 +1,9 @@
 /** A provider's error response (status, headers, and a body of many shapes) → a `ProviderError`. */
 
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../core/json.ts'
-import { ProviderError, type ProviderErrorKind } from '../core/provider-error.ts'
+import { ProviderError, type ProviderErrorDetail, type ProviderErrorKind } from '../core/provider-error.ts'
 import { shapeProblem } from '../wire/json-shape.ts'
+import { isCreditExhausted } from './credit-error.ts'
 import type { ResponseHeaders } from './provider.ts'
 import { rateLimitedMs, retryAfterMs } from './retry-after.ts'
 import { scrub } from './scrub.ts'
@@ -53,6 +54,9 @@ interface ErrorText {
   readonly ofContent: boolean
 }
 
+/** The longest code that the log shows; those of providers are words. */
+const CODE_CHARS_MAX = 100
+
 const NO_TEXT: ErrorText = { message: '', type: '', code: '', ofContent: false }
 
 /** The error of a response with an error status. `body` may be JSON of any known shape, HTML or empty. */
@@ -63,6 +67,7 @@ export function responseError(status: number, headers: ResponseHeaders, body: st
     status,
     code: shownCode(kind, text),
     retryAfterMs: status === 429 ? rateLimitedMs(headers) : retryAfterMs(headers),
+    ...ownWords(text),
   }
   return new ProviderError(kind, scrub(text.message) || `the provider answered ${status}`, detail)
 }
@@ -74,7 +79,17 @@ export function reportedError(chunk: JsonObject): ProviderError {
   const kind = status >= 400 && status < 600 ? kindOf(status, text) : kindOfType(text)
   return new ProviderError(kind, scrub(text.message) || 'the provider reported an error', {
     code: shownCode(kind, text),
+    ...ownWords(text),
   })
+}
+
+/** The words of the provider itself, for the log. */
+function ownWords({ code, type, message }: ErrorText): Pick<ProviderErrorDetail, 'providerCode' | 'providerMessage'> {
+  return {
+    // Some repeat the status there.
+    providerCode: scrub(/^(?:[45]\d\d)?$/.test(code) ? type : code).slice(0, CODE_CHARS_MAX) || undefined,
+    providerMessage: scrub(message) || undefined,
+  }
 }
 
 /**
@@ -124,13 +139,12 @@ function isOfContent(param: string, message: string): boolean {
 const OUR_KEY = /^API key (?:not valid|expired|not found)/i
 
 function kindOf(status: number, text: ErrorText): ProviderErrorKind {
+  if (isCreditExhausted(status, text)) return 'credit_exhausted'
   switch (status) {
     case 400:
     case 422:
       return OUR_KEY.test(text.message) ? 'credential' : 'rejected'
     case 401:
-    // An account without credit: only the operator can fix it.
-    case 402:
     case 403:
       return 'credential'
     case 404:
@@ -154,8 +168,9 @@ function kindOf(status: number, text: ErrorText): ProviderErrorKind {
 
 /** Error events have a type instead of a status. */
 function kindOfType(text: ErrorText): ProviderErrorKind {
+  if (isCreditExhausted(undefined, text)) return 'credit_exhausted'
   const words = `${text.type} ${text.code}`.toLowerCase()
-  if (/rate_limit|resource_exhausted|throttl|insufficient_quota/.test(words)) return 'rate_limited'
+  if (/rate_limit|resource_exhausted|throttl/.test(words)) return 'rate_limited'
   if (/overloaded|unavailable|slow_down/.test(words)) return 'overloaded'
   if (/timeout|deadline/.test(words)) return 'timeout'
   if (/authentication|permission|invalid_api_key/.test(words)) return 'credential'

@@ -20,6 +20,7 @@ export function googleReportedError(chunk: JsonObject): ProviderError {
 function refined(error: ProviderError, body: JsonObject): ProviderError {
   const { detail } = error
   const message = stringOf(body['message']) ?? ''
+  if (reasonsOf(body).includes('BILLING_DISABLED')) return new ProviderError('credit_exhausted', error.message, detail)
   if (error.kind === 'rejected') {
     if (isKeyError(body, message)) return new ProviderError('credential', error.message, detail)
     // A region, a billing account, an API that is switched off: the operator's project is at fault.
@@ -32,8 +33,12 @@ function refined(error: ProviderError, body: JsonObject): ProviderError {
 }
 
 function isKeyError(error: JsonObject, message: string): boolean {
-  const reasons = details(error).map((detail) => detail['reason'])
-  return reasons.includes('API_KEY_INVALID') || /^API key (?:not valid|expired|not found)/i.test(message)
+  return reasonsOf(error).includes('API_KEY_INVALID') || /^API key (?:not valid|expired|not found)/i.test(message)
+}
+
+/** `google.rpc.ErrorInfo`. */
+function reasonsOf(error: JsonObject): readonly unknown[] {
+  return details(error).map((detail) => detail['reason'])
 }
 
 /** `google.rpc.RetryInfo`: `"31s"`, `"0.5s"`. */

@@ -87,12 +87,34 @@ export function scrub(text: string, hide: readonly string[] = []): string {
 }
 
 /**
- * The error with a message that a caller may see, without the operator's secrets. Returns the same object if nothing
- * was removed.
+ * The error with a message that a caller may see, without the operator's secrets; likewise the provider's own code and
+ * message. Returns the same object if nothing was removed.
  */
 export function conceal(error: ProviderError, endpoint: Endpoint): ProviderError {
-  const message = scrub(error.message, ownWords(endpoint))
-  return message === error.message ? error : new ProviderError(error.kind, message, error.detail)
+  const hide = ownWords(endpoint)
+  const { providerCode, providerMessage } = error.detail
+  const message = scrub(error.message, hide)
+  const own = {
+    providerCode: providerCode && scrub(providerCode, hide),
+    providerMessage: providerMessage && scrub(providerMessage, hide),
+  }
+  const isSame =
+    message === error.message && own.providerCode === providerCode && own.providerMessage === providerMessage
+  return isSame ? error : new ProviderError(error.kind, message, { ...error.detail, ...own })
+}
+
+const LOGGED_CHARS_MAX = 300
+/** A passage in quotation marks. An apostrophe within a word opens and closes none. */
+const QUOTED = /(?<!\w)(["'`“])(.*?)(?:\1|”)(?!\w)/g
+/** A name, a number or an address: not a sentence. */
+const ONE_WORD = /^[\w.:/@-]{0,64}$/
+
+/** A provider's scrubbed message for the log, at most 300 characters. Passages that quote the caller are left out. */
+export function loggedMessage(message: string): string {
+  const bare = message.replace(QUOTED, (all: string, open: string, text: string) =>
+    ONE_WORD.test(text) ? all : `${open}…${open === '“' ? '”' : open}`,
+  )
+  return bare.length > LOGGED_CHARS_MAX ? `${bare.slice(0, LOGGED_CHARS_MAX - 1)}…` : bare
 }
 
 /** Credentials, account, project, host and path of a provider, and the values of its own headers. */

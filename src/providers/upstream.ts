@@ -6,7 +6,7 @@
 import { partOf } from '../core/bytes.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { GrowingBytes } from '../core/growing-bytes.ts'
-import { ProviderError } from '../core/provider-error.ts'
+import { ProviderError, type ProviderErrorDetail } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import { withToken } from './access-tokens.ts'
 import { openTransport } from './open-transport.ts'
@@ -236,18 +236,18 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     if (this.hasHeard) this.phaseMs = nowMs
     this.hasHeard = false
     const sinceMs = nowMs - this.phaseMs
-    if (nowMs - this.startedMs >= deadlines.totalMs) return this.expire('in time')
-    if (nowMs >= this.dueMs) return this.expire('in time', true)
+    if (nowMs - this.startedMs >= deadlines.totalMs) return this.expire('total', 'in time')
+    if (nowMs >= this.dueMs) return this.expire('total', 'in time', true)
     switch (this.phase) {
       case 'connect':
         if (sinceMs >= deadlines.connectMs / 2) this.probe()
-        if (sinceMs >= this.firstByteMs) this.expire(`within ${this.firstByteMs} ms`)
+        if (sinceMs >= this.firstByteMs) this.expire('first_byte', `within ${this.firstByteMs} ms`)
         return
       case 'first byte':
-        if (nowMs - this.startedMs >= this.firstByteMs) this.expire(`within ${this.firstByteMs} ms`)
+        if (nowMs - this.startedMs >= this.firstByteMs) this.expire('first_byte', `within ${this.firstByteMs} ms`)
         return
       case 'idle':
-        if (sinceMs >= deadlines.idleMs) this.expire(`for ${deadlines.idleMs} ms`)
+        if (sinceMs >= deadlines.idleMs) this.expire('idle', `for ${deadlines.idleMs} ms`)
         return
       case 'paused':
         return
@@ -268,8 +268,8 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     this.hasHeard = false
   }
 
-  private expire(when: string, hurried = false): void {
-    this.stop(new ProviderError('timeout', `the provider did not answer ${when}`, { hurried }))
+  private expire(timeout: ProviderErrorDetail['timeout'], when: string, hurried = false): void {
+    this.stop(new ProviderError('timeout', `the provider did not answer ${when}`, { timeout, hurried }))
   }
 
   private stop(error: ProviderError): void {
@@ -295,7 +295,8 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     const { connectMs } = this.endpoint.deadlines
     this.transport.canConnect(connectMs / 2).then((can) => {
       if (can || this.phase !== 'connect') return
-      this.stop(new ProviderError('timeout', `no connection to the provider within ${connectMs} ms`))
+      const message = `no connection to the provider within ${connectMs} ms`
+      this.stop(new ProviderError('timeout', message, { timeout: 'connect' }))
     }, ignoreProbe)
   }
 }

@@ -60,7 +60,9 @@ export class Addresses {
       return addresses
     } catch (error) {
       if (error instanceof TransportError) throw error
-      throw new TransportError('unconnected', 'the host name cannot be looked up', codeOf(error))
+      // Bun's codes are those of everybody else with `DNS_` before them.
+      const code = codeOf(error).replace(/^DNS_/, '')
+      throw new TransportError('unconnected', 'the host name cannot be looked up', code)
     } finally {
       this.asking.delete(hostname)
     }

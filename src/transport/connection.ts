@@ -102,13 +102,14 @@ export class Connection implements SocketEvents {
     const { exchange } = this
     if (exchange === undefined) this.close()
     else if (this.parser.close()) this.finish(exchange, false)
-    else this.fail(new TransportError('cut', 'the connection ended before the response'))
+    else this.fail(new TransportError('cut', 'the connection ended before the response', 'ECONNRESET'))
   }
 
   broke(code: string): void {
     if (this.isClosed) return
     if (this.exchange === undefined) this.close()
-    else this.fail(new TransportError('cut', 'the connection broke before the end of the response', code))
+    // Without an error the peer closed it in the middle of an exchange, which comes to the same.
+    else this.fail(new TransportError('cut', 'the connection broke before the response ended', code || 'ECONNRESET'))
   }
 
   drained(): void {

@@ -60,7 +60,8 @@ export class Connector {
   failed(dial: Dial, code: string): void {
     this.dials.delete(dial)
     if (this.next < this.addresses.length) this.tryNext()
-    else if (this.dials.size === 0) this.fail(new TransportError('unconnected', 'no connection was made', code))
+    else if (this.dials.size === 0)
+      this.fail(new TransportError('unconnected', 'no connection was made', code || 'ECONNRESET'))
   }
 
   private begin(addresses: readonly string[]): void {

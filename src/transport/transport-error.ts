@@ -14,8 +14,8 @@ export class TransportError extends Error {
   override readonly name = 'TransportError'
 
   /**
-   * `code` is the system's or the TLS library's, such as `ECONNREFUSED` or `ERR_TLS_CERT_ALTNAME_INVALID`; '' if there
-   * is none.
+   * `code` is the system's or the TLS library's, such as `ECONNREFUSED` or `ERR_TLS_CERT_ALTNAME_INVALID`;
+   * `ECONNRESET` also for a peer that closed the connection too early. '' if there is none.
    */
   constructor(
     readonly kind: TransportErrorKind,

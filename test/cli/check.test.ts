@@ -201,6 +201,7 @@ organizations: [{ id: acme }]
     ])
     expect(stderr).toContain('good none: 404: The model does not exist\n')
     expect(stderr).toContain('good picky: 400: max_tokens must be at least 100\n')
+    expect(stderr).toContain('gone known: the provider cannot be reached (ECONNREFUSED)\n')
     expect(stderr).not.toContain('canary')
     expect(stderr.trimEnd().split('\n')).toHaveLength(5)
     expect(code).toBe(1)

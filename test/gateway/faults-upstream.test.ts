@@ -96,7 +96,7 @@ const rows: Readonly<Record<string, Row>> = {
   '504': { does: http(504, '<html>', html), expected: late, kind: 'timeout' },
   '529': { does: http(529, errorBody('x')), expected: busy, kind: 'overloaded', retryAfter: /^1$/ },
   '401': { does: http(401, errorBody('wrong key sk-abcdefgh12345678')), expected: failed, kind: 'credential' },
-  '402': { does: http(402, errorBody('Insufficient balance')), expected: failed, kind: 'credential' },
+  '402': { does: http(402, errorBody('Insufficient balance')), expected: failed, kind: 'credit_exhausted' },
   '403': { does: http(403, errorBody('not your project')), expected: failed, kind: 'credential' },
   '408': { does: http(408, ''), expected: late, kind: 'timeout' },
   '409': { does: http(409, ''), expected: failed, kind: 'failed' },

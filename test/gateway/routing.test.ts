@@ -456,6 +456,81 @@ describe('resting', () => {
     expect([(await on.ask('m')).status, on.asked()]).toEqual([503, ['b']])
   })
 
+  test('without credit at its provider a target rests for a minute, and a request without another fails', async () => {
+    const quota = JSON.stringify({ error: { message: 'You exceeded your quota.', code: 'insufficient_quota' } })
+    await using on = await stage(
+      { a: does.json(429, quota), b: does.answersText('b') },
+      { m: ['up/a', 'up/b'], alone: ['up/a'] },
+      { auto: { candidates: ['alone'] } },
+    )
+    expect([...statusOf(await on.ask('m')), on.asked()]).toEqual([200, '1', ['a', 'b']])
+    const [rest] = on.serving.service.rests()
+    expect(rest).toMatchObject({ model: 'a', reason: 'credit_exhausted', status: 429, asked: false })
+    expect(rest?.restMs).toBeWithin(50_000, 60_001)
+    expect([...statusOf(await on.ask('m')), on.asked()]).toEqual([200, '1', ['b']])
+    for (const model of ['alone', 'auto']) {
+      const answer = await on.ask(model)
+      expect([answer.status, answer.json()]).toMatchObject([502, { error: { code: 'upstream_failed' } }])
+      expect(answer.text).not.toMatch(/quota|credit/)
+    }
+    const logged = on.serving.lines.filter(({ event }) => event === 'provider.credit_exhausted')
+    expect(logged).toMatchObject([
+      { provider: 'up', model: 'a', provider_code: 'insufficient_quota', provider_message: 'You exceeded your quota.' },
+    ])
+  })
+
+  test('one cause, one answer: a target that always fails in the same way gives it also while it rests', async () => {
+    const ways: Readonly<Record<string, Scenario>> = {
+      limited: does.json(429, ''),
+      'limited-for': does.json(429, '', { 'retry-after': '20' }),
+      busy,
+      broken: does.json(500, ''),
+      credential: does.json(401, ''),
+      credit: does.json(402, ''),
+      nonsense: does.json(200, '<html>'),
+      silent: does.silent(),
+      resets: (call) => call.close(),
+    }
+    const names = Object.keys(ways)
+    const lists = [...names.map((one) => [one]), ...names.flatMap((one) => names.map((other) => [one, other]))]
+    // Each public model has targets of its own: none rests because of another model.
+    const own = (list: readonly string[]) => list.map((way, place) => `${way}.${place}.${list.join('.')}`)
+    const scenarios = lists.flatMap((list) =>
+      own(list).map((name, at) => [name, ways[list[at] ?? ''] ?? busy] as const),
+    )
+    const upstream = await Upstream.start(Object.fromEntries(scenarios))
+    const entry = { dialect: 'openai', base_url: upstream.url, api_key: 'k' }
+    // Only the one that is silent is called in haste: the others may take their time on a busy machine.
+    const placeOf = (model: string) => ({ provider: model.startsWith('silent') ? 'hasty' : 'up', model })
+    await using serving = new Serving({
+      providers: { up: entry, hasty: { ...entry, first_byte_timeout_ms: 50 } },
+      models: Object.fromEntries(lists.map((list) => [list.join('+'), { targets: own(list).map(placeOf), price }])),
+    })
+    const answersOf = async (list: readonly string[]) => {
+      const answers: string[] = []
+      for (let turn = 0; turn < 6; turn++) {
+        const answer = await ask(serving.port, bytes(list.join('+')))
+        const { error } = Object(answer.json())
+        answers.push(`${answer.status} ${error.code}`)
+      }
+      return [list.join('+'), [...new Set(answers)]] as const
+    }
+    const found = Object.fromEntries(await Promise.all(lists.map(answersOf)))
+    expect(Object.entries(found).filter(([, answers]) => answers.length !== 1)).toEqual([])
+    expect(names.map((name) => [name, found[name]?.[0]])).toEqual([
+      ['limited', '429 upstream_rate_limited'],
+      ['limited-for', '429 upstream_rate_limited'],
+      ['busy', '503 overloaded'],
+      ['broken', '502 upstream_failed'],
+      ['credential', '502 upstream_failed'],
+      ['credit', '502 upstream_failed'],
+      ['nonsense', '502 upstream_failed'],
+      ['silent', '504 upstream_timeout'],
+      ['resets', '502 upstream_failed'],
+    ])
+    await upstream[Symbol.asyncDispose]()
+  })
+
   test('a candidate that had only the rest of the time has not failed', async () => {
     const up = await Upstream.start({ a: does.silent(), b: does.silent() })
     const entry = { dialect: 'openai', base_url: up.url, api_key: 'k' }

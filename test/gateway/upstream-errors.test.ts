@@ -43,7 +43,7 @@ const expected: Readonly<Record<string, Expected>> = {
   'openai-404-model': failed,
   'openai-400-context': rejected("This model's maximum context length is 8192 tokens.", 'context_length_exceeded'),
   'openai-429-rate': limited('2'),
-  'openai-429-quota': limited(),
+  'openai-429-quota': { ...credential, kind: 'credit_exhausted' },
   'openai-503': overloaded,
   'azure-400-content-filter': rejected(
     "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { VIA_FETCH } from '../support/gateway.ts'
 
-const FILES = ['faults-upstream', 'upstream-errors', 'delayed-headers', 'unsent', 'vanished'] as const
+const FILES = ['faults-upstream', 'upstream-errors', 'delayed-headers', 'unsent', 'vanished', 'causes'] as const
 
 // Most of them wait for timeouts, so they run together.
 test.skipIf(VIA_FETCH).concurrent.each(FILES)(

@@ -376,7 +376,7 @@ describe('an answer of Anthropic', () => {
       JSON.stringify({ type: 'error', error: { type: 'invalid_request_error', message } })
     expect(
       anthropic.responseError(400, new Headers(), body('Your credit balance is too low to access the API')).kind,
-    ).toBe('credential')
+    ).toBe('credit_exhausted')
     const long = anthropic.responseError(400, new Headers(), body('prompt is too long: 210000 tokens > 200000 maximum'))
     expect([long.kind, long.detail.code]).toEqual(['rejected', 'context_length_exceeded'])
   })

@@ -27,7 +27,7 @@ const ERRORS: readonly Row[] = [
   ['openai-404-model.json', openai, 'failed'],
   ['openai-400-context.json', openai, 'rejected', { code: 'context_length_exceeded' }],
   ['openai-429-rate.json', openai, 'rate_limited', { retryAfterMs: 1536 }],
-  ['openai-429-quota.json', openai, 'rate_limited'],
+  ['openai-429-quota.json', openai, 'credit_exhausted'],
   ['openai-503.json', openai, 'overloaded'],
   ['azure-400-content-filter.json', azure, 'rejected', { code: 'content_filter' }],
   ['azure-429.json', azure, 'rate_limited', { retryAfterMs: 6000 }],

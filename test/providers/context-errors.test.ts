@@ -26,7 +26,8 @@ test.each(Object.entries(MESSAGES))('%s: a conversation that is too long has its
   const error = openai.responseError(400, new Headers(), JSON.stringify({ error: { message } }))
   expect([error.kind, error.detail.code]).toEqual(['rejected', 'context_length_exceeded'])
   const inStream = openai.events.bind(undefined, { error: { message, code: 400 } })
-  expect(inStream).toThrow(expect.objectContaining({ kind: 'rejected', detail: { code: 'context_length_exceeded' } }))
+  const detail = expect.objectContaining({ code: 'context_length_exceeded' })
+  expect(inStream).toThrow(expect.objectContaining({ kind: 'rejected', detail }))
 })
 
 test.each([

@@ -17,7 +17,7 @@ const ROWS: Readonly<Record<string, readonly [kind: ProviderErrorKind, body: Jso
     { error: { message: 'Failed to generate JSON.', type, code: 'json_validate_failed' } },
   ],
   'OpenAI, no money': [
-    'credential',
+    'credit_exhausted',
     { error: { message: 'Billing hard limit has been reached.', type, code: 'billing_hard_limit_reached' } },
   ],
   'OpenAI, no verification': [

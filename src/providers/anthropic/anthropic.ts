@@ -4,9 +4,9 @@ import { isObject } from '../../core/json.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
+import { responseError } from '../error-response.ts'
 import { learnedForm, type RequestApi } from '../learned-form.ts'
 import type { Learned, Provider, Target } from '../provider.ts'
-import { anthropicResponseError } from './error.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlain } from './events.ts'
 import { anthropicCountRequest, anthropicPlainRequest, anthropicRequest, thinkingRequest } from './request.ts'
 import { missesThinking, type ThinkingForm, thinkingForms } from './thinking.ts'
@@ -31,7 +31,7 @@ export const anthropic: Provider = {
   decoder: () => new AnthropicDecoder(),
   events: anthropicEvents,
   plain: anthropicPlain,
-  responseError: anthropicResponseError,
+  responseError,
   counter: {
     request: anthropicCountRequest,
     tokens: (body) => (isObject(body) ? tokenCount(body['input_tokens']) : undefined),

@@ -12,11 +12,17 @@ import { scrub } from '../scrub.ts'
  */
 export function bedrockResponseError(status: number, headers: ResponseHeaders, body: string): ProviderError {
   const error = responseError(status, headers, body)
+  if (error.kind === 'credit_exhausted') return error
   const { message, json } = words(body)
-  const kind = kindOf(typeName(headers.get('x-amzn-errortype') ?? stringOf(json['__type']) ?? ''), message)
+  const type = headers.get('x-amzn-errortype') ?? stringOf(json['__type']) ?? ''
+  const kind = kindOf(typeName(type), message)
   return kind === undefined
     ? error
-    : new ProviderError(kind, error.message, { ...error.detail, code: codeOf(kind, message) })
+    : new ProviderError(kind, error.message, {
+        ...error.detail,
+        code: codeOf(kind, message),
+        providerCode: bareType(type),
+      })
 }
 
 /** The error of an exception frame: its type, and its payload as text. */
@@ -25,6 +31,8 @@ export function bedrockException(type: string, payload: string): ProviderError {
   const kind = kindOf(typeName(type), message) ?? 'failed'
   return new ProviderError(kind, scrub(message) || `the provider ended the answer early: ${typeName(type)}`, {
     code: codeOf(kind, message),
+    providerCode: bareType(type),
+    providerMessage: scrub(message) || undefined,
   })
 }
 
@@ -33,10 +41,14 @@ export function bedrockException(type: string, payload: string): ProviderError {
  * type.
  */
 function typeName(type: string): string {
-  return (type.split(':')[0] ?? '')
-    .replace(/^.*#/, '')
+  return bareType(type)
     .replace(/Exception$/, '')
     .toLowerCase()
+}
+
+/** Without the address after it, and the name space before it. */
+function bareType(type: string): string {
+  return (type.split(':')[0] ?? '').replace(/^.*#/, '').slice(0, 100)
 }
 
 function kindOf(type: string, message: string): ProviderErrorKind | undefined {

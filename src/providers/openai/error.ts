@@ -45,8 +45,6 @@ function kindOf({ code, type, message }: Words): ProviderErrorKind | undefined {
     case 'tool_use_failed':
     case 'json_validate_failed':
       return 'broken'
-    case 'billing_hard_limit_reached':
-      return 'credential'
     case 'model_not_found':
     // Azure: the deployment's model cannot chat.
     case 'OperationNotSupported':
