@@ -93,6 +93,13 @@ export const LOG_EVENTS = {
       'The process that owns the embedded ledger for several workers ended unexpectedly (`how`: its exit code or ' +
       'signal). weir starts another in `restart_in_ms` milliseconds; requests wait for it, at most 2 s.',
   },
+  'ledger.owner_restarted': {
+    level: 'info',
+    message: 'process of the ledger restarted',
+    meaning:
+      'The end of `ledger.owner_died` and `ledger.owner_failed`: a new process (`pid`) owns the ledger, `ms` ' +
+      'milliseconds after the one before ended. What waited for it goes on.',
+  },
   'ledger.owner_failed': {
     level: 'error',
     message: 'process cannot own the ledger',
@@ -243,10 +250,20 @@ export const LOG_EVENTS = {
       'The budgets of `organization` belong to a later day than today, because a clock was wrong. `advice` names ' +
       'the command.',
   },
+  'ledger.window_recovered': {
+    level: 'info',
+    message: 'budget window right again',
+    meaning: 'The end of `ledger.window_ahead`: the budgets of `organization` belong to today. Noticed once an hour.',
+  },
   'ledger.many_fields': {
     level: 'warn',
     message: 'very many keys of an organisation in Redis',
     meaning: '`organization` has `fields` fields in Redis, about one for each key. `advice` names the commands.',
+  },
+  'ledger.fields_recovered': {
+    level: 'info',
+    message: 'fewer keys of an organisation in Redis',
+    meaning: 'The end of `ledger.many_fields`: `organization` has `fields` fields. Noticed once an hour.',
   },
   'ledger.fields_unknown': {
     level: 'warn',
@@ -260,6 +277,11 @@ export const LOG_EVENTS = {
       'Four fifths of the file descriptors that a worker (`worker`) may open are in use (`open` of `limit`), so it ' +
       'rejects new requests with 503 `overloaded`. Raise `LimitNOFILE` of the service, or `ulimit -n`. Logged at ' +
       'most once a minute.',
+  },
+  'descriptors.recovered': {
+    level: 'info',
+    message: 'file descriptors free again',
+    meaning: 'The end of `descriptors.low`: for a minute the worker (`worker`) has had enough of them (`open`, `limit`).',
   },
   'descriptors.exhausted': {
     level: 'error',

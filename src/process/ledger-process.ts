@@ -98,6 +98,8 @@ export class LedgerProcess {
   private readonly backoff = new RestartBackoff(BACKOFF_MS_MIN, BACKOFF_MS_MAX)
   /** The protocol of the program file, while it is another one: logged once, not with each process that is tried. */
   private refused: number | undefined
+  /** When the process ended that no other has followed as the owner yet. */
+  private endedMs: number | undefined
 
   /** Starts the process, which loads its code. */
   constructor(private readonly options: LedgerProcessOptions) {
@@ -160,6 +162,12 @@ export class LedgerProcess {
     incarnation.owned.promise.then(
       () => {
         this.refused = undefined
+        if (this.endedMs !== undefined)
+          logEvent(this.options.logger, 'ledger.owner_restarted', {
+            pid: incarnation.pid,
+            ms: Math.round(performance.now() - this.endedMs),
+          })
+        this.endedMs = undefined
       },
       (error: unknown) => {
         if (!this.isEnding) this.logFailure(incarnation, messageOf(error))
@@ -172,6 +180,7 @@ export class LedgerProcess {
   }
 
   private async restart(dead: Incarnation, how: string): Promise<void> {
+    this.endedMs ??= performance.now()
     const restartInMs = this.backoff.pauseMs(dead.startedMs)
     if (this.refused === undefined)
       logEvent(this.options.logger, 'ledger.owner_died', { pid: dead.pid, how, restart_in_ms: restartInMs })

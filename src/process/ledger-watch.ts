@@ -8,20 +8,20 @@ import type { LedgerHealth } from '../ledger/ledger.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 
-/**
- * A problem whose text changes is logged again at most this often: "connecting" and "reconnecting" alternate during
- * an outage.
- */
+/** A problem whose text changes is logged again at most this often: causes may alternate during an outage. */
 const REWORDED_MS = 60_000
 
 /** What SQLite, the system and weir itself call it: `database or disk is full`, `ENOSPC: no space left on device`. */
 const DISK_FULL = /disk is full|no space (?:is )?left/i
 
 /**
- * What is known when a connection is lost. Why Redis rejects the next one (a password, a replica) is known some
- * milliseconds later, and logged at once.
+ * When a connection is lost, no more than that is known; some milliseconds later the system's code of why the next one
+ * fails, or why Redis rejects it (a password, a replica). What says more is logged at once.
  */
-const CONNECTING = /^Redis is not reached/
+function detailOf(problem: string): number {
+  if (!problem.startsWith('Redis is not reached')) return 2
+  return problem.includes('(') ? 1 : 0
+}
 
 export class LedgerWatch implements Ticking {
   place = -1
@@ -58,7 +58,7 @@ export class LedgerWatch implements Ticking {
     const problem = complaint ?? (up ? undefined : 'The ledger does not answer.')
     const isOver = this.problem !== undefined && (problem === undefined || (up && this.wasUp === false))
     const isNew = problem !== undefined && (this.problem === undefined || up !== this.wasUp)
-    const isCause = this.problem !== undefined && CONNECTING.test(this.problem) && !CONNECTING.test(problem ?? '')
+    const isCause = this.problem !== undefined && problem !== undefined && detailOf(problem) > detailOf(this.problem)
     const isReworded = problem !== this.problem && (isCause || nowMs - this.problemMs >= REWORDED_MS)
     if (up !== this.wasUp) this.changed(up)
     this.wasUp = up

@@ -47,7 +47,7 @@ export class WorkerServer {
     onDescriptorShortage((code) => log.exhausted(code))
     watchDescriptors(limit, (crowded, open) => {
       this.service.state.crowded = crowded
-      if (!crowded) return
+      if (!crowded) return log.enough(open)
       log.low(open)
       // Connections that wait for a caller's next request are closed first.
       this.server.closeIdleConnections()

@@ -22,6 +22,8 @@ export function workerUpkeep(
     isConfigured: (organization, key) => service.isConfigured(organization, key),
     looked: (sizes) => sendFields(Math.max(0, ...sizes.map(({ fields }) => fields))),
     ahead: (organization) => logEvent(logger, 'ledger.window_ahead', { organization, advice: AHEAD_ADVICE }),
+    timely: (organization) => logEvent(logger, 'ledger.window_recovered', { organization }),
+    calmed: ({ organization, fields }) => logEvent(logger, 'ledger.fields_recovered', { organization, fields }),
     undurable: (warning) => logEvent(logger, 'ledger.undurable', { warning }),
     denied: (why) => logEvent(logger, 'ledger.fields_unknown', { why }),
     alarmed: ({ organization, fields }) =>

@@ -350,7 +350,7 @@ test('the permissions of the documentation are enough for ledger and keys', asyn
   const [watched, alarmed] = [{ kind: 'single', url } as const, () => {}]
   const callbacks = {
     looked: () => looked.resolve(),
-    alarmed,
+    ...{ alarmed, calmed: alarmed, timely: () => {} },
     ahead: () => {},
     undurable: () => {},
     denied: looked.reject,

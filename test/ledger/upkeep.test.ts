@@ -36,17 +36,20 @@ async function fill(client: Redis, organization: string, count: number): Promise
 function upkeepOf(server: RedisServer, configured: readonly string[] = []) {
   const looked: (readonly Size[])[] = []
   const alarms: Size[] = []
+  const calms: Size[] = []
   const upkeep = new Upkeep(server.client(), {
     isConfigured: (_, key) => configured.includes(key),
     looked: (sizes) => looked.push(sizes),
     alarmed: (size) => alarms.push(size),
     denied: () => {},
+    calmed: (size) => calms.push(size),
     ahead: () => {},
+    timely: () => {},
     undurable: () => {},
     keepAuditMs: 1e9,
   })
   open.push(upkeep)
-  return { upkeep, looked, alarms }
+  return { upkeep, looked, alarms, calms }
 }
 
 test('foreign data under the keys of one organisation does not keep others from being checked', async () => {
@@ -81,6 +84,8 @@ test.each([
         alarmed: () => {},
         denied: () => {},
         ahead: () => {},
+        timely: () => {},
+        calmed: () => {},
         undurable: (text) => {
           warning = text
         },
@@ -104,7 +109,7 @@ test('a server that denies the check is reported', async () => {
   const denied = Promise.withResolvers<string>()
   const place = { kind: 'single', url: server.socket } as const
   const none = () => {}
-  const callbacks = { looked: none, alarmed: none, ahead: none, undurable: none, denied: denied.resolve }
+  const callbacks = { looked: none, alarmed: none, calmed: none, ahead: none, timely: none, undurable: none, denied: denied.resolve }
   open.push(Upkeep.begin(place, { isConfigured: () => false, keepAuditMs: 1e9, ...callbacks }))
   expect(await denied.promise).toContain('hlen')
 })
@@ -112,10 +117,13 @@ test('a server that denies the check is reported', async () => {
 test('the alarm is raised at the limit, for that organisation only, and once until it was below again', async () => {
   await using server = await RedisServer.start()
   const client = server.client()
-  const { upkeep, looked, alarms } = upkeepOf(server)
+  const { upkeep, looked, alarms, calms } = upkeepOf(server)
   await upkeep.look()
   expect([looked, alarms]).toEqual([[[]], []])
   await fill(client, 'many', FIELDS_ALARM - 1)
+  // Known before the next check.
+  await upkeep.measure()
+  expect(looked.at(-1)).toEqual([{ organization: 'many', fields: FIELDS_ALARM - 1 }])
   await fill(client, 'few', 3)
   await upkeep.look()
   expect(alarms).toEqual([])
@@ -127,7 +135,8 @@ test('the alarm is raised at the limit, for that organisation only, and once unt
     { organization: 'many', fields: FIELDS_ALARM },
   ])
   await client.hdel(redisKey('many', 'scopes'), 'kone-more')
-  await upkeep.look()
+  for (let i = 0; i < 2; i++) await upkeep.look()
+  expect(calms).toEqual([{ organization: 'many', fields: FIELDS_ALARM - 1 }])
   await client.hset(redisKey('many', 'scopes'), 'kone-more', 'x')
   await upkeep.look()
   expect(alarms).toHaveLength(2)

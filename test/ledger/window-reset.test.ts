@@ -67,12 +67,15 @@ test('windows in Redis are set back to today', async () => {
   await charge(50, Date.now())
   await client.sadd(ORGANIZATIONS_KEY, account.organization)
   const ahead: string[] = []
+  const timely: string[] = []
   const none = () => undefined
   const upkeep = new Upkeep(client, {
     isConfigured: () => false,
     keepAuditMs: 1e9,
     looked: none,
     alarmed: none,
+    calmed: none,
+    timely: (organization) => timely.push(organization),
     denied: none,
     undurable: none,
     ahead: (organization) => ahead.push(organization),
@@ -84,7 +87,8 @@ test('windows in Redis are set back to today', async () => {
   await expectNow(place, 180)
   expect(await reset(place)).toBe(0)
   await upkeep.look()
-  expect(ahead).toHaveLength(1)
+  await upkeep.look()
+  expect([ahead, timely]).toEqual([[account.organization], [account.organization]])
   // The rest of the day's budget is unchanged.
   const { outcome } = await new RedisStore(client, client).reserve(account, holdOf(21))
   expect(outcome).toBe('refused')

@@ -60,12 +60,16 @@ test('a connection that fails for lack of descriptors is reported, though Bun ca
   })
 })
 
-test('the lack of descriptors is logged at most once a minute for each event', () => {
+test('the lack of descriptors is logged at most once a minute for each event, and its end once', () => {
   const lines: unknown[] = []
   const add = (fields: object) => void lines.push(fields)
-  const log = new DescriptorLog({ warn: add, error: add } as unknown as Logger, 1, 64)
+  const log = new DescriptorLog({ info: add, warn: add, error: add } as unknown as Logger, 1, 64)
+  log.enough(12, -250)
   for (const nowMs of [0, 250, 59_999, 60_000]) log.low(52, nowMs)
   for (const nowMs of [10, 500]) log.exhausted('EMFILE', nowMs)
+  for (const nowMs of [60_250, 119_999, 120_000, 120_250]) log.enough(13, nowMs)
   const low = { event: 'descriptors.low', worker: 1, open: 52, limit: 64 }
-  expect(lines).toEqual([low, low, { event: 'descriptors.exhausted', worker: 1, code: 'EMFILE', limit: 64 }])
+  const exhausted = { event: 'descriptors.exhausted', worker: 1, code: 'EMFILE', limit: 64 }
+  // One line after a minute in which there were enough.
+  expect(lines).toEqual([low, low, exhausted, { ...low, event: 'descriptors.recovered', open: 13 }])
 })

@@ -32,6 +32,10 @@ test('the owner is killed under load: no request fails, and every one is charged
       pid: owner,
       how: 'signal SIGKILL',
     })
+    // The line that ends the alarm.
+    expect(await weir.line('process of the ledger restarted', deaths)).toMatchObject({
+      ...{ level: 'info', event: 'ledger.owner_restarted', ms: expect.any(Number), pid: await weir.ledgerOwner() },
+    })
   }
   await load.finish()
   expect(load.failures.slice(0, 5)).toEqual([])

@@ -79,10 +79,10 @@ test('the cause of an outage is logged as soon as it is known, and again at most
     look({ ready: false, up: false, complaint, pending: 0 }, nowMs).map(
       ([, fields]) => (fields as { problem?: string }).problem,
     )
-  expect(problems('Redis is not reached (reconnecting).', 0)).toEqual(['Redis is not reached (reconnecting).'])
-  expect(problems('Redis is not reached (connecting).', 1)).toEqual([])
+  expect(problems('Redis is not reached.', 0)).toEqual(['Redis is not reached.'])
+  expect(problems('Redis is not reached (ECONNREFUSED).', 1)).toEqual(['Redis is not reached (ECONNREFUSED).'])
   expect(problems('Redis requires a password.', 2)).toEqual(['Redis requires a password.'])
-  expect(problems('Redis is not reached (reconnecting).', 3)).toEqual([])
+  expect(problems('Redis is not reached (ECONNREFUSED).', 3)).toEqual([])
   expect(problems('Redis requires a password.', 4)).toEqual([])
   expect(look(well, 5) as unknown).toEqual([recovered(0)])
 })

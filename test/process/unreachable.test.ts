@@ -39,7 +39,7 @@ test('refuse: starts without Redis, answers 503, and serves when Redis starts or
   await using gateway = await gatewayBefore(upstream, port, {})
   const { status, reasons } = await gateway.readyz()
   expect(status).toBe(503)
-  expect(reasons.join()).toContain('Redis is not reached')
+  expect(reasons.join()).toContain('Redis is not reached (ECONNREFUSED).')
   for (let round = 0; round < 2; round++) {
     const refused = await say(gateway)
     expect([refused.status, refused.header('retry-after'), JSON.parse(refused.text).error.code]).toEqual([

@@ -12,6 +12,14 @@ async function run(script: string, flag: string) {
 
 const SCRIPTS = ['bench/main.ts', 'chaos/main.ts', 'soak/main.ts', 'demo/main.ts', 'scripts/quickstart.ts']
 
+test.each(['build', 'package', 'test', 'screenshots'])('scripts/%s prints its help for --help', (name) => {
+  for (const flag of ['--help', '-h']) {
+    const { stdout, stderr, exitCode } = Bun.spawnSync([join(ROOT, 'scripts', name), flag], { cwd: '/' })
+    expect([exitCode, stderr.toString()]).toEqual([0, ''])
+    expect(stdout.toString()).toMatch(new RegExp(`^Usage: scripts/${name}[^]*\n\n[A-Z][^#]*\.\n$`))
+  }
+})
+
 test.each(SCRIPTS)('%s prints its help for --help, and its usage for a flag that it does not have', async (script) => {
   const help = await run(script, '--help')
   expect(help).toEqual({ code: 0, stdout: expect.stringMatching(/^Usage: scripts\//), stderr: '' })

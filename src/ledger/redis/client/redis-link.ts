@@ -5,6 +5,7 @@
 
 import { Cluster, type Redis } from 'ioredis'
 import type { RedisConfig } from '../../../core/redis-config.ts'
+import { codeOf } from '../../../core/system-error.ts'
 import { CircuitBreaker } from '../../../redis/circuit-breaker.ts'
 import { connect } from '../../../redis/connect.ts'
 import { LoopDeadline } from '../../../redis/loop-deadline.ts'
@@ -93,6 +94,8 @@ export class RedisLink implements Link {
   private unfit: RedisUnfitError | undefined
   /** Why the server rejected the last connection; undefined after one that succeeded. */
   private denial: RedisUnfitError | undefined
+  /** The system's code of why the last connection failed, as `ECONNREFUSED`; '' if it succeeded or there is none. */
+  private cause = ''
   private listener: () => void = () => undefined
   private lostListener: () => void = () => undefined
   private emptiedListener: () => void = () => undefined
@@ -110,9 +113,11 @@ export class RedisLink implements Link {
     const came = () => this.inspect().then(() => this.connected())
     this.other.on('ready', () => {
       this.denial = undefined
+      this.cause = ''
     })
     this.other.on('error', (error) => {
       this.denial = accessProblem(error) ?? this.denial
+      this.cause = causeOf(error) || this.cause
     })
     const went = () => {
       this.closedMs ??= Date.now()
@@ -236,7 +241,10 @@ export class RedisLink implements Link {
   get complaint(): string | undefined {
     const unfit = this.unfit ?? this.lease?.problem
     if (unfit !== undefined) return unfit.message
-    if (!this.isConnected) return this.denial?.message ?? `Redis is not reached (${this.other.status}).`
+    if (!this.isConnected) {
+      if (this.denial !== undefined) return this.denial.message
+      return this.cause === '' ? 'Redis is not reached.' : `Redis is not reached (${this.cause}).`
+    }
     return this.breaker.isOpen ? 'Redis does not answer in time.' : undefined
   }
 
@@ -270,6 +278,11 @@ export class RedisLink implements Link {
     // Any other error means that the connection broke again: the next one is inspected anew.
     this.unfit = error instanceof RedisUnfitError ? error : (accessProblem(error) ?? this.unfit)
   }
+}
+
+/** Of a cluster, that of the node that was tried last. */
+function causeOf(error: Error): string {
+  return codeOf('lastNodeError' in error ? error.lastNodeError : error)
 }
 
 /**

@@ -1,7 +1,7 @@
 /**
- * Hourly maintenance in Redis: measures the size of each organisation, deletes the figures of keys that were revoked or
- * have expired, folds old usage, and trims audit trails. It deletes no organisation's spending and no key that may
- * still be used.
+ * Maintenance in Redis. Once an hour it deletes the figures of keys that were revoked or have expired, folds old usage
+ * and looks for budget windows ahead of the clock; once a minute it measures the size of each organisation and trims
+ * audit trails. It deletes no organisation's spending and no key that may still be used.
  */
 
 import type { RedisConfig } from '../../../core/redis-config.ts'
@@ -25,6 +25,8 @@ export const FIELDS_ALARM = 50_000
 const FIELDS_SWEPT = 1000
 const LOOK_MS = 3_600_000
 const TRIM_MS = 60_000
+/** Organisations that are measured at once. */
+const AT_ONCE = 200
 /** The pause after a failed check. */
 const RETRY_MS = 5000
 
@@ -39,10 +41,12 @@ export interface Size {
 export interface UpkeepOptions {
   /** True if a key of the configuration has this id: then the figures are not those of the revoked key alone. */
   readonly isConfigured: (organization: string, key: string) => boolean
-  /** Called at each check with every organisation's size. */
+  /** Called at each check, and once a minute, with every organisation's size. */
   readonly looked: (sizes: readonly Size[]) => void
   /** Called when an organisation has too many fields; again only after it had fewer. */
   readonly alarmed: (size: Size) => void
+  /** Called when an organisation that had too many fields has fewer. */
+  readonly calmed: (size: Size) => void
   /**
    * Called when Redis does not permit the check; again only after it did. If Redis does not answer, the ledger reports
    * it instead.
@@ -50,6 +54,8 @@ export interface UpkeepOptions {
   readonly denied: (why: string) => void
   /** Called when a window of a budget lies ahead of the clock; again only after it did not. */
   readonly ahead: (organization: string) => void
+  /** Called when the windows of an organisation lie ahead of the clock no more. */
+  readonly timely: (organization: string) => void
   /** Called at the first connection if Redis may lose more than a second of writes when it is killed. */
   readonly undurable: (warning: string) => void
   readonly now?: () => number
@@ -127,11 +133,17 @@ export class Upkeep {
     }
   }
 
+  /** The sizes alone. At the first check a new Redis has no organisation, and the next one is an hour later. */
+  async measure(): Promise<void> {
+    this.options.looked(await this.sizes(await this.client.smembers(ORGANIZATIONS_KEY)))
+  }
+
   private async judgeWindows(organization: string): Promise<void> {
     const windows = await this.store.windows(organization)
     const isNow = !isAhead(windows, (this.options.now ?? Date.now)())
-    if (isNow) this.early.delete(organization)
-    else if (!this.early.has(organization)) {
+    if (isNow) {
+      if (this.early.delete(organization)) this.options.timely(organization)
+    } else if (!this.early.has(organization)) {
       this.early.add(organization)
       this.options.ahead(organization)
     }
@@ -139,8 +151,9 @@ export class Upkeep {
 
   private judge(size: Size): void {
     const { organization, fields } = size
-    if (fields < FIELDS_ALARM) this.alarms.delete(organization)
-    else if (!this.alarms.has(organization)) {
+    if (fields < FIELDS_ALARM) {
+      if (this.alarms.delete(organization)) this.options.calmed(size)
+    } else if (!this.alarms.has(organization)) {
       this.alarms.add(organization)
       this.options.alarmed(size)
     }
@@ -148,12 +161,13 @@ export class Upkeep {
 
   private async sizes(organizations: readonly string[]): Promise<readonly Size[]> {
     const sizes: Size[] = []
-    for (const organization of organizations) {
-      try {
-        sizes.push({ organization, fields: await this.client.hlen(redisKey(organization, 'scopes')) })
-      } catch (error) {
+    for (let i = 0; i < organizations.length; i += AT_ONCE) {
+      const some = organizations.slice(i, i + AT_ONCE)
+      const read = some.map((organization) => this.client.hlen(redisKey(organization, 'scopes')))
+      for (const [at, result] of (await Promise.allSettled(read)).entries()) {
+        if (result.status === 'fulfilled') sizes.push({ organization: some[at] ?? '', fields: result.value })
         // Other data are under its keys, and its requests fail with an error; the other organisations are measured.
-        if (!isPermanent(error)) throw error
+        else if (!isPermanent(result.reason)) throw result.reason
       }
     }
     return sizes
@@ -195,6 +209,7 @@ export class Upkeep {
     this.trimming = setTimeout(async () => {
       // If Redis does not answer, the ledger reports it.
       await this.retention.trim((this.options.now ?? Date.now)()).catch((error: unknown) => this.deny(error))
+      await this.measure().catch((error: unknown) => this.deny(error))
       if (!this.closed) this.trimLater(TRIM_MS)
     }, ms)
     this.trimming.unref()
