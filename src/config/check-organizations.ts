@@ -110,6 +110,8 @@ function checkKey(check: Check, organization: Organization, key: Key, path: Path
 }
 
 function checkTags({ completed, problems }: Check, tags: Key['tags'], path: Path): void {
+  // A name that is wrong there may be the one that is meant.
+  if (completed.tags?.some((_, at) => problems.has(['tags', at]))) return
   const names = (completed.tags ?? []).filter((name) => name !== undefined)
   for (const name of Object.keys(tags ?? {})) {
     if (names.includes(name)) continue

@@ -281,7 +281,8 @@ export const LOG_EVENTS = {
   'descriptors.recovered': {
     level: 'info',
     message: 'file descriptors free again',
-    meaning: 'The end of `descriptors.low`: for a minute the worker (`worker`) has had enough of them (`open`, `limit`).',
+    meaning:
+      'The end of `descriptors.low`: for a minute the worker (`worker`) has had enough of them (`open`, `limit`).',
   },
   'descriptors.exhausted': {
     level: 'error',

@@ -16,7 +16,7 @@ const DISK_FULL = /disk is full|no space (?:is )?left/i
 
 /**
  * When a connection is lost, no more than that is known; some milliseconds later the system's code of why the next one
- * fails, or why Redis rejects it (a password, a replica). What says more is logged at once.
+ * fails, or why Redis rejects it (a password, a replica). A more detailed problem is logged at once.
  */
 function detailOf(problem: string): number {
   if (!problem.startsWith('Redis is not reached')) return 2

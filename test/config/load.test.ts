@@ -9,6 +9,7 @@ import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { TSchema } from '@sinclair/typebox'
 import { parseDocument, visit } from 'yaml'
 import { configurationPage, EXAMPLES } from '../../scripts/configuration-page.ts'
 import type { CatalogConfig } from '../../src/catalog/catalog.ts'
@@ -43,6 +44,20 @@ async function temporary(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'weir-config-'))
   folders.push(folder)
   return folder
+}
+
+/** The paths of all settings below a schema: `listen.host`, `models.price.input`. */
+function settingsOf(outer: TSchema, path = ''): readonly string[] {
+  const inner: readonly TSchema[] = [
+    ...(outer['anyOf'] ?? []),
+    ...(outer['items'] === undefined ? [] : [outer['items']]),
+    ...Object.values<TSchema>(outer['patternProperties'] ?? {}).filter((each) => each['properties'] !== undefined),
+  ]
+  const own = Object.entries<TSchema>(outer['properties'] ?? {}).flatMap(([name, each]) => {
+    const at = path === '' ? name : `${path}.${name}`
+    return [at, ...settingsOf(each, at)]
+  })
+  return [...own, ...inner.flatMap((each) => settingsOf(each, path))]
 }
 
 /** Compiles only if the configuration fits the catalog and the adapters. */
@@ -276,6 +291,22 @@ describe('files', () => {
     if (!loaded.ok) return
     expect(loaded.config.models.map((model) => model.name)).toContain('gpt-image')
     expect(JSON.stringify(loaded.config)).not.toContain('canary-of-WEIR_APP_KEY')
+  })
+
+  test('the example has every setting', () => {
+    const sections = readFileSync(EXAMPLE, 'utf8').split(/^(?=(?:# )?[a-z_]+:)/m)
+    const textOf = (section: string) => sections.filter((text) => text.replace(/^# /, '').startsWith(`${section}:`))
+    // A group of settings that several sections have is written out in the first.
+    const paths = settingsOf(schema)
+    const tails = paths.map((path) => path.split('.').slice(-2).join('.'))
+    const missing = paths.filter((path, index) => {
+      const [section = '', ...rest] = path.split('.')
+      if (rest.length > 1 && tails.indexOf(tails[index] ?? '') < index) return false
+      const name = rest.at(-1)
+      const found = textOf(section).join('')
+      return found === '' || (name !== undefined && !new RegExp(`\\b${name}:`).test(found))
+    })
+    expect(missing).toEqual([])
   })
 
   test('the example without its environment names every variable', async () => {

@@ -109,7 +109,15 @@ test('a server that denies the check is reported', async () => {
   const denied = Promise.withResolvers<string>()
   const place = { kind: 'single', url: server.socket } as const
   const none = () => {}
-  const callbacks = { looked: none, alarmed: none, calmed: none, ahead: none, timely: none, undurable: none, denied: denied.resolve }
+  const callbacks = {
+    looked: none,
+    alarmed: none,
+    calmed: none,
+    ahead: none,
+    timely: none,
+    undurable: none,
+    denied: denied.resolve,
+  }
   open.push(Upkeep.begin(place, { isConfigured: () => false, keepAuditMs: 1e9, ...callbacks }))
   expect(await denied.promise).toContain('hlen')
 })

@@ -16,7 +16,7 @@ test.each(['build', 'package', 'test', 'screenshots'])('scripts/%s prints its he
   for (const flag of ['--help', '-h']) {
     const { stdout, stderr, exitCode } = Bun.spawnSync([join(ROOT, 'scripts', name), flag], { cwd: '/' })
     expect([exitCode, stderr.toString()]).toEqual([0, ''])
-    expect(stdout.toString()).toMatch(new RegExp(`^Usage: scripts/${name}[^]*\n\n[A-Z][^#]*\.\n$`))
+    expect(stdout.toString()).toMatch(new RegExp(`^Usage: scripts/${name}[^]*\n\n[A-Z][^#]*.\n$`))
   }
 })
 
