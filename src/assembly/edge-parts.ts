@@ -13,6 +13,7 @@ import { responses } from '../dialects/responses/responses.ts'
 import type { Affinity } from '../gateway/affinity.ts'
 import type { Breaker } from '../gateway/breaker.ts'
 import type { Upstream } from '../gateway/gateway.ts'
+import { CallerAddress } from '../http/caller-address.ts'
 import type { EdgeParts } from '../http/edge.ts'
 import { TagsReader } from '../http/tags-header.ts'
 import type { ItemStore } from '../items/item-store.ts'
@@ -61,6 +62,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
     keys,
     dialects: dialectsOf(config, itemStore),
     imageUrls: config.compatibility.imageUrls,
+    callerAddress: new CallerAddress(config.listen.trustedProxies ?? []),
     tags: config.tags === undefined || config.tags.length === 0 ? undefined : new TagsReader(config.tags),
     acceptCount: (body, longTexts) => acceptCount(body, config.compatibility, longTexts),
     tracer: tracerOf(config, catalog, spans),

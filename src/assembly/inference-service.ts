@@ -112,7 +112,7 @@ export class InferenceService {
       }),
       figures: this.figures,
       // `createApp` puts the function in that asks the server.
-      remoteOf: () => 'unknown',
+      peerOf: () => 'unknown',
       draining: false,
       crowded: false,
     }

@@ -33,6 +33,8 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
       port: listen.port,
       explainHeader: listen.explain_header,
       bodyBytes: { organizationBytes: listen.organization_body_bytes, workerBytes: listen.worker_body_bytes },
+      trustedProxies: listen.trusted_proxies,
+      proxyProtocol: listen.proxy_protocol,
     },
     admin: { host: admin.host, port: admin.port, token: admin.token },
     workers: file.workers === 'auto' ? cores : file.workers,

@@ -8,6 +8,7 @@ import type { Check } from './check-context.ts'
 export function checkProcess(check: Check): void {
   checkHost(check, 'listen')
   checkHost(check, 'admin')
+  checkProxies(check)
   checkPorts(check)
   checkAdmin(check)
   checkRedis(check)
@@ -27,6 +28,23 @@ function checkHost({ file, problems }: Check, group: 'listen' | 'admin'): void {
   if (/^[^:]*:\d+$/.test(host)) problems.add([group, 'host'], `must not contain a port; set ${group}.port`)
   else if (/^[\d.]+$/.test(host)) problems.add([group, 'host'], 'must be an address or a host name')
   else if (/[:[\]]/.test(host)) problems.add([group, 'host'], 'must be an address or a host name')
+}
+
+function checkProxies({ file, problems }: Check): void {
+  file.listen?.trusted_proxies?.forEach((proxy, index) => {
+    if (proxy !== undefined && !isNetwork(proxy))
+      problems.add(
+        ['listen', 'trusted_proxies', index],
+        'must be an address or a network, such as 192.0.2.1, 10.0.0.0/8 or fd00::/8',
+      )
+  })
+}
+
+function isNetwork(text: string): boolean {
+  const [address = '', prefix, ...rest] = text.split('/')
+  const family = isIP(address)
+  if (family === 0 || address.includes('%') || rest.length > 0) return false
+  return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (family === 4 ? 32 : 128))
 }
 
 function checkPorts({ completed: file, problems }: Check): void {

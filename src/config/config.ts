@@ -17,6 +17,10 @@ export interface Config {
     readonly port: number
     readonly explainHeader: boolean
     readonly bodyBytes: { readonly organizationBytes: number; readonly workerBytes: number }
+    /** Addresses and networks in CIDR form. Absent if the supervisor is of a version without it: then none. */
+    readonly trustedProxies?: readonly string[]
+    /** Whether connections begin with a header of the PROXY protocol. Absent: the same, then they do not. */
+    readonly proxyProtocol?: boolean
   }
   /** `token` is what callers of the admin port must present; absent = the port is for this machine alone. */
   readonly admin: { readonly host: string; readonly port: number; readonly token?: string | undefined }

@@ -23,6 +23,7 @@ import {
   secret,
   tagName,
   text,
+  unbroken,
   withDefault,
 } from './field-types.ts'
 import { ledger, redis, tls } from './schema-ledger.ts'
@@ -60,6 +61,22 @@ const listen = object(
           'weir answers requests beyond it with 503',
       ),
       512 * MIB,
+    ),
+    trusted_proxies: withDefault(
+      Type.Array(unbroken('An address, or a network such as `10.0.0.0/8`'), {
+        maxItems: 256,
+        description:
+          'Proxies and load balancers whose `X-Forwarded-For` or `Forwarded` header weir believes. The address in ' +
+          'it is the `remote` of log lines and of the audit; for other connections it is the address of the peer',
+      }),
+      [],
+    ),
+    proxy_protocol: withDefault(
+      boolean(
+        'Every connection begins with a header of the PROXY protocol, version 2, which names the caller. ' +
+          'weir closes connections without it, so only the load balancer must be able to reach the port',
+      ),
+      false,
     ),
   },
   { description: 'The address of the inference API' },

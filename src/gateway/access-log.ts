@@ -42,11 +42,10 @@ const FINISH_REASONS: Readonly<Record<FinishReason, string>> = {
   'content-filter': 'content_filter',
 }
 
-/** What the log line of a refused request shows of it. */
-export interface Sender {
+/** What the log line of a refused request shows of it: a part of `Request`. */
+interface Addressed {
   readonly method: string
   readonly url: string
-  readonly remote: string
 }
 
 /** Takes the line of a request. */
@@ -60,6 +59,8 @@ export class RequestLog {
   organization: string | undefined
   key: string | undefined
   dialect: string | undefined
+  /** The caller's address. */
+  remote = 'unknown'
   status = 0
   streamed = false
   ignored = NOTHING_IGNORED
@@ -154,14 +155,14 @@ export class RequestLog {
     this.usage = usage
   }
 
-  reject(error: CallerError, { method, url, remote }: Sender): void {
+  reject(error: CallerError, { method, url }: Addressed): void {
     this.status = error.row.status
     this.errorCode = error.code ?? error.kind
     const { param, limit, refusedKey } = error.detail
     this.limit = limit
     this.key ??= refusedKey?.id
     this.refusal = {
-      ...{ method, path: loggedPath(url), remote, param },
+      ...{ method, path: loggedPath(url), param },
       ...{ limit: limit?.name, limit_of: limit?.of, key_state: refusedKey?.state },
     }
   }
@@ -206,6 +207,7 @@ export class RequestLog {
       finish_reason: this.finishReason && FINISH_REASONS[this.finishReason],
       tags: this.tags && tagsByName(this.tags.text),
       trace_id: this.trace?.traceId,
+      remote: this.remote,
       error: isErrorUnsent ? undefined : (this.errorCode ?? cutFor),
     }
     this.trace?.end(line, this.usage)

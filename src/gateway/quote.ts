@@ -83,6 +83,7 @@ export function chargeOf(
   { model, provider, counted, price, images = 0 }: Bill,
   outcome: Outcome,
   tags: string,
+  remote: string,
 ): Charge {
   const { usage, estimated } = counted
   return {
@@ -96,6 +97,7 @@ export function chargeOf(
     estimated,
     outcome,
     tags,
+    remote,
   }
 }
 

@@ -67,6 +67,8 @@ export interface RequestLine {
   readonly tags?: Readonly<Record<string, string>> | undefined
   /** The id of the trace that the request belongs to. */
   readonly trace_id?: string | undefined
+  /** The caller's address: digits, letters, dots and colons. */
+  readonly remote: string
   readonly error?: string | undefined
 }
 
@@ -75,8 +77,6 @@ export interface RefusedLine extends RequestLine {
   readonly method: string
   /** Without the query, at most 100 characters. */
   readonly path: string
-  /** The address of the peer. */
-  readonly remote: string
   /** The field that is wrong. */
   readonly param?: string | undefined
   /** The limit that was reached, and whose it is: `requests_per_minute` of `organization:acme`. */
@@ -115,7 +115,7 @@ export function fieldsOfLine(line: RequestLine): string {
     `${firstByte},"total_ms":${line.total_ms},"input_tokens":${line.input_tokens},"cached_input_tokens":` +
     `${line.cached_input_tokens},"output_tokens":${line.output_tokens},"usage":"${usage}","cost_micro_usd":` +
     `${line.cost_micro_usd},"outcome":"${line.outcome}"` +
-    `${finish}${tagged}${trace}`
+    `${finish}${tagged}${trace},"remote":"${line.remote}"`
   )
 }
 

@@ -268,8 +268,11 @@ export class RequestReservation implements Ticking {
     if (this.settled) return undefined
     this.settled = true
     ticker.remove(this)
-    const { tags } = this.log
-    const charge = bill === undefined ? noCharge(outcome, tags?.text) : chargeOf(bill, outcome, tags?.charged() ?? '')
+    const { tags, remote } = this.log
+    const charge =
+      bill === undefined
+        ? noCharge(outcome, tags?.text, remote)
+        : chargeOf(bill, outcome, tags?.charged() ?? '', remote)
     if (bill !== undefined) this.log.charge(charge, bill.counted.usage)
     const settling = this.ledger.settle(this.reservation, charge)
     return isLater(settling) ? laterOf(settling) : undefined

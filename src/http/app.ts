@@ -100,7 +100,7 @@ export interface App {
  */
 export function createApp(state: EdgeState): App {
   let server: Server<undefined> | undefined
-  state.remoteOf = (request) => server?.requestIP(request)?.address ?? 'unknown'
+  state.peerOf = (request) => server?.requestIP(request)?.address ?? 'unknown'
   const app = new Elysia({
     strictPath: true,
     systemRouter: false,

@@ -15,7 +15,7 @@ import type { Dialect, DialectName } from '../dialects/dialect.ts'
 import { type ErrorFamily, errorBody } from '../dialects/error-body.ts'
 import type { ImageUrls } from '../dialects/image-url.ts'
 import type { ResponsesDialect } from '../dialects/responses/responses.ts'
-import { COMPLETED, type LineWriter, type RequestEnd, RequestLog, type Sender } from '../gateway/access-log.ts'
+import { COMPLETED, type LineWriter, type RequestEnd, RequestLog } from '../gateway/access-log.ts'
 import type { BodyMemory } from '../gateway/body-memory.ts'
 import type { Answer, FlowListener } from '../gateway/flow.ts'
 import type { Gateway } from '../gateway/gateway.ts'
@@ -26,6 +26,7 @@ import type { Tracer } from '../gateway/request-trace.ts'
 import type { KeyFinder } from '../keys/key-ring.ts'
 import type { AnonymousLog } from './anonymous-log.ts'
 import { responseOf } from './answer-response.ts'
+import type { CallerAddress } from './caller-address.ts'
 import { authenticate } from './credentials.ts'
 import { errorHeaders, idHeaders } from './headers.ts'
 import { TAGS_HEADER, type TagsReader } from './tags-header.ts'
@@ -40,6 +41,8 @@ export interface EdgeParts {
   readonly dialects: Readonly<Record<DialectName, Dialect>> & { readonly responses: ResponsesDialect }
   /** Which image URLs are passed on to providers. */
   readonly imageUrls: ImageUrls
+  /** Finds the address of a caller, also if proxies are in between. */
+  readonly callerAddress: CallerAddress
   /** Undefined if the configuration has no tags: then their header is ignored. */
   readonly tags: TagsReader | undefined
   /** Converts a request whose tokens are only counted. */
@@ -61,8 +64,8 @@ export interface EdgeState {
   readonly anonymous: AnonymousLog
   readonly tagCounts: TagCounts
   readonly figures: RequestRecorder
-  /** The address of the peer; set once there is a server. */
-  remoteOf: (request: Request) => string
+  /** The address that a connection comes from; set once there is a server. */
+  peerOf: (request: Request) => string
   /** New requests are rejected: the process ends. */
   draining: boolean
   /** New requests are rejected: the process is nearly out of file descriptors. */
@@ -100,10 +103,11 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
     private readonly server: Pick<Server<undefined>, 'timeout'>,
     { family, dialect }: Endpoint,
   ) {
+    this.parts = state.current
     this.log = new RequestLog(newRequestId(), this)
+    this.log.remote = remoteOf(state, request)
     this.log.dialect = dialect
     this.running = state.inFlight.add()
-    this.parts = state.current
     this.log.trace = this.parts.tracer?.begin(request)
     this.bodies = state.bodies
     this.family = family
@@ -208,8 +212,8 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
   }
 
   write(line: RequestLine): void {
-    const { state, request, log, parts } = this
-    writeLine(state, request, line)
+    const { state, log, parts } = this
+    writeLine(state, line)
     state.figures.record(line, log, parts.catalog)
   }
 
@@ -228,17 +232,11 @@ export class RequestContext implements FlowListener, LineWriter, Ticking {
     this.limitSilence()
     const error = thrown instanceof CallerError ? thrown : this.internalError(thrown)
     const { status } = error.row
-    log.reject(error, this.sender())
+    log.reject(error, this.request)
     const left = this.hasLeft ? 'caller_left' : undefined
     this.ended({ outcome: running.interrupted ?? left ?? (status === 504 ? 'timed_out' : 'refused') })
     const body = JSON.stringify(errorBody(error, this.family, log.requestId))
     this.respond(new Response(body, { status, headers: errorHeaders(error, log.requestId, running.limitHeaders) }))
-  }
-
-  /** Only for errors: the address of the peer costs a look-up. */
-  private sender(): Sender {
-    const { method, url } = this.request
-    return { method, url, remote: this.state.remoteOf(this.request) }
   }
 
   private respond(response: Response): void {
@@ -296,10 +294,11 @@ export function serve(
 /** `HEAD` succeeds at once, without authentication and even while the process drains: agents probe with it. */
 export function answerProbe(state: EdgeState, request: Request, dialect: string | undefined): Response {
   const write = (line: RequestLine) => {
-    writeLine(state, request, line)
+    writeLine(state, line)
     state.figures.record(line, log, state.current.catalog)
   }
   const log = new RequestLog(newRequestId(), { write })
+  log.remote = remoteOf(state, request)
   log.dialect = dialect
   log.status = 200
   log.end(COMPLETED)
@@ -307,9 +306,14 @@ export function answerProbe(state: EdgeState, request: Request, dialect: string 
 }
 
 /** Until the caller has a valid key, the line goes to the log of anonymous requests, which limits its lines. */
-function writeLine(state: EdgeState, request: Request, line: RequestLine): void {
-  if (line.organization === undefined) state.anonymous.write(state.remoteOf(request), line)
+function writeLine(state: EdgeState, line: RequestLine): void {
+  if (line.organization === undefined) state.anonymous.write(line.remote, line)
   else state.log(line)
+}
+
+/** The caller's address. Read at the start of a request, because Bun no longer has it once the caller has left. */
+function remoteOf({ current, peerOf }: EdgeState, request: Request): string {
+  return current.callerAddress.of(request.headers, peerOf(request))
 }
 
 const CLOSE = { connection: 'close' } as const

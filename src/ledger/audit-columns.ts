@@ -74,6 +74,7 @@ const table = {
   kind: { type: 'end', name: 'ended', number: 5, sql: 'kind', redis: 'kind', shown: [6, 'ended'] },
   outcome: { type: 'outcome', name: 'outcome', number: 6, charge: true, shown: [7, 'outcome'] },
   tags: { type: 'tags', name: 'tags', number: 16, charge: true },
+  remote: { type: 'text', name: 'remote', number: 17, charge: true },
 } as const satisfies Record<string, Column>
 
 type Table = typeof table
@@ -82,7 +83,7 @@ type ChargeField = { [F in Field]: Table[F] extends { readonly charge: true } ? 
 
 /**
  * A request that was admitted and has ended. `model` and `provider` are '' if none was called, `outcome` is '' if
- * nobody settled; `overageMicroUsd` is by how much the cost passed what was held.
+ * nobody settled; `overageMicroUsd` is by how much the cost passed what was held; `remote` is the caller's address.
  */
 export type AuditRow = { readonly [F in Field]: Values[Table[F]['type']] }
 
@@ -131,8 +132,8 @@ type Stored = string | number | boolean | null | undefined
 const NO_CHARGE: Charge = { ...fieldsOf(isCharge, chargeColumns, () => undefined), outcome: 'refused', tags: '' }
 
 /** The charge of a request that reached no provider, or whose provider takes nothing for it. */
-export function noCharge(outcome: Outcome, tags = ''): Charge {
-  return { ...NO_CHARGE, outcome, tags }
+export function noCharge(outcome: Outcome, tags = '', remote = ''): Charge {
+  return { ...NO_CHARGE, outcome, tags, remote }
 }
 
 interface Rows {

@@ -8,7 +8,6 @@
  */
 
 import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
-import type { Server } from 'bun'
 import {
   closeDescriptor,
   isListening,
@@ -29,10 +28,13 @@ export function lendListener(port: number): void {
   sendDescriptor(CHANNEL, listenerOn(port))
 }
 
-/** Lets the server accept from the socket that the supervisor has sent, instead of its own. Throws if that fails. */
-export function adoptListener(server: Server<undefined>): void {
+/**
+ * Lets what listens on `port` in this process accept from the socket that the supervisor has sent, instead of its own.
+ * Throws if that fails.
+ */
+export function adoptListener(port: number): void {
   const received = receiveDescriptor(CHANNEL)
-  const own = listenerOn(server.port ?? 0)
+  const own = listenerOn(port)
   const watch = watchOf(own)
   replaceDescriptor(received, own)
   // The event loop watched the socket that is closed now, not the descriptor.

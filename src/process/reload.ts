@@ -12,6 +12,7 @@ const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
   'listen.port': (config) => config.listen.port,
   'listen.organization_body_bytes': (config) => config.listen.bodyBytes.organizationBytes,
   'listen.worker_body_bytes': (config) => config.listen.bodyBytes.workerBytes,
+  'listen.proxy_protocol': (config) => config.listen.proxyProtocol,
   'admin.host': (config) => config.admin.host,
   'admin.port': (config) => config.admin.port,
   workers: (config) => config.workers,

@@ -13,6 +13,7 @@ import { drain } from './drain.ts'
 import { descriptorLimit, watchDescriptors } from './file-descriptors.ts'
 import type { Address } from './ipc.ts'
 import { adoptListener, connectionsOn, leaveListener, lendListener } from './listener.ts'
+import { ProxyListener } from './proxy-listener.ts'
 
 /** No limit: the edge counts bytes while it reads, and Bun's own 413 has no body and none of our headers. */
 const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
@@ -23,21 +24,30 @@ export class WorkerServer {
     /** The port of the socket that it accepts from. */
     readonly port: number,
     private readonly service: InferenceService,
+    /** Accepts in place of the server if connections begin with a header of the PROXY protocol. */
+    private readonly proxied: ProxyListener | undefined,
   ) {}
 
-  /** Accepts requests from now on. `isPassed`: from the socket that the supervisor has sent. Throws if it cannot. */
-  static open(address: Address, isPassed: boolean, service: InferenceService): WorkerServer {
+  /**
+   * Accepts requests from now on. `isPassed`: from the socket that the supervisor has sent. `isProxied`: connections
+   * begin with a header of the PROXY protocol. Throws if it cannot.
+   */
+  static open({ host, port }: Address, isPassed: boolean, isProxied: boolean, service: InferenceService): WorkerServer {
     const server = Bun.serve({
-      hostname: address.host,
-      port: isPassed ? 0 : address.port,
+      hostname: isProxied ? '127.0.0.1' : host,
+      port: isPassed || isProxied ? 0 : port,
       reusePort: true,
       // Otherwise Bun prints each stream that is cut to standard error, with the source code around it.
       development: false,
       maxRequestBodySize: BUN_BODY_BYTES_MAX,
       ...service.app,
     })
-    if (isPassed) adoptListener(server)
-    return new WorkerServer(server, isPassed ? address.port : (server.port ?? address.port), service)
+    const ownPort = server.port ?? port
+    const proxied = isProxied ? new ProxyListener(host, isPassed ? 0 : port, ownPort) : undefined
+    if (proxied !== undefined) service.state.peerOf = (request) => proxied.callerAt(server.requestIP(request)?.port)
+    const listening = proxied?.port ?? ownPort
+    if (isPassed) adoptListener(listening)
+    return new WorkerServer(server, isPassed ? port : listening, service, proxied)
   }
 
   /** Rejects new requests while the process is nearly out of file descriptors, and logs that. */
@@ -77,6 +87,7 @@ export class WorkerServer {
   drain(drainSeconds: number, cut: Promise<void>): Promise<'finished' | 'cut'> {
     const { state } = this.service
     state.draining = true
+    this.proxied?.stop()
     return drain({ server: this.server, inFlight: state.inFlight, drainSeconds, cut })
   }
 }

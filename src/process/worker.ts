@@ -200,7 +200,7 @@ class Worker {
     const isPassed = adopts(start)
     let server: WorkerServer
     try {
-      server = WorkerServer.open(address, isPassed, service)
+      server = WorkerServer.open(address, isPassed, start.config.listen.proxyProtocol === true, service)
     } catch (error) {
       const reason = isPassed ? `cannot take over the listening socket: ${String(error)}` : explain(address, error)
       send({ type: 'failed', reason })

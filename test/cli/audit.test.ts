@@ -16,6 +16,7 @@ const TIME = expect.stringMatching(/^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 const common = {
   ...{ request_id: expect.any(String), admitted_at: TIME, ended_at: TIME, provider: 'up', input_tokens: 100 },
   ...{ output_tokens: 10, overage_micro_usd: 0, ended: 'settled', outcome: 'completed', tags: {} },
+  remote: '192.0.2.1',
 }
 
 for (const kind of ['embedded', 'redis'] as const) {
@@ -100,10 +101,10 @@ for (const kind of ['embedded', 'redis'] as const) {
       expect(others).toEqual([''])
       const csv = (await answer('--csv', '--key', 'made')).split('\n')
       expect(csv[0]).toBe(
-        'request_id,organization,key,admitted_at,ended_at,model,provider,input_tokens,cached_input_tokens,output_tokens,images,cost_micro_usd,overage_micro_usd,estimated,ended,outcome,tags',
+        'request_id,organization,key,admitted_at,ended_at,model,provider,input_tokens,cached_input_tokens,output_tokens,images,cost_micro_usd,overage_micro_usd,estimated,ended,outcome,tags,remote',
       )
       expect(csv[1]).toMatch(
-        /,acme,made,[^,]+Z,[^,]+Z,large,up,100,0,10,3,2000000,0,true,settled,completed,"project=a,team=x"$/,
+        /,acme,made,[^,]+Z,[^,]+Z,large,up,100,0,10,3,2000000,0,true,settled,completed,"project=a,team=x",192\.0\.2\.1$/,
       )
       expect(csv.length).toBe(3)
     })

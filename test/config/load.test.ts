@@ -75,6 +75,8 @@ describe('defaults', () => {
         port: 8080,
         explainHeader: false,
         bodyBytes: { organizationBytes: 64 * 1024 * 1024, workerBytes: 512 * 1024 * 1024 },
+        proxyProtocol: false,
+        trustedProxies: [],
       },
       admin: { host: '127.0.0.1', port: 9090 },
       workers: 1,

@@ -34,7 +34,8 @@ const table: readonly [string, string, string, ...string[]][] = [
     'unknown key, nothing near',
     '',
     'listen: { zzzzzz: 1 }',
-    'listen.zzzzzz: unknown key; known here: host, port, explain_header, organization_body_bytes, worker_body_bytes',
+    'listen.zzzzzz: unknown key; known here: host, port, explain_header, organization_body_bytes, ' +
+      'worker_body_bytes, trusted_proxies, proxy_protocol',
   ],
   ['unknown key of a model', 'aliases:', 'alias:', 'models[0].alias: unknown key (did you mean "aliases"?)'],
   [
@@ -241,6 +242,15 @@ const table: readonly [string, string, string, ...string[]][] = [
   ],
   ['complex key', '', '{ [a]: 1 }: 2\n', '(file): has a key that is not a plain word'],
   // The process.
+  [
+    'trusted proxies',
+    '',
+    'listen: { trusted_proxies: [10.0.0.1, 10.0.0.0/33, "::1", "fd00::/129", proxy.example, 10.0.0.0/8/8] }',
+    ...[1, 3, 4, 5].map(
+      (at) =>
+        `listen.trusted_proxies[${at}]: must be an address or a network, such as 192.0.2.1, 10.0.0.0/8 or fd00::/8`,
+    ),
+  ],
   ['ports', '', 'listen: { port: 9090 }', 'admin.port: is also the port of the inference API (9090); choose another'],
   [
     'ports over all addresses',

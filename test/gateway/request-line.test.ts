@@ -35,6 +35,7 @@ function lineOf(random: Random): RequestLine {
     finish_reason: maybe(random, random.pick(['stop', 'tool_calls'])),
     tags: random.pick([undefined, { project: 'x' }, { team: 'a/b', user: 'x@y' }]),
     trace_id: random.chance(0.5) ? '4bf92f3577b34da6a3ce929d0e0e4736' : undefined,
+    remote: random.pick(['192.0.2.1', '2001:db8::1', 'unknown']),
     error: isUnusual ? maybe(random, random.pick(NAMES)) : undefined,
   }
 }
@@ -79,4 +80,5 @@ const LINE: RequestLine = {
   usage: 'provider',
   cost_micro_usd: 1,
   outcome: 'completed',
+  remote: '192.0.2.1',
 }

@@ -16,6 +16,7 @@ const line = (status: number): RequestLine => ({
   status,
   streamed: false,
   total_ms: 1,
+  remote: '192.0.2.1',
   outcome: 'refused',
 })
 

@@ -21,6 +21,7 @@ function chargeOf(random: Random): Charge {
     estimated: random.chance(0.5),
     outcome: random.pick(['completed', 'caller_left', 'refused']),
     tags: random.pick(['', 'project=a', 'project=a,team=b']),
+    remote: random.pick(['', '192.0.2.1', '2001:db8::1']),
   }
 }
 

@@ -46,6 +46,7 @@ function recorder(messages: Message[]): ToOwner & FromOwner {
     extended: note('extended'),
     failed: note('failed'),
     written: note('written'),
+    takesRemotes: note('takesRemotes'),
   }
 }
 
@@ -65,7 +66,7 @@ class Pipe {
 const TEXTS = ['', 'gpt', 'größer', '漢字 🙂', 'a\nb"c\\', '\u0000', 'x'.repeat(101), 'long '.repeat(5000)]
 
 /** A message of a worker, or one of the owner. */
-function randomMessage(random: Random, what: string): Message {
+function randomMessage(random: Random, what: string, takesRemotes: boolean): Message {
   const amount = () => random.pick([0, 1, 0.5, 2 ** 40 + 1, Number.MAX_SAFE_INTEGER, random.below(1000)])
   // More names than a connection knows by number.
   const name = () => (random.oneIn(8) ? random.pick(TEXTS) : `name ${random.below(2 * NAMES_MAX)}`)
@@ -78,7 +79,7 @@ function randomMessage(random: Random, what: string): Message {
   const charge = (): Charge => ({
     ...{ model: name(), provider: name(), inputTokens: amount(), cachedInputTokens: amount(), outputTokens: amount() },
     ...{ images: amount(), costMicroUsd: amount(), estimated: random.oneIn(2), outcome: random.pick(outcomes) },
-    tags: text(),
+    ...{ tags: text(), remote: takesRemotes ? text() : '' },
   })
   const rate = () => ({ limit: amount(), remaining: amount(), resetMs: amount() })
   const rates = (): RateStatuses => random.pick([[], [undefined, rate()], [rate(), rate()], [rate(), undefined]])
@@ -86,7 +87,7 @@ function randomMessage(random: Random, what: string): Message {
   const refusal = { scope: 'key', limit: 'day', waitMs: amount(), held: random.oneIn(2) } as const
   const refused = { outcome: 'refused', refusal, rates: rates(), held: random.oneIn(2) } as const
   const calls: readonly Message[] = [
-    ['hello', amount(), text()],
+    ['hello', amount(), text(), true],
     ['account', amount(), account()],
     ['adopt', amount(), hold(), amount(), estimate()],
     ['reserve', amount(), amount(), hold()],
@@ -103,6 +104,7 @@ function randomMessage(random: Random, what: string): Message {
     ['extended', amount(), random.pick(['extended', 'exhausted', 'ended', 'unknown'])],
     ['failed', amount(), text()],
     ['written', amount()],
+    ['takesRemotes'],
   ]
   return random.pick(what === 'calls' ? calls : answers)
 }
@@ -121,7 +123,10 @@ test.each(['calls', 'answers'])('law: %s are read as they were written, however 
   const writer = what === 'calls' ? new CallWriter(frames) : new AnswerWriter(frames)
   const written: Message[] = []
   for (let i = 0; i < 6000; i++) {
-    const message = randomMessage(random, what)
+    // Halfway the owner reports that it takes addresses.
+    const takesRemotes = i >= 3000
+    if (writer instanceof CallWriter) writer.writesRemotes = takesRemotes
+    const message = randomMessage(random, what, takesRemotes)
     send(writer, message)
     written.push(message)
     if (random.oneIn(5)) frames.flush()
@@ -222,7 +227,7 @@ test('the owner closes a connection whose frames are malformed, and goes on serv
   for (const [what, bytes] of Object.entries(MALFORMED)) {
     const answers = await closedAfter(place, Buffer.concat([hello, health, bytes, health]))
     // What came before it was answered, and what came after it was not.
-    expect([what, answers.map(([name]) => name)]).toEqual([what, ['welcome', 'health']])
+    expect([what, answers.map(([name]) => name)]).toEqual([what, ['welcome', 'takesRemotes', 'health']])
   }
   expect(
     await closedAfter(

@@ -23,6 +23,7 @@ const NO_ANSWERS: FromOwner = {
   health: () => {},
   failed: () => {},
   written: () => {},
+  takesRemotes: () => {},
 }
 
 /** The process that owns the ledger, as the supervisor starts it again after its death. */

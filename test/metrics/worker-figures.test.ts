@@ -178,7 +178,7 @@ function record(figures: WorkerFigures, line: Partial<RequestLine>): void {
   const catalog = Catalog.from({ ownedBy: 'weir', models: [], organizations: [], auto: { candidates: [] } })
   const refused = { status: 404, streamed: false, outcome: 'refused', total_ms: 1, dialect: 'chat' } as const
   const log = new RequestLog('id', { write() {} })
-  figures.record({ request_id: 'id', organization: 'acme', ...refused, ...line }, log, catalog)
+  figures.record({ request_id: 'id', organization: 'acme', remote: '192.0.2.1', ...refused, ...line }, log, catalog)
 }
 
 /** A gateway whose ledger refuses every request for a limit of its key. */

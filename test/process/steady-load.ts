@@ -77,6 +77,8 @@ interface LoadOptions {
   readonly connectionsPerSecond: number
   /** Connections that send one request after another, and are opened again when the gateway closes them. */
   readonly kept: number
+  /** What each connection begins with. */
+  readonly opening?: Uint8Array
 }
 
 export class SteadyLoad {
@@ -130,7 +132,7 @@ export class SteadyLoad {
   }
 
   private async ask(isStream: boolean): Promise<void> {
-    await using caller = await Caller.connect(this.options.port)
+    await using caller = await this.opened()
     caller.send(request(isStream))
     const answer = await caller.answer()
     const isWhole = answer.end === 'whole' && (!isStream || answer.text.endsWith('data: [DONE]\n\n'))
@@ -139,7 +141,7 @@ export class SteadyLoad {
 
   private async keep(): Promise<void> {
     while (!this.isOver) {
-      await using caller = await Caller.connect(this.options.port)
+      await using caller = await this.opened()
       for (let isOpen = true; isOpen && !this.isOver; ) {
         caller.send(request(false))
         const answer = await caller.answer()
@@ -149,6 +151,13 @@ export class SteadyLoad {
         else this.closed++
       }
     }
+  }
+
+  private async opened(): Promise<Caller> {
+    const { port, opening } = this.options
+    const caller = await Caller.connect(port)
+    if (opening !== undefined) caller.send(opening)
+    return caller
   }
 
   private count(status: number, isWhole: boolean, text: string): void {

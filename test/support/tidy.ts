@@ -118,7 +118,10 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
   },
   'http/': {
     from: ['core/', 'wire/', 'catalog/', 'keys/key-ring.ts', 'dialects/', 'gateway/'],
-    packages: { [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'] },
+    packages: {
+      [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'],
+      'http/caller-address.ts': ['node:net'],
+    },
   },
   'admin/': {
     from: [

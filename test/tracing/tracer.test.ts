@@ -28,7 +28,8 @@ function request(fields: Record<string, string> = {}, path = '/v1/messages', met
 
 function line(fields: Partial<RequestLine> = {}): RequestLine {
   const model = { requested_model: 'public', served_model: 'public', provider: 'p' }
-  const known = { request_id: 'req_1', organization: 'acme', key: 'ci', dialect: 'messages', ...model }
+  const remote = '192.0.2.1'
+  const known = { request_id: 'req_1', remote, organization: 'acme', key: 'ci', dialect: 'messages', ...model }
   return { ...known, status: 200, streamed: false, total_ms: 5, outcome: 'completed', ...fields }
 }
 

@@ -163,9 +163,10 @@ class Connection implements ToOwner {
     if (this.worker !== undefined) this.keepWorker(this.worker)
   }
 
-  hello(protocol: number, worker: string): void {
+  hello(protocol: number, worker: string, asksWhatIsTaken: boolean): void {
     this.answers.welcome(PROTOCOL)
     if (protocol !== PROTOCOL) throw new FrameError(`The worker speaks version ${protocol} of the protocol.`)
+    if (asksWhatIsTaken) this.answers.takesRemotes()
     this.name = worker
     this.worker = this.workers.get(worker) ?? { endedSeq: 0 }
     this.keepWorker(this.worker)

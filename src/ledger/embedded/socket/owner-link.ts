@@ -7,7 +7,7 @@ import { FrameWriter } from './frame-writer.ts'
 import { ACCOUNTS_MAX, CallWriter, type FromOwner, PROTOCOL, readAnswer } from './owner-messages.ts'
 
 interface LinkEvents {
-  readonly messages: FromOwner
+  readonly messages: Omit<FromOwner, 'takesRemotes'>
   /** `problem`: the owner has sent what no owner of this version sends. */
   readonly closed: (problem: FrameError | undefined) => void
 }
@@ -16,6 +16,7 @@ export class OwnerLink {
   private readonly reader = new FrameReader()
   private readonly frames: FrameWriter
   private readonly calls: CallWriter
+  private readonly messages: FromOwner
   /** The accounts by the numbers that the owner knows them by, and the last number of each. */
   private readonly accounts: Account[] = []
   private readonly numbers = new WeakMap<Account, number>()
@@ -25,10 +26,16 @@ export class OwnerLink {
   private constructor(
     private readonly socket: Socket<undefined>,
     worker: string,
-    private readonly events: LinkEvents,
+    events: LinkEvents,
   ) {
     this.frames = new FrameWriter(socket)
     this.calls = new CallWriter(this.frames)
+    this.messages = {
+      ...events.messages,
+      takesRemotes: () => {
+        this.calls.writesRemotes = true
+      },
+    }
     this.calls.hello(PROTOCOL, worker)
     this.frames.soon()
   }
@@ -115,5 +122,5 @@ export class OwnerLink {
     }
   }
 
-  private readonly take = (type: number) => readAnswer(type, this.reader, this.events.messages)
+  private readonly take = (type: number) => readAnswer(type, this.reader, this.messages)
 }

@@ -15,6 +15,12 @@ import type { FrameWriter } from './frame-writer.ts'
  */
 export const PROTOCOL = 2
 
+/**
+ * Follows the name of a worker in its `hello`, and asks the owner to report what it takes: an owner of an earlier
+ * version reads the text as a part of the name, and reports nothing.
+ */
+const ASKS_WHAT_IS_TAKEN = ' asks'
+
 /** Accounts that a connection knows by number. Others take the place of the oldest; 1 KB of the owner's memory each. */
 export const ACCOUNTS_MAX = 4096
 
@@ -24,8 +30,11 @@ export const ACCOUNTS_MAX = 4096
  * an account.
  */
 export interface ToOwner {
-  /** The first message of a connection. `worker` is unique among all workers that ever called this owner. */
-  hello(protocol: number, worker: string): void
+  /**
+   * The first message of a connection. `worker` is unique among all workers that ever called this owner.
+   * `asksWhatIsTaken`: it knows the message `takesRemotes`.
+   */
+  hello(protocol: number, worker: string, asksWhatIsTaken: boolean): void
   account(number: number, account: Account): void
   /** A reservation of this worker that an owner has granted. Only before the calls that are sent again. */
   adopt(account: number, hold: Hold, admittedMs: number, soFar: Estimate): void
@@ -47,6 +56,8 @@ export type NotGranted = Exclude<ReserveReply, { outcome: 'granted' }> | { reado
 export interface FromOwner {
   /** Answers `hello`. The owner closes the connection if it does not speak the worker's protocol. */
   welcome(protocol: number): void
+  /** Follows `welcome`: the owner takes charges with the caller's address. */
+  takesRemotes(): void
   granted(seq: number, admittedMs: number, rates: RateStatuses): void
   notGranted(seq: number, reply: NotGranted): void
   extended(seq: number, reply: ExtendReply): void
@@ -58,7 +69,17 @@ export interface FromOwner {
 }
 
 /** Numbers of the messages; none is used again for another one. */
-const TO_OWNER = { hello: 1, account: 2, adopt: 3, reserve: 4, extend: 5, settle: 6, cancel: 7, health: 8 } as const
+const TO_OWNER = {
+  hello: 1,
+  account: 2,
+  adopt: 3,
+  reserve: 4,
+  extend: 5,
+  settle: 6,
+  cancel: 7,
+  health: 8,
+  settleWithRemote: 9,
+} as const
 const FROM_OWNER = {
   welcome: 1,
   granted: 2,
@@ -67,6 +88,7 @@ const FROM_OWNER = {
   health: 5,
   failed: 6,
   written: 7,
+  takesRemotes: 8,
 } as const
 
 const EXTEND_REPLIES: readonly ExtendReply[] = ['extended', 'exhausted', 'ended', 'unknown']
@@ -76,13 +98,16 @@ const HAS_MODEL = 1
 const HAS_TAGS = 2
 
 /** Writes the messages of a worker as frames. */
-export class CallWriter implements ToOwner {
+export class CallWriter implements Omit<ToOwner, 'hello'> {
+  /** Whether the owner takes charges with the caller's address. */
+  writesRemotes = false
+
   constructor(private readonly frames: FrameWriter) {}
 
   hello(protocol: number, worker: string): void {
     this.frames.begin(TO_OWNER.hello)
     this.frames.number(protocol)
-    this.frames.text(worker)
+    this.frames.text(worker + ASKS_WHAT_IS_TAKEN)
     this.frames.end()
   }
 
@@ -121,13 +146,14 @@ export class CallWriter implements ToOwner {
   }
 
   settle(seq: number, account: number, id: string, admittedMs: number, charge: Charge, isDirect: boolean): void {
-    this.frames.begin(TO_OWNER.settle)
+    this.frames.begin(this.writesRemotes ? TO_OWNER.settleWithRemote : TO_OWNER.settle)
     this.frames.number(seq)
     this.frames.number(account)
     this.frames.text(id)
     this.frames.number(admittedMs)
     writeCharge(this.frames, charge)
     this.frames.byte(isDirect ? 1 : 0)
+    if (this.writesRemotes) this.frames.text(charge.remote)
     this.frames.end()
   }
 
@@ -150,7 +176,7 @@ export class CallWriter implements ToOwner {
 export function readCall(type: number, frame: FrameReader, to: ToOwner): void {
   switch (type) {
     case TO_OWNER.hello:
-      return to.hello(frame.number(), frame.text())
+      return readHello(frame, to)
     case TO_OWNER.account:
       return to.account(frame.number(), frame.json())
     case TO_OWNER.adopt:
@@ -160,14 +186,8 @@ export function readCall(type: number, frame: FrameReader, to: ToOwner): void {
     case TO_OWNER.extend:
       return to.extend(frame.number(), frame.number(), frame.text(), readEstimate(frame), readEstimate(frame))
     case TO_OWNER.settle:
-      return to.settle(
-        frame.number(),
-        frame.number(),
-        frame.text(),
-        frame.number(),
-        readCharge(frame),
-        frame.byte() === 1,
-      )
+    case TO_OWNER.settleWithRemote:
+      return readSettle(frame, to, type === TO_OWNER.settleWithRemote)
     case TO_OWNER.cancel:
       return to.cancel(frame.number(), frame.number(), frame.text())
     case TO_OWNER.health:
@@ -177,6 +197,20 @@ export function readCall(type: number, frame: FrameReader, to: ToOwner): void {
   }
 }
 
+function readHello(frame: FrameReader, to: ToOwner): void {
+  const protocol = frame.number()
+  const name = frame.text()
+  const asks = name.endsWith(ASKS_WHAT_IS_TAKEN)
+  to.hello(protocol, asks ? name.slice(0, -ASKS_WHAT_IS_TAKEN.length) : name, asks)
+}
+
+function readSettle(frame: FrameReader, to: ToOwner, hasRemote: boolean): void {
+  const [seq, account, id, admittedMs] = [frame.number(), frame.number(), frame.text(), frame.number()]
+  const charge = readCharge(frame)
+  const isDirect = frame.byte() === 1
+  to.settle(seq, account, id, admittedMs, hasRemote ? { ...charge, remote: frame.text() } : charge, isDirect)
+}
+
 /** Writes the messages of the owner as frames. */
 export class AnswerWriter implements FromOwner {
   constructor(private readonly frames: FrameWriter) {}
@@ -184,6 +218,11 @@ export class AnswerWriter implements FromOwner {
   welcome(protocol: number): void {
     this.frames.begin(FROM_OWNER.welcome)
     this.frames.number(protocol)
+    this.frames.end()
+  }
+
+  takesRemotes(): void {
+    this.frames.begin(FROM_OWNER.takesRemotes)
     this.frames.end()
   }
 
@@ -235,6 +274,8 @@ export function readAnswer(type: number, frame: FrameReader, to: FromOwner): voi
   switch (type) {
     case FROM_OWNER.welcome:
       return to.welcome(frame.number())
+    case FROM_OWNER.takesRemotes:
+      return to.takesRemotes()
     case FROM_OWNER.granted:
       return to.granted(frame.number(), frame.number(), readRates(frame))
     case FROM_OWNER.notGranted:
@@ -307,6 +348,7 @@ function readCharge(frame: FrameReader): Charge {
     estimated: frame.byte() === 1,
     outcome: oneOf<Outcome>(outcomes, frame.byte()),
     tags: frame.text(),
+    remote: '',
   }
 }
 

@@ -216,7 +216,7 @@ export class SharedLedger implements Ledger {
     this.lastHealth = { ...this.lastHealth, ready: false, up: false, complaint }
   }
 
-  private readonly answers: FromOwner = {
+  private readonly answers: Omit<FromOwner, 'takesRemotes'> = {
     welcome: (protocol) => {
       if (protocol !== PROTOCOL) this.isUnfit(OTHER)
     },
