@@ -4,7 +4,7 @@
  */
 
 import type { TargetRef } from '../core/model-config.ts'
-import { within } from '../core/wait-limit.ts'
+import { dayOf } from '../ledger/window.ts'
 import { limitUsagesOf } from '../reports/limit-usage.ts'
 import { configuredExpiringKeys, type StoredKeys, storedKeysOf } from '../reports/stored-keys.ts'
 import type { BudgetRow, Status, TargetRow } from './api-shapes.ts'
@@ -18,7 +18,7 @@ import type { Supervision } from './supervision.ts'
 import { TargetHistory } from './target-history.ts'
 import { targetRows } from './target-rows.ts'
 
-/** How old what was read from the ledger may be: while requests end, and while none do. */
+/** How old what was read from the ledger may be, if it may have changed, and if nothing suggests that it has. */
 const FRESH_MS = 2000
 const STALE_MS = 30_000
 /** Readings of the sums for the history of the last hour. */
@@ -43,12 +43,20 @@ export class AdminData {
   private steps = 0
   private keptRequests = 0
 
-  constructor(private readonly supervision: Supervision) {
+  constructor(
+    private readonly supervision: Supervision,
+    clock?: () => number,
+  ) {
     const config = () => supervision.state().config
     const { sums } = supervision
-    // Requests that run hold budgets, and a reload may change them.
-    const version = () => sums.totals().requests + sums.gauges().inFlight + (supervision.state().lastReload?.atMs ?? 0)
-    const ages = { ageMs: FRESH_MS, ageMsMax: STALE_MS, version }
+    const version = () => {
+      // Requests that run hold more and more, and other nodes spend, too.
+      if (sums.gauges().inFlight > 0 || config().ledger.kind === 'redis') return Number.NaN
+      // A reload changes limits, and at midnight budgets renew.
+      const { requests } = sums.totals()
+      return requests + (supervision.state().lastReload?.atMs ?? 0) + dayOf(Date.now()) * 2 ** 30
+    }
+    const ages = { ageMs: FRESH_MS, ageMsMax: STALE_MS, version, clock }
     this.spend = new Refreshed({ read: () => readSpend(config()), ...ages })
     this.allBudgets = new Refreshed({
       read: async () => (await limitUsagesOf(config(), (await known(this.storedKeys))?.limited ?? [])).map(budgetRow),
@@ -123,12 +131,7 @@ export class AdminData {
   }
 }
 
-/** The value, if it can be read in time. */
-async function known<T>(refreshed: Refreshed<T>): Promise<T | undefined> {
-  try {
-    return await within(STATUS_WAIT_MS, refreshed.get())
-  } catch {
-    // The ledger cannot be read; the readiness check reports why.
-    return undefined
-  }
+/** The value, if it can be read in time. If the ledger cannot be read, the readiness check reports why. */
+function known<T>(refreshed: Refreshed<T>): Promise<T | undefined> {
+  return refreshed.fresh(STATUS_WAIT_MS)
 }

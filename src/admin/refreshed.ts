@@ -1,6 +1,7 @@
 /**
  * A value that is read from elsewhere when somebody asks for it and it is too old. However many ask, it is read once at
- * a time; reading takes at most 2 % of the time.
+ * a time; reading takes at most 2 % of the time. Who asks after a pause gets a new value, and never the one that the
+ * last asker saw hours ago.
  */
 
 import { within } from '../core/wait-limit.ts'
@@ -12,71 +13,94 @@ interface RefreshedOptions<T> {
   readonly ageMs: number
   /** From then on it is read again although nothing seems to have changed. */
   readonly ageMsMax: number
-  /** A number that is another one if the value has probably changed. */
+  /** A number that is another one if the value has probably changed; NaN if it changes all the time. */
   readonly version: () => number
+  /** `performance.now` if absent. */
+  readonly clock?: (() => number) | undefined
 }
 
 export class Refreshed<T> {
   private value: T | undefined
   private problem: Error | undefined
   private reading: Promise<T> | undefined
-  private readMs = Number.NEGATIVE_INFINITY
+  /** When the last reading began: the value is as of then. */
+  private begunMs = Number.NEGATIVE_INFINITY
+  private endedMs = Number.NEGATIVE_INFINITY
   private pauseMs = 0
   private version = Number.NaN
+  private readonly clock: () => number
 
-  constructor(private readonly options: RefreshedOptions<T>) {}
+  constructor(private readonly options: RefreshedOptions<T>) {
+    this.clock = options.clock ?? (() => performance.now())
+  }
 
-  /**
-   * The last value, if there is one; reads it again without waiting if it is old. Waits for the first. Rejects as
-   * `read` does.
-   */
+  /** The value; waits for a reading if it is too old. Rejects as `read` does. */
   async get(): Promise<T> {
-    if (this.isDue()) this.refresh()
+    const reading = this.refreshed()
+    if (reading !== undefined) return await reading
     if (this.value !== undefined && this.problem === undefined) return this.value
-    if (this.reading !== undefined) return await this.reading
     throw this.problem ?? new Error('Nothing was read.')
   }
 
   /**
-   * As `get`, for readers that come rarely and should not get an old value: waits for a reading, at most `waitMs`, and
-   * resolves to the last value if it takes longer. Undefined if the value cannot be read.
+   * As `get`, but waits at most `waitMs`: if a reading takes longer, resolves to the value that somebody else got a
+   * moment ago. Undefined if there is none, and if the value cannot be read.
    */
   async fresh(waitMs: number): Promise<T | undefined> {
-    if (this.isDue()) this.refresh()
-    const { reading } = this
-    if (reading !== undefined) await within(waitMs, reading).catch(() => {})
+    const reading = this.refreshed()
+    if (
+      reading !== undefined &&
+      (await within(
+        waitMs,
+        reading.catch(() => {}),
+      )) === undefined
+    ) {
+      const isOld = this.clock() - this.begunMs > this.options.ageMsMax + this.pauseMs
+      if (this.reading !== undefined && isOld) return undefined
+    }
     return this.problem === undefined ? this.value : undefined
   }
 
+  /** The reading that must be waited for; undefined if the value is new enough. */
+  private refreshed(): Promise<T> | undefined {
+    if (this.reading === undefined && this.isDue()) this.reading = this.read()
+    return this.reading
+  }
+
   private isDue(): boolean {
-    const ageMs = performance.now() - this.readMs
-    if (ageMs < Math.max(this.options.ageMs, this.pauseMs)) return false
+    const now = this.clock()
+    const ageMs = now - this.begunMs
+    if (ageMs < this.options.ageMs || now - this.endedMs < this.pauseMs) return false
     return ageMs >= this.options.ageMsMax || this.version !== this.options.version()
   }
 
-  private refresh(): void {
-    if (this.reading !== undefined) return
-    const startMs = performance.now()
-    this.version = this.options.version()
-    const done = () => {
+  private read(): Promise<T> {
+    const begunMs = this.clock()
+    const version = this.options.version()
+    const ended = () => {
       this.reading = undefined
-      this.readMs = performance.now()
-      this.pauseMs = pauseAfterReading(this.readMs - startMs)
+      this.endedMs = this.clock()
+      this.pauseMs = pauseAfterReading(this.endedMs - begunMs)
+      this.begunMs = begunMs
+      this.version = version
     }
-    this.reading = this.options.read().then(
+    const reading = this.options.read().then(
       (value) => {
-        done()
+        ended()
         this.value = value
         this.problem = undefined
         return value
       },
       (error: unknown) => {
-        done()
+        ended()
+        // The next asker tries again: a ledger that is back is no change that can be seen from here.
+        this.version = Number.NaN
         this.problem = error instanceof Error ? error : new Error(String(error))
         throw error
       },
     )
     // A caller that waits for it gets the rejection, too.
-    this.reading.catch(() => {})
+    reading.catch(() => {})
+    return reading
   }
 }
