@@ -88,7 +88,8 @@ export const GATEWAY_ENTRIES: readonly CommandEntry[] = [
     about: 'shows live figures in the terminal',
     description: [
       'Shows what the console shows, and redraws it every second: requests, streams, errors and tokens a second, ' +
-        'what needs attention, the targets, the fullest budgets and the last requests. Reads them from the admin ' +
+        'what needs attention, the targets, the fullest budgets and the last requests. Rates are those of the last ' +
+        '10 seconds, shares and percentiles of the last minute. Reads them from the admin ' +
         'port at the address and with the token of the configuration. q or Ctrl-C ends it. In a pipe it prints one ' +
         'frame.',
     ],

@@ -128,10 +128,47 @@ describe('in a browser', () => {
     const { page } = watched
     await page.keyboard.press('/')
     await page.keyboard.type('tool choice')
-    expect(await page.locator('.tree ul a:visible').allTextContents()).toEqual(['ChatToolChoice', 'MessagesToolChoice'])
+    expect(await page.locator('.tree details a:visible').allTextContents()).toEqual([
+      'ChatToolChoice',
+      'MessagesToolChoice',
+    ])
     await page.getByRole('link', { name: 'ChatToolChoice' }).first().click()
     expect(await page.locator('#ChatToolChoice').isVisible()).toBe(true)
     expect(new URL(page.url()).hash).toBe('#ChatToolChoice')
+  })
+
+  test('the filter finds fields, and leads to them', async () => {
+    await using watched = await WatchedPage.open(browser, url)
+    const { page } = watched
+    await page.keyboard.press('/')
+    await page.keyboard.type('MAX_completion')
+    const found = page.locator('#found-fields a:visible')
+    expect(await found.allTextContents()).toEqual(['max_completion_tokens in ChatRequest'])
+    await found.first().click()
+    const field = page.locator('.field.found')
+    expect(await field.locator('dt code').first().textContent()).toBe('max_completion_tokens')
+    const top = await field.evaluate((each) => each.getBoundingClientRect().top)
+    expect([top >= 0 && top < 900, new URL(page.url()).hash]).toEqual([true, '#ChatRequest'])
+    // A field that is accepted without effect is in a closed part.
+    await page.getByLabel('Filter').fill('logprobs')
+    await found.first().click()
+    expect(await field.isVisible()).toBe(true)
+    await page.getByLabel('Filter').fill('')
+    expect(await page.locator('#found-fields').isVisible()).toBe(false)
+  })
+
+  test('a link leads back to the console, whose greys the page has', async () => {
+    const coloursOf = async (colorScheme: 'light' | 'dark', path: string, background: string) => {
+      await using watched = await WatchedPage.open(browser, new URL(path, url).href, { colorScheme })
+      const back = await watched.page.getByRole('link', { name: 'Console' }).count()
+      const script = `[getComputedStyle(${background}).backgroundColor, getComputedStyle(document.body).color]`
+      return { back, colours: await watched.page.evaluate<string[]>(script) }
+    }
+    for (const scheme of ['light', 'dark'] as const) {
+      const console = await coloursOf(scheme, '/', 'document.documentElement')
+      const own = await coloursOf(scheme, '/docs', 'document.body')
+      expect(own).toEqual({ back: 1, colours: console.colours })
+    }
   })
 
   test('without scripts every example is shown', async () => {

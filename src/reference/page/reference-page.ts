@@ -38,7 +38,8 @@ export function referencePage(document: JsonObject, files: PageFiles): string {
 <body>
 <a class="skip" href="#content">Skip to the content</a>
 <header class="top"><a class="brand" href="#content">weir <span>API reference</span></a>
-<a class="download" href="${files.document}" download="openapi.json">openapi.json</a></header>
+<span class="links"><a href="/">Console</a>
+<a href="${files.document}" download="openapi.json">openapi.json</a></span></header>
 ${navigation(tags, schemas)}
 <main id="content">
 <section class="intro" id="overview"><h1>${title}</h1><div class="text">${blocks(textOf(info['description']))}
@@ -137,7 +138,8 @@ function navigation(tags: readonly Tag[], schemas: ReadonlyMap<string, readonly 
   }
   return html`<nav aria-label="Contents"><details class="contents-menu" open><summary>Contents</summary>
 <label class="filter">Filter <input type="search" id="filter" autocomplete="off" spellcheck="false"></label>
-<ul class="tree"><li><a href="#overview">Overview</a></li>
+<ul class="tree"><li id="found-fields" hidden>Fields<ul class="names"></ul></li>
+<li><a href="#overview">Overview</a></li>
 ${tags.map((tag) => group(tag.name, tag.operations))}
 ${group(SHARED, [])}
 <li><a href="#errors">Errors</a></li></ul></details></nav>`

@@ -63,17 +63,58 @@ function choose(tab, select) {
   scrollBy(0, tab.getBoundingClientRect().top - before)
 }
 
-/** Contents: only entries with all the words stay; groups with an entry stay open. */
+/** More fields than these are not listed: the words are of no use then. */
+const FIELDS_MAX = 40
+
+/** Fields: those of all schemas and operations whose name has all the words, under the contents. */
+function fieldsFinder() {
+  const group = document.getElementById('found-fields')
+  const fields = [...document.querySelectorAll('main .field')].map((field) => {
+    const name = field.querySelector('dt code').textContent
+    return { field, name, text: name.toLowerCase(), section: field.closest('section[id]') }
+  })
+  return (words) => {
+    const found = words.length === 0 ? [] : fields.filter(({ text }) => words.every((word) => text.includes(word)))
+    group.querySelector('ul').replaceChildren(...found.slice(0, FIELDS_MAX).map(fieldEntry))
+    group.hidden = found.length === 0
+  }
+}
+
+function fieldEntry({ field, name, section }) {
+  const place = document.createElement('span')
+  place.className = 'found-in'
+  place.textContent = ` in ${section.querySelector('h3, h4')?.firstChild.textContent.trim() || section.id}`
+  const link = document.createElement('a')
+  link.href = `#${section.id}`
+  link.append(name, place)
+  // After the browser has gone to the section.
+  link.addEventListener('click', () => setTimeout(() => showField(field)))
+  const entry = document.createElement('li')
+  entry.append(link)
+  return entry
+}
+
+function showField(field) {
+  for (const other of document.querySelectorAll('.field.found')) other.classList.remove('found')
+  for (let around = field.closest('details'); around; around = around.parentElement.closest('details'))
+    around.open = true
+  field.classList.add('found')
+  field.scrollIntoView()
+}
+
+/** Contents: only entries with all the words stay; groups with an entry stay open. Fields with the words are added. */
 function filterContents() {
   const input = document.getElementById('filter')
   const entries = [...document.querySelectorAll('.tree ul li')]
+  const findFields = fieldsFinder()
   input.addEventListener('input', () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean)
+    findFields(words)
     for (const entry of entries) {
       const text = entry.textContent.toLowerCase()
       entry.hidden = !words.every((word) => text.includes(word))
     }
-    for (const group of document.querySelectorAll('.tree > li')) {
+    for (const group of document.querySelectorAll('.tree > li:not(#found-fields)')) {
       const isEmpty = group.querySelector('ul li:not([hidden])') === null
       group.hidden = words.length > 0 && isEmpty
       for (const names of group.querySelectorAll('details')) names.open = words.length > 0
