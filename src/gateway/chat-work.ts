@@ -1,16 +1,18 @@
 /** The work of the chat endpoints: conversations in any dialect, answered whole or as a stream. */
 
-import { type Needs, needsOf, noNeeds, outputLimit, strictOutputLimit } from '../catalog/capability.ts'
+import { type Needs, needsOf, noNeeds } from '../catalog/capability.ts'
 import { isStrict, type Key, type Model } from '../catalog/catalog.ts'
 import { fit } from '../catalog/fitted-request.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import { type ChatRequest, changed } from '../core/chat-request.ts'
-import type { Ttl } from '../core/model-config.ts'
+import type { UnitAmounts } from '../core/limits.ts'
 import type { Exchange } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'
+import type { OutputChoice } from '../ledger/ledger.ts'
 import type { RequestLog } from './access-log.ts'
 import { Conversation } from './affinity.ts'
 import { type AskedChat, ChatCall } from './chat-call.ts'
+import { chatQuote, largestOutput, sentOutputLimit } from './chat-quote.ts'
 import type { Gateway, Upstream } from './gateway.ts'
 import { plainRequest } from './plain-request.ts'
 import type { Quote } from './quote.ts'
@@ -24,10 +26,10 @@ interface Prepared {
   readonly quote: Quote
 }
 
-export class ChatWork implements Work, AskedChat {
+export class ChatWork implements Work, AskedChat, OutputChoice {
   readonly kind = 'chat'
+  readonly choice = this
   needs: Needs = noNeeds
-  private readonly isStrict: boolean
   private readonly isCompaction: boolean
   /** The model of the first candidate in the configured order. */
   private requested: Model | undefined
@@ -43,7 +45,6 @@ export class ChatWork implements Work, AskedChat {
     private readonly log: RequestLog,
   ) {
     const { exchange } = this
-    this.isStrict = isStrict(key)
     this.isCompaction = exchange.isCompaction
     this.named = new Conversation(key.organization.id, exchange.request)
   }
@@ -87,6 +88,12 @@ export class ChatWork implements Work, AskedChat {
 
   quote(model: Model): Quote {
     return this.prepare(model).quote
+  }
+
+  largestOutput(room: UnitAmounts): number | undefined {
+    const { catalog } = this.gateway
+    const { key, needs, model: name, requested: model } = this
+    return model && largestOutput({ catalog, key, name, needs, model }, room)
   }
 
   ask(candidate: Candidate, upstream: Upstream, dueMs: number): ChatCall {
@@ -134,9 +141,8 @@ export class ChatWork implements Work, AskedChat {
 
   private prepare(model: Model): Prepared {
     if (this.prepared?.model !== model) {
-      const maxOutputTokens = this.outputLimit(model)
-      const request = fit(this.limited(model, maxOutputTokens), model, this.needs)
-      this.prepared = { model, request, quote: this.quoteOf(model, maxOutputTokens ?? model.maxOutputTokens) }
+      const request = fit(this.limited(model), model, this.needs)
+      this.prepared = { model, request, quote: chatQuote(this.key, model, this.needs) }
     }
     return this.prepared
   }
@@ -145,38 +151,16 @@ export class ChatWork implements Work, AskedChat {
    * Only the requested model is strict about cache marks. A strict limit is sent to the provider: it must not write
    * more.
    */
-  private limited(model: Model, maxOutputTokens: number | undefined): ChatRequest {
+  private limited(model: Model): ChatRequest {
     const { request } = this.exchange
     const isLenient = model !== this.requested && request.cacheStrict
     const lenient = isLenient ? changed(request, { cacheStrict: false }) : request
-    return this.isStrict ? changed(lenient, { maxOutputTokens }) : lenient
-  }
-
-  private outputLimit(model: Model): number | undefined {
-    const { request } = this.exchange
-    return this.isStrict ? strictOutputLimit(model, request, this.needs.inputTokens) : outputLimit(model, request)
-  }
-
-  private quoteOf(model: Model, maxOutputTokens: number | undefined): Quote {
-    return {
-      model: model.name,
-      inputTokens: this.needs.inputTokens,
-      maxOutputTokens,
-      price: model.price,
-      images: undefined,
-      atOnce: this.isStrict && maxOutputTokens !== undefined,
-      cached: this.isStrict && model.promptCache.explicit ? longestTtl(this.needs) : undefined,
-    }
+    if (!isStrict(this.key)) return lenient
+    return changed(lenient, { maxOutputTokens: sentOutputLimit(this.key, model, this.needs) })
   }
 }
 
 function kept<T>(value: T | undefined): T {
   if (value === undefined) throw new Error('a stream has begun, and its request was dropped')
   return value
-}
-
-/** For how long the request asks the provider to cache its input, at the most. */
-function longestTtl({ isMarked, ttls }: Needs): Ttl | undefined {
-  if (!isMarked) return undefined
-  return ttls.includes('1h') ? '1h' : '5m'
 }

@@ -105,7 +105,8 @@ export class Flow
   private reserve(): RequestReservation | Later<RequestReservation> {
     const [first] = this.requireTurns().candidates
     if (first === undefined) throw new Error('a resolution without candidates')
-    return RequestReservation.open(this.gateway.ledger, accountOf(this.key), this.work.quote(first.model), this.log)
+    const { gateway, work } = this
+    return RequestReservation.open(gateway.ledger, accountOf(this.key), work.quote(first.model), this.log, work.choice)
   }
 
   /** The ledger has admitted the request. */

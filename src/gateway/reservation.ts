@@ -7,7 +7,15 @@ import type { Key } from '../catalog/catalog.ts'
 import { CALLER_ERRORS, CallerError } from '../core/caller-error.ts'
 import { isLater, type Later, type LaterListener, laterOf } from '../core/later.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
-import { type Account, type Estimate, type Ledger, noCharge, type Outcome, type Reservation } from '../ledger/ledger.ts'
+import {
+  type Account,
+  type Estimate,
+  type Ledger,
+  noCharge,
+  type Outcome,
+  type OutputChoice,
+  type Reservation,
+} from '../ledger/ledger.ts'
 import { rateLimitHeaders } from '../ledger/rate-limit-headers.ts'
 import type { RequestLog } from './access-log.ts'
 import {
@@ -113,6 +121,7 @@ export class RequestReservation implements Ticking {
     account: Account,
     quote: Quote,
     log: RequestLog,
+    choice?: OutputChoice,
   ): RequestReservation | Later<RequestReservation> {
     const reservation = ledger.reserve(account, {
       id: log.requestId,
@@ -120,6 +129,7 @@ export class RequestReservation implements Ticking {
       floorMicroUsd: plainCost(quote.inputTokens, 0, quote),
       model: quote.model,
       tags: log.tags?.held,
+      choice,
     })
     if (!isLater(reservation)) return RequestReservation.opened(ledger, reservation, quote, log)
     return laterOf(reservation).map((reserved) => RequestReservation.opened(ledger, reserved, quote, log))

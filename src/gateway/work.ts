@@ -5,12 +5,15 @@
 
 import type { Model } from '../catalog/catalog.ts'
 import type { Candidate, Demand } from '../catalog/resolve.ts'
+import type { OutputChoice } from '../ledger/ledger.ts'
 import type { Upstream } from './gateway.ts'
 import type { ProviderCall } from './provider-call.ts'
 import type { Quote } from './quote.ts'
 
 /** `needs` are those of the request once `estimate` was called. */
 export interface Work extends Demand {
+  /** Absent if another output limit would not change what is reserved. */
+  readonly choice?: OutputChoice
   /** The model's name as the caller wrote it. */
   readonly model: string
   /**

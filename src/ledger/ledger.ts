@@ -38,10 +38,21 @@ export interface Hold {
   readonly model?: string | undefined
   /** The usage counts for them in the same case. As in `core/tags.ts`. */
   readonly tags?: string | undefined
+  /** Absent if another output limit would not change what is reserved. For the message of a refusal alone. */
+  readonly choice?: OutputChoice | undefined
+}
+
+/** A request that could be sent again with a smaller output limit. */
+export interface OutputChoice {
+  /**
+   * The largest output limit below the request's own whose reservation takes no more than `room` of any unit; undefined
+   * if there is none.
+   */
+  largestOutput(room: UnitAmounts): number | undefined
 }
 
 /** What a reservation takes of each unit that limits count. */
-export function demandOf({ estimate }: Hold): UnitAmounts {
+export function demandOf({ estimate }: Pick<Hold, 'estimate'>): UnitAmounts {
   return { requests: 1, tokens: sum(estimate.inputTokens, estimate.outputTokens), micro_usd: estimate.costMicroUsd }
 }
 

@@ -5,9 +5,9 @@
 
 import { CallerError } from '../core/caller-error.ts'
 import { DAY_MS } from '../core/durations.ts'
-import { amountOf, type BudgetLimit, configuredName, type Limit, limitTable } from '../core/limits.ts'
+import { amountOf, type BudgetLimit, configuredName, type Limit, limitTable, type UnitAmounts } from '../core/limits.ts'
 import { dollarsText } from '../core/money.ts'
-import { type Account, demandOf, type Hold, type RateStatuses, type Reservation } from './ledger.ts'
+import { type Account, demandOf, type Hold, type Reservation } from './ledger.ts'
 import { rateLimitHeaders } from './rate-limit-headers.ts'
 import type { ExtendReply, Refusal, ReserveReply } from './reservation-store.ts'
 
@@ -23,7 +23,7 @@ export function reservationOf(account: Account, hold: Hold, reply: ReserveReply,
     case 'granted':
       return { id: hold.id, account, held: hold.estimate, admittedMs: reply.admittedMs, rates: reply.rates }
     case 'refused':
-      throw refusalError(account, hold, reply.refusal, reply.rates, nowMs)
+      throw refusalError(account, hold, reply, nowMs)
     case 'ended':
       throw new Error(`Reservation '${hold.id}' has already ended. Use a new id for each request.`)
   }
@@ -47,10 +47,13 @@ export function isHeld(reply: ExtendReply): boolean {
   })
 }
 
+type RefusedReply = Extract<ReserveReply, { readonly outcome: 'refused' }>
+
 /** The data of a message about a refusal. */
 interface Refused {
   readonly hold: Hold
   readonly refusal: Refusal
+  readonly room: UnitAmounts | undefined
   /** The amount of the limit; 0 if a reload has removed it from the configuration. */
   readonly most: number
   /** `organisation 'acme'` or `key 'ci'`. */
@@ -58,12 +61,13 @@ interface Refused {
 }
 
 /** The caller's error. `nowMs`, in Unix milliseconds, is needed for the time when a budget renews. */
-function refusalError(account: Account, hold: Hold, refusal: Refusal, rates: RateStatuses, nowMs: number): CallerError {
+function refusalError(account: Account, hold: Hold, reply: RefusedReply, nowMs: number): CallerError {
+  const { refusal, rates, room } = reply
   const limit = limitNamed(refusal.limit)
   const isOrganization = refusal.scope === 'organization'
   const owner = isOrganization ? `organisation '${account.organization}'` : `key '${account.key}'`
   const most = amountOf(isOrganization ? account.organizationLimits : account.keyLimits, limit) ?? 0
-  const refused = { hold, refusal, most, owner }
+  const refused = { hold, refusal, room, most, owner }
   const detail = {
     headers: rateLimitHeaders({ rates }),
     limit: {
@@ -89,7 +93,7 @@ function refusalError(account: Account, hold: Hold, refusal: Refusal, rates: Rat
     const type = unit === 'micro_usd' ? 'spend' : unit
     return new CallerError('rate_limited', message, { ...detail, type, retryAfterSeconds })
   }
-  return new CallerError('quota_exhausted', exhaustedWords(limit, refused, nowMs), detail)
+  return new CallerError('quota_exhausted', exhaustedWords(limit, refused, nowMs) + smallerWords(refused), detail)
 }
 
 function limitNamed(name: Limit['name']): Limit {
@@ -138,4 +142,10 @@ function exhaustedWords(limit: BudgetLimit, refused: Refused, nowMs: number): st
   // Windows end at midnight UTC. Rounding removes the few seconds that the clocks may differ.
   const renewsAt = new Date(Math.round((nowMs + refusal.waitMs) / DAY_MS) * DAY_MS)
   return `${left}. The limit renews at ${renewsAt.toISOString().slice(0, 19)}Z.`
+}
+
+/** What the caller can do now. Nothing if no output limit helps, or if none changes what is reserved. */
+function smallerWords({ hold, room }: Refused): string {
+  const largest = room && hold.choice?.largestOutput(room)
+  return largest === undefined ? '' : ` With an output limit of at most ${countText(largest, 'tokens')} it passes now.`
 }

@@ -6,7 +6,7 @@
  * cancelled. Settled, lost and cancelled ones are kept for a limited time, to recognise repeated and late calls.
  */
 
-import type { BudgetLimit, LimitName, RateLimit } from '../core/limits.ts'
+import type { BudgetLimit, LimitName, RateLimit, UnitAmounts } from '../core/limits.ts'
 import type { Account, Admission, Charge, Estimate, Hold, RateStatuses } from './ledger.ts'
 
 /** How long reservations are kept, in milliseconds. */
@@ -53,6 +53,11 @@ export type ReserveReply =
       readonly refusal: Refusal
       readonly rates: RateStatuses
       readonly held: boolean
+      /**
+       * The most of each unit that a request may take to pass at this moment. Absent if the process that owns the
+       * ledger is of a version that does not report it.
+       */
+      readonly room?: UnitAmounts | undefined
     }
   /** The reservation was settled, lost or cancelled before this call. */
   | { readonly outcome: 'ended' }
@@ -74,6 +79,11 @@ export interface Budget {
   readonly window: number
   readonly spent: number
   readonly held: number
+  /**
+   * The cheapest request that was refused in this window because of what is spent; 0 if none was. While what is left
+   * does not suffice for it, the budget is refusing. As `refusal-mark.ts`.
+   */
+  readonly refused: number
 }
 
 /** What one organisation or key uses now: rates (rounded up), live requests, budgets. */

@@ -1,10 +1,11 @@
 /**
- * What a ledger records in the same step in which spend reaches a threshold of a limit: as a request is settled, a
- * stream extended, a reservation lost. The record stays until a gateway has queued the alerts, at most for a day.
+ * What a ledger records in the same step in which spend reaches a threshold of a limit (as a request is settled, a
+ * stream extended, a reservation lost), or in which a limit first refuses a request because of what is spent. The
+ * record stays until a gateway has queued the alerts, at most for a day.
  */
 
 import { DAY_MS } from '../core/durations.ts'
-import type { BudgetLimit } from '../core/limits.ts'
+import { type BudgetLimit, budgetLimits } from '../core/limits.ts'
 
 export interface SpendCrossing {
   readonly organization: string
@@ -17,6 +18,25 @@ export interface SpendCrossing {
   readonly spentMicroUsd: number
   /** Undefined if the step did not know it: then the spend has risen, and perhaps reached no threshold. */
   readonly limitMicroUsd: number | undefined
+  /** True if the limit has refused its first request of the window, false if spend has risen. */
+  readonly isRefusal: boolean
+}
+
+/** Before the name of a budget in records of refusals. An earlier version of weir skips budgets that it does not know. */
+const REFUSED = 'refused_'
+
+/** How a record names its budget. */
+export function recordName(budget: string, isRefusal: boolean): string {
+  return isRefusal ? `${REFUSED}${budget}` : budget
+}
+
+/** Undefined if a later version of weir has written the record, about a budget that this one does not know. */
+export function ofRecordName(name: unknown): Pick<SpendCrossing, 'budget' | 'isRefusal'> | undefined {
+  for (const isRefusal of [false, true]) {
+    const budget = budgetLimits.find((limit) => recordName(limit.name, isRefusal) === name)?.name
+    if (budget !== undefined) return { budget, isRefusal }
+  }
+  return undefined
 }
 
 /** How long a record is kept if no gateway takes it. An alert is not delivered later either. */

@@ -2,7 +2,8 @@
  * The law of alerts on spend: a ledger records that spend reached a share of a limit in the step that does so, for
  * every step that charges, every scope and every window, also if the window ends in the next millisecond. After each
  * step what is spent is read, and every share that is reached is noted in whole numbers of percent; somebody who takes
- * the records at random times, and may be killed before he deletes them, must know of exactly these shares.
+ * the records at random times, and may be killed before he deletes them, must know of exactly these shares. The same
+ * holds for the first request of a window that a limit refuses because of what is spent.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
@@ -152,6 +153,7 @@ class History {
   private async look(): Promise<void> {
     for (const organization of ['a', 'b']) await this.subject.store.reap(organization)
     for (const account of this.accounts) {
+      await this.noteRefusals(account)
       await this.note(account, undefined, account.organizationLimits)
       await this.note(account, account.key, account.keyLimits)
     }
@@ -170,6 +172,17 @@ class History {
     }
   }
 
+  /** Notes every budget that has refused a request in its current window. */
+  private async noteRefusals(account: Account): Promise<void> {
+    const figures = await this.subject.store.figures(account)
+    for (const [key, scope] of [[undefined, figures.organization] as const, [account.key, figures.key] as const]) {
+      for (const { name } of budgetLimits) {
+        const { window, refused } = scope[name]
+        if (refused > 0) this.reached.add(`${account.organization} ${key} ${name} ${window} refused`)
+      }
+    }
+  }
+
   /** Sometimes steps come between reading and deleting, and sometimes nothing is deleted. */
   private async take(): Promise<void> {
     const found = await this.subject.crossings()
@@ -180,7 +193,13 @@ class History {
     await this.subject.take(found)
   }
 
-  private learn({ organization, key, budget, window, spentMicroUsd, limitMicroUsd }: SpendCrossing): void {
+  private learn(crossing: SpendCrossing): void {
+    const { organization, key, budget, window, spentMicroUsd, limitMicroUsd } = crossing
+    if (crossing.isRefusal) {
+      expect(spentMicroUsd).toBeGreaterThan(0)
+      this.known.add(`${organization} ${key} ${budget} ${window} refused`)
+      return
+    }
     const account = this.accounts.find((one) => one.organization === organization && one.key === (key ?? one.key))
     const limits = key === undefined ? account?.organizationLimits : account?.keyLimits
     if (account?.alertShares === undefined) return expect(limitMicroUsd).toBeUndefined()

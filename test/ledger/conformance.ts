@@ -124,7 +124,11 @@ export function conformance(installation: Installation): void {
       expect(await ledger.settle(reservation, chargeOf(90))).toBe('already_settled')
       await reopen()
       const { organization, key } = await figuresOf(account)
-      expect([organization.total, key.day.spent, organization.live]).toEqual([{ window: 0, spent: 70, held: 0 }, 70, 0])
+      expect([organization.total, key.day.spent, organization.live]).toEqual([
+        { window: 0, spent: 70, held: 0, refused: 0 },
+        70,
+        0,
+      ])
     })
 
     test('extending a reservation succeeds while the limit has room, and reports when it has none', async () => {

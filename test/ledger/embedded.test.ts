@@ -227,7 +227,7 @@ describe('the file', () => {
     const { organization } = await new EmbeddedAccountUsageReader(at).read(account)
     expect([organization.day.spent, organization.total.spent, organization.month]).toEqual([
       ...[100, 100],
-      { window: monthOf(Date.now()), spent: 30, held: 0 },
+      { window: monthOf(Date.now()), spent: 30, held: 0, refused: 0 },
     ])
   })
 

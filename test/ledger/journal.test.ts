@@ -72,7 +72,8 @@ describe('spend that reached a threshold', () => {
     const first = EmbeddedLedger.open(at, clock)
     first.settle(first.reserve(limited, holdOf(100)), chargeOf(60))
     await until(async () => (await read(at)).length > 0)
-    const today = { key: undefined, budget: 'day', window: 20_778, spentMicroUsd: 60, limitMicroUsd: 100 } as const
+    const named = { key: undefined, budget: 'day', isRefusal: false } as const
+    const today = { ...named, window: 20_778, spentMicroUsd: 60, limitMicroUsd: 100 }
     expect(await read(at)).toEqual([{ organization: 'acme', ...today }])
     await first.close()
     nowMs += 86_400_000

@@ -4,7 +4,7 @@
  * Shares no code with them but the calendar.
  */
 
-import type { LimitName, Limits } from '../../src/core/limits.ts'
+import { byUnit, type LimitName, type Limits, type UnitAmounts } from '../../src/core/limits.ts'
 import type { Account, Admission, Charge, Estimate, Hold } from '../../src/ledger/ledger.ts'
 import type {
   CancelReply,
@@ -69,6 +69,12 @@ interface ScopeClock {
 /** The figures of a scope that the model computes. */
 type ModelFigures = Pick<ScopeUsage, 'live' | 'requests' | 'tokens' | 'day' | 'month' | 'total'>
 
+/** What a budget refused in a window because of what is spent, since room was made last. */
+interface Mark {
+  readonly window: number
+  readonly costs: readonly number[]
+}
+
 export interface ModelRefusal {
   readonly scope: ScopeName
   readonly limit: LimitName
@@ -78,7 +84,12 @@ export interface ModelRefusal {
 
 export type ModelReserve =
   | { readonly outcome: 'granted'; readonly admittedMs: number }
-  | { readonly outcome: 'refused'; readonly refusal: ModelRefusal; readonly held: boolean }
+  | {
+      readonly outcome: 'refused'
+      readonly refusal: ModelRefusal
+      readonly held: boolean
+      readonly room: UnitAmounts
+    }
   | { readonly outcome: 'ended' }
 
 type Refused = Extract<ModelReserve, { outcome: 'refused' }>
@@ -87,6 +98,7 @@ export class Model {
   readonly entries: Entry[] = []
   private readonly known = new Map<string, Entry>()
   private readonly scopes = new Map<string, ScopeClock>()
+  private readonly marks = new Map<string, Mark>()
 
   constructor(private readonly clock: TestClock) {}
 
@@ -102,6 +114,7 @@ export class Model {
     const tokens = Math.min(SUM_MAX, hold.estimate.inputTokens + hold.estimate.outputTokens)
     const refused = this.refusal(account, tokens, hold.estimate.costMicroUsd)
     if (refused !== undefined) {
+      this.noteRefusals(account, hold.estimate.costMicroUsd)
       undo()
       return { outcome: 'refused', ...refused }
     }
@@ -333,7 +346,7 @@ export class Model {
     }
   }
 
-  private refusal(account: Account, tokens: number, cost: number): Pick<Refused, 'refusal' | 'held'> | undefined {
+  private refusal(account: Account, tokens: number, cost: number): Omit<Refused, 'outcome'> | undefined {
     const all: { scope: ScopeName; limit: LimitName; wait: number; held: boolean }[] = []
     const { now } = this.clock
     for (const [i, [clock, limits]] of this.both(account).entries()) {
@@ -379,7 +392,47 @@ export class Model {
     if (first === undefined) return undefined
     const waitMs = Number.isFinite(longest) ? Math.min(SUM_MAX, Math.ceil(longest)) : undefined
     const { scope, limit, held } = first
-    return { refusal: { scope, limit, waitMs, held }, held: all.every((one) => one.held) }
+    return { refusal: { scope, limit, waitMs, held }, held: all.every((one) => one.held), room: this.room(account) }
+  }
+
+  /** What each limit leaves. */
+  private room(account: Account): UnitAmounts {
+    const [requests, tokens, money] = [[SUM_MAX], [SUM_MAX], [BigInt(SUM_MAX)]]
+    for (const [i, [clock, limits]] of this.both(account).entries()) {
+      const { live, ...budgets } = this.figuresOf(account, i === 0 ? 'organization' : 'key', i)
+      requests.push(Math.floor((limits.requestsPerMinute ?? Number.POSITIVE_INFINITY) - levelOf(clock.requests)))
+      requests.push((limits.concurrentRequests ?? Number.POSITIVE_INFINITY) - live)
+      tokens.push(Math.floor((limits.tokensPerMinute ?? Number.POSITIVE_INFINITY) - levelOf(clock.tokens)))
+      for (const name of ['day', 'month', 'total'] as const)
+        money.push(BigInt(limits.spend?.[name] ?? SUM_MAX) - BigInt(budgets[name].spent) - BigInt(budgets[name].held))
+    }
+    const least = Number(money.sort((one, other) => Number(one - other))[0])
+    const room = { requests: Math.min(...requests), tokens: Math.min(...tokens), micro_usd: least }
+    return byUnit((unit) => Math.max(0, room[unit]))
+  }
+
+  /** Every budget that would refuse the request if nothing ran. */
+  private noteRefusals(account: Account, cost: number): void {
+    for (const [i, [, { spend }]] of this.both(account).entries()) {
+      const figures = this.figuresOf(account, i === 0 ? 'organization' : 'key', i)
+      for (const name of ['day', 'month', 'total'] as const) {
+        const { window, spent } = figures[name]
+        const left = BigInt(spend?.[name] ?? SUM_MAX) - BigInt(spent)
+        const isUsedUp = spent > 0 && left <= 0n
+        if (cost === 0 || BigInt(cost) <= left || (cost > (spend?.[name] ?? SUM_MAX) && !isUsedUp)) continue
+        const mark = this.markOf(account, i, name)
+        const before = mark.costs.filter(() => mark.window === window && BigInt(Math.min(...mark.costs)) > left)
+        this.marks.set(this.nameOf(account, i, name), { window, costs: [...before, cost] })
+      }
+    }
+  }
+
+  private markOf(account: Account, i: number, budget: string): Mark {
+    return this.marks.get(this.nameOf(account, i, budget)) ?? { window: -1, costs: [] }
+  }
+
+  private nameOf({ organization, key }: Account, i: number, budget: string): string {
+    return JSON.stringify([organization, i === 0 ? '' : `k${key}`, budget])
   }
 
   private withinSpend(account: Account, entry: Entry): boolean {
@@ -429,19 +482,21 @@ export class Model {
         entry.account.organization === account.organization &&
         (name === 'organization' || entry.account.key === account.key),
     )
-    const budget = (window: number, b: number) => {
+    const budget = (window: number, b: number, limit: string) => {
       const inWindow = bound.filter((entry) => entry.windows[i]?.[b] === window)
       const spent = inWindow.reduce((sum, entry) => sum + spentOf(entry), 0n)
       const held = inWindow.reduce((sum, entry) => sum + unposted(entry), 0)
-      return { window, spent: spent > BigInt(SUM_MAX) ? SUM_MAX : Number(spent), held }
+      const mark = this.markOf(account, i, limit)
+      const refused = mark.window === window ? Math.min(...mark.costs) : 0
+      return { window, spent: spent > BigInt(SUM_MAX) ? SUM_MAX : Number(spent), held, refused }
     }
     return {
       requests: Math.ceil(levelOf(clock.requests)),
       tokens: Math.ceil(levelOf(clock.tokens)),
       live: bound.filter(({ state }) => state === 'live').length,
-      day: budget(clock.day, 0),
-      month: budget(clock.month, 1),
-      total: budget(0, 2),
+      day: budget(clock.day, 0, 'day'),
+      month: budget(clock.month, 1, 'month'),
+      total: budget(0, 2, 'total'),
     }
   }
 }

@@ -75,6 +75,17 @@ export const luaMutants: readonly Mutant[] = [
   ],
   [RESERVE, 'scope[used] + demand[RATE_UNIT[r]]', 'scope[used] + input'],
   [RESERVE, 'reservation[admission[b]] = scope[WINDOW[b]]', 'reservation[admission[b]] = scopes[1][WINDOW[b]]'],
+  [RESERVE, 'min(room, floor(limit - scope[USED[r]]))', 'floor(limit - scope[USED[r]])'],
+  [RESERVE, 'budget_limit(own, b) - scope[SPENT[b]] - scope[HELD[b]]', 'budget_limit(own, b) - scope[SPENT[b]]'],
+  [RESERVE, 'most - scope[LIVE])', 'most)'],
+  [RESERVE, 'exact(max(0, room))', 'exact(room)'],
+  [RESERVE, 'is_refusing and min(before, wanted) or wanted', 'wanted'],
+  [RESERVE, 'before > 0 and before > limit - spent', 'before > 0'],
+  [RESERVE, '(wanted <= limit or spent > 0 and spent >= limit)', 'wanted <= limit'],
+  [RESERVE, 'spent > 0 and spent >= limit', 'spent >= limit'],
+  [RESERVE, 'if before == 0 then record_crossing', 'if false then record_crossing'],
+  [STORE, 'marks[2 * b - 1] == scope[WINDOW[b]] and marks[2 * b] or 0', 'marks[2 * b] or 0'],
+  [STORE, "(s == 1 and '' or scope_field(key))", "''"],
   [EXTEND, 'max(reservation[POSTED], cost)', 'cost'],
   [EXTEND, 'max(taken, wanted), progress - before', 'wanted, progress - before'],
   [
@@ -133,6 +144,7 @@ export const luaMutants: readonly Mutant[] = [
 const MEMORY = 'embedded/memory-store.ts'
 const ORDER = 'embedded/reservation-index.ts'
 const LIMITS = 'embedded/limit-check.ts'
+const MARK = 'refusal-mark.ts'
 const BUCKET = 'embedded/rate-bucket.ts'
 const SCOPE = 'embedded/scope-moves.ts'
 const RESERVATION = 'embedded/reservation-moves.ts'
@@ -157,9 +169,20 @@ export const memoryMutants: readonly Mutant[] = [
   [LIMITS, 'scope.live + 1 <= most', 'scope.live <= most'],
   [LIMITS, 'else if (wanted > most - spent) {', 'else if (wanted >= most - spent) {'],
   [LIMITS, '(HELD_WAIT_MS_MAX * missing) / held', 'HELD_WAIT_MS_MAX'],
-  [LIMITS, 'isNew ? 0 : budget.spent', 'budget.spent'],
-  [LIMITS, 'isNew ? 0 : budget.held', 'budget.held'],
-  [LIMITS, 'levelAt(bucket, perMinute, now), perMinute', 'bucket.used, perMinute'],
+  [LIMITS, '(isNew ? undefined : scope.budgets[budget])', 'scope.budgets[budget]'],
+  [LIMITS, 'levelAt(bucket, perMinute, now), perMinute, demand', 'bucket.used, perMinute, demand'],
+  [LIMITS, 'remainingOf(levelAt(bucket, perMinute, now), perMinute)', 'remainingOf(bucket.used, perMinute)'],
+  [LIMITS, 'budgetAmount(amounts, i) - spent - held', 'budgetAmount(amounts, i) - spent'],
+  [LIMITS, 'most - scope.live)', 'most)'],
+  [LIMITS, 'return Math.max(0, room)', 'return room'],
+  [SCOPE, '  budget.refused = 0\n', ''],
+  [SCOPE, 'if (budget === undefined || (windows[i] ?? 0) > window) return', 'if (budget === undefined) return'],
+  [SCOPE, 'if (refused === 0) scope.crossings', 'if (false) scope.crossings'],
+  [MARK, 'refused > 0 && refused > limit - spent', 'refused > 0'],
+  [MARK, 'Math.min(refused, wanted)', 'wanted'],
+  [MARK, 'spent > 0 && spent >= limit', 'spent >= limit'],
+  [MARK, '(wanted <= limit || (spent > 0 && spent >= limit))', 'wanted <= limit'],
+  [MEMORY, 'markRefusals(scopes[1], limits[1]', 'markRefusals(scopes[1], limits[0]'],
   [BUCKET, 'if (perMinute !== NO_LIMIT) bucket.used += amount', 'bucket.used += amount'],
   [MEMORY, "if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }", ''],
   [MEMORY, 'this.reapUntil(organization, now)\n    const known', 'const known'],
@@ -239,7 +262,7 @@ export const restoreMutants: readonly Mutant[] = [
   [SETTLE, 'note(usage_of_node, NODES, field_of_node(node, day_of(admitted), key, series), 1, figures)', ''],
   [RESTORE, 'number ~= record[NODE_GIVEN] + 1', 'number < 1'],
   [RESTORE, 'local restored = scope[WINDOW[b]] <= windows[PERIOD[b]] and', 'local restored ='],
-  [RESTORE, 'if restored > 0 then record_crossing(scopes, s, b, NONE) end', ''],
+  [RESTORE, "if restored > 0 then record_crossing(scopes, s, b, NONE, '') end", ''],
   [RESTORE, 'count(day, key, series, 1, figures)', ''],
   [RESTORE, 'count_of_node(node, record, day, key, series, figures)', ''],
   [ENTER, 'before < known', 'false'],

@@ -1,6 +1,7 @@
 /** The frames between workers and the owner of an embedded ledger: what is written is read, and nothing else is. */
 
 import { expect, test } from 'bun:test'
+import { byUnit } from '../../src/core/limits.ts'
 import { outcomes } from '../../src/ledger/audit-columns.ts'
 import { FrameReader } from '../../src/ledger/embedded/socket/frame-reader.ts'
 import { FRAME_BYTES_MAX, FrameWriter, NAMES_MAX } from '../../src/ledger/embedded/socket/frame-writer.ts'
@@ -85,7 +86,8 @@ function randomMessage(random: Random, what: string, takesRemotes: boolean): Mes
   const rates = (): RateStatuses => random.pick([[], [undefined, rate()], [rate(), rate()], [rate(), undefined]])
   const account = (): Account => accountOf(spend({ day: amount() }), { tokensPerMinute: amount() }, text())
   const refusal = { scope: 'key', limit: 'day', waitMs: amount(), held: random.oneIn(2) } as const
-  const refused = { outcome: 'refused', refusal, rates: rates(), held: random.oneIn(2) } as const
+  const room = byUnit(amount)
+  const refused = { outcome: 'refused', refusal, rates: rates(), held: random.oneIn(2), room } as const
   const calls: readonly Message[] = [
     ['hello', amount(), text(), true],
     ['account', amount(), account()],

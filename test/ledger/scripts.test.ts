@@ -28,7 +28,18 @@ function code(lua: string): string {
   return lua.replace(/--[^\n]*/g, '')
 }
 
-const names = ['reserve', 'extend', 'settle', 'cancel', 'reap', 'figures', 'fold', 'foldNode', 'drop'] as const
+const names = [
+  'reserve',
+  'preview',
+  'extend',
+  'settle',
+  'cancel',
+  'reap',
+  'figures',
+  'fold',
+  'foldNode',
+  'drop',
+] as const
 const otherNames = ['activity', 'taken', 'windows', 'reset', 'enter', 'restore'] as const
 
 test('the table lists exactly these scripts', () => {

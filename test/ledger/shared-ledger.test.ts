@@ -92,7 +92,7 @@ test('a reservation outlives its owner, and so does a settlement that no owner h
   ).toBe(true)
   expect(await ledger.settle(second, chargeOf(130))).toBe('settled')
   await ledger.close()
-  expect((await standing(owner, account)).total).toEqual({ window: 0, spent: 200, held: 0 })
+  expect((await standing(owner, account)).total).toEqual({ window: 0, spent: 200, held: 0, refused: 0 })
 })
 
 test('while the owner is away a reservation waits; after 2 s it is refused, and then holds nothing', async () => {
@@ -196,5 +196,5 @@ test('a settlement that is sent again counts once: its owner knows the call, and
   await owner.kill()
   await owner.start(true)
   await settleOnce(false)
-  expect((await standing(owner, account)).total).toEqual({ window: 0, spent: 70, held: 0 })
+  expect((await standing(owner, account)).total).toEqual({ window: 0, spent: 70, held: 0, refused: 0 })
 })

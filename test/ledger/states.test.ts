@@ -351,15 +351,15 @@ for (const subject of subjects()) {
       const total = async () => (await subject.store.figures(limited)).key.total
       await subject.store.reserve(limited, hold('r'))
       expect(await subject.store.extend(limited, 'r', amounts(1, 1, 50), amounts(1, 1, 151))).toBe('exhausted')
-      expect(await total()).toEqual({ window: 0, spent: 50, held: 50 })
+      expect(await total()).toEqual({ window: 0, spent: 50, held: 50, refused: 0 })
       expect(await subject.store.extend(limited, 'r', amounts(1, 1, 50), amounts(1, 1, 150))).toBe('extended')
-      expect(await total()).toEqual({ window: 0, spent: 50, held: 100 })
+      expect(await total()).toEqual({ window: 0, spent: 50, held: 100, refused: 0 })
       // Repeated and stale calls change nothing.
       expect(await subject.store.extend(limited, 'r', amounts(1, 1, 20), amounts(1, 1, 100))).toBe('extended')
-      expect(await total()).toEqual({ window: 0, spent: 50, held: 100 })
+      expect(await total()).toEqual({ window: 0, spent: 50, held: 100, refused: 0 })
       // Actual usage may exceed what is held.
       expect(await subject.store.extend(limited, 'r', amounts(1, 1, 170), amounts(1, 1, 200))).toBe('exhausted')
-      expect(await total()).toEqual({ window: 0, spent: 170, held: 0 })
+      expect(await total()).toEqual({ window: 0, spent: 170, held: 0, refused: 0 })
     })
 
     test('a limit lowered below what is held refuses new requests and lets running ones finish', async () => {

@@ -39,7 +39,7 @@ async function reset(place: LedgerPlace): Promise<number> {
 async function expectNow(place: LedgerPlace, spent: number): Promise<void> {
   const usageReader = await openAccountUsageReader(place)
   const { organization, key } = await usageReader.read(account)
-  const now = { window: dayOf(Date.now()), spent, held: 0 }
+  const now = { window: dayOf(Date.now()), spent, held: 0, refused: 0 }
   for (const scope of [organization, key] satisfies ScopeUsage[]) {
     expect(scope.day).toEqual(now)
     expect(scope.month).toEqual({ ...now, window: monthOf(Date.now()) })

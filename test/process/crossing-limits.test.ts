@@ -19,7 +19,7 @@ const models = { m: { targets: [{ provider: 'up', model: 'm' }], price: { input:
 const config = checked({ providers: { up: 'http://127.0.0.1:1' }, models, config: { organizations } }, folder)
 
 function crossing(more: Partial<SpendCrossing>): SpendCrossing {
-  const unknown = { key: undefined, limitMicroUsd: undefined }
+  const unknown = { key: undefined, limitMicroUsd: undefined, isRefusal: false }
   return { organization: 'acme', budget: 'day', window: dayOf(0), spentMicroUsd: 7, ...unknown, ...more }
 }
 

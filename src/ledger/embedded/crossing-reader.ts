@@ -28,6 +28,6 @@ export class EmbeddedCrossingReader extends Reading implements CrossingReader {
   }
 }
 
-function nameOf({ organization, key, budget, window, spentMicroUsd }: SpendCrossing): string {
-  return JSON.stringify([organization, key, budget, window, spentMicroUsd])
+function nameOf({ organization, key, budget, window, spentMicroUsd, isRefusal }: SpendCrossing): string {
+  return JSON.stringify([organization, key, budget, window, spentMicroUsd, isRefusal])
 }

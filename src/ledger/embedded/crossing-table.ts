@@ -2,12 +2,12 @@
 
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite'
 import { budgetLimits } from '../../core/limits.ts'
-import { CROSSING_KEPT_MS, keyOfScope, type SpendCrossing } from '../spend-crossing.ts'
+import { CROSSING_KEPT_MS, keyOfScope, ofRecordName, recordName, type SpendCrossing } from '../spend-crossing.ts'
 import type { ScopeState } from './store-state.ts'
 
 type Value = string | number
 
-/** `key` as in the table of scopes, `budget` the name of the limit. `limit_amount` is -1 if it was not known. */
+/** `key` as in the table of scopes, `budget` as `recordName`. `limit_amount` is -1 if it was not known. */
 export const CROSSING_NAMES: readonly string[] = [
   ...['organization', 'key', 'budget', 'at_window', 'spent', 'limit_amount', 'noted_ms'],
 ]
@@ -20,8 +20,9 @@ export const CROSSING_SQL = `CREATE TABLE IF NOT EXISTS crossing (
 
 /** The rows of a scope's crossings, by the names of the columns. */
 export function crossingValues({ organization, key, crossings }: ScopeState, nowMs: number): readonly Value[][] {
-  return crossings.map(({ budget, window, spent, limit }) => {
-    return [organization, key, budgetLimits[budget]?.name ?? '', window, spent, limit, nowMs]
+  return crossings.map(({ budget, window, spent, limit, isRefusal }) => {
+    const name = recordName(budgetLimits[budget]?.name ?? '', isRefusal)
+    return [organization, key, name, window, spent, limit, nowMs]
   })
 }
 
@@ -51,13 +52,13 @@ export class CrossingWriter {
 
 /** A row of the table, or of the journal; undefined if a later version of weir has written it about another budget. */
 export function crossingOf(row: Readonly<Record<string, Value>>): SpendCrossing | undefined {
-  const budget = budgetLimits.find(({ name }) => name === row['budget'])?.name
-  if (budget === undefined) return undefined
+  const named = ofRecordName(row['budget'])
+  if (named === undefined) return undefined
   const limit = Number(row['limit_amount'] ?? -1)
   return {
     organization: String(row['organization'] ?? ''),
     key: keyOfScope(String(row['key'] ?? '')),
-    budget,
+    ...named,
     window: Number(row['at_window'] ?? 0),
     spentMicroUsd: Number(row['spent'] ?? 0),
     limitMicroUsd: limit < 0 ? undefined : limit,

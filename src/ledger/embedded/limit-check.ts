@@ -4,14 +4,22 @@
  */
 
 import { NO_LIMIT } from '../../core/limit-amounts.ts'
-import { budgetLimits, concurrencyLimits, type LimitName, rateLimits, type UnitAmounts } from '../../core/limits.ts'
+import {
+  budgetLimits,
+  byUnit,
+  concurrencyLimits,
+  type LimitName,
+  type LimitUnit,
+  rateLimits,
+  type UnitAmounts,
+} from '../../core/limits.ts'
 import type { RateStatus, RateStatuses } from '../ledger.ts'
 import { type Refusal, type ScopeName, scopeNames } from '../reservation-store.ts'
 import { budgetWindows, windowEndMs } from '../window.ts'
 import { levelAt, remainingOf, statusOf, waitMs } from './rate-bucket.ts'
 import type { BothAmounts, Pair } from './reservation-moves.ts'
 import { budgetAmount, concurrencyAmount, hasRoom, rateAmount } from './scope-moves.ts'
-import { AMOUNT_MAX, type ScopeState } from './store-state.ts'
+import { AMOUNT_MAX, type BudgetState, type ScopeState } from './store-state.ts'
 
 /** The time when a running request ends is unknown; 1 s is a guess. */
 const CONCURRENT_WAIT_MS = 1000
@@ -116,14 +124,10 @@ function checkBudgets(scope: ScopeState, amounts: readonly number[], demand: Uni
   const windows = budgetWindows(now)
   for (let i = 0; i < budgetLimits.length; i++) {
     const limit = budgetLimits[i]
-    const budget = scope.budgets[i]
-    if (limit === undefined || budget === undefined) continue
+    if (limit === undefined) continue
     const most = budgetAmount(amounts, i)
     const wanted = demand[limit.unit]
-    // In a window that the scope has not opened yet, nothing is spent or held.
-    const isNew = (windows[i] ?? 0) > (scope.windows[i] ?? 0)
-    const spent = isNew ? 0 : budget.spent
-    const held = isNew ? 0 : budget.held
+    const { spent, held } = standingOf(scope, i, windows)
     // A request that costs nothing passes, also if the budget is overdrawn.
     if (wanted === 0 || hasRoom(most, spent, held, wanted)) continue
     if (wanted > most) obstacles.add(limit.name, Number.POSITIVE_INFINITY, false)
@@ -136,6 +140,40 @@ function checkBudgets(scope: ScopeState, amounts: readonly number[], demand: Uni
     }
   }
 }
+
+/** The most of each unit that a request may take to pass all limits now. For a request that was refused. */
+export function roomOf(scopes: Pair<ScopeState>, amounts: BothAmounts, now: number): UnitAmounts {
+  return byUnit((unit) => Math.min(roomIn(scopes[0], amounts[0], unit, now), roomIn(scopes[1], amounts[1], unit, now)))
+}
+
+function roomIn(scope: ScopeState, amounts: readonly number[], unit: LimitUnit, now: number): number {
+  let room = AMOUNT_MAX
+  rateLimits.forEach((limit, i) => {
+    const bucket = scope.rates[i]
+    const perMinute = rateAmount(amounts, i)
+    if (limit.unit !== unit || bucket === undefined || perMinute === NO_LIMIT) return
+    room = Math.min(room, remainingOf(levelAt(bucket, perMinute, now), perMinute))
+  })
+  concurrencyLimits.forEach((limit, i) => {
+    const most = concurrencyAmount(amounts, i)
+    if (limit.unit === unit && most !== NO_LIMIT) room = Math.min(room, most - scope.live)
+  })
+  const windows = budgetWindows(now)
+  budgetLimits.forEach((limit, i) => {
+    if (limit.unit !== unit) return
+    const { spent, held } = standingOf(scope, i, windows)
+    room = Math.min(room, budgetAmount(amounts, i) - spent - held)
+  })
+  return Math.max(0, room)
+}
+
+/** What is spent and held of a budget; nothing in a window that the scope has not opened yet. */
+function standingOf(scope: ScopeState, budget: number, windows: readonly number[]): BudgetState {
+  const isNew = (windows[budget] ?? 0) > (scope.windows[budget] ?? 0)
+  return (isNew ? undefined : scope.budgets[budget]) ?? NOTHING_SPENT
+}
+
+const NOTHING_SPENT: BudgetState = { spent: 0, held: 0, refused: 0 }
 
 /** What is left of each rate, for the organisation or the key, whichever has less left. */
 export function rateStatuses(scopes: Pair<ScopeState>, amounts: BothAmounts, now: number): RateStatuses {

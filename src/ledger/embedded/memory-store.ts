@@ -4,6 +4,7 @@
  */
 
 import { amountsOf } from '../../core/limit-amounts.ts'
+import type { UnitAmounts } from '../../core/limits.ts'
 import type { EndKind } from '../audit-columns.ts'
 import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../ledger.ts'
 import {
@@ -17,7 +18,7 @@ import {
 } from '../reservation-store.ts'
 import { minusUsage, type UsageFigures, usageOf } from '../usage-figures.ts'
 import { seriesAt, seriesOf } from '../usage-series.ts'
-import { firstRefusal, rateStatuses } from './limit-check.ts'
+import { firstRefusal, rateStatuses, roomOf } from './limit-check.ts'
 import { DueOrder, ReservationIndex, UNLINKED } from './reservation-index.ts'
 import {
   type BothAmounts,
@@ -30,7 +31,7 @@ import {
   newReservation,
   type Pair,
 } from './reservation-moves.ts'
-import { advance } from './scope-moves.ts'
+import { advance, markRefusals } from './scope-moves.ts'
 import { copyOf, figuresOf, newScope, type ReservationState, type ScopeState } from './store-state.ts'
 
 /** The clock of a store, in Unix milliseconds. It may step back. */
@@ -103,7 +104,11 @@ export class MemoryStore {
       return { outcome: 'granted', admittedMs: known.admittedMs, rates: rateStatuses(scopes, limits, now) }
     const demand = demandOf(hold)
     const refused = firstRefusal(scopes, limits, demand, now)
-    if (refused !== undefined) return { outcome: 'refused', ...refused, rates: rateStatuses(scopes, limits, now) }
+    if (refused !== undefined) {
+      this.refuse(state, demand, now)
+      const [rates, room] = [rateStatuses(scopes, limits, now), roomOf(scopes, limits, now)]
+      return { outcome: 'refused', ...refused, rates, room }
+    }
     // All checks are done. Nothing below may fail, and nothing above has changed anything.
     advanceBoth(scopes, limits, now)
     const reservation = newReservation(account, hold, demand, scopes, now, now + this.terms.leaseMs, limits)
@@ -266,6 +271,12 @@ export class MemoryStore {
     const pair = [scopes.get('') ?? newScope(id, '', now), own ?? newScope(id, name, now)] as const
     if (own !== undefined) pairs.set(key, pair)
     return pair
+  }
+
+  /** A refused request consumes nothing, and is seen only in the marks of the budgets that refuse it. */
+  private refuse({ scopes, limits }: AccountState, demand: UnitAmounts, now: number): void {
+    if (markRefusals(scopes[0], limits[0], demand, now)) this.changes.scope(scopes[0])
+    if (markRefusals(scopes[1], limits[1], demand, now)) this.changes.scope(scopes[1])
   }
 
   private changed({ scopes, isStored }: AccountState): void {

@@ -3,7 +3,15 @@
  */
 
 import { NO_LIMIT } from '../../core/limit-amounts.ts'
-import { budgetLimits, concurrencyLimits, type Limit, limitTable, rateLimits } from '../../core/limits.ts'
+import {
+  budgetLimits,
+  concurrencyLimits,
+  type Limit,
+  limitTable,
+  rateLimits,
+  type UnitAmounts,
+} from '../../core/limits.ts'
+import { isRefusedForSpend, refusedAfter } from '../refusal-mark.ts'
 import { budgetWindows } from '../window.ts'
 import { drain, take } from './rate-bucket.ts'
 import { AMOUNT_MAX, type BudgetCrossing, NOT_CHARGED, type ScopeState } from './store-state.ts'
@@ -53,16 +61,38 @@ function roll(scope: ScopeState, index: number, window: number): void {
   scope.windows = scope.windows.with(index, window)
   budget.spent = 0
   budget.held = 0
+  budget.refused = 0
 }
 
 /** Records what a budget has spent, which has reached a threshold. */
 export function cross(scope: ScopeState, amounts: readonly number[], budget: number): void {
   const window = scope.windows[budget] ?? 0
   const spent = scope.budgets[budget]?.spent ?? 0
-  const isSame = (one: BudgetCrossing) => one.budget === budget && one.window === window
+  const isSame = (one: BudgetCrossing) => one.budget === budget && one.window === window && !one.isRefusal
   if (scope.crossings.some((one) => isSame(one) && one.spent >= spent)) return
   const limit = amounts[BUDGET_POSITIONS[budget] ?? -1] ?? NO_LIMIT
-  scope.crossings = [...scope.crossings.filter((one) => !isSame(one)), { budget, window, spent, limit }]
+  const crossing = { budget, window, spent, limit, isRefusal: false }
+  scope.crossings = [...scope.crossings.filter((one) => !isSame(one)), crossing]
+}
+
+/**
+ * Marks the budgets that refuse a request because of what is spent. Returns whether a mark has changed: the first one of
+ * a window is recorded as a crossing, too.
+ */
+export function markRefusals(scope: ScopeState, amounts: readonly number[], demand: UnitAmounts, now: number): boolean {
+  const windows = budgetWindows(now)
+  let hasChanged = false
+  budgetLimits.forEach(({ unit }, i) => {
+    const [budget, window, limit] = [scope.budgets[i], scope.windows[i] ?? 0, budgetAmount(amounts, i)]
+    // In a window that the scope has not opened yet, nothing is spent.
+    if (budget === undefined || (windows[i] ?? 0) > window) return
+    const { spent, refused } = budget
+    if (!isRefusedForSpend(limit, spent, demand[unit])) return
+    if (refused === 0) scope.crossings = [...scope.crossings, { budget: i, window, spent, limit, isRefusal: true }]
+    budget.refused = refusedAfter(limit, spent, refused, demand[unit])
+    hasChanged ||= budget.refused !== refused
+  })
+  return hasChanged
 }
 
 /** Subtracts instead of adding: a sum of amounts may exceed 2^53 - 1 and be inexact. */

@@ -40,7 +40,7 @@ export class EmbeddedWindowReset implements WindowReset {
           const window = windowOf(period, now)
           if ((scope.windows[i] ?? 0) <= window) continue
           scope.windows = scope.windows.with(i, window)
-          Object.assign(budget, { spent: spent[i] ?? 0, held: 0 })
+          Object.assign(budget, { spent: spent[i] ?? 0, held: 0, refused: 0 })
           set.add(period)
         }
         count += set.size

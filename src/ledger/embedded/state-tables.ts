@@ -45,6 +45,7 @@ const SCOPE_COLUMNS: readonly Column[] = [
     ...(window === 'total' ? [] : [budgetColumn(name, `windows[${i}]`)]),
     budgetColumn(`${name}_spent`, `budgets[${i}].spent`),
     budgetColumn(`${name}_held`, `budgets[${i}].held`),
+    budgetColumn(`${name}_refused`, `budgets[${i}].refused`),
   ]),
 ]
 
@@ -205,6 +206,7 @@ export function scopeOf(row: Row): ScopeState {
     budgets: budgetLimits.map(({ name }) => ({
       spent: numberIn(row, `${name}_spent`),
       held: numberIn(row, `${name}_held`),
+      refused: numberIn(row, `${name}_refused`),
     })),
     crossings: NO_CROSSINGS,
     isChanged: false,

@@ -17,12 +17,14 @@ export interface Bucket {
   idled: number
 }
 
-interface BudgetState {
+export interface BudgetState {
   spent: number
   held: number
+  /** As in `Budget`. */
+  refused: number
 }
 
-/** What a budget's spend was when it reached a threshold. */
+/** What a budget's spend was when it reached a threshold, or when the budget first refused a request. */
 export interface BudgetCrossing {
   /** Its index in `budgetLimits`. */
   readonly budget: number
@@ -30,6 +32,7 @@ export interface BudgetCrossing {
   readonly spent: number
   /** `NO_LIMIT` if it was not known. */
   readonly limit: number
+  readonly isRefusal: boolean
 }
 
 export const NO_CROSSINGS: readonly BudgetCrossing[] = []
@@ -105,7 +108,7 @@ export function newScope(organization: string, key: string, now: number): ScopeS
     rates: rateLimits.map(() => ({ used: 0, at: now, idled: 0 })),
     live: 0,
     windows: budgetWindows(now),
-    budgets: budgetLimits.map(() => ({ spent: 0, held: 0 })),
+    budgets: budgetLimits.map(() => ({ spent: 0, held: 0, refused: 0 })),
     crossings: NO_CROSSINGS,
     isChanged: false,
   }
@@ -114,7 +117,7 @@ export function newScope(organization: string, key: string, now: number): ScopeS
 /** A snapshot for readers. */
 export function figuresOf({ rates, live, windows, budgets }: ScopeState): ScopeUsage {
   const copy = (index: number): Budget => ({
-    ...{ window: windows[index] ?? 0, spent: 0, held: 0 },
+    ...{ window: windows[index] ?? 0, spent: 0, held: 0, refused: 0 },
     ...budgets[index],
   })
   return {
@@ -134,7 +137,7 @@ export function copyOf(scope: ScopeState): ScopeState {
     rates: rates.map(({ used, at, idled }) => ({ used, at, idled })),
     live,
     windows,
-    budgets: budgets.map(({ spent, held }) => ({ spent, held })),
+    budgets: budgets.map(({ spent, held, refused }) => ({ spent, held, refused })),
     crossings: NO_CROSSINGS,
     isChanged: false,
   }

@@ -24,7 +24,7 @@ if last > 0 then
       -- No later than the scope's own window, as in settle.lua.
       local restored = scope[WINDOW[b]] <= windows[PERIOD[b]] and used[BUDGET_UNIT[b]] or 0
       scope[SPENT[b]] = sum(scope[SPENT[b]], restored)
-      if restored > 0 then record_crossing(scopes, s, b, NONE) end
+      if restored > 0 then record_crossing(scopes, s, b, NONE, '') end
     end
   end
   save_scopes(key, scopes)

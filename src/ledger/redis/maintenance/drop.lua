@@ -11,5 +11,5 @@ local packed = redis.call('HGET', SCOPES, scope_field(key))
 if not packed then return { 'kept' } end
 local scope = load_scope(packed)
 if scope[LIVE] > 0 or now - scope[AT] < DAY_MS then return { 'kept' } end
-redis.call('HDEL', SCOPES, scope_field(key))
+redis.call('HDEL', SCOPES, scope_field(key), refused_field(2, key))
 return { 'dropped' }

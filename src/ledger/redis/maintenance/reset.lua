@@ -22,5 +22,8 @@ for s = 1, 2 do
     end
   end
 end
-if count > 0 then save_scopes(key, scopes) end
+if count > 0 then
+  save_scopes(key, scopes)
+  redis.call('HDEL', SCOPES, refused_field(1, key), refused_field(2, key))
+end
 return { 'reset', count }

@@ -1,6 +1,15 @@
 /** Reads the words and numbers of script replies as refusals, remaining rates and usage. */
 
-import { amountOf, budgetLimits, byName, limitTable, rateLimits } from '../../../core/limits.ts'
+import {
+  amountOf,
+  budgetLimits,
+  byName,
+  byUnit,
+  limitTable,
+  limitUnits,
+  rateLimits,
+  type UnitAmounts,
+} from '../../../core/limits.ts'
 import type { Account, RateStatus, RateStatuses } from '../../ledger.ts'
 import { tighter } from '../../rate-limit-headers.ts'
 import { type Refusal, type ScopeUsage, scopeNames } from '../../reservation-store.ts'
@@ -23,6 +32,11 @@ export function refusalOf([scopeName, limitName]: readonly string[], numbers: Nu
   if (scope === undefined || limit === undefined)
     throw new RangeError(`Unknown limit in a reply from Redis: '${limitName}' of '${scopeName}'.`)
   return { scope, limit, waitMs: wait < 0 ? undefined : wait, held: numberAt(numbers, 1) === 1 }
+}
+
+/** A number for each unit. */
+export function roomOf(numbers: Numbers, from: number): UnitAmounts {
+  return byUnit((unit) => numberAt(numbers, from + limitUnits.indexOf(unit)))
 }
 
 /** Two numbers for each rate of the organisation, then of the key: what remains, and the milliseconds until full. */
@@ -54,9 +68,10 @@ export function scopeUsageOf(numbers: Numbers): ScopeUsage {
     live: numberAt(numbers, rateLimits.length),
     ...byName(rateLimits, (_, index) => numberAt(numbers, index)),
     ...byName(budgetLimits, (_, index) => ({
-      window: numberAt(numbers, budgets + 3 * index),
-      spent: numberAt(numbers, budgets + 3 * index + 1),
-      held: numberAt(numbers, budgets + 3 * index + 2),
+      window: numberAt(numbers, budgets + 4 * index),
+      spent: numberAt(numbers, budgets + 4 * index + 1),
+      held: numberAt(numbers, budgets + 4 * index + 2),
+      refused: numberAt(numbers, budgets + 4 * index + 3),
     })),
   }
 }

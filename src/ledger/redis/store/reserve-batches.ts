@@ -5,6 +5,7 @@
  */
 
 import type { Cluster, Redis } from 'ioredis'
+import { limitUnits } from '../../../core/limits.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
 import { type Account, demandOf, type Hold } from '../../ledger.ts'
 import { checkEstimate, type ReserveReply } from '../../reservation-store.ts'
@@ -12,7 +13,7 @@ import { seriesOfHold } from '../../usage-series.ts'
 import { type CallListener, DataLossError, type Epochs, UNKNOWN_EPOCH } from '../epochs/epochs.ts'
 import { BatchAccounts } from './batch-accounts.ts'
 import { furtherUnits } from './record-layout.ts'
-import { numberAt, ratesOf, refusalOf } from './reply-readers.ts'
+import { numberAt, ratesOf, refusalOf, roomOf } from './reply-readers.ts'
 import type { ScriptCaller } from './script-caller.ts'
 import type { Reply } from './script-replies.ts'
 
@@ -125,6 +126,9 @@ function answerOne({ account, listener }: Reserving, reply: Reply<'reserve'>): v
   listener.replied(read)
 }
 
+/** Where the numbers of a refusal that are the room of each unit begin: after the wait and both marks of what is held. */
+const ROOM_FROM = 3
+
 /** Throws `RangeError` if the reply has too few numbers, or names an unknown limit. */
 function replyOf(account: Account, { outcome, words, numbers }: Reply<'reserve'>): ReserveReply {
   switch (outcome) {
@@ -135,7 +139,8 @@ function replyOf(account: Account, { outcome, words, numbers }: Reply<'reserve'>
         outcome,
         refusal: refusalOf(words, numbers),
         held: numberAt(numbers, 2) === 1,
-        rates: ratesOf(account, numbers, 3),
+        room: roomOf(numbers, ROOM_FROM),
+        rates: ratesOf(account, numbers, ROOM_FROM + limitUnits.length),
       }
     case 'emptied':
       throw new DataLossError(account.organization)

@@ -8,20 +8,24 @@
 -- `accounts` and `requests` are JSON. An account: key, limits of the organisation, limits of the key. A request: id,
 -- number of its account, series, input tokens, output tokens, cost, floor of the cost, amounts of further units.
 --
+-- `preview` is the same script with SAVES = 0: it replies what `reserve` would, and only ends overdue reservations.
+--
 -- The reply is one text, because a gateway takes 0.5 µs for each string of a list: a line for each request with spaces
 -- between its words, or `emptied` for all.
 -- outcomes:
 --   granted admitted, rates   (the same for a repeated call)
---   refused scope limit wait held all_held, rates   (scope and limit by name; wait in milliseconds, -1: waiting never
---     helps; held is of this limit, all_held of all limits that reject)
+--   refused scope limit wait held all_held, room, rates   (scope and limit by name; wait in milliseconds, -1: waiting
+--     never helps; held is of this limit, all_held of all limits that reject)
 --   emptied   (Redis has lost the data of the epoch that the caller knows; nothing is changed)
 --   ended   (settled, lost or cancelled before)
 -- `held` is 1 if the request would pass without the reservations of running requests. `rates` are two numbers for each
 -- rate of the organisation, then of the key: what remains, and the milliseconds until it is full; -1 -1 without a
--- limit.
+-- limit. `room` is a number for each unit: the most of it that a request may take to pass now.
 
-local current = this_epoch(epoch)
-if epoch ~= 0 and current ~= epoch then return { 'emptied' } end
+if SAVES == 1 then
+  local current = this_epoch(epoch)
+  if epoch ~= 0 and current ~= epoch then return { 'emptied' } end
+end
 
 reap()
 
@@ -88,6 +92,49 @@ local function check_budget(s, b)
   end
 end
 
+local function with_room(reply)
+  for unit = 1, UNITS do
+    local room = AMOUNT_MAX
+    for s = 1, 2 do
+      local scope, own = scopes[s], limits[s]
+      for r = 1, RATES do
+        local limit = own[RATE[r]]
+        if RATE_UNIT[r] == unit and limit ~= NONE then room = min(room, floor(limit - scope[USED[r]])) end
+      end
+      for b = 1, BUDGETS do
+        if BUDGET_UNIT[b] == unit then room = min(room, budget_limit(own, b) - scope[SPENT[b]] - scope[HELD[b]]) end
+      end
+      for p = 1, unit == REQUESTS and #CONCURRENCY or 0 do
+        local most = own[CONCURRENCY[p]]
+        if most ~= NONE then room = min(room, most - scope[LIVE]) end
+      end
+    end
+    reply[#reply + 1] = exact(max(0, room))
+  end
+  return reply
+end
+
+-- Marks the budgets that reject a request because of what is spent. One that is dearer than the whole limit shows
+-- nothing about a budget, unless that is used up. `refusal-mark.ts` is the same.
+local function mark_refusals(s, key)
+  local scope, marks = scopes[s], nil
+  for b = 1, BUDGETS do
+    local limit, spent, wanted = budget_limit(limits[s], b), scope[SPENT[b]], demand[BUDGET_UNIT[b]]
+    if wanted > 0 and wanted > limit - spent and (wanted <= limit or spent > 0 and spent >= limit) then
+      marks = marks or load_refused(s, key)
+      local before = refused_of(marks, scope, b)
+      local is_refusing = before > 0 and before > limit - spent
+      local after = is_refusing and min(before, wanted) or wanted
+      if before == 0 then record_crossing(scopes, s, b, limit, 'refused_') end
+      if after ~= before then
+        for i = #marks + 1, 2 * BUDGETS do marks[i] = 0 end
+        marks[2 * b - 1], marks[2 * b] = scope[WINDOW[b]], after
+        redis.call('HSET', SCOPES, refused_field(s, key), cmsgpack.pack(marks))
+      end
+    end
+  end
+end
+
 local function reserve(request)
   local id, key, reservation = request.id, request.account.key, reservations[request.id]
   limits, scopes, demand = request.account.limits, request.account.scopes, request.demand
@@ -102,9 +149,10 @@ local function reserve(request)
   end
 
   if refused_scope then
+    for s = 1, SAVES * 2 do mark_refusals(s, key) end
     local wait = longest == math.huge and -1 or exact(min(AMOUNT_MAX, ceil(longest)))
     local scope, limit = SCOPE_NAMES[refused_scope], LIMITS[refused_limit]
-    return with_rates({ 'refused', scope, limit, wait, refused_held and 1 or 0, all_held and 1 or 0 })
+    return with_rates(with_room({ 'refused', scope, limit, wait, refused_held and 1 or 0, all_held and 1 or 0 }))
   end
 
   -- All checks are done; only changes follow.
@@ -139,7 +187,7 @@ end
 
 local replies = {}
 for i = 1, #requests do replies[i] = table.concat(reserve(requests[i]), ' ') end
-if #granted > 0 then
+if #granted > 0 and SAVES == 1 then
   for key, scopes in pairs(changed) do save_scopes(key, scopes) end
   save_reservations(granted, reservations)
 end

@@ -66,6 +66,8 @@ interface Script<Argument extends string, Outcome extends string> {
 
 export const scripts = {
   reserve: script(reserve, ['witness', 'epoch', 'accounts', 'requests'], ['granted', 'refused', 'emptied', 'ended']),
+  /** What `reserve` would reply now. */
+  preview: script(reserve, ['witness', 'epoch', 'accounts', 'requests'], ['granted', 'refused', 'emptied', 'ended']),
   extend: script(
     extend,
     [...ACCOUNT, 'input', 'output', 'cost', 'wantedTokens', 'wantedCost'],
@@ -193,7 +195,11 @@ function furtherAmounts(first: number): Readonly<Record<string, string>> {
 }
 
 /** The function that reads a request of a script about many. */
-const REQUESTS: Readonly<Partial<Record<ScriptName, () => string>>> = { reserve: reservationLua, settle: settlementLua }
+const REQUESTS: Readonly<Partial<Record<ScriptName, () => string>>> = {
+  reserve: reservationLua,
+  preview: reservationLua,
+  settle: settlementLua,
+}
 
 /** The version in every stored record; a script rejects a record with another version. */
 export const RECORD_VERSION = 1
@@ -253,12 +259,12 @@ export interface Program {
 
 /**
  * The program of each script. `clockLua` sets `now`; only tests replace Redis' own clock. Every script except `reserve`
- * has the flag `allow-oom`: a Redis that is out of memory rejects new reservations but still releases and records.
+ * and `preview` has the flag `allow-oom`: a Redis that is out of memory rejects new reservations but still releases and records.
  */
 export function programs(clockLua: string = clock): Readonly<Record<ScriptName, Program>> {
   const layout = `${layoutLua()}\n${auditLua()}`
   const program = (name: ScriptName): Program => {
-    const begin = name === 'reserve' ? '#!lua\n' : '#!lua flags=allow-oom\n'
+    const begin = scripts[name].lua === reserve ? '#!lua\n' : '#!lua flags=allow-oom\n'
     const names = argumentsOf(name)
     const needsAccount = names[0] === ACCOUNT[0]
     const early = needsAccount ? ACCOUNT.length : names[0] === 'witness' ? 1 : 0
@@ -269,12 +275,14 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
       amountsLua(amounts, names) +
       (hasFigures === true ? figuresLua() : '') +
       (REQUESTS[name]?.() ?? '')
-    const parts = [CONSTANTS, layout, clockLua, first, store, own, scripts[name].lua]
+    const saves = `local SAVES = ${name === 'preview' ? 0 : 1}\n`
+    const parts = [CONSTANTS, saves, layout, clockLua, first, store, own, scripts[name].lua]
     const lua = begin + withoutUnused(withoutConstants(parts.join('\n')))
     return { lua, sha1: createHash('sha1').update(lua).digest('hex'), arguments: names }
   }
   return {
     reserve: program('reserve'),
+    preview: program('preview'),
     extend: program('extend'),
     settle: program('settle'),
     cancel: program('cancel'),

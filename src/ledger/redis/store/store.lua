@@ -336,16 +336,33 @@ local function is_reached(limits, b, before, after)
 end
 
 -- Records what a budget's spend was when it reached a threshold, with the limit, until a gateway has queued the alerts.
--- A field for each window: the largest spend counts. If no gateway has alerts, it ends after a day without a record.
-local function record_crossing(scopes, s, b, limit)
+-- `before_name` is 'refused_' if the budget has refused a request instead. A field for each window: the largest spend
+-- counts. If no gateway has alerts, it ends after a day without a record.
+local function record_crossing(scopes, s, b, limit, before_name)
   local spent = scopes[s][SPENT[b]]
   local owner = s == 1 and '' or scope_field(scopes.key)
-  local field = owner .. '\0' .. LIMITS[BUDGET[b]] .. '\0' .. exact(scopes[s][WINDOW[b]])
+  local field = owner .. '\0' .. before_name .. LIMITS[BUDGET[b]] .. '\0' .. exact(scopes[s][WINDOW[b]])
   local known = redis.call('HGET', CROSSINGS, field)
   if known and tonumber(string.match(known, '^%d+')) >= spent then return end
   if not known and redis.call('HLEN', CROSSINGS) >= CROSSINGS_MAX then return end
   redis.call('HSET', CROSSINGS, field, exact(spent) .. ' ' .. exact(limit))
   redis.call('PEXPIRE', CROSSINGS, DAY_MS)
+end
+
+-- For each budget the window in which it refused a request because of what is spent, and the cheapest of these requests.
+-- Beside the scopes, so that no other script has to read them.
+local function refused_field(s, key)
+  return 'refused' .. (s == 1 and '' or scope_field(key))
+end
+
+local function load_refused(s, key)
+  local packed = redis.call('HGET', SCOPES, refused_field(s, key))
+  return packed and cmsgpack.unpack(packed) or {}
+end
+
+-- The cheapest request that a budget refused in its window; 0 if it refused none.
+local function refused_of(marks, scope, b)
+  return marks[2 * b - 1] == scope[WINDOW[b]] and marks[2 * b] or 0
 end
 
 -- Adds to `spent` and `held` of each budget of a unit that is still in the reservation's window. Without `limits`,
@@ -361,7 +378,7 @@ local function move(reservation, scopes, unit, spent, held, limits)
         scope[held_at] = scope[held_at] + held
         local is_watched = spent > 0 and (not own or #own > LIMIT_COUNT)
         if is_watched and is_reached(own, b, before, scope[at]) then
-          record_crossing(scopes, s, b, own and own[BUDGET[b]] or NONE)
+          record_crossing(scopes, s, b, own and own[BUDGET[b]] or NONE, '')
         end
       end
     end
