@@ -110,7 +110,7 @@ function routes({ supervision, logger }: AdminParts, data: AdminData, events: Ev
       return found.length === 0 ? json(200, { ready: true }) : json(503, { ready: false, reasons: found })
     })
     .get('/metrics', async () => {
-      metrics ??= await metricsOf(supervision)
+      metrics ??= await metricsOf(supervision, data)
       const { text, type } = await metrics.text()
       return new Response(text, { headers: { 'content-type': type, ...COMMON_HEADERS } })
     })
@@ -123,10 +123,13 @@ function routes({ supervision, logger }: AdminParts, data: AdminData, events: Ev
 }
 
 /** Loads the package on first use: it takes 70 ms, which every start would pay for. */
-async function metricsOf(supervision: Supervision): Promise<Metrics> {
+async function metricsOf(supervision: Supervision, data: AdminData): Promise<Metrics> {
   const { Metrics } = await import('./metrics.ts')
   const spend = spendReader(() => supervision.state().config)
-  return new Metrics(async () => ({ ...supervision.figures(), spend: await spend() }))
+  return new Metrics(async () => {
+    const [rows, limits] = await Promise.all([spend(), data.spendLimits()])
+    return { ...supervision.figures(), spend: rows, limits }
+  })
 }
 
 /** Listens on the admin port exclusively, so that a second weir on it fails. Throws what `Bun.serve` throws. */

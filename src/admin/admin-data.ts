@@ -59,7 +59,10 @@ export class AdminData {
     const ages = { ageMs: FRESH_MS, ageMsMax: STALE_MS, version, clock }
     this.spend = new Refreshed({ read: () => readSpend(config()), ...ages })
     this.allBudgets = new Refreshed({
-      read: async () => (await limitUsagesOf(config(), (await known(this.storedKeys))?.limited ?? [])).map(budgetRow),
+      read: async () => {
+        const usages = await limitUsagesOf(config(), (await known(this.storedKeys))?.limited ?? [])
+        return usages.map((usage) => budgetRow(usage, config().alerts?.spend))
+      },
       ...ages,
     })
     this.storedKeys = new Refreshed({ read: () => storedKeysOf(config()), ...ages, ageMs: STALE_MS })
@@ -113,6 +116,12 @@ export class AdminData {
       used_up_at: usedUpAt(row, spend?.lastHour(row.organization, row.key) ?? 0, nowMs),
     }))
     return { rows: shown, more: Math.max(0, rows.length - BUDGETS_MAX) }
+  }
+
+  /** Of spend limits, for the metrics: those that refuse first. Undefined while the ledger cannot be read. */
+  async spendLimits(): Promise<readonly BudgetRow[] | undefined> {
+    const all = await this.allBudgets.fresh(STATUS_WAIT_MS)
+    return all?.filter(({ unit }) => unit === 'micro_usd').slice(0, BUDGETS_MAX)
   }
 
   private step(): void {

@@ -64,6 +64,10 @@ export const status = t.Object({
   cost_today_micro_usd: nullable(
     t.Integer({ description: 'Since 00:00 UTC, all organisations, from the ledger; null while it cannot be read' }),
   ),
+  limits: t.Object(
+    { near: t.Integer(), refusing: t.Integer() },
+    { description: 'How many limits are in these states, as in `GET /api/budgets`' },
+  ),
   attention: t.Array(attention, { description: 'At most 100, errors first' }),
   history: t.Optional(
     t.Object({
@@ -114,6 +118,11 @@ export const budget = t.Object({
   amount: t.Integer(),
   used: t.Integer(),
   held: t.Integer({ description: 'By requests that run. Always 0 for rates, which have no reservations of their own' }),
+  state: t.Union([t.Literal('ok'), t.Literal('near'), t.Literal('refusing')], {
+    description:
+      '`near`: a share of `alerts.spend` is spent (0.8 without any); `refusing`: a request was refused in this ' +
+      'window because of what is spent, and would be again. Rates and concurrency are always `ok`',
+  }),
   renews_at: nullable(
     t.String({
       format: 'date-time',
@@ -129,8 +138,8 @@ export const budget = t.Object({
 })
 
 /**
- * `GET /api/budgets`: all limits of organisations, and of keys that were used, the fullest first, at most 1,000;
- * `organization` and `key` filter. `more`: how many were left out.
+ * `GET /api/budgets`: all limits of organisations, and of keys that were used, those that refuse first, then the
+ * fullest, at most 1,000; `organization` and `key` filter. `more`: how many were left out.
  */
 export const budgets = t.Object({ rows: t.Array(budget), more: t.Integer() })
 

@@ -1,11 +1,17 @@
 /** The rows of `GET /api/budgets`: what is used and held of each limit. */
 
 import { DAY_MS, HOUR_MS } from '../core/durations.ts'
+import { thresholdOf } from '../core/limit-amounts.ts'
 import { configuredName } from '../core/limits.ts'
 import type { LimitUsage } from '../reports/limit-usage.ts'
 import type { BudgetRow } from './api-shapes.ts'
 
-export function budgetRow({ organization, key, limit, amount, used, held, renewsAtMs }: LimitUsage): BudgetRow {
+/** The share from which a spend limit is `near`, if no alerts of spend are configured. */
+const NEAR_SHARE = 0.8
+
+/** `shares`: those of which alerts are sent. */
+export function budgetRow(usage: LimitUsage, shares: readonly number[] = []): BudgetRow {
+  const { organization, key, limit, amount, used, held, renewsAtMs } = usage
   return {
     organization,
     key,
@@ -14,9 +20,17 @@ export function budgetRow({ organization, key, limit, amount, used, held, renews
     amount,
     used,
     held,
+    state: stateOf(usage, shares),
     renews_at: renewsAtMs === undefined ? null : new Date(renewsAtMs).toISOString(),
     used_up_at: null,
   }
+}
+
+function stateOf({ limit, amount, used, isRefusing }: LimitUsage, shares: readonly number[]): BudgetRow['state'] {
+  if (isRefusing) return 'refusing'
+  // Rates are full again and again, and a limit of 0 has no shares.
+  if (limit.unit !== 'micro_usd' || amount === 0) return 'ok'
+  return used >= thresholdOf(amount, Math.min(1, ...(shares.length > 0 ? shares : [NEAR_SHARE]))) ? 'near' : 'ok'
 }
 
 /** A budget that lasts longer than this at the present rate is not shown to end. */

@@ -1,6 +1,7 @@
 /** What `GET /api/status` reports: the state of this weir, its figures, and what an operator should look at. */
 
 import { DAY_MS, HOUR_MS } from '../core/durations.ts'
+import { dollarsText } from '../core/money.ts'
 import type { ExpiringKey } from '../core/organization-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import { fullness } from '../reports/limit-usage.ts'
@@ -50,8 +51,13 @@ export function statusOf(system: SystemState, read: ReadState, now: FiguresNow, 
     workers,
     now,
     cost_today_micro_usd: read.costTodayMicroUsd ?? null,
+    limits: { near: countOf(read.budgets, 'near'), refusing: countOf(read.budgets, 'refusing') },
     attention: attentionOf(system, read, nowMs),
   }
+}
+
+function countOf(budgets: readonly BudgetRow[], state: BudgetRow['state']): number {
+  return budgets.filter((row) => row.state === state).length
 }
 
 /** Errors first. */
@@ -118,8 +124,13 @@ function ofRest({ provider, model, reason, restMs, probing }: Rest): Attention {
 
 /** Rates are full again and again, and no reason to act. */
 function ofBudget(row: BudgetRow): readonly Attention[] {
-  if (row.unit !== 'micro_usd' || fullness(row) < NEARLY_FULL) return []
   const owner = row.key === null ? row.organization : `key ${row.key} of ${row.organization}`
+  if (row.state === 'refusing') {
+    const spent = `${dollarsText(row.used)} of ${dollarsText(row.amount)} is spent`
+    const end = row.renews_at === null ? 'It does not renew.' : `It renews at ${row.renews_at.slice(0, 19)}Z.`
+    return [item('error', 'budget', `${row.limit} of ${owner} refuses requests: ${spent}. ${end}`)]
+  }
+  if (row.unit !== 'micro_usd' || fullness(row) < NEARLY_FULL) return []
   const message = `${Math.floor(fullness(row) * 100)} % of ${row.limit} of ${owner} is used or held.`
   return [item('warning', 'budget', message)]
 }

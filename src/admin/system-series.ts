@@ -1,12 +1,14 @@
 /** The metrics of weir as a whole: what the supervisor knows at the moment of a request for them. */
 
 import type { Rest } from '../gateway/breaker.ts'
+import type { BudgetRow } from './api-shapes.ts'
 import type { SpendRow } from './spend-figures.ts'
 import { type ProcessReading, RESTART_REASONS, type SupervisorFigures } from './supervision.ts'
 
 export interface Figures extends SupervisorFigures {
   /** Absent while the ledger cannot be read. */
   readonly spend?: readonly SpendRow[] | undefined
+  readonly limits?: readonly BudgetRow[] | undefined
 }
 
 export interface Sample {
@@ -67,6 +69,17 @@ export const systemSeries: readonly SystemSeries[] = [
     'The limit of the organisation in the window, if it has one.',
     ({ limitMicroUsd }) => limitMicroUsd,
   ),
+  {
+    name: 'weir_limit_refusing',
+    type: 'gauge',
+    help: '1 while a spend limit refuses requests because of what is spent; key="": the limit of the organisation.',
+    labels: ['organization', 'key', 'limit'],
+    samples: ({ limits = [] }) =>
+      limits.map(({ organization, key, limit, state }) => ({
+        labels: { organization, key: key ?? '', limit },
+        value: state === 'refusing' ? 1 : 0,
+      })),
+  },
   {
     name: 'weir_in_flight_requests',
     type: 'gauge',

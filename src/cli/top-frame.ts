@@ -182,6 +182,7 @@ function isHealthy({ state }: TargetRow): boolean {
 }
 
 const BUDGETS: readonly Column[] = [
+  { heading: 'state' },
   { heading: 'used', isNumber: true },
   { heading: 'limit of' },
   { heading: 'limit' },
@@ -196,6 +197,7 @@ function budgetLines({ budgets }: TopFigures, screen: Screen, rows: number): rea
   const cells = budgets
     .slice(0, rows)
     .map((row) => [
+      row.state,
       percent(fullness(row)),
       plain(row.key === null ? row.organization : `${row.organization}/${row.key}`),
       row.limit,
@@ -270,13 +272,11 @@ function printed(columns: readonly Column[], rows: readonly (readonly string[])[
 
 type Tone = 'good' | 'warn' | 'bad'
 
-/** The colour of a target's state, a request's status, or the used share of a budget. */
+/** The colour of a target's or a budget's state, or of a request's status. */
 function toneOf(state: string): Tone | undefined {
-  if (state === 'resting' || /^5\d\d$/.test(state)) return 'bad'
-  if (state === 'probing' || /^4\d\d$/.test(state)) return 'warn'
-  if (!state.endsWith(' %')) return undefined
-  const share = Number.parseFloat(state)
-  return share >= 100 ? 'bad' : share >= 90 ? 'warn' : undefined
+  if (state === 'resting' || state === 'refusing' || /^5\d\d$/.test(state)) return 'bad'
+  if (state === 'probing' || state === 'near' || /^4\d\d$/.test(state)) return 'warn'
+  return undefined
 }
 
 const CODES: Readonly<Record<Tone, number>> = { good: 32, warn: 33, bad: 31 }

@@ -1,4 +1,4 @@
-/** The band "Budgets": each limit of an organisation or a key, the fullest first. */
+/** The band "Budgets": each limit of an organisation or a key, those that refuse first, then the fullest. */
 
 import type { BudgetRow } from '../admin/api-shapes.ts'
 import { element, StateMark, setAttribute, setText } from './elements.ts'
@@ -34,15 +34,25 @@ export class BudgetsBand {
   }
 
   private countOf(rows: readonly BudgetRow[]): string {
+    const refusing = rows.filter(({ state }) => state === 'refusing').length
     const full = rows.filter((row) => shareOf(row) >= FULL_SHARE_WARNING).length
     const all = this.more > 0 ? `${rows.length} fullest of ${rows.length + this.more}` : `${rows.length}`
-    return full === 0 ? all : `${all}, ${full} above ${percent(FULL_SHARE_WARNING)}`
+    const counts = [
+      ...(refusing === 0 ? [] : [`${refusing} refusing`]),
+      ...(full === 0 ? [] : [`${full} above ${percent(FULL_SHARE_WARNING)}`]),
+    ]
+    return [all, ...counts].join(', ')
   }
 }
 
 function shareOf({ amount, used, held }: BudgetRow): number {
   if (amount === 0) return 1
   return (used + held) / amount
+}
+
+/** Requests are refused, or the next one is. */
+function isUsedUp(row: BudgetRow): boolean {
+  return row.state === 'refusing' || shareOf(row) >= 1
 }
 
 function columns(clock: ServerClock): readonly Column<BudgetRow>[] {
@@ -86,14 +96,14 @@ function meterCell(): Cell<BudgetRow> {
       const heldPart = row.amount === 0 ? 0 : Math.min(100 - usedPart, (row.held / row.amount) * 100)
       usedBar.style.width = `${usedPart.toFixed(1)}%`
       heldBar.style.width = `${heldPart.toFixed(1)}%`
-      const state = share >= 1 ? 'bad' : share >= FULL_SHARE_WARNING ? 'warning' : undefined
+      const state = isUsedUp(row) ? 'bad' : share >= FULL_SHARE_WARNING ? 'warning' : undefined
       number.node.classList.toggle('plain', state === undefined)
       number.show(state ?? 'neutral', percent(share))
       setAttribute(bar, 'data-state', state)
       setAttribute(bar, 'aria-label', `${limitWords(row.limit)} of ${row.key ?? row.organization}`)
       setAttribute(bar, 'aria-valuenow', String(Math.min(100, Math.round(share * 100))))
       const [used, held, amount] = [row.used, row.held, row.amount].map((each) => amountText(row.unit, each))
-      const text = `${used} used, ${held} held, of ${amount}`
+      const text = `${used} used, ${held} held, of ${amount}${row.state === 'refusing' ? ', refuses requests' : ''}`
       setAttribute(bar, 'aria-valuetext', text)
     },
   }
@@ -109,7 +119,7 @@ function renewalCell(clock: ServerClock): Cell<BudgetRow> {
     show: (row) => {
       const renewal = renewalText(row, clock)
       const forecast = forecastText(row, clock)
-      const state = shareOf(row) >= 1 ? 'bad' : forecast === undefined ? undefined : 'warning'
+      const state = isUsedUp(row) ? 'bad' : forecast === undefined ? undefined : 'warning'
       mark.node.classList.toggle('plain', state === undefined)
       mark.show(state ?? 'neutral', forecast ?? renewal)
       setText(below, forecast === undefined ? '' : renewal)
@@ -126,6 +136,7 @@ function renewalText({ limit, renews_at }: BudgetRow, clock: ServerClock): strin
 }
 
 function forecastText(row: BudgetRow, clock: ServerClock): string | undefined {
+  if (row.state === 'refusing') return 'refuses requests'
   if (shareOf(row) >= 1) return 'used up'
   if (row.used_up_at === null) return undefined
   const seconds = clock.secondsUntil(row.used_up_at)

@@ -22,7 +22,7 @@ export interface SpendCrossing {
   readonly isRefusal: boolean
 }
 
-/** Before the name of a budget in records of refusals. An earlier version of weir skips budgets that it does not know. */
+/** Before a budget's name in records of refusals. An earlier version of weir skips budgets that it does not know. */
 const REFUSED = 'refused_'
 
 /** How a record names its budget. */

@@ -4,6 +4,7 @@ import { openAccountUsageReader } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import type { Limit, Limits } from '../core/limits.ts'
 import type { Account } from '../ledger/ledger.ts'
+import { isRefusing } from '../ledger/refusal-mark.ts'
 import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts'
 import type { ScopeUsage } from '../ledger/reservation-store.ts'
 import { withLedger } from './ledger-part.ts'
@@ -12,6 +13,7 @@ import { withLedger } from './ledger-part.ts'
 const KEYS_READ_MAX = 5000
 
 const NO_LIMITS: Limits = {}
+const NO_BUDGET = { held: 0, refused: 0 }
 
 /** A key with limits of its own. */
 export interface LimitedKey {
@@ -30,11 +32,13 @@ export interface LimitUsage {
   /** Without what running requests hold. */
   readonly used: number
   readonly held: number
+  /** Requests are refused because of what is spent. As `ledger/refusal-mark.ts`. */
+  readonly isRefusing: boolean
   /** When a budget renews, in Unix milliseconds; undefined for a total budget, for rates and for concurrency. */
   readonly renewsAtMs: number | undefined
 }
 
-/** The limits of the configuration, and those of stored keys, the fullest first. Throws `LedgerProblem`. */
+/** The limits of the configuration and of stored keys, in the order of `readLimitUsages`. Throws `LedgerProblem`. */
 export async function limitUsagesOf(config: Config, stored: readonly LimitedKey[]): Promise<readonly LimitUsage[]> {
   const configured = config.organizations.flatMap(({ id: organization, keys }) =>
     keys.map(({ id, limits }): LimitedKey => ({ id, organization, limits })),
@@ -45,7 +49,7 @@ export async function limitUsagesOf(config: Config, stored: readonly LimitedKey[
   )
 }
 
-/** All limits that are set, the fullest first; those of a key only if it was used. */
+/** All limits that are set, those that refuse first, then the fullest; those of a key only if it was used. */
 export async function readLimitUsages(
   reader: Pick<AccountUsageReader, 'readAll'>,
   organizations: Config['organizations'],
@@ -65,7 +69,9 @@ export async function readLimitUsages(
     const ofKey = usagesOf({ organization, key }, keyLimits, usage.key)
     if (ofKey.some(({ used, held }) => used + held > 0)) found.push(...ofKey)
   }
-  return found.sort((one, other) => fullness(other) - fullness(one))
+  return found.sort(
+    (one, other) => Number(other.isRefusing) - Number(one.isRefusing) || fullness(other) - fullness(one),
+  )
 }
 
 /** The share of a limit that is used or held; a limit of 0 is full. */
@@ -88,8 +94,9 @@ function usagesOf(
   limits: Limits,
   figures: ScopeUsage,
 ): readonly LimitUsage[] {
-  return remainingLimits(limits, figures).map(({ limit, most, used, renewsAtMs }) => {
-    const held = limit.kind === 'budget' ? figures[limit.name].held : 0
-    return { ...owner, limit, amount: most, used: Math.min(used - held, Number.MAX_SAFE_INTEGER), held, renewsAtMs }
+  return remainingLimits(limits, figures).map(({ limit, most, used: taken, renewsAtMs }) => {
+    const { held, refused } = limit.kind === 'budget' ? figures[limit.name] : NO_BUDGET
+    const used = Math.min(taken - held, Number.MAX_SAFE_INTEGER)
+    return { ...owner, limit, amount: most, used, held, isRefusing: isRefusing(most, used, refused), renewsAtMs }
   })
 }

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { budgetRow, usedUpAt } from '../../src/admin/budget-rows.ts'
 import { readSpend } from '../../src/admin/recent-spend.ts'
 import { openAccountUsageReader, openLedger } from '../../src/assembly/open-ledger.ts'
+import { limitTable } from '../../src/core/limits.ts'
 import { noCharge } from '../../src/ledger/ledger.ts'
 import { readLimitUsages } from '../../src/reports/limit-usage.ts'
 import { checked } from '../support/admin.ts'
@@ -51,7 +52,7 @@ test('organisations always, keys if they were used, the fullest first', async ()
     { id: 'ci', organization: 'acme', limits },
     { id: 'free', organization: 'acme', limits },
   ]
-  const rows = (await readLimitUsages(reader, config.organizations, limited)).map(budgetRow)
+  const rows = (await readLimitUsages(reader, config.organizations, limited)).map((usage) => budgetRow(usage))
   await reader.close()
   expect(
     rows.map(({ organization, key, limit, amount, used, held }) => [organization, key, limit, amount, used, held]),
@@ -75,9 +76,23 @@ test.each([
 ] as const)('a budget is used up: %s', (_name, given, lastHour, expected) => {
   const row = {
     ...{ organization: 'acme', key: null, limit: 'spend.day', unit: 'micro_usd' as const },
-    ...{ renews_at: '2026-11-22T00:00:00.000Z', used_up_at: null },
+    ...{ renews_at: '2026-11-22T00:00:00.000Z', used_up_at: null, state: 'ok' as const },
   }
   expect(usedUpAt({ ...row, ...given }, lastHour, Date.parse('2026-11-21T12:00:00Z'))).toBe(expected)
+})
+
+test.each([
+  [{ used: 79, held: 21 }, [], 'ok'],
+  [{ used: 80 }, [], 'near'],
+  [{ used: 49 }, [0.9, 0.5], 'ok'],
+  [{ used: 50 }, [0.9, 0.5], 'near'],
+  [{ used: 61, isRefusing: true }, [0.9], 'refusing'],
+  [{ used: 0, amount: 0 }, [], 'ok'],
+] as const)('the state of a spend limit of 100, %j with alerts at %j: %s', (given, shares, state) => {
+  const limit = limitTable.find(({ name }) => name === 'day')
+  if (limit === undefined) throw new Error('there is no daily limit')
+  const usage = { organization: 'acme', key: null, limit, amount: 100, held: 0, isRefusing: false, ...given }
+  expect(budgetRow({ ...usage, renewsAtMs: undefined }, shares).state).toBe(state)
 })
 
 test('the spend of the last hour is that of the running hour and of the rest of the one before', async () => {

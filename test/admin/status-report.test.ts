@@ -32,6 +32,7 @@ const budget = {
   organization: 'acme',
   limit: 'spend.day',
   unit: 'micro_usd',
+  state: 'near',
   renews_at: null,
   used_up_at: null,
 } as const
@@ -102,6 +103,12 @@ test.each<[string, Partial<SystemState>, Partial<Read>, string]>([
     {},
     { budgets: [{ ...budget, key: 'ci', amount: 100, used: 80, held: 12 }] },
     'warning budget: 92 % of spend.day of key ci of acme is used or held.',
+  ],
+  [
+    'a budget that refuses',
+    {},
+    { budgets: [{ ...budget, key: null, amount: 1e6, used: 610_000, held: 0, state: 'refusing' }] },
+    'error budget: spend.day of acme refuses requests: $0.61 of $1.00 is spent. It does not renew.',
   ],
   [
     'a key that expires',

@@ -1,7 +1,7 @@
 /**
- * The law of the output limit that a refusal for money names: at that moment a request with that very limit is admitted,
- * one with a token more is not, and where none is named no limit below the request's own is. Random prices, models,
- * limits and states, both ledgers; `WEIR_SEED` repeats a run.
+ * The law of the output limit that a refusal for money names: at that moment a request with that very limit is
+ * admitted, one with a token more is not, and if none is named, no limit below the request's own is. Random prices,
+ * models, limits and states, both ledgers; `WEIR_SEED` repeats a run.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
@@ -115,7 +115,7 @@ class History {
     return 'none'
   }
 
-  /** The message of a refusal for money; '' if the request was admitted, undefined if it was refused for another cause. */
+  /** The message of a refusal for money; '' if it was admitted, undefined if it was refused for another cause. */
   private async attempt(
     asked: ReturnType<History['request']>,
     maxOutputTokens: number | undefined,

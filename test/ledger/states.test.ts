@@ -346,6 +346,35 @@ for (const subject of subjects()) {
       expect(await used()).toBe(150)
     })
 
+    test('a budget keeps the cheapest request that it refused, until there is room for it', async () => {
+      const limited = { ...account, keyLimits: spend({ total: 100 }) }
+      const refused = async () => (await subject.store.figures(limited)).key.total.refused
+      const ask = (id: string, cost: number) => subject.store.reserve(limited, hold(id, cost))
+      await subject.store.reserve(limited, { ...hold('lost', 60), floorMicroUsd: 60 })
+      // Only what runs is in its way.
+      await ask('held', 50)
+      expect(await refused()).toBe(0)
+      subject.clock.now += 31_000
+      subject.clock.witness = subject.clock.now
+      await subject.store.reap('acme')
+      // More than the whole limit: nothing about what is spent.
+      await ask('large', 101)
+      expect(await refused()).toBe(0)
+      for (const [id, cost, left] of [
+        ['a', 50, 50],
+        ['b', 45, 45],
+        ['c', 70, 45],
+        ['d', 101, 45],
+      ] as const) {
+        await ask(id, cost)
+        expect(await refused()).toBe(left)
+      }
+      // It was charged too much: the cheapest would pass now, and only the next refusal counts.
+      await subject.store.settle(admission(limited, 'lost'), charge(20))
+      await ask('e', 90)
+      expect(await refused()).toBe(90)
+    })
+
     test('an extension in money is all or nothing, and progress is posted in any case', async () => {
       const limited = { ...account, keyLimits: spend({ total: 150 }) }
       const total = async () => (await subject.store.figures(limited)).key.total

@@ -25,7 +25,7 @@ const limits: Readonly<Record<string, JsonObject>> = {
 const spendMessage = (window: string, end: string) =>
   new RegExp(
     `^This request may cost \\$0\\.\\d+, more than is left of the ${window} spend limit ` +
-      `of \\$0\\.15 for (.+)\\. ${end}\\.$`,
+      `of \\$0\\.15 for (.+?)\\. ${end}\\.( With an output limit of at most \\d+ tokens? it passes now\\.)?$`,
   )
 
 /** The message of each limit, and the error `type` if the limit is a rate. */
@@ -229,7 +229,9 @@ describe.each(['embedded', 'redis'])('%s', (kind) => {
     expect(JSON.parse(dear.text).error.message).toMatch(
       /^This request may cost \$0\.\d\d, more than the daily spend limit of \$0\.05 for organisation 'poor'\. /,
     )
-    expect(JSON.parse(dear.text).error.message).toMatch(/ for organisation 'poor'\. Waiting does not help\.$/)
+    expect(JSON.parse(dear.text).error.message).toMatch(
+      / for organisation 'poor'\. Waiting does not help\.( With an output limit of at most \d+ tokens .+)?$/,
+    )
   })
 
   test('a failed request costs nothing, because the provider charges nothing', async () => {

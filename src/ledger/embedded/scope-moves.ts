@@ -76,8 +76,8 @@ export function cross(scope: ScopeState, amounts: readonly number[], budget: num
 }
 
 /**
- * Marks the budgets that refuse a request because of what is spent. Returns whether a mark has changed: the first one of
- * a window is recorded as a crossing, too.
+ * Marks the budgets that refuse a request because of what is spent. Returns whether a mark has changed: the first of a
+ * window is recorded as a crossing, too.
  */
 export function markRefusals(scope: ScopeState, amounts: readonly number[], demand: UnitAmounts, now: number): boolean {
   const windows = budgetWindows(now)

@@ -126,7 +126,7 @@ function answerOne({ account, listener }: Reserving, reply: Reply<'reserve'>): v
   listener.replied(read)
 }
 
-/** Where the numbers of a refusal that are the room of each unit begin: after the wait and both marks of what is held. */
+/** Where the room of each unit begins in the numbers of a refusal: after the wait and both marks of what is held. */
 const ROOM_FROM = 3
 
 /** Throws `RangeError` if the reply has too few numbers, or names an unknown limit. */

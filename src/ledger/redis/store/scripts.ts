@@ -259,7 +259,8 @@ export interface Program {
 
 /**
  * The program of each script. `clockLua` sets `now`; only tests replace Redis' own clock. Every script except `reserve`
- * and `preview` has the flag `allow-oom`: a Redis that is out of memory rejects new reservations but still releases and records.
+ * and `preview` has the flag `allow-oom`: a Redis that is out of memory rejects new reservations but still releases and
+ * records.
  */
 export function programs(clockLua: string = clock): Readonly<Record<ScriptName, Program>> {
   const layout = `${layoutLua()}\n${auditLua()}`

@@ -349,8 +349,8 @@ local function record_crossing(scopes, s, b, limit, before_name)
   redis.call('PEXPIRE', CROSSINGS, DAY_MS)
 end
 
--- For each budget the window in which it refused a request because of what is spent, and the cheapest of these requests.
--- Beside the scopes, so that no other script has to read them.
+-- For each budget the window in which it refused a request because of what is spent, and the cheapest of these
+-- requests. Beside the scopes, so that no other script has to read them.
 local function refused_field(s, key)
   return 'refused' .. (s == 1 and '' or scope_field(key))
 end

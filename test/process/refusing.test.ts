@@ -1,0 +1,108 @@
+/**
+ * A budget that refuses is shown as one, long before all of it is spent: in the admin API, the metrics and `weir top`,
+ * on every node, until room is made. The message names the output limit with which the request passes.
+ */
+
+import { expect, test } from 'bun:test'
+import { readFile, writeFile } from 'node:fs/promises'
+import type { JsonObject } from '../../src/core/json.ts'
+import { type Answer, ask, requestBytes } from '../support/caller.ts'
+import { Gateway, KEY } from '../support/gateway.ts'
+import { RedisServer } from '../support/redis.ts'
+import { chatBody, json } from '../support/scenarios.ts'
+import { Upstream } from '../support/upstream.ts'
+
+/** An answer of 3,000 tokens costs $0.30, and 4,096 are held for it. */
+const PRICE = { input: 0, output: 100 }
+const USAGE = { prompt_tokens: 9, completion_tokens: 3000, total_tokens: 3009 }
+
+function start(upstream: Upstream, more: JsonObject): Promise<Gateway> {
+  upstream.on('m', json(200, JSON.stringify({ ...JSON.parse(chatBody('Hello.')), usage: USAGE })))
+  return Gateway.start({
+    providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
+    models: { m: { targets: [{ provider: 'up', model: 'm' }], price: PRICE, max_output_tokens: 10_000 } },
+    config: {
+      organizations: [
+        { id: 'acme', limits: { spend: { day: 1, month: 100 } }, keys: [{ id: 'k', key: KEY, limits: {} }] },
+      ],
+      ...more,
+    },
+    flags: ['--workers', '2'],
+  })
+}
+
+function say(gateway: Gateway, path: string, more: JsonObject = {}): Promise<Answer> {
+  const body = { model: 'm', messages: [{ role: 'user', content: 'Hi' }], ...more }
+  return ask(gateway.port, requestBytes(path, { key: KEY, body }))
+}
+
+async function admin(gateway: Gateway, path: string): Promise<Response> {
+  return await fetch(`${gateway.adminUrl}${path}`)
+}
+
+/** Asks until the states of the limits are these: an answer may be up to 2 s old. */
+async function until(gateway: Gateway, day: string): Promise<void> {
+  for (;;) {
+    const { rows } = (await (await admin(gateway, '/api/budgets')).json()) as { rows: JsonObject[] }
+    const states = rows.map(({ limit, state }) => `${limit} ${state}`).sort()
+    if (states.join() === `spend.day ${day},spend.month ok`) return
+    await Bun.sleep(50)
+  }
+}
+
+test.each(['embedded', 'redis'])('%s: at 60 % of the limit, on all nodes, until it is raised', async (kind) => {
+  await using redis = await RedisServer.start()
+  await using upstream = await Upstream.start()
+  const ledger = kind === 'redis' ? { ledger: { redis: redis.url } } : {}
+  await using gateway = await start(upstream, ledger)
+  for (let i = 0; i < 2; i++) expect((await say(gateway, '/v1/chat/completions')).status).toBe(200)
+  await until(gateway, 'ok')
+  const refused = await say(gateway, '/v1/chat/completions')
+  expect([refused.status, refused.header('x-should-retry')]).toEqual([429, 'false'])
+  expect(JSON.parse(refused.text).error).toMatchObject({
+    code: 'insufficient_quota',
+    message: expect.stringMatching(
+      /^This request may cost \$0\.4096, more than is left of the daily .* at most 4000 tokens it passes now\.$/,
+    ),
+  })
+  const messages = await say(gateway, '/anthropic/v1/messages', { max_tokens: 4001 })
+  expect(JSON.parse(messages.text)).toMatchObject({
+    error: { type: 'rate_limit_error', message: expect.stringMatching(/ at most 4000 tokens it passes now\.$/) },
+  })
+
+  const others = kind === 'redis' ? [await start(upstream, ledger)] : []
+  try {
+    for (const node of [gateway, ...others]) {
+      await until(node, 'refusing')
+      const status = (await (await admin(node, '/api/status')).json()) as JsonObject
+      expect(status).toMatchObject({
+        limits: { near: 0, refusing: 1 },
+        attention: [
+          {
+            ...{ level: 'error', kind: 'budget' },
+            message: expect.stringMatching(
+              /^spend\.day of acme refuses requests: \$0\.60 of \$1\.00 is spent\. It renews /,
+            ),
+          },
+        ],
+      })
+      const metrics = await (await admin(node, '/metrics')).text()
+      expect(metrics).toContain('weir_limit_refusing{organization="acme",key="",limit="spend.day"} 1\n')
+      expect(metrics).toContain('weir_limit_refusing{organization="acme",key="",limit="spend.month"} 0\n')
+      expect((await node.run('top', '--once')).stdout).toMatch(/^refusing +60\.0 % +acme +spend\.day/m)
+    }
+
+    expect((await say(gateway, '/v1/chat/completions', { max_tokens: 4000 })).status).toBe(200)
+    // Nine tenths are spent now.
+    const dear = await say(gateway, '/v1/responses', { input: 'Hi', messages: undefined, max_output_tokens: 1001 })
+    expect(JSON.parse(dear.text).error.message).toMatch(/ at most 1000 tokens it passes now\.$/)
+    for (const node of [gateway, ...others]) {
+      await writeFile(node.configFile, (await readFile(node.configFile, 'utf8')).replace('"day": 1', '"day": 2'))
+      expect((await node.run('reload')).code).toBe(0)
+      await until(node, 'ok')
+    }
+    expect((await say(gateway, '/v1/chat/completions')).status).toBe(200)
+  } finally {
+    for (const node of others) await node[Symbol.asyncDispose]()
+  }
+})
