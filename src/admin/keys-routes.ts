@@ -65,6 +65,7 @@ const STATUSES = {
   exists: [409, 'already_exists'],
   conflict: [409, 'conflict'],
   invalid: [422, 'invalid'],
+  unconfirmed: [503, 'unconfirmed'],
 } as const satisfies Readonly<Record<KeyProblem['kind'], readonly [number, string]>>
 
 /** Loads the code on first use. Throws `AdminError`; a bug of weir is thrown on. */

@@ -91,7 +91,8 @@ export const KEY_ENTRIES: readonly CommandEntry[] = [
       { run: 'weir keys update --id ci --spend-day 10 --requests-per-minute 60', about: 'sets two limits' },
       { run: "weir keys update --id ci --spend-day '' --expires ''", about: 'removes the limit and the expiry' },
     ],
-    failure: 'there is no such key, the change is not possible, or the ledger cannot be read',
+    failure:
+      'there is no such key, the change is not possible, the ledger cannot be read, or Redis may lose the change',
   },
   {
     name: 'keys rotate',
@@ -115,7 +116,7 @@ export const KEY_ENTRIES: readonly CommandEntry[] = [
       { run: 'weir keys rotate --id ci --grace 24h', about: 'both secrets work for a day' },
       { run: 'weir keys rotate --id ci', about: 'after a leak: the old secret is rejected at once' },
     ],
-    failure: 'there is no such key, it is revoked, or the ledger cannot be read',
+    failure: 'there is no such key, it is revoked, the ledger cannot be read, or Redis may lose the change',
   },
   {
     name: 'keys list',
@@ -155,6 +156,6 @@ export const KEY_ENTRIES: readonly CommandEntry[] = [
       { run: 'weir keys revoke --id ci', about: 'at once, on all nodes' },
       { run: 'weir keys revoke --id ci --config /etc/weir/weir.yaml', about: 'with the file of the system' },
     ],
-    failure: 'there is no such key, or the ledger cannot be read',
+    failure: 'there is no such key, the ledger cannot be read, or Redis may lose the change',
   },
 ]

@@ -14,7 +14,7 @@ import type { AdminEntry, ChangeSource } from './admin-audit.ts'
 import { newToken } from './key-format.ts'
 import { KeyProblem } from './key-problem.ts'
 import { type KeyRecord, revocationOf, storedKey } from './key-record.ts'
-import { KEYS_KNOWN_MS, type KeyStore } from './key-store.ts'
+import type { KeyStore } from './key-store.ts'
 
 /** The part of the configuration that decides about keys. */
 interface KeysConfig extends CatalogConfig {
@@ -67,13 +67,12 @@ export class KeyChanges {
     const record = { ...description, sha256, shown, createdMs: nowMs }
     checkPrices(config, record)
     const entry = this.entry('key.created', id, { organization, ...detailsOf(description) })
-    if (!(await this.parts.withStore((store) => store.create(record, entry)))) {
+    if (!(await this.changed((store) => store.create(record, entry)))) {
       throw new KeyProblem(
         'exists',
         `the id ${quoted(id)} is used by a key of the store; the id of a revoked or expired key is free after 30 days`,
       )
     }
-    await everywhereKnown()
     return { record, secret: token }
   }
 
@@ -92,7 +91,6 @@ export class KeyChanges {
       return next
     }
     const record = await this.change(id, edit, this.entry('key.updated', id, given))
-    await everywhereKnown()
     return record
   }
 
@@ -110,6 +108,8 @@ export class KeyChanges {
     const details: Record<string, JsonValue> = {}
     const edit = (record: KeyRecord): KeyRecord => {
       checkActive(record, 'rotated')
+      // Made already, and given back by a gateway to a Redis that had lost it.
+      if (record.sha256 === sha256) return record
       // No secret of the key is accepted after its expiry, so the grace ends there at the latest. Without a grace the
       // old secret is rejected by every clock, and known for the log.
       const untilMs = ms === 0 ? 0 : Math.min(nowMs + ms, record.expiresAtMs ?? Number.POSITIVE_INFINITY)
@@ -118,7 +118,6 @@ export class KeyChanges {
       return { ...record, sha256, shown, previous: { sha256: record.sha256, untilMs } }
     }
     const record = await this.change(id, edit, this.entry('key.rotated', id, details))
-    await everywhereKnown()
     return { record, secret: token }
   }
 
@@ -126,7 +125,7 @@ export class KeyChanges {
   async revoke(id: string): Promise<Revocation> {
     const nowMs = Date.now()
     const configured = this.configured(id)
-    const outcomes = await this.parts.withStore(async (store) => {
+    const outcomes = await this.changed(async (store) => {
       const stored = await store.revoke(id, nowMs, this.entry('key.revoked', id, {}))
       if (configured === undefined) {
         if (stored === 'unknown') throw await unknownKey(store, id)
@@ -148,12 +147,11 @@ export class KeyChanges {
       return [stored, 'already_revoked']
     })
     const outcome = outcomes.includes('revoked') ? 'revoked' : 'already_revoked'
-    if (outcome === 'revoked') await everywhereKnown()
     return { outcome, isConfigured: configured?.key.disabled === false }
   }
 
   private async change(id: string, edit: (record: KeyRecord) => KeyRecord, entry: AdminEntry): Promise<KeyRecord> {
-    return await this.parts.withStore(async (store) => {
+    return await this.changed(async (store) => {
       const record = await store.change(id, edit, entry)
       if (record !== undefined) return record
       if (this.configured(id) === undefined) throw await unknownKey(store, id)
@@ -161,6 +159,15 @@ export class KeyChanges {
         'conflict',
         `key ${quoted(id)} is in the configuration; change it there and send SIGHUP to weir serve`,
       )
+    })
+  }
+
+  /** Resolves when the changes are in force on every gateway, and stay. */
+  private changed<Result>(make: (store: KeyStore) => Promise<Result>): Promise<Result> {
+    return this.parts.withStore(async (store) => {
+      const result = await make(store)
+      await store.confirm()
+      return result
     })
   }
 
@@ -183,11 +190,6 @@ export function keyWarnings(config: KeysConfig, { models = [] }: Pick<KeyRecord,
   return models
     .filter((glob) => !names.some((name) => matches(glob, name)))
     .map((glob) => `models: ${quoted(glob)} matches no model of the configuration${didYouMean(glob, names)}`)
-}
-
-/** Gateways poll the store: after this pause all of them have. */
-function everywhereKnown(): Promise<void> {
-  return Bun.sleep(KEYS_KNOWN_MS)
 }
 
 function valid(checked: ReturnType<typeof readKey>): KeyDescription {

@@ -4,15 +4,20 @@
  * to date.
  */
 
+import { randomBytes } from 'node:crypto'
+import { messageOf } from '../core/error-message.ts'
 import { turn } from '../core/event-loop.ts'
+import { parseObject } from '../core/json.ts'
 import { SLOW_PERIOD_MS } from '../core/ticker.ts'
+import { isPermanent, RedisUnfitError } from '../redis/redis-errors.ts'
 import type { AdminAudit, AdminEntry } from './admin-audit.ts'
+import { KeyProblem } from './key-problem.ts'
 import { type KeyRecord, parseKeyRecord, revocationId, revokedKeyOf } from './key-record.ts'
 
 /** How often a gateway polls for changes: every gateway enforces a revocation within twice this time. */
 export const KEY_POLL_MS = SLOW_PERIOD_MS
 /** Commands that change keys wait this long: then every gateway has polled, and a new key works from its first use. */
-export const KEYS_KNOWN_MS = 500
+const KEYS_KNOWN_MS = 500
 
 /** Entries of the change log; a gateway that missed more reads all keys again. */
 export const CHANGES_KEPT = 10_000
@@ -21,6 +26,9 @@ export const CHANGES_A_PAGE = 500
 export const KEYS_A_PAGE = 500
 /** How many ids are read to suggest one that is similar to a mistyped id. */
 const SOME_IDS = 2000
+/** How long a change may take to be safe: a failover takes 10 to 20 s until the old master takes no more writes. */
+const CONFIRM_MS_MAX = 30_000
+const CONFIRM_PAUSE_MS = 200
 
 /**
  * A point in a store's history. After data loss or from a backup, the same number could be reached again with other
@@ -43,6 +51,14 @@ export interface Replacement {
   readonly id: string
   readonly before: string | undefined
   readonly after: string | undefined
+}
+
+/** What the server that all gateways follow has, which may be another one than took the changes. */
+export interface Standing {
+  /** The present text of each key, and whether the log has the change. */
+  readonly found: readonly { readonly text: string | undefined; readonly isLogged: boolean }[]
+  /** Why it may still be lost, in a failover; undefined if it stays. */
+  readonly doubt: string | undefined
 }
 
 export interface KeyPage {
@@ -68,18 +84,47 @@ export interface KeyBackend {
   size(): Promise<number>
   /**
    * Each replacement is atomic together with its entry in the log. Resolves to the ids that were written. `entry` is
-   * added to the admin audit for each of them, in the same step.
+   * added to the admin audit for each of them, in the same step. `nonce` marks the entries of the log.
    */
-  replace(replacements: readonly Replacement[], entry?: AdminEntry): Promise<readonly string[]>
+  replace(replacements: readonly Replacement[], entry?: AdminEntry, nonce?: string): Promise<readonly string[]>
+  /** What has become of changes that were made a moment ago. */
+  standing(changes: readonly Pick<Change, 'id' | 'nonce'>[]): Promise<Standing>
   readonly audit: AdminAudit
   /** The clock of the storage. */
   nowMs(): Promise<number>
   close(): Promise<void>
 }
 
-/** The operations of commands and of the admin API. Each changes one key only. */
+type Edit = (record: KeyRecord) => KeyRecord
+
+/** A change that this process made, to make it again if it is lost. */
+interface Made {
+  readonly id: string
+  readonly nonce: string
+  readonly text: string
+  readonly entry: AdminEntry | undefined
+  /** Absent for a new key. */
+  readonly edit?: Edit
+  /** False for a key that was already as it was to be. */
+  readonly isWritten: boolean
+}
+
+/** What is known of the changes. */
+interface Safety {
+  /** Why the store may lose one of them; undefined if it keeps them. */
+  readonly doubt: string | undefined
+  /** Entries of the audit that were lost, of changes that a gateway has put back. */
+  readonly unaudited: readonly AdminEntry[]
+}
+
+/**
+ * The operations of commands and of the admin API. Each changes one key only; a change is in force everywhere, and
+ * stays, when `confirm` has resolved.
+ */
 export class KeyStore {
   readonly audit: AdminAudit
+  /** The changes since the last `confirm`, by the id of the key. */
+  private readonly made = new Map<string, Made>()
 
   constructor(private readonly backend: KeyBackend) {
     this.audit = backend.audit
@@ -88,12 +133,22 @@ export class KeyStore {
   /** False if the id is in use, also by a revoked or expired key whose record is still kept. */
   async create(record: KeyRecord, entry?: AdminEntry): Promise<boolean> {
     const { id } = record
-    const after = JSON.stringify(record)
-    const written = await this.backend.replace([{ id, before: undefined, after }], entry)
-    if (written.length > 0) return true
-    // An earlier attempt may have written it, and its reply was lost.
-    const [there] = await this.backend.texts([id])
-    return there === after
+    const text = JSON.stringify(record)
+    const made = { id, nonce: newNonce(), text, entry, isWritten: true }
+    const isCreated = await this.put(made, undefined)
+    if (isCreated) this.made.set(id, made)
+    return isCreated
+  }
+
+  /** False if the text is not `before`. */
+  private async put({ id, nonce, text, entry }: Made, before: string | undefined): Promise<boolean> {
+    for (;;) {
+      const written = await this.backend.replace([{ id, before, after: text }], entry, nonce)
+      if (written.length > 0) return true
+      // An earlier attempt may have written it, and its reply was lost. In a failover, the other server has no record.
+      const [there] = await this.backend.texts([id])
+      if (there !== before) return there === text
+    }
   }
 
   async get(id: string): Promise<KeyRecord | undefined> {
@@ -162,18 +217,21 @@ export class KeyStore {
    * again. Nothing is written if `edit` returns the record itself. Resolves to the key as it is now; undefined if there
    * is none. Throws what `edit` throws.
    */
-  async change(id: string, edit: (record: KeyRecord) => KeyRecord, entry?: AdminEntry): Promise<KeyRecord | undefined> {
-    let tried: string | undefined
+  async change(id: string, edit: Edit, entry?: AdminEntry): Promise<KeyRecord | undefined> {
     for (;;) {
       const [before] = await this.backend.texts([id])
       const record = before === undefined ? undefined : parseKeyRecord(before)
-      // The same text: an earlier attempt of ours wrote it, and its reply was lost.
-      if (record === undefined || before === tried) return record
+      if (before === undefined || record === undefined) return undefined
       const edited = edit(record)
-      if (edited === record) return record
-      const next = { ...edited, revision: (record.revision ?? 0) + 1 }
-      tried = JSON.stringify(next)
-      if ((await this.backend.replace([{ id, before, after: tried }], entry)).length > 0) return next
+      // The record as it is may be another command's change, which nobody has confirmed yet.
+      const isWritten = edited !== record
+      const next = isWritten ? { ...edited, revision: (record.revision ?? 0) + 1 } : record
+      const text = isWritten ? JSON.stringify(next) : before
+      const made = { id, nonce: newNonce(), text, entry, edit, isWritten }
+      if (isWritten && !(await this.put(made, before))) continue
+      // An earlier attempt of ours on this server proves nothing about the one that all follow.
+      if (isWritten || !this.made.has(id)) this.made.set(id, made)
+      return next
     }
   }
 
@@ -184,9 +242,91 @@ export class KeyStore {
     return revoked.revokedMs === nowMs ? 'revoked' : 'already_revoked'
   }
 
+  /**
+   * Resolves when every gateway has the changes that this process made, and no failover can undo them. Changes that the
+   * store has lost meanwhile are made again. Throws `KeyProblem` if that takes too long.
+   */
+  async confirm(withinMs = CONFIRM_MS_MAX): Promise<void> {
+    const end = performance.now() + withinMs
+    for (let wasSure = true; this.made.size > 0; ) {
+      if (wasSure) await Bun.sleep(KEYS_KNOWN_MS)
+      const { doubt, unaudited } = await this.remake().catch(doubtOf)
+      // After a doubt, gateways have changed the server perhaps: they poll once more.
+      if (doubt === undefined && wasSure) {
+        if (unaudited.length > 0) await this.audit.append(unaudited)
+        this.made.clear()
+      }
+      wasSure = doubt === undefined
+      if (doubt === undefined) continue
+      if (performance.now() >= end) throw unconfirmed([...this.made.keys()], doubt, withinMs)
+      await Bun.sleep(CONFIRM_PAUSE_MS)
+    }
+  }
+
+  /** Makes changes again that are lost. */
+  private async remake(): Promise<Safety> {
+    const changes = [...this.made.values()]
+    const unaudited: AdminEntry[] = []
+    let doubt: string | undefined
+    for (let i = 0; i < changes.length; i += KEYS_A_PAGE) {
+      const page = changes.slice(i, i + KEYS_A_PAGE)
+      const standing = await this.backend.standing(page)
+      doubt ??= standing.doubt
+      for (const [at, made] of page.entries()) {
+        const { text, isLogged } = standing.found[at] ?? { text: undefined, isLogged: false }
+        if (isLogged) continue
+        if (!holds(made, text)) {
+          await this.makeAgain(made, text)
+          doubt ??= 'Redis has lost a change, which was made again'
+        } else if (made.isWritten && made.entry !== undefined) unaudited.push(made.entry)
+      }
+    }
+    return { doubt, unaudited }
+  }
+
+  private async makeAgain(made: Made, text: string | undefined): Promise<void> {
+    const { id, edit, entry } = made
+    if (text === undefined) await this.put(made, undefined)
+    // A key that others have changed meanwhile gets the change on top.
+    else if (edit !== undefined) await this.change(id, edit, entry)
+    else throw new KeyProblem('exists', `another key got the id ${JSON.stringify(id)} at the same time; choose another`)
+  }
+
   async close(): Promise<void> {
     await this.backend.close()
   }
+}
+
+/**
+ * Whether a change that the log does not have holds: a gateway that knew the later record has put it back, with its
+ * fields in another order.
+ */
+function holds({ text: made, edit }: Made, text: string | undefined): boolean {
+  if (text === undefined) return false
+  const record = parseKeyRecord(text)
+  return (record !== undefined && edit?.(record) === record) || Bun.deepEquals(parseObject(text), parseObject(made))
+}
+
+/** A nonce for one change. */
+export function newNonce(): string {
+  return randomBytes(8).toString('hex')
+}
+
+/** Rethrows what a retry does not help against. */
+function doubtOf(error: unknown): Safety {
+  if (error instanceof KeyProblem || error instanceof RedisUnfitError || isPermanent(error)) throw error
+  if (!(error instanceof Error) || error instanceof TypeError) throw error
+  return { doubt: messageOf(error), unaudited: [] }
+}
+
+function unconfirmed(ids: readonly string[], doubt: string, withinMs: number): KeyProblem {
+  const [first = ''] = ids
+  const what = ids.length === 1 ? JSON.stringify(first) : `${ids.length} ids`
+  return new KeyProblem(
+    'unconfirmed',
+    `the change of ${what} was sent, and ${withinMs / 1000} s later it may still be lost: ${doubt}. Run the ` +
+      'command again; a key that was created or rotated has a secret that nobody knows: rotate it.',
+  )
 }
 
 function firstById(keys: ReadonlyMap<string, KeyRecord>, most: number): readonly KeyRecord[] {

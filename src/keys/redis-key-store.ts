@@ -3,8 +3,8 @@
  * change, and a sorted set of the latest changes by version.
  */
 
-import { randomBytes } from 'node:crypto'
 import type { RedisConfig } from '../core/redis-config.ts'
+import { readSettled } from '../redis/agreed-master.ts'
 import { connect, type RedisClient } from '../redis/connect.ts'
 import { connectOnce } from '../redis/connect-once.ts'
 import { accessProblem, isPermanent } from '../redis/redis-errors.ts'
@@ -26,7 +26,9 @@ import {
   type KeyBackend,
   type KeyPage,
   KeyStore,
+  newNonce,
   type Replacement,
+  type Standing,
   type Version,
 } from './key-store.ts'
 import replaceKeys from './replace-keys.lua' with { type: 'text' }
@@ -65,12 +67,12 @@ async function scan(client: RedisClient, cursor: string | undefined): Promise<Ke
 
 /** For commands. Throws `RedisUnfitError` if Redis does not answer. */
 export async function openRedisKeyStore(place: RedisConfig): Promise<KeyStore> {
-  return new KeyStore(new RedisKeyBackend(await connectOnce(place), RETRY_MS))
+  return new KeyStore(new RedisKeyBackend(place, await connectOnce(place), RETRY_MS))
 }
 
 /** For gateways, which start without Redis if necessary: the keys are read when it answers. */
 export function redisKeyBackend(place: RedisConfig): KeyBackend {
-  return new RedisKeyBackend(connect(place, 'weir-keys'), 0)
+  return new RedisKeyBackend(place, connect(place, 'weir-keys'), 0)
 }
 
 class RedisKeyBackend implements KeyBackend, AdminAudit {
@@ -78,6 +80,7 @@ class RedisKeyBackend implements KeyBackend, AdminAudit {
   readonly audit: AdminAudit = this
 
   constructor(
+    private readonly place: RedisConfig,
     private readonly client: RedisClient,
     /** How long a failed call is retried; 0 for a gateway, which polls again anyway. */
     private readonly retryMs: number,
@@ -98,7 +101,7 @@ class RedisKeyBackend implements KeyBackend, AdminAudit {
     if (newest === 0) return { number: 0, nonce: '' }
     const logged = await this.logged(newest)
     if (logged !== undefined) return logged
-    await this.call([])
+    await this.call([], newNonce())
     return this.head()
   }
 
@@ -117,9 +120,22 @@ class RedisKeyBackend implements KeyBackend, AdminAudit {
     return await this.client.hlen(RECORDS)
   }
 
-  replace(replacements: readonly Replacement[], entry?: AdminEntry): Promise<readonly string[]> {
+  replace(
+    replacements: readonly Replacement[],
+    entry?: AdminEntry,
+    nonce: string = newNonce(),
+  ): Promise<readonly string[]> {
     const words = replacements.flatMap(({ id, before, after }) => [id, before ?? '', after ?? ''])
-    return this.withRetry(() => this.call(words, entry))
+    return this.withRetry(() => this.call(words, nonce, entry))
+  }
+
+  async standing(changes: readonly Pick<Change, 'id' | 'nonce'>[]): Promise<Standing> {
+    try {
+      const { value, doubt } = await readSettled(this.place, this.client, RECORDS, (master) => found(master, changes))
+      return { found: value, doubt }
+    } catch (error) {
+      throw accessProblem(error) ?? error
+    }
   }
 
   async append(entries: readonly AdminEntry[]): Promise<void> {
@@ -168,8 +184,7 @@ class RedisKeyBackend implements KeyBackend, AdminAudit {
     return entriesOf(words)[0]
   }
 
-  private async call(words: readonly string[], entry?: AdminEntry): Promise<readonly string[]> {
-    const nonce = randomBytes(8).toString('hex')
+  private async call(words: readonly string[], nonce: string, entry?: AdminEntry): Promise<readonly string[]> {
     const text = entry === undefined ? '' : entryText(entry)
     const names = [RECORDS, VERSION, CHANGES, AUDIT]
     const numbers = [CHANGES_KEPT, ADMIN_ENTRIES_KEPT]
@@ -189,6 +204,17 @@ class RedisKeyBackend implements KeyBackend, AdminAudit {
       await Bun.sleep(RETRY_PAUSE_MS)
     }
   }
+}
+
+async function found(
+  client: RedisClient,
+  changes: readonly Pick<Change, 'id' | 'nonce'>[],
+): Promise<Standing['found']> {
+  const [texts, ...numbers] = await Promise.all([
+    client.hmget(RECORDS, ...changes.map(({ id }) => id)),
+    ...changes.map(({ id, nonce }) => client.zscore(CHANGES, `${nonce} ${id}`)),
+  ])
+  return changes.map((_, i) => ({ text: texts[i] ?? undefined, isLogged: numbers[i] != null }))
 }
 
 function entriesOf(words: readonly string[]): readonly Change[] {

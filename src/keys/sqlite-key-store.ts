@@ -25,6 +25,7 @@ import {
   type KeyPage,
   KeyStore,
   type Replacement,
+  type Standing,
   type Version,
 } from './key-store.ts'
 
@@ -117,6 +118,12 @@ export class SqliteKeyBackend implements KeyBackend, AdminAudit {
       return written
     })
     return replace.immediate()
+  }
+
+  /** A file does not lose what was written. */
+  async standing(changes: readonly Pick<Change, 'id'>[]): Promise<Standing> {
+    const texts = await this.texts(changes.map(({ id }) => id))
+    return { found: texts.map((text) => ({ text, isLogged: true })), doubt: undefined }
   }
 
   async append(entries: readonly AdminEntry[]): Promise<void> {

@@ -13,6 +13,9 @@ const SENTINEL_PORT = 26_379
 
 type Credentials = Pick<RedisOptions, 'username' | 'password' | 'tls'>
 
+/** The longest wait for a connection for some questions, and for each reply. */
+const DIRECT_CONNECT_MS = 1000
+
 /** Pause before a connection that ended unexpectedly is opened again. */
 const RECONNECT_MS = 100
 
@@ -129,6 +132,42 @@ class AwaitedReply implements Limited {
   }
 }
 
+/**
+ * A connection to one server of a place, or to one of its sentinels, for some questions. Rejects if it does not answer;
+ * does not connect again.
+ */
+export async function connectDirectly(place: RedisConfig, kind: 'server' | 'sentinel', at: Address): Promise<Redis> {
+  const { username, password, tls } = credentialsOf(addressesOf(place)[0], place.tls)
+  const client = new Redis({
+    ...OPTIONS,
+    ...at,
+    connectTimeout: DIRECT_CONNECT_MS,
+    retryStrategy: () => null,
+    enableReadyCheck: false,
+    lazyConnect: true,
+    connectionName: kind === 'server' ? 'weir-check' : undefined,
+    ...(tls === undefined ? {} : { tls }),
+    ...(kind === 'sentinel' ? {} : { username, password }),
+  })
+  limitReplies(client, Math.max(DIRECT_CONNECT_MS, place.timeoutMs ?? REDIS_TIMEOUT_MS))
+  client.on('error', () => undefined)
+  try {
+    await client.connect()
+    if (kind === 'sentinel' && password != null) await offerPassword(client, username, password)
+    return client
+  } catch (error) {
+    client.disconnect()
+    throw error
+  }
+}
+
+/** As `LastingRedis`: a sentinel is offered the master's password only after it required one. */
+async function offerPassword(client: Redis, username: string | null | undefined, password: string): Promise<void> {
+  const refusal = await client.ping().then(() => '', String)
+  if (!refusal.includes('NOAUTH')) return
+  await (username == null ? client.auth(password) : client.auth(username, password))
+}
+
 function open(place: RedisConfig, name: string): RedisClient {
   const credentials = credentialsOf(addressesOf(place)[0], place.tls)
   switch (place.kind) {
@@ -153,9 +192,12 @@ function addressesOf(place: RedisConfig): readonly string[] {
   }
 }
 
-interface Endpoint {
+export interface Address {
   readonly host: string
   readonly port: number
+}
+
+interface Endpoint extends Address {
   readonly isSecure: boolean
 }
 
@@ -167,7 +209,7 @@ export function endpointsOf(place: RedisConfig): readonly Endpoint[] {
     .map((address) => ({ ...hostOf(address, standard), isSecure: address.startsWith('rediss:') }))
 }
 
-function hostOf(address: string, port: number): { readonly host: string; readonly port: number } {
+function hostOf(address: string, port: number): Address {
   const url = new URL(address)
   return { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || port) }
 }

@@ -51,7 +51,8 @@ function mastersOf(client: RedisClient): readonly Redis[] {
   return client instanceof Cluster ? client.nodes('master') : [client]
 }
 
-function field(info: string, name: string): string {
+/** The value of a line of INFO; empty without one. */
+export function field(info: string, name: string): string {
   const line = info.split('\r\n').find((candidate) => candidate.startsWith(`${name}:`))
   return line?.slice(name.length + 1) ?? ''
 }

@@ -10,6 +10,7 @@ import {
   type KeyBackend,
   type KeyPage,
   type Replacement,
+  type Standing,
   type Version,
 } from '../../src/keys/key-store.ts'
 import { property, type Random } from '../support/random.ts'
@@ -79,6 +80,10 @@ class MapStore implements KeyBackend {
 
   replace(replacements: readonly Replacement[]): Promise<readonly string[]> {
     return this.call(() => replacements.filter((one) => this.replaced(one)).map(({ id }) => id))
+  }
+
+  async standing(): Promise<Standing> {
+    return { found: [], doubt: undefined }
   }
 
   async nowMs(): Promise<number> {
