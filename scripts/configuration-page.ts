@@ -83,6 +83,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   workers: 'workers: 4',
   data_dir: 'data_dir: /var/lib/weir',
   drain_seconds: 'drain_seconds: 600',
+  node_name: 'node_name: gateway-1',
   owned_by: 'owned_by: weir',
   ledger: `ledger: { redis: "rediss://weir:\${REDIS_PASSWORD}@redis.internal:6380/0", timeout_ms: 250 }
 # or: ledger: embedded
@@ -95,7 +96,11 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   audit: 'audit: { keep_days: 90 }',
   log: 'log: { format: auto }',
   tracing: 'tracing: { endpoint: "http://127.0.0.1:4318", sample: 0.01 }',
-  alerts: `alerts: { webhook: "https://example.org/hook", secret: "\${WEIR_ALERT_SECRET}", spend: [0.5, 0.8, 1] }`,
+  alerts: `alerts:
+  spend: [0.5, 0.8, 1]
+  hooks:
+    - { url: "https://example.org/hook", secret: "\${WEIR_ALERT_SECRET}" }
+    - { url: "\${SLACK_WEBHOOK}", format: slack, events: ["spend.*", key.expiring] }`,
   metrics: 'metrics: { key_label: false }',
   tags: 'tags: [project, team]',
   responses: 'responses: { remember_items_seconds: 3600 }',

@@ -48,6 +48,7 @@ export const attention = t.Object({
 /** `GET /api/status`, and the data of the event `status`. `GET /api/status?history=true` adds `history`. */
 export const status = t.Object({
   time,
+  node: t.String({ description: '`node_name` of this weir' }),
   version: t.String(),
   commit: nullable(t.String()),
   bun: t.String(),

@@ -31,6 +31,7 @@ export function statusOf(system: SystemState, read: ReadState, now: FiguresNow, 
   const { config, lastReload, startedAtMs, workers } = system
   return {
     time: timeText(nowMs),
+    node: system.node,
     version: system.version,
     commit: system.commit ?? null,
     bun: Bun.version,
@@ -64,7 +65,7 @@ function countOf(budgets: readonly BudgetRow[], state: BudgetRow['state']): numb
 function attentionOf(system: SystemState, read: ReadState, nowMs: number): Attention[] {
   const found = [
     ...read.reasons.map((message) => item('error', 'readiness', message)),
-    ...(system.isLedgerUp ? [] : [item('error', 'ledger', 'A worker reports the ledger down.')]),
+    ...(system.isLedgerUp ? [] : [item('error', 'ledger', ledgerMessage(system))]),
     ...ofReload(system.lastReload),
     ...ofDisk(system),
     ...ofAlerts(system, nowMs),
@@ -77,6 +78,10 @@ function attentionOf(system: SystemState, read: ReadState, nowMs: number): Atten
   const errors = found.filter(({ level }) => level === 'error')
   const warnings = found.filter(({ level }) => level === 'warning')
   return [...errors, ...warnings].slice(0, ATTENTION_MAX)
+}
+
+function ledgerMessage({ ledgerProblem }: SystemState): string {
+  return ledgerProblem === undefined ? 'A worker reports the ledger down.' : `The ledger is down: ${ledgerProblem}`
 }
 
 function ofReload(reload: LastReload | undefined): readonly Attention[] {
@@ -94,10 +99,12 @@ function ofDisk({ space, config }: SystemState): readonly Attention[] {
   return [item('warning', 'disk', message)]
 }
 
-function ofAlerts({ alertFailure }: SystemState, nowMs: number): readonly Attention[] {
-  if (alertFailure === undefined || nowMs - alertFailure.sinceMs <= ALERT_FAILURE_MS) return []
-  const { sinceMs, reason } = alertFailure
-  return [item('error', 'alert', `Alerts are not delivered: ${reason}. They are tried again for a day.`, sinceMs)]
+function ofAlerts({ alertFailures }: SystemState, nowMs: number): readonly Attention[] {
+  return alertFailures.flatMap(({ hook, sinceMs, reason }) => {
+    if (nowMs - sinceMs <= ALERT_FAILURE_MS) return []
+    const message = `Alerts are not delivered to ${hook}: ${reason}. They are tried again for a day.`
+    return [item('error', 'alert', message, sinceMs)]
+  })
 }
 
 function ofDeath({ lastDeath, workers }: SystemState, nowMs: number): readonly Attention[] {

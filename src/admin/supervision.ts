@@ -44,6 +44,8 @@ export interface WorkerDeath {
 /** The state of weir, for the status. */
 export interface SystemState {
   readonly config: Config
+  /** `node_name`. */
+  readonly node: string
   readonly startedAtMs: number
   readonly version: string
   readonly commit: string | undefined
@@ -51,14 +53,16 @@ export interface SystemState {
   /** The warnings about the configuration in force, as `weir check` prints them. */
   readonly warnings: readonly string[]
   readonly isLedgerUp: boolean
+  /** Why it is down. */
+  readonly ledgerProblem?: string | undefined
   readonly workers: { readonly configured: number; readonly ready: number; readonly restarts: number }
   /** The last death of a worker. */
   readonly lastDeath: WorkerDeath | undefined
   /** The file system of `data_dir`, if its size is known. */
   readonly space: { readonly freeBytes: number; readonly totalBytes: number } | undefined
   readonly rests: readonly Rest[]
-  /** Since when every attempt to deliver an alert failed, in Unix milliseconds, and why. */
-  readonly alertFailure?: { readonly sinceMs: number; readonly reason: string } | undefined
+  /** The hooks of alerts to which every attempt failed, since when in Unix milliseconds, and why. */
+  readonly alertFailures: readonly { readonly hook: string; readonly sinceMs: number; readonly reason: string }[]
 }
 
 /** What the supervisor knows at the moment, for the metrics. */
@@ -88,6 +92,8 @@ export interface SupervisorFigures {
     /** When the last successful one ended, in Unix milliseconds. */
     readonly succeededMs: number
   }
+  /** `node_name`. */
+  readonly node: string
   readonly builds: readonly RunningBuild[]
   readonly processes: readonly ProcessUsage[]
 }

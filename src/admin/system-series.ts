@@ -146,9 +146,9 @@ export const systemSeries: readonly SystemSeries[] = [
   {
     name: 'weir_build_info',
     type: 'gauge',
-    help: '1 for each build that runs. After an upgrade with SIGUSR2 the workers have the new one.',
-    labels: ['process', 'version', 'commit', 'bun'],
-    samples: ({ builds }) => builds.map((build) => ({ labels: { ...build }, value: 1 })),
+    help: '1 for each build that runs. After an upgrade with SIGUSR2 the workers have the new one. node: node_name.',
+    labels: ['process', 'version', 'commit', 'bun', 'node'],
+    samples: ({ builds, node }) => builds.map((build) => ({ labels: { ...build, node }, value: 1 })),
   },
   {
     name: 'process_cpu_seconds_total',

@@ -1,20 +1,18 @@
 /**
- * Delivers the alerts of the queue: claims those that one of several nodes reports, posts them, and tries again with
- * growing pauses for a day. Alerts do not wait for each other, save that a few are sent at the same time.
+ * Delivers the alerts of one hook: posts them, and tries again with growing pauses for a day. Alerts do not wait for
+ * each other, save for those about the same thing, and that a few are sent at the same time.
  */
 
-import type { AlertQueue, Claim, QueuedAlert } from './alert-queue.ts'
+import { parseObject, stringOf } from '../core/json.ts'
+import type { HookQueue, QueuedAlert } from './alert-queue.ts'
 import type { Attempt } from './webhook.ts'
 
-/** A webhook that hangs holds each of these for 10 s. */
+/** A hook that hangs holds each of these for 10 s. */
 const AT_ONCE = 4
 const PAUSE_MS_MIN = 1000
 const PAUSE_MS_MAX = 3_600_000
 /** An alert that was not delivered so long after it was added is given up. */
 const KEPT_MS = 86_400_000
-/** The pause after a claim that got no answer: the ledger is down. */
-const CLAIM_PAUSE_MS = 5000
-
 /** The pause after the queue could not be read or written, such as on a full disk: nothing is sent again and again. */
 const BROKEN_PAUSE_MS = 60_000
 
@@ -37,17 +35,17 @@ export const SYSTEM_CLOCK: Clock = {
 interface Delivered {
   readonly id: string
   readonly type: string
+  /** Of one that ends. */
+  readonly status: string | undefined
   readonly attempts: number
 }
 
 export interface DeliveryOptions {
-  readonly queue: AlertQueue
-  /** Never rejects. */
+  readonly queue: HookQueue
+  /** Takes the JSON of an alert. Never rejects. */
   readonly post: (body: string) => Promise<Attempt>
-  /** Whether this node delivers an alert that one of all nodes must. Rejects if the ledger does not answer. */
-  readonly claim: (id: string, claim: Claim, forMs: number) => Promise<boolean>
   readonly sent: (alert: Delivered) => void
-  readonly failed: (alert: Delivered & { readonly reason: string }) => void
+  readonly failed: (alert: Omit<Delivered, 'status'> & { readonly reason: string }) => void
   /** The queue cannot be read or written. */
   readonly broken: (error: unknown) => void
   readonly clock?: Clock
@@ -55,8 +53,8 @@ export interface DeliveryOptions {
 
 export class AlertDelivery {
   private readonly clock: Clock
-  /** The alerts that are being delivered, by id. */
-  private readonly running = new Map<string, Promise<void>>()
+  /** The alerts that are being delivered, by their place in the queue. */
+  private readonly running = new Map<number, Promise<void>>()
   private cancel: () => void = () => {}
   private isClosing = false
   private failing: { readonly sinceMs: number; readonly reason: string } | undefined
@@ -108,7 +106,7 @@ export class AlertDelivery {
 
   private start(alert: QueuedAlert): void {
     const done = () => {
-      this.running.delete(alert.id)
+      this.running.delete(alert.seq)
       this.wake()
     }
     const run = async () => {
@@ -120,47 +118,29 @@ export class AlertDelivery {
         this.clock.after(BROKEN_PAUSE_MS, done)
       }
     }
-    this.running.set(alert.id, run())
+    this.running.set(alert.seq, run())
   }
 
   private async deliver(alert: QueuedAlert): Promise<void> {
-    const { queue } = this.options
-    const { id, type, body, claim } = alert
-    if (claim !== undefined && !(await this.claim(alert, claim))) return
+    const { seq, id, type, body } = alert
+    const status = stringOf(parseObject(body)?.['status'])
     const attempt = await this.options.post(body)
     const attempts = alert.tries + 1
     if (attempt.ok) {
       this.failing = undefined
-      queue.remove(id)
-      return this.options.sent({ id, type, attempts })
+      this.options.queue.remove(seq)
+      return this.options.sent({ id, type, status, attempts })
     }
-    const nowMs = this.clock.nowMs()
-    this.failing = { sinceMs: this.failing?.sinceMs ?? nowMs, reason: attempt.reason }
+    this.failing = { sinceMs: this.failing?.sinceMs ?? this.clock.nowMs(), reason: attempt.reason }
     this.retry(alert, attempts, Math.min(PAUSE_MS_MIN * 2 ** alert.tries, PAUSE_MS_MAX), attempt.reason)
   }
 
-  /** True if this node delivers the alert. */
-  private async claim(alert: QueuedAlert, claim: NonNullable<QueuedAlert['claim']>): Promise<boolean> {
-    const { queue } = this.options
-    let isOurs: boolean
-    try {
-      isOurs = await this.options.claim(alert.id, claim, Math.max(1, claim.untilMs - this.clock.nowMs()))
-    } catch {
-      // The log has the event `ledger.down`. The claim is repeated with the same token.
-      this.retry(alert, alert.tries, CLAIM_PAUSE_MS, 'the ledger did not answer for a day')
-      return false
-    }
-    if (isOurs) queue.claimed(alert.id)
-    else queue.remove(alert.id)
-    return isOurs
-  }
-
   /** The last attempt is made at the end of the day. */
-  private retry({ id, type, createdMs }: QueuedAlert, attempts: number, pauseMs: number, reason: string): void {
+  private retry({ seq, id, type, createdMs }: QueuedAlert, attempts: number, pauseMs: number, reason: string): void {
     const nowMs = this.clock.nowMs()
     const endMs = createdMs + KEPT_MS
-    if (nowMs < endMs) return this.options.queue.retry(id, Math.min(nowMs + pauseMs, endMs), attempts)
-    this.options.queue.remove(id)
+    if (nowMs < endMs) return this.options.queue.retry(seq, Math.min(nowMs + pauseMs, endMs), attempts)
+    this.options.queue.remove(seq)
     this.options.failed({ id, type, attempts, reason })
   }
 }

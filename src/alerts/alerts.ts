@@ -1,75 +1,161 @@
-/** The alerts of one gateway: the queue, its delivery to the webhook of the configuration, and their log lines. */
+/** The alerts of one gateway: what has begun and ended, the queues, their delivery to the hooks, and the log lines. */
 
 import { randomUUID } from 'node:crypto'
-import type { AlertsConfig } from '../core/alerts-config.ts'
+import type { AlertsConfig, HookConfig } from '../core/alerts-config.ts'
+import { MINUTE_MS } from '../core/durations.ts'
 import { messageOf } from '../core/error-message.ts'
+import type { JsonObject } from '../core/json.ts'
+import { matches } from '../core/permission.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
-import { alertOf, derivedId, type Occurrence, type ReportedOnce } from './alert.ts'
-import { AlertDelivery, type Clock, type DeliveryOptions, SYSTEM_CLOCK } from './alert-delivery.ts'
-import { AlertQueue, type QueuedAlert, type WonClaim } from './alert-queue.ts'
+import {
+  ALERT_TYPES,
+  type AlertType,
+  alertKind,
+  alertOf,
+  derivedId,
+  type Occurrence,
+  type ReportedOnce,
+  topicOf,
+} from './alert.ts'
+import { AlertClaims } from './alert-claims.ts'
+import { AlertDelivery, type Clock, SYSTEM_CLOCK } from './alert-delivery.ts'
+import { AlertQueue, type Claim, type QueuedAlert, type WonClaim } from './alert-queue.ts'
 import { type Attempt, Webhook } from './webhook.ts'
 
 /** A queue that cannot be used is logged at most this often. */
 const BROKEN_MS = 60_000
 /** How long the end waits for attempts. What is not delivered by then stays in the queue for the next start. */
 const CLOSE_MS = 2000
+/** Prometheus repeats alerts to Alertmanager as often. */
+const REMIND_MS = MINUTE_MS
+/** Alerts in one reminder. */
+const REMINDED_MAX = 1000
 
 interface AlertsOptions {
   readonly dataDir: string
   readonly config: AlertsConfig
-  /** The name of this machine. */
+  /** `node_name`. */
   readonly node: string
   readonly logger: Logger
-  /** Chooses the node that delivers an alert; absent if there is one node. */
-  readonly claim?: DeliveryOptions['claim'] | undefined
+  /** Chooses the node that delivers an alert, rejects if the ledger does not answer; absent if there is one node. */
+  readonly claim?: ((id: string, claim: Claim, forMs: number) => Promise<boolean>) | undefined
   readonly clock?: Clock
 }
 
+/** How long a hook has not taken anything, and why. */
+export interface HookFailure {
+  /** Its `label`. */
+  readonly hook: string
+  readonly sinceMs: number
+  readonly reason: string
+}
+
+/** What came of a test of a hook. */
+export type TestedHook = { readonly hook: string } & Attempt
+
+/** For the log. */
+interface FailedAlert {
+  readonly id: string
+  readonly type: string
+  readonly hook?: string
+  readonly attempts: number
+  readonly reason: string
+}
+
+/** A hook of the configuration, and the delivery of its queue. */
+interface Hook {
+  webhook: Webhook
+  readonly delivery: AlertDelivery
+}
+
+interface Opened {
+  readonly queue: AlertQueue
+  readonly claims: AlertClaims | undefined
+  /** By their key. */
+  readonly hooks: Map<string, Hook>
+}
+
 export class Alerts {
-  private webhook: Webhook
+  private config: AlertsConfig
   private readonly clock: Clock
   /** Opened at the first use that succeeds. */
-  private opened: { readonly queue: AlertQueue; readonly delivery: AlertDelivery } | undefined
+  private opened: Opened | undefined
   private brokenMs = Number.NEGATIVE_INFINITY
+  private remindedMs = performance.now()
   private isClosed = false
 
   constructor(private readonly options: AlertsOptions) {
+    this.config = options.config
     this.clock = options.clock ?? SYSTEM_CLOCK
-    this.webhook = new Webhook(options.config)
-    this.guarded(() => this.parts().delivery.wake())
+    this.guarded(() => this.parts())
   }
 
   /** Where alerts go from the next attempt on, those that wait included. */
   use(config: AlertsConfig): void {
-    if (!Bun.deepEquals(config, this.webhook.config)) this.webhook = new Webhook(config)
+    this.config = config
+    this.guarded(() => this.useHooks(this.parts()))
   }
 
-  /** Since when every attempt failed, and why; undefined if the last one succeeded. */
-  get failure(): { readonly sinceMs: number; readonly reason: string } | undefined {
-    return this.opened?.delivery.failure
+  /** The hooks of which the last attempt failed. */
+  get failures(): readonly HookFailure[] {
+    return [...(this.opened?.hooks.values() ?? [])].flatMap(({ webhook, delivery }) =>
+      delivery.failure === undefined ? [] : [{ hook: webhook.config.label, ...delivery.failure }],
+    )
   }
 
+  /** Reports what happened. What can end is active from now on, and not reported again before it has ended. */
   report(occurrence: Occurrence): void {
     this.guarded(() => {
-      const { queue, delivery } = this.parts()
+      const { queue } = this.parts()
       const nowMs = this.clock.nowMs()
-      this.dropped(queue.add(alertOf(occurrence, { node: this.options.node, nowMs }), nowMs))
-      delivery.wake()
+      const alert = alertOf(occurrence, { node: this.options.node, nowMs })
+      this.added(ALERT_TYPES[occurrence.type].ends ? queue.begin(alert, nowMs) : queue.add(alert, nowMs))
     })
+  }
+
+  /** Reports that what is about the same thing has ended, if it is active. The other fields do not matter. */
+  resolve(occurrence: Occurrence): void {
+    this.guarded(() => {
+      const topic = topicOf(alertOf(occurrence, { node: '', nowMs: 0 }))
+      this.added(this.parts().queue.end(topic, this.clock.nowMs(), randomUUID()))
+    })
+  }
+
+  /**
+   * Everything of a type that holds now: what is new is reported, and what is missing has ended, unless `isUnknown`, as
+   * after a restart. Returns how many have ended.
+   */
+  hold(
+    type: AlertType,
+    found: readonly Occurrence[],
+    isUnknown: (fields: JsonObject) => boolean = () => false,
+  ): number {
+    let count = 0
+    this.guarded(() => {
+      const { queue } = this.parts()
+      const ended = new Map(queue.active(type))
+      for (const each of found) {
+        const topic = topicOf(alertOf(each, { node: '', nowMs: 0 }))
+        if (!ended.delete(topic)) this.report(each)
+      }
+      for (const [topic, fields] of ended) {
+        if (isUnknown(fields)) continue
+        this.added(queue.end(topic, this.clock.nowMs(), randomUUID()))
+        count++
+      }
+    })
+    return count
   }
 
   /** Reports what this node has not reported before. False if the queue cannot be written: report it again later. */
   reportOnce({ parts, organization, forgetMs, occurrence }: ReportedOnce): boolean {
     return this.guarded(() => {
-      const { queue, delivery } = this.parts()
       const nowMs = this.clock.nowMs()
       const alert = alertOf(occurrence, { node: this.options.node, nowMs, id: derivedId(parts) })
       const claim = this.options.claim && { organization, token: randomUUID() }
-      const dropped = queue.addOnce(alert, nowMs, { claim, forgetMs })
-      if (dropped === undefined) return
-      this.dropped(dropped)
-      delivery.wake()
+      const { ends } = ALERT_TYPES[occurrence.type]
+      this.added(this.parts().queue.addOnce(alert, nowMs, { claim, forgetMs, ends }))
     })
   }
 
@@ -83,48 +169,121 @@ export class Alerts {
     this.guarded(() => this.parts().queue.forget(this.clock.nowMs()))
   }
 
-  /** Posts one alert of the type `test` now, without the queue. */
-  async test(): Promise<Attempt> {
-    return await postTest(this.webhook, this.options.node)
+  /** Call every second: an Alertmanager is reminded of what has not ended. */
+  remind(): void {
+    if (performance.now() - this.remindedMs < REMIND_MS) return
+    this.remindedMs = performance.now()
+    this.guarded(() => {
+      const { queue, hooks } = this.parts()
+      for (const { webhook } of hooks.values()) {
+        if (webhook.config.format !== 'alertmanager') continue
+        const types = endingTypes.filter((type) => gets(webhook.config, type))
+        const active = types.flatMap((type) => [...queue.active(type).values()])
+        if (active.length > 0) webhook.remind(active.slice(0, REMINDED_MAX))
+      }
+    })
+  }
+
+  /** Posts one alert of the type `test` to each hook now, without the queue. */
+  async test(): Promise<readonly TestedHook[]> {
+    return await postTests(this.config, this.options.node)
   }
 
   /** Lets attempts end, for at most 2 s. The queue stays for the next start. */
   async close(): Promise<void> {
     this.isClosed = true
     if (this.opened === undefined) return
-    const { queue, delivery } = this.opened
-    const limit = setTimeout(() => this.webhook.abort(), CLOSE_MS)
-    await delivery.close()
+    const { queue, claims, hooks } = this.opened
+    const limit = setTimeout(() => {
+      for (const { webhook } of hooks.values()) webhook.abort()
+    }, CLOSE_MS)
+    // The ledger may hang, and its answers are not needed any more.
+    void claims?.close()
+    await Promise.all([...hooks.values()].map(({ delivery }) => delivery.close()))
     clearTimeout(limit)
     queue.close()
   }
 
-  private parts(): { readonly queue: AlertQueue; readonly delivery: AlertDelivery } {
+  /** Logs an error that keeps alerts from being reported, at most once a minute. */
+  broken(error: unknown): void {
+    const nowMs = performance.now()
+    if (this.isClosed || nowMs - this.brokenMs < BROKEN_MS) return
+    this.brokenMs = nowMs
+    const reason = messageOf(error)
+    logEvent(this.options.logger, 'alert.failed', { reason: `alerts cannot be kept or looked for: ${reason}` })
+  }
+
+  private parts(): Opened {
     this.opened ??= this.open()
     return this.opened
   }
 
   /** Throws `LedgerFileError`. */
-  private open(): { readonly queue: AlertQueue; readonly delivery: AlertDelivery } {
-    const { dataDir, logger, claim = async () => true } = this.options
-    const queue = AlertQueue.open(dataDir)
-    const delivery = new AlertDelivery({
-      queue,
-      post: (body) => this.webhook.post(body),
-      claim,
-      sent: ({ id, type, attempts }) => logEvent(logger, 'alert.sent', { alert: id, type, attempts }),
-      failed: ({ id, ...fields }) => logEvent(logger, 'alert.failed', { alert: id, ...fields }),
-      broken: (error) => this.broken(error),
-      clock: this.clock,
-    })
-    return { queue, delivery }
+  private open(): Opened {
+    const { dataDir, claim } = this.options
+    const hooksOf = (type: string) => this.config.hooks.filter((hook) => gets(hook, type)).map(({ key }) => key)
+    const queue = AlertQueue.open(dataDir, hooksOf)
+    const claims =
+      claim &&
+      new AlertClaims({
+        ...{ queue, clock: this.clock, claim },
+        won: (id) => this.added(queue.claimed(id, this.clock.nowMs())),
+        failed: (alert) => this.failed({ ...alert, attempts: 0 }),
+        broken: (error) => this.broken(error),
+      })
+    const opened = { queue, claims, hooks: new Map<string, Hook>() }
+    this.useHooks(opened)
+    claims?.wake()
+    return opened
   }
 
-  private dropped(alerts: readonly QueuedAlert[]): void {
-    for (const { id, type, tries } of alerts) {
-      const fields = { alert: id, type, attempts: tries, reason: 'the queue is full' }
-      logEvent(this.options.logger, 'alert.failed', fields)
+  private useHooks({ queue, hooks }: Opened): void {
+    this.dropped(queue.useHooks(this.config.hooks.map(({ key }) => key)), 'its hook is not configured any more')
+    for (const [key, { delivery }] of hooks) {
+      if (this.config.hooks.some((hook) => hook.key === key)) continue
+      hooks.delete(key)
+      void delivery.close()
     }
+    for (const config of this.config.hooks) {
+      const hook = hooks.get(config.key)
+      if (hook === undefined) hooks.set(config.key, this.newHook(queue, config))
+      else if (!Bun.deepEquals(config, hook.webhook.config)) hook.webhook = new Webhook(config)
+    }
+    for (const { delivery } of hooks.values()) delivery.wake()
+  }
+
+  private newHook(queue: AlertQueue, config: HookConfig): Hook {
+    const { logger } = this.options
+    const label = () => hook.webhook.config.label
+    const hook: Hook = {
+      webhook: new Webhook(config),
+      delivery: new AlertDelivery({
+        queue: queue.of(config.key),
+        post: (body) => hook.webhook.post(body),
+        sent: ({ id, type, status, attempts }) =>
+          logEvent(logger, 'alert.sent', { alert: id, type, status, hook: label(), attempts }),
+        failed: (alert) => this.failed({ ...alert, hook: label() }),
+        broken: (error) => this.broken(error),
+        clock: this.clock,
+      }),
+    }
+    return hook
+  }
+
+  /** Alerts were added to the queues, and those that are given were dropped for them. */
+  private added(dropped: readonly QueuedAlert[] | undefined): void {
+    if (dropped === undefined) return
+    this.dropped(dropped, 'the queue is full')
+    this.opened?.claims?.wake()
+    for (const { delivery } of this.opened?.hooks.values() ?? []) delivery.wake()
+  }
+
+  private dropped(alerts: readonly QueuedAlert[], reason: string): void {
+    for (const { id, type, tries } of alerts) this.failed({ id, type, attempts: tries, reason })
+  }
+
+  private failed({ id, ...fields }: FailedAlert): void {
+    logEvent(this.options.logger, 'alert.failed', { alert: id, ...fields })
   }
 
   /** False if the action threw: on a full or damaged disk, which must not end the gateway. And after the end. */
@@ -138,18 +297,18 @@ export class Alerts {
       return false
     }
   }
-
-  /** Logs an error that keeps alerts from being reported, at most once a minute. */
-  broken(error: unknown): void {
-    const nowMs = performance.now()
-    if (nowMs - this.brokenMs < BROKEN_MS) return
-    this.brokenMs = nowMs
-    const reason = messageOf(error)
-    logEvent(this.options.logger, 'alert.failed', { reason: `alerts cannot be kept or looked for: ${reason}` })
-  }
 }
 
-/** Posts one alert of the type `test`. Never rejects. */
-export async function postTest(webhook: Webhook, node: string): Promise<Attempt> {
-  return await webhook.post(JSON.stringify(alertOf({ type: 'test', fields: {} }, { node, nowMs: Date.now() })))
+const endingTypes = (Object.keys(ALERT_TYPES) as AlertType[]).filter((type) => ALERT_TYPES[type].ends)
+
+/** Whether a hook gets alerts of a type. */
+function gets({ format, events }: HookConfig, type: string): boolean {
+  if (alertKind(type)?.weirOnly === true && format !== 'weir') return false
+  return events.some((glob) => matches(glob, type))
+}
+
+/** Posts one alert of the type `test` to each hook, whatever its events. Never rejects. */
+export async function postTests({ hooks }: AlertsConfig, node: string): Promise<readonly TestedHook[]> {
+  const text = JSON.stringify(alertOf({ type: 'test', fields: {} }, { node, nowMs: Date.now() }))
+  return await Promise.all(hooks.map(async (hook) => ({ hook: hook.label, ...(await new Webhook(hook).post(text)) })))
 }

@@ -1,41 +1,44 @@
-/** One POST of an alert to the webhook, with its signature. */
+/** One POST of an alert to a hook, in the format that it takes. */
 
-import { createHmac } from 'node:crypto'
-import type { AlertsConfig } from '../core/alerts-config.ts'
+import type { HookConfig } from '../core/alerts-config.ts'
+import type { JsonObject } from '../core/json.ts'
 import { type PostAnswer, ShortPost } from '../providers/short-post.ts'
+import { alertmanagerBody, type HookBody, hookBody } from './hook-formats.ts'
 
 /** `reason` completes "not delivered:". */
 export type Attempt = { readonly ok: true } | { readonly ok: false; readonly reason: string }
 
 export class Webhook {
   private readonly posts: ShortPost
+  private reminding: Promise<unknown> = Promise.resolve()
 
   constructor(
-    readonly config: AlertsConfig,
+    readonly config: HookConfig,
     private readonly nowMs: () => number = Date.now,
   ) {
-    this.posts = new ShortPost({ name: 'webhook', url: config.webhook, viaFetch: config.viaFetch })
+    this.posts = new ShortPost({ name: 'webhook', url: config.url, viaFetch: config.viaFetch })
   }
 
-  /** Posts the JSON of an alert. Never rejects. */
-  async post(body: string): Promise<Attempt> {
-    const headers = {
-      'content-type': 'application/json',
-      'weir-signature': signatureOf(body, this.config.secret, this.nowMs()),
-    }
-    return attemptOf(await this.posts.send(new TextEncoder().encode(body), headers))
+  /** Posts an alert, given as its JSON. Never rejects. */
+  async post(text: string): Promise<Attempt> {
+    // A reminder that arrived after the end would begin the alert again.
+    await this.reminding
+    return attemptOf(await this.send(hookBody(text, this.config, this.nowMs())))
+  }
+
+  /** Posts again what has not ended, to an Alertmanager, which else takes it as over. Nothing is tried again. */
+  remind(alerts: readonly JsonObject[]): void {
+    this.reminding = this.send(alertmanagerBody(alerts, this.config, this.nowMs()))
   }
 
   /** Ends the requests that are under way: they count as failed. */
   abort(): void {
     this.posts.abort()
   }
-}
 
-/** `t=UNIX,v1=HEX`: HMAC-SHA256 of the time, a full stop and the body. Each attempt has its own time. */
-function signatureOf(body: string, secret: string, nowMs: number): string {
-  const seconds = Math.floor(nowMs / 1000)
-  return `t=${seconds},v1=${createHmac('sha256', secret).update(`${seconds}.${body}`).digest('hex')}`
+  private send({ body, headers }: HookBody): Promise<PostAnswer> {
+    return this.posts.send(new TextEncoder().encode(body), headers)
+  }
 }
 
 function attemptOf(answer: PostAnswer): Attempt {

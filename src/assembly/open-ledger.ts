@@ -23,7 +23,8 @@ import type { WindowReset } from '../ledger/window-reset.ts'
 import { LedgerFileError, LedgerInUseError } from '../sqlite/database.ts'
 
 /** The part of the configuration that the ledger depends on. */
-export type LedgerPlace = Pick<Config, 'ledger' | 'ledgerUnreachable' | 'dataDir'> & Partial<Pick<Config, 'audit'>>
+export type LedgerPlace = Pick<Config, 'ledger' | 'ledgerUnreachable' | 'dataDir'> &
+  Partial<Pick<Config, 'audit' | 'nodeName'>>
 
 export interface Closable {
   close(): Promise<void>

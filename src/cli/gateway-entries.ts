@@ -102,8 +102,8 @@ export const GATEWAY_ENTRIES: readonly CommandEntry[] = [
   },
   {
     name: 'alerts',
-    about: 'tries the webhook that alerts are posted to',
-    description: ['Tries the webhook of alerts.'],
+    about: 'tries the hooks that alerts are posted to',
+    description: ['Tries the hooks of alerts.'],
     flags: [CONFIG],
     examples: [
       { run: 'weir alerts test', about: 'posts one alert' },
@@ -112,16 +112,16 @@ export const GATEWAY_ENTRIES: readonly CommandEntry[] = [
   },
   {
     name: 'alerts test',
-    about: 'posts one alert of the type test to the webhook',
+    about: 'posts one alert of the type test to each hook',
     description: [
-      'Asks the gateway that runs with this data_dir to post one alert of the type test, with the webhook and the ' +
-        'secret that it uses, and prints delivered, or why the webhook did not take it. If no gateway runs, posts it ' +
-        'itself. It is posted once, and not tried again.',
+      'Asks the gateway that runs with this data_dir to post one alert of the type test to each hook that it uses, ' +
+        'and prints delivered, or why a hook did not take it. If no gateway runs, posts it itself. It is posted ' +
+        'once, and not tried again.',
     ],
     flags: [CONFIG],
     examples: [
       { run: 'weir alerts test', about: 'prints delivered, or the reason' },
-      { run: 'weir reload && weir alerts test', about: 'after a change of the webhook' },
+      { run: 'weir reload && weir alerts test', about: 'after a change of the hooks' },
     ],
     failure: 'the alert was not delivered, or the configuration has no alerts',
   },

@@ -1,5 +1,7 @@
 /** The checked file → the configuration: camel case, whole micro-dollars, hashes instead of keys. It checks nothing. */
 
+import { createHash } from 'node:crypto'
+import type { HookConfig } from '../core/alerts-config.ts'
 import { countLimits, type Limits, spendLimits } from '../core/limits.ts'
 import type { ModelConfig } from '../core/model-config.ts'
 import type { Price } from '../core/money.ts'
@@ -40,6 +42,7 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     workers: file.workers === 'auto' ? cores : file.workers,
     dataDir: file.data_dir,
     drainSeconds: file.drain_seconds,
+    ...(file.node_name === undefined ? {} : { nodeName: file.node_name }),
     ownedBy: file.owned_by,
     ledger: ledgerOf(file.ledger),
     ledgerUnreachable: file.ledger_unreachable,
@@ -79,8 +82,28 @@ function tracingOf({ tracing, upstream }: CompletedFile, env: Env): Pick<Config,
 
 function alertsOf({ alerts, upstream }: CompletedFile, env: Env): Pick<Config, 'alerts'> {
   if (alerts === undefined) return {}
+  const viaFetch = (url: string) => upstream === 'fetch' || isProxied(url, env)
   const { webhook, secret, spend } = alerts
-  return { alerts: { webhook, secret, spend, viaFetch: upstream === 'fetch' || isProxied(webhook, env) } }
+  const plain: readonly HookConfig[] =
+    webhook === undefined
+      ? []
+      : [
+          {
+            ...{ key: 'webhook', label: 'alerts.webhook', format: 'weir', url: webhook, secret, events: ['*'] },
+            viaFetch: viaFetch(webhook),
+          },
+        ]
+  const hooks = alerts.hooks.map(({ url: written, format, events, secret: own }, i): HookConfig => {
+    const url = format === 'alertmanager' ? alertmanagerUrl(written) : written
+    const key = createHash('sha256').update(`${format} ${url}`).digest('hex').slice(0, 32)
+    return { key, label: `alerts.hooks[${i}] (${format})`, format, url, secret: own, events, viaFetch: viaFetch(url) }
+  })
+  return { alerts: { hooks: [...plain, ...hooks], spend } }
+}
+
+/** The address of its API, if the file has that of the server. */
+function alertmanagerUrl(written: string): string {
+  return /\/api\/v2\/alerts\/?$/.test(written) ? written : `${written.replace(/\/+$/, '')}/api/v2/alerts`
 }
 
 /** Names of headers that differ in case alone are the same. */

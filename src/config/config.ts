@@ -29,6 +29,8 @@ export interface Config {
   /** As written: a relative path is relative to the working directory of the process. */
   readonly dataDir: string
   readonly drainSeconds: number
+  /** Absent = the name of the host. */
+  readonly nodeName?: string
   readonly ownedBy: string
   readonly ledger: LedgerConfig
   readonly ledgerUnreachable: 'refuse' | 'allow'

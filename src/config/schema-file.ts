@@ -226,6 +226,13 @@ export const schema = object(
       integer(0, 86_400, 'How long running requests may finish after SIGTERM. weir ends those that remain'),
       600,
     ),
+    node_name: optional(
+      pattern(
+        '^[\\x21-\\x7e]{1,128}$',
+        'must be 1 to 128 printable ASCII characters without spaces',
+        'The name of this gateway in alerts, log lines, metrics and the console. Without it: the name of the host',
+      ),
+    ),
     owned_by: withDefault(
       Type.String({ minLength: 1, maxLength: 128, description: 'The `owned_by` of every model in the model list' }),
       'weir',

@@ -1,7 +1,8 @@
 /** The schema of what weir reports of itself: log, traces, alerts and metrics. */
 
 import { Type } from '@sinclair/typebox'
-import { boolean, object, oneOf, optional, pattern, secret, unbroken, withDefault } from './field-types.ts'
+import { HOOK_FORMATS } from '../core/alerts-config.ts'
+import { boolean, glob, object, oneOf, optional, pattern, secret, unbroken, withDefault } from './field-types.ts'
 import { headers } from './schema-models.ts'
 
 export const log = object(
@@ -53,12 +54,51 @@ const alertSecret = secret(
   ),
 )
 
+const alertHook = object({
+  url: secret(
+    unbroken(
+      'The address: `https`, or `http` to this machine; of an Alertmanager without `secret` also `http`. Problems ' +
+        'never show it',
+    ),
+  ),
+  format: withDefault(
+    oneOf(
+      HOOK_FORMATS,
+      "What is posted: `weir` (weir's own JSON, signed), or what Slack, an Alertmanager or PagerDuty takes",
+    ),
+    'weir',
+  ),
+  events: withDefault(
+    Type.Array(glob, { minItems: 1, description: 'The types of alerts that are posted here, as patterns' }),
+    ['*'],
+  ),
+  secret: optional(
+    secret(
+      pattern(
+        '^[\\x21-\\x7e]{16,256}$',
+        'must be 16 to 256 printable ASCII characters without spaces',
+        '`weir`: the key of the signature in the header `weir-signature`; `pagerduty`: the integration key; ' +
+          '`alertmanager`: a bearer token, if it needs one; `slack`: none, the address is the secret',
+      ),
+    ),
+  ),
+})
+
 export const alerts = object(
   {
-    webhook: secret(
-      unbroken('The address that weir posts alerts to: `https`, or `http` to this machine. Problems never show it'),
+    webhook: optional(
+      secret(
+        unbroken(
+          'An address that weir posts all alerts to in its own format: `https`, or `http` to this machine. It is ' +
+            'one more of `hooks`. Problems never show it',
+        ),
+      ),
     ),
-    secret: alertSecret,
+    secret: optional(alertSecret),
+    hooks: withDefault(
+      Type.Array(alertHook, { maxItems: 16, description: 'The places that alerts are posted to, each on its own' }),
+      [],
+    ),
     spend: withDefault(
       Type.Array(Type.Number({ exclusiveMinimum: 0, maximum: 1, description: 'A share: `0.8` is 80 %' }), {
         maxItems: 20,
@@ -71,8 +111,8 @@ export const alerts = object(
   },
   {
     description:
-      'Alerts to a webhook: about spend, targets, credentials of providers, the ledger and keys that expire. See ' +
-      '[alerts](alerts.md)',
+      'Alerts to webhooks: about spend, targets, models, credentials of providers, the ledger, the disk, workers, ' +
+      'reloads and keys that expire. See [alerts](alerts.md)',
   },
 )
 

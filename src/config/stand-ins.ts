@@ -23,6 +23,8 @@ export function isUnused(path: Path, use: Use): boolean {
 /** A value that the checks accept for every secret, and that no other path has. */
 export function standInFor(path: Path): string {
   const digest = createHash('sha256').update(JSON.stringify(path)).digest()
-  if (path[0] === 'alerts' && path[1] === 'webhook') return 'https://stand-in.invalid'
+  if (path[0] === 'alerts' && (path.at(-1) === 'webhook' || path.at(-1) === 'url')) {
+    return `https://stand-in.invalid/${digest.toString('hex')}`
+  }
   return path[0] === 'compaction' ? digest.toString('base64') : digest.toString('hex')
 }

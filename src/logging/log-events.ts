@@ -371,14 +371,15 @@ export const LOG_EVENTS = {
     level: 'info',
     message: 'alert delivered',
     meaning:
-      'The webhook of `alerts` took an alert: `alert` is its id, `type` its type, `attempts` how often it was posted.',
+      'A hook of `alerts` took an alert: `alert` is its id, `type` its type, `status` whether it begins (`firing`) ' +
+      'or ended (`resolved`), `hook` the place of the hook in the configuration, `attempts` how often it was posted.',
   },
   'alert.failed': {
     level: 'error',
     message: 'alert not delivered',
     meaning:
-      'An alert (`alert`, `type`) is given up because of `reason`: it was not delivered within a day, or the queue ' +
-      'was full. Without `alert`: no alerts can be kept or looked for; logged at most once a minute.',
+      'An alert (`alert`, `type`, `hook`) is given up because of `reason`: it was not delivered within a day, or the ' +
+      'queue was full. Without `alert`: no alerts can be kept or looked for; logged at most once a minute.',
   },
   'log.dropped': {
     level: 'warn',

@@ -3,6 +3,7 @@
  * models wrote.
  */
 
+import { hostname } from 'node:os'
 import { isatty } from 'node:tty'
 import { type Logger, pino, stdTimeFunctions } from 'pino'
 import { descriptor, isRegularFile, LineSink } from './line-sink.ts'
@@ -29,6 +30,8 @@ export interface Log {
   request(fields: string): string
   /** The form of the lines from here on; `auto` before the first call. */
   format(format: LogFormat): void
+  /** The name of the node in the lines from here on; that of the host before the first call. */
+  node(name: string): void
   /** Declares whether this process is the only worker, so that larger writes are safe. */
   alone(isAlone: boolean): void
   /** Resolves when the lines so far have reached standard output, or after a second. */
@@ -44,18 +47,22 @@ export function openLog(fd = 1, env: Readonly<Record<string, string | undefined>
   const isTerminal = isatty(fd)
   const isColoured = isTerminal && (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb'
   let isPretty = isTerminal
+  let node = { node: hostname() }
+  let nodeField = JSON.stringify(node).slice(1, -1)
   const sink: LineSink = new LineSink({
     write: descriptor(fd),
     isWhole: isRegularFile(fd),
     notice: (dropped) => {
       const { level, message: msg } = LOG_EVENTS['log.dropped']
-      return `${JSON.stringify({ level, time: new Date().toISOString(), event: 'log.dropped', dropped, msg })}\n`
+      const time = new Date().toISOString()
+      return `${JSON.stringify({ level, time, ...node, event: 'log.dropped', dropped, msg })}\n`
     },
   })
   const write = (text: string) => sink.write(isPretty ? prettyLine(text, isColoured) : text)
   const logger = pino(
     {
       base: null,
+      mixin: () => node,
       timestamp: stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
@@ -63,14 +70,25 @@ export function openLog(fd = 1, env: Readonly<Record<string, string | undefined>
   )
   const time = new Timestamp()
   const request = (fields: string) => {
-    const line = `{"level":"info","time":"${time.now()}",${fields},"msg":"request"}\n`
+    const line = `{"level":"info","time":"${time.now()}",${nodeField},${fields},"msg":"request"}\n`
     write(line)
     return line
   }
   const format = (wanted: LogFormat) => {
     isPretty = wanted === 'pretty' || (wanted === 'auto' && isTerminal)
   }
-  return { logger, request, format, alone: (isAlone) => sink.writeAlone(isAlone), flush: () => sink.flush(FLUSH_MS) }
+  const nodeOf = (name: string) => {
+    node = { node: name }
+    nodeField = JSON.stringify(node).slice(1, -1)
+  }
+  return {
+    logger,
+    request,
+    format,
+    node: nodeOf,
+    alone: (isAlone) => sink.writeAlone(isAlone),
+    flush: () => sink.flush(FLUSH_MS),
+  }
 }
 
 /** The time as `Date.toISOString` writes it, which takes 0.2 µs: all but the milliseconds is the same for a second. */

@@ -8,8 +8,8 @@ type Colour = keyof typeof CODES
 
 const LEVELS: Readonly<Record<string, Colour>> = { fatal: 'red', error: 'red', warn: 'yellow', info: 'green' }
 
-/** The fields that a line has in its own words, or that repeat others. */
-const SHOWN: ReadonlySet<string> = new Set(['level', 'time', 'msg', 'event'])
+/** The fields that a line has in its own words, that repeat others, or that every line has. */
+const SHOWN: ReadonlySet<string> = new Set(['level', 'time', 'node', 'msg', 'event'])
 
 /**
  * `text` is a line with its line end. A line that is not JSON stays as it is. Values are quoted as JSON, so that what

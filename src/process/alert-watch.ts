@@ -1,20 +1,24 @@
 /**
- * Watches, in the supervisor, for what is worth an alert: spend, targets, the ledger, keys that expire. No request
- * waits for it: the ledger records that spend has reached a threshold, and this takes the records. It reads what is
+ * Watches, in the supervisor, for what is worth an alert: spend, targets, the ledger, the disk, workers, reloads, keys
+ * that expire. States are compared each second with those that were reported, so that each ends. No request waits for
+ * it: the ledger records that spend has reached a threshold, and this takes the records. It reads what is
  * spent of each limit as well, but rarely: after a limit or a share was changed, or beside a gateway of an earlier
  * version, spend may be past a threshold of which the ledger has no record.
  */
 
 import { hostname } from 'node:os'
-import type { ReportedOnce } from '../alerts/alert.ts'
-import { Alerts } from '../alerts/alerts.ts'
+import type { WorkerDeath } from '../admin/supervision.ts'
+import type { Occurrence, ReportedOnce } from '../alerts/alert.ts'
+import { Alerts, type HookFailure, type TestedHook } from '../alerts/alerts.ts'
 import { expiringKeys } from '../alerts/key-expiry.ts'
 import { type LimitSpend, reachedThresholds } from '../alerts/spend-thresholds.ts'
 import { TargetWatch } from '../alerts/target-watch.ts'
-import type { Attempt } from '../alerts/webhook.ts'
 import { alertLedger } from '../assembly/alert-ledger.ts'
+import { targetsOf } from '../assembly/targets.ts'
 import type { Config } from '../config/config.ts'
-import type { TargetRef } from '../core/model-config.ts'
+import { MINUTE_MS } from '../core/durations.ts'
+import { type JsonObject, stringOf } from '../core/json.ts'
+import { type TargetRef, targetKey } from '../core/model-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import type { Logger } from '../logging/log.ts'
 import { LedgerProblem, withLedger } from '../reports/ledger-part.ts'
@@ -22,6 +26,9 @@ import { type LimitUsage, limitUsagesOf } from '../reports/limit-usage.ts'
 import { pauseAfterReading } from '../reports/reading-pause.ts'
 import { configuredExpiringKeys, type StoredKeys, storedKeysOf } from '../reports/stored-keys.ts'
 import { spendsOfCrossings } from './crossing-limits.ts'
+import { spaceOf } from './disk-watch.ts'
+import { isDiskFull } from './ledger-watch.ts'
+import type { LedgerReport } from './worker-set.ts'
 
 const LOOK_MS = 1000
 const KEYS_MS = 30_000
@@ -29,18 +36,40 @@ const SPEND_MS = 30_000
 const FORGET_MS = 3_600_000
 /** Alerts about spend that are queued at once, in 28 ms of CPU time. */
 const QUEUED_A_LOOK = 600
+/** A worker that has served for so long since it died has recovered. */
+const WORKER_WELL_MS = MINUTE_MS
+const DISK_MS = 5000
+/** A disk with less than this, and less than a share of its size, counts as full; above twice of it no more. */
+const FULL_BYTES = 64 * 1024 * 1024
+const FULL_SHARE = 0.05
+/** The problems of a reload that an alert lists, and the characters of each. */
+const PROBLEMS_MAX = 10
+const PROBLEM_CHARS_MAX = 300
 /** How long the end waits for what the last requests have spent. */
 const LAST_READ_MS = 1000
 
 const NO_KEYS: StoredKeys = { limited: [], expiring: [] }
 
+/** The state of the gateway, asked for again and again. */
+export interface Watched {
+  /** What the workers report of the ledger; empty until one of them has. */
+  readonly ledgers: () => readonly LedgerReport[]
+  /** Undefined unless the target has failed, and not recovered. */
+  readonly restOf: (target: TargetRef) => Rest | undefined
+  /** What each target that was called since the start has answered. */
+  readonly targets: () => readonly (TargetRef & { readonly attempts: ReadonlyMap<string, number> })[]
+  /** The deaths of workers that are not ready again, or were not at a time. */
+  readonly deathsSince: (sinceMs: number) => readonly WorkerDeath[]
+  readonly areWorkersReady: () => boolean
+  /** Of the last reload; empty if it succeeded. */
+  readonly reloadProblems: () => readonly string[]
+}
+
 interface AlertWatchOptions {
   /** With `alerts`. */
   readonly config: Config
   readonly logger: Logger
-  readonly isLedgerUp: () => boolean
-  /** Whether a target of the configuration has failed, and not recovered. */
-  readonly isFailing: (target: TargetRef) => boolean
+  readonly watched: Watched
 }
 
 export class AlertWatch {
@@ -49,7 +78,8 @@ export class AlertWatch {
   private readonly ledger: ReturnType<typeof alertLedger>
   private readonly targets = new TargetWatch()
   private readonly timer: ReturnType<typeof setInterval>
-  private wasLedgerUp = true
+  private diskDueMs = Number.NEGATIVE_INFINITY
+  private isDiskFull = false
   private stored = NO_KEYS
   private keysDueMs = Number.NEGATIVE_INFINITY
   private spendDueMs = Number.NEGATIVE_INFINITY
@@ -66,10 +96,10 @@ export class AlertWatch {
     this.ledger = alertLedger(config, () => this.alerts.claims())
     const { ledger } = this
     const claim = config.ledger.kind === 'redis' ? ledger.claim.bind(ledger) : undefined
-    this.alerts = new Alerts({ dataDir: config.dataDir, config: config.alerts, node: hostname(), logger, claim })
+    const node = config.nodeName ?? hostname()
+    this.alerts = new Alerts({ dataDir: config.dataDir, config: config.alerts, node, logger, claim })
     this.timer = setInterval(() => this.look(), LOOK_MS)
     this.timer.unref()
-    this.hearLedger()
     this.look()
   }
 
@@ -83,25 +113,16 @@ export class AlertWatch {
     if (config.alerts !== undefined) this.alerts.use(config.alerts)
   }
 
-  get failure(): { readonly sinceMs: number; readonly reason: string } | undefined {
-    return this.alerts.failure
+  get failures(): readonly HookFailure[] {
+    return this.alerts.failures
   }
 
   hearRest(rest: Rest): void {
-    const found = this.targets.hear(rest, Date.now())
-    if (this.isOn) for (const occurrence of found) this.alerts.report(occurrence)
-  }
-
-  /** Call when a worker reports the ledger up or down. */
-  hearLedger(): void {
-    const isUp = this.options.isLedgerUp()
-    if (isUp === this.wasLedgerUp) return
-    this.wasLedgerUp = isUp
-    if (this.isOn) this.alerts.report({ type: isUp ? 'ledger.up' : 'ledger.down', fields: {} })
+    this.targets.hear(rest, Date.now())
   }
 
   /** Undefined if the configuration has no `alerts`. */
-  async test(): Promise<Attempt | undefined> {
+  async test(): Promise<readonly TestedHook[] | undefined> {
     return this.isOn ? await this.alerts.test() : undefined
   }
 
@@ -125,7 +146,11 @@ export class AlertWatch {
 
   private look(): void {
     if (!this.isOn) return
-    for (const occurrence of this.targets.look(Date.now(), this.options.isFailing)) this.alerts.report(occurrence)
+    this.lookAtTargets()
+    this.lookAtLedger()
+    this.lookAtDisk()
+    this.lookAtProcesses()
+    this.alerts.remind()
     if (performance.now() >= this.forgetDueMs) {
       this.forgetDueMs = performance.now() + FORGET_MS
       this.alerts.forget()
@@ -133,6 +158,61 @@ export class AlertWatch {
     this.reading ??= this.read().finally(() => {
       this.reading = undefined
     })
+  }
+
+  private lookAtTargets(): void {
+    const { restOf, targets } = this.options.watched
+    this.targets.keep((target) => restOf(target) !== undefined)
+    // After a restart nothing is known of a target before it has answered.
+    let known: ReadonlySet<string> | undefined
+    const isUnknown = (fields: JsonObject) => {
+      known ??= new Set([
+        ...targets().flatMap((target) => (target.attempts.has('answered') ? [targetKey(target)] : [])),
+      ])
+      const [provider, model] = [stringOf(fields['provider']) ?? '', stringOf(fields['model']) ?? '']
+      const isConfigured = targetsOf(this.config).some((one) => one.provider === provider && one.model === model)
+      return isConfigured && !known.has(targetKey({ provider, model }))
+    }
+    this.alerts.hold('provider.credential_rejected', this.targets.rejected(), isUnknown)
+    this.alerts.hold('target.open', this.targets.open(Date.now()), isUnknown)
+  }
+
+  private lookAtLedger(): void {
+    const reports = this.options.watched.ledgers()
+    if (reports.length === 0) return
+    const down = reports.find(({ up }) => !up)
+    const reason = down?.problem ?? 'The ledger does not answer.'
+    const found: readonly Occurrence[] = down === undefined ? [] : [{ type: 'ledger.down', fields: { reason } }]
+    const ended = this.alerts.hold('ledger.down', found)
+    if (ended > 0) this.alerts.report({ type: 'ledger.up', fields: {} })
+  }
+
+  /** Early, because on a full disk the alert could not be kept. */
+  private lookAtDisk(): void {
+    const { dataDir } = this.config
+    if (performance.now() < this.diskDueMs) return
+    this.diskDueMs = performance.now() + DISK_MS
+    const space = spaceOf(dataDir)
+    const isReported = this.options.watched.ledgers().some(({ problem }) => isDiskFull(problem))
+    if (space === undefined && !isReported) return
+    const limit = Math.min(FULL_BYTES, (space?.totalBytes ?? 0) * FULL_SHARE) * (this.isDiskFull ? 2 : 1)
+    this.isDiskFull = isReported || (space !== undefined && space.freeBytes < limit)
+    const fields = { data_dir: dataDir, free_bytes: space?.freeBytes ?? null }
+    this.alerts.hold('disk.full', this.isDiskFull ? [{ type: 'disk.full', fields }] : [])
+  }
+
+  private lookAtProcesses(): void {
+    const { deathsSince, areWorkersReady, reloadProblems } = this.options.watched
+    const died = deathsSince(Date.now() - WORKER_WELL_MS).map(
+      ({ worker, how }): Occurrence => ({ type: 'worker.died', fields: { worker, how } }),
+    )
+    this.alerts.hold('worker.died', died, () => !areWorkersReady())
+    const problems = reloadProblems()
+      .slice(0, PROBLEMS_MAX)
+      .map((problem) => problem.slice(0, PROBLEM_CHARS_MAX))
+    const rejected: readonly Occurrence[] =
+      problems.length === 0 ? [] : [{ type: 'reload.rejected', fields: { problems } }]
+    this.alerts.hold('reload.rejected', rejected)
   }
 
   private async read(): Promise<void> {

@@ -98,8 +98,11 @@ export type ToSupervisor =
   | { readonly type: 'fields'; readonly fields: number }
   /** What was counted since the last such message. */
   | { readonly type: 'figures'; readonly figures: FiguresPost }
-  /** Whether the ledger takes this worker's settlements. Sent at first and at each change. */
-  | { readonly type: 'ledger'; readonly up: boolean }
+  /**
+   * Whether the ledger takes this worker's settlements, and why it does not, or is not well. Sent at first and at each
+   * change.
+   */
+  | { readonly type: 'ledger'; readonly up: boolean; readonly problem?: string | undefined }
   /** Log lines of requests that ended, and how many others ended since the last such message. */
   | { readonly type: 'requests'; readonly lines: readonly string[]; readonly omitted: number }
   /** The log lines of the last requests, the oldest first. */

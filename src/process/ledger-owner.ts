@@ -51,6 +51,7 @@ class LedgerOwner {
   }
 
   private async own({ place, role }: Extract<ToLedgerOwner, { type: 'own' }>): Promise<void> {
+    if (place.nodeName !== undefined) this.log.node(place.nodeName)
     try {
       this.server = await openLedgerServer(place, role)
       send({ type: 'owned' })

@@ -23,6 +23,11 @@ function detailOf(problem: string): number {
   return problem.includes('(') ? 1 : 0
 }
 
+/** Whether a problem of the ledger is that its disk is full. */
+export function isDiskFull(problem: string | undefined): boolean {
+  return problem !== undefined && DISK_FULL.test(problem)
+}
+
 export class LedgerWatch implements Ticking {
   place = -1
   /** The problem that was logged last. */
@@ -34,8 +39,8 @@ export class LedgerWatch implements Ticking {
     private readonly ledger: { health(): LedgerHealth },
     private readonly logger: Logger,
     private readonly worker: number,
-    /** Called with the first state and with each change. */
-    private readonly changed: (up: boolean) => void,
+    /** Called with the first state and with each change, and why it is not well. */
+    private readonly changed: (up: boolean, problem: string | undefined) => void,
   ) {}
 
   start(): void {
@@ -60,7 +65,7 @@ export class LedgerWatch implements Ticking {
     const isNew = problem !== undefined && (this.problem === undefined || up !== this.wasUp)
     const isCause = this.problem !== undefined && problem !== undefined && detailOf(problem) > detailOf(this.problem)
     const isReworded = problem !== this.problem && (isCause || nowMs - this.problemMs >= REWORDED_MS)
-    if (up !== this.wasUp) this.changed(up)
+    if (up !== this.wasUp || isOver || isNew || isReworded) this.changed(up, problem)
     this.wasUp = up
     if (isOver) logEvent(this.logger, 'ledger.up', { worker: this.worker, pending })
     if (problem !== undefined && (isNew || isReworded)) this.report(health, problem)
@@ -71,7 +76,7 @@ export class LedgerWatch implements Ticking {
 
   private report({ ready, up, pending }: LedgerHealth, problem: string): void {
     const fields = { worker: this.worker, problem, pending }
-    const mild = DISK_FULL.test(problem) ? 'ledger.disk_full' : 'ledger.degraded'
+    const mild = isDiskFull(problem) ? 'ledger.disk_full' : 'ledger.degraded'
     logEvent(this.logger, up ? mild : 'ledger.down', fields, ready ? 'warn' : 'error')
   }
 }

@@ -16,6 +16,7 @@ const fixed: Readonly<Record<string, (config: Config) => unknown>> = {
   'admin.host': (config) => config.admin.host,
   'admin.port': (config) => config.admin.port,
   workers: (config) => config.workers,
+  node_name: (config) => config.nodeName,
   data_dir: (config) => config.dataDir,
   ledger: (config) => config.ledger,
   ledger_unreachable: (config) => config.ledgerUnreachable,

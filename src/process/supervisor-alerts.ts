@@ -1,24 +1,25 @@
 /** The alerts of the supervisor. Their code is loaded at the first configuration that has `alerts`. */
 
+import type { HookFailure, TestedHook } from '../alerts/alerts.ts'
 import type { Config } from '../config/config.ts'
-import type { TargetRef } from '../core/model-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import type { Logger } from '../logging/log.ts'
-import type { AlertWatch } from './alert-watch.ts'
+import type { AlertWatch, Watched } from './alert-watch.ts'
 
 interface SupervisorAlertsOptions {
   readonly logger: Logger
-  readonly isLedgerUp: () => boolean
+  readonly watched: Watched
   /** Every target that has failed and not recovered. */
   readonly rests: () => readonly Rest[]
-  readonly restOf: (target: TargetRef) => Rest | undefined
 }
 
 /** The reply to `weir alerts test`; empty if the configuration has no `alerts`. */
 interface TestReply {
+  /** By every hook. */
   readonly delivered?: boolean
-  /** Why it was not delivered. */
+  /** Why it was not delivered, by the first that failed: commands of versions with one webhook read no more. */
   readonly reason?: string
+  readonly hooks?: readonly TestedHook[]
 }
 
 export class SupervisorAlerts {
@@ -26,8 +27,8 @@ export class SupervisorAlerts {
 
   constructor(private readonly options: SupervisorAlertsOptions) {}
 
-  get failure(): { readonly sinceMs: number; readonly reason: string } | undefined {
-    return this.watch?.failure
+  get failures(): readonly HookFailure[] {
+    return this.watch?.failures ?? []
   }
 
   /** At the start and after each reload. */
@@ -35,9 +36,8 @@ export class SupervisorAlerts {
     if (this.watch !== undefined) return this.watch.use(config)
     if (config.alerts === undefined) return
     const { AlertWatch } = await import('./alert-watch.ts')
-    const { logger, isLedgerUp, rests, restOf } = this.options
-    const isFailing = (target: TargetRef) => restOf(target) !== undefined
-    this.watch = new AlertWatch({ config, logger, isLedgerUp, isFailing })
+    const { logger, watched, rests } = this.options
+    this.watch = new AlertWatch({ config, logger, watched })
     for (const rest of rests()) this.watch.hearRest(rest)
   }
 
@@ -46,15 +46,11 @@ export class SupervisorAlerts {
     this.watch?.hearRest(rest)
   }
 
-  /** A worker reported the ledger up or down. */
-  hearLedger(): void {
-    this.watch?.hearLedger()
-  }
-
   async test(): Promise<TestReply> {
-    const attempt = await this.watch?.test()
-    if (attempt === undefined) return {}
-    return attempt.ok ? { delivered: true } : { delivered: false, reason: attempt.reason }
+    const hooks = await this.watch?.test()
+    if (hooks === undefined) return {}
+    const failed = hooks.find((hook) => !hook.ok)
+    return { delivered: failed === undefined, ...(failed?.ok === false ? { reason: failed.reason } : {}), hooks }
   }
 
   /** Call after the workers have ended. */

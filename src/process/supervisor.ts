@@ -3,6 +3,7 @@
  * inference API.
  */
 
+import { hostname } from 'node:os'
 import type { Admin } from '../admin/admin-app.ts'
 import type { SupervisorFigures, SystemState } from '../admin/supervision.ts'
 import { servingProblem } from '../assembly/data-dir.ts'
@@ -109,14 +110,19 @@ class Supervisor {
       logger: log.logger,
       onRequests: (lines, omitted) => this.onRequests(lines, omitted),
       onRest: (rest) => this.alerts.hearRest(rest),
-      onLedger: () => this.alerts.hearLedger(),
     })
     const { workers } = this
     this.alerts = new SupervisorAlerts({
       logger: log.logger,
-      isLedgerUp: () => workers.isLedgerUp,
       rests: () => workers.health.rests(),
-      restOf: (target) => workers.health.restOf(target),
+      watched: {
+        ledgers: () => workers.ledgerReports,
+        restOf: (target) => workers.health.restOf(target),
+        targets: () => workers.figures.targets(),
+        deathsSince: (sinceMs) => workers.deathsSince(sinceMs),
+        areWorkersReady: () => workers.size > 0 && workers.readyCount === workers.size,
+        reloadProblems: () => this.config.lastReload?.problems ?? [],
+      },
     })
     this.config = new ConfigInForce(options.load, log.logger, {
       swap: (current, next) => workers.reload(current, next),
@@ -130,6 +136,7 @@ class Supervisor {
     this.workers.spawn()
     const config = await this.config.start()
     this.log.format(config.log?.format ?? 'auto')
+    if (config.nodeName !== undefined) this.log.node(config.nodeName)
     if (!this.ending) {
       await this.start(config)
       if (this.reloadWanted) this.reload()
@@ -316,6 +323,7 @@ class Supervisor {
       freeBytes: config === undefined ? undefined : spaceOf(config.dataDir)?.freeBytes,
       dataDirBytes: config === undefined ? undefined : bytesIn(config.dataDir),
       lastReload: { isSuccess: (lastReload?.problems.length ?? 0) === 0, succeededMs: loadedMs },
+      node: config?.nodeName ?? hostname(),
       builds: [{ process: 'supervisor', ...buildOf(versionOf()) }, ...workers.builds()],
       processes: this.usages.read([{ process: 'supervisor', worker: '', pid: process.pid }, ...workers.processes()]),
     }
@@ -329,15 +337,17 @@ class Supervisor {
     return {
       ...versionOf(),
       config,
+      node: config.nodeName ?? hostname(),
       startedAtMs: this.startedAtMs,
       lastReload,
       warnings,
       isLedgerUp: workers.isLedgerUp,
+      ledgerProblem: workers.ledgerReports.find(({ up }) => !up)?.problem,
       workers: { configured: workers.size, ready: workers.readyCount, restarts: sumOf(workers.restarts) },
       lastDeath: workers.lastDeath,
       space: spaceOf(config.dataDir),
       rests: workers.health.rests(),
-      alertFailure: this.alerts.failure,
+      alertFailures: this.alerts.failures,
     }
   }
 

@@ -20,8 +20,8 @@ export interface WorkerProcessEvents {
   readonly onFields: (fields: number) => void
   /** A process of it counted more. `pid` is absent if that process has ended meanwhile. */
   readonly onFigures: (figures: FiguresPost, pid: number | undefined) => void
-  /** The ledger began or ceased to take its settlements. */
-  readonly onLedger: (up: boolean) => void
+  /** The ledger began or ceased to take its settlements, or there is another reason why it is not well. */
+  readonly onLedger: (up: boolean, problem: string | undefined) => void
   /** It learned what the other workers should know. */
   readonly onPeerUpdate: (update: PeerUpdate) => void
   /** It claims the lease to probe a target. Returns whether it gets it. */
@@ -60,7 +60,7 @@ export function report(
       events.onFigures(message.figures, pid)
       return
     case 'ledger':
-      events.onLedger(message.up)
+      events.onLedger(message.up, message.problem)
       return
     case 'requests':
       events.onRequests(message.lines, message.omitted)

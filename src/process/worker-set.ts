@@ -35,6 +35,14 @@ const DRAIN_GRACE_MS = 10_000
 /** Lines of requests a second that the workers send together while somebody watches. */
 const LINES_A_SECOND = 100
 
+/** What a worker reports of the ledger. */
+export interface LedgerReport {
+  /** It takes settlements. */
+  readonly up: boolean
+  /** Why it does not, or is not well. */
+  readonly problem: string | undefined
+}
+
 interface WorkerSetOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly logger: Logger
@@ -42,8 +50,6 @@ interface WorkerSetOptions {
   readonly onRequests: (lines: readonly string[], omitted: number) => void
   /** Takes what a worker reports of a target, after `health` has it. */
   readonly onRest: (rest: Rest) => void
-  /** A worker reported the ledger up or down. */
-  readonly onLedger: () => void
 }
 
 export class WorkerSet {
@@ -59,6 +65,8 @@ export class WorkerSet {
   /** How many workers died and were started again, by the reason. */
   readonly restarts: Record<RestartReason, number> = { exit: 0, signal: 0, stuck: 0 }
   lastDeath: WorkerDeath | undefined
+  /** The last death of each worker, by its index. */
+  private readonly deaths = new Map<number, WorkerDeath>()
   private isWatched = false
   /** Those that serve, by their index. */
   private readonly serving: WorkerProcess[] = []
@@ -66,8 +74,8 @@ export class WorkerSet {
   private readonly others = new Set<WorkerProcess>()
   private spawned = 0
   private readonly probes = new ProbeLeases(this.health)
-  /** The workers that report the ledger down. */
-  private readonly withoutLedger = new Set<WorkerProcess>()
+  /** What the workers report of the ledger. */
+  private readonly ledgers = new Map<WorkerProcess, LedgerReport>()
   private readonly ledger: LedgerOwnership
   /** What the workers' callers may refer to, if it is not in Redis. Workers are replaced, and this process is not. */
   private items: LocalItemStore | undefined
@@ -98,7 +106,19 @@ export class WorkerSet {
 
   /** No worker reports it down. */
   get isLedgerUp(): boolean {
-    return this.withoutLedger.size === 0
+    return this.ledgerReports.every(({ up }) => up)
+  }
+
+  /** What the workers that run report of the ledger; empty until one of them has. */
+  get ledgerReports(): readonly LedgerReport[] {
+    return [...this.ledgers.values()]
+  }
+
+  /** The last deaths of workers that are not ready again, or were not `sinceMs` ago, in Unix milliseconds. */
+  deathsSince(sinceMs: number): readonly WorkerDeath[] {
+    return [...this.deaths.values()].filter(
+      ({ atMs, worker }) => atMs >= sinceMs || this.serving[worker]?.state !== 'ready',
+    )
   }
 
   /** How late the event loop of each worker is, in seconds; the later one while a process replaces another. */
@@ -293,11 +313,7 @@ export class WorkerSet {
         this.fields = fields
       },
       onFigures: (figures, pid) => this.figures.add(figures, pid),
-      onLedger: (up) => {
-        if (up) this.withoutLedger.delete(worker)
-        else this.withoutLedger.add(worker)
-        this.options.onLedger()
-      },
+      onLedger: (up, problem) => void this.ledgers.set(worker, { up, problem }),
       onPeerUpdate: (update) => this.broadcast(worker, update),
       onProbeClaim: (target) => this.probes.grant(holder, target),
       onItems: (organization, items) => this.items?.put(organization, items),
@@ -306,12 +322,13 @@ export class WorkerSet {
       onDeath: (how, reason) => {
         this.restarts[reason]++
         this.lastDeath = { atMs: Date.now(), worker: index, how }
+        this.deaths.set(index, this.lastDeath)
       },
       ledgerRole: () => this.ledger.roleOf(worker),
       onGone: (pid) => {
         if (pid !== undefined) this.figures.gone(pid)
         this.probes.gone(holder)
-        this.withoutLedger.delete(worker)
+        this.ledgers.delete(worker)
         this.ledger.gone(worker)
       },
     })

@@ -152,6 +152,7 @@ class Worker {
     this.items.sendsLines = start.takesItemLines === true
     this.log.alone(config.workers === 1 && !replaces)
     this.log.format(config.log?.format ?? 'auto')
+    if (config.nodeName !== undefined) this.log.node(config.nodeName)
     let service: InferenceService
     try {
       const { ledger, takeOver } = await openWorkerLedger(config, role, worker === 0)
@@ -170,7 +171,9 @@ class Worker {
       })
       this.poster = posterOf(service)
       this.keys = await followKeys(config, service, this.log.logger, worker)
-      this.watch = new LedgerWatch(service, this.log.logger, worker, (up) => send({ type: 'ledger', up }))
+      this.watch = new LedgerWatch(service, this.log.logger, worker, (up, problem) =>
+        send({ type: 'ledger', up, problem }),
+      )
       // One worker of each machine maintains the data in Redis.
       if (worker === 0) this.stopUpkeep = await workerUpkeep(config, service, this.log.logger, sendFields)
     } catch (error) {

@@ -60,7 +60,7 @@ test('each target shows whether it is skipped, and how long; earlier targets hav
     weir_data_dir_free_bytes: 5_000_000_000,
     weir_config_last_reload_success: 0,
     weir_config_last_reload_timestamp_seconds: 1_500_000_000.5,
-    'weir_build_info{process="worker",version="1",commit="c",bun="2"}': 1,
+    'weir_build_info{process="worker",version="1",commit="c",bun="2",node="gateway-1"}': 1,
     'process_cpu_seconds_total{process="worker",worker="1"}': 12.5,
     'weir_spend_used_usd{organization="test",window="day"}': 0,
     'weir_spend_used_usd{organization="test",window="month"}': 0,

@@ -39,12 +39,18 @@ const budget = {
 
 test('a healthy weir needs no attention', () => {
   expect(attention({})).toEqual([])
-  expect(attention({ alertFailure: { sinceMs: NOW - 5 * 60_000, reason: 'x' } })).toEqual([])
+  expect(attention({ alertFailures: [{ hook: 'h', sinceMs: NOW - 5 * 60_000, reason: 'x' }] })).toEqual([])
 })
 
 test.each<[string, Partial<SystemState>, Partial<Read>, string]>([
   ['a reason', {}, { reasons: ['worker 1 is down'] }, 'error readiness: worker 1 is down'],
   ['the ledger', { isLedgerUp: false }, {}, 'error ledger: A worker reports the ledger down.'],
+  [
+    'why it is down',
+    { isLedgerUp: false, ledgerProblem: 'Redis is loading.' },
+    {},
+    'error ledger: The ledger is down: Redis is loading.',
+  ],
   [
     'a rejected reload',
     { lastReload: { atMs: NOW, changes: [], problems: ['weir.yaml:3: x', 'y'] } },
@@ -70,9 +76,9 @@ test.each<[string, Partial<SystemState>, Partial<Read>, string]>([
   ],
   [
     'a webhook that has failed for 5 minutes',
-    { alertFailure: { sinceMs: NOW - 5 * 60_000 - 1, reason: 'the webhook answered 500' } },
+    { alertFailures: [{ hook: 'alerts.webhook', sinceMs: NOW - 5 * 60_000 - 1, reason: 'it answered 500' }] },
     {},
-    'error alert: Alerts are not delivered: the webhook answered 500. They are tried again for a day.',
+    'error alert: Alerts are not delivered to alerts.webhook: it answered 500. They are tried again for a day.',
   ],
   [
     'a rest',

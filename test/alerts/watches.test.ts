@@ -53,7 +53,7 @@ property('random spends: what is queued is what was reached at a reading, each o
   const shares = [10, 25, 50, 80, 100].filter(() => random.below(2) === 0)
   const owners = ['a', 'b', 'c'].slice(0, random.between(1, 3))
   const reported: string[] = []
-  const queue = AlertQueue.open(join(root, String(random.seed)))
+  const queue = AlertQueue.open(join(root, String(random.seed)), () => ['hook'])
   const expected: string[] = []
   for (let day = 0; day < 3; day++) {
     const spent = new Map(owners.map((owner) => [owner, 0]))
@@ -96,39 +96,41 @@ property('random spends: what is queued is what was reached at a reading, each o
 const target = { provider: 'p', model: 'm' }
 const rest = (rests: number, reason = 'timeout') => ({ ...target, rests, reason })
 
-test('a target is reported after a minute without recovering, once until it recovers', () => {
+test('a target is open after a minute without recovering, until it does', () => {
   const watch = new TargetWatch()
-  expect(watch.hear(rest(1), NOW)).toEqual([])
-  expect(watch.look(NOW + MINUTE_MS - 1, () => true)).toEqual([])
+  watch.hear(rest(1), NOW)
+  expect(watch.open(NOW + MINUTE_MS - 1)).toEqual([])
   watch.hear(rest(2, 'overloaded'), NOW + 30_000)
-  expect(watch.look(NOW + MINUTE_MS, () => true)).toEqual([
+  const open = [
     { type: 'target.open', fields: { ...target, reason: 'overloaded', since: new Date(NOW).toISOString() } },
-  ])
-  expect(watch.look(NOW + 10 * MINUTE_MS, () => true)).toEqual([])
+  ]
+  expect(watch.open(NOW + MINUTE_MS) as unknown).toEqual(open)
+  expect(watch.open(NOW + 10 * MINUTE_MS) as unknown).toEqual(open)
   watch.hear(rest(0), NOW + 11 * MINUTE_MS)
+  expect(watch.open(NOW + 11 * MINUTE_MS)).toEqual([])
   watch.hear(rest(1), NOW + 12 * MINUTE_MS)
-  expect(watch.look(NOW + 12.5 * MINUTE_MS, () => true)).toEqual([])
-  expect(watch.look(NOW + 13 * MINUTE_MS, () => true)).toHaveLength(1)
+  expect(watch.open(NOW + 12.5 * MINUTE_MS)).toEqual([])
+  expect(watch.open(NOW + 13 * MINUTE_MS)).toHaveLength(1)
 })
 
-test('a target that recovered in between, or left the configuration, is not reported', () => {
+test('a target that left the configuration is not open', () => {
   const watch = new TargetWatch()
-  watch.hear(rest(1), NOW)
-  watch.hear(rest(0), NOW + 1000)
-  expect(watch.look(NOW + 2 * MINUTE_MS, () => true)).toEqual([])
-  watch.hear(rest(1), NOW)
-  expect(watch.look(NOW + 2 * MINUTE_MS, () => false)).toEqual([])
-  expect(watch.look(NOW + 2 * MINUTE_MS, () => true)).toEqual([])
+  watch.hear(rest(1, 'credential'), NOW)
+  watch.keep(() => true)
+  expect([watch.rejected().length, watch.open(NOW + MINUTE_MS).length]).toEqual([1, 1])
+  watch.keep(() => false)
+  expect([...watch.rejected(), ...watch.open(NOW + 2 * MINUTE_MS)]).toEqual([])
 })
 
-test('a rejected credential is reported at once, and again after an hour or after it worked', () => {
+test('a credential is rejected until the target answers, also if it fails in another way meanwhile', () => {
   const watch = new TargetWatch()
-  const rejected = [{ type: 'provider.credential_rejected', fields: target }]
-  expect(watch.hear(rest(1, 'credential'), NOW) as unknown).toEqual(rejected)
-  expect(watch.hear(rest(2, 'credential'), NOW + 30_000)).toEqual([])
-  expect(watch.hear(rest(3, 'credential'), NOW + 60 * MINUTE_MS) as unknown).toEqual(rejected)
+  watch.hear(rest(1), NOW)
+  expect(watch.rejected()).toEqual([])
+  watch.hear(rest(2, 'credential'), NOW)
+  watch.hear(rest(3), NOW + 30_000)
+  expect(watch.rejected() as unknown).toEqual([{ type: 'provider.credential_rejected', fields: target }])
   watch.hear(rest(0), NOW + 61 * MINUTE_MS)
-  expect(watch.hear(rest(1, 'credential'), NOW + 62 * MINUTE_MS) as unknown).toEqual(rejected)
+  expect(watch.rejected()).toEqual([])
 })
 
 test('keys are reported in their last seven days', () => {

@@ -423,6 +423,7 @@ describe('files', () => {
       WEIR_COMPACTION_KEY: key,
       WEIR_OLD_COMPACTION_KEY: key.replace('A', 'B'),
       WEIR_ALERT_SECRET: 'a-secret-of-the-test-0123',
+      SLACK_WEBHOOK: 'https://slack.example.org/hook',
       WEIR_CI_KEY_SHA256: 'ab'.repeat(32),
     }
     const small = /```yaml\n(.*?)```/s.exec(configurationPage())?.[1] ?? ''

@@ -43,7 +43,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     '',
     '"a b\\nc": 1',
     '["a b\\nc"]: unknown key; known here: listen, admin, workers, data_dir, ' +
-      'drain_seconds, owned_by, ' +
+      'drain_seconds, node_name, owned_by, ' +
       'ledger, ledger_unreachable, upstream, shortcuts, audit, log, tracing, alerts, metrics, tags, responses, ' +
       'compatibility, compaction, providers, models, auto, routing, organizations',
   ],

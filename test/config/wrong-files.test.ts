@@ -187,7 +187,7 @@ const WRONG: readonly Row[] = [
     replace: 'workers: 1',
     by: 'master_key: sk-canary-pasted',
     lines: [
-      '3: master_key: unknown key; known here: listen, admin, workers, data_dir, drain_seconds, owned_by, ' +
+      '3: master_key: unknown key; known here: listen, admin, workers, data_dir, drain_seconds, node_name, owned_by, ' +
         'ledger, ledger_unreachable, upstream, shortcuts, audit, log, tracing, alerts, metrics, tags, responses, ' +
         'compatibility, compaction, providers, models, auto, routing, organizations',
     ],

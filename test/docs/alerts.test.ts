@@ -1,9 +1,10 @@
-/** The code in docs/alerts.md accepts what weir signs, and nothing else. */
+/** docs/alerts.md: its table has every type, and its code accepts what weir signs, and nothing else. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { ALERT_TYPES } from '../../src/alerts/alert.ts'
 import { Webhook } from '../../src/alerts/webhook.ts'
 import { pageOf } from './pages.ts'
 
@@ -25,9 +26,8 @@ beforeAll(async () => {
     },
   })
   const url = `http://127.0.0.1:${server.port}/`
-  expect(await new Webhook({ webhook: url, secret: SECRET, spend: [], viaFetch: false }).post(BODY)).toEqual({
-    ok: true,
-  })
+  const hook = { key: '', label: '', format: 'weir', url, secret: SECRET, events: ['*'], viaFetch: false } as const
+  expect(await new Webhook(hook).post(BODY)).toEqual({ ok: true })
 })
 
 function codeOf(info: string): string {
@@ -66,4 +66,19 @@ print(json.dumps([is_genuine(h, b.encode(), ${JSON.stringify(SECRET)}, n) for h,
     stdio: [new Blob([JSON.stringify(cases())]), 'pipe', 'inherit'],
   })
   expect(JSON.parse(await python.stdout.text())).toEqual(cases().map(([, , , genuine]) => genuine))
+})
+
+test('the table has every type of alert, what its alerts are about, and whether it ends', () => {
+  const { text } = pageOf('docs/alerts.md')
+  const rows = [...text.matchAll(/^\| `([a-z_.]+)` \| [^|]+ \| ([^|]+) \| ([^|]+) \|$/gm)]
+  const documented = rows.map(([, type = '', ends = '', fields = '']) => [type, ends !== '–', fields] as const)
+  expect(documented.map(([type, ends]) => [type, ends])).toEqual(
+    Object.entries(ALERT_TYPES).map(([type, { ends }]) => [type, ends]),
+  )
+  for (const [type, , fields] of documented)
+    for (const name of ALERT_TYPES[type as keyof typeof ALERT_TYPES].subject) expect(fields).toContain(`\`${name}\``)
+  for (const [type, { severity }] of Object.entries(ALERT_TYPES)) {
+    const sentence = text.split(/[;.]\s|\bseverity is\s/).find((part) => part.startsWith(`\`${severity}\` for`)) ?? ''
+    expect(sentence.replaceAll(/\s+/g, ' ')).toContain(`\`${type}\``)
+  }
 })

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 
 const LOG = JSON.stringify(join(import.meta.dir, '../../src/logging/log.ts'))
@@ -23,10 +24,16 @@ async function run(script: string): Promise<{ code: number; lines: Record<string
   }
 }
 
-test('a line has its time as ISO 8601, its level as a word, and no other fields of its own', async () => {
+test('a line has its time as ISO 8601, its level as a word, its node, and no other fields of its own', async () => {
   const { lines } = await run(`const log = openLog(); log.logger.info({ status: 200 }, 'request'); await log.flush()`)
-  expect(lines).toEqual([{ level: 'info', time: expect.any(String), status: 200, msg: 'request' }])
+  expect(lines).toEqual([{ level: 'info', time: expect.any(String), node: hostname(), status: 200, msg: 'request' }])
   expect(new Date(String(lines[0]?.['time'])).toISOString()).toBe(String(lines[0]?.['time']))
+})
+
+test('every line has the name that the node is given, that of a request, too', async () => {
+  const script = `log.node('gateway-"1'); log.logger.info('a'); log.request('"status":200'); await log.flush()`
+  const { lines } = await run(`const log = openLog(); ${script}`)
+  expect(lines.map(({ node }) => node)).toEqual(['gateway-"1', 'gateway-"1'])
 })
 
 test('a line is written without a flush', async () => {
@@ -47,6 +54,7 @@ for (const [name, script] of [
       {
         level: 'fatal',
         time: expect.any(String),
+        node: hostname(),
         event: 'process.crashed',
         worker: 3,
         error: 'TypeError',

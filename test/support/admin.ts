@@ -23,6 +23,7 @@ export function checked(setup: GatewaySetup, folder = '/nowhere'): Config {
 export function systemState(config: Config, more: Partial<SystemState> = {}): SystemState {
   return {
     config,
+    node: 'gateway-1',
     startedAtMs: Date.now() - 60_000,
     version: '1.2.3',
     commit: 'abcdef0',
@@ -33,6 +34,7 @@ export function systemState(config: Config, more: Partial<SystemState> = {}): Sy
     lastDeath: undefined,
     space: { freeBytes: 50, totalBytes: 100 },
     rests: [],
+    alertFailures: [],
     ...more,
   }
 }
@@ -44,6 +46,7 @@ export function supervisorFigures(more: Partial<SupervisorFigures> = {}): Superv
     workers: { configured: 1, ready: 1, restarts: { exit: 0, signal: 0, stuck: 0 }, loopLag: new Map() },
     ledgerUp: true,
     lastReload: { isSuccess: true, succeededMs: 0 },
+    node: 'gateway-1',
     builds: [],
     processes: [],
     ...more,

@@ -152,7 +152,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     },
   },
   'reference/': { from: ['core/', 'dialects/'], packages: { [ANYWHERE]: ['@sinclair/typebox'] } },
-  'logging/': { from: ['core/'], packages: { [ANYWHERE]: ['node:fs', 'node:tty', 'pino'] } },
+  'logging/': { from: ['core/'], packages: { [ANYWHERE]: ['node:fs', 'node:os', 'node:tty', 'pino'] } },
   'assembly/': { from: BELOW_ASSEMBLY, packages: { [ANYWHERE]: ['node:'] } },
   'reports/': {
     from: [...BELOW_ASSEMBLY, 'assembly/'],
