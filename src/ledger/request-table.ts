@@ -58,7 +58,7 @@ export function readUsage(database: Database, query: UsageQuery): readonly Usage
     .query<UsageRow, [number, number, string | null, string | null]>(
       `SELECT ${USAGE_SQL}
        FROM usage WHERE day >= ?1 AND day < ?2 AND (?3 IS NULL OR organization = ?3) AND (?4 IS NULL OR key = ?4)
-         AND requests <> 0`,
+         AND (${FIGURE_NAMES.map((name) => `${name} <> 0`).join(' OR ')})`,
     )
     .all(query.sinceDay, query.untilDay, query.organization ?? null, query.key ?? null)
 }
@@ -71,21 +71,40 @@ interface StoredBatch {
   readonly rows: string
 }
 
+/** From a time to a time. */
+export type Span = readonly [fromMs: number, toMs: number]
+
 /**
- * The last row of each request of an organisation that has one of these ids and ended between two times. Yields to the
- * event loop while it searches.
+ * The last row of each request of an organisation that has one of these ids and ended within one of these spans, which
+ * are in order. `batches`: where the rows of some are. Yields to the event loop while it searches.
  */
 export async function findRows(
   database: Database,
   organization: string,
   ids: ReadonlySet<string>,
-  [fromMs, toMs]: readonly [number, number],
+  batches: ReadonlyMap<string, number>,
+  spans: readonly Span[],
 ): Promise<readonly AuditRow[]> {
+  const found = new Map(batches)
+  for (const span of spans) await search(database, organization, ids, span, found)
+  const query = database.query<StoredRow, [number, string, string]>(
+    `SELECT ${ROW_SQL} FROM request WHERE batch = ? AND id = ? AND organization = ? ORDER BY place DESC LIMIT 1`,
+  )
+  return [...found].flatMap(([id, number]) => query.all(number, id, organization)).map(rowOf)
+}
+
+/** Adds the last batch of each id that occurs within a span. */
+async function search(
+  database: Database,
+  organization: string,
+  ids: ReadonlySet<string>,
+  [fromMs, toMs]: Span,
+  found: Map<string, number>,
+): Promise<void> {
   const batches = database.query<StoredBatch, [string, number, number, number, number]>(
     `SELECT number, ended_ms AS endedMs, iif(instr(rows, ?) > 0, rows, '[]') AS rows FROM request_batch
      WHERE (ended_ms, number) > (?, ?) AND ended_ms <= ? ORDER BY ended_ms, number LIMIT ?`,
   )
-  const found = new Map<string, number>()
   let [lastMs, last, sinceMs] = [fromMs, -1, performance.now()]
   for (;;) {
     const some = batches.all(JSON.stringify(organization), lastMs, last, toMs, BATCHES_AT_ONCE)
@@ -97,12 +116,8 @@ export async function findRows(
       await turn()
       sinceMs = performance.now()
     }
-    if (some.length < BATCHES_AT_ONCE) break
+    if (some.length < BATCHES_AT_ONCE) return
   }
-  const query = database.query<StoredRow, [number, string, string]>(
-    `SELECT ${ROW_SQL} FROM request WHERE batch = ? AND id = ? AND organization = ? ORDER BY place DESC LIMIT 1`,
-  )
-  return [...found].flatMap(([id, number]) => query.all(number, id, organization)).map(rowOf)
 }
 
 /** The ids of the requests that ended at most `ms` before the last one that did. */

@@ -6,6 +6,7 @@
  * cancelled. Settled, lost and cancelled ones are kept for a limited time, to recognise repeated and late calls.
  */
 
+import { DAY_MS } from '../core/durations.ts'
 import type { BudgetLimit, LimitName, RateLimit, UnitAmounts } from '../core/limits.ts'
 import type { Account, Admission, Charge, Estimate, Hold, RateStatuses } from './ledger.ts'
 
@@ -15,12 +16,19 @@ export interface Terms {
   readonly leaseMs: number
   /** How long a settled or cancelled reservation is kept, to recognise repeated calls; 0: not at all. */
   readonly endedMs: number
-  /** How long a lost one is kept: a settlement within this time corrects what was charged for it. */
+  /**
+   * How long a lost one is kept: a settlement within this time corrects what was charged for it. Of a later one, only
+   * what exceeds the charges of the lost ones of its day and key is charged.
+   */
   readonly lostMs: number
 }
 
-/** The gateway extends every 10 s, so two extensions may fail before a lease expires. */
-export const TERMS: Terms = { leaseMs: 30_000, endedMs: 600_000, lostMs: 3_600_000 }
+/**
+ * The gateway extends every 10 s, so two extensions may fail before a lease expires. A node that is cut off, or off,
+ * settles what ended meanwhile when it is back: 31 days are longer than such a node is left alone. There are as many
+ * lost reservations as requests ran when it went away, of 360 bytes each in Redis.
+ */
+export const TERMS: Terms = { leaseMs: 30_000, endedMs: 600_000, lostMs: 31 * DAY_MS }
 
 /** How far the store's clock and the gateway's may differ before no window is rolled on the word of one of them. */
 export const CLOCK_SKEW_MS = 60_000

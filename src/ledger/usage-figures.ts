@@ -109,6 +109,11 @@ export function figuresOfList(text: string): UsageFigures {
   return figuresOf((column) => values[usageColumns.indexOf(column)] ?? 0)
 }
 
+/** False for sums that were corrected to nothing. */
+export function isAnyUsage(figures: UsageFigures): boolean {
+  return usageColumns.some(({ field }) => figures[field] !== 0)
+}
+
 function isField(name: string): name is Field {
   return Object.hasOwn(table, name)
 }

@@ -8,6 +8,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writ
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import {
+  awayMutants,
   foldMutants,
   journalMutants,
   luaMutants,
@@ -24,6 +25,7 @@ const STORE_SUITES = ['test/ledger/states.test.ts', 'test/laws/spend-crossings.t
 const SIMULATION = ['test/laws/ledger-simulation.test.ts']
 const EMPTIED = ['test/ledger/redis-data-loss.test.ts', 'test/ledger/rolled-back.test.ts']
 const FOLDED = ['test/ledger/folded-nodes.test.ts']
+const AWAY = ['test/ledger/away-node.test.ts']
 const JOURNAL = ['test/ledger/journal.test.ts', 'test/laws/journal.test.ts']
 const SIMULATED_REQUESTS = '20000'
 const HISTORIES = '150'
@@ -33,7 +35,7 @@ const JOURNAL_HISTORIES = '20'
 const RUN_MS = 20_000
 const COPY_MS = 120_000
 
-type Subject = 'memory' | 'redis' | 'nodes' | 'emptied' | 'folded' | 'journal'
+type Subject = 'memory' | 'redis' | 'nodes' | 'emptied' | 'away' | 'folded' | 'journal'
 
 const copies = [copy(), copy()]
 afterAll(() => {
@@ -70,6 +72,7 @@ interface Part {
 function suiteOf(subject: Subject): readonly Part[] {
   const part = (...words: readonly string[]): Part => ({ words, histories: HISTORIES })
   if (subject === 'nodes') return [part(...SIMULATION)]
+  if (subject === 'away') return [part('-t', '960.0 hours', ...AWAY)]
   if (subject === 'folded') return [part(...FOLDED)]
   if (subject === 'journal') return [part(...JOURNAL)]
   // The suite of two gateways is left out: it waits for leases, and does not test how an emptied Redis is restored.
@@ -136,7 +139,7 @@ describe('mutants', () => {
   test(
     'the unchanged copy passes',
     async () => {
-      const left: Subject[] = ['emptied', 'redis', 'folded', 'journal', 'memory', 'nodes']
+      const left: Subject[] = ['emptied', 'redis', 'away', 'folded', 'journal', 'memory', 'nodes']
       const failed: Subject[] = []
       const work = async (directory: string) => {
         for (let subject = left.shift(); subject !== undefined; subject = left.shift())
@@ -163,6 +166,10 @@ describe('mutants', () => {
 
   test(`all ${restoreMutants.length} of restoring an emptied Redis are detected`, async () => {
     expect(await survivors(restoreMutants, 'emptied')).toEqual([])
+  }, 300_000)
+
+  test(`all ${awayMutants.length} of a node that was away for long are detected`, async () => {
+    expect(await survivors(awayMutants, 'away')).toEqual([])
   }, 300_000)
 
   test(`all ${foldMutants.length} of folding a node's old usage are detected`, async () => {

@@ -1,7 +1,7 @@
 /**
  * Several gateways with one ledger in virtual time: a seeded scheduler delays, reorders, duplicates and drops calls and
- * replies, kills gateways between any two steps, crashes the server and fills disks. `WEIR_SIMULATED_REQUESTS` sets the
- * number of requests; a failure prints the seed of its world.
+ * replies, kills gateways between any two steps, cuts one off for minutes or months, crashes the server and fills
+ * disks. `WEIR_SIMULATED_REQUESTS` sets the number of requests; a failure prints the seed of its world.
  */
 
 import { expect, test } from 'bun:test'
@@ -10,6 +10,8 @@ import { simulate } from '../ledger/simulation/run.ts'
 
 const REQUESTS = Number(process.env['WEIR_SIMULATED_REQUESTS'] ?? 100_000)
 const A_WORLD = 1000
+/** In one of this many worlds a gateway is away. */
+const AWAY_IN = 3
 /** With at least this many worlds, every kind of end must have occurred; fewer may draw none of a rare kind. */
 const WORLDS_WITH_ALL_KINDS = 20
 /** Seeds of worlds that failed in the past. */
@@ -29,7 +31,7 @@ test(`${REQUESTS} requests`, async () => {
   for (let done = 0; done < REQUESTS; done += A_WORLD) {
     const own = seed + done / A_WORLD
     try {
-      const outcome = await simulate(own, A_WORLD)
+      const outcome = await simulate(own, A_WORLD, (done / A_WORLD) % AWAY_IN === 1)
       steps += outcome.steps
       for (const [kind, count] of outcome.kinds) kinds.set(kind, (kinds.get(kind) ?? 0) + count)
     } catch (error) {

@@ -29,7 +29,11 @@ import type { TestClock } from './subject.ts'
 
 const LEASE_MS = 30_000
 const ENDED_MS = 600_000
-const LOST_MS = 3_600_000
+const LOST_MS = 31 * 24 * 3_600_000
+const FIELDS = [
+  ...(['requests', 'estimatedRequests', 'inputTokens', 'cachedInputTokens', 'outputTokens', 'images'] as const),
+  'costMicroUsd',
+] as const
 const SUM_MAX = Number.MAX_SAFE_INTEGER
 
 /** The organisation's windows, then the key's: day, month, total. */
@@ -54,6 +58,8 @@ interface Entry {
   /** Its final cost, once it has ended. */
   charged: number
   usage: (Counted & { readonly figures: UsageFigures }) | undefined
+  /** What of its charge later settlements may take over; only of one that was lost and then deleted. */
+  unclaimed: Record<keyof UsageFigures, number> | undefined
 }
 
 /** What a request counts for, besides its day, hour, organisation and key. */
@@ -99,6 +105,7 @@ export class Model {
   private readonly known = new Map<string, Entry>()
   private readonly scopes = new Map<string, ScopeClock>()
   private readonly marks = new Map<string, Mark>()
+  private readonly claimed = new Map<string, number>()
 
   constructor(private readonly clock: TestClock) {}
 
@@ -143,6 +150,7 @@ export class Model {
       posted: { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 },
       charged: 0,
       usage: undefined,
+      unclaimed: undefined,
     }
     this.entries.push(entry)
     this.put(entry)
@@ -226,10 +234,11 @@ export class Model {
       reaped += 1
       if (entry.state !== 'live') {
         this.known.delete(key)
+        if (entry.state === 'lost' && entry.usage !== undefined) entry.unclaimed = { ...entry.usage.figures }
         continue
       }
       const cost = Math.max(entry.posted.costMicroUsd, entry.floor)
-      this.finish(entry, 'lost', cost, LOST_MS)
+      this.finish(entry, 'lost', cost, LOST_MS + Math.max(0, entry.admitted - this.clock.now))
       entry.usage = ownCount(entry, Math.max(entry.posted.inputTokens, entry.input), entry.posted.outputTokens, cost)
     }
     return reaped
@@ -267,6 +276,11 @@ export class Model {
     return entries.reduce((sum, entry) => sum + Number(spentOf(entry)) + unposted(entry), 0)
   }
 
+  /** What settlements of an organisation were not charged because lost reservations had been charged it. */
+  claimedOf(organization: string): number {
+    return this.claimed.get(organization) ?? 0
+  }
+
   private charge({ account, id, admittedMs }: Admission, charge: Charge): void {
     const windows = (scope: readonly number[]) => [
       Math.min(dayOf(admittedMs), scope[0] ?? 0),
@@ -276,16 +290,51 @@ export class Model {
     const [organization, key] = this.windows(account)
     const bound: Windows = [windows(organization), windows(key)]
     const entry: Entry = { ...this.blank(account, id), admitted: admittedMs, windows: bound }
-    this.finish(entry, 'settled', charge.costMicroUsd, ENDED_MS)
     entry.usage = usageOf(charge)
+    const cost = entry.usage === undefined ? charge.costMicroUsd : this.claim(entry, entry.usage)
+    this.finish(entry, 'settled', cost, ENDED_MS)
     this.entries.push(entry)
     this.put(entry)
+  }
+
+  /**
+   * A request whose reservation may have been lost and deleted: what is charged for deleted ones of its day and key is
+   * not charged again. Returns the cost that is left.
+   */
+  private claim(entry: Entry, usage: NonNullable<Entry['usage']>): number {
+    const { account, admitted } = entry
+    const left = { ...usage.figures }
+    const before = left.costMicroUsd
+    for (const { account: other, admitted: at, unclaimed } of this.entries) {
+      if (this.clock.now - admitted < LOST_MS - 60_000 || unclaimed === undefined) continue
+      if (other.organization !== account.organization || other.key !== account.key) continue
+      if (dayOf(at) !== dayOf(admitted)) continue
+      for (const field of FIELDS) {
+        const rest = Math.max(0, left[field] - unclaimed[field])
+        unclaimed[field] -= left[field] - rest
+        left[field] = rest
+      }
+    }
+    entry.usage = { ...usage, figures: left }
+    this.claimed.set(account.organization, this.claimedOf(account.organization) + before - left.costMicroUsd)
+    return left.costMicroUsd
   }
 
   private blank(account: Account, id: string): Entry {
     const posted = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
     const rest = { admitted: this.clock.now, model: '', tags: '', input: 0, floor: 0, tokens: 0, held: 0, charged: 0 }
-    return { id, account, state: 'live', due: 0, windows: [[], []], moments: [], posted, usage: undefined, ...rest }
+    return {
+      id,
+      account,
+      state: 'live',
+      due: 0,
+      windows: [[], []],
+      moments: [],
+      posted,
+      usage: undefined,
+      unclaimed: undefined,
+      ...rest,
+    }
   }
 
   private finish(entry: Entry, state: 'settled' | 'lost' | 'cancelled', charged: number, epoch: number): void {

@@ -36,7 +36,7 @@ export const luaMutants: readonly Mutant[] = [
   [STORE, 'return max(reservation[POSTED], reservation[FLOOR])', 'return reservation[POSTED]'],
   [STORE, 'if reservation[STATE] == IS_LOST then return lost_amount', 'if false then return lost_amount'],
   [CANCEL, 'if reservation[STATE] == IS_LOST then\n', 'if false then\n'],
-  [STORE, 'IS_LOST, now + LOST_MS', 'IS_LOST, now + ENDED_MS'],
+  [STORE, 'reservation[ADMITTED]) + LOST_MS', 'reservation[ADMITTED]) + ENDED_MS'],
   [STORE, "DEADLINES, '-inf', now,", "DEADLINES, '-inf', now - 1,"],
   [STORE, "redis.call('HDEL', RESERVATIONS, id)", ''],
   [STORE, 'min(unused, back)', 'min(max(0, unused), back)'],
@@ -138,6 +138,13 @@ export const luaMutants: readonly Mutant[] = [
   [SETTLE, 'free(reservation, scopes, used, limits)', 'free(reservation, scopes, used, { {}, {} })'],
   [SETTLE, 'used[BUDGET_UNITS[i]], 0, limits)', 'used[BUDGET_UNITS[i]], 0, { {}, {} })'],
   [EXTEND, 'unit, spent, more, limits)', 'unit, spent, more, { {}, {} })'],
+  [STORE, 'add_figures(NODES, field, 1, lost_figures(reservation))', ''],
+  [STORE, 'claimed[i] = min(totals[i], figures[i])', ''],
+  [STORE, 'claimed[i] = min(totals[i], figures[i])', 'claimed[i] = totals[i]'],
+  [STORE, 'totals[i] = totals[i] - claimed[i]', ''],
+  [STORE, 'if now - admitted < LOST_MS - CLOCK_SKEW_MS then return claimed end', ''],
+  [SETTLE, 'used[MICRO_USD] = used[MICRO_USD] - claimed[COST_FIGURE]', ''],
+  [SETTLE, 'if claimed then note(usage, USAGE, place, -1, claimed) end', ''],
   [TAKEN, "if redis.call('HGET', CROSSINGS, field) == value then", 'if true then'],
 ]
 
@@ -197,7 +204,7 @@ export const memoryMutants: readonly Mutant[] = [
   [MEMORY, 'if (isLate) this.changes.used', 'if (false) this.changes.used'],
   [RESERVATION, 'Math.max(reservation.postedMicroUsd, reservation.floorMicroUsd)', 'reservation.floorMicroUsd'],
   [RESERVATION, "reservation.state === 'lost' ? lostAmount(reservation, unit) :", ''],
-  [MEMORY, "state === 'lost' ? lostMs : endedMs", 'endedMs'],
+  [MEMORY, "state === 'lost' ? lostMs + Math.max(0, reservation.admittedMs - now) : endedMs", 'endedMs'],
   [ORDER, 'first.dueMs <= now', 'first.dueMs < now'],
   [LIMITS, 'if (wait <= this.longest) return', 'if (wait < this.longest) return'],
   [LIMITS, 'this.allHeld &&= held', 'this.allHeld = held'],
@@ -220,7 +227,11 @@ export const memoryMutants: readonly Mutant[] = [
   [MEMORY, 'amountsOf(keyLimits, alertShares)', 'amountsOf(keyLimits)'],
   [THRESHOLDS, 'threshold <= after', 'threshold < after'],
   [THRESHOLDS, 'THRESHOLDS_FROM + budget * count', 'THRESHOLDS_FROM'],
-  [FULL, 'charge.costMicroUsd, 0, limits)', 'charge.costMicroUsd, 0, [[], []])'],
+  [FULL, '(claimed?.costMicroUsd ?? 0), 0, limits)', '(claimed?.costMicroUsd ?? 0), 0, [[], []])'],
+  [FULL, '(claimed?.costMicroUsd ?? 0)', '0'],
+  [FULL, 'this.unclaimed.set(name, addUsage(totals, minusUsage(claimed)))', ''],
+  [FULL, '|| now - reservation.admittedMs < this.terms.lostMs - CLOCK_SKEW_MS', ''],
+  [MEMORY, "if (due.state === 'lost') this.deletedLost(due)", ''],
 ]
 
 const NODE = 'redis/redis-ledger.ts'
@@ -230,6 +241,8 @@ const RESTORATION = 'redis/epochs/replay.ts'
 const RECONCILE = 'redis/epochs/reconcile.ts'
 
 export const nodeMutants: readonly Mutant[] = [
+  ['reservation-store.ts', 'lostMs: 31 * DAY_MS', 'lostMs: 3_600_000'],
+  [FULL, 'charge.costMicroUsd - (claimed?.costMicroUsd ?? 0)', 'charge.costMicroUsd'],
   [NODE, "if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancellations.add(account, hold.id)", ''],
   [CANCELLATIONS, '      this.pending.set(id, account)\n    }', '    }'],
   [
@@ -279,6 +292,12 @@ export const restoreMutants: readonly Mutant[] = [
   [RESTORATION, 'if (complete) epochs.enter(organization, epoch)', ''],
   [RESTORATION, 'await this.register(organization)', ''],
   [NODE, '      if (resending !== undefined) await resending\n', ''],
+]
+
+export const awayMutants: readonly Mutant[] = [
+  [RESTORE, 'used[MICRO_USD] = used[MICRO_USD] - claimed[COST_FIGURE]', ''],
+  [RESTORE, 'count(day, key, series, -1, claimed)', ''],
+  [RESTORE, 'window_end_ms(DAY, day) - 1', 'window_end_ms(DAY, day)'],
 ]
 
 const FOLD = 'redis/maintenance/fold-node.lua'

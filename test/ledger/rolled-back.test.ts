@@ -224,6 +224,46 @@ describe('a backup', () => {
   })
 })
 
+/** A ledger whose Redis has another clock than this machine. */
+async function ledgerWithClocksApart(server: RedisServer, at: string, apartMs: number): Promise<RedisLedger> {
+  const outbox = new Outbox(at)
+  const link = new RedisLink({ kind: 'single', url: server.socket }, outbox)
+  const clock = `local time = redis.call('TIME')\nlocal now = time[1] * 1000 + ${apartMs}\n`
+  const [admission, other] = [Reflect.get(link, 'admission'), Reflect.get(link, 'other')]
+  Object.assign(link, { store: new RedisStore(admission, other, Date.now, clock, link.epochs) })
+  await link.start()
+  const ledger = new RedisLedger(link, outbox, 'refuse')
+  open.push(ledger)
+  return ledger
+}
+
+describe('a snapshot in which a request was running that has ended since', () => {
+  const HOUR_MS = 3_600_000
+  test.each([
+    ['it ran for three hours', -3 * HOUR_MS],
+    ['it ran for two days', -48 * HOUR_MS],
+    ['the clock of Redis is five minutes ahead', 300_000],
+    ['the clock of Redis is a day ahead', 24 * HOUR_MS],
+    ['it was short', 0],
+  ])('%s: it is charged once, and nothing stays reserved', async (_, apartMs) => {
+    await using server = await RedisServer.start()
+    const at = directory()
+    const ledger = await ledgerWithClocksApart(server, at, apartMs)
+    const account = accountOf()
+    await serve(ledger, account, 100)
+    const running = await ledger.reserve(account, holdOf(60))
+    const saved = await snapshot(server)
+    await ledger.settle(running, chargeOf(33))
+    await serve(ledger, account, 200)
+    await grownOld(ledger, at)
+    await setBack(server, saved)
+    await until(() => ledger.health().ready)
+    await until(async () => (await failureOf(serve(ledger, account, 1))) === 'none')
+    await until(() => ledger.health().pending === 0)
+    expect(await spentOf(server, account)).toMatchObject({ spent: 334, key: 334, held: 0 })
+  })
+})
+
 test('Redis deletes its records early, and the connection breaks: nothing is charged twice', async () => {
   await using server = await RedisServer.start()
   const ledger = await ledgerOn(server.socket)

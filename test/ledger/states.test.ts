@@ -13,9 +13,11 @@ import {
   type Hold,
   noCharge,
 } from '../../src/ledger/ledger.ts'
+import { addUsage } from '../../src/ledger/usage-figures.ts'
 import { START_MS, type Subject, subjects } from './subject.ts'
 
 const account: Account = { organization: 'acme', organizationLimits: {}, key: 'ci', keyLimits: {} }
+const DAY_MS = 86_400_000
 const MOST = Number.MAX_SAFE_INTEGER
 
 function amounts(inputTokens: number, outputTokens: number, costMicroUsd: number): Estimate {
@@ -181,6 +183,40 @@ for (const subject of subjects()) {
         }
       })
     }
+
+    for (const days of [0.5 / 24, 2 / 24, 1, 30, 32, 70, 450]) {
+      test(`a settlement that comes ${days} days after its reservation was lost is charged once`, async () => {
+        const { clock } = subject
+        const settle = (id: string, cost: number) =>
+          subject.store.settle(admission(account, id), charge(cost), { isDirect: true })
+        const spent = async () => (await subject.store.figures(account)).organization.total.spent
+        await reach['posted']?.(subject)
+        clock.now += 30_000
+        expect(await spent()).toBe(40)
+        clock.now += days * DAY_MS
+        clock.witness = clock.now
+        expect(await spent()).toBe(40)
+        expect(await settle('r', 70)).toBe('settled')
+        expect(await settle('other', 100)).toBe('settled')
+        expect(await spent()).toBe(170)
+        const usage = [...(await subject.usage('acme')).values()].reduce(addUsage)
+        expect(usage).toMatchObject({ costMicroUsd: 170, requests: 2, inputTokens: 20, outputTokens: 10 })
+      })
+    }
+
+    test('what lost requests were charged is not taken off a later request of their day', async () => {
+      const { clock } = subject
+      await reach['posted']?.(subject)
+      clock.now += 30_000
+      await subject.store.reap('acme')
+      // The lost reservation is deleted, and that of a request ten hours later would still be there.
+      clock.now = START_MS + 31 * DAY_MS + 60_000
+      clock.witness = clock.now
+      await subject.store.reap('acme')
+      const later = { ...admission(account, 'later'), admittedMs: START_MS + 10 * 3_600_000 }
+      await subject.store.settle(later, charge(70), { isDirect: true })
+      expect((await subject.store.figures(account)).organization.total.spent).toBe(110)
+    })
 
     for (const scope of ['organization', 'key'] as const) {
       for (const [name, limits, before, passes, fails, limit, waitMs] of edges) {

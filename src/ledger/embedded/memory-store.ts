@@ -312,10 +312,14 @@ export class MemoryStore {
       order.delete(due)
       this.reservations.delete(due)
       this.changes.forgotten(due.id)
+      if (due.state === 'lost') this.deletedLost(due)
       forgotten += 1
     }
     return forgotten
   }
+
+  /** A lost reservation was deleted before a settlement came. */
+  protected deletedLost(_reservation: ReservationState): void {}
 
   /** Ends a reservation whose cost is unknown: charges its progress, and at least its floor. */
   private lose(reservation: ReservationState, now: number): void {
@@ -335,7 +339,7 @@ export class MemoryStore {
 
   protected end(reservation: ReservationState, state: Exclude<ReservationState['state'], 'live'>, now: number): void {
     const { endedMs, lostMs } = this.terms
-    const keptMs = state === 'lost' ? lostMs : endedMs
+    const keptMs = state === 'lost' ? lostMs + Math.max(0, reservation.admittedMs - now) : endedMs
     this.orderOf(reservation).delete(reservation)
     reservation.state = state
     reservation.dueMs = now + keptMs

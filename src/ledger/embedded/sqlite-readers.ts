@@ -16,6 +16,7 @@ import type { AccountUsageReader } from '../remaining.ts'
 import { readUsage } from '../request-table.ts'
 import { UsageSums } from '../request-writer.ts'
 import type { AccountUsage } from '../reservation-store.ts'
+import { isAnyUsage } from '../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
 import { before, type Commit, lastCommit, type RowPage, readCorrected, readPage } from './audit-pages.ts'
 import type { Group } from './journal-format.ts'
@@ -76,7 +77,7 @@ function withTail(rows: readonly UsageRow[], tail: readonly Group<Row>[], query:
   }
   const summed: UsageRow[] = []
   sums.each(({ day, organization, key, series }, figures) => {
-    if (figures.requests !== 0) summed.push({ day, organization, key, series, ...figures })
+    if (isAnyUsage(figures)) summed.push({ day, organization, key, series, ...figures })
   })
   return summed
 }

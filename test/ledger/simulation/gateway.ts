@@ -37,6 +37,7 @@ export class Gateway {
   private link: SimulatedLink | undefined
   private log: SimulatedLog | undefined
   private readonly running = new Set<Truth>()
+  private isAway = false
   private readonly refused: { readonly truth: Truth; readonly ms: number }[] = []
 
   constructor(
@@ -84,6 +85,16 @@ export class Gateway {
     this.link?.cut()
   }
 
+  /** Cuts it off from the server until `comeBack`. */
+  leave(): void {
+    this.isAway = true
+    this.cut()
+  }
+
+  comeBack(): void {
+    this.isAway = false
+  }
+
   async request(account: Account): Promise<void> {
     const { ledger, life, world } = this
     if (ledger === undefined) return
@@ -122,7 +133,7 @@ export class Gateway {
   private start(): void {
     const { life } = this
     const isAlive = () => this.life === life
-    this.link = new SimulatedLink(this.world, this.server, this.faults, isAlive)
+    this.link = new SimulatedLink(this.world, this.server, this.faults, isAlive, () => this.isAway)
     const log = new SimulatedLog(this.world, this.disk, isAlive)
     this.log = log
     const every = (ms: number, call: () => void) => {

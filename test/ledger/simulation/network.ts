@@ -37,7 +37,11 @@ export class SimulatedLink implements Link {
     private readonly server: Server,
     private readonly faults: Faults,
     private readonly isAlive: () => boolean,
+    /** The gateway is cut off: no connection can be opened. */
+    private readonly isAway: () => boolean,
   ) {
+    this.isConnected = !isAway()
+    if (!this.isConnected) this.reconnect()
     this.lostMs = world.nowMs
     this.breaker = new CircuitBreaker(() => world.nowMs)
     this.store = {
@@ -125,7 +129,7 @@ export class SimulatedLink implements Link {
   private reconnect(): void {
     this.world.after(this.world.delay(10, RECONNECT_MS), () => {
       if (!this.isAlive()) return
-      if (!this.server.isUp) {
+      if (!this.server.isUp || this.isAway()) {
         this.reconnect()
         return
       }

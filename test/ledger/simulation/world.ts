@@ -46,6 +46,12 @@ export class World {
     this.nowMs = end
   }
 
+  /** Time passes, and everything that is scheduled is that much later. */
+  leap(ms: number): void {
+    this.nowMs += ms
+    for (const [i, event] of this.heap.entries()) this.heap[i] = { ...event, ms: event.ms + ms }
+  }
+
   private push(event: Event): void {
     const heap = this.heap
     let at = heap.length

@@ -6,9 +6,23 @@
 
 import { byUnit } from '../../../core/limits.ts'
 import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../../ledger.ts'
-import { type CancelReply, checkEstimate, type SettleOptions, type SettleReply } from '../../reservation-store.ts'
-import { minusUsage, usageOfLost } from '../../usage-figures.ts'
-import { seriesAt } from '../../usage-series.ts'
+import {
+  type CancelReply,
+  CLOCK_SKEW_MS,
+  checkEstimate,
+  type SettleOptions,
+  type SettleReply,
+} from '../../reservation-store.ts'
+import {
+  addUsage,
+  figuresOf,
+  minusUsage,
+  noUsage,
+  type UsageFigures,
+  usageOf,
+  usageOfLost,
+} from '../../usage-figures.ts'
+import { seriesAt, seriesOf } from '../../usage-series.ts'
 import { dayOf, monthOf } from '../../window.ts'
 import { advanceBoth, bothAmounts, MemoryStore } from '../memory-store.ts'
 import { begin, correctRates, free, grow, lostUsage, move, newReservation, type Pair } from '../reservation-moves.ts'
@@ -17,6 +31,9 @@ import { newScope, type ReservationState, type ScopeState } from '../store-state
 const NOTHING = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
 
 export class FullStore extends MemoryStore {
+  /** What was charged for lost reservations that were deleted unsettled, by organisation, day and key. */
+  private readonly unclaimed = new Map<string, UsageFigures>()
+
   override settle(admission: Admission, charge: Charge, { isDirect = false }: SettleOptions = {}): SettleReply {
     const known = this.find(admission.account.organization, admission.id)
     if (known?.state === 'cancelled') return 'cancelled'
@@ -83,6 +100,21 @@ export class FullStore extends MemoryStore {
     this.start(this.organization(account.organization), reservation)
   }
 
+  protected override deletedLost(reservation: ReservationState): void {
+    const name = unclaimedName(reservation)
+    this.unclaimed.set(name, addUsage(this.unclaimed.get(name) ?? noUsage, lostUsage(reservation)))
+  }
+
+  /** As in `store.lua`. */
+  private claim(reservation: ReservationState, figures: UsageFigures, now: number): UsageFigures {
+    const name = unclaimedName(reservation)
+    const totals = this.unclaimed.get(name)
+    if (totals === undefined || now - reservation.admittedMs < this.terms.lostMs - CLOCK_SKEW_MS) return noUsage
+    const claimed = figuresOf(({ field }) => Math.min(totals[field], figures[field]))
+    this.unclaimed.set(name, addUsage(totals, minusUsage(claimed)))
+    return claimed
+  }
+
   private advanced({ organization, key, ...limits }: Account, now: number) {
     return advanceBoth(this.both(organization, key, now), bothAmounts({ organization, key, ...limits }), now)
   }
@@ -100,13 +132,22 @@ export class FullStore extends MemoryStore {
       state: 'settled',
       windows: windowsAt(scopes, admittedMs),
     }
-    move(reservation, scopes, 'micro_usd', charge.costMicroUsd, 0, limits)
+    const usage = usageOf(charge)
+    const claimed = usage && this.claim(reservation, usage, now)
+    move(reservation, scopes, 'micro_usd', charge.costMicroUsd - (claimed?.costMicroUsd ?? 0), 0, limits)
     this.keep(scopes)
     this.end(reservation, 'settled', now)
     this.count(reservation, charge)
+    if (claimed !== undefined) {
+      this.changes.used(reservation, seriesAt(seriesOf(charge), admittedMs), minusUsage(claimed))
+    }
     this.changes.ended(reservation, 'direct', charge, now)
     return 'settled'
   }
+}
+
+function unclaimedName({ organization, admittedMs, key }: ReservationState): string {
+  return `${organization}\0${dayOf(admittedMs)}\0${key}`
 }
 
 /** The budget windows of a request that was admitted at a time, none of which is later than the scopes' own. */

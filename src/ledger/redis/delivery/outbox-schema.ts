@@ -40,13 +40,14 @@ const EPOCH_TABLES = `
 /**
  * `folded`: days of `usage` before `before` may have been added up under the first day of their month. `outbox_group`:
  * settlements that were sent after the commit that wrote them, as their rows in `request_batch` and the JSON of their
- * accounts.
+ * accounts. `far_row`: the batches of requests that ended long after their admission, or before it by another clock.
  */
 const LATER_TABLES = `
   CREATE TABLE IF NOT EXISTS folded (one INTEGER PRIMARY KEY CHECK (one = 1), before INTEGER NOT NULL);
   CREATE TABLE IF NOT EXISTS outbox_group (
     batch INTEGER PRIMARY KEY, due_ms INTEGER NOT NULL, size INTEGER NOT NULL, accounts TEXT NOT NULL
-  );`
+  );
+  CREATE TABLE IF NOT EXISTS far_row (id TEXT PRIMARY KEY, batch INTEGER NOT NULL) WITHOUT ROWID;`
 
 /** A pending settlement may not have reached Redis, so it is sent; what was given up counts as not sent any more. */
 const FROM_4 = `

@@ -6,11 +6,13 @@
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
+import { HOUR_MS } from '../../../core/durations.ts'
 import { turn } from '../../../core/event-loop.ts'
+import { requestTimeMs } from '../../../core/request-id.ts'
 import { fileIdentity, openDatabase } from '../../../sqlite/database.ts'
 import { GroupCommit } from '../../../sqlite/group-commit.ts'
 import { settledValues } from '../../audit-columns.ts'
-import { findRows } from '../../request-table.ts'
+import { findRows, type Span } from '../../request-table.ts'
 import { LogWriter, ROWS_KEPT_MS, UsageSums } from '../../request-writer.ts'
 import { usageOf } from '../../usage-figures.ts'
 import { placeOf, type UsagePlace, type UsageRow } from '../../usage-log.ts'
@@ -33,8 +35,8 @@ const POSTPONED_MS = 60_000
 /** How long an acknowledged entry is kept, to be resent if the server lost it. */
 const TAKEN_KEPT_MS = 900_000
 /**
- * Rows are searched from `CLOCKS_APART_MS` before a request's admission, by the clock of Redis, to `LONGEST_REQUEST_MS`
- * after it.
+ * Rows are searched from `CLOCKS_APART_MS` before a request's admission to `LONGEST_REQUEST_MS` after it. Those of
+ * longer requests, and of requests that were admitted by a clock that is further off, are listed in `far_row`.
  */
 const LONGEST_REQUEST_MS = 3_600_000
 const CLOCKS_APART_MS = 60_000
@@ -66,6 +68,8 @@ export class Outbox implements SettlementLog {
   private readonly groups: SettlementGroups
   private readonly entries: OutboxEntries
   private readonly group: GroupCommit
+  private readonly farRows: ReturnType<typeof prepareFarRows>
+  private farRowsDroppedMs = 0
   // New lists for each commit, not maps: see `MemberList` for what those would cost the collector.
   private waiting: Waiting[] = []
   private marks: Mark[] = []
@@ -83,6 +87,7 @@ export class Outbox implements SettlementLog {
     this.home = fileIdentity(path)
     this.writer = new LogWriter(this.database, keepMs)
     this.epochs = new EpochRows(this.database)
+    this.farRows = prepareFarRows(this.database)
     this.entries = new OutboxEntries(this.database, PLACES_MAX)
     this.groups = new SettlementGroups(this.database, (...entry) => this.entries.insert(...entry))
     const gathered = {
@@ -186,10 +191,15 @@ export class Outbox implements SettlementLog {
 
   async find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]> {
     if (admittedMs.size === 0) return []
-    let [first, last] = [Number.POSITIVE_INFINITY, 0]
-    for (const ms of admittedMs.values()) [first, last] = [Math.min(first, ms), Math.max(last, ms)]
-    const span = [first - CLOCKS_APART_MS, last + LONGEST_REQUEST_MS] as const
-    const rows = await findRows(this.database, organization, new Set(admittedMs.keys()), span)
+    const known = new Map<string, number>()
+    const times: number[] = []
+    for (const [id, ms] of admittedMs) {
+      const batch = this.farRows.find.get(id)?.batch
+      if (batch !== undefined) known.set(id, batch)
+      // A request that got no reply to its reservation counts as admitted by the clock of this machine, as its id does.
+      else times.push(ms, requestTimeMs(id) ?? ms)
+    }
+    const rows = await findRows(this.database, organization, new Set(admittedMs.keys()), known, spansOf(times))
     return rows.map((row) => settlementOfRow(row))
   }
 
@@ -275,6 +285,7 @@ export class Outbox implements SettlementLog {
       this.epochs.served(place.organization, figures.requests)
     })
     this.writer.dropOld(now)
+    this.dropFarRows(now)
     // If the clock is far ahead, recent days are not folded: the day of what Redis loses would be unknown.
     const foldedBefore = this.writer.foldOld(now, Math.min(dayOf(now), this.epochs.newestDay()))
     if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)
@@ -313,6 +324,7 @@ export class Outbox implements SettlementLog {
     const grouped: (readonly (string | number)[])[] = []
     const single: (readonly (string | number)[])[] = []
     const group: Settlement[] = []
+    const far: { readonly id: string; readonly rows: unknown }[] = []
     for (const { settlement, isSent, isReleased } of this.waiting) {
       const { id, account, admittedMs, charge, heldMicroUsd } = settlement
       const { organization, key } = account
@@ -320,13 +332,43 @@ export class Outbox implements SettlementLog {
       const isOfGroup = isSent && !isReleased
       const rows = isOfGroup ? grouped : single
       rows.push(settledValues({ id, organization, key, admittedMs }, 'settled', now, charge, heldMicroUsd))
+      if (now < admittedMs - CLOCKS_APART_MS || now > admittedMs + LONGEST_REQUEST_MS) far.push({ id, rows })
       const figures = usageOf(charge)
       if (figures !== undefined) usage.add(placeOf(settlement), figures)
       if (isOfGroup) group.push(settlement)
       else this.entries.place(id, this.entries.insert(settlement, now + FIRST_WAY_MS, isSent ? now : null))
     }
-    if (group.length > 0) this.groups.add(this.writer.rows(JSON.stringify(grouped), now), group, now + FIRST_WAY_MS)
-    if (single.length > 0) this.writer.rows(JSON.stringify(single), now)
+    const groupedIn = group.length > 0 ? this.writer.rows(JSON.stringify(grouped), now) : 0
+    if (group.length > 0) this.groups.add(groupedIn, group, now + FIRST_WAY_MS)
+    const singleIn = single.length > 0 ? this.writer.rows(JSON.stringify(single), now) : 0
+    for (const { id, rows } of far) this.farRows.add.run(id, rows === grouped ? groupedIn : singleIn)
+  }
+
+  /** Drops those whose rows are dropped, once an hour. */
+  private dropFarRows(now: number): void {
+    if (Math.abs(now - this.farRowsDroppedMs) < HOUR_MS) return
+    this.farRowsDroppedMs = now
+    this.farRows.drop.run()
+  }
+}
+
+/** The times at which requests of these admissions may have ended, in order, none twice. */
+function spansOf(times: readonly number[]): readonly Span[] {
+  const spans: [number, number][] = []
+  for (const ms of times.toSorted((a, b) => a - b)) {
+    const [from, to] = [ms - CLOCKS_APART_MS, ms + LONGEST_REQUEST_MS + CLOCKS_APART_MS]
+    const last = spans.at(-1)
+    if (last !== undefined && from <= last[1]) last[1] = to
+    else spans.push([from, to])
+  }
+  return spans
+}
+
+function prepareFarRows(database: Database) {
+  return {
+    find: database.query<{ batch: number }, [string]>('SELECT batch FROM far_row WHERE id = ?'),
+    add: database.query('INSERT OR REPLACE INTO far_row (id, batch) VALUES (?, ?)'),
+    drop: database.query('DELETE FROM far_row WHERE batch < (SELECT min(number) FROM request_batch)'),
   }
 }
 

@@ -16,6 +16,9 @@ if last > 0 and number ~= record[NODE_GIVEN] + 1 then return { 'restored', exact
 
 if last > 0 then
   local windows = windows_at(day * DAY_MS)
+  -- What a node away for long gives back may have been charged in part when its reservations were lost.
+  local claimed = claim(window_end_ms(DAY, day) - 1, key, figures)
+  used[MICRO_USD] = used[MICRO_USD] - claimed[COST_FIGURE]
   local scopes = load_scopes(key)
   for s = 1, 2 do
     local scope = scopes[s]
@@ -29,6 +32,7 @@ if last > 0 then
   end
   save_scopes(key, scopes)
   count(day, key, series, 1, figures)
+  count(day, key, series, -1, claimed)
   count_of_node(node, record, day, key, series, figures)
   local id = node .. ' ' .. exact(epoch) .. ' ' .. exact(number)
   audit(id, 'restored', key, 0, charge, charge.cost)

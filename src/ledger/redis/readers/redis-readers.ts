@@ -13,7 +13,7 @@ import { type AuditLog, type AuditQuery, endsOf } from '../../audit-log.ts'
 import type { Account } from '../../ledger.ts'
 import type { AccountUsageReader } from '../../remaining.ts'
 import type { AccountUsage } from '../../reservation-store.ts'
-import { figuresOfList } from '../../usage-figures.ts'
+import { figuresOfList, isAnyUsage } from '../../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../../usage-log.ts'
 import { checkDataVersion } from '../data-version.ts'
 import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-keys.ts'
@@ -92,7 +92,7 @@ export class RedisUsageLog implements UsageLog {
       for (let i = 0; i + 1 < words.length; i += 2) {
         const field = words[i] ?? ''
         const row = usageRow(organization, field, words[i + 1] ?? '')
-        if (row.requests !== 0 && isAsked(row, query)) found.set(field, row)
+        if (isAnyUsage(row) && isAsked(row, query)) found.set(field, row)
       }
     } while (cursor !== '0')
     return [...found.values()]

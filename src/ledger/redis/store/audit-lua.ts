@@ -47,7 +47,7 @@ local figures, charge = { ${FIGURE_ARGUMENTS.join(', ')} }, ${tableOf(['model', 
 
 /**
  * `figures_of` returns the figures of a charge, `entry_of` the names and values of an audit entry in turn; a charge may
- * lack columns. `FIGURES` is the number of figures.
+ * lack columns. `FIGURES` is the number of figures, `COST_FIGURE` the place of the cost among them.
  */
 export function auditLua(): string {
   const figures = usageColumns.map(({ charge, lua }) => (charge === undefined ? '1' : `charge.${lua} or 0`))
@@ -56,6 +56,7 @@ export function auditLua(): string {
     .map((column) => `'${column.redis}', ${valueLua(column)}`)
   return [
     `local FIGURES = ${figures.length}`,
+    `local COST_FIGURE = ${FIGURE_ARGUMENTS.indexOf('cost') + 1}`,
     `local function figures_of(charge) return { ${figures.join(', ')} } end`,
     `local function entry_of(id, kind, key, admitted, charge, overage) return ${entry.join(', ')} end`,
     '',

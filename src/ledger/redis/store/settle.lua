@@ -49,7 +49,7 @@ local function settle(request)
   if reservation and reservation[STATE] == IS_SETTLED then return { 'already_settled' } end
   if reservation and reservation[STATE] == IS_CANCELLED then return { 'cancelled' } end
 
-  local kind, held = 'settled', 0
+  local kind, held, claimed = 'settled', 0, nil
   if reservation then
     admitted, held = reservation[ADMITTED], reservation[RESERVED]
     if reservation[STATE] == IS_LOST then
@@ -66,6 +66,10 @@ local function settle(request)
     for s = 1, 2 do
       for b = 1, BUDGETS do bound[ADMISSION[s][b]] = min(scopes[s][WINDOW[b]], windows[PERIOD[b]]) end
     end
+    if charge.model ~= '' then
+      claimed = claim(admitted, key, figures_of(charge))
+      used[MICRO_USD] = used[MICRO_USD] - claimed[COST_FIGURE]
+    end
     for i = 1, #BUDGET_UNITS do move(bound, scopes, BUDGET_UNITS[i], used[BUDGET_UNITS[i]], 0, limits) end
   end
   reservations[id], changed[key] = ended(IS_SETTLED), scopes
@@ -73,7 +77,9 @@ local function settle(request)
   -- A request that reached no provider has no model, and is not counted as usage.
   if charge.model ~= '' then
     local figures = figures_of(charge)
-    note(usage, USAGE, usage_field(day_of(admitted), key, by_hour(series, admitted)), 1, figures)
+    local place = usage_field(day_of(admitted), key, by_hour(series, admitted))
+    note(usage, USAGE, place, 1, figures)
+    if claimed then note(usage, USAGE, place, -1, claimed) end
     if node ~= '' then
       note(usage_of_node, NODES, field_of_node(node, day_of(admitted), key, series), 1, figures)
       record[NODE_REQUESTS] = sum(record[NODE_REQUESTS], figures[1])

@@ -19,8 +19,9 @@ local IS_LIVE, IS_SETTLED, IS_LOST, IS_CANCELLED = 1, 2, 3, 4
 -- budgets contain figures from before these records, which the node's figures lack.
 local NODE_EPOCH, NODE_GIVEN, NODE_REQUESTS, NODE_LEGACY = 2, 3, 4, 5
 local ALL_GIVEN = -1
--- In the same hash: the day before which figures may have been summed by month.
-local FOLDED = 'folded'
+-- In the same hash: the day before which figures may have been summed by month. And the charges of lost reservations
+-- that were deleted before a settlement came, by day and key, as those of a node of this name.
+local FOLDED, UNCLAIMED = 'folded', 'lost'
 
 -- The amount of a limit that is not set.
 local NONE = -1
@@ -374,7 +375,8 @@ local function move(reservation, scopes, unit, spent, held, limits)
       if scope[WINDOW[b]] == reservation[admission[b]] and BUDGET_UNIT[b] == unit then
         local at, held_at = SPENT[b], HELD[b]
         local before, own = scope[at], limits and limits[s]
-        scope[at] = min(AMOUNT_MAX, scope[at] + spent)
+        -- The figures of a revoked key are deleted before the last late settlement of it can have come.
+        scope[at] = max(0, min(AMOUNT_MAX, scope[at] + spent))
         scope[held_at] = scope[held_at] + held
         local is_watched = spent > 0 and (not own or #own > LIMIT_COUNT)
         if is_watched and is_reached(own, b, before, scope[at]) then
@@ -479,16 +481,62 @@ local function audit(id, kind, key, admitted, charge, held)
   redis.call('XADD', AUDIT, 'MAXLEN', '~', AUDIT_MAX, '*', entry_of(id, kind, key, admitted, charge, overage))
 end
 
+-- Until then a settlement corrects the charge of a lost reservation.
+local function lost_until(reservation)
+  return max(now, reservation[ADMITTED]) + LOST_MS
+end
+
 local function lose(id, reservation)
   local key = reservation[KEY]
   local scopes = load_scopes(key)
   free(reservation, scopes, amounts_of(reservation, lost_amount))
   save_scopes(key, scopes)
-  reservation[STATE], reservation[DUE] = IS_LOST, now + LOST_MS
+  reservation[STATE], reservation[DUE] = IS_LOST, lost_until(reservation)
   save_reservation(id, reservation)
   local charge = lost_charge(reservation)
   count_reservation(reservation, 1, figures_of(charge))
   audit(id, 'lost', key, reservation[ADMITTED], charge, reservation[RESERVED])
+end
+
+local function unclaimed_field(day, key)
+  return field_of_node(UNCLAIMED, day, key, '')
+end
+
+-- Deletes what is overdue. The charge of a lost reservation stays known as part of a sum.
+local function delete(id, reservation)
+  if reservation and reservation[STATE] == IS_LOST then
+    -- Gateways of an earlier version keep lost ones for an hour.
+    local kept = reservation[ADMITTED] + LOST_MS
+    if now < kept then return redis.call('ZADD', DEADLINES, kept, id) end
+    local field = unclaimed_field(day_of(reservation[ADMITTED]), reservation[KEY])
+    add_figures(NODES, field, 1, lost_figures(reservation))
+  end
+  redis.call('HDEL', RESERVATIONS, id)
+  redis.call('ZREM', DEADLINES, id)
+end
+
+-- Requests that were admitted so long ago that their lost reservations are deleted: takes what was charged for lost
+-- ones of their day and key out of those sums, at most `figures`. Returns what it took.
+local function claim(admitted, key, figures)
+  local claimed, is_any_left = figures_of({}), false
+  claimed[1] = 0
+  if now - admitted < LOST_MS - CLOCK_SKEW_MS then return claimed end
+  local day = day_of(admitted)
+  local field = unclaimed_field(day, key)
+  local stored = redis.call('HGET', NODES, field)
+  if not stored and day < tonumber(redis.call('HGET', NODES, FOLDED) or 0) then
+    field = unclaimed_field(floor(month_start_ms(month_of(admitted)) / DAY_MS), key)
+    stored = redis.call('HGET', NODES, field)
+  end
+  if not stored then return claimed end
+  local totals = load_figures(stored)
+  for i = 1, #claimed do
+    claimed[i] = min(totals[i], figures[i])
+    totals[i] = totals[i] - claimed[i]
+    is_any_left = is_any_left or totals[i] > 0
+  end
+  if is_any_left then save_figures(NODES, field, totals) else redis.call('HDEL', NODES, field) end
+  return claimed
 end
 
 -- Ends overdue reservations: a live one becomes lost, an ended one is deleted. Returns how many.
@@ -499,8 +547,7 @@ local function reap()
     if reservation and reservation[STATE] == IS_LIVE then
       lose(id, reservation)
     else
-      redis.call('HDEL', RESERVATIONS, id)
-      redis.call('ZREM', DEADLINES, id)
+      delete(id, reservation)
     end
   end
   return #due
