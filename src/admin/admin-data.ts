@@ -97,8 +97,8 @@ export class AdminData {
 
   targets(): { readonly rows: readonly TargetRow[] } {
     const { config } = this.supervision.state()
-    const restOf = (target: TargetRef) => this.supervision.restOf(target)
-    return { rows: targetRows({ config, restOf, figuresOf: this.targetHistory.figures() }) }
+    const stateOf = (target: TargetRef) => this.supervision.stateOf(target)
+    return { rows: targetRows({ config, stateOf, figuresOf: this.targetHistory.figures() }) }
   }
 
   /** Rejects if the ledger cannot be read. */

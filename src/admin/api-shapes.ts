@@ -4,6 +4,7 @@
  */
 
 import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
+import { TARGET_STATES } from '../gateway/target-states.ts'
 import { type AuditColumn, auditColumns } from '../ledger/audit-columns.ts'
 import { usageColumns } from '../ledger/usage-figures.ts'
 
@@ -38,8 +39,8 @@ export const attention = t.Object({
   level: t.Union([t.Literal('error'), t.Literal('warning')]),
   kind: t.String({
     description:
-      'Stable: readiness, ledger, disk, target, credential, key_expiring, budget, configuration, alert, worker, ' +
-      'console',
+      'Stable: readiness, ledger, disk, model, target, credential, credit, key_expiring, budget, configuration, ' +
+      'alert, worker, console',
   }),
   message: t.String(),
   since: nullable(time),
@@ -62,6 +63,9 @@ export const status = t.Object({
   ledger: t.Object({ kind: t.Union([t.Literal('embedded'), t.Literal('redis')]), up: t.Boolean() }),
   workers: t.Object({ configured: t.Integer(), ready: t.Integer(), restarts: t.Integer() }),
   now: t.Object(figures, { description: 'Over the last 10 seconds; shares and percentiles over the last minute' }),
+  targets: t.Object(Object.fromEntries(TARGET_STATES.map((state) => [state, t.Integer()])), {
+    description: 'How many targets of the configuration are in each state',
+  }),
   cost_today_micro_usd: nullable(
     t.Integer({ description: 'Since 00:00 UTC, all organisations, from the ledger; null while it cannot be read' }),
   ),
@@ -69,6 +73,9 @@ export const status = t.Object({
     { near: t.Integer(), refusing: t.Integer() },
     { description: 'How many limits are in these states, as in `GET /api/budgets`' },
   ),
+  problems: t.Array(attention, {
+    description: 'The errors of `attention`: weir, or a model, cannot answer, or somebody has to act',
+  }),
   attention: t.Array(attention, { description: 'At most 100, errors first' }),
   history: t.Optional(
     t.Object({
@@ -87,10 +94,19 @@ export const target = t.Object({
   serves: t.Array(t.String(), {
     description: 'Public names of the models that have it as a target, in the order of the configuration',
   }),
-  state: t.Union([t.Literal('healthy'), t.Literal('resting'), t.Literal('probing')], {
-    description: '`probing`: its rest is over, and it gets one request at a time until it succeeds',
-  }),
-  reason: nullable(t.String({ description: 'Why it rests: timeout, credential, …; null while it is healthy' })),
+  state: t.Union(
+    TARGET_STATES.map((state) => t.Literal(state)),
+    {
+      description:
+        '`unknown`: never called. `healthy`: answered since it last failed. `failing`: its last calls failed, and it ' +
+        'does not rest yet. `resting`: it is skipped. `probing`: its rest is over, and it gets one request at a time ' +
+        'until one succeeds',
+    },
+  ),
+  reason: nullable(
+    t.String({ description: 'How it last failed: timeout, credential, …; null while it is healthy or unknown' }),
+  ),
+  since: nullable(t.String({ format: 'date-time', description: 'The first failure since it last answered' })),
   rest_seconds: nullable(t.Number({ description: 'Until it is tried again' })),
   attempts: t.Integer({ description: 'This and the following figures are of the last 15 minutes' }),
   success_share: nullable(share()),

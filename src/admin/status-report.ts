@@ -1,11 +1,15 @@
 /** What `GET /api/status` reports: the state of this weir, its figures, and what an operator should look at. */
 
+import { targetsOf } from '../assembly/targets.ts'
 import { DAY_MS, HOUR_MS } from '../core/durations.ts'
+import { targetKey } from '../core/model-config.ts'
 import { dollarsText } from '../core/money.ts'
 import type { ExpiringKey } from '../core/organization-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
+import { TARGET_STATES } from '../gateway/target-states.ts'
 import { fullness } from '../reports/limit-usage.ts'
 import type { Attention, BudgetRow, FiguresNow, Status } from './api-shapes.ts'
+import { downModels } from './down-models.ts'
 import type { LastReload, SystemState } from './supervision.ts'
 
 /** What is read elsewhere; undefined while it is not known. */
@@ -29,6 +33,7 @@ const DEATH_SHOWN_MS = HOUR_MS
 
 export function statusOf(system: SystemState, read: ReadState, now: FiguresNow, nowMs: number): Status {
   const { config, lastReload, startedAtMs, workers } = system
+  const attention = attentionOf(system, read, nowMs)
   return {
     time: timeText(nowMs),
     node: system.node,
@@ -51,9 +56,11 @@ export function statusOf(system: SystemState, read: ReadState, now: FiguresNow, 
     ledger: { kind: config.ledger.kind, up: system.isLedgerUp },
     workers,
     now,
+    targets: targetCounts(system),
     cost_today_micro_usd: read.costTodayMicroUsd ?? null,
     limits: { near: countOf(read.budgets, 'near'), refusing: countOf(read.budgets, 'refusing') },
-    attention: attentionOf(system, read, nowMs),
+    problems: attention.filter(({ level }) => level === 'error'),
+    attention,
   }
 }
 
@@ -70,7 +77,7 @@ function attentionOf(system: SystemState, read: ReadState, nowMs: number): Atten
     ...ofDisk(system),
     ...ofAlerts(system, nowMs),
     ...ofDeath(system, nowMs),
-    ...system.rests.map(ofRest),
+    ...ofTargets(system, nowMs),
     ...read.budgets.flatMap(ofBudget),
     ...read.expiringKeys.flatMap((key) => ofKey(key, nowMs)),
     ...system.warnings.map((message) => item('warning', 'configuration', message)),
@@ -118,9 +125,30 @@ function times(count: number): string {
   return count === 1 ? 'once' : `${count} times`
 }
 
+function targetCounts({ config, stateOf }: SystemState): Status['targets'] {
+  const counts = Object.fromEntries(TARGET_STATES.map((state) => [state, 0]))
+  for (const target of targetsOf(config)) {
+    const { state } = stateOf(target)
+    counts[state] = (counts[state] ?? 0) + 1
+  }
+  return counts
+}
+
+/** The sentence about a model that is down names its targets, which need none of their own then. */
+function ofTargets({ config, stateOf, rests }: SystemState, nowMs: number): readonly Attention[] {
+  const down = downModels(config, stateOf, nowMs)
+  const named = new Set(down.flatMap(({ targets }) => targets.map(targetKey)))
+  return [
+    ...down.map(({ message, sinceMs }) => item('error', 'model', message, sinceMs)),
+    ...rests.filter((rest) => !named.has(targetKey(rest))).map(ofRest),
+  ]
+}
+
 function ofRest({ provider, model, reason, restMs, probing }: Rest): Attention {
   if (reason === 'credential')
     return item('error', 'credential', `${provider} rejects our credential (target ${provider}/${model}).`)
+  if (reason === 'credit_exhausted')
+    return item('error', 'credit', `Our account at ${provider} has no credit left (target ${provider}/${model}).`)
   const target = `${provider}/${model}`
   if (probing) return item('warning', 'target', `${target} is being probed after ${reason}.`)
   // Only requests probe a target: an idle one stays in this state.

@@ -6,6 +6,7 @@
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
+import type { TargetState } from '../gateway/target-states.ts'
 import type { MergedFigures } from '../metrics/merged-figures.ts'
 
 /** The supervisor, as the admin port asks it. */
@@ -13,7 +14,7 @@ export interface Supervision {
   state(): SystemState
   /** Resolves to why weir is not ready; empty if it is. */
   reasons(): Promise<readonly string[]>
-  restOf(target: TargetRef): Rest | undefined
+  stateOf(target: TargetRef): TargetState
   figures(): SupervisorFigures
   /** The sums of all workers. */
   readonly sums: Pick<MergedFigures, 'totals' | 'gauges' | 'targets'>
@@ -61,6 +62,7 @@ export interface SystemState {
   /** The file system of `data_dir`, if its size is known. */
   readonly space: { readonly freeBytes: number; readonly totalBytes: number } | undefined
   readonly rests: readonly Rest[]
+  readonly stateOf: (target: TargetRef) => TargetState
   /** The hooks of alerts to which every attempt failed, since when in Unix milliseconds, and why. */
   readonly alertFailures: readonly { readonly hook: string; readonly sinceMs: number; readonly reason: string }[]
 }
@@ -69,8 +71,8 @@ export interface SystemState {
 export interface SupervisorFigures {
   /** What the workers counted. */
   readonly counted: MergedFigures
-  /** Every target of the configuration, each once, with its rest if it is not healthy. */
-  readonly targets: readonly { readonly target: TargetRef; readonly rest: Rest | undefined }[]
+  /** Every target of the configuration, each once. */
+  readonly targets: readonly { readonly target: TargetRef; readonly state: TargetState }[]
   readonly workers: {
     readonly configured: number
     readonly ready: number

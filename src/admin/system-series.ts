@@ -1,6 +1,6 @@
 /** The metrics of weir as a whole: what the supervisor knows at the moment of a request for them. */
 
-import type { Rest } from '../gateway/breaker.ts'
+import { TARGET_STATES, type TargetState } from '../gateway/target-states.ts'
 import type { BudgetRow } from './api-shapes.ts'
 import type { SpendRow } from './spend-figures.ts'
 import { type ProcessReading, RESTART_REASONS, type SupervisorFigures } from './supervision.ts'
@@ -33,9 +33,9 @@ function one(name: string, help: string, value: (figures: Figures) => number): S
   return { name, type: 'gauge', help, labels: [], samples }
 }
 
-function ofTargets(name: string, help: string, value: (rest: Rest | undefined) => number): SystemSeries {
+function ofTargets(name: string, help: string, value: (state: TargetState) => number): SystemSeries {
   const samples = ({ targets }: Figures) =>
-    targets.map(({ target: { provider, model }, rest }) => ({ labels: { provider, model }, value: value(rest) }))
+    targets.map(({ target: { provider, model }, state }) => ({ labels: { provider, model }, value: value(state) }))
   return { name, type: 'gauge', help, labels: TARGET, samples }
 }
 
@@ -96,10 +96,26 @@ export const systemSeries: readonly SystemSeries[] = [
   ofTargets(
     'weir_target_resting',
     '1 while the target is skipped after failures, or until a probe of it succeeds; else 0.',
-    (rest) => (rest === undefined ? 0 : 1),
+    ({ rest }) => (rest === undefined ? 0 : 1),
   ),
-  ofTargets('weir_target_rest_seconds', 'Seconds until the target is tried again.', (rest) =>
+  ofTargets('weir_target_rest_seconds', 'Seconds until the target is tried again.', ({ rest }) =>
     rest === undefined || rest.probing ? 0 : rest.restMs / 1000,
+  ),
+  {
+    name: 'weir_target_state',
+    type: 'gauge',
+    help: '1 for the state of the target: unknown (never called), healthy, failing, resting or probing; else 0.',
+    labels: [...TARGET, 'state'],
+    samples: ({ targets }) =>
+      targets.flatMap(({ target: { provider, model }, state: { state: current } }) =>
+        TARGET_STATES.map((state) => ({ labels: { provider, model, state }, value: state === current ? 1 : 0 })),
+      ),
+  },
+  ofTargets(
+    'weir_target_failing_seconds',
+    'From the first to the last failed call since the target last answered; 0 if it has not failed since. It does ' +
+      'not grow while nothing calls the target.',
+    ({ failing }) => (failing === undefined ? 0 : (failing.lastMs - failing.sinceMs) / 1000),
   ),
   one('weir_ledger_up', '1 while the ledger answers and API keys can be read; else 0.', ({ ledgerUp }) =>
     ledgerUp ? 1 : 0,

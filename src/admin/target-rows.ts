@@ -2,7 +2,7 @@
 
 import type { Config } from '../config/config.ts'
 import { type TargetRef, targetKey } from '../core/model-config.ts'
-import type { Rest } from '../gateway/breaker.ts'
+import type { TargetState } from '../gateway/target-states.ts'
 import type { TargetError } from '../metrics/figures-post.ts'
 import type { TargetRow } from './api-shapes.ts'
 import { milliseconds } from './figures-history.ts'
@@ -22,7 +22,7 @@ export interface TargetFigures {
 
 interface TargetKnowledge {
   readonly config: Config
-  readonly restOf: (target: TargetRef) => Rest | undefined
+  readonly stateOf: (target: TargetRef) => TargetState
   readonly figuresOf: (target: TargetRef) => TargetFigures | undefined
 }
 
@@ -34,7 +34,7 @@ interface ConfiguredTarget {
 }
 
 /** In the order of the configuration; each target once, also if several models share it. */
-export function targetRows({ config, restOf, figuresOf }: TargetKnowledge): readonly TargetRow[] {
+export function targetRows({ config, stateOf, figuresOf }: TargetKnowledge): readonly TargetRow[] {
   const targets = configuredTargets(config)
   const figures = targets.map(({ ref }) => figuresOf(ref))
   const allAnswered = figures.reduce((sum, each) => sum + (each?.answered ?? 0), 0)
@@ -44,7 +44,7 @@ export function targetRows({ config, restOf, figuresOf }: TargetKnowledge): read
       provider: ref.provider,
       model: ref.model,
       serves,
-      ...stateOf(restOf(ref)),
+      ...shownState(stateOf(ref)),
       attempts,
       success_share: judged === 0 ? null : answered / judged,
       first_byte_p50_ms: milliseconds(firstByteP50),
@@ -77,13 +77,16 @@ function configuredTargets({ models }: Config): readonly ConfiguredTarget[] {
   return [...found.values()]
 }
 
-/** A target whose rest is over and that was not called since is probed by its next request. */
-function stateOf(rest: Rest | undefined): Pick<TargetRow, 'state' | 'reason' | 'rest_seconds'> {
-  if (rest === undefined) return { state: 'healthy', reason: null, rest_seconds: null }
-  const isProbing = rest.probing || rest.restMs === 0
+function shownState({
+  state,
+  rest,
+  failing,
+}: TargetState): Pick<TargetRow, 'state' | 'reason' | 'since' | 'rest_seconds'> {
+  const isResting = state === 'resting' && rest !== undefined
   return {
-    state: isProbing ? 'probing' : 'resting',
-    reason: rest.reason,
-    rest_seconds: isProbing ? null : Math.ceil(rest.restMs / 100) / 10,
+    state,
+    reason: rest?.reason ?? failing?.reason ?? null,
+    since: failing === undefined ? null : new Date(failing.sinceMs).toISOString(),
+    rest_seconds: isResting ? Math.ceil(rest.restMs / 100) / 10 : null,
   }
 }

@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import { Affinity, type Place } from '../gateway/affinity.ts'
 import { BodyMemory } from '../gateway/body-memory.ts'
-import { Breaker, type Rest } from '../gateway/breaker.ts'
+import { Breaker, type Rest, type TargetTimes } from '../gateway/breaker.ts'
 import { InFlight } from '../gateway/in-flight.ts'
 import { fieldsOfLine } from '../gateway/request-line.ts'
 import { TagCounts } from '../gateway/request-tags.ts'
@@ -47,6 +47,8 @@ interface InferenceServiceOptions {
   readonly publish?: (update: PeerUpdate) => void
   /** Resolves to whether this worker may probe the target. Absent if it is the only worker. */
   readonly claimProbe?: ((target: TargetRef) => Promise<boolean>) | undefined
+  /** Hears that a target answers for the first time or again, or begins to fail. */
+  readonly targetTurned?: () => void
 }
 
 /** How long a worker that ends waits for the collector. */
@@ -76,7 +78,16 @@ export class InferenceService {
   private readonly spans: SpanExporter
 
   /** Throws `UnusableConfiguration`. */
-  constructor({ config, adapters, log, ledger, items, publish = () => {}, claimProbe }: InferenceServiceOptions) {
+  constructor({
+    config,
+    adapters,
+    log,
+    ledger,
+    items,
+    publish = () => {},
+    claimProbe,
+    targetTurned,
+  }: InferenceServiceOptions) {
     const { logger } = log
     this.config = config
     this.figures = new WorkerFigures({ keyLabel: config.metrics?.keyLabel ?? false })
@@ -90,7 +101,7 @@ export class InferenceService {
       publish({ about: 'rest', rest })
     }
     // Without a clock of their own, both read `performance.now()`.
-    this.breaker = new Breaker(undefined, publishRest, claimProbe)
+    this.breaker = new Breaker(undefined, publishRest, claimProbe, targetTurned)
     this.affinity = new Affinity(undefined, (place) => publish({ about: 'place', place }))
     this.spans = new SpanExporter({
       dropped: (spans) => this.figures.spansDropped(spans),
@@ -171,6 +182,11 @@ export class InferenceService {
   /** The targets that are not healthy. */
   rests(): readonly Rest[] {
     return this.breaker.rests()
+  }
+
+  /** When calls of targets answered and failed, of those that were called since this was last called. */
+  takeTargetTimes(): readonly TargetTimes[] {
+    return this.breaker.takeTimes()
   }
 
   /** Applies what another worker learned. */

@@ -70,11 +70,10 @@ function shared(room: number, counts: readonly number[]): readonly number[] {
 
 function headLines(status: Status, screen: Screen): readonly string[] {
   const { workers, ledger } = status
-  const state = status.ready ? paint('ready', 'good', screen) : paint('not ready', 'bad', screen)
   const commit = status.commit === null ? '' : ` (${status.commit})`
   const parts = [
     bold(`weir ${status.version}`, screen) + commit,
-    `${state}, up ${durationText(status.uptime_seconds)}`,
+    `${stateText(status, screen)}, up ${durationText(status.uptime_seconds)}`,
     `${workers.ready} of ${workers.configured} workers`,
     `ledger ${ledger.kind} ${ledger.up ? 'up' : paint('down', 'bad', screen)}`,
     ...(status.last_reload === null ? [] : [`reload ${reloadText(status, screen)}`]),
@@ -88,6 +87,17 @@ function headLines(status: Status, screen: Screen): readonly string[] {
     else lines.push(part)
   }
   return screen.problem === undefined ? lines : [paint(cut(screen.problem, screen.width), 'bad', screen), ...lines]
+}
+
+/** Green only if something has answered, and nothing is wrong. */
+function stateText({ ready, problems = [], targets = {} }: Partial<Status>, screen: Screen): string {
+  if (screen.problem !== undefined) return paint('not reached', 'bad', screen)
+  if (ready !== true) return paint('not ready', 'bad', screen)
+  const down = problems.filter(({ kind }) => kind === 'model').length
+  if (down > 0) return paint(`${down} ${down === 1 ? 'model' : 'models'} down`, 'bad', screen)
+  if (problems.length > 0)
+    return paint(`ready, ${problems.length} errors`.replace(/^(.* 1 error)s$/, '$1'), 'bad', screen)
+  return (targets['healthy'] ?? 0) > 0 ? paint('ready', 'good', screen) : 'ready'
 }
 
 function reloadText({ last_reload: reload }: Status, screen: Screen): string {
@@ -158,9 +168,9 @@ const TARGETS: readonly Column[] = [
   { heading: 'serves', priority: 1 },
 ]
 
-/** Those that rest come first. */
+/** Those that fail or rest come first. */
 function targetLines({ targets }: TopFigures, screen: Screen, rows: number): readonly string[] {
-  const sorted = [...targets.filter(({ state }) => state !== 'healthy'), ...targets.filter(isHealthy)]
+  const sorted = [...targets.filter((row) => !isFine(row)), ...targets.filter(isFine)]
   const cells = sorted
     .slice(0, rows)
     .map((target) => [
@@ -171,14 +181,16 @@ function targetLines({ targets }: TopFigures, screen: Screen, rows: number): rea
       milliseconds(target.first_byte_p50_ms),
       milliseconds(target.first_byte_p95_ms),
       percent(target.traffic_share),
-      target.last_error === null ? '' : `${target.last_error.error} ${target.last_error.at.slice(11, 19)}`,
+      target.last_error === null
+        ? ''
+        : `${target.last_error.cause ?? target.last_error.error} ${target.last_error.at.slice(11, 19)}`,
       plain(target.serves.join(', ')),
     ])
   return printed(TARGETS, cells, screen)
 }
 
-function isHealthy({ state }: TargetRow): boolean {
-  return state === 'healthy'
+function isFine({ state }: TargetRow): boolean {
+  return state === 'healthy' || state === 'unknown'
 }
 
 const BUDGETS: readonly Column[] = [
@@ -275,7 +287,7 @@ type Tone = 'good' | 'warn' | 'bad'
 /** The colour of a target's or a budget's state, or of a request's status. */
 function toneOf(state: string): Tone | undefined {
   if (state === 'resting' || state === 'refusing' || /^5\d\d$/.test(state)) return 'bad'
-  if (state === 'probing' || state === 'near' || /^4\d\d$/.test(state)) return 'warn'
+  if (state === 'probing' || state === 'failing' || state === 'near' || /^4\d\d$/.test(state)) return 'warn'
   return undefined
 }
 

@@ -24,7 +24,9 @@ export class AttentionBand {
     this.list.hidden = true
   }
 
-  show(items: readonly Attention[]): void {
+  /** `isTried`: something has answered. Before that nothing shows that all is well. */
+  show(items: readonly Attention[], isTried: boolean): void {
+    this.allWell.show(isTried ? 'good' : 'neutral', 'Nothing needs attention')
     const sorted = [
       ...items.filter(({ level }) => level === 'error'),
       ...items.filter(({ level }) => level !== 'error'),
@@ -45,7 +47,6 @@ export class AttentionBand {
     const words = summary(errors, items.length - errors)
     this.section.classList.toggle('has-items', items.length > 0)
     this.allWell.node.hidden = items.length > 0
-    this.allWell.show('good', 'Nothing needs attention')
     this.list.hidden = items.length === 0
     this.list.replaceChildren(...items.slice(0, SHOWN_MAX).map(itemOf))
     const hidden = items.length - SHOWN_MAX

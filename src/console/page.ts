@@ -23,12 +23,19 @@ const readiness = new StateMark()
 byId('readiness').append(readiness.node)
 
 const feed = new LiveFeed({
-  connection: (state) => connection.show(state),
+  connection(state) {
+    connection.show(state)
+    if (state.kind === 'live') return
+    // What is not reached is not called ready.
+    const isLost = state.kind === 'lost'
+    readiness.show(isLost ? 'bad' : 'neutral', isLost ? 'Not reached' : state.kind === 'paused' ? 'Paused' : '…')
+    if (isLost) document.title = 'weir – not reached'
+  },
   status(status) {
     clock.adjust(status.time)
     showStatus(status)
     now.show(status)
-    attention.show(status.attention)
+    attention.show(status.attention, (status.targets['healthy'] ?? 0) > 0)
     byId('main').setAttribute('aria-busy', 'false')
   },
   targets: (rows) => targets.show(rows),
@@ -40,19 +47,29 @@ const feed = new LiveFeed({
 })
 const connection = new ConnectionLine(byId('connection'), () => feed.retry())
 
-function showStatus({
-  ready,
-  reasons,
-  version,
-  commit,
-  bun,
-  uptime_seconds,
-  last_reload,
-  ledger,
-  workers,
-  attention,
-}: Status) {
-  readiness.show(ready ? 'good' : 'bad', ready ? 'Ready' : 'Not ready', reasons.join('\n'))
+function showStatus(status: Status) {
+  showReadiness(status)
+  showFacts(status)
+}
+
+/** Green only if something has answered, and nothing is wrong. */
+function showReadiness({ ready, reasons, problems, targets: states }: Status) {
+  const messages = problems.map(({ message }) => message)
+  if (!ready) readiness.show('bad', 'Not ready', reasons.join('\n'))
+  else if (problems.length > 0) readiness.show('bad', problemWords(problems), messages.join('\n'))
+  else if ((states['healthy'] ?? 0) > 0) readiness.show('good', 'Ready')
+  else if ((states['unknown'] ?? 0) > 0) readiness.show('neutral', 'Ready', 'No target has been called yet.')
+  else readiness.show('warning', 'Ready', 'No target answers.')
+  document.title = ready && problems.length === 0 ? 'weir' : `weir – ${ready ? problemWords(problems) : 'not ready'}`
+}
+
+function problemWords(problems: Status['problems']): string {
+  const down = problems.filter(({ kind }) => kind === 'model').length
+  const [count, word] = down > 0 ? ([down, 'model'] as const) : ([problems.length, 'error'] as const)
+  return `${count} ${word}${count === 1 ? '' : 's'}${down > 0 ? ' down' : ''}`
+}
+
+function showFacts({ version, commit, bun, uptime_seconds, last_reload, ledger, workers }: Status) {
   const reload = last_reload === null ? 'not reloaded since' : reloadText(last_reload)
   setText(byId('facts'), [`version ${version}`, `up ${span(uptime_seconds)}`, reload].join(' · '))
   const processes = `${workers.ready} of ${workers.configured} workers`
@@ -60,8 +77,6 @@ function showStatus({
   const program = `weir ${version}${commit === null ? '' : ` (${commit})`}`
   const store = `${ledger.kind} ledger${ledger.up ? '' : ' down'}`
   setText(byId('build'), [program, `Bun ${bun}`, processes, ...restarts, store].join(' · '))
-  const errors = attention.filter(({ level }) => level === 'error').length
-  document.title = ready && errors === 0 ? 'weir' : `weir – ${ready ? `${errors} to look at` : 'not ready'}`
 }
 
 function reloadText({ at, ok }: NonNullable<Status['last_reload']>): string {

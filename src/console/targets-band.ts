@@ -29,14 +29,18 @@ export class TargetsBand {
   }
 
   show(rows: readonly TargetRow[]): void {
-    const healthy = rows.filter(({ state }) => state === 'healthy')
-    this.table.show([...rows.filter(({ state }) => state !== 'healthy'), ...healthy])
+    this.table.show([...rows.filter(isTrouble), ...rows.filter((row) => !isTrouble(row))])
   }
 }
 
+function isTrouble({ state }: TargetRow): boolean {
+  return state !== 'healthy' && state !== 'unknown'
+}
+
 function countOf(rows: readonly TargetRow[]): string {
-  const resting = rows.filter(({ state }) => state !== 'healthy').length
-  return resting === 0 ? `${rows.length}, all healthy` : `${resting} of ${rows.length} unhealthy`
+  const counts = new Map(rows.map(({ state }) => [state, rows.filter((row) => row.state === state).length]))
+  if (counts.size === 1 && rows.every(({ state }) => state === 'healthy')) return `${rows.length}, all healthy`
+  return [...counts].map(([state, count]) => `${count} ${STATES[state][1].toLowerCase()}`).join(', ')
 }
 
 function columns(clock: ServerClock): readonly Column<TargetRow>[] {
@@ -85,13 +89,15 @@ function latencyOf({ first_byte_p50_ms: p50, first_byte_p95_ms: p95 }: TargetRow
   return p50 === null ? '–' : `${duration(p50)} · ${duration(p95)}`
 }
 
-function errorText({ error, status }: NonNullable<TargetRow['last_error']>): string {
-  const words = error.replaceAll('_', ' ')
+function errorText({ error, status, cause }: NonNullable<TargetRow['last_error']>): string {
+  const words = error.replaceAll('_', ' ') + (cause === null ? '' : ` (${cause})`)
   return status === null || words.includes(String(status)) ? words : `${status} ${words}`
 }
 
 const STATES: Readonly<Record<TargetRow['state'], readonly [State, string]>> = {
+  unknown: ['neutral', 'Not called yet'],
   healthy: ['good', 'Healthy'],
+  failing: ['warning', 'Failing'],
   resting: ['bad', 'Resting'],
   probing: ['probing', 'Probing'],
 }

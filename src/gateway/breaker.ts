@@ -22,31 +22,47 @@ const PROBE_MS = 5000
 /** A caller's mistake is no sign of the target's health. */
 const CALLERS_MISTAKES: ReadonlySet<ProviderErrorKind> = new Set(['rejected', 'too_large'])
 
+/** Why a target failed. */
+export interface Failure {
+  readonly reason: ProviderErrorKind
+  /** The provider's HTTP status, if it sent one. */
+  readonly status?: number | undefined
+  /** Why it could not be reached, if it sent none. */
+  readonly cause?: string | undefined
+}
+
+/** When calls of a target answered and failed, in Unix milliseconds; 0: never. For the operator, not for routing. */
+export interface TargetTimes extends TargetRef {
+  readonly answeredMs: number
+  readonly failedMs: number
+  /** The first failure since it last answered; 0 if there is none. */
+  readonly failingSinceMs: number
+  /** The last failure. */
+  readonly failure: Failure
+}
+
 /**
  * An unhealthy target: it rests, or its rest is over and no call has succeeded since. Other processes get a duration,
  * because their clocks differ.
  */
-export interface Rest {
-  readonly provider: string
-  readonly model: string
+export interface Rest extends TargetRef, Failure {
   /** How much longer it rests, or is left to a probe of another worker. 0: the rest is over. */
   readonly restMs: number
   /** How many rests it had without a success in between. 0: it is healthy again. */
   readonly rests: number
   /** True if the provider asked for the rest: then it is never called before its end. */
   readonly asked: boolean
-  /** The last failure. */
-  readonly reason: ProviderErrorKind
-  /** Its HTTP status, if the provider sent one; else why it could not be reached. */
-  readonly status?: number | undefined
-  readonly cause?: string | undefined
+  /** How many calls have failed since it last answered. Absent from a worker of an earlier version. */
+  readonly failures?: number | undefined
   /** One request, perhaps of another worker, is finding out whether it is healthy again. */
   readonly probing: boolean
 }
 
 class Health {
-  /** Since the last success. */
+  /** Since the last success, or the last rest. */
   failuresInARow = 0
+  /** Since the last success. */
+  failures = 0
   /** The newest outcomes as bits, the newest lowest: 1 = failed. */
   recent = 0
   /** How many of them there are, up to `RECENT_MAX`. */
@@ -54,7 +70,12 @@ class Health {
   rests = 0
   untilMs = 0
   asked = false
-  reason: Pick<Rest, 'reason' | 'status' | 'cause'> = { reason: 'failed' }
+  failure: Failure = { reason: 'failed' }
+  answeredMs = 0
+  failedMs = 0
+  failingSinceMs = 0
+  /** One of the times has changed since they were last taken. */
+  isChanged = false
   probing = false
   /** Another worker was probing it, by its last message. */
   probedElsewhere = false
@@ -77,7 +98,7 @@ class Health {
   }
 
   /** How many of the newest outcomes are failures. */
-  get failures(): number {
+  get recentFailures(): number {
     let count = 0
     for (let bits = this.recent; bits !== 0; bits &= bits - 1) count++
     return count
@@ -152,6 +173,7 @@ export class Permit {
 
 export class Breaker {
   private readonly healths = new Map<string, Health>()
+  private changed: Health[] = []
 
   private readonly reports: Reports = {
     succeeded: (health) => this.succeed(health),
@@ -167,6 +189,9 @@ export class Breaker {
     private readonly send: (rest: Rest) => void = () => {},
     /** With other workers: whether this one may probe a target whose rest is over. One worker at a time may. */
     private readonly claim?: (target: TargetRef) => Promise<boolean>,
+    /** Hears that a target answers for the first time or again, or begins to fail. */
+    private readonly turned: () => void = () => {},
+    private readonly wallMs: () => number = Date.now,
   ) {}
 
   /**
@@ -218,6 +243,18 @@ export class Breaker {
     return [...this.healths.values()].filter(({ rests }) => rests > 0).map((health) => this.restOfHealth(health))
   }
 
+  /** The times of the targets that were called since this was last called. */
+  takeTimes(): readonly TargetTimes[] {
+    const { changed } = this
+    if (changed.length === 0) return []
+    this.changed = []
+    return changed.map((health) => {
+      health.isChanged = false
+      const { target, answeredMs, failedMs, failingSinceMs, failure } = health
+      return { ...target, answeredMs, failedMs, failingSinceMs, failure }
+    })
+  }
+
   /** Drops the targets that are not in a new configuration. */
   keep(remains: (target: TargetRef) => boolean): void {
     for (const [key, { target }] of this.healths) if (!remains(target)) this.healths.delete(key)
@@ -233,7 +270,8 @@ export class Breaker {
     health.rests = rest.rests
     health.untilMs = this.now() + rest.restMs
     health.asked = rest.asked
-    health.reason = { reason: rest.reason, status: rest.status, cause: rest.cause }
+    health.failure = { reason: rest.reason, status: rest.status, cause: rest.cause }
+    health.failures = Math.max(health.failures, rest.failures ?? 0)
     health.probedElsewhere = rest.probing
     if (rest.probing || rest.restMs === 0) return
     health.probing = false
@@ -251,7 +289,9 @@ export class Breaker {
   }
 
   private succeed(health: Health): void {
+    this.noteAnswer(health)
     health.failuresInARow = 0
+    health.failures = 0
     if (health.rests === 0) return health.record(0)
     this.recover(health)
     this.send(this.restOfHealth(health))
@@ -263,27 +303,56 @@ export class Breaker {
     health.asked = false
     health.probing = false
     health.probedElsewhere = false
+    health.failures = 0
     health.forget()
+  }
+
+  private noteAnswer(health: Health): void {
+    const isTurn = health.answeredMs <= health.failedMs
+    health.answeredMs = isTurn ? Math.max(this.wallMs(), health.failedMs + 1) : this.wallMs()
+    health.failingSinceMs = 0
+    this.noteChange(health, isTurn)
+  }
+
+  private noteFailure(health: Health, failure: Failure): void {
+    const isTurn = health.failingSinceMs === 0
+    health.failedMs = Math.max(this.wallMs(), health.answeredMs + 1)
+    if (isTurn) health.failingSinceMs = health.failedMs
+    health.failures++
+    health.failure = failure
+    this.noteChange(health, isTurn)
+  }
+
+  private noteChange(health: Health, isTurn: boolean): void {
+    if (!health.isChanged) {
+      health.isChanged = true
+      this.changed.push(health)
+    }
+    if (isTurn) this.turned()
   }
 
   /** `isCurrent`: the call began after the last rest. The failures of older calls are why the target rests already. */
   private fail(health: Health, error: ProviderError, isCurrent: boolean): boolean {
     const { kind, detail } = error
+    const failure = { reason: kind, status: detail.status, cause: error.causeCode }
+    this.noteFailure(health, failure)
     const askedMs = kind === 'rate_limited' ? Math.min(detail.retryAfterMs ?? 0, ASKED_MS_MAX) : 0
     const restMs = Math.max(askedMs, isCurrent ? this.restAfter(health, kind) : 0)
     if (restMs === 0 || restMs <= health.untilMs - this.now()) return false
-    this.rest(health, { reason: kind, status: detail.status, cause: error.causeCode }, restMs, askedMs > 0)
+    this.rest(health, failure, restMs, askedMs > 0)
     return true
   }
 
   /** It is no failure: the target is still called if there is no other. */
   private exhaust(health: Health, ms: number): void {
+    this.noteAnswer(health)
+    health.failures = 0
     health.rests = 0
     this.rest(health, { reason: 'rate_limited' }, Math.min(ms, ASKED_MS_MAX), false)
   }
 
-  private rest(health: Health, reason: Health['reason'], ms: number, asked: boolean): void {
-    health.reason = reason
+  private rest(health: Health, failure: Failure, ms: number, asked: boolean): void {
+    health.failure = failure
     health.asked = asked
     health.untilMs = this.now() + ms
     health.rests++
@@ -303,7 +372,7 @@ export class Breaker {
     // Only the operator can repair these.
     if (kind === 'credential') return REST_MS_MAX
     if (kind === 'credit_exhausted') return CREDIT_REST_MS
-    const isHalf = health.seen === RECENT_MAX && 2 * health.failures >= RECENT_MAX
+    const isHalf = health.seen === RECENT_MAX && 2 * health.recentFailures >= RECENT_MAX
     const begins = health.rests > 0 || health.failuresInARow >= FAILURES_IN_A_ROW || isHalf
     return begins ? Math.min(REST_MS_MIN * 2 ** health.rests, REST_MS_MAX) : 0
   }
@@ -319,16 +388,8 @@ export class Breaker {
   }
 
   private restOfHealth(health: Health, restMs = Math.max(0, health.untilMs - this.now())): Rest {
-    const { target, rests, asked, reason } = health
+    const { target, rests, asked, failure, failures } = health
     const probing = health.probing || (health.probedElsewhere && restMs > 0)
-    return {
-      provider: target.provider,
-      model: target.model,
-      restMs: Math.ceil(restMs),
-      rests,
-      asked,
-      ...reason,
-      probing,
-    }
+    return { ...target, restMs: Math.ceil(restMs), rests, asked, ...failure, failures, probing }
   }
 }

@@ -187,6 +187,20 @@ export const LOG_EVENTS = {
     message: 'circuit breaker closed',
     meaning: 'A skipped target (`provider`, `model`) answered again and takes requests as before.',
   },
+  'model.down': {
+    level: 'error',
+    message: 'no target of the model can answer',
+    meaning:
+      'None of the targets of `model` can answer: each rests, or is to be probed, after failures. `problem` names ' +
+      'them and how they fail, `since` is when the last of them began to. Logged once until `model.up`.',
+  },
+  'model.up': {
+    level: 'info',
+    message: 'model is no longer down',
+    meaning:
+      'The end of `model.down`, which lasted from `since`: one of its targets answers again, or its entry in the ' +
+      'configuration was changed.',
+  },
   'provider.credential_rejected': {
     level: 'error',
     message: 'provider rejected our credential',

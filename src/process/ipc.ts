@@ -9,6 +9,7 @@ import type { LedgerRole } from '../assembly/open-ledger.ts'
 import type { Build } from '../assembly/version.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
+import type { TargetTimes } from '../gateway/breaker.ts'
 import type { ItemText } from '../items/item-store.ts'
 import type { FiguresPost } from '../metrics/figures-post.ts'
 
@@ -98,6 +99,8 @@ export type ToSupervisor =
   | { readonly type: 'fields'; readonly fields: number }
   /** What was counted since the last such message. */
   | { readonly type: 'figures'; readonly figures: FiguresPost }
+  /** When calls of targets answered and failed, of those that were called since the last such message. */
+  | { readonly type: 'targets'; readonly targets: readonly TargetTimes[] }
   /**
    * Whether the ledger takes this worker's settlements, and why it does not, or is not well. Sent at first and at each
    * change.
@@ -152,6 +155,7 @@ const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   pong: true,
   fields: true,
   figures: true,
+  targets: true,
   ledger: true,
   requests: true,
   recent: true,

@@ -21,6 +21,7 @@ import { DiskWatch, spaceOf } from './disk-watch.ts'
 import { pointToDataDir } from './gateway-pointer.ts'
 import { type Address, PROTOCOL } from './ipc.ts'
 import { AddressProblem, authority, explain } from './listen-address.ts'
+import { ModelWatch } from './model-watch.ts'
 import { ProcessUsages } from './process-usage.ts'
 import type { ReloadResult } from './reload.ts'
 import { ServiceManager } from './service-manager.ts'
@@ -84,6 +85,7 @@ class Supervisor {
   private admin: Admin | undefined
   private control: Control | undefined
   private readonly alerts: SupervisorAlerts
+  private readonly models: ModelWatch
   /** The readiness check that runs now. Concurrent requests of `/readyz` share it. */
   private checking: Promise<readonly string[]> | undefined
   private accepting = false
@@ -110,8 +112,14 @@ class Supervisor {
       logger: log.logger,
       onRequests: (lines, omitted) => this.onRequests(lines, omitted),
       onRest: (rest) => this.alerts.hearRest(rest),
+      onTargets: () => this.models.look(),
     })
     const { workers } = this
+    this.models = new ModelWatch({
+      logger: log.logger,
+      config: () => this.config.current,
+      stateOf: (target) => workers.targets.stateOf(target),
+    })
     this.alerts = new SupervisorAlerts({
       logger: log.logger,
       rests: () => workers.health.rests(),
@@ -188,7 +196,7 @@ class Supervisor {
         supervision: {
           state: () => this.state(),
           reasons: () => this.reasons(),
-          restOf: (target) => this.workers.health.restOf(target),
+          stateOf: (target) => this.workers.targets.stateOf(target),
           figures: () => this.figures(),
           sums: this.workers.figures,
           recent: (count) => this.workers.recent(count),
@@ -278,6 +286,7 @@ class Supervisor {
     this.serviceManager.reloading()
     const source = this.reloadSource
     const result = await this.config.reload()
+    this.models.look()
     if (!this.ending) this.serviceManager.ready(SERVING)
     if (result.problems.length > 0) this.logEvent('config.rejected', { source, problems: result.problems })
     else this.logEvent('config.reloaded', { source, changes: logged(result.changes) })
@@ -311,7 +320,7 @@ class Supervisor {
     const targets = config === undefined ? [] : targetsOf(config)
     return {
       counted: workers.figures,
-      targets: targets.map((target) => ({ target, rest: workers.health.restOf(target) })),
+      targets: targets.map((target) => ({ target, state: workers.targets.stateOf(target) })),
       workers: {
         configured: workers.size,
         ready: workers.readyCount,
@@ -347,6 +356,7 @@ class Supervisor {
       lastDeath: workers.lastDeath,
       space: spaceOf(config.dataDir),
       rests: workers.health.rests(),
+      stateOf: (target) => workers.targets.stateOf(target),
       alertFailures: this.alerts.failures,
     }
   }

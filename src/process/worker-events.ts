@@ -4,6 +4,7 @@ import type { RestartReason } from '../admin/supervision.ts'
 import type { PeerUpdate } from '../assembly/inference-service.ts'
 import type { LedgerRole } from '../assembly/open-ledger.ts'
 import type { TargetRef } from '../core/model-config.ts'
+import type { TargetTimes } from '../gateway/breaker.ts'
 import type { ItemText } from '../items/item-store.ts'
 import type { FiguresPost } from '../metrics/figures-post.ts'
 import type { ToSupervisor, ToWorker } from './ipc.ts'
@@ -20,6 +21,8 @@ export interface WorkerProcessEvents {
   readonly onFields: (fields: number) => void
   /** A process of it counted more. `pid` is absent if that process has ended meanwhile. */
   readonly onFigures: (figures: FiguresPost, pid: number | undefined) => void
+  /** Targets were called. */
+  readonly onTargets: (times: readonly TargetTimes[]) => void
   /** The ledger began or ceased to take its settlements, or there is another reason why it is not well. */
   readonly onLedger: (up: boolean, problem: string | undefined) => void
   /** It learned what the other workers should know. */
@@ -42,7 +45,19 @@ export interface WorkerProcessEvents {
 
 type Report = Extract<
   ToSupervisor,
-  { type: 'fields' | 'figures' | 'ledger' | 'requests' | 'news' | 'remember' | 'item-lines' | 'recall' | 'claim' }
+  {
+    type:
+      | 'fields'
+      | 'figures'
+      | 'targets'
+      | 'ledger'
+      | 'requests'
+      | 'news'
+      | 'remember'
+      | 'item-lines'
+      | 'recall'
+      | 'claim'
+  }
 >
 
 /** Passes a report on, and sends the answer if it has one. `pid`: of the worker. */
@@ -58,6 +73,9 @@ export function report(
       return
     case 'figures':
       events.onFigures(message.figures, pid)
+      return
+    case 'targets':
+      events.onTargets(message.targets)
       return
     case 'ledger':
       events.onLedger(message.up, message.problem)

@@ -9,6 +9,7 @@ import { remaining } from '../assembly/targets.ts'
 import type { Config } from '../config/config.ts'
 import { TIMER_MS_MAX } from '../core/durations.ts'
 import { Breaker, type Rest } from '../gateway/breaker.ts'
+import { TargetStates } from '../gateway/target-states.ts'
 import type { LocalItemStore } from '../items/local-item-store.ts'
 import { itemStorePlace, openMachineItems } from '../items/open-item-store.ts'
 import type { Logger } from '../logging/log.ts'
@@ -50,6 +51,8 @@ interface WorkerSetOptions {
   readonly onRequests: (lines: readonly string[], omitted: number) => void
   /** Takes what a worker reports of a target, after `health` has it. */
   readonly onRest: (rest: Rest) => void
+  /** The states of targets may have changed. */
+  readonly onTargets: () => void
 }
 
 export class WorkerSet {
@@ -58,6 +61,8 @@ export class WorkerSet {
    * no target.
    */
   readonly health = new Breaker()
+  /** The states of targets: for metrics, the admin API, the console and alerts. */
+  readonly targets = new TargetStates(this.health)
   /** What the workers counted: for metrics, the admin API and the console. */
   readonly figures = new MergedFigures()
   /** The number of fields of the largest organisation in Redis; undefined until a worker has counted them. */
@@ -197,7 +202,9 @@ export class WorkerSet {
     const problems = await swap(this.serving, next)
     if (problems.length > 0) return problems
     for (const retired of this.others) void follow(retired, next)
-    this.health.keep(remaining(current, next))
+    const remains = remaining(current, next)
+    this.health.keep(remains)
+    this.targets.keep(remains)
     this.use(next, current)
     return []
   }
@@ -313,6 +320,10 @@ export class WorkerSet {
         this.fields = fields
       },
       onFigures: (figures, pid) => this.figures.add(figures, pid),
+      onTargets: (times) => {
+        for (const each of times) this.targets.hear(each)
+        this.options.onTargets()
+      },
       onLedger: (up, problem) => void this.ledgers.set(worker, { up, problem }),
       onPeerUpdate: (update) => this.broadcast(worker, update),
       onProbeClaim: (target) => this.probes.grant(holder, target),
@@ -350,7 +361,9 @@ export class WorkerSet {
   private broadcast(from: WorkerProcess, update: PeerUpdate): void {
     if (update.about === 'rest') {
       this.probes.hear(update.rest)
+      this.targets.hearRest(update.rest)
       this.options.onRest(update.rest)
+      this.options.onTargets()
     }
     for (const worker of this.all()) if (worker !== from) worker.forward(update)
   }

@@ -20,6 +20,7 @@ import { explain } from './listen-address.ts'
 import { ProbeClaims } from './probe-lease.ts'
 import { RequestFeed } from './request-feed.ts'
 import { SupervisorItems } from './supervisor-items.ts'
+import { TargetReports } from './target-reports.ts'
 import { WorkerServer } from './worker-server.ts'
 import { workerUpkeep } from './worker-upkeep.ts'
 
@@ -70,6 +71,10 @@ class Worker {
   private keys: KeyFollower | undefined
   private watch: LedgerWatch | undefined
   private poster: FiguresPoster | undefined
+  private readonly targets = new TargetReports(
+    () => this.built?.service.takeTargetTimes() ?? [],
+    (targets) => send({ type: 'targets', targets }),
+  )
   private stopUpkeep: () => void = () => {}
   private mustOwnLedger = false
   private takeOverLedger: () => Promise<void> = () => Promise.resolve()
@@ -168,6 +173,7 @@ class Worker {
         items: this.items,
         publish: (update) => send({ type: 'news', news: update }),
         claimProbe: config.workers === 1 ? undefined : this.claims.ask,
+        targetTurned: () => this.targets.turned(),
       })
       this.poster = posterOf(service)
       this.keys = await followKeys(config, service, this.log.logger, worker)
@@ -212,6 +218,7 @@ class Worker {
     this.running = { start, service, server }
     this.watch?.start()
     this.poster?.start()
+    this.targets.start()
     server.watchDescriptors(this.log.logger, worker)
     send({ type: 'ready', port: server.port })
     void findVersion().then((version) => send({ type: 'build', build: buildOf(version) }))
@@ -297,6 +304,7 @@ class Worker {
       this.stopUpkeep()
       await service.close()
       this.poster?.stop()
+      this.targets.stop()
     }
     await this.log.flush()
     process.exit(0)

@@ -4,12 +4,20 @@ import { expect, test } from 'bun:test'
 import { type SpendRow, spendReader } from '../../src/admin/spend-figures.ts'
 import type { SupervisorFigures } from '../../src/admin/supervision.ts'
 import type { Rest } from '../../src/gateway/breaker.ts'
+import { TARGET_STATES, type TargetState } from '../../src/gateway/target-states.ts'
 import { MergedFigures } from '../../src/metrics/merged-figures.ts'
-import { adminPort, checked, supervisorFigures } from '../support/admin.ts'
+import { adminPort, checked, supervisorFigures, UNKNOWN } from '../support/admin.ts'
 
 const A = { provider: 'up', model: 'a' }
 const B = { provider: 'up', model: 'ft:"b"\\1' }
 const rest: Rest = { ...A, restMs: 2500, rests: 2, asked: false, reason: 'failed', probing: false }
+
+const resting: TargetState = {
+  state: 'resting',
+  rest,
+  failing: { reason: 'failed', sinceMs: 1000, lastMs: 5000 },
+  isDown: true,
+}
 
 /** Every sample by its name and labels. */
 function samples(text: string): Readonly<Record<string, number>> {
@@ -20,8 +28,8 @@ function samples(text: string): Readonly<Record<string, number>> {
 test('each target shows whether it is skipped, and how long; earlier targets have no series', async () => {
   let figures: SupervisorFigures = supervisorFigures({
     targets: [
-      { target: A, rest },
-      { target: B, rest: undefined },
+      { target: A, state: resting },
+      { target: B, state: UNKNOWN },
     ],
     workers: { configured: 2, ready: 1, restarts: { exit: 1, signal: 2, stuck: 0 }, loopLag: new Map([[1, 0.25]]) },
     freeBytes: 5_000_000_000,
@@ -44,6 +52,14 @@ test('each target shows whether it is skipped, and how long; earlier targets hav
     [`weir_target_resting{${b}}`]: 0,
     [`weir_target_rest_seconds{${a}}`]: 2.5,
     [`weir_target_rest_seconds{${b}}`]: 0,
+    [`weir_target_failing_seconds{${a}}`]: 4,
+    [`weir_target_failing_seconds{${b}}`]: 0,
+    ...Object.fromEntries(
+      TARGET_STATES.flatMap((state) => [
+        [`weir_target_state{${a},state="${state}"}`, state === 'resting' ? 1 : 0],
+        [`weir_target_state{${b},state="${state}"}`, state === 'unknown' ? 1 : 0],
+      ]),
+    ),
     'weir_in_flight_requests{streamed="true"}': 0,
     'weir_in_flight_requests{streamed="false"}': 0,
     weir_workers: 2,
@@ -71,7 +87,7 @@ test('each target shows whether it is skipped, and how long; earlier targets hav
   })
   figures = {
     ...figures,
-    targets: [{ target: A, rest: { ...rest, probing: true } }],
+    targets: [{ target: A, state: { ...resting, state: 'probing', rest: { ...rest, probing: true } } }],
     ledgerUp: false,
     ledgerFields: 1234,
     freeBytes: undefined,

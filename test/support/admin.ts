@@ -6,6 +6,7 @@ import type { Supervision, SupervisorFigures, SystemState } from '../../src/admi
 import type { Config } from '../../src/config/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
+import type { TargetState } from '../../src/gateway/target-states.ts'
 import { MergedFigures } from '../../src/metrics/merged-figures.ts'
 import { configOf, type GatewaySetup } from './gateway.ts'
 
@@ -19,6 +20,9 @@ export function checked(setup: GatewaySetup, folder = '/nowhere'): Config {
   if (!parsed.ok) throw new Error(parsed.problems.map(({ path, message }) => `${path}: ${message}`).join('\n'))
   return parsed.config
 }
+
+/** The state of a target that was never called. */
+export const UNKNOWN: TargetState = { state: 'unknown', rest: undefined, failing: undefined, isDown: false }
 
 export function systemState(config: Config, more: Partial<SystemState> = {}): SystemState {
   return {
@@ -35,6 +39,7 @@ export function systemState(config: Config, more: Partial<SystemState> = {}): Sy
     space: { freeBytes: 50, totalBytes: 100 },
     rests: [],
     alertFailures: [],
+    stateOf: () => UNKNOWN,
     ...more,
   }
 }
@@ -69,7 +74,7 @@ export function adminParts(given: Given = {}, lines: JsonObject[] = []): AdminPa
     supervision: {
       state: () => systemState(config, given.state),
       reasons: async () => [],
-      restOf: () => undefined,
+      stateOf: () => UNKNOWN,
       figures: () => supervisorFigures(),
       sums: new MergedFigures(),
       recent: async () => [],

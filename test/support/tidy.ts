@@ -127,7 +127,13 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     from: [
       ...['core/', 'wire/', 'catalog/', 'keys/', 'dialects/', 'gateway/', 'ledger/', 'metrics/', 'logging/'],
       'sqlite/private-files.ts',
-      ...['config/config.ts', 'config/problems.ts', 'assembly/open-ledger.ts', 'assembly/key-administration.ts'],
+      ...[
+        'config/config.ts',
+        'config/problems.ts',
+        'assembly/open-ledger.ts',
+        'assembly/key-administration.ts',
+        'assembly/targets.ts',
+      ],
       'reports/',
       'console/page.html',
       'reference/',

@@ -1,0 +1,219 @@
+/** The state of a target over several workers, and which models are down because of it. */
+
+import { expect, test } from 'bun:test'
+import { downModels } from '../../src/admin/down-models.ts'
+import { ProviderError, type ProviderErrorDetail, type ProviderErrorKind } from '../../src/core/provider-error.ts'
+import { Breaker, type Rest, type TargetTimes } from '../../src/gateway/breaker.ts'
+import { TargetStates } from '../../src/gateway/target-states.ts'
+import { checked } from '../support/admin.ts'
+import { property, type Random } from '../support/random.ts'
+
+const A = { provider: 'a', model: 'gpt-5-mini' }
+const B = { provider: 'b', model: 'other' }
+const START = Date.parse('2026-11-23T07:35:00Z')
+
+/** Workers that share what they learn of rests, and the supervisor, which hears of calls later. */
+class Node {
+  ms = 0
+  readonly supervisor = new Breaker(() => this.ms)
+  readonly states = new TargetStates(this.supervisor, () => START + this.ms)
+  readonly workers: Breaker[]
+
+  constructor(count = 1) {
+    this.workers = Array.from({ length: count }, (_, at) => {
+      const send = (rest: Rest) => this.share(rest, at)
+      return new Breaker(
+        () => this.ms,
+        send,
+        undefined,
+        undefined,
+        () => START + this.ms,
+      )
+    })
+  }
+
+  call(how: 'ok' | ProviderErrorKind, { target = A, worker = 0, detail = {} as ProviderErrorDetail } = {}): this {
+    const permit = this.workers[worker]?.enterAnyway(target)
+    if (how === 'ok') permit?.succeeded()
+    else permit?.failed(new ProviderError(how, 'what it did', detail))
+    return this
+  }
+
+  /** The workers post what they know. */
+  post(): this {
+    for (const worker of this.workers) for (const times of worker.takeTimes()) this.states.hear(times)
+    return this
+  }
+
+  stateOf(target = A) {
+    return this.states.stateOf(target)
+  }
+
+  down(models: Readonly<Record<string, readonly string[]>>) {
+    const config = checked({ providers: { a: 'http://127.0.0.1:9/v1', b: 'http://127.0.0.1:9/v1' }, models })
+    return downModels(config, (target) => this.stateOf(target), START + this.ms)
+  }
+
+  private share(rest: Rest, from: number): void {
+    this.supervisor.receive(rest)
+    this.states.hearRest(rest)
+    this.workers.forEach((worker, at) => {
+      if (at !== from) worker.receive(rest)
+    })
+  }
+}
+
+test('a target goes through its states', () => {
+  const node = new Node()
+  expect(node.stateOf().state).toBe('unknown')
+  expect(node.call('ok').post().stateOf().state).toBe('healthy')
+  expect(node.call('failed').post().stateOf()).toMatchObject({ state: 'failing', failing: { reason: 'failed' } })
+  expect(node.call('ok').post().stateOf()).toMatchObject({ state: 'healthy', failing: undefined })
+  for (let turn = 0; turn < 3; turn++) node.call('failed', { detail: { status: 500 } })
+  // A rest is known before the calls are.
+  expect(node.stateOf()).toMatchObject({ state: 'resting', isDown: true, failing: { status: 500 } })
+  node.ms = 1000
+  expect(node.post().stateOf().state).toBe('probing')
+  expect(node.call('ok').stateOf()).toMatchObject({ state: 'healthy', isDown: false })
+  expect(node.post().stateOf().state).toBe('healthy')
+})
+
+test('a caller who is wrong shows nothing of a target', () => {
+  expect(new Node().call('rejected').call('too_large').post().stateOf().state).toBe('unknown')
+})
+
+test.each<[string, readonly (readonly [ProviderErrorKind, ProviderErrorDetail])[], boolean]>([
+  [
+    'two failures',
+    [
+      ['failed', {}],
+      ['failed', {}],
+    ],
+    false,
+  ],
+  [
+    'three',
+    [
+      ['failed', {}],
+      ['timeout', {}],
+      ['unreachable', {}],
+    ],
+    true,
+  ],
+  ['a credential', [['credential', { status: 401 }]], true],
+  ['no credit', [['credit_exhausted', { status: 402 }]], true],
+  ['a limit of some seconds', [['rate_limited', { status: 429, retryAfterMs: 5000 }]], false],
+  [
+    'three limits at once',
+    [
+      ['rate_limited', {}],
+      ['rate_limited', {}],
+      ['rate_limited', {}],
+    ],
+    false,
+  ],
+])('%s: down or not', (_, calls, isDown) => {
+  const node = new Node()
+  for (const [kind, detail] of calls) node.call(kind, { detail })
+  expect(node.post().stateOf().isDown).toBe(isDown)
+})
+
+test('one that is still limited after its rest is down, and an exhausted limit never', () => {
+  const node = new Node()
+  const detail = { status: 429, retryAfterMs: 5000 }
+  node.call('rate_limited', { detail })
+  node.ms = 6000
+  expect(node.call('rate_limited', { detail }).stateOf().isDown).toBe(true)
+  const other = new Node()
+  for (let turn = 0; turn < 5; turn++) other.workers[0]?.enterAnyway(A).exhausted(1000)
+  expect(other.post().stateOf()).toMatchObject({ state: 'resting', isDown: false, failing: undefined })
+})
+
+test('calls are counted, and not the time in which nothing calls', () => {
+  const node = new Node()
+  for (let turn = 0; turn < 3; turn++) node.call('failed')
+  node.ms = 3_600_000
+  const { failing } = node.post().stateOf()
+  expect((failing?.lastMs ?? 0) - (failing?.sinceMs ?? 0)).toBeLessThan(1000)
+  const later = node.call('failed').post().stateOf().failing
+  expect((later?.lastMs ?? 0) - (later?.sinceMs ?? 0)).toBeWithin(3_599_000, 3_600_001)
+})
+
+test('a model is down if no target of it can answer; the sentence has each with its reason', () => {
+  const node = new Node()
+  const only = { 'gpt-5-mini': ['a/gpt-5-mini'] }
+  const both = { 'gpt-5-mini': ['a/gpt-5-mini', 'b/other'] }
+  expect(node.down(only)).toEqual([])
+  for (let turn = 0; turn < 3; turn++) node.call('failed', { detail: { status: 500 } })
+  node.ms = 60_000
+  expect(node.post().down(only)).toMatchObject([
+    {
+      model: 'gpt-5-mini',
+      sinceMs: START,
+      message: 'gpt-5-mini is down: its only target a/gpt-5-mini answers 500 since 07:35.',
+    },
+  ])
+  expect(node.down(both)).toEqual([])
+  const cause = Object.assign(new Error('refused'), { code: 'ECONNREFUSED' })
+  for (let turn = 0; turn < 3; turn++) node.call('unreachable', { target: B, detail: { cause } })
+  node.ms += 86_400_000
+  expect(
+    node
+      .post()
+      .down(both)
+      .map(({ message }) => message),
+  ).toEqual([
+    'gpt-5-mini is down: none of its 2 targets can answer: a/gpt-5-mini answers 500 since 2026-11-23 07:35; ' +
+      'b/other cannot be reached (ECONNREFUSED) since 2026-11-23 07:36.',
+  ])
+  expect(node.call('ok', { target: B }).down(both)).toEqual([])
+})
+
+test.each<[ProviderErrorKind, ProviderErrorDetail, string]>([
+  ['credential', { status: 401 }, 'rejects our credential (401)'],
+  ['credit_exhausted', { status: 429 }, 'has no credit left in our account (429)'],
+  ['timeout', { timeout: 'first_byte' }, 'does not answer in time (first_byte_timeout)'],
+  ['timeout', { status: 504 }, 'answers 504'],
+  ['overloaded', { status: 529 }, 'answers 529'],
+  ['overloaded', {}, 'is overloaded'],
+  ['broken', { status: 200 }, 'gives no valid answer'],
+  ['broken', { status: 502 }, 'gives no valid answer (502)'],
+])('%s %p: %s', (kind, detail, words) => {
+  const node = new Node()
+  for (let turn = 0; turn < 3; turn++) node.call(kind, { detail })
+  const [found] = node.post().down({ m: ['a/gpt-5-mini'] })
+  expect(found?.message).toBe(`m is down: its only target a/gpt-5-mini ${words} since 07:35.`)
+})
+
+/**
+ * Workers call a target at random, and their posts arrive late and in any order. The model is the list of all calls:
+ * the last one decides, unless the target rests.
+ */
+property('random calls of several workers: the last call decides', 200, (random: Random) => {
+  const node = new Node(random.between(1, 4))
+  const late: TargetTimes[] = []
+  let last: 'ok' | 'failed' | undefined
+  let since: number | undefined
+  for (let step = 0; step < 60; step++) {
+    node.ms += random.between(1, random.chance(0.1) ? 40_000 : 200)
+    const worker = random.below(node.workers.length)
+    const breaker = node.workers[worker]
+    if (breaker !== undefined && random.chance(0.8)) {
+      last = random.chance(0.6) ? 'ok' : 'failed'
+      since = last === 'ok' ? undefined : (since ?? START + node.ms)
+      node.call(last, { worker })
+    }
+    if (breaker !== undefined && random.chance(0.3)) late.push(...breaker.takeTimes())
+    while (late.length > 0 && random.chance(0.5)) {
+      const [times] = late.splice(random.below(late.length), 1)
+      if (times !== undefined) node.states.hear(times)
+    }
+  }
+  for (const times of late) node.states.hear(times)
+  const { state, rest, failing } = node.post().stateOf()
+  expect(failing === undefined).toBe(last !== 'failed')
+  if (last === 'failed') expect(failing?.lastMs).toBeWithin(START, START + node.ms + 1)
+  if (rest !== undefined) expect(state).toBe(rest.restMs === 0 ? 'probing' : 'resting')
+  else expect(state).toBe(last === undefined ? 'unknown' : last === 'ok' ? 'healthy' : 'failing')
+  if (last === 'failed') expect(Math.abs((failing?.sinceMs ?? 0) - (since ?? 0))).toBeLessThan(1000)
+})

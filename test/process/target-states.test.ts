@@ -1,0 +1,103 @@
+/** What the running program shows its operator of targets: states, models that are down, and when they are up again. */
+
+import { expect, test } from 'bun:test'
+import type { Status, TargetRow } from '../../src/admin/api-shapes.ts'
+import { stringOf } from '../../src/core/json.ts'
+import { ask, requestBytes } from '../support/caller.ts'
+import { Gateway, KEY } from '../support/gateway.ts'
+import * as does from '../support/scenarios.ts'
+import { closedPort, Upstream } from '../support/upstream.ts'
+
+async function stage(workers: number) {
+  const upstream = await Upstream.start({ good: does.answersText('Hi'), bad: does.json(500, '{}') })
+  const gateway = await Gateway.start({
+    providers: { up: upstream.url, gone: `http://127.0.0.1:${await closedPort()}/v1` },
+    models: { good: ['up/good'], 'gpt-5-mini': ['up/bad'], pair: ['up/bad', 'gone/m'], never: ['up/never'] },
+    config: { workers },
+  })
+  const json = async (path: string) => Object(await (await fetch(`${gateway.adminUrl}${path}`)).json())
+  return {
+    upstream,
+    gateway,
+    send: async (model: string) => {
+      const body = { model, messages: [{ role: 'user', content: 'hi' }] }
+      return (await ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))).status
+    },
+    status: async (): Promise<Status> => await json('/api/status'),
+    states: async (): Promise<Readonly<Record<string, string>>> => {
+      const { rows }: { rows: readonly TargetRow[] } = await json('/api/targets')
+      return Object.fromEntries(rows.map(({ provider, model, state }) => [`${provider}/${model}`, state]))
+    },
+    async [Symbol.asyncDispose]() {
+      await gateway[Symbol.asyncDispose]()
+      await upstream[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** Asks until it is so. */
+async function until<T>(read: () => Promise<T>, isSo: (value: T) => boolean): Promise<T> {
+  for (;;) {
+    const value = await read()
+    if (isSo(value)) return value
+    await Bun.sleep(20)
+  }
+}
+
+test.each([1, 2])('with %d workers: from unknown to down, and up again', async (workers) => {
+  await using on = await stage(workers)
+  const unknown = { 'up/good': 'unknown', 'up/bad': 'unknown', 'up/never': 'unknown', 'gone/m': 'unknown' }
+  expect(await on.states()).toEqual(unknown)
+  expect(await on.status()).toMatchObject({ ready: true, targets: { unknown: 4, healthy: 0 }, problems: [] })
+
+  expect(await on.send('good')).toBe(200)
+  expect(await on.send('gpt-5-mini')).toBe(502)
+  await until(on.states, (states) => states['up/good'] === 'healthy' && states['up/bad'] === 'failing')
+  // One failure is no outage.
+  expect((await on.status()).problems).toEqual([])
+
+  const down = /^gpt-5-mini is down: its only target up\/bad answers 500 since \d\d:\d\d\.$/
+  await until(
+    async () => {
+      await on.send('gpt-5-mini')
+      return await on.status()
+    },
+    ({ problems }) => problems.some(({ kind, message }) => kind === 'model' && down.test(message)),
+  )
+  expect((await on.states())['up/bad']).toBeOneOf(['resting', 'probing'])
+  const metrics = await (await fetch(`${on.gateway.adminUrl}/metrics`)).text()
+  expect(metrics).toContain('\nweir_target_state{provider="up",model="never",state="unknown"} 1\n')
+  expect(metrics).toContain('\nweir_target_state{provider="up",model="bad",state="healthy"} 0\n')
+  const eventOf = (event: string, model: string) =>
+    on.gateway.line((line) => line['event'] === event && line['model'] === model)
+  expect(await eventOf('model.down', 'gpt-5-mini')).toMatchObject({
+    level: 'error',
+    problem: expect.stringMatching(down),
+  })
+
+  await until(
+    async () => {
+      await on.send('pair')
+      return await on.status()
+    },
+    ({ problems }) =>
+      problems.some(({ message }) => message.startsWith('pair is down: none of its 2 targets can answer: ')),
+  )
+  expect(stringOf((await eventOf('model.down', 'pair'))['problem'])).toContain(
+    'gone/m cannot be reached (ECONNREFUSED) since ',
+  )
+
+  on.upstream.on('bad', does.answersText('Hi'))
+  await until(
+    async () => {
+      await on.send('gpt-5-mini')
+      return await on.states()
+    },
+    (states) => states['up/bad'] === 'healthy',
+  )
+  expect((await on.status()).problems).toEqual([])
+  expect(await eventOf('model.up', 'gpt-5-mini')).toMatchObject({ level: 'info' })
+  expect(await eventOf('model.up', 'pair')).toMatchObject({ level: 'info' })
+  const lines = on.gateway.lines.filter(({ event }) => event === 'model.down')
+  expect(lines.map(({ model }) => model).sort()).toEqual(['gpt-5-mini', 'pair'])
+})
