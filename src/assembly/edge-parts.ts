@@ -13,6 +13,7 @@ import { responses } from '../dialects/responses/responses.ts'
 import type { Affinity } from '../gateway/affinity.ts'
 import type { Breaker } from '../gateway/breaker.ts'
 import type { Upstream } from '../gateway/gateway.ts'
+import type { TargetUsage } from '../gateway/target-usage.ts'
 import { CallerAddress } from '../http/caller-address.ts'
 import type { EdgeParts } from '../http/edge.ts'
 import { TagsReader } from '../http/tags-header.ts'
@@ -44,6 +45,7 @@ export interface LastingParts {
   readonly itemStore: ItemStore | undefined
   readonly breaker: Breaker
   readonly affinity: Affinity
+  readonly targetUsage: TargetUsage
   /** Takes the spans of traced requests. */
   readonly spans: SpanExporter
   /** The keys that commands created, as they are now. */
@@ -54,7 +56,7 @@ export interface LastingParts {
 
 /** Throws `UnusableConfiguration`. */
 export function buildEdgeParts(config: Config, adapters: Adapters, lasting: LastingParts): EdgeParts {
-  const { ledger, logger, itemStore, breaker, affinity, spans, storedKeys, serves } = lasting
+  const { ledger, logger, itemStore, breaker, affinity, targetUsage, spans, storedKeys, serves } = lasting
   const catalog = Catalog.from(config)
   const keys = new AcceptedKeys(catalog, storedKeys, serves)
   return {
@@ -73,6 +75,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
       routing: config.routing,
       breaker,
       affinity,
+      targetUsage,
       random: Math.random,
       explainRoute: config.listen.explainHeader,
       report: (error, requestId) =>

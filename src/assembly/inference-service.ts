@@ -8,6 +8,7 @@ import { Breaker, type Rest, type TargetTimes } from '../gateway/breaker.ts'
 import { InFlight } from '../gateway/in-flight.ts'
 import { fieldsOfLine } from '../gateway/request-line.ts'
 import { TagCounts } from '../gateway/request-tags.ts'
+import { TargetUsage } from '../gateway/target-usage.ts'
 import { AnonymousLog } from '../http/anonymous-log.ts'
 import { type App, createApp } from '../http/app.ts'
 import type { EdgeParts, EdgeState } from '../http/edge.ts'
@@ -75,6 +76,7 @@ export class InferenceService {
   private readonly logger: Logger
   private readonly breaker: Breaker
   private readonly affinity: Affinity
+  private readonly targetUsage = new TargetUsage()
   private readonly spans: SpanExporter
 
   /** Throws `UnusableConfiguration`. */
@@ -145,7 +147,9 @@ export class InferenceService {
   /** Serves what was prepared, from the next request on. */
   commit(): void {
     if (this.prepared === undefined) return
-    this.breaker.keep(remaining(this.config, this.prepared.config))
+    const remains = remaining(this.config, this.prepared.config)
+    this.breaker.keep(remains)
+    this.targetUsage.keep(remains)
     this.config = this.prepared.config
     this.exportSpans()
     if (this.itemStore !== this.prepared.itemStore) this.itemStore?.close?.()
@@ -222,13 +226,14 @@ export class InferenceService {
   }
 
   private lasting(itemStore: ItemStore | undefined): LastingParts {
-    const { ledger, logger, breaker, affinity, spans } = this
+    const { ledger, logger, breaker, affinity, targetUsage, spans } = this
     return {
       ledger,
       logger,
       itemStore,
       breaker,
       affinity,
+      targetUsage,
       spans,
       storedKeys: () => this.storedKeys,
       serves: this.serves,

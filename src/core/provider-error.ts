@@ -36,6 +36,8 @@ export interface ProviderErrorDetail {
   readonly status?: number | undefined
   /** The provider's code for the caller's mistake, if callers know it (`context_length_exceeded`, …). */
   readonly code?: string | undefined
+  /** The field of the request that the provider names as the cause. */
+  readonly param?: string | undefined
   /** The provider's `retry-after`. */
   readonly retryAfterMs?: number | undefined
   /**

@@ -35,6 +35,10 @@ export interface AskedChat {
   markAnswered(): void
   /** Notes why the model stopped, and warns the operator of what only the finished answer shows. */
   check(candidate: Candidate, meter: UsageMeter, isComplete: boolean): void
+  /** How the target of a complete answer reports usage. */
+  noteUsage(candidate: Candidate, meter: UsageMeter, isStream: boolean): void
+  /** What the target writes in so many milliseconds without sending it, in tokens. */
+  hiddenIn(candidate: Candidate, ms: number): number
 }
 
 export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
@@ -60,14 +64,20 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   }
 
   bill(isComplete: boolean): Bill {
-    const { candidate, meter } = this
-    this.work.check(candidate, meter, isComplete)
+    const { candidate, meter, work } = this
+    work.check(candidate, meter, isComplete)
+    if (isComplete) work.noteUsage(candidate, meter, this.pump !== undefined)
     return {
       model: candidate.model.name,
       provider: candidate.target.provider,
       price: candidate.model.price,
-      counted: meter.count(isComplete),
+      counted: isComplete ? meter.count(true) : this.countCut(),
     }
+  }
+
+  private countCut(): Counted {
+    const { candidate, meter, work } = this
+    return meter.countCut((ms) => work.hiddenIn(candidate, ms), this.reservation?.heldOutputTokens ?? 0)
   }
 
   protected answered(): void {

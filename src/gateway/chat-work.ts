@@ -6,9 +6,11 @@ import { fit } from '../catalog/fitted-request.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import { type ChatRequest, changed } from '../core/chat-request.ts'
 import type { UnitAmounts } from '../core/limits.ts'
+import type { ProviderError } from '../core/provider-error.ts'
 import type { Exchange } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'
 import type { OutputChoice } from '../ledger/ledger.ts'
+import type { Learned } from '../providers/provider.ts'
 import type { RequestLog } from './access-log.ts'
 import { Conversation } from './affinity.ts'
 import { type AskedChat, ChatCall } from './chat-call.ts'
@@ -111,6 +113,18 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     )
   }
 
+  learn(candidate: Candidate, upstream: Upstream, error: ProviderError, sentMs: number): Learned | undefined {
+    const { provider, endpoint } = upstream
+    return provider.learn?.({
+      error,
+      target: { endpoint, model: candidate.target.model },
+      request: this.prepare(candidate.model).request,
+      organization: this.key.organization.id,
+      sentMs,
+      reportsUsage: this.gateway.targetUsage.reportsStreams(candidate.target),
+    })
+  }
+
   markFirstByte(): void {
     this.log.markFirstByte()
   }
@@ -125,6 +139,17 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.log.finishReason = meter.reason
     if (isComplete && meter.reason === 'length' && this.isCompaction) this.warnOfCutSummary(candidate)
     if (meter.disbelieved) this.gateway.logEvent('provider.usage_implausible', { ...candidate.target })
+  }
+
+  noteUsage({ target }: Candidate, meter: UsageMeter, isStream: boolean): void {
+    const { targetUsage } = this.gateway
+    if (isStream && meter.reportsOutput) targetUsage.reportedStream(target)
+    const hidden = meter.hidden(isStream)
+    if (hidden !== undefined) targetUsage.thoughtHidden(target, hidden.tokens, hidden.ms)
+  }
+
+  hiddenIn({ target }: Candidate, ms: number): number {
+    return this.gateway.targetUsage.hiddenIn(target, ms)
   }
 
   /** The caller continues from half a summary and cannot see it. */

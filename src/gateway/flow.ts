@@ -251,8 +251,8 @@ export class Flow
   }
 
   /** A target with nothing left of its rate limit rests, if there is another one. */
-  private succeeded({ permit, learned }: Attempt, call: ProviderCall): void {
-    learned?.keep()
+  private succeeded({ candidate, permit, learned }: Attempt, call: ProviderCall): void {
+    if (learned !== undefined) this.keep(learned, candidate)
     const exhaustedMs = this.requireTurns().isOnly ? undefined : call.exhaustedMs
     if (exhaustedMs === undefined || exhaustedMs === 0) permit.succeeded()
     else permit.exhausted(exhaustedMs)
@@ -352,10 +352,14 @@ export class Flow
    * Another way to write the request, if the provider may have rejected how it was written: which name it has for a
    * limit, for example, shows only in its answer. Once a candidate: a second rejection is the caller's.
    */
-  private learns({ candidate, learned }: Attempt, error: ProviderError): Learned | undefined {
+  private learns({ candidate, learned, startedMs }: Attempt, error: ProviderError): Learned | undefined {
     if (learned !== undefined) return undefined
-    const { provider, endpoint } = upstreamOf(this.gateway, candidate)
-    return provider.learn?.(error, { endpoint, model: candidate.target.model })
+    return this.work.learn(candidate, upstreamOf(this.gateway, candidate), error, startedMs)
+  }
+
+  private keep({ field, seen, ...learned }: Learned, { target }: Candidate): void {
+    const kept = learned.keep()
+    if (kept !== undefined) this.gateway.logEvent('target.form_learned', { ...target, field, kept, seen })
   }
 
   /** The call before was none of the attempts that a request may make. */

@@ -7,6 +7,7 @@ import type { Ledger } from '../ledger/ledger.ts'
 import type { Provider } from '../providers/provider.ts'
 import type { Affinity } from './affinity.ts'
 import type { Breaker } from './breaker.ts'
+import type { TargetUsage } from './target-usage.ts'
 
 /** A provider of the configuration with the adapter of its API. */
 export interface Upstream {
@@ -22,6 +23,7 @@ type GatewayEvent =
   | 'provider.credit_exhausted'
   | 'provider.usage_implausible'
   | 'compaction.truncated'
+  | 'target.form_learned'
 
 export interface Gateway {
   readonly catalog: Catalog
@@ -33,6 +35,8 @@ export interface Gateway {
   readonly breaker: Breaker
   /** Which target a conversation stays with. It outlives the configuration, too. */
   readonly affinity: Affinity
+  /** How targets report usage. It outlives the configuration, too. */
+  readonly targetUsage: TargetUsage
   /** From 0 to 1, 1 excluded. */
   readonly random: () => number
   /** Whether answers report how their model was chosen. */

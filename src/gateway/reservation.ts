@@ -157,6 +157,11 @@ export class RequestReservation implements Ticking {
     this.access = access
   }
 
+  /** Output tokens that are reserved. */
+  get heldOutputTokens(): number {
+    return this.reservedTokens
+  }
+
   /** Error code of the reason why the stream was cut, if it was. */
   get cutFor(): string | undefined {
     return this.cutCode

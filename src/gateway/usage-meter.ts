@@ -37,6 +37,13 @@ const HAS_ESCAPED = /["\\\x00-\x1f]/
 
 const UNREPORTED: Usage = {}
 
+/** A smaller share of reported thoughts that we did not count may be our error. */
+const HIDDEN_SHARE_MIN = 0.25
+
+function monotonicMs(): number {
+  return performance.now()
+}
+
 export class UsageMeter {
   private reported = UNREPORTED
   /** Made when something is counted, which most whole answers never need. */
@@ -59,12 +66,20 @@ export class UsageMeter {
   private readonly tokensMax: number
   /** Why the model stopped; undefined until it did. */
   reason: FinishReason | undefined
+  private readonly startedMs: number
+  /** When the first content came. */
+  private contentMs: number | undefined
 
-  /** `inputTokens` is our estimate of the request, `maxOutputTokens` the limit that the provider was sent, if any. */
+  /**
+   * Made as the request is sent. `inputTokens` is our estimate of the request, `maxOutputTokens` the limit that the
+   * provider was sent, if any; `now` is monotonic.
+   */
   constructor(
     private readonly inputTokens: number,
     maxOutputTokens = Number.POSITIVE_INFINITY,
+    private readonly now: () => number = monotonicMs,
   ) {
+    this.startedMs = now()
     const limit = Math.max(maxOutputTokens, LIMIT_TOKENS_MIN)
     this.eventsMax = LIMITS_MAX * limit
     this.tokensMax = COUNTED_LIMITS_MAX * limit
@@ -131,6 +146,7 @@ export class UsageMeter {
    * send each letter by itself, and our count may be wrong.
    */
   private checkEnd(events: number): void {
+    if (this.events === 0) this.contentMs = this.now()
     this.events += events
     if (this.events > this.eventsMax && this.counter.tokens > this.tokensMax)
       throw new ProviderError('broken', 'the answer goes on far beyond its output limit')
@@ -212,6 +228,43 @@ export class UsageMeter {
       },
       estimated: input === undefined || written !== output,
     }
+  }
+
+  /**
+   * The usage of an answer that broke off before its usage came, of a target that writes `hidden` tokens without
+   * sending them in a given time: these are counted, too, as far as `heldTokens` of output are reserved.
+   */
+  countCut(hiddenIn: (ms: number) => number, heldTokens: number): Counted {
+    const counted = this.count(false)
+    if (this.reported.reasoning !== undefined) return counted
+    const hidden = hiddenIn(this.unseenMs)
+    const written = Math.min(this.written + hidden, heldTokens)
+    const { output } = counted.usage
+    if (hidden === 0 || written <= output) return counted
+    return { usage: { ...counted.usage, output: written, reasoning: Math.min(hidden, written) }, estimated: true }
+  }
+
+  /** How long nothing was to be seen of the answer. */
+  private get unseenMs(): number {
+    return (this.contentMs ?? this.now()) - this.startedMs
+  }
+
+  /**
+   * Of a complete answer: tokens that were written and not sent, and the time in which they were. A whole answer shows
+   * only what was written in all. Undefined if nothing was hidden, or the provider does not report it.
+   */
+  hidden(isStream: boolean): { readonly tokens: number; readonly ms: number } | undefined {
+    if (this.reported.reasoning === undefined) return undefined
+    const { output, reasoning = 0 } = this.count(true).usage
+    const tokens = reasoning - (this.thought?.tokens ?? 0)
+    // Our count of what was sent may be that far off.
+    if (tokens <= HIDDEN_SHARE_MIN * reasoning) return { tokens: 0, ms: this.unseenMs }
+    return isStream ? { tokens, ms: this.unseenMs } : { tokens: output, ms: this.now() - this.startedMs }
+  }
+
+  /** Whether the provider has reported what it wrote. */
+  get reportsOutput(): boolean {
+    return this.reported.output !== undefined
   }
 
   /** The usage of a stream that has not ended: see `count`. */

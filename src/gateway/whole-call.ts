@@ -20,6 +20,9 @@ export abstract class WholeWork {
     return candidates
   }
 
+  /** They are passed on as they are. */
+  learn(): undefined {}
+
   served(): void {}
 
   streams(): void {}

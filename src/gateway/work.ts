@@ -5,7 +5,9 @@
 
 import type { Model } from '../catalog/catalog.ts'
 import type { Candidate, Demand } from '../catalog/resolve.ts'
+import type { ProviderError } from '../core/provider-error.ts'
 import type { OutputChoice } from '../ledger/ledger.ts'
+import type { Learned } from '../providers/provider.ts'
 import type { Upstream } from './gateway.ts'
 import type { ProviderCall } from './provider-call.ts'
 import type { Quote } from './quote.ts'
@@ -37,6 +39,11 @@ export interface Work extends Demand {
    * answer. Throws `ProviderError` if this provider cannot take such a request.
    */
   ask(candidate: Candidate, upstream: Upstream, dueMs: number): ProviderCall
+  /**
+   * How to write the request instead, if the candidate may have rejected how it was written; `sentMs` is when it was
+   * sent (`performance.now()`).
+   */
+  learn(candidate: Candidate, upstream: Upstream, error: ProviderError, sentMs: number): Learned | undefined
   /** The candidate has answered. */
   served(candidate: Candidate): void
   /**

@@ -201,6 +201,15 @@ export const LOG_EVENTS = {
       'The end of `model.down`, which lasted from `since`: one of its targets answers again, or its entry in the ' +
       'configuration was changed.',
   },
+  'target.form_learned': {
+    level: 'info',
+    message: 'target rejected a field; requests are written without or with it from now on',
+    meaning:
+      'A target (`provider`, `model`) rejected a request with the error `seen`, and accepted it once weir had ' +
+      'left out or added `field`. `kept`: `for ten minutes` at first, `for good` (until a restart or a change ' +
+      'of the configuration) after three such requests or those of two organizations. Without `stream_options` ' +
+      'a target may report no usage, and weir charges its own count.',
+  },
   'provider.credential_rejected': {
     level: 'error',
     message: 'provider rejected our credential',

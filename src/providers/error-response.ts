@@ -50,6 +50,7 @@ interface ErrorText {
   readonly message: string
   readonly type: string
   readonly code: string
+  readonly param: string
   /** Whether it names a part of the request as the cause, such as a file that the request refers to. */
   readonly ofContent: boolean
 }
@@ -57,7 +58,7 @@ interface ErrorText {
 /** The longest code that the log shows; those of providers are words. */
 const CODE_CHARS_MAX = 100
 
-const NO_TEXT: ErrorText = { message: '', type: '', code: '', ofContent: false }
+const NO_TEXT: ErrorText = { message: '', type: '', code: '', param: '', ofContent: false }
 
 /** The error of a response with an error status. `body` may be JSON of any known shape, HTML or empty. */
 export function responseError(status: number, headers: ResponseHeaders, body: string): ProviderError {
@@ -66,6 +67,7 @@ export function responseError(status: number, headers: ResponseHeaders, body: st
   const detail = {
     status,
     code: shownCode(kind, text),
+    param: text.param || undefined,
     retryAfterMs: status === 429 ? rateLimitedMs(headers) : retryAfterMs(headers),
     ...ownWords(text),
   }
@@ -109,6 +111,7 @@ export function errorText(body: JsonValue | undefined): ErrorText {
     message: explained(message ?? (error['detail'] === undefined ? '' : JSON.stringify(error['detail'])), param),
     type: wordOf(error['type']) || wordOf(error['status']),
     code: wordOf(error['code']),
+    param,
     ofContent: isOfContent(param, message ?? ''),
   }
 }

@@ -12,12 +12,6 @@ export class PerTarget<T> {
 
   constructor(private readonly make: (target: Target) => T) {}
 
-  /** What a target has shown since replaces what was known before. */
-  set(target: Target, known: T): void {
-    this.of(target)
-    this.known.get(target.endpoint)?.set(target.model, known)
-  }
-
   of(target: Target): T {
     let models = this.known.get(target.endpoint)
     if (models === undefined) {

@@ -87,12 +87,30 @@ interface TokenCounter {
   tokens(body: JsonValue): number | undefined
 }
 
+/** A request that a target rejected. */
+export interface Rejection {
+  readonly error: ProviderError
+  readonly target: Target
+  readonly request: ChatRequest
+  readonly organization: string
+  /** When it was sent (`performance.now()`). */
+  readonly sentMs: number
+  /** Whether the target has reported the usage of a stream before. */
+  readonly reportsUsage: boolean
+}
+
+/** How long a form that was learned is kept. */
+export type Kept = 'for ten minutes' | 'for good'
+
 /** Another way to write the requests to a target, which its rejection of one suggests. */
 export interface Learned {
   /** Writes them so. */
   readonly provider: Provider
-  /** From now on they are all written so: the target has accepted one. */
-  keep(): void
+  /** The field that differs, and the message that suggested it. */
+  readonly field: string
+  readonly seen: string
+  /** The target has accepted one, so they are all written so from now on. Undefined if that changes nothing. */
+  keep(): Kept | undefined
 }
 
 export interface Provider {
@@ -124,7 +142,7 @@ export interface Provider {
    * If the error may be about how the request was written and not about what its caller asked for: how to write it
    * instead. Absent if nothing is learned.
    */
-  learn?(error: ProviderError, target: Target): Learned | undefined
+  learn?(rejection: Rejection): Learned | undefined
   /** Absent if the provider has no image API in the form that callers use. */
   readonly images?: ImageMaker | undefined
   /** Absent if the provider has no embeddings API in the form that callers use. */

@@ -12,6 +12,7 @@ import type { Answer } from '../../src/gateway/flow.ts'
 import type { Gateway, Upstream } from '../../src/gateway/gateway.ts'
 import { InFlight, type RunningRequest } from '../../src/gateway/in-flight.ts'
 import { type CallListener, ProviderCall } from '../../src/gateway/provider-call.ts'
+import { TargetUsage } from '../../src/gateway/target-usage.ts'
 import type { Work } from '../../src/gateway/work.ts'
 import type { Charge } from '../../src/ledger/ledger.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
@@ -107,6 +108,8 @@ class MadeWork implements Work {
     return call
   }
 
+  learn(): undefined {}
+
   served(): void {}
 
   streams(): void {}
@@ -131,6 +134,7 @@ function run(does: (target: string) => Promise<string>, random = 0, totalTimeout
     routing: { maxAttempts: 3, totalTimeoutMs },
     breaker: new Breaker(),
     affinity: new Affinity(),
+    targetUsage: new TargetUsage(),
     random: () => random,
     explainRoute: false,
     isRevoked: () => false,

@@ -13,6 +13,7 @@ import { ImageWork } from '../../src/gateway/image-work.ts'
 import { InFlight } from '../../src/gateway/in-flight.ts'
 import { Pump } from '../../src/gateway/pump.ts'
 import type { RequestLine } from '../../src/gateway/request-line.ts'
+import { TargetUsage } from '../../src/gateway/target-usage.ts'
 import type { Charge, Hold } from '../../src/ledger/ledger.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
@@ -83,6 +84,7 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
       return 0
     },
     affinity: new Affinity(),
+    targetUsage: new TargetUsage(),
     explainRoute: false,
     isRevoked: () => false,
     report: ignore,

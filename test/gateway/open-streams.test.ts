@@ -12,6 +12,7 @@ import { ChatWork } from '../../src/gateway/chat-work.ts'
 import type { Gateway } from '../../src/gateway/gateway.ts'
 import { InFlight } from '../../src/gateway/in-flight.ts'
 import { Pump } from '../../src/gateway/pump.ts'
+import { TargetUsage } from '../../src/gateway/target-usage.ts'
 import { LocalItemStore } from '../../src/items/local-item-store.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { readLargeBody } from '../../src/wire/long-text-body.ts'
@@ -42,6 +43,7 @@ function gatewayTo(baseUrl: string): Gateway {
     routing: { maxAttempts: 3, totalTimeoutMs: 60_000 },
     breaker: new Breaker(),
     affinity: new Affinity(),
+    targetUsage: new TargetUsage(),
     random: () => 0,
     explainRoute: false,
     isRevoked: () => false,

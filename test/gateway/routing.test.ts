@@ -268,6 +268,9 @@ describe('a server that rejects how weir wrote a request', () => {
       200,
     )
     expect(on.upstream.calls.map(({ json }) => 'stream_options' in json)).toEqual([true, false, false])
+    expect(on.serving.lines.filter(({ event }) => event === 'target.form_learned')).toMatchObject([
+      { provider: 'up', model: 'a', field: 'stream_options', kept: 'for ten minutes', seen: expect.any(String) },
+    ])
     expect(await on.serving.lineOf(answer.header('x-request-id'))).toMatchObject({ usage: 'estimated' })
   })
 
@@ -330,6 +333,41 @@ describe('a server that rejects how weir wrote a request', () => {
     },
   )
 
+  test('changes its requests for all only if no caller can have written the error', async () => {
+    const lies = { say: true }
+    await using on = await stage(
+      {
+        a: (call) => {
+          const [first] = objects(call.json['messages'])
+          const quoted = String(first?.['content'])
+          // It answers the same request a moment later.
+          if (!lies.say) return does.stream(does.chatFrames(['hello']))(call)
+          lies.say = false
+          const message = `Unrecognized request argument supplied: ${quoted}`
+          return does.json(400, JSON.stringify({ error: { message } }))(call)
+        },
+      },
+      { m: ['up/a'] },
+    )
+    const streams = (content: string) => ({ stream: true, messages: [{ role: 'user', content }] })
+    for (const content of ['stream_options', 'stream_options.evil.test', '"stream_options": {"include_usage": true}']) {
+      lies.say = true
+      expect((await on.ask('m', streams(content))).status).toBe(400)
+      expect((await on.ask('m', streams('Hi'))).status).toBe(200)
+    }
+    expect(on.upstream.calls.every(({ json }) => 'stream_options' in json)).toBe(true)
+    expect(on.serving.lines.filter(({ event }) => event === 'target.form_learned')).toEqual([])
+  })
+
+  test('does not lose the usage that it has reported, whatever it rejects', async () => {
+    const rejection = '{"error":{"message":"Unknown parameter: \'stream_options\'.","param":"stream_options"}}'
+    const scenario = does.inTurn(does.stream(does.chatFrames(['hello'])), does.json(400, rejection))
+    await using on = await stage({ a: scenario }, { m: ['up/a'] })
+    expect((await on.ask('m', { stream: true })).status).toBe(200)
+    expect((await on.ask('m', { stream: true })).status).toBe(400)
+    expect(on.asked()).toEqual(['a', 'a'])
+  })
+
   test('and rejects it again shows that the mistake is the caller’s: its words change nothing for others', async () => {
     await using on = await stage(
       {
@@ -349,7 +387,7 @@ describe('a server that rejects how weir wrote a request', () => {
     for (const word of words) {
       const { status, text } = await on.ask('m', { reasoning_effort: word })
       expect([status, JSON.parse(text).error.message]).toEqual([400, `Invalid value: '${word}'.`])
-      expect(on.asked()).toEqual(['a', 'a'])
+      expect(on.asked()).toEqual(['a'])
     }
     await on.ask('m', {
       stream: true,

@@ -4,15 +4,17 @@
  */
 
 import { describe, expect, test } from 'bun:test'
-import type { Message } from '../../src/core/chat-request.ts'
+import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
 import type { Endpoint } from '../../src/core/endpoint.ts'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
+import { chat } from '../../src/dialects/chat/chat.ts'
 import { messages } from '../../src/dialects/messages/messages.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { vertexClaude } from '../../src/providers/anthropic/vertex-claude.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
+import { TargetForms } from '../../src/providers/learned-form.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Learned, Provider } from '../../src/providers/provider.ts'
 import { parseBody } from '../../src/wire/body.ts'
@@ -30,10 +32,31 @@ const rejected = (message: string) => new ProviderError('rejected', message, { s
 const MISSING = rejected('Function call is missing a thought_signature in functionCall parts.')
 const CORRUPTED = rejected('Corrupted thought signature.')
 
-function learn(provider: Provider, error: ProviderError, at: Endpoint, model: string): Learned {
-  const learned = provider.learn?.(error, { endpoint: at, model })
-  if (learned === undefined) throw new Error('nothing was learned')
-  return learned
+interface Case {
+  readonly at: Endpoint
+  readonly model?: string
+  readonly request?: ChatRequest
+  readonly reportsUsage?: boolean
+  readonly sentMs?: number
+  readonly organization?: string
+}
+
+function learned(provider: Provider, error: ProviderError, { at, model = 'm', ...rest }: Case): Learned | undefined {
+  const { request = plainRequest(), reportsUsage = false, sentMs = performance.now(), organization = 'acme' } = rest
+  return provider.learn?.({
+    error,
+    target: { endpoint: at, model },
+    request,
+    organization,
+    sentMs,
+    reportsUsage,
+  })
+}
+
+function learn(provider: Provider, error: ProviderError, of: Case): Learned {
+  const found = learned(provider, error, of)
+  if (found === undefined) throw new Error('nothing was learned')
+  return found
 }
 
 /** A call with a signature, which gets an id of ours. */
@@ -47,9 +70,10 @@ describe.each([
   ['Gemini', gemini, endpoint(), 'gemini-flash-latest'],
   ['Vertex AI', vertexGemini, endpoint(), 'endpoints/7'],
 ] as const)('%s, of a model whose name does not show that it wants signatures', (_, provider, at, model) => {
+  const requestOf = (ids: readonly string[]) =>
+    plainRequest({ messages: [{ role: 'user', parts: [{ type: 'text', text: 'Hi' }] }, ...turn(...ids)] })
   const signatures = (by: Provider, ids: readonly string[]) => {
-    const history: Message[] = [{ role: 'user', parts: [{ type: 'text', text: 'Hi' }] }, ...turn(...ids)]
-    const { contents } = objectOf(by.request(plainRequest({ messages: history }), { endpoint: at, model }).body)
+    const { contents } = objectOf(by.request(requestOf(ids), { endpoint: at, model }).body)
     const parts = list(contents)
       .filter(isObject)
       .flatMap(({ parts }) => list(parts).filter(isObject))
@@ -58,7 +82,7 @@ describe.each([
 
   test('the rejected request gets the replacement, and later ones once that is kept', () => {
     expect(signatures(provider, ['a', 'b'])).toEqual([undefined, undefined])
-    const learned = learn(provider, MISSING, at, model)
+    const learned = learn(provider, MISSING, { at, model, request: requestOf(['a', 'b']) })
     expect(signatures(learned.provider, ['a', 'b'])).toEqual([DUMMY, undefined])
     expect(signatures(provider, ['a', 'b'])).toEqual([undefined, undefined])
     learned.keep()
@@ -67,7 +91,7 @@ describe.each([
 
   test('a signature that is rejected is replaced in that request alone', () => {
     const signed = signedCall(provider)
-    const learned = learn(provider, CORRUPTED, at, model)
+    const learned = learn(provider, CORRUPTED, { at, model, request: requestOf([signed]) })
     expect(signatures(learned.provider, [signed])).toEqual([DUMMY])
     learned.keep()
     expect(signatures(provider, [signed])).toEqual(['c2lnbmVk'])
@@ -77,7 +101,7 @@ describe.each([
 test('Messages: turns with calls get empty thinking at a server that wants it, short and long', () => {
   const at = endpoint()
   const dialect = messages({ toolResultImages: 'refuse' })
-  const sent = (by: Provider, length: number) => {
+  const requestOf = (length: number) => {
     const use = { type: 'tool_use', id: 'a', name: 'f', input: {} }
     const body = {
       model: 'm',
@@ -94,7 +118,10 @@ test('Messages: turns with calls get empty thinking at a server that wants it, s
     const { json, longTexts } = readLargeBody(bytes, dialect.largeBody) ?? { json: parseBody(bytes) }
     const exchange = dialect.accept(json, { organization: 'acme' }, longTexts)
     if (exchange instanceof Promise) throw new Error('nothing has to be looked up')
-    const { messages: turns } = objectOf(by.request(exchange.request, { endpoint: at, model: 'm' }).body)
+    return exchange.request
+  }
+  const sent = (by: Provider, length: number) => {
+    const { messages: turns } = objectOf(by.request(requestOf(length), { endpoint: at, model: 'm' }).body)
     return list(turns)
       .filter(isObject)
       .map(({ content }) =>
@@ -106,7 +133,7 @@ test('Messages: turns with calls get empty thinking at a server that wants it, s
   const without = [['text'], ['text', 'tool_use'], ['tool_result'], ['text'], ['text']]
   const thoughtful = [['text'], ['thinking', 'text', 'tool_use'], ['tool_result'], ['text'], ['text']]
   const error = rejected('The `content[].thinking` in the thinking mode must be passed back to the API.')
-  const learned = learn(anthropic, error, at, 'm')
+  const learned = learn(anthropic, error, { at, request: requestOf(1) })
   for (const length of [1, 20_000]) {
     expect(sent(anthropic, length)).toEqual(without)
     expect(sent(learned.provider, length)).toEqual(thoughtful)
@@ -118,8 +145,9 @@ test('Messages: turns with calls get empty thinking at a server that wants it, s
 
 describe('Chat Completions', () => {
   const history: Message[] = [{ role: 'user', parts: [{ type: 'text', text: 'Hi' }] }, ...turn('a', 'b'), ...turn('c')]
+  const request = plainRequest({ messages: history })
   const calls = (by: Provider, at: Endpoint) => {
-    const sent = objectOf(by.request(plainRequest({ messages: history }), { endpoint: at, model: 'm' }).body)
+    const sent = objectOf(by.request(request, { endpoint: at, model: 'm' }).body)
     const answers = list(sent['messages']).filter(isObject)
     return answers.flatMap(({ tool_calls: made }) => list(made).filter(isObject).map(extra))
   }
@@ -128,7 +156,7 @@ describe('Chat Completions', () => {
   test('the first call of each answer gets a signature at an endpoint of Gemini that misses it', () => {
     const at = endpoint()
     const signed = { google: { thought_signature: DUMMY } }
-    const learned = learn(openai, MISSING, at, 'm')
+    const learned = learn(openai, MISSING, { at, request })
     expect(calls(learned.provider, at)).toEqual([signed, undefined, signed])
     expect(calls(openai, at)).toEqual([undefined, undefined, undefined])
     learned.keep()
@@ -138,9 +166,10 @@ describe('Chat Completions', () => {
   test('two lessons add up, whichever was learned first', () => {
     const at = endpoint()
     const limit = "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
-    const lessons = [learn(openai, rejected(limit), at, 'm'), learn(openai, rejected('stream_options?'), at, 'm')]
-    for (const { keep } of lessons) keep()
     const request = plainRequest({ stream: true, maxOutputTokens: 9 })
+    const of = { at, request }
+    const lessons = [learn(openai, rejected(limit), of), learn(openai, rejected('stream_options?'), of)]
+    for (const { keep } of lessons) keep()
     const sent = objectOf(openai.request(request, { endpoint: at, model: 'm' }).body)
     expect(sent).toMatchObject({ max_completion_tokens: 9, stream: true })
     expect(Object.keys(sent)).not.toContain('stream_options')
@@ -152,6 +181,211 @@ describe('Chat Completions', () => {
     ['a server that is written to in its own way', rejected('reasoning_content is missing')],
   ])('%s teaches nothing', (_, error) => {
     const at = endpoint({ baseUrl: 'https://api.mistral.ai/v1' })
-    expect(openai.learn?.(error, { endpoint: at, model: 'm' })).toBeUndefined()
+    expect(learned(openai, error, { at, request })).toBeUndefined()
   })
 })
+
+const STREAM = plainRequest({ stream: true, maxOutputTokens: 9 })
+const OPTIONS = 'Unrecognized request argument supplied: stream_options'
+
+describe('an error that rejects a field', () => {
+  const LIMIT = "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+  const history = [...turn('a'), { role: 'user', parts: [{ type: 'text', text: 'Hi' }] } as const]
+  test.each([
+    ['stream_options', OPTIONS],
+    ['stream_options', "Unknown parameter: 'stream_options'."],
+    ['stream_options', "Unknown parameter: 'stream_options.include_usage'."],
+    ['stream_options', "Additional properties are not allowed ('stream_options' was unexpected)"],
+    ['stream_options', 'json: unknown field "stream_options"'],
+    ['stream_options', "property 'stream_options' is unsupported"],
+    ['stream_options', 'Invalid JSON payload received. Unknown name "stream_options": Cannot find field.'],
+    ['stream_options', 'stream_options: Extra inputs are not permitted'],
+    ['stream_options', '1 validation error for ChatCompletionRequest\nstream_options\n  Extra inputs'],
+    ['stream_options', "[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options'), 'msg': 'Extra inputs'}]"],
+    ['stream_options', 'The parameter `stream_options` is not supported by this model.'],
+    ['max_completion_tokens', `Unsupported parameter: ${LIMIT}`],
+    ['max_completion_tokens', LIMIT],
+    ['reasoning_content', 'The `reasoning_content` in the thinking mode must be passed back to the API.'],
+    ['reasoning_content', 'Missing `reasoning_content` field in the assistant message at message index 2.'],
+    ['reasoning_content', 'thinking is enabled but reasoning_content is missing in assistant tool call message'],
+    ['reasoning_content', 'Param Incorrect: The reasoning_content in the thinking mode must be passed back.'],
+    ['thought_signature', 'Function call is missing a thought_signature in functionCall parts.'],
+    [
+      'thought_signature',
+      'Unable to submit request because function call `default_api:f` in the 2. content block is missing a ' +
+        '`thought_signature`.',
+    ],
+    ['thought_signature', 'Thought signature is not valid'],
+  ])('%s: %s', (field, message) => {
+    const request = plainRequest({ stream: true, maxOutputTokens: 9, messages: history })
+    expect(learned(openai, rejected(message), { at: endpoint(), request })?.field).toBe(field)
+  })
+
+  test('by its `param` alone', () => {
+    const error = new ProviderError('rejected', 'Not known here.', { status: 400, param: 'stream_options' })
+    expect(learned(openai, error, { at: endpoint(), request: STREAM })?.field).toBe('stream_options')
+  })
+
+  test.each([
+    "Invalid value: 'stream_options.evil.com'.",
+    'Failed to download the image from https://evil.test/stream_options',
+    'Failed to parse the image: stream_options is not supported',
+    'Invalid messages[0].content: stream_options-x',
+    'The content was flagged: Unknown parameter: stream_options',
+    'Timeout while reading: reasoning_content',
+    "Error: the user wrote 'max_tokens' is not supported, use 'max_completion_tokens'",
+  ])('is not one that quotes what somebody wrote: %s', (message) => {
+    const request = plainRequest({ stream: true, maxOutputTokens: 9, messages: history })
+    expect(learned(openai, rejected(message), { at: endpoint(), request })).toBeUndefined()
+  })
+})
+
+describe('nothing is kept of a rejection whose words the caller wrote', () => {
+  const text = (words: string): Message => ({ role: 'user', parts: [{ type: 'text', text: words }] })
+  const escaped = (words: string, slashes: string) =>
+    [...words].map((letter) => `${slashes}u00${letter.charCodeAt(0).toString(16)}`).join('')
+  const withWords: readonly [string, (words: string) => Partial<ChatRequest>][] = [
+    ['a text', (words) => ({ messages: [text(`What is ${words}?`), ...turn('a'), text('Hi')] })],
+    ['a text in capitals', (words) => ({ messages: [text(words.toUpperCase()), ...turn('a'), text('Hi')] })],
+    [
+      'a name',
+      (words) => ({ tools: [{ name: words, parameters: { type: 'object' } }], messages: [...turn('a'), text('Hi')] }),
+    ],
+    [
+      'a schema',
+      (words) => ({
+        tools: [{ name: 'f', parameters: { type: 'object', properties: { [words]: {} } } }],
+        messages: [...turn('a'), text('Hi')],
+      }),
+    ],
+    ['the user', (words) => ({ hints: { user: words }, messages: [...turn('a'), text('Hi')] })],
+    [
+      'escaped arguments',
+      (words) => ({
+        messages: [
+          {
+            role: 'assistant',
+            parts: [],
+            toolCalls: [{ callId: 'a', name: 'f', json: `{"${escaped(words, '\\')}":1}` }],
+          },
+          { role: 'tool', callId: 'a', parts: [{ type: 'text', text: 'done' }] },
+          text('Hi'),
+        ],
+      }),
+    ],
+    ['a text of escapes', (words) => ({ messages: [text(escaped(words, '\\\\')), ...turn('a'), text('Hi')] })],
+  ]
+  const rejections = [
+    [`Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens'.`, 'max_completion_tokens'],
+    ['The `reasoning_content` must be passed back.', 'reasoning_content'],
+    ['Function call is missing a thought_signature.', 'thought_signature'],
+  ] as const
+  for (const [where, wordsIn] of withWords) {
+    test.each(rejections)(`in ${where}: %s`, (message, words) => {
+      const at = endpoint()
+      const request = plainRequest({ stream: true, maxOutputTokens: 9, ...wordsIn(words) })
+      const { keep, provider } = learn(openai, rejected(message), { at, request })
+      const target = { endpoint: at, model: 'm' }
+      const before = openai.request(request, target).body
+      // Only this request is written in another way.
+      expect(provider.request(request, target).body).not.toEqual(before)
+      expect(keep()).toBeUndefined()
+      expect(openai.request(request, target).body).toEqual(before)
+    })
+
+    test(`in ${where}: the usage is not given up even for its request`, () => {
+      const request = plainRequest({ stream: true, ...wordsIn('stream_options') })
+      expect(learned(openai, rejected(OPTIONS), { at: endpoint(), request })).toBeUndefined()
+    })
+  }
+
+  test('a request that was not parsed', () => {
+    const body = (content: string) =>
+      `{"model":"m","stream":true,"messages":[{"role":"user","content":"${content}${'x'.repeat(20_000)}"}]}`
+    const requestOf = (content: string) => {
+      const dialect = chat({ imageUrls: 'public' })
+      const { json, longTexts } = readLargeBody(Buffer.from(body(content)), dialect.largeBody) ?? fail()
+      const exchange = dialect.accept(json, { organization: 'acme' }, longTexts)
+      if (exchange instanceof Promise) throw new Error('nothing has to be looked up')
+      return exchange.request
+    }
+    const at = endpoint()
+    expect(learned(openai, rejected(OPTIONS), { at, request: requestOf('') })?.field).toBe('stream_options')
+    for (const words of ['stream_options', escaped('stream_options', '\\'), escaped('stream_options', '\\\\')])
+      expect(learned(openai, rejected(OPTIONS), { at, request: requestOf(words) })).toBeUndefined()
+  })
+})
+
+test('a request that would be the same to the byte is not sent again', () => {
+  const at = endpoint()
+  for (const message of [
+    OPTIONS,
+    "'max_tokens' is not supported. Use 'max_completion_tokens'.",
+    '`reasoning_content`?',
+  ])
+    expect(learned(openai, rejected(message), { at, request: plainRequest() })).toBeUndefined()
+  expect(learned(gemini, MISSING, { at, request: plainRequest() })).toBeUndefined()
+})
+
+test('a usage that a target has reported is never given up', () => {
+  expect(learned(openai, rejected(OPTIONS), { at: endpoint(), request: STREAM, reportsUsage: true })).toBeUndefined()
+})
+
+test('what was rejected in its new form is not learned again', () => {
+  const of = { at: endpoint(), request: STREAM }
+  learn(openai, rejected(OPTIONS), of).keep()
+  expect(learned(openai, rejected(OPTIONS), of)).toBeUndefined()
+  // A request that was on its way before.
+  expect(learned(openai, rejected(OPTIONS), { ...of, sentMs: 0 })?.field).toBe('stream_options')
+})
+
+describe('a lesson is kept', () => {
+  const MINUTES = 60_000
+  const lesson = { field: 'x', change: { x: 2 }, words: /x/gi, own: 0 }
+
+  function stage() {
+    const clock = { ms: 1000 }
+    const forms = new TargetForms(
+      () => ({ x: 1, y: 1 }),
+      () => clock.ms,
+    )
+    const target = { endpoint: endpoint(), model: 'm' }
+    return {
+      clock,
+      add: (organization: string) => forms.add(target, lesson, organization),
+      x: () => forms.of(target).x,
+    }
+  }
+
+  test('for ten minutes after one request, and after two of one organization', () => {
+    const { clock, add, x } = stage()
+    expect([add('a'), x()]).toEqual(['for ten minutes', 2])
+    clock.ms += 10 * MINUTES - 1
+    expect(x()).toBe(2)
+    clock.ms += 1
+    expect(x()).toBe(1)
+    expect([add('a'), x()]).toEqual(['for ten minutes', 2])
+    clock.ms += 10 * MINUTES
+    expect(x()).toBe(1)
+  })
+
+  test('for good after three requests', () => {
+    const { clock, add, x } = stage()
+    expect([add('a'), add('a'), add('a'), add('a')]).toEqual(['for ten minutes', undefined, 'for good', undefined])
+    clock.ms += 100_000 * MINUTES
+    expect(x()).toBe(2)
+  })
+
+  test('for good after requests of two organizations, however long between them', () => {
+    const { clock, add, x } = stage()
+    add('a')
+    clock.ms += 100 * MINUTES
+    expect([x(), add('b')]).toEqual([1, 'for good'])
+    clock.ms += 100_000 * MINUTES
+    expect(x()).toBe(2)
+  })
+})
+
+function fail(): never {
+  throw new Error('the body is not large')
+}

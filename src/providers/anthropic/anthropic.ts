@@ -1,15 +1,14 @@
 /** Anthropic's Messages API, and the servers that speak it. */
 
 import { isObject } from '../../core/json.ts'
-import type { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import { responseError } from '../error-response.ts'
 import { learnedForm, type RequestApi } from '../learned-form.ts'
-import type { Learned, Provider, Target } from '../provider.ts'
+import type { Learned, Provider, Rejection } from '../provider.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlain } from './events.ts'
 import { anthropicCountRequest, anthropicPlainRequest, anthropicRequest, thinkingRequest } from './request.ts'
-import { missesThinking, type ThinkingForm, thinkingForms } from './thinking.ts'
+import { missesThinking, THINKING, type ThinkingForm, thinkingForms } from './thinking.ts'
 
 /** A plain request has no calls, and so no thinking. */
 const messageApi: RequestApi<ThinkingForm> = (forms) => ({
@@ -18,9 +17,9 @@ const messageApi: RequestApi<ThinkingForm> = (forms) => ({
   plainRequest: anthropicPlainRequest,
 })
 
-function learned(error: ProviderError, target: Target): Learned | undefined {
-  if (!missesThinking(error)) return undefined
-  return learnedForm(anthropic, thinkingForms, target, { wantsThinking: true }, messageApi)
+function learned(rejection: Rejection): Learned | undefined {
+  if (!missesThinking(rejection.error)) return undefined
+  return learnedForm({ provider: anthropic, forms: thinkingForms, api: messageApi }, THINKING, rejection)
 }
 
 export const anthropic: Provider = {

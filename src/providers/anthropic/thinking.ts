@@ -5,20 +5,22 @@
  */
 
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
-import type { ProviderError } from '../../core/provider-error.ts'
-import { PerTarget } from '../per-target.ts'
+import { type Lesson, rejecting, TargetForms } from '../learned-form.ts'
 
 export interface ThinkingForm {
   readonly wantsThinking: boolean
 }
 
-export const thinkingForms = new PerTarget((): ThinkingForm => ({ wantsThinking: false }))
+export const thinkingForms = new TargetForms((): ThinkingForm => ({ wantsThinking: false }))
 
 /** "The `content[].thinking` in the thinking mode must be passed back to the API." */
-const THINKING_WANTED = /\bthinking\b.*\bmust be passed back\b/
+export const missesThinking = rejecting('thinking\\b[^]*\\bmust be passed back')
 
-export function missesThinking({ kind, message }: ProviderError): boolean {
-  return kind === 'rejected' && THINKING_WANTED.test(message)
+export const THINKING: Lesson<ThinkingForm> = {
+  field: 'thinking',
+  change: { wantsThinking: true },
+  words: /be passed back/gi,
+  own: 0,
 }
 
 /** A body with thinking at the start of each turn with calls. */

@@ -1,14 +1,13 @@
 /** Google's Gemini API. */
 
+import type { ChatRequest } from '../../core/chat-request.ts'
 import { isObject } from '../../core/json.ts'
-import type { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import { googleResponseError } from '../google-error.ts'
-import { learnedForm, type RequestApi } from '../learned-form.ts'
-import type { PerTarget } from '../per-target.ts'
-import type { Learned, Provider, Target } from '../provider.ts'
-import { SIGNATURE_REJECTED } from '../thought-signature.ts'
+import { learnedForm, type RequestApi, type TargetForms } from '../learned-form.ts'
+import type { Learned, Provider, Rejection } from '../provider.ts'
+import { rejectsSignature, SIGNATURE_WORDS } from '../thought-signature.ts'
 import { GeminiDecoder, geminiEvents, geminiPlain } from './events.ts'
 import { contentRequest, type GeminiForm, geminiCountRequest, geminiForms, plainContentRequest } from './request.ts'
 import { Signatures, signatures } from './signatures.ts'
@@ -24,18 +23,27 @@ export function contentApi<Form extends GeminiForm>(known: Signatures = signatur
 /** Without the known signatures, one of which may be what was rejected: each call gets the replacement. */
 export function learnedSignatures<Form extends GeminiForm>(
   provider: Provider,
-  forms: PerTarget<Form>,
-  { kind, message }: ProviderError,
-  target: Target,
+  forms: TargetForms<Form>,
+  rejection: Rejection,
 ): Learned | undefined {
-  if (kind !== 'rejected' || !SIGNATURE_REJECTED.test(message)) return undefined
+  if (!rejectsSignature(rejection.error)) return undefined
   const change: Partial<GeminiForm> = { wantsSignatures: true }
-  return learnedForm<GeminiForm>(provider, forms, target, change, contentApi(new Signatures()))
+  return learnedForm<GeminiForm>(
+    { provider, forms, api: contentApi(), retryApi: contentApi(new Signatures()) },
+    { field: 'thoughtSignature', change, words: SIGNATURE_WORDS, own: signedCalls(rejection.request) },
+    rejection,
+  )
+}
+
+/** Calls that are sent with their own signature. */
+function signedCalls({ messages }: ChatRequest): number {
+  const calls = messages.flatMap((message) => (message.role === 'assistant' ? message.toolCalls : []))
+  return calls.filter(({ callId }) => signatures.of(callId) !== undefined).length
 }
 
 export const gemini: Provider = {
   ...contentApi()(geminiForms),
-  learn: (error, target) => learnedSignatures(gemini, geminiForms, error, target),
+  learn: (rejection) => learnedSignatures(gemini, geminiForms, rejection),
   streamType: 'text/event-stream',
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new GeminiDecoder(signatures),

@@ -5,8 +5,8 @@ import { isObject, type JsonObject } from '../../core/json.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
 import { callInput } from '../call-arguments.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
+import { TargetForms } from '../learned-form.ts'
 import { mediaType } from '../media-type.ts'
-import { PerTarget } from '../per-target.ts'
 import { isSolid, member, onlyText } from '../plain-text.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
@@ -38,7 +38,7 @@ export function wantsSignatures(model: string): boolean {
   return WANTS_SIGNATURES.test(model)
 }
 
-export const geminiForms = new PerTarget(
+export const geminiForms = new TargetForms(
   (target): GeminiForm => ({
     whole: urlOf(target, 'generateContent'),
     streamed: urlOf(target, 'streamGenerateContent?alt=sse'),

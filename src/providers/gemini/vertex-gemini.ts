@@ -1,7 +1,7 @@
 /** Google's models on Vertex AI: Gemini's API at other addresses. */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
-import { PerTarget } from '../per-target.ts'
+import { TargetForms } from '../learned-form.ts'
 import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
 import { vertexHeaders, vertexModel } from '../vertex-address.ts'
@@ -15,7 +15,7 @@ interface VertexForm extends GeminiForm {
 }
 
 /** Vertex AI rejects ids of calls as unknown fields; it matches results with calls by name and order. */
-const forms = new PerTarget((target): VertexForm => {
+const forms = new TargetForms((target): VertexForm => {
   const url = vertexModel(target, 'google', target.model)
   return {
     whole: `${url}:generateContent`,
@@ -30,7 +30,7 @@ const forms = new PerTarget((target): VertexForm => {
 export const vertexGemini: Provider = {
   ...gemini,
   ...contentApi()(forms),
-  learn: (error, target) => learnedSignatures(vertexGemini, forms, error, target),
+  learn: (rejection) => learnedSignatures(vertexGemini, forms, rejection),
   counter: { request: countRequest, tokens: (body) => gemini.counter?.tokens(body) },
 }
 

@@ -5,9 +5,9 @@
 
 import type { JsonObject } from '../../core/json.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
-import { PerTarget } from '../per-target.ts'
+import { type Lesson, rejecting, TargetForms } from '../learned-form.ts'
 import type { Target } from '../provider.ts'
-import { SIGNATURE_REJECTED } from '../thought-signature.ts'
+import { rejectsSignature, SIGNATURE_WORDS } from '../thought-signature.ts'
 import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
 import { isMistral, mistralBody } from './mistral.ts'
 import { isMoonshot, moonshotBody } from './moonshot.ts'
@@ -36,8 +36,8 @@ const OPENAI = /^https:\/\/(?:[a-z0-9-]+\.)?api\.openai\.com[:/]/
 
 const CHAT_PATH = '/chat/completions'
 
-export const openaiForms = new PerTarget((target) => formOf(target, openaiAddress(target, CHAT_PATH)))
-export const azureForms = new PerTarget((target) => formOf(target, azureAddress(target, CHAT_PATH)))
+export const openaiForms = new TargetForms((target) => formOf(target, openaiAddress(target, CHAT_PATH)))
+export const azureForms = new TargetForms((target) => formOf(target, azureAddress(target, CHAT_PATH)))
 
 function formOf({ model, endpoint }: Target, address: ProviderAddress): ServerForm {
   return {
@@ -55,24 +55,44 @@ function adapterOf(baseUrl: string): ServerForm['adapt'] {
 }
 
 /** "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead." */
-const OTHER_LIMIT_WANTED = /'max_tokens' is not supported.*'max_completion_tokens'/
+const rejectsLimit = rejecting("'max_tokens' is not supported[^]*'max_completion_tokens'")
 /** "Unrecognized request argument supplied: stream_options", and other servers in their own words. */
-const OPTIONS_REJECTED = /\bstream_options\b/
+const rejectsOptions = rejecting('stream_options(?:\\.include_usage)?')
 /** "The `reasoning_content` in the thinking mode must be passed back to the API." */
-const THOUGHTS_WANTED = /\breasoning_content\b/
+const missesThoughts = rejecting('reasoning_content')
 
-/**
- * What must change for a server that rejected a request with this error; undefined if the error shows nothing about
- * that. A caller's words may be in the error, so the change is no more than an attempt.
- */
-export function changeFor({ kind, message }: ProviderError, { adapt }: ServerForm): Partial<ServerForm> | undefined {
+/** What a server that rejected a request with this error is to get; undefined if the error shows nothing about that. */
+export function lessonOf(error: ProviderError, { adapt }: ServerForm): Lesson<ServerForm> | undefined {
+  const { kind, detail } = error
   if (kind !== 'rejected') return undefined
-  if (OTHER_LIMIT_WANTED.test(message)) return { limitName: 'max_completion_tokens' }
-  if (OPTIONS_REJECTED.test(message)) return { takesStreamOptions: false }
-  const wanted = THOUGHTS_WANTED.test(message)
-    ? withThoughts
-    : SIGNATURE_REJECTED.test(message)
-      ? withSignatures
-      : undefined
-  return wanted !== undefined && (adapt === undefined || adapt === wanted) ? { adapt: wanted } : undefined
+  if (rejectsLimit(error)) return OTHER_LIMIT
+  if (detail.param === 'stream_options' || rejectsOptions(error)) return NO_OPTIONS
+  const lesson = missesThoughts(error) ? THOUGHTS : rejectsSignature(error) ? SIGNATURES : undefined
+  return adapt === undefined || adapt === lesson?.change.adapt ? lesson : undefined
+}
+
+const OTHER_LIMIT: Lesson<ServerForm> = {
+  field: 'max_completion_tokens',
+  change: { limitName: 'max_completion_tokens' },
+  words: /max_completion_tokens/gi,
+  own: 0,
+}
+const NO_OPTIONS: Lesson<ServerForm> = {
+  field: 'stream_options',
+  change: { takesStreamOptions: false },
+  words: /stream_options/gi,
+  own: 1,
+  givesUpUsage: true,
+}
+const THOUGHTS: Lesson<ServerForm> = {
+  field: 'reasoning_content',
+  change: { adapt: withThoughts },
+  words: /reasoning_content/gi,
+  own: 0,
+}
+const SIGNATURES: Lesson<ServerForm> = {
+  field: 'thought_signature',
+  change: { adapt: withSignatures },
+  words: SIGNATURE_WORDS,
+  own: 0,
 }

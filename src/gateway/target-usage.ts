@@ -1,0 +1,62 @@
+/**
+ * What the complete answers of a target have shown of how it reports usage. Each worker measures for itself, of the
+ * targets that it was configured with.
+ */
+
+import { type TargetRef, targetKey } from '../core/model-config.ts'
+
+/** A newer answer counts more: each one leaves this much of those before. */
+const KEPT_SHARE = 0.9
+
+class Reports {
+  ofStreams = false
+  /** Hidden tokens, and the time before the first content in which they were written: sums with fading weights. */
+  hiddenTokens = 0
+  hiddenMs = 0
+
+  constructor(readonly target: TargetRef) {}
+}
+
+export class TargetUsage {
+  private readonly reports = new Map<string, Reports>()
+
+  /** A stream of the target ended with its usage. */
+  reportedStream(target: TargetRef): void {
+    this.of(target).ofStreams = true
+  }
+
+  /** Whether the target has reported the usage of a stream. */
+  reportsStreams(target: TargetRef): boolean {
+    return this.reports.get(targetKey(target))?.ofStreams === true
+  }
+
+  /** A stream reported so many tokens of thoughts that it did not send; its first content came after `ms`. */
+  thoughtHidden(target: TargetRef, tokens: number, ms: number): void {
+    const known = this.reports.get(targetKey(target))
+    // A target that never hides any needs no measure.
+    if (tokens === 0 && (known === undefined || known.hiddenTokens === 0)) return
+    const reports = this.of(target)
+    reports.hiddenTokens = KEPT_SHARE * reports.hiddenTokens + tokens
+    reports.hiddenMs = KEPT_SHARE * reports.hiddenMs + Math.max(1, ms)
+  }
+
+  /** What the target has written in that time without sending it, by its measured rate. */
+  hiddenIn(target: TargetRef, ms: number): number {
+    const reports = this.reports.get(targetKey(target))
+    return reports === undefined || reports.hiddenTokens === 0
+      ? 0
+      : Math.round((reports.hiddenTokens / reports.hiddenMs) * ms)
+  }
+
+  /** Forgets the targets that are no longer configured. */
+  keep(remains: (target: TargetRef) => boolean): void {
+    for (const [key, { target }] of this.reports) if (!remains(target)) this.reports.delete(key)
+  }
+
+  private of(target: TargetRef): Reports {
+    const key = targetKey(target)
+    const reports = this.reports.get(key) ?? new Reports(target)
+    this.reports.set(key, reports)
+    return reports
+  }
+}
