@@ -3,10 +3,14 @@
  * embedded ledger, the compaction key. The copy can be used as `data_dir`.
  */
 
+import { randomBytes } from 'node:crypto'
 import {
   closeSync,
   existsSync,
+  fchownSync,
   fsyncSync,
+  lchownSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -16,11 +20,11 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { JOURNAL_FILE, OLD_JOURNAL_FILE } from '../ledger/embedded/journal-file.ts'
 import { EmbeddedUsageLog } from '../ledger/embedded/sqlite-readers.ts'
 import { LEDGER_FILE } from '../ledger/embedded/state-tables.ts'
-import { FILE_MODE, giveToOwner } from '../sqlite/private-files.ts'
+import { FILE_MODE, FOLDER_MODE } from '../sqlite/private-files.ts'
 import { snapshotDatabase } from '../sqlite/snapshot.ts'
 import { COMPACTION_KEY_FILE } from './compaction-keys.ts'
 
@@ -36,29 +40,43 @@ export class BackupProblem extends Error {
 
 /**
  * Makes `target`, which must not exist or be empty: everything is copied into a folder beside it, checked, flushed to
- * the disk, and then renamed, so that there is a whole backup or none. Throws `BackupProblem` or `LedgerFileError`.
+ * the disk, and then renamed, so that there is a whole backup or none. Another user may write to the folder above it
+ * (`/tmp`): what is copied has a name that nobody can guess, and nothing is written to what is there already. Throws
+ * `BackupProblem` or `LedgerFileError`.
  */
 export async function backUp(dataDir: string, target: string): Promise<readonly CopiedFile[]> {
   const names = readdirSync(dataDir)
   if (!names.some(isKept)) throw new BackupProblem(`${resolve(dataDir)} has nothing of weir to back up`)
-  const found = statSync(target, { throwIfNoEntry: false })
-  if (found?.isDirectory() === false) throw new BackupProblem(`${target} is a file; name a directory`)
-  if (found !== undefined && readdirSync(target).length > 0)
-    throw new BackupProblem(`${target} is not empty; name a directory that is, or that does not exist`)
-  const draft = `${resolve(target)}.unfinished-${process.pid}`
-  mkdirSync(draft, { recursive: true, mode: 0o700 })
+  checkTarget(target)
+  mkdirSync(dirname(resolve(target)), { recursive: true, mode: FOLDER_MODE })
+  const draft = `${resolve(target)}.unfinished-${randomBytes(16).toString('hex')}`
+  // Not recursive: it fails if there is anything of this name, also a symbolic link.
+  mkdirSync(draft, { mode: FOLDER_MODE })
+  const { ino } = lstatSync(draft)
+  const isOwn = (path: string) => lstatSync(path, { throwIfNoEntry: false })?.ino === ino
   try {
-    const copied = copyAll(dataDir, names, draft)
-    await checkLedger(draft)
     // The copy of root must open for the user of the gateway, too.
-    if (process.geteuid?.() === 0) for (const path of [draft, ...pathsIn(draft)]) giveToOwner(path, dataDir)
+    const like = process.geteuid?.() === 0 ? statSync(dataDir) : undefined
+    const copied = copyAll(dataDir, names, draft, like)
+    await checkLedger(draft)
     flush(draft)
+    if (!isOwn(draft)) throw new BackupProblem(`${draft} was replaced while it was made; name a directory of your own`)
+    if (like !== undefined) lchownSync(draft, like.uid, like.gid)
     renameSync(draft, resolve(target))
     return copied
   } catch (error) {
-    rmSync(draft, { recursive: true, force: true })
+    if (isOwn(draft)) rmSync(draft, { recursive: true, force: true })
     throw error
   }
+}
+
+function checkTarget(target: string): void {
+  const found = lstatSync(resolve(target), { throwIfNoEntry: false })
+  if (found?.isSymbolicLink() === true)
+    throw new BackupProblem(`${target} is a symbolic link; name the directory that it leads to`)
+  if (found?.isDirectory() === false) throw new BackupProblem(`${target} is a file; name a directory`)
+  if (found !== undefined && readdirSync(target).length > 0)
+    throw new BackupProblem(`${target} is not empty; name a directory that is, or that does not exist`)
 }
 
 const JOURNALS = [JOURNAL_FILE, OLD_JOURNAL_FILE]
@@ -67,30 +85,56 @@ function isKept(name: string): boolean {
   return JOURNALS.includes(name) || name === COMPACTION_KEY_FILE || name.endsWith('.sqlite')
 }
 
+interface Owner {
+  readonly uid: number
+  readonly gid: number
+}
+
 /**
  * The journal first, and in it the current file first: what leaves the current file meanwhile is in the old one, and
  * what leaves the journal is in SQLite. A start finds what SQLite has and replays the rest.
  */
-function copyAll(dataDir: string, names: readonly string[], draft: string): readonly CopiedFile[] {
-  for (const name of JOURNALS) copyJournal(join(dataDir, name), join(draft, name))
-  for (const name of names) if (name.endsWith('.sqlite')) snapshotDatabase(join(dataDir, name), join(draft, name))
-  if (names.includes(COMPACTION_KEY_FILE))
-    writeFileSync(join(draft, COMPACTION_KEY_FILE), readFileSync(join(dataDir, COMPACTION_KEY_FILE)), {
-      mode: FILE_MODE,
-    })
+function copyAll(
+  dataDir: string,
+  names: readonly string[],
+  draft: string,
+  like: Owner | undefined,
+): readonly CopiedFile[] {
+  const make = (name: string, bytes?: Uint8Array) => makeFile(join(draft, name), like, bytes)
+  for (const name of JOURNALS) {
+    const lines = linesOf(join(dataDir, name))
+    if (lines !== undefined) make(name, lines)
+  }
+  for (const name of names) {
+    if (!name.endsWith('.sqlite')) continue
+    make(name)
+    snapshotDatabase(join(dataDir, name), join(draft, name))
+  }
+  if (names.includes(COMPACTION_KEY_FILE)) make(COMPACTION_KEY_FILE, readFileSync(join(dataDir, COMPACTION_KEY_FILE)))
   return readdirSync(draft)
     .sort()
-    .map((name) => ({ name, bytes: statSync(join(draft, name)).size }))
+    .map((name) => ({ name, bytes: lstatSync(join(draft, name)).size }))
+}
+
+/** Makes a new private file; fails if there is anything of this name. */
+function makeFile(path: string, like: Owner | undefined, bytes: Uint8Array = new Uint8Array()): void {
+  const file = openSync(path, 'wx', FILE_MODE)
+  try {
+    if (like !== undefined) fchownSync(file, like.uid, like.gid)
+    writeFileSync(file, bytes)
+  } finally {
+    closeSync(file)
+  }
 }
 
 const NEWLINE = 0x0a
 
-/** The whole lines of the file; the last one may be in the middle of being written. */
-function copyJournal(from: string, to: string): void {
+/** The whole lines of a journal; the last one may be in the middle of being written. */
+function linesOf(path: string): Uint8Array | undefined {
   // Gone since it was listed, or never made: SQLite has everything.
-  if (!existsSync(from)) return
-  const bytes = readFileSync(from)
-  writeFileSync(to, bytes.subarray(0, bytes.lastIndexOf(NEWLINE) + 1), { mode: FILE_MODE })
+  if (!existsSync(path)) return undefined
+  const bytes = readFileSync(path)
+  return bytes.subarray(0, bytes.lastIndexOf(NEWLINE) + 1)
 }
 
 /** Reads the copy as a start does, which fails if a part of the journal is missing. */

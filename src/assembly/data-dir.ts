@@ -18,7 +18,34 @@ export function servingProblem(dataDir: string): string | undefined {
   } catch (error) {
     return `data_dir: ${resolve(dataDir)} cannot be created: ${reasonOf(error)}`
   }
-  return accessProblem(dataDir)
+  return accessProblem(dataDir) ?? sharedProblem(dataDir)
+}
+
+/** The rights of the group and of all others to write. */
+const GROUP_WRITES = 0o020
+const OTHERS_WRITE = 0o002
+
+/**
+ * For a gateway and `weir check`: another user who may write to the folder can put a journal, keys or a compaction key
+ * into it. A folder of root to which this process may write only by its group is a volume that an orchestrator shares
+ * with it (`fsGroup` of Kubernetes), and allowed. Returns one line for the operator.
+ */
+export function sharedProblem(dataDir: string): string | undefined {
+  const folder = resolve(dataDir)
+  const found = statSync(folder, { throwIfNoEntry: false })
+  if (found?.isDirectory() !== true) return undefined
+  const me = process.geteuid?.()
+  const isVolume = found.uid === 0 && me !== 0
+  const isShared = (found.mode & OTHERS_WRITE) !== 0 || ((found.mode & GROUP_WRITES) !== 0 && !isVolume)
+  // As root, weir may use the folder of a service's user.
+  const isForeign = me !== 0 && found.uid !== me && found.uid !== 0
+  if (!isShared && !isForeign) return undefined
+  const mode = `mode ${(found.mode & 0o7777).toString(8).padStart(4, '0')}`
+  const why = isShared
+    ? `may be written to by other users (${mode})`
+    : `belongs to user ${userName(found.uid)} (${mode})`
+  const fix = isShared ? 'after a look at what is in it, run: chmod go-w' : `run: chown ${userName(me ?? -1)}:`
+  return `data_dir: ${folder} ${why}, who could replace the ledger, keys and the compaction key; ${fix} ${folder}`
 }
 
 /** As `servingProblem`, for a command: a folder that does not exist is none of its problems. */

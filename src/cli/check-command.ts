@@ -1,5 +1,6 @@
 /** `weir check`: reads the configuration as `weir serve` does, and opens no port. */
 
+import { sharedProblem } from '../assembly/data-dir.ts'
 import { revokedKeys } from '../assembly/revoked-keys.ts'
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
@@ -17,9 +18,11 @@ export async function check(args: readonly string[]): Promise<number> {
   const revoked = first.ok ? await revokedKeys(first.config) : new Map()
   // Read again only in an emergency: with the lines of the file that are about revoked keys.
   const loaded = revoked.size === 0 ? first : await loadConfig(file, environment(), { revoked })
-  const lines = loaded.ok ? loaded.warnings : [...loaded.problems, ...loaded.warnings]
+  const shared = loaded.ok ? sharedProblem(loaded.config.dataDir) : undefined
+  const problems = loaded.ok ? (shared === undefined ? [] : [`${file}: ${shared}`]) : loaded.problems
+  const lines = [...problems, ...loaded.warnings]
   if (lines.length > 0) process.stderr.write(`${lines.join('\n')}\n`)
-  if (!loaded.ok) return exit.wrong
+  if (!loaded.ok || problems.length > 0) return exit.wrong
   const isStrict = strict === true && loaded.warnings.length > 0
   if (!isStrict) process.stdout.write(`${file}: ok (${summary(loaded.config)})\n`)
   if (providers !== true) return isStrict ? exit.wrong : exit.done

@@ -129,7 +129,9 @@ export const LOG_EVENTS = {
   'workers.replace_failed': {
     level: 'error',
     message: 'workers not replaced',
-    meaning: 'SIGUSR2: a new worker could not take over (`worker`, `reason`). The old one and those after it stay.',
+    meaning:
+      'SIGUSR2: a new worker could not take over (`worker`, `reason`): the old one and those after it stay. Without ' +
+      '`worker`, none was started, because another user may write to the program file or its folder (`reason`).',
   },
   'systemd.unreachable': {
     level: 'warn',

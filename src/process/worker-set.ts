@@ -20,6 +20,7 @@ import { LedgerOwnership } from './ledger-ownership.ts'
 import { probe } from './listen-address.ts'
 import { ProbeLeases } from './probe-lease.ts'
 import type { RunningProcess } from './process-usage.ts'
+import { programProblem } from './program-file.ts'
 import { follow, swap } from './reload.ts'
 import { replaceWorker } from './replacement.ts'
 import type { PassedSocket } from './socket-activation.ts'
@@ -212,6 +213,11 @@ export class WorkerSet {
   /** One by one. If a new worker cannot take over, the others stay, too: they would fail in the same way. */
   async replace(): Promise<void> {
     const startMs = performance.now()
+    const unsafe = programProblem()
+    if (unsafe !== undefined) {
+      logEvent(this.options.logger, 'workers.replace_failed', { reason: unsafe })
+      return
+    }
     for (const old of [...this.serving]) {
       if (this.isEnding) return
       const next = this.newWorker(old.index)

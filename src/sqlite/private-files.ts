@@ -7,11 +7,11 @@ import { chmodSync, chownSync, mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 export const FILE_MODE = 0o600
-const FOLDER_MODE = 0o700
+export const FOLDER_MODE = 0o700
 /** Every right of the group and of others. */
 const SHARED = 0o077
 
-/** Creates a folder that only its owner may enter; an existing folder keeps the operator's mode. */
+/** Creates a folder that only its owner may enter; an existing one keeps its mode (`sharedProblem` judges that). */
 export function makePrivateFolder(path: string): void {
   mkdirSync(path, { recursive: true, mode: FOLDER_MODE })
 }
@@ -30,7 +30,7 @@ export function keepPrivate(path: string): void {
 }
 
 /** Lets `path` belong to the user and group of `like`. Only root may. */
-export function giveToOwner(path: string, like: string): void {
+function giveToOwner(path: string, like: string): void {
   const { uid, gid } = statSync(like)
   chownSync(path, uid, gid)
 }

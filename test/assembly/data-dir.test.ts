@@ -79,3 +79,56 @@ test.skipIf(!isReadable)('what root makes there belongs to the owner of the fold
   expect((await weir(path, 0, 'backup', 'copy')).code).toBe(0)
   for (const name of ['', 'keys.sqlite']) expect(statSync(join(path, 'copy', name)).uid).toBe(OTHER)
 })
+
+test('a folder to which others may write is refused by serve and check; commands still work', async () => {
+  const path = join(root, 'shared')
+  const data = join(path, 'data')
+  mkdirSync(data, { recursive: true, mode: 0o700 })
+  writeFileSync(join(path, 'weir.yaml'), configuration({ baseUrl: 'http://127.0.0.1:9/v1' }))
+  const me = process.geteuid?.() ?? 0
+  for (const [mode, shown] of [
+    [0o777, '0777'],
+    [0o1777, '1777'],
+    [0o702, '0702'],
+    [0o770, '0770'],
+  ] as const) {
+    chmodSync(data, mode)
+    const line =
+      `data_dir: ${data} may be written to by other users (mode ${shown}), who could replace the ledger, keys and ` +
+      `the compaction key; after a look at what is in it, run: chmod go-w ${data}\n`
+    expect(await weir(path, me, 'serve')).toEqual({ code: 1, stderr: `weir: ${line}` })
+    expect(await weir(path, me, 'check')).toEqual({ code: 1, stderr: expect.stringContaining(`weir.yaml: ${line}`) })
+  }
+  expect((await weir(path, me, 'keys', 'list')).code).toBe(0)
+  // Others may read: that is the operator's choice.
+  for (const mode of [0o755, 0o700]) {
+    chmodSync(data, mode)
+    expect((await weir(path, me, 'check')).code).toBe(0)
+  }
+}, 20_000)
+
+test.skipIf(!isReadable)(
+  'a volume of root that a group may write to is used, and the folder of a stranger is not',
+  async () => {
+    const path = folder('volume')
+    const data = join(path, 'data')
+    mkdirSync(data)
+    chownSync(data, 0, OTHER)
+    chmodSync(data, 0o2770)
+    const asGroup = [
+      'setpriv',
+      '--reuid',
+      String(OTHER),
+      '--regid',
+      String(OTHER),
+      '--clear-groups',
+      ...PROGRAM,
+      'check',
+    ]
+    expect(Bun.spawnSync(asGroup, { cwd: path }).exitCode).toBe(0)
+    chownSync(data, OTHER + 1, OTHER)
+    chmodSync(data, 0o755)
+    const refused = Bun.spawnSync(asGroup, { cwd: path, stderr: 'pipe' })
+    expect([refused.exitCode, refused.stderr.toString()]).toEqual([1, expect.stringContaining('belongs to user bin')])
+  },
+)

@@ -1,7 +1,7 @@
 /** `weir backup` while a gateway serves: the copy is consistent, and a gateway runs on it. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, lstat, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
@@ -188,4 +188,32 @@ test('nothing to back up, and no directory to write to: one line each', async ()
     expect(await child.exited).toBe(1)
     expect(stderr).toMatch(typeof line === 'string' ? new RegExp(`^${RegExp.escape(line)}$`) : line)
   }
+})
+
+test.each(['mkdir -m 777', 'ln -s ../planted'])('what another user planted is not taken: %s', async (plant) => {
+  const shared = join(folder, `shared-${plant.length}`)
+  await mkdir(shared, { recursive: true })
+  await chmod(shared, 0o777)
+  await mkdir(join(folder, 'planted'), { recursive: true })
+  const copy = join(shared, 'copy')
+  // The name of the folder once had the process id, which `exec` keeps.
+  const backup = `exec "$0" "$1" backup ${copy} --config ${gateway.configFile}`
+  const line = `cd ${shared} && ${plant} copy.unfinished-$$ && cd ${gateway.folder} && ${backup}`
+  const child = Bun.spawn(['bash', '-c', line, process.execPath, MAIN], {
+    env: { PATH: process.env['PATH'] },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  expect([await child.stderr.text(), await child.exited]).toEqual(['', 0])
+  expect((await lstat(copy)).isDirectory()).toBe(true)
+  expect((await lstat(copy)).mode & 0o777).toBe(0o700)
+  expect(await readdir(join(folder, 'planted'))).toEqual([])
+})
+
+test('a symbolic link is not followed', async () => {
+  const link = join(folder, 'link')
+  await mkdir(join(folder, 'elsewhere'))
+  await symlink(join(folder, 'elsewhere'), link)
+  const { code, stderr } = await weir('backup', link)
+  expect([code, stderr]).toEqual([1, `weir: ${link} is a symbolic link; name the directory that it leads to\n`])
+  expect(await readdir(join(folder, 'elsewhere'))).toEqual([])
 })
