@@ -6,11 +6,13 @@ import type { ProviderErrorKind } from '../core/provider-error.ts'
 import type { Failure } from '../gateway/breaker.ts'
 import type { TargetState } from '../gateway/target-states.ts'
 
-export interface DownModel {
+interface DownModel {
   readonly model: string
   readonly targets: readonly TargetRef[]
   /** Since when the last of its targets fails, in Unix milliseconds. */
   readonly sinceMs: number
+  /** `its only target a/gpt-5-mini answers 500 since 07:35` */
+  readonly reason: string
   /** `gpt-5-mini is down: its only target a/gpt-5-mini answers 500 since 07:35.` */
   readonly message: string
 }
@@ -29,8 +31,9 @@ export function downModels(
       failing.push({ target, failure: known ?? rest, sinceMs: known?.sinceMs ?? nowMs })
     }
     if (failing.length === 0) return []
-    const message = `${name} is down: ${reasonOf(failing, nowMs)}.`
-    return [{ model: name, targets, sinceMs: Math.max(...failing.map(({ sinceMs }) => sinceMs)), message }]
+    const reason = reasonOf(failing, nowMs)
+    const sinceMs = Math.max(...failing.map((each) => each.sinceMs))
+    return [{ model: name, targets, sinceMs, reason, message: `${name} is down: ${reason}.` }]
   })
 }
 

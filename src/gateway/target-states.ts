@@ -22,6 +22,8 @@ export interface TargetState {
   readonly rest: Rest | undefined
   /** Since when its calls fail, until when they failed, and how the last one did. Absent if it answered since. */
   readonly failing: (Failure & { readonly sinceMs: number; readonly lastMs: number }) | undefined
+  /** When it last answered, in Unix milliseconds; 0: never. */
+  readonly answeredMs: number
   /** It cannot answer: one failure is none, and a limit for some seconds neither. */
   readonly isDown: boolean
 }
@@ -79,7 +81,8 @@ export class TargetStates {
       known === undefined || !isFailing(known)
         ? undefined
         : { ...known.failure, sinceMs: known.sinceMs, lastMs: known.failedMs }
-    return { state: nameOf(rest, known), rest, failing, isDown: rest !== undefined && isDown(rest) }
+    const answeredMs = known?.answeredMs ?? 0
+    return { state: nameOf(rest, known), rest, failing, answeredMs, isDown: rest !== undefined && isDown(rest) }
   }
 
   /** Drops the targets that are not in a new configuration, and those whose provider's entry has changed. */
@@ -95,6 +98,11 @@ export class TargetStates {
     this.known.set(targetKey(target), made)
     return made
   }
+}
+
+/** It has answered since it last failed. It may rest all the same, if a limit of its provider is used up. */
+export function hasAnswered({ answeredMs, failing }: TargetState): boolean {
+  return answeredMs > 0 && failing === undefined
 }
 
 function isFailing({ answeredMs, failedMs }: Known): boolean {

@@ -12,14 +12,11 @@ import type { Occurrence, ReportedOnce } from '../alerts/alert.ts'
 import { Alerts, type HookFailure, type TestedHook } from '../alerts/alerts.ts'
 import { expiringKeys } from '../alerts/key-expiry.ts'
 import { type LimitSpend, reachedThresholds } from '../alerts/spend-thresholds.ts'
-import { TargetWatch } from '../alerts/target-watch.ts'
 import { alertLedger } from '../assembly/alert-ledger.ts'
-import { targetsOf } from '../assembly/targets.ts'
 import type { Config } from '../config/config.ts'
 import { MINUTE_MS } from '../core/durations.ts'
-import { type JsonObject, stringOf } from '../core/json.ts'
-import { type TargetRef, targetKey } from '../core/model-config.ts'
-import type { Rest } from '../gateway/breaker.ts'
+import type { TargetRef } from '../core/model-config.ts'
+import type { TargetState } from '../gateway/target-states.ts'
 import type { Logger } from '../logging/log.ts'
 import { LedgerProblem, withLedger } from '../reports/ledger-part.ts'
 import { type LimitUsage, limitUsagesOf } from '../reports/limit-usage.ts'
@@ -28,6 +25,7 @@ import { configuredExpiringKeys, type StoredKeys, storedKeysOf } from '../report
 import { spendsOfCrossings } from './crossing-limits.ts'
 import { spaceOf } from './disk-watch.ts'
 import { isDiskFull } from './ledger-watch.ts'
+import { targetAlerts } from './target-alerts.ts'
 import type { LedgerReport } from './worker-set.ts'
 
 const LOOK_MS = 1000
@@ -54,10 +52,7 @@ const NO_KEYS: StoredKeys = { limited: [], expiring: [] }
 export interface Watched {
   /** What the workers report of the ledger; empty until one of them has. */
   readonly ledgers: () => readonly LedgerReport[]
-  /** Undefined unless the target has failed, and not recovered. */
-  readonly restOf: (target: TargetRef) => Rest | undefined
-  /** What each target that was called since the start has answered. */
-  readonly targets: () => readonly (TargetRef & { readonly attempts: ReadonlyMap<string, number> })[]
+  readonly stateOf: (target: TargetRef) => TargetState
   /** The deaths of workers that are not ready again, or were not at a time. */
   readonly deathsSince: (sinceMs: number) => readonly WorkerDeath[]
   readonly areWorkersReady: () => boolean
@@ -76,7 +71,6 @@ export class AlertWatch {
   private config: Config
   private readonly alerts: Alerts
   private readonly ledger: ReturnType<typeof alertLedger>
-  private readonly targets = new TargetWatch()
   private readonly timer: ReturnType<typeof setInterval>
   private diskDueMs = Number.NEGATIVE_INFINITY
   private isDiskFull = false
@@ -115,10 +109,6 @@ export class AlertWatch {
 
   get failures(): readonly HookFailure[] {
     return this.alerts.failures
-  }
-
-  hearRest(rest: Rest): void {
-    this.targets.hear(rest, Date.now())
   }
 
   /** Undefined if the configuration has no `alerts`. */
@@ -161,20 +151,9 @@ export class AlertWatch {
   }
 
   private lookAtTargets(): void {
-    const { restOf, targets } = this.options.watched
-    this.targets.keep((target) => restOf(target) !== undefined)
-    // After a restart nothing is known of a target before it has answered.
-    let known: ReadonlySet<string> | undefined
-    const isUnknown = (fields: JsonObject) => {
-      known ??= new Set([
-        ...targets().flatMap((target) => (target.attempts.has('answered') ? [targetKey(target)] : [])),
-      ])
-      const [provider, model] = [stringOf(fields['provider']) ?? '', stringOf(fields['model']) ?? '']
-      const isConfigured = targetsOf(this.config).some((one) => one.provider === provider && one.model === model)
-      return isConfigured && !known.has(targetKey({ provider, model }))
-    }
-    this.alerts.hold('provider.credential_rejected', this.targets.rejected(), isUnknown)
-    this.alerts.hold('target.open', this.targets.open(Date.now()), isUnknown)
+    const { stateOf } = this.options.watched
+    for (const { type, found, isOpen } of targetAlerts(this.config, stateOf, Date.now()))
+      this.alerts.hold(type, found, isOpen)
   }
 
   private lookAtLedger(): void {

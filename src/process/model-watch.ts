@@ -1,9 +1,9 @@
 /** Logs that a model is down, because none of its targets can answer, and that it is up again: one line each. */
 
-import { type DownModel, downModels } from '../admin/down-models.ts'
+import { downModels } from '../admin/down-models.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
-import type { TargetState } from '../gateway/target-states.ts'
+import { hasAnswered, type TargetState } from '../gateway/target-states.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 
@@ -14,7 +14,8 @@ interface ModelWatchOptions {
 }
 
 export class ModelWatch {
-  private down: ReadonlyMap<string, DownModel> = new Map()
+  /** The models that were logged as down, and since when. */
+  private readonly down = new Map<string, string>()
 
   constructor(private readonly options: ModelWatchOptions) {}
 
@@ -23,16 +24,18 @@ export class ModelWatch {
     const { config, logger, stateOf } = this.options
     const current = config()
     if (current === undefined) return
-    const before = this.down
-    this.down = new Map(downModels(current, stateOf, Date.now()).map((each) => [each.model, each]))
-    for (const { model, message, sinceMs } of this.down.values()) {
-      if (before.has(model)) continue
-      logEvent(logger, 'model.down', { model, problem: message, since: new Date(sinceMs).toISOString() })
+    for (const { model, message, sinceMs } of downModels(current, stateOf, Date.now())) {
+      if (this.down.has(model)) continue
+      const since = new Date(sinceMs).toISOString()
+      this.down.set(model, since)
+      logEvent(logger, 'model.down', { model, problem: message, since })
     }
-    for (const { model, sinceMs } of before.values()) {
-      // A model that a reload has dropped is neither.
-      if (this.down.has(model) || !current.models.some(({ name }) => name === model)) continue
-      logEvent(logger, 'model.up', { model, since: new Date(sinceMs).toISOString() })
+    for (const [model, since] of this.down) {
+      const targets = current.models.find(({ name }) => name === model)?.targets
+      // After a reload it is not known yet whether a target answers. A model that was dropped is neither up nor down.
+      if (targets?.every((target) => !hasAnswered(stateOf(target))) === true) continue
+      this.down.delete(model)
+      if (targets !== undefined) logEvent(logger, 'model.up', { model, since })
     }
   }
 }

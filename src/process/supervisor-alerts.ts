@@ -2,15 +2,12 @@
 
 import type { HookFailure, TestedHook } from '../alerts/alerts.ts'
 import type { Config } from '../config/config.ts'
-import type { Rest } from '../gateway/breaker.ts'
 import type { Logger } from '../logging/log.ts'
 import type { AlertWatch, Watched } from './alert-watch.ts'
 
 interface SupervisorAlertsOptions {
   readonly logger: Logger
   readonly watched: Watched
-  /** Every target that has failed and not recovered. */
-  readonly rests: () => readonly Rest[]
 }
 
 /** The reply to `weir alerts test`; empty if the configuration has no `alerts`. */
@@ -36,14 +33,8 @@ export class SupervisorAlerts {
     if (this.watch !== undefined) return this.watch.use(config)
     if (config.alerts === undefined) return
     const { AlertWatch } = await import('./alert-watch.ts')
-    const { logger, watched, rests } = this.options
+    const { logger, watched } = this.options
     this.watch = new AlertWatch({ config, logger, watched })
-    for (const rest of rests()) this.watch.hearRest(rest)
-  }
-
-  /** Takes what a worker reports of a target. */
-  hearRest(rest: Rest): void {
-    this.watch?.hearRest(rest)
   }
 
   async test(): Promise<TestReply> {

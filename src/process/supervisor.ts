@@ -111,7 +111,6 @@ class Supervisor {
       env: options.env,
       logger: log.logger,
       onRequests: (lines, omitted) => this.onRequests(lines, omitted),
-      onRest: (rest) => this.alerts.hearRest(rest),
       onTargets: () => this.models.look(),
     })
     const { workers } = this
@@ -122,11 +121,9 @@ class Supervisor {
     })
     this.alerts = new SupervisorAlerts({
       logger: log.logger,
-      rests: () => workers.health.rests(),
       watched: {
         ledgers: () => workers.ledgerReports,
-        restOf: (target) => workers.health.restOf(target),
-        targets: () => workers.figures.targets(),
+        stateOf: (target) => workers.targets.stateOf(target),
         deathsSince: (sinceMs) => workers.deathsSince(sinceMs),
         areWorkersReady: () => workers.size > 0 && workers.readyCount === workers.size,
         reloadProblems: () => this.config.lastReload?.problems ?? [],

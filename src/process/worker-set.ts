@@ -8,7 +8,7 @@ import type { PeerUpdate } from '../assembly/inference-service.ts'
 import { remaining } from '../assembly/targets.ts'
 import type { Config } from '../config/config.ts'
 import { TIMER_MS_MAX } from '../core/durations.ts'
-import { Breaker, type Rest } from '../gateway/breaker.ts'
+import { Breaker } from '../gateway/breaker.ts'
 import { TargetStates } from '../gateway/target-states.ts'
 import type { LocalItemStore } from '../items/local-item-store.ts'
 import { itemStorePlace, openMachineItems } from '../items/open-item-store.ts'
@@ -50,8 +50,6 @@ interface WorkerSetOptions {
   readonly logger: Logger
   /** Takes log lines of requests while somebody watches, and how many others ended. */
   readonly onRequests: (lines: readonly string[], omitted: number) => void
-  /** Takes what a worker reports of a target, after `health` has it. */
-  readonly onRest: (rest: Rest) => void
   /** The states of targets may have changed. */
   readonly onTargets: () => void
 }
@@ -368,7 +366,6 @@ export class WorkerSet {
     if (update.about === 'rest') {
       this.probes.hear(update.rest)
       this.targets.hearRest(update.rest)
-      this.options.onRest(update.rest)
       this.options.onTargets()
     }
     for (const worker of this.all()) if (worker !== from) worker.forward(update)

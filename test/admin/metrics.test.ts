@@ -16,6 +16,7 @@ const resting: TargetState = {
   state: 'resting',
   rest,
   failing: { reason: 'failed', sinceMs: 1000, lastMs: 5000 },
+  answeredMs: 0,
   isDown: true,
 }
 

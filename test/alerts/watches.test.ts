@@ -8,14 +8,12 @@ import { alertOf, derivedId } from '../../src/alerts/alert.ts'
 import { AlertQueue } from '../../src/alerts/alert-queue.ts'
 import { expiringKeys } from '../../src/alerts/key-expiry.ts'
 import { reachedThresholds } from '../../src/alerts/spend-thresholds.ts'
-import { TargetWatch } from '../../src/alerts/target-watch.ts'
 import { property } from '../support/random.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'weir-alerts-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
 
 const DAY_MS = 86_400_000
-const MINUTE_MS = 60_000
 const NOW = Date.parse('2026-11-21T12:00:00Z')
 const END = Date.parse('2026-11-22T00:00:00Z')
 const ORG = { organization: 'acme', key: null, window: 'day', endMs: END } as const
@@ -91,46 +89,6 @@ property('random spends: what is queued is what was reached at a reading, each o
   expect(reported).toEqual(expected)
   expect(queue.size).toBe(expected.length)
   queue.close()
-})
-
-const target = { provider: 'p', model: 'm' }
-const rest = (rests: number, reason = 'timeout') => ({ ...target, rests, reason })
-
-test('a target is open after a minute without recovering, until it does', () => {
-  const watch = new TargetWatch()
-  watch.hear(rest(1), NOW)
-  expect(watch.open(NOW + MINUTE_MS - 1)).toEqual([])
-  watch.hear(rest(2, 'overloaded'), NOW + 30_000)
-  const open = [
-    { type: 'target.open', fields: { ...target, reason: 'overloaded', since: new Date(NOW).toISOString() } },
-  ]
-  expect(watch.open(NOW + MINUTE_MS) as unknown).toEqual(open)
-  expect(watch.open(NOW + 10 * MINUTE_MS) as unknown).toEqual(open)
-  watch.hear(rest(0), NOW + 11 * MINUTE_MS)
-  expect(watch.open(NOW + 11 * MINUTE_MS)).toEqual([])
-  watch.hear(rest(1), NOW + 12 * MINUTE_MS)
-  expect(watch.open(NOW + 12.5 * MINUTE_MS)).toEqual([])
-  expect(watch.open(NOW + 13 * MINUTE_MS)).toHaveLength(1)
-})
-
-test('a target that left the configuration is not open', () => {
-  const watch = new TargetWatch()
-  watch.hear(rest(1, 'credential'), NOW)
-  watch.keep(() => true)
-  expect([watch.rejected().length, watch.open(NOW + MINUTE_MS).length]).toEqual([1, 1])
-  watch.keep(() => false)
-  expect([...watch.rejected(), ...watch.open(NOW + 2 * MINUTE_MS)]).toEqual([])
-})
-
-test('a credential is rejected until the target answers, also if it fails in another way meanwhile', () => {
-  const watch = new TargetWatch()
-  watch.hear(rest(1), NOW)
-  expect(watch.rejected()).toEqual([])
-  watch.hear(rest(2, 'credential'), NOW)
-  watch.hear(rest(3), NOW + 30_000)
-  expect(watch.rejected() as unknown).toEqual([{ type: 'provider.credential_rejected', fields: target }])
-  watch.hear(rest(0), NOW + 61 * MINUTE_MS)
-  expect(watch.rejected()).toEqual([])
 })
 
 test('keys are reported in their last seven days', () => {

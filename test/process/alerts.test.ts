@@ -134,6 +134,34 @@ test('a rejected credential, a key that expires, and a ledger that goes and come
   expect(hook.received.every(({ isGenuine }) => isGenuine)).toBe(true)
 })
 
+test('an account without credit, the model that is down because of it, and the end of both', async () => {
+  using hook = webhook()
+  await using upstream = await Upstream.start()
+  const setup = setupOf(upstream, hook)
+  upstream.on('m', json(402, '{"error":{"message":"Insufficient Balance"}}'))
+  await using gateway = await Gateway.start(setup)
+  expect((await say(gateway)).status).toBe(502)
+  const isOfTarget = ({ type }: JsonObject) => type === 'provider.credit_exhausted' || type === 'model.down'
+  const begun = await hook.until(2, isOfTarget)
+  expect(begun).toContainEqual(
+    expect.objectContaining({ type: 'provider.credit_exhausted', status: 'firing', provider: 'up', model: 'm' }),
+  )
+  expect(begun).toContainEqual(
+    expect.objectContaining({
+      ...{ type: 'model.down', status: 'firing', model: 'm' },
+      reason: expect.stringMatching(
+        /^its only target up\/m has no credit left in our account \(402\) since \d\d:\d\d$/,
+      ),
+    }),
+  )
+  upstream.on('m', json(200, chatBody('Hello.')))
+  expect((await say(gateway)).status).toBe(200)
+  const ended = (await hook.until(4, isOfTarget)).slice(2)
+  const idsOf = (alerts: readonly JsonObject[]) => alerts.map(({ id, type }) => `${type} ${id}`).sort()
+  expect(ended.map(({ status }) => status)).toEqual(['resolved', 'resolved'])
+  expect(idsOf(ended)).toEqual(idsOf(begun))
+})
+
 test('alerts that a reload adds can be tested with weir alerts test', async () => {
   using hook = webhook()
   await using upstream = await Upstream.start()

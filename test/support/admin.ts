@@ -22,7 +22,13 @@ export function checked(setup: GatewaySetup, folder = '/nowhere'): Config {
 }
 
 /** The state of a target that was never called. */
-export const UNKNOWN: TargetState = { state: 'unknown', rest: undefined, failing: undefined, isDown: false }
+export const UNKNOWN: TargetState = {
+  state: 'unknown',
+  rest: undefined,
+  failing: undefined,
+  answeredMs: 0,
+  isDown: false,
+}
 
 export function systemState(config: Config, more: Partial<SystemState> = {}): SystemState {
   return {
