@@ -8,7 +8,7 @@ import { dayOf } from '../ledger/window.ts'
 import { limitUsagesOf } from '../reports/limit-usage.ts'
 import { configuredExpiringKeys, type StoredKeys, storedKeysOf } from '../reports/stored-keys.ts'
 import type { BudgetRow, Status, TargetRow } from './api-shapes.ts'
-import { budgetRow, usedUpAt } from './budget-rows.ts'
+import { budgetRow, matchingBudgets, usedUpAt } from './budget-rows.ts'
 import { FiguresHistory, STEP_SECONDS } from './figures-history.ts'
 import { readHistory, writeHistory } from './history-file.ts'
 import { readSpend, type Spend } from './recent-spend.ts'
@@ -29,8 +29,10 @@ const STATUS_WAIT_MS = 1000
 const BUDGETS_MAX = 1000
 
 interface BudgetFilter {
-  readonly organization: string | undefined
-  readonly key: string | undefined
+  readonly organization?: string | undefined
+  readonly key?: string | undefined
+  /** Words that the organisation, the key or the limit has. */
+  readonly search?: string | undefined
 }
 
 export class AdminData {
@@ -105,17 +107,19 @@ export class AdminData {
   async budgets({
     organization,
     key,
-  }: BudgetFilter): Promise<{ readonly rows: readonly BudgetRow[]; readonly more: number }> {
+    search,
+  }: BudgetFilter): Promise<{ readonly rows: readonly BudgetRow[]; readonly more: number; readonly total: number }> {
     const [all, spend] = await Promise.all([this.allBudgets.get(), known(this.spend)])
     const rows = all.filter(
       (row) => row.organization === (organization ?? row.organization) && row.key === (key ?? row.key),
     )
+    const found = search === undefined ? rows : matchingBudgets(rows, search)
     const nowMs = Date.now()
-    const shown = rows.slice(0, BUDGETS_MAX).map((row) => ({
+    const shown = found.slice(0, BUDGETS_MAX).map((row) => ({
       ...row,
       used_up_at: usedUpAt(row, spend?.lastHour(row.organization, row.key) ?? 0, nowMs),
     }))
-    return { rows: shown, more: Math.max(0, rows.length - BUDGETS_MAX) }
+    return { rows: shown, more: Math.max(0, found.length - BUDGETS_MAX), total: rows.length }
   }
 
   /** Of spend limits, for the metrics: those that refuse first. Undefined while the ledger cannot be read. */

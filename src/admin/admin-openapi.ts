@@ -65,7 +65,11 @@ const reports: readonly Operation[] = [
     method: 'get',
     path: '/api/budgets',
     summary: 'What is used and held of each limit, the fullest first',
-    parameters: [{ name: 'organization', description: 'Only this organisation' }, KEY],
+    parameters: [
+      { name: 'organization', description: 'Only this organisation' },
+      KEY,
+      { name: 'search', description: 'Only rows whose organisation, key or limit has each of these words' },
+    ],
     answers: { 200: 'Budgets' },
   },
   {

@@ -24,8 +24,7 @@ export function apiRoutes({ data, events, supervision }: ApiParts) {
       return json(200, data.targets())
     })
     .get('/api/budgets', async ({ request }) => {
-      const { organization, key } = queryOf(request.url, ['organization', 'key'])
-      return json(200, await data.budgets({ organization, key }))
+      return json(200, await data.budgets(queryOf(request.url, ['organization', 'key', 'search'])))
     })
     .get('/api/events', ({ request }) => {
       queryOf(request.url, [])

@@ -156,9 +156,13 @@ export const budget = t.Object({
 
 /**
  * `GET /api/budgets`: all limits of organisations, and of keys that were used, those that refuse first, then the
- * fullest, at most 1,000; `organization` and `key` filter. `more`: how many were left out.
+ * fullest, at most 1,000; `organization`, `key` and `search` filter.
  */
-export const budgets = t.Object({ rows: t.Array(budget), more: t.Integer() })
+export const budgets = t.Object({
+  rows: t.Array(budget),
+  more: t.Integer({ description: 'How many were left out of those that match' }),
+  total: t.Integer({ description: 'How many there are without `search`' }),
+})
 
 /**
  * The event `request` of `GET /api/events`: the fields of the request's log line. `GET /api/requests` answers

@@ -33,6 +33,15 @@ function stateOf({ limit, amount, used, isRefusing }: LimitUsage, shares: readon
   return used >= thresholdOf(amount, Math.min(1, ...(shares.length > 0 ? shares : [NEAR_SHARE]))) ? 'near' : 'ok'
 }
 
+/** The rows that have every word, in any letters: `acme spend day`, `acme spend.day`. */
+export function matchingBudgets(rows: readonly BudgetRow[], search: string): readonly BudgetRow[] {
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean)
+  return rows.filter(({ organization, key, limit }) => {
+    const text = `${organization} ${key ?? ''} ${limit} ${limit.replaceAll(/[._]/g, ' ')}`.toLowerCase()
+    return words.every((word) => text.includes(word))
+  })
+}
+
 /** A budget that lasts longer than this at the present rate is not shown to end. */
 const FAR_MS = 10 * 365 * DAY_MS
 

@@ -4,6 +4,7 @@
  */
 
 import type { Attention, BudgetRow, Status, TargetRow } from '../admin/api-shapes.ts'
+import { dollars, duration, percent, rate } from '../core/figure-text.ts'
 import type { JsonObject } from '../core/json.ts'
 import { fullness } from '../reports/limit-usage.ts'
 import { type Column, type Display, TextTable } from './text-table.ts'
@@ -117,14 +118,14 @@ function nowLines({ now, cost_today_micro_usd: today, history }: Status, screen:
     { heading: 'today', isNumber: true },
   ]
   const row = [
-    now.requests_per_second.toFixed(1),
+    rate(now.requests_per_second),
     String(now.open_streams),
-    percent(now.error_share),
-    percent(now.limited_share),
+    share(now.error_share),
+    share(now.limited_share),
     milliseconds(now.time_to_first_token_p50_ms),
     milliseconds(now.time_to_first_token_p95_ms),
-    now.tokens_per_second.toFixed(0),
-    dollars(today),
+    rate(now.tokens_per_second),
+    money(today),
   ]
   const table = linesOf(new TextTable(columns, screen).print([row]))
   const rates = (history?.points ?? []).map((point) => point.requests_per_second)
@@ -177,10 +178,10 @@ function targetLines({ targets }: TopFigures, screen: Screen, rows: number): rea
       target.state,
       plain(`${target.provider}/${target.model}`),
       String(target.attempts),
-      percent(target.success_share),
+      share(target.success_share),
       milliseconds(target.first_byte_p50_ms),
       milliseconds(target.first_byte_p95_ms),
-      percent(target.traffic_share),
+      share(target.traffic_share),
       target.last_error === null
         ? ''
         : `${target.last_error.cause ?? target.last_error.error} ${target.last_error.at.slice(11, 19)}`,
@@ -210,7 +211,7 @@ function budgetLines({ budgets }: TopFigures, screen: Screen, rows: number): rea
     .slice(0, rows)
     .map((row) => [
       row.state,
-      percent(fullness(row)),
+      share(fullness(row)),
       plain(row.key === null ? row.organization : `${row.organization}/${row.key}`),
       row.limit,
       bar(row),
@@ -231,7 +232,7 @@ function bar({ amount: most, used, held }: BudgetRow): string {
 }
 
 function amount({ unit }: BudgetRow, value: number): string {
-  return unit === 'micro_usd' ? dollars(value) : String(value)
+  return unit === 'micro_usd' ? money(value) : String(value)
 }
 
 const REQUESTS: readonly Column[] = [
@@ -264,7 +265,7 @@ function requestLines({ requests }: TopFigures, screen: Screen, rows: number): r
       text('provider'),
       number('total_ms').toFixed(0),
       line['input_tokens'] === undefined ? '' : String(number('input_tokens') + number('output_tokens')),
-      cost === undefined ? '' : dollars(Number(cost), 6),
+      cost === undefined ? '' : money(Number(cost), 4),
       text('outcome'),
       text('error'),
     ]
@@ -322,17 +323,21 @@ function withoutColours(line: string): string {
   return line.replace(/\u001b\[\d*m/g, '')
 }
 
-function percent(share: number | null): string {
-  return share === null ? '-' : `${(share * 100).toFixed(1)} %`
+/** As the console rounds it, in characters that every terminal has. */
+function share(value: number | null): string {
+  return ascii(percent(value))
 }
 
 function milliseconds(ms: number | null): string {
-  if (ms === null) return '-'
-  return ms < 10_000 ? `${ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(1)} s`
+  return ascii(duration(ms))
 }
 
-function dollars(microUsd: number | null, decimals = 2): string {
-  return microUsd === null ? '-' : `$${(microUsd / 1_000_000).toFixed(decimals)}`
+function money(microUsd: number | null, decimals: 2 | 4 = 2): string {
+  return microUsd === null ? '-' : dollars(microUsd, decimals)
+}
+
+function ascii(text: string): string {
+  return text.replaceAll('\u00a0', ' ').replaceAll('–', '-')
 }
 
 function durationText(seconds: number): string {

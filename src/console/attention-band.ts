@@ -1,8 +1,9 @@
 /** The band "Attention": what somebody should look at; one quiet line if there is nothing. */
 
 import type { Attention } from '../admin/api-shapes.ts'
+import { ago } from '../core/figure-text.ts'
 import { element, StateMark, setText } from './elements.ts'
-import { ago, type ServerClock } from './units.ts'
+import type { ServerClock } from './units.ts'
 
 /** More are counted, not shown. */
 const SHOWN_MAX = 20

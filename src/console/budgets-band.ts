@@ -1,11 +1,13 @@
 /** The band "Budgets": each limit of an organisation or a key, those that refuse first, then the fullest. */
 
 import type { BudgetRow } from '../admin/api-shapes.ts'
+import { percent, roughSpan, span } from '../core/figure-text.ts'
 import { element, StateMark, setAttribute, setText } from './elements.ts'
 import { amountText, limitWords } from './limit-words.ts'
+import type { Budgets } from './live-feed.ts'
 import { type Cell, type Column, LiveTable } from './live-table.ts'
 import { twoLines } from './two-lines.ts'
-import { percent, roughSpan, type ServerClock, span } from './units.ts'
+import type { ServerClock } from './units.ts'
 
 const FULL_SHARE_WARNING = 0.8
 
@@ -13,24 +15,26 @@ export class BudgetsBand {
   private readonly table: LiveTable<BudgetRow>
   private more = 0
 
-  constructor(section: HTMLElement, clock: ServerClock) {
+  /** `search` reads the budgets with all of the words. */
+  constructor(section: HTMLElement, clock: ServerClock, search: (words: string) => void) {
     this.table = new LiveTable<BudgetRow>({
       section,
       title: 'Budgets',
       columns: columns(clock),
       keyOf: ({ organization, key, limit }) => JSON.stringify([organization, key, limit]),
-      textOf: (row) => `${row.organization} ${row.key ?? ''} ${row.limit} ${limitWords(row.limit)}`.toLowerCase(),
       placeholder: 'Filter by organisation, key or limit',
       page: 10,
       filterFrom: 11,
       empty: 'No limits are set. Add limits to an organisation or a key in the configuration, then run: weir reload',
       countOf: (rows) => this.countOf(rows),
+      // There may be any number of organisations; the page has the fullest alone.
+      search,
     })
   }
 
-  show(rows: readonly BudgetRow[], more: number): void {
+  show({ rows, more, total }: Budgets): void {
     this.more = more
-    this.table.show(rows)
+    this.table.show(rows, { total, more })
   }
 
   private countOf(rows: readonly BudgetRow[]): string {

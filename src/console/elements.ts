@@ -34,6 +34,23 @@ export function setText(target: Element, text: string): void {
   }
 }
 
+/** So much of the end of a long text stays in sight. */
+const END_CHARS = 10
+const characters = new Intl.Segmenter('en', { granularity: 'grapheme' })
+
+/**
+ * Sets a text whose middle is cut if it does not fit: names of models and organisations often differ in their last
+ * characters alone. The whole text stays in the page.
+ */
+export function setCutText(target: Element, text: string): void {
+  if (target.textContent === text) return
+  const parts = text.length <= 2 * END_CHARS ? [text] : Array.from(characters.segment(text), ({ segment }) => segment)
+  const end = parts.length <= 2 * END_CHARS ? '' : parts.splice(-END_CHARS).join('')
+  target.classList.toggle('cut', end !== '')
+  if (end === '') target.replaceChildren(text)
+  else target.replaceChildren(element('span', { class: 'start' }, parts.join('')), element('span', {}, end))
+}
+
 /** Sets an attribute, or removes it with `undefined`, if it differs. */
 export function setAttribute(target: Element, name: string, value: string | undefined): void {
   if (value === undefined) target.removeAttribute(name)

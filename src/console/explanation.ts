@@ -1,11 +1,11 @@
 /** What `explain` answers for the key and the model of a request: permissions, candidates, what is left of limits. */
 
 import type { Explanation } from '../admin/api-shapes.ts'
+import { span } from '../core/figure-text.ts'
 import { ApiError, askJson } from './api-client.ts'
 import { element, type State, StateMark } from './elements.ts'
 import { amountText, limitWords } from './limit-words.ts'
 import type { RequestLine } from './request-line-view.ts'
-import { span } from './units.ts'
 
 /** Resolves to the elements that show it; a failure is one of them. */
 export async function explanation({ key, requested_model: model }: RequestLine): Promise<readonly Node[]> {

@@ -1,6 +1,6 @@
 /** Limits in words: their names and amounts. */
 
-import { count, dollars } from './units.ts'
+import { count, dollars } from '../core/figure-text.ts'
 
 /** The words of the configuration's limits; another one is shown by its name. */
 const LIMITS: Readonly<Record<string, string>> = {

@@ -25,11 +25,18 @@ export type Connection =
   /** `problem` is a message of the API; undefined if it could not be reached. */
   | { readonly kind: 'lost'; readonly retryAtMs: number; readonly problem: string | undefined }
 
+/** Those that match what was searched for, and how many there are in all. */
+export interface Budgets {
+  readonly rows: readonly BudgetRow[]
+  readonly more: number
+  readonly total: number
+}
+
 interface FeedListener {
   connection(state: Connection): void
   status(status: Status): void
   targets(rows: readonly TargetRow[]): void
-  budgets(rows: readonly BudgetRow[], more: number): void
+  budgets(answer: Budgets): void
   /** The last requests that ended, the newest first. */
   recent(lines: readonly RequestLine[]): void
   /** Another one has ended. */
@@ -44,6 +51,9 @@ export class LiveFeed {
   private abort = new AbortController()
   private lastEventMs = 0
   private retryNow: (() => void) | undefined
+  /** What the person searches budgets for; '' for all. */
+  private budgetSearch = ''
+  private readTablesNow: (() => void) | undefined
 
   constructor(private readonly listener: FeedListener) {}
 
@@ -68,6 +78,12 @@ export class LiveFeed {
   /** Ends the pause before the next attempt. */
   retry(): void {
     this.retryNow?.()
+  }
+
+  /** Reads the budgets that have all of the words, now and from now on. */
+  searchBudgets(words: string): void {
+    this.budgetSearch = words
+    this.readTablesNow?.()
   }
 
   private async connected(abort: AbortController): Promise<void> {
@@ -100,15 +116,21 @@ export class LiveFeed {
   private async readTables(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       if (!document.hidden) {
+        const { budgetSearch } = this
         const [targets, budgets] = await Promise.all([
           askJson<{ readonly rows: readonly TargetRow[] }>('/api/targets'),
-          askJson<{ readonly rows: readonly BudgetRow[]; readonly more: number }>('/api/budgets'),
+          askJson<Budgets>(`/api/budgets${budgetSearch === '' ? '' : `?search=${encodeURIComponent(budgetSearch)}`}`),
         ])
         if (signal.aborted) return
         this.listener.targets(targets.rows)
-        this.listener.budgets(budgets.rows, budgets.more)
+        // Meanwhile something else was typed.
+        if (budgetSearch !== this.budgetSearch) continue
+        this.listener.budgets(budgets)
       }
-      await new Promise((resolve) => setTimeout(resolve, TABLES_MS))
+      await new Promise<void>((resolve) => {
+        this.readTablesNow = resolve
+        setTimeout(resolve, TABLES_MS)
+      })
     }
   }
 

@@ -27,8 +27,8 @@ interface TableSetup<Row> {
   readonly title: string
   readonly columns: readonly Column<Row>[]
   readonly keyOf: (row: Row) => string
-  /** What the filter searches, in lower case. */
-  readonly textOf: (row: Row) => string
+  /** What the filter searches, in lower case; absent with `search`. */
+  readonly textOf?: (row: Row) => string
   readonly placeholder: string
   /** Rows before "show more". */
   readonly page: number
@@ -38,6 +38,16 @@ interface TableSetup<Row> {
   readonly empty: string
   /** The words after the title. */
   readonly countOf: (rows: readonly Row[]) => string
+  /** A button that leaves only some of the rows. */
+  readonly only?: { readonly title: string; readonly matches: (row: Row) => boolean }
+  /** Searches more rows than the page has: what was typed is given to it, and all rows that are shown match. */
+  readonly search?: (typed: string) => void
+}
+
+/** How many rows there are in all, and how many of those that match were not given. */
+interface Counts {
+  readonly total: number
+  readonly more: number
 }
 
 interface RowView<Row> {
@@ -72,11 +82,15 @@ export class LiveTable<Row> {
   private readonly emptyNote = element('p', { class: 'empty' })
   private readonly table: HTMLTableElement
   private readonly filter: HTMLElement
+  private readonly only = element('button', { class: 'only', type: 'button', 'aria-pressed': 'false' })
   private readonly found = element('p', { class: 'unseen', role: 'status' })
   private readonly views = new Map<string, RowView<Row>>()
   private rows: readonly Row[] = []
   private words: readonly string[] = []
+  private isOnly = false
   private limit: number
+  /** If `rows` are those that match what was searched for. */
+  private counts: Counts | undefined
 
   constructor(private readonly setup: TableSetup<Row>) {
     const { section, title, columns, page, placeholder } = setup
@@ -89,7 +103,9 @@ export class LiveTable<Row> {
       autocomplete: 'off',
       spellcheck: 'false',
     })
-    this.filter = element('div', { class: 'filter' }, this.input)
+    this.only.textContent = setup.only?.title ?? ''
+    this.only.hidden = setup.only === undefined
+    this.filter = element('div', { class: 'filter' }, this.only, this.input)
     this.head.append(element('h2', { id: titleId }, title), this.count, this.filter)
     const heads = columns.map(({ name, title, isNumber }) =>
       element('th', { class: classOf(name, isNumber), scope: 'col', role: 'columnheader' }, title),
@@ -104,14 +120,23 @@ export class LiveTable<Row> {
     const panel = element('div', { class: 'panel' }, this.table, this.emptyNote, this.more)
     section.append(this.head, panel, this.found)
     this.input.addEventListener('input', () => this.typed())
+    this.input.addEventListener('keydown', (event) => this.entered(event))
+    this.only.addEventListener('click', () => this.toggled())
     this.more.addEventListener('click', () => this.showMore())
     this.filter.hidden = this.more.hidden = this.table.hidden = true
   }
 
-  /** Replaces the rows. */
-  show(rows: readonly Row[]): void {
+  /** Replaces the rows. With `counts` they are those that match what was given to `search`. */
+  show(rows: readonly Row[], counts?: Counts): void {
     this.rows = rows
+    this.counts = counts
     this.draw()
+    if (counts !== undefined) this.tellMatches()
+  }
+
+  /** Whether rows are left out because somebody wants to see others. */
+  private get isFiltered(): boolean {
+    return this.words.length > 0 || this.isOnly
   }
 
   /** The row whose element this is. */
@@ -124,8 +149,37 @@ export class LiveTable<Row> {
     this.words = wordsOf(this.input.value)
     this.limit = this.setup.page
     this.draw()
-    const { length } = this.matching()
-    setText(this.found, this.words.length === 0 ? '' : `${length} of ${this.rows.length} match`)
+    if (this.setup.search === undefined) this.tellMatches()
+    else this.setup.search(this.words.join(' '))
+  }
+
+  private toggled(): void {
+    this.isOnly = !this.isOnly
+    this.only.setAttribute('aria-pressed', String(this.isOnly))
+    this.draw()
+    this.tellMatches()
+  }
+
+  private tellMatches(): void {
+    setText(this.found, this.isFiltered ? this.matchText(this.matching().length) : '')
+  }
+
+  private matchText(matching: number): string {
+    const { total, more } = this.counts ?? { total: this.rows.length, more: 0 }
+    return `${matching + more} of ${total} match`
+  }
+
+  /** The arrow leads from the filter into the rows, Escape empties it. */
+  private entered(event: KeyboardEvent): void {
+    const first = event.key === 'ArrowDown' ? this.body.querySelector('button') : null
+    if (first !== null) {
+      event.preventDefault()
+      first.focus()
+    } else if (event.key === 'Escape' && this.input.value !== '') {
+      event.preventDefault()
+      this.input.value = ''
+      this.typed()
+    }
   }
 
   private showMore(): void {
@@ -139,8 +193,10 @@ export class LiveTable<Row> {
   }
 
   private matching(): readonly Row[] {
-    if (this.words.length === 0) return this.rows
-    return this.rows.filter((row) => hasWords(this.setup.textOf(row), this.words))
+    const { rows, words, setup, isOnly } = this
+    const { textOf } = setup
+    const found = textOf === undefined || words.length === 0 ? rows : rows.filter((row) => hasWords(textOf(row), words))
+    return isOnly && setup.only !== undefined ? found.filter(setup.only.matches) : found
   }
 
   private draw(): void {
@@ -149,15 +205,20 @@ export class LiveTable<Row> {
     const visible = matching.slice(0, this.limit)
     this.place(visible)
     const left = matching.length - visible.length
-    const isFiltered = this.words.length > 0
+    const { isFiltered } = this
     const all = rows.length === 0 ? '' : setup.countOf(rows)
-    setText(this.count, isFiltered ? `${matching.length} of ${rows.length} match` : all)
+    setText(this.count, isFiltered ? this.matchText(matching.length) : all)
     setText(this.more, `Show ${Math.min(left, this.limit * 3)} more of ${left}`)
-    setText(this.emptyNote, isFiltered ? 'Nothing matches. Remove a word from the filter.' : setup.empty)
+    setText(this.emptyNote, isFiltered ? this.noMatch() : setup.empty)
     this.more.hidden = left === 0
     this.table.hidden = visible.length === 0
     this.emptyNote.hidden = visible.length > 0
-    this.filter.hidden = rows.length < setup.filterFrom && !isFiltered
+    this.filter.hidden = (this.counts?.total ?? rows.length) < setup.filterFrom && !isFiltered
+  }
+
+  private noMatch(): string {
+    if (this.words.length > 0) return 'Nothing matches. Remove a word from the filter.'
+    return `Nothing matches. Release “${this.setup.only?.title ?? ''}” to see all.`
   }
 
   /** Gives each row an element, those that it had first, then those of rows that are gone. */

@@ -1,9 +1,9 @@
 /** The band "Now": six figures, each with a chart of its last hour. */
 
 import type { FiguresNow, Status } from '../admin/api-shapes.ts'
+import { count, dollars, duration, durationParts, percent, rate } from '../core/figure-text.ts'
 import { element, type State, StateMark, setText } from './elements.ts'
 import { type ChartSetup, HourChart, type Points } from './hour-chart.ts'
-import { count, dollars, duration, durationParts, percent, rate } from './units.ts'
 
 const HOUR_S = 3_600
 /** Without a history of the server; the same as its own. */

@@ -1,6 +1,7 @@
 /** The console: puts the bands into the page and gives them what the admin API reports. */
 
 import type { Status } from '../admin/api-shapes.ts'
+import { ago, span } from '../core/figure-text.ts'
 import { AttentionBand } from './attention-band.ts'
 import { BudgetsBand } from './budgets-band.ts'
 import { ConnectionLine } from './connection-line.ts'
@@ -11,13 +12,13 @@ import { showDetails } from './request-details.ts'
 import { RequestsBand } from './requests-band.ts'
 import { TargetsBand } from './targets-band.ts'
 import { promptForToken } from './token-prompt.ts'
-import { ago, ServerClock, span } from './units.ts'
+import { ServerClock } from './units.ts'
 
 const clock = new ServerClock()
 const attention = new AttentionBand(byId('attention'), clock)
 const now = new NowBand(byId('now'))
 const targets = new TargetsBand(byId('targets'), clock)
-const budgets = new BudgetsBand(byId('budgets'), clock)
+const budgets = new BudgetsBand(byId('budgets'), clock, (words) => feed.searchBudgets(words))
 const requests = new RequestsBand(byId('requests'), showDetails)
 const readiness = new StateMark()
 byId('readiness').append(readiness.node)
@@ -39,7 +40,7 @@ const feed = new LiveFeed({
     byId('main').setAttribute('aria-busy', 'false')
   },
   targets: (rows) => targets.show(rows),
-  budgets: (rows, more) => budgets.show(rows, more),
+  budgets: (answer) => budgets.show(answer),
   recent: (lines) => requests.reset(lines),
   request: (line) => requests.add(line),
   omitted: (count) => requests.addOmitted(count),

@@ -1,9 +1,10 @@
 /** The details of one request: its figures, each attempt, and what `explain` answers for its key and model. */
 
+import { count, dollars, duration } from '../core/figure-text.ts'
 import { element, StateMark } from './elements.ts'
 import { explanation } from './explanation.ts'
 import { type Attempt, modelOf, ownerOf, type RequestLine, resultState, resultWord } from './request-line-view.ts'
-import { count, dollars, duration, fullTime } from './units.ts'
+import { fullTime } from './units.ts'
 
 /** Resolves when the details are closed. */
 export async function showDetails(line: RequestLine): Promise<void> {

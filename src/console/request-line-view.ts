@@ -61,12 +61,16 @@ function words(code: string): string {
   return code.replaceAll('_', ' ')
 }
 
-/** A refused request is a warning if a limit refused it, and a failure if weir or a provider is the cause. */
+/** Bad if weir or a provider is the cause. The operator need not act on a request that was refused, so it is no alarm. */
 export function resultState({ status = 0, outcome }: RequestLine): State {
   if (status >= 500 || outcome === 'provider_cut' || outcome === 'timed_out') return 'bad'
-  if (status === 429 || outcome === 'drained') return 'warning'
-  if (status >= 400 || outcome === 'caller_left') return 'neutral'
+  if (status >= 400 || outcome === 'caller_left' || outcome === 'drained') return 'neutral'
   return 'good'
+}
+
+/** Whether the caller did not get a whole answer, whatever the cause. */
+export function isFailed({ status = 0, outcome }: RequestLine): boolean {
+  return status >= 400 || (outcome !== undefined && outcome !== 'completed')
 }
 
 /** `acme · ci`; a request without a valid key has neither. */

@@ -3,11 +3,20 @@
  * somebody points at a row or moves through the rows with the keyboard: a row that moves cannot be clicked.
  */
 
+import { count, dollars, duration } from '../core/figure-text.ts'
 import { element, StateMark, setAttribute, setText } from './elements.ts'
 import { type Cell, type Column, LiveTable, textColumn } from './live-table.ts'
-import { modelOf, ownerOf, type RequestLine, resultState, resultWord, searchText } from './request-line-view.ts'
+import {
+  isFailed,
+  modelOf,
+  ownerOf,
+  type RequestLine,
+  resultState,
+  resultWord,
+  searchText,
+} from './request-line-view.ts'
 import { twoLines } from './two-lines.ts'
-import { clockTime, count, dollars, duration } from './units.ts'
+import { clockTime } from './units.ts'
 
 const LINES_MAX = 200
 const REDRAW_MS = 1_000
@@ -43,6 +52,7 @@ export class RequestsBand {
       page: 15,
       filterFrom: 1,
       empty: 'No requests yet. Send one with a key of the configuration; it appears here when it ends.',
+      only: { title: 'Failed only', matches: isFailed },
       countOf: (lines) => `last ${lines.length}${this.omitted === 0 ? '' : `, ${count(this.omitted)} left out`}`,
     })
     this.table.head.insertBefore(this.heldBack, this.table.head.lastElementChild)
@@ -124,12 +134,6 @@ export class RequestsBand {
       if (event.key !== '/' || isTyping || event.ctrlKey || event.metaKey || event.altKey) return
       event.preventDefault()
       input.focus()
-    })
-    input.addEventListener('keydown', (event) => {
-      if (event.key !== 'Escape' || input.value === '') return
-      event.preventDefault()
-      input.value = ''
-      input.dispatchEvent(new Event('input'))
     })
   }
 

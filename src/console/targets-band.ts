@@ -1,14 +1,16 @@
 /** The band "Targets": each model of a provider, the unhealthy ones first. */
 
 import type { TargetRow } from '../admin/api-shapes.ts'
+import { ago, count, duration, percent, span } from '../core/figure-text.ts'
 import { element, type State, StateMark, setText } from './elements.ts'
 import { type Cell, type Column, LiveTable, textColumn } from './live-table.ts'
 import { twoLines } from './two-lines.ts'
-import { ago, count, duration, percent, type ServerClock, span } from './units.ts'
+import type { ServerClock } from './units.ts'
 
-/** Below this share of successful attempts the figure is marked. */
-const SUCCESS_SHARE_WARNING = 0.99
-const SUCCESS_SHARE_BAD = 0.9
+/** Below this share of successful attempts the figure is marked, if so many failed: somebody should look at it. */
+const SUCCESS_SHARE_WARNING = 0.95
+const SUCCESS_SHARE_BAD = 0.75
+const FAILURES_MIN = 3
 
 export class TargetsBand {
   private readonly table: LiveTable<TargetRow>
@@ -124,10 +126,11 @@ function successCell(): Cell<TargetRow> {
   const mark = new StateMark()
   return {
     content: mark.node,
-    show: ({ success_share: share }) => {
-      const state = share === null || share >= SUCCESS_SHARE_WARNING ? undefined : share
-      mark.node.classList.toggle('plain', state === undefined)
-      mark.show(state === undefined ? 'neutral' : state < SUCCESS_SHARE_BAD ? 'bad' : 'warning', percent(share))
+    show: ({ success_share: share, attempts }) => {
+      const failures = Math.round(attempts * (1 - (share ?? 1)))
+      const isMarked = share !== null && share < SUCCESS_SHARE_WARNING && failures >= FAILURES_MIN
+      mark.node.classList.toggle('plain', !isMarked)
+      mark.show(!isMarked ? 'neutral' : share < SUCCESS_SHARE_BAD ? 'bad' : 'warning', percent(share))
     },
   }
 }

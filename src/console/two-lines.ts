@@ -1,6 +1,6 @@
 /** A cell with a value and, below it, smaller, what explains it. */
 
-import { element, setText } from './elements.ts'
+import { element, setCutText } from './elements.ts'
 import type { Cell } from './live-table.ts'
 
 export function twoLines<Row>(first: (row: Row) => string, below: (row: Row) => string): Cell<Row> {
@@ -10,8 +10,8 @@ export function twoLines<Row>(first: (row: Row) => string, below: (row: Row) => 
     content,
     show: (row) => {
       const [text, detail] = [first(row), below(row)]
-      setText(upper, text)
-      setText(lower, detail)
+      setCutText(upper, text)
+      setCutText(lower, detail)
       const title = detail === '' ? text : `${text}\n${detail}`
       if (content.title !== title) content.title = title
     },
