@@ -1,9 +1,8 @@
 /** The band "Budgets": each limit of an organisation or a key, those that refuse first, then the fullest. */
 
 import type { BudgetRow } from '../admin/api-shapes.ts'
-import { percent, roughSpan, span } from '../core/figure-text.ts'
+import { amountText, count, percent, roughSpan, span } from '../core/figure-text.ts'
 import { element, StateMark, setAttribute, setText } from './elements.ts'
-import { amountText, limitWords } from './limit-words.ts'
 import type { Budgets } from './live-feed.ts'
 import { type Cell, type Column, LiveTable } from './live-table.ts'
 import { twoLines } from './two-lines.ts'
@@ -40,7 +39,7 @@ export class BudgetsBand {
   private countOf(rows: readonly BudgetRow[]): string {
     const refusing = rows.filter(({ state }) => state === 'refusing').length
     const full = rows.filter((row) => shareOf(row) >= FULL_SHARE_WARNING).length
-    const all = this.more > 0 ? `${rows.length} fullest of ${rows.length + this.more}` : `${rows.length}`
+    const all = this.more > 0 ? `${count(rows.length)} fullest of ${count(rows.length + this.more)}` : `${rows.length}`
     const counts = [
       ...(refusing === 0 ? [] : [`${refusing} refusing`]),
       ...(full === 0 ? [] : [`${full} above ${percent(FULL_SHARE_WARNING)}`]),
@@ -67,7 +66,7 @@ function columns(clock: ServerClock): readonly Column<BudgetRow>[] {
       cell: () =>
         twoLines(
           ({ organization, key }) => (key === null ? organization : `${organization} · ${key}`),
-          ({ limit }) => limitWords(limit),
+          ({ limit }) => limit,
         ),
     },
     { name: 'bar', title: 'Used', cell: meterCell },
@@ -104,7 +103,7 @@ function meterCell(): Cell<BudgetRow> {
       number.node.classList.toggle('plain', state === undefined)
       number.show(state ?? 'neutral', percent(share))
       setAttribute(bar, 'data-state', state)
-      setAttribute(bar, 'aria-label', `${limitWords(row.limit)} of ${row.key ?? row.organization}`)
+      setAttribute(bar, 'aria-label', `${row.limit} of ${row.key ?? row.organization}`)
       setAttribute(bar, 'aria-valuenow', String(Math.min(100, Math.round(share * 100))))
       const [used, held, amount] = [row.used, row.held, row.amount].map((each) => amountText(row.unit, each))
       const text = `${used} used, ${held} held, of ${amount}${row.state === 'refusing' ? ', refuses requests' : ''}`

@@ -1,10 +1,9 @@
 /** What `explain` answers for the key and the model of a request: permissions, candidates, what is left of limits. */
 
 import type { Explanation } from '../admin/api-shapes.ts'
-import { span } from '../core/figure-text.ts'
+import { amountText, span } from '../core/figure-text.ts'
 import { ApiError, askJson } from './api-client.ts'
 import { element, type State, StateMark } from './elements.ts'
-import { amountText, limitWords } from './limit-words.ts'
 import type { RequestLine } from './request-line-view.ts'
 
 /** Resolves to the elements that show it; a failure is one of them. */
@@ -51,7 +50,7 @@ function limits({ limits, organization }: Explanation): HTMLElement {
     const all = amountText(unit, amount)
     const rest = left === null ? `of ${all}; what is left is unknown` : `${amountText(unit, left)} of ${all} left`
     const renewal = renews_at === null ? '' : `, renews in ${span((Date.parse(renews_at) - Date.now()) / 1000)}`
-    const name = `${limitWords(limit)}, ${key ?? organization}`
+    const name = `${limit}, ${key ?? organization}`
     return [element('dt', { dir: 'auto' }, name), element('dd', {}, rest + renewal)]
   })
   return rows.length === 0 ? prose('No limits apply.') : element('dl', { class: 'pairs limits' }, ...rows)

@@ -3,6 +3,7 @@
  * long as the row is there, and writes only what differs. With 1,000 rows of data it still has those of one page.
  */
 
+import { count } from '../core/figure-text.ts'
 import { element, setText } from './elements.ts'
 import { hasWords, wordsOf } from './word-filter.ts'
 
@@ -88,6 +89,8 @@ export class LiveTable<Row> {
   private rows: readonly Row[] = []
   private words: readonly string[] = []
   private isOnly = false
+  /** The rows are still those of before. */
+  private isSearching = false
   private limit: number
   /** If `rows` are those that match what was searched for. */
   private counts: Counts | undefined
@@ -130,6 +133,7 @@ export class LiveTable<Row> {
   show(rows: readonly Row[], counts?: Counts): void {
     this.rows = rows
     this.counts = counts
+    this.isSearching = false
     this.draw()
     if (counts !== undefined) this.tellMatches()
   }
@@ -148,6 +152,7 @@ export class LiveTable<Row> {
   private typed(): void {
     this.words = wordsOf(this.input.value)
     this.limit = this.setup.page
+    this.isSearching = this.setup.search !== undefined
     this.draw()
     if (this.setup.search === undefined) this.tellMatches()
     else this.setup.search(this.words.join(' '))
@@ -165,8 +170,9 @@ export class LiveTable<Row> {
   }
 
   private matchText(matching: number): string {
+    if (this.isSearching) return 'Searching …'
     const { total, more } = this.counts ?? { total: this.rows.length, more: 0 }
-    return `${matching + more} of ${total} match`
+    return `${count(matching + more)} of ${count(total)} match`
   }
 
   /** The arrow leads from the filter into the rows, Escape empties it. */
@@ -208,7 +214,7 @@ export class LiveTable<Row> {
     const { isFiltered } = this
     const all = rows.length === 0 ? '' : setup.countOf(rows)
     setText(this.count, isFiltered ? this.matchText(matching.length) : all)
-    setText(this.more, `Show ${Math.min(left, this.limit * 3)} more of ${left}`)
+    setText(this.more, `Show ${count(Math.min(left, this.limit * 3))} more of ${count(left)}`)
     setText(this.emptyNote, isFiltered ? this.noMatch() : setup.empty)
     this.more.hidden = left === 0
     this.table.hidden = visible.length === 0

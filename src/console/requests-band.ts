@@ -4,7 +4,7 @@
  */
 
 import { count, dollars, duration } from '../core/figure-text.ts'
-import { element, StateMark, setAttribute, setText } from './elements.ts'
+import { element, StateMark, setAttribute, setCutText, setText } from './elements.ts'
 import { type Cell, type Column, LiveTable, textColumn } from './live-table.ts'
 import {
   isFailed,
@@ -224,7 +224,7 @@ function ownerCell(): Cell<RequestLine> {
     content,
     show: (line) => {
       const text = ownerOf(line)
-      setText(content, text)
+      setCutText(content, text)
       if (content.title !== text) content.title = text
     },
   }

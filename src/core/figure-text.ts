@@ -49,6 +49,11 @@ export function dollars(microUsd: number, decimals: 2 | 4 = 2): string {
   return value >= 100_000 ? `$${count(value)}` : `$${cents.format(value)}`
 }
 
+/** An amount of a limit in its unit. */
+export function amountText(unit: string, amount: number): string {
+  return unit === 'micro_usd' ? dollars(amount) : count(amount)
+}
+
 /** `340 ms`, `1.24 s`, `12.4 s`, `1 min 12 s`. */
 export function duration(ms: number | null | undefined): string {
   if (ms === null || ms === undefined) return UNKNOWN

@@ -138,6 +138,21 @@ describe('the console', () => {
     expect(watched.problems).toEqual([])
   })
 
+  test('shows only requests that failed, by a button', async () => {
+    await send('small')
+    expect(await send('no such model')).toBe(404)
+    await using watched = await openConsole()
+    const { page } = watched
+    await rows(page, 'Requests').filter({ hasText: 'completed' }).first().waitFor()
+    const only = page.locator('#requests').getByRole('button', { name: 'Failed only' })
+    await only.click()
+    await rows(page, 'Requests').filter({ hasText: 'completed' }).first().waitFor({ state: 'detached' })
+    expect(await rows(page, 'Requests').filter({ hasText: 'model not found' }).count()).toBeGreaterThan(0)
+    await only.click()
+    await rows(page, 'Requests').filter({ hasText: 'completed' }).first().waitFor()
+    expect(watched.problems).toEqual([])
+  })
+
   test('shows the attempts of a request and explains it, by keyboard alone', async () => {
     await send('fragile')
     await using watched = await openConsole()
@@ -145,7 +160,9 @@ describe('the console', () => {
     await page.keyboard.press('/')
     await page.keyboard.type('fallback')
     const first = rows(page, 'Requests').first().getByRole('button')
-    await first.focus()
+    await first.waitFor()
+    await page.keyboard.press('ArrowDown')
+    expect(await page.locator(':focus').textContent()).toBe(await first.textContent())
     await page.keyboard.press('ArrowDown')
     await page.keyboard.press('Home')
     await page.keyboard.press('Enter')
@@ -224,6 +241,28 @@ async function violations(page: Page): Promise<readonly string[]> {
   const { violations } = await page.evaluate<axe.AxeResults>("axe.run(document, { resultTypes: ['violations'] })")
   return violations.map(({ id, impact, nodes }) => `${impact}: ${id}: ${nodes.map(({ html }) => html).join(' ')}`)
 }
+
+describe('the console of a weir with 2,001 organisations', () => {
+  test('finds a budget that is not among the fullest', async () => {
+    const ids = Array.from({ length: 2001 }, (_, i) => `tenant-${i}`)
+    const organizations = ids.map((id) => `  - { id: ${id}, limits: { spend: { day: 5 } }, keys: [] }`)
+    const config = configuration().replace(/organizations:\n.*/s, `organizations:\n${organizations.join('\n')}\n`)
+    await using large = await Weir.ready(config)
+    await using watched = await WatchedPage.open(browser, `${large.admin}/`)
+    const { page } = watched
+    await page.getByText('1,000 fullest of 2,001').waitFor()
+    await page.getByLabel('Filter budgets').fill('tenant-2000 spend.day')
+    await page
+      .locator('#budgets .count')
+      .filter({ hasText: /^1 of 2,001 match$/ })
+      .waitFor()
+    expect(await rows(page, 'Budgets').count()).toBe(1)
+    expect(await rows(page, 'Budgets').textContent()).toContain('tenant-2000')
+    await page.getByLabel('Filter budgets').fill('tenant-2001')
+    await page.locator('#budgets').getByText('Nothing matches.').waitFor()
+    expect(watched.problems).toEqual([])
+  })
+})
 
 describe('the console of a weir with a token', () => {
   test('asks for it, keeps it in the tab, and comes back after weir was away', async () => {
