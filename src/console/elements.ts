@@ -34,7 +34,7 @@ export function setText(target: Element, text: string): void {
   }
 }
 
-/** So much of the end of a long text stays in sight. */
+/** At most this many characters of the end of a long text stay in sight. */
 const END_CHARS = 10
 const characters = new Intl.Segmenter('en', { granularity: 'grapheme' })
 

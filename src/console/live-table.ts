@@ -135,7 +135,7 @@ export class LiveTable<Row> {
     this.counts = counts
     this.isSearching = false
     this.draw()
-    if (counts !== undefined) this.tellMatches()
+    if (counts !== undefined) this.showMatches()
   }
 
   /** Whether rows are left out because somebody wants to see others. */
@@ -154,7 +154,7 @@ export class LiveTable<Row> {
     this.limit = this.setup.page
     this.isSearching = this.setup.search !== undefined
     this.draw()
-    if (this.setup.search === undefined) this.tellMatches()
+    if (this.setup.search === undefined) this.showMatches()
     else this.setup.search(this.words.join(' '))
   }
 
@@ -162,10 +162,10 @@ export class LiveTable<Row> {
     this.isOnly = !this.isOnly
     this.only.setAttribute('aria-pressed', String(this.isOnly))
     this.draw()
-    this.tellMatches()
+    this.showMatches()
   }
 
-  private tellMatches(): void {
+  private showMatches(): void {
     setText(this.found, this.isFiltered ? this.matchText(this.matching().length) : '')
   }
 

@@ -61,7 +61,7 @@ function words(code: string): string {
   return code.replaceAll('_', ' ')
 }
 
-/** Bad if weir or a provider is the cause. The operator need not act on a request that was refused, so it is no alarm. */
+/** Bad if weir or a provider is the cause. A refused request is no alarm: the operator need not act on it. */
 export function resultState({ status = 0, outcome }: RequestLine): State {
   if (status >= 500 || outcome === 'provider_cut' || outcome === 'timed_out') return 'bad'
   if (status >= 400 || outcome === 'caller_left' || outcome === 'drained') return 'neutral'
