@@ -10,6 +10,7 @@ import { type FollowerOptions, KeyFollower } from '../keys/key-follower.ts'
 import type { KeyStore } from '../keys/key-store.ts'
 import { openSqliteKeyStore, SqliteKeyBackend } from '../keys/sqlite-key-store.ts'
 import type { AuditLog } from '../ledger/audit-log.ts'
+import { type Lock, lockDirectory } from '../ledger/embedded/directory-lock.ts'
 import { EmbeddedLedger } from '../ledger/embedded/embedded-ledger.ts'
 import { LedgerServer } from '../ledger/embedded/socket/ledger-server.ts'
 import { WorkerLedger } from '../ledger/embedded/socket/worker-ledger.ts'
@@ -69,10 +70,18 @@ interface OpenedLedger {
   takeOver(): Promise<void>
 }
 
+/** Called after a large step of the system time under an embedded ledger, in milliseconds. */
+type Stepped = (stepMs: number) => void
+
 /** Opens the ledger for one of several workers. Throws like `openLedger`. */
-export async function openWorkerLedger(place: LedgerPlace, role: LedgerRole, isKeeper: boolean): Promise<OpenedLedger> {
+export async function openWorkerLedger(
+  place: LedgerPlace,
+  role: LedgerRole,
+  isKeeper: boolean,
+  stepped: Stepped,
+): Promise<OpenedLedger> {
   if (place.ledger.kind === 'redis') return { ledger: await openLedger(place, isKeeper), takeOver: async () => {} }
-  const options = { keepMs: keepMsOf(place), isTakeover: role === 'successor' }
+  const options = { keepMs: keepMsOf(place), isTakeover: role === 'successor', stepped }
   const { dataDir } = place
   const ledger =
     role === 'caller'
@@ -82,9 +91,17 @@ export async function openWorkerLedger(place: LedgerPlace, role: LedgerRole, isK
 }
 
 /** Opens the embedded ledger in a process that only owns it, for the workers. Throws like `openLedger`. */
-export async function openLedgerServer(place: LedgerPlace, role: LedgerRole): Promise<LedgerServer> {
-  const options = { keepMs: keepMsOf(place), isTakeover: role === 'successor' }
+export async function openLedgerServer(place: LedgerPlace, role: LedgerRole, stepped: Stepped): Promise<LedgerServer> {
+  const options = { keepMs: keepMsOf(place), isTakeover: role === 'successor', stepped }
   return await whenFree(() => new LedgerServer(place.dataDir, options))
+}
+
+/**
+ * Lets no other gateway use `data_dir` as long as this process runs and has not released it. Undefined with the
+ * embedded ledger, whose owner locks the directory. Throws like `openLedger`.
+ */
+export async function lockDataDir({ ledger, dataDir }: LedgerPlace): Promise<Lock | undefined> {
+  return ledger.kind === 'embedded' ? undefined : await whenFree(() => lockDirectory(dataDir, 'shared'))
 }
 
 function keepMsOf({ audit }: LedgerPlace): number | undefined {

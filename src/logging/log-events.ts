@@ -263,6 +263,14 @@ export const LOG_EVENTS = {
     message: 'ledger recovered',
     meaning: 'The end of `ledger.down`, `ledger.degraded` or `ledger.disk_full`.',
   },
+  'ledger.clock_stepped': {
+    level: 'warn',
+    message: 'system time stepped',
+    meaning:
+      'The system time changed by more than a minute (`seconds`, negative if it went back) under the embedded ' +
+      'ledger, which follows within 15 s. Reservations and rate limits go on as if it had not. Days and months of ' +
+      'budgets follow forwards only: one that began too early is `ledger.degraded`.',
+  },
   'ledger.undurable': {
     level: 'warn',
     message: 'ledger not durable',

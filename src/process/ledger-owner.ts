@@ -7,6 +7,7 @@
 import { isLedgerProblem, openLedgerServer } from '../assembly/open-ledger.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { type FromLedgerOwner, isToLedgerOwner, LEDGER_PROTOCOL, type ToLedgerOwner } from './ledger-ipc.ts'
+import { logClockStep } from './ledger-watch.ts'
 
 /** How long the workers may take to settle what they cut after the supervisor is gone. */
 const ORPHAN_MS_MAX = 2500
@@ -53,7 +54,7 @@ class LedgerOwner {
   private async own({ place, role }: Extract<ToLedgerOwner, { type: 'own' }>): Promise<void> {
     if (place.nodeName !== undefined) this.log.node(place.nodeName)
     try {
-      this.server = await openLedgerServer(place, role)
+      this.server = await openLedgerServer(place, role, (stepMs) => logClockStep(this.log.logger, stepMs))
       send({ type: 'owned' })
     } catch (error) {
       if (!isLedgerProblem(error)) throw error

@@ -80,3 +80,8 @@ export class LedgerWatch implements Ticking {
     logEvent(this.logger, up ? mild : 'ledger.down', fields, ready ? 'warn' : 'error')
   }
 }
+
+/** In the process that owns an embedded ledger. */
+export function logClockStep(logger: Logger, stepMs: number): void {
+  logEvent(logger, 'ledger.clock_stepped', { seconds: Math.round(stepMs / 1000) })
+}

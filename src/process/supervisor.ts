@@ -7,10 +7,12 @@ import { hostname } from 'node:os'
 import type { Admin } from '../admin/admin-app.ts'
 import type { SupervisorFigures, SystemState } from '../admin/supervision.ts'
 import { servingProblem } from '../assembly/data-dir.ts'
+import { isLedgerProblem, lockDataDir } from '../assembly/open-ledger.ts'
 import type { ConfigLoader } from '../assembly/served-config.ts'
 import { targetsOf } from '../assembly/targets.ts'
 import { buildOf, VERSION, versionOf } from '../assembly/version.ts'
 import type { Config } from '../config/config.ts'
+import type { Lock } from '../ledger/embedded/directory-lock.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { type LogEventName, logEvent } from '../logging/log-events.ts'
 import { CoalescingQueue } from './coalescing-queue.ts'
@@ -84,6 +86,8 @@ class Supervisor {
   private onRequests: (lines: readonly string[], omitted: number) => void = () => {}
   private admin: Admin | undefined
   private control: Control | undefined
+  /** With Redis. */
+  private dataDirLock: Lock | undefined
   private readonly alerts: SupervisorAlerts
   private readonly models: ModelWatch
   /** The readiness check that runs now. Concurrent requests of `/readyz` share it. */
@@ -157,6 +161,7 @@ class Supervisor {
   private async start(config: Config): Promise<void> {
     const problem = servingProblem(config.dataDir)
     if (problem !== undefined) throw new StartProblem([problem])
+    await this.lock(config)
     const address = await this.workers.start(config, this.passedSocket(config))
     if (address === undefined) return
     const admin = await this.openAdmin(config.admin)
@@ -174,6 +179,16 @@ class Supervisor {
       workers: config.workers,
       ms: Math.round(performance.now()),
     })
+  }
+
+  /** Throws `StartProblem` if another gateway uses `data_dir`. */
+  private async lock(config: Config): Promise<void> {
+    try {
+      this.dataDirLock = await lockDataDir(config)
+    } catch (error) {
+      if (!isLedgerProblem(error)) throw error
+      throw new StartProblem([error.message])
+    }
   }
 
   private passedSocket(config: Config): PassedSocket | undefined {
@@ -246,6 +261,8 @@ class Supervisor {
       return this.workers.cut()
     }
     this.ending = true
+    // The next gateway may start while the requests of this one end: both write to the outbox, as workers do.
+    this.dataDirLock?.release()
     void this.drain(signal)
   }
 

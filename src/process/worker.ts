@@ -15,7 +15,7 @@ import { logEvent } from '../logging/log-events.ts'
 import { FiguresPoster } from './figures-poster.ts'
 import { followKeys } from './follow-keys.ts'
 import { isToWorker, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
-import { LedgerWatch } from './ledger-watch.ts'
+import { LedgerWatch, logClockStep } from './ledger-watch.ts'
 import { explain } from './listen-address.ts'
 import { ProbeClaims } from './probe-lease.ts'
 import { RequestFeed } from './request-feed.ts'
@@ -160,7 +160,9 @@ class Worker {
     if (config.nodeName !== undefined) this.log.node(config.nodeName)
     let service: InferenceService
     try {
-      const { ledger, takeOver } = await openWorkerLedger(config, role, worker === 0)
+      const { ledger, takeOver } = await openWorkerLedger(config, role, worker === 0, (stepMs) =>
+        logClockStep(this.log.logger, stepMs),
+      )
       this.takeOverLedger = takeOver
       // The owner has ended since this process was started.
       if (this.mustOwnLedger) await takeOver()

@@ -10,7 +10,9 @@ import type { AuditRow } from '../../src/ledger/audit-columns.ts'
 import { lockDirectory } from '../../src/ledger/embedded/directory-lock.ts'
 import { EmbeddedLedger } from '../../src/ledger/embedded/embedded-ledger.ts'
 import { JOURNAL_FILE, OLD_JOURNAL_FILE } from '../../src/ledger/embedded/journal-file.ts'
+import { MemoryStore } from '../../src/ledger/embedded/memory-store.ts'
 import { SteadyClock } from '../../src/ledger/embedded/monotonic-clock.ts'
+import { OwnedStore } from '../../src/ledger/embedded/owned-store.ts'
 import {
   EmbeddedAccountUsageReader,
   EmbeddedAuditLog,
@@ -19,7 +21,7 @@ import {
 import { LEDGER_FILE } from '../../src/ledger/embedded/state-tables.ts'
 import { monthOf } from '../../src/ledger/window.ts'
 import { LedgerFileError } from '../../src/sqlite/database.ts'
-import { accountOf, chargeOf, holdOf } from './conformance.ts'
+import { accountOf, chargeOf, holdOf, spend as spendLimits } from './conformance.ts'
 import { Random, randomSeed } from './random.ts'
 
 const CHILD = join(import.meta.dir, 'embedded-child.ts')
@@ -294,22 +296,124 @@ describe('the clock', () => {
       time.wall += ms + step
       return steady.now() - 1_000_000
     }
-    return pass
+    return { pass, follow: () => steady.follow() }
   }
 
   test('follows small steps at once', () => {
-    const pass = clock()
+    const { pass, follow } = clock()
     expect([pass(1000), pass(1000, 500), pass(1000, -60_000)]).toEqual([1000, 2500, -56_500])
+    expect(follow()).toBe(0)
   })
 
-  test('accepts a large step once it has lasted for a second', () => {
-    const pass = clock()
-    expect([pass(1000, 3_600_000), pass(999), pass(1)]).toEqual([1000, 1999, 3_602_000])
+  test.each([3_600_000, -3_600_000])('follows a large step of %d ms when it was seen twice', (step) => {
+    const { pass, follow } = clock()
+    expect([pass(1000, step), follow(), pass(5000), follow(), pass(1), follow()]).toEqual([
+      1000,
+      0,
+      6000,
+      step,
+      6001 + step,
+      0,
+    ])
   })
 
   test('ignores a single wrong reading', () => {
-    const pass = clock()
-    expect([pass(10, 86_400_000), pass(10, -86_400_000), pass(5000)]).toEqual([10, 20, 5020])
+    const { pass, follow } = clock()
+    expect([pass(10, 86_400_000), follow(), pass(10, -86_400_000), follow(), pass(5000)]).toEqual([10, 0, 20, 0, 5020])
+    expect([pass(10, 86_400_000), follow(), pass(10, -86_400_000), follow()]).toEqual([5030, 0, 5040, 0])
+  })
+})
+
+describe('a system time that steps under a running ledger', () => {
+  const HOUR_MS = 3_600_000
+  /** Noon, so that hours stay within a day. */
+  const NOON = Date.UTC(2026, 10, 23, 12)
+
+  function stage() {
+    const time = { wall: NOON, steady: 0 }
+    const clock = new SteadyClock(
+      () => time.wall,
+      () => time.steady,
+    )
+    const steps: number[] = []
+    const options = { clock, stepped: (ms: number) => steps.push(ms) }
+    const owned = OwnedStore.open(directory(), (...parts) => new MemoryStore(...parts), options)
+    return {
+      owned,
+      steps,
+      step: (ms: number) => {
+        time.wall += ms
+      },
+      /** As the timer does. */
+      pass: (seconds: number) => {
+        for (let i = 0; i < seconds; i += 5) {
+          time.steady += 5000
+          time.wall += 5000
+          owned.tend()
+        }
+      },
+    }
+  }
+
+  const limited = accountOf({ requestsPerMinute: 1 }, {}, 'acme')
+
+  test.each([10, 3 * 60, 40 * 24 * 60, -10, -3 * 60, -40 * 24 * 60])(
+    'by %d minutes: leases last as long',
+    (minutes) => {
+      const { owned, steps, step, pass } = stage()
+      const { store } = owned
+      const live = holdOf(10)
+      const left = holdOf(10)
+      store.reserve(account, live)
+      store.reserve(account, left)
+      step(minutes * 60_000)
+      pass(20)
+      expect(steps).toEqual([minutes * 60_000])
+      const usage = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
+      const wanted = live.estimate
+      // One is extended in time; the process of the other is gone.
+      expect(store.extend(account, live.id, usage, wanted)).toBe('extended')
+      pass(20)
+      expect(store.figures(account).organization.live).toBe(1)
+      expect(store.settle({ account, id: live.id, admittedMs: 0 }, chargeOf(5))).toBe('settled')
+      expect(store.settle({ account, id: left.id, admittedMs: 0 }, chargeOf(5))).toBe('settled')
+      owned.close()
+    },
+  )
+
+  test.each([3, -3])('by %d hours: a minute of a rate limit stays a minute', (hours) => {
+    const { owned, step, pass } = stage()
+    expect(owned.store.reserve(limited, holdOf(1)).outcome).toBe('granted')
+    step(hours * HOUR_MS)
+    pass(20)
+    expect(owned.store.reserve(limited, holdOf(1))).toMatchObject({ outcome: 'refused' })
+    pass(45)
+    expect(owned.store.reserve(limited, holdOf(1)).outcome).toBe('granted')
+    owned.close()
+  })
+
+  test('by a day: the next day of a budget begins, and a day back is reported and counts on', () => {
+    const { owned, step, pass } = stage()
+    const { store } = owned
+    const account = accountOf(spendLimits({ day: 1000 }), {}, 'acme')
+    const spend = () => {
+      const hold = holdOf(1000)
+      const reply = store.reserve(account, hold)
+      if (reply.outcome === 'granted') store.settle({ account, id: hold.id, admittedMs: 0 }, chargeOf(1000))
+      return reply.outcome
+    }
+    expect([spend(), spend()]).toEqual(['granted', 'refused'])
+    step(24 * HOUR_MS)
+    pass(15)
+    expect([spend(), spend(), owned.health().complaint]).toEqual(['granted', 'refused', undefined])
+    step(-24 * HOUR_MS)
+    pass(15)
+    expect(owned.health().complaint).toContain('a day or month of its budgets began too early')
+    expect(spend()).toBe('refused')
+    step(24 * HOUR_MS)
+    pass(15)
+    expect([owned.health().complaint, spend()]).toEqual([undefined, 'refused'])
+    owned.close()
   })
 })
 

@@ -111,6 +111,34 @@ describe('one budget', () => {
   )
 })
 
+test('a second gateway on the same data_dir is refused until the first one ends, drains or is killed', async () => {
+  await using redis = await RedisServer.start()
+  await using upstream = await Upstream.start()
+  const ledger = { redis: redis.url }
+  await using first = await start(upstream, { ledger, drain_seconds: 30 })
+  const shared = { ledger, data_dir: `${first.folder}/data` }
+  expect(await first.run('serve')).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringContaining(`is in use by another gateway (pid ${first.pid}). End the other one, or give each`),
+  })
+  // New workers have the lock of the same supervisor.
+  first.signal('SIGUSR2')
+  await first.line(({ event }) => event === 'workers.replaced')
+  expect((await first.run('serve')).code).toBe(1)
+  await using caller = await Caller.connect(first.port)
+  const body = { model: 'endless', stream: true, messages: [{ role: 'user', content: 'Hi' }] }
+  caller.send(requestBytes('/v1/chat/completions', { key: KEY, body }))
+  await caller.until('one')
+  first.signal('SIGTERM')
+  await first.line(({ event }) => event === 'server.draining')
+  await using second = await start(upstream, shared)
+  expect((await sayUntilAsked(second)).status).toBe(200)
+  process.kill(second.pid, 'SIGKILL')
+  await using third = await start(upstream, shared)
+  expect((await sayUntilAsked(third)).status).toBe(200)
+})
+
 test('answers given before SIGTERM are settled before weir ends', async () => {
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()

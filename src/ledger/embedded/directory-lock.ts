@@ -1,6 +1,6 @@
 /**
- * The lock on a directory: one process at a time can use an embedded ledger. It is a lock of the operating system, so
- * it ends with the process.
+ * The lock on `data_dir`: one gateway at a time can use it. With an embedded ledger the process that owns that has the
+ * lock, with Redis the supervisor. It is a lock of the operating system, so it ends with the process.
  */
 
 import { Database, SQLiteError } from 'bun:sqlite'
@@ -13,11 +13,14 @@ export interface Lock {
   release(): void
 }
 
+/** In the directory, or shared by many nodes. */
+type LedgerKind = 'embedded' | 'shared'
+
 /**
  * Takes the lock. Throws `LedgerInUseError`, which names the process that has it, or `LedgerFileError` if it cannot be
  * taken at all.
  */
-export function lockDirectory(directory: string): Lock {
+export function lockDirectory(directory: string, ledger: LedgerKind = 'embedded'): Lock {
   const path = join(directory, 'ledger.lock')
   let database: Database | undefined
   try {
@@ -30,7 +33,7 @@ export function lockDirectory(directory: string): Lock {
     // An open write transaction is the lock. Other processes can still read the owner.
     database.run('BEGIN IMMEDIATE')
   } catch (error) {
-    const problem = refusal(directory, database, error)
+    const problem = refusal(directory, ledger, database, error)
     database?.close()
     throw problem
   }
@@ -43,10 +46,22 @@ export function lockDirectory(directory: string): Lock {
   }
 }
 
-function refusal(directory: string, database: Database | undefined, error: unknown): LedgerFileError {
+function refusal(
+  directory: string,
+  ledger: LedgerKind,
+  database: Database | undefined,
+  error: unknown,
+): LedgerFileError {
   if (database === undefined || !(error instanceof SQLiteError) || !error.code?.startsWith('SQLITE_BUSY')) {
     const why = messageOf(error)
     return new LedgerFileError(`The ledger in ${directory} cannot be locked: ${why}.`, error)
+  }
+  if (ledger === 'shared') {
+    return new LedgerInUseError(
+      `data_dir: ${directory} is in use by another gateway${ownerOf(database)}. End the other one, or give each a ` +
+        'data_dir of its own: they share limits in Redis.',
+      error,
+    )
   }
   return new LedgerInUseError(
     `The ledger in ${directory} is in use by another process${ownerOf(database)}. Only one gateway can use an ` +

@@ -37,6 +37,8 @@ import { copyOf, figuresOf, newScope, type ReservationState, type ScopeState } f
 /** The clock of a store, in Unix milliseconds. It may step back. */
 export interface Clock {
   now(): number
+  /** The clock stays as it is in large steps of the system time until this is called; returns such a step, or 0. */
+  follow?(): number
 }
 
 /** Receives every change of a store. */
@@ -182,6 +184,11 @@ export class MemoryStore {
     return { organization: figuresOf(scopes[0]), key: figuresOf(scopes[1]) }
   }
 
+  /** Of all organisations and keys. */
+  scopes(): readonly ScopeState[] {
+    return [...this.organizations.values()].flatMap(({ scopes }) => [...scopes.values()])
+  }
+
   /** Restores the state that another process left. Must come before any other call. */
   restore(scopes: readonly ScopeState[], reservations: readonly ReservationState[]): void {
     for (const scope of scopes) this.organization(scope.organization).scopes.set(scope.key, scope)
@@ -202,6 +209,25 @@ export class MemoryStore {
         reservation.dueMs = Math.max(reservation.dueMs, dueMs)
         live.put(reservation)
       }
+  }
+
+  /**
+   * The clock has made a step: leases, and the minutes of rate limits, go on as if it had not. Budgets belong to days
+   * of the calendar, and their windows follow the clock, forwards only.
+   */
+  shift(stepMs: number): void {
+    for (const { scopes, live, lost, ended } of this.organizations.values()) {
+      for (const scope of scopes.values()) {
+        scope.at += stepMs
+        for (const bucket of scope.rates) bucket.at += stepMs
+        this.changes.scope(scope)
+      }
+      // The order stays: all of them are moved by as much.
+      for (const reservation of [live, lost, ended].flatMap((order) => order.values())) {
+        reservation.dueMs += stepMs
+        this.changes.reservation(reservation)
+      }
+    }
   }
 
   /** Ends every live reservation as lost, whatever its lease: its process has died. For the start. */

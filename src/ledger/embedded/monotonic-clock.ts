@@ -7,13 +7,12 @@ import type { Clock } from './memory-store.ts'
 
 /** Steps of the system time up to this are followed at once: time servers make them. */
 const FOLLOWED_MS = 60_000
-/** A larger step is followed if it persists for this long. */
-const BELIEVED_AFTER_MS = 1000
 
 export class SteadyClock implements Clock {
   /** Added to the monotonic clock. */
   private offset: number
-  private doubted: { readonly offset: number; readonly sinceMs: number } | undefined
+  /** A larger step that the last call of `follow` saw. */
+  private doubted: number | undefined
 
   constructor(
     private readonly wall: () => number = Date.now,
@@ -25,15 +24,25 @@ export class SteadyClock implements Clock {
   now(): number {
     const steady = this.monotonic()
     const offset = this.wall() - steady
-    if (Math.abs(offset - this.offset) <= FOLLOWED_MS) {
-      this.offset = offset
-      this.doubted = undefined
-    } else if (this.doubted === undefined || Math.abs(offset - this.doubted.offset) > FOLLOWED_MS) {
-      this.doubted = { offset, sinceMs: steady }
-    } else if (steady - this.doubted.sinceMs >= BELIEVED_AFTER_MS) {
-      this.offset = offset
-      this.doubted = undefined
-    }
+    if (isSmall(offset - this.offset)) this.offset = offset
     return Math.floor(steady + this.offset)
   }
+
+  /**
+   * Follows a larger step, such as that of a machine that was suspended, if the call before saw it, too: call it every
+   * few seconds. Returns the step in milliseconds; 0 without one.
+   */
+  follow(): number {
+    const offset = this.wall() - this.monotonic()
+    const step = offset - this.offset
+    const isSure = this.doubted !== undefined && isSmall(offset - this.doubted)
+    this.doubted = isSmall(step) || isSure ? undefined : offset
+    if (isSmall(step) || !isSure) return 0
+    this.offset = offset
+    return Math.round(step)
+  }
+}
+
+function isSmall(stepMs: number): boolean {
+  return Math.abs(stepMs) <= FOLLOWED_MS
 }

@@ -1,6 +1,6 @@
 /**
  * What the process that owns an embedded ledger has open: the store in memory, its journal in `data_dir`, the lock on
- * that directory, and a timer that ends overdue reservations every 5 s.
+ * that directory, and a timer that ends overdue reservations every 5 s, and follows steps of the system time.
  */
 
 import type { LedgerHealth } from '../ledger.ts'
@@ -10,6 +10,7 @@ import { type Lock, lockDirectory } from './directory-lock.ts'
 import { Journal } from './journal.ts'
 import type { Changes, Clock, MemoryStore } from './memory-store.ts'
 import { SteadyClock } from './monotonic-clock.ts'
+import type { ScopeState } from './store-state.ts'
 
 /** How often overdue reservations are ended, also in organisations that send no requests. */
 const REAP_MS = 5000
@@ -25,6 +26,8 @@ interface OwnedStoreOptions {
   readonly isTakeover?: boolean | undefined
   /** Called whenever changes have been appended to the journal's file. */
   readonly appended?: (() => void) | undefined
+  /** Called after a large step of the system time, in milliseconds. */
+  readonly stepped?: ((stepMs: number) => void) | undefined
 }
 
 export class OwnedStore<Store extends MemoryStore> {
@@ -41,10 +44,22 @@ export class OwnedStore<Store extends MemoryStore> {
      */
     readonly recentlyEnded: ReadonlySet<string>,
     /** Set if the window of a budget is in the future, so that the budget does not renew in time. */
-    private readonly warning: string | undefined,
+    private warning: string | undefined,
+    private readonly stepped: OwnedStoreOptions['stepped'],
   ) {
-    this.timer = setInterval(() => store.reapAll(), REAP_MS)
+    this.timer = setInterval(() => this.tend(), REAP_MS)
     this.timer.unref()
+  }
+
+  /** Called every few seconds. */
+  tend(): void {
+    const stepMs = this.clock.follow?.() ?? 0
+    if (stepMs !== 0) {
+      this.store.shift(stepMs)
+      this.warning = warningOf(this.store.scopes(), this.clock.now())
+      this.stepped?.(stepMs)
+    }
+    this.store.reapAll()
   }
 
   /**
@@ -54,7 +69,7 @@ export class OwnedStore<Store extends MemoryStore> {
   static open<Store extends MemoryStore>(
     directory: string,
     make: (clock: Clock, changes: Changes, terms: Terms) => Store,
-    { clock = new SteadyClock(), keepMs, isTakeover = false, appended }: OwnedStoreOptions = {},
+    { clock = new SteadyClock(), keepMs, isTakeover = false, appended, stepped }: OwnedStoreOptions = {},
   ): OwnedStore<Store> {
     const lock = lockDirectory(directory)
     try {
@@ -65,10 +80,9 @@ export class OwnedStore<Store extends MemoryStore> {
       if (isTakeover) store.renewAll()
       else store.loseAll()
       journal.fill()
-      const first = scopes.find(({ windows }) => isAhead(windows, clock.now()))
-      const warning = first && `${first.organization}: ${AHEAD_ADVICE}.`
+      const warning = warningOf(scopes, clock.now())
       const recentlyEnded = isTakeover ? journal.recentlyEnded() : new Set<string>()
-      return new OwnedStore(store, clock, journal, lock, recentlyEnded, warning)
+      return new OwnedStore(store, clock, journal, lock, recentlyEnded, warning, stepped)
     } catch (error) {
       lock.release()
       throw error
@@ -104,4 +118,10 @@ export class OwnedStore<Store extends MemoryStore> {
       this.lock.release()
     }
   }
+}
+
+function warningOf(scopes: Iterable<ScopeState>, nowMs: number): string | undefined {
+  for (const { organization, windows } of scopes)
+    if (isAhead(windows, nowMs)) return `${organization}: ${AHEAD_ADVICE}.`
+  return undefined
 }

@@ -33,6 +33,8 @@ interface LedgerServerOptions {
   /** True if workers of an earlier owner may still run. */
   readonly isTakeover?: boolean | undefined
   readonly clock?: Clock
+  /** As in `OwnedStore`. */
+  readonly stepped?: (stepMs: number) => void
 }
 
 export class LedgerServer {
@@ -46,11 +48,12 @@ export class LedgerServer {
   readonly ledger: Ledger
 
   /** Opens the ledger of a directory and accepts workers. Throws `LedgerFileError`, or `Error` for the socket. */
-  constructor(directory: string, { keepMs, isTakeover, clock }: LedgerServerOptions = {}) {
+  constructor(directory: string, { keepMs, isTakeover, clock, stepped }: LedgerServerOptions = {}) {
     this.owned = OwnedStore.open(directory, (...parts) => new FullStore(...parts), {
       clock,
       keepMs,
       isTakeover,
+      stepped,
       appended: () => this.written(),
     })
     this.ledger = new EmbeddedLedger(this.owned)
