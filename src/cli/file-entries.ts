@@ -33,14 +33,27 @@ export const FILE_ENTRIES: readonly CommandEntry[] = [
     about: 'makes a weir.yaml from the configuration of a LiteLLM proxy',
     argument: { name: 'FILE', about: 'the config.yaml of the LiteLLM proxy' },
     description: [
-      'Prints a weir.yaml with the models, providers, credentials, fallbacks, aliases, prices and the master key of ' +
-        `a LiteLLM proxy. os.environ/NAME becomes \${NAME}. What cannot be carried over, and what is assumed, is one ` +
-        'line each on standard error, and so are the variables that must be set. The result passes weir check then.',
+      'Prints a weir.yaml with the models, providers, credentials, fallbacks, aliases, prices, alerts and the master ' +
+        `key of a LiteLLM proxy. os.environ/NAME becomes \${NAME}. What is lost, what is assumed and what is to do ` +
+        'is one line each on standard error. The result passes weir check when the variables are set.',
+      'LiteLLM stores the SHA-256 of its keys, as weir does: with a dump of its table LiteLLM_VerificationToken ' +
+        '(CSV or JSON), callers keep their keys. Teams become organisations. --keys lists the keys; --apply-keys ' +
+        'writes them to the key store of --config, with their limits, their expiry and what they have spent in the ' +
+        'present window of their budget, and may be run again.',
     ],
-    flags: [CONFIG],
+    flags: [
+      { name: 'prices', value: 'FILE', about: "LiteLLM's model_prices_and_context_window.json" },
+      { name: 'keys', value: 'FILE', about: 'a dump of LiteLLM_VerificationToken: CSV with headings, or JSON' },
+      { name: 'teams', value: 'FILE', about: 'a dump of LiteLLM_TeamTable, for names, limits and models of teams' },
+      { name: 'apply-keys', about: 'write the keys to the key store of the configuration' },
+      CONFIG,
+    ],
     examples: [
-      { run: 'weir import litellm config.yaml > weir.yaml', about: 'notes appear on the terminal' },
-      { run: 'weir import litellm config.yaml 2> notes.txt > weir.yaml', about: 'keeps the notes' },
+      { run: 'weir import litellm config.yaml --keys keys.csv 2> notes.txt > weir.yaml', about: 'the new file' },
+      {
+        run: 'weir import litellm config.yaml --keys keys.csv --apply-keys --config weir.yaml > /dev/null',
+        about: 'then the keys',
+      },
     ],
     failure: 'the file is no configuration of LiteLLM, or has nothing that weir can serve',
   },

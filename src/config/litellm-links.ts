@@ -40,7 +40,7 @@ export function addFallbacks(file: JsonObject, models: Models, notes: Notes): vo
 function addFallback(models: Models, from: string, to: JsonValue, place: string, notes: Notes): void {
   const other = typeof to === 'string' ? to : ''
   const [model, next] = [models.get(from), models.get(other)]
-  const lost = (why: string) => notes.add(place, `${from} to ${other || 'no name'} is not carried over: ${why}`)
+  const lost = (why: string) => notes.lost(place, `${from} to ${other || 'no name'} is not carried over: ${why}`)
   if (model === undefined || next === undefined) return lost('one of them is not in the new file')
   if (model.fallbacks.includes(other)) return undefined
   if (model.kind !== next.kind) return lost(`one ${DOES[model.kind]} and the other ${DOES[next.kind]}`)
@@ -73,7 +73,7 @@ export function addAliases(file: JsonObject, models: Models, notes: Notes): void
     const isFit = new RegExp(MODEL_NAME).test(alias) && alias !== 'auto' && !models.has(alias)
     const isTaken = Array.from(models.values()).some((each) => each.aliases.includes(alias))
     if (model !== undefined && isFit && !isTaken) model.aliases.push(alias)
-    else notes.add('router_settings.model_group_alias', `${alias} is not carried over: ${aliasProblem(name, model)}`)
+    else notes.lost('router_settings.model_group_alias', `${alias} is not carried over: ${aliasProblem(name, model)}`)
   }
 }
 

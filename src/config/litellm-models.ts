@@ -1,5 +1,6 @@
 /** The models of a LiteLLM file → providers and models of weir. */
 
+import { shifted } from '../core/decimal.ts'
 import { isArray, isObject, type JsonObject, stringOf } from '../core/json.ts'
 import { MODEL_NAME } from './field-types.ts'
 import { addAliases, addFallbacks, DOES, type Kind } from './litellm-links.ts'
@@ -30,13 +31,15 @@ interface Model {
   readonly aliases: string[]
 }
 
+/** `prices`: LiteLLM's file of model prices, by name. */
 export function litellmModels(
   file: JsonObject,
+  prices: JsonObject,
   notes: Notes,
 ): { readonly providers: JsonObject; readonly models: readonly JsonObject[] } {
   const providers = new Providers()
   const models = new Map<string, Model>()
-  for (const entry of entriesOf(file, notes)) {
+  for (const entry of entriesOf(file, prices, notes)) {
     const target = targetOf(entry, providers, notes)
     if (target === undefined) continue
     const kind = kindOf(modeOf(entry)) ?? 'chat'
@@ -44,7 +47,7 @@ export function litellmModels(
     if (known === undefined) {
       models.set(entry.name, { targets: [target], kind, entries: [entry], fallbacks: [], aliases: [] })
     } else if (known.kind !== kind) {
-      notes.add(entry.place, `is not carried over: another ${entry.name} ${DOES[known.kind]}; give one another name`)
+      notes.lost(entry.place, `is not carried over: another ${entry.name} ${DOES[known.kind]}; give one another name`)
     } else {
       known.entries.push(entry)
       if (!known.targets.some((other) => other.provider === target.provider && other.model === target.model))
@@ -59,30 +62,56 @@ export function litellmModels(
 }
 
 /** The entries with a name that weir can have, and with the credentials that they refer to. */
-function entriesOf(file: JsonObject, notes: Notes): readonly Entry[] {
+function entriesOf(file: JsonObject, prices: JsonObject, notes: Notes): readonly Entry[] {
   const list = isArray(file['model_list']) ? file['model_list'] : []
   return list.flatMap((one, index) => {
     const place = `model_list[${index}]`
     const written = isObject(one) ? stringOf(one['model_name']) : undefined
     if (!isObject(one) || written === undefined || !isObject(one['litellm_params'])) {
-      notes.add(place, 'is not carried over: it has no model_name or no litellm_params')
+      notes.lost(place, 'is not carried over: it has no model_name or no litellm_params')
       return []
     }
     if (/[*]/.test(written)) {
-      notes.add(place, `${written} is not carried over: weir names every model`)
+      notes.lost(place, `${written} is not carried over: weir names every model`)
       return []
     }
     const name = publicName(written)
-    if (name !== written) notes.add(place, `${written} became ${name}: weir cannot have that name`)
-    const info = isObject(one['model_info']) ? one['model_info'] : {}
-    return [{ place, name, params: withCredential(file, one['litellm_params'], place, notes), info }]
+    if (name !== written) notes.assumed(place, `${written} became ${name}: weir cannot have that name`)
+    const own = isObject(one['model_info']) ? one['model_info'] : {}
+    const params = withCredential(file, one['litellm_params'], place, notes)
+    const info = { ...published(prices, params, own), ...own }
+    noteTiers(name, info, notes)
+    return [{ place, name, params, info }]
   })
 }
 
-function publicName(written: string): string {
+/** A name that weir can have. */
+export function publicName(written: string): string {
   const name = written.replaceAll(/[^\x21-\x2b\x2d-\x7e]+/g, '-').slice(0, 128)
   const isFit = new RegExp(MODEL_NAME).test(name) && name !== 'auto'
   return isFit ? name : `${name || 'model'}-1`
+}
+
+/** What the file of prices has of a model: under its base model, its whole name, or the name without the provider. */
+function published(prices: JsonObject, params: JsonObject, info: JsonObject): JsonObject {
+  const written = stringOf(params['model']) ?? ''
+  const { provider, model } = splitModel(written, stringOf(params['custom_llm_provider']) ?? undefined)
+  const bare = LITELLM_PROVIDERS[provider]?.dialect === 'bedrock' ? splitBedrock(model).model : model
+  const base = stringOf(info['base_model']) ?? stringOf(params['base_model'])
+  const names = [...(base === undefined ? [] : [base, `${provider}/${base}`]), written, `${provider}/${bare}`, bare]
+  const found = names.map((name) => (Object.hasOwn(prices, name) ? prices[name] : undefined)).find(isObject)
+  return found ?? {}
+}
+
+/** Prices that depend on the size or the kind of a request. */
+function noteTiers(name: string, info: JsonObject, notes: Notes): void {
+  const tiers = Object.keys(info).filter(
+    (field) =>
+      /_above_\d|_batches$|_flex$|_priority$|_audio_token|search_context_cost/.test(field) && info[field] != null,
+  )
+  const isCarried = (field: string) => field === 'cache_creation_input_token_cost_above_1hr'
+  const lost = tiers.filter((field) => !isCarried(field))
+  if (lost.length > 0) notes.lost(name, `${lost.join(', ')}: weir has one price for each kind of token`)
 }
 
 function withCredential(file: JsonObject, params: JsonObject, place: string, notes: Notes): JsonObject {
@@ -91,7 +120,7 @@ function withCredential(file: JsonObject, params: JsonObject, place: string, not
   const list = isArray(file['credential_list']) ? file['credential_list'].filter(isObject) : []
   const values = list.find((each) => each['credential_name'] === name)?.['credential_values']
   if (isObject(values)) return { ...values, ...params }
-  notes.add(place, `the credential ${name} is not in credential_list; set api_key of its provider`)
+  notes.toDo(place, `the credential ${name} is not in credential_list; set api_key of its provider`)
   return params
 }
 
@@ -128,7 +157,7 @@ function kindOf(mode: string): Kind | undefined {
 function targetOf(entry: Entry, providers: Providers, notes: Notes): Target | undefined {
   const { place, name, params } = entry
   const lost = (why: string) => {
-    notes.add(place, `${name} is not carried over: ${why}`)
+    notes.lost(place, `${name} is not carried over: ${why}`)
     return undefined
   }
   const mode = modeOf(entry)
@@ -165,12 +194,14 @@ const CARRIED: ReadonlySet<string> = new Set([
   ...['aws_role_name', 'aws_profile_name', 'aws_web_identity_token', 'litellm_credential_name'],
   ...['vertex_project', 'vertex_location', 'vertex_credentials', 'organization'],
   ...['vertex_ai_project', 'vertex_ai_location', 'vertex_ai_credentials'],
-  ...['input_cost_per_token', 'output_cost_per_token', 'drop_params', 'region_name', 'weight'],
+  ...['input_cost_per_token', 'output_cost_per_token', 'drop_params', 'region_name', 'weight', 'max_tokens'],
   ...[
     'output_cost_per_image',
     'input_cost_per_image',
     'cache_read_input_token_cost',
     'cache_creation_input_token_cost',
+    'cache_creation_input_token_cost_above_1hr',
+    'base_model',
   ],
 ])
 
@@ -179,7 +210,7 @@ function noteParameters({ place, params }: Entry, notes: Notes): void {
     if (CARRIED.has(name) || params[name] === null) continue
     const isRate = name === 'rpm' || name === 'tpm'
     const advice = isRate ? '; weir limits organisations and keys (requests_per_minute, tokens_per_minute)' : ''
-    notes.add(`${place}.litellm_params.${name}`, `is not carried over${advice}`)
+    notes.lost(`${place}.litellm_params.${name}`, `is not carried over${advice}`)
   }
 }
 
@@ -189,14 +220,16 @@ function modelOf(name: string, model: Model, notes: Notes): JsonObject {
   const { targets, kind, entries, fallbacks, aliases } = model
   const price = priceOf(entries, kind)
   if (price === undefined)
-    notes.add(name, 'has no price in the file; without one it cannot be used under a spend limit, and costs nothing')
+    notes.toDo(name, 'has no price; without one it cannot be used under a spend limit, and costs nothing')
   if (targets.length > 1)
-    notes.add(
+    notes.assumed(
       name,
       'its targets got spread: weighted, so that a conversation stays with one; remove it to try them in order',
     )
   const window = numberIn(entries, 'max_input_tokens')
-  const output = numberIn(entries, 'max_output_tokens')
+  // The older name; providers that count input, too, have the other as well.
+  const output = numberIn(entries, 'max_output_tokens') ?? numberIn(entries, 'max_tokens')
+  const usual = usualOutput(name, entries, output, notes)
   const isFit = output !== undefined && (window === undefined || output <= window)
   return {
     name,
@@ -210,8 +243,22 @@ function modelOf(name: string, model: Model, notes: Notes): JsonObject {
     ...(price === undefined ? {} : { price }),
     ...(window === undefined || kind !== 'chat' ? {} : { context_window: window }),
     ...(isFit && kind === 'chat' ? { max_output_tokens: output } : {}),
+    ...(usual === undefined || kind !== 'chat' ? {} : { default_output_tokens: usual }),
     supports: SUPPORTS[kind] ?? supportsOf(name, entries, notes),
   }
+}
+
+/** `max_tokens` of the parameters, which LiteLLM sends for requests that have none. */
+function usualOutput(
+  name: string,
+  entries: readonly Entry[],
+  most: number | undefined,
+  notes: Notes,
+): number | undefined {
+  const found = entries.map(({ params }) => params['max_tokens']).find((value) => Number.isSafeInteger(value))
+  if (typeof found !== 'number' || found < 1) return undefined
+  notes.assumed(name, `max_tokens became default_output_tokens ${found}, for Responses and Messages`)
+  return most === undefined ? found : Math.min(found, most)
 }
 
 function supportsOf(name: string, entries: readonly Entry[], notes: Notes): string[] {
@@ -220,7 +267,7 @@ function supportsOf(name: string, entries: readonly Entry[], notes: Notes): stri
     ['supports_vision', 'images'],
   ] as const
   const isKnown = entries.some(({ info }) => words.some(([field]) => typeof info[field] === 'boolean'))
-  if (!isKnown) notes.add(name, 'supports: [tools, images] is assumed; correct it')
+  if (!isKnown) notes.assumed(name, 'supports: [tools, images] is assumed; correct it')
   return words.flatMap(([field, word]) => (!isKnown || entries.some(({ info }) => info[field] === true) ? [word] : []))
 }
 
@@ -231,24 +278,30 @@ function numberIn(entries: readonly Entry[], field: string): number | undefined 
     .find((value): value is number => typeof value === 'number' && Number.isInteger(value) && value > 0)
 }
 
+/** A price above it is a mistake. */
+const PRICE_MAX = 10_000
+
 /** Dollars per million tokens from dollars per token, of `litellm_params` or `model_info`. */
 function priceOf(entries: readonly Entry[], kind: Kind): JsonObject | undefined {
-  const cost = (field: string) =>
+  // Dollars by the decimal point alone: 0.0000001 times a million is 0.09999999999999999.
+  const cost = (field: string, places: number) =>
     entries
-      .map(({ params, info }) => Number(params[field] ?? info[field] ?? Number.NaN))
+      .map(({ params, info }) => Number(shifted(params[field] ?? info[field], places) ?? Number.NaN))
       .find((value) => Number.isFinite(value) && value >= 0)
-  const million = (value: number) => Number((value * 1_000_000).toPrecision(12))
-  const image = cost('output_cost_per_image') ?? cost('input_cost_per_image')
+  const million = (field: string) => cost(field, 6)
+  const image = cost('output_cost_per_image', 0) ?? cost('input_cost_per_image', 0)
   if (kind === 'image' && image !== undefined && amountProblem(image) === undefined) return { image }
-  const [input, output] = [cost('input_cost_per_token'), cost('output_cost_per_token')]
-  if (kind === 'embedding')
-    return input === undefined || million(input) > 10_000 ? undefined : { input: million(input) }
-  if (input === undefined || output === undefined || million(Math.max(input, output)) > 10_000) return undefined
-  const [cached, write] = [cost('cache_read_input_token_cost'), cost('cache_creation_input_token_cost')]
+  const [input, output] = [million('input_cost_per_token'), million('output_cost_per_token')]
+  if (input === undefined || input > PRICE_MAX) return undefined
+  if (kind === 'embedding') return { input }
+  if (output === undefined || output > PRICE_MAX) return undefined
+  const [cached, write] = [million('cache_read_input_token_cost'), million('cache_creation_input_token_cost')]
+  const hour = million('cache_creation_input_token_cost_above_1hr')
   return {
-    input: million(input),
-    ...(cached === undefined ? {} : { cached_input: million(cached) }),
-    ...(write === undefined ? {} : { cache_write: million(write) }),
-    output: million(output),
+    input,
+    ...(cached === undefined ? {} : { cached_input: cached }),
+    ...(write === undefined ? {} : { cache_write: write }),
+    ...(hour === undefined ? {} : { cache_write_1h: hour }),
+    output,
   }
 }

@@ -26,7 +26,7 @@ export function providerOf(
   if (known.dialect === 'azure') settings['base_url'] = address ?? variable('AZURE_API_BASE')
   else if (address !== undefined) settings['base_url'] = address
   else if (known.keyVariable === undefined) {
-    notes.add(place, `${name} is not carried over: it has no api_base`)
+    notes.lost(place, `${name} is not carried over: it has no api_base`)
     return undefined
   }
   if (key !== undefined) settings['api_key'] = key
@@ -45,7 +45,7 @@ const AZURE_VERSION = '2025-04-01-preview'
 function versionOf(params: JsonObject, place: string, notes: Notes): string {
   const written = reference(params['api_version'])
   if (written !== undefined) return written
-  notes.add(place, `has no api_version; weir uses ${AZURE_VERSION}`)
+  notes.assumed(place, `has no api_version; weir uses ${AZURE_VERSION}`)
   return AZURE_VERSION
 }
 
@@ -60,16 +60,24 @@ function withoutEndpoint(base: string, { dialect }: LitellmProvider): string {
   return dialect === 'openai' && /:11434$/.test(bare) ? `${bare}/v1` : bare
 }
 
+/** What names an identity that the machine has or may take. */
+const MACHINE_IDENTITY = ['aws_role_name', 'aws_profile_name', 'aws_web_identity_token']
 const NEEDS_REGION = 'us-east-1'
 
 function bedrockOf(params: JsonObject, place: string, notes: Notes): JsonObject {
   const region = reference(params['aws_region_name'] ?? params['aws_region'])
-  if (region === undefined) notes.add(place, `has no aws_region_name; weir uses ${NEEDS_REGION}`)
+  if (region === undefined) notes.assumed(place, `has no aws_region_name; weir uses ${NEEDS_REGION}`)
   const settings: JsonObject = { dialect: 'bedrock', region: region ?? NEEDS_REGION }
   const key = reference(params['api_key'])
   if (key !== undefined) return { ...settings, api_key: key }
-  for (const name of ['aws_role_name', 'aws_profile_name', 'aws_web_identity_token'])
-    if (params[name] !== undefined) notes.add(place, `${name} is not carried over; weir takes keys of AWS`)
+  const found = MACHINE_IDENTITY.filter((name) => reference(params[name]) !== undefined)
+  const hasKeys = params['aws_access_key_id'] !== undefined || params['aws_secret_access_key'] !== undefined
+  if (found.length > 0 && !hasKeys) {
+    const named = found.map((name) => `${name} (${reference(params[name])})`).join(', ')
+    notes.toDo(place, `credentials: default takes the identity of the machine; give it that of ${named}`)
+    return { ...settings, credentials: 'default' }
+  }
+  for (const name of found) notes.lost(place, `${name} is not carried over, because there are keys of AWS`)
   const token = reference(params['aws_session_token'])
   return {
     ...settings,
@@ -84,7 +92,7 @@ const NEEDS_LOCATION = 'us-central1'
 /** LiteLLM takes credentials as the path of a file or as JSON. Without them it uses those of the machine. */
 function vertexOf(params: JsonObject, place: string, notes: Notes): JsonObject {
   const location = reference(params['vertex_location'] ?? params['vertex_ai_location'])
-  if (location === undefined) notes.add(place, `has no vertex_location; weir uses ${NEEDS_LOCATION}`)
+  if (location === undefined) notes.assumed(place, `has no vertex_location; weir uses ${NEEDS_LOCATION}`)
   const settings = {
     dialect: 'vertex',
     project: reference(params['vertex_project'] ?? params['vertex_ai_project']) ?? variable('VERTEXAI_PROJECT'),
@@ -96,7 +104,7 @@ function vertexOf(params: JsonObject, place: string, notes: Notes): JsonObject {
   if (key === undefined) return { ...settings, credentials: 'default' }
   const isReference = key !== written
   if (isReference)
-    notes.add(place, `service_account takes the JSON of the key itself, not a path; see that ${key} has it`)
+    notes.toDo(place, `service_account takes the JSON of the key itself, not a path; see that ${key} has it`)
   return { ...settings, service_account: isReference || key.startsWith('{') ? key : variable(`file:${key}`) }
 }
 

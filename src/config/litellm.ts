@@ -7,8 +7,9 @@ import { LineCounter, parseDocument, stringify } from 'yaml'
 import { DAY_MS } from '../core/durations.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
 import { hashOf } from './key-hash.ts'
+import { type ImportedKey, litellmKeys, litellmTeams } from './litellm-keys.ts'
 import { litellmModels } from './litellm-models.ts'
-import type { Notes } from './litellm-notes.ts'
+import { Notes } from './litellm-notes.ts'
 import { amountProblem } from './spend-limits.ts'
 import { isHashOfWellKnown } from './well-known-secrets.ts'
 import { explained } from './yaml-errors.ts'
@@ -18,6 +19,16 @@ interface Imported {
   readonly text: string
   /** One line each. */
   readonly notes: readonly string[]
+  readonly keys: readonly ImportedKey[]
+}
+
+/** What a proxy has beside its configuration. */
+interface LitellmExtras {
+  /** LiteLLM's file of model prices, by name. */
+  readonly prices?: JsonObject | undefined
+  /** Rows of its tables of keys and of teams. */
+  readonly keys?: readonly JsonObject[] | undefined
+  readonly teams?: readonly JsonObject[] | undefined
 }
 
 /** The top-level keys that weir has a counterpart of. */
@@ -34,7 +45,11 @@ const READ: ReadonlySet<string> = new Set([
 const NEEDLESS: ReadonlySet<string> = new Set(['drop_params', 'set_verbose', 'telemetry', 'enable_pre_call_checks'])
 
 /** The text of a LiteLLM file; a problem if it is not one. */
-export function fromLitellm(text: string): Imported | { readonly problem: string } {
+export function fromLitellm(
+  text: string,
+  { prices = {}, keys = [], teams = [] }: LitellmExtras = {},
+  nowMs = Date.now(),
+): Imported | { readonly problem: string; readonly notes?: readonly string[] } {
   const lineCounter = new LineCounter()
   const document = parseDocument(text, { uniqueKeys: false, prettyErrors: false, lineCounter })
   const error = document.errors[0]
@@ -45,34 +60,34 @@ export function fromLitellm(text: string): Imported | { readonly problem: string
   const file: JsonValue = document.toJS({ maxAliasCount: 1000 })
   if (!isObject(file) || !isArray(file['model_list']))
     return { problem: 'has no model_list, which the configuration of a LiteLLM proxy has' }
-  const notes = new LineNotes()
-  const { providers, models } = litellmModels(file, notes)
-  if (models.length === 0) return { problem: 'has no model that weir can serve', ...lines(notes) }
+  const notes = new Notes()
+  const { providers, models } = litellmModels(file, prices, notes)
+  if (models.length === 0) return { problem: 'has no model that weir can serve', notes: notes.lines }
+  const moved = litellmTeams(teams, keys, notes, nowMs)
   const weir = {
+    ...alerts(file, notes),
     ...routing(file, notes),
     providers,
     models,
-    organizations: [organization(file, models, notes)],
+    organizations: [organization(file, models, notes), ...Array.from(moved.values(), (team) => team.organization)],
   }
+  const imported = litellmKeys(keys, moved, notes, nowMs)
   ignored(file, notes)
   const head = '# Made by weir import litellm. Check it with: weir check --strict\n'
-  return { text: head + stringify(weir, { lineWidth: 0 }), notes: notes.lines }
+  return { text: head + stringify(weir, { lineWidth: 0 }), notes: notes.lines, keys: imported }
 }
 
-function lines({ lines }: LineNotes): { readonly notes: readonly string[] } {
-  return { notes: lines }
-}
-
-class LineNotes implements Notes {
-  private readonly all = new Set<string>()
-
-  add(place: string, line: string): void {
-    this.all.add(`${place}: ${line}`.replaceAll(/\s+/g, ' '))
+/** `alerting: [slack]`, whose address LiteLLM has in SLACK_WEBHOOK_URL. */
+function alerts(file: JsonObject, notes: Notes): JsonObject {
+  const { alerting } = sectionOf(file, 'general_settings')
+  const kinds = isArray(alerting) ? alerting : []
+  for (const kind of kinds) {
+    if (kind !== 'slack')
+      notes.lost('general_settings.alerting', `${String(kind)} is not carried over; see alerts.hooks`)
   }
-
-  get lines(): readonly string[] {
-    return [...this.all]
-  }
+  if (!kinds.includes('slack')) return {}
+  notes.assumed('general_settings.alerting', 'slack gets all alerts of weir; alerts.hooks[].events chooses some')
+  return { alerts: { hooks: [{ url: `\${SLACK_WEBHOOK_URL}`, format: 'slack' }], spend: [0.85, 1] } }
 }
 
 function sectionOf(file: JsonObject, name: string): JsonObject {
@@ -87,7 +102,10 @@ function routing(file: JsonObject, notes: Notes): JsonObject {
   const found: Record<string, JsonValue> = {}
   if (retries !== undefined) {
     found['max_attempts'] = Math.min(100, Math.max(1, Math.floor(retries) + 1))
-    notes.add('num_retries', `became routing.max_attempts ${found['max_attempts']}; weir retries on other targets only`)
+    notes.assumed(
+      'num_retries',
+      `became routing.max_attempts ${found['max_attempts']}; weir retries on other targets only`,
+    )
   }
   if (seconds !== undefined) found['total_timeout_ms'] = Math.min(DAY_MS, Math.max(1, Math.round(seconds * 1000)))
   return Object.keys(found).length === 0 ? {} : { routing: found }
@@ -113,11 +131,11 @@ function masterKey(file: JsonObject, notes: Notes): JsonObject {
   const variable = written === undefined ? undefined : variableOf(written)
   if (variable !== undefined) return { id: 'default', key: `\${${variable}}` }
   if (written === undefined) {
-    notes.add('general_settings', 'has no master_key; set WEIR_KEY in the environment: openssl rand -hex 24')
+    notes.toDo('general_settings', 'has no master_key; set WEIR_KEY in the environment: openssl rand -hex 24')
   } else if (!/^[\x21-\x2b\x2d-\x7e]{16,512}$/.test(written) || isHashOfWellKnown(hashOf(written))) {
-    notes.add(place, 'is too short or easy to guess; set WEIR_KEY in the environment instead: openssl rand -hex 24')
+    notes.toDo(place, 'is too short or easy to guess; set WEIR_KEY in the environment instead: openssl rand -hex 24')
   } else {
-    notes.add(place, 'stands in the file; keep it in the environment instead')
+    notes.toDo(place, 'stands in the file; keep it in the environment instead')
     return { id: 'default', key: written }
   }
   return { id: 'default', key: OWN_KEY }
@@ -135,17 +153,23 @@ function spendLimit(file: JsonObject, models: readonly JsonObject[], notes: Note
   if (typeof most !== 'number' || most <= 0) return undefined
   const wrong = amountProblem(most)
   if (wrong !== undefined) {
-    notes.add('litellm_settings.max_budget', `${most} is not carried over: it ${wrong}`)
+    notes.lost('litellm_settings.max_budget', `${most} is not carried over: it ${wrong}`)
     return undefined
   }
   const windows: Readonly<Record<string, string>> = { '1d': 'day', '24h': 'day', '30d': 'month', '1mo': 'month' }
   const window = duration === undefined ? 'total' : windows[String(duration)]
   const unpriced = models.filter((model) => !Object.hasOwn(model, 'price')).map((model) => String(model['name']))
   if (window === undefined) {
-    notes.add('litellm_settings.budget_duration', `${String(duration)} is not carried over; weir has day, month, total`)
+    notes.lost(
+      'litellm_settings.budget_duration',
+      `${String(duration)} is not carried over; weir has day, month, total`,
+    )
   } else if (unpriced.length > 0) {
     const advice = `give them a price, then set limits: { spend: { ${window}: ${most} } }`
-    notes.add('litellm_settings.max_budget', `is not carried over, because ${unpriced.join(', ')} have none; ${advice}`)
+    notes.toDo(
+      'litellm_settings.max_budget',
+      `is not carried over, because ${unpriced.join(', ')} have none; ${advice}`,
+    )
   } else {
     return { spend: { [window]: most } }
   }
@@ -161,7 +185,7 @@ const HANDLED: Readonly<Record<string, ReadonlySet<string>>> = {
   router_settings: new Set([
     ...['num_retries', 'timeout', 'request_timeout', 'fallbacks', 'default_fallbacks', 'model_group_alias'],
   ]),
-  general_settings: new Set(['master_key']),
+  general_settings: new Set(['master_key', 'alerting']),
 }
 
 /** Where weir has the thing under another name. */
@@ -182,10 +206,10 @@ function ignored(file: JsonObject, notes: Notes): void {
     for (const key of Object.keys(sectionOf(file, name))) {
       if (handled.has(key) || NEEDLESS.has(key)) continue
       const advice = ADVICE[key]
-      notes.add(`${name}.${key}`, `is not carried over${advice === undefined ? '' : `; ${advice}`}`)
+      notes.lost(`${name}.${key}`, `is not carried over${advice === undefined ? '' : `; ${advice}`}`)
     }
   }
   for (const name of Object.keys(sectionOf(file, 'environment_variables')))
-    notes.add(`environment_variables.${name}`, 'set it in the environment of weir')
-  for (const key of Object.keys(file)) if (!READ.has(key)) notes.add(key, 'is not carried over')
+    notes.toDo(`environment_variables.${name}`, 'set it in the environment of weir')
+  for (const key of Object.keys(file)) if (!READ.has(key)) notes.lost(key, 'is not carried over')
 }

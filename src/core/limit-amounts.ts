@@ -3,7 +3,15 @@
  * that are reported.
  */
 
-import { amountOf, type BudgetLimit, budgetLimits, type Limits, limitTable } from './limits.ts'
+import {
+  amountOf,
+  type BudgetLimit,
+  budgetLimits,
+  type Limits,
+  limitTable,
+  spendLimits,
+  spentBefore,
+} from './limits.ts'
 
 /** Stands for no limit in `amountsOf` and in the Lua scripts. */
 export const NO_LIMIT = -1
@@ -25,6 +33,8 @@ export function thresholdOf(limitMicroUsd: number, share: number): number {
 interface Amounts {
   readonly shares: AlertShares | undefined
   readonly amounts: readonly number[]
+  /** When they change, because spend from elsewhere counts no more; infinite: never. */
+  readonly untilMs: number
 }
 
 /** The results of `amountsOf`: every call of a ledger needs them, and the objects last until a reload. */
@@ -32,22 +42,39 @@ const known = new WeakMap<Limits, Amounts>()
 
 /**
  * The amounts in the order of `limitTable`, `NO_LIMIT` if one is not set; with `shares`, then the thresholds of each
- * budget, in the order of `budgetLimits`. The same array for the same objects.
+ * budget, in the order of `budgetLimits`. What counts as spent from elsewhere is taken off. The same array for the same
+ * objects as long as that counts.
  */
 export function amountsOf(limits: Limits, shares?: AlertShares): readonly number[] {
-  const before = known.get(limits)
-  if (before !== undefined && before.shares === shares) return before.amounts
-  const amounts = limitTable.map((limit) => amountOf(limits, limit) ?? NO_LIMIT)
-  if (shares !== undefined) for (const limit of budgetLimits) amounts.push(...thresholdsOf(limits, limit, shares))
-  known.set(limits, { shares, amounts })
+  const last = known.get(limits)
+  const isCurrent = last !== undefined && last.shares === shares
+  if (isCurrent && (last.untilMs === Number.POSITIVE_INFINITY || Date.now() < last.untilMs)) return last.amounts
+  const nowMs = Date.now()
+  const amounts = limitTable.map((limit) => leftOf(amountOf(limits, limit), spentBefore(limits, limit, nowMs)))
+  if (shares !== undefined)
+    for (const limit of budgetLimits) amounts.push(...thresholdsOf(limits, limit, shares, nowMs))
+  known.set(limits, { shares, amounts, untilMs: changeMs(limits, nowMs) })
   return amounts
 }
 
-/** As many for each budget. A limit that is not set, or of 0, has none that can be reached. */
-function thresholdsOf(limits: Limits, limit: BudgetLimit, shares: AlertShares): readonly number[] {
+function changeMs({ spend }: Limits, nowMs: number): number {
+  const ends = spendLimits.map(({ property }) => spend?.before?.[property]?.untilMs ?? 0)
+  return Math.min(...ends.map((endMs) => (endMs > nowMs ? endMs : Number.POSITIVE_INFINITY)))
+}
+
+function leftOf(amount: number | undefined, spent: number): number {
+  return amount === undefined ? NO_LIMIT : Math.max(0, amount - spent)
+}
+
+/** As many for each budget. One that is not set, is 0 or was reached elsewhere cannot be reached. */
+function thresholdsOf(limits: Limits, limit: BudgetLimit, shares: AlertShares, nowMs: number): readonly number[] {
   if (shares === 'unknown') return [ANY_RISE]
   const amount = amountOf(limits, limit) ?? 0
-  return shares.map((share) => (amount > 0 ? thresholdOf(amount, share) : NO_LIMIT))
+  const spent = spentBefore(limits, limit, nowMs)
+  return shares.map((share) => {
+    const threshold = thresholdOf(amount, share) - spent
+    return amount > 0 && (spent === 0 || threshold > 0) ? threshold : NO_LIMIT
+  })
 }
 
 /** The index of the first threshold in `amountsOf`. */

@@ -154,6 +154,20 @@ type Spend = { readonly [L in SpendLimit as L['property']]?: number | undefined 
   readonly strict: boolean
   /** What happens to a stream whose growth is rejected. */
   readonly onExhausted: 'finish' | 'cut'
+  /** What the owner spent elsewhere before it came here: counts as spent, and the ledger has not charged it. */
+  readonly before?: SpentBefore | undefined
+}
+
+/** By limit: micro-dollars, and until when they count (Unix milliseconds); absent: always. */
+export type SpentBefore = {
+  readonly [L in SpendLimit as L['property']]?: { readonly microUsd: number; readonly untilMs?: number | undefined }
+}
+
+/** What counts as spent under a limit at a time although the ledger has not charged it. */
+export function spentBefore(limits: Limits, limit: Limit, nowMs: number): number {
+  if (limit.unit !== 'micro_usd') return 0
+  const { microUsd = 0, untilMs = Number.POSITIVE_INFINITY } = limits.spend?.before?.[limit.property] ?? {}
+  return nowMs < untilMs ? microUsd : 0
 }
 
 /** The amount of one limit; undefined if it is not set. */
@@ -213,7 +227,23 @@ function spendOfJson(value: JsonObject): Spend | undefined {
     isEmpty = false
   }
   if (isEmpty) return undefined
-  return { ...spend, strict: value['strict'] === true, onExhausted: value['onExhausted'] === 'cut' ? 'cut' : 'finish' }
+  const before = isObject(value['before']) ? beforeOfJson(value['before']) : undefined
+  return {
+    ...spend,
+    strict: value['strict'] === true,
+    onExhausted: value['onExhausted'] === 'cut' ? 'cut' : 'finish',
+    ...(before === undefined ? {} : { before }),
+  }
+}
+
+function beforeOfJson(value: JsonObject): SpentBefore {
+  return Object.fromEntries(
+    spendLimits.flatMap(({ property }) => {
+      const found = value[property]
+      const [microUsd, untilMs] = isObject(found) ? [amountIn(found, 'microUsd'), amountIn(found, 'untilMs')] : []
+      return microUsd === undefined ? [] : [[property, { microUsd, untilMs }]]
+    }),
+  )
 }
 
 function amountIn(value: JsonObject, property: string): number | undefined {

@@ -6,7 +6,7 @@ import { CallerError } from '../core/caller-error.ts'
 import type { FollowedKeys } from './key-follower.ts'
 import { hasForm, isMistyped } from './key-format.ts'
 import { type KeyRecord, storedKey } from './key-record.ts'
-import { isUsable, type KeyFinder, KeyRing, type RefusedKey } from './key-ring.ts'
+import { isUsable, type KeyFinder, KeyRing, type RefusedKey, TOKEN_LENGTH_MAX } from './key-ring.ts'
 import type { KeyTable } from './key-table.ts'
 
 /** One instance for each configuration. */
@@ -30,14 +30,14 @@ export class AcceptedKeys implements KeyFinder {
   }
 
   /**
-   * The key of a token; undefined if it is unknown, revoked or expired. Configured keys may have any form. A key with
-   * the form of the store and a wrong checksum is rejected without a look-up. Throws `CallerError` `ledger_unavailable`
-   * for a key that may be in a store that was not read yet: the key may be valid.
+   * The key of a token; undefined if it is unknown, revoked or expired. Configured keys may have any form; those of
+   * the store have its own, or that of LiteLLM. One with the store's form and a wrong checksum needs no look-up.
+   * Throws `CallerError` `ledger_unavailable` for a key that may be in a store that was not read yet.
    */
   find(token: string, nowMs: number): Key | undefined {
     const configured = this.configured.find(token, nowMs)
     if (configured !== undefined) return this.isRevokedByCommand(configured) ? undefined : configured
-    if (!hasForm(token) || isMistyped(token)) return undefined
+    if (!mayBeStored(token)) return undefined
     const { table, isRead } = this.stored()
     const record = recordOf(table, createHash('sha256').update(token).digest(), nowMs)
     if (record === undefined && !isRead) {
@@ -53,7 +53,7 @@ export class AcceptedKeys implements KeyFinder {
     const known = this.configured.find(token, nowMs)
     if (known !== undefined) return { id: known.id, state: 'revoked' }
     const configured = this.configured.refused(token, nowMs)
-    if (configured !== undefined || !hasForm(token) || isMistyped(token)) return configured
+    if (configured !== undefined || !mayBeStored(token)) return configured
     const digest = createHash('sha256').update(token).digest()
     const { table } = this.stored()
     const revoked = table.findRevoked(digest)
@@ -89,6 +89,13 @@ export class AcceptedKeys implements KeyFinder {
     this.fromStore.add(key)
     return key
   }
+}
+
+/** The form of keys of LiteLLM, which `weir import litellm` takes over by their hashes. */
+const IMPORTED_PREFIX = 'sk-'
+
+function mayBeStored(token: string): boolean {
+  return hasForm(token) ? !isMistyped(token) : token.startsWith(IMPORTED_PREFIX) && token.length <= TOKEN_LENGTH_MAX
 }
 
 /** The record of a token's SHA-256: of the present secret, or of the one before a rotation whose grace runs. */

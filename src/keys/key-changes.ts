@@ -7,7 +7,7 @@ import { access, Catalog, type CatalogConfig } from '../catalog/catalog.ts'
 import { graceMs, type KeyDescription, patchKey, readKey } from '../config/key-input.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
-import { configuredLimits } from '../core/limits.ts'
+import { configuredLimits, type SpentBefore } from '../core/limits.ts'
 import type { KeyConfig } from '../core/organization-config.ts'
 import { matches } from '../core/permission.ts'
 import type { AdminEntry, ChangeSource } from './admin-audit.ts'
@@ -44,6 +44,19 @@ interface Revocation {
 }
 
 type KeyAction = 'key.created' | 'key.updated' | 'key.rotated' | 'key.revoked'
+
+/** A key that another gateway made. */
+interface TakenKey {
+  readonly sha256: string
+  readonly shown: string
+  /** As for `create`. */
+  readonly description: JsonObject
+  readonly before: SpentBefore | undefined
+  readonly isBlocked: boolean
+}
+
+/** `taken`: its id is that of another key. */
+type Taken = 'created' | 'updated' | 'unchanged' | 'taken'
 
 /** Every method throws `KeyProblem`. */
 export class KeyChanges {
@@ -86,7 +99,7 @@ export class KeyChanges {
       const description = valid(patchKey(record, patch, config.tags ?? [], nowMs))
       if (given['expires_at'] !== undefined) checkExpiry(description, nowMs)
       const { models, limits, expiresAtMs, tags } = description
-      const next = { ...record, models, limits, expiresAtMs, tags }
+      const next = withSpent({ ...record, models, limits, expiresAtMs, tags }, record.limits?.spend?.before)
       if (given['limits'] !== undefined || given['models'] !== undefined) checkPrices(config, next)
       return next
     }
@@ -119,6 +132,49 @@ export class KeyChanges {
     }
     const record = await this.change(id, edit, this.entry('key.rotated', id, details))
     return { record, secret: token }
+  }
+
+  /**
+   * Takes over keys whose hashes another gateway had, and what they spent there. A key that is in the store already
+   * only gets that amount, so the same keys may be taken over again. Resolves to what was done, in their order.
+   */
+  async takeOver(keys: readonly TakenKey[]): Promise<readonly Taken[]> {
+    const nowMs = Date.now()
+    const { config } = this.parts
+    const records = keys.map(({ description: input, sha256, shown, before, isBlocked }) => {
+      const description = valid(readKey(input, config.tags ?? [], nowMs))
+      const { limits } = description
+      const spend = limits?.spend && { ...limits.spend, before }
+      const own = spend === undefined ? limits : { ...limits, spend }
+      const revokedMs = isBlocked ? nowMs : undefined
+      return { ...description, limits: own, sha256, shown, createdMs: nowMs, revokedMs }
+    })
+    const known = new Set(config.organizations.map(({ id }) => id))
+    const missing = records.find(({ organization }) => !known.has(organization))
+    if (missing !== undefined)
+      throw new KeyProblem('invalid', `the configuration has no organisation ${quoted(missing.organization)}`)
+    return await this.changed(async (store) => {
+      const done: Taken[] = []
+      for (const record of records) done.push(await this.take(store, record))
+      return done
+    })
+  }
+
+  private async take(store: KeyStore, record: KeyRecord): Promise<Taken> {
+    const { id, organization } = record
+    if (this.configured(id) !== undefined) return 'taken'
+    const details = { organization, ...detailsOf(record), from: 'litellm' }
+    const there = await store.get(id)
+    if (there === undefined) {
+      return (await store.create(record, this.entry('key.created', id, details))) ? 'created' : 'taken'
+    }
+    if (there.sha256 !== record.sha256 || there.organization !== organization) return 'taken'
+    const before = record.limits?.spend?.before
+    const isSame = there.limits?.spend === undefined || Bun.deepEquals(there.limits.spend.before, before)
+    if (there.revokedMs !== undefined || isSame) return 'unchanged'
+    const edit = (key: KeyRecord): KeyRecord => withSpent(key, before)
+    await store.change(id, edit, this.entry('key.updated', id, { organization, from: 'litellm' }))
+    return 'updated'
   }
 
   /** Revokes a key of the store, or of the configuration until that drops or disables it. */
@@ -190,6 +246,13 @@ export function keyWarnings(config: KeysConfig, { models = [] }: Pick<KeyRecord,
   return models
     .filter((glob) => !names.some((name) => matches(glob, name)))
     .map((glob) => `models: ${quoted(glob)} matches no model of the configuration${didYouMean(glob, names)}`)
+}
+
+/** The key with what it spent elsewhere, if it has a spend limit. */
+function withSpent(record: KeyRecord, before: SpentBefore | undefined): KeyRecord {
+  const { limits } = record
+  if (limits?.spend === undefined) return record
+  return { ...record, limits: { ...limits, spend: { ...limits.spend, before } } }
 }
 
 function valid(checked: ReturnType<typeof readKey>): KeyDescription {

@@ -4,7 +4,7 @@ import { timingSafeEqual } from 'node:crypto'
 import type { Credential, Key } from '../catalog/catalog.ts'
 
 /** Longer than any key. A longer token is not hashed, so that callers cannot make hashing slow. */
-const TOKEN_LENGTH_MAX = 4096
+export const TOKEN_LENGTH_MAX = 4096
 
 interface Entry {
   readonly digest: Buffer

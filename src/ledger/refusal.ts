@@ -5,11 +5,20 @@
 
 import { CallerError } from '../core/caller-error.ts'
 import { DAY_MS } from '../core/durations.ts'
-import { amountOf, type BudgetLimit, configuredName, type Limit, limitTable, type UnitAmounts } from '../core/limits.ts'
+import {
+  amountOf,
+  type BudgetLimit,
+  configuredName,
+  type Limit,
+  limitTable,
+  spentBefore,
+  type UnitAmounts,
+} from '../core/limits.ts'
 import { dollarsText } from '../core/money.ts'
 import { type Account, demandOf, type Hold, type Reservation } from './ledger.ts'
 import { rateLimitHeaders } from './rate-limit-headers.ts'
 import type { ExtendReply, Refusal, ReserveReply } from './reservation-store.ts'
+import { windowEndMs, windowOf } from './window.ts'
 
 /** The largest `retry-after`, in seconds. */
 const RETRY_AFTER_MAX = 60
@@ -56,6 +65,8 @@ interface Refused {
   readonly room: UnitAmounts | undefined
   /** The amount of the limit; 0 if a reload has removed it from the configuration. */
   readonly most: number
+  /** What of it was spent elsewhere: the store knows only the rest. */
+  readonly before: number
   /** `organisation 'acme'` or `key 'ci'`. */
   readonly owner: string
 }
@@ -66,8 +77,9 @@ function refusalError(account: Account, hold: Hold, reply: RefusedReply, nowMs: 
   const limit = limitNamed(refusal.limit)
   const isOrganization = refusal.scope === 'organization'
   const owner = isOrganization ? `organisation '${account.organization}'` : `key '${account.key}'`
-  const most = amountOf(isOrganization ? account.organizationLimits : account.keyLimits, limit) ?? 0
-  const refused = { hold, refusal, room, most, owner }
+  const limits = isOrganization ? account.organizationLimits : account.keyLimits
+  const [most, before] = [amountOf(limits, limit) ?? 0, spentBefore(limits, limit, nowMs)]
+  const refused = { hold, refusal, room, most, before, owner }
   const detail = {
     headers: rateLimitHeaders({ rates }),
     limit: {
@@ -134,13 +146,15 @@ function budgetWords({ unit, noun }: BudgetLimit, { most, owner }: Refused): str
 }
 
 function exhaustedWords(limit: BudgetLimit, refused: Refused, nowMs: number): string {
-  const { hold, most, refusal } = refused
+  const { hold, most, before, refusal } = refused
   const [demand, budget] = [demandWords(limit, hold), budgetWords(limit, refused)]
   if (demandOf(hold)[limit.unit] > most) return `${demand}, more than ${budget}. Waiting does not help.`
   const left = `${demand}, more than is left of ${budget}`
-  if (refusal.waitMs === undefined) return `${left}. The limit does not renew.`
+  const end = before === 0 ? undefined : windowEndMs(limit.window, windowOf(limit.window, nowMs))
+  const waitMs = refusal.waitMs ?? (end === undefined ? undefined : end - nowMs)
+  if (waitMs === undefined) return `${left}. The limit does not renew.`
   // Windows end at midnight UTC. Rounding removes the few seconds that the clocks may differ.
-  const renewsAt = new Date(Math.round((nowMs + refusal.waitMs) / DAY_MS) * DAY_MS)
+  const renewsAt = new Date(Math.round((nowMs + waitMs) / DAY_MS) * DAY_MS)
   return `${left}. The limit renews at ${renewsAt.toISOString().slice(0, 19)}Z.`
 }
 

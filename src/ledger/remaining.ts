@@ -1,6 +1,6 @@
 /** Computes what is left of each limit, for `weir explain`. */
 
-import { amountOf, type Limit, type Limits, limitTable } from '../core/limits.ts'
+import { amountOf, type Limit, type Limits, limitTable, spentBefore } from '../core/limits.ts'
 import type { Account } from './ledger.ts'
 import type { AccountUsage, ScopeUsage } from './reservation-store.ts'
 import { windowEndMs } from './window.ts'
@@ -27,11 +27,11 @@ export interface RemainingLimit {
 }
 
 /** The limits of an organisation or a key that are set, with what is left of each. */
-export function remainingLimits(limits: Limits, figures: ScopeUsage): readonly RemainingLimit[] {
+export function remainingLimits(limits: Limits, figures: ScopeUsage, nowMs = Date.now()): readonly RemainingLimit[] {
   return limitTable.flatMap((limit) => {
     const most = amountOf(limits, limit)
     if (most === undefined) return []
-    const used = usedOf(figures, limit)
+    const used = usedOf(figures, limit) + spentBefore(limits, limit, nowMs)
     const renewsAtMs = limit.kind === 'budget' ? windowEndMs(limit.window, figures[limit.name].window) : undefined
     return [{ limit, most, used, left: Math.max(0, most - used), renewsAtMs }]
   })

@@ -3,7 +3,7 @@
 import type { LimitSpend } from '../alerts/spend-thresholds.ts'
 import { openKeyStore } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
-import { amountOf, budgetLimits, type Limits } from '../core/limits.ts'
+import { amountOf, budgetLimits, type Limits, spentBefore } from '../core/limits.ts'
 import type { SpendCrossing } from '../ledger/spend-crossing.ts'
 import { windowEndMs } from '../ledger/window.ts'
 import { withLedger } from '../reports/ledger-part.ts'
@@ -16,16 +16,18 @@ export async function spendsOfCrossings(
   config: Config,
   crossings: readonly SpendCrossing[],
 ): Promise<readonly LimitSpend[]> {
-  const storedIds = crossings.flatMap(({ limitMicroUsd, organization, key }) =>
-    limitMicroUsd !== undefined || key === undefined || configuredLimits(config, organization, key) ? [] : [key],
+  // A step knows a limit without what was spent elsewhere, which only the record of the key has.
+  const storedIds = crossings.flatMap(({ organization, key }) =>
+    key === undefined || configuredLimits(config, organization, key) ? [] : [key],
   )
   const stored = await storedLimits(config, storedIds)
   return crossings.map(({ organization, key, budget, window, spentMicroUsd, limitMicroUsd }) => {
     const limits = configuredLimits(config, organization, key) ?? stored.get(`${organization}\0${key}`) ?? {}
     const limit = budgetLimits.find(({ name }) => name === budget)
+    const before = limit === undefined ? 0 : spentBefore(limits, limit, Date.now())
     return {
-      ...{ organization, key: key ?? null, window: budget, spentMicroUsd },
-      limitMicroUsd: limitMicroUsd ?? (limit && amountOf(limits, limit)) ?? 0,
+      ...{ organization, key: key ?? null, window: budget, spentMicroUsd: spentMicroUsd + before },
+      limitMicroUsd: (before === 0 ? limitMicroUsd : undefined) ?? (limit && amountOf(limits, limit)) ?? 0,
       endMs: windowEndMs(budget, window),
     }
   })

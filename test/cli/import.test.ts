@@ -56,7 +56,7 @@ router_settings:
   fallbacks: [{ gpt-4o: [claude, painter] }, { claude: [gpt-4o] }]
   model_group_alias: { gpt-4: gpt-4o, sonnet: { model: claude, hidden: true }, lost: nothing }
 litellm_settings: { request_timeout: 120, drop_params: true, callbacks: [langfuse] }
-general_settings: { master_key: os.environ/LITELLM_MASTER_KEY, alerting: [slack] }
+general_settings: { master_key: os.environ/LITELLM_MASTER_KEY, alerting: [slack, email] }
 environment_variables: { REDIS_HOST: localhost }
 include: [other.yaml]
 `
@@ -68,6 +68,7 @@ const ENV = {
   AWS_ACCESS_KEY_ID: 'd',
   AWS_SECRET_ACCESS_KEY: 'e',
   VLLM_URL: 'http://127.0.0.1:8000/v1',
+  SLACK_WEBHOOK_URL: 'https://hooks.slack.invalid/x',
   LITELLM_MASTER_KEY: 'canary-0123456789abcdef',
   WEIR_KEY: 'canary-0123456789abcdef',
 }
@@ -89,8 +90,7 @@ test('a whole proxy: the result passes weir check, with a line for each thing th
   await writeFile(join(folder, 'weir.yaml'), stdout)
   const checked = await weir(ENV, 'check')
   expect([checked.code, checked.stdout]).toEqual([0, 'weir.yaml: ok (6 providers, 7 models, 1 organisation, 1 key)\n'])
-  expect(stderr.trimEnd().split('\n')).toEqual([
-    'model_list[3]: nova lite became nova-lite: weir cannot have that name',
+  const lost = [
     'model_list[8]: groq/* is not carried over: weir names every model',
     'model_list[11]: is not carried over: it has no model_name or no litellm_params',
     'model_list[0].litellm_params.rpm: is not carried over; weir limits organisations and keys ' +
@@ -101,20 +101,33 @@ test('a whole proxy: the result passes weir check, with a line for each thing th
       'generates images',
     'router_settings.fallbacks: claude to gpt-4o is not carried over: it would close a circle of fallbacks',
     'router_settings.model_group_alias: lost is not carried over: nothing is not in the new file',
-    'gpt-4o: its targets got spread: weighted, so that a conversation stays with one; remove it to try them in order',
-    ...['claude', 'nova-lite', 'llama'].map((name) => `${name}: supports: [tools, images] is assumed; correct it`),
-    'own: has no price in the file; without one it cannot be used under a spend limit, and costs nothing',
-    'own: supports: [tools, images] is assumed; correct it',
-    'ada: has no price in the file; without one it cannot be used under a spend limit, and costs nothing',
-    'num_retries: became routing.max_attempts 3; weir retries on other targets only',
+    'general_settings.alerting: email is not carried over; see alerts.hooks',
     'litellm_settings.callbacks: is not carried over; weir writes one log line per request',
     'router_settings.routing_strategy: is not carried over; weir spreads conversations by weight ' +
       '(spread: weighted), or tries targets in order (spread: order)',
-    'general_settings.alerting: is not carried over',
-    'environment_variables.REDIS_HOST: set it in the environment of weir',
     'include: is not carried over',
-    'set in the environment of weir: OPENAI_API_KEY, AZURE_API_KEY, CLAUDE_KEY, AWS_ACCESS_KEY_ID, ' +
-      'AWS_SECRET_ACCESS_KEY, VLLM_URL, LITELLM_MASTER_KEY',
+  ]
+  const assumed = [
+    'model_list[3]: nova lite became nova-lite: weir cannot have that name',
+    'gpt-4o: its targets got spread: weighted, so that a conversation stays with one; remove it to try them in order',
+    ...['claude', 'nova-lite', 'llama', 'own'].map(
+      (name) => `${name}: supports: [tools, images] is assumed; correct it`,
+    ),
+    'general_settings.alerting: slack gets all alerts of weir; alerts.hooks[].events chooses some',
+    'num_retries: became routing.max_attempts 3; weir retries on other targets only',
+  ]
+  const toDo = [
+    ...['own', 'ada'].map(
+      (name) => `${name}: has no price; without one it cannot be used under a spend limit, and costs nothing`,
+    ),
+    'environment_variables.REDIS_HOST: set it in the environment of weir',
+    'set in the environment of weir: SLACK_WEBHOOK_URL, OPENAI_API_KEY, AZURE_API_KEY, CLAUDE_KEY, ' +
+      'AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, VLLM_URL, LITELLM_MASTER_KEY',
+  ]
+  expect(stderr.trimEnd().split('\n')).toEqual([
+    ...lost.map((line) => `lost: ${line}`),
+    ...assumed.map((line) => `assumed: ${line}`),
+    ...toDo.map((line) => `to do: ${line}`),
   ])
   const file = parse(stdout)
   expect(file.models[0]).toEqual({
@@ -147,6 +160,53 @@ test('a whole proxy: the result passes weir check, with a line for each thing th
   })
   // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the configuration
   expect(file.organizations).toEqual([{ id: 'default', keys: [{ id: 'default', key: '${LITELLM_MASTER_KEY}' }] }])
+})
+
+test('prices, limits and identities', () => {
+  const file = `
+model_list:
+  - { model_name: gpt, litellm_params: { model: openai/gpt-4o, max_tokens: 900 } }
+  - model_name: sonnet
+    litellm_params: { model: bedrock/eu-west-1/anthropic.sonnet, aws_role_name: "arn:aws:iam::1:role/x" }
+  - model_name: own
+    litellm_params: { model: azure/my-deployment, api_base: "https://x.invalid" }
+    model_info: { base_model: azure/gpt }
+  - model_name: mine
+    litellm_params: { model: openai/gpt-4o, input_cost_per_token: 1e-7, output_cost_per_token: "3e-07" }
+`
+  const prices = {
+    sample_spec: { input_cost_per_token: 0 },
+    'gpt-4o': {
+      input_cost_per_token: 2.5e-6,
+      output_cost_per_token: 1e-5,
+      max_tokens: 16384,
+      max_input_tokens: 128000,
+    },
+    'anthropic.sonnet': {
+      ...{ input_cost_per_token: 3e-6, output_cost_per_token: 1.5e-5, cache_read_input_token_cost: 3e-7 },
+      ...{ cache_creation_input_token_cost: 3.75e-6, cache_creation_input_token_cost_above_1hr: 6e-6 },
+      ...{ input_cost_per_token_above_200k_tokens: 6e-6, supports_function_calling: true },
+    },
+    'azure/gpt': { input_cost_per_token: 1.1e-7, output_cost_per_token: 4.4e-7 },
+  }
+  const imported = fromLitellm(file, { prices })
+  if ('problem' in imported) throw new Error(imported.problem)
+  const { models, providers } = parse(imported.text)
+  expect(models.map((model: { price: object }) => model.price)).toEqual([
+    { input: 2.5, output: 10 },
+    { input: 3, cached_input: 0.3, cache_write: 3.75, cache_write_1h: 6, output: 15 },
+    { input: 0.11, output: 0.44 },
+    { input: 0.1, output: 0.3 },
+  ])
+  expect(models[0]).toMatchObject({ context_window: 128000, max_output_tokens: 16384, default_output_tokens: 900 })
+  expect(models[1].supports).toEqual(['tools'])
+  expect(providers.bedrock).toEqual({ dialect: 'bedrock', region: 'eu-west-1', credentials: 'default' })
+  const notes = imported.notes.join('\n')
+  expect(notes).toContain('lost: sonnet: input_cost_per_token_above_200k_tokens: weir has one price')
+  expect(notes).toContain(
+    'to do: model_list[1]: credentials: default takes the identity of the machine; give it that of',
+  )
+  expect(notes).toContain('aws_role_name (arn:aws:iam::1:role/x)')
 })
 
 describe('Vertex AI', () => {
@@ -202,12 +262,12 @@ model_list:
 `,
   )
   const { code, stdout, stderr } = await weir({}, 'import', 'litellm', 'regions.yaml')
-  expect([code, stderr.split('\n').filter((line) => /^(?:to correct|set in|make)/.test(line))]).toEqual([
+  expect([code, stderr.split('\n').filter((line) => /^to do: (?:correct|set in|make)/.test(line))]).toEqual([
     0,
     [
-      'set in the environment of weir: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, OPENAI_API_KEY, OPENAI_ORG, ' +
+      'to do: set in the environment of weir: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, OPENAI_API_KEY, OPENAI_ORG, ' +
         'PROJECT, WEIR_KEY',
-      'make readable for weir: /etc/vertex.json',
+      'to do: make readable for weir: /etc/vertex.json',
     ],
   ])
   expect(stderr).not.toContain('aws_region_name')

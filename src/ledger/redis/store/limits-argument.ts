@@ -3,19 +3,15 @@
 import { type AlertShares, amountsOf } from '../../../core/limit-amounts.ts'
 import type { Limits } from '../../../core/limits.ts'
 
-interface Argument {
-  readonly shares: AlertShares | undefined
-  readonly json: string
-}
-
-/** Cached per limits object (one for each configuration), because every call sends them. */
-const limitsArguments = new WeakMap<Limits, Argument>()
+/** By the array of `amountsOf`, which is the same for the same limits, because every call sends them. */
+const limitsArguments = new WeakMap<readonly number[], string>()
 
 /** A JSON array of `amountsOf`. */
 export function limitsArgument(limits: Limits, shares: AlertShares | undefined): string {
-  const known = limitsArguments.get(limits)
-  if (known !== undefined && known.shares === shares) return known.json
-  const json = JSON.stringify(amountsOf(limits, shares))
-  limitsArguments.set(limits, { shares, json })
+  const amounts = amountsOf(limits, shares)
+  const known = limitsArguments.get(amounts)
+  if (known !== undefined) return known
+  const json = JSON.stringify(amounts)
+  limitsArguments.set(amounts, json)
   return json
 }

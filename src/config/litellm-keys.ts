@@ -1,0 +1,238 @@
+/**
+ * Dumps of LiteLLM's tables of keys (LiteLLM_VerificationToken) and teams (LiteLLM_TeamTable) → keys and organisations
+ * of weir. LiteLLM stores the SHA-256 of its keys, as weir does, so callers keep theirs.
+ */
+
+import { createHash } from 'node:crypto'
+import { microDollars } from '../core/decimal.ts'
+import type { JsonObject } from '../core/json.ts'
+import type { SpentBefore } from '../core/limits.ts'
+import { hasMembers, isTrue, listOf, textOf, timeOf } from './dump-rows.ts'
+import { IDENTIFIER } from './field-types.ts'
+import { publicName } from './litellm-models.ts'
+import type { Notes } from './litellm-notes.ts'
+
+/** A key as it is to be in the key store. */
+export interface ImportedKey {
+  readonly sha256: string
+  /** A hint at the secret, which is none itself. */
+  readonly shown: string
+  /** As `weir keys create` takes it: organisation, id, models, limits and expires_at. */
+  readonly description: JsonObject
+  readonly before: SpentBefore | undefined
+  readonly isBlocked: boolean
+}
+
+interface ImportedTeam {
+  /** The id of the organisation. */
+  readonly id: string
+  readonly organization: JsonObject
+}
+
+/** The organisation of keys without a team. */
+const DEFAULT = 'default'
+/** The team of the keys that LiteLLM's own pages make for each log-in. */
+const DASHBOARD = 'litellm-dashboard'
+
+/** Teams by their id in LiteLLM, also those that only keys name. */
+export function litellmTeams(
+  teams: readonly JsonObject[],
+  keys: readonly JsonObject[],
+  notes: Notes,
+  nowMs: number,
+): ReadonlyMap<string, ImportedTeam> {
+  const found = new Map<string, ImportedTeam>()
+  const ids = new Set([DEFAULT])
+  const add = (row: JsonObject) => {
+    const team = textOf(row, 'team_id')
+    if (team === undefined || team === DASHBOARD || found.has(team)) return
+    const id = freeId(textOf(row, 'team_alias') ?? team, ids)
+    const isTeam = teams.includes(row)
+    const place = `team ${textOf(row, 'team_alias') ?? team}`
+    if (!isTeam) notes.assumed(place, `became organisation ${id}; its limits are in LiteLLM_TeamTable (--teams FILE)`)
+    const given = isTeam ? limitsOf(row, place, notes, nowMs) : {}
+    if (given.before !== undefined)
+      notes.toDo(
+        place,
+        `has spent $${textOf(row, 'spend')} of its budget, and weir begins at what it charges; lower the limit by ` +
+          'that until it renews',
+      )
+    if (isTeam && isTrue(row, 'blocked'))
+      notes.toDo(place, 'is blocked; disable its keys, or leave the organisation out')
+    const models = isTeam ? modelsOf(row, place, notes) : undefined
+    const organization = { id, ...(models === undefined ? {} : { models }), ...given.limits }
+    found.set(team, { id, organization })
+  }
+  for (const row of teams) add(row)
+  for (const row of keys) add(row)
+  return found
+}
+
+/** Keys that LiteLLM accepts, and those that are blocked. */
+export function litellmKeys(
+  rows: readonly JsonObject[],
+  teams: ReadonlyMap<string, ImportedTeam>,
+  notes: Notes,
+  nowMs: number,
+): readonly ImportedKey[] {
+  // Ids in the order of the hashes are the same for each dump, whatever its order.
+  const ids = new Set([DEFAULT])
+  const sorted = [...rows].sort((a, b) => ((textOf(a, 'token') ?? '') < (textOf(b, 'token') ?? '') ? -1 : 1))
+  return sorted.flatMap((row): readonly ImportedKey[] => {
+    const token = textOf(row, 'token')
+    const name = textOf(row, 'key_alias') ?? textOf(row, 'key_name') ?? `${token?.slice(0, 8)}…`
+    const place = `key ${name}`
+    if (token === undefined) return lost(notes, 'a key', 'has no token')
+    const sha256 = hashOf(token)
+    if (sha256 === undefined) return lost(notes, place, 'its token is no SHA-256')
+    const team = textOf(row, 'team_id')
+    if (team === DASHBOARD) return lost(notes, place, "is a log-in of LiteLLM's pages")
+    const expiresMs = timeOf(row, 'expires')
+    if (expiresMs !== undefined && expiresMs <= nowMs)
+      return lost(notes, place, `has expired (${textOf(row, 'expires')})`)
+    const id = freeId(textOf(row, 'key_alias') ?? `key-${sha256.slice(0, 8)}`, ids)
+    if (id !== textOf(row, 'key_alias')) notes.assumed(place, `its id is ${id}`)
+    const isBlocked = isTrue(row, 'blocked')
+    if (isBlocked) notes.assumed(place, 'is blocked, and revoked in weir')
+    const { limits, before } = limitsOf(row, place, notes, nowMs)
+    const models = modelsOf(row, place, notes)
+    noteOthers(row, place, notes)
+    const description = {
+      ...{ organization: teams.get(team ?? '')?.id ?? DEFAULT, id },
+      ...(models === undefined ? {} : { models }),
+      ...limits,
+      ...(expiresMs === undefined ? {} : { expires_at: new Date(expiresMs).toISOString() }),
+    }
+    const hint = textOf(row, 'key_name') ?? ''
+    return [{ sha256, shown: /^sk-\.\.\.[\w-]{1,8}$/.test(hint) ? hint : '', description, before, isBlocked }]
+  })
+}
+
+function lost(notes: Notes, place: string, why: string): readonly ImportedKey[] {
+  notes.lost(place, `is not carried over: ${why}`)
+  return []
+}
+
+/** The column has the hash; the earliest versions of LiteLLM stored the key itself. */
+function hashOf(token: string): string | undefined {
+  if (/^[0-9a-f]{64}$/i.test(token)) return token.toLowerCase()
+  return token.startsWith('sk-') ? createHash('sha256').update(token).digest('hex') : undefined
+}
+
+/** A legal id that no other has, made of a name. */
+function freeId(name: string, ids: Set<string>): string {
+  const legal = name
+    .replaceAll(/[^A-Za-z0-9._@-]+/g, '-')
+    .replace(/^[^A-Za-z0-9]+/, '')
+    .slice(0, 56)
+  const base = new RegExp(IDENTIFIER).test(legal) ? legal : 'key'
+  for (let number = 1; ; number++) {
+    const id = number === 1 ? base : `${base}-${number}`
+    if (ids.has(id)) continue
+    ids.add(id)
+    return id
+  }
+}
+
+/** Names that mean all models, and one that means none. */
+const ALL = new Set(['all-team-models', 'all-proxy-models', '*'])
+
+function modelsOf(row: JsonObject, place: string, notes: Notes): readonly string[] | undefined {
+  const names = listOf(row, 'models')
+  if (names.length === 0 || names.some((name) => ALL.has(name))) return undefined
+  const own = names.filter((name) => name !== 'no-default-models').map(publicName)
+  if (own.length > 0) return [...new Set(own)]
+  notes.assumed(place, 'may use no model')
+  return []
+}
+
+interface ImportedLimits {
+  readonly limits?: { readonly limits: JsonObject }
+  readonly before?: SpentBefore | undefined
+}
+
+const COUNTS = [
+  ['rpm_limit', 'requests_per_minute'],
+  ['tpm_limit', 'tokens_per_minute'],
+  ['max_parallel_requests', 'concurrent_requests'],
+] as const
+
+function limitsOf(row: JsonObject, place: string, notes: Notes, nowMs: number): ImportedLimits {
+  const counts = COUNTS.flatMap(([column, name]) => {
+    const value = Number(textOf(row, column) ?? Number.NaN)
+    return Number.isSafeInteger(value) && value >= 0 ? [[name, value] as const] : []
+  })
+  const budget = textOf(row, 'max_budget')
+  const most = budget === undefined ? undefined : microDollars(budget)
+  if (budget !== undefined && most === undefined) notes.lost(place, `max_budget ${budget} is not carried over`)
+  const window = most === undefined ? undefined : windowOf(row, place, notes)
+  const limits = {
+    ...Object.fromEntries(counts),
+    ...(window === undefined || most === undefined ? {} : { spend: { [window]: most / 1_000_000 } }),
+  }
+  const isEmpty = Object.keys(limits).length === 0
+  return {
+    ...(isEmpty ? {} : { limits: { limits } }),
+    before: window === undefined ? undefined : spentBefore(row, window, place, notes, nowMs),
+  }
+}
+
+type Window = 'day' | 'month' | 'total'
+const UNIT_DAYS: Readonly<Record<string, number>> = {
+  s: 1 / 86_400,
+  m: 1 / 1440,
+  h: 1 / 24,
+  d: 1,
+  w: 7,
+  mo: 30,
+  y: 365,
+}
+
+/** The calendar window for `budget_duration`. Where weir has none of that length, a longer one: it allows less. */
+function windowOf(row: JsonObject, place: string, notes: Notes): Window {
+  const duration = textOf(row, 'budget_duration')
+  if (duration === undefined) return 'total'
+  const [, count = '1', unit = 'y'] = /^(\d+)\s*(mo|[smhdwy])$/.exec(duration) ?? []
+  const days = Number(count) * (UNIT_DAYS[unit] ?? 365)
+  const window = days <= 1 ? 'day' : days <= 31 ? 'month' : 'total'
+  const isSame = duration === '1d' || duration === '24h' || duration === '30d' || duration === '1mo'
+  const which = { day: 'of the UTC day', month: 'of the calendar month', total: 'that never renews' }[window]
+  if (!isSame) notes.assumed(place, `its budget for ${duration} is one ${which}, which allows less`)
+  return window
+}
+
+/** What counts as spent until LiteLLM would have renewed the budget, or weir does. */
+function spentBefore(
+  row: JsonObject,
+  window: Window,
+  place: string,
+  notes: Notes,
+  nowMs: number,
+): SpentBefore | undefined {
+  const microUsd = microDollars(textOf(row, 'spend') ?? '0')
+  if (microUsd === undefined || microUsd === 0) {
+    if (microUsd === undefined) notes.lost(place, `spend ${textOf(row, 'spend')} is not carried over`)
+    return undefined
+  }
+  if (window === 'total') return { total: { microUsd } }
+  const renewedMs = timeOf(row, 'budget_reset_at')
+  if (renewedMs !== undefined && renewedMs <= nowMs) {
+    notes.assumed(place, `its budget was to renew at ${textOf(row, 'budget_reset_at')}, so its spend counts no more`)
+    return undefined
+  }
+  const at = new Date(nowMs)
+  const [year, month, day] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()]
+  const endMs = window === 'day' ? Date.UTC(year, month, day + 1) : Date.UTC(year, month + 1, 1)
+  return { [window]: { microUsd, untilMs: Math.min(endMs, renewedMs ?? endMs) } }
+}
+
+/** Columns that weir has nothing for, if they have a value. */
+const OTHERS = ['aliases', 'config', 'permissions', 'model_max_budget', 'router_settings', 'metadata'] as const
+
+function noteOthers(row: JsonObject, place: string, notes: Notes): void {
+  const softs = textOf(row, 'soft_budget') === undefined ? [] : ['soft_budget']
+  const found = [...OTHERS.filter((name) => hasMembers(row, name)), ...softs]
+  if (found.length > 0) notes.lost(place, `${found.join(', ')} ${found.length === 1 ? 'is' : 'are'} not carried over`)
+  const budget = textOf(row, 'budget_id')
+  if (budget !== undefined) notes.toDo(place, `has the limits of budget ${budget}, which is in another table; set them`)
+}

@@ -1,0 +1,207 @@
+/** `weir import litellm --keys`: a key of LiteLLM works against weir, with its limits and what it has spent. */
+
+import { afterAll, describe, expect, test } from 'bun:test'
+import { createHash } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parse } from 'yaml'
+import { dumpRows, isTrue, listOf, timeOf } from '../../src/config/dump-rows.ts'
+import { fromLitellm } from '../../src/config/litellm.ts'
+import { readCsv } from '../../src/core/csv-table.ts'
+import { microDollars, shifted } from '../../src/core/decimal.ts'
+import { amountsOf } from '../../src/core/limit-amounts.ts'
+import { limitsOfJson, limitTable } from '../../src/core/limits.ts'
+import { MAIN, Weir } from '../process/weir.ts'
+import { RedisServer } from '../support/redis.ts'
+import { answersText } from '../support/scenarios.ts'
+import { Upstream } from '../support/upstream.ts'
+
+const folders: string[] = []
+afterAll(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+})
+
+function folderWith(files: Readonly<Record<string, string>>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'weir-import-keys-'))
+  folders.push(folder)
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
+  return folder
+}
+
+async function weir(cwd: string, ...args: readonly string[]) {
+  const env = { PATH: process.env['PATH'], OPENAI_API_KEY: 'x', MASTER: 'master-key-0123456789' }
+  const child = Bun.spawn([process.execPath, MAIN, ...args], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited])
+  return { code, stdout, stderr }
+}
+
+const hashOf = (key: string) => createHash('sha256').update(key).digest('hex')
+
+const COLUMNS = 'token,key_name,key_alias,spend,expires,models,team_id,rpm_limit,max_budget,budget_duration,blocked'
+const ROWS = [
+  `${hashOf('sk-web-0123456789')},sk-...6789,web,9.99995,2099-01-01 00:00:00.000,{small},t-1,600,10,30d,`,
+  `${hashOf('sk-free-0123456789')},sk-...6789,free,5.5,,{},,,,,f`,
+  `${hashOf('sk-shut-0123456789')},sk-...6789,shut,0,,{},,,,,t`,
+  `${hashOf('sk-late-0123456789')},sk-...6789,late,0,2020-01-01 00:00:00,{},,,,,`,
+  `${hashOf('sk-page-0123456789')},sk-...6789,,0,,{},litellm-dashboard,,,,`,
+]
+const DUMP = `${COLUMNS}\n${ROWS.join('\n')}\n`
+const TEAMS = JSON.stringify([{ team_id: 't-1', team_alias: 'Growth Team', models: ['small'], max_budget: 50 }])
+
+const proxy = (url: string) => `
+model_list:
+  - model_name: small
+    litellm_params: { model: hosted_vllm/m, api_base: "${url}" }
+    model_info: { max_tokens: 1000, max_input_tokens: 10000, input_cost_per_token: 1e-6, output_cost_per_token: 2e-6 }
+general_settings: { master_key: os.environ/MASTER }
+`
+
+describe.each(['embedded', 'redis'] as const)('%s', (kind) => {
+  test('the old key works, within what is left of its budget, however often it is taken over', async () => {
+    await using redis = kind === 'redis' ? await RedisServer.start() : undefined
+    await using upstream = await Upstream.start({ m: answersText('Hello') })
+    const folder = folderWith({ 'litellm.yaml': proxy(upstream.url), 'keys.csv': DUMP, 'teams.json': TEAMS })
+    const given = ['import', 'litellm', 'litellm.yaml', '--keys', 'keys.csv', '--teams', 'teams.json'] as const
+    const made = await weir(folder, ...given)
+    expect(made.code).toBe(0)
+    expect(made.stderr.split('\n').filter((line) => /^(?:key|created):/.test(line))).toHaveLength(3)
+    const file = parse(made.stdout)
+    expect(file.organizations.map((each: { id: string }) => each.id)).toEqual(['default', 'Growth-Team'])
+    const ledger = redis === undefined ? 'embedded' : { redis: redis.url }
+    const config = { ...file, ledger, data_dir: join(folder, 'data'), listen: { port: 0 }, admin: { port: 0 } }
+    writeFileSync(join(folder, 'weir.yaml'), JSON.stringify(config))
+    const apply = () => weir(folder, ...given, '--apply-keys', '--config', 'weir.yaml')
+    const first = await apply()
+    expect([first.code, first.stderr.match(/^created: /gm)?.length]).toEqual([0, 3])
+    expect((await apply()).stderr.match(/^unchanged: /gm)).toHaveLength(3)
+
+    const start = { env: { MASTER: 'master-key-0123456789' }, folder }
+    await using gateway = await Weir.ready(JSON.stringify(config), [], start)
+    const ask = async (key: string, tokens = 10) => {
+      const answer = await fetch(`${gateway.address}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}` },
+        body: JSON.stringify({ model: 'small', max_tokens: tokens, messages: [{ role: 'user', content: 'hi' }] }),
+      })
+      const body = (await answer.json()) as { error?: { code: string; message: string } }
+      return { status: answer.status, code: body.error?.code, message: body.error?.message }
+    }
+    expect((await ask('sk-web-0123456789')).status).toBe(200)
+    expect((await ask('sk-free-0123456789')).status).toBe(200)
+    for (const key of ['shut', 'late', 'page', 'none']) expect((await ask(`sk-${key}-0123456789`)).status).toBe(401)
+    // Of $10, $0.00005 was left: 100 tokens of output cost four times that.
+    const refused = await ask('sk-web-0123456789', 100)
+    expect(refused).toMatchObject({ status: 429, code: 'insufficient_quota' })
+    expect(refused.message).toMatch(
+      /more than is left of the monthly spend limit of \$10\.00 .*renews at \d{4}-\d\d-01T/,
+    )
+    // What was spent elsewhere is no usage of weir.
+    const usage = JSON.parse((await weir(folder, 'usage', '--json')).stdout)
+    expect([usage.total.requests, usage.total.cost_micro_usd < 100]).toEqual([2, true])
+    const { stdout } = await weir(folder, 'explain', '--key', 'web', '--model', 'small')
+    expect(stdout).toMatch(/\$10\.00 a month \(\$0\.0000\d+ left, renews/)
+    // A change of the key keeps it.
+    await weir(folder, 'keys', 'update', '--id', 'web', '--spend-month', '20')
+    expect((await ask('sk-web-0123456789', 100)).status).toBe(200)
+    // A later dump, at the day of the move, replaces what was spent.
+    writeFileSync(join(folder, 'keys.csv'), DUMP.replace('9.99995', '25'))
+    expect((await apply()).stderr).toMatch(/^updated: web /m)
+    expect((await ask('sk-web-0123456789', 1)).status).toBe(429)
+  })
+})
+
+describe('what a dump becomes', () => {
+  const NOW = Date.UTC(2026, 10, 23, 12)
+  const TOKEN = hashOf('sk-a')
+  const keysOf = (row: object) => {
+    const imported = fromLitellm(proxy('http://127.0.0.1:1'), { keys: [{ token: TOKEN, ...row }] }, NOW)
+    if ('problem' in imported) throw new Error(imported.problem)
+    return { key: imported.keys[0], notes: imported.notes.filter((line) => line.includes(': key ')) }
+  }
+
+  test.each([
+    ['30d', undefined, 'month', Date.UTC(2026, 11, 1), undefined],
+    ['1mo', '2026-11-25T00:00:00Z', 'month', Date.UTC(2026, 10, 25), undefined],
+    ['1d', '2026-11-23 23:00:00', 'day', Date.UTC(2026, 10, 23, 23), undefined],
+    ['24h', undefined, 'day', Date.UTC(2026, 10, 24), undefined],
+    [undefined, undefined, 'total', undefined, undefined],
+    ['7d', undefined, 'month', Date.UTC(2026, 11, 1), 'its budget for 7d is one of the calendar month'],
+    ['1h', undefined, 'day', Date.UTC(2026, 10, 24), 'its budget for 1h is one of the UTC day'],
+    ['90d', undefined, 'total', undefined, 'its budget for 90d is one that never renews'],
+  ])('a budget for %p that renews at %p', (duration, renews, window, untilMs, note) => {
+    const row = { max_budget: 12.5, spend: '0.30000000000000004', budget_duration: duration, budget_reset_at: renews }
+    const { key, notes } = keysOf({ ...row, key_alias: 'a' })
+    expect(key?.description['limits']).toEqual({ spend: { [window]: 12.5 } })
+    expect(key?.before).toEqual({ [window]: { microUsd: 300_000, ...(untilMs === undefined ? {} : { untilMs }) } })
+    expect(notes.join()).toContain(note ?? '')
+    expect(notes).toHaveLength(note === undefined ? 0 : 1)
+  })
+
+  test('a budget that was to renew before the dump begins anew', () => {
+    const row = { max_budget: 5, spend: 5, budget_duration: '1d', budget_reset_at: '2026-11-23 00:00:00' }
+    expect(keysOf(row).key?.before).toBeUndefined()
+  })
+
+  test('names, models, hashes, and what is lost', () => {
+    const { key, notes } = keysOf({
+      ...{ key_alias: 'Ünder score/1', models: ['all-team-models'], tpm_limit: '1000', metadata: { a: 1 } },
+      ...{ aliases: {}, soft_budget: 3, budget_id: 'b-1', max_parallel_requests: 2 },
+    })
+    expect(key?.description).toEqual({
+      ...{ organization: 'default', id: 'nder-score-1' },
+      limits: { tokens_per_minute: 1000, concurrent_requests: 2 },
+    })
+    expect(notes).toEqual([
+      'lost: key Ünder score/1: metadata, soft_budget are not carried over',
+      'assumed: key Ünder score/1: its id is nder-score-1',
+      'to do: key Ünder score/1: has the limits of budget b-1, which is in another table; set them',
+    ])
+    expect(keysOf({ models: '{"gpt 4",small}' }).key?.description['models']).toEqual(['gpt-4', 'small'])
+    expect(keysOf({ models: ['no-default-models'] }).key?.description['models']).toEqual([])
+    expect(keysOf({ token: 'sk-a' }).key?.sha256).toBe(TOKEN)
+    expect(keysOf({ token: 'nonsense' }).key).toBeUndefined()
+  })
+})
+
+test('dumps as CSV and as JSON in all forms', () => {
+  const row = { token: 'a', models: ['x'] }
+  const text = JSON.stringify(row)
+  for (const dump of [`[${text}]`, `${text}\n${text}\n`.slice(0, text.length + 1), `{"keys":[${text}]}`])
+    expect(dumpRows(dump)).toEqual([row])
+  expect(dumpRows(`${text}\n${text}\n`)).toEqual([row, row])
+  expect(dumpRows('{"token":"a","models":[]}')).toEqual([{ token: 'a', models: [] }])
+  expect(dumpRows(`${text}\nx`)).toEqual({ problem: 'is no JSON: line 2' })
+  expect(readCsv('a,b\r\n1,"x, ""y""\nz"\n2,\n')).toEqual([
+    { a: '1', b: 'x, "y"\nz' },
+    { a: '2', b: '' },
+  ])
+  expect(dumpRows('a,b\n"1,2\n')).toEqual({ problem: 'is no CSV: a quote in row 2 is not closed' })
+  expect(listOf({ m: '{a,"b, \\"c\\"",d}' }, 'm')).toEqual(['a', 'b, "c"', 'd'])
+  expect(['t', 'true', '1', 'f', ''].map((b) => isTrue({ b }, 'b'))).toEqual([true, true, true, false, false])
+  const times = [
+    '2026-11-23 10:00:00.5',
+    '2026-11-23T10:00:00.500Z',
+    '2026-11-23 11:00:00.5+01',
+    '2026-11-23 10:00:00.5+00:00',
+  ]
+  expect(times.map((time) => timeOf({ time }, 'time'))).toEqual(times.map(() => Date.UTC(2026, 10, 23, 10, 0, 0, 500)))
+})
+
+test('prices and amounts have no noise of binary fractions', () => {
+  const costs: readonly unknown[] = [2.5e-7, 1e-7, '0.000003', '7.5E-8', 3, 'x', 1.1e-6, 0]
+  expect(costs.map((cost) => shifted(cost, 6))).toEqual(['0.25', '0.1', '3', '0.075', '3000000', undefined, '1.1', '0'])
+  expect([9.99, 0.1 + 0.2, 25.000000000000004, '1e-9'].map(microDollars)).toEqual([9_990_000, 300_000, 25_000_000, 0])
+})
+
+test('spend elsewhere counts until its window ends, for limits and for thresholds', () => {
+  const before = { day: { microUsd: 40, untilMs: Date.now() + 60_000 }, month: { microUsd: 90, untilMs: 1000 } }
+  const limits = limitsOfJson({ spend: { day: 100, month: 100, total: 100, before } }) ?? {}
+  const from = limitTable.findIndex(({ name }) => name === 'day')
+  const shares = [0.3, 0.5]
+  const amounts = amountsOf(limits, shares)
+  expect(amounts.slice(from, from + 3)).toEqual([60, 100, 100])
+  // A share that was reached elsewhere is reported no more.
+  expect(amounts.slice(limitTable.length)).toEqual([-1, 10, 30, 50, 30, 50])
+  expect(amountsOf(limits, shares)).toBe(amounts)
+})
