@@ -8,6 +8,7 @@ import { Breaker, type Rest, type TargetTimes } from '../gateway/breaker.ts'
 import { InFlight } from '../gateway/in-flight.ts'
 import { fieldsOfLine } from '../gateway/request-line.ts'
 import { TagCounts } from '../gateway/request-tags.ts'
+import { TargetProber } from '../gateway/target-prober.ts'
 import { TargetUsage } from '../gateway/target-usage.ts'
 import { AnonymousLog } from '../http/anonymous-log.ts'
 import { type App, createApp } from '../http/app.ts'
@@ -186,6 +187,18 @@ export class InferenceService {
   /** The targets that are not healthy. */
   rests(): readonly Rest[] {
     return this.breaker.rests()
+  }
+
+  /** Asks idle targets that failed whether they answer again. One worker of a node has one. */
+  prober(): TargetProber {
+    return new TargetProber({
+      breaker: this.breaker,
+      upstreams: () => (this.config.routing.probe === false ? undefined : this.state.current.gateway.upstreams),
+      ended: (target, result, error) => {
+        this.figures.probed(target, result, error)
+        if (error?.kind === 'credential') logEvent(this.logger, 'provider.credential_rejected', { ...target })
+      },
+    })
   }
 
   /** When calls of targets answered and failed, of those that were called since this was last called. */

@@ -8,7 +8,6 @@ import { targetsOf } from '../assembly/targets.ts'
 import type { ModelKind } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
 import { BytePieces } from '../core/byte-pieces.ts'
-import type { ChatRequest } from '../core/chat-request.ts'
 import type { EmbeddingRequest } from '../core/embedding-request.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { ImageRequest } from '../core/image-request.ts'
@@ -17,6 +16,7 @@ import { ProviderError } from '../core/provider-error.ts'
 import { sendForText } from '../gateway/provider-call.ts'
 import { openTransport } from '../providers/open-transport.ts'
 import type { Dispatch, Provider } from '../providers/provider.ts'
+import { smallestChat } from '../providers/smallest-chat.ts'
 import { SocketTransport } from '../providers/socket-transport.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
 import { HttpClient } from '../transport/client.ts'
@@ -26,8 +26,6 @@ const CHAT_MS_MAX = 60_000
 const IMAGE_MS_MAX = 180_000
 /** Requests at a time. */
 const CONCURRENCY = 8
-/** The least that all providers accept. */
-const OUTPUT_TOKENS = 16
 
 /** What one request proved: `unknown` is what an earlier failure left open. */
 interface Finding {
@@ -102,7 +100,7 @@ async function probe(
 }
 
 function requestOf(model: string, endpoint: Endpoint, adapter: Provider, kind: ModelKind): Dispatch {
-  if (kind === 'chat') return adapter.request(chat(model), { endpoint, model })
+  if (kind === 'chat') return adapter.request(smallestChat(model), { endpoint, model })
   if (kind === 'embedding') {
     if (adapter.embeddings === undefined) throw new ProviderError('rejected', 'the dialect has no embeddings API')
     return adapter.embeddings.request(embedding(model), { endpoint, model })
@@ -143,21 +141,6 @@ function oneLine({ message, detail, causeCode }: ProviderError): string {
   const { status } = detail
   if (status === undefined) return causeCode === undefined ? text : `${text} (${causeCode})`
   return text.includes(String(status)) ? text : `${status}: ${text}`
-}
-
-function chat(model: string): ChatRequest {
-  return {
-    model,
-    stream: false,
-    messages: [{ role: 'user', parts: [{ type: 'text', text: 'Hi' }] }],
-    tools: [],
-    maxOutputTokens: OUTPUT_TOKENS,
-    limitsOutput: false,
-    stop: [],
-    sampling: {},
-    hints: {},
-    cacheStrict: false,
-  }
 }
 
 function embedding(model: string): EmbeddingRequest {

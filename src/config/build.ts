@@ -59,7 +59,7 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider, file.upstream, env)),
     models: file.models.map(modelOf),
     auto: { candidates: file.auto?.candidates ?? [] },
-    routing: { maxAttempts: routing.max_attempts, totalTimeoutMs: routing.total_timeout_ms },
+    routing: { maxAttempts: routing.max_attempts, totalTimeoutMs: routing.total_timeout_ms, probe: routing.probe },
     organizations: file.organizations.map(organizationOf),
   }
 }

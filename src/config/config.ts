@@ -61,7 +61,12 @@ export interface Config {
   readonly models: readonly ModelConfig[]
   /** Public names, in order of preference; may be empty. */
   readonly auto: { readonly candidates: readonly string[] }
-  readonly routing: { readonly maxAttempts: number; readonly totalTimeoutMs: number }
+  readonly routing: {
+    readonly maxAttempts: number
+    readonly totalTimeoutMs: number
+    /** False: idle targets that failed are not asked whether they answer. Absent from a supervisor of before. */
+    readonly probe?: boolean
+  }
   readonly organizations: readonly OrganizationConfig[]
 }
 

@@ -195,8 +195,15 @@ const routing = object(
       period('The longest time from the start of a request to the first content of its answer, over all attempts'),
       600_000,
     ),
+    probe: withDefault(
+      boolean(
+        'Whether weir asks a target that failed, and that no request has called since, whether it answers again: by ' +
+          'a free request such as a list of models, once a [rest](routing.md#rest)',
+      ),
+      true,
+    ),
   },
-  { description: 'Limits for the fallbacks of one request' },
+  { description: 'Limits for the fallbacks of one request, and what weir does about targets that failed' },
 )
 
 export const schema = object(

@@ -4,7 +4,7 @@
  */
 
 import { type TargetRef, targetKey } from '../core/model-config.ts'
-import type { ProviderError, ProviderErrorKind } from '../core/provider-error.ts'
+import { ProviderError, type ProviderErrorKind } from '../core/provider-error.ts'
 
 /** A target rests after this many failures in a row, or if half of its last 20 calls failed. */
 const FAILURES_IN_A_ROW = 3
@@ -241,6 +241,19 @@ export class Breaker {
   /** Every target that is not healthy. */
   rests(): readonly Rest[] {
     return [...this.healths.values()].filter(({ rests }) => rests > 0).map((health) => this.restOfHealth(health))
+  }
+
+  /**
+   * What a free request to an idle target has shown: that it answers, or `error`. False if the target rests again, is
+   * probed or has answered meanwhile: then this changes nothing. The request was weir's own, so a rest that the
+   * provider asks for is not longer than others.
+   */
+  probed({ provider, model, rests }: Rest, error?: ProviderError): boolean {
+    const health = this.of({ provider, model })
+    if (health.rests === 0 || health.rests !== rests || !this.mayProbe(health)) return false
+    if (error === undefined) this.succeed(health)
+    else this.fail(health, new ProviderError(error.kind, error.message, { ...error.detail, retryAfterMs: 0 }), true)
+    return true
   }
 
   /** The times of the targets that were called since this was last called. */

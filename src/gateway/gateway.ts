@@ -50,7 +50,7 @@ export interface Gateway {
 }
 
 /** Throws if there is no such provider: the configuration is checked before it is served. */
-export function upstreamOf({ upstreams }: Pick<Gateway, 'upstreams'>, { target }: Candidate): Upstream {
+export function upstreamOf({ upstreams }: Pick<Gateway, 'upstreams'>, { target }: Pick<Candidate, 'target'>): Upstream {
   const upstream = upstreams.get(target.provider)
   if (upstream === undefined) throw new Error(`no upstream for provider ${target.provider}`)
   return upstream.byModel?.get(target.model) ?? upstream

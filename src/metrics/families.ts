@@ -63,6 +63,12 @@ export const counterFamilies = {
     help: 'How often the target began to rest after failures.',
     labels: TARGET,
   },
+  weir_target_probes_total: {
+    help:
+      'Free requests, such as lists of models, that showed whether an idle target answers again. result is answered, ' +
+      'none (the provider has no such request, or does not allow it) or the kind of failure.',
+    labels: [...TARGET, 'result'],
+  },
   weir_trace_spans_dropped_total: {
     help: 'Spans that the collector of traces did not take, or not fast enough.',
     labels: [],

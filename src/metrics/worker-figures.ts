@@ -7,6 +7,7 @@
 
 import { AUTO, type Catalog } from '../catalog/catalog.ts'
 import { type TargetRef, targetKey } from '../core/model-config.ts'
+import type { ProviderError } from '../core/provider-error.ts'
 import type { RequestLog } from '../gateway/access-log.ts'
 import type { AttemptLine, RequestLine } from '../gateway/request-line.ts'
 import { ChangedSeries, type Counter, type Histogram } from './changed-series.ts'
@@ -102,6 +103,15 @@ export class WorkerFigures {
   /** A target has begun to rest after failures. */
   rested({ provider, model }: TargetRef): void {
     this.series.counter('weir_target_rests_total', [provider, model]).add(1)
+  }
+
+  /** A free request has shown whether a target answers. `error`: it counts as its last failure. */
+  probed({ provider, model }: TargetRef, result: string, error: ProviderError | undefined): void {
+    this.series.counter('weir_target_probes_total', [provider, model, result]).add(1)
+    if (error === undefined) return
+    const { kind, detail, causeCode } = error
+    const failure = { provider, model, error: kind, status: detail.status, cause: causeCode, atMs: Date.now() }
+    this.errors.set(targetKey(failure), failure)
   }
 
   /** Spans of traces could not be delivered. */

@@ -9,6 +9,8 @@ import { isLedgerProblem, openWorkerLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
 import { buildOf, findVersion, VERSION } from '../assembly/version.ts'
 import { environment } from '../config/load.ts'
+import { slowTicker } from '../core/ticker.ts'
+import type { TargetProber } from '../gateway/target-prober.ts'
 import type { KeyFollower } from '../keys/key-follower.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
@@ -76,6 +78,7 @@ class Worker {
     (targets) => send({ type: 'targets', targets }),
   )
   private stopUpkeep: () => void = () => {}
+  private stopProbing: () => void = () => {}
   private mustOwnLedger = false
   private takeOverLedger: () => Promise<void> = () => Promise.resolve()
   private readonly cutNow = Promise.withResolvers<void>()
@@ -221,9 +224,16 @@ class Worker {
     this.watch?.start()
     this.poster?.start()
     this.targets.start()
+    if (worker === 0) this.probeTargets(service.prober())
     server.watchDescriptors(this.log.logger, worker)
     send({ type: 'ready', port: server.port })
     void findVersion().then((version) => send({ type: 'build', build: buildOf(version) }))
+  }
+
+  /** One worker of each machine does, until another takes over. */
+  private probeTargets(prober: TargetProber): void {
+    slowTicker.add(prober)
+    this.stopProbing = () => slowTicker.remove(prober)
   }
 
   /** Sends the listening socket to the supervisor. Returns the problem, if there is one. */
@@ -243,6 +253,7 @@ class Worker {
   private retire(): void {
     if (this.running === undefined || this.draining) return
     const { server, service } = this.running
+    this.stopProbing()
     server.leave()
     this.drainByMs = performance.now() + service.drainSeconds * 1000
     const look = () => {
@@ -307,6 +318,7 @@ class Worker {
       await service.close()
       this.poster?.stop()
       this.targets.stop()
+      this.stopProbing()
     }
     await this.log.flush()
     process.exit(0)

@@ -144,14 +144,18 @@ function isSmall(body: Dispatch['body']): body is string {
  * `onSend` is called when the first bytes of a streamed body are about to be sent; never for a small text. Rejects for
  * headers and URLs that `fetch` does not accept, too.
  */
-async function fetched({ url, headers, body }: Dispatch, signal: AbortSignal, onSend: () => void): Promise<Response> {
+async function fetched(
+  { method, url, headers, body }: Dispatch,
+  signal: AbortSignal,
+  onSend: () => void,
+): Promise<Response> {
   const small = isSmall(body)
   const pieces = typeof body === 'string' ? BytePieces.of(small ? [] : [Buffer.from(body)]) : body
   return fetch(url, {
-    method: 'POST',
+    method: method ?? 'POST',
     // Bun requests compression by default; only bytes that are not compressed can be counted and copied.
     headers: { 'accept-encoding': 'identity', ...headers, ...(small ? {} : lengthOf(pieces)) },
-    body: small ? body : streamOf(pieces, onSend),
+    body: method === 'GET' ? undefined : small ? body : streamOf(pieces, onSend),
     redirect: 'manual',
     // Bun ends a request after 5 minutes of silence; whole answers may take longer, and `UpstreamCall` has the
     // deadlines.

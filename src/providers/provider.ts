@@ -21,6 +21,8 @@ export interface Target {
 
 /** A request to send. The body is text, or pieces that are sent in order and not copied. */
 export interface Dispatch {
+  /** `POST` unless it is set. */
+  readonly method?: 'GET' | undefined
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | BytePieces
@@ -149,6 +151,11 @@ export interface Provider {
   readonly embeddings?: EmbeddingMaker | undefined
   /** Absent if the provider has none; then weir's estimate is the answer. */
   readonly counter?: TokenCounter
+  /**
+   * A free request that shows whether the provider answers and accepts the credential: its list of models, if it has
+   * one. Absent if it has no such request.
+   */
+  probe?(target: Target): Dispatch
 }
 
 /**

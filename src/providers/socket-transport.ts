@@ -20,10 +20,10 @@ export class SocketTransport extends Exchange implements Transport {
     super(client)
   }
 
-  send({ url, headers, body, isSentOnce }: Dispatch, handler: ResponseHandler): void {
+  send({ url, headers, body, isSentOnce, method }: Dispatch, handler: ResponseHandler): void {
     this.url = url
     try {
-      this.start(requestHead(url, headers), body, handler, isSentOnce)
+      this.start(requestHead(url, headers, method), body, handler, isSentOnce)
     } catch (error) {
       if (!(error instanceof TransportError)) throw error
       this.isInvalid = true

@@ -8,7 +8,10 @@ import { TransportError } from './transport-error.ts'
 
 type RequestHeaders = Readonly<Record<string, string>>
 
+type RequestMethod = 'GET' | 'POST'
+
 export interface RequestHead {
+  readonly method: RequestMethod
   readonly headers: RequestHeaders
   readonly origin: Origin
   /** Request line and fields up to `content-length: `; the number and an empty line are to follow. */
@@ -38,10 +41,10 @@ const heads = new Map<string, RequestHead>()
 const HEADS_MAX = 4096
 
 /** Throws `TransportError` `invalid` for a URL that is not HTTP, and for a header that cannot be sent. */
-export function requestHead(url: string, headers: RequestHeaders): RequestHead {
+export function requestHead(url: string, headers: RequestHeaders, method: RequestMethod = 'POST'): RequestHead {
   const known = heads.get(url)
-  if (known !== undefined && areEqual(known.headers, headers)) return known
-  const head = written(url, headers)
+  if (known !== undefined && known.method === method && areEqual(known.headers, headers)) return known
+  const head = written(url, headers, method)
   if (heads.size >= HEADS_MAX) heads.clear()
   heads.set(url, head)
   return head
@@ -57,7 +60,7 @@ function areEqual(some: RequestHeaders, others: RequestHeaders): boolean {
   return count === 0
 }
 
-function written(url: string, headers: RequestHeaders): RequestHead {
+function written(url: string, headers: RequestHeaders, method: RequestMethod): RequestHead {
   const place = placeOf(url)
   const { pathname, search, host } = place
   const fields = new Map([
@@ -76,8 +79,8 @@ function written(url: string, headers: RequestHeaders): RequestHead {
     fields.set(lower, value)
   }
   const lines = [...fields].map(([name, value]) => `${name}: ${value}\r\n`).join('')
-  const text = `POST ${pathname}${search} HTTP/1.1\r\n${lines}content-length: `
-  return { headers: { ...headers }, origin: originOf(place), text, isAscii: /^[\x00-\x7f]*$/.test(text) }
+  const text = `${method} ${pathname}${search} HTTP/1.1\r\n${lines}content-length: `
+  return { method, headers: { ...headers }, origin: originOf(place), text, isAscii: /^[\x00-\x7f]*$/.test(text) }
 }
 
 function placeOf(url: string): URL {

@@ -94,7 +94,7 @@ describe('defaults', () => {
       compatibility: { toolResultImages: 'refuse', imageUrls: 'public' },
       compaction: {},
       auto: { candidates: ['gpt', 'claude'] },
-      routing: { maxAttempts: 3, totalTimeoutMs: 600_000 },
+      routing: { maxAttempts: 3, totalTimeoutMs: 600_000, probe: true },
     })
   })
 

@@ -13,7 +13,7 @@ async function stage(workers: number) {
   const gateway = await Gateway.start({
     providers: { up: upstream.url, gone: `http://127.0.0.1:${await closedPort()}/v1` },
     models: { good: ['up/good'], 'gpt-5-mini': ['up/bad'], pair: ['up/bad', 'gone/m'], never: ['up/never'] },
-    config: { workers },
+    config: { workers, routing: { probe: false } },
   })
   const json = async (path: string) => Object(await (await fetch(`${gateway.adminUrl}${path}`)).json())
   return {
@@ -43,6 +43,42 @@ async function until<T>(read: () => Promise<T>, isSo: (value: T) => boolean): Pr
     await Bun.sleep(20)
   }
 }
+
+test.each([1, 2])(
+  'with %d workers: an idle target that failed is asked for its models, until it answers',
+  async (workers) => {
+    const upstream = await Upstream.start()
+    const { port } = upstream
+    await upstream[Symbol.asyncDispose]()
+    await using gateway = await Gateway.start({
+      providers: { up: { dialect: 'openai', base_url: `http://127.0.0.1:${port}/v1`, api_key: 'k' } },
+      models: { m: ['up/m'] },
+      config: { workers },
+    })
+    const rowOf = async (): Promise<TargetRow> => {
+      const { rows } = Object(await (await fetch(`${gateway.adminUrl}/api/targets`)).json())
+      return rows[0]
+    }
+    const body = { model: 'm', messages: [{ role: 'user', content: 'hi' }] }
+    await until(
+      async () => {
+        await ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))
+        return await rowOf()
+      },
+      ({ state }) => state === 'resting',
+    )
+    await gateway.line(({ event }) => event === 'model.down')
+    await using again = await Upstream.start({}, port)
+    again.list = (call) => call.answer(200, '{"data":[]}')
+    expect(await until(rowOf, ({ state }) => state === 'healthy')).toMatchObject({ reason: null, since: null })
+    await gateway.line(({ event }) => event === 'model.up')
+    // No request was made for it.
+    expect(again.calls).toEqual([])
+    expect(again.lists.length).toBeGreaterThan(0)
+    const metrics = await (await fetch(`${gateway.adminUrl}/metrics`)).text()
+    expect(metrics).toContain('\nweir_target_state{provider="up",model="m",state="healthy"} 1\n')
+  },
+)
 
 test.each([1, 2])('with %d workers: from unknown to down, and up again', async (workers) => {
   await using on = await stage(workers)

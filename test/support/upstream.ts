@@ -127,7 +127,11 @@ export class Call {
 
 /** A simulated provider on a port of its own; closed with `await using`. */
 export class Upstream implements AsyncDisposable {
+  /** But for requests for the list of models, which are in `lists`. */
   readonly calls: Call[] = []
+  readonly lists: Call[] = []
+  /** The reaction to those; like most servers of tests, it has no list. */
+  list: Scenario = (call) => call.answer(404, '{}')
   private readonly scenarios = new Map<string, Scenario>()
   private fallback: Scenario = (call) =>
     call.answer(404, '{"error":{"message":"no scenario for this model","code":"test"}}')
@@ -215,10 +219,12 @@ export class Upstream implements AsyncDisposable {
   }
 
   private async serve(call: Call): Promise<void> {
-    this.calls.push(call)
+    const isList = call.method === 'GET'
+    if (isList) this.lists.push(call)
+    else this.calls.push(call)
     for (const resolve of this.waiting) resolve()
     this.waiting.clear()
-    await (this.scenarios.get(call.model) ?? this.fallback)(call)
+    await (isList ? this.list : (this.scenarios.get(call.model) ?? this.fallback))(call)
   }
 }
 

@@ -7,7 +7,13 @@ import { responseError } from '../error-response.ts'
 import { learnedForm, type RequestApi } from '../learned-form.ts'
 import type { Learned, Provider, Rejection } from '../provider.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlain } from './events.ts'
-import { anthropicCountRequest, anthropicPlainRequest, anthropicRequest, thinkingRequest } from './request.ts'
+import {
+  anthropicCountRequest,
+  anthropicModels,
+  anthropicPlainRequest,
+  anthropicRequest,
+  thinkingRequest,
+} from './request.ts'
 import { missesThinking, THINKING, type ThinkingForm, thinkingForms } from './thinking.ts'
 
 /** A plain request has no calls, and so no thinking. */
@@ -35,4 +41,5 @@ export const anthropic: Provider = {
     request: anthropicCountRequest,
     tokens: (body) => (isObject(body) ? tokenCount(body['input_tokens']) : undefined),
   },
+  probe: anthropicModels,
 }

@@ -6,7 +6,7 @@ import { CacheMarks } from '../cache-marks.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { PerTarget } from '../per-target.ts'
 import { isSolid, member, onlyText } from '../plain-text.ts'
-import type { Target, UpstreamRequest } from '../provider.ts'
+import type { Dispatch, Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
@@ -114,6 +114,10 @@ const headers = new EndpointHeaders(({ apiKey }) => ({
   'anthropic-version': API_VERSION,
   ...(apiKey === undefined ? undefined : { 'x-api-key': apiKey }),
 }))
+
+export function anthropicModels({ endpoint }: Target): Dispatch {
+  return { method: 'GET', url: `${endpoint.baseUrl}/v1/models?limit=1`, headers: headers.of(endpoint), body: '' }
+}
 
 function upstreamRequest(path: string, body: UpstreamRequest['body'], { endpoint }: Target): UpstreamRequest {
   return { url: endpoint.baseUrl + path, headers: headers.of(endpoint), body }

@@ -7,6 +7,7 @@ import { googleResponseError } from '../google-error.ts'
 import { PerTarget } from '../per-target.ts'
 import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
+import { smallestChat } from '../smallest-chat.ts'
 import { vertexHeaders, vertexModel } from '../vertex-address.ts'
 import { anthropic } from './anthropic.ts'
 import { anthropicBody, countedInput, type PlainForm, plainMessage } from './request.ts'
@@ -23,6 +24,7 @@ export const vertexClaude: Provider = {
   plainRequest: (request, target) => plainMessage(request, forms.of(target)),
   responseError: googleResponseError,
   counter: { request: countRequest, tokens: (body) => anthropic.counter?.tokens(body) },
+  probe: (target) => countRequest(smallestChat(target.model), target),
 }
 
 const forms = new PerTarget((target): PlainForm & { readonly count: string } => {

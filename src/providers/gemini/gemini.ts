@@ -9,7 +9,14 @@ import { learnedForm, type RequestApi, type TargetForms } from '../learned-form.
 import type { Learned, Provider, Rejection } from '../provider.ts'
 import { rejectsSignature, SIGNATURE_WORDS } from '../thought-signature.ts'
 import { GeminiDecoder, geminiEvents, geminiPlain } from './events.ts'
-import { contentRequest, type GeminiForm, geminiCountRequest, geminiForms, plainContentRequest } from './request.ts'
+import {
+  contentRequest,
+  type GeminiForm,
+  geminiCountRequest,
+  geminiForms,
+  geminiModels,
+  plainContentRequest,
+} from './request.ts'
 import { Signatures, signatures } from './signatures.ts'
 
 /** With the signatures that are known, or with others. */
@@ -54,4 +61,5 @@ export const gemini: Provider = {
     request: (request, target) => geminiCountRequest(request, target, signatures),
     tokens: (body) => (isObject(body) ? tokenCount(body['totalTokens']) : undefined),
   },
+  probe: geminiModels,
 }

@@ -8,7 +8,7 @@ import { EndpointHeaders } from '../endpoint-headers.ts'
 import { TargetForms } from '../learned-form.ts'
 import { mediaType } from '../media-type.ts'
 import { isSolid, member, onlyText } from '../plain-text.ts'
-import type { Target, UpstreamRequest } from '../provider.ts'
+import type { Dispatch, Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NO_SIGNATURE } from '../thought-signature.ts'
@@ -107,6 +107,10 @@ export function countedContent(request: ChatRequest, form: GeminiForm, signature
 const headers = new EndpointHeaders(({ apiKey }): UpstreamRequest['headers'] =>
   apiKey === undefined ? {} : { 'x-goog-api-key': apiKey },
 )
+
+export function geminiModels({ endpoint }: Target): Dispatch {
+  return { method: 'GET', url: `${endpoint.baseUrl}/v1beta/models?pageSize=1`, headers: headers.of(endpoint), body: '' }
+}
 
 function urlOf({ endpoint, model }: Target, method: string): string {
   return `${endpoint.baseUrl}/v1beta/${resource(model)}:${method}`

@@ -4,6 +4,7 @@ import type { ChatRequest } from '../../core/chat-request.ts'
 import { TargetForms } from '../learned-form.ts'
 import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { requestBody } from '../request-body.ts'
+import { smallestChat } from '../smallest-chat.ts'
 import { vertexHeaders, vertexModel } from '../vertex-address.ts'
 import { contentApi, gemini, learnedSignatures } from './gemini.ts'
 import { countedContent, type GeminiForm, wantsSignatures } from './request.ts'
@@ -32,6 +33,8 @@ export const vertexGemini: Provider = {
   ...contentApi()(forms),
   learn: (rejection) => learnedSignatures(vertexGemini, forms, rejection),
   counter: { request: countRequest, tokens: (body) => gemini.counter?.tokens(body) },
+  // Its list of models needs a project for billing in a header; its counter is free as well.
+  probe: (target) => countRequest(smallestChat(target.model), target),
 }
 
 /** Its counter takes the fields that count as input. */

@@ -1,7 +1,7 @@
 /** The URLs of OpenAI's and Azure's endpoints, and the headers that carry their credentials. */
 
 import { EndpointHeaders } from '../endpoint-headers.ts'
-import type { Target } from '../provider.ts'
+import type { Dispatch, Target } from '../provider.ts'
 
 export interface ProviderAddress {
   readonly url: string
@@ -20,12 +20,26 @@ export function openaiAddress({ endpoint }: Target, path: string): ProviderAddre
   return { url: `${endpoint.baseUrl}${path}`, headers: openaiHeaders.of(endpoint) }
 }
 
+export function openaiModels(target: Target): Dispatch {
+  return { method: 'GET', ...openaiAddress(target, '/models'), body: '' }
+}
+
+/** The models of the resource, of which the deployments are made. */
+export function azureModels({ endpoint }: Target): Dispatch {
+  const path = endpoint.baseUrl.endsWith('/v1') ? '/models' : '/openai/models'
+  const url = `${endpoint.baseUrl}${path}${azureVersion(endpoint)}`
+  return { method: 'GET', url, headers: azureHeaders.of(endpoint), body: '' }
+}
+
 /**
  * Azure: the deployment is in the path and the key in `api-key`. A base URL that ends in `/v1` is Azure's newer API,
  * without the deployment in the path.
  */
 export function azureAddress({ endpoint, model }: Target, path: string): ProviderAddress {
   const whole = endpoint.baseUrl.endsWith('/v1') ? path : `/openai/deployments/${encodeURIComponent(model)}${path}`
-  const version = endpoint.apiVersion === undefined ? '' : `?api-version=${encodeURIComponent(endpoint.apiVersion)}`
-  return { url: `${endpoint.baseUrl}${whole}${version}`, headers: azureHeaders.of(endpoint) }
+  return { url: `${endpoint.baseUrl}${whole}${azureVersion(endpoint)}`, headers: azureHeaders.of(endpoint) }
+}
+
+function azureVersion({ apiVersion }: Target['endpoint']): string {
+  return apiVersion === undefined ? '' : `?api-version=${encodeURIComponent(apiVersion)}`
 }

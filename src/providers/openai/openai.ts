@@ -4,6 +4,7 @@ import { SseFramer } from '../../wire/frames.ts'
 import { learnedForm, type RequestApi, type TargetForms } from '../learned-form.ts'
 import type { Learned, Provider, Rejection } from '../provider.ts'
 import { azureEmbeddings, openaiEmbeddings } from './embedding-api.ts'
+import { azureModels, openaiModels } from './endpoints.ts'
 import { openaiResponseError } from './error.ts'
 import { OpenaiDecoder, openaiEvents, openaiPlain } from './events.ts'
 import { azureImages, openaiImages } from './image-api.ts'
@@ -31,6 +32,7 @@ export const openai: Provider = {
   responseError: openaiResponseError,
   images: openaiImages,
   embeddings: openaiEmbeddings,
+  probe: openaiModels,
 }
 
 export const azure: Provider = {
@@ -39,4 +41,5 @@ export const azure: Provider = {
   learn: (rejection) => learned(azure, azureForms, rejection),
   images: azureImages,
   embeddings: azureEmbeddings,
+  probe: azureModels,
 }
