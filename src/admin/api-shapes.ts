@@ -44,12 +44,25 @@ export const attention = t.Object({
   }),
   message: t.String(),
   since: nullable(time),
+  about: nullable(
+    t.Object(
+      {
+        band: t.Union([t.Literal('targets'), t.Literal('budgets')]),
+        search: t.String({ description: 'Words that find its rows in `GET /api/targets` or `GET /api/budgets`' }),
+      },
+      { description: 'Null if it is about no target and no limit' },
+    ),
+  ),
 })
 
 /** `GET /api/status`, and the data of the event `status`. `GET /api/status?history=true` adds `history`. */
 export const status = t.Object({
   time,
   node: t.String({ description: '`node_name` of this weir' }),
+  listen: t.Object(
+    { host: t.String(), port: t.Integer() },
+    { description: 'Of the inference API; the host as configured' },
+  ),
   version: t.String(),
   commit: nullable(t.String()),
   bun: t.String(),

@@ -2,8 +2,8 @@
 
 import { targetsOf } from '../assembly/targets.ts'
 import { DAY_MS, HOUR_MS } from '../core/durations.ts'
+import { dollars, percent } from '../core/figure-text.ts'
 import { targetKey } from '../core/model-config.ts'
-import { dollarsText } from '../core/money.ts'
 import type { ExpiringKey } from '../core/organization-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import { TARGET_STATES } from '../gateway/target-states.ts'
@@ -37,6 +37,7 @@ export function statusOf(system: SystemState, read: ReadState, now: FiguresNow, 
   return {
     time: timeText(nowMs),
     node: system.node,
+    listen: { host: config.listen.host, port: system.port },
     version: system.version,
     commit: system.commit ?? null,
     bun: Bun.version,
@@ -102,7 +103,7 @@ function ofDisk({ space, config }: SystemState): readonly Attention[] {
   if (space === undefined || space.totalBytes === 0) return []
   const share = space.freeBytes / space.totalBytes
   if (share >= DISK_LOW) return []
-  const message = `Only ${(share * 100).toFixed(1)} % of the disk of ${config.dataDir} is free.`
+  const message = `Only ${percent(share)} of the disk of ${config.dataDir} is free.`
   return [item('warning', 'disk', message)]
 }
 
@@ -139,8 +140,16 @@ function ofTargets({ config, stateOf, rests }: SystemState, nowMs: number): read
   const down = downModels(config, stateOf, nowMs)
   const named = new Set(down.flatMap(({ targets }) => targets.map(targetKey)))
   return [
-    ...down.map(({ message, sinceMs }) => item('error', 'model', message, sinceMs)),
-    ...rests.filter((rest) => !named.has(targetKey(rest))).map(ofRest),
+    ...down.map(({ model, message, sinceMs }) => ({
+      ...item('error', 'model', message, sinceMs),
+      about: { band: 'targets' as const, search: model },
+    })),
+    ...rests
+      .filter((rest) => !named.has(targetKey(rest)))
+      .map((rest) => ({
+        ...ofRest(rest),
+        about: { band: 'targets' as const, search: `${rest.provider} ${rest.model}` },
+      })),
   ]
 }
 
@@ -160,14 +169,21 @@ function ofRest({ provider, model, reason, restMs, probing }: Rest): Attention {
 /** Rates are full again and again, and no reason to act. */
 function ofBudget(row: BudgetRow): readonly Attention[] {
   const owner = row.key === null ? row.organization : `key ${row.key} of ${row.organization}`
+  const search = [row.organization, row.key, row.limit].filter((word) => word !== null).join(' ')
+  const about = { band: 'budgets', search } as const
   if (row.state === 'refusing') {
-    const spent = `${dollarsText(row.used)} of ${dollarsText(row.amount)} is spent`
-    const end = row.renews_at === null ? 'It does not renew.' : `It renews at ${row.renews_at.slice(0, 19)}Z.`
-    return [item('error', 'budget', `${row.limit} of ${owner} refuses requests: ${spent}. ${end}`)]
+    const spent = `${dollars(row.used)} of ${dollars(row.amount)} is spent`
+    const end = row.renews_at === null ? 'It does not renew.' : `It renews at ${minuteText(row.renews_at)}.`
+    return [{ ...item('error', 'budget', `${row.limit} of ${owner} refuses requests: ${spent}. ${end}`), about }]
   }
   if (row.unit !== 'micro_usd' || fullness(row) < NEARLY_FULL) return []
-  const message = `${Math.floor(fullness(row) * 100)} % of ${row.limit} of ${owner} is used or held.`
-  return [item('warning', 'budget', message)]
+  const message = `${percent(fullness(row))} of ${row.limit} of ${owner} is used or held.`
+  return [{ ...item('warning', 'budget', message), about }]
+}
+
+/** `2026-11-24 00:00 UTC` */
+function minuteText(time: string): string {
+  return `${time.slice(0, 16).replace('T', ' ')} UTC`
 }
 
 function ofKey({ id, organization, expiresAtMs }: ExpiringKey, nowMs: number): readonly Attention[] {
@@ -176,7 +192,7 @@ function ofKey({ id, organization, expiresAtMs }: ExpiringKey, nowMs: number): r
 }
 
 function item(level: Attention['level'], kind: string, message: string, sinceMs?: number): Attention {
-  return { level, kind, message, since: sinceMs === undefined ? null : timeText(sinceMs) }
+  return { level, kind, message, since: sinceMs === undefined ? null : timeText(sinceMs), about: null }
 }
 
 function timeText(ms: number): string {

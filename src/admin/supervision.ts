@@ -47,6 +47,8 @@ export interface SystemState {
   readonly config: Config
   /** `node_name`. */
   readonly node: string
+  /** The port of the inference API. */
+  readonly port: number
   readonly startedAtMs: number
   readonly version: string
   readonly commit: string | undefined

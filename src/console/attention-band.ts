@@ -19,6 +19,8 @@ export class AttentionBand {
   constructor(
     private readonly section: HTMLElement,
     private readonly clock: ServerClock,
+    /** Shows the rows that a message is about. */
+    private readonly find: (about: NonNullable<Attention['about']>) => void,
   ) {
     const title = element('h2', { id: `${section.id}-title` }, 'Attention')
     section.append(element('div', { class: 'band-head' }, title, this.allWell.node, this.count), this.list, this.spoken)
@@ -49,24 +51,23 @@ export class AttentionBand {
     this.section.classList.toggle('has-items', items.length > 0)
     this.allWell.node.hidden = items.length > 0
     this.list.hidden = items.length === 0
-    this.list.replaceChildren(...items.slice(0, SHOWN_MAX).map(itemOf))
+    this.list.replaceChildren(...items.slice(0, SHOWN_MAX).map((item) => this.itemOf(item)))
     const hidden = items.length - SHOWN_MAX
     if (hidden > 0) this.list.append(element('li', { class: 'alarm' }, `and ${hidden} more`))
     setText(this.count, items.length > 0 ? words : '')
     setText(this.spoken, words)
   }
-}
 
-function itemOf({ level, message }: Attention): HTMLLIElement {
-  const mark = new StateMark('level')
-  mark.show(level === 'error' ? 'bad' : 'warning', level === 'error' ? 'Error' : 'Warning')
-  return element(
-    'li',
-    { class: 'alarm' },
-    mark.node,
-    element('span', { class: 'message', dir: 'auto' }, message),
-    element('span', { class: 'since' }),
-  )
+  private itemOf({ level, message, about }: Attention): HTMLLIElement {
+    const mark = new StateMark('level')
+    mark.show(level === 'error' ? 'bad' : 'warning', level === 'error' ? 'Error' : 'Warning')
+    const text =
+      about === null
+        ? element('span', { class: 'message', dir: 'auto' }, message)
+        : element('button', { class: 'message to-row', dir: 'auto', type: 'button' }, message)
+    if (about !== null) text.addEventListener('click', () => this.find(about))
+    return element('li', { class: 'alarm' }, mark.node, text, element('span', { class: 'since' }))
+  }
 }
 
 function summary(errors: number, warnings: number): string {

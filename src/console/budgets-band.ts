@@ -11,7 +11,7 @@ import type { ServerClock } from './units.ts'
 const FULL_SHARE_WARNING = 0.8
 
 export class BudgetsBand {
-  private readonly table: LiveTable<BudgetRow>
+  readonly table: LiveTable<BudgetRow>
   private more = 0
 
   /** `search` reads the budgets with all of the words. */

@@ -80,6 +80,8 @@ export class LiveTable<Row> {
   readonly input: HTMLInputElement
   private readonly count = element('p', { class: 'count' })
   private readonly more = element('button', { class: 'more', type: 'button' })
+  private readonly scopeNote = element('p', { class: 'count' })
+  private emptyText: string
   private readonly emptyNote = element('p', { class: 'empty' })
   private readonly table: HTMLTableElement
   private readonly filter: HTMLElement
@@ -98,6 +100,7 @@ export class LiveTable<Row> {
   constructor(private readonly setup: TableSetup<Row>) {
     const { section, title, columns, page, placeholder } = setup
     this.limit = page
+    this.emptyText = setup.empty
     const titleId = `${section.id}-title`
     this.input = element('input', {
       type: 'search',
@@ -109,7 +112,7 @@ export class LiveTable<Row> {
     this.only.textContent = setup.only?.title ?? ''
     this.only.hidden = setup.only === undefined
     this.filter = element('div', { class: 'filter' }, this.only, this.input)
-    this.head.append(element('h2', { id: titleId }, title), this.count, this.filter)
+    this.head.append(element('h2', { id: titleId }, title), this.scopeNote, this.count, this.filter)
     const heads = columns.map(({ name, title, isNumber }) =>
       element('th', { class: classOf(name, isNumber), scope: 'col', role: 'columnheader' }, title),
     )
@@ -141,6 +144,27 @@ export class LiveTable<Row> {
   /** Whether rows are left out because somebody wants to see others. */
   private get isFiltered(): boolean {
     return this.words.length > 0 || this.isOnly
+  }
+
+  /** Shows the rows that have all of the words, as if somebody had typed them. */
+  find(words: string): void {
+    this.input.value = words
+    this.isOnly = false
+    this.only.setAttribute('aria-pressed', 'false')
+    this.typed()
+    this.input.focus({ preventScroll: true })
+    this.setup.section.scrollIntoView({ block: 'nearest' })
+  }
+
+  /** What the figures of the table are of: one node, or all. Empty if there is one node alone. */
+  set scope(words: string) {
+    setText(this.scopeNote, words)
+  }
+
+  /** The words of the empty table: why it is empty, and what to do. */
+  set empty(words: string) {
+    this.emptyText = words
+    if (this.rows.length === 0) this.draw()
   }
 
   /** The row whose element this is. */
@@ -215,7 +239,7 @@ export class LiveTable<Row> {
     const all = rows.length === 0 ? '' : setup.countOf(rows)
     setText(this.count, isFiltered ? this.matchText(matching.length) : all)
     setText(this.more, `Show ${count(Math.min(left, this.limit * 3))} more of ${count(left)}`)
-    setText(this.emptyNote, isFiltered ? this.noMatch() : setup.empty)
+    setText(this.emptyNote, isFiltered ? this.noMatch() : this.emptyText)
     this.more.hidden = left === 0
     this.table.hidden = visible.length === 0
     this.emptyNote.hidden = visible.length > 0

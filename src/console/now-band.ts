@@ -84,12 +84,20 @@ const setups: readonly FigureSetup[] = [
     format: (value) => `${dollars(value)}/h`,
     least: 10_000,
     amounts: (status) => [
-      { number: status.cost_today_micro_usd === null ? '–' : dollars(status.cost_today_micro_usd), unit: 'today' },
+      {
+        number: status.cost_today_micro_usd === null ? '–' : dollars(status.cost_today_micro_usd),
+        unit: hasNodes(status) ? 'today, all nodes' : 'today',
+      },
       { number: dollars(status.now.cost_micro_usd_per_second * HOUR_S), unit: 'an hour' },
     ],
     values: (figures) => [figures.cost_micro_usd_per_second * HOUR_S],
   },
 ]
+
+/** With Redis, other nodes may serve the same organisations. */
+export function hasNodes({ ledger }: Status): boolean {
+  return ledger.kind === 'redis'
+}
 
 function errorState(share: number | null): State | undefined {
   return share !== null && share >= ERROR_SHARE_BAD ? 'bad' : undefined
@@ -166,15 +174,17 @@ export class NowBand {
   private times: number[] = []
   private history: FiguresNow[] = []
   private stepS = STEP_S_DEFAULT
+  private readonly about = element('p', { class: 'count' }, 'and the last hour')
 
   constructor(section: HTMLElement) {
     this.figures = setups.map((setup) => new Figure(setup, amountsOf(setup)))
     const head = element('div', { class: 'band-head' }, element('h2', { id: 'now-title' }, 'Now'))
-    head.append(element('p', { class: 'count' }, 'and the last hour'))
+    head.append(this.about)
     section.append(head, element('div', { class: 'panel figures' }, ...this.figures.map(({ node }) => node)))
   }
 
   show(status: Status): void {
+    setText(this.about, hasNodes(status) ? 'of this node, and the last hour' : 'and the last hour')
     for (const figure of this.figures) figure.show(status)
     if (this.addPoints(status)) this.draw(Date.parse(status.time) / 1000)
   }

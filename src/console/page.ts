@@ -7,7 +7,7 @@ import { BudgetsBand } from './budgets-band.ts'
 import { ConnectionLine } from './connection-line.ts'
 import { byId, StateMark, setText } from './elements.ts'
 import { LiveFeed } from './live-feed.ts'
-import { NowBand } from './now-band.ts'
+import { hasNodes, NowBand } from './now-band.ts'
 import { showDetails } from './request-details.ts'
 import { RequestsBand } from './requests-band.ts'
 import { TargetsBand } from './targets-band.ts'
@@ -15,7 +15,9 @@ import { promptForToken } from './token-prompt.ts'
 import { ServerClock } from './units.ts'
 
 const clock = new ServerClock()
-const attention = new AttentionBand(byId('attention'), clock)
+const attention = new AttentionBand(byId('attention'), clock, ({ band, search }) =>
+  (band === 'targets' ? targets : budgets).table.find(search),
+)
 const now = new NowBand(byId('now'))
 const targets = new TargetsBand(byId('targets'), clock)
 const budgets = new BudgetsBand(byId('budgets'), clock, (words) => feed.searchBudgets(words))
@@ -23,6 +25,7 @@ const requests = new RequestsBand(byId('requests'), showDetails)
 const readiness = new StateMark()
 byId('readiness').append(readiness.node)
 
+let lastStatus: Status | undefined
 const feed = new LiveFeed({
   connection(state) {
     connection.show(state)
@@ -33,13 +36,17 @@ const feed = new LiveFeed({
     if (isLost) document.title = 'weir – not reached'
   },
   status(status) {
+    lastStatus = status
     clock.adjust(status.time)
     showStatus(status)
     now.show(status)
     attention.show(status.attention, (status.targets['healthy'] ?? 0) > 0)
     byId('main').setAttribute('aria-busy', 'false')
   },
-  targets: (rows) => targets.show(rows),
+  targets(rows) {
+    targets.show(rows)
+    if (lastStatus !== undefined) showFirstRequest(lastStatus, rows[0]?.serves[0])
+  },
   budgets: (answer) => budgets.show(answer),
   recent: (lines) => requests.reset(lines),
   request: (line) => requests.add(line),
@@ -51,17 +58,30 @@ const connection = new ConnectionLine(byId('connection'), () => feed.retry())
 function showStatus(status: Status) {
   showReadiness(status)
   showFacts(status)
+  const [own, all] = hasNodes(status) ? ['of this node,', 'of all nodes,'] : ['', '']
+  targets.table.scope = requests.table.scope = own
+  budgets.table.scope = all
+}
+
+/** Before the first request: how to send one. */
+function showFirstRequest({ listen }: Status, model: string | undefined) {
+  const isAny = listen.host === '0.0.0.0' || listen.host === '::'
+  const host = isAny ? location.hostname : listen.host.includes(':') ? `[${listen.host}]` : listen.host
+  const body = JSON.stringify({ model: model ?? 'MODEL', messages: [{ role: 'user', content: 'Hello' }] })
+  const address = `http://${host}:${listen.port}/v1/chat/completions`
+  requests.table.empty = `No requests yet. Send one: curl ${address} -H 'Authorization: Bearer KEY' -d '${body}'`
 }
 
 /** Green only if something has answered, and nothing is wrong. */
-function showReadiness({ ready, reasons, problems, targets: states }: Status) {
+function showReadiness({ node, ready, reasons, problems, targets: states }: Status) {
   const messages = problems.map(({ message }) => message)
   if (!ready) readiness.show('bad', 'Not ready', reasons.join('\n'))
   else if (problems.length > 0) readiness.show('bad', problemWords(problems), messages.join('\n'))
   else if ((states['healthy'] ?? 0) > 0) readiness.show('good', 'Ready')
   else if ((states['unknown'] ?? 0) > 0) readiness.show('neutral', 'Ready', 'No target has been called yet.')
   else readiness.show('warning', 'Ready', 'No target answers.')
-  document.title = ready && problems.length === 0 ? 'weir' : `weir – ${ready ? problemWords(problems) : 'not ready'}`
+  const state = ready ? (problems.length === 0 ? undefined : problemWords(problems)) : 'not ready'
+  document.title = ['weir', node, state].filter((part) => part !== undefined).join(' – ')
 }
 
 function problemWords(problems: Status['problems']): string {
@@ -70,9 +90,10 @@ function problemWords(problems: Status['problems']): string {
   return `${count} ${word}${count === 1 ? '' : 's'}${down > 0 ? ' down' : ''}`
 }
 
-function showFacts({ version, commit, bun, uptime_seconds, last_reload, ledger, workers }: Status) {
+function showFacts({ node, version, commit, bun, uptime_seconds, last_reload, ledger, workers }: Status) {
   const reload = last_reload === null ? 'not reloaded since' : reloadText(last_reload)
-  setText(byId('facts'), [`version ${version}`, `up ${span(uptime_seconds)}`, reload].join(' · '))
+  const place = location.hostname === node ? node : `${node} at ${location.host}`
+  setText(byId('facts'), [place, `version ${version}`, `up ${span(uptime_seconds)}`, reload].join(' · '))
   const processes = `${workers.ready} of ${workers.configured} workers`
   const restarts = workers.restarts === 0 ? [] : [`${workers.restarts} restarts`]
   const program = `weir ${version}${commit === null ? '' : ` (${commit})`}`

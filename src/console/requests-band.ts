@@ -24,7 +24,7 @@ const REDRAW_MS = 1_000
 const PRESS_MS = 800
 
 export class RequestsBand {
-  private readonly table: LiveTable<RequestLine>
+  readonly table: LiveTable<RequestLine>
   private readonly heldBack = element('p', { class: 'held-back' })
   private lines: readonly RequestLine[] = []
   /** Arrived since the last redraw, the oldest first; at most `LINES_MAX`. */

@@ -13,7 +13,7 @@ const SUCCESS_SHARE_BAD = 0.75
 const FAILURES_MIN = 3
 
 export class TargetsBand {
-  private readonly table: LiveTable<TargetRow>
+  readonly table: LiveTable<TargetRow>
 
   constructor(section: HTMLElement, clock: ServerClock) {
     this.table = new LiveTable<TargetRow>({

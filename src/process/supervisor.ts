@@ -93,6 +93,7 @@ class Supervisor {
   /** The readiness check that runs now. Concurrent requests of `/readyz` share it. */
   private checking: Promise<readonly string[]> | undefined
   private accepting = false
+  private port = 0
   private ending = false
   /** SIGHUP arrived before the workers were ready. */
   private reloadWanted = false
@@ -164,6 +165,7 @@ class Supervisor {
     await this.lock(config)
     const address = await this.workers.start(config, this.passedSocket(config))
     if (address === undefined) return
+    this.port = address.port
     const admin = await this.openAdmin(config.admin)
     await this.openControl(config.dataDir)
     this.watchDisk(config.dataDir)
@@ -361,6 +363,7 @@ class Supervisor {
       ...versionOf(),
       config,
       node: config.nodeName ?? hostname(),
+      port: this.port,
       startedAtMs: this.startedAtMs,
       lastReload,
       warnings,

@@ -63,7 +63,7 @@ test.each<[string, Partial<SystemState>, Partial<Read>, string]>([
     'the disk',
     { space: { freeBytes: 99, totalBytes: 1000 } },
     {},
-    'warning disk: Only 9.9 % of the disk of /nowhere/data is free.',
+    'warning disk: Only 9.9% of the disk of /nowhere/data is free.',
   ],
   [
     'a death',
@@ -108,7 +108,7 @@ test.each<[string, Partial<SystemState>, Partial<Read>, string]>([
     'a full budget',
     {},
     { budgets: [{ ...budget, key: 'ci', amount: 100, used: 80, held: 12 }] },
-    'warning budget: 92 % of spend.day of key ci of acme is used or held.',
+    'warning budget: 92% of spend.day of key ci of acme is used or held.',
   ],
   [
     'a budget that refuses',

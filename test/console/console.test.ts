@@ -99,7 +99,8 @@ describe('the console', () => {
   test('shows new requests in every band without a reload', async () => {
     await using watched = await openConsole()
     const { page } = watched
-    await page.getByText('No requests yet.').waitFor()
+    await page.getByText(`No requests yet. Send one: curl ${weir.address}/v1/chat/completions`).waitFor()
+    await page.locator('#facts').getByText(new URL(weir.admin).host).waitFor()
     await rows(page, 'Budgets').filter({ hasText: 'acme' }).filter({ hasText: '$0.00 of $5.00' }).waitFor()
     await page.getByText('Nothing needs attention').first().waitFor()
     for (let sent = 0; sent < 6; sent++) expect(await send('fragile')).toBe(200)
@@ -113,6 +114,12 @@ describe('the console', () => {
       rows(page, 'Requests').filter({ hasText: 'completed, fallback' }).first().waitFor(),
       page.locator('#attention li').filter({ hasText: 'main' }).first().waitFor(),
     ])
+    await page.locator('#attention').getByRole('button', { name: 'main/down' }).first().click()
+    await page
+      .locator('#targets .count')
+      .filter({ hasText: /^1 of 3 match$/ })
+      .waitFor()
+    expect(await rows(page, 'Targets').textContent()).toContain('main / down')
     expect(watched.problems).toEqual([])
   })
 

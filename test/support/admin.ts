@@ -34,6 +34,7 @@ export function systemState(config: Config, more: Partial<SystemState> = {}): Sy
   return {
     config,
     node: 'gateway-1',
+    port: 8080,
     startedAtMs: Date.now() - 60_000,
     version: '1.2.3',
     commit: 'abcdef0',
