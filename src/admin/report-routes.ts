@@ -60,7 +60,16 @@ async function recent(supervision: Parts, request: Request): Promise<Response> {
 }
 
 async function explain(supervision: Parts, request: Request): Promise<Response> {
-  const query = queryOf(request.url, ['key', 'model', 'images', 'tools', 'tokens', 'ttl', 'conversation'])
+  const query = queryOf(request.url, [
+    'key',
+    'model',
+    'images',
+    'tools',
+    'tokens',
+    'output-tokens',
+    'ttl',
+    'conversation',
+  ])
   const { key, model, conversation } = query
   if (key === undefined || model === undefined) throw badQuery(`${key === undefined ? 'key' : 'model'} is required`)
   const switches = { images: isSet(query, 'images'), tools: isSet(query, 'tools') }

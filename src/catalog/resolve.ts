@@ -44,7 +44,7 @@ export interface Exclusion {
 }
 
 export interface Resolution {
-  /** Never empty. */
+  /** Of `resolve` never empty. */
   readonly candidates: readonly Candidate[]
   readonly excluded: readonly Exclusion[]
 }

@@ -4,6 +4,7 @@
  */
 
 import { isArray, isObject, numberOf, stringOf } from '../core/json.ts'
+import { providerErrorKinds } from '../core/provider-error.ts'
 import type { Resting } from '../reports/explanation-words.ts'
 import { explainRequest, needsOf, UnknownKey } from '../reports/request-explanation.ts'
 import { exit, misused, parseFlags, printToStderr } from './command.ts'
@@ -51,7 +52,7 @@ async function restingTargets(dataDir: string): Promise<readonly Resting[] | und
       if (!isObject(rest)) return []
       const [provider, model] = [stringOf(rest['provider']), stringOf(rest['model'])]
       if (provider === undefined || model === undefined) return []
-      const reason = stringOf(rest['reason']) ?? 'failures'
+      const reason = providerErrorKinds.find((kind) => kind === rest['reason']) ?? 'failed'
       const restMs = numberOf(rest['restMs']) ?? 0
       return [{ provider, model, reason, restMs, asked: rest['asked'] === true, probing: rest['probing'] === true }]
     })

@@ -9,7 +9,8 @@ export const INFORMATION_ENTRIES: readonly CommandEntry[] = [
     description: [
       'Shows what would happen to a request of this key for this model: which rule allows or denies it, the ' +
         'candidates in the order in which they would be tried, why others are excluded, which targets rest, prices, ' +
-        'and what is left of each limit. An error that the caller would get is shown, too; the exit code is 0 then.',
+        'and what is left of each limit. The second line is what the caller would get now: an error word for word, ' +
+        'with limits checked as for a real request, or the target that is asked first. The exit code is 0 for both.',
     ],
     flags: [
       {
@@ -29,7 +30,12 @@ export const INFORMATION_ENTRIES: readonly CommandEntry[] = [
       {
         name: 'tokens',
         value: 'N',
-        about: 'the request needs N tokens of the context window, input and output together',
+        about: 'the input tokens of the request, as weir estimates them',
+      },
+      {
+        name: 'output-tokens',
+        value: 'N',
+        about: 'the output limit of the request (max_tokens); without it none, as in Chat Completions',
       },
       {
         name: 'ttl',

@@ -7,11 +7,13 @@ import { element, type State, StateMark } from './elements.ts'
 import type { RequestLine } from './request-line-view.ts'
 
 /** Resolves to the elements that show it; a failure is one of them. */
-export async function explanation({ key, requested_model: model }: RequestLine): Promise<readonly Node[]> {
+export async function explanation(request: RequestLine): Promise<readonly Node[]> {
+  const { key, requested_model: model, input_tokens: tokens } = request
   if (key === undefined || model === undefined)
     return [prose('Not explained: the request has no known key, or names no model.')]
   try {
-    const explained = await askJson<Explanation>(`/api/explain?${new URLSearchParams({ key, model })}`)
+    const query = new URLSearchParams({ key, model, ...(tokens === undefined ? {} : { tokens: String(tokens) }) })
+    const explained = await askJson<Explanation>(`/api/explain?${query}`)
     return [verdict(explained), candidates(explained), limits(explained), ...explained.remarks.map(prose)]
   } catch (error) {
     return [prose(error instanceof ApiError ? error.message : 'The admin API cannot be reached.')]
@@ -19,13 +21,14 @@ export async function explanation({ key, requested_model: model }: RequestLine):
 }
 
 /** Whether the key may use the models, or the error that the caller would get. */
-function verdict({ key_state, permissions, rejected }: Explanation): HTMLElement {
+function verdict({ key_state, permissions, asks, rejected }: Explanation): HTMLElement {
   const rows: (readonly [State, string])[] = permissions.map(({ model, allowed, reason }) => [
     allowed ? 'good' : 'bad',
     `${model} is ${allowed ? 'allowed' : 'denied'}: ${reason}`,
   ])
   if (key_state !== 'active') rows.unshift(['bad', `The key is ${key_state}: every request is rejected with 401.`])
-  if (rejected !== null) rows.push(['bad', `${rejected.status} ${rejected.code}: ${rejected.message}`])
+  if (rejected !== null) rows.push(['bad', `Rejected now: ${rejected.status} ${rejected.code}: ${rejected.message}`])
+  if (asks !== null) rows.push(['good', `Admitted now: ${asks.provider} / ${asks.target} is asked first.`])
   return element('ul', { class: 'steps' }, ...rows.map(([state, words]) => element('li', {}, marked(state, words))))
 }
 

@@ -18,18 +18,21 @@ import { codeOf } from './system-error.ts'
  * - `too_large`: the provider rejected the size of the caller's request
  * - `cut`: the stream ended without the provider's final marker
  */
-export type ProviderErrorKind =
-  | 'unreachable'
-  | 'timeout'
-  | 'rate_limited'
-  | 'overloaded'
-  | 'credential'
-  | 'credit_exhausted'
-  | 'failed'
-  | 'broken'
-  | 'rejected'
-  | 'too_large'
-  | 'cut'
+export type ProviderErrorKind = (typeof providerErrorKinds)[number]
+
+export const providerErrorKinds = [
+  'unreachable',
+  'timeout',
+  'rate_limited',
+  'overloaded',
+  'credential',
+  'credit_exhausted',
+  'failed',
+  'broken',
+  'rejected',
+  'too_large',
+  'cut',
+] as const
 
 export interface ProviderErrorDetail {
   /** The provider's HTTP status, if it sent one. */

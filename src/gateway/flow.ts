@@ -207,7 +207,7 @@ export class Flow
   }
 
   /** From now on an interruption stops the call, and the ledger follows its usage. */
-  private call(attempt: Attempt): void {
+  protected call(attempt: Attempt): void {
     const { candidate, learned } = attempt
     const reservation = this.requireReservation()
     attempt.startedMs = performance.now()

@@ -27,7 +27,7 @@ export function authenticate(headers: Headers, keys: KeyFinder, nowMs: number): 
   }
   const token = apiKey ?? bearer(authorization ?? '')
   const key = token === undefined ? undefined : keys.find(token.trim(), nowMs)
-  if (key === undefined) throw unauthenticated(SEND_KEY, token && keys.refused(token.trim(), nowMs))
+  if (key === undefined) throw refusedKeyError(token && keys.refused(token.trim(), nowMs))
   return key
 }
 
@@ -35,6 +35,11 @@ export function authenticate(headers: Headers, keys: KeyFinder, nowMs: number): 
 const SCHEME = 'Bearer '
 
 const SEND_KEY = "Send a valid key as 'Authorization: Bearer <API_KEY>' or 'x-api-key: <API_KEY>'."
+
+/** The error of a key that is unknown or cannot be used. */
+export function refusedKeyError(refusedKey?: RefusedKey | ''): CallerError {
+  return unauthenticated(SEND_KEY, refusedKey)
+}
 
 /** The first sentence is OpenAI's: LiteLLM and others recognize the error by it. */
 function unauthenticated(hint: string, refusedKey?: RefusedKey | ''): CallerError {

@@ -1,8 +1,8 @@
-/** Computes what is left of each limit, for `weir explain`. */
+/** Computes what is left of each limit, and what a reservation would get, for `weir explain`. */
 
 import { amountOf, type Limit, type Limits, limitTable, spentBefore } from '../core/limits.ts'
-import type { Account } from './ledger.ts'
-import type { AccountUsage, ScopeUsage } from './reservation-store.ts'
+import type { Account, Hold } from './ledger.ts'
+import type { AccountUsage, ReserveReply, ScopeUsage } from './reservation-store.ts'
 import { windowEndMs } from './window.ts'
 
 export interface AccountUsageReader {
@@ -10,6 +10,8 @@ export interface AccountUsageReader {
   read(account: Account): Promise<AccountUsage>
   /** The same for many accounts, in their order. */
   readAll(accounts: readonly Account[]): Promise<readonly AccountUsage[]>
+  /** What a reservation would get now. Reserves nothing. */
+  preview(account: Account, hold: Hold): Promise<ReserveReply>
   /** A problem of the ledger that makes its figures unreliable; undefined if there is none. */
   warning(): Promise<string | undefined>
   close(): Promise<void>

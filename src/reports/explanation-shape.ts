@@ -23,10 +23,13 @@ export const explanation = t.Object({
     { description: 'In the order in which they would be tried' },
   ),
   excluded: t.Array(t.Object({ model: t.String(), reason: t.String() })),
+  asks: nullable(
+    t.Object({ provider: t.String(), target: t.String() }, { description: 'The target that would be called first' }),
+  ),
   rejected: nullable(
     t.Object(
-      { status: t.Integer(), code: t.String(), message: t.String() },
-      { description: 'The error that the caller would get' },
+      { status: t.Integer(), code: t.String(), type: t.String(), message: t.String() },
+      { description: 'The error that the caller would get now: of the key, the model, limits, or because all rest' },
     ),
   ),
   limits: t.Array(

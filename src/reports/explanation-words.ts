@@ -4,6 +4,7 @@ import { lacks, noNeeds } from '../catalog/capability.ts'
 import { type Access, access, type Key, kindOf, type Model } from '../catalog/catalog.ts'
 import type { Candidate, Exclusion } from '../catalog/resolve.ts'
 import { quoted } from '../config/problems.ts'
+import { CallerError } from '../core/caller-error.ts'
 import { amountOf, amountText, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import { dollarsText, type Price } from '../core/money.ts'
@@ -13,12 +14,7 @@ import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
 import type { Explanation } from './explanation-shape.ts'
 
 /** What is known of a target that rests in the running gateway. */
-export type Resting = Pick<Rest, 'provider' | 'model' | 'restMs' | 'asked' | 'probing'> & { readonly reason: string }
-
-/** The candidates that would be tried, or the error that the caller would get. */
-export type ExplainedResult =
-  | { readonly candidates: readonly Candidate[]; readonly excluded: readonly Exclusion[] }
-  | { readonly status: number; readonly code: string; readonly message: string }
+export type Resting = Pick<Rest, 'provider' | 'model' | 'restMs' | 'asked' | 'probing' | 'reason'>
 
 interface Explained {
   readonly key: Key
@@ -27,7 +23,10 @@ interface Explained {
   readonly name: string
   /** Those of that name: the model and its fallbacks, or the candidates of `auto`. */
   readonly models: readonly Model[]
-  readonly result: ExplainedResult
+  readonly candidates: readonly Candidate[]
+  readonly excluded: readonly Exclusion[]
+  /** The candidate that would be called first, or the error that the caller would get. */
+  readonly now: Candidate | CallerError
   readonly resting: readonly Resting[] | undefined
   readonly conversation?: string | undefined
   /** Undefined if no limit is set, or if the ledger cannot be read. */
@@ -39,16 +38,29 @@ export function explanationLines(explained: Explained): readonly string[] {
   const { key, name, state, models, figures } = explained
   return [
     `key "${key.id}" of organisation "${key.organization.id}" asks for ${quoted(name)}`,
+    nowLine(explained),
     ...(state === 'active' ? [] : [`the key is ${state}: 401 invalid_api_key`]),
     `automatic selection: ${key.auto}`,
     ...models.map((model) => permission(key, model)),
-    ...outcomeLines(explained),
+    ...candidateLines(explained),
     limitLine(`organisation "${key.organization.id}"`, key.organization.limits, figures?.organization),
     limitLine(`key "${key.id}"`, key.limits, figures?.key),
     ...(figures === undefined && hasLimit([key.limits, key.organization.limits])
-      ? ['what is left of the limits is unknown: the ledger cannot be read']
+      ? ['what is left of the limits is unknown, and they were not checked: the ledger cannot be read']
       : []),
   ]
+}
+
+/** What the caller would get now, word for word. */
+function nowLine({ now, conversation }: Explained): string {
+  if (now instanceof CallerError) return `rejected: ${now.row.status} ${now.code}: ${now.message}`
+  const { model } = now
+  const isAny = model.weights !== undefined && conversation === undefined
+  return isAny ? `admitted: a target of ${model.name} is asked` : `admitted: ${placeText(now)} is asked first`
+}
+
+function placeText({ model, target }: Candidate): string {
+  return `${model.name} at ${target.provider} (${target.model})`
 }
 
 function permission(key: Key, model: Model): string {
@@ -94,13 +106,13 @@ export function weightOf({ model, target }: Pick<Candidate, 'model' | 'target'>)
 const ANY_CONVERSATION =
   'conversations are spread over targets with a weight; --conversation shows the order for one of them'
 
-function outcomeLines({ result, resting, conversation }: Explained): readonly string[] {
-  if (!('candidates' in result)) return [`rejected: ${result.status} ${result.code}: ${result.message}`]
+function candidateLines({ candidates, excluded, resting, conversation }: Explained): readonly string[] {
+  if (candidates.length === 0) return []
   return [
     'candidates, in order:',
-    ...result.candidates.map((candidate, index) => candidateLine(candidate, index, resting ?? [])),
-    ...result.excluded.map(exclusionLine),
-    ...(conversation === undefined && result.candidates.some(({ model }) => model.weights !== undefined)
+    ...candidates.map((candidate, index) => candidateLine(candidate, index, resting ?? [])),
+    ...excluded.map(exclusionLine),
+    ...(conversation === undefined && candidates.some(({ model }) => model.weights !== undefined)
       ? [ANY_CONVERSATION]
       : []),
     ...(resting === undefined ? ['which targets rest is unknown: no gateway runs with this data_dir'] : []),
@@ -119,7 +131,7 @@ function candidateLine({ model, target }: Candidate, index: number, resting: rea
   const remarks = kindOf(model) !== 'chat' || cannot.length === 0 ? '' : `; ${cannot.join(', ')}`
   const weight = weightOf({ model, target })
   const share = weight === undefined ? '' : `; weight ${weight}`
-  const place = `  ${index + 1}. ${model.name} at ${target.provider} (${target.model})${share}`
+  const place = `  ${index + 1}. ${placeText({ model, target })}${share}`
   return `${place}; ${priceText(model.price)}${remarks}${rest === undefined ? '' : `; ${rest}`}`
 }
 

@@ -5,30 +5,25 @@
 
 import { openAccountUsageReader, openKeyStore } from '../assembly/open-ledger.ts'
 import { type Needs, noNeeds } from '../catalog/capability.ts'
-import { AUTO, access, Catalog, type Key, kindOf, type Model } from '../catalog/catalog.ts'
-import { resolve } from '../catalog/resolve.ts'
+import { AUTO, access, Catalog, type Key, kindOf, type Model, type ModelKind } from '../catalog/catalog.ts'
+import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
 import type { Config } from '../config/config.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { amountOf, configuredName, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import { Conversation } from '../gateway/affinity.ts'
+import { accountOf } from '../gateway/reservation.ts'
 import { spread } from '../gateway/spread.ts'
+import { refusedKeyError } from '../http/credentials.ts'
 import { storedKey } from '../keys/key-record.ts'
 import { isUsable } from '../keys/key-ring.ts'
-import { remainingLimits } from '../ledger/remaining.ts'
+import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts'
 import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
 import type { Explanation } from './explanation-shape.ts'
-import {
-  type ExplainedResult,
-  explanationLines,
-  priceText,
-  type Resting,
-  reasonWords,
-  restWords,
-  weightOf,
-} from './explanation-words.ts'
+import { explanationLines, priceText, type Resting, reasonWords, restWords, weightOf } from './explanation-words.ts'
 import type { GivenFlags } from './given-flags.ts'
 import { LedgerProblem, withLedger } from './ledger-part.ts'
+import { previewOf } from './request-preview.ts'
 
 interface ExplanationRequest {
   /** The id of the key. */
@@ -53,25 +48,45 @@ export async function explainRequest(config: Config, request: ExplanationRequest
   const remarks = new Set<string>()
   const found = await findKey(catalog, config, request.key, remarks)
   if (typeof found === 'string') throw new UnknownKey(found)
-  const figures = await figuresOf(config, found.key, remarks)
   const { model: name, needs, resting, conversation } = request
-  return explanationOf(catalog, { ...found, name, needs, resting, figures, conversation }, [...remarks], Date.now())
+  const asked = { ...found, name, needs, resting, conversation }
+  const state = stateOf(found, Date.now())
+  const { figures, now } = await withFigures(config, found.key, remarks, async (figures, reader) => ({
+    figures,
+    now: state === 'active' ? await previewed(catalog, config, asked, reader) : refusedKeyError(),
+  }))
+  return explanationOf(catalog, { ...asked, state, figures, now }, [...remarks])
+}
+
+/** What the request would get: it takes the way of a real one, to the endpoint of its model's kind. */
+function previewed(
+  catalog: Catalog,
+  { routing }: Config,
+  { key, name, needs, conversation, resting = [] }: Omit<ExplainedRequest, 'state' | 'figures' | 'now'>,
+  reader: AccountUsageReader | undefined,
+): Promise<Candidate | CallerError> {
+  const rests = resting.map((rest) => ({ ...rest, rests: 1 }))
+  return previewOf(
+    { catalog, routing, rests, reader },
+    { key, name, kind: kindNamed(catalog, name), needs, conversation },
+  )
 }
 
 /** The request, and what the ledger and the running gateway report. */
 interface ExplainedRequest extends FoundKey, Pick<ExplanationRequest, 'needs' | 'resting' | 'conversation'> {
   /** The model as the caller would name it. */
   readonly name: string
+  readonly state: Explanation['key_state']
   readonly figures: AccountUsage | undefined
+  /** The candidate that would be called first, or the error that the caller would get. */
+  readonly now: Candidate | CallerError
 }
 
-function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: string[], nowMs: number): Explanation {
-  const { key, name, figures, resting } = request
+function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: string[]): Explanation {
+  const { key, name, state, figures, resting, now } = request
   const { organization } = key
-  const result = outcomeOf(catalog, request)
+  const { candidates, excluded } = resolutionOf(catalog, request)
   const models = name === AUTO ? catalog.autoCandidates : chain(catalog, name)
-  const state = stateOf(request, nowMs)
-  const { candidates, excluded } = 'candidates' in result ? result : NOTHING
   return {
     key: key.id,
     organization: organization.id,
@@ -88,17 +103,21 @@ function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: str
       rest: restWords(target, resting ?? []) ?? null,
     })),
     excluded: excluded.map(({ model, reason: why }) => ({ model: model.name, reason: why })),
-    rejected: 'candidates' in result ? null : result,
+    asks: now instanceof CallerError ? null : { provider: now.target.provider, target: now.target.model },
+    rejected: now instanceof CallerError ? rejectionOf(now) : null,
     limits: [
       ...explainedLimits(null, organization.limits, figures?.organization),
       ...explainedLimits(key.id, key.limits, figures?.key),
     ],
     remarks,
-    lines: [...explanationLines({ ...request, state, models, result })],
+    lines: [...explanationLines({ ...request, models, candidates, excluded })],
   }
 }
 
-const NOTHING = { candidates: [], excluded: [] }
+function rejectionOf(error: CallerError): Explanation['rejected'] {
+  const { row, code, message } = error
+  return { status: row.status, code: String(code), type: error.type, message }
+}
 
 function explainedLimits(key: string | null, limits: Limits, figures: ScopeUsage | undefined): Explanation['limits'] {
   const row = (limit: Limit, amount: number) => ({ key, limit: configuredName(limit), unit: limit.unit, amount })
@@ -155,41 +174,48 @@ async function isRevokedByCommand(config: Config, key: Key, remarks: Set<string>
   }
 }
 
-/** What is used of the limits; undefined if none is set, or if the ledger cannot be read. */
-async function figuresOf(config: Config, key: Key, remarks: Set<string>): Promise<AccountUsage | undefined> {
+/**
+ * Calls `use` with what is used of the limits, and a reader of the ledger; with neither if no limit is set, or if the
+ * ledger cannot be read.
+ */
+async function withFigures<Result>(
+  config: Config,
+  key: Key,
+  remarks: Set<string>,
+  use: (figures: AccountUsage | undefined, reader: AccountUsageReader | undefined) => Promise<Result>,
+): Promise<Result> {
   const { organization } = key
-  if (!hasLimit([key.limits, organization.limits])) return undefined
-  const account = {
-    organization: organization.id,
-    organizationLimits: organization.limits,
-    key: key.id,
-    keyLimits: key.limits,
-  }
+  if (!hasLimit([key.limits, organization.limits])) return await use(undefined, undefined)
   try {
     return await withLedger(openAccountUsageReader, config, async (reader) => {
       const warning = await reader.warning()
       if (warning !== undefined) remarks.add(warning)
-      return await reader.read(account)
+      return await use(await reader.read(accountOf(key)), reader)
     })
   } catch (error) {
     if (!(error instanceof LedgerProblem)) throw error
     remarks.add(error.message)
-    return undefined
+    return await use(undefined, undefined)
   }
 }
 
 /** What the request needs, or what is wrong with the flags. */
 export function needsOf(flags: GivenFlags): Needs | string {
   const { images, tools, tokens, ttl } = flags
+  const output = flags['output-tokens']
   if (tokens !== undefined && !/^\d{1,9}$/.test(String(tokens)))
     return `--tokens must be a whole number, not "${tokens}"`
+  if (output !== undefined && !/^[1-9]\d{0,8}$/.test(String(output)))
+    return `--output-tokens must be a whole number from 1, not "${output}"`
   if (ttl !== undefined && ttl !== '5m' && ttl !== '1h') return `--ttl must be 5m or 1h, not "${ttl}"`
   return {
     ...noNeeds,
     images: images === true,
     tools: tools === true,
     inputTokens: Number(tokens ?? 0),
+    maxOutputTokens: output === undefined ? undefined : Number(output),
     cache: ttl !== undefined,
+    isMarked: ttl !== undefined,
     ttls: ttl === undefined ? [] : [ttl],
   }
 }
@@ -206,17 +232,21 @@ function chain(catalog: Catalog, name: string): readonly Model[] {
   return [model, ...model.fallbacks.flatMap((other) => catalog.model(other) ?? [])]
 }
 
-/** The candidates that would be tried, or the error that the caller would get. */
-function outcomeOf(catalog: Catalog, { key, name, needs, conversation }: ExplainedRequest): ExplainedResult {
+/** The endpoint that a caller of the model uses. */
+function kindNamed(catalog: Catalog, name: string): ModelKind {
   const model = catalog.lookup(name)
-  const kind = typeof model === 'string' ? 'chat' : kindOf(model)
+  return typeof model === 'string' ? 'chat' : kindOf(model)
+}
+
+/** The candidates that would be tried; none if the model cannot be used. */
+function resolutionOf(catalog: Catalog, { key, name, needs, conversation }: ExplainedRequest): Resolution {
   try {
-    const { candidates, excluded } = resolve(catalog, key, { name, kind, needs })
+    const { candidates, excluded } = resolve(catalog, key, { name, kind: kindNamed(catalog, name), needs })
     if (conversation === undefined) return { candidates, excluded }
     const byCacheKey = Conversation.withCacheKey(key.organization.id, conversation)
     return { candidates: spread(candidates, { conversationWith: (model) => byCacheKey.of(model) }), excluded }
-  } catch (failure) {
-    if (!(failure instanceof CallerError)) throw failure
-    return { status: failure.row.status, code: String(failure.code), message: failure.message }
+  } catch (error) {
+    if (!(error instanceof CallerError)) throw error
+    return { candidates: [], excluded: [] }
   }
 }

@@ -226,6 +226,7 @@ describe('weir explain', () => {
     const { code, stdout } = await weir('explain', '--key', 'ci', '--model', 'mini')
     expect(code).toBe(0)
     expect(stdout.replace(/\d{4}-\d\d-\d\d/, 'TOMORROW')).toBe(`key "ci" of organisation "acme" asks for "mini"
+admitted: gpt at openai (gpt-1) is asked first
 automatic selection: available
 gpt: allowed, nothing excludes it
 claude: allowed, nothing excludes it

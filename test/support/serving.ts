@@ -71,7 +71,8 @@ export class Serving implements AsyncDisposable {
   readonly config: Config
   private readonly server: Bun.Server<undefined>
 
-  constructor(setup: GatewaySetup) {
+  /** `ledger`: instead of the one that records. */
+  constructor(setup: GatewaySetup, ledger?: Ledger) {
     const parsed = parseConfig(JSON.stringify(configOf(setup, '/nowhere')), {
       env: {},
       readFile: () => ({ error: 'there are no files here' }),
@@ -89,7 +90,7 @@ export class Serving implements AsyncDisposable {
       config: this.config,
       adapters,
       log: { logger, request },
-      ledger: this.ledger,
+      ledger: ledger ?? this.ledger,
       publish: (update) => this.peerUpdates.push(update),
     })
     this.server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, ...this.service.app })

@@ -11,19 +11,30 @@ import { requestTimeMs } from '../../core/request-id.ts'
 import { openReadOnly } from '../../sqlite/database.ts'
 import { type AuditRow, rowOfValues } from '../audit-columns.ts'
 import { type AuditLog, type AuditQuery, endsOf } from '../audit-log.ts'
-import type { Account } from '../ledger.ts'
+import type { Account, Hold } from '../ledger.ts'
 import type { AccountUsageReader } from '../remaining.ts'
 import { readUsage } from '../request-table.ts'
 import { UsageSums } from '../request-writer.ts'
-import type { AccountUsage } from '../reservation-store.ts'
+import type { AccountUsage, ReserveReply } from '../reservation-store.ts'
 import { isAnyUsage } from '../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
 import { before, type Commit, lastCommit, type RowPage, readCorrected, readPage } from './audit-pages.ts'
 import type { Group } from './journal-format.ts'
-import { readJournal, tailOf, usageOfRow } from './journal-tail.ts'
+import { idOfRow, readJournal, tailOf, usageOfRow } from './journal-tail.ts'
+import { type Changes, MemoryStore } from './memory-store.ts'
 import { advance } from './scope-moves.ts'
-import { LEDGER_FILE, LEDGER_SCHEMA, type Row, readApplied, readScope, scopeOf, type Value } from './state-tables.ts'
-import { figuresOf, newScope, type ScopeState } from './store-state.ts'
+import {
+  LEDGER_FILE,
+  LEDGER_SCHEMA,
+  liveOf,
+  type Row,
+  readApplied,
+  readLive,
+  readScope,
+  scopeOf,
+  type Value,
+} from './state-tables.ts'
+import { figuresOf, newScope, type ReservationState, type ScopeState } from './store-state.ts'
 
 /**
  * Opens the files for each query: they do not exist before the first request, and the gateway can checkpoint its
@@ -190,6 +201,18 @@ export class EmbeddedAccountUsageReader extends Reading implements AccountUsageR
     return found ?? accounts.map((account) => this.usageOf(account, () => undefined))
   }
 
+  /** The gateway's own store decides, made for one request of the state in the files. */
+  async preview(account: Account, hold: Hold): Promise<ReserveReply> {
+    const store = new MemoryStore({ now: this.now }, NO_CHANGES)
+    const { organization, key } = account
+    this.from((database, tail) => {
+      const stored = storedScopes(database, tail)
+      const scopes = ['', `k${key}`].flatMap((name) => stored(organization, name) ?? [])
+      store.restore(scopes, liveOfOrganization(database, tail, organization))
+    })
+    return store.reserve(account, hold)
+  }
+
   async warning(): Promise<undefined> {}
 
   private usageOf({ organization, organizationLimits, key, keyLimits }: Account, stored: StoredScopes): AccountUsage {
@@ -215,4 +238,20 @@ function storedScopes(database: Database, tail: readonly Group<Row>[]): StoredSc
     const row = last.get(nameOf(organization, key))
     return row === undefined ? readScope(database, organization, key) : scopeOf(row)
   }
+}
+
+const NO_CHANGES: Changes = { scope() {}, reservation() {}, forgotten() {}, used() {}, ended() {} }
+
+/** Its reservations that run. */
+function liveOfOrganization(
+  database: Database,
+  tail: readonly Group<Row>[],
+  organization: string,
+): readonly ReservationState[] {
+  const live = new Map(readLive(database, organization).map((reservation) => [reservation.id, reservation]))
+  for (const group of tail) {
+    for (const values of group.rows) live.delete(idOfRow(values))
+    for (const row of group.live) if (row['organization'] === organization) live.set(String(row['id']), liveOf(row))
+  }
+  return [...live.values()]
 }

@@ -116,9 +116,11 @@ export function readScope(database: Database, organization: string, key: string)
   return row === null ? undefined : scopeOf(row)
 }
 
-/** The reservations that were live at the last commit. */
-export function readLive(database: Database): readonly ReservationState[] {
-  return database.query<Row, []>('SELECT * FROM live').all().map(liveOf)
+/** The reservations that were live at the last commit, of all organisations or of one. */
+export function readLive(database: Database, organization?: string): readonly ReservationState[] {
+  if (organization === undefined) return database.query<Row, []>('SELECT * FROM live').all().map(liveOf)
+  const query = database.query<Row, [string]>('SELECT * FROM live WHERE organization = ?')
+  return query.all(organization).map(liveOf)
 }
 
 /** A row of a table, by its columns in their order. */

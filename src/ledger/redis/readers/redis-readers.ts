@@ -10,9 +10,9 @@ import { connectOnce } from '../../../redis/connect-once.ts'
 import { durabilityWarning } from '../../../redis/server-check.ts'
 import { type AuditRow, rowOfEntry } from '../../audit-columns.ts'
 import { type AuditLog, type AuditQuery, endsOf } from '../../audit-log.ts'
-import type { Account } from '../../ledger.ts'
+import type { Account, Hold } from '../../ledger.ts'
 import type { AccountUsageReader } from '../../remaining.ts'
-import type { AccountUsage } from '../../reservation-store.ts'
+import type { AccountUsage, ReserveReply } from '../../reservation-store.ts'
 import { figuresOfList, isAnyUsage } from '../../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../../usage-log.ts'
 import { checkDataVersion } from '../data-version.ts'
@@ -207,6 +207,10 @@ export class RedisAccountUsageReader implements AccountUsageReader {
       usages.push(...(await Promise.all(some.map((account) => this.store.figures(account)))))
     }
     return usages
+  }
+
+  preview(account: Account, hold: Hold): Promise<ReserveReply> {
+    return this.store.preview(account, hold)
   }
 
   warning(): Promise<string | undefined> {

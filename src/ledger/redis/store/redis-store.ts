@@ -64,6 +64,10 @@ export class RedisStore implements RecoverableStore {
     this.reserving.reserve(account, hold, listener)
   }
 
+  preview(account: Account, hold: Hold): Promise<ReserveReply> {
+    return this.reserving.preview(account, hold)
+  }
+
   async extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): Promise<ExtendReply> {
     checkEstimate(soFar)
     checkEstimate(wanted)

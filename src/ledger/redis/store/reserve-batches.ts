@@ -50,6 +50,16 @@ export class ReserveBatches {
     this.batchOf(account.organization).push({ account, hold, listener })
   }
 
+  /** What `reserve` would reply now. */
+  async preview(account: Account, hold: Hold): Promise<ReserveReply> {
+    checkEstimate(hold.estimate)
+    const { organization } = account
+    const values = this.argumentsOf(organization, [{ account, hold }])
+    const [reply] = await this.scripts.callForLines(this.redis, 'preview', organization, values)
+    if (reply === undefined) throw new Error('Redis sent no reply for a preview.')
+    return replyOf(account, reply)
+  }
+
   private batchOf(organization: string): Reserving[] {
     const known = this.open.get(organization)
     if (known !== undefined && known.length < RESERVED_AT_ONCE) return known
@@ -81,7 +91,7 @@ export class ReserveBatches {
     )
   }
 
-  private argumentsOf(organization: string, batch: readonly Reserving[]) {
+  private argumentsOf(organization: string, batch: readonly Omit<Reserving, 'listener'>[]) {
     const accounts = new BatchAccounts()
     const requests: (readonly (string | number)[])[] = []
     for (const { account, hold } of batch) {
@@ -130,7 +140,7 @@ function answerOne({ account, listener }: Reserving, reply: Reply<'reserve'>): v
 const ROOM_FROM = 3
 
 /** Throws `RangeError` if the reply has too few numbers, or names an unknown limit. */
-function replyOf(account: Account, { outcome, words, numbers }: Reply<'reserve'>): ReserveReply {
+function replyOf(account: Account, { outcome, words, numbers }: Reply<'reserve' | 'preview'>): ReserveReply {
   switch (outcome) {
     case 'granted':
       return { outcome, admittedMs: numberAt(numbers, 0), rates: ratesOf(account, numbers, 1) }

@@ -1,0 +1,212 @@
+/**
+ * What a request would get now: it takes the way of every request, through the same code, up to the call of a provider.
+ * The ledger is asked what it would reply, and reserves nothing.
+ */
+
+import type { Needs } from '../catalog/capability.ts'
+import type { Catalog, Key, ModelKind } from '../catalog/catalog.ts'
+import type { Candidate } from '../catalog/resolve.ts'
+import type { Config } from '../config/config.ts'
+import { BytePieces } from '../core/byte-pieces.ts'
+import { CallerError } from '../core/caller-error.ts'
+import { type ChatRequest, NO_HINTS, NO_TEXTS, NO_TOOLS } from '../core/chat-request.ts'
+import type { Exchange } from '../dialects/dialect.ts'
+import { RequestLog } from '../gateway/access-log.ts'
+import { Affinity } from '../gateway/affinity.ts'
+import type { Attempt } from '../gateway/attempt.ts'
+import { Breaker, type Rest } from '../gateway/breaker.ts'
+import { ChatWork } from '../gateway/chat-work.ts'
+import { EmbeddingWork } from '../gateway/embedding-work.ts'
+import { Flow } from '../gateway/flow.ts'
+import type { Gateway } from '../gateway/gateway.ts'
+import { ImageWork } from '../gateway/image-work.ts'
+import { InFlight } from '../gateway/in-flight.ts'
+import { TargetUsage } from '../gateway/target-usage.ts'
+import type { Work } from '../gateway/work.ts'
+import type { Account, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger/ledger.ts'
+import { reservationOf } from '../ledger/refusal.ts'
+import type { AccountUsageReader } from '../ledger/remaining.ts'
+
+interface PreviewedRequest {
+  readonly key: Key
+  /** The model as the caller would name it. */
+  readonly name: string
+  readonly kind: ModelKind
+  readonly needs: Needs
+  /** Its `prompt_cache_key`. */
+  readonly conversation: string | undefined
+}
+
+/** What decides about it: limits are not checked without a reader, and nothing rests without rests. */
+interface PreviewedGateway {
+  readonly catalog: Catalog
+  readonly routing: Config['routing']
+  readonly rests: readonly Rest[]
+  readonly reader: Pick<AccountUsageReader, 'preview'> | undefined
+}
+
+/** The candidate that would be called first, or the error that the caller would get. */
+export function previewOf(of: PreviewedGateway, request: PreviewedRequest): Promise<Candidate | CallerError> {
+  const gateway = gatewayOf(of)
+  const log = new RequestLog('preview', { write() {} })
+  const work = workOf(gateway, request, log)
+  const { promise, resolve, reject } = Promise.withResolvers<Candidate | CallerError>()
+  const failed = (error: unknown) => {
+    if (error instanceof Called) resolve(error.candidate)
+    else if (error instanceof CallerError) resolve(error)
+    else reject(error)
+  }
+  const unexpected = () => reject(new Error('The preview of a request was answered.'))
+  const listener = { failed, answered: unexpected, ended: unexpected }
+  new PreviewFlow(gateway, request.key, work, new InFlight().add(), log, listener).run()
+  return promise
+}
+
+/** A provider would be called now. */
+class Called extends Error {
+  constructor(readonly candidate: Candidate) {
+    super('A provider would be called.')
+  }
+}
+
+class PreviewFlow extends Flow {
+  protected override call({ candidate }: Attempt): void {
+    throw new Called(candidate)
+  }
+}
+
+function gatewayOf({ catalog, routing, rests, reader }: PreviewedGateway): Gateway {
+  // Time stands still: a rest does not end between two looks.
+  const breaker = new Breaker(() => 0)
+  for (const rest of rests) breaker.receive(rest)
+  return {
+    ...{ catalog, routing, breaker, affinity: new Affinity(), targetUsage: new TargetUsage() },
+    upstreams: new Map(),
+    ledger: new PreviewLedger(reader),
+    random: () => 0,
+    explainRoute: false,
+    isRevoked: () => false,
+    report: (error) => {
+      throw error
+    },
+    logEvent: () => {},
+  }
+}
+
+function workOf(gateway: Gateway, { key, name, kind, needs, conversation }: PreviewedRequest, log: RequestLog): Work {
+  const none = () => ''
+  const body = () => BytePieces.of([])
+  switch (kind) {
+    case 'chat':
+      return new PreviewChat(gateway, key, exchangeOf(name, needs, conversation), log, needs)
+    case 'image': {
+      const content = () => ({ contentType: 'application/json', content: body() })
+      const order = { kind: 'generations', prompt: '', images: 1, inputs: 0, size: undefined } as const
+      const image = { ...order, model: name, quality: undefined, stream: false, body: content }
+      return new PreviewImage(image, none, log, needs)
+    }
+    case 'embedding':
+      return new PreviewEmbedding({ model: name, inputs: [], body }, none, log, needs)
+  }
+}
+
+/** Its needs are those that were stated. */
+class PreviewChat extends ChatWork {
+  constructor(
+    gateway: Gateway,
+    key: Key,
+    exchange: Exchange,
+    log: RequestLog,
+    private readonly stated: Needs,
+  ) {
+    super(gateway, key, exchange, log)
+  }
+
+  override estimate(): void {
+    this.needs = this.stated
+  }
+}
+
+class PreviewImage extends ImageWork {
+  constructor(
+    image: ImageWork['image'],
+    bodyOf: ImageWork['bodyOf'],
+    log: RequestLog,
+    private readonly stated: Needs,
+  ) {
+    super(image, bodyOf, log)
+  }
+
+  /** Of an image of the default size, unless they were stated. */
+  override estimate(): void {
+    super.estimate()
+    const { inputTokens, maxOutputTokens } = this.stated
+    this.tokens = { input: inputTokens || this.tokens.input, output: maxOutputTokens ?? this.tokens.output }
+  }
+}
+
+class PreviewEmbedding extends EmbeddingWork {
+  constructor(
+    embedding: EmbeddingWork['embedding'],
+    bodyOf: EmbeddingWork['bodyOf'],
+    log: RequestLog,
+    private readonly stated: Needs,
+  ) {
+    super(embedding, bodyOf, log)
+  }
+
+  override estimate(): void {
+    this.tokens = this.stated.inputTokens
+  }
+}
+
+function exchangeOf(model: string, needs: Needs, conversation: string | undefined): Exchange {
+  const request: ChatRequest = {
+    ...{ model, stream: false, messages: [], tools: NO_TOOLS, stop: NO_TEXTS, sampling: {} },
+    hints: conversation === undefined ? NO_HINTS : { promptCacheKey: conversation },
+    maxOutputTokens: needs.maxOutputTokens,
+    limitsOutput: needs.limitsOutput,
+    cacheStrict: needs.cache,
+  }
+  const unused = (): never => {
+    throw new Error('The preview of a request has no answer.')
+  }
+  return { request, isCompaction: false, ignored: [], answer: unused, encoder: unused }
+}
+
+/** Replies as the ledger would; grants everything if that is not known. */
+class PreviewLedger implements Ledger {
+  constructor(private readonly reader: Pick<AccountUsageReader, 'preview'> | undefined) {}
+
+  async reserve(account: Account, hold: Hold): Promise<Reservation> {
+    const reply = await this.reader?.preview(account, hold)
+    const nowMs = Date.now()
+    if (reply === undefined) return { id: hold.id, account, held: hold.estimate, admittedMs: nowMs }
+    return reservationOf(account, hold, reply, nowMs)
+  }
+
+  /** For a later candidate that may cost more: nothing is held yet, so what it needs is needed as a whole. */
+  async extend({ account, held, id }: Reservation, _soFar: Estimate, wanted: Estimate): Promise<boolean> {
+    const estimate = {
+      inputTokens: Math.max(held.inputTokens + held.outputTokens, wanted.inputTokens + wanted.outputTokens),
+      outputTokens: 0,
+      costMicroUsd: Math.max(held.costMicroUsd, wanted.costMicroUsd),
+    }
+    const reply = await this.reader?.preview(account, { id, estimate, floorMicroUsd: 0 })
+    return reply === undefined || reply.outcome === 'granted'
+  }
+
+  async settle(): Promise<'settled'> {
+    return 'settled'
+  }
+
+  health(): LedgerHealth {
+    return { ready: true, up: true, pending: 0 }
+  }
+
+  async askHealth(): Promise<LedgerHealth> {
+    return this.health()
+  }
+
+  async close(): Promise<void> {}
+}
