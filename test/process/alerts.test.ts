@@ -1,4 +1,4 @@
-/** Alerts through the running program: spend, credentials, the ledger, keys, kills, and a webhook that hangs. */
+/** Alerts through the running program: spend, states that begin and end, restarts, kills, and hooks that hang. */
 
 import { expect, test } from 'bun:test'
 import { statSync } from 'node:fs'
@@ -128,9 +128,12 @@ test('a rejected credential, a key that expires, and a ledger that goes and come
   const [rejected] = await hook.until(1, ({ type }) => type === 'provider.credential_rejected')
   expect(rejected).toMatchObject({ provider: 'up', model: 'm' })
   redis.signal('SIGSTOP')
-  await hook.until(1, ({ type }) => type === 'ledger.down')
+  const [down] = await hook.until(1, ({ type }) => type === 'ledger.down')
+  expect(down).toMatchObject({ status: 'firing', reason: expect.stringMatching(/Redis|timed out/) })
   redis.signal('SIGCONT')
   await hook.until(1, ({ type }) => type === 'ledger.up')
+  const [, up] = await hook.until(2, ({ type }) => type === 'ledger.down')
+  expect(up).toEqual({ ...down, status: 'resolved', resolved_at: expect.any(String) })
   expect(hook.received.every(({ isGenuine }) => isGenuine)).toBe(true)
 })
 
@@ -160,6 +163,60 @@ test('an account without credit, the model that is down because of it, and the e
   const idsOf = (alerts: readonly JsonObject[]) => alerts.map(({ id, type }) => `${type} ${id}`).sort()
   expect(ended.map(({ status }) => status)).toEqual(['resolved', 'resolved'])
   expect(idsOf(ended)).toEqual(idsOf(begun))
+})
+
+test('what began before a restart ends after it with the same id; a hook that hangs holds up none', async () => {
+  using hook = webhook()
+  using pages = webhook()
+  using stuck = webhook()
+  const never = Promise.withResolvers<Response>()
+  stuck.answer = () => never.promise
+  await using upstream = await Upstream.start()
+  const setup = setupOf(upstream, hook, {
+    node_name: 'node-one',
+    alerts: {
+      hooks: [
+        { url: stuck.url, secret: ALERT_SECRET },
+        { url: hook.url, secret: ALERT_SECRET },
+        { url: pages.url, format: 'pagerduty', secret: '0'.repeat(32), events: ['provider.*', 'worker.died'] },
+      ],
+    },
+  })
+  upstream.on('m', json(401, JSON.stringify({ error: { message: 'no' } })))
+  const gateway = await Gateway.start({ ...setup, flags: ['--workers', '2'] })
+  await say(gateway)
+  const isCredential = ({ type }: JsonObject) => type === 'provider.credential_rejected'
+  const [rejected] = await hook.until(1, isCredential)
+  expect(rejected).toMatchObject({ status: 'firing', node: 'node-one', provider: 'up', model: 'm' })
+  const [paged] = await pages.until(1)
+  expect(paged).toMatchObject({ event_action: 'trigger', dedup_key: rejected?.['id'], payload: { source: 'node-one' } })
+  const pid = gateway.lines.find(({ event }) => event === 'worker.started')?.['pid']
+  process.kill(Number(pid), 'SIGKILL')
+  const [died] = await hook.until(1, ({ type }) => type === 'worker.died')
+  expect(died).toMatchObject({ status: 'firing', worker: 0, how: expect.stringContaining('SIGKILL') })
+  await writeFile(gateway.configFile, 'models: none')
+  expect((await gateway.run('reload')).code).toBe(1)
+  const [wrong] = await hook.until(1, ({ type }) => type === 'reload.rejected')
+  expect(wrong).toMatchObject({ status: 'firing', problems: expect.any(Array) })
+  expect(gateway.lines.every(({ node }) => node === 'node-one')).toBe(true)
+  await gateway.stop()
+
+  setupOf(upstream, hook)
+  const dataDir = join(gateway.folder, 'data')
+  await using again = await Gateway.start({ ...setup, config: { ...setup.config, data_dir: dataDir } })
+  const ended = (alert: JsonObject | undefined) => ({ ...alert, status: 'resolved', resolved_at: expect.any(String) })
+  const isEnd = (type: string) => (alert: JsonObject) => alert['type'] === type && alert['status'] === 'resolved'
+  expect(await hook.until(1, isEnd('reload.rejected'))).toEqual([ended(wrong)])
+  // Nothing is known of the target before it has answered.
+  expect(hook.received.filter(({ alert }) => isCredential(alert))).toHaveLength(1)
+  await say(again)
+  expect(await hook.until(1, isEnd('provider.credential_rejected'))).toEqual([ended(rejected)])
+  expect(await hook.until(1, isEnd('worker.died'))).toEqual([ended(died)])
+  await pages.until(2, ({ event_action: action }) => action === 'resolve')
+  expect(hook.received.every(({ isGenuine }) => isGenuine)).toBe(true)
+  const ours = hook.received.map(({ alert }) => alert).filter(({ type }) => type !== 'model.down')
+  expect(new Set(ours.map(({ id, status }) => `${id} ${status}`)).size).toBe(6)
+  await gateway[Symbol.asyncDispose]()
 })
 
 test('alerts that a reload adds can be tested with weir alerts test', async () => {
