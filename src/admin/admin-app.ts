@@ -30,8 +30,6 @@ export interface Admin {
 }
 
 export interface AdminParts {
-  /** `admin.token` of the configuration in force. */
-  readonly token: () => string | undefined
   readonly logger: Logger
   readonly supervision: Supervision
 }
@@ -65,14 +63,14 @@ export function createAdmin(parts: AdminParts): {
     onWatched: (isWatched) => supervision.watch(isWatched),
     onFailed: (error) => logInternalError(parts.logger, '/api/events', error),
   })
-  const app = routes(parts, data, events)
-  const methods = methodsByPath(app.routes)
   const wrongTokens = new WrongTokens(parts.logger)
   const access = new AdminAccess({
-    token: parts.token,
+    config: () => supervision.state().config.admin,
     isPublic: (path) => PUBLIC.includes(path) || isConsolePath(path),
     onWrongToken: (remote) => wrongTokens.add(remote),
   })
+  const app = routes(parts, data, events, (request) => access.actorOf(request))
+  const methods = methodsByPath(app.routes)
   const answer: AdminHandler = async (given, remote = 'unknown') => {
     const request = addressed(given)
     const path = new URL(request.url).pathname
@@ -96,7 +94,12 @@ export function createAdmin(parts: AdminParts): {
   return { answer, events, paths, close }
 }
 
-function routes({ supervision, logger }: AdminParts, data: AdminData, events: EventHub) {
+function routes(
+  { supervision, logger }: AdminParts,
+  data: AdminData,
+  events: EventHub,
+  actorOf: (request: Request) => string,
+) {
   let metrics: Metrics | undefined
   const probes = newRoutes()
     .onError(({ error, code, path }) => {
@@ -116,9 +119,9 @@ function routes({ supervision, logger }: AdminParts, data: AdminData, events: Ev
     })
   return probes
     .use(consoleRoutes())
-    .use(apiRoutes({ data, events, supervision }))
+    .use(apiRoutes({ data, events, supervision, actorOf }))
     .use(reportRoutes(supervision))
-    .use(keysRoutes(() => supervision.state().config))
+    .use(keysRoutes(() => supervision.state().config, actorOf))
     .use(referenceRoutes())
 }
 

@@ -11,9 +11,11 @@ interface ApiParts {
   readonly data: AdminData
   readonly events: EventHub
   readonly supervision: Pick<Supervision, 'reload'>
+  /** Who sent a request. */
+  readonly actorOf: (request: Request) => string
 }
 
-export function apiRoutes({ data, events, supervision }: ApiParts) {
+export function apiRoutes({ data, events, supervision, actorOf }: ApiParts) {
   return newRoutes()
     .get('/api/status', async ({ request }) => {
       const query = queryOf(request.url, ['history'])
@@ -28,7 +30,7 @@ export function apiRoutes({ data, events, supervision }: ApiParts) {
     })
     .get('/api/events', ({ request }) => {
       queryOf(request.url, [])
-      return events.open(request)
+      return events.open(request, actorOf(request))
     })
     .get('/api/openapi.json', async () => {
       // Its schemas take time to load, which every start would pay for.
@@ -37,7 +39,7 @@ export function apiRoutes({ data, events, supervision }: ApiParts) {
     })
     .post('/api/reload', async ({ request }) => {
       queryOf(request.url, [])
-      const { problems, changes } = await supervision.reload()
+      const { problems, changes } = await supervision.reload(actorOf(request))
       return problems.length > 0 ? json(422, { problems }) : json(200, { changes })
     })
 }

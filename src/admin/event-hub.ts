@@ -8,6 +8,7 @@ import { namedEvent } from '../wire/sse.ts'
 import type { Status } from './api-shapes.ts'
 import { AdminError, COMMON_HEADERS } from './json-answers.ts'
 
+/** Of each token, so that none takes the places of the others. */
 const LISTENERS_MAX = 20
 const STATUS_MS = 1000
 /** A listener whose socket stays full for this long is cut. */
@@ -22,7 +23,8 @@ interface EventHubOptions {
 }
 
 export class EventHub {
-  private readonly listeners = new Set<Listener>()
+  /** With who listens. */
+  private readonly listeners = new Map<Listener, string>()
   private timer: ReturnType<typeof setInterval> | undefined
   private isAsking = false
 
@@ -32,15 +34,19 @@ export class EventHub {
     return this.listeners.size
   }
 
-  /** The response of a new listener. Throws `AdminError` 409 if there are too many. */
-  open(request: Request): Response {
-    if (this.listeners.size >= LISTENERS_MAX) {
-      const message = `${LISTENERS_MAX} listeners are connected, which is the most. Close one of them.`
+  /**
+   * The response of a new listener. `who`: the token it has, after which places are counted; its address does not
+   * matter. Throws `AdminError` 409 if there are too many.
+   */
+  open(request: Request, who: string): Response {
+    const owner = who.replace(/ .*$/, '')
+    if ([...this.listeners.values()].filter((each) => each === owner).length >= LISTENERS_MAX) {
+      const message = `${LISTENERS_MAX} listeners are connected with this token, which is the most. Close one of them.`
       throw new AdminError(409, 'too_many_listeners', message)
     }
     const listener = new Listener(() => this.leave(listener))
     // Counted from now on: a burst of requests must not pass the limit before their streams are pulled.
-    this.listeners.add(listener)
+    this.listeners.set(listener, owner)
     if (this.timer === undefined) this.begin()
     const leave = () => listener.leave()
     if (request.signal.aborted) leave()
@@ -59,12 +65,12 @@ export class EventHub {
   requests(lines: readonly string[], omitted: number): void {
     if (this.listeners.size === 0) return
     const text = lines.map((line) => `event: request\ndata: ${line}\n\n`).join('')
-    for (const listener of this.listeners) listener.send(text, lines.length, omitted)
+    for (const listener of this.listeners.keys()) listener.send(text, lines.length, omitted)
   }
 
   /** Cuts every stream, for a weir that ends. */
   close(): void {
-    for (const listener of this.listeners) listener.leave()
+    for (const listener of this.listeners.keys()) listener.leave()
   }
 
   private begin(): void {
@@ -85,10 +91,10 @@ export class EventHub {
     this.isAsking = true
     try {
       const text = namedEvent('status', await this.options.status())
-      for (const listener of this.listeners) listener.send(text, 0, 0)
+      for (const listener of this.listeners.keys()) listener.send(text, 0, 0)
     } catch (error) {
       this.options.onFailed(error)
-      for (const listener of this.listeners) listener.leave('completed')
+      for (const listener of this.listeners.keys()) listener.leave('completed')
     } finally {
       this.isAsking = false
     }

@@ -15,17 +15,17 @@ import { newRoutes } from './route-group.ts'
 /** Keys in one answer, which is then about 4 MB. `weir keys list` prints all. */
 const KEYS_MAX = 10_000
 
-/** `config`: the configuration in force. */
-export function keysRoutes(config: () => Config) {
+/** `config`: the configuration in force. `actorOf`: who sent a request. */
+export function keysRoutes(config: () => Config, actorOf: (request: Request) => string) {
   const changed = (request: Request, call: (keys: KeyAdministration) => Promise<Response>) => {
     queryOf(request.url, [])
-    return answerOf(config(), call)
+    return answerOf(config(), actorOf(request), call)
   }
   return newRoutes()
     .get('/api/keys', ({ request }) => {
       const query = queryOf(request.url, ['org', 'limit'])
       const limit = wholeNumber(query, 'limit', 1, KEYS_MAX) ?? KEYS_MAX
-      return answerOf(config(), async (keys) => {
+      return answerOf(config(), actorOf(request), async (keys) => {
         const listed = await keys.list(query['org'], limit + 1)
         return json(200, { keys: listed.slice(0, limit).map(keyJson), more: listed.length > limit })
       })
@@ -69,10 +69,14 @@ const STATUSES = {
 } as const satisfies Readonly<Record<KeyProblem['kind'], readonly [number, string]>>
 
 /** Loads the code on first use. Throws `AdminError`; a bug of weir is thrown on. */
-async function answerOf(config: Config, call: (keys: KeyAdministration) => Promise<Response>): Promise<Response> {
+async function answerOf(
+  config: Config,
+  actor: string,
+  call: (keys: KeyAdministration) => Promise<Response>,
+): Promise<Response> {
   const { KeyAdministration } = await import('../assembly/key-administration.ts')
   try {
-    return await call(new KeyAdministration(config, 'api'))
+    return await call(new KeyAdministration(config, { source: 'api', actor }))
   } catch (error) {
     if (error instanceof KeyProblem) {
       const [status, code] = STATUSES[error.kind]

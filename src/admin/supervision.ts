@@ -22,8 +22,8 @@ export interface Supervision {
   recent(count: number): Promise<readonly string[]>
   /** Whether somebody listens to the requests that end. */
   watch(isWatched: boolean): void
-  /** Reads the configuration again. */
-  reload(): Promise<{ readonly problems: readonly string[]; readonly changes: readonly string[] }>
+  /** Reads the configuration again. `actor`: who wants it, for the admin audit. */
+  reload(actor: string): Promise<{ readonly problems: readonly string[]; readonly changes: readonly string[] }>
 }
 
 /** A reload that was tried. */

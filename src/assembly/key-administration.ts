@@ -2,7 +2,7 @@
 
 import type { Config } from '../config/config.ts'
 import type { JsonObject } from '../core/json.ts'
-import type { ChangeSource } from '../keys/admin-audit.ts'
+import type { Changer } from '../keys/admin-audit.ts'
 import { KeyChanges, keyWarnings } from '../keys/key-changes.ts'
 import { keyJson, type ListedKey, listedRecord, listKeys } from '../keys/key-list.ts'
 import type { KeyRecord } from '../keys/key-record.ts'
@@ -21,10 +21,10 @@ export class KeyAdministration {
   /** `withLedger`: for a caller that reports problems of the ledger in its own way. */
   constructor(
     private readonly config: Config,
-    source: ChangeSource,
+    by: Changer,
     private readonly withLedger: WithLedger = (open, use) => withPart(open, config, use),
   ) {
-    this.changes = new KeyChanges({ config, source, withStore: (use) => withLedger(openKeyStore, use) })
+    this.changes = new KeyChanges({ config, by, withStore: (use) => withLedger(openKeyStore, use) })
   }
 
   /**

@@ -104,18 +104,19 @@ function printed(form: Options['form'], entries: readonly AdminEntry[], table: T
   }
 }
 
-function jsonOf({ timeMs, source, action, target, details }: AdminEntry): JsonObject {
-  return { time: new Date(timeMs).toISOString(), source, action, target, details }
+function jsonOf({ timeMs, source, actor, action, target, details }: AdminEntry): JsonObject {
+  return { time: new Date(timeMs).toISOString(), source, actor: actor ?? null, action, target, details }
 }
 
 /** Details as JSON. */
-function cellsOf({ timeMs, source, action, target, details }: AdminEntry): readonly string[] {
-  return [new Date(timeMs).toISOString(), source, action, target, JSON.stringify(details)]
+function cellsOf({ timeMs, source, actor = '', action, target, details }: AdminEntry): readonly string[] {
+  return [new Date(timeMs).toISOString(), source, actor, action, target, JSON.stringify(details)]
 }
 
 const COLUMNS: readonly Column[] = [
   { heading: 'time' },
-  { heading: 'source', priority: 2 },
+  { heading: 'source', priority: 3 },
+  { heading: 'actor', priority: 2 },
   { heading: 'action' },
   { heading: 'target' },
   { heading: 'details', priority: 1 },

@@ -1,6 +1,7 @@
 /** Reads from the admin API of the running gateway, at the address and with the token of the configuration. */
 
 import { Agent, get } from 'node:http'
+import type { Config } from '../config/config.ts'
 import { isObject, type JsonObject, parseObject, stringOf } from '../core/json.ts'
 
 const ANSWER_MS_MAX = 5000
@@ -15,7 +16,7 @@ export class AdminProblem extends Error {
 interface AdminPlace {
   readonly host: string
   readonly port: number
-  readonly token?: string | undefined
+  readonly tokens: Config['admin']['tokens']
 }
 
 /** An address that listens on all interfaces is reached through loopback. */
@@ -52,7 +53,9 @@ export class AdminClient {
 
   private get(path: string): Promise<{ readonly status: number; readonly text: string }> {
     const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>()
-    const { token } = this.place
+    const { tokens } = this.place
+    // It only reads.
+    const { token } = tokens.find(({ role }) => role === 'read') ?? tokens[0] ?? {}
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
     const request = get({ host: this.host, port: this.place.port, path, headers, agent: this.agent }, (answer) => {
       let text = ''

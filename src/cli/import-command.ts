@@ -12,6 +12,7 @@ import type { ParseOptions } from '../config/parse.ts'
 import { problemText } from '../config/problems.ts'
 import { messageOf } from '../core/error-message.ts'
 import { isObject, type JsonObject, parseObject } from '../core/json.ts'
+import { commandChanger } from '../process/user-actor.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr, runAction } from './command.ts'
 import { configured, untilProblem } from './ledger-access.ts'
@@ -84,7 +85,7 @@ async function applyKeys(keys: readonly ImportedKey[], text: string, flag: strin
   const read = await targetOf(text, flag)
   if ('code' in read) return read.code
   const { config } = read
-  const { changes } = new KeyAdministration(config, 'cli', (open, use) => withLedger(open, config, use))
+  const { changes } = new KeyAdministration(config, commandChanger(), (open, use) => withLedger(open, config, use))
   const done = await changes.takeOver(keys)
   for (const [index, key] of keys.entries()) process.stderr.write(`${done[index]}: ${wordsOf(key)}\n`)
   const taken = done.filter((each) => each === 'taken').length

@@ -10,6 +10,7 @@ import { graceMs } from '../config/key-input.ts'
 import { quoted } from '../config/problems.ts'
 import { keyWarnings } from '../keys/key-changes.ts'
 import { type KeyRecord, storedKey } from '../keys/key-record.ts'
+import { commandChanger } from '../process/user-actor.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { exit, misused, parseFlags, printToStderr, runAction } from './command.ts'
 import { descriptionOf, idProblem } from './key-flags.ts'
@@ -88,7 +89,7 @@ async function revoke(args: readonly string[]): Promise<number> {
 }
 
 function administrationOf(config: Config): KeyAdministration {
-  return new KeyAdministration(config, 'cli', (open, use) => withLedger(open, config, use))
+  return new KeyAdministration(config, commandChanger(), (open, use) => withLedger(open, config, use))
 }
 
 function printWarnings(config: Config, record: KeyRecord): void {

@@ -4,6 +4,7 @@ import { KeyAdministration } from '../assembly/key-administration.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { amountOf, amountText, type Limits, limitTable } from '../core/limits.ts'
 import { keyJson, type ListedKey } from '../keys/key-list.ts'
+import { commandChanger } from '../process/user-actor.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { fixedDollars } from './amounts.ts'
 import { exit, parseFlags, printToStderr } from './command.ts'
@@ -20,7 +21,7 @@ export async function list(args: readonly string[]): Promise<number> {
   if ('code' in read) return read.code
   const { config } = read
   const organization = typeof org === 'string' ? org : undefined
-  const administration = new KeyAdministration(config, 'cli', (open, use) => withLedger(open, config, use))
+  const administration = new KeyAdministration(config, commandChanger(), (open, use) => withLedger(open, config, use))
   const listed = await administration.list(organization)
   const ids = config.organizations.map(({ id }) => id)
   if (organization !== undefined && !ids.includes(organization) && listed.length === 0) {

@@ -38,7 +38,15 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
       trustedProxies: listen.trusted_proxies,
       proxyProtocol: listen.proxy_protocol,
     },
-    admin: { host: admin.host, port: admin.port, token: admin.token },
+    admin: {
+      host: admin.host,
+      port: admin.port,
+      tokens: [
+        ...(admin.token === undefined ? [] : [{ name: 'admin', token: admin.token, role: 'operate' } as const]),
+        ...admin.tokens,
+      ],
+      hosts: admin.hosts,
+    },
     workers: file.workers === 'auto' ? cores : file.workers,
     dataDir: file.data_dir,
     drainSeconds: file.drain_seconds,

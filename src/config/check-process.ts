@@ -57,7 +57,23 @@ function checkPorts({ completed: file, problems }: Check): void {
 }
 
 function checkAdmin({ completed: { admin }, problems }: Check): void {
-  if (admin?.host === undefined || admin.token !== undefined || isLoopback(admin.host)) return
+  const tokens = admin?.tokens ?? []
+  const names = new Set(admin?.token === undefined ? [] : ['admin'])
+  const known = new Set(admin?.token === undefined ? [] : [admin.token])
+  for (const [i, each] of tokens.entries()) {
+    if (each?.name !== undefined && names.has(each.name)) {
+      const own = each.name === 'admin' && admin?.token !== undefined
+      problems.add(['admin', 'tokens', i, 'name'], own ? 'is the name of admin.token; choose another' : 'is not unique')
+    }
+    if (each?.token !== undefined && known.has(each.token))
+      problems.add(
+        ['admin', 'tokens', i, 'token'],
+        'is that of another entry; each needs its own (openssl rand -hex 32)',
+      )
+    if (each?.name !== undefined) names.add(each.name)
+    if (each?.token !== undefined) known.add(each.token)
+  }
+  if (admin?.host === undefined || admin.token !== undefined || tokens.length > 0 || isLoopback(admin.host)) return
   const advice = 'set admin.token (openssl rand -hex 32), or admin.host to 127.0.0.1'
   problems.add(['admin', 'host'], `is not a loopback address, so that the admin port needs a token: ${advice}`)
 }

@@ -22,8 +22,14 @@ export interface Config {
     /** Whether connections begin with a header of the PROXY protocol. Absent: the same, then they do not. */
     readonly proxyProtocol?: boolean
   }
-  /** `token` is what callers of the admin port must present; absent = the port is for this machine alone. */
-  readonly admin: { readonly host: string; readonly port: number; readonly token?: string | undefined }
+  readonly admin: {
+    readonly host: string
+    readonly port: number
+    /** Callers of the admin port must present one; empty = the port is for this machine alone. */
+    readonly tokens: readonly AdminToken[]
+    /** Names under which browsers reach its pages. */
+    readonly hosts: readonly string[]
+  }
   /** `auto` is already replaced by the number of cores. */
   readonly workers: number
   /** As written: a relative path is relative to the working directory of the process. */
@@ -68,6 +74,15 @@ export interface Config {
     readonly probe?: boolean
   }
   readonly organizations: readonly OrganizationConfig[]
+}
+
+/** Who may use the admin port. */
+export interface AdminToken {
+  /** `admin` for `admin.token`. */
+  readonly name: string
+  readonly token: string
+  /** `read` changes nothing. */
+  readonly role: 'read' | 'operate'
 }
 
 export type LedgerConfig = { readonly kind: 'embedded' } | { readonly kind: 'redis'; readonly redis: RedisConfig }

@@ -92,11 +92,40 @@ const adminToken = secret(
   ),
 )
 
+const adminOperator = object({
+  name: identifier('Who presents it'),
+  token: secret(
+    pattern(
+      '^[\\x21-\\x7e]{16,256}$',
+      'must be 16 to 256 printable ASCII characters without spaces (openssl rand -hex 32)',
+      'What is presented, 16 to 256 printable characters',
+    ),
+  ),
+  role: oneOf(['read', 'operate'], '`read` may see everything, `operate` may also change keys and reload'),
+})
+
 const admin = object(
   {
     host: withDefault(host('The address to listen on'), '127.0.0.1'),
     port: withDefault(port('The port of health checks, metrics and the console. `0` takes any free port'), 9090),
     token: optional(adminToken),
+    tokens: withDefault(
+      Type.Array(adminOperator, {
+        maxItems: 32,
+        description:
+          'Further tokens, each with the name that the admin audit shows. `token` is one with the name `admin`',
+      }),
+      [],
+    ),
+    hosts: withDefault(
+      Type.Array(host('A host name'), {
+        maxItems: 32,
+        description:
+          'Names, besides loopback names and `host`, under which browsers reach the console and the reference. With ' +
+          '`host` `0.0.0.0` or `::`, addresses need not be named',
+      }),
+      [],
+    ),
   },
   {
     description:

@@ -6,11 +6,20 @@
 import { isObject, type JsonObject, numberOf, parseObject, stringOf } from '../core/json.ts'
 
 /** Where a change came from. */
-export type ChangeSource = 'cli' | 'api' | 'config'
+type ChangeSource = 'cli' | 'api' | 'config'
+
+/** Who changed something, and from where. */
+export interface Changer {
+  readonly source: ChangeSource
+  /** `uid:1000 (deploy)` of a command, `token:NAME (ADDRESS)` of the admin API, `signal:SIGHUP`. */
+  readonly actor: string
+}
 
 export interface AdminEntry {
   readonly timeMs: number
   readonly source: ChangeSource
+  /** Undefined in entries of versions without it. */
+  readonly actor?: string | undefined
   /** `key.created`, `key.updated`, `key.rotated`, `key.revoked`; of a reload also `model.updated` and the like. */
   readonly action: string
   /** The id of what was changed. */
@@ -42,8 +51,8 @@ export interface AdminAudit {
 }
 
 /** As stored. */
-export function entryText({ timeMs, source, action, target, details }: AdminEntry): string {
-  return JSON.stringify({ timeMs, source, action, target, details })
+export function entryText({ timeMs, source, actor, action, target, details }: AdminEntry): string {
+  return JSON.stringify({ timeMs, source, actor, action, target, details })
 }
 
 /** Undefined if the text is not an entry: a foreign text among the entries must not prevent reading the others. */
@@ -54,7 +63,8 @@ function parseEntry(text: string): AdminEntry | undefined {
   const source = (['cli', 'api', 'config'] as const).find((known) => known === value['source'])
   const details = value['details']
   if (timeMs === undefined || action === undefined || target === undefined || source === undefined) return undefined
-  return { timeMs, source, action, target, details: isObject(details) ? details : {} }
+  const actor = stringOf(value['actor'])
+  return { timeMs, source, actor, action, target, details: isObject(details) ? details : {} }
 }
 
 /** A page of stored texts. */

@@ -91,7 +91,14 @@ export class ConfiguredRevocations {
     if (before === undefined || parseKeyRecord(before)?.createdMs !== createdMs) return
     const target = revokedKeyOf(id) ?? ''
     const details = { organization, revocation: 'removed' }
-    const entry = { timeMs: Date.now(), source: 'config', action: 'key.updated', target, details } as const
+    const entry = {
+      timeMs: Date.now(),
+      source: 'config',
+      actor: 'weir',
+      action: 'key.updated',
+      target,
+      details,
+    } as const
     const written = await this.backend.replace([{ id, before, after: undefined }], entry)
     if (written.length === 0) return
     // Another machine may put it back from here on, and then it is in force again.

@@ -10,7 +10,7 @@ import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { configuredLimits, type SpentBefore } from '../core/limits.ts'
 import type { KeyConfig } from '../core/organization-config.ts'
 import { matches } from '../core/permission.ts'
-import type { AdminEntry, ChangeSource } from './admin-audit.ts'
+import type { AdminEntry, Changer } from './admin-audit.ts'
 import { newToken } from './key-format.ts'
 import { KeyProblem } from './key-problem.ts'
 import { type KeyRecord, revocationOf, storedKey } from './key-record.ts'
@@ -25,7 +25,7 @@ interface KeysConfig extends CatalogConfig {
 export interface KeyChangesParts {
   /** The configuration in force. */
   readonly config: KeysConfig
-  readonly source: ChangeSource
+  readonly by: Changer
   /** Opens the store, uses it and closes it. */
   readonly withStore: <Result>(use: (store: KeyStore) => Promise<Result>) => Promise<Result>
 }
@@ -236,7 +236,7 @@ export class KeyChanges {
   }
 
   private entry(action: KeyAction, target: string, details: JsonObject): AdminEntry {
-    return { timeMs: Date.now(), source: this.parts.source, action, target, details: bounded(details) }
+    return { timeMs: Date.now(), ...this.parts.by, action, target, details: bounded(details) }
   }
 }
 

@@ -13,13 +13,15 @@ const KEY_EVENTS = [
 interface KeyChange {
   readonly action: string
   readonly source: string
+  /** Undefined if a gateway of a version without it made the change. */
+  readonly actor?: string | undefined
   readonly target: string
   readonly details: object
 }
 
 /** Logs an entry of the admin audit if it is about a key. */
 export function logKeyChange(logger: Pick<Logger, 'info' | 'warn' | 'error' | 'fatal'>, change: KeyChange): void {
-  const { action, source, target, details } = change
+  const { action, source, actor, target, details } = change
   const event = KEY_EVENTS.find((name) => name === action)
-  if (event !== undefined) logEvent(logger, event, { source, target, details })
+  if (event !== undefined) logEvent(logger, event, { source, actor, target, details })
 }

@@ -41,12 +41,15 @@ export const LOG_EVENTS = {
     message: 'configuration reloaded',
     meaning:
       'All workers use the new configuration from the next request on. `changes` lists what differs, as `weir ' +
-      'reload` prints it; `source` is what asked for it: `config` (a signal), `cli` or `api`.',
+      'reload` prints it; `source` is what asked for it: `config` (a signal), `cli` or `api`, and `actor` who, ' +
+      'as in the admin audit.',
   },
   'config.rejected': {
     level: 'error',
     message: 'configuration rejected',
-    meaning: 'A reload failed and the old configuration stays in force. `problems` lists every reason with its path.',
+    meaning:
+      'A reload failed and the old configuration stays in force. `problems` lists every reason with its path; ' +
+      '`source` and `actor` as above.',
   },
   'control.unavailable': {
     level: 'warn',
@@ -342,13 +345,13 @@ export const LOG_EVENTS = {
     message: 'API key created',
     meaning:
       'A key (`target` is its id) was created: by `weir keys` (`source` is `cli`), by the admin API (`api`) or by a ' +
-      'reload (`config`). `details` lists what was set. Every node logs the changes by commands and by the admin API ' +
-      'once.',
+      'reload (`config`); `actor` is who did. `details` lists what was set. Every node logs the changes by commands ' +
+      'and by the admin API once.',
   },
   'key.updated': {
     level: 'info',
     message: 'API key changed',
-    meaning: 'Limits, models, tags or the expiry of a key changed; `source`, `target` and `details` as above.',
+    meaning: 'Limits, models, tags or the expiry of a key changed; `source`, `actor`, `target` and `details` as above.',
   },
   'key.rotated': {
     level: 'info',

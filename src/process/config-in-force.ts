@@ -55,13 +55,14 @@ export class ConfigInForce {
     return { ...rest, dataDir: resolve(dataDir), providers: [], compaction: {}, responses: kept }
   }
 
-  async reload(): Promise<ReloadResult> {
-    const result = await this.replace()
+  /** `actor`: who wants it, for the admin audit. */
+  async reload(actor: string): Promise<ReloadResult> {
+    const result = await this.replace(actor)
     this.lastReload = { atMs: Date.now(), ...result }
     return result
   }
 
-  private async replace(): Promise<ReloadResult> {
+  private async replace(actor: string): Promise<ReloadResult> {
     const { current } = this
     const loaded = await this.load()
     if (!loaded.ok) return { problems: loaded.problems, changes: [] }
@@ -74,7 +75,7 @@ export class ConfigInForce {
     const revoked = await revokedKeys(loaded.config)
     // Read again only in an emergency: with the lines of the file that are about revoked keys.
     this.warnings = (revoked.size === 0 ? loaded : await this.load(revoked)).warnings
-    await auditReload(current, loaded.config, this.logger)
+    await auditReload(current, loaded.config, actor, this.logger)
     const warnings = this.warnings.filter((line) => !loaded.warnings.includes(line))
     const changes = changesOf(current, loaded.config)
     return { problems: [], changes, ...(warnings.length === 0 ? {} : { warnings }) }

@@ -8,14 +8,19 @@ import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { messageOf } from '../core/error-message.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
+import { peerUid } from './libc.ts'
+import { userActor } from './user-actor.ts'
 
 /** A connection that sends a longer line is closed. */
 const LINE_CHARS_MAX = 64 * 1024
 
 export const CONTROL_SOCKET = 'control.sock'
 
-/** The commands, by their name in `ask`. The message of an error that a handler throws becomes the answer. */
-type ControlHandlers = Readonly<Record<string, (request: JsonObject) => object | Promise<object>>>
+/**
+ * The commands, by their name in `ask`. `peer`: the user of the process that asks, for the admin audit. The message of
+ * an error that a handler throws becomes the answer.
+ */
+type ControlHandlers = Readonly<Record<string, (request: JsonObject, peer: string) => object | Promise<object>>>
 
 export interface Control {
   /** Closes all connections and deletes the socket. */
@@ -68,6 +73,7 @@ async function listen(path: string, handlers: ControlHandlers): Promise<Control>
 }
 
 function serve(socket: Socket, handlers: ControlHandlers): void {
+  const peer = peerOf(socket)
   let received = ''
   // Answers are in the order of the requests.
   let answered: Promise<unknown> = Promise.resolve()
@@ -78,20 +84,28 @@ function serve(socket: Socket, handlers: ControlHandlers): void {
     const lines = (received + text).split('\n')
     received = lines.pop() ?? ''
     for (const line of lines) {
-      answered = answered.then(async () => socket.write(`${await answer(line, handlers)}\n`))
+      answered = answered.then(async () => socket.write(`${await answer(line, handlers, peer)}\n`))
     }
     if (received.length > LINE_CHARS_MAX) socket.destroy()
   })
 }
 
+/** The user of the process at the other end, as the system knows it. */
+function peerOf(socket: Socket): string {
+  // Node's types have no descriptor. Without one the peer is one of those that may open the socket: its owner, or root.
+  const { _handle: handle } = socket as unknown as { readonly _handle?: { readonly fd?: unknown } | null }
+  const uid = typeof handle?.fd === 'number' ? peerUid(handle.fd) : undefined
+  return uid === undefined ? 'uid:unknown' : userActor(uid)
+}
+
 /** `{"ok":true,…}`, or `{"ok":false,"error"}`. */
-async function answer(line: string, handlers: ControlHandlers): Promise<string> {
+async function answer(line: string, handlers: ControlHandlers, peer: string): Promise<string> {
   try {
     const request: unknown = JSON.parse(line)
     const ask = isObject(request) ? request['ask'] : undefined
     if (!isObject(request) || typeof ask !== 'string' || !Object.hasOwn(handlers, ask))
       return JSON.stringify({ ok: false, error: 'unknown command' })
-    return JSON.stringify({ ok: true, ...(await handlers[ask]?.(request)) })
+    return JSON.stringify({ ok: true, ...(await handlers[ask]?.(request, peer)) })
   } catch (error) {
     return JSON.stringify({ ok: false, error: messageOf(error) })
   }

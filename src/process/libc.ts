@@ -13,6 +13,7 @@ const SOCK_STREAM = 1
 const SOCK_DGRAM = 2
 const SOCK_CLOEXEC = O_CLOEXEC
 const SOL_SOCKET = 1
+const SO_PEERCRED = 17
 const SO_ACCEPTCONN = 30
 const SCM_RIGHTS = 1
 const MSG_DONTWAIT = 0x40
@@ -175,6 +176,15 @@ export function localPort(descriptor: number): number | undefined {
   if (libc().getsockname(descriptor, ptr(address), ptr(length)) !== 0) return undefined
   const family = address.getUint16(0, true)
   return family === AF_INET || family === AF_INET6 ? address.getUint16(2) : undefined
+}
+
+/** The user of the process at the other end of a Unix socket; undefined if this system cannot know it. */
+export function peerUid(descriptor: number): number | undefined {
+  if (!hasLibc()) return undefined
+  // `struct ucred`: the process, the user and the group.
+  const [credentials, length] = [new Int32Array(3), new Int32Array([12])]
+  const result = libc().getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, ptr(credentials), ptr(length))
+  return result === 0 ? credentials[1] : undefined
 }
 
 /** Whether a descriptor is a listening socket. */

@@ -12,10 +12,13 @@ import { logKeyChange } from '../logging/key-events.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 
-/** Resolves when the entries are stored, or when a line of the log reports that they cannot be. */
-export async function auditReload(current: Config, next: Config, logger: Logger): Promise<void> {
+/**
+ * `actor`: who wanted the reload. Resolves when the entries are stored, or when a line of the log reports that they
+ * cannot be.
+ */
+export async function auditReload(current: Config, next: Config, actor: string, logger: Logger): Promise<void> {
   const timeMs = Date.now()
-  const entries = listChanges(current, next).map((change) => entryOf(change, timeMs))
+  const entries = listChanges(current, next).map((change) => entryOf(change, actor, timeMs))
   if (entries.length === 0) return
   for (const entry of entries) logKeyChange(logger, entry)
   try {
@@ -26,9 +29,9 @@ export async function auditReload(current: Config, next: Config, logger: Logger)
   }
 }
 
-function entryOf({ noun, verb, target, fields, lines }: ConfigChange, timeMs: number): AdminEntry {
+function entryOf({ noun, verb, target, fields, lines }: ConfigChange, actor: string, timeMs: number): AdminEntry {
   const details = fields.length === 0 ? { change: lines[0] ?? '' } : { fields }
-  return { timeMs, source: 'config', action: actionOf(noun, verb, fields), target, details }
+  return { timeMs, source: 'config', actor, action: actionOf(noun, verb, fields), target, details }
 }
 
 /** The actions of keys are those of commands. */

@@ -12,6 +12,7 @@ import type { ConfigLoader } from '../assembly/served-config.ts'
 import { targetsOf } from '../assembly/targets.ts'
 import { buildOf, VERSION, versionOf } from '../assembly/version.ts'
 import type { Config } from '../config/config.ts'
+import type { Changer } from '../keys/admin-audit.ts'
 import type { Lock } from '../ledger/embedded/directory-lock.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { type LogEventName, logEvent } from '../logging/log-events.ts'
@@ -69,8 +70,7 @@ function logged(changes: readonly string[]): readonly string[] {
   return more > 0 ? [...changes.slice(0, LOGGED_CHANGES_MAX), `${more} more`] : changes
 }
 
-/** A signal, a command or the admin API. */
-type ReloadSource = 'config' | 'cli' | 'api'
+const BY_SIGNAL: Changer = { source: 'config', actor: 'signal:SIGHUP' }
 
 function sumOf(counts: Readonly<Record<string, number>>): number {
   return Object.values(counts).reduce((sum, count) => sum + count, 0)
@@ -81,7 +81,7 @@ class Supervisor {
   private readonly config: ConfigInForce
   private readonly usages = new ProcessUsages()
   /** What asked for the reload that comes next or runs. */
-  private reloadSource: ReloadSource = 'config'
+  private reloadBy: Changer = BY_SIGNAL
   private readonly startedAtMs = Date.now() - performance.now()
   private onRequests: (lines: readonly string[], omitted: number) => void = () => {}
   private admin: Admin | undefined
@@ -206,7 +206,6 @@ class Supervisor {
     try {
       this.admin = openAdmin(address, {
         logger: this.log.logger,
-        token: () => this.config.current?.admin.token,
         supervision: {
           state: () => this.state(),
           reasons: () => this.reasons(),
@@ -215,7 +214,7 @@ class Supervisor {
           sums: this.workers.figures,
           recent: (count) => this.workers.recent(count),
           watch: (isWatched) => this.workers.watch(isWatched),
-          reload: () => this.reloadNow('api'),
+          reload: (actor) => this.reloadNow({ source: 'api', actor }),
         },
       })
       this.onRequests = this.admin.requests
@@ -231,7 +230,7 @@ class Supervisor {
   private async openControl(dataDir: string): Promise<void> {
     const opened = await openControl(dataDir, {
       rests: () => ({ rests: this.workers.health.rests() }),
-      reload: () => this.reloadNow('cli'),
+      reload: (_, peer) => this.reloadNow({ source: 'cli', actor: peer }),
       config: () => ({ protocol: PROTOCOL, config: this.config.forCommands() }),
       health: async () => ({ reasons: await this.reasons() }),
       admin: () => ({ ...this.admin?.address }),
@@ -282,30 +281,30 @@ class Supervisor {
 
   /** For SIGHUP. One that arrives while weir starts is done after the start. */
   private reload(): void {
-    if (this.accepting) void this.requestReload('config')
+    if (this.accepting) void this.requestReload(BY_SIGNAL)
     else this.reloadWanted = true
   }
 
   /** For `weir reload` and the admin API. */
-  private async reloadNow(source: ReloadSource): Promise<ReloadResult> {
+  private async reloadNow(by: Changer): Promise<ReloadResult> {
     if (!this.accepting || this.ending) return { problems: [this.ending ? 'draining' : 'starting'], changes: [] }
-    return await this.requestReload(source)
+    return await this.requestReload(by)
   }
 
-  private requestReload(source: ReloadSource): Promise<ReloadResult> {
-    this.reloadSource = source
+  private requestReload(by: Changer): Promise<ReloadResult> {
+    this.reloadBy = by
     return this.reloads.request()
   }
 
   private async reloadOnce(): Promise<ReloadResult> {
     if (this.ending) return { problems: ['draining'], changes: [] }
     this.serviceManager.reloading()
-    const source = this.reloadSource
-    const result = await this.config.reload()
+    const { source, actor } = this.reloadBy
+    const result = await this.config.reload(actor)
     this.models.look()
     if (!this.ending) this.serviceManager.ready(SERVING)
-    if (result.problems.length > 0) this.logEvent('config.rejected', { source, problems: result.problems })
-    else this.logEvent('config.reloaded', { source, changes: logged(result.changes) })
+    if (result.problems.length > 0) this.logEvent('config.rejected', { source, actor, problems: result.problems })
+    else this.logEvent('config.reloaded', { source, actor, changes: logged(result.changes) })
     return result
   }
 

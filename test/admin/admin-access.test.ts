@@ -56,6 +56,82 @@ describe('without a token', () => {
   })
 })
 
+describe('with several tokens', () => {
+  const tokens = [
+    { name: 'ann', token: 'a-token-of-ann-0123456789', role: 'operate' },
+    { name: 'eve', token: 'a-token-of-eve-0123456789', role: 'read' },
+  ] as const
+  const reloads: string[] = []
+  const { ask, paths } = adminPort({
+    token: TOKEN,
+    tokens,
+    supervision: {
+      reload: async (actor) => {
+        reloads.push(actor)
+        return { problems: [], changes: [] }
+      },
+    },
+  })
+  const by = (token: string) => ({ headers: { authorization: `Bearer ${token}` } })
+
+  test('each is known by its name', async () => {
+    for (const token of [tokens[0].token, TOKEN])
+      expect((await ask('/api/reload', { method: 'POST', ...by(token) })).status).toBe(200)
+    expect(reloads).toEqual(['token:ann (127.0.0.1)', 'token:admin (127.0.0.1)'])
+  })
+
+  test('one that may read sees everything and changes nothing', async () => {
+    const eve = by(tokens[1].token)
+    for (const path of ['/api/status', '/api/targets', '/metrics', '/api/openapi.json'])
+      expect([path, (await ask(path, eve)).status]).toEqual([path, 200])
+    const changes = paths.filter((path) => !path.startsWith('GET'))
+    expect(changes.length).toBeGreaterThan(4)
+    for (const change of [...changes, 'PUT /api/keys', 'OPTIONS /api/status']) {
+      const [method = '', path = ''] = change.split(' ')
+      const answer = await ask(path.replace(':id', 'ci'), { method, ...eve })
+      expect(`${change} ${await codeOf(answer)}`).toBe(`${change} 403 role_not_allowed`)
+    }
+    expect(reloads).toHaveLength(2)
+  })
+
+  test('a prefix of one, or a name, is none', async () => {
+    for (const token of ['a-token-of-ann', 'ann', `${tokens[0].token}x`])
+      expect(await codeOf(await ask('/api/targets', by(token)))).toBe('401 unauthorized')
+  })
+})
+
+describe('pages with a token are answered under known names', () => {
+  const { ask } = adminPort({ token: TOKEN, admin: { host: '10.1.2.3', hosts: ['weir.example', 'Console.Example.'] } })
+  const everywhere = adminPort({ token: TOKEN, admin: { host: '0.0.0.0' } })
+
+  test.each([
+    ...['localhost:9090', '127.0.0.1', '[::1]:9090', '10.1.2.3:9090', 'weir.example', 'WEIR.example.:443'],
+    ...['console.example'],
+  ])('Host %s', async (host) => {
+    for (const path of ['/', '/docs', '/openapi.json'])
+      expect((await ask(path, { headers: { host } })).status).toBe(200)
+  })
+
+  test.each(['evil.example', 'x.weir.example', '10.1.2.4', 'weir.example, evil.example', 'weir.example@evil', ''])(
+    'Host %p is 403',
+    async (host) => {
+      for (const path of ['/', '/docs', '/openapi.json'])
+        expect(await codeOf(await ask(path, { headers: { host } }))).toBe('403 host_not_allowed')
+      // What the token protects needs no name: Prometheus scrapes under any.
+      const headers = { host, authorization: `Bearer ${TOKEN}` }
+      expect((await ask('/metrics', { headers })).status).toBe(200)
+      expect((await ask('/healthz', { headers: { host } })).status).toBe(200)
+    },
+  )
+
+  test('an address that listens everywhere is reached by every address, and by no name', async () => {
+    for (const host of ['10.9.8.7:9090', '[2001:db8::1]:9090', '192.168.1.1'])
+      expect((await everywhere.ask('/', { headers: { host } })).status).toBe(200)
+    for (const host of ['evil.example', '10.evil.example', '1.2.3.4.evil.example'])
+      expect((await everywhere.ask('/', { headers: { host } })).status).toBe(403)
+  })
+})
+
 describe('with a token', () => {
   const { ask, lines } = adminPort({ token: TOKEN })
   const bearer = (token: string, more = {}) => ({ headers: { authorization: `Bearer ${token}`, ...more } })

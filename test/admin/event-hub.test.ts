@@ -56,6 +56,23 @@ test('a status that cannot be made ends the streams and is logged', async () => 
   }
 })
 
+test('a token has 20 listeners of its own, and takes no place of another', async () => {
+  const tokens = ['ann', 'eve'].map((name) => ({ name, token: `a-token-of-${name}-0123456789`, role: 'read' }) as const)
+  const admin = openAdmin({ host: '127.0.0.1', port: 0 }, adminParts({ tokens }))
+  const listen = ({ token }: { readonly token: string }) =>
+    fetch(`http://127.0.0.1:${admin.address.port}/api/events`, { headers: { authorization: `Bearer ${token}` } })
+  try {
+    const [ann, eve] = tokens
+    if (ann === undefined || eve === undefined) throw new Error('two tokens')
+    const answers = await Promise.all(Array.from({ length: 25 }, () => listen(eve)))
+    expect(answers.map(({ status }) => status).filter((status) => status === 200)).toHaveLength(20)
+    expect((await listen(eve)).status).toBe(409)
+    expect((await listen(ann)).status).toBe(200)
+  } finally {
+    await admin.stop()
+  }
+})
+
 test('the 21st listener is refused, until another has left', async () => {
   const admin = port()
   try {

@@ -91,7 +91,7 @@ test('weir: the alert as it is, with its own time in the signature', () => {
   expect(headers['weir-signature']).toMatch(new RegExp(`^t=${NOW / 1000},v1=[0-9a-f]{64}$`))
 })
 
-test('the end is about the same as its beginning, and says when it was', () => {
+test('the end is about the same as its beginning, and has its own time', () => {
   for (const alert of CASES.filter(({ status }) => status === 'resolved')) {
     const firing: JsonObject = { ...alert, status: 'firing', resolved_at: undefined }
     const [begun, ended] = [bodyOf('alertmanager', firing), bodyOf('alertmanager', alert)].map(

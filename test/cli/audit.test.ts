@@ -217,15 +217,24 @@ test('--admin prints the changes of keys, and none of the secrets', async () => 
   await world.weir('keys', 'revoke', '--id', 'ci')
   const table = await world.weir('audit', '--admin')
   expect(table).toMatchObject({ code: 0, stderr: '' })
-  expect(table.stdout).toMatch(/^time +source +action +target +details\n(?:\S+Z +cli +key\.\w+ +\w+ +\{.*\}\n){3}$/)
+  const user = `uid:${process.getuid?.()} (${(await Bun.$`id -un`.text()).trim()})`
+  expect(table.stdout).toMatch(
+    /^time +source +actor +action +target +details\n(?:\S+Z +cli +uid:\S+ \(\S+\) +key\.\w+ +\w+ +\{.*\}\n){3}$/,
+  )
   expect(table.stdout).not.toContain(token.slice(13))
   const rows = (await world.weir('audit', '--admin', '--json', '--limit', '2')).stdout.trim().split('\n')
   expect(rows.map((row) => JSON.parse(row))).toMatchObject([
-    { source: 'cli', action: 'key.updated', target: 'bot', details: { limits: { requests_per_minute: 60 } } },
+    {
+      source: 'cli',
+      actor: user,
+      action: 'key.updated',
+      target: 'bot',
+      details: { limits: { requests_per_minute: 60 } },
+    },
     { source: 'cli', action: 'key.revoked', target: 'ci', details: { organization: 'acme' } },
   ])
   const csv = await world.weir('audit', '--admin', '--csv', '--until', '2020-01-01')
-  expect(csv.stdout).toBe('time,source,action,target,details\n')
+  expect(csv.stdout).toBe('time,source,actor,action,target,details\n')
   const wrong = await world.weir('audit', '--admin', '--model', 'x')
   expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('--model is about requests')])
 })

@@ -78,7 +78,7 @@ describe('defaults', () => {
         proxyProtocol: false,
         trustedProxies: [],
       },
-      admin: { host: '127.0.0.1', port: 9090 },
+      admin: { host: '127.0.0.1', port: 9090, tokens: [], hosts: [] },
       workers: 1,
       dataDir: './data',
       drainSeconds: 600,

@@ -235,7 +235,11 @@ describe.each(places)('the %s key store', (name, place) => {
       // A second revocation before the first is deleted is not that of the earlier configuration.
       const keys = [{ id: 'bot', disabled: false }]
       const config = { organizations: [{ id: 'acme', keys }], models: [] } as unknown as KeyChangesParts['config']
-      const changes = new KeyChanges({ config, source: 'cli', withStore: async (use) => await use(store) })
+      const changes = new KeyChanges({
+        config,
+        by: { source: 'cli', actor: 'uid:1' },
+        withStore: async (use) => await use(store),
+      })
       expect(await changes.revoke('bot')).toEqual({ outcome: 'already_revoked', isConfigured: true })
       await until(async () => (inForce.get(revoked[1]?.id ?? '') ?? 0) > 1000)
       expect(changed).toEqual(['key.updated ci'])

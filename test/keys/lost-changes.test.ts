@@ -26,7 +26,7 @@ function changesOn(store: KeyStore): KeyChanges {
   const keys = [{ id: 'configured', sha256: '', limits: {}, disabled: false }]
   const organizations = [{ id: 'acme', limits: {}, auto: 'off', keys }]
   const config = { organizations, models: [], auto: { candidates: [] } } as unknown as Config
-  return new KeyChanges({ config, source: 'cli', withStore: (use) => use(store) })
+  return new KeyChanges({ config, by: { source: 'cli', actor: 'uid:1' }, withStore: (use) => use(store) })
 }
 
 /** Stores on the connections of as many commands. */

@@ -178,6 +178,8 @@ test.each(['embedded', 'redis'])('%s: limits, update, rotation and audit', async
   expect(rows.map(({ action, source, target }) => [action, source, target])).toEqual(
     actions.map(([verb, source]) => [`key.${verb}`, source, 'bot']),
   )
+  const actors = { cli: `uid:${process.getuid?.()}`, api: 'token:admin (127.0.0.1)' }
+  for (const { source, actor } of rows) expect(actor).toStartWith(actors[source as keyof typeof actors])
   expect(JSON.stringify(rows)).not.toContain(String(short['secret']).slice(13))
   for (const node of stage.nodes) {
     await node.line(({ event }) => event === 'key.revoked')

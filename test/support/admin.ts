@@ -69,14 +69,17 @@ interface Given {
   readonly config?: Config
   readonly state?: Partial<SystemState>
   readonly token?: string
+  readonly tokens?: Config['admin']['tokens']
+  readonly admin?: Partial<Config['admin']>
   readonly supervision?: Partial<Supervision>
 }
 
 /** What `createAdmin` takes. Log lines go to `lines`. */
 export function adminParts(given: Given = {}, lines: JsonObject[] = []): AdminParts {
-  const config = given.config ?? checked({ providers: { fake: 'http://127.0.0.1:9/v1' } })
+  const plain = given.config ?? checked({ providers: { fake: 'http://127.0.0.1:9/v1' } })
+  const own = given.token === undefined ? [] : [{ name: 'admin', token: given.token, role: 'operate' } as const]
+  const config = { ...plain, admin: { ...plain.admin, tokens: [...own, ...(given.tokens ?? [])], ...given.admin } }
   return {
-    token: () => given.token,
     logger: pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) }),
     supervision: {
       state: () => systemState(config, given.state),
