@@ -1,6 +1,6 @@
 /**
  * Files and Redis data exactly as an earlier version of weir wrote them: this version reads the same figures from them,
- * and a gateway continues with them. Never regenerate the files of `fixtures/ledger/earlier`.
+ * and a gateway continues with them. Never regenerate the files of `fixtures/ledger/earlier` and `earlier-journal`.
  */
 
 import { Database } from 'bun:sqlite'
@@ -28,6 +28,7 @@ import { RedisServer } from './redis-server.ts'
 import { totals, until } from './seen.ts'
 
 const FIXTURES = join(import.meta.dir, '../fixtures/ledger/earlier')
+const JOURNAL_FIXTURES = join(import.meta.dir, '../fixtures/ledger/earlier-journal')
 const KEEP_MS = 1e15
 const ALL = { sinceMs: 0, untilMs: 1e14, sinceDay: 0, untilDay: 1e6 }
 const account = accountOf({}, {}, 'acme')
@@ -112,6 +113,29 @@ test('the file of an embedded ledger is read and continued', async () => {
     { kind: 'settled', costMicroUsd: 7, provider: 'p' },
   ])
   expect(usage).toContainEqual(expect.objectContaining({ key: 'ci', model: 'small', requests: 4, costMicroUsd: 485 }))
+})
+
+test('the journal of a gateway that was killed is read and continued', async () => {
+  const at = filesOf()
+  for (const name of ['ledger.sqlite', 'ledger.journal']) cpSync(join(JOURNAL_FIXTURES, name), join(at, name))
+  const rows = [
+    { id: 'jone', kind: 'settled', costMicroUsd: 120, tags: 'team=a', remote: '' },
+    { id: 'jtwo', kind: 'settled', costMicroUsd: 250, overageMicroUsd: 50, tags: '', remote: '' },
+  ]
+  const before = await readAll(new EmbeddedAuditLog(at), new EmbeddedUsageLog(at))
+  expect(before.audit).toMatchObject(rows)
+  const ledger = EmbeddedLedger.open(at, undefined, KEEP_MS)
+  await ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(7))
+  await ledger.close()
+  // The live reservation had posted 80 of 400; the gateway that held it is gone for longer than its lease.
+  const { total } = (await new EmbeddedAccountUsageReader(at).read(account)).organization
+  expect(total).toMatchObject({ spent: 120 + 250 + 80 + 7, held: 0 })
+  const { audit } = await readAll(new EmbeddedAuditLog(at), new EmbeddedUsageLog(at))
+  expect(audit).toMatchObject([
+    ...rows,
+    { id: 'jlive', kind: 'lost', costMicroUsd: 80, estimated: true },
+    { kind: 'settled', costMicroUsd: 7 },
+  ])
 })
 
 test('a file to which a later version added columns is read and written as before', async () => {

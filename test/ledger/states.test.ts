@@ -450,6 +450,25 @@ for (const subject of subjects()) {
       expect(await outcome('e')).toBe('refused')
     })
 
+    test('a month renews at its end, also of a leap year and of a year, and a day within it does not', async () => {
+      const limited = { ...account, organizationLimits: spend({ month: 100 }) }
+      const outcome = async (id: string) => (await subject.store.reserve(limited, hold(id))).outcome
+      const set = (ms: number) => {
+        subject.clock.now = ms
+        subject.clock.witness = ms
+      }
+      set(Date.UTC(2028, 1, 28, 23, 59, 59, 999))
+      expect([await outcome('a'), await outcome('b')]).toEqual(['granted', 'refused'])
+      set(Date.UTC(2028, 1, 29))
+      expect(await outcome('c')).toBe('refused')
+      set(Date.UTC(2028, 2, 1))
+      expect([await outcome('d'), await outcome('e')]).toEqual(['granted', 'refused'])
+      set(Date.UTC(2028, 11, 31, 23, 59, 59, 999))
+      expect([await outcome('f'), await outcome('g')]).toEqual(['granted', 'refused'])
+      set(Date.UTC(2029, 0, 1))
+      expect([await outcome('h'), await outcome('i')]).toEqual(['granted', 'refused'])
+    })
+
     // The in-memory store has no clock but its gateway's own.
     test.skipIf(subject.name === 'memory')('one wrong clock does not renew a budget', async () => {
       const limited = { ...account, organizationLimits: spend({ day: 100 }) }

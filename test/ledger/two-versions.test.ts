@@ -1,0 +1,102 @@
+/**
+ * A node of an earlier version and one of this version on one Redis, as during the upgrade of a fleet: neither loses or
+ * doubles a charge. `fixtures/ledger/earlier-redis-ledger.js` is the ledger of the earlier version, as `bun build` made
+ * it of `src/ledger/redis/redis-ledger.ts`; never regenerate it.
+ */
+
+import { afterEach, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Account, Ledger, Reservation } from '../../src/ledger/ledger.ts'
+import { RedisAuditLog } from '../../src/ledger/redis/readers/redis-readers.ts'
+import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
+import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
+import { Random, randomSeed } from './random.ts'
+import { RedisServer } from './redis-server.ts'
+import { failureOf, totals, until } from './seen.ts'
+
+const EARLIER = '../fixtures/ledger/earlier-redis-ledger.js'
+const KEEP_MS = 1e15
+const directories: string[] = []
+
+afterEach(() => {
+  for (const one of directories.splice(0)) rmSync(one, { recursive: true, force: true })
+})
+
+/** The ledger of the node `earlier` and the one of this version. */
+async function nodes(server: RedisServer): Promise<readonly [Ledger, Ledger]> {
+  const place = { kind: 'single', url: server.socket } as const
+  const { RedisLedger: Earlier }: { readonly RedisLedger: typeof RedisLedger } = await import(EARLIER)
+  const open = (Kind: typeof RedisLedger) => {
+    const directory = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+    directories.push(directory)
+    return Kind.open(place, directory, 'refuse', { keepMs: KEEP_MS })
+  }
+  return [await open(Earlier), await open(RedisLedger)]
+}
+
+async function audited(server: RedisServer, account: Account): Promise<ReadonlyMap<string, number>> {
+  const log = await RedisAuditLog.open({ kind: 'single', url: server.socket })
+  const costs = new Map<string, number>()
+  const all = { sinceMs: 0, untilMs: 1e14, organization: account.organization }
+  for await (const page of log.read(all)) for (const { id, costMicroUsd } of page) costs.set(id, costMicroUsd)
+  await log.close()
+  return costs
+}
+
+test('law: random requests of both versions are charged once each, also over a loss of all data', async () => {
+  const seed = randomSeed('two versions')
+  const random = new Random(seed)
+  await using server = await RedisServer.start()
+  const ledgers = await nodes(server)
+  const account = accountOf(spend({ total: 1e9 }), { tokensPerMinute: 1e6 })
+  const running: { readonly ledger: Ledger; readonly reservation: Reservation }[] = []
+  const charged = new Map<string, number>()
+  const client = server.client()
+  for (let step = 0; step < 600; step++) {
+    if (running.length < 20 && random.oneIn(2)) {
+      const ledger = random.pick(ledgers)
+      running.push({ ledger, reservation: await ledger.reserve(account, holdOf(100 + random.below(400))) })
+      continue
+    }
+    const [one] = running.splice(random.below(running.length), 1)
+    if (one === undefined) continue
+    const cost = random.below(500)
+    if (random.oneIn(3)) {
+      const amounts = (costMicroUsd: number) => ({ inputTokens: 1, outputTokens: 1, costMicroUsd })
+      expect(await one.ledger.extend(one.reservation, amounts(cost), amounts(600))).toBe(true)
+    }
+    await one.ledger.settle(one.reservation, chargeOf(cost))
+    charged.set(one.reservation.id, cost)
+    if (step === 300) {
+      await until(async () => (await totals(server, account)).live === running.length)
+      await client.flushall()
+    }
+  }
+  for (const { ledger, reservation } of running) {
+    await ledger.settle(reservation, chargeOf(10))
+    charged.set(reservation.id, 10)
+  }
+  const spent = [...charged.values()].reduce((sum, cost) => sum + cost, 0)
+  await until(
+    async () => (await totals(server, account)).live === 0 && ledgers.every((one) => one.health().pending === 0),
+  )
+  expect([seed, await totals(server, account)]).toEqual([seed, { spent, held: 0, live: 0 }])
+  // Rows of before the loss are in the outboxes of their nodes alone.
+  for (const [id, cost] of await audited(server, account))
+    expect([seed, id, cost]).toEqual([seed, id, charged.get(id) ?? -1])
+  client.disconnect()
+  await Promise.all(ledgers.map((ledger) => ledger.close()))
+})
+
+test('both versions hold one budget: of 100 requests at once exactly 50 pass', async () => {
+  await using server = await RedisServer.start()
+  const ledgers = await nodes(server)
+  const account = accountOf(spend({ total: 5000 }))
+  const asked = Array.from({ length: 100 }, (_, i) => Promise.resolve(ledgers[i % 2]?.reserve(account, holdOf(100))))
+  const failures = await Promise.all(asked.map(failureOf))
+  expect(failures.filter((failure) => failure === 'none').length).toBe(50)
+  expect(await totals(server, account)).toEqual({ spent: 0, held: 5000, live: 50 })
+  await Promise.all(ledgers.map((ledger) => ledger.close()))
+})
