@@ -62,7 +62,8 @@ export function openLog(fd = 1, env: Readonly<Record<string, string | undefined>
   const logger = pino(
     {
       base: null,
-      mixin: () => node,
+      // pino writes the fields of the line into what it gets.
+      mixin: () => ({ ...node }),
       timestamp: stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },

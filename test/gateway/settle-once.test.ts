@@ -168,7 +168,8 @@ test(`${CASES} requests (WEIR_SEED=${SEED})`, async () => {
   expect([...ledger.settled.values()].filter((settlements) => settlements.length !== 1)).toEqual([])
   const requests = lines.filter(({ msg }) => msg === 'request')
   expect(new Set(requests.map((line) => line['request_id'])).size).toBe(requests.length)
-  expect(lines.filter(({ level }) => level !== 30)).toEqual([])
+  // Targets rest after their failures, which is a warning.
+  expect(lines.filter(({ level, event }) => level !== 30 && event !== 'target.open')).toEqual([])
   expect(requests.length).toBeGreaterThan(CASES * 0.8)
   for (const line of requests) expectTrue(line)
   const outcomes = new Set(requests.map((line) => line['outcome']))

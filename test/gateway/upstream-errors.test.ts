@@ -129,33 +129,37 @@ beforeAll(async () => {
       [`${name}-${mode}-2`, [scenario, does.answersText('second')]] as const,
     ]),
   )
-  stage = await Stage.start({
-    ...Object.fromEntries(each),
-    secrets: does.json(400, words(`No: ${SECRETS.join(' and ')} are wrong.`)),
-    ...ownSecrets,
-    'secret-502': does.json(401, words(`Key ${SECRETS[0]} is wrong.`)),
-    long: does.json(400, words('long '.repeat(10_000))),
-    huge: does.json(400, words('x'.repeat(300_000))),
-    'rates-mixed': [does.json(429, '{}', { 'retry-after': '30' }), does.json(429, '{}', { 'retry-after': '7' })],
-    'rate-hour': does.json(429, '{}', hour),
-    'overload-after': does.json(503, '{}', { 'retry-after': '9' }),
-    'rate-then-overload': [does.json(429, '{}', hour), does.json(503, '{}')],
-    'fail-then-rate': [does.json(500, '{}'), does.json(429, '{}')],
-    'rate-then-fail': [does.json(429, '{}'), does.json(500, '{}')],
-    'all-three': [does.json(500, '{}'), does.json(503, '{}'), does.json(504, '{}')],
-    'fourth-is-not-asked': [
-      does.json(500, '{}'),
-      does.json(500, '{}'),
-      does.json(500, '{}'),
-      does.answersText('never'),
-    ],
-    redirect: does.redirects('http://127.0.0.1:1/'),
-    'not-http': does.raw('SMTP ready\r\n'),
-    'no-answer': does.raw(''),
-    'reset-at-once': does.resets([]),
-    'large-header': does.hugeHeader(60_000, does.chatFrames(['Hi'])),
-    'huge-header': does.hugeHeader(600_000, does.chatFrames(['Hi'])),
-  })
+  stage = await Stage.start(
+    {
+      ...Object.fromEntries(each),
+      secrets: does.json(400, words(`No: ${SECRETS.join(' and ')} are wrong.`)),
+      ...ownSecrets,
+      'secret-502': does.json(401, words(`Key ${SECRETS[0]} is wrong.`)),
+      long: does.json(400, words('long '.repeat(10_000))),
+      huge: does.json(400, words('x'.repeat(300_000))),
+      'rates-mixed': [does.json(429, '{}', { 'retry-after': '30' }), does.json(429, '{}', { 'retry-after': '7' })],
+      'rate-hour': does.json(429, '{}', hour),
+      'overload-after': does.json(503, '{}', { 'retry-after': '9' }),
+      'rate-then-overload': [does.json(429, '{}', hour), does.json(503, '{}')],
+      'fail-then-rate': [does.json(500, '{}'), does.json(429, '{}')],
+      'rate-then-fail': [does.json(429, '{}'), does.json(500, '{}')],
+      'all-three': [does.json(500, '{}'), does.json(503, '{}'), does.json(504, '{}')],
+      'fourth-is-not-asked': [
+        does.json(500, '{}'),
+        does.json(500, '{}'),
+        does.json(500, '{}'),
+        does.answersText('never'),
+      ],
+      redirect: does.redirects('http://127.0.0.1:1/'),
+      'not-http': does.raw('SMTP ready\r\n'),
+      'no-answer': does.raw(''),
+      'reset-at-once': does.resets([]),
+      'large-header': does.hugeHeader(60_000, does.chatFrames(['Hi'])),
+      'huge-header': does.hugeHeader(600_000, does.chatFrames(['Hi'])),
+    },
+    // Its requests would leave connections that a request may take.
+    { config: { routing: { probe: false } } },
+  )
 })
 
 afterAll(async () => await stage[Symbol.asyncDispose]())

@@ -30,6 +30,15 @@ test('a line has its time as ISO 8601, its level as a word, its node, and no oth
   expect(new Date(String(lines[0]?.['time'])).toISOString()).toBe(String(lines[0]?.['time']))
 })
 
+test('a line has no fields of the lines before it', async () => {
+  const script = `log.logger.info({ worker: 1 }, 'a'); log.logger.info({ status: 2 }, 'b'); await log.flush()`
+  const { lines } = await run(`const log = openLog(); ${script}`)
+  expect(lines.map(({ worker, status }) => [worker, status])).toEqual([
+    [1, undefined],
+    [undefined, 2],
+  ])
+})
+
 test('every line has the name that the node is given, that of a request, too', async () => {
   const script = `log.node('gateway-"1'); log.logger.info('a'); log.request('"status":200'); await log.flush()`
   const { lines } = await run(`const log = openLog(); ${script}`)
