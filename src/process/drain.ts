@@ -5,6 +5,7 @@
 
 import type { Server } from 'bun'
 import { TIMER_MS_MAX } from '../core/durations.ts'
+import { quietTurn } from '../core/event-loop.ts'
 import type { InFlight } from '../gateway/in-flight.ts'
 
 /** How long requests that were cut may take to settle and to send their last bytes. */
@@ -24,6 +25,8 @@ interface Draining {
  * disconnected may still have to settle.
  */
 export async function drain({ server, inFlight, drainSeconds, cut }: Draining): Promise<'finished' | 'cut'> {
+  // After a busy turn, requests have arrived that are not read yet: they get an answer.
+  await quietTurn()
   const finished = server
     .stop()
     .then(() => whenIdle(inFlight))

@@ -5,6 +5,7 @@
 
 import type { Server } from 'bun'
 import type { InferenceService } from '../assembly/inference-service.ts'
+import { quietTurn } from '../core/event-loop.ts'
 import type { Logger } from '../logging/log.ts'
 import { onDescriptorShortage } from '../transport/descriptor-shortage.ts'
 import { closingEach } from './closing-app.ts'
@@ -73,6 +74,13 @@ export class WorkerServer {
   leave(): void {
     leaveListener(this.port)
     this.server.reload(closingEach(this.service.app))
+  }
+
+  /** Closes the connections without a request. */
+  async closeIdle(): Promise<void> {
+    // After a busy turn, requests have arrived that are not read yet.
+    await quietTurn()
+    this.server.closeIdleConnections()
   }
 
   /** No request runs, and no connection is open. */

@@ -28,6 +28,11 @@ import { workerUpkeep } from './worker-upkeep.ts'
 
 /** How often a worker that was replaced looks whether its last connection is closed. */
 const QUIET_CHECK_MS = 250
+/**
+ * A worker that was replaced closes kept connections without a request so long before the end of its drain, or at half
+ * of a short one: a request that came at the end would be cut.
+ */
+const LAST_ANSWERS_MS = 4000
 
 /** How long connections that a worker accepted before its end may take to send their request. */
 const LAST_REQUESTS_MS = 200
@@ -255,8 +260,11 @@ class Worker {
     const { server, service } = this.running
     this.stopProbing()
     server.leave()
-    this.drainByMs = performance.now() + service.drainSeconds * 1000
+    const drainMs = service.drainSeconds * 1000
+    this.drainByMs = performance.now() + drainMs
+    const idleUntilMs = this.drainByMs - Math.min(LAST_ANSWERS_MS, drainMs / 2)
     const look = () => {
+      if (performance.now() >= idleUntilMs) void server.closeIdle()
       if (server.isQuiet || performance.now() >= this.drainByMs) this.drain()
       else if (!this.draining) setTimeout(look, QUIET_CHECK_MS)
     }

@@ -83,3 +83,17 @@ export class LoopDeadline {
     this.stop = undefined
   }
 }
+
+/** Waits for time in which the event loop runs. All waits of one length share a timer. */
+export class LoopPauses {
+  private readonly byMs = new Map<number, LoopDeadline>()
+
+  constructor(private readonly time: LoopTime = realTime) {}
+
+  /** Resolves when the loop has run for so long, and has read its sockets several times. */
+  wait(ms: number): Promise<void> {
+    const known = this.byMs.get(ms) ?? new LoopDeadline(ms, this.time)
+    this.byMs.set(ms, known)
+    return new Promise((resolve) => known.watch({ isSettled: false, expire: resolve }))
+  }
+}

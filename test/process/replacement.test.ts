@@ -7,10 +7,11 @@ import { join } from 'node:path'
 import manifest from '../../package.json' with { type: 'json' }
 import { PROTOCOL } from '../../src/process/ipc.ts'
 import { LEDGER_PROTOCOL } from '../../src/process/ledger-ipc.ts'
+import { Caller, requestBytes } from '../support/caller.ts'
 import { RedisServer } from '../support/redis.ts'
 import { provider } from './provider.ts'
 import { budgetOf, COST_MICRO_USD, pacedProvider, pricedConfiguration, SteadyLoad, usageOf } from './steady-load.ts'
-import { configuration, PROGRAM, until, Weir } from './weir.ts'
+import { configuration, KEY, PROGRAM, until, Weir } from './weir.ts'
 
 /** More replacements and longer streams than in a usual run. */
 const REPLACEMENTS = Number(process.env['WEIR_REPLACEMENTS'] ?? 2)
@@ -58,6 +59,25 @@ test.each([
     expect(await budgetOf(weir)).toEqual({ used: load.answered * COST_MICRO_USD, held: 0 })
   },
 )
+
+test('a kept connection without a request is closed before the drain ends, while streams go on', async () => {
+  using upstream = pacedProvider(30)
+  await using weir = await Weir.ready(configuration({ baseUrl: upstream.baseUrl, drainSeconds: 4 }))
+  const port = Number(new URL(weir.address).port)
+  await using kept = await Caller.connect(port)
+  await using streaming = await Caller.connect(port)
+  const body = { model: 'small', messages: [{ role: 'user', content: 'Hi' }] }
+  kept.send(requestBytes('/v1/chat/completions', { key: KEY, body }))
+  expect(await kept.answer()).toMatchObject({ status: 200 })
+  streaming.send(requestBytes('/v1/chat/completions', { key: KEY, body: { ...body, stream: true } }))
+  await streaming.until('"0 "')
+  weir.signal('SIGUSR2')
+  expect(await kept.ended()).toBe(false)
+  // Half of the drain is left for requests that came before that.
+  const pieces = new TextDecoder().decode(streaming.received).split('"content"').length
+  await streaming.until(`"${pieces + 5} "`)
+  expect(await streaming.answer()).toMatchObject({ end: 'cut' })
+})
 
 /** A copy of the program that a test can change while it runs. */
 class Copy implements AsyncDisposable {

@@ -1,7 +1,7 @@
 /** A deadline that counts only while the event loop runs. The test sets the time. */
 
 import { expect, test } from 'bun:test'
-import { LoopDeadline } from '../../src/redis/loop-deadline.ts'
+import { LoopDeadline, LoopPauses } from '../../src/redis/loop-deadline.ts'
 
 function setting(limitMs: number) {
   const ticks = new Set<() => void>()
@@ -30,7 +30,7 @@ function setting(limitMs: number) {
       for (const tick of [...ticks]) tick()
     }
   }
-  return { watched, pass, ticks }
+  return { watched, pass, ticks, time }
 }
 
 test('on a loop that is never late it is the elapsed time', () => {
@@ -87,4 +87,18 @@ test('without entries there is no timer', () => {
   expect(two.expired).toBe(false)
   pass(25)
   expect([two.expired, ticks.size]).toEqual([true, 0])
+})
+
+test('a pause lasts while the loop runs: one late turn does not end it', async () => {
+  const { pass, ticks, time } = setting(250)
+  const pauses = new LoopPauses(time)
+  const ended: string[] = []
+  const waits = [pauses.wait(30).then(() => ended.push('one')), pauses.wait(30).then(() => ended.push('two'))]
+  expect(ticks.size).toBe(1)
+  pass(500, 4)
+  await Bun.sleep(0)
+  expect(ended).toEqual([])
+  pass(3, 2)
+  await Promise.all(waits)
+  expect([ended, ticks.size]).toEqual([['one', 'two'], 0])
 })

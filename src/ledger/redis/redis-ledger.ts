@@ -8,6 +8,7 @@ import { CallerError } from '../../core/caller-error.ts'
 import { messageOf } from '../../core/error-message.ts'
 import { Later } from '../../core/later.ts'
 import type { RedisConfig } from '../../core/redis-config.ts'
+import { LoopPauses } from '../../redis/loop-deadline.ts'
 import { isPermanent, writeProblem } from '../../redis/redis-errors.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, RateStatuses, Reservation } from '../ledger.ts'
 import { isHeld, reservationOf } from '../refusal.ts'
@@ -42,6 +43,8 @@ export interface Time {
   now(): number
   /** Calls a function every `ms` milliseconds. Returns a function that stops it. */
   every(ms: number, call: () => void): () => void
+  /** Resolves when the event loop has run for so long; absent = after so long. */
+  readonly afterRunning?: (ms: number) => Promise<void>
 }
 
 interface OutboxOptions {
@@ -51,8 +54,12 @@ interface OutboxOptions {
   readonly isKeeper?: boolean
 }
 
+const pauses = new LoopPauses()
+
 const realTime: Time = {
   now: Date.now,
+  // A settlement cannot be sent, nor its reply be read, while the loop of this process is busy.
+  afterRunning: (ms) => pauses.wait(ms),
   every: (ms, call) => {
     const timer = setInterval(call, ms)
     timer.unref()
@@ -266,6 +273,8 @@ export class RedisLedger implements Ledger {
   }
 
   private after(ms: number): Promise<void> {
+    const { afterRunning } = this.time
+    if (afterRunning !== undefined) return afterRunning(ms)
     return new Promise((resolve) => {
       const stop = this.time.every(ms, () => {
         stop()
