@@ -131,15 +131,25 @@ export class Alerts {
     found: readonly Occurrence[],
     isUnknown: (fields: JsonObject) => boolean = () => false,
   ): number {
+    this.guarded(() => {
+      const active = this.parts().queue.active(type)
+      for (const each of found) if (!active.has(topicOf(alertOf(each, { node: '', nowMs: 0 })))) this.report(each)
+    })
+    return this.endMissing(type, found, isUnknown)
+  }
+
+  /** What is active of a type and missing has ended, unless `isUnknown`. Returns how many have ended. */
+  endMissing(
+    type: AlertType,
+    found: readonly Occurrence[],
+    isUnknown: (fields: JsonObject) => boolean = () => false,
+  ): number {
     let count = 0
     this.guarded(() => {
       const { queue } = this.parts()
-      const ended = new Map(queue.active(type))
-      for (const each of found) {
-        const topic = topicOf(alertOf(each, { node: '', nowMs: 0 }))
-        if (!ended.delete(topic)) this.report(each)
-      }
-      for (const [topic, fields] of ended) {
+      const topics = new Set(found.map((each) => topicOf(alertOf(each, { node: '', nowMs: 0 }))))
+      for (const [topic, fields] of queue.active(type)) {
+        if (topics.has(topic)) continue
         if (isUnknown(fields)) continue
         this.added(queue.end(topic, this.clock.nowMs(), randomUUID()))
         count++

@@ -1,4 +1,7 @@
-/** Which shares of spend limits an amount has reached, and how each is reported once. It reads no ledger. */
+/**
+ * Which shares of spend limits an amount has reached, and which limits refuse requests: how each is reported once. It
+ * reads no ledger.
+ */
 
 import { DAY_MS } from '../core/durations.ts'
 import { thresholdOf } from '../core/limit-amounts.ts'
@@ -32,20 +35,32 @@ export function reachedThresholds(
 ): readonly ReportedOnce[] {
   const { organization, key, window, limitMicroUsd, spentMicroUsd, endMs } = spend
   if (limitMicroUsd <= 0) return []
+  const fields = fieldsOf(spend)
   return shares
     .filter((share) => spentMicroUsd >= thresholdOf(limitMicroUsd, share))
     .map((share) => ({
       parts: ['spend.threshold', organization, key, window, endMs ?? null, share],
       organization,
-      forgetMs: window === 'total' || endMs === undefined ? nowMs + FOREVER_MS : endMs + KEPT_MS[window],
-      occurrence: {
-        type: 'spend.threshold',
-        fields: {
-          ...{ organization, key, window },
-          limit_usd: limitMicroUsd / 1_000_000,
-          spent_usd: spentMicroUsd / 1_000_000,
-          share,
-        },
-      },
+      forgetMs: forgetMs(spend, nowMs),
+      occurrence: { type: 'spend.threshold', fields: { ...fields, share } },
     }))
+}
+
+/** A limit has refused a request because of what is spent. Once a window, as the shares are. */
+export function refusingLimit(spend: LimitSpend, nowMs: number): ReportedOnce {
+  const { organization, key, window, endMs } = spend
+  return {
+    parts: ['spend.refusing', organization, key, window, endMs ?? null],
+    organization,
+    forgetMs: forgetMs(spend, nowMs),
+    occurrence: { type: 'spend.refusing', fields: fieldsOf(spend) },
+  }
+}
+
+function fieldsOf({ organization, key, window, limitMicroUsd, spentMicroUsd }: LimitSpend) {
+  return { organization, key, window, limit_usd: limitMicroUsd / 1_000_000, spent_usd: spentMicroUsd / 1_000_000 }
+}
+
+function forgetMs({ window, endMs }: LimitSpend, nowMs: number): number {
+  return window === 'total' || endMs === undefined ? nowMs + FOREVER_MS : endMs + KEPT_MS[window]
 }

@@ -104,7 +104,7 @@ export const alerts = object(
         maxItems: 20,
         description:
           'Shares of the spend limits of organisations and keys, ascending. weir sends an alert when spend has ' +
-          'reached one, once in each day or month. Without shares it sends none about spend',
+          'reached one, once in each day or month. Without shares it sends no such alerts',
       }),
       [],
     ),

@@ -11,7 +11,7 @@ import type { WorkerDeath } from '../admin/supervision.ts'
 import type { Occurrence, ReportedOnce } from '../alerts/alert.ts'
 import { Alerts, type HookFailure, type TestedHook } from '../alerts/alerts.ts'
 import { expiringKeys } from '../alerts/key-expiry.ts'
-import { type LimitSpend, reachedThresholds } from '../alerts/spend-thresholds.ts'
+import { type LimitSpend, reachedThresholds, refusingLimit } from '../alerts/spend-thresholds.ts'
 import { alertLedger } from '../assembly/alert-ledger.ts'
 import type { Config } from '../config/config.ts'
 import { MINUTE_MS } from '../core/durations.ts'
@@ -209,7 +209,7 @@ export class AlertWatch {
     const { config } = this
     const shares = config.alerts?.spend ?? []
     const startMs = performance.now()
-    if (shares.length === 0 || startMs < this.crossingsDueMs) return
+    if (startMs < this.crossingsDueMs) return
     await withLedger(
       () => this.ledger.reader(),
       config,
@@ -218,10 +218,11 @@ export class AlertWatch {
         const spends = await spendsOfCrossings(config, found)
         let count = 0
         // Most records of lost reservations reach no threshold, and are taken as well.
-        const queued = found.filter((_, i) => {
+        const queued = found.filter(({ isRefusal }, i) => {
           const spend = spends[i]
           if (spend === undefined || count >= QUEUED_A_LOOK) return false
-          const reached = reachedThresholds(spend, shares, Date.now())
+          const nowMs = Date.now()
+          const reached = isRefusal ? [refusingLimit(spend, nowMs)] : reachedThresholds(spend, shares, nowMs)
           count += reached.length
           return reached.every((each) => this.alerts.reportOnce(each))
         })
@@ -248,11 +249,18 @@ export class AlertWatch {
   private async readSpend(): Promise<void> {
     const startMs = performance.now()
     const shares = this.config.alerts?.spend ?? []
-    if (shares.length === 0 || startMs < this.spendDueMs) return
+    if (startMs < this.spendDueMs) return
     const usages = await limitUsagesOf(this.config, this.stored.limited)
     const endMs = performance.now()
     this.spendDueMs = endMs + Math.max(SPEND_MS, pauseAfterReading(endMs - startMs))
-    this.reportNew(spendOf(usages).flatMap((spend) => reachedThresholds(spend, shares, Date.now())))
+    const nowMs = Date.now()
+    // Every node knows what refuses, so that another one reports its end if the one that reported it is gone.
+    const refusing = spendOf(usages.filter(({ isRefusing }) => isRefusing)).map((spend) => refusingLimit(spend, nowMs))
+    this.reportNew([...spendOf(usages).flatMap((spend) => reachedThresholds(spend, shares, nowMs)), ...refusing])
+    this.alerts.endMissing(
+      'spend.refusing',
+      refusing.map(({ occurrence }) => occurrence),
+    )
   }
 
   private reportNew(found: readonly ReportedOnce[]): void {

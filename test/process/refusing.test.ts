@@ -11,17 +11,19 @@ import { Gateway, KEY } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
 import { chatBody, json } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
+import { ALERT_SECRET, type TestWebhook, webhook } from '../support/webhook.ts'
 
 /** An answer of 3,000 tokens costs $0.30, and 4,096 are held for it. */
 const PRICE = { input: 0, output: 100 }
 const USAGE = { prompt_tokens: 9, completion_tokens: 3000, total_tokens: 3009 }
 
-function start(upstream: Upstream, more: JsonObject): Promise<Gateway> {
+function start(upstream: Upstream, hook: TestWebhook, more: JsonObject): Promise<Gateway> {
   upstream.on('m', json(200, JSON.stringify({ ...JSON.parse(chatBody('Hello.')), usage: USAGE })))
   return Gateway.start({
     providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
     models: { m: { targets: [{ provider: 'up', model: 'm' }], price: PRICE, max_output_tokens: 10_000 } },
     config: {
+      alerts: { webhook: hook.url, secret: ALERT_SECRET },
       organizations: [
         { id: 'acme', limits: { spend: { day: 1, month: 100 } }, keys: [{ id: 'k', key: KEY, limits: {} }] },
       ],
@@ -51,10 +53,11 @@ async function until(gateway: Gateway, day: string): Promise<void> {
 }
 
 test.each(['embedded', 'redis'])('%s: at 60 % of the limit, on all nodes, until it is raised', async (kind) => {
+  using hook = webhook()
   await using redis = await RedisServer.start()
   await using upstream = await Upstream.start()
   const ledger = kind === 'redis' ? { ledger: { redis: redis.url } } : {}
-  await using gateway = await start(upstream, ledger)
+  await using gateway = await start(upstream, hook, ledger)
   for (let i = 0; i < 2; i++) expect((await say(gateway, '/v1/chat/completions')).status).toBe(200)
   await until(gateway, 'ok')
   const refused = await say(gateway, '/v1/chat/completions')
@@ -70,7 +73,11 @@ test.each(['embedded', 'redis'])('%s: at 60 % of the limit, on all nodes, until 
     error: { type: 'rate_limit_error', message: expect.stringMatching(/ at most 4000 tokens it passes now\.$/) },
   })
 
-  const others = kind === 'redis' ? [await start(upstream, ledger)] : []
+  const isRefusing = ({ type, status }: JsonObject) => type === 'spend.refusing' && status === 'firing'
+  const [alert] = await hook.until(1, isRefusing)
+  expect(alert).toMatchObject({ organization: 'acme', key: null, window: 'day', limit_usd: 1, spent_usd: 0.6 })
+
+  const others = kind === 'redis' ? [await start(upstream, hook, ledger)] : []
   try {
     for (const node of [gateway, ...others]) {
       await until(node, 'refusing')
@@ -89,7 +96,7 @@ test.each(['embedded', 'redis'])('%s: at 60 % of the limit, on all nodes, until 
       const metrics = await (await admin(node, '/metrics')).text()
       expect(metrics).toContain('weir_limit_refusing{organization="acme",key="",limit="spend.day"} 1\n')
       expect(metrics).toContain('weir_limit_refusing{organization="acme",key="",limit="spend.month"} 0\n')
-      expect((await node.run('top', '--once')).stdout).toMatch(/^refusing +60\.0 % +acme +spend\.day/m)
+      expect((await node.run('top', '--once')).stdout).toMatch(/^refusing +60% +acme +spend\.day/m)
     }
 
     expect((await say(gateway, '/v1/chat/completions', { max_tokens: 4000 })).status).toBe(200)
@@ -102,6 +109,11 @@ test.each(['embedded', 'redis'])('%s: at 60 % of the limit, on all nodes, until 
       await until(node, 'ok')
     }
     expect((await say(gateway, '/v1/chat/completions')).status).toBe(200)
+    const [end] = await hook.until(1, ({ status }) => status === 'resolved')
+    expect([end?.['type'], end?.['id']]).toEqual(['spend.refusing', alert?.['id']])
+    for (const node of [...others, gateway]) await node.stop()
+    const received = hook.received.map(({ alert: { type, status } }) => `${type} ${status}`)
+    expect(received.sort()).toEqual(['spend.refusing firing', 'spend.refusing resolved'])
   } finally {
     for (const node of others) await node[Symbol.asyncDispose]()
   }
