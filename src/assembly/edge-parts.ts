@@ -102,7 +102,11 @@ function tracerOf({ tracing, providers }: Config, catalog: Catalog, spans: SpanE
   return new SpanTracer({
     config: { ...tracing, resource: { ...processAttributes(), ...tracing.resource } },
     providers: new Map(providers.map((provider) => [provider.name, tracedProvider(provider)])),
-    isModel: (name) => name === AUTO || catalog.lookup(name) !== 'unknown',
+    // A name that only matches a pattern is the caller's word.
+    isModel: (name) => {
+      const model = name === AUTO ? undefined : catalog.lookup(name)
+      return model !== 'unknown' && (typeof model !== 'object' || model.asked === undefined)
+    },
     take: (taken) => spans.take(taken),
   })
 }

@@ -1,7 +1,7 @@
 /** The catalog: the models, organisations and keys of one configuration. Immutable. */
 
 import type { AlertsConfig } from '../core/alerts-config.ts'
-import type { ModelConfig, Support, Ttl } from '../core/model-config.ts'
+import { type ModelConfig, prefixOf, type Support, type Ttl } from '../core/model-config.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import { judge, type Verdict } from '../core/permission.ts'
 
@@ -13,6 +13,8 @@ export const AUTO = 'auto'
 
 /** A model as the configuration has it, with sets for what every request looks up. */
 export interface Model extends Omit<ModelConfig, 'supports' | 'promptCache'> {
+  /** What the caller wrote, if `name` is a pattern. Only callers and the log see it: metrics and usage are bounded. */
+  readonly asked?: string | undefined
   readonly supports: ReadonlySet<Support>
   readonly promptCache: { readonly key: boolean; readonly explicit: boolean; readonly ttls: ReadonlySet<Ttl> }
 }
@@ -42,6 +44,11 @@ export interface CatalogConfig {
   readonly alerts?: Pick<AlertsConfig, 'spend'> | undefined
 }
 
+/** The public name that callers see. */
+export function publicName({ name, asked }: Model): string {
+  return asked ?? name
+}
+
 /** The result of a look-up by name. `ambiguous`: an alias of several models. */
 type Lookup = Model | 'unknown' | 'ambiguous'
 
@@ -51,9 +58,20 @@ type Lookup = Model | 'unknown' | 'ambiguous'
  */
 export type Access = Verdict | { readonly allowed: false; readonly by: 'price' | 'output limit' }
 
+/** The longest public name, as in the configuration. */
+const NAME_MAX = 128
+/** Names that matched a pattern and are kept. */
+const MATCHED_MAX = 1000
+/** What a caller may write for the `*`: it becomes part of an address, so no path leads upwards. */
+const MATCHED = /^[A-Za-z0-9][\w.:@+-]*(?:\/[A-Za-z0-9][\w.:@+-]*)*$/
+
 export class Catalog {
   private readonly byName = new Map<string, Model>()
   private readonly byAlias = new Map<string, Model | 'ambiguous'>()
+  /** Models whose names are patterns, the longest first. */
+  private readonly patterns: readonly Model[]
+  /** The models of names that matched a pattern, most of which are asked for again. */
+  private readonly matched = new Map<string, Model>()
   private readonly organizationById = new Map<string, Organization>()
   /**
    * The models that each key may use, in the order of the configuration. Filled at a key's first request; dropped with
@@ -76,6 +94,9 @@ export class Catalog {
     for (const model of models) {
       for (const alias of model.aliases) this.byAlias.set(alias, this.byAlias.has(alias) ? 'ambiguous' : model)
     }
+    this.patterns = models
+      .filter(({ name }) => prefixOf(name) !== undefined)
+      .sort((one, other) => other.name.length - one.name.length)
     for (const organization of organizations) this.organizationById.set(organization.id, organization)
   }
 
@@ -98,9 +119,25 @@ export class Catalog {
     return this.models.some((model) => kindOf(model) === kind)
   }
 
-  /** Finds a model by the name that a caller wrote: first public names, then aliases. */
+  /** Finds a model by the name that a caller wrote: first public names, then aliases, then the longest pattern. */
   lookup(name: string): Lookup {
-    return this.byName.get(name) ?? this.byAlias.get(name) ?? 'unknown'
+    const known = this.byName.get(name)
+    // A pattern is no model itself.
+    if (known !== undefined) return prefixOf(name) === undefined ? known : 'unknown'
+    return this.byAlias.get(name) ?? (this.patterns.length === 0 ? 'unknown' : this.match(name))
+  }
+
+  private match(name: string): Lookup {
+    const known = this.matched.get(name)
+    if (known !== undefined) return known
+    const pattern = this.patterns.find((model) => name.startsWith(prefixOf(model.name) ?? name))
+    const rest = pattern && name.slice(pattern.name.length - 1)
+    if (pattern === undefined || rest === undefined || name.length > NAME_MAX || !MATCHED.test(rest)) return 'unknown'
+    const targets = pattern.targets.map((target) => ({ ...target, concrete: `${prefixOf(target.model)}${rest}` }))
+    const model = { ...pattern, targets, asked: name }
+    if (this.matched.size >= MATCHED_MAX) this.matched.clear()
+    this.matched.set(name, model)
+    return model
   }
 
   /** Finds a model by its public name alone. */
@@ -114,7 +151,7 @@ export class Catalog {
 
   /** Whether the lists of the organisation and the key allow the model, and every spend limit can price it. */
   may(key: Key, model: Model): boolean {
-    return this.allowed(key).has(model)
+    return model.asked === undefined ? this.allowed(key).has(model) : access(key, model).allowed
   }
 
   /** Every model that the key may use, in the order of the configuration. */
@@ -132,7 +169,7 @@ export class Catalog {
  * Whether a key may use a model, and which rule decides. Too slow for each request, for which `may` caches the result.
  */
 export function access(key: Key, model: Model): Access {
-  const verdict = judge(key.organization, key, model.name)
+  const verdict = judge(key.organization, key, publicName(model))
   const limited = key.limits.spend !== undefined || key.organization.limits.spend !== undefined
   if (!verdict.allowed || !limited) return verdict
   if (model.price === undefined) return { allowed: false, by: 'price' }

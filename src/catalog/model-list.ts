@@ -1,5 +1,6 @@
 /** The body of `GET /v1/models`: the models that a key may use. */
 
+import { prefixOf } from '../core/model-config.ts'
 import { AUTO, type Catalog, type Key } from './catalog.ts'
 
 interface ModelItem {
@@ -17,10 +18,11 @@ interface ModelList {
 
 /**
  * In the order of the configuration. `auto` comes first if the key may use it, and alone if the key must use it.
- * Aliases are not listed.
+ * Aliases are not listed, nor are patterns, whose models only the provider knows.
  */
 export function modelList(catalog: Catalog, key: Key): ModelList {
-  const names = key.auto === 'mandatory' ? [] : Array.from(catalog.allowed(key), (model) => model.name)
+  const models = key.auto === 'mandatory' ? [] : [...catalog.allowed(key)]
+  const names = models.map(({ name }) => name).filter((name) => prefixOf(name) === undefined)
   const ids = key.auto === 'off' ? names : [AUTO, ...names]
   return {
     object: 'list',

@@ -11,7 +11,7 @@ import { BytePieces } from '../core/byte-pieces.ts'
 import type { EmbeddingRequest } from '../core/embedding-request.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { ImageRequest } from '../core/image-request.ts'
-import { type Support, type TargetRef, targetKey } from '../core/model-config.ts'
+import { prefixOf, type Support, type TargetRef, targetKey } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { sendForText } from '../gateway/provider-call.ts'
 import { openTransport } from '../providers/open-transport.ts'
@@ -48,7 +48,8 @@ export async function probeTargets(config: Config): Promise<readonly Finding[]> 
   const images = targetsThat(config, 'image_generation')
   const embeddings = targetsThat(config, 'embeddings')
   const client = new HttpClient()
-  const targets = targetsOf(config)
+  // Which models a pattern has, only the provider knows.
+  const targets = targetsOf(config).filter(({ model }) => prefixOf(model) === undefined)
   const findings: Finding[] = []
   const next = targets.entries()
   const work = async () => {

@@ -3,7 +3,7 @@
  * what to do. It never prevents a start.
  */
 
-import { matches } from '../core/permission.ts'
+import { mayMatch } from '../core/permission.ts'
 import type { Check } from './check-context.ts'
 import { decimal } from './found-values.ts'
 import { didYouMean, type Path } from './problems.ts'
@@ -154,7 +154,7 @@ function checkOwners(check: Check, nowMs: number): void {
   // Thousands of keys share a few globs.
   const known = new Map<string, boolean>()
   const matchesNone = (glob: string) => {
-    const isNone = known.get(glob) ?? !names.some((name) => matches(glob, name))
+    const isNone = known.get(glob) ?? !names.some((name) => mayMatch(glob, name))
     known.set(glob, isNone)
     return isNone
   }

@@ -2,7 +2,7 @@
  * Checks of models beyond the schema: unique names, existing references, fallbacks without a cycle, complete prices.
  */
 
-import { targetKey } from '../core/model-config.ts'
+import { prefixOf, targetKey } from '../core/model-config.ts'
 import type { Check } from './check-context.ts'
 import { didYouMean, type Path } from './problems.ts'
 import { PROVIDER_DIALECTS, providerDialects } from './provider-dialects.ts'
@@ -21,6 +21,7 @@ export function checkModels(check: Check): void {
     if (model === undefined) return
     const path = ['models', index]
     checkTargets(check, model, path)
+    checkPattern(check, model, path)
     checkRepeated(check, model, path)
     checkSpread(check, model, path)
     checkFallbacks(check, model, path)
@@ -96,6 +97,34 @@ function checkTargets({ file, problems, shown }: Check, model: FileModel, path: 
   })
 }
 
+/** A name that ends in `*` stands for many models, and so do its targets. */
+function checkPattern({ file, problems }: Check, model: FileModel, path: Path): void {
+  const { name } = model
+  if (name === undefined) return
+  const isPattern = prefixOf(name) !== undefined
+  const one = 'a pattern has its * at the end, and only there'
+  if (prefixOf(name)?.includes('*') || (!isPattern && name.includes('*'))) problems.add([...path, 'name'], one)
+  if (isPattern && (model.aliases?.length ?? 0) > 0)
+    problems.add([...path, 'aliases'], 'are for the name of one model, and this one is a pattern; remove them')
+  model.targets?.forEach((target, index) => {
+    const at = [...path, 'targets', index, 'model']
+    const wanted = target?.model
+    if (wanted === undefined) return
+    const prefix = prefixOf(wanted)
+    if (isPattern && prefix === undefined)
+      problems.add(
+        at,
+        `must end in *, because the name of the model does: ${name} with model "*" asks for what * stands for`,
+      )
+    else if (!isPattern && prefix !== undefined)
+      problems.add(at, 'ends in *, which needs a name of the model that ends in *, too')
+    else if (prefix?.includes('*')) problems.add(at, one)
+    const dialect = file.providers?.[target?.provider ?? '']?.dialect
+    if (dialect === 'vertex' && prefix !== undefined && !/^(?:gemini|claude)/.test(prefix))
+      problems.add(at, 'must begin with gemini or claude: the two have different APIs at Vertex AI')
+  })
+}
+
 function checkSpread({ problems }: Check, model: FileModel, path: Path): void {
   const weights = model.targets?.map((target) => target?.weight)
   if (weights === undefined) return
@@ -148,6 +177,10 @@ function checkFallbacks(check: Check, model: FileModel, path: Path): void {
 /** The model with a public name; adds a problem if there is none. */
 function referenced({ file, problems, shown }: Check, name: string, path: Path): FileModel | undefined {
   const models = file.models?.filter((model) => model?.name !== undefined) ?? []
+  if (prefixOf(name) !== undefined) {
+    problems.add(path, `${shown(path, name)} is a pattern; name one model`)
+    return undefined
+  }
   const found = models.find((model) => model?.name === name)
   if (found !== undefined) return found
   // A name whose variable is missing or empty may be this one.

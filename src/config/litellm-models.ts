@@ -71,8 +71,8 @@ function entriesOf(file: JsonObject, prices: JsonObject, notes: Notes): readonly
       notes.lost(place, 'is not carried over: it has no model_name or no litellm_params')
       return []
     }
-    if (/[*]/.test(written)) {
-      notes.lost(place, `${written} is not carried over: weir names every model`)
+    if (/[*]./.test(written)) {
+      notes.lost(place, `${written} is not carried over: a pattern of weir has its * at the end`)
       return []
     }
     const name = publicName(written)
@@ -173,7 +173,9 @@ function targetOf(entry: Entry, providers: Providers, notes: Notes): Target | un
       `weir ${mode === 'image' ? 'generates images' : 'makes embeddings'} with openai and azure only, not ${provider}`,
     )
   const { region, model: inner } = known.dialect === 'bedrock' ? splitBedrock(model) : { model }
-  if (inner === '' || /[*]/.test(inner)) return lost('litellm_params.model names no single model')
+  const isPattern = name.endsWith('*')
+  if (inner === '' || /[*]./.test(inner) || inner.endsWith('*') !== isPattern)
+    return lost(`litellm_params.model ${inner} does not fit the name: both end in *, or neither`)
   if (known.dialect === 'vertex' && !/^(?:gemini|claude)-/.test(inner))
     return lost('weir calls Gemini and Claude on Vertex AI, and no other models')
   const settings = providerOf(

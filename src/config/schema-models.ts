@@ -195,7 +195,10 @@ const promptCache = object(
 
 export const model = object(
   {
-    name: modelName('The public name, which callers use. `auto` is reserved'),
+    name: modelName(
+      'The public name, which callers use. `auto` is reserved. A name that ends in `*` (`anthropic/*`) stands for ' +
+        'all names that begin so; then `model` of its targets ends in `*`, too',
+    ),
     aliases: withDefault(
       Type.Array(modelName('Another name of the model'), {
         uniqueItems: true,

@@ -9,8 +9,20 @@ export type Ttl = '5m' | '1h'
 export interface TargetRef {
   /** The provider's name in the configuration. */
   readonly provider: string
-  /** The provider's own name of the model. */
+  /** The provider's own name of the model; `us.anthropic.*` for all whose names begin so. */
   readonly model: string
+  /** What the provider is asked for, if `model` is such a pattern, which breaker, metrics and usage know alone. */
+  readonly concrete?: string | undefined
+}
+
+/** The name that is sent to the provider. */
+export function sentModel({ model, concrete }: TargetRef): string {
+  return concrete ?? model
+}
+
+/** The text before the `*` at the end of a name; undefined for the name of one model. */
+export function prefixOf(name: string): string | undefined {
+  return name.endsWith('*') ? name.slice(0, -1) : undefined
 }
 
 /** A target as the key of a map. It is unambiguous because the name of a provider contains no slash. */
@@ -19,7 +31,10 @@ export function targetKey({ provider, model }: TargetRef): string {
 }
 
 export interface ModelConfig {
-  /** The public name: printable ASCII without spaces, because it is sent in a header. */
+  /**
+   * The public name: printable ASCII without spaces, because it is sent in a header. `anthropic/*` stands for all
+   * models whose names begin so; then the targets' models end in `*`, too.
+   */
   readonly name: string
   readonly aliases: readonly string[]
   /** Tried in order until one answers. */

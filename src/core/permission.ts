@@ -54,6 +54,14 @@ function matchesAny(globs: readonly string[], name: string): boolean {
   return globs.some((glob) => matches(glob, name))
 }
 
+/** Whether a glob matches a public name, or may match one of those that a pattern (`anthropic/*`) stands for. */
+export function mayMatch(glob: string, name: string): boolean {
+  if (matches(glob, name)) return true
+  if (!name.endsWith('*')) return false
+  const [prefix, begin] = [name.slice(0, -1), /^[^*?]*/.exec(glob)?.[0] ?? '']
+  return begin.startsWith(prefix) || (begin.length < glob.length && prefix.startsWith(begin))
+}
+
 /**
  * True if the glob matches the whole name; case matters. It backtracks only to the last `*`, so the cost is at most the
  * product of the two lengths; a regular expression made from `*a*a*a*` would take exponential time.

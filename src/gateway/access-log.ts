@@ -3,6 +3,7 @@
  * a key, a provider's credential or content.
  */
 
+import { publicName } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { CallerError } from '../core/caller-error.ts'
 import type { FinishReason } from '../core/event.ts'
@@ -145,7 +146,7 @@ export class RequestLog {
 
   /** The candidate that answered, or that was called last. */
   servedBy({ model, target }: Candidate, fallbacks: number | undefined): void {
-    this.servedModel = model.name
+    this.servedModel = publicName(model)
     this.provider = target.provider
     this.fallbacks = fallbacks
   }

@@ -3,6 +3,7 @@
  * what the provider sent, be it a body or a stream.
  */
 
+import { publicName } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import { Fold } from '../core/completion.ts'
 import type { StreamEvent } from '../core/event.ts'
@@ -190,7 +191,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   }
 
   private servedBy(): Served {
-    return { model: this.candidate.model.name, createdAt: Math.floor(Date.now() / 1000) }
+    return { model: publicName(this.candidate.model), createdAt: Math.floor(Date.now() / 1000) }
   }
 }
 

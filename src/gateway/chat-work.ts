@@ -1,11 +1,12 @@
 /** The work of the chat endpoints: conversations in any dialect, answered whole or as a stream. */
 
 import { type Needs, needsOf, noNeeds } from '../catalog/capability.ts'
-import { isStrict, type Key, type Model } from '../catalog/catalog.ts'
+import { isStrict, type Key, type Model, publicName } from '../catalog/catalog.ts'
 import { fit } from '../catalog/fitted-request.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import { type ChatRequest, changed } from '../core/chat-request.ts'
 import type { UnitAmounts } from '../core/limits.ts'
+import { sentModel } from '../core/model-config.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { Exchange } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'
@@ -101,7 +102,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   ask(candidate: Candidate, upstream: Upstream, dueMs: number): ChatCall {
     const { request, quote } = this.prepare(candidate.model)
     const { provider, endpoint } = upstream
-    const target = { endpoint, model: candidate.target.model }
+    const target = { endpoint, model: sentModel(candidate.target) }
     const sent = plainRequest(request, provider, target) ?? provider.request(request, target)
     return new ChatCall(
       this,
@@ -117,7 +118,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { provider, endpoint } = upstream
     return provider.learn?.({
       error,
-      target: { endpoint, model: candidate.target.model },
+      target: { endpoint, model: sentModel(candidate.target) },
       request: this.prepare(candidate.model).request,
       organization: this.key.organization.id,
       sentMs,
@@ -159,7 +160,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       request_id: log.requestId,
       organization: key.organization.id,
       key: key.id,
-      served_model: model.name,
+      served_model: publicName(model),
       provider: target.provider,
     })
   }

@@ -9,6 +9,7 @@ import { fit } from '../catalog/fitted-request.ts'
 import { type Candidate, candidatesOf, selectModel } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import { hasLimit } from '../core/limits.ts'
+import { sentModel } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { believed } from '../core/token-usage.ts'
 import { estimateInput } from '../ledger/estimate.ts'
@@ -70,7 +71,7 @@ async function countedBy(
   const { provider, endpoint } = upstreamOf(gateway, candidate)
   const { counter } = provider
   if (counter === undefined) return undefined
-  const target = { endpoint, model: candidate.target.model }
+  const target = { endpoint, model: sentModel(candidate.target) }
   const dispatch = counter.request(fit(request, candidate.model, needs), target)
   const connection = new UpstreamCall(dispatch, endpoint, false, performance.now() + COUNT_MS)
   running.runs(connection)

@@ -1,9 +1,10 @@
 /** The work of the embeddings endpoint: the request and the answer are passed on, and the input tokens are charged. */
 
-import type { Model } from '../catalog/catalog.ts'
+import { type Model, publicName } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { EmbeddingRequest, MadeEmbeddings } from '../core/embedding-request.ts'
 import { isObject } from '../core/json.ts'
+import { sentModel } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { believed, type Usage } from '../core/token-usage.ts'
 import { estimateText } from '../ledger/estimate.ts'
@@ -65,7 +66,7 @@ class EmbeddingCall extends WholeCall {
     upstream: Upstream,
     dueMs: number,
   ) {
-    const target = { endpoint: upstream.endpoint, model: candidate.target.model }
+    const target = { endpoint: upstream.endpoint, model: sentModel(candidate.target) }
     super(candidate, upstream, embeddings.request(work.embedding, target), false, dueMs)
   }
 
@@ -78,7 +79,7 @@ class EmbeddingCall extends WholeCall {
     const body = parseJson(text, status, ANSWER_VALUES_MAX)
     this.usage = this.embeddings.usage(body)
     if (!isObject(body)) throw new ProviderError('broken', 'the answer is no JSON object', { status })
-    return this.work.bodyOf({ text, body, model: this.candidate.model.name })
+    return this.work.bodyOf({ text, body, model: publicName(this.candidate.model) })
   }
 
   used(): Counted {

@@ -3,7 +3,7 @@
  * answers, relay a stream or return a whole answer, settle.
  */
 
-import { AUTO, type Key } from '../catalog/catalog.ts'
+import { AUTO, type Key, publicName } from '../catalog/catalog.ts'
 import { type Candidate, candidatesOf, type Exclusion, selectModel } from '../catalog/resolve.ts'
 import { Later, type LaterListener } from '../core/later.ts'
 import { ProviderError } from '../core/provider-error.ts'
@@ -266,7 +266,7 @@ export class Flow
     return {
       content,
       requestedModel: this.work.model,
-      servedModel: candidate.model.name,
+      servedModel: publicName(candidate.model),
       fallbacks,
       route: this.route?.text(this.excluded),
     }

@@ -1,10 +1,11 @@
 /** The work of the image endpoints. Providers are asked for whole answers only. */
 
-import type { Model } from '../catalog/catalog.ts'
+import { type Model, publicName } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import { BytePieces } from '../core/byte-pieces.ts'
 import type { ImageFigures, ImageRequest, MadeImages } from '../core/image-request.ts'
 import { isObject } from '../core/json.ts'
+import { sentModel } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { believed, type Usage } from '../core/token-usage.ts'
 import { estimateImages, type ImageTokens } from '../ledger/image-estimate.ts'
@@ -53,7 +54,7 @@ export class ImageWork extends WholeWork implements Work {
   ask(candidate: Candidate, upstream: Upstream, dueMs: number): ImageCall {
     const { images } = upstream.provider
     if (images === undefined) throw new ProviderError('failed', 'the dialect of this provider makes no images')
-    const request = images.request(this.image, { endpoint: upstream.endpoint, model: candidate.target.model })
+    const request = images.request(this.image, { endpoint: upstream.endpoint, model: sentModel(candidate.target) })
     return new ImageCall(this, images, candidate, upstream, sentOnce(request), dueMs)
   }
 }
@@ -89,7 +90,7 @@ class ImageCall extends WholeCall {
     if (work.image.stream && !figures.images)
       throw new ProviderError('broken', 'the answer holds no images', { status })
     this.figures = figures
-    return work.bodyOf({ text, body, model: this.candidate.model.name })
+    return work.bodyOf({ text, body, model: publicName(this.candidate.model) })
   }
 
   used(): Counted {

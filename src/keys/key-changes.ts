@@ -9,7 +9,7 @@ import { didYouMean, quoted } from '../config/problems.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { configuredLimits, type SpentBefore } from '../core/limits.ts'
 import type { KeyConfig } from '../core/organization-config.ts'
-import { matches } from '../core/permission.ts'
+import { mayMatch } from '../core/permission.ts'
 import type { AdminEntry, Changer } from './admin-audit.ts'
 import { newToken } from './key-format.ts'
 import { KeyProblem } from './key-problem.ts'
@@ -244,7 +244,7 @@ export class KeyChanges {
 export function keyWarnings(config: KeysConfig, { models = [] }: Pick<KeyRecord, 'models'>): readonly string[] {
   const names = config.models.map(({ name }) => name)
   return models
-    .filter((glob) => !names.some((name) => matches(glob, name)))
+    .filter((glob) => !names.some((name) => mayMatch(glob, name)))
     .map((glob) => `models: ${quoted(glob)} matches no model of the configuration${didYouMean(glob, names)}`)
 }
 

@@ -83,7 +83,7 @@ export class WorkerFigures {
   /** A request has ended. `line` is its log line, `log` has what the line leaves out. */
   record(line: RequestLine, log: RequestLog, catalog: Catalog): void {
     const { status, outcome, error, total_ms, first_byte_ms, streamed } = line
-    const model = line.served_model ?? configuredName(catalog, line.requested_model)
+    const model = configuredName(catalog, line.served_model ?? line.requested_model)
     const group = this.group(line.organization ?? '', line.key ?? '', model, line.provider ?? '', line.dialect ?? '')
     this.endOf(group, status, outcome, error).add(1)
     group.duration.observe(total_ms / 1000)
@@ -247,7 +247,7 @@ export class WorkerFigures {
   }
 }
 
-/** The public name of the model that a caller asked for; '' if it is not configured. */
+/** The public name, or the pattern, of a model that served or was asked for; '' if it is not configured. */
 function configuredName(catalog: Catalog, name: string | undefined): string {
   if (name === undefined) return ''
   if (name === AUTO) return catalog.autoCandidates.length > 0 ? AUTO : ''

@@ -3,8 +3,11 @@
 import type { Endpoint } from '../core/endpoint.ts'
 import type { Target } from './provider.ts'
 
+/** Models of one endpoint: with a pattern, callers choose their names. */
+const MODELS_MAX = 1000
+
 /**
- * Made once for each endpoint and model of the configuration, and dropped with the endpoint. Patterns that
+ * Made once for each endpoint and model, and dropped with the endpoint. Patterns that
  * distinguish servers and models, and the address as one string, took a fifth of the time to write a small request.
  */
 export class PerTarget<T> {
@@ -21,6 +24,7 @@ export class PerTarget<T> {
     let made = models.get(target.model)
     if (made === undefined) {
       made = this.make(target)
+      if (models.size >= MODELS_MAX) models.clear()
       models.set(target.model, made)
     }
     return made

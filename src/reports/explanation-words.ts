@@ -1,12 +1,12 @@
 /** An explanation in words: the lines of `weir explain`, and the parts of them that its JSON has, too. */
 
 import { lacks, noNeeds } from '../catalog/capability.ts'
-import { type Access, access, type Key, kindOf, type Model } from '../catalog/catalog.ts'
+import { type Access, access, type Key, kindOf, type Model, publicName } from '../catalog/catalog.ts'
 import type { Candidate, Exclusion } from '../catalog/resolve.ts'
 import { quoted } from '../config/problems.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { amountOf, amountText, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
-import type { TargetRef } from '../core/model-config.ts'
+import { sentModel, type TargetRef } from '../core/model-config.ts'
 import { dollarsText, type Price } from '../core/money.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import { type RemainingLimit, remainingLimits } from '../ledger/remaining.ts'
@@ -56,16 +56,16 @@ function nowLine({ now, conversation }: Explained): string {
   if (now instanceof CallerError) return `rejected: ${now.row.status} ${now.code}: ${now.message}`
   const { model } = now
   const isAny = model.weights !== undefined && conversation === undefined
-  return isAny ? `admitted: a target of ${model.name} is asked` : `admitted: ${placeText(now)} is asked first`
+  return isAny ? `admitted: a target of ${publicName(model)} is asked` : `admitted: ${placeText(now)} is asked first`
 }
 
 function placeText({ model, target }: Candidate): string {
-  return `${model.name} at ${target.provider} (${target.model})`
+  return `${publicName(model)} at ${target.provider} (${sentModel(target)})`
 }
 
 function permission(key: Key, model: Model): string {
   const verdict = access(key, model)
-  return `${model.name}: ${verdict.allowed ? 'allowed' : 'denied'}, ${reasonWords(key, verdict)}`
+  return `${publicName(model)}: ${verdict.allowed ? 'allowed' : 'denied'}, ${reasonWords(key, verdict)}`
 }
 
 export function reasonWords(key: Key, verdict: Access): string {

@@ -5,12 +5,13 @@
 
 import { openAccountUsageReader, openKeyStore } from '../assembly/open-ledger.ts'
 import { type Needs, noNeeds } from '../catalog/capability.ts'
-import { AUTO, access, Catalog, type Key, kindOf, type Model, type ModelKind } from '../catalog/catalog.ts'
+import { AUTO, access, Catalog, type Key, kindOf, type Model, type ModelKind, publicName } from '../catalog/catalog.ts'
 import { type Candidate, type Resolution, resolve } from '../catalog/resolve.ts'
 import type { Config } from '../config/config.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { amountOf, configuredName, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
+import { sentModel } from '../core/model-config.ts'
 import { Conversation } from '../gateway/affinity.ts'
 import { accountOf } from '../gateway/reservation.ts'
 import { spread } from '../gateway/spread.ts'
@@ -95,10 +96,15 @@ function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: str
     auto: key.auto,
     permissions: models.map((model) => {
       const verdict = access(key, model)
-      return { model: model.name, allowed: verdict.allowed, reason: reasonWords(key, verdict) }
+      return { model: publicName(model), allowed: verdict.allowed, reason: reasonWords(key, verdict) }
     }),
     candidates: candidates.map(({ model, target }) => ({
-      ...{ model: model.name, provider: target.provider, target: target.model, price: priceText(model.price) },
+      ...{
+        model: publicName(model),
+        provider: target.provider,
+        target: sentModel(target),
+        price: priceText(model.price),
+      },
       weight: weightOf({ model, target }) ?? null,
       rest: restWords(target, resting ?? []) ?? null,
     })),

@@ -47,6 +47,7 @@ model_list:
   - { model_name: "groq/*", litellm_params: { model: "groq/*" } }
   - { model_name: vertex, litellm_params: { model: vertex_ai/mistral-large, vertex_project: p } }
   - { model_name: ada, litellm_params: { model: text-embedding-ada-002 } }
+  - { model_name: "x-*-y", litellm_params: { model: "groq/*" } }
   - { model_name: broken }
 credential_list:
   - { credential_name: claude-key, credential_values: { api_key: os.environ/CLAUDE_KEY } }
@@ -67,6 +68,7 @@ const ENV = {
   CLAUDE_KEY: 'c',
   AWS_ACCESS_KEY_ID: 'd',
   AWS_SECRET_ACCESS_KEY: 'e',
+  GROQ_API_KEY: 'g',
   VLLM_URL: 'http://127.0.0.1:8000/v1',
   SLACK_WEBHOOK_URL: 'https://hooks.slack.invalid/x',
   LITELLM_MASTER_KEY: 'canary-0123456789abcdef',
@@ -89,10 +91,10 @@ test('a whole proxy: the result passes weir check, with a line for each thing th
   expect(code).toBe(0)
   await writeFile(join(folder, 'weir.yaml'), stdout)
   const checked = await weir(ENV, 'check')
-  expect([checked.code, checked.stdout]).toEqual([0, 'weir.yaml: ok (6 providers, 7 models, 1 organisation, 1 key)\n'])
+  expect([checked.code, checked.stdout]).toEqual([0, 'weir.yaml: ok (7 providers, 8 models, 1 organisation, 1 key)\n'])
   const lost = [
-    'model_list[8]: groq/* is not carried over: weir names every model',
-    'model_list[11]: is not carried over: it has no model_name or no litellm_params',
+    'model_list[11]: x-*-y is not carried over: a pattern of weir has its * at the end',
+    'model_list[12]: is not carried over: it has no model_name or no litellm_params',
     'model_list[0].litellm_params.rpm: is not carried over; weir limits organisations and keys ' +
       '(requests_per_minute, tokens_per_minute)',
     'model_list[7]: homeless is not carried over: it has no api_base',
@@ -110,19 +112,19 @@ test('a whole proxy: the result passes weir check, with a line for each thing th
   const assumed = [
     'model_list[3]: nova lite became nova-lite: weir cannot have that name',
     'gpt-4o: its targets got spread: weighted, so that a conversation stays with one; remove it to try them in order',
-    ...['claude', 'nova-lite', 'llama', 'own'].map(
+    ...['claude', 'nova-lite', 'llama', 'own', 'groq/*'].map(
       (name) => `${name}: supports: [tools, images] is assumed; correct it`,
     ),
     'general_settings.alerting: slack gets all alerts of weir; alerts.hooks[].events chooses some',
     'num_retries: became routing.max_attempts 3; weir retries on other targets only',
   ]
   const toDo = [
-    ...['own', 'ada'].map(
+    ...['own', 'groq/*', 'ada'].map(
       (name) => `${name}: has no price; without one it cannot be used under a spend limit, and costs nothing`,
     ),
     'environment_variables.REDIS_HOST: set it in the environment of weir',
     'set in the environment of weir: SLACK_WEBHOOK_URL, OPENAI_API_KEY, AZURE_API_KEY, CLAUDE_KEY, ' +
-      'AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, VLLM_URL, LITELLM_MASTER_KEY',
+      'AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, VLLM_URL, GROQ_API_KEY, LITELLM_MASTER_KEY',
   ]
   expect(stderr.trimEnd().split('\n')).toEqual([
     ...lost.map((line) => `lost: ${line}`),
@@ -130,6 +132,9 @@ test('a whole proxy: the result passes weir check, with a line for each thing th
     ...toDo.map((line) => `to do: ${line}`),
   ])
   const file = parse(stdout)
+  expect(file.models.find((model: { name: string }) => model.name === 'groq/*')).toMatchObject({
+    targets: [{ provider: 'groq', model: '*' }],
+  })
   expect(file.models[0]).toEqual({
     name: 'gpt-4o',
     aliases: ['gpt-4'],
