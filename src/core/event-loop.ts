@@ -30,7 +30,8 @@ export async function quietTurn(): Promise<void> {
   }
 }
 
-class Turns {
+/** Lets callers proceed one a turn. */
+export class Turns {
   private readonly waiting: (() => void)[] = []
   private isScheduled = false
 

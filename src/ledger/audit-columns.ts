@@ -204,6 +204,11 @@ export function rowOfValues(values: readonly Stored[]): AuditRow {
   return fieldsOf(isRow, auditColumns, ({ number }) => values[number])
 }
 
+/** The organisation of such values, without the rest of the row. */
+export function organizationOfValues(values: readonly Stored[]): string {
+  return String(values[table.organization.number])
+}
+
 /**
  * The row of an entry of a stream: names and values in turn. Undefined if the entry is not about the end of a request.
  */

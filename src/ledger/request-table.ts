@@ -6,14 +6,12 @@
 import type { Database } from 'bun:sqlite'
 import { turn } from '../core/event-loop.ts'
 import type { Schema } from '../sqlite/database.ts'
-import { type AuditRow, ROW_SQL, rowOf, rowOfValues, SQL_NAMES, VIEW_COLUMNS } from './audit-columns.ts'
+import { type AuditRow, ROW_SQL, rowOf, SQL_NAMES, VIEW_COLUMNS } from './audit-columns.ts'
 import { FIGURE_DEFINITIONS, FIGURE_NAMES, FIGURES_SQL } from './usage-figures.ts'
 import type { UsageQuery, UsageRow } from './usage-log.ts'
 
 /** Batches that one query reads. */
 const BATCHES_AT_ONCE = 50
-/** Batches that are read for the newest rows of an organisation, about 20 ms. */
-const NEWEST_BATCHES_MAX = 250
 /** How long batches are searched in one turn of the event loop. */
 const SLICE_MS = 5
 
@@ -128,29 +126,6 @@ export function readRecentIds(database: Database, ms: number): readonly string[]
     )
     .all(ms)
     .flatMap(({ rows }) => idsOf(rows))
-}
-
-/** The newest rows of an organisation that ended since a time, in the order of their ends: at most `most`. */
-export function newestRows(
-  database: Database,
-  organization: string,
-  sinceMs: number,
-  most: number,
-): readonly AuditRow[] {
-  const query = database.query<{ rows: string }, [number, string]>(
-    `SELECT rows FROM request_batch WHERE ended_ms >= ? AND instr(rows, ?) > 0
-     ORDER BY ended_ms DESC, number DESC LIMIT ${NEWEST_BATCHES_MAX}`,
-  )
-  const found: AuditRow[][] = []
-  let count = 0
-  for (const { rows } of query.iterate(sinceMs, JSON.stringify(organization))) {
-    const batch: readonly (readonly (string | number)[])[] = JSON.parse(rows)
-    const own = batch.map(rowOfValues).filter((row) => row.organization === organization)
-    found.push(own)
-    count += own.length
-    if (count >= most) break
-  }
-  return found.reverse().flat().slice(-most)
 }
 
 function idsOf(rows: string): readonly string[] {

@@ -34,7 +34,7 @@ async function grownOld(ledger: RedisLedger, at: string): Promise<void> {
   await until(() => ledger.health().pending === 0)
   const file = new Database(join(at, 'outbox.sqlite'))
   file.run('UPDATE outbox SET taken_ms = taken_ms - 3600000, sent_ms = sent_ms - 3600000')
-  // By just enough, and once: a row is found by the time of its request's admission, give or take a minute.
+  // By just enough, and once: a row is found by the time of its request's admission, or later.
   file.run('UPDATE request_batch SET ended_ms = ended_ms - 60000 WHERE ended_ms > ?', [Date.now() - 60_000])
   file.close()
 }

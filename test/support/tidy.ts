@@ -54,6 +54,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'ledger/redis/delivery/outbox-entries.ts': ['bun:sqlite'],
       'ledger/redis/delivery/settlement-groups.ts': ['bun:sqlite'],
       'ledger/redis/epochs/epoch-rows.ts': ['bun:sqlite'],
+      'ledger/redis/epochs/log-tail.ts': ['bun:sqlite'],
       'ledger/embedded/socket/': ['bun', 'node:fs', 'node:path'],
       'ledger/embedded/': ['bun:sqlite', 'node:fs', 'node:path'],
       'ledger/request-table.ts': ['bun:sqlite'],

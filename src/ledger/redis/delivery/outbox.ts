@@ -7,7 +7,7 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { HOUR_MS } from '../../../core/durations.ts'
-import { turn } from '../../../core/event-loop.ts'
+import { Turns, turn } from '../../../core/event-loop.ts'
 import { requestTimeMs } from '../../../core/request-id.ts'
 import { fileIdentity, openDatabase } from '../../../sqlite/database.ts'
 import { GroupCommit } from '../../../sqlite/group-commit.ts'
@@ -19,6 +19,7 @@ import { placeOf, type UsagePlace, type UsageRow } from '../../usage-log.ts'
 import { dayOf } from '../../window.ts'
 import { EpochRows, type Expected, type FoundOfNode, type KnownEpoch } from '../epochs/epoch-rows.ts'
 import { UNKNOWN_EPOCH } from '../epochs/epochs.ts'
+import { LogTail } from '../epochs/log-tail.ts'
 import { RESEND_MAX } from '../epochs/reconcile.ts'
 import { OutboxEntries } from './outbox-entries.ts'
 import { OUTBOX_FILE, OUTBOX_SCHEMA } from './outbox-schema.ts'
@@ -39,7 +40,9 @@ const TAKEN_KEPT_MS = 900_000
  * longer requests, and of requests that were admitted by a clock that is further off, are listed in `far_row`.
  */
 const LONGEST_REQUEST_MS = 3_600_000
-const CLOCKS_APART_MS = 60_000
+const CLOCKS_APART_MS = 5000
+/** Groups that one commit splits. */
+const SPLIT_AT_ONCE = 5
 /** Entries whose row numbers are kept in memory: more than can be in flight. */
 const PLACES_MAX = 4 * PENDING_MAX
 
@@ -65,6 +68,8 @@ export class Outbox implements SettlementLog {
   private readonly database: Database
   private readonly writer: LogWriter
   private readonly epochs: EpochRows
+  private readonly tail: LogTail
+  private readonly turns = new Turns()
   private readonly groups: SettlementGroups
   private readonly entries: OutboxEntries
   private readonly group: GroupCommit
@@ -73,8 +78,12 @@ export class Outbox implements SettlementLog {
   // New lists for each commit, not maps: see `MemberList` for what those would cost the collector.
   private waiting: Waiting[] = []
   private marks: Mark[] = []
+  /** Epochs to which everything was given back. */
+  private completed: { readonly organization: string; readonly epoch: number }[] = []
   /** The next commit deletes entries that were acknowledged long ago. */
   private forgets = false
+  /** The next commit splits more groups. */
+  private areMoreDue = false
 
   /** `keepMs`: how long single requests are kept. Throws `LedgerFileError`. */
   constructor(
@@ -86,7 +95,8 @@ export class Outbox implements SettlementLog {
     this.database = openDatabase(path, OUTBOX_SCHEMA)
     this.home = fileIdentity(path)
     this.writer = new LogWriter(this.database, keepMs)
-    this.epochs = new EpochRows(this.database)
+    this.tail = new LogTail(this.database, now)
+    this.epochs = new EpochRows(this.database, this.tail)
     this.farRows = prepareFarRows(this.database)
     this.entries = new OutboxEntries(this.database, PLACES_MAX)
     this.groups = new SettlementGroups(this.database, (...entry) => this.entries.insert(...entry))
@@ -155,6 +165,7 @@ export class Outbox implements SettlementLog {
   }
 
   forget(): void {
+    this.tail.release()
     // A commit writes and flushes; without this an idle machine would do so 4 times a second.
     if (!this.entries.isAnyTakenBefore(this.now() - TAKEN_KEPT_MS)) return
     this.forgets = true
@@ -199,14 +210,21 @@ export class Outbox implements SettlementLog {
       // A request that got no reply to its reservation counts as admitted by the clock of this machine, as its id does.
       else times.push(ms, requestTimeMs(id) ?? ms)
     }
-    const rows = await findRows(this.database, organization, new Set(admittedMs.keys()), known, spansOf(times))
-    return rows.map((row) => settlementOfRow(row))
+    const ids = new Set(admittedMs.keys())
+    await this.tail.read()
+    const recent = this.tail.find(organization, ids)
+    const spans = spansOf(times, recent?.fromMs ?? Number.POSITIVE_INFINITY)
+    const rows = await findRows(this.database, organization, ids, known, spans)
+    return [...rows, ...(recent?.rows ?? [])].map((row) => settlementOfRow(row))
   }
 
   async prepare(organization: string, epoch: number, found: FoundOfNode): Promise<void> {
     // What an earlier version had sent is decided entry by entry when the first epoch is entered.
-    if (found.isLegacy && this.epochOf(organization).epoch === 0) return
-    this.transaction(() => this.groups.splitAll())
+    const { epoch: known, legacyEpoch } = this.epochOf(organization)
+    if (found.isLegacy && known === 0) return
+    // A pass over the tail ends for hundreds of organisations at once, and each takes a millisecond to enter.
+    if (known !== 0 || legacyEpoch !== 0) await this.tail.read().then(() => this.turns.next())
+    this.transaction(() => this.groups.splitOf(organization))
     let left = this.epochs.pendingCount(organization) - RESEND_MAX
     for (let after = 0; left > 0; await turn()) {
       const absorbed = this.transaction(() => this.epochs.absorb(organization, epoch, found, after))
@@ -225,13 +243,14 @@ export class Outbox implements SettlementLog {
       throw new Error(`The outbox cannot be written: ${this.complaint}.`)
     }
     return this.transaction(() => {
-      this.groups.splitAll()
+      this.groups.splitOf(organization)
       return this.epochs.enter(organization, epoch, found, resent)
     })
   }
 
   entered(organization: string, epoch: number): void {
-    this.epochs.completed(organization, epoch)
+    this.completed.push({ organization, epoch })
+    this.group.soon()
   }
 
   commit(): boolean {
@@ -264,8 +283,11 @@ export class Outbox implements SettlementLog {
     const { waiting } = this
     this.waiting = []
     this.marks = []
+    this.completed = []
     this.forgets = false
     release(waiting)
+    if (this.areMoreDue) this.group.soon()
+    this.areMoreDue = false
   }
 
   private mark(id: string, as: Mark['as'], organization = '', epoch = UNKNOWN_EPOCH): void {
@@ -278,7 +300,8 @@ export class Outbox implements SettlementLog {
     const usage = new UsageSums()
     this.put(now, usage)
     this.writeMarks(now)
-    if (this.groups.isAnyDue(now)) this.groups.splitDue(now)
+    for (const { organization, epoch } of this.completed) this.epochs.completed(organization, epoch)
+    if (this.groups.isAnyDue(now)) this.areMoreDue = this.groups.splitDue(now, SPLIT_AT_ONCE)
     if (this.forgets) this.entries.forgetBefore(now - TAKEN_KEPT_MS)
     usage.each((place, figures) => {
       this.writer.usage(place, figures)
@@ -352,12 +375,13 @@ export class Outbox implements SettlementLog {
   }
 }
 
-/** The times at which requests of these admissions may have ended, in order, none twice. */
-function spansOf(times: readonly number[]): readonly Span[] {
+/** The times before a time at which requests of these admissions may have ended, in order, none twice. */
+function spansOf(times: readonly number[], untilMs: number): readonly Span[] {
   const spans: [number, number][] = []
   for (const ms of times.toSorted((a, b) => a - b)) {
-    const [from, to] = [ms - CLOCKS_APART_MS, ms + LONGEST_REQUEST_MS + CLOCKS_APART_MS]
+    const [from, to] = [ms - CLOCKS_APART_MS, Math.min(untilMs, ms + LONGEST_REQUEST_MS + CLOCKS_APART_MS)]
     const last = spans.at(-1)
+    if (from >= untilMs) break
     if (last !== undefined && from <= last[1]) last[1] = to
     else spans.push([from, to])
   }

@@ -104,9 +104,19 @@ export class SettlementGroups {
     }
   }
 
-  /** Splits the groups that were due at a time, of all processes that share the file. */
-  splitDue(now: number): void {
-    for (const stored of this.statements.due.all(now)) this.splitStored(stored)
+  /**
+   * Splits groups that were due at a time, of all processes that share the file: at most `most`, because a thousand
+   * settlements without a reply are some hundred milliseconds. Returns whether more may be due.
+   */
+  splitDue(now: number, most = Number.MAX_SAFE_INTEGER): boolean {
+    const some = this.statements.due.all(now, most)
+    for (const stored of some) this.splitStored(stored)
+    return some.length === most
+  }
+
+  /** Splits the groups with settlements of an organisation. */
+  splitOf(organization: string): void {
+    for (const stored of this.statements.dueOf.all(JSON.stringify(organization))) this.splitStored(stored)
   }
 
   splitAll(): void {
@@ -193,7 +203,8 @@ function prepare(database: Database) {
     sizes: database.query<{ batch: number; size: number }, []>('SELECT batch, size FROM outbox_group'),
     isStored: database.query<{ batch: number }, [number]>('SELECT batch FROM outbox_group WHERE batch = ?'),
     isAnyDue: database.query<{ batch: number }, [number]>('SELECT batch FROM outbox_group WHERE due_ms <= ? LIMIT 1'),
-    due: database.query<StoredGroup, [number]>(`${group} WHERE due_ms <= ? ORDER BY batch`),
+    due: database.query<StoredGroup, [number, number]>(`${group} WHERE due_ms <= ? ORDER BY batch LIMIT ?`),
+    dueOf: database.query<StoredGroup, [string]>(`${group} WHERE instr(accounts, ?) > 0`),
     one: database.query<StoredGroup, [number]>(`${group} WHERE batch = ?`),
     rows: database.query<StoredRows, [number]>('SELECT ended_ms AS endedMs, rows FROM request_batch WHERE number = ?'),
     entries: database.query<{ number: number; id: string }, [number]>(

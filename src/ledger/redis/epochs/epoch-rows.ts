@@ -4,11 +4,13 @@
  */
 
 import type { Database } from 'bun:sqlite'
-import { addUsageSql, newestRows, USAGE_SQL } from '../../request-table.ts'
+import type { AuditRow } from '../../audit-columns.ts'
+import { addUsageSql, USAGE_SQL } from '../../request-table.ts'
 import { addUsage, FIGURE_NAMES, figureValues, minusUsage, noUsage, type UsageFigures } from '../../usage-figures.ts'
 import { foldUsageRows, type UsageRow, usageRowOf } from '../../usage-log.ts'
 import { bucketOf } from '../../window.ts'
 import { type Settlement, settlementOf, settlementOfRow, settlementText } from '../delivery/settlement.ts'
+import type { LogTail } from './log-tail.ts'
 import { type Found, type Logged, type Plan, RESEND_MAX, reconcile } from './reconcile.ts'
 
 /** The epoch of an organisation that this node knows. */
@@ -41,6 +43,8 @@ interface StoredEpoch {
   readonly isLegacy: number
 }
 
+/** After this time, as many may be resent again. */
+const RESEND_SPAN_MS = 10_000
 /** Settlements in one transaction: about 10 ms. */
 const ABSORBED_AT_ONCE = 1000
 /** The organisations of settlements that have no entries of their own yet, once for each. */
@@ -50,8 +54,12 @@ export class EpochRows {
   /** The id of this log, under which Redis keeps the figures of this node. */
   readonly node: string
   private readonly countServed
+  private readonly resends = new Resends()
 
-  constructor(private readonly database: Database) {
+  constructor(
+    private readonly database: Database,
+    private readonly tail: LogTail,
+  ) {
     database.query('INSERT INTO node SELECT ? WHERE NOT EXISTS (SELECT 1 FROM node)').run(crypto.randomUUID())
     this.node = database.query<{ id: string }, []>('SELECT id FROM node').get()?.id ?? ''
     this.countServed = database.query(
@@ -184,12 +192,17 @@ export class EpochRows {
       const served = found.isLegacy
         ? without(usage, foldUsageRows(this.rows('unrecorded', organization), before))
         : [...usage.values()]
-      const logged = this.logged(organization, found.sinceMs, resent)
+      // Redis never acknowledged anything of an organisation without an epoch.
+      const isNew = known === undefined || (known.epoch === 0 && known.legacyEpoch === 0)
+      const tail = isNew ? [] : this.tail.of(organization, found.sinceMs)
+      const logged = this.logged(organization, found.sinceMs, resent, tail)
       const plan = reconcile(
         served,
         logged.map((one) => ({ ...one, usage: one.usage && { ...one.usage, day: bucketOf(one.usage.day, before) } })),
         { reservations: found.reservations, figures: foldUsageRows(found.figures.values(), before) },
+        this.resends.left,
       )
+      this.resends.take(plan.resend.length)
       this.keep(organization, plan, logged, found.sinceMs)
       this.database
         .query(
@@ -226,7 +239,12 @@ export class EpochRows {
    * many without: no more are resent one by one, and reading all of a minute, which may be 60,000, took 0.2 s. What
    * Redis lacks of the others is in the sums.
    */
-  private logged(organization: string, sinceMs: number, resent: readonly Settlement[]): readonly Kept[] {
+  private logged(
+    organization: string,
+    sinceMs: number,
+    resent: readonly Settlement[],
+    tail: readonly AuditRow[],
+  ): readonly Kept[] {
     const query = this.database.query<{ number: number; state: number; entry: string }, Since>(
       `SELECT number, state, entry FROM outbox WHERE organization = ?1 AND state = 0
        UNION ALL SELECT * FROM (
@@ -243,7 +261,7 @@ export class EpochRows {
     for (const { number, state, entry } of query.all(organization, sinceMs)) {
       log(settlementOf(entry), state === 0, number)
     }
-    for (const row of newestRows(this.database, organization, sinceMs, RESEND_MAX)) {
+    for (const row of tail) {
       if (!logged.has(row.id)) log(settlementOfRow(row), false)
     }
     return [...logged.values()]
@@ -253,7 +271,7 @@ export class EpochRows {
   private leaveEnded(organization: string, { reservations, sinceMs }: FoundOfNode): void {
     const add = this.database.query(addUsageSql('unrecorded'))
     const gone = this.database.query(GONE_SQL)
-    for (const { id, isPending, number, usage } of this.logged(organization, Number.MAX_SAFE_INTEGER, [])) {
+    for (const { id, isPending, number, usage } of this.logged(organization, Number.MAX_SAFE_INTEGER, [], [])) {
       if (!isPending || number === undefined || reservations.get(id)?.isOpen !== false) continue
       gone.run(sinceMs, number)
       if (usage === undefined) continue
@@ -284,6 +302,25 @@ export class EpochRows {
     for (const [i, row] of rows.entries()) {
       give.run(organization, i + 1, row.day, row.key, row.series, ...figureValues(row))
     }
+  }
+}
+
+/**
+ * How many settlements may be resent one by one at present, of all organisations together: if Redis was emptied under
+ * 2,000 of them, resending 25 of each took seconds, and sums take milliseconds.
+ */
+class Resends {
+  private count = 0
+  private sinceMs = 0
+
+  get left(): number {
+    if (performance.now() - this.sinceMs > RESEND_SPAN_MS) this.count = 0
+    return Math.max(0, RESEND_MAX - this.count)
+  }
+
+  take(count: number): void {
+    if (this.count === 0) this.sinceMs = performance.now()
+    this.count += count
   }
 }
 

@@ -39,11 +39,19 @@ export interface Plan {
   readonly rows: readonly UsageRow[]
 }
 
-/** Requests wait while these are resent one by one; 1,000 take 0.1 s. */
+/** Requests wait while these are resent one by one, of all organisations together; 1,000 take 0.1 s. */
 export const RESEND_MAX = 1000
 
-/** `served`: everything that this node served, one row for each place. */
-export function reconcile(served: readonly UsageRow[], logged: readonly Logged[], found: Found): Plan {
+/**
+ * `served`: everything that this node served, one row for each place. `resendMax`: how many settlements may be resent
+ * besides those whose reservations are open.
+ */
+export function reconcile(
+  served: readonly UsageRow[],
+  logged: readonly Logged[],
+  found: Found,
+  resendMax = RESEND_MAX,
+): Plan {
   const resend: string[] = []
   const absorb: string[] = []
   const missing = new Map<string, UsageRow>()
@@ -70,7 +78,7 @@ export function reconcile(served: readonly UsageRow[], logged: readonly Logged[]
     const sum = some.reduce((figures, { usage }) => addUsage(figures, usage ?? noUsage), noUsage)
     // If the place lacks at least their sum, resending them has the same result as the sum, and the audit trail names
     // each.
-    if (row !== undefined && isAtLeast(row, sum) && resend.length + some.length <= RESEND_MAX) {
+    if (row !== undefined && isAtLeast(row, sum) && resend.length + some.length <= resendMax) {
       missing.set(name, { ...row, ...less(row, sum) })
       resend.push(...some.map(({ id }) => id))
     } else absorb.push(...some.filter(({ isPending }) => isPending).map(({ id }) => id))
