@@ -23,6 +23,8 @@ const provider = Bun.serve({
   hostname: '127.0.0.1',
   port: 0,
   async fetch(request) {
+    // It has no list of models.
+    if (request.method === 'GET') return new Response(null, { status: 404 })
     const { model } = (await request.json()) as { model: string }
     if (model === 'down') return Response.json({ error: { message: 'overloaded' } }, { status: 503 })
     const choices = [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }]
@@ -93,6 +95,9 @@ const live = (page: Page) =>
     .getByRole('status')
     .filter({ hasText: /^Live$/ })
     .waitFor()
+/** The header shows this word, in the colour of this state. */
+const readiness = (page: Page, state: string, word: string) =>
+  page.locator(`#readiness [data-state="${state}"]`).filter({ hasText: word }).waitFor()
 const rows = (page: Page, band: string) => page.getByRole('table', { name: band }).locator('tbody tr')
 
 describe('the console', () => {
@@ -103,9 +108,14 @@ describe('the console', () => {
     await page.locator('#facts').getByText(new URL(weir.admin).host).waitFor()
     await rows(page, 'Budgets').filter({ hasText: 'acme' }).filter({ hasText: '$0.00 of $5.00' }).waitFor()
     await page.getByText('Nothing needs attention').first().waitFor()
+    // Nothing is green before a target has answered.
+    await readiness(page, 'neutral', 'Ready')
+    await rows(page, 'Targets').filter({ hasText: 'Not called yet' }).first().waitFor()
+    expect(await page.locator('[data-state="good"]:visible').count()).toBe(0)
     for (let sent = 0; sent < 6; sent++) expect(await send('fragile')).toBe(200)
     await Promise.all([
       page.locator('.figure', { hasText: 'Spend' }).getByText('$0.06', { exact: true }).waitFor(),
+      readiness(page, 'good', 'Ready'),
       rows(page, 'Targets')
         .filter({ hasText: 'main / down' })
         .filter({ hasText: /Resting|Probing/ })
@@ -293,6 +303,7 @@ describe('the console of a weir with a token', () => {
     guarded.signal('SIGTERM')
     await guarded.ended
     await page.getByText('Connection lost').waitFor()
+    await readiness(page, 'bad', 'Not reached')
     await using back = await Weir.ready(configuration({ adminPort, token: TOKEN }), [], { folder: guarded.folder })
     await live(page)
     expect(back.admin).toContain(String(adminPort))

@@ -20,6 +20,7 @@ export function pacedProvider(seconds: number): Disposable & { readonly baseUrl:
     port: 0,
     idleTimeout: 0,
     async fetch(request) {
+      if (request.method === 'GET') return new Response(null, { status: 404 })
       const { stream = false } = (await request.json()) as { stream?: boolean }
       if (stream) return new Response(streamOf(seconds), { headers: { 'content-type': 'text/event-stream' } })
       const choices = [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }]
