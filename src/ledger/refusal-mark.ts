@@ -1,22 +1,23 @@
 /**
  * When a budget is refusing: a request was refused in this window because of what is spent, and would be refused again.
- * `store.lua` and `reserve.lua` are the same. A limit that is raised, and spend that turns out lower, end it.
+ * The stores mark the cheapest request that they refused (`store.lua` and `reserve.lua` are the same); readers, who
+ * know the whole limit, decide what that means. A limit that is raised, and spend that turns out lower, end it.
  */
 
-/**
- * Whether the budget itself refuses a request. One that is dearer than the whole limit shows nothing about the budget,
- * unless that is used up: then any other would be refused, too.
- */
+/** Whether a budget of which something is spent would refuse a request even if nothing ran. */
 export function isRefusedForSpend(limit: number, spent: number, wanted: number): boolean {
-  return wanted > 0 && wanted > limit - spent && (wanted <= limit || (spent > 0 && spent >= limit))
-}
-
-/** `refused`: the cheapest request that was refused in this window; 0 if none was. */
-export function isRefusing(limit: number, spent: number, refused: number): boolean {
-  return refused > 0 && refused > limit - spent
+  return wanted > 0 && spent > 0 && wanted > limit - spent
 }
 
 /** The mark after one more refusal. If room was made since the last one, what was refused before no longer counts. */
 export function refusedAfter(limit: number, spent: number, refused: number, wanted: number): number {
-  return isRefusing(limit, spent, refused) ? Math.min(refused, wanted) : wanted
+  return isRefusedForSpend(limit, spent, refused) ? Math.min(refused, wanted) : wanted
+}
+
+/**
+ * `refused`: the cheapest request that was refused in this window; 0 if none was. One that is dearer than the whole
+ * limit shows nothing about the budget, unless that is used up: then any other would be refused, too.
+ */
+export function isRefusing(limit: number, spent: number, refused: number): boolean {
+  return isRefusedForSpend(limit, spent, refused) && (refused <= limit || spent >= limit)
 }

@@ -221,8 +221,9 @@ export class AlertWatch {
         const queued = found.filter(({ isRefusal }, i) => {
           const spend = spends[i]
           if (spend === undefined || count >= QUEUED_A_LOOK) return false
-          const nowMs = Date.now()
-          const reached = isRefusal ? [refusingLimit(spend, nowMs)] : reachedThresholds(spend, shares, nowMs)
+          // Whether the limit itself refuses depends on what it has now, which `readSpend` reads next.
+          if (isRefusal) this.spendDueMs = Number.NEGATIVE_INFINITY
+          const reached = isRefusal ? [] : reachedThresholds(spend, shares, Date.now())
           count += reached.length
           return reached.every((each) => this.alerts.reportOnce(each))
         })

@@ -467,8 +467,7 @@ export class Model {
       for (const name of ['day', 'month', 'total'] as const) {
         const { window, spent } = figures[name]
         const left = BigInt(spend?.[name] ?? SUM_MAX) - BigInt(spent)
-        const isUsedUp = spent > 0 && left <= 0n
-        if (cost === 0 || BigInt(cost) <= left || (cost > (spend?.[name] ?? SUM_MAX) && !isUsedUp)) continue
+        if (cost === 0 || spent === 0 || BigInt(cost) <= left) continue
         const mark = this.markOf(account, i, name)
         const before = mark.costs.filter(() => mark.window === window && BigInt(Math.min(...mark.costs)) > left)
         this.marks.set(this.nameOf(account, i, name), { window, costs: [...before, cost] })
