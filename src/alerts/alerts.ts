@@ -10,12 +10,14 @@ import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import {
   ALERT_TYPES,
+  type Alert,
   type AlertType,
   alertKind,
   alertOf,
   derivedId,
   type Occurrence,
   type ReportedOnce,
+  resolvedOf,
   topicOf,
 } from './alert.ts'
 import { AlertClaims } from './alert-claims.ts'
@@ -84,6 +86,11 @@ export class Alerts {
   private brokenMs = Number.NEGATIVE_INFINITY
   private remindedMs = performance.now()
   private isClosed = false
+  /**
+   * What has begun and could not be kept, by its topic: on a full disk, the alert about it is posted all the same, once
+   * and from memory. When there is space again, it is queued with the same id.
+   */
+  private readonly unqueued = new Map<string, Alert>()
 
   constructor(private readonly options: AlertsOptions) {
     this.config = options.config
@@ -106,12 +113,21 @@ export class Alerts {
 
   /** Reports what happened. What can end is active from now on, and not reported again before it has ended. */
   report(occurrence: Occurrence): void {
-    this.guarded(() => {
+    const nowMs = this.clock.nowMs()
+    const { ends } = ALERT_TYPES[occurrence.type]
+    const topic = ends ? topicOf(alertOf(occurrence, { node: '', nowMs: 0 })) : undefined
+    const posted = topic === undefined ? undefined : this.unqueued.get(topic)
+    const alert = posted ?? alertOf(occurrence, { node: this.options.node, nowMs })
+    const isQueued = this.guarded(() => {
       const { queue } = this.parts()
-      const nowMs = this.clock.nowMs()
-      const alert = alertOf(occurrence, { node: this.options.node, nowMs })
-      this.added(ALERT_TYPES[occurrence.type].ends ? queue.begin(alert, nowMs) : queue.add(alert, nowMs))
+      this.added(ends ? queue.begin(alert, nowMs) : queue.add(alert, nowMs))
     })
+    if (topic === undefined) return
+    if (isQueued) this.unqueued.delete(topic)
+    else if (posted === undefined && !this.isClosed) {
+      this.unqueued.set(topic, alert)
+      this.postUnqueued(alert.type, JSON.stringify(alert))
+    }
   }
 
   /** Reports that what is about the same thing has ended, if it is active. The other fields do not matter. */
@@ -135,6 +151,9 @@ export class Alerts {
       const active = this.parts().queue.active(type)
       for (const each of found) if (!active.has(topicOf(alertOf(each, { node: '', nowMs: 0 })))) this.report(each)
     })
+    // The file could not be opened at all.
+    if (this.opened === undefined && !this.isClosed) for (const each of found) this.report(each)
+    this.endUnqueued(type, found)
     return this.endMissing(type, found, isUnknown)
   }
 
@@ -278,6 +297,20 @@ export class Alerts {
       }),
     }
     return hook
+  }
+
+  /** The end of what could not be kept, if it has not been since. */
+  private endUnqueued(type: AlertType, found: readonly Occurrence[]): void {
+    const held = new Set(found.map((each) => topicOf(alertOf(each, { node: '', nowMs: 0 }))))
+    for (const [topic, alert] of this.unqueued) {
+      if (alert.type !== type || held.has(topic)) continue
+      this.unqueued.delete(topic)
+      this.postUnqueued(type, JSON.stringify(resolvedOf({ ...alert }, this.clock.nowMs())))
+    }
+  }
+
+  private postUnqueued(type: AlertType, text: string): void {
+    for (const hook of this.config.hooks) if (gets(hook, type)) void new Webhook(hook).post(text)
   }
 
   /** Alerts were added to the queues, and those that are given were dropped for them. */
