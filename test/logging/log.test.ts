@@ -45,6 +45,16 @@ test('every line has the name that the node is given, that of a request, too', a
   expect(lines.map(({ node }) => node)).toEqual(['gateway-"1', 'gateway-"1'])
 })
 
+test('a line has no field of the line before it', async () => {
+  const { lines } = await run(
+    `const log = openLog(); log.logger.info({ a: 1 }, 'one'); log.logger.info({ b: 2 }, 'two')`,
+  )
+  expect(lines.map((line) => Object.keys(line).sort())).toEqual([
+    ['a', 'level', 'msg', 'node', 'time'],
+    ['b', 'level', 'msg', 'node', 'time'],
+  ])
+})
+
 test('a line is written without a flush', async () => {
   const { lines } = await run(`openLog().logger.info('a')`)
   expect(lines).toHaveLength(1)
