@@ -15,6 +15,7 @@ import { EventHub } from './event-hub.ts'
 import { AdminError, COMMON_HEADERS, errorAnswer, json } from './json-answers.ts'
 import { keysRoutes } from './keys-routes.ts'
 import type { Metrics } from './metrics.ts'
+import { organizationsRoutes } from './organizations-routes.ts'
 import { referenceRoutes } from './reference-routes.ts'
 import { reportRoutes } from './report-routes.ts'
 import { addressed, checkLength, checkPath, notFound } from './request-reading.ts'
@@ -122,6 +123,7 @@ function routes(
     .use(apiRoutes({ data, events, supervision, actorOf }))
     .use(reportRoutes(supervision))
     .use(keysRoutes(() => supervision.state().config, actorOf))
+    .use(organizationsRoutes(() => supervision.state().config, actorOf))
     .use(referenceRoutes())
 }
 

@@ -35,6 +35,8 @@ const schemas = {
   ChangedKey: shapes.changedKey,
   KeyWithSecret: shapes.keyWithSecret,
   RevokedKey: shapes.revokedKey,
+  Organizations: shapes.organizations,
+  ChangedOrganization: shapes.changedOrganization,
   Reloaded: shapes.reloaded,
   RejectedReload: shapes.rejectedReload,
   Error: shapes.error,
@@ -51,6 +53,8 @@ const KEY_BODY = {
   expires_at: 'A date, an RFC 3339 time or a duration such as 90d',
   tags: 'Values that hold where a request names none, by name',
 }
+
+const DISABLED = '`true`: its keys are rejected'
 
 const reports: readonly Operation[] = [
   {
@@ -164,6 +168,26 @@ const changes: readonly Operation[] = [
     path: '/api/keys/{id}',
     summary: 'Revoke a key',
     answers: { 200: 'RevokedKey', 404: 'Error', 409: 'Error' },
+  },
+  {
+    method: 'get',
+    path: '/api/organizations',
+    summary: 'The organisations of the configuration and of the key store',
+    answers: { 200: 'Organizations' },
+  },
+  {
+    method: 'post',
+    path: '/api/organizations',
+    summary: 'Create an organisation',
+    body: { id: 'Its name, unique', models: KEY_BODY.models, limits: KEY_BODY.limits, disabled: DISABLED },
+    answers: { 201: 'ChangedOrganization', 409: 'Error', 422: 'Error' },
+  },
+  {
+    method: 'patch',
+    path: '/api/organizations/{id}',
+    summary: 'Change an organisation: what is absent stays, null removes',
+    body: { models: KEY_BODY.models, limits: KEY_BODY.limits, disabled: DISABLED },
+    answers: { 200: 'ChangedOrganization', 404: 'Error', 409: 'Error', 422: 'Error' },
   },
   {
     method: 'post',

@@ -268,6 +268,19 @@ export const revokedKey = t.Object({
   outcome: t.String(),
 })
 
+const organizationFields = {
+  id: t.String(),
+  source: t.Union([t.Literal('store'), t.Literal('configuration')]),
+  models: nullable(t.Array(t.String())),
+  limits: keyFields.limits,
+  created_at: nullable(t.String({ description: 'Null: of the configuration' })),
+  state: t.Union(['active', 'disabled', 'overridden'].map((state) => t.Literal(state))),
+}
+/** `GET /api/organizations`. */
+export const organizations = t.Object({ organizations: t.Array(t.Object(organizationFields)) })
+/** The answer of `POST /api/organizations` and of `PATCH /api/organizations/ID`. */
+export const changedOrganization = t.Object({ ...organizationFields, warnings: changedFields.warnings })
+
 /** `POST /api/reload`. */
 export const reloaded = t.Object({ changes: t.Array(t.String()) })
 export const rejectedReload = t.Object({ problems: t.Array(t.String()) })

@@ -69,7 +69,7 @@ const STATUSES = {
 } as const satisfies Readonly<Record<KeyProblem['kind'], readonly [number, string]>>
 
 /** Loads the code on first use. Throws `AdminError`; a bug of weir is thrown on. */
-async function answerOf(
+export async function answerOf(
   config: Config,
   actor: string,
   call: (keys: KeyAdministration) => Promise<Response>,
@@ -84,6 +84,6 @@ async function answerOf(
     }
     const isBug = !(error instanceof Error) || error instanceof TypeError || error instanceof RangeError
     if (isBug || error instanceof AdminError) throw error
-    throw new AdminError(503, 'ledger_unavailable', `The keys cannot be read or changed: ${error.message}`)
+    throw new AdminError(503, 'ledger_unavailable', `The key store cannot be read or changed: ${error.message}`)
   }
 }

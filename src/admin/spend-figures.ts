@@ -6,9 +6,10 @@ import { budgetLimits } from '../core/limits.ts'
 import type { Account } from '../ledger/ledger.ts'
 import type { AccountUsage } from '../ledger/reservation-store.ts'
 import { withLedger } from '../reports/ledger-part.ts'
+import { withStoredOrganizations } from '../reports/stored-organizations.ts'
 import { Refreshed } from './refreshed.ts'
 
-/** Organisations that are read, in the order of the configuration. */
+/** Organisations that are read, in the order of the configuration, then those of the store. */
 const ORGANIZATIONS_MAX = 1000
 
 export interface SpendRow {
@@ -38,7 +39,8 @@ export function spendReader(
 
 /** Throws `LedgerProblem`. */
 async function readSpendRows(config: Config): Promise<readonly SpendRow[]> {
-  const accounts = config.organizations.slice(0, ORGANIZATIONS_MAX).map(({ id, limits }) => ({
+  const { organizations } = await withStoredOrganizations(config)
+  const accounts = organizations.slice(0, ORGANIZATIONS_MAX).map(({ id, limits }) => ({
     ...{ organization: id, organizationLimits: limits, key: '', keyLimits: {} },
   }))
   const usages = await withLedger(openAccountUsageReader, config, (reader) => reader.readAll(accounts))

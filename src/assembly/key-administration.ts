@@ -1,11 +1,19 @@
-/** Wires what changes and lists API keys to the store and the ledger of a configuration. */
+/** Wires what changes and lists API keys and organisations to the store and the ledger of a configuration. */
 
 import type { Config } from '../config/config.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Changer } from '../keys/admin-audit.ts'
-import { KeyChanges, keyWarnings } from '../keys/key-changes.ts'
+import { KeyChanges, type KeyChangesParts, keyWarnings } from '../keys/key-changes.ts'
 import { keyJson, type ListedKey, listedRecord, listKeys } from '../keys/key-list.ts'
 import type { KeyRecord } from '../keys/key-record.ts'
+import {
+  type ListedOrganization,
+  listedOrganization,
+  listOrganizations,
+  OrganizationChanges,
+  organizationJson,
+} from '../keys/organization-changes.ts'
+import { allOrganizations } from '../keys/organization-record.ts'
 import { type Closable, type LedgerPlace, openKeyActivity, openKeyStore, withPart } from './open-ledger.ts'
 
 /** Opens a part of the ledger, uses it and closes it. */
@@ -17,6 +25,7 @@ type WithLedger = <Part extends Closable, Result>(
 /** Lists and changes keys as one configuration decides. Opens the store for each call, so that none stays open. */
 export class KeyAdministration {
   readonly changes: KeyChanges
+  readonly organizationChanges: OrganizationChanges
 
   /** `withLedger`: for a caller that reports problems of the ledger in its own way. */
   constructor(
@@ -24,7 +33,9 @@ export class KeyAdministration {
     by: Changer,
     private readonly withLedger: WithLedger = (open, use) => withPart(open, config, use),
   ) {
-    this.changes = new KeyChanges({ config, by, withStore: (use) => withLedger(openKeyStore, use) })
+    const parts: KeyChangesParts = { config, by, withStore: (use) => withLedger(openKeyStore, use) }
+    this.changes = new KeyChanges(parts)
+    this.organizationChanges = new OrganizationChanges(parts)
   }
 
   /**
@@ -44,16 +55,27 @@ export class KeyAdministration {
 
   /** All keys, or those of one organisation, by id; the first `most` of them. */
   async list(only?: string, most?: number): Promise<readonly ListedKey[]> {
-    const { organizations } = this.config
-    return await this.withLedger(openKeyStore, (store) =>
-      this.withLedger(openKeyActivity, (activity) =>
+    return await this.withLedger(openKeyStore, async (store) => {
+      const organizations = allOrganizations(this.config.organizations, await store.organizations())
+      return await this.withLedger(openKeyActivity, (activity) =>
         listKeys(store, (organization, keys) => activity.read(organization, keys), {
           organizations,
           only,
           most,
           nowMs: Date.now(),
         }),
-      ),
-    )
+      )
+    })
+  }
+
+  /** All organisations, of the store and of the configuration, by id. */
+  async organizations(): Promise<readonly ListedOrganization[]> {
+    const stored = await this.withLedger(openKeyStore, (store) => store.organizations())
+    return listOrganizations(this.config.organizations, stored)
+  }
+
+  /** An organisation of the store after a change, as JSON. */
+  changedOrganizationJson(record: KeyRecord): JsonObject {
+    return { ...organizationJson(listedOrganization(record)), warnings: [...keyWarnings(this.config, record)] }
   }
 }

@@ -80,6 +80,7 @@ export class Catalog {
   private readonly allowedOf = new WeakMap<Key, ReadonlySet<Model>>()
 
   private constructor(
+    private readonly alertShares: readonly number[] | undefined,
     /** The `owned_by` of every item of the model list. */
     readonly ownedBy: string,
     /** In the order of the configuration. */
@@ -104,14 +105,15 @@ export class Catalog {
   static from(data: CatalogConfig): Catalog {
     const models = data.models.map(modelOf)
     const credentials: Credential[] = []
-    const shares = data.alerts?.spend ?? []
+    const { spend = [] } = data.alerts ?? {}
+    const shares = spend.length === 0 ? undefined : spend
     const organizations = data.organizations.map((item) => {
-      const organization = organizationOf(item, shares.length === 0 ? undefined : shares)
+      const organization = organizationOf(item, shares)
       for (const key of item.keys) credentials.push({ sha256: key.sha256, key: keyOf(organization, key) })
       return organization
     })
     const candidates = data.auto.candidates.flatMap((name) => models.filter((model) => model.name === name))
-    return new Catalog(data.ownedBy, models, organizations, credentials, candidates)
+    return new Catalog(shares, data.ownedBy, models, organizations, credentials, candidates)
   }
 
   /** Whether any model is of this kind. */
@@ -147,6 +149,11 @@ export class Catalog {
 
   organization(id: string): Organization | undefined {
     return this.organizationById.get(id)
+  }
+
+  /** An organisation that is not of the configuration, as requests use it. */
+  owner(organization: OrganizationConfig): Organization {
+    return organizationOf(organization, this.alertShares)
   }
 
   /** Whether the lists of the organisation and the key allow the model, and every spend limit can price it. */

@@ -9,12 +9,14 @@ import { FILE_ENTRIES } from './file-entries.ts'
 import { GATEWAY_ENTRIES } from './gateway-entries.ts'
 import { INFORMATION_ENTRIES } from './information-entries.ts'
 import { KEY_ENTRIES } from './key-entries.ts'
+import { ORGANIZATION_ENTRIES } from './organization-entries.ts'
 import { REPORT_ENTRIES } from './report-entries.ts'
 
 /** In the order of the help. An entry of a group follows its group. */
 export const COMMANDS: readonly CommandEntry[] = [
   ...GATEWAY_ENTRIES,
   ...KEY_ENTRIES,
+  ...ORGANIZATION_ENTRIES,
   ...REPORT_ENTRIES,
   ...FILE_ENTRIES,
   ...INFORMATION_ENTRIES,

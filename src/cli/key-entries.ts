@@ -4,6 +4,16 @@ import { CONFIG, type CommandEntry, type Flag, JSON_FLAG, UNREADABLE, WIDE } fro
 
 const KEY_ID: Flag = { name: 'id', value: 'ID', about: 'id of the key (not the key itself)', isRequired: true }
 
+/** The limits of a key or an organisation. */
+export const LIMIT_FLAGS: readonly Flag[] = [
+  { name: 'spend-day', value: 'USD', about: 'the most that may be spent in a UTC day', mayBeEmpty: true },
+  { name: 'spend-month', value: 'USD', about: 'the most in a UTC calendar month', mayBeEmpty: true },
+  { name: 'spend-total', value: 'USD', about: 'the most ever', mayBeEmpty: true },
+  { name: 'requests-per-minute', value: 'N', about: 'the most requests in a minute', mayBeEmpty: true },
+  { name: 'tokens-per-minute', value: 'N', about: 'the most tokens in a minute, in and out', mayBeEmpty: true },
+  { name: 'concurrent-requests', value: 'N', about: 'the most requests at the same time', mayBeEmpty: true },
+]
+
 /** Flags of `keys create` and `keys update`. */
 const KEY_FLAGS: readonly Flag[] = [
   {
@@ -12,12 +22,7 @@ const KEY_FLAGS: readonly Flag[] = [
     about: 'models that the key may use, with * and ?, among those of its organisation (default: all of them)',
     mayBeEmpty: true,
   },
-  { name: 'spend-day', value: 'USD', about: 'the most that the key may spend in a UTC day', mayBeEmpty: true },
-  { name: 'spend-month', value: 'USD', about: 'the most in a UTC calendar month', mayBeEmpty: true },
-  { name: 'spend-total', value: 'USD', about: 'the most ever', mayBeEmpty: true },
-  { name: 'requests-per-minute', value: 'N', about: 'the most requests in a minute', mayBeEmpty: true },
-  { name: 'tokens-per-minute', value: 'N', about: 'the most tokens in a minute, in and out', mayBeEmpty: true },
-  { name: 'concurrent-requests', value: 'N', about: 'the most requests at the same time', mayBeEmpty: true },
+  ...LIMIT_FLAGS,
   {
     name: 'tags',
     value: 'NAME=VALUE,…',
@@ -59,7 +64,7 @@ export const KEY_ENTRIES: readonly CommandEntry[] = [
       {
         name: 'org',
         value: 'ID',
-        about: 'organisation of the key; it must be in the configuration',
+        about: 'organisation of the key, of the configuration or made by weir organizations create',
         isRequired: true,
       },
       {
@@ -123,9 +128,9 @@ export const KEY_ENTRIES: readonly CommandEntry[] = [
     about: 'lists the keys, their limits and states',
     description: [
       'Lists the keys of the store and of the configuration, by id, with their last use, what they spent and hold in ' +
-        'this UTC day, and their limit of a day. The state is active, expired, revoked, disabled, or orphaned: the ' +
-        'organisation of an orphaned key is no longer in the configuration, and the key is rejected. A key that was ' +
-        'revoked or has expired is listed for another 30 days; its spend is kept.',
+        'this UTC day, and their limit of a day. The state is active, expired, revoked, disabled (also by its ' +
+        'organisation), or orphaned: its organisation is no longer in the configuration, and the key is rejected. ' +
+        'A key that was revoked or has expired is listed for another 30 days; its spend is kept.',
     ],
     flags: [
       { name: 'org', value: 'ID', about: 'only keys of this organisation' },

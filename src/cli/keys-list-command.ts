@@ -23,7 +23,7 @@ export async function list(args: readonly string[]): Promise<number> {
   const organization = typeof org === 'string' ? org : undefined
   const administration = new KeyAdministration(config, commandChanger(), (open, use) => withLedger(open, config, use))
   const listed = await administration.list(organization)
-  const ids = config.organizations.map(({ id }) => id)
+  const ids = listed.length > 0 ? [] : (await administration.organizations()).map(({ id }) => id)
   if (organization !== undefined && !ids.includes(organization) && listed.length === 0) {
     printToStderr(`unknown organisation ${quoted(organization)}${didYouMean(organization, ids)}`)
     return exit.wrong
@@ -64,7 +64,7 @@ function tableText(listed: readonly ListedKey[], display: Display): string {
 }
 
 /** `60 requests a minute, $5.00 a day` */
-function limitsText(limits: Limits): string {
+export function limitsText(limits: Limits): string {
   const texts = limitTable.flatMap((limit) => {
     const amount = amountOf(limits, limit)
     return amount === undefined ? [] : [`${amountText(limit, amount)} ${limit.words}`]

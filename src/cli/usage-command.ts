@@ -6,6 +6,7 @@ import { addUsage, noUsage, type UsageFigures, usageColumns } from '../ledger/us
 import type { UsageGroup } from '../ledger/usage-log.ts'
 import { namedFigures, usageColumn, usageReport } from '../ledger/usage-report.ts'
 import { dayOf } from '../ledger/window.ts'
+import { withStoredOrganizations } from '../reports/stored-organizations.ts'
 import { readUsage, type UsageOptions, usageOptions, usageRemarks } from '../reports/usage-options.ts'
 import { fixedDollars } from './amounts.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
@@ -26,7 +27,10 @@ export async function usage(args: readonly string[]): Promise<number> {
     const groups = await readUsage(read.config, options)
     for (const remark of usageRemarks(options, dayOf(Date.now()))) printToStderr(remark)
     for (const remark of unknownTags(read.config, tagsOf(options.by))) printToStderr(remark)
-    if (groups.length === 0) for (const remark of remarks(read.config, options)) printToStderr(remark)
+    if (groups.length === 0) {
+      const config = await withStoredOrganizations(read.config)
+      for (const remark of remarks(config, options)) printToStderr(remark)
+    }
     process.stdout.write(printed(options, formOf(parsed.flags), groups, displayOf(parsed.flags['wide'] === true)))
     return exit.done
   })

@@ -69,17 +69,80 @@ export function patchKey(
   nowMs: number,
 ): Checked<KeyDescription> {
   if (!isObject(patch)) return { problem: 'the change of a key must be an object' }
-  const unknown = Object.keys(patch).find((field) => !FIELDS.includes(field))
-  if (unknown !== undefined) {
-    return { problem: `${unknown}: unknown key${didYouMean(unknown, FIELDS) || `; known here: ${FIELDS.join(', ')}`}` }
-  }
+  const problem = unknownField(patch, FIELDS)
+  if (problem !== undefined) return { problem }
   const fixed = (['organization', 'id'] as const).find((field) => (patch[field] ?? before[field]) !== before[field])
   if (fixed !== undefined) return { problem: `${fixed}: cannot be changed; create another key` }
-  const merged = mergePatch(inputOf(before), patch)
   // Tags that were set under an earlier configuration may stay.
   const allowed = [...tags, ...Object.keys(before.tags ?? {})]
-  const isWithdrawn = before.limits?.spend !== undefined || !isSpendGiven(patch)
-  return readKey(isObject(merged) && isWithdrawn ? withoutEmpty(merged) : merged, allowed, nowMs)
+  return readKey(merged(before, inputOf(before), patch), allowed, nowMs)
+}
+
+const organizationSchema = object({
+  id: identifier('The name of the organisation in logs and reports'),
+  models: optional(Type.Array(key.properties.models.items, { maxItems: 1000 })),
+  limits: optional(limits),
+  disabled: optional(Type.Boolean()),
+})
+
+const ORGANIZATION_FIELDS = Object.keys(organizationSchema.properties)
+
+/** An organisation that a command or the admin API creates. */
+interface OrganizationInput {
+  readonly id: string
+  readonly models?: readonly string[] | undefined
+  readonly limits?: Limits | undefined
+  readonly disabled: boolean
+}
+
+/** Reads the description of a new organisation. */
+export function readOrganization(input: unknown): Checked<OrganizationInput> {
+  if (!isObject(input)) return { problem: 'the description of an organisation must be an object' }
+  const problems = problemsOf(organizationSchema, input)
+  if (problems.length > 0) return { problem: problems.join('; ') }
+  const problem = spendProblem(input['limits'])
+  if (problem !== undefined) return { problem }
+  // TypeBox does not type what it fills in.
+  const completed = Value.Default(organizationSchema, Value.Clone(input)) as Completed<typeof organizationSchema>
+  const { id, models, limits: own, disabled = false } = completed
+  return { value: { id, models, limits: given(own), disabled } }
+}
+
+/** Applies a change to an organisation, as `patchKey` does to a key. */
+export function patchOrganization(before: OrganizationInput, patch: unknown): Checked<OrganizationInput> {
+  if (!isObject(patch)) return { problem: 'the change of an organisation must be an object' }
+  const problem = unknownField(patch, ORGANIZATION_FIELDS)
+  if (problem !== undefined) return { problem }
+  if ((patch['id'] ?? before.id) !== before.id) return { problem: 'id: cannot be changed; create another organisation' }
+  const { id, models, limits: own, disabled } = before
+  const input = {
+    ...{ id, disabled },
+    ...(models === undefined ? {} : { models: [...models] }),
+    ...(own === undefined ? {} : { limits: configuredLimits(own) }),
+  }
+  return readOrganization(merged(before, input, patch))
+}
+
+function unknownField(patch: JsonObject, known: readonly string[]): string | undefined {
+  const unknown = Object.keys(patch).find((field) => !known.includes(field))
+  if (unknown === undefined) return undefined
+  return `${unknown}: unknown key${didYouMean(unknown, known) || `; known here: ${known.join(', ')}`}`
+}
+
+/** The description after a change. Spend limits that have lost their last amount are gone. */
+function merged(
+  { limits: own }: { readonly limits?: Limits | undefined },
+  input: JsonObject,
+  patch: JsonObject,
+): unknown {
+  const result = mergePatch(input, patch)
+  const isWithdrawn = own?.spend !== undefined || !isSpendGiven(patch)
+  return isObject(result) && isWithdrawn ? withoutEmpty(result) : result
+}
+
+/** Limits as the gateway has them; undefined if there are none. */
+function given(own: Completed<typeof schema>['limits']): Limits | undefined {
+  return own === undefined || Object.keys(own).length === 0 ? undefined : limitsOf(own)
 }
 
 const MOMENT_WORDS =
@@ -129,7 +192,7 @@ function described(input: JsonObject, nowMs: number): KeyDescription {
     organization,
     id,
     models,
-    limits: own === undefined || Object.keys(own).length === 0 ? undefined : limitsOf(own),
+    limits: given(own),
     expiresAtMs: expiry === undefined ? undefined : moment(expiry, nowMs),
     tags: tags === undefined || Object.keys(tags).length === 0 ? undefined : tags,
   }
@@ -150,12 +213,12 @@ function inputOf({ organization, id, models, limits: own, expiresAtMs, tags }: K
 /** JSON Merge Patch (RFC 7396). */
 function mergePatch(before: JsonValue | undefined, patch: JsonValue): JsonValue {
   if (!isObject(patch)) return patch
-  const merged = new Map(isObject(before) ? Object.entries(before) : [])
+  const result = new Map(isObject(before) ? Object.entries(before) : [])
   for (const [name, value] of Object.entries(patch)) {
-    if (value === null || value === undefined) merged.delete(name)
-    else merged.set(name, mergePatch(merged.get(name), value))
+    if (value === null || value === undefined) result.delete(name)
+    else result.set(name, mergePatch(result.get(name), value))
   }
-  return Object.fromEntries(merged)
+  return Object.fromEntries(result)
 }
 
 /** Spend limits have amounts and these, which mean nothing without an amount. */

@@ -15,6 +15,8 @@ export interface OrganizationConfig {
   readonly auto: AutoSetting
   readonly limits: Limits
   readonly keys: readonly KeyConfig[]
+  /** Its keys are rejected. Only an organisation that a command created can be disabled. */
+  readonly disabled?: boolean | undefined
 }
 
 export interface KeyConfig {

@@ -8,6 +8,7 @@ import { hasForm, isMistyped } from './key-format.ts'
 import { type KeyRecord, storedKey } from './key-record.ts'
 import { isUsable, type KeyFinder, KeyRing, type RefusedKey, TOKEN_LENGTH_MAX } from './key-ring.ts'
 import type { KeyTable } from './key-table.ts'
+import { descriptionOfRecord, storedOrganization } from './organization-record.ts'
 
 /** One instance for each configuration. */
 export class AcceptedKeys implements KeyFinder {
@@ -16,6 +17,8 @@ export class AcceptedKeys implements KeyFinder {
   private readonly made = new WeakMap<KeyRecord, Key>()
   /** Distinguishes keys of the store from keys of the configuration when one is revoked. */
   private readonly fromStore = new WeakSet<Key>()
+  /** Organisations of the store whose keys were used, by record. */
+  private readonly owners = new WeakMap<KeyRecord, Key['organization']>()
 
   /**
    * `isServed`: whether the current configuration, perhaps a later one than `catalog`, has the organization, and a
@@ -40,12 +43,13 @@ export class AcceptedKeys implements KeyFinder {
     if (!mayBeStored(token)) return undefined
     const { table, isRead } = this.stored()
     const record = recordOf(table, createHash('sha256').update(token).digest(), nowMs)
-    if (record === undefined && !isRead) {
+    const key = record && this.keyOf(record)
+    // Its organisation may be on a later page.
+    if (key === undefined && !isRead) {
       throw new CallerError('ledger_unavailable', 'API keys cannot be looked up at the moment. Retry.', {
         retryAfterSeconds: 1,
       })
     }
-    const key = record && this.keyOf(record)
     return key !== undefined && isUsable(key, nowMs) ? key : undefined
   }
 
@@ -62,6 +66,8 @@ export class AcceptedKeys implements KeyFinder {
     // Operators must find the callers that still send the secret of before a rotation.
     const rotated = record === undefined ? table.findPrevious(digest) : undefined
     if (rotated !== undefined) return { id: rotated.id, state: 'rotated' }
+    if (record !== undefined && this.organizationOf(record.organization)?.disabled === true)
+      return { id: record.id, state: 'disabled' }
     const isExpired = record?.expiresAtMs !== undefined && record.expiresAtMs <= nowMs
     return record !== undefined && isExpired ? { id: record.id, state: 'expired' } : undefined
   }
@@ -70,8 +76,11 @@ export class AcceptedKeys implements KeyFinder {
   isRevoked(key: Key): boolean {
     const organization = key.organization.id
     if (!this.fromStore.has(key)) return !this.isServed(organization, key.id) || this.isRevokedByCommand(key)
-    const record = this.stored().table.get(key.id)
-    return record === undefined || record.revokedMs !== undefined || !this.isServed(organization)
+    const { table } = this.stored()
+    const record = table.get(key.id)
+    if (record === undefined || record.revokedMs !== undefined) return true
+    const owner = table.organization(organization)
+    return !this.isServed(organization) && (owner === undefined || descriptionOfRecord(owner).disabled)
   }
 
   /** Whether a command revoked this key of the configuration. */
@@ -79,15 +88,29 @@ export class AcceptedKeys implements KeyFinder {
     return this.stored().table.revocation(key.id)?.organization === key.organization.id
   }
 
-  /** Undefined for a key of an organization that is not in the configuration. */
+  /** Undefined for a key of an organization that neither the configuration nor the store has. */
   private keyOf(record: KeyRecord): Key | undefined {
     const known = this.made.get(record)
-    const organization = this.catalog.organization(record.organization)
-    if (known !== undefined || organization === undefined) return known
+    const organization = this.organizationOf(record.organization)
+    // One of the store may have changed since.
+    if (organization === undefined || known?.organization === organization) return organization && known
     const key = storedKey(organization, record)
     this.made.set(record, key)
     this.fromStore.add(key)
     return key
+  }
+
+  /** That of the configuration, if it has one of this id. The same object until it changes. */
+  private organizationOf(id: string): Key['organization'] | undefined {
+    const configured = this.catalog.organization(id)
+    if (configured !== undefined) return configured
+    const record = this.stored().table.organization(id)
+    if (record === undefined) return undefined
+    const known = this.owners.get(record)
+    if (known !== undefined) return known
+    const owner = this.catalog.owner(storedOrganization(record))
+    this.owners.set(record, owner)
+    return owner
   }
 }
 

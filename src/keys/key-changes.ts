@@ -3,18 +3,19 @@
  * key and its entry of the admin audit in one step, and returns when every gateway knows the change.
  */
 
-import { access, Catalog, type CatalogConfig } from '../catalog/catalog.ts'
+import { type Access, access, Catalog, type CatalogConfig } from '../catalog/catalog.ts'
 import { graceMs, type KeyDescription, patchKey, readKey } from '../config/key-input.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { configuredLimits, type SpentBefore } from '../core/limits.ts'
-import type { KeyConfig } from '../core/organization-config.ts'
+import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import { mayMatch } from '../core/permission.ts'
 import type { AdminEntry, Changer } from './admin-audit.ts'
 import { newToken } from './key-format.ts'
 import { KeyProblem } from './key-problem.ts'
 import { type KeyRecord, revocationOf, storedKey } from './key-record.ts'
 import type { KeyStore } from './key-store.ts'
+import { allOrganizations, storedOrganization } from './organization-record.ts'
 
 /** The part of the configuration that decides about keys. */
 interface KeysConfig extends CatalogConfig {
@@ -43,7 +44,14 @@ interface Revocation {
   readonly isConfigured: boolean
 }
 
-type KeyAction = 'key.created' | 'key.updated' | 'key.rotated' | 'key.revoked'
+type ChangeAction =
+  | 'key.created'
+  | 'key.updated'
+  | 'key.rotated'
+  | 'key.revoked'
+  | 'organization.created'
+  | 'organization.updated'
+  | 'organization.disabled'
 
 /** A key that another gateway made. */
 interface TakenKey {
@@ -69,18 +77,16 @@ export class KeyChanges {
     const description = valid(readKey(input, config.tags ?? [], nowMs))
     const { id, organization } = description
     checkExpiry(description, nowMs)
-    const ids = config.organizations.map((known) => known.id)
-    if (!ids.includes(organization)) {
-      const hint = didYouMean(organization, ids)
-      throw new KeyProblem('invalid', `the configuration has no organisation ${quoted(organization)}${hint}`)
-    }
     if (this.configured(id) !== undefined)
       throw new KeyProblem('exists', `the id ${quoted(id)} is used by a key of the configuration; choose another`)
     const { token, sha256, shown } = newToken()
     const record = { ...description, sha256, shown, createdMs: nowMs }
-    checkPrices(config, record)
     const entry = this.entry('key.created', id, { organization, ...detailsOf(description) })
-    if (!(await this.changed((store) => store.create(record, entry)))) {
+    const isCreated = await this.changed(async (store) => {
+      checkPrices(config, await ownerOf(config, store, organization), record)
+      return await store.create(record, entry)
+    })
+    if (!isCreated) {
       throw new KeyProblem(
         'exists',
         `the id ${quoted(id)} is used by a key of the store; the id of a revoked or expired key is free after 30 days`,
@@ -94,17 +100,16 @@ export class KeyChanges {
     const nowMs = Date.now()
     const { config } = this.parts
     const given = isObject(patch) ? patch : {}
-    const edit = (record: KeyRecord): KeyRecord => {
+    const edit = (record: KeyRecord, owner: OrganizationConfig | undefined): KeyRecord => {
       checkActive(record, 'changed')
       const description = valid(patchKey(record, patch, config.tags ?? [], nowMs))
       if (given['expires_at'] !== undefined) checkExpiry(description, nowMs)
       const { models, limits, expiresAtMs, tags } = description
       const next = withSpent({ ...record, models, limits, expiresAtMs, tags }, record.limits?.spend?.before)
-      if (given['limits'] !== undefined || given['models'] !== undefined) checkPrices(config, next)
+      if (given['limits'] !== undefined || given['models'] !== undefined) checkPrices(config, owner, next)
       return next
     }
-    const record = await this.change(id, edit, this.entry('key.updated', id, given))
-    return record
+    return await this.change(id, edit, this.entry('key.updated', id, given))
   }
 
   /** `grace`: how long the old secret is accepted, as `24h`; absent: not at all. */
@@ -149,11 +154,11 @@ export class KeyChanges {
       const revokedMs = isBlocked ? nowMs : undefined
       return { ...description, limits: own, sha256, shown, createdMs: nowMs, revokedMs }
     })
-    const known = new Set(config.organizations.map(({ id }) => id))
-    const missing = records.find(({ organization }) => !known.has(organization))
-    if (missing !== undefined)
-      throw new KeyProblem('invalid', `the configuration has no organisation ${quoted(missing.organization)}`)
     return await this.changed(async (store) => {
+      const known = new Set(allOrganizations(config.organizations, await store.organizations()).map(({ id }) => id))
+      const missing = records.find(({ organization }) => !known.has(organization))
+      if (missing !== undefined)
+        throw new KeyProblem('invalid', `the configuration has no organisation ${quoted(missing.organization)}`)
       const done: Taken[] = []
       for (const record of records) done.push(await this.take(store, record))
       return done
@@ -179,6 +184,7 @@ export class KeyChanges {
 
   /** Revokes a key of the store, or of the configuration until that drops or disables it. */
   async revoke(id: string): Promise<Revocation> {
+    checkId(id)
     const nowMs = Date.now()
     const configured = this.configured(id)
     const outcomes = await this.changed(async (store) => {
@@ -206,9 +212,16 @@ export class KeyChanges {
     return { outcome, isConfigured: configured?.key.disabled === false }
   }
 
-  private async change(id: string, edit: (record: KeyRecord) => KeyRecord, entry: AdminEntry): Promise<KeyRecord> {
+  private async change(
+    id: string,
+    edit: (record: KeyRecord, owner: OrganizationConfig | undefined) => KeyRecord,
+    entry: AdminEntry,
+  ): Promise<KeyRecord> {
+    checkId(id)
     return await this.changed(async (store) => {
-      const record = await store.change(id, edit, entry)
+      const known = (await store.get(id))?.organization
+      const owner = known === undefined ? undefined : await organizationOf(this.parts.config, store, known)
+      const record = await store.change(id, (before) => edit(before, owner), entry)
       if (record !== undefined) return record
       if (this.configured(id) === undefined) throw await unknownKey(store, id)
       throw new KeyProblem(
@@ -218,13 +231,8 @@ export class KeyChanges {
     })
   }
 
-  /** Resolves when the changes are in force on every gateway, and stay. */
   private changed<Result>(make: (store: KeyStore) => Promise<Result>): Promise<Result> {
-    return this.parts.withStore(async (store) => {
-      const result = await make(store)
-      await store.confirm()
-      return result
-    })
+    return inForce(this.parts, make)
   }
 
   private configured(id: string): { readonly organization: string; readonly key: KeyConfig } | undefined {
@@ -235,9 +243,56 @@ export class KeyChanges {
     return undefined
   }
 
-  private entry(action: KeyAction, target: string, details: JsonObject): AdminEntry {
-    return { timeMs: Date.now(), ...this.parts.by, action, target, details: bounded(details) }
+  private entry(action: ChangeAction, target: string, details: JsonObject): AdminEntry {
+    return auditEntry(this.parts, action, target, details)
   }
+}
+
+/** Resolves when the changes are in force on every gateway, and stay. */
+export function inForce<Result>(
+  { withStore }: Pick<KeyChangesParts, 'withStore'>,
+  make: (store: KeyStore) => Promise<Result>,
+): Promise<Result> {
+  return withStore(async (store) => {
+    const result = await make(store)
+    await store.confirm()
+    return result
+  })
+}
+
+export function auditEntry(
+  { by }: Pick<KeyChangesParts, 'by'>,
+  action: ChangeAction,
+  target: string,
+  details: JsonObject,
+): AdminEntry {
+  return { timeMs: Date.now(), ...by, action, target, details: bounded(details) }
+}
+
+/** Records of organisations and revocations are in the same store, under ids with a colon. */
+function checkId(id: string): void {
+  if (id.includes(':')) throw new KeyProblem('unknown', `no key has the id ${quoted(id)}`)
+}
+
+/** An organisation of the configuration, or one that a command created. */
+async function organizationOf(
+  { organizations }: KeysConfig,
+  store: KeyStore,
+  id: string,
+): Promise<OrganizationConfig | undefined> {
+  const configured = organizations.find((one) => one.id === id)
+  const record = configured === undefined ? await store.organization(id) : undefined
+  return record === undefined ? configured : storedOrganization(record)
+}
+
+/** As `organizationOf`, for a new key. */
+async function ownerOf(config: KeysConfig, store: KeyStore, id: string): Promise<OrganizationConfig> {
+  const owner = await organizationOf(config, store, id)
+  if (owner !== undefined) return owner
+  const stored = (await store.organizations()).map(({ organization }) => organization)
+  const known = [...config.organizations.map((one) => one.id), ...stored]
+  const hint = didYouMean(id, known) || '; make one with weir organizations create'
+  throw new KeyProblem('invalid', `the configuration has no organisation ${quoted(id)}${hint}`)
 }
 
 /** What an operator probably did not mean by a key that was made or changed: patterns that match no model. */
@@ -271,22 +326,29 @@ function checkActive({ id, revokedMs }: KeyRecord, what: string): void {
 }
 
 /** A spend limit needs to know what a request may cost. */
-function checkPrices(config: KeysConfig, record: KeyRecord): void {
-  const catalog = Catalog.from(config)
-  const organization = catalog.organization(record.organization)
-  if (record.limits?.spend === undefined || organization === undefined) return
+function checkPrices(config: KeysConfig, owner: OrganizationConfig | undefined, record: KeyRecord): void {
+  if (record.limits?.spend === undefined || owner === undefined) return
+  const catalog = Catalog.from({ ...config, organizations: [owner] })
+  const organization = catalog.organization(owner.id)
+  if (organization === undefined) return
   const key = storedKey(organization, record)
   for (const model of catalog.models) {
-    const verdict = access(key, model)
-    if (verdict.allowed || (verdict.by !== 'price' && verdict.by !== 'output limit')) continue
-    const [lacks, under] =
-      verdict.by === 'price' ? ['price', 'a spend limit'] : ['max_output_tokens', 'a strict spend limit']
+    const problem = unpriced(access(key, model))
+    if (problem === undefined) continue
     throw new KeyProblem(
       'invalid',
-      `key ${quoted(record.id)} may use model ${quoted(model.name)}, which has no ${lacks}, and ${under} needs it; ` +
+      `key ${quoted(record.id)} may use model ${quoted(model.name)}, ${problem}; ` +
         `give the model one in the configuration, or exclude it with the models of the key`,
     )
   }
+}
+
+/** What a model lacks under a spend limit; undefined if nothing, or if it is not allowed anyway. */
+export function unpriced(verdict: Access): string | undefined {
+  if (verdict.allowed || (verdict.by !== 'price' && verdict.by !== 'output limit')) return undefined
+  const [lacks, under] =
+    verdict.by === 'price' ? ['price', 'a spend limit'] : ['max_output_tokens', 'a strict spend limit']
+  return `which has no ${lacks}, and ${under} needs it`
 }
 
 /** Reading all ids would take long: the suggestion is among some of them. */

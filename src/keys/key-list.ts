@@ -38,6 +38,7 @@ export interface ListedKey {
 }
 
 interface ListOptions {
+  /** Of the configuration and of the store. */
   readonly organizations: readonly OrganizationConfig[]
   /** Only keys of this organisation. */
   readonly only?: string | undefined
@@ -56,9 +57,9 @@ export async function listKeys(
   const configured = served.flatMap(({ keys }) => keys.map(({ id }) => id))
   const records = await store.list(only, most)
   const revocations = await store.revocations(configured)
-  const ids = new Set(organizations.map(({ id }) => id))
+  const owners = new Map(organizations.map((organization) => [organization.id, organization]))
   const listed = [
-    ...records.map((record) => storedRow(record, ids.has(record.organization), nowMs)),
+    ...records.map((record) => storedRow(record, owners.get(record.organization), nowMs)),
     ...served.flatMap((organization) => configuredRows(organization, revocations, nowMs)),
   ]
     .sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0))
@@ -67,19 +68,21 @@ export async function listKeys(
   return listed.map((key) => ({ ...key, activity: active.get(`${key.organization}\0${key.id}`) }))
 }
 
-/** One key of the store, as it is listed. Its organisation is one of the configuration. */
+/** One key of the store after a change, as it is listed: its organisation is known. */
 export function listedRecord(record: KeyRecord, activity: KeyActivity | undefined, nowMs: number): ListedKey {
-  return { ...storedRow(record, true, nowMs), activity }
+  return { ...storedRow(record, { disabled: false }, nowMs), activity }
 }
 
 type Row = Omit<ListedKey, 'activity'>
 
-function storedRow(record: KeyRecord, isKnown: boolean, nowMs: number): Row {
+/** `owner`: its organisation, if that is known. */
+function storedRow(record: KeyRecord, owner: Pick<OrganizationConfig, 'disabled'> | undefined, nowMs: number): Row {
   const { id, organization, shown, models, limits = {}, tags = {}, createdMs, expiresAtMs, revokedMs } = record
   const { previous } = record
   const graceUntilMs = previous !== undefined && nowMs < previous.untilMs ? previous.untilMs : undefined
   const live = isUsable({ disabled: false, expiresAtMs }, nowMs) ? 'active' : 'expired'
-  const state = revokedMs !== undefined ? 'revoked' : isKnown ? live : 'orphaned'
+  const ofOwner = owner === undefined ? 'orphaned' : owner.disabled === true ? 'disabled' : live
+  const state = revokedMs !== undefined ? 'revoked' : ofOwner
   return {
     ...{ id, organization, source: 'store', shown, models, limits, tags },
     ...{ createdMs, expiresAtMs, revokedMs, graceUntilMs, state },

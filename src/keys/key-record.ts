@@ -61,7 +61,8 @@ export function revocationOf(organization: string, key: string, nowMs: number): 
 /** The key of a record, as requests use it. It has the `auto` of its organization. */
 export function storedKey(organization: Key['organization'], record: KeyRecord): Key {
   const { id, models, limits = {}, tags, expiresAtMs } = record
-  return keyOf(organization, { id, models, auto: organization.auto, limits, tags, expiresAtMs, disabled: false })
+  const disabled = organization.disabled === true
+  return keyOf(organization, { id, models, auto: organization.auto, limits, tags, expiresAtMs, disabled })
 }
 
 /** How long a record is kept after its key was revoked or has expired. The spend of the key is kept forever. */

@@ -13,6 +13,7 @@ import { isPermanent, RedisUnfitError } from '../redis/redis-errors.ts'
 import type { AdminAudit, AdminEntry } from './admin-audit.ts'
 import { KeyProblem } from './key-problem.ts'
 import { type KeyRecord, parseKeyRecord, revocationId, revokedKeyOf } from './key-record.ts'
+import { organizationIdOf, organizationRecordId } from './organization-record.ts'
 
 /** How often a gateway polls for changes: every gateway enforces a revocation within twice this time. */
 export const KEY_POLL_MS = SLOW_PERIOD_MS
@@ -78,6 +79,8 @@ export interface KeyBackend {
   head(): Promise<Version>
   /** The texts of some keys, in the order of `ids`. */
   texts(ids: readonly string[]): Promise<readonly (string | undefined)[]>
+  /** The ids of all organisations that commands created. */
+  organizationIds(): Promise<readonly string[]>
   /** One page of all keys; without a cursor, the first. */
   page(cursor: string | undefined): Promise<KeyPage>
   /** The number of keys, or a lower bound; 0 if counting takes long and pages are always complete. */
@@ -196,6 +199,20 @@ export class KeyStore {
       if (cursor !== undefined) await turn()
     } while (cursor !== undefined)
     return firstById(found, most)
+  }
+
+  /** The records of all organisations that commands created, by id. */
+  async organizations(): Promise<readonly KeyRecord[]> {
+    const found: KeyRecord[] = []
+    const ids = await this.backend.organizationIds()
+    for (let i = 0; i < ids.length; i += KEYS_A_PAGE)
+      found.push(...(await this.records(ids.slice(i, i + KEYS_A_PAGE).map(organizationRecordId))))
+    return found.sort((one, other) => (one.organization < other.organization ? -1 : 1))
+  }
+
+  /** The record of an organisation that a command created. */
+  async organization(id: string): Promise<KeyRecord | undefined> {
+    return await this.get(organizationRecordId(id))
   }
 
   /** The records that revoke some of these keys of the configuration, by the id of the key. */
@@ -335,5 +352,5 @@ function firstById(keys: ReadonlyMap<string, KeyRecord>, most: number): readonly
 
 /** False for a record that revokes a key of the configuration. */
 function isCreated({ id }: KeyRecord): boolean {
-  return revokedKeyOf(id) === undefined
+  return revokedKeyOf(id) === undefined && organizationIdOf(id) === undefined
 }

@@ -8,6 +8,7 @@ import { timingSafeEqual } from 'node:crypto'
 import { ByteArena } from './byte-arena.ts'
 import { HASH_BYTES, idBytes, KeyLayout } from './key-layout.ts'
 import { endOf, type KeyRecord, revokedKeyOf } from './key-record.ts'
+import { organizationIdOf } from './organization-record.ts'
 import { NONE, powerOfTwo, SlotIndex } from './slot-index.ts'
 
 /** Recently used keys that are kept as objects. */
@@ -56,6 +57,8 @@ export class KeyTable {
   private readonly byPrevious = new SlotIndex((slot) => this.columns.previousHash[slot] ?? 0)
   /** By the id of the key of the configuration that each of these records revokes. */
   private readonly revocations = new Map<string, KeyRecord>()
+  /** By their ids. */
+  private readonly organizations = new Map<string, KeyRecord>()
   private readonly freeSlots: number[] = []
   private slots = 0
   private reading = 0
@@ -112,6 +115,11 @@ export class KeyTable {
     return [...this.revocations.values()]
   }
 
+  /** The record of an organisation that a command created. The same object until it changes. */
+  organization(id: string): KeyRecord | undefined {
+    return this.organizations.get(id)
+  }
+
   /** The key of an id, also a revoked one. */
   get(id: string): KeyRecord | undefined {
     const slot = this.slotOf(id)
@@ -147,6 +155,8 @@ export class KeyTable {
     if (columns.previousHash[slot] !== 0) this.byPrevious.add(slot)
     const revoked = revokedKeyOf(record.id)
     if (revoked !== undefined) this.revocations.set(revoked, record)
+    const organization = organizationIdOf(record.id)
+    if (organization !== undefined) this.organizations.set(organization, record)
   }
 
   delete(id: string): void {
@@ -203,8 +213,11 @@ export class KeyTable {
     this.byToken.remove(slot)
     this.byId.remove(slot)
     if (columns.previousHash[slot] !== 0) this.byPrevious.remove(slot)
-    const revoked = revokedKeyOf(idIn(this.bytes(slot)))
+    const id = idIn(this.bytes(slot))
+    const revoked = revokedKeyOf(id)
     if (revoked !== undefined) this.revocations.delete(revoked)
+    const organization = organizationIdOf(id)
+    if (organization !== undefined) this.organizations.delete(organization)
     this.decoded.delete(slot)
     this.arena.release(columns.chunk[slot] ?? 0, columns.offset[slot] ?? 0, columns.length[slot] ?? 0)
     if (columns.reading[slot] === this.reading) this.readCount--

@@ -28,6 +28,7 @@ import {
   type Standing,
   type Version,
 } from './key-store.ts'
+import { ORGANIZATION_PREFIX } from './organization-record.ts'
 
 const FILE = 'keys.sqlite'
 
@@ -94,6 +95,14 @@ export class SqliteKeyBackend implements KeyBackend, AdminAudit {
   async texts(ids: readonly string[]): Promise<readonly (string | undefined)[]> {
     const query = this.open()?.query<{ record: string }, [string]>('SELECT record FROM key WHERE id = ?')
     return ids.map((id) => query?.get(id)?.record)
+  }
+
+  async organizationIds(): Promise<readonly string[]> {
+    const first = ORGANIZATION_PREFIX
+    const query = 'SELECT id FROM key WHERE id >= ? AND id < ? ORDER BY id'
+    // The character after the colon that ends the prefix.
+    const rows = this.open()?.query<{ id: string }, [string, string]>(query).all(first, first.replace(/:$/, ';')) ?? []
+    return rows.map(({ id }) => id.slice(first.length))
   }
 
   async page(cursor = ''): Promise<KeyPage> {

@@ -1,4 +1,4 @@
-/** The log lines of changes of API keys, which are entries of the admin audit, too. */
+/** The log lines of changes of API keys and organisations, which are entries of the admin audit, too. */
 
 import type { Logger } from 'pino'
 import { type LogEventName, logEvent } from './log-events.ts'
@@ -8,6 +8,9 @@ const KEY_EVENTS = [
   'key.updated',
   'key.rotated',
   'key.revoked',
+  'organization.created',
+  'organization.updated',
+  'organization.disabled',
 ] as const satisfies readonly LogEventName[]
 
 interface KeyChange {
@@ -19,7 +22,7 @@ interface KeyChange {
   readonly details: object
 }
 
-/** Logs an entry of the admin audit if it is about a key. */
+/** Logs an entry of the admin audit if it is about a key or an organisation of the key store. */
 export function logKeyChange(logger: Pick<Logger, 'info' | 'warn' | 'error' | 'fatal'>, change: KeyChange): void {
   const { action, source, actor, target, details } = change
   const event = KEY_EVENTS.find((name) => name === action)

@@ -365,6 +365,23 @@ export const LOG_EVENTS = {
       'A key is rejected from now on. A key of the configuration stays revoked until the configuration drops it or ' +
       'sets `disabled: true`.',
   },
+  'organization.created': {
+    level: 'info',
+    message: 'organisation created',
+    meaning:
+      'An organisation (`target` is its id) was created by `weir organizations` or by the admin API; `source` and ' +
+      '`details` as above.',
+  },
+  'organization.updated': {
+    level: 'info',
+    message: 'organisation changed',
+    meaning: 'Models or limits of such an organisation changed, or it was enabled again.',
+  },
+  'organization.disabled': {
+    level: 'warn',
+    message: 'organisation disabled',
+    meaning: 'The keys of such an organisation are rejected from now on.',
+  },
   'key.revocation_in_force': {
     level: 'warn',
     message: 'API key of the configuration is revoked by command',

@@ -22,6 +22,7 @@ import { LedgerProblem, withLedger } from '../reports/ledger-part.ts'
 import { type LimitUsage, limitUsagesOf } from '../reports/limit-usage.ts'
 import { pauseAfterReading } from '../reports/reading-pause.ts'
 import { configuredExpiringKeys, type StoredKeys, storedKeysOf } from '../reports/stored-keys.ts'
+import { withStoredOrganizations } from '../reports/stored-organizations.ts'
 import { spendsOfCrossings } from './crossing-limits.ts'
 import { spaceOf } from './disk-watch.ts'
 import { isDiskFull } from './ledger-watch.ts'
@@ -206,10 +207,10 @@ export class AlertWatch {
   }
 
   private async takeCrossings(): Promise<void> {
-    const { config } = this
-    const shares = config.alerts?.spend ?? []
+    const shares = this.config.alerts?.spend ?? []
     const startMs = performance.now()
     if (startMs < this.crossingsDueMs) return
+    const config = await withStoredOrganizations(this.config)
     await withLedger(
       () => this.ledger.reader(),
       config,

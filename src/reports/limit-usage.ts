@@ -8,6 +8,7 @@ import { isRefusing } from '../ledger/refusal-mark.ts'
 import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts'
 import type { ScopeUsage } from '../ledger/reservation-store.ts'
 import { withLedger } from './ledger-part.ts'
+import { withStoredOrganizations } from './stored-organizations.ts'
 
 /** Keys with limits that are read at most; there may be any number of them. */
 const KEYS_READ_MAX = 5000
@@ -40,13 +41,12 @@ export interface LimitUsage {
 
 /** The limits of the configuration and of stored keys, in the order of `readLimitUsages`. Throws `LedgerProblem`. */
 export async function limitUsagesOf(config: Config, stored: readonly LimitedKey[]): Promise<readonly LimitUsage[]> {
-  const configured = config.organizations.flatMap(({ id: organization, keys }) =>
+  const { organizations } = await withStoredOrganizations(config)
+  const configured = organizations.flatMap(({ id: organization, keys }) =>
     keys.map(({ id, limits }): LimitedKey => ({ id, organization, limits })),
   )
   const keys = [...configured, ...stored].filter(({ limits }) => Object.keys(limits).length > 0)
-  return await withLedger(openAccountUsageReader, config, (reader) =>
-    readLimitUsages(reader, config.organizations, keys),
-  )
+  return await withLedger(openAccountUsageReader, config, (reader) => readLimitUsages(reader, organizations, keys))
 }
 
 /** All limits that are set, those that refuse first, then the fullest; those of a key only if it was used. */

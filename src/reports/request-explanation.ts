@@ -18,6 +18,7 @@ import { spread } from '../gateway/spread.ts'
 import { refusedKeyError } from '../http/credentials.ts'
 import { storedKey } from '../keys/key-record.ts'
 import { isUsable } from '../keys/key-ring.ts'
+import { storedOrganization } from '../keys/organization-record.ts'
 import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts'
 import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
 import type { Explanation } from './explanation-shape.ts'
@@ -152,18 +153,20 @@ async function findKey(catalog: Catalog, config: Config, id: string, remarks: Se
   if (known !== undefined) {
     return { key: known, isRevoked: await isRevokedByCommand(config, known, remarks) }
   }
-  const [record, others] = await withLedger(openKeyStore, config, async (store) => {
-    const found = await store.get(id)
-    return [found, found === undefined ? await store.someIds() : []] as const
+  const [record, others, organization] = await withLedger(openKeyStore, config, async (store) => {
+    const found = id.includes(':') ? undefined : await store.get(id)
+    const owner = found === undefined ? undefined : await store.organization(found.organization)
+    return [found, found === undefined ? await store.someIds() : [], owner] as const
   })
   if (record === undefined) {
     const ids = [...configured.map((key) => key.id), ...others]
     return `no key has the id ${quoted(id)}${didYouMean(id, ids)}`
   }
-  const owner = catalog.organization(record.organization)
+  const stored = organization === undefined ? undefined : catalog.owner(storedOrganization(organization))
+  const owner = catalog.organization(record.organization) ?? stored
   if (owner === undefined) {
     const name = quoted(record.organization)
-    return `key "${id}" is rejected: its organisation ${name} is not in the configuration`
+    return `key "${id}" is rejected: its organisation ${name} is not in the configuration, and no command made it`
   }
   return { key: storedKey(owner, record), isRevoked: record.revokedMs !== undefined }
 }

@@ -67,6 +67,10 @@ class MapStore implements KeyBackend {
     return this.call(() => ids.map((id) => this.records.get(id)))
   }
 
+  async organizationIds(): Promise<readonly string[]> {
+    return []
+  }
+
   page(cursor = '0'): Promise<KeyPage> {
     return this.call(() => {
       const [at, all] = [Number(cursor), [...this.records.values()]]

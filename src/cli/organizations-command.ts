@@ -1,0 +1,112 @@
+/** `weir organizations`: creates, changes, lists and disables organisations beside those of the configuration. */
+
+import { KeyAdministration } from '../assembly/key-administration.ts'
+import type { Config } from '../config/config.ts'
+import type { JsonObject } from '../core/json.ts'
+import { type ListedOrganization, organizationJson } from '../keys/organization-changes.ts'
+import { commandChanger } from '../process/user-actor.ts'
+import { withLedger } from '../reports/ledger-part.ts'
+import { exit, type Flags, misused, parseFlags, printToStderr, runAction } from './command.ts'
+import { displayOf } from './display.ts'
+import { descriptionOf, idProblem } from './key-flags.ts'
+import { limitsText } from './keys-list-command.ts'
+import { configured, untilProblem } from './ledger-access.ts'
+import { type Column, type Display, TextTable } from './text-table.ts'
+
+/** Returns the exit code. */
+export function organizations(args: readonly string[]): Promise<number> {
+  return untilProblem(() => runAction('organizations', { create, update, list, disable }, args))
+}
+
+function create(args: readonly string[]): Promise<number> {
+  return change('create', args, async ({ organizationChanges }, id, given) => ({
+    record: await organizationChanges.create({ id, ...given }),
+    words: 'is created',
+  }))
+}
+
+function update(args: readonly string[]): Promise<number> {
+  return change('update', args, async ({ organizationChanges }, id, given) => ({
+    record: await organizationChanges.update(id, given),
+    words: 'is updated',
+  }))
+}
+
+function disable(args: readonly string[]): Promise<number> {
+  return change('disable', args, async ({ organizationChanges }, id) => ({
+    record: await organizationChanges.update(id, { disabled: true }),
+    words: 'is disabled',
+  }))
+}
+
+type Change = (
+  keys: KeyAdministration,
+  id: string,
+  given: JsonObject,
+) => Promise<{ readonly record: Parameters<KeyAdministration['changedOrganizationJson']>[0]; readonly words: string }>
+
+async function change(action: 'create' | 'update' | 'disable', args: readonly string[], make: Change): Promise<number> {
+  const parsed = parseFlags(args, `organizations ${action}`)
+  if ('code' in parsed) return parsed.code
+  const { id } = parsed.flags
+  if (typeof id !== 'string') return misused('missing --id ID')
+  const given = givenBy(parsed.flags)
+  const problem = (action === 'create' ? idProblem(id) : undefined) ?? (typeof given === 'string' ? given : undefined)
+  if (problem !== undefined || typeof given === 'string') return misused(problem ?? '')
+  if (action === 'update' && Object.keys(given).length === 0)
+    return misused('nothing to change: name at least one flag besides --id')
+  const read = await configured(parsed.flags['config'])
+  if ('code' in read) return read.code
+  const administration = administrationOf(read.config)
+  const { record, words } = await make(administration, id, given)
+  const changed = administration.changedOrganizationJson(record)
+  const { warnings } = changed
+  if (parsed.flags['json'] === true) process.stdout.write(`${JSON.stringify(changed)}\n`)
+  else process.stdout.write(`organisation "${id}" ${words}\n`)
+  if (Array.isArray(warnings)) for (const warning of warnings) printToStderr(`warning: ${warning}`)
+  return exit.done
+}
+
+/** The change that the flags ask for, or what is wrong with them. */
+function givenBy(flags: Flags): JsonObject | string {
+  const description = descriptionOf(flags, Date.now())
+  if (typeof description === 'string') return description
+  return flags['enable'] === true ? { ...description, disabled: false } : description
+}
+
+async function list(args: readonly string[]): Promise<number> {
+  const parsed = parseFlags(args, 'organizations list')
+  if ('code' in parsed) return parsed.code
+  const { json, wide } = parsed.flags
+  const read = await configured(parsed.flags['config'])
+  if ('code' in read) return read.code
+  const listed = await administrationOf(read.config).organizations()
+  process.stdout.write(
+    json === true
+      ? `${JSON.stringify({ organizations: listed.map(organizationJson) })}\n`
+      : tableText(listed, displayOf(wide === true)),
+  )
+  return exit.done
+}
+
+function administrationOf(config: Config): KeyAdministration {
+  return new KeyAdministration(config, commandChanger(), (open, use) => withLedger(open, config, use))
+}
+
+const COLUMNS: readonly Column[] = [
+  { heading: 'id' },
+  { heading: 'source', priority: 1 },
+  { heading: 'models', priority: 2 },
+  { heading: 'limits', priority: 3 },
+  { heading: 'created', priority: 0 },
+  { heading: 'state' },
+]
+
+function tableText(listed: readonly ListedOrganization[], display: Display): string {
+  const rows = listed.map(({ id, source, models, limits, createdMs, state }) => [
+    ...[id, source, models?.join(',') ?? 'all', limitsText(limits)],
+    createdMs === undefined ? '-' : `${new Date(createdMs).toISOString().slice(0, 16)}Z`,
+    state,
+  ])
+  return new TextTable(COLUMNS, display).print(rows)
+}

@@ -1,0 +1,67 @@
+/**
+ * Organisations that commands and the admin API create. Each is a record of the key store without a secret, under a
+ * prefix and its id, so that everything that holds for keys holds for it: one change log, gateways that follow within a
+ * second and put back what Redis loses. An earlier version of weir takes it for a key that nobody can present.
+ */
+
+import type { Limits } from '../core/limits.ts'
+import type { OrganizationConfig } from '../core/organization-config.ts'
+import type { KeyRecord } from './key-record.ts'
+
+/** An id has no colon, so this is never the beginning of a created key's. The script of Redis knows it, too. */
+export const ORGANIZATION_PREFIX = 'organization:'
+
+/**
+ * In `shown`, which an organisation has no other use for: of all fields that earlier versions keep when they put a
+ * record back, it is the one that can be set and unset.
+ */
+const DISABLED = 'disabled'
+
+/** The id of the record of an organisation. */
+export function organizationRecordId(id: string): string {
+  return `${ORGANIZATION_PREFIX}${id}`
+}
+
+/** The id of the organisation of a record; undefined for the record of a key. */
+export function organizationIdOf(recordId: string): string | undefined {
+  return recordId.startsWith(ORGANIZATION_PREFIX) ? recordId.slice(ORGANIZATION_PREFIX.length) : undefined
+}
+
+export interface OrganizationDescription {
+  readonly id: string
+  readonly models?: readonly string[] | undefined
+  readonly limits?: Limits | undefined
+  readonly disabled: boolean
+}
+
+export function organizationRecord(description: OrganizationDescription, nowMs: number): KeyRecord {
+  const { id } = description
+  return withDescription(
+    { id: organizationRecordId(id), organization: id, sha256: '', shown: '', createdMs: nowMs },
+    description,
+  )
+}
+
+/** The record with other models, limits and state. */
+export function withDescription(record: KeyRecord, { models, limits, disabled }: OrganizationDescription): KeyRecord {
+  return { ...record, models, limits, shown: disabled ? DISABLED : '' }
+}
+
+export function descriptionOfRecord({ organization, models, limits, shown }: KeyRecord): OrganizationDescription {
+  return { id: organization, models, limits, disabled: shown === DISABLED }
+}
+
+/** As the configuration would have it: without keys of its own, rules or automatic selection. */
+export function storedOrganization(record: KeyRecord): OrganizationConfig {
+  const { id, models, limits = {}, disabled } = descriptionOfRecord(record)
+  return { id, models, rules: [], auto: 'off', limits, keys: [], disabled }
+}
+
+/** The organisations of the configuration, and those of the store whose id it does not have. */
+export function allOrganizations(
+  configured: readonly OrganizationConfig[],
+  stored: readonly KeyRecord[],
+): readonly OrganizationConfig[] {
+  const ids = new Set(configured.map(({ id }) => id))
+  return [...configured, ...stored.filter(({ organization }) => !ids.has(organization)).map(storedOrganization)]
+}
