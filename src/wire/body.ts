@@ -5,7 +5,7 @@
 
 import { CallerError } from '../core/caller-error.ts'
 import { turn } from '../core/event-loop.ts'
-import { parseExactBody } from '../core/exact-json.ts'
+import { LongNumbersError, parseExactBody } from '../core/exact-json.ts'
 import { GrowingBytes } from '../core/growing-bytes.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
 import { DEPTH_MAX, shapeProblem, VALUES_MAX } from './json-shape.ts'
@@ -97,6 +97,7 @@ export function parseBody(bytes: Uint8Array): JsonObject {
   try {
     value = parseExactBody(text)
   } catch (error) {
+    if (error instanceof LongNumbersError) throw malformed(`The request body cannot be read: ${error.message}.`)
     throw malformed(`The request body is not valid JSON${error instanceof Error ? `: ${error.message}` : ''}.`)
   }
   if (!isObject(value)) throw malformed('The request body must be a JSON object.')

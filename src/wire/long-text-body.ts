@@ -4,9 +4,9 @@
  */
 
 import { isUtf8 } from 'node:buffer'
-import { parseExactBody } from '../core/exact-json.ts'
+import { LONG_NUMBERS_MAX, parseExactBody } from '../core/exact-json.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
-import { CLOSE, CLOSE_LIST, COLON, COMMA, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
+import { CLOSE, CLOSE_LIST, COLON, COMMA, isDigit, MINUS, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
 import { LongTexts, MARKED_BYTES_MIN } from '../core/long-texts.ts'
 import { solidEnd, solidStart } from '../core/solid-text.ts'
 import type { Unparsed, UnparsedMessages, UnparsedTools } from '../core/unparsed.ts'
@@ -70,6 +70,8 @@ export function readLargeBody(bytes: Uint8Array, { textPlaces, lists }: LargeBod
   const found = finder.find(bytes)
   if (found === -1) return undefined
   const { positions } = finder
+  // What stays unparsed is converted with the same limit as what is parsed, which is counted there.
+  if (found > LONG_NUMBERS_MAX && longNumbersIn(bytes, positions, found) > LONG_NUMBERS_MAX) return undefined
   // At most all positions are values.
   const unparsed = lists !== undefined && found <= VALUES_MAX ? unparsedIn(bytes, positions, found, lists) : NOTHING
   const search = new TextSearch(bytes, positions, found, textPlaces)
@@ -96,6 +98,29 @@ export function readLargeBody(bytes: Uint8Array, { textPlaces, lists }: LargeBod
     isUnparsed ? unparsed : undefined,
   )
   return { json, longTexts }
+}
+
+/** The shortest number that needs all digits of a double. */
+const LONG_NUMBER_BYTES = 16
+const SMALL_E = 0x65
+
+/** Numbers that may keep their text (`core/exact-json.ts`): long, with an exponent, or negative. Some are none. */
+function longNumbersIn(bytes: Uint8Array, positions: Uint32Array, found: number): number {
+  let count = 0
+  for (let position = 0; position < found; position++) {
+    const from = (positions[position] ?? 0) + 1
+    const to = positions[position + 1] ?? bytes.length
+    const first = bytes[from] ?? 0
+    if (to - from >= LONG_NUMBER_BYTES ? bytes[from - 1] !== QUOTE : first === MINUS || hasExponent(bytes, from, to))
+      count++
+  }
+  return count
+}
+
+function hasExponent(bytes: Uint8Array, from: number, to: number): boolean {
+  if (!isDigit(bytes[from] ?? 0)) return false
+  for (let at = from + 1; at < to; at++) if (((bytes[at] ?? 0) | 0x20) === SMALL_E) return true
+  return false
 }
 
 /** An unparsed value, and what is parsed in its place. */

@@ -1,7 +1,7 @@
 /** Tool names that a provider rejects become legal, unique and stable ones, and are restored in answers. */
 
 import { describe, expect, test } from 'bun:test'
-import { callInput } from '../../src/providers/call-arguments.ts'
+import { CallInputs } from '../../src/providers/call-arguments.ts'
 import { restoreToolName } from '../../src/providers/provider.ts'
 import { SentCallIds } from '../../src/providers/sent-call-ids.ts'
 import { fitted, NAMES_OF_64, NAMES_OF_128, ToolNames } from '../../src/providers/tool-names.ts'
@@ -88,5 +88,5 @@ describe('call ids', () => {
 })
 
 test('arguments keep the order of their keys', () => {
-  expect(JSON.stringify(callInput('{"b":1,"a":{"d":2,"c":3}}'))).toBe('{"b":1,"a":{"d":2,"c":3}}')
+  expect(JSON.stringify(new CallInputs().of('{"b":1,"a":{"d":2,"c":3}}'))).toBe('{"b":1,"a":{"d":2,"c":3}}')
 })

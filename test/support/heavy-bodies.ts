@@ -822,6 +822,48 @@ form('a long boundary, nearly', `${'-'.repeat(60)}z`, (room) =>
 )
 form('a prompt of wide characters', 'a', (room) => part('a', 'name="prompt"', '字'.repeat((room / 3) | 0)))
 
+// Numbers that keep their text.
+const LONG_NUMBERS = ['12345678901234567890', '-0', '1e400', '0.12345678901234567890'] as const
+for (const number of LONG_NUMBERS) {
+  const list = (bytes: number) => Array.from({ length: Math.min(VALUES, (bytes / 24) | 0) }, () => number).join()
+  const around =
+    (path: Path, before: string, after: string): HeavyBody['make'] =>
+    (bytes) => ({
+      path,
+      bytes: Buffer.from(`${head[path]}${before}${list(bytes)}${after}${rest[path]}`),
+    })
+  add(
+    `chat: a schema of ${number}`,
+    around('chat', '"tools":[{"type":"function","function":{"name":"f","parameters":{"enum":[', ']}}}]'),
+  )
+  add(
+    `messages: a schema of ${number}`,
+    around('messages', '"tools":[{"name":"f","input_schema":{"type":"object","enum":[', ']}}]'),
+  )
+  add(
+    `responses: a schema of ${number}`,
+    around('responses', '"tools":[{"type":"function","name":"f","parameters":{"enum":[', ']}}]'),
+  )
+  add(`chat: arguments of ${number}`, (bytes) => ({
+    path: 'chat',
+    bytes: Buffer.from(
+      `${head.chat}"messages":[{"role":"assistant","tool_calls":[${call('a', 'f', `{\\"a\\":[${list(bytes)}]}`)}]}]}`,
+    ),
+  }))
+  add(`responses: arguments of ${number}`, (bytes) => ({
+    path: 'responses',
+    bytes: Buffer.from(
+      `${head.responses}"input":[{"type":"function_call","call_id":"a","name":"f","arguments":"{\\"a\\":[${list(bytes)}]}"}]}`,
+    ),
+  }))
+  add(`messages: a call of ${number}`, (bytes) => ({
+    path: 'messages',
+    bytes: Buffer.from(
+      `${head.messages}"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"a":[${list(bytes)}]}}]}]}`,
+    ),
+  }))
+}
+
 export const heavyBodies: readonly HeavyBody[] = heavy
 
 const MIXED = ['chat', 'messages', 'responses'] as const

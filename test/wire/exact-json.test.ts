@@ -1,11 +1,15 @@
 /** Which numbers keep their text, wherever they are in a JSON text. */
 
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { parseExact, parseExactBody } from '../../src/core/exact-json.ts'
 import { isObject } from '../../src/core/json.ts'
+import { chat } from '../../src/dialects/chat/chat.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { CallInputs } from '../../src/providers/call-arguments.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
+import { parseBody } from '../../src/wire/body.ts'
+import { readLargeBody } from '../../src/wire/long-text-body.ts'
 import { property } from '../support/random.ts'
 
 const DIGITS = '12345678901234567890123456789'
@@ -154,4 +158,33 @@ test('an event of a stream keeps them where the caller may get them', () => {
   const decoder = anthropic.decoder()
   const events = [...decoder.decode('', start), ...decoder.decode('', '{"type":"content_block_stop","index":0}')]
   expect(JSON.stringify(events)).toContain(digits)
+})
+
+describe('a request may hold 10,000 numbers that keep their text', () => {
+  const list = (count: number, number: string) => `[${Array.from({ length: count }, () => number).join()}]`
+  const toolsOf = (values: string) =>
+    `{"model":"m","messages":[{"role":"user","content":"${'x'.repeat(20_000)}"}],` +
+    `"tools":[{"type":"function","function":{"name":"f","parameters":{"enum":${values}}}}]}`
+  const { largeBody } = chat({ imageUrls: 'public' })
+
+  test.each(['12345678901234567890', '-0', '1e400', '0.123456789012345678901'])('such as %s', (number) => {
+    const bytes = (count: number) => Buffer.from(toolsOf(list(count, number)))
+    expect(parseBody(bytes(10_000))).toBeObject()
+    expect(() => parseBody(bytes(10_001))).toThrow('it holds more than 10000 numbers')
+    // What is not parsed has the same limit: the body is read the usual way.
+    expect(readLargeBody(bytes(10_001), largeBody)).toBeUndefined()
+    expect(readLargeBody(bytes(1000), largeBody)).toBeObject()
+  })
+
+  test('and any number of others', () => {
+    const bytes = Buffer.from(toolsOf(list(100_000, '0.12345')))
+    expect([parseBody(bytes), readLargeBody(bytes, largeBody)]).toEqual([expect.anything(), expect.anything()])
+  })
+
+  test('in the arguments of all calls together', () => {
+    const inputs = new CallInputs()
+    const json = `{"a":${list(6000, '12345678901234567890')}}`
+    expect(JSON.stringify(inputs.of(json))).toBe(json)
+    expect(() => inputs.of(json)).toThrow('The arguments of tool calls cannot be read')
+  })
 })

@@ -31,9 +31,15 @@ function jsonWriter(sent: readonly Member[]): ImageRequest['body'] {
   return (model) => ({ contentType: 'application/json', content: BytePieces.of(writeMembers(['model', model], sent)) })
 }
 
+/** The name of a field of any provider; that of a form may have an index or a key. */
+const PLAIN_NAME = /^[a-z][a-z0-9_]{0,63}(?:\[[a-z0-9_]{0,63}\])*$/i
+/** Properties of every object in JavaScript: a provider's server might change those of all its objects. */
+const INHERITED_NAME = /(?:^|\[)(?:__proto__|constructor|prototype)(?:\]|\[|$)/
+
 function isSent(kind: ImageKind, name: string): boolean {
   if (name === 'model' || STREAM_FIELDS.has(name)) return false
-  return kind === 'edits' || GENERATION_FIELDS.has(name)
+  if (kind === 'generations') return GENERATION_FIELDS.has(name)
+  return PLAIN_NAME.test(name) && !INHERITED_NAME.test(name)
 }
 
 /** Accepts the form of an edit. Files are not copied: the body for a provider has views of them. */

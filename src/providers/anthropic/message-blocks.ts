@@ -4,7 +4,7 @@ import type { CacheMark, ImagePart, TextPart, Tool } from '../../core/chat-reque
 import type { JsonObject } from '../../core/json.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
 import type { CacheMarks } from '../cache-marks.ts'
-import { callInput } from '../call-arguments.ts'
+import { CallInputs } from '../call-arguments.ts'
 import { mediaType } from '../media-type.ts'
 import type { ToolNames } from '../tool-names.ts'
 import type { BlockWriter } from '../turn-writer.ts'
@@ -12,11 +12,15 @@ import { type EarlierCall, solid, type ToolResult } from '../turns.ts'
 
 /** One per request: marks are counted over all of it. */
 export class Blocks implements BlockWriter {
+  private readonly inputs: CallInputs
+
   constructor(
     private readonly names: ToolNames,
     private readonly marks: CacheMarks,
-    private readonly longTexts: LongTexts | undefined,
-  ) {}
+    longTexts: LongTexts | undefined,
+  ) {
+    this.inputs = new CallInputs(longTexts)
+  }
 
   part(part: TextPart | ImagePart): readonly JsonObject[] {
     return [part.type === 'text' ? textBlock(part, this.marks) : imageBlock(part, this.marks)]
@@ -29,7 +33,7 @@ export class Blocks implements BlockWriter {
         type: 'tool_use',
         id,
         name: this.names.sent(call.name),
-        input: callInput(call.json, this.longTexts),
+        input: this.inputs.of(call.json),
         cache_control: mark,
       },
     ]

@@ -12,7 +12,7 @@ import { solidStart } from '../../core/solid-text.ts'
 import { ASSISTANT, CALL_ID, ENTRY_INTS, KINDS, RESULT_ID, SYSTEM, TEXT, TOOL } from '../../core/unparsed.ts'
 import { isObjectJson } from '../../wire/json-object.ts'
 import { unescapedWithin } from '../../wire/json-text.ts'
-import { callInput } from '../call-arguments.ts'
+import { CallInputs } from '../call-arguments.ts'
 
 interface ChatTurns {
   /** Marks of values, or absent. */
@@ -53,6 +53,7 @@ export function chatTurns({ unparsed, longTexts, cache }: ChatRequest): ChatTurn
 class TurnsOfChat {
   private readonly turns: JsonBuilder
   private system: JsonBuilder | undefined
+  private readonly inputs = new CallInputs()
   private hasCalls = false
   /** What the turn that is open has: `''` before the first one. */
   private turn: '' | 'results' | 'texts' | 'answer' | 'calls' = ''
@@ -155,7 +156,7 @@ class TurnsOfChat {
     const { turns, longTexts } = this
     const json = unescapedWithin(longTexts.bytes, from, to)
     if (json !== undefined && isObjectJson(json.buffer, json.size)) turns.bytes(json.buffer, json.size)
-    else turns.text(JSON.stringify(callInput(longTexts.stringAt(from, to))))
+    else turns.text(JSON.stringify(this.inputs.of(longTexts.stringAt(from, to))))
   }
 
   private result(at: number, end: number): boolean {

@@ -5,7 +5,7 @@ import type { JsonObject } from '../../core/json.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { CacheMarks } from '../cache-marks.ts'
-import { callInput } from '../call-arguments.ts'
+import { CallInputs } from '../call-arguments.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { mediaType } from '../media-type.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
@@ -108,18 +108,22 @@ function text(words: string, cache: CacheMark | undefined): TextPart {
 
 /** Writes a cache point after each block with a mark. One per request. */
 class Blocks implements BlockWriter {
+  private readonly inputs: CallInputs
+
   constructor(
     private readonly names: ToolNames,
     private readonly marks: CacheMarks,
-    private readonly longTexts: LongTexts | undefined,
-  ) {}
+    longTexts: LongTexts | undefined,
+  ) {
+    this.inputs = new CallInputs(longTexts)
+  }
 
   part(part: TextPart | ImagePart): readonly JsonObject[] {
     return marked([part.type === 'text' ? { text: part.text } : imageBlock(part)], this.marks.next(part.cache))
   }
 
   call(call: EarlierCall, id: string): readonly JsonObject[] {
-    const toolUse = { toolUseId: id, name: this.names.sent(call.name), input: callInput(call.json, this.longTexts) }
+    const toolUse = { toolUseId: id, name: this.names.sent(call.name), input: this.inputs.of(call.json) }
     return marked([{ toolUse }], this.marks.next(call.cache))
   }
 

@@ -3,7 +3,7 @@
 import type { ChatRequest, ImagePart, TextPart, Tool } from '../../core/chat-request.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
-import { callInput } from '../call-arguments.ts'
+import { CallInputs } from '../call-arguments.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { TargetForms } from '../learned-form.ts'
 import { mediaType } from '../media-type.ts'
@@ -142,13 +142,16 @@ function geminiBody(request: ChatRequest, form: GeminiForm, names: ToolNames, si
 class Parts implements BlockWriter {
   /** The function of each call, by the sent id. */
   private readonly called = new Map<string, string>()
+  private readonly inputs: CallInputs
 
   constructor(
     private readonly names: ToolNames,
     private readonly signatures: Signatures,
     private readonly wantsSignatures: boolean,
-    private readonly longTexts: LongTexts | undefined,
-  ) {}
+    longTexts: LongTexts | undefined,
+  ) {
+    this.inputs = new CallInputs(longTexts)
+  }
 
   part(part: TextPart | ImagePart): readonly JsonObject[] {
     return [dataPart(part)]
@@ -159,7 +162,7 @@ class Parts implements BlockWriter {
     this.called.set(id, sent)
     // Only the first of parallel calls carries a signature.
     const signature = this.signatures.of(callId) ?? (this.wantsSignatures && index === 0 ? NO_SIGNATURE : undefined)
-    return [{ functionCall: { id, name: sent, args: callInput(json, this.longTexts) }, thoughtSignature: signature }]
+    return [{ functionCall: { id, name: sent, args: this.inputs.of(json) }, thoughtSignature: signature }]
   }
 
   result({ callId, parts, isError }: ToolResult, id: string): readonly JsonObject[] {

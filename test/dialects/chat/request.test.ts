@@ -181,3 +181,11 @@ describe('errors name the part', () => {
     expect(error.message).toContain(param)
   })
 })
+
+test('logit_bias has at most 1,024 entries', () => {
+  const bias = (entries: number) => Object.fromEntries(Array.from({ length: entries }, (_, token) => [token, 1]))
+  expect(accept({ logit_bias: bias(1024) }).request.sampling.logitBias).toEqual(bias(1024))
+  expect(() => accept({ logit_bias: bias(1025) })).toThrow(
+    "Invalid value for 'logit_bias': must not have more than 1024 entries.",
+  )
+})

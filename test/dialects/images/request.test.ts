@@ -97,6 +97,35 @@ describe('JSON', () => {
     expect(request).toMatchObject({ images: 1, inputs: 1, stream: false })
   })
 
+  const strange = [
+    '__proto__',
+    'constructor',
+    'prototype',
+    'a-b',
+    'a.b',
+    ' ',
+    '',
+    'größe',
+    'x'.repeat(65),
+    'y'.repeat(2000),
+  ]
+
+  test('edits leave out names that are those of no field', () => {
+    const body = { ...base, images: [{ image_url: 'data:,' }], strength: 1, Seed_2: 3 }
+    const all = Object.entries(body).concat(strange.map((name) => [name, { polluted: true }] as never))
+    const text = `{${all.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join()}}`
+    expect(sent(acceptBytes('edits', bytesOf(text), 'public'))).toEqual({ ...body, model: 'upstream' })
+  })
+
+  test('and so do forms', async () => {
+    const keyed = ['image[__proto__]', 'a[constructor]', 'a[b][prototype]', 'a[b'] as const
+    const fields = Object.entries({ ...base, strength: '1' }).concat([...strange, ...keyed].map((name) => [name, 'x']))
+    const parts = fields.map(([name, value]) => ({ name, content: bytesOf(String(value)) }))
+    const image = { name: 'image[]', filename: 'a.png', contentType: 'image/png', content: bytesOf('PNG') }
+    const names = (await sentForm(acceptImageForm([...parts, image], 'public'))).map(([name]) => name)
+    expect(names).toEqual(['model', 'prompt', 'strength', 'image[]'])
+  })
+
   const refused: readonly (readonly [name: string, body: JsonObject, failure: string, param: string | undefined])[] = [
     ['no model', { prompt: 'a' }, 'missing_field', 'model'],
     ['an empty model', { ...base, model: '' }, 'invalid_field', 'model'],
