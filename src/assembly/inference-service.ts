@@ -6,7 +6,7 @@ import { Affinity, type Place } from '../gateway/affinity.ts'
 import { BodyMemory } from '../gateway/body-memory.ts'
 import { Breaker, type Rest, type TargetTimes } from '../gateway/breaker.ts'
 import { InFlight } from '../gateway/in-flight.ts'
-import { fieldsOfLine } from '../gateway/request-line.ts'
+import { fieldsOfLine, type RequestLine } from '../gateway/request-line.ts'
 import { TagCounts } from '../gateway/request-tags.ts'
 import { TargetProber } from '../gateway/target-prober.ts'
 import { TargetUsage } from '../gateway/target-usage.ts'
@@ -29,6 +29,9 @@ import { buildEdgeParts, type LastingParts, sealerOf } from './edge-parts.ts'
 import type { Adapters } from './provider-adapters.ts'
 import { remaining } from './targets.ts'
 
+/** The status of a WebSocket that is refused. */
+const UPGRADE_REFUSED = 426
+
 /**
  * What one worker learns and the others should know: which targets rest after failures, and which target a conversation
  * stays with.
@@ -41,7 +44,7 @@ interface InferenceServiceOptions {
   readonly config: Config
   /** One for each provider of `config`. */
   readonly adapters: Adapters
-  readonly log: { readonly logger: Logger; readonly request: (fields: string) => void }
+  readonly log: { readonly logger: Logger; readonly request: (fields: string, level?: 'info' | 'debug') => void }
   readonly ledger: Ledger
   /** Leads to the items that the workers of this machine have sent. */
   readonly items?: ItemChannel
@@ -112,15 +115,15 @@ export class InferenceService {
       recovered: (fields) => logEvent(logger, 'traces.recovered', fields),
     })
     this.exportSpans()
+    // Codex asks for a socket first and goes on without one: no operator has to act on that.
+    const logged = (line: RequestLine) =>
+      log.request(fieldsOfLine(line), line.status === UPGRADE_REFUSED ? 'debug' : 'info')
     this.state = {
       current: buildEdgeParts(config, adapters, this.lasting(this.itemStore)),
       inFlight: new InFlight(),
       bodies: new BodyMemory(config.listen.bodyBytes),
-      log: (line) => log.request(fieldsOfLine(line)),
-      anonymous: new AnonymousLog(
-        (line) => log.request(fieldsOfLine(line)),
-        (omitted) => logEvent(logger, 'requests.omitted', { ...omitted }),
-      ),
+      log: logged,
+      anonymous: new AnonymousLog(logged, (omitted) => logEvent(logger, 'requests.omitted', { ...omitted })),
       tagCounts: new TagCounts({
         limited: (organization, limit) => logEvent(logger, 'tags.limited', { organization, limit }),
       }),

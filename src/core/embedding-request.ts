@@ -18,4 +18,6 @@ export interface MadeEmbeddings {
   readonly body: JsonObject
   /** The public name of the model that made them. */
   readonly model: string
+  /** Our count of the input tokens, if the provider reported none that is plausible. */
+  readonly countedTokens: number | undefined
 }

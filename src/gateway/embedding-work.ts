@@ -79,7 +79,9 @@ class EmbeddingCall extends WholeCall {
     const body = parseJson(text, status, ANSWER_VALUES_MAX)
     this.usage = this.embeddings.usage(body)
     if (!isObject(body)) throw new ProviderError('broken', 'the answer is no JSON object', { status })
-    return this.work.bodyOf({ text, body, model: publicName(this.candidate.model) })
+    const { usage, estimated } = this.used()
+    const countedTokens = estimated ? usage.input : undefined
+    return this.work.bodyOf({ text, body, model: publicName(this.candidate.model), countedTokens })
   }
 
   used(): Counted {

@@ -27,7 +27,7 @@ export interface Log {
    * Serialising them costs pino 12 µs in a busy worker, and there is one such line for every request. Returns the
    * line, with its line end.
    */
-  request(fields: string): string
+  request(fields: string, level?: 'info' | 'debug'): string
   /** The form of the lines from here on; `auto` before the first call. */
   format(format: LogFormat): void
   /** The name of the node in the lines from here on; that of the host before the first call. */
@@ -70,8 +70,8 @@ export function openLog(fd = 1, env: Readonly<Record<string, string | undefined>
     { write: (text: string) => write(text) },
   )
   const time = new Timestamp()
-  const request = (fields: string) => {
-    const line = `{"level":"info","time":"${time.now()}",${nodeField},${fields},"msg":"request"}\n`
+  const request = (fields: string, level = 'info') => {
+    const line = `{"level":"${level}","time":"${time.now()}",${nodeField},${fields},"msg":"request"}\n`
     write(line)
     return line
   }

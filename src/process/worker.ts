@@ -178,7 +178,7 @@ class Worker {
       service = new InferenceService({
         config,
         adapters,
-        log: { logger: this.log.logger, request: (fields) => this.feed.add(this.log.request(fields)) },
+        log: { logger: this.log.logger, request: (fields, level) => this.feed.add(this.log.request(fields, level)) },
         ledger,
         items: this.items,
         publish: (update) => send({ type: 'news', news: update }),

@@ -77,7 +77,8 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
 /** What a secret may be called, what may stand between that and the secret, and the word that may be one. */
 const NAMED_SECRET = new RegExp(
   String.raw`((?:\b(?:unknown|unexpected|unrecognized|unsupported|extra|missing|duplicate|additional|required)\s+)?)` +
-    String.raw`((?<![A-Za-z0-9])(?:[a-z]{1,16}[-_\x20])?(?:api)?(?:key|token|secret|password|passwd|passphrase|credential)['"\`]?)` +
+    String.raw`((?<![A-Za-z0-9])(?:[a-z]{1,16}[-_\x20])?` +
+    String.raw`(?:api)?(?:key|token|secret|password|passwd|passphrase|credential)['"\`]?)` +
     String.raw`((?:\s+(?:is|was|of|provided|supplied|given|value|used)\b)*(?:\s*[:=]\s*|\s+)['"\`]?)` +
     String.raw`([^\s"'\`,;<>()[\]{}]+)`,
   'gi',
@@ -85,16 +86,17 @@ const NAMED_SECRET = new RegExp(
 /** Words that follow those names in ordinary sentences. */
 const SENTENCE_WORDS: ReadonlySet<string> = new Set(
   (
-    'a about access after all allowed also an and any are argument arguments as at authentication authorization be ' +
-    'because been before being bucket budget but by can cannot context cost could count counts daily denied did ' +
-    'disabled does doesn’t empty endpoint error exceeded exceeds expired field file for format found from generation ' +
-    'given goes had has have header headers id ids if in incorrect index input invalid is isn’t it its length limit ' +
-    'limits management manager may memory might missing more must name named names needs neither no nor not null of on ' +
-    'once only or output owner pair pairs parameter parameters pass passed path per permission permissions please ' +
-    'position price prices property provided quota range rate rates refresh rejected required revoked rotation scope ' +
-    'sequence shall should size so string supplied than that the their then there this to too type types unknown ' +
-    'unless until usage use used using valid validation value values vault via was wasn’t were when where which while ' +
-    'who will window with within without would wrong you your object number boolean undefined true false array list'
+    'a about access after all allowed also an and any are argument arguments as at authentication ' +
+    'authorization be because been before being bucket budget but by can cannot context cost could count ' +
+    'counts daily denied did disabled does doesn’t empty endpoint error exceeded exceeds expired field file ' +
+    'for format found from generation given goes had has have header headers id ids if in incorrect index ' +
+    'input invalid is isn’t it its length limit limits management manager may memory might missing more must ' +
+    'name named names needs neither no nor not null of on once only or output owner pair pairs parameter ' +
+    'parameters pass passed path per permission permissions please position price prices property provided ' +
+    'quota range rate rates refresh rejected required revoked rotation scope sequence shall should size so ' +
+    'string supplied than that the their then there this to too type types unknown unless until usage use ' +
+    'used using valid validation value values vault via was wasn’t were when where which while who will ' +
+    'window with within without would wrong you your object number boolean undefined true false array list'
   ).split(' '),
 )
 /** A number of tokens, for example. */

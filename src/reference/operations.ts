@@ -58,8 +58,16 @@ function answerContent(operation: Operation): object {
   const { answer, answerExample, event, streamExample } = operation
   const json = { [JSON_BODY]: { schema: schema(answer), ...example(answerExample) } }
   if (event === undefined) return json
-  const stream = { schema: schema(event), ...example(streamExample), 'x-weir-stream': 'one event of the stream' }
+  const stream = { schema: streamSchema(event), ...example(streamExample) }
   return { ...json, 'text/event-stream': stream }
+}
+
+/** The body of a stream is text. With the schema of an event's data, tools found every stream invalid. */
+function streamSchema(event: string): object {
+  const description =
+    `Server-sent events. The \`data\` of each event is JSON of the schema \`${event}\`; comments, ` +
+    '`ping` events and the final `[DONE]` have none.'
+  return { type: 'string', contentMediaType: 'text/event-stream', description, 'x-weir-event-data': schema(event) }
 }
 
 function operationObject(operation: Operation, texts: ErrorTexts): object {

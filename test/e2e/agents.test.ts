@@ -309,6 +309,8 @@ describe('Codex', () => {
     const answer = await ask(gateway.port, requestBytes('/v1/responses', { key: KEY, fields }))
     expect(answer.status).toBe(426)
     expect(answer.json()).toMatchObject({ error: { type: 'invalid_request_error' } })
+    // Nobody has to act on it.
+    expect((await gateway.request(answer.header('x-request-id')))['level']).toBe('debug')
   })
 
   test('an unknown model gets the error code that ends its retries', async () => {

@@ -146,17 +146,20 @@ describe('the charge', () => {
     ['absurd', 'our estimate, if its count cannot be', 5, true],
     ['zero', 'our estimate, if it counted 0', 5, true],
   ])('%s: %s', async (model, _, inputTokens, estimated) => {
-    expect(
-      (
-        await post({
-          model,
-          input: [
-            [1, 2, 3],
-            [4, 5],
-          ],
-        })
-      ).status,
-    ).toBe(200)
+    const answer = await post({
+      model,
+      input: [
+        [1, 2, 3],
+        [4, 5],
+      ],
+    })
+    const { usage } = JSON.parse(answer.text)
+    // The caller is shown what is charged.
+    expect([answer.status, usage.total_tokens, usage.prompt_tokens ?? inputTokens]).toEqual([
+      200,
+      inputTokens,
+      inputTokens,
+    ])
     expect(lastCharge()).toMatchObject({ inputTokens, outputTokens: 0, estimated })
     // A charge is rounded up to whole micro-dollars: 0.02 a million tokens.
     expect(lastCharge()?.costMicroUsd).toBe(1)

@@ -251,3 +251,84 @@ describe('an answer of Gemini', () => {
     expect(gemini.responseError(429, new Headers({ 'retry-after': '2' }), body).detail.retryAfterMs).toBe(2000)
   })
 })
+
+describe('a call whose arguments are streamed', () => {
+  type Part = JsonObject
+  const started = (name: string, more: JsonObject = {}): Part => ({
+    functionCall: { name, willContinue: true, ...more },
+  })
+  const set = (...partialArgs: readonly JsonObject[]): Part => ({ functionCall: { partialArgs, willContinue: true } })
+  const ended: Part = { functionCall: {} }
+
+  function eventsOf(...chunks: readonly (readonly Part[])[]): readonly StreamEvent[] {
+    const decoder = gemini.decoder()
+    const read = (parts: readonly Part[], finish?: string) =>
+      decoder.decode('', JSON.stringify({ candidates: [{ content: { parts }, finishReason: finish }] }))
+    const events = chunks.flatMap((parts) => [...read(parts)])
+    return [...events, ...read([], 'STOP'), ...decoder.close()]
+  }
+  const callsIn = (events: readonly StreamEvent[]) => {
+    const names = events.flatMap((event) => (event.type === 'tool-start' ? [event.name] : []))
+    const json = events.flatMap((event) => (event.type === 'tool-delta' ? [event.json] : []))
+    expect(events.at(-2)).toEqual({ type: 'finish', reason: 'tool-call' })
+    return names.map((name, at) => [name, json[at]])
+  }
+
+  test('in values of every type, and texts that go on over chunks', () => {
+    const events = eventsOf(
+      [started('weather')],
+      [set({ jsonPath: '$.city', stringValue: 'New ', willContinue: true })],
+      [set({ jsonPath: '$.city', stringValue: 'Del', willContinue: true })],
+      [set({ jsonPath: '$.city', stringValue: 'hi' }, { jsonPath: '$.days', numberValue: 3 })],
+      [set({ jsonPath: '$.metric', boolValue: false }, { jsonPath: '$.none', nullValue: 'NULL_VALUE' })],
+      [ended],
+    )
+    expect(callsIn(events)).toEqual([['weather', '{"city":"New Delhi","days":3,"metric":false,"none":null}']])
+  })
+
+  test('at places within objects and lists', () => {
+    const events = eventsOf(
+      [started('plan', { partialArgs: [{ jsonPath: '$.stops[0].name', stringValue: 'Oslo' }] })],
+      [set({ jsonPath: '$.stops[1].name', stringValue: '', willContinue: true })],
+      [set({ jsonPath: '$.stops[1].name', stringValue: 'Rome' }, { jsonPath: "$['a.b']['c']", numberValue: 1.5 })],
+      [set({ jsonPath: '$.grid[1][0]', numberValue: 7 }, { jsonPath: '$["__proto__"].x', boolValue: true })],
+      [ended],
+    )
+    expect(callsIn(events)).toEqual([
+      ['plan', '{"stops":[{"name":"Oslo"},{"name":"Rome"}],"a.b":{"c":1.5},"grid":[null,[7]],"__proto__":{"x":true}}'],
+    ])
+  })
+
+  test('one after the other, beside whole ones and texts', () => {
+    const events = eventsOf(
+      [started('a', { args: { kept: 1 } }), set({ jsonPath: '$.x', stringValue: 'y' }), ended],
+      [{ text: 'Wait.' }, { functionCall: { name: 'b', args: { z: 1 } } }],
+      // No end of its own.
+      [started('c', { id: 'id-c' })],
+      [set({ jsonPath: '$.last', numberValue: 1 })],
+    )
+    expect(callsIn(events)).toEqual([
+      ['a', '{"kept":1,"x":"y"}'],
+      ['b', '{"z":1}'],
+      ['c', '{"last":1}'],
+    ])
+    expect(eventsOf([started('d'), { functionCall: { willContinue: false } }])).toContainEqual({
+      type: 'tool-delta',
+      index: 0,
+      json: '{}',
+    })
+  })
+
+  test.each(['', '$', '$.a[', '$.a[x]', '$.a.[0]', '$.list[9999999]', `$${'.a'.repeat(200)}`, '$..a'])(
+    'not at a place that is none: %s',
+    (jsonPath) => {
+      expect(() => eventsOf([started('f')], [set({ jsonPath, stringValue: 'x' })])).toThrow('parts that do not fit')
+    },
+  )
+
+  test('and a whole answer has them, too', () => {
+    const parts = [started('w', { partialArgs: [{ jsonPath: '$.a', stringValue: 'b' }] }), ended]
+    const events = gemini.events({ candidates: [{ content: { parts }, finishReason: 'STOP' }] })
+    expect(callsIn(events)).toEqual([['w', '{"a":"b"}']])
+  })
+})

@@ -63,9 +63,12 @@ function checkOperation(operation: JsonObject, request: RecordedRequest, answer:
   const response = resolved(described)
   checkHeaders(objectAt(response, 'headers'), headers)
   const type = (headers.get('content-type') ?? '').split(';')[0] ?? ''
-  const name = schemaName(valueAt(response, 'content', type, 'schema'))
-  if (type === 'text/event-stream') checkStream(name, body)
-  else if (isWhole) checkSent(name, JSON.parse(body))
+  const schema = objectAt(response, 'content', type, 'schema')
+  if (type === 'text/event-stream') {
+    // For standard tools the body is text.
+    if (schema['type'] !== 'string') throw new Error('the body of a stream is text')
+    checkStream(schemaName(valueAt(schema, 'x-weir-event-data')), body)
+  } else if (isWhole) checkSent(schemaName(schema), JSON.parse(body))
   if (status >= 400) checkError(rowsOf(response), JSON.parse(body))
   else checkRequest(operation, request)
 }

@@ -1,6 +1,6 @@
 /**
- * Gemini's chunks → canonical events. Calls arrive whole, a call does not change the finish reason, and thoughts are
- * separate parts.
+ * Gemini's chunks → canonical events. Calls arrive whole, or with their arguments in parts; a call does not change the
+ * finish reason, and thoughts are separate parts.
  */
 
 import type { PlainAnswer } from '../../core/completion.ts'
@@ -13,6 +13,7 @@ import { inputJson } from '../call-arguments.ts'
 import { isBlank, parseFrame } from '../frame-json.ts'
 import { googleReportedError } from '../google-error.ts'
 import type { StreamDecoder } from '../provider.ts'
+import { PartialCall } from './partial-call.ts'
 import type { Signatures } from './signatures.ts'
 
 /**
@@ -28,6 +29,8 @@ export class GeminiDecoder implements StreamDecoder {
    */
   private reason: FinishReason | undefined
   private ended = false
+  /** A call whose arguments are still to come. */
+  private partial: PartialCall | undefined
 
   constructor(private readonly signatures: Signatures) {}
 
@@ -45,7 +48,10 @@ export class GeminiDecoder implements StreamDecoder {
     if (this.reason === undefined) throw new ProviderError('cut', 'the stream ended without a finish reason')
     this.ended = true
     const reason = this.reason === 'stop' && this.calls > 0 ? 'tool-call' : this.reason
-    return [{ type: 'finish', reason }, { type: 'end' }]
+    const events: StreamEvent[] = []
+    this.endPartial(events)
+    events.push({ type: 'finish', reason }, { type: 'end' })
+    return events
   }
 
   /** One `GenerateContentResponse`: of a stream, or a whole answer. */
@@ -81,13 +87,33 @@ export class GeminiDecoder implements StreamDecoder {
   /** A call with a signature gets an id of ours, under which only its caller can find the signature again. */
   private call(call: JsonObject, signature: JsonValue | undefined, events: StreamEvent[]): void {
     const name = stringOf(call['name']) ?? ''
+    const { partial } = this
+    if (name === '' && partial !== undefined) {
+      partial.add(call['partialArgs'])
+      if (call['willContinue'] !== true) this.endPartial(events)
+      return
+    }
+    this.endPartial(events)
     if (name === '') throw new ProviderError('broken', 'a tool call has no name')
     const signed = typeof signature === 'string' && signature !== ''
     const callId = this.ids.of(signed ? '' : (stringOf(call['id']) ?? ''))
     if (signed) this.signatures.keep(callId, signature)
     const index = this.calls++
     events.push({ type: 'tool-start', index, callId, name })
-    events.push({ type: 'tool-delta', index, json: inputJson(call['args']) })
+    if (call['willContinue'] !== true && !isArray(call['partialArgs'])) {
+      events.push({ type: 'tool-delta', index, json: inputJson(call['args']) })
+      return
+    }
+    this.partial = new PartialCall(index, call['args'])
+    this.partial.add(call['partialArgs'])
+    if (call['willContinue'] !== true) this.endPartial(events)
+  }
+
+  /** Its arguments are complete: it ended, or something else follows it. */
+  private endPartial(events: StreamEvent[]): void {
+    const { partial } = this
+    this.partial = undefined
+    if (partial !== undefined) events.push({ type: 'tool-delta', index: partial.index, json: partial.json })
   }
 
   /** A limit or a filter overrides `stop`, but no later reason overrides it. */

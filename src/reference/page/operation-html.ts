@@ -48,8 +48,10 @@ ${answerExamples(operation)}
 /** The schema of each content type. */
 function contentLines(content: JsonObject): readonly Markup[] {
   return Object.entries(content).map(([type, media]) => {
-    const name = nameOfRef(objectOf(objectOf(media)['schema']))
-    const what = type === 'text/event-stream' ? 'events: ' : ''
+    const schema = objectOf(objectOf(media)['schema'])
+    const event = schema['x-weir-event-data']
+    const name = nameOfRef(event === undefined ? schema : objectOf(event))
+    const what = event === undefined ? '' : 'events: '
     return html`<li><code>${type}</code> ${what}${name !== undefined && schemaLink(name)}</li>`
   })
 }
