@@ -6,6 +6,7 @@
 import { readFileSync, realpathSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { messageOf } from '../core/error-message.ts'
+import { hasCode } from '../core/system-error.ts'
 import { workerCommand } from './worker-command.ts'
 
 const GROUP_WRITES = 0o020
@@ -26,6 +27,8 @@ function fileProblem(path: string): string | undefined {
     const writer = writerOf(file, false) ?? writerOf(dirname(file), true)
     return writer && `${writer}, so ${file} is not run; run: chown root and chmod go-w, or restart weir yourself`
   } catch (error) {
+    // The attempt to run it reports that.
+    if (hasCode(error, 'ENOENT')) return undefined
     return `${path} cannot be read: ${messageOf(error)}`
   }
 }

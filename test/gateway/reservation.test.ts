@@ -319,7 +319,13 @@ describe('it is settled', () => {
     }
     expect(ledger.settlements).toEqual([
       {
-        ...{ ...noCharge('completed'), ...amounts(100, 7), cachedInputTokens: 40, model: 'm', provider: 'p' },
+        ...{
+          ...noCharge('completed', '', 'unknown'),
+          ...amounts(100, 7),
+          cachedInputTokens: 40,
+          model: 'm',
+          provider: 'p',
+        },
       },
     ])
   })
