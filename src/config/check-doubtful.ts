@@ -18,6 +18,7 @@ type Provider = Loose<File['providers'][string]>
 /** `revoked`: since when keys are revoked by command, in Unix milliseconds by id. */
 export function checkDoubtful(check: Check, nowMs: number, revoked: ReadonlyMap<string, number>): void {
   checkListen(check)
+  checkCompaction(check)
   for (const [name, provider] of Object.entries(check.file.providers ?? {})) {
     if (provider === undefined) continue
     const path = ['providers', name]
@@ -43,6 +44,16 @@ function checkListen({ file, problems }: Check): void {
     ['listen', 'host'],
     `${host} accepts connections from every network, and weir does not encrypt them; put a proxy that ends TLS in ` +
       'front, or listen on 127.0.0.1',
+  )
+}
+
+/** A key that is kept in Redis would be of no use: only a secret that all nodes have could protect it there. */
+function checkCompaction({ file, problems }: Check): void {
+  if (file.ledger === undefined || file.ledger === 'embedded' || file.compaction !== undefined) return
+  problems.warn(
+    ['compaction', 'keys'],
+    'is missing, so each node encrypts compacted conversations with a key of its own in data_dir, and no other node ' +
+      'that shares this Redis can go on with them; set the same keys on all nodes (openssl rand -base64 32)',
   )
 }
 

@@ -51,6 +51,14 @@ export const LOG_EVENTS = {
       'A reload failed and the old configuration stays in force. `problems` lists every reason with its path; ' +
       '`source` and `actor` as above.',
   },
+  'compaction.own_key': {
+    level: 'warn',
+    message: 'no shared key for compacted conversations',
+    meaning:
+      'At the start: the ledger is in Redis, and the configuration has no `compaction.keys`, so no other node can go ' +
+      'on with the conversations that this one compacts. Set the same keys on all nodes; with one node alone, copy ' +
+      'the key from `data_dir/compaction.key`, so that its earlier conversations go on.',
+  },
   'control.unavailable': {
     level: 'warn',
     message: 'no control socket',

@@ -173,6 +173,7 @@ class Supervisor {
     await this.workers.whenReady()
     if (this.ending) return
     this.accepting = true
+    if (config.ledger.kind === 'redis' && config.compaction.keys === undefined) this.logEvent('compaction.own_key')
     this.serviceManager.ready(SERVING)
     this.logEvent('server.ready', {
       version: VERSION,

@@ -54,3 +54,35 @@ describe('a created key', () => {
     for (let turn = 0; turn < 12; turn++) expect(await goOn(gateway, item)).toMatchObject({ status: 'completed' })
   })
 })
+
+describe('two nodes on one Redis', () => {
+  const KEYS = [1, 2].map((byte) => Buffer.alloc(32, byte).toString('base64'))
+
+  test('without keys: each makes its own, and check and the start warn', async () => {
+    await using redis = await RedisServer.start()
+    await using upstream = await Upstream.start()
+    upstream.otherwise(does.answersText('Plum.'))
+    await using one = await start(upstream, { ledger: { redis: redis.url } })
+    await using other = await start(upstream, { ledger: { redis: redis.url } })
+    await one.line(({ event, level }) => event === 'compaction.own_key' && level === 'warn')
+    const { code, stderr } = await one.run('check')
+    expect([code, stderr]).toEqual([0, expect.stringContaining('warning: compaction.keys: is missing, so each node')])
+    const body = { model: 'm', input: [await compacted(one), { role: 'user', content: 'Which word?' }] }
+    const answer = await ask(other.port, requestBytes('/v1/responses', { key: KEY, body }))
+    expect(answer).toMatchObject({ status: 400 })
+    expect(answer.text).toContain('encrypted_content')
+  })
+
+  test('with the same keys, in the middle of a rotation: each goes on with what the other has compacted', async () => {
+    await using redis = await RedisServer.start()
+    await using upstream = await Upstream.start()
+    upstream.otherwise(does.answersText('Plum.'))
+    const config = (keys: readonly string[]) => ({ ledger: { redis: redis.url }, compaction: { keys } })
+    await using one = await start(upstream, config(KEYS))
+    await using other = await start(upstream, config(KEYS.toReversed()))
+    expect((await one.run('check')).stderr).not.toContain('compaction')
+    expect(await goOn(other, await compacted(one))).toMatchObject({ status: 'completed' })
+    expect(await goOn(one, await compacted(other))).toMatchObject({ status: 'completed' })
+    expect(one.lines.filter(({ event }) => event === 'compaction.own_key')).toEqual([])
+  })
+})
