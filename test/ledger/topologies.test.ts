@@ -139,9 +139,34 @@ test('API keys in a cluster: created, followed and revoked', async () => {
   expect(await store.create(record('late'))).toBe(true)
   await until(() => follower.table.get('late') !== undefined)
   expect(await store.revoke('early', Date.now())).toBe('revoked')
+  await store.confirm()
   await until(() => follower.table.get('early')?.revokedMs !== undefined)
   await Promise.all([store.close(), follower.stop()])
   for (const { client } of nodes) client.disconnect()
+})
+
+test('a change of a key that a forced failover in a cluster loses is made again', async () => {
+  const settings = ['--cluster-node-timeout', '1000', '--cluster-replica-validity-factor', '0']
+  const nodes = await cluster(...settings)
+  // The keys are in slot 2915, of the first master.
+  const [first] = nodes
+  if (first === undefined) throw new Error('There is no master.')
+  const replica = await replicaOfFirst(nodes, ...settings, '--repl-diskless-sync-delay', '0')
+  const place = placeOf(nodes)
+  const store = await openRedisKeyStore(place)
+  const record = { id: 'k', organization: 'acme', sha256: 'ab'.repeat(32), shown: 'gwk_x', createdMs: 1 }
+  expect(await store.create(record)).toBe(true)
+  await store.confirm()
+  await abandon(replica, first)
+  expect(await store.revoke('k', 5)).toBe('revoked')
+  const confirmed = store.confirm()
+  await replica.client.call('CLUSTER', 'FAILOVER', 'TAKEOVER')
+  await first.client.call('ACL', 'SETUSER', 'default', '+psync', '+sync')
+  await confirmed
+  expect((await replica.client.role())[0]).toBe('master')
+  expect(JSON.parse((await replica.client.hget('weir:{keys}:records', 'k')) ?? '')).toMatchObject({ revokedMs: 5 })
+  await store.close()
+  for (const { client } of [...nodes, replica]) client.disconnect()
 })
 
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
