@@ -102,6 +102,12 @@ const SENTENCE_WORDS: ReadonlySet<string> = new Set(
 /** A number of tokens, for example. */
 const SMALL_NUMBER = /^\d{1,9}$/
 
+/** `invalid_grant`, `access_denied`. */
+function isErrorCode(word: string): boolean {
+  const [first = '', ...rest] = word.split('_')
+  return rest.length > 0 && SENTENCE_WORDS.has(first) && rest.every((each) => /^[a-z]{2,12}$/.test(each))
+}
+
 /** Also a secret without a digit, by what it is called: `password hunter`, `api-key is "hunter"`. */
 function withoutNamedSecrets(text: string): string {
   return text.replace(NAMED_SECRET, (all: string, adjective: string, name: string, between: string, found: string) => {
@@ -110,7 +116,7 @@ function withoutNamedSecrets(text: string): string {
     // "Unknown key: temperature" names a field.
     const isField = adjective !== '' && /^['"`]?(?:\w+\s)?(?:key|token)['"`]?$/i.test(name) && !/\d/.test(word)
     if (isField || word.length < 3 || SMALL_NUMBER.test(word)) return all
-    if (SENTENCE_WORDS.has(word.toLowerCase().replace("'", '’'))) return all
+    if (SENTENCE_WORDS.has(word.toLowerCase().replace("'", '’')) || isErrorCode(word)) return all
     return `${adjective}${name}${between}[redacted]${end}`
   })
 }

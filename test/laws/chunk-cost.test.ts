@@ -25,6 +25,8 @@ import { threadMs } from '../support/request-path.ts'
 const KIB = 1024
 const GROWTH_MAX = 3
 const TRIES = 5
+/** Shorter times are noise: the system may count CPU time in steps of 4 ms. */
+const NOISE_MS = 25
 
 /** Bytes in chunks of `size`, whose size lines have this extension. */
 function chunked(bytes: Uint8Array, size: number, extension = ''): Buffer {
@@ -42,6 +44,10 @@ function chunkOfRest(rest: Uint8Array): Buffer {
   return rest.length === 0
     ? Buffer.alloc(0)
     : Buffer.concat([Buffer.from(`${rest.length.toString(16)}\r\n`), rest, Buffer.from('\r\n')])
+}
+
+function allowedAfter(ms: number): number {
+  return GROWTH_MAX * Math.max(ms, NOISE_MS)
 }
 
 async function least(run: () => Promise<number> | number, isEnough: (ms: number) => boolean): Promise<number> {
@@ -92,9 +98,9 @@ describe('a body of a caller', () => {
     )
     const ms = await least(
       () => send(port, '/read', 1),
-      (each) => each <= GROWTH_MAX * runtimeMs,
+      (each) => each <= allowedAfter(runtimeMs),
     )
-    expect(ms).toBeLessThanOrEqual(GROWTH_MAX * runtimeMs)
+    expect(ms).toBeLessThanOrEqual(allowedAfter(runtimeMs))
     // A read for each turn of the event loop, in which the kernel has 6 MiB of it in pieces of 64 KiB or more.
     expect(taken.length).toBeLessThan(1000)
     expect(taken.reduce((sum, bytes) => sum + bytes)).toBe(body.length)
@@ -262,9 +268,9 @@ describe('the time for an answer of a provider', () => {
     )
     const ms = await least(
       () => read(wire),
-      (each) => each <= GROWTH_MAX * plainMs,
+      (each) => each <= allowedAfter(plainMs),
     )
-    expect(ms).toBeLessThanOrEqual(GROWTH_MAX * plainMs)
+    expect(ms).toBeLessThanOrEqual(allowedAfter(plainMs))
   })
 
   test('extensions that outweigh the data end the answer', () => {

@@ -95,6 +95,7 @@ describe('kept', () => {
     'The secret was not found',
     'Please reduce the length of the messages; each token counts.',
     'Wrong password',
+    'no access token for the service account key: invalid_grant: Invalid JWT Signature.',
   ])('%s', (text) => expect(scrub(text)).toBe(text))
 })
 
