@@ -4,6 +4,7 @@
  */
 
 import { AUTO, Catalog } from '../catalog/catalog.ts'
+import { PatternModels } from '../catalog/model-list.ts'
 import type { Config, ProviderConfig } from '../config/config.ts'
 import { messageOf } from '../core/error-message.ts'
 import { chat } from '../dialects/chat/chat.ts'
@@ -13,6 +14,7 @@ import { responses } from '../dialects/responses/responses.ts'
 import type { Affinity } from '../gateway/affinity.ts'
 import type { Breaker } from '../gateway/breaker.ts'
 import type { Upstream } from '../gateway/gateway.ts'
+import type { ProviderLists } from '../gateway/provider-lists.ts'
 import type { TargetUsage } from '../gateway/target-usage.ts'
 import { CallerAddress } from '../http/caller-address.ts'
 import type { EdgeParts } from '../http/edge.ts'
@@ -46,6 +48,8 @@ export interface LastingParts {
   readonly breaker: Breaker
   readonly affinity: Affinity
   readonly targetUsage: TargetUsage
+  /** What providers list of the models of patterns. */
+  readonly providerLists: ProviderLists
   /** Takes the spans of traced requests. */
   readonly spans: SpanExporter
   /** The keys that commands created, as they are now. */
@@ -61,6 +65,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
   const keys = new AcceptedKeys(catalog, storedKeys, serves)
   return {
     catalog,
+    patterns: new PatternModels(catalog, lasting.providerLists),
     keys,
     dialects: dialectsOf(config, itemStore),
     imageUrls: config.compatibility.imageUrls,

@@ -6,6 +6,7 @@ import { Affinity, type Place } from '../gateway/affinity.ts'
 import { BodyMemory } from '../gateway/body-memory.ts'
 import { Breaker, type Rest, type TargetTimes } from '../gateway/breaker.ts'
 import { InFlight } from '../gateway/in-flight.ts'
+import { ProviderLists } from '../gateway/provider-lists.ts'
 import { fieldsOfLine, type RequestLine } from '../gateway/request-line.ts'
 import { TagCounts } from '../gateway/request-tags.ts'
 import { TargetProber } from '../gateway/target-prober.ts'
@@ -81,6 +82,7 @@ export class InferenceService {
   private readonly breaker: Breaker
   private readonly affinity: Affinity
   private readonly targetUsage = new TargetUsage()
+  private readonly providerLists: ProviderLists
   private readonly spans: SpanExporter
 
   /** Throws `UnusableConfiguration`. */
@@ -118,6 +120,9 @@ export class InferenceService {
     // Codex asks for a socket first and goes on without one: no operator has to act on that.
     const logged = (line: RequestLine) =>
       log.request(fieldsOfLine(line), line.status === UPGRADE_REFUSED ? 'debug' : 'info')
+    this.providerLists = new ProviderLists((provider, { kind, detail }) =>
+      logEvent(logger, 'provider.models_unread', { provider, reason: kind, status: detail.status }),
+    )
     this.state = {
       current: buildEdgeParts(config, adapters, this.lasting(this.itemStore)),
       inFlight: new InFlight(),
@@ -133,6 +138,7 @@ export class InferenceService {
       draining: false,
       crowded: false,
     }
+    this.providerLists.use(this.state.current.gateway)
     this.app = createApp(this.state)
   }
 
@@ -159,6 +165,7 @@ export class InferenceService {
     if (this.itemStore !== this.prepared.itemStore) this.itemStore?.close?.()
     this.itemStore = this.prepared.itemStore
     this.state.current = this.prepared.parts
+    this.providerLists.use(this.prepared.parts.gateway)
     this.prepared = undefined
   }
 
@@ -232,6 +239,7 @@ export class InferenceService {
 
   /** Call after the last request: the ledger stores what it still holds in memory, and the last spans are sent. */
   async close(): Promise<void> {
+    this.providerLists.stop()
     await Promise.all([this.ledger.close(), this.spans.close(SPANS_MS)])
   }
 
@@ -242,7 +250,7 @@ export class InferenceService {
   }
 
   private lasting(itemStore: ItemStore | undefined): LastingParts {
-    const { ledger, logger, breaker, affinity, targetUsage, spans } = this
+    const { ledger, logger, breaker, affinity, targetUsage, providerLists, spans } = this
     return {
       ledger,
       logger,
@@ -250,6 +258,7 @@ export class InferenceService {
       breaker,
       affinity,
       targetUsage,
+      providerLists,
       spans,
       storedKeys: () => this.storedKeys,
       serves: this.serves,

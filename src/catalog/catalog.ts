@@ -132,14 +132,28 @@ export class Catalog {
   private match(name: string): Lookup {
     const known = this.matched.get(name)
     if (known !== undefined) return known
-    const pattern = this.patterns.find((model) => name.startsWith(prefixOf(model.name) ?? name))
-    const rest = pattern && name.slice(pattern.name.length - 1)
-    if (pattern === undefined || rest === undefined || name.length > NAME_MAX || !MATCHED.test(rest)) return 'unknown'
-    const targets = pattern.targets.map((target) => ({ ...target, concrete: `${prefixOf(target.model)}${rest}` }))
-    const model = { ...pattern, targets, asked: name }
+    const model = this.made(name)
+    if (model === undefined) return 'unknown'
     if (this.matched.size >= MATCHED_MAX) this.matched.clear()
     this.matched.set(name, model)
     return model
+  }
+
+  /** The model that the longest pattern makes of a name; undefined if the name fits none. */
+  private made(name: string): Model | undefined {
+    const pattern = this.patterns.find((model) => name.startsWith(prefixOf(model.name) ?? name))
+    const rest = pattern && name.slice(pattern.name.length - 1)
+    if (pattern === undefined || rest === undefined || name.length > NAME_MAX || !isRest(rest)) return undefined
+    const targets = pattern.targets.map((target) => ({ ...target, concrete: `${prefixOf(target.model)}${rest}` }))
+    return { ...pattern, targets, asked: name }
+  }
+
+  /** The model of the pattern with `rest` for its `*`, if a request for that name is one for this pattern. */
+  through(pattern: Model, rest: string): Model | undefined {
+    const name = `${prefixOf(pattern.name)}${rest}`
+    if (name === AUTO || this.byName.has(name) || this.byAlias.has(name)) return undefined
+    const model = this.made(name)
+    return model?.name === pattern.name ? model : undefined
   }
 
   /** Finds a model by its public name alone. */
@@ -170,6 +184,11 @@ export class Catalog {
     }
     return allowed
   }
+}
+
+/** Whether a text may stand for the `*` of a pattern. */
+export function isRest(text: string): boolean {
+  return text.length <= NAME_MAX && MATCHED.test(text)
 }
 
 /**

@@ -1,7 +1,7 @@
 /** The body of `GET /v1/models`: the models that a key may use. */
 
 import { prefixOf } from '../core/model-config.ts'
-import { AUTO, type Catalog, type Key } from './catalog.ts'
+import { AUTO, type Catalog, type Key, type Model, publicName } from './catalog.ts'
 
 interface ModelItem {
   readonly id: string
@@ -16,13 +16,57 @@ interface ModelList {
   readonly data: readonly ModelItem[]
 }
 
+/** What providers list of their own models, as far as it is known. */
+interface ProviderNames {
+  /** Another number after each change. */
+  readonly version: number
+  /** Sorted; empty if the list of the provider is not known. */
+  of(provider: string): readonly string[]
+}
+
+/** The models that the patterns of a catalog stand for, as far as providers list them. */
+export class PatternModels {
+  private models: ReadonlyMap<Model, readonly Model[]> = new Map()
+  private version = Number.NaN
+
+  constructor(
+    private readonly catalog: Catalog,
+    private readonly names: ProviderNames,
+  ) {}
+
+  /** Those of one pattern. They are found once for each change of a list: there may be thousands. */
+  of(pattern: Model): readonly Model[] {
+    if (this.version !== this.names.version) {
+      this.version = this.names.version
+      const patterns = this.catalog.models.filter(({ name }) => prefixOf(name) !== undefined)
+      this.models = new Map(patterns.map((one) => [one, this.find(one)]))
+    }
+    return this.models.get(pattern) ?? []
+  }
+
+  private find(pattern: Model): readonly Model[] {
+    const rests = pattern.targets.flatMap(({ provider, model }) => {
+      const prefix = prefixOf(model) ?? model
+      const names = this.names.of(provider).filter((name) => name.startsWith(prefix))
+      return names.map((name) => name.slice(prefix.length))
+    })
+    return [...new Set(rests)].flatMap((rest) => this.catalog.through(pattern, rest) ?? [])
+  }
+}
+
 /**
- * In the order of the configuration. `auto` comes first if the key may use it, and alone if the key must use it.
- * Aliases are not listed, nor are patterns, whose models only the provider knows.
+ * In the order of the configuration; the models of a pattern are in its place. `auto` comes first if the key may use
+ * it, and alone if the key must use it. Aliases are not listed.
  */
-export function modelList(catalog: Catalog, key: Key): ModelList {
-  const models = key.auto === 'mandatory' ? [] : [...catalog.allowed(key)]
-  const names = models.map(({ name }) => name).filter((name) => prefixOf(name) === undefined)
+export function modelList(catalog: Catalog, key: Key, patterns: Pick<PatternModels, 'of'>): ModelList {
+  const allowed = catalog.allowed(key)
+  const all = key.auto === 'mandatory' ? [] : catalog.models
+  const models = all.flatMap((model) => {
+    // The lists of a key apply to the names that a pattern stands for, and not to its own.
+    if (prefixOf(model.name) !== undefined) return patterns.of(model).filter((one) => catalog.may(key, one))
+    return allowed.has(model) ? [model] : []
+  })
+  const names = models.map(publicName)
   const ids = key.auto === 'off' ? names : [AUTO, ...names]
   return {
     object: 'list',

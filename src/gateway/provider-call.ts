@@ -141,13 +141,18 @@ function errorOf({ status, headers }: UpstreamCall, provider: Provider, text: st
  * Sends a request; resolves with the body of the answer. `accepted` is called once the provider has taken the request.
  * Throws what `CallListener.failed` gets.
  */
-export function sendForText(connection: UpstreamCall, provider: Provider, accepted: () => void): Promise<string> {
+export function sendForText(
+  connection: UpstreamCall,
+  provider: Provider,
+  accepted: () => void,
+  bytesMax?: number,
+): Promise<string> {
   return new Promise((resolve, reject) => {
     connection.send({
       head() {
         if (!isSuccess(connection)) return readError(connection, provider, this)
         accepted()
-        connection.readText({ text: resolve, fail: reject })
+        connection.readText({ text: resolve, fail: reject }, bytesMax)
       },
       fail: reject,
     })

@@ -5,6 +5,7 @@
 
 import type { Server } from 'bun'
 import type { Catalog, Key } from '../catalog/catalog.ts'
+import type { PatternModels } from '../catalog/model-list.ts'
 import { CallerError } from '../core/caller-error.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { JsonObject } from '../core/json.ts'
@@ -37,6 +38,8 @@ import { TAGS_HEADER, type TagsReader } from './tags-header.ts'
 export interface EdgeParts {
   readonly gateway: Gateway
   readonly catalog: Catalog
+  /** What its patterns stand for. */
+  readonly patterns: PatternModels
   readonly keys: KeyFinder
   readonly dialects: Readonly<Record<DialectName, Dialect>> & { readonly responses: ResponsesDialect }
   /** Which image URLs are passed on to providers. */

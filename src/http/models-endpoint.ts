@@ -5,7 +5,7 @@ import type { RequestContext } from './edge.ts'
 import { jsonHeaders } from './headers.ts'
 
 export function handleModels(context: RequestContext): void {
-  const list = modelList(context.parts.catalog, context.authenticate())
+  const list = modelList(context.parts.catalog, context.authenticate(), context.parts.patterns)
   context.log.status = 200
   context.complete(new Response(JSON.stringify(list), { headers: jsonHeaders(context.log.requestId) }))
 }

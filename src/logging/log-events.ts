@@ -238,6 +238,14 @@ export const LOG_EVENTS = {
       'limit. `provider_code` and `provider_message` are the provider’s own words. The target (`model`) is skipped ' +
       'for a minute. Logged once each time it is skipped.',
   },
+  'provider.models_unread': {
+    level: 'info',
+    message: 'list of models of the provider cannot be read',
+    meaning:
+      '`GET /v1/models` lists the models of a pattern as `provider` does, and its list cannot ' +
+      'be read (`reason`, `status`). Requests for them are served all the same. The list before counts for an hour. ' +
+      'Each worker logs it once until the list is read.',
+  },
   'provider.usage_implausible': {
     level: 'error',
     message: 'provider reported implausible usage; charging our own count',

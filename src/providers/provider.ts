@@ -82,6 +82,13 @@ export interface EmbeddingMaker {
   usage(body: JsonValue): Usage
 }
 
+/** A provider's list of its models. It is free of charge. */
+interface ModelLister {
+  request(endpoint: Endpoint): Dispatch
+  /** The names by which models are asked for. Throws `ProviderError` for a body that is no list. */
+  names(body: JsonValue): readonly string[]
+}
+
 /** A provider's own API for counting input tokens. It is free of charge. */
 interface TokenCounter {
   request(request: ChatRequest, target: Target): UpstreamRequest
@@ -156,6 +163,8 @@ export interface Provider {
    * one. Absent if it has no such request.
    */
   probe?(target: Target): Dispatch
+  /** Absent if the provider does not list the names by which its models are asked for. */
+  readonly models?: ModelLister | undefined
 }
 
 /**

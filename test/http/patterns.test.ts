@@ -99,11 +99,6 @@ test('metrics, targets and usage know the pattern, whatever callers write', asyn
   expect(request['served_model']).toBe('up/word-3')
 })
 
-test('the list of models has no patterns', async () => {
-  const answer = await ask(place.gateway.port, requestBytes('/v1/models', { method: 'GET', key: KEY }))
-  expect((answer.json() as { data: { id: string }[] }).data.map(({ id }) => id)).toEqual(['up/exact'])
-})
-
 describe('what is no pattern', () => {
   const text = (model: string, rest = '') => `
 providers:

@@ -74,7 +74,7 @@ describe('the model list', () => {
         }),
       ],
     })
-    return modelList(of, keyOf(of))
+    return modelList(of, keyOf(of), { of: () => [] })
   }
 
   test('its exact shape', () =>

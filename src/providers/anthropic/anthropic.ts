@@ -5,6 +5,7 @@ import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import { responseError } from '../error-response.ts'
 import { learnedForm, type RequestApi } from '../learned-form.ts'
+import { listedIds } from '../listed-models.ts'
 import type { Learned, Provider, Rejection } from '../provider.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlain } from './events.ts'
 import {
@@ -41,5 +42,7 @@ export const anthropic: Provider = {
     request: anthropicCountRequest,
     tokens: (body) => (isObject(body) ? tokenCount(body['input_tokens']) : undefined),
   },
-  probe: anthropicModels,
+  probe: ({ endpoint }) => anthropicModels(endpoint, 1),
+  // The most that it takes.
+  models: { request: (endpoint) => anthropicModels(endpoint, 1000), names: listedIds },
 }

@@ -1,6 +1,7 @@
 /** The canonical request → the body of Anthropic's Messages API. */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
+import type { Endpoint } from '../../core/endpoint.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { CacheMarks } from '../cache-marks.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
@@ -115,8 +116,9 @@ const headers = new EndpointHeaders(({ apiKey }) => ({
   ...(apiKey === undefined ? undefined : { 'x-api-key': apiKey }),
 }))
 
-export function anthropicModels({ endpoint }: Target): Dispatch {
-  return { method: 'GET', url: `${endpoint.baseUrl}/v1/models?limit=1`, headers: headers.of(endpoint), body: '' }
+export function anthropicModels(endpoint: Endpoint, limit: number): Dispatch {
+  const url = `${endpoint.baseUrl}/v1/models?limit=${limit}`
+  return { method: 'GET', url, headers: headers.of(endpoint), body: '' }
 }
 
 function upstreamRequest(path: string, body: UpstreamRequest['body'], { endpoint }: Target): UpstreamRequest {

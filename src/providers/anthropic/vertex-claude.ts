@@ -25,6 +25,7 @@ export const vertexClaude: Provider = {
   responseError: googleResponseError,
   counter: { request: countRequest, tokens: (body) => anthropic.counter?.tokens(body) },
   probe: (target) => countRequest(smallestChat(target.model), target),
+  models: undefined,
 }
 
 const forms = new PerTarget((target): PlainForm & { readonly count: string } => {

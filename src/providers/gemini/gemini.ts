@@ -15,6 +15,7 @@ import {
   geminiCountRequest,
   geminiForms,
   geminiModels,
+  geminiNames,
   plainContentRequest,
 } from './request.ts'
 import { Signatures, signatures } from './signatures.ts'
@@ -61,5 +62,7 @@ export const gemini: Provider = {
     request: (request, target) => geminiCountRequest(request, target, signatures),
     tokens: (body) => (isObject(body) ? tokenCount(body['totalTokens']) : undefined),
   },
-  probe: geminiModels,
+  probe: ({ endpoint }) => geminiModels(endpoint, 1),
+  // The most that it takes.
+  models: { request: (endpoint) => geminiModels(endpoint, 1000), names: geminiNames },
 }

@@ -1,11 +1,13 @@
 /** The canonical request → the body of Gemini's `generateContent`. Cache marks are dropped: its caching is implicit. */
 
 import type { ChatRequest, ImagePart, TextPart, Tool } from '../../core/chat-request.ts'
-import { isObject, type JsonObject } from '../../core/json.ts'
+import type { Endpoint } from '../../core/endpoint.ts'
+import { isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
 import type { LongTexts } from '../../core/long-texts.ts'
 import { CallInputs } from '../call-arguments.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { TargetForms } from '../learned-form.ts'
+import { listedModels } from '../listed-models.ts'
 import { mediaType } from '../media-type.ts'
 import { isSolid, member, onlyText } from '../plain-text.ts'
 import type { Dispatch, Target, UpstreamRequest } from '../provider.ts'
@@ -108,8 +110,17 @@ const headers = new EndpointHeaders(({ apiKey }): UpstreamRequest['headers'] =>
   apiKey === undefined ? {} : { 'x-goog-api-key': apiKey },
 )
 
-export function geminiModels({ endpoint }: Target): Dispatch {
-  return { method: 'GET', url: `${endpoint.baseUrl}/v1beta/models?pageSize=1`, headers: headers.of(endpoint), body: '' }
+export function geminiModels(endpoint: Endpoint, limit: number): Dispatch {
+  const url = `${endpoint.baseUrl}/v1beta/models?pageSize=${limit}`
+  return { method: 'GET', url, headers: headers.of(endpoint), body: '' }
+}
+
+/** Of models that answer: others make images or embeddings, for which weir does not call this API. */
+export function geminiNames(body: JsonValue): readonly string[] {
+  return listedModels(body, 'models').flatMap(({ name, supportedGenerationMethods: methods }) => {
+    const answers = !Array.isArray(methods) || methods.includes('generateContent')
+    return typeof name === 'string' && answers ? [name.replace(/^models\//, '')] : []
+  })
 }
 
 function urlOf({ endpoint, model }: Target, method: string): string {

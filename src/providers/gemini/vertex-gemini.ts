@@ -35,6 +35,7 @@ export const vertexGemini: Provider = {
   counter: { request: countRequest, tokens: (body) => gemini.counter?.tokens(body) },
   // Its list of models needs a project for billing in a header; its counter is free as well.
   probe: (target) => countRequest(smallestChat(target.model), target),
+  models: undefined,
 }
 
 /** Its counter takes the fields that count as input. */

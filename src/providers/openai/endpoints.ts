@@ -16,11 +16,11 @@ const azureHeaders = new EndpointHeaders(({ apiKey }): ProviderAddress['headers'
   apiKey === undefined ? {} : { 'api-key': apiKey },
 )
 
-export function openaiAddress({ endpoint }: Target, path: string): ProviderAddress {
+export function openaiAddress({ endpoint }: Pick<Target, 'endpoint'>, path: string): ProviderAddress {
   return { url: `${endpoint.baseUrl}${path}`, headers: openaiHeaders.of(endpoint) }
 }
 
-export function openaiModels(target: Target): Dispatch {
+export function openaiModels(target: Pick<Target, 'endpoint'>): Dispatch {
   return { method: 'GET', ...openaiAddress(target, '/models'), body: '' }
 }
 

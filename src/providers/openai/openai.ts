@@ -2,6 +2,7 @@
 
 import { SseFramer } from '../../wire/frames.ts'
 import { learnedForm, type RequestApi, type TargetForms } from '../learned-form.ts'
+import { listedIds } from '../listed-models.ts'
 import type { Learned, Provider, Rejection } from '../provider.ts'
 import { azureEmbeddings, openaiEmbeddings } from './embedding-api.ts'
 import { azureModels, openaiModels } from './endpoints.ts'
@@ -33,6 +34,7 @@ export const openai: Provider = {
   images: openaiImages,
   embeddings: openaiEmbeddings,
   probe: openaiModels,
+  models: { request: (endpoint) => openaiModels({ endpoint }), names: listedIds },
 }
 
 export const azure: Provider = {
@@ -42,4 +44,6 @@ export const azure: Provider = {
   images: azureImages,
   embeddings: azureEmbeddings,
   probe: azureModels,
+  // It lists models; a request names a deployment.
+  models: undefined,
 }

@@ -14,7 +14,7 @@ export interface PublishedPrice {
 
 /** The published prices by the provider's own names of its models. Empty if it publishes none, or does not answer. */
 export async function publishedPrices(endpoint: Endpoint): Promise<ReadonlyMap<string, PublishedPrice>> {
-  const { url, headers } = openaiAddress({ endpoint, model: '' }, '/models')
+  const { url, headers } = openaiAddress({ endpoint }, '/models')
   const list = await listAt(url, headers)
   const models = isObject(list) && isArray(list['data']) ? list['data'].filter(isObject) : []
   return new Map(
