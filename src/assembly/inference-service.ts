@@ -20,7 +20,7 @@ import type { ItemChannel } from '../items/peer-item-store.ts'
 import type { ConfiguredKeys } from '../keys/configured-revocations.ts'
 import type { FollowedKeys } from '../keys/key-follower.ts'
 import { KeyTable } from '../keys/key-table.ts'
-import type { Ledger, LedgerHealth } from '../ledger/ledger.ts'
+import type { Account, Ledger, LedgerHealth } from '../ledger/ledger.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { TimedLedger } from '../metrics/timed-ledger.ts'
@@ -186,6 +186,23 @@ export class InferenceService {
   isConfigured(organization: string, key: string): boolean {
     const found = this.config.organizations.find(({ id }) => id === organization)
     return found?.keys.some(({ id }) => id === key) ?? false
+  }
+
+  /**
+   * Finds the limits of organisations and keys by their ids, with the configuration in force; a key that is gone has
+   * none. Undefined as long as the stored keys are not read.
+   */
+  accounts(): ((organization: string, key: string) => Account | undefined) | undefined {
+    const { table, isRead } = this.storedKeys
+    if (!isRead) return undefined
+    const configured = new Map(this.config.organizations.map((one) => [one.id, one]))
+    return (organization, key) => {
+      const known = configured.get(organization)
+      const owner = known ?? table.organization(organization)
+      if (owner === undefined) return undefined
+      const own = known?.keys.find(({ id }) => id === key) ?? table.get(key)
+      return { organization, organizationLimits: owner.limits ?? {}, key, keyLimits: own?.limits ?? {} }
+    }
   }
 
   /** The keys of the configuration in force, for the follower of the key store. */

@@ -6,6 +6,7 @@
 
 import type { Config } from '../config/config.ts'
 import { DAY_MS } from '../core/durations.ts'
+import type { RedisConfig } from '../core/redis-config.ts'
 import { type FollowerOptions, KeyFollower } from '../keys/key-follower.ts'
 import type { KeyStore } from '../keys/key-store.ts'
 import { openSqliteKeyStore, SqliteKeyBackend } from '../keys/sqlite-key-store.ts'
@@ -18,6 +19,7 @@ import { EmbeddedAccountUsageReader, EmbeddedAuditLog, EmbeddedUsageLog } from '
 import type { KeyActivityReader } from '../ledger/key-activity.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { UpkeepOptions } from '../ledger/redis/maintenance/upkeep.ts'
+import type { RedisLedger } from '../ledger/redis/redis-ledger.ts'
 import type { AccountUsageReader } from '../ledger/remaining.ts'
 import type { UsageLog } from '../ledger/usage-log.ts'
 import type { WindowReset } from '../ledger/window-reset.ts'
@@ -50,11 +52,15 @@ export async function withPart<Part extends Closable, Result>(
  * share. Throws `LedgerFileError` or `RedisUnfitError`, whose messages are for the operator.
  */
 export async function openLedger(place: LedgerPlace, isKeeper = true): Promise<Ledger> {
-  const { ledger, ledgerUnreachable, dataDir } = place
-  const keepMs = keepMsOf(place)
-  if (ledger.kind === 'embedded') return await whenFree(() => EmbeddedLedger.open(dataDir, undefined, keepMs))
+  const { ledger, dataDir } = place
+  if (ledger.kind === 'redis') return await openRedisLedger(place, ledger.redis, isKeeper)
+  return await whenFree(() => EmbeddedLedger.open(dataDir, undefined, keepMsOf(place)))
+}
+
+async function openRedisLedger(place: LedgerPlace, redis: RedisConfig, isKeeper: boolean): Promise<RedisLedger> {
+  const { ledgerUnreachable, dataDir } = place
   const { RedisLedger } = await import('../ledger/redis/redis-ledger.ts')
-  return RedisLedger.open(ledger.redis, dataDir, ledgerUnreachable, { keepMs, isKeeper })
+  return RedisLedger.open(redis, dataDir, ledgerUnreachable, { keepMs: keepMsOf(place), isKeeper })
 }
 
 /**
@@ -64,10 +70,12 @@ export async function openLedger(place: LedgerPlace, isKeeper = true): Promise<L
 export type LedgerRole = 'owner' | 'successor' | 'caller'
 
 /** The ledger of a worker. */
-interface OpenedLedger {
+export interface OpenedLedger {
   readonly ledger: Ledger
   /** The owner of the embedded ledger is gone: this worker owns it from now on. Rejects like `openLedger`. */
   takeOver(): Promise<void>
+  /** As in `RedisLedger`; absent if the ledger is embedded: no other node spends from its budgets. */
+  readonly reportPassed?: RedisLedger['reportPassed']
 }
 
 /** Called after a large step of the system time under an embedded ledger, in milliseconds. */
@@ -80,7 +88,10 @@ export async function openWorkerLedger(
   isKeeper: boolean,
   stepped: Stepped,
 ): Promise<OpenedLedger> {
-  if (place.ledger.kind === 'redis') return { ledger: await openLedger(place, isKeeper), takeOver: async () => {} }
+  if (place.ledger.kind === 'redis') {
+    const opened = await openRedisLedger(place, place.ledger.redis, isKeeper)
+    return { ledger: opened, takeOver: async () => {}, reportPassed: opened.reportPassed.bind(opened) }
+  }
   const options = { keepMs: keepMsOf(place), isTakeover: role === 'successor', stepped }
   const { dataDir } = place
   const ledger =

@@ -307,6 +307,15 @@ export const LOG_EVENTS = {
     message: 'budget window right again',
     meaning: 'The end of `ledger.window_ahead`: the budgets of `organization` belong to today. Noticed once an hour.',
   },
+  'ledger.budget_passed': {
+    level: 'warn',
+    message: 'budget passed by what this node gave back to Redis',
+    meaning:
+      'Redis had lost data, this node has given its part back (`given_back_micro_usd` of it in this budget), and now ' +
+      'the spend (`spent_micro_usd`) is above the budget `limit` (`day`, `month` or `total`; `limit_micro_usd`) of ' +
+      '`organization`, or of its `key`, by `passed_micro_usd`: while the node was down or cut off, the others did ' +
+      'not know what it had spent. Millionths of a US dollar. Once for each budget and return.',
+  },
   'ledger.many_fields': {
     level: 'warn',
     message: 'very many keys of an organisation in Redis',

@@ -1,10 +1,14 @@
 /**
  * Logs when the ledger, or the store of the API keys, begins to fail and when it has recovered. Request lines do not
- * show it: without this, a full disk, or an outage under `ledger_unreachable: allow`, would go unnoticed.
+ * show it: without this, a full disk, or an outage under `ledger_unreachable: allow`, would go unnoticed. Also logs
+ * budgets that are passed because Redis had lost data.
  */
 
+import type { InferenceService } from '../assembly/inference-service.ts'
+import type { OpenedLedger } from '../assembly/open-ledger.ts'
 import { slowTicker, type Ticking } from '../core/ticker.ts'
 import type { LedgerHealth } from '../ledger/ledger.ts'
+import type { PassedBudget } from '../ledger/redis/epochs/passed-budgets.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 
@@ -78,6 +82,43 @@ export class LedgerWatch implements Ticking {
     const fields = { worker: this.worker, problem, pending }
     const mild = isDiskFull(problem) ? 'ledger.disk_full' : 'ledger.degraded'
     logEvent(this.logger, up ? mild : 'ledger.down', fields, ready ? 'warn' : 'error')
+  }
+}
+
+/** Logs how far budgets are passed once this process has given back to Redis what it had lost. */
+export class PassedBudgetWatch implements Ticking {
+  place = -1
+  private isLooking = false
+
+  constructor(
+    private readonly reportPassed: NonNullable<OpenedLedger['reportPassed']>,
+    private readonly service: Pick<InferenceService, 'accounts'>,
+    private readonly logger: Logger,
+  ) {}
+
+  tick(): void {
+    const accountOf = this.isLooking ? undefined : this.service.accounts()
+    if (accountOf === undefined) return
+    this.isLooking = true
+    this.reportPassed(accountOf, (passed) => this.log(passed))
+      // Redis does not answer, which is reported elsewhere: a later tick looks again.
+      .catch(() => {})
+      .finally(() => {
+        this.isLooking = false
+      })
+  }
+
+  private log({ organization, key, limit, ...amounts }: PassedBudget): void {
+    const { limitMicroUsd, spentMicroUsd, givenBackMicroUsd } = amounts
+    logEvent(this.logger, 'ledger.budget_passed', {
+      organization,
+      key,
+      limit,
+      limit_micro_usd: limitMicroUsd,
+      spent_micro_usd: spentMicroUsd,
+      passed_micro_usd: spentMicroUsd - limitMicroUsd,
+      given_back_micro_usd: givenBackMicroUsd,
+    })
   }
 }
 

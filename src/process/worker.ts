@@ -17,7 +17,7 @@ import { logEvent } from '../logging/log-events.ts'
 import { FiguresPoster } from './figures-poster.ts'
 import { followKeys } from './follow-keys.ts'
 import { isToWorker, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc.ts'
-import { LedgerWatch, logClockStep } from './ledger-watch.ts'
+import { LedgerWatch, logClockStep, PassedBudgetWatch } from './ledger-watch.ts'
 import { explain } from './listen-address.ts'
 import { ProbeClaims } from './probe-lease.ts'
 import { RequestFeed } from './request-feed.ts'
@@ -77,6 +77,7 @@ class Worker {
   private readonly feed = new RequestFeed((lines, omitted) => send({ type: 'requests', lines, omitted }))
   private keys: KeyFollower | undefined
   private watch: LedgerWatch | undefined
+  private passed: PassedBudgetWatch | undefined
   private poster: FiguresPoster | undefined
   private readonly targets = new TargetReports(
     () => this.built?.service.takeTargetTimes() ?? [],
@@ -168,7 +169,7 @@ class Worker {
     if (config.nodeName !== undefined) this.log.node(config.nodeName)
     let service: InferenceService
     try {
-      const { ledger, takeOver } = await openWorkerLedger(config, role, worker === 0, (stepMs) =>
+      const { ledger, takeOver, reportPassed } = await openWorkerLedger(config, role, worker === 0, (stepMs) =>
         logClockStep(this.log.logger, stepMs),
       )
       this.takeOverLedger = takeOver
@@ -190,6 +191,7 @@ class Worker {
       this.watch = new LedgerWatch(service, this.log.logger, worker, (up, problem) =>
         send({ type: 'ledger', up, problem }),
       )
+      if (reportPassed !== undefined) this.passed = new PassedBudgetWatch(reportPassed, service, this.log.logger)
       // One worker of each machine maintains the data in Redis.
       if (worker === 0) this.stopUpkeep = await workerUpkeep(config, service, this.log.logger, sendFields)
     } catch (error) {
@@ -227,6 +229,7 @@ class Worker {
     }
     this.running = { start, service, server }
     this.watch?.start()
+    if (this.passed !== undefined) slowTicker.add(this.passed)
     this.poster?.start()
     this.targets.start()
     if (worker === 0) this.probeTargets(service.prober())
@@ -322,6 +325,7 @@ class Worker {
       if (end === 'cut') logEvent(this.log.logger, 'requests.cut', { worker: start.worker })
       await this.keys?.stop()
       this.watch?.stop()
+      if (this.passed !== undefined) slowTicker.remove(this.passed)
       this.stopUpkeep()
       await service.close()
       this.poster?.stop()

@@ -13,6 +13,7 @@ import { isPermanent, writeProblem } from '../../redis/redis-errors.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, RateStatuses, Reservation } from '../ledger.ts'
 import { isHeld, reservationOf } from '../refusal.ts'
 import type { ReserveReply } from '../reservation-store.ts'
+import type { UsageRow } from '../usage-log.ts'
 import { type Link, RedisLink } from './client/redis-link.ts'
 import { Cancellations } from './delivery/cancellations.ts'
 import { Outbox, PENDING_MAX } from './delivery/outbox.ts'
@@ -23,6 +24,7 @@ import { SettlementsInFlight } from './delivery/settlements-in-flight.ts'
 import { Settling } from './delivery/settling.ts'
 import { type CallListener, DataLossError } from './epochs/epochs.ts'
 import { OrganizationSweep } from './epochs/organization-sweep.ts'
+import { type AccountFinder, type PassedBudget, PassedBudgets } from './epochs/passed-budgets.ts'
 import { Restoration } from './epochs/replay.ts'
 import { ReserveAttempts } from './store/reserve-attempts.ts'
 import { ReserveQueue, ReserveQueueFullError } from './store/reserve-queue.ts'
@@ -124,6 +126,7 @@ export class RedisLedger implements Ledger {
   private readonly restoration: Restoration
   private readonly delivery: SettlementDelivery
   private readonly settlementsInFlight = new SettlementsInFlight()
+  private readonly passed = new PassedBudgets()
   private readonly queue: ReserveQueue
   private readonly reserveRetry = new ReserveRetry(this.settlementsInFlight, (ms) => this.after(ms))
   /** Why the last beat failed; undefined if it succeeded. */
@@ -146,7 +149,10 @@ export class RedisLedger implements Ledger {
     this.cancellations = new Cancellations(link, () => time.now())
     this.queue = new ReserveQueue(time === realTime ? undefined : time)
     const register = (organization: string) => link.register(organization)
-    const entered = (organization: string) => this.resend(organization)
+    const entered = (organization: string, lacked: readonly UsageRow[]) => {
+      this.passed.note(organization, lacked)
+      this.resend(organization)
+    }
     this.restoration = new Restoration(link.store, outbox, link.epochs, register, entered, time.now())
     this.delivery = new SettlementDelivery(link, outbox, this.restoration)
     for (const organization of this.restoration.organizations()) this.organizations.add(organization)
@@ -314,6 +320,16 @@ export class RedisLedger implements Ledger {
     if (trouble === undefined) return health
     const complaint = health.complaint ?? trouble
     return { ...health, ready: health.ready && this.unreachable === 'allow', up: false, complaint }
+  }
+
+  /**
+   * Reports the budgets that are passed since this process gave back what Redis had lost, each once. Throws if Redis
+   * does not answer.
+   */
+  reportPassed(accountOf: AccountFinder, report: (passed: PassedBudget) => void): Promise<void> {
+    const isComplete = (organization: string) =>
+      this.link.isReady && !this.resending.has(organization) && this.outbox.resent(organization).length === 0
+    return this.passed.report({ store: this.link.store, accountOf, isComplete, nowMs: this.time.now() }, report)
   }
 
   /** A file that cannot be read at the moment is reported instead of thrown: it must not end the process. */

@@ -17,7 +17,13 @@ import { LogWriter, ROWS_KEPT_MS, UsageSums } from '../../request-writer.ts'
 import { usageOf } from '../../usage-figures.ts'
 import { placeOf, type UsagePlace, type UsageRow } from '../../usage-log.ts'
 import { dayOf } from '../../window.ts'
-import { EpochRows, type Expected, type FoundOfNode, type KnownEpoch } from '../epochs/epoch-rows.ts'
+import {
+  EpochRows,
+  type Expected,
+  type FoundOfNode,
+  type KnownEpoch,
+  type LackingListener,
+} from '../epochs/epoch-rows.ts'
 import { UNKNOWN_EPOCH } from '../epochs/epochs.ts'
 import { LogTail } from '../epochs/log-tail.ts'
 import { RESEND_MAX } from '../epochs/reconcile.ts'
@@ -234,7 +240,13 @@ export class Outbox implements SettlementLog {
     }
   }
 
-  enter(organization: string, epoch: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[] {
+  enter(
+    organization: string,
+    epoch: number,
+    found: FoundOfNode,
+    resent: readonly Settlement[],
+    lacking?: LackingListener,
+  ): readonly UsageRow[] {
     // Marks of the epoch before must be in the file now, or be written after the new one is entered.
     if (!this.commit()) {
       // An organisation without usage has nothing to give back, so it is served even while the disk is full.
@@ -244,7 +256,7 @@ export class Outbox implements SettlementLog {
     }
     return this.transaction(() => {
       this.groups.splitOf(organization)
-      return this.epochs.enter(organization, epoch, found, resent)
+      return this.epochs.enter(organization, epoch, found, resent, lacking)
     })
   }
 

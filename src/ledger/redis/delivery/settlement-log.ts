@@ -3,7 +3,7 @@
  */
 
 import type { UsagePlace, UsageRow } from '../../usage-log.ts'
-import type { Expected, FoundOfNode, KnownEpoch } from '../epochs/epoch-rows.ts'
+import type { Expected, FoundOfNode, KnownEpoch, LackingListener } from '../epochs/epoch-rows.ts'
 import type { Settlement } from './settlement.ts'
 
 export interface Pending {
@@ -68,9 +68,16 @@ export interface SettlementLog {
   prepare(organization: string, epoch: number, found: FoundOfNode): Promise<void>
   /**
    * The sums to give back to an epoch of an organisation in Redis. The first call for an epoch decides them, and which
-   * settlements are resent one by one; `resent` are settlements that `find` returned. Throws if a commit fails.
+   * settlements are resent one by one, and tells `lacking`; `resent` are settlements that `find` returned. Throws if a
+   * commit fails.
    */
-  enter(organization: string, epoch: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[]
+  enter(
+    organization: string,
+    epoch: number,
+    found: FoundOfNode,
+    resent: readonly Settlement[],
+    lacking?: LackingListener,
+  ): readonly UsageRow[]
   /** Everything was given back to the epoch. */
   entered(organization: string, epoch: number): void
   /** Commits for the last time. Throws if that fails. */

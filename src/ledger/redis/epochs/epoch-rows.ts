@@ -180,9 +180,16 @@ export class EpochRows {
   /**
    * Enters an epoch: decides which rows are given back to it, and which settlements are resent one by one. Returns the
    * rows in their order; if the epoch was entered before, those of the first call. `resent`: settlements that the
-   * outbox had deleted. Inside a transaction.
+   * outbox had deleted. `lacking` takes the usage that Redis had lost, in the one process that decides. Inside a
+   * transaction.
    */
-  enter(organization: string, epoch: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[] {
+  enter(
+    organization: string,
+    epoch: number,
+    found: FoundOfNode,
+    resent: readonly Settlement[],
+    lacking?: LackingListener,
+  ): readonly UsageRow[] {
     const known = this.stored(organization)
     if (known?.epoch !== epoch) {
       if (found.isLegacy && (known?.epoch ?? 0) === 0) this.leaveEnded(organization, found)
@@ -204,6 +211,7 @@ export class EpochRows {
       )
       this.resends.take(plan.resend.length)
       this.keep(organization, plan, logged, found.sinceMs)
+      lacking?.(lackingIn(plan, logged, found))
       this.database
         .query(
           `INSERT INTO life (organization, life, complete, is_legacy) VALUES (?, ?, 0, ?)
@@ -336,6 +344,16 @@ type Since = [organization: string, ms: number]
 interface Kept extends Logged {
   readonly settlement: Settlement
   readonly number: number | undefined
+}
+
+/** Takes the usage of this node that Redis has lost, and the node gives back. */
+export type LackingListener = (rows: readonly UsageRow[]) => void
+
+/** Redis still knows a request whose reservation is open: what it holds counts in its budgets. */
+function lackingIn({ rows, resend }: Plan, logged: readonly Kept[], { reservations }: FoundOfNode): UsageRow[] {
+  const resent = new Set(resend)
+  const one = logged.filter(({ id }) => resent.has(id) && reservations.get(id)?.isOpen !== true)
+  return [...rows, ...one.flatMap(({ usage }) => usage ?? [])]
 }
 
 /** The figures that Redis has of a node, by `placeName`; days before `foldedBefore` are summed by month. */

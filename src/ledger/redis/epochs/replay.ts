@@ -40,6 +40,8 @@ export class Restoration {
   private readonly running = new Map<string, Promise<void>>()
   /** Organisations of which Redis may have lost data: nothing is reserved or charged before they are compared. */
   private readonly doubted = new Map<string, Certainty>()
+  /** What Redis lacked, by organisation, and the epoch to which it is given back. */
+  private readonly lacked = new Map<string, { readonly epoch: number; readonly rows: readonly UsageRow[] }>()
   /** If Redis lost data, it did not lose what it took before this time. */
   private sinceMs: number
 
@@ -49,8 +51,11 @@ export class Restoration {
     private readonly epochs: Epochs,
     /** Adds an organisation to the list in Redis, which may be lost, too. */
     private readonly register: (organization: string) => Promise<void>,
-    /** Called when another epoch of an organisation was entered, so that its settlements may be resent. */
-    private readonly entered: (organization: string) => void,
+    /**
+     * Called when another epoch of an organisation was entered, so that its settlements may be resent, with what Redis
+     * lacked if this process decided what to give back.
+     */
+    private readonly entered: (organization: string, lacked: readonly UsageRow[]) => void,
     now: number,
   ) {
     this.sinceMs = now - TAIL_MS
@@ -166,7 +171,9 @@ export class Restoration {
         log.entered(organization, epoch)
         epochs.enter(organization, epoch)
         if (!isNew) return
-        this.entered(organization)
+        const lacked = this.lacked.get(organization)
+        this.lacked.delete(organization)
+        this.entered(organization, lacked?.epoch === epoch ? lacked.rows : [])
         await this.register(organization)
         return
       }
@@ -201,7 +208,12 @@ export class Restoration {
     const resent = await log.find(organization, new Map(open.map(([id, { admittedMs }]) => [id, admittedMs])))
     const found = { figures, foldedBefore, reservations, isLegacy, sinceMs }
     await log.prepare(organization, epoch, found)
-    return log.enter(organization, epoch, found, resent)
+    let lacked: readonly UsageRow[] = []
+    const given = log.enter(organization, epoch, found, resent, (rows) => {
+      lacked = rows
+    })
+    this.lacked.set(organization, { epoch, rows: lacked })
+    return given
   }
 
   private async giveRows(
