@@ -1,15 +1,27 @@
 /** What a node reports of budgets that are passed once it has given back what Redis had lost. */
 
 import { expect, test } from 'bun:test'
+import { DAY_MS } from '../../src/core/durations.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
+import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import type { FoundOfNode } from '../../src/ledger/redis/epochs/epoch-rows.ts'
 import type { PassedBudget } from '../../src/ledger/redis/epochs/passed-budgets.ts'
 import type { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
-import { breakConnections, totals, until } from './seen.ts'
+import { breakConnections, failureOf, logged, totals, until } from './seen.ts'
 
 const { open, directory, ledgerOn } = opened()
+
+/** The reply of a Redis that was emptied. */
+const NOTHING: FoundOfNode = {
+  figures: new Map(),
+  foldedBefore: 0,
+  reservations: new Map(),
+  isLegacy: false,
+  sinceMs: 0,
+}
 
 async function serve(ledger: RedisLedger, account: Account, cost: number): Promise<void> {
   await ledger.settle(await ledger.reserve(account, holdOf(cost)), chargeOf(cost))
@@ -53,7 +65,7 @@ test('each budget is reported once after each return, and only by the node that 
     for (const one of back) found.push(...(await reported(one, account)))
     return found.length >= 2
   })
-  expect((await totals(server, account))['spent'] ?? 1900).toBe(1900)
+  expect((await totals(server, account)).spent).toBe(1900)
   for (const one of back) found.push(...(await reported(one, account)))
   const { organization } = account
   expect(found).toEqual([
@@ -64,25 +76,44 @@ test('each budget is reported once after each return, and only by the node that 
   // A broken connection loses nothing, though the budgets stay passed.
   await breakConnections(client)
   const free: Account = { ...accountOf({}, {}, organization), key: 'dev' }
-  for (const one of [...back, there]) await serve(one, free, 0)
+  for (const one of [...back, there]) {
+    await until(async () => (await failureOf(serve(one, free, 0))) === 'none')
+  }
   for (const one of [...back, there]) expect(await reported(one, account)).toEqual([])
   client.disconnect()
 })
 
-test('usage of a day before today is not of its budget, and what leaves room is not reported', async () => {
+test('only what was given back of the present window counts, and a budget that is just used up is not passed', async () => {
   await using server = await RedisServer.start()
-  const account = accountOf(spend({ total: 1000 }))
+  const limits = spend({ day: 500, total: 1500 })
+  const account = accountOf(limits)
   const at = directory()
-  const away = await ledgerOn(server.socket, at)
-  await serve(away, account, 600)
-  await close(away)
-  const client = server.client()
-  await client.flushall()
+  const now = Date.now()
+  // A node that was away served 800 yesterday, and 100 today.
+  const outbox = new Outbox(at)
+  outbox.enter(account.organization, 7, NOTHING, [])
+  outbox.entered(account.organization, 7)
+  for (const [cost, daysAgo] of [
+    [800, 1],
+    [100, 0],
+  ] as const) {
+    const id = `old-${daysAgo}`
+    const admittedMs = now - daysAgo * DAY_MS
+    await logged(outbox, { id, account, admittedMs, charge: chargeOf(cost), heldMicroUsd: cost }, true)
+    outbox.taken(id, account.organization, 7)
+  }
+  outbox.close()
   const there = await ledgerOn(server.socket)
-  await serve(there, account, 400)
+  await serve(there, { ...account, organizationLimits: {} }, 600)
   const back = await ledgerOn(server.socket, at)
-  await until(async () => (await totals(server, account))['spent'] !== undefined)
-  await serve(back, { ...account, organizationLimits: {} }, 0)
-  expect(await reported(back, account)).toEqual([])
-  client.disconnect()
+  const found: PassedBudget[] = []
+  await until(async () => {
+    found.push(...(await reported(back, account)))
+    return found.length > 0
+  })
+  const { organization } = account
+  expect(found).toEqual([
+    { organization, key: undefined, limit: 'day', limitMicroUsd: 500, spentMicroUsd: 700, givenBackMicroUsd: 100 },
+  ])
+  expect((await totals(server, account)).spent).toBe(1500)
 })
