@@ -83,7 +83,7 @@ test('each budget is reported once after each return, and only by the node that 
   client.disconnect()
 })
 
-test('only what was given back of the present window counts, and a budget that is just used up is not passed', async () => {
+test('given back of another day does not count, and a budget that is just used up is not passed', async () => {
   await using server = await RedisServer.start()
   const limits = spend({ day: 500, total: 1500 })
   const account = accountOf(limits)

@@ -1,4 +1,4 @@
-/** A node that is down while Redis loses its data: how far a budget is then passed, and what tells the operator. */
+/** A node that is down while Redis loses its data: how far a budget is then passed, and what its log reports. */
 
 import { expect, test } from 'bun:test'
 import { Redis } from 'ioredis'

@@ -68,7 +68,7 @@ export interface SettlementLog {
   prepare(organization: string, epoch: number, found: FoundOfNode): Promise<void>
   /**
    * The sums to give back to an epoch of an organisation in Redis. The first call for an epoch decides them, and which
-   * settlements are resent one by one, and tells `lacking`; `resent` are settlements that `find` returned. Throws if a
+   * settlements are resent one by one, and calls `lacking`; `resent` are settlements that `find` returned. Throws if a
    * commit fails.
    */
   enter(
