@@ -5,7 +5,7 @@
 
 import { join } from 'node:path'
 import { Cluster } from 'ioredis'
-import { RedisServer } from './redis-server.ts'
+import { isInSync, RedisServer, until } from './redis-server.ts'
 
 const SETTINGS = [
   '--cluster-enabled',
@@ -82,13 +82,4 @@ export class RedisCluster {
   async kill(): Promise<void> {
     await Promise.all(this.servers.map((server) => server.kill()))
   }
-}
-
-async function isInSync(replica: RedisServer): Promise<boolean> {
-  const info = await replica.ask('INFO', 'replication')
-  return info.includes('role:slave') && info.includes('master_link_status:up')
-}
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  while (!(await holds())) await Bun.sleep(20)
 }

@@ -7,6 +7,7 @@ import type { Random } from '../test/support/random.ts'
 import type { RedisCluster } from './cluster.ts'
 import type { Gateway } from './gateway.ts'
 import type { RedisServer } from './redis-server.ts'
+import type { SentinelSet } from './sentinels.ts'
 
 /** A fault, and its weight among the others. */
 export interface Fault {
@@ -17,7 +18,12 @@ export interface Fault {
   act(random: Random): Promise<unknown>
 }
 
-const BETWEEN_MS = { first: 300, last: 1500 }
+interface Pause {
+  readonly first: number
+  readonly last: number
+}
+
+const BETWEEN_MS: Pause = { first: 300, last: 1500 }
 
 /** A fault that was injected, in `performance.now` milliseconds. */
 export interface Injected {
@@ -32,11 +38,12 @@ export async function injectFaults(
   untilMs: number,
   faults: readonly Fault[],
   random: Random,
+  between: Pause = BETWEEN_MS,
 ): Promise<readonly Injected[]> {
   const done: Injected[] = []
   const names = faults.flatMap((wreck) => Array.from({ length: wreck.weight }, () => wreck))
   for (;;) {
-    await Bun.sleep(random.between(BETWEEN_MS.first, BETWEEN_MS.last))
+    await Bun.sleep(random.between(between.first, between.last))
     const wreck = names[random.below(names.length)]
     if (wreck === undefined || performance.now() >= untilMs) return done
     const fromMs = performance.now()
@@ -121,5 +128,21 @@ export function clusterFaults(cluster: RedisCluster): readonly Fault[] {
   return [
     { name: 'failover', weight: 6, isSetback: true, act: () => cluster.failover() },
     { name: 'connections cut', weight: 2, act: () => cluster.cut() },
+  ]
+}
+
+/** Redis loses what the old master acknowledged and the new one has not: up to ten seconds of writes. */
+export function sentinelFaults(set: SentinelSet): readonly Fault[] {
+  return [
+    { name: 'failover ordered', weight: 4, isSetback: true, act: () => set.orderFailover() },
+    {
+      name: 'master killed that was alone',
+      weight: 3,
+      isSetback: true,
+      act: (random) => set.killAlone(random.between(200, 2500), random.between(3000, 6000)),
+    },
+    { name: 'master killed', weight: 2, isSetback: true, act: (random) => set.killMaster(random.below(6000)) },
+    { name: 'master frozen', weight: 1, isSetback: true, act: (random) => set.freezeMaster(random.between(500, 6000)) },
+    { name: 'connections cut', weight: 1, act: () => set.cut() },
   ]
 }

@@ -18,6 +18,9 @@ const PROGRAM: readonly string[] =
 /** A program that does not report ready by then is broken, also on a busy machine. */
 const READY_MS_MAX = 20_000
 const LINES_KEPT = 20
+const ADMIN_TOKEN = 'an-admin-token-of-the-chaos-run'
+/** Longer than a change of a key may take until it is confirmed. */
+const ADMIN_TIMEOUT_MS = 45_000
 
 export class Gateway {
   /** When one of its processes was killed, in `performance.now` milliseconds. */
@@ -34,14 +37,15 @@ export class Gateway {
   private constructor(
     readonly folder: string,
     readonly port: number,
+    private readonly adminPort: number,
   ) {}
 
   /** Writes the configuration and starts the program. `config` has neither addresses nor a data directory. */
   static async start(folder: string, config: JsonObject): Promise<Gateway> {
-    const gateway = new Gateway(folder, await lastingPort())
+    const gateway = new Gateway(folder, await lastingPort(), await lastingPort())
     await mkdir(folder, { recursive: true })
     const listen = { host: '127.0.0.1', port: gateway.port }
-    const admin = { host: '127.0.0.1', port: 0 }
+    const admin = { host: '127.0.0.1', port: gateway.adminPort, token: ADMIN_TOKEN }
     await writeFile(
       gateway.file,
       JSON.stringify({ listen, admin, data_dir: gateway.dataDir, drain_seconds: 5, ...config }),
@@ -161,6 +165,20 @@ export class Gateway {
     const [text, errors] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
     if ((await child.exited) !== 0) throw new Error(`weir ${words.join(' ')}: ${errors}`)
     return text.trimEnd()
+  }
+
+  /** Calls its admin API and parses the answer. Rejects if that reports no success. */
+  async administer(method: string, path: string, body: JsonObject = {}): Promise<JsonObject> {
+    const answer = await fetch(`http://127.0.0.1:${this.adminPort}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${ADMIN_TOKEN}`, 'content-type': 'application/json' },
+      ...(method === 'DELETE' ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(ADMIN_TIMEOUT_MS),
+    })
+    const text = await answer.text()
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`)
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : {}
   }
 
   /** False if it has no process with this role at the moment. */

@@ -3,13 +3,15 @@
  * restored from older data.
  */
 
-import { cp, mkdir, rm } from 'node:fs/promises'
+import { cp, mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { lastingPort } from '../test/support/ports.ts'
 import { killAtExit } from './leaked-resources.ts'
 
 const APPENDED = 'appendonlydir'
+/** Its configuration file: empty, until Sentinels write into it whom it follows. */
+const OWN_FILE = 'redis.conf'
 
 export class RedisServer {
   private child: Bun.Subprocess | undefined
@@ -23,6 +25,7 @@ export class RedisServer {
 
   static async start(folder: string, ...settings: readonly string[]): Promise<RedisServer> {
     await mkdir(folder, { recursive: true })
+    await writeFile(join(folder, OWN_FILE), '')
     const server = new RedisServer(folder, await lastingPort(), settings)
     await server.start()
     await server.ask('SAVE')
@@ -37,7 +40,7 @@ export class RedisServer {
   async start(appendOnly: 'yes' | 'no' = 'yes'): Promise<void> {
     const place = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.folder, '--save', '']
     const persistence = ['--appendonly', appendOnly, '--appendfsync', 'everysec', '--auto-aof-rewrite-percentage', '0']
-    const words = ['redis-server', ...place, ...persistence, ...this.settings]
+    const words = ['redis-server', join(this.folder, OWN_FILE), ...place, ...persistence, ...this.settings]
     const child = Bun.spawn(words, { stdout: 'ignore', stderr: 'ignore' })
     this.child = child
     void child.exited.then(killAtExit(child.pid))
@@ -52,9 +55,7 @@ export class RedisServer {
   }
 
   client(): Redis {
-    const client = new Redis(this.port, { retryStrategy: () => 20, maxRetriesPerRequest: null })
-    client.on('error', () => undefined)
-    return client
+    return clientOf(this.port)
   }
 
   async kill(): Promise<void> {
@@ -107,9 +108,29 @@ export class RedisServer {
 
   /** Sends one command. Resolves to the reply as text, or to the error. */
   async ask(name: string, ...rest: readonly string[]): Promise<string> {
-    const client = this.client()
+    return await RedisServer.askPort(this.port, name, ...rest)
+  }
+
+  /** The same for any server on this machine, such as a Sentinel. */
+  static async askPort(port: number, name: string, ...rest: readonly string[]): Promise<string> {
+    const client = clientOf(port)
     const answer = await client.call(name, ...rest).catch(String)
     client.disconnect()
     return String(answer)
   }
+}
+
+function clientOf(port: number): Redis {
+  const client = new Redis(port, { retryStrategy: () => 20, maxRetriesPerRequest: null })
+  client.on('error', () => undefined)
+  return client
+}
+
+export async function isInSync(replica: RedisServer): Promise<boolean> {
+  const info = await replica.ask('INFO', 'replication')
+  return info.includes('role:slave') && info.includes('master_link_status:up')
+}
+
+export async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await Bun.sleep(20)
 }

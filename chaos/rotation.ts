@@ -42,18 +42,19 @@ export class RotatedKey {
     private readonly gateways: readonly Gateway[],
     /** Undefined after a command that failed: it may have replaced the secret. */
     private secret: string | undefined,
+    private readonly random: Random,
   ) {}
 
   /** Creates the key. */
-  static async create(gateways: readonly Gateway[], organization: string): Promise<RotatedKey> {
+  static async create(gateways: readonly Gateway[], organization: string, random: Random): Promise<RotatedKey> {
     const secret = await gateways[0]?.run('keys', 'create', '--org', organization, '--id', ID)
-    return new RotatedKey(gateways, secret)
+    return new RotatedKey(gateways, secret, random)
   }
 
   /** Replaces the secret until `untilMs`. */
-  async rotateUntil(untilMs: number, random: Random): Promise<void> {
+  async changeUntil(untilMs: number): Promise<void> {
     while (performance.now() < untilMs) {
-      await Bun.sleep(random.between(PAUSE_MS.first, PAUSE_MS.last))
+      await Bun.sleep(this.random.between(PAUSE_MS.first, PAUSE_MS.last))
       await this.rotate()
     }
   }

@@ -1,6 +1,6 @@
 /**
  * The setups of the chaos run: a gateway with the embedded ledger and one worker; one with two workers; two gateways
- * with three workers over one Redis; one over a cluster.
+ * with three workers over one Redis; one over a cluster; two over a Redis that Sentinels watch.
  */
 
 import { existsSync } from 'node:fs'
@@ -35,9 +35,11 @@ import {
   type Injected,
   injectFaults,
   redisFaults,
+  sentinelFaults,
   sharedLedgerFaults,
 } from './faults.ts'
 import { Gateway } from './gateway.ts'
+import { KeyChanges } from './key-changes.ts'
 import {
   type AllFigures,
   figuresOf,
@@ -54,6 +56,7 @@ import type { Provider } from './provider.ts'
 import { RedisServer } from './redis-server.ts'
 import { checkAnswers, type Report } from './report.ts'
 import { RotatedKey } from './rotation.ts'
+import { SentinelSet } from './sentinels.ts'
 
 /** The duration of a lease and of the reaper's interval, and time for a busy machine. */
 const WAIT_MS_MAX = 75_000
@@ -62,6 +65,8 @@ const TIGHT_SHARE_SPENT = 0.6
 const ROUNDS_MAX = 100
 /** How long callers send requests while Redis is flushed. */
 const FLUSH_LOAD_MS = 4000
+/** Between faults of gateways that run beside failovers, so that there is someone to change keys. */
+const RARE_MS = { first: 2000, last: 8000 }
 
 export interface Run {
   readonly provider: Provider
@@ -98,31 +103,47 @@ function callers(run: Run, load: Load, untilMs: number): readonly Promise<void>[
   return Array.from({ length: run.callers }, (_, i) => callUntil(untilMs, load, new Random(run.seed + 1000 * (i + 1))))
 }
 
+/** Keys that change during the faults. */
+interface ChangingKeys {
+  changeUntil(untilMs: number): Promise<void>
+  check(report: Report, faults: readonly Injected[]): void
+}
+
 /** What runs beside the callers of a setup. */
 interface Side {
   readonly receiver: AlertReceiver
   readonly sinceMs: number
-  readonly rotated: RotatedKey
+  readonly keys: ChangingKeys
   readonly injected: readonly Injected[]
 }
 
-/** Runs callers, faults and rotations of a key at the same time, for the duration of the run. */
-async function runUnderFaults(
-  run: Run,
-  load: Load,
-  gateways: readonly Gateway[],
-  faults: readonly Fault[],
-  receiver: AlertReceiver,
-): Promise<Side> {
+interface Wrecked {
+  readonly load: Load
+  readonly faults: readonly Fault[]
+  /** Faults beside the others, in their own time. */
+  readonly rare?: readonly Fault[]
+  readonly receiver: AlertReceiver
+  readonly keys: ChangingKeys
+}
+
+/** Runs callers, faults and changes of keys at the same time, for the duration of the run. */
+async function runUnderFaults(run: Run, { load, faults, rare = [], receiver, keys }: Wrecked): Promise<Side> {
   const sinceMs = Date.now()
-  const rotated = await RotatedKey.create(gateways, load.organization)
   const untilMs = performance.now() + run.seconds * 1000
   const calling = callers(run, load, untilMs)
-  const rotating = rotated.rotateUntil(untilMs, new Random(run.seed + 1))
-  const [injected] = await Promise.all([injectFaults(untilMs, faults, new Random(run.seed)), rotating, ...calling])
+  const [often, seldom] = await Promise.all([
+    injectFaults(untilMs, faults, new Random(run.seed)),
+    rare.length === 0 ? [] : injectFaults(untilMs, rare, new Random(run.seed + 100), RARE_MS),
+    keys.changeUntil(untilMs),
+    ...calling,
+  ])
   await spendTight(run, load)
   receiver.isReliable = true
-  return { receiver, sinceMs, rotated, injected }
+  return { receiver, sinceMs, keys, injected: [...often, ...seldom] }
+}
+
+async function rotatedKey(run: Run, load: Load, gateways: readonly Gateway[]): Promise<RotatedKey> {
+  return await RotatedKey.create(gateways, load.organization, new Random(run.seed + 1))
 }
 
 /** On a slow machine the key that must come close to its limit has not: then callers go on with this key alone. */
@@ -148,10 +169,10 @@ async function alertsArrived(run: Run, receiver: AlertReceiver, figures: () => P
 }
 
 function checkSide(report: Report, run: Run, side: Side, figures: AllFigures, gateways: readonly Gateway[]): void {
-  const { receiver, sinceMs, rotated, injected } = side
+  const { receiver, sinceMs, keys, injected } = side
   const setbacks = injected.filter(({ isSetback }) => isSetback)
   checkAlerts(report, { receiver, figures, seconds: run.seconds, gateways, setbacks, sinceMs })
-  rotated.check(report, injected)
+  keys.check(report, injected)
 }
 
 /** Waits until the condition holds, for at most `WAIT_MS_MAX`. If it never does, a check reports what is wrong. */
@@ -168,7 +189,8 @@ export async function runEmbedded(run: Run, workers: 1 | 2): Promise<SetupResult
   const gateway = await Gateway.start(join(run.folder, name), config)
   const load = loadOf(run, name, acme, [gateway])
   const faults = [...gatewayFaults([gateway]), ...(workers === 1 ? [] : sharedLedgerFaults([gateway]))]
-  const side = await runUnderFaults(run, load, [gateway], faults, receiver)
+  const keys = await rotatedKey(run, load, [gateway])
+  const side = await runUnderFaults(run, { load, faults, receiver, keys })
   const { results } = load
   const readers = new EmbeddedAccountUsageReader(gateway.dataDir)
   const figures = () => figuresOf(acme, (account) => readers.read(account))
@@ -228,7 +250,8 @@ export async function runRedis(run: Run): Promise<SetupResult> {
   ])
   const faults = [...gatewayFaults(gateways), ...redisFaults(server)]
   const load = loadOf(run, 'redis', acme, gateways)
-  const side = await runUnderFaults(run, load, gateways, faults, receiver)
+  const keys = await rotatedKey(run, load, gateways)
+  const side = await runUnderFaults(run, { load, faults, receiver, keys })
   const client = server.client()
   const empty = () => server.empty()
   const name = 'ledger in Redis: two gateways, three workers'
@@ -247,12 +270,39 @@ export async function runCluster(run: Run): Promise<SetupResult> {
   const faults = [...gatewayFaults(gateways), ...clusterFaults(cluster)]
   const fewer = { ...run, callers: Math.ceil(run.callers / 2) }
   const load = loadOf(run, 'cluster', many, gateways)
-  const side = await runUnderFaults(fewer, load, gateways, faults, receiver)
+  const keys = await rotatedKey(run, load, gateways)
+  const side = await runUnderFaults(fewer, { load, faults, receiver, keys })
   const client = cluster.client()
   const empty = () => cluster.empty()
   const name = 'ledger in a Redis Cluster: one gateway'
   return await checkedOverRedis(fewer, { name, organizations: many, gateways, client, empty, load, side }, () =>
     cluster.kill(),
+  )
+}
+
+/**
+ * Two gateways over a master, two replicas and three Sentinels. Faults of gateways and of Redis happen at the same
+ * time.
+ */
+export async function runSentinel(run: Run): Promise<SetupResult> {
+  const set = await SentinelSet.start(join(run.folder, 'sentinel'))
+  const receiver = new AlertReceiver(run.seed)
+  const config = configOf(acme, run.provider.url, receiver.url, run.seconds, { ledger: { redis: set.place } })
+  const gateways = await Promise.all([
+    Gateway.start(join(run.folder, 'node-3'), { ...config, workers: 2 }),
+    Gateway.start(join(run.folder, 'node-4'), { ...config, ledger_unreachable: 'allow' }),
+  ])
+  const fewer = { ...run, callers: Math.ceil(run.callers / 2) }
+  const load = loadOf(run, 'sentinel', acme, gateways)
+  const keys = new KeyChanges(gateways, load.organization, new Random(run.seed + 1))
+  const [faults, rare] = [sentinelFaults(set), gatewayFaults(gateways)]
+  const side = await runUnderFaults(fewer, { load, faults, rare, receiver, keys })
+  const client = set.client()
+  const empty = () => set.empty()
+  const lost = `${set.losses} failovers surely lost writes`
+  const name = `ledger in a Redis with Sentinels: two gateways, three workers (${lost})`
+  return await checkedOverRedis(fewer, { name, organizations: acme, gateways, client, empty, load, side }, () =>
+    set.kill(),
   )
 }
 
