@@ -97,7 +97,7 @@ function errorText({ error, status, cause }: NonNullable<TargetRow['last_error']
 }
 
 const STATES: Readonly<Record<TargetRow['state'], readonly [State, string]>> = {
-  unknown: ['neutral', 'Not called yet'],
+  unknown: ['neutral', 'Unknown'],
   healthy: ['good', 'Healthy'],
   failing: ['warning', 'Failing'],
   resting: ['bad', 'Resting'],

@@ -110,7 +110,7 @@ describe('the console', () => {
     await page.getByText('Nothing needs attention').first().waitFor()
     // Nothing is green before a target has answered.
     await readiness(page, 'neutral', 'Ready')
-    await rows(page, 'Targets').filter({ hasText: 'Not called yet' }).first().waitFor()
+    await rows(page, 'Targets').filter({ hasText: 'Unknown' }).first().waitFor()
     expect(await page.locator('[data-state="good"]:visible').count()).toBe(0)
     for (let sent = 0; sent < 6; sent++) expect(await send('fragile')).toBe(200)
     await Promise.all([
