@@ -9,7 +9,6 @@ import { messageOf } from '../core/error-message.ts'
 import { turn } from '../core/event-loop.ts'
 import { parseObject } from '../core/json.ts'
 import { SLOW_PERIOD_MS } from '../core/ticker.ts'
-import { isPermanent, RedisUnfitError } from '../redis/redis-errors.ts'
 import type { AdminAudit, AdminEntry } from './admin-audit.ts'
 import { KeyProblem } from './key-problem.ts'
 import { type KeyRecord, parseKeyRecord, revocationId, revokedKeyOf } from './key-record.ts'
@@ -90,6 +89,8 @@ export interface KeyBackend {
    * added to the admin audit for each of them, in the same step. `nonce` marks the entries of the log.
    */
   replace(replacements: readonly Replacement[], entry?: AdminEntry, nonce?: string): Promise<readonly string[]>
+  /** Whether it is an error of the storage against which no retry helps. */
+  isFinal(error: unknown): boolean
   /** What has become of changes that were made a moment ago. */
   standing(changes: readonly Pick<Change, 'id' | 'nonce'>[]): Promise<Standing>
   readonly audit: AdminAudit
@@ -267,7 +268,7 @@ export class KeyStore {
     const end = performance.now() + withinMs
     for (let wasSure = true; this.made.size > 0; ) {
       if (wasSure) await Bun.sleep(KEYS_KNOWN_MS)
-      const { doubt, unaudited } = await this.remake().catch(doubtOf)
+      const { doubt, unaudited } = await this.remake().catch((error: unknown) => this.doubtOf(error))
       // After a doubt, gateways have changed the server perhaps: they poll once more.
       if (doubt === undefined && wasSure) {
         if (unaudited.length > 0) await this.audit.append(unaudited)
@@ -312,6 +313,13 @@ export class KeyStore {
   async close(): Promise<void> {
     await this.backend.close()
   }
+
+  /** Rethrows what a retry does not help against. */
+  private doubtOf(error: unknown): Safety {
+    if (error instanceof KeyProblem || this.backend.isFinal(error)) throw error
+    if (!(error instanceof Error) || error instanceof TypeError) throw error
+    return { doubt: messageOf(error), unaudited: [] }
+  }
 }
 
 /**
@@ -327,13 +335,6 @@ function holds({ text: made, edit }: Made, text: string | undefined): boolean {
 /** A nonce for one change. */
 export function newNonce(): string {
   return randomBytes(8).toString('hex')
-}
-
-/** Rethrows what a retry does not help against. */
-function doubtOf(error: unknown): Safety {
-  if (error instanceof KeyProblem || error instanceof RedisUnfitError || isPermanent(error)) throw error
-  if (!(error instanceof Error) || error instanceof TypeError) throw error
-  return { doubt: messageOf(error), unaudited: [] }
 }
 
 function unconfirmed(ids: readonly string[], doubt: string, withinMs: number): KeyProblem {

@@ -129,6 +129,10 @@ export class SqliteKeyBackend implements KeyBackend, AdminAudit {
     return replace.immediate()
   }
 
+  isFinal(): boolean {
+    return false
+  }
+
   /** A file does not lose what was written. */
   async standing(changes: readonly Pick<Change, 'id'>[]): Promise<Standing> {
     const texts = await this.texts(changes.map(({ id }) => id))

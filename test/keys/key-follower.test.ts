@@ -53,6 +53,10 @@ class MapStore implements KeyBackend {
     })
   }
 
+  isFinal(): boolean {
+    return false
+  }
+
   head(): Promise<Version> {
     return this.call(() => {
       if (this.number === 0) return { number: 0, nonce: '' }
