@@ -234,7 +234,9 @@ test('a ledger that cannot be read: one line, 1; explain explains all the same',
     expect(stderr).toMatch(/^weir: [^\n]*(?:ledger\.sqlite is damaged|Redis does not answer)[^\n]*\n$/)
     expect([explained.code, explained.stderr]).toEqual([0, stderr])
     expect(explained.stdout).toContain('"acme": 60 requests a minute, $5.00 a day\n')
-    expect(explained.stdout).toEndWith('what is left of the limits is unknown: the ledger cannot be read\n')
+    expect(explained.stdout).toEndWith(
+      'what is left of the limits is unknown, and they were not checked: the ledger cannot be read\n',
+    )
   }
 })
 

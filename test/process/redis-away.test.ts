@@ -223,7 +223,9 @@ describe('Redis rejects weir', () => {
       }
       const explained = await gateway.run('explain', '--key', 'k', '--model', 'm')
       expect([explained.code, explained.stderr]).toEqual([0, expected])
-      expect(explained.stdout).toEndWith('what is left of the limits is unknown: the ledger cannot be read\n')
+      expect(explained.stdout).toEndWith(
+        'what is left of the limits is unknown, and they were not checked: the ledger cannot be read\n',
+      )
     }
     // A gateway whose password becomes wrong reports that, and not merely that Redis is unreachable.
     const admin = new Redis(redis.url.replace('//', '//:secret@'))
