@@ -84,7 +84,7 @@ test.each(['embedded', 'redis'])('%s: at 60 % of the limit, on all nodes, until 
       const status = (await (await admin(node, '/api/status')).json()) as JsonObject
       expect(status).toMatchObject({
         limits: { near: 0, refusing: 1 },
-        attention: [
+        problems: [
           {
             ...{ level: 'error', kind: 'budget' },
             message: expect.stringMatching(
