@@ -219,7 +219,7 @@ export class Upstream implements AsyncDisposable {
   }
 
   private async serve(call: Call): Promise<void> {
-    const isList = call.method === 'GET'
+    const isList = call.method === 'GET' && /\/models(?:\?|$)/.test(call.path)
     if (isList) this.lists.push(call)
     else this.calls.push(call)
     for (const resolve of this.waiting) resolve()
