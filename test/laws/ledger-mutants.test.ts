@@ -33,7 +33,7 @@ const HISTORIES = '150'
 const FIRST_HISTORIES = '15'
 const JOURNAL_HISTORIES = '20'
 const RUN_MS = 20_000
-const COPY_MS = 120_000
+const COPY_MS = 240_000
 
 type Subject = 'memory' | 'redis' | 'nodes' | 'emptied' | 'away' | 'folded' | 'journal'
 
