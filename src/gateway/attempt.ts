@@ -36,8 +36,8 @@ export class Attempt {
   /** A stream that has begun is traced further. */
   endTrace(interrupted: Interruption | undefined, error: ProviderError | undefined): void {
     if (error === undefined) this.trace?.began()
-    else if (interrupted !== undefined) this.trace?.ended({ outcome: interrupted })
-    else this.trace?.ended({ error: error.kind, status: statusOf(error) })
+    if (interrupted !== undefined) this.trace?.ended({ outcome: interrupted })
+    else if (error !== undefined) this.trace?.ended({ error: error.kind, status: statusOf(error) })
   }
 }
 

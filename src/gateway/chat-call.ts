@@ -18,6 +18,7 @@ import { ChunkQueue } from './chunk-queue.ts'
 import { DecodeStream } from './decode-stream.ts'
 import { EventCheck, type EventSink } from './event-check.ts'
 import type { Upstream } from './gateway.ts'
+import type { Interruption } from './in-flight.ts'
 import { plainAnswer } from './plain-answer.ts'
 import { ProviderCall, parseJson } from './provider-call.ts'
 import { Pump, type PumpOpener } from './pump.ts'
@@ -47,6 +48,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   private readonly toolNames: UpstreamRequest['toolNames']
   /** Absent unless the caller gets a stream. */
   private pump: Pump | undefined
+  private hasLeft = false
 
   constructor(
     private readonly work: AskedChat,
@@ -64,10 +66,12 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     return this.meter.count(false)
   }
 
-  bill(isComplete: boolean): Bill {
-    const { candidate, meter, work } = this
+  bill(isAnswered: boolean): Bill {
+    const { candidate, meter, work, pump } = this
+    // All of a stream may have come after its caller had left.
+    const isComplete = isAnswered || pump?.isComplete === true
     work.check(candidate, meter, isComplete)
-    if (isComplete) work.noteUsage(candidate, meter, this.pump !== undefined)
+    if (isComplete) work.noteUsage(candidate, meter, pump !== undefined)
     return {
       model: candidate.model.name,
       provider: candidate.target.provider,
@@ -81,6 +85,13 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     return meter.countCut((ms) => work.hiddenIn(candidate, ms), this.reservation?.heldOutputTokens ?? 0)
   }
 
+  override interrupt(why: Interruption): void {
+    super.interrupt(why)
+    if (why !== 'caller_left') return
+    this.hasLeft = true
+    this.pump?.leave()
+  }
+
   protected answered(): void {
     const { connection, provider, toolNames, meter, work } = this
     const isStream = this.isStream()
@@ -90,6 +101,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
       return
     }
     this.pump = new Pump(connection, toolNames, provider, work.exchange.encoder(this.servedBy(), meter), meter)
+    if (this.hasLeft) this.pump.leave()
     if (isStream) this.pump.open(this)
     else connection.readText(this)
   }
@@ -146,12 +158,14 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
 
   /** Reads the answer of a provider that streams although a whole answer was asked for. */
   private async fold(): Promise<void> {
+    const answer = new WholeAnswer(this.meter)
+    const decoder = new DecodeStream(this.provider, new EventCheck(answer, this.toolNames), 'decoded')
     try {
-      const answer = new WholeAnswer(this.meter)
-      await this.readStream(new DecodeStream(this.provider, new EventCheck(answer, this.toolNames), 'decoded'))
+      await this.readStream(decoder)
       this.work.markAnswered()
       this.began(this.filled(this.bodyOf(answer)))
     } catch (error) {
+      if (this.hasLeft) decoder.breakOff()
       this.fail(error)
     }
   }

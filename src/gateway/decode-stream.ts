@@ -58,6 +58,18 @@ export class DecodeStream implements SpliceSink {
     if (!this.isComplete) for (const event of this.decoder.close()) this.emit(event)
   }
 
+  /**
+   * The bytes broke off. If nothing but their end is missing, the sink gets the finish of the answer after all: some
+   * decoders give it only at the end, and then what the provider reported is all that it wrote.
+   */
+  breakOff(): void {
+    try {
+      this.close()
+    } catch {
+      // The answer is not whole.
+    }
+  }
+
   get room(): number {
     return this.sink.room ?? Number.POSITIVE_INFINITY
   }

@@ -240,6 +240,9 @@ export class Flow
     try {
       this.succeeded(attempt, call)
       this.noteAttempt(attempt)
+      const { interrupted } = this.running
+      if (interrupted !== undefined && !(content instanceof Pump))
+        return void this.endInterrupted(attempt, interruptedError(interrupted), true)
       const answer = this.answerOf(attempt.candidate, content)
       if (content instanceof Pump) return this.relay(answer, content, call)
       this.requireReservation().settleInBackground('completed', call.bill(true), this)
@@ -370,13 +373,15 @@ export class Flow
 
   /**
    * The caller left, or the process ends, during a call: it is charged if the provider may have received the request.
+   * `isAnswered`: a whole answer still came.
    */
-  private async endInterrupted({ call }: Attempt, error: unknown): Promise<void> {
+  private async endInterrupted({ call }: Attempt, error: unknown, isAnswered = false): Promise<void> {
     const { interrupted } = this.running
     try {
       if (call !== undefined && interrupted !== undefined) {
+        call.abort()
         this.log.servedBy(call.candidate, undefined)
-        if (await call.wasSent()) this.reservation?.settleInBackground(interrupted, call.bill(false), this)
+        if (await call.wasSent()) this.reservation?.settleInBackground(interrupted, call.bill(isAnswered), this)
       }
     } catch (bug) {
       return this.endWithError(bug)

@@ -76,10 +76,10 @@ export class RunningRequest implements Member {
     this.inFlight.streams++
   }
 
-  /** Only the first interruption counts. */
+  /** Only the first interruption counts, but the end of the process also ends what is read after a caller left. */
   interrupt(why: Interruption): void {
-    if (this.why !== undefined) return
-    this.why = why
+    if (this.why !== undefined && why !== 'drained') return
+    this.why ??= why
     this.work?.interrupt(why)
   }
 

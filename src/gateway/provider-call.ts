@@ -10,7 +10,7 @@ import type { Dispatch, Provider } from '../providers/provider.ts'
 import { type HeadReader, UpstreamCall } from '../providers/upstream.ts'
 import { shapeProblem, VALUES_MAX } from '../wire/json-shape.ts'
 import type { Upstream } from './gateway.ts'
-import type { Interruptible } from './in-flight.ts'
+import type { Interruptible, Interruption } from './in-flight.ts'
 import type { Pump } from './pump.ts'
 import type { Bill } from './quote.ts'
 import type { Metered, RequestReservation } from './reservation.ts'
@@ -109,8 +109,9 @@ export abstract class ProviderCall implements Interruptible, Metered, HeadReader
     this.connection.abort()
   }
 
-  interrupt(): void {
-    this.connection.interrupt()
+  /** The answer to a caller that left is still read for a moment: its usage may come. */
+  interrupt(why: Interruption): void {
+    if (why !== 'caller_left' || !this.connection.readOn()) this.connection.interrupt()
   }
 
   /** False if the provider cannot have received anything of the request. */

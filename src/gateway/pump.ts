@@ -82,13 +82,14 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   private failure: { readonly thrown: unknown } | undefined
   /** The headers may go out. */
   private isOpen = false
-  /** Everything is encoded. */
-  private isComplete = false
+  /** All of the answer came, with the provider's final marker, and is encoded. */
+  isComplete = false
+  /** `caller_left`, if the stream runs on: its caller has left, and what still comes is read for its usage alone. */
   private interruption: Reason | undefined
   private result: StreamEnd | undefined
 
   constructor(
-    private readonly call: Pick<UpstreamCall, 'read' | 'pause' | 'resume' | 'release' | 'abort'>,
+    private readonly call: Pick<UpstreamCall, 'read' | 'readOn' | 'pause' | 'resume' | 'release' | 'abort'>,
     toolNames: UpstreamRequest['toolNames'],
     provider: Provider,
     private readonly encoder: StreamEncoder,
@@ -129,6 +130,10 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   /** The source of the caller's stream; Bun calls `pull` once. It rejects to cut the stream. */
   attach(sink: ByteSink, connection?: CallerConnection): Promise<void> {
     const caller = new CallerStream(sink, connection)
+    if (this.interruption === 'caller_left') {
+      caller.close('caller_left')
+      return caller.ended
+    }
     this.caller = caller
     if (this.result !== undefined) caller.close(this.result.outcome)
     else if (this.state === 'reading') this.writeIdle()
@@ -147,13 +152,28 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   }
 
   /**
-   * Ends the stream from outside: the caller left or reads nothing, the process ends, or nothing more may be spent.
+   * Ends the stream from outside: the caller left or reads nothing, the process ends, or nothing more may be spent. If
+   * the caller left, and nothing else ends it before, the answer is still read for a moment.
    */
   interrupt(why: Reason): void {
     if (this.state === 'done') return
-    this.interruption = why
+    if (why === 'caller_left' && this.call.readOn()) return this.leave()
+    this.interruption ??= why
     this.call.abort()
-    this.stop(new ProviderError('cut', 'the stream was interrupted'))
+    this.stop(interruptedError())
+  }
+
+  /** The caller has left: nothing more is written, but what comes until the call ends is decoded for its usage. */
+  leave(): void {
+    if (this.state === 'done' || this.interruption !== undefined) return
+    this.interruption = 'caller_left'
+    this.caller?.close('caller_left')
+    this.caller = undefined
+    if (this.state === 'attaching' || this.state === 'writing') this.proceed()
+  }
+
+  private get hasLeft(): boolean {
+    return this.interruption !== undefined
   }
 
   tick(nowMs: number): void {
@@ -250,6 +270,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   }
 
   private release(): void {
+    if (this.hasLeft) return
     this.isOpen = true
     this.opener?.opened()
   }
@@ -259,7 +280,8 @@ export class Pump implements BodyReader, Interruptible, Ticking {
    * False if something must wait, or the stream has ended.
    */
   private isPassedOn(): boolean {
-    if (this.state === 'working' && this.isOpen && !this.isComplete && !this.encoded.isEmpty) this.write()
+    if (this.hasLeft) this.encoded.take()
+    else if (this.state === 'working' && this.isOpen && !this.isComplete && !this.encoded.isEmpty) this.write()
     const isBroken = this.failure !== undefined && !this.isComplete
     if (this.state !== 'working' || isBroken) return this.state === 'working'
     const { reservation, meter } = this
@@ -280,7 +302,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
       return
     }
     const full = caller.write(this.encoded.take())
-    if (full === undefined) return
+    if (full === undefined || this.hasLeft) return
     // The caller is slower than the provider: nothing is read until its socket takes more.
     this.state = 'writing'
     this.holding().pause()
@@ -297,6 +319,10 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   }
 
   private finish(): void {
+    if (this.hasLeft) {
+      this.call.release()
+      return this.stop(interruptedError())
+    }
     if (this.caller === undefined) {
       this.state = 'attaching'
       return
@@ -320,6 +346,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   private stop(thrown: unknown): void {
     const error = thrown instanceof ProviderError ? thrown : undefined
     const bug = error === undefined ? thrown : undefined
+    if (!this.isComplete && bug === undefined) this.decoder.breakOff()
     this.finishWith({ outcome: outcomeOf(this.interruption, error), error, bug })
     if (!this.isOpen) this.opener?.failed(thrown)
   }
@@ -332,6 +359,10 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     this.caller?.close(end.outcome)
     this.listener?.streamEnded(end)
   }
+}
+
+function interruptedError(): ProviderError {
+  return new ProviderError('cut', 'the stream was interrupted')
 }
 
 function outcomeOf(interruption: Reason | undefined, error: ProviderError | undefined): Outcome {

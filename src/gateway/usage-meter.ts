@@ -62,6 +62,8 @@ export class UsageMeter {
   private whole: Counted | undefined
   /** Events with content. */
   private events = 0
+  /** As many as when the provider last reported its usage. */
+  private eventsReported = 0
   private readonly eventsMax: number
   private readonly tokensMax: number
   /** Why the model stopped; undefined until it did. */
@@ -105,6 +107,7 @@ export class UsageMeter {
         return this.checkEnd(1)
       case 'usage':
         this.reported = this.reported === UNREPORTED ? event.usage : mergeUsage(this.reported, event.usage)
+        this.eventsReported = this.events
         return
       case 'finish':
         this.reason = event.reason
@@ -235,6 +238,7 @@ export class UsageMeter {
    * sending them in a given time: these are counted, too, as far as `heldTokens` of output are reserved.
    */
   countCut(hiddenIn: (ms: number) => number, heldTokens: number): Counted {
+    if (this.isReportedWhole) return this.count(true)
     const counted = this.count(false)
     if (this.reported.reasoning !== undefined) return counted
     const hidden = hiddenIn(this.unseenMs)
@@ -242,6 +246,11 @@ export class UsageMeter {
     const { output } = counted.usage
     if (hidden === 0 || written <= output) return counted
     return { usage: { ...counted.usage, output: written, reasoning: Math.min(hidden, written) }, estimated: true }
+  }
+
+  /** The model had finished, and its output was reported after its last word: only the end of the bytes is missing. */
+  private get isReportedWhole(): boolean {
+    return this.reason !== undefined && this.reportsOutput && this.eventsReported === this.events
   }
 
   /** How long nothing was to be seen of the answer. */

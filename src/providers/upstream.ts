@@ -20,6 +20,14 @@ const ANSWER_BYTES_MAX = 32 * 1024 * 1024
 const ERROR_BYTES_MAX = 64 * 1024
 /** A provider that does not end its answer within this time after its final marker is disconnected. */
 const RELEASE_MS = 1000
+/**
+ * A call whose caller left is ended within a second, also if it is noticed late that the caller left, and the deadline
+ * late that it is over.
+ */
+const READ_ON_MS = 800
+/** Calls of one process that read on at once, and what may come of all their answers: these are kept to be parsed. */
+const READING_ON_MAX = 1024
+const READING_ON_BYTES_MAX = 64 * 1024 * 1024
 
 type Phase = 'connect' | 'first byte' | 'idle' | 'paused' | 'release'
 
@@ -65,6 +73,8 @@ export class UpstreamCall implements Ticking, ResponseHandler {
   /** It has ended, failed or was aborted: nothing is open. */
   private isOver = false
   private probing = false
+  /** Set once the caller has left. */
+  private lastRead: LastRead | undefined
   /** Dropped as soon as the transport has it: the answer may take minutes, and bodies are up to 10 MiB. */
   private request: Dispatch | undefined
   /** Sent in addition; no signature covers them. */
@@ -147,6 +157,7 @@ export class UpstreamCall implements Ticking, ResponseHandler {
       this.phase = 'idle'
       this.hasHeard = true
     }
+    if (this.lastRead?.admits(to - from) === false) return this.interrupt()
     this.reader?.data(bytes, from, to)
   }
 
@@ -188,6 +199,20 @@ export class UpstreamCall implements Ticking, ResponseHandler {
   /** Aborts the call; its reader gets a `ProviderError` `cut`. */
   interrupt(): void {
     this.stop(new ProviderError('cut', 'the request was aborted'))
+  }
+
+  /**
+   * The caller has left: what comes within `READ_ON_MS` is still read, because the usage may be in it; then the call
+   * ends as by `interrupt`. False if nothing is to be read: nothing of the request was sent, or too many calls read on.
+   */
+  readOn(): boolean {
+    if (this.isOver || this.lastRead !== undefined) return true
+    const wasSent = this.wasSent()
+    if (wasSent === false) return false
+    this.lastRead = LastRead.begin()
+    if (this.lastRead === undefined) return false
+    if (wasSent !== true) void wasSent.then((was) => was || this.interrupt())
+    return true
   }
 
   /** For a body of more than `bytesMax` bytes: aborts the call. */
@@ -236,6 +261,7 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     if (this.hasHeard) this.phaseMs = nowMs
     this.hasHeard = false
     const sinceMs = nowMs - this.phaseMs
+    if (this.lastRead !== undefined && nowMs >= this.lastRead.dueMs) return this.interrupt()
     if (nowMs - this.startedMs >= deadlines.totalMs) return this.expire('total', 'in time')
     if (nowMs >= this.dueMs) return this.expire('total', 'in time', true)
     switch (this.phase) {
@@ -281,6 +307,7 @@ export class UpstreamCall implements Ticking, ResponseHandler {
   private close(): void {
     this.isOver = true
     this.reader = undefined
+    this.lastRead?.end()
     ticker.remove(this)
   }
 
@@ -298,6 +325,34 @@ export class UpstreamCall implements Ticking, ResponseHandler {
       const message = `no connection to the provider within ${connectMs} ms`
       this.stop(new ProviderError('timeout', message, { timeout: 'connect' }))
     }, ignoreProbe)
+  }
+}
+
+/** What a call may still read after its caller left: few calls, few bytes, for a short time. */
+class LastRead {
+  private static running = 0
+  private static bytes = 0
+  readonly dueMs = performance.now() + READ_ON_MS
+  private bytes = 0
+
+  /** Undefined if too many calls read on already. */
+  static begin(): LastRead | undefined {
+    if (LastRead.running === READING_ON_MAX) return undefined
+    LastRead.running++
+    return new LastRead()
+  }
+
+  /** Counts so many bytes; false if all such calls together have read too many. */
+  admits(bytes: number): boolean {
+    this.bytes += bytes
+    LastRead.bytes += bytes
+    return LastRead.bytes <= READING_ON_BYTES_MAX
+  }
+
+  /** Once. */
+  end(): void {
+    LastRead.running--
+    LastRead.bytes -= this.bytes
   }
 }
 

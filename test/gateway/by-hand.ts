@@ -12,6 +12,9 @@ export class HandCall {
   private reader: BodyReader | undefined
   private isPaused = false
 
+  /** `mayReadOn`: what it answers to a stream whose caller has left. */
+  constructor(private readonly mayReadOn = true) {}
+
   give(...chunks: readonly (string | Uint8Array | undefined | ProviderError)[]): void {
     this.chunks.push(...chunks)
     this.deliver()
@@ -28,6 +31,11 @@ export class HandCall {
   read(reader: BodyReader): void {
     this.reader = reader
     this.deliver()
+  }
+
+  readOn(): boolean {
+    this.done.push('read on')
+    return this.mayReadOn
   }
 
   pause(): void {

@@ -21,8 +21,11 @@ const KEEP_ALIVE = ': keep-alive\n\n'
 /** About what a stream decodes and encodes at a time: its frames are as long as ours. */
 const SLICE = 64 * 1024
 
+const USAGE = { input: 9, output: 2 }
+
 interface Made {
   readonly call: HandCall
+  readonly meter: UsageMeter
   readonly sink: HandSink
   readonly pump: Pump
   readonly ended: Hearing['ended']
@@ -30,13 +33,14 @@ interface Made {
   readonly opened: Promise<unknown>
 }
 
-function make(): Made {
-  const call = new HandCall()
+function make(call = new HandCall()): Made {
   const encoder = new ChatEncoder({ model: 'm', createdAt: 1 }, false)
-  const pump = new Pump(call, undefined, openai, encoder, new UsageMeter(7))
+  const meter = new UsageMeter(7)
+  const pump = new Pump(call, undefined, openai, encoder, meter)
   const { open, ended } = opened(pump)
   return {
     call,
+    meter,
     sink: new HandSink(),
     pump,
     ended,
@@ -270,7 +274,15 @@ describe('a caller that does not read', () => {
 
 describe('ways out', () => {
   const rows = [
-    ['the caller leaves', (it: Made) => it.pump.interrupt('caller_left'), 'caller_left'],
+    [
+      'the caller leaves',
+      (it: Made) => {
+        it.pump.interrupt('caller_left')
+        // The call ends by itself a moment later.
+        it.call.give(new ProviderError('cut', 'x'))
+      },
+      'caller_left',
+    ],
     ['the process ends', (it: Made) => it.pump.interrupt('drained'), 'drained'],
     ['the provider resets', (it: Made) => it.call.give(new ProviderError('cut', 'x')), 'provider_cut'],
     ['the provider falls silent', (it: Made) => it.call.give(new ProviderError('timeout', 'x')), 'timed_out'],
@@ -312,6 +324,7 @@ describe('ways out', () => {
     it.pump.interrupt('caller_left')
     it.pump.interrupt('drained')
     expect(await it.ended).toMatchObject({ outcome: 'caller_left' })
+    expect(it.call.done).toEqual(['read on', 'abort'])
     it.pump.interrupt('drained')
     expect(await it.ended).toMatchObject({ outcome: 'caller_left' })
   })
@@ -335,9 +348,79 @@ describe('ways out', () => {
   })
 })
 
+describe('after the caller has left', () => {
+  const bytes = role + hello + world + restOf.join('')
+
+  test('all that still comes counts, wherever the stream was, and nothing is written', async () => {
+    for (let at = 0; at <= bytes.length; at += 7) {
+      const it = make()
+      it.call.give(bytes.slice(0, at))
+      void attached(it)
+      await settled()
+      const { writes } = it.sink
+      const before = writes.length
+      const wasWhole = it.pump.isComplete
+      it.pump.interrupt('caller_left')
+      it.call.give(bytes.slice(at), undefined)
+      if (wasWhole) continue
+      expect([at, it.pump.isComplete, writes.length, it.sink.ended]).toEqual([at, true, before, false])
+      expect(it.meter.countCut(() => 1000, 4096)).toEqual({ usage: { ...USAGE }, estimated: false })
+      expect(it.call.done.at(-1)).toBe('release')
+    }
+  })
+
+  test('also what a slow caller kept the provider from sending', async () => {
+    const it = make()
+    it.sink.fill()
+    it.call.give(role + hello)
+    void attached(it)
+    await settled()
+    it.call.giveWhilePaused(world)
+    it.call.give(restOf.join(''), undefined)
+    expect(it.call.done).toEqual(['pause'])
+    it.pump.interrupt('caller_left')
+    expect(await it.ended).toMatchObject({ outcome: 'caller_left' })
+    expect(it.call.done).toEqual(['pause', 'read on', 'resume', 'release'])
+    expect(it.meter.countCut(() => 1000, 4096).estimated).toBe(false)
+    expect(it.sink.writes.length).toBe(1)
+  })
+
+  test('nothing is read if too many calls read on', async () => {
+    const it = make(new HandCall(false))
+    it.call.give(role + hello)
+    void attached(it)
+    await settled()
+    it.pump.interrupt('caller_left')
+    expect(await it.ended).toMatchObject({ outcome: 'caller_left' })
+    expect(it.call.done).toEqual(['read on', 'abort'])
+  })
+
+  test('a stream that may not be charged more ends', async () => {
+    const it = make()
+    it.call.give(role + hello)
+    void attached(it)
+    await settled()
+    it.pump.interrupt('caller_left')
+    it.pump.interrupt('refused')
+    expect(await it.ended).toMatchObject({ outcome: 'caller_left' })
+    expect(it.call.done).toEqual(['read on', 'abort'])
+  })
+
+  test('a stream that is attached only then is cut', async () => {
+    const it = make()
+    it.call.give(role + hello)
+    expect(await it.opened).toBe('open')
+    it.pump.interrupt('caller_left')
+    expect(await attached(it)).toBe('cut')
+    it.call.give(world, restOf.join(''))
+    expect(await it.ended).toMatchObject({ outcome: 'caller_left' })
+    expect(it.sink.writes).toEqual([])
+  })
+})
+
 describe('providers that never pause', () => {
   test('each turn of the loop encodes a bounded number of bytes, however many streams there are', async () => {
-    const streams = Array.from({ length: 8 }, make)
+    const streams = Array.from({ length: 8 }, () => make())
     const chunk = hello.repeat(3000)
     for (const it of streams) {
       // Reads that are there at once, and a socket that takes all: nothing here ever waits for input or output.

@@ -1,6 +1,6 @@
 /** The deadlines of a call, over a transport controlled by the test; the test passes the time to `tick`. */
 
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import type { Endpoint } from '../../src/core/endpoint.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import type { ResponseHandler, Transport } from '../../src/providers/transport.ts'
@@ -186,4 +186,67 @@ test('a provider that does not end its body after its final marker is disconnect
   call.release()
   at(0)
   expect(transport.done).toEqual(['send', 'abort'])
+})
+
+describe('a call whose caller has left', () => {
+  const SECOND = 1000
+
+  test('is read on, and ends within a second whatever comes', async () => {
+    for (const then of ['pause', 'release', 'nothing'] as const) {
+      const { transport, call } = await reading()
+      const leftMs = performance.now()
+      expect(call.readOn()).toBe(true)
+      const next = errorOf(nextOf(call))
+      transport.handler?.data(Buffer.from('more'), 0, 4)
+      await next
+      const end = errorOf(nextOf(call))
+      if (then !== 'nothing') call[then]()
+      call.tick(leftMs + 0.7 * SECOND)
+      expect(transport.done).toEqual(['send'])
+      call.tick(leftMs + 0.9 * SECOND)
+      expect(transport.done).toEqual(['send', 'abort'])
+      if (then !== 'release') expect(await end).toMatchObject({ kind: 'cut' })
+    }
+  })
+
+  test('is not read if nothing was sent', async () => {
+    const { transport, call } = await reading()
+    transport.wasSent = () => false
+    expect(call.readOn()).toBe(false)
+    call.abort()
+  })
+
+  test('ends once it turns out that nothing was sent', async () => {
+    const { transport, call } = await reading()
+    const unsent = Promise.resolve(false)
+    transport.wasSent = () => unsent as never
+    expect(call.readOn()).toBe(true)
+    await unsent
+    await unsent
+    expect(transport.done).toEqual(['send', 'abort'])
+  })
+
+  test('is one of few, which free their places when they end', async () => {
+    for (let round = 0; round < 3; round++) {
+      const calls = await Promise.all(Array.from({ length: 1025 }, reading))
+      expect(calls.filter(({ call }) => call.readOn()).length).toBe(1024)
+      // Asking again takes no second place.
+      expect(calls[0]?.call.readOn()).toBe(true)
+      for (const { call } of calls) call.abort()
+    }
+  })
+
+  test('takes little memory together with the others', async () => {
+    const piece = Buffer.alloc(1024 * 1024)
+    for (let round = 0; round < 3; round++) {
+      const calls = await Promise.all(Array.from({ length: 80 }, reading))
+      for (const { transport, call } of calls) {
+        call.readText({ text: () => {}, fail: () => {} })
+        call.readOn()
+        transport.handler?.data(piece, 0, piece.length)
+      }
+      expect(calls.filter(({ transport }) => !transport.done.includes('abort')).length).toBeWithin(60, 68)
+      for (const { call } of calls) call.abort()
+    }
+  })
 })
