@@ -19,7 +19,7 @@ import {
 } from './support/tidy.ts'
 
 const ROOT = join(import.meta.dir, '..')
-const OURS = ['src', 'test', 'scripts', 'bench', 'soak', 'chaos', 'demo']
+const OURS = ['src', 'test', 'scripts', 'bench', 'soak', 'chaos', 'demo', 'tools']
 
 function filesBelow(folder: string, pattern: string): string[] {
   return [...new Bun.Glob(`${folder}/${pattern}`).scanSync({ cwd: ROOT, dot: false, onlyFiles: true })]

@@ -2,7 +2,7 @@
 
 import type { AdminData } from './admin-data.ts'
 import type { EventHub } from './event-hub.ts'
-import { json } from './json-answers.ts'
+import { COMMON_HEADERS, json } from './json-answers.ts'
 import { isSet, queryOf } from './query-parameters.ts'
 import { newRoutes } from './route-group.ts'
 import type { Supervision } from './supervision.ts'
@@ -33,9 +33,8 @@ export function apiRoutes({ data, events, supervision, actorOf }: ApiParts) {
       return events.open(request, actorOf(request))
     })
     .get('/api/openapi.json', async () => {
-      // Its schemas take time to load, which every start would pay for.
-      const { adminOpenApi } = await import('./admin-openapi.ts')
-      return json(200, adminOpenApi())
+      const { adminDocument } = await import('../reference/reference-files.ts')
+      return new Response(await adminDocument(), { headers: { 'content-type': 'application/json', ...COMMON_HEADERS } })
     })
     .post('/api/reload', async ({ request }) => {
       queryOf(request.url, [])

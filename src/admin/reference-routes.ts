@@ -15,7 +15,7 @@ export function referenceRoutes() {
 
 /** Loads the page on first use: every start would pay for it. */
 async function answerFile(path: ReferencePath): Promise<Response> {
-  const { referenceFile } = await import('../reference/page/reference-files.ts')
+  const { referenceFile } = await import('../reference/reference-files.ts')
   const { type, text } = await referenceFile(path)
   return new Response(text, {
     headers: { ...COMMON_HEADERS, 'content-type': type, 'content-security-policy': SECURITY_POLICY },

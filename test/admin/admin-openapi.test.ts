@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Validator } from '@seriousme/openapi-schema-validator'
-import { adminOpenApi, OPERATIONS } from '../../src/admin/admin-openapi.ts'
+import { adminOpenApi, OPERATIONS } from '../../tools/openapi/admin-document.ts'
 import { adminPort } from '../support/admin.ts'
 
 const TOKEN = 'admin-token-0123456789'

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { CALLER_ERRORS, CallerError } from '../../src/core/caller-error.ts'
 import { errorBody } from '../../src/dialects/error-body.ts'
 import { imagesEvents } from '../../src/dialects/images/answer.ts'
-import type { ErrorKind } from '../../src/reference/error-responses.ts'
+import type { ErrorKind } from '../../tools/openapi/error-responses.ts'
 import { checkSent, checkStream } from '../support/api-schema.ts'
 
 const FOLDER = join(import.meta.dir, '../fixtures/callers')

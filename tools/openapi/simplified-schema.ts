@@ -3,7 +3,7 @@
  * variant. This writes the same as `type: ["string", "null"]` and `enum`.
  */
 
-import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 
 /** A copy without the members that JSON does not have. */
 export function simplified(schema: object): JsonValue {

@@ -1,7 +1,7 @@
 /** The schema of a request for embeddings. */
 
 import { Type } from '@sinclair/typebox'
-import { EmbeddingsBody } from '../../dialects/embeddings/schema.ts'
+import { EmbeddingsBody } from '../../../src/dialects/embeddings/schema.ts'
 import type { Components } from '../schema-parts.ts'
 
 const checked = EmbeddingsBody.properties

@@ -1,6 +1,6 @@
 /** The page of the reference, from the OpenAPI document: one HTML document without anything from elsewhere. */
 
-import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { objectOf, objectsOf, textOf } from './document-values.ts'
 import { blocks, html, inline, type Markup, separated } from './markup.ts'
 import { errorRows, type Operation, operationId, operationSection } from './operation-html.ts'

@@ -1,7 +1,7 @@
-/** The OpenAPI document of the admin API, from the schemas of its answers. Loaded when somebody asks for it. */
+/** The OpenAPI document of the admin API, from the schemas of its answers. */
 
-import { simplified } from '../reference/simplified-schema.ts'
-import * as shapes from './api-shapes.ts'
+import { simplified } from './simplified-schema.ts'
+import * as shapes from '../../src/admin/api-shapes.ts'
 
 interface Parameter {
   readonly name: string

@@ -1,7 +1,7 @@
 /** The schemas of a Chat Completions request: messages with their parts, tools, and the body. */
 
 import { Type } from '@sinclair/typebox'
-import { ChatBody } from '../../dialects/chat/schema.ts'
+import { ChatBody } from '../../../src/dialects/chat/schema.ts'
 import {
   anyObject,
   anyOf,

@@ -1,7 +1,7 @@
 /** The schemas of a Messages request: content blocks, messages, tools, and the body. */
 
 import { Type } from '@sinclair/typebox'
-import { MessagesBody } from '../../dialects/messages/schema.ts'
+import { MessagesBody } from '../../../src/dialects/messages/schema.ts'
 import { anyOf, type Components, choice, IGNORED, ignored, oneOf, optional, ref, requestBody } from '../schema-parts.ts'
 
 const cache = optional(

@@ -1,7 +1,7 @@
 /** The schemas of image requests: generations as JSON, edits as JSON or as a form. */
 
 import { type TProperties, type TSchema, Type } from '@sinclair/typebox'
-import { ImagesBody } from '../../dialects/images/schema.ts'
+import { ImagesBody } from '../../../src/dialects/images/schema.ts'
 import { anyOf, type Components, ignored, optional } from '../schema-parts.ts'
 
 const checked = ImagesBody.properties

@@ -1,6 +1,6 @@
 /** A schema as HTML: a table of its fields, or a list of its variants. Named schemas are links. */
 
-import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { objectsOf, textOf } from './document-values.ts'
 import { html, inline, type Markup, separated } from './markup.ts'
 

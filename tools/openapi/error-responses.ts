@@ -1,8 +1,8 @@
 /** Errors in the reference: their two shapes, and the answers of each status with the codes that it may have. */
 
 import { Type } from '@sinclair/typebox'
-import { CALLER_ERRORS } from '../core/caller-error.ts'
-import { FORBIDDEN_FIELDS } from '../dialects/forbidden-fields.ts'
+import { CALLER_ERRORS } from '../../src/core/caller-error.ts'
+import { FORBIDDEN_FIELDS } from '../../src/dialects/forbidden-fields.ts'
 import { headerRefs } from './answer-headers.ts'
 import { anyOf, type Components, described, orNull, ref } from './schema-parts.ts'
 

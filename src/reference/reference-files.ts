@@ -3,9 +3,10 @@
  * request for one of them.
  */
 
-import openApiPath from '../../../docs/openapi.json' with { type: 'file' }
-import { isObject, type JsonValue } from '../../core/json.ts'
-import { REFERENCE_FILES, type ReferencePath } from '../reference-paths.ts'
+import adminPath from '../../docs/openapi-admin.json' with { type: 'file' }
+import openApiPath from '../../docs/openapi.json' with { type: 'file' }
+import { isObject, type JsonValue } from '../core/json.ts'
+import { REFERENCE_FILES, type ReferencePath } from './reference-paths.ts'
 import icon from './reference-icon.svg' with { type: 'text' }
 import { referencePage } from './reference-page.ts'
 import script from './reference-script.js' with { type: 'text' }
@@ -25,6 +26,11 @@ export async function referenceFile(path: ReferencePath): Promise<ReferenceFile>
     throw error
   })
   return (await files)[path]
+}
+
+/** The OpenAPI document of the admin API. */
+export function adminDocument(): Promise<string> {
+  return Bun.file(String(adminPath)).text()
 }
 
 async function allFiles(): Promise<Readonly<Record<ReferencePath, ReferenceFile>>> {

@@ -1,7 +1,7 @@
 /** The schemas of a Responses request: input items, tools, and the body. */
 
 import { Type } from '@sinclair/typebox'
-import { ResponsesBody } from '../../dialects/responses/schema.ts'
+import { ResponsesBody } from '../../../src/dialects/responses/schema.ts'
 import { anyOf, type Components, IGNORED, ignored, oneOf, optional, ref, requestBody } from '../schema-parts.ts'
 
 const cache = optional(

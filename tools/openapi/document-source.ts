@@ -2,11 +2,11 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ErrorTexts } from '../src/reference/error-responses.ts'
-import { openApiDocument } from '../src/reference/openapi-document.ts'
-import type { Sources } from '../src/reference/operations.ts'
+import type { ErrorTexts } from './error-responses.ts'
+import { openApiDocument } from './openapi-document.ts'
+import type { Sources } from './operations.ts'
 
-const ROOT = join(import.meta.dir, '..')
+const ROOT = join(import.meta.dir, '../..')
 
 function read(path: string): string {
   return readFileSync(join(ROOT, path), 'utf8')

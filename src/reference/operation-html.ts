@@ -1,6 +1,6 @@
 /** An operation as HTML: what it takes and answers on one side, examples on the other. */
 
-import { isArray, isObject, type JsonObject } from '../../core/json.ts'
+import { isArray, isObject, type JsonObject } from '../core/json.ts'
 import { type CodeLanguage, codeBlock } from './code-html.ts'
 import { objectOf, textOf } from './document-values.ts'
 import { blocks, html, inline, type Markup, separated } from './markup.ts'

@@ -1,6 +1,6 @@
 /** The headers of answers in the reference. */
 
-import { rateLimits } from '../core/limits.ts'
+import { rateLimits } from '../../src/core/limits.ts'
 
 interface Header {
   readonly description: string
