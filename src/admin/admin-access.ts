@@ -8,6 +8,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { AdminToken, Config } from '../config/config.ts'
 import { isLoopback } from '../core/loopback.ts'
+import type { Changer } from '../keys/admin-audit.ts'
 import { AdminError } from './json-answers.ts'
 
 /** Answered to everybody, for load balancers and service managers. */
@@ -23,7 +24,7 @@ interface AdminAccessOptions {
 }
 
 export class AdminAccess {
-  private readonly actors = new WeakMap<Request, string>()
+  private readonly changers = new WeakMap<Request, Changer>()
 
   constructor(private readonly options: AdminAccessOptions) {}
 
@@ -38,9 +39,9 @@ export class AdminAccess {
     if (!isPublic) checkOrigin(request)
   }
 
-  /** Who sent a request that was checked, for the admin audit: `token:NAME (ADDRESS)`. Without tokens, the address. */
-  actorOf(request: Request): string {
-    return this.actors.get(request) ?? 'unknown'
+  /** Who sent a request that was checked, for the admin audit: `token:NAME (ADDRESS)`. */
+  changerOf(request: Request): Changer {
+    return this.changers.get(request) ?? { source: 'api', actor: 'unknown' }
   }
 
   private checkToken(request: Request, tokens: readonly AdminToken[], remote: string): void {
@@ -58,7 +59,7 @@ export class AdminAccess {
       const message = `Token '${found.name}' has the role read, which changes nothing. Use one with the role operate.`
       throw new AdminError(403, 'role_not_allowed', message)
     }
-    this.actors.set(request, `token:${found.name} (${remote})`)
+    this.changers.set(request, { source: 'api', actor: `token:${found.name} (${remote})` })
   }
 }
 

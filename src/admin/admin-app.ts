@@ -3,23 +3,20 @@
  * answers, also for an unknown path, has one form.
  */
 
+import { Elysia } from 'elysia'
+import type { Changer } from '../keys/admin-audit.ts'
+import { KeyProblem } from '../keys/key-problem.ts'
 import { errorFields, type Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
-import { REFERENCE_PATHS } from '../reference/reference-paths.ts'
 import { LedgerProblem } from '../reports/ledger-part.ts'
 import { AdminAccess } from './admin-access.ts'
 import { AdminData } from './admin-data.ts'
-import { apiRoutes } from './api-routes.ts'
-import { consoleRoutes, isConsolePath } from './console-routes.ts'
 import { EventHub } from './event-hub.ts'
 import { AdminError, COMMON_HEADERS, errorAnswer, json } from './json-answers.ts'
-import { keysRoutes } from './keys-routes.ts'
-import type { Metrics } from './metrics.ts'
-import { organizationsRoutes } from './organizations-routes.ts'
-import { referenceRoutes } from './reference-routes.ts'
-import { reportRoutes } from './report-routes.ts'
-import { addressed, checkLength, checkPath, notFound } from './request-reading.ts'
-import { newRoutes } from './route-group.ts'
+import { METRICS_TYPE, metricsText } from './metrics.ts'
+import { OPERATIONS, type Operation, type OperationParts } from './operations.ts'
+import { isPage, PAGE_PATHS, pageAnswer } from './pages.ts'
+import { addressed, bodyOf, checkLength, checkPath, notFound, queryOf } from './request-reading.ts'
 import { spendReader } from './spend-figures.ts'
 import type { Supervision } from './supervision.ts'
 
@@ -41,10 +38,11 @@ const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
 const IDLE_SECONDS = 60
 /** The longest part of a path that is logged. */
 const PATH_CHARS_MAX = 100
+/** Reports that are read at a time, and that wait for their turn. */
+const READS_MAX = 2
+const WAITING_READS_MAX = 20
 /** Wrong tokens are logged at most this often. */
 const WRONG_TOKEN_MS = 60_000
-
-const PUBLIC: readonly string[] = REFERENCE_PATHS
 
 /** Answers a request of the admin port. */
 type AdminHandler = (request: Request, remote?: string) => Promise<Response>
@@ -67,10 +65,10 @@ export function createAdmin(parts: AdminParts): {
   const wrongTokens = new WrongTokens(parts.logger)
   const access = new AdminAccess({
     config: () => supervision.state().config.admin,
-    isPublic: (path) => PUBLIC.includes(path) || isConsolePath(path),
+    isPublic: isPage,
     onWrongToken: (remote) => wrongTokens.add(remote),
   })
-  const app = routes(parts, data, events, (request) => access.actorOf(request))
+  const app = routes(parts, { data, events, supervision, reads: new ReadQueue() }, access)
   const methods = methodsByPath(app.routes)
   const answer: AdminHandler = async (given, remote = 'unknown') => {
     const request = addressed(given)
@@ -84,7 +82,7 @@ export function createAdmin(parts: AdminParts): {
       const answer = await app.handle(isProbe ? new Request(request, { method: 'GET' }) : request)
       return isProbe ? new Response(null, answer) : answer
     } catch (error) {
-      return errorAnswer(error instanceof AdminError ? error : internalError(parts.logger, path, error))
+      return errorAnswer(adminErrorOf(error) ?? internalError(parts.logger, path, error))
     }
   }
   const close = () => {
@@ -95,18 +93,13 @@ export function createAdmin(parts: AdminParts): {
   return { answer, events, paths, close }
 }
 
-function routes(
-  { supervision, logger }: AdminParts,
-  data: AdminData,
-  events: EventHub,
-  actorOf: (request: Request) => string,
-) {
-  let metrics: Metrics | undefined
-  const probes = newRoutes()
+function routes({ supervision, logger }: AdminParts, parts: OperationParts, access: AdminAccess) {
+  const spend = spendReader(() => supervision.state().config)
+  // Exact paths alone, and none of Elysia's own.
+  const app = new Elysia({ strictPath: true, systemRouter: false, handler: { standardHostname: false } })
     .onError(({ error, code, path }) => {
-      if (error instanceof AdminError) return errorAnswer(error)
-      if (error instanceof LedgerProblem) return errorAnswer(new AdminError(503, 'ledger_unavailable', error.message))
-      return errorAnswer(code === 'NOT_FOUND' ? notFound() : internalError(logger, path, error))
+      const known = code === 'NOT_FOUND' ? notFound() : adminErrorOf(error)
+      return errorAnswer(known ?? internalError(logger, path, error))
     })
     .get('/healthz', () => json(200, { alive: true }))
     .get('/readyz', async () => {
@@ -114,27 +107,80 @@ function routes(
       return found.length === 0 ? json(200, { ready: true }) : json(503, { ready: false, reasons: found })
     })
     .get('/metrics', async () => {
-      metrics ??= await metricsOf(supervision, data)
-      const { text, type } = await metrics.text()
-      return new Response(text, { headers: { 'content-type': type, ...COMMON_HEADERS } })
+      const [rows, limits] = await Promise.all([spend(), parts.data.spendLimits()])
+      const text = metricsText({ ...supervision.figures(), spend: rows, limits })
+      return new Response(text, { headers: { 'content-type': METRICS_TYPE, ...COMMON_HEADERS } })
     })
-  return probes
-    .use(consoleRoutes())
-    .use(apiRoutes({ data, events, supervision, actorOf }))
-    .use(reportRoutes(supervision))
-    .use(keysRoutes(() => supervision.state().config, actorOf))
-    .use(organizationsRoutes(() => supervision.state().config, actorOf))
-    .use(referenceRoutes())
+    .get('/api/openapi.json', async () => {
+      const { adminDocument } = await import('../reference/reference-files.ts')
+      return new Response(await adminDocument(), { headers: { 'content-type': 'application/json', ...COMMON_HEADERS } })
+    })
+  for (const path of PAGE_PATHS) app.get(path, (context) => pageAnswer(context.path))
+  for (const operation of OPERATIONS) {
+    // Without a parameter in its path a route has no `params`.
+    app.route(operation.method, operation.path, ({ request, params }: Matched) =>
+      answerOf(operation, request, params?.id ?? '', access.changerOf(request), parts),
+    )
+  }
+  return app
 }
 
-/** Loads the package on first use: it takes 70 ms, which every start would pay for. */
-async function metricsOf(supervision: Supervision, data: AdminData): Promise<Metrics> {
-  const { Metrics } = await import('./metrics.ts')
-  const spend = spendReader(() => supervision.state().config)
-  return new Metrics(async () => {
-    const [rows, limits] = await Promise.all([spend(), data.spendLimits()])
-    return { ...supervision.figures(), spend: rows, limits }
-  })
+interface Matched {
+  readonly request: Request
+  readonly params?: { readonly id?: string }
+}
+
+/** What the row of the table answers. */
+async function answerOf(
+  { parameters = [], body, answers, run }: Operation,
+  request: Request,
+  id: string,
+  by: Changer,
+  parts: OperationParts,
+): Promise<Response> {
+  const query = queryOf(request.url, parameters)
+  const call = { request, query, body: body === undefined ? {} : await bodyOf(request), id, by }
+  const result = await run(call, parts)
+  return result instanceof Response ? result : json(Number(Object.keys(answers)[0]), result)
+}
+
+const KEY_PROBLEMS = {
+  unknown: [404, 'not_found'],
+  exists: [409, 'already_exists'],
+  conflict: [409, 'conflict'],
+  invalid: [422, 'invalid'],
+  unconfirmed: [503, 'unconfirmed'],
+} as const satisfies Readonly<Record<KeyProblem['kind'], readonly [number, string]>>
+
+/** Undefined for a bug of weir. */
+function adminErrorOf(error: unknown): AdminError | undefined {
+  if (error instanceof AdminError) return error
+  if (error instanceof LedgerProblem) return new AdminError(503, 'ledger_unavailable', error.message)
+  if (!(error instanceof KeyProblem)) return undefined
+  const [status, code] = KEY_PROBLEMS[error.kind]
+  return new AdminError(status, code, error.message)
+}
+
+/** Lets only a few reads of the ledger run at a time, so that many askers do not slow each other and weir down. */
+class ReadQueue {
+  private running = 0
+  private readonly waiting: (() => void)[] = []
+
+  /** Runs it when its turn comes. Throws `AdminError` 409 if too many wait. */
+  async run<T>(read: () => Promise<T>): Promise<T> {
+    if (this.running >= READS_MAX) {
+      if (this.waiting.length >= WAITING_READS_MAX)
+        throw new AdminError(409, 'busy', 'Too many reports are being read. Try again later.')
+      await new Promise<void>((resolve) => this.waiting.push(resolve))
+    } else this.running++
+    try {
+      return await read()
+    } finally {
+      const next = this.waiting.shift()
+      if (next === undefined) this.running--
+      else next()
+    }
+  }
 }
 
 /** Listens on the admin port exclusively, so that a second weir on it fails. Throws what `Bun.serve` throws. */

@@ -7,6 +7,7 @@ import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
 import { TARGET_STATES } from '../gateway/target-states.ts'
 import { type AuditColumn, auditColumns } from '../ledger/audit-columns.ts'
 import { usageColumns } from '../ledger/usage-figures.ts'
+import { explanation } from '../reports/explanation-shape.ts'
 
 const nullable = <T extends TSchema>(schema: T) => t.Union([schema, t.Null()])
 const time = t.String({ format: 'date-time' })
@@ -190,8 +191,6 @@ export const requestLine = t.Record(t.String(), t.Unknown())
  */
 export const omitted = t.Object({ requests: t.Integer() })
 
-export { explanation } from '../reports/explanation-shape.ts'
-
 const column = {
   text: t.String(),
   count: t.Integer(),
@@ -287,6 +286,15 @@ export const rejectedReload = t.Object({ problems: t.Array(t.String()) })
 
 /** Every error of the port. */
 export const error = t.Object({ error: t.Object({ code: t.String(), message: t.String() }) })
+
+/** By the names that the document of the API has for them. */
+export const schemas = {
+  ...{ Status: status, Targets: targets, Budgets: budgets, RequestLines: requestLines, AuditRows: auditRows },
+  ...{ Usage: usage, Explanation: explanation, Omitted: omitted, Keys: keys, Key: key, ChangedKey: changedKey },
+  ...{ KeyWithSecret: keyWithSecret, RevokedKey: revokedKey, Organizations: organizations },
+  ...{ ChangedOrganization: changedOrganization, Reloaded: reloaded, RejectedReload: rejectedReload, Error: error },
+}
+export type SchemaName = keyof typeof schemas
 
 export type FiguresNow = Static<typeof figuresNow>
 export type Attention = Static<typeof attention>

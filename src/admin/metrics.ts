@@ -3,149 +3,64 @@
  * names of the configuration, never what a caller wrote.
  */
 
-import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import {
-  type CounterName,
-  counterFamily,
-  counterNames,
-  type HistogramName,
-  histogramFamily,
-  histogramNames,
-} from '../metrics/families.ts'
+import { counterFamily, counterNames, histogramFamily, histogramNames } from '../metrics/families.ts'
 import type { LabelValues } from '../metrics/figures-post.ts'
 import type { TimeCounts } from '../metrics/time-counts.ts'
-import { type Figures, type Sample, systemSeries } from './system-series.ts'
+import { type Figures, type Labels, systemSeries } from './system-series.ts'
 
-interface Text {
-  readonly text: string
-  readonly type: string
-}
+export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** A line of a histogram: its buckets and sums have names of their own. */
-interface NamedSample extends Sample {
-  readonly metricName: string
-}
-
-interface Description {
-  readonly name: string
-  readonly help: string
-  readonly labelNames: readonly string[]
-  readonly registers: Registry[]
-}
-
-export class Metrics {
-  private readonly registry = new Registry()
-  private current: Figures | undefined
-
-  constructor(private readonly figures: () => Promise<Figures>) {
-    for (const { name, help, labels, type, samples } of systemSeries) {
-      const values = () => (this.current === undefined ? [] : samples(this.current))
-      const its = this.described(name, help, labels)
-      if (type === 'counter') new ReadCounter(its, values)
-      else new ReadGauge(its, values)
-    }
-    for (const name of counterNames) this.addCounter(name)
-    for (const name of histogramNames) this.addHistogram(name)
-  }
-
-  /** The text and its content type. Rejects as the figures do. */
-  async text(): Promise<Text> {
-    this.current = await this.figures()
-    return { text: await this.registry.metrics(), type: this.registry.contentType }
-  }
-
-  private addCounter(name: CounterName): void {
+/** Every metric with its help and type, also those without a series at the moment. */
+export function metricsText(figures: Figures): string {
+  const { counted } = figures
+  const ofSystem = systemSeries.map(({ name, type, help, samples }) => [
+    ...opening(name, type, help),
+    ...samples(figures).map(({ labels, value }) => line(name, labels, value)),
+  ])
+  const counters = counterNames.map((name) => {
     const { help, labels, byKey, scale = 1 } = counterFamily(name)
-    const names = byKey ? [...labels, 'key'] : labels
-    new ReadCounter(this.described(name, help, names), () =>
-      Array.from(this.current?.counted.counterSeries(name) ?? [], (series) => ({
-        labels: labelled(names, series.labels),
-        value: scale === 1 ? series.value : rounded(series.value * scale),
-      })),
+    const names = byKey === true ? [...labels, 'key'] : labels
+    const series = Array.from(counted.counterSeries(name), (each) =>
+      line(name, labelled(names, each.labels), scale === 1 ? each.value : rounded(each.value * scale)),
     )
-  }
-
-  private addHistogram(name: HistogramName): void {
+    return [...opening(name, 'counter', help), ...series]
+  })
+  const histograms = histogramNames.map((name) => {
     const { help, labels: names } = histogramFamily(name)
-    new ReadHistogram(this.described(name, help, names), () =>
-      Array.from(this.current?.counted.histogramSeries(name) ?? []).flatMap(({ labels, counts }) =>
-        linesOf(name, labelled(names, labels), counts),
-      ),
+    const series = [...counted.histogramSeries(name)].flatMap(({ labels, counts }) =>
+      histogramLines(name, labelled(names, labels), counts),
     )
-  }
-
-  private described(name: string, help: string, labelNames: readonly string[]): Description {
-    return { name, help, labelNames, registers: [this.registry] }
-  }
+    return [...opening(name, 'histogram', help), ...series]
+  })
+  return `${[...ofSystem, ...counters, ...histograms].map((lines) => lines.join('\n')).join('\n\n')}\n`
 }
 
-/** The package's metrics count by themselves; these read what was counted elsewhere. */
-class ReadGauge extends Gauge {
-  constructor(
-    its: Description,
-    private readonly values: () => readonly Sample[],
-  ) {
-    super(its)
-  }
-
-  override async get() {
-    return { ...(await super.get()), values: [...this.values()] }
-  }
+function opening(name: string, type: string, help: string): readonly string[] {
+  return [`# HELP ${name} ${escaped(help)}`, `# TYPE ${name} ${type}`]
 }
 
-class ReadCounter extends Counter {
-  constructor(
-    its: Description,
-    private readonly values: () => readonly Sample[],
-  ) {
-    super(its)
-  }
-
-  override async get() {
-    return { ...(await super.get()), values: [...this.values()] }
-  }
+/** `weir_workers{…} 2` */
+function line(name: string, labels: Labels, value: number): string {
+  const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escaped(text).replaceAll('"', '\\"')}"`)
+  return `${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}`
 }
 
-class ReadHistogram extends Histogram {
-  constructor(
-    private readonly its: Description,
-    private readonly values: () => readonly NamedSample[],
-  ) {
-    super(its)
-  }
-
-  override async get() {
-    return { ...(await super.get()), values: [...this.values()] }
-  }
-
-  /** The package calls this one for the text. */
-  async getForPromString() {
-    const { name, help } = this.its
-    return { name, help, type: 'histogram', values: this.values() }
-  }
+function escaped(text: string): string {
+  return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')
 }
 
 /** The lines of one series: each bucket with all that is below its bound, the sum, and the count. */
-function linesOf(name: string, labels: Sample['labels'], { bounds, counts, sum }: TimeCounts): readonly NamedSample[] {
+function histogramLines(name: string, labels: Labels, { bounds, counts, sum }: TimeCounts): readonly string[] {
   let below = 0
   const buckets = counts.map((count, bucket) => {
     below += count
-    const le = bounds[bucket]
-    return {
-      metricName: `${name}_bucket`,
-      labels: { ...labels, le: le === undefined ? '+Inf' : `${le}` },
-      value: below,
-    }
+    return line(`${name}_bucket`, { ...labels, le: `${bounds[bucket] ?? '+Inf'}` }, below)
   })
-  return [
-    ...buckets,
-    { metricName: `${name}_sum`, labels, value: rounded(sum) },
-    { metricName: `${name}_count`, labels, value: below },
-  ]
+  return [...buckets, line(`${name}_sum`, labels, rounded(sum)), line(`${name}_count`, labels, below)]
 }
 
 /** Without the key, if the series has none. */
-function labelled(names: readonly string[], values: LabelValues): Sample['labels'] {
+function labelled(names: readonly string[], values: LabelValues): Labels {
   return Object.fromEntries(values.map((value, index) => [names[index] ?? '', value]))
 }
 

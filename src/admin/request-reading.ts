@@ -1,6 +1,8 @@
-/** What the admin port reads of a request beyond its query: a usable address, and a body within its bound. */
+/** What the admin port reads of a request: a usable address, its query, and a body within its bound. */
 
+import { didYouMean, quoted } from '../config/problems.ts'
 import { type JsonObject, parseObject } from '../core/json.ts'
+import type { Given, Parameter } from '../reports/parameters.ts'
 import { readCounted } from '../wire/body.ts'
 import { AdminError } from './json-answers.ts'
 
@@ -29,6 +31,40 @@ export function checkPath(path: string): void {
 
 export function notFound(): AdminError {
   return new AdminError(404, 'not_found', 'There is nothing at this path. GET /api/openapi.json lists the paths.')
+}
+
+/** The parameters of a request. Each of them is known, comes once and has a valid value. Throws `AdminError` 400. */
+export function queryOf(url: string, parameters: readonly Parameter[]): Given {
+  const query: Record<string, string | boolean> = {}
+  const names = parameters.map(({ name }) => name)
+  for (const [name, value] of new URL(url).searchParams) {
+    const parameter = parameters.find((each) => each.name === name || each.alias === name)
+    if (parameter === undefined) {
+      const takes = names.length === 0 ? 'this path takes none' : `known are ${names.join(', ')}`
+      throw badQuery(`unknown parameter ${quoted(name)}${didYouMean(name, names) || `; ${takes}`}`)
+    }
+    if (Object.hasOwn(query, parameter.name)) throw badQuery(`${parameter.name} comes twice`)
+    if (value === '') throw badQuery(`${name} needs a value`)
+    query[parameter.name] = checkedValue(parameter, value)
+  }
+  const missing = parameters.find(({ name, isRequired }) => isRequired === true && query[name] === undefined)
+  if (missing !== undefined) throw badQuery(`${missing.name} is required`)
+  return query
+}
+
+function checkedValue({ name, value, range }: Parameter, given: string): string | boolean {
+  if (value === undefined) {
+    if (given === 'true' || given === 'false') return given === 'true'
+    throw badQuery(`${name} must be true or false, not ${quoted(given)}`)
+  }
+  if (range === undefined) return given
+  const [min, max] = range
+  if (/^\d{1,15}$/.test(given) && Number(given) >= min && Number(given) <= max) return given
+  throw badQuery(`${name} must be a whole number from ${min} to ${max}, not ${quoted(given)}`)
+}
+
+export function badQuery(message: string): AdminError {
+  return new AdminError(400, 'invalid_parameter', message)
 }
 
 /** Throws `AdminError` 413 if the declared length of the body is too large. */

@@ -7,6 +7,7 @@ import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import type { TargetState } from '../gateway/target-states.ts'
+import type { Changer } from '../keys/admin-audit.ts'
 import type { MergedFigures } from '../metrics/merged-figures.ts'
 
 /** The supervisor, as the admin port asks it. */
@@ -22,8 +23,8 @@ export interface Supervision {
   recent(count: number): Promise<readonly string[]>
   /** Whether somebody listens to the requests that end. */
   watch(isWatched: boolean): void
-  /** Reads the configuration again. `actor`: who wants it, for the admin audit. */
-  reload(actor: string): Promise<{ readonly problems: readonly string[]; readonly changes: readonly string[] }>
+  /** Reads the configuration again. `by`: who wants it, for the admin audit. */
+  reload(by: Changer): Promise<{ readonly problems: readonly string[]; readonly changes: readonly string[] }>
 }
 
 /** A reload that was tried. */

@@ -11,17 +11,14 @@ export interface Figures extends SupervisorFigures {
   readonly limits?: readonly BudgetRow[] | undefined
 }
 
-export interface Sample {
-  readonly labels: Readonly<Record<string, string>>
-  readonly value: number
-}
+export type Labels = Readonly<Record<string, string>>
 
 interface SystemSeries {
   readonly name: string
   readonly type: 'counter' | 'gauge'
   readonly help: string
   readonly labels: readonly string[]
-  readonly samples: (figures: Figures) => readonly Sample[]
+  readonly samples: (figures: Figures) => readonly { readonly labels: Labels; readonly value: number }[]
 }
 
 const NO_LABELS = {}

@@ -1,18 +1,8 @@
 /** The form of an entry in the table of commands, and the flags that many commands share. */
 
-/** `--name VALUE`, or a switch if there is no `value`. */
-export interface Flag {
-  /** Without the dashes. */
-  readonly name: string
-  /** What stands for the value in the help: `FILE`, `N`. Absent: the flag is a switch. */
-  readonly value?: string
-  /** What completion offers as values. */
-  readonly choices?: readonly string[]
-  readonly about: string
-  readonly isRequired?: boolean
-  /** An empty value is allowed: it removes what was set. */
-  readonly mayBeEmpty?: boolean
-}
+import type { Parameter } from '../reports/parameters.ts'
+
+export type Flag = Parameter
 
 /** A command line without the `$`, and what it does. */
 interface Example {

@@ -4,7 +4,6 @@
  */
 
 import fs from 'node:fs'
-import { KeyAdministration } from '../assembly/key-administration.ts'
 import type { Config } from '../config/config.ts'
 import type { ImportedKey } from '../config/litellm-keys.ts'
 import { configFile, environment, readConfigText } from '../config/load.ts'
@@ -13,7 +12,7 @@ import { problemText } from '../config/problems.ts'
 import { messageOf } from '../core/error-message.ts'
 import { isObject, type JsonObject, parseObject } from '../core/json.ts'
 import { commandChanger } from '../process/user-actor.ts'
-import { withLedger } from '../reports/ledger-part.ts'
+import { KeyAdministration } from '../reports/key-administration.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr, runAction } from './command.ts'
 import { configured, untilProblem } from './ledger-access.ts'
 
@@ -85,7 +84,7 @@ async function applyKeys(keys: readonly ImportedKey[], text: string, flag: strin
   const read = await targetOf(text, flag)
   if ('code' in read) return read.code
   const { config } = read
-  const { changes } = new KeyAdministration(config, commandChanger(), (open, use) => withLedger(open, config, use))
+  const { changes } = new KeyAdministration(config, commandChanger())
   const done = await changes.takeOver(keys)
   for (const [index, key] of keys.entries()) process.stderr.write(`${done[index]}: ${wordsOf(key)}\n`)
   const taken = done.filter((each) => each === 'taken').length

@@ -1,5 +1,6 @@
 /** The table of commands: those that only inform: about a request, the program, its commands. */
 
+import { EXPLAIN_PARAMETERS } from '../reports/parameters.ts'
 import { CONFIG, type CommandEntry, JSON_FLAG } from './command-entry.ts'
 
 export const INFORMATION_ENTRIES: readonly CommandEntry[] = [
@@ -13,41 +14,7 @@ export const INFORMATION_ENTRIES: readonly CommandEntry[] = [
         'with limits checked as for a real request, or the target that is asked first. The exit code is 0 for both.',
     ],
     flags: [
-      {
-        name: 'key',
-        value: 'ID',
-        about: 'id of the key (not the key itself): a key of the configuration, or one that weir keys create made',
-        isRequired: true,
-      },
-      {
-        name: 'model',
-        value: 'NAME',
-        about: 'model as the caller would name it: a public name, an alias or auto',
-        isRequired: true,
-      },
-      { name: 'images', about: 'the request has images' },
-      { name: 'tools', about: 'the request has tools' },
-      {
-        name: 'tokens',
-        value: 'N',
-        about: 'the input tokens of the request, as weir estimates them',
-      },
-      {
-        name: 'output-tokens',
-        value: 'N',
-        about: 'the output limit of the request (max_tokens); without it none, as in Chat Completions',
-      },
-      {
-        name: 'ttl',
-        value: '5m|1h',
-        choices: ['5m', '1h'],
-        about: 'the request asks for prompt caching of that duration',
-      },
-      {
-        name: 'conversation',
-        value: 'TEXT',
-        about: 'the prompt_cache_key of the request: shows the order of targets with spread: weighted',
-      },
+      ...EXPLAIN_PARAMETERS,
       JSON_FLAG('print JSON; money is in micro-dollars, and "lines" has the text'),
       CONFIG,
     ],

@@ -1,5 +1,6 @@
 /** The table of commands: `weir keys`. */
 
+import { ORG } from '../reports/parameters.ts'
 import { CONFIG, type CommandEntry, type Flag, JSON_FLAG, UNREADABLE, WIDE } from './command-entry.ts'
 
 const KEY_ID: Flag = { name: 'id', value: 'ID', about: 'id of the key (not the key itself)', isRequired: true }
@@ -133,7 +134,7 @@ export const KEY_ENTRIES: readonly CommandEntry[] = [
         'A key that was revoked or has expired is listed for another 30 days; its spend is kept.',
     ],
     flags: [
-      { name: 'org', value: 'ID', about: 'only keys of this organisation' },
+      ORG,
       JSON_FLAG(
         'print {"keys": [{"id", "organization", "source", "shown", "models", "limits", "tags", "created_at", ' +
           '"expires_at", "revoked_at", "grace_until", "last_used_at", "spend_today_micro_usd", "state"}]}; source is ' +

@@ -3,7 +3,6 @@
  * is stored.
  */
 
-import { KeyAdministration } from '../assembly/key-administration.ts'
 import { Catalog } from '../catalog/catalog.ts'
 import type { Config } from '../config/config.ts'
 import { graceMs } from '../config/key-input.ts'
@@ -11,7 +10,7 @@ import { quoted } from '../config/problems.ts'
 import { keyWarnings } from '../keys/key-changes.ts'
 import { type KeyRecord, storedKey } from '../keys/key-record.ts'
 import { commandChanger } from '../process/user-actor.ts'
-import { withLedger } from '../reports/ledger-part.ts'
+import { KeyAdministration } from '../reports/key-administration.ts'
 import { exit, misused, parseFlags, printToStderr, runAction } from './command.ts'
 import { descriptionOf, idProblem } from './key-flags.ts'
 import { list } from './keys-list-command.ts'
@@ -89,7 +88,7 @@ async function revoke(args: readonly string[]): Promise<number> {
 }
 
 function administrationOf(config: Config): KeyAdministration {
-  return new KeyAdministration(config, commandChanger(), (open, use) => withLedger(open, config, use))
+  return new KeyAdministration(config, commandChanger())
 }
 
 function printWarnings(config: Config, record: KeyRecord): void {

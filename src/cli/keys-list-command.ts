@@ -1,11 +1,10 @@
 /** `weir keys list`: all keys with their limits, last use and spend of today, as a table or JSON. */
 
-import { KeyAdministration } from '../assembly/key-administration.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { amountOf, amountText, type Limits, limitTable } from '../core/limits.ts'
 import { keyJson, type ListedKey } from '../keys/key-list.ts'
 import { commandChanger } from '../process/user-actor.ts'
-import { withLedger } from '../reports/ledger-part.ts'
+import { KeyAdministration } from '../reports/key-administration.ts'
 import { fixedDollars } from './amounts.ts'
 import { exit, parseFlags, printToStderr } from './command.ts'
 import { displayOf } from './display.ts'
@@ -21,7 +20,7 @@ export async function list(args: readonly string[]): Promise<number> {
   if ('code' in read) return read.code
   const { config } = read
   const organization = typeof org === 'string' ? org : undefined
-  const administration = new KeyAdministration(config, commandChanger(), (open, use) => withLedger(open, config, use))
+  const administration = new KeyAdministration(config, commandChanger())
   const listed = await administration.list(organization)
   const ids = listed.length > 0 ? [] : (await administration.organizations()).map(({ id }) => id)
   if (organization !== undefined && !ids.includes(organization) && listed.length === 0) {

@@ -1,11 +1,10 @@
 /** `weir organizations`: creates, changes, lists and disables organisations beside those of the configuration. */
 
-import { KeyAdministration } from '../assembly/key-administration.ts'
 import type { Config } from '../config/config.ts'
 import type { JsonObject } from '../core/json.ts'
 import { type ListedOrganization, organizationJson } from '../keys/organization-changes.ts'
 import { commandChanger } from '../process/user-actor.ts'
-import { withLedger } from '../reports/ledger-part.ts'
+import { KeyAdministration } from '../reports/key-administration.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr, runAction } from './command.ts'
 import { displayOf } from './display.ts'
 import { descriptionOf, idProblem } from './key-flags.ts'
@@ -90,7 +89,7 @@ async function list(args: readonly string[]): Promise<number> {
 }
 
 function administrationOf(config: Config): KeyAdministration {
-  return new KeyAdministration(config, commandChanger(), (open, use) => withLedger(open, config, use))
+  return new KeyAdministration(config, commandChanger())
 }
 
 const COLUMNS: readonly Column[] = [

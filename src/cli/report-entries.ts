@@ -1,9 +1,7 @@
 /** The table of commands: those that read the ledger, or repair it. */
 
-import { CONFIG, type CommandEntry, type Flag, JSON_FLAG, UNREADABLE, WIDE } from './command-entry.ts'
-
-const ORG: Flag = { name: 'org', value: 'ID', about: 'only this organisation' }
-const KEY: Flag = { name: 'key', value: 'ID', about: 'only this key (its id, not the key itself)' }
+import { AUDIT_PARAMETERS, USAGE_PARAMETERS } from '../reports/parameters.ts'
+import { CONFIG, type CommandEntry, JSON_FLAG, UNREADABLE, WIDE } from './command-entry.ts'
 
 export const REPORT_ENTRIES: readonly CommandEntry[] = [
   {
@@ -16,20 +14,7 @@ export const REPORT_ENTRIES: readonly CommandEntry[] = [
         'within such a month includes all of the month or nothing of it. Hours are kept for 31 days.',
     ],
     flags: [
-      ORG,
-      KEY,
-      {
-        name: 'since',
-        value: 'DATE',
-        about: 'from this UTC day on, as 2026-11-01 (default: the first day of this month)',
-      },
-      { name: 'until', value: 'DATE', about: 'before this UTC day (default: tomorrow, or the day after --since)' },
-      {
-        name: 'by',
-        value: 'COLUMNS',
-        choices: ['model', 'key', 'org', 'provider', 'day', 'hour', 'tag:NAME'],
-        about: 'one row for each value of a column, or for several of them: key,model (default: model)',
-      },
+      ...USAGE_PARAMETERS,
       JSON_FLAG('print JSON; cost is in micro-dollars'),
       { name: 'csv', about: 'print CSV with the columns of the JSON, without the total' },
       WIDE,
@@ -52,29 +37,7 @@ export const REPORT_ENTRIES: readonly CommandEntry[] = [
         'organisation are in the order in which the requests ended.',
     ],
     flags: [
-      ORG,
-      KEY,
-      {
-        name: 'request',
-        value: 'ID',
-        about: 'only this request, by the x-request-id of its answer; searches all times unless --since is given',
-      },
-      {
-        name: 'since',
-        value: 'TIME',
-        about:
-          'requests that ended at this time or later: a date (2026-11-01, from 00:00 UTC on) or an RFC 3339 time ' +
-          '(default: today)',
-      },
-      { name: 'until', value: 'TIME', about: 'requests that ended before this time (default: now)' },
-      { name: 'model', value: 'NAME', about: 'only requests that this public model served' },
-      {
-        name: 'outcome',
-        value: 'WORD',
-        choices: ['completed', 'caller_left', 'provider_cut', 'timed_out', 'drained', 'refused'],
-        about: 'only requests that ended so: completed, caller_left, provider_cut, timed_out, drained or refused',
-      },
-      { name: 'tag', value: 'NAME=VALUE', about: 'only requests with this tag, or with several: project=a,team=b' },
+      ...AUDIT_PARAMETERS,
       {
         name: 'admin',
         about:

@@ -215,7 +215,7 @@ class Supervisor {
           sums: this.workers.figures,
           recent: (count) => this.workers.recent(count),
           watch: (isWatched) => this.workers.watch(isWatched),
-          reload: (actor) => this.reloadNow({ source: 'api', actor }),
+          reload: (by) => this.reloadNow(by),
         },
       })
       this.onRequests = this.admin.requests

@@ -3,12 +3,12 @@
  * request for one of them.
  */
 
-import adminPath from '../../docs/openapi-admin.json' with { type: 'file' }
 import openApiPath from '../../docs/openapi.json' with { type: 'file' }
+import adminPath from '../../docs/openapi-admin.json' with { type: 'file' }
 import { isObject, type JsonValue } from '../core/json.ts'
-import { REFERENCE_FILES, type ReferencePath } from './reference-paths.ts'
 import icon from './reference-icon.svg' with { type: 'text' }
 import { referencePage } from './reference-page.ts'
+import { REFERENCE_FILES, type ReferencePath } from './reference-paths.ts'
 import script from './reference-script.js' with { type: 'text' }
 import style from './reference-style.css' with { type: 'text' }
 

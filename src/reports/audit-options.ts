@@ -9,7 +9,7 @@ import { DAY_MS } from '../core/durations.ts'
 import { tagsByName } from '../core/tags.ts'
 import { type AuditColumn, type AuditRow, auditColumns, type Outcome } from '../ledger/audit-columns.ts'
 import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
-import type { GivenFlags } from './given-flags.ts'
+import type { Given } from './parameters.ts'
 
 /** Lines without `--limit`. */
 const LIMIT = 100
@@ -36,7 +36,7 @@ export interface AuditOptions {
 }
 
 /** The options, or what is wrong with the flags. */
-export function auditOptions(flags: GivenFlags, nowMs: number): AuditOptions | string {
+export function auditOptions(flags: Given, nowMs: number): AuditOptions | string {
   const { json, csv, limit, model, outcome, tag } = flags
   if (json === true && csv === true) return '--json and --csv exclude each other'
   if (limit !== undefined && !/^\d{1,9}$/.test(String(limit)))
@@ -57,7 +57,7 @@ export function auditOptions(flags: GivenFlags, nowMs: number): AuditOptions | s
   }
 }
 
-function queryOf(flags: GivenFlags, nowMs: number): AuditQuery | string {
+function queryOf(flags: Given, nowMs: number): AuditQuery | string {
   const { org, key, request, since, until } = flags
   const today = nowMs - (nowMs % DAY_MS)
   const sinceMs = typeof since === 'string' ? instant(since) : request === undefined ? today : 0

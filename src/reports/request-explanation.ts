@@ -23,8 +23,8 @@ import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts
 import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
 import type { Explanation } from './explanation-shape.ts'
 import { explanationLines, priceText, type Resting, reasonWords, restWords, weightOf } from './explanation-words.ts'
-import type { GivenFlags } from './given-flags.ts'
 import { LedgerProblem, withLedger } from './ledger-part.ts'
+import type { Given } from './parameters.ts'
 import { previewOf } from './request-preview.ts'
 
 interface ExplanationRequest {
@@ -209,7 +209,7 @@ async function withFigures<Result>(
 }
 
 /** What the request needs, or what is wrong with the flags. */
-export function needsOf(flags: GivenFlags): Needs | string {
+export function needsOf(flags: Given): Needs | string {
   const { images, tools, tokens, ttl } = flags
   const output = flags['output-tokens']
   if (tokens !== undefined && !/^\d{1,9}$/.test(String(tokens)))

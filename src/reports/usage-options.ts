@@ -10,8 +10,8 @@ import { instant } from '../config/timestamps.ts'
 import { groupUsage, type UsageGroup } from '../ledger/usage-log.ts'
 import { USAGE_WORDS, usageColumn } from '../ledger/usage-report.ts'
 import { dayOf, dayText, firstKeptDay, foldedDay, HOUR_DAYS_KEPT } from '../ledger/window.ts'
-import type { GivenFlags } from './given-flags.ts'
 import { withLedger } from './ledger-part.ts'
+import type { Given } from './parameters.ts'
 
 /** Days of the first read. Later reads take more or less, so that each lasts about as long. */
 const DAYS_FIRST = 8
@@ -31,7 +31,7 @@ export interface UsageOptions {
 }
 
 /** The options, or what is wrong with the flags. */
-export function usageOptions(flags: GivenFlags, nowMs: number): UsageOptions | string {
+export function usageOptions(flags: Given, nowMs: number): UsageOptions | string {
   const { org, key, since, until, json, csv } = flags
   const by = String(flags['by'] ?? 'model').split(',')
   const wrong = by.find((word) => usageColumn(word) === undefined)

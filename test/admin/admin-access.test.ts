@@ -66,7 +66,7 @@ describe('with several tokens', () => {
     token: TOKEN,
     tokens,
     supervision: {
-      reload: async (actor) => {
+      reload: async ({ actor }) => {
         reloads.push(actor)
         return { problems: [], changes: [] }
       },

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { FormatRegistry, type TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import * as shapes from '../../src/admin/api-shapes.ts'
+import { explanation } from '../../src/reports/explanation-shape.ts'
 import { EventReader } from '../support/event-reader.ts'
 import { provider } from './provider.ts'
 import { configuration, KEY, PROGRAM, until, Weir } from './weir.ts'
@@ -149,7 +150,7 @@ test('keys, budgets and errors have their shapes', async () => {
 
 test('explain answers as the command does', async () => {
   const answer = await read('/api/explain?key=ci&model=small')
-  expectShape(shapes.explanation, answer)
+  expectShape(explanation, answer)
   expect(answer).toMatchObject({
     ...{ key: 'ci', organization: 'acme', model: 'small', key_state: 'active', rejected: null },
     candidates: [{ model: 'small', provider: 'fake', target: 'upstream', rest: null }],

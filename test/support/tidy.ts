@@ -129,13 +129,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     from: [
       ...['core/', 'wire/', 'catalog/', 'keys/', 'dialects/', 'gateway/', 'ledger/', 'metrics/', 'logging/'],
       'sqlite/private-files.ts',
-      ...[
-        'config/config.ts',
-        'config/problems.ts',
-        'assembly/open-ledger.ts',
-        'assembly/key-administration.ts',
-        'assembly/targets.ts',
-      ],
+      ...['config/config.ts', 'config/problems.ts', 'assembly/open-ledger.ts', 'assembly/targets.ts'],
       'reports/',
       'console/page.html',
       'reference/',
@@ -145,7 +139,6 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'admin/api-shapes.ts': ['@sinclair/typebox'],
       'admin/console-files.ts': ['node:path'],
       'admin/history-file.ts': ['node:fs', 'node:path'],
-      'admin/metrics.ts': ['prom-client'],
     },
   },
   // Runs in the browser; of the program it knows the shapes of the JSON that it reads.

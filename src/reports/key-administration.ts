@@ -1,5 +1,6 @@
 /** Wires what changes and lists API keys and organisations to the store and the ledger of a configuration. */
 
+import { openKeyActivity, openKeyStore } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Changer } from '../keys/admin-audit.ts'
@@ -14,26 +15,21 @@ import {
   organizationJson,
 } from '../keys/organization-changes.ts'
 import { allOrganizations } from '../keys/organization-record.ts'
-import { type Closable, type LedgerPlace, openKeyActivity, openKeyStore, withPart } from './open-ledger.ts'
+import { withLedger } from './ledger-part.ts'
 
-/** Opens a part of the ledger, uses it and closes it. */
-type WithLedger = <Part extends Closable, Result>(
-  open: (place: LedgerPlace) => Promise<Part>,
-  use: (part: Part) => Promise<Result>,
-) => Promise<Result>
-
-/** Lists and changes keys as one configuration decides. Opens the store for each call, so that none stays open. */
+/**
+ * Lists and changes keys as one configuration decides. Opens the store for each call, so that none stays open. Throws
+ * `KeyProblem` or `LedgerProblem`.
+ */
 export class KeyAdministration {
   readonly changes: KeyChanges
   readonly organizationChanges: OrganizationChanges
 
-  /** `withLedger`: for a caller that reports problems of the ledger in its own way. */
   constructor(
     private readonly config: Config,
     by: Changer,
-    private readonly withLedger: WithLedger = (open, use) => withPart(open, config, use),
   ) {
-    const parts: KeyChangesParts = { config, by, withStore: (use) => withLedger(openKeyStore, use) }
+    const parts: KeyChangesParts = { config, by, withStore: (use) => withLedger(openKeyStore, config, use) }
     this.changes = new KeyChanges(parts)
     this.organizationChanges = new OrganizationChanges(parts)
   }
@@ -46,7 +42,7 @@ export class KeyAdministration {
     const { organization, id } = record
     const warnings = keyWarnings(this.config, record)
     try {
-      const found = await this.withLedger(openKeyActivity, (activity) => activity.read(organization, [id]))
+      const found = await withLedger(openKeyActivity, this.config, (activity) => activity.read(organization, [id]))
       return { ...keyJson(listedRecord(record, found.get(id), Date.now())), warnings }
     } catch {
       return { ...keyJson(listedRecord(record, undefined, Date.now())), spend_today_micro_usd: null, warnings }
@@ -55,9 +51,9 @@ export class KeyAdministration {
 
   /** All keys, or those of one organisation, by id; the first `most` of them. */
   async list(only?: string, most?: number): Promise<readonly ListedKey[]> {
-    return await this.withLedger(openKeyStore, async (store) => {
+    return await withLedger(openKeyStore, this.config, async (store) => {
       const organizations = allOrganizations(this.config.organizations, await store.organizations())
-      return await this.withLedger(openKeyActivity, (activity) =>
+      return await withLedger(openKeyActivity, this.config, (activity) =>
         listKeys(store, (organization, keys) => activity.read(organization, keys), {
           organizations,
           only,
@@ -70,7 +66,7 @@ export class KeyAdministration {
 
   /** All organisations, of the store and of the configuration, by id. */
   async organizations(): Promise<readonly ListedOrganization[]> {
-    const stored = await this.withLedger(openKeyStore, (store) => store.organizations())
+    const stored = await withLedger(openKeyStore, this.config, (store) => store.organizations())
     return listOrganizations(this.config.organizations, stored)
   }
 
