@@ -1,7 +1,7 @@
 /**
  * A value that is read from elsewhere when somebody asks for it and it is too old. However many ask, it is read once at
  * a time; reading takes at most 2 % of the time. Who asks after a pause gets a new value, and never the one that the
- * last asker saw hours ago.
+ * last asker saw hours ago. What could not be read is tried again as soon as a value would be.
  */
 
 import { within } from '../core/wait-limit.ts'
@@ -77,10 +77,10 @@ export class Refreshed<T> {
   private read(): Promise<T> {
     const begunMs = this.clock()
     const version = this.options.version()
-    const ended = () => {
+    const ended = (pauseMs?: number) => {
       this.reading = undefined
       this.endedMs = this.clock()
-      this.pauseMs = pauseAfterReading(this.endedMs - begunMs)
+      this.pauseMs = pauseMs ?? pauseAfterReading(this.endedMs - begunMs)
       this.begunMs = begunMs
       this.version = version
     }
@@ -92,7 +92,9 @@ export class Refreshed<T> {
         return value
       },
       (error: unknown) => {
-        ended()
+        // It waited for seconds and read nothing. After the pause of a reading that long, a ledger would be called
+        // away for minutes after its return.
+        ended(this.options.ageMs)
         // The next asker tries again: a ledger that is back is no change that can be seen from here.
         this.version = Number.NaN
         this.problem = error instanceof Error ? error : new Error(String(error))

@@ -37,6 +37,8 @@ interface FeedListener {
   status(status: Status): void
   targets(rows: readonly TargetRow[]): void
   budgets(answer: Budgets): void
+  /** The API answers, and cannot read the budgets. */
+  budgetsUnread(problem: string): void
   /** The last requests that ended, the newest first. */
   recent(lines: readonly RequestLine[]): void
   /** Another one has ended. */
@@ -119,13 +121,14 @@ export class LiveFeed {
         const { budgetSearch } = this
         const [targets, budgets] = await Promise.all([
           askJson<{ readonly rows: readonly TargetRow[] }>('/api/targets'),
-          askJson<Budgets>(`/api/budgets${budgetSearch === '' ? '' : `?search=${encodeURIComponent(budgetSearch)}`}`),
+          askBudgets(budgetSearch),
         ])
         if (signal.aborted) return
         this.listener.targets(targets.rows)
         // Meanwhile something else was typed.
         if (budgetSearch !== this.budgetSearch) continue
-        this.listener.budgets(budgets)
+        if (budgets instanceof ApiError) this.listener.budgetsUnread(budgets.message)
+        else this.listener.budgets(budgets)
       }
       await new Promise<void>((resolve) => {
         this.readTablesNow = resolve
@@ -174,5 +177,15 @@ export class LiveFeed {
     await new Promise<void>((resolve) => {
       document.addEventListener('visibilitychange', () => resolve(), { once: true })
     })
+  }
+}
+
+/** An error of the API is no lost connection: without the ledger there are no budgets, and everything else is there. */
+async function askBudgets(words: string): Promise<Budgets | ApiError> {
+  try {
+    return await askJson<Budgets>(`/api/budgets${words === '' ? '' : `?search=${encodeURIComponent(words)}`}`)
+  } catch (error) {
+    if (error instanceof ApiError) return error
+    throw error
   }
 }

@@ -82,6 +82,8 @@ export class LiveTable<Row> {
   private readonly more = element('button', { class: 'more', type: 'button' })
   private readonly scopeNote = element('p', { class: 'count' })
   private emptyText: string
+  /** Why there are no rows although there may be some. */
+  private problem: string | undefined
   private readonly emptyNote = element('p', { class: 'empty' })
   private readonly table: HTMLTableElement
   private readonly filter: HTMLElement
@@ -137,8 +139,19 @@ export class LiveTable<Row> {
     this.rows = rows
     this.counts = counts
     this.isSearching = false
+    this.problem = undefined
     this.draw()
     if (counts !== undefined) this.showMatches()
+  }
+
+  /** Shows, until `show`, why the rows cannot be read: those of before could be taken for those of now. */
+  fail(problem: string): void {
+    this.rows = []
+    this.counts = undefined
+    this.isSearching = false
+    this.problem = problem
+    this.draw()
+    setText(this.found, '')
   }
 
   /** Whether rows are left out because somebody wants to see others. */
@@ -237,9 +250,9 @@ export class LiveTable<Row> {
     const left = matching.length - visible.length
     const { isFiltered } = this
     const all = rows.length === 0 ? '' : setup.countOf(rows)
-    setText(this.count, isFiltered ? this.matchText(matching.length) : all)
+    setText(this.count, isFiltered && this.problem === undefined ? this.matchText(matching.length) : all)
     setText(this.more, `Show ${count(Math.min(left, this.limit * 3))} more of ${count(left)}`)
-    setText(this.emptyNote, isFiltered ? this.noMatch() : this.emptyText)
+    setText(this.emptyNote, this.problem ?? (isFiltered ? this.noMatch() : this.emptyText))
     this.more.hidden = left === 0
     this.table.hidden = visible.length === 0
     this.emptyNote.hidden = visible.length > 0

@@ -48,6 +48,7 @@ const feed = new LiveFeed({
     if (lastStatus !== undefined) showFirstRequest(lastStatus, rows[0]?.serves[0])
   },
   budgets: (answer) => budgets.show(answer),
+  budgetsUnread: (problem) => budgets.table.fail(problem),
   recent: (lines) => requests.reset(lines),
   request: (line) => requests.add(line),
   omitted: (count) => requests.addOmitted(count),

@@ -97,6 +97,18 @@ test('a ledger that cannot be read gives an error, and no value from before', as
   expect(await world.ask()).toBe(0)
 })
 
+test('a ledger that is back is read as soon as a value would be, however long the failure took', async () => {
+  const world = new World()
+  world.readMs = 3000
+  world.isBroken = true
+  await expect(world.ask()).rejects.toThrow('broken')
+  world.isBroken = false
+  world.readMs = 10
+  await expect(world.ask()).rejects.toThrow('broken')
+  await world.pass(2000)
+  expect(await world.ask()).toBe(0)
+})
+
 property('every answer has every change before its bound, and reading takes 2 % of the time', 20, async (random) => {
   const world = new World()
   const changes = [0]

@@ -3,6 +3,7 @@ import axe from 'axe-core'
 import type { Browser, Page } from 'playwright-core'
 import { Weir } from '../process/weir.ts'
 import { lastingPort } from '../support/ports.ts'
+import { RedisServer } from '../support/redis.ts'
 import { startBrowser, WatchedPage } from './browser.ts'
 
 const KEY = 'console-test-key-0123456789'
@@ -33,14 +34,16 @@ const provider = Bun.serve({
   },
 })
 
-function configuration(more: { readonly adminPort?: number; readonly token?: string } = {}): string {
-  const { adminPort = 0, token } = more
+function configuration(
+  more: { readonly adminPort?: number; readonly token?: string; readonly ledger?: string } = {},
+): string {
+  const { adminPort = 0, token, ledger = 'embedded' } = more
   return `
 listen: { port: 0 }
 admin: { port: ${adminPort}${token === undefined ? '' : `, token: ${token}`} }
 data_dir: ./data
 drain_seconds: 1
-ledger: embedded
+ledger: ${ledger}
 providers:
   main: { dialect: openai, base_url: "http://127.0.0.1:${provider.port}/v1", api_key: provider-key }
   other: { dialect: openai, base_url: "http://127.0.0.1:${provider.port}/v1", api_key: provider-key }
@@ -280,6 +283,31 @@ describe('the console of a weir with 2,001 organisations', () => {
     expect(watched.problems).toEqual([])
   })
 })
+
+test('without the ledger the console is reached, shows the targets, and has the budgets again after it', async () => {
+  const port = await lastingPort()
+  let redis = await RedisServer.start([], port)
+  try {
+    await using own = await Weir.ready(configuration({ ledger: `{ redis: "${redis.url}" }` }))
+    await using watched = await WatchedPage.open(browser, `${own.admin}/`)
+    const { page } = watched
+    const budget = rows(page, 'Budgets').filter({ hasText: '$0.00 of $5.00' })
+    await budget.waitFor()
+    await redis[Symbol.asyncDispose]()
+    // The figures hold for 50 times as long as reading them took.
+    await page.locator('#budgets').getByText('Redis does not answer').waitFor({ timeout: AXE_MS_MAX })
+    await readiness(page, 'bad', 'Not ready')
+    expect(await page.getByText('Connection lost').count()).toBe(0)
+    await live(page)
+    expect(await budget.count()).toBe(0)
+    expect(await rows(page, 'Targets').count()).toBe(3)
+    redis = await RedisServer.start([], port)
+    await budget.waitFor()
+    expect(watched.problems).toEqual([])
+  } finally {
+    await redis[Symbol.asyncDispose]()
+  }
+}, 120_000)
 
 describe('the console of a weir with a token', () => {
   test('asks for it, keeps it in the tab, and comes back after weir was away', async () => {
