@@ -123,20 +123,33 @@ test('150 connections of one key that upload slowly: six may, and the memory of 
   }
 })
 
-test('a body of 4 MiB in chunks of one byte takes as much memory as a whole one', async () => {
+test('4 MiB in small chunks take as much memory as whole, and are too large in chunks of one byte', async () => {
   await using upstream = await Upstream.start({ m: json(200, chatBody('Read.')) })
   await using gateway = await start(upstream)
   const end = '"}]}'
   const whole = Buffer.concat([body.subarray(0, 4 * MIB - end.length), Buffer.from(end)])
-  const chunks = Buffer.alloc(6 * whole.length, '1\r\n_\r\n')
-  for (const [at, byte] of whole.entries()) chunks[6 * at + 3] = byte
   const before = peakRss(gateway)
-  await using caller = await Caller.connect(gateway.port)
-  const fields = { 'transfer-encoding': 'chunked' }
-  caller.send(requestBytes('/v1/chat/completions', { method: 'POST', key: KEY, fields }))
-  caller.send(chunks)
-  caller.send('0\r\n\r\n')
-  expect((await caller.answer()).status).toBe(200)
+  for (const [size, status] of [
+    [1, 413],
+    [128, 200],
+    [1, 413],
+  ] as const) {
+    const head = Buffer.from(`${size.toString(16)}\r\n`)
+    const wire = Buffer.alloc((whole.length / size) * (head.length + size + 2))
+    for (let from = 0, at = 0; from < whole.length; from += size) {
+      at += head.copy(wire, at)
+      at += whole.copy(wire, at, from, from + size)
+      at += wire.write('\r\n', at)
+    }
+    await using caller = await Caller.connect(gateway.port)
+    const fields = { 'transfer-encoding': 'chunked' }
+    caller.send(requestBytes('/v1/chat/completions', { method: 'POST', key: KEY, fields }))
+    caller.send(wire)
+    caller.send('0\r\n\r\n')
+    const answer = await caller.answer()
+    expect(answer.status).toBe(status)
+    if (status === 413) expect(answer.text).toContain('too many small chunks')
+  }
   // With an object for each chunk it was 420 MiB.
   expect(peakRss(gateway) - before).toBeLessThan(100 * MIB)
 })
