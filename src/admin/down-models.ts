@@ -27,8 +27,9 @@ export function downModels(
     const failing: Failing[] = []
     for (const target of targets) {
       const { isDown, rest, failing: known } = stateOf(target)
-      if (!isDown || rest === undefined) return []
-      failing.push({ target, failure: known ?? rest, sinceMs: known?.sinceMs ?? nowMs })
+      const failure = known ?? rest
+      if (!isDown || failure === undefined) return []
+      failing.push({ target, failure, sinceMs: known?.sinceMs ?? nowMs })
     }
     if (failing.length === 0) return []
     const reason = reasonOf(failing, nowMs)

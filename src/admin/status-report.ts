@@ -172,11 +172,13 @@ function ofBudget(row: BudgetRow): readonly Attention[] {
   const search = [row.organization, row.key, row.limit].filter((word) => word !== null).join(' ')
   const about = { band: 'budgets', search } as const
   if (row.state === 'refusing') {
-    const spent = `${dollars(row.used)} of ${dollars(row.amount)} is spent`
     const end = row.renews_at === null ? 'It does not renew.' : `It renews at ${minuteText(row.renews_at)}.`
-    return [{ ...item('error', 'budget', `${row.limit} of ${owner} refuses requests: ${spent}. ${end}`), about }]
+    const spent = `${dollars(row.used)} of ${dollars(row.amount)} is spent. ${end}`
+    const cause = row.amount === 0 ? 'its limit is $0.' : spent
+    return [{ ...item('error', 'budget', `${row.limit} of ${owner} refuses requests: ${cause}`), about }]
   }
-  if (row.unit !== 'micro_usd' || fullness(row) < NEARLY_FULL) return []
+  // A limit of 0 is wanted so, until it refuses somebody.
+  if (row.unit !== 'micro_usd' || row.amount === 0 || fullness(row) < NEARLY_FULL) return []
   const message = `${percent(fullness(row))} of ${row.limit} of ${owner} is used or held.`
   return [{ ...item('warning', 'budget', message), about }]
 }

@@ -7,10 +7,10 @@ import { type TargetRef, targetKey } from '../core/model-config.ts'
 import { ProviderError, type ProviderErrorKind } from '../core/provider-error.ts'
 
 /** A target rests after this many failures in a row, or if half of its last 20 calls failed. */
-const FAILURES_IN_A_ROW = 3
+export const FAILURES_IN_A_ROW = 3
 const RECENT_MAX = 20
 /** The first rest; each further one without a success in between is twice as long, up to the maximum. */
-const REST_MS_MIN = 1000
+export const REST_MS_MIN = 1000
 const REST_MS_MAX = 30_000
 /** An account gets credit by hand, not within seconds. */
 const CREDIT_REST_MS = 60_000
@@ -39,6 +39,8 @@ export interface TargetTimes extends TargetRef {
   readonly failingSinceMs: number
   /** The last failure. */
   readonly failure: Failure
+  /** The newest failures since it last answered, at most three. Absent from a worker of an earlier version. */
+  readonly failuresMs?: readonly number[]
 }
 
 /**
@@ -74,6 +76,7 @@ class Health {
   answeredMs = 0
   failedMs = 0
   failingSinceMs = 0
+  failuresMs: readonly number[] = []
   /** One of the times has changed since they were last taken. */
   isChanged = false
   probing = false
@@ -263,8 +266,8 @@ export class Breaker {
     this.changed = []
     return changed.map((health) => {
       health.isChanged = false
-      const { target, answeredMs, failedMs, failingSinceMs, failure } = health
-      return { ...target, answeredMs, failedMs, failingSinceMs, failure }
+      const { target, answeredMs, failedMs, failingSinceMs, failure, failuresMs } = health
+      return { ...target, answeredMs, failedMs, failingSinceMs, failure, failuresMs }
     })
   }
 
@@ -324,6 +327,7 @@ export class Breaker {
     const isTurn = health.answeredMs <= health.failedMs
     health.answeredMs = isTurn ? Math.max(this.wallMs(), health.failedMs + 1) : this.wallMs()
     health.failingSinceMs = 0
+    health.failuresMs = []
     this.noteChange(health, isTurn)
   }
 
@@ -349,6 +353,7 @@ export class Breaker {
     const { kind, detail } = error
     const failure = { reason: kind, status: detail.status, cause: error.causeCode }
     this.noteFailure(health, failure)
+    if (isCurrent) health.failuresMs = [...health.failuresMs.slice(1 - FAILURES_IN_A_ROW), health.failedMs]
     const askedMs = kind === 'rate_limited' ? Math.min(detail.retryAfterMs ?? 0, ASKED_MS_MAX) : 0
     const restMs = Math.max(askedMs, isCurrent ? this.restAfter(health, kind) : 0)
     if (restMs === 0 || restMs <= health.untilMs - this.now()) return false
@@ -373,6 +378,8 @@ export class Breaker {
     health.probedElsewhere = false
     health.generation++
     health.forget()
+    // What the rest shows of the target depends on the calls of all workers.
+    this.turned()
     this.send(this.restOfHealth(health))
   }
 

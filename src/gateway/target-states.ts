@@ -4,7 +4,7 @@
  */
 
 import { type TargetRef, targetKey } from '../core/model-config.ts'
-import type { Breaker, Failure, Rest, TargetTimes } from './breaker.ts'
+import { type Breaker, FAILURES_IN_A_ROW, type Failure, REST_MS_MIN, type Rest, type TargetTimes } from './breaker.ts'
 
 /**
  * - `unknown`: never called since the start, or since its provider's entry changed
@@ -34,10 +34,11 @@ interface Known {
   failedMs: number
   sinceMs: number
   failure: Failure
+  /** The newest failures over all workers, at most as many as make a target rest. */
+  failures: readonly { readonly worker: number; readonly ms: number }[]
+  /** The first and the last of as many failures in a row, when there were; absent if it answered since the first. */
+  outage: { readonly fromMs: number; readonly toMs: number } | undefined
 }
-
-/** As many failures in a row make a target rest. */
-const FAILURES_MIN = 3
 
 export class TargetStates {
   private readonly known = new Map<string, Known>()
@@ -45,13 +46,22 @@ export class TargetStates {
   constructor(
     private readonly health: Pick<Breaker, 'restOf'>,
     private readonly nowMs: () => number = Date.now,
+    /** How late a worker may report an answer: only after that it is known that failures were in a row. */
+    private readonly lateMs: () => number = () => 0,
   ) {}
 
-  /** Takes what a worker reports. */
-  hear(times: TargetTimes): void {
+  /** Takes what a worker reports. `worker` is another one for each process. */
+  hear(times: TargetTimes, worker: number): void {
     const known = this.of(times)
-    const { answeredMs, failedMs, failingSinceMs } = times
+    const { answeredMs, failedMs, failingSinceMs, failuresMs = [failedMs] } = times
+    known.failures = [
+      ...known.failures.filter((one) => one.worker !== worker),
+      ...failuresMs.map((ms) => ({ worker, ms })),
+    ]
+      .sort((one, other) => other.ms - one.ms)
+      .slice(0, FAILURES_IN_A_ROW)
     known.answeredMs = Math.max(known.answeredMs, answeredMs)
+    known.outage = outageOf(known)
     if (failedMs > known.failedMs) {
       known.failedMs = failedMs
       known.failure = times.failure
@@ -82,7 +92,17 @@ export class TargetStates {
         ? undefined
         : { ...known.failure, sinceMs: known.sinceMs, lastMs: known.failedMs }
     const answeredMs = known?.answeredMs ?? 0
-    return { state: nameOf(rest, known), rest, failing, answeredMs, isDown: rest !== undefined && isDown(rest) }
+    return { state: nameOf(rest, known), rest, failing, answeredMs, isDown: this.isDown(known, rest) }
+  }
+
+  /** The rests that failures in a row call for although no worker had enough of them: each sees only its own calls. */
+  dueRests(): readonly Rest[] {
+    return [...this.known.values()].flatMap((known): readonly Rest[] => {
+      const { target, failure } = known
+      if (this.health.restOf(target) !== undefined || !this.isOut(known)) return []
+      const rest = { restMs: REST_MS_MIN, rests: 1, asked: false, failures: FAILURES_IN_A_ROW, probing: false }
+      return [{ ...target, ...failure, ...rest }]
+    })
   }
 
   /** Drops the targets that are not in a new configuration, and those whose provider's entry has changed. */
@@ -90,11 +110,30 @@ export class TargetStates {
     for (const [key, { target }] of this.known) if (!remains(target)) this.known.delete(key)
   }
 
+  /**
+   * Three failures in a row over all workers; two with one after a rest; or what only the operator can repair. A
+   * provider's limit for some seconds makes a target rest as well: it is down if it still answers so after the rest.
+   */
+  private isDown(known: Known | undefined, rest: Rest | undefined): boolean {
+    if (rest?.reason === 'credential' || rest?.reason === 'credit_exhausted') return true
+    if (known === undefined) return false
+    if (rest !== undefined && rest.rests > 1 && failuresOf(known).length > 1) return true
+    return known.failure.reason !== 'rate_limited' && this.isOut(known)
+  }
+
+  private isOut({ outage, answeredMs }: Known): boolean {
+    const lateMs = this.lateMs()
+    return outage !== undefined && outage.fromMs > answeredMs && (lateMs === 0 || outage.toMs <= this.nowMs() - lateMs)
+  }
+
   private of({ provider, model }: TargetRef): Known {
     const target = { provider, model }
     const found = this.known.get(targetKey(target))
     if (found !== undefined) return found
-    const made: Known = { target, answeredMs: 0, failedMs: 0, sinceMs: 0, failure: { reason: 'failed' } }
+    const made: Known = {
+      ...{ target, answeredMs: 0, failedMs: 0, sinceMs: 0, failure: { reason: 'failed' } },
+      ...{ failures: [], outage: undefined },
+    }
     this.known.set(targetKey(target), made)
     return made
   }
@@ -105,6 +144,17 @@ export function hasAnswered({ answeredMs, failing }: TargetState): boolean {
   return answeredMs > 0 && failing === undefined
 }
 
+/** Those since the last answer that any worker got, the newest first. */
+function failuresOf({ failures, answeredMs }: Known): Known['failures'] {
+  return failures.filter(({ ms }) => ms > answeredMs)
+}
+
+function outageOf(known: Known): Known['outage'] {
+  if (known.outage !== undefined && known.outage.fromMs > known.answeredMs) return known.outage
+  const [last, , first] = failuresOf(known)
+  return last === undefined || first === undefined ? undefined : { fromMs: first.ms, toMs: last.ms }
+}
+
 function isFailing({ answeredMs, failedMs }: Known): boolean {
   return failedMs > answeredMs
 }
@@ -113,14 +163,4 @@ function nameOf(rest: Rest | undefined, known: Known | undefined): TargetStateNa
   if (rest !== undefined) return rest.probing || rest.restMs === 0 ? 'probing' : 'resting'
   if (known === undefined || (known.answeredMs === 0 && known.failedMs === 0)) return 'unknown'
   return isFailing(known) ? 'failing' : 'healthy'
-}
-
-/**
- * Three failures in a row, one after a rest, or what only the operator can repair. A provider's limit for some seconds
- * makes a target rest as well: it is down if it still answers so after the rest.
- */
-function isDown({ rests, failures = rests > 1 ? FAILURES_MIN : 0, reason }: Rest): boolean {
-  if (reason === 'credential' || reason === 'credit_exhausted') return true
-  if (rests > 1 && failures > 1) return true
-  return reason !== 'rate_limited' && failures >= FAILURES_MIN
 }

@@ -4,9 +4,9 @@
  * know the whole limit, decide what that means. A limit that is raised, and spend that turns out lower, end it.
  */
 
-/** Whether a budget of which something is spent would refuse a request even if nothing ran. */
+/** Whether a budget would refuse a request even if nothing ran. */
 export function isRefusedForSpend(limit: number, spent: number, wanted: number): boolean {
-  return wanted > 0 && spent > 0 && wanted > limit - spent
+  return wanted > 0 && wanted > limit - spent
 }
 
 /** The mark after one more refusal. If room was made since the last one, what was refused before no longer counts. */
@@ -16,7 +16,8 @@ export function refusedAfter(limit: number, spent: number, refused: number, want
 
 /**
  * `refused`: the cheapest request that was refused in this window; 0 if none was. One that is dearer than the whole
- * limit shows nothing about the budget, unless that is used up: then any other would be refused, too.
+ * limit shows nothing about the budget, unless that is used up: then any other would be refused, too. A limit of 0
+ * is used up from the start.
  */
 export function isRefusing(limit: number, spent: number, refused: number): boolean {
   return isRefusedForSpend(limit, spent, refused) && (refused <= limit || spent >= limit)

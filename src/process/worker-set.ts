@@ -37,6 +37,9 @@ const DRAIN_GRACE_MS = 10_000
 /** Lines of requests a second that the workers send together while somebody watches. */
 const LINES_A_SECOND = 100
 
+/** How late a worker may report the calls of its targets: they do it every 400 ms, also if nothing turns. */
+const REPORT_MS_MAX = 1000
+
 /** What a worker reports of the ledger. */
 export interface LedgerReport {
   /** It takes settlements. */
@@ -61,7 +64,7 @@ export class WorkerSet {
    */
   readonly health = new Breaker()
   /** The states of targets: for metrics, the admin API, the console and alerts. */
-  readonly targets = new TargetStates(this.health)
+  readonly targets = new TargetStates(this.health, Date.now, () => (this.all().length > 1 ? REPORT_MS_MAX : 0))
   /** What the workers counted: for metrics, the admin API and the console. */
   readonly figures = new MergedFigures()
   /** The number of fields of the largest organisation in Redis; undefined until a worker has counted them. */
@@ -325,8 +328,9 @@ export class WorkerSet {
       },
       onFigures: (figures, pid) => this.figures.add(figures, pid),
       onTargets: (times) => {
-        for (const each of times) this.targets.hear(each)
+        for (const each of times) this.targets.hear(each, holder)
         this.options.onTargets()
+        if (times.some(({ failedMs, answeredMs }) => failedMs > answeredMs)) this.judgeSoon()
       },
       onLedger: (up, problem) => void this.ledgers.set(worker, { up, problem }),
       onPeerUpdate: (update) => this.broadcast(worker, update),
@@ -360,6 +364,18 @@ export class WorkerSet {
       this.others.delete(old)
       if (this.all().length === 1) next.messages.writesAlone()
     })
+  }
+
+  /** Judges failures of several workers, once each of them has reported what answered meanwhile. */
+  private judgeSoon(): void {
+    const judge = () => {
+      for (const rest of this.targets.dueRests()) {
+        this.probes.hear(rest)
+        for (const worker of this.all()) worker.forward({ about: 'rest', rest })
+      }
+      this.options.onTargets()
+    }
+    if (this.all().length > 1) setTimeout(judge, REPORT_MS_MAX + 100).unref()
   }
 
   private broadcast(from: WorkerProcess, update: PeerUpdate): void {

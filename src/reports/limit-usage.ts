@@ -49,7 +49,7 @@ export async function limitUsagesOf(config: Config, stored: readonly LimitedKey[
   return await withLedger(openAccountUsageReader, config, (reader) => readLimitUsages(reader, organizations, keys))
 }
 
-/** All limits that are set, those that refuse first, then the fullest; those of a key only if it was used. */
+/** All limits that are set, those that refuse first, then the fullest; of a key only if it was used or refuses. */
 export async function readLimitUsages(
   reader: Pick<AccountUsageReader, 'readAll'>,
   organizations: Config['organizations'],
@@ -67,7 +67,7 @@ export async function readLimitUsages(
       found.push(...usagesOf({ organization, key: null }, organizationLimits, usage.organization))
     before = organization
     const ofKey = usagesOf({ organization, key }, keyLimits, usage.key)
-    if (ofKey.some(({ used, held }) => used + held > 0)) found.push(...ofKey)
+    if (ofKey.some(({ used, held, isRefusing }) => used + held > 0 || isRefusing)) found.push(...ofKey)
   }
   return found.sort(
     (one, other) => Number(other.isRefusing) - Number(one.isRefusing) || fullness(other) - fullness(one),

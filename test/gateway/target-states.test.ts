@@ -41,7 +41,9 @@ class Node {
 
   /** The workers post what they know. */
   post(): this {
-    for (const worker of this.workers) for (const times of worker.takeTimes()) this.states.hear(times)
+    this.workers.forEach((worker, at) => {
+      for (const times of worker.takeTimes()) this.states.hear(times, at)
+    })
     return this
   }
 
@@ -71,9 +73,10 @@ test('a target goes through its states', () => {
   expect(node.call('ok').post().stateOf()).toMatchObject({ state: 'healthy', failing: undefined })
   for (let turn = 0; turn < 3; turn++) node.call('failed', { detail: { status: 500 } })
   // A rest is known before the calls are.
-  expect(node.stateOf()).toMatchObject({ state: 'resting', isDown: true, failing: { status: 500 } })
+  expect(node.stateOf()).toMatchObject({ state: 'resting', isDown: false, failing: { status: 500 } })
+  expect(node.post().stateOf()).toMatchObject({ state: 'resting', isDown: true })
   node.ms = 1000
-  expect(node.post().stateOf().state).toBe('probing')
+  expect(node.stateOf().state).toBe('probing')
   expect(node.call('ok').stateOf()).toMatchObject({ state: 'healthy', isDown: false })
   expect(node.post().stateOf().state).toBe('healthy')
 })
@@ -123,10 +126,82 @@ test('one that is still limited after its rest is down, and an exhausted limit n
   const detail = { status: 429, retryAfterMs: 5000 }
   node.call('rate_limited', { detail })
   node.ms = 6000
-  expect(node.call('rate_limited', { detail }).stateOf().isDown).toBe(true)
+  expect(node.call('rate_limited', { detail }).post().stateOf().isDown).toBe(true)
   const other = new Node()
   for (let turn = 0; turn < 5; turn++) other.workers[0]?.enterAnyway(A).exhausted(1000)
   expect(other.post().stateOf()).toMatchObject({ state: 'resting', isDown: false, failing: undefined })
+})
+
+test('failures of several workers count together, although none of them rests its target', () => {
+  const node = new Node(4)
+  const down = { 'gpt-5-mini': ['a/gpt-5-mini'] }
+  for (const worker of [0, 1]) node.call('failed', { worker, detail: { status: 500 } })
+  expect(node.post().down(down)).toEqual([])
+  for (const worker of [2, 3, 0, 1, 2, 3]) node.call('failed', { worker, detail: { status: 500 } })
+  expect(node.post().stateOf()).toMatchObject({ state: 'failing', rest: undefined, isDown: true })
+  expect(node.down(down)).toMatchObject([
+    { message: 'gpt-5-mini is down: its only target a/gpt-5-mini answers 500 since 07:35.' },
+  ])
+  node.ms = 1
+  expect(node.call('ok', { worker: 2 }).post().stateOf()).toMatchObject({ state: 'healthy', isDown: false })
+})
+
+test('failures of several workers make a target rest once the answers of that time are reported', () => {
+  const node = new Node(6)
+  const states = new TargetStates(
+    node.supervisor,
+    () => START + node.ms,
+    () => 1000,
+  )
+  const post = () => {
+    node.workers.forEach((breaker, at) => {
+      if (at !== 2 || node.ms > 500) for (const times of breaker.takeTimes()) states.hear(times, at)
+    })
+  }
+  const failBy = (...workers: readonly number[]) => {
+    for (const worker of workers) node.call('failed', { worker, detail: { status: 500 } })
+    post()
+  }
+  failBy(0, 1, 3)
+  expect([states.dueRests(), states.stateOf(A).isDown]).toEqual([[], false])
+  node.ms = 1
+  // It is known later than the failures after it.
+  node.call('ok', { worker: 2 })
+  node.ms = 2
+  failBy(0, 1)
+  node.ms = 2000
+  post()
+  expect(states.dueRests()).toEqual([])
+  // Requests go on: what has begun is judged nevertheless.
+  for (const worker of [3, 4, 5]) {
+    failBy(worker)
+    node.ms += 500
+  }
+  const rest = {
+    reason: 'failed',
+    status: 500,
+    restMs: 1000,
+    rests: 1,
+    asked: false,
+    failures: 3,
+    probing: false,
+  } as const
+  expect(states.dueRests()).toMatchObject([{ ...A, ...rest }])
+  expect(states.stateOf(A)).toMatchObject({ state: 'failing', isDown: true })
+  node.supervisor.receive({ ...A, ...rest })
+  expect(states.stateOf(A)).toMatchObject({ state: 'resting', isDown: true })
+  expect(states.dueRests()).toEqual([])
+})
+
+test('a target that rests after three failures in one worker is not down if it answered another one', () => {
+  const node = new Node(2)
+  for (let turn = 0; turn < 3; turn++) {
+    node.ms += 1
+    node.call('failed', { worker: 0 })
+    node.ms += 1
+    if (turn < 2) node.call('ok', { worker: 1 })
+  }
+  expect(node.post().stateOf()).toMatchObject({ state: 'resting', isDown: false, failing: { reason: 'failed' } })
 })
 
 test('calls are counted, and not the time in which nothing calls', () => {
@@ -186,12 +261,18 @@ test.each<[ProviderErrorKind, ProviderErrorDetail, string]>([
 })
 
 /**
- * Workers call a target at random, and their posts arrive late and in any order. The model is the list of all calls:
- * the last one decides, unless the target rests.
+ * Workers call a target at random, and their posts arrive late, those of different workers in any order. The model is
+ * the list of all calls: the last one decides, unless the target rests, and those since the last answer whether it is
+ * down.
  */
-property('random calls of several workers: the last call decides', 200, (random: Random) => {
+property('random calls of several workers: the last calls decide', 200, (random: Random) => {
   const node = new Node(random.between(1, 4))
-  const late: TargetTimes[] = []
+  const late = node.workers.map((): TargetTimes[] => [])
+  const hear = (worker: number) => {
+    const times = late[worker]?.shift()
+    if (times !== undefined) node.states.hear(times, worker)
+  }
+  let failures = 0
   let last: 'ok' | 'failed' | undefined
   let since: number | undefined
   for (let step = 0; step < 60; step++) {
@@ -200,17 +281,19 @@ property('random calls of several workers: the last call decides', 200, (random:
     const breaker = node.workers[worker]
     if (breaker !== undefined && random.chance(0.8)) {
       last = random.chance(0.6) ? 'ok' : 'failed'
+      failures = last === 'ok' ? 0 : failures + 1
       since = last === 'ok' ? undefined : (since ?? START + node.ms)
       node.call(last, { worker })
     }
-    if (breaker !== undefined && random.chance(0.3)) late.push(...breaker.takeTimes())
-    while (late.length > 0 && random.chance(0.5)) {
-      const [times] = late.splice(random.below(late.length), 1)
-      if (times !== undefined) node.states.hear(times)
-    }
+    if (breaker !== undefined && random.chance(0.3)) late[worker]?.push(...breaker.takeTimes())
+    while (random.chance(0.5)) hear(random.below(late.length))
   }
-  for (const times of late) node.states.hear(times)
-  const { state, rest, failing } = node.post().stateOf()
+  late.forEach((posts, worker) => {
+    while (posts.length > 0) hear(worker)
+  })
+  const { state, rest, failing, isDown } = node.post().stateOf()
+  // After a rest, two failures are enough.
+  if (failures !== 2) expect(isDown).toBe(failures >= 3)
   expect(failing === undefined).toBe(last !== 'failed')
   if (last === 'failed') expect(failing?.lastMs).toBeWithin(START, START + node.ms + 1)
   if (rest !== undefined) expect(state).toBe(rest.restMs === 0 ? 'probing' : 'resting')

@@ -467,7 +467,7 @@ export class Model {
       for (const name of ['day', 'month', 'total'] as const) {
         const { window, spent } = figures[name]
         const left = BigInt(spend?.[name] ?? SUM_MAX) - BigInt(spent)
-        if (cost === 0 || spent === 0 || BigInt(cost) <= left) continue
+        if (cost === 0 || BigInt(cost) <= left) continue
         const mark = this.markOf(account, i, name)
         const before = mark.costs.filter(() => mark.window === window && BigInt(Math.min(...mark.costs)) > left)
         this.marks.set(this.nameOf(account, i, name), { window, costs: [...before, cost] })

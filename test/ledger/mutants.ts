@@ -152,6 +152,7 @@ const LIMITS = 'embedded/limit-check.ts'
 const MARK = 'refusal-mark.ts'
 const BUCKET = 'embedded/rate-bucket.ts'
 const SCOPE = 'embedded/scope-moves.ts'
+const STATE = 'embedded/store-state.ts'
 const RESERVATION = 'embedded/reservation-moves.ts'
 const FULL = 'embedded/socket/full-store.ts'
 const THRESHOLDS = '../core/limit-amounts.ts'
@@ -180,8 +181,9 @@ export const memoryMutants: readonly Mutant[] = [
   [LIMITS, 'budgetAmount(amounts, i) - spent - held', 'budgetAmount(amounts, i) - spent'],
   [LIMITS, 'most - scope.live)', 'most)'],
   [LIMITS, 'return Math.max(0, room)', 'return room'],
-  [SCOPE, '  budget.refused = 0\n', ''],
-  [SCOPE, 'if (budget === undefined || (windows[i] ?? 0) > window) return', 'if (budget === undefined) return'],
+  [SCOPE, 'budget.refusedIn === window ? budget.refused : 0', 'budget.refused'],
+  [SCOPE, 'window > opened ? 0 : budget.spent', 'budget.spent'],
+  [STATE, 'refusedIn === window ? refused : 0', 'refused'],
   [SCOPE, 'if (refused === 0) scope.crossings', 'if (false) scope.crossings'],
   [MARK, 'return isRefusedForSpend(limit, spent, refused) ?', 'return refused > 0 ?'],
   [MARK, 'Math.min(refused, wanted)', 'wanted'],

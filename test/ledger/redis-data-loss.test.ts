@@ -18,6 +18,7 @@ import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
 import { breakConnections, failureOf, logged, until } from './seen.ts'
+import { withoutRefusals } from './subject.ts'
 
 const DAY_MS = 86_400_000
 const { open, directory, ledgerOn } = opened()
@@ -25,11 +26,6 @@ const { open, directory, ledgerOn } = opened()
 async function figures(client: Redis, account: Account) {
   const { organization, key } = await new RedisStore(client, client).figures(account)
   return { organization, key }
-}
-
-/** Figures without what was refused. */
-function withoutRefusals(figures: unknown): unknown {
-  return JSON.parse(JSON.stringify(figures, (name, value) => (name === 'refused' ? undefined : value)))
 }
 
 async function usage(server: RedisServer, organization?: string): Promise<UsageFigures> {

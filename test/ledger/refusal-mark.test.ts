@@ -10,7 +10,9 @@ test.each([
   ['dearer than the whole limit', 100, 61, 101, false],
   ['dearer than the whole limit, which is used up', 100, 100, 101, true],
   ['overdrawn', 100, 130, 1, true],
-  ['a limit of 0', 0, 0, 5, false],
+  ['a limit of 0', 0, 0, 5, true],
+  ['a limit of 0 that refused nothing', 0, 0, 0, false],
+  ['dearer than the whole limit, of which nothing is spent', 100, 0, 101, false],
 ])('%s', (_, limit, spent, refused, expected) => {
   expect(isRefusing(limit, spent, refused)).toBe(expected)
 })

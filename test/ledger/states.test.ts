@@ -14,7 +14,7 @@ import {
   noCharge,
 } from '../../src/ledger/ledger.ts'
 import { addUsage } from '../../src/ledger/usage-figures.ts'
-import { START_MS, type Subject, subjects } from './subject.ts'
+import { START_MS, type Subject, subjects, withoutRefusals } from './subject.ts'
 
 const account: Account = { organization: 'acme', organizationLimits: {}, key: 'ci', keyLimits: {} }
 const DAY_MS = 86_400_000
@@ -225,12 +225,12 @@ for (const subject of subjects()) {
           for (const one of before) expect((await subject.store.reserve(limited, one)).outcome).toBe('granted')
           const none = limits.requestsPerMinute === 0
           expect((await subject.store.reserve(limited, passes)).outcome).toBe(none ? 'refused' : 'granted')
-          const figures = await subject.store.figures(limited)
+          const figures = withoutRefusals(await subject.store.figures(limited))
           const reply = await subject.store.reserve(limited, fails)
           expect(reply).toMatchObject({ outcome: 'refused', refusal: { scope, limit } })
           expect(reply.outcome === 'refused' && reply.refusal.waitMs).toBe(waitMs)
           // A refused request consumes nothing.
-          expect(await subject.store.figures(limited)).toEqual(figures)
+          expect(withoutRefusals(await subject.store.figures(limited))).toEqual(figures)
         })
       }
     }
@@ -408,6 +408,20 @@ for (const subject of subjects()) {
       await subject.store.settle(admission(limited, 'lost'), charge(20))
       await ask('e', 90)
       expect(await refused()).toBe(90)
+    })
+
+    test('a limit of 0 keeps what it refused, from the first request on and in each window anew', async () => {
+      const limited = { ...account, keyLimits: spend({ day: 0 }) }
+      const day = async () => (await subject.store.figures(limited)).key.day
+      const first = (await day()).window
+      await subject.store.reserve(limited, hold('a', 50))
+      await subject.store.reserve(limited, hold('b', 40))
+      expect(await day()).toEqual({ window: first, spent: 0, held: 0, refused: 40 })
+      subject.clock.now += DAY_MS
+      subject.clock.witness = subject.clock.now
+      expect(await day()).toEqual({ window: first + 1, spent: 0, held: 0, refused: 0 })
+      await subject.store.reserve(limited, hold('c', 60))
+      expect(await day()).toEqual({ window: first + 1, spent: 0, held: 0, refused: 60 })
     })
 
     test('an extension in money is all or nothing, and progress is posted in any case', async () => {

@@ -289,3 +289,8 @@ async function redisAudit(redis: Redis, organization: string): Promise<readonly 
     return { id: field('id'), kind: field('kind'), costMicroUsd: Number(field('cost')) }
   })
 }
+
+/** Figures without what was refused. */
+export function withoutRefusals(figures: unknown): unknown {
+  return JSON.parse(JSON.stringify(figures, (name, value) => (name === 'refused' ? undefined : value)))
+}

@@ -101,7 +101,10 @@ test.each(['embedded', 'redis'])('%s: at 60 % of the limit, on all nodes, until 
 
     expect((await say(gateway, '/v1/chat/completions', { max_tokens: 4000 })).status).toBe(200)
     // Nine tenths are spent now.
-    const dear = await say(gateway, '/v1/responses', { input: 'Hi', messages: undefined, max_output_tokens: 1001 })
+    const ask1001 = { input: 'Hi', messages: undefined, max_output_tokens: 1001 }
+    let dear = await say(gateway, '/v1/responses', ask1001)
+    // The answer arrives before it is settled.
+    while (dear.header('retry-after') !== undefined) dear = await say(gateway, '/v1/responses', ask1001)
     expect(JSON.parse(dear.text).error.message).toMatch(/ at most 1000 tokens it passes now\.$/)
     for (const node of [gateway, ...others]) {
       await writeFile(node.configFile, (await readFile(node.configFile, 'utf8')).replace('"day": 1', '"day": 2'))
@@ -118,3 +121,48 @@ test.each(['embedded', 'redis'])('%s: at 60 % of the limit, on all nodes, until 
     for (const node of others) await node[Symbol.asyncDispose]()
   }
 })
+
+test.each(['embedded', 'redis'])(
+  '%s: a limit of 0 is refusing from its first refusal on, until it is raised',
+  async (kind) => {
+    using hook = webhook()
+    await using redis = await RedisServer.start()
+    await using upstream = await Upstream.start()
+    const limits = { spend: { day: 0 } }
+    await using gateway = await start(upstream, hook, {
+      ...(kind === 'redis' ? { ledger: { redis: redis.url } } : {}),
+      organizations: [{ id: 'acme', limits: {}, keys: [{ id: 'k', key: KEY, limits }] }],
+    })
+    const budgets = async () => {
+      const { rows } = (await (await admin(gateway, '/api/budgets')).json()) as { rows: JsonObject[] }
+      return rows
+    }
+    const state = async (wanted: string) => {
+      while ((await budgets())[0]?.['state'] !== wanted) await Bun.sleep(50)
+    }
+    expect(await budgets()).toEqual([])
+    const status = async () => (await (await admin(gateway, '/api/status')).json()) as JsonObject
+    expect(await status()).toMatchObject({ limits: { refusing: 0 }, problems: [] })
+    for (let i = 0; i < 3; i++) {
+      const refused = await say(gateway, '/v1/chat/completions')
+      expect(JSON.parse(refused.text).error).toMatchObject({ code: 'insufficient_quota' })
+    }
+    await state('refusing')
+    const [alert] = await hook.until(1, ({ type }) => type === 'spend.refusing')
+    expect(alert).toMatchObject({ status: 'firing', organization: 'acme', key: 'k', limit_usd: 0, spent_usd: 0 })
+    expect(await status()).toMatchObject({
+      limits: { refusing: 1 },
+      problems: [{ kind: 'budget', message: 'spend.day of key k of acme refuses requests: its limit is $0.' }],
+    })
+    const metrics = await (await admin(gateway, '/metrics')).text()
+    expect(metrics).toContain('weir_limit_refusing{organization="acme",key="k",limit="spend.day"} 1\n')
+    expect((await gateway.run('top', '--once')).stdout).toMatch(/^refusing +100% +acme\/k +spend\.day/m)
+    await writeFile(gateway.configFile, (await readFile(gateway.configFile, 'utf8')).replace('"day": 0', '"day": 9'))
+    expect((await gateway.run('reload')).code).toBe(0)
+    const [end] = await hook.until(1, ({ status }) => status === 'resolved')
+    expect([end?.['type'], end?.['id']]).toEqual(['spend.refusing', alert?.['id']])
+    expect((await say(gateway, '/v1/chat/completions')).status).toBe(200)
+    await state('ok')
+    expect(hook.received.map(({ alert: { type } }) => type)).toEqual(['spend.refusing', 'spend.refusing'])
+  },
+)

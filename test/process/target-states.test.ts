@@ -80,6 +80,29 @@ test.each([1, 2])(
   },
 )
 
+test('with 4 workers: three failed calls in a row are an outage, whichever workers made them', async () => {
+  await using on = await stage(4)
+  for (let call = 0; call < 3; call++) expect(await on.send('gpt-5-mini')).toBe(502)
+  const { problems, targets } = await until(on.status, (status) => status.problems.length > 0)
+  expect(problems).toMatchObject([
+    {
+      kind: 'model',
+      message: expect.stringMatching(/^gpt-5-mini is down: its only target up\/bad answers 500 since /),
+    },
+  ])
+  expect((targets['failing'] ?? 0) + (targets['resting'] ?? 0) + (targets['probing'] ?? 0)).toBe(1)
+  await on.gateway.line(({ event }) => event === 'model.down')
+  on.upstream.on('bad', does.answersText('Hi'))
+  await until(
+    async () => {
+      await on.send('gpt-5-mini')
+      return await on.status()
+    },
+    ({ problems }) => problems.length === 0,
+  )
+  await on.gateway.line(({ event }) => event === 'model.up')
+})
+
 test.each([1, 2])('with %d workers: from unknown to down, and up again', async (workers) => {
   await using on = await stage(workers)
   const unknown = { 'up/good': 'unknown', 'up/bad': 'unknown', 'up/never': 'unknown', 'gone/m': 'unknown' }

@@ -173,7 +173,7 @@ function standingOf(scope: ScopeState, budget: number, windows: readonly number[
   return (isNew ? undefined : scope.budgets[budget]) ?? NOTHING_SPENT
 }
 
-const NOTHING_SPENT: BudgetState = { spent: 0, held: 0, refused: 0 }
+const NOTHING_SPENT: BudgetState = { spent: 0, held: 0, refused: 0, refusedIn: 0 }
 
 /** What is left of each rate, for the organisation or the key, whichever has less left. */
 export function rateStatuses(scopes: Pair<ScopeState>, amounts: BothAmounts, now: number): RateStatuses {

@@ -32,7 +32,7 @@ import {
   type Pair,
 } from './reservation-moves.ts'
 import { advance, markRefusals } from './scope-moves.ts'
-import { copyOf, figuresOf, newScope, type ReservationState, type ScopeState } from './store-state.ts'
+import { copyOf, figuresOf, NO_WINDOWS, newScope, type ReservationState, type ScopeState } from './store-state.ts'
 
 /** The clock of a store, in Unix milliseconds. It may step back. */
 export interface Clock {
@@ -300,9 +300,20 @@ export class MemoryStore {
   }
 
   /** A refused request consumes nothing, and is seen only in the marks of the budgets that refuse it. */
-  private refuse({ scopes, limits }: AccountState, demand: UnitAmounts, now: number): void {
-    if (markRefusals(scopes[0], limits[0], demand, now)) this.changes.scope(scopes[0])
-    if (markRefusals(scopes[1], limits[1], demand, now)) this.changes.scope(scopes[1])
+  private refuse({ scopes, limits, isStored }: AccountState, demand: UnitAmounts, now: number): void {
+    const [isOfOrganization, isOfKey] = [
+      markRefusals(scopes[0], limits[0], demand, now),
+      markRefusals(scopes[1], limits[1], demand, now),
+    ]
+    if (!isStored && (isOfOrganization || isOfKey)) return this.keepUnopened(scopes)
+    if (isOfOrganization) this.changes.scope(scopes[0])
+    if (isOfKey) this.changes.scope(scopes[1])
+  }
+
+  private keepUnopened(pair: Pair<ScopeState>): void {
+    const { scopes } = this.organization(pair[0].organization)
+    for (const scope of pair) if (scopes.get(scope.key) !== scope) scope.windows = NO_WINDOWS
+    this.keep(pair)
   }
 
   private changed({ scopes, isStored }: AccountState): void {

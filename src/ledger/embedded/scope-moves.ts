@@ -61,7 +61,6 @@ function roll(scope: ScopeState, index: number, window: number): void {
   scope.windows = scope.windows.with(index, window)
   budget.spent = 0
   budget.held = 0
-  budget.refused = 0
 }
 
 /** Records what a budget has spent, which has reached a threshold. */
@@ -83,13 +82,17 @@ export function markRefusals(scope: ScopeState, amounts: readonly number[], dema
   const windows = budgetWindows(now)
   let hasChanged = false
   budgetLimits.forEach(({ unit }, i) => {
-    const [budget, window, limit] = [scope.budgets[i], scope.windows[i] ?? 0, budgetAmount(amounts, i)]
+    const [budget, limit] = [scope.budgets[i], budgetAmount(amounts, i)]
+    if (budget === undefined) return
+    const opened = scope.windows[i] ?? 0
+    const window = Math.max(opened, windows[i] ?? 0)
     // In a window that the scope has not opened yet, nothing is spent.
-    if (budget === undefined || (windows[i] ?? 0) > window) return
-    const { spent, refused } = budget
+    const spent = window > opened ? 0 : budget.spent
     if (!isRefusedForSpend(limit, spent, demand[unit])) return
+    const refused = budget.refusedIn === window ? budget.refused : 0
     if (refused === 0) scope.crossings = [...scope.crossings, { budget: i, window, spent, limit, isRefusal: true }]
     budget.refused = refusedAfter(limit, spent, refused, demand[unit])
+    budget.refusedIn = window
     hasChanged ||= budget.refused !== refused
   })
   return hasChanged

@@ -46,6 +46,7 @@ const SCOPE_COLUMNS: readonly Column[] = [
     budgetColumn(`${name}_spent`, `budgets[${i}].spent`),
     budgetColumn(`${name}_held`, `budgets[${i}].held`),
     budgetColumn(`${name}_refused`, `budgets[${i}].refused`),
+    budgetColumn(`${name}_refused_in`, `budgets[${i}].refusedIn`),
   ]),
 ]
 
@@ -197,6 +198,7 @@ function textIn(row: Row, name: string): string {
 
 export function scopeOf(row: Row): ScopeState {
   const [organization, key, at] = [textIn(row, 'organization'), textIn(row, 'key'), numberIn(row, 'at_ms')]
+  const windows = budgetLimits.map(({ name, window }) => (window === 'total' ? 0 : numberIn(row, name)))
   return {
     organization,
     key,
@@ -204,11 +206,13 @@ export function scopeOf(row: Row): ScopeState {
     // No reservation of an earlier process is corrected, so the counts of an empty bucket begin anew.
     rates: rateLimits.map(({ name }) => ({ used: numberIn(row, name), at, idled: 0 })),
     live: numberIn(row, 'live'),
-    windows: budgetLimits.map(({ name, window }) => (window === 'total' ? 0 : numberIn(row, name))),
-    budgets: budgetLimits.map(({ name }) => ({
+    windows,
+    budgets: budgetLimits.map(({ name }, i) => ({
       spent: numberIn(row, `${name}_spent`),
       held: numberIn(row, `${name}_held`),
       refused: numberIn(row, `${name}_refused`),
+      // An earlier version kept marks only of the window that the scope had opened.
+      refusedIn: numberIn(row, `${name}_refused_in`) || (windows[i] ?? 0),
     })),
     crossings: NO_CROSSINGS,
     isChanged: false,

@@ -20,8 +20,9 @@ export interface Bucket {
 export interface BudgetState {
   spent: number
   held: number
-  /** As in `Budget`. */
+  /** As in `Budget`, in the window `refusedIn`: a refused request opens no window. */
   refused: number
+  refusedIn: number
 }
 
 /** What a budget's spend was when it reached a threshold, or when the budget first refused a request. */
@@ -108,18 +109,22 @@ export function newScope(organization: string, key: string, now: number): ScopeS
     rates: rateLimits.map(() => ({ used: 0, at: now, idled: 0 })),
     live: 0,
     windows: budgetWindows(now),
-    budgets: budgetLimits.map(() => ({ spent: 0, held: 0, refused: 0 })),
+    budgets: budgetLimits.map(() => ({ spent: 0, held: 0, refused: 0, refusedIn: 0 })),
     crossings: NO_CROSSINGS,
     isChanged: false,
   }
 }
 
+/** The windows of a scope whose first request was refused: the next one opens them. */
+export const NO_WINDOWS: readonly number[] = budgetLimits.map(() => 0)
+
 /** A snapshot for readers. */
 export function figuresOf({ rates, live, windows, budgets }: ScopeState): ScopeUsage {
-  const copy = (index: number): Budget => ({
-    ...{ window: windows[index] ?? 0, spent: 0, held: 0, refused: 0 },
-    ...budgets[index],
-  })
+  const copy = (index: number): Budget => {
+    const window = windows[index] ?? 0
+    const { spent = 0, held = 0, refused = 0, refusedIn } = budgets[index] ?? {}
+    return { window, spent, held, refused: refusedIn === window ? refused : 0 }
+  }
   return {
     live,
     ...byName(rateLimits, (_, index) => Math.ceil(rates[index]?.used ?? 0)),
@@ -137,7 +142,7 @@ export function copyOf(scope: ScopeState): ScopeState {
     rates: rates.map(({ used, at, idled }) => ({ used, at, idled })),
     live,
     windows,
-    budgets: budgets.map(({ spent, held, refused }) => ({ spent, held, refused })),
+    budgets: budgets.map(({ spent, held, refused, refusedIn }) => ({ spent, held, refused, refusedIn })),
     crossings: NO_CROSSINGS,
     isChanged: false,
   }

@@ -114,13 +114,12 @@ local function with_room(reply)
   return reply
 end
 
--- Marks the budgets of which something is spent and that would reject a request even if nothing ran. `refusal-mark.ts`
--- is the same.
+-- Marks the budgets that would reject a request even if nothing ran. `refusal-mark.ts` is the same.
 local function mark_refusals(s, key)
   local scope, marks = scopes[s], nil
   for b = 1, BUDGETS do
     local limit, spent, wanted = budget_limit(limits[s], b), scope[SPENT[b]], demand[BUDGET_UNIT[b]]
-    if wanted > 0 and spent > 0 and wanted > limit - spent then
+    if wanted > 0 and wanted > limit - spent then
       marks = marks or load_refused(s, key)
       local before = refused_of(marks, scope, b)
       local is_refusing = before > 0 and before > limit - spent
