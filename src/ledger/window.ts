@@ -55,6 +55,12 @@ export const HOUR_DAYS_KEPT = 31
 export const DAYS_KEPT = 400
 
 /**
+ * After how many days without a sign of a node its figures by day may be summed up. Longer than a lost reservation is
+ * kept (31 days), and than a month: a sum counts in no window but the one that never ends.
+ */
+export const NODE_DAYS_KEPT = 35
+
+/**
  * The day under which usage of a day is kept: its own, or the first of its month if that month ended more than 400 days
  * before today.
  */

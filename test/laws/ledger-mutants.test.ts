@@ -16,6 +16,7 @@ import {
   memoryMutants,
   nodeMutants,
   restoreMutants,
+  sumMutants,
 } from '../ledger/mutants.ts'
 
 const ROOT = resolve(import.meta.dir, '../..')
@@ -25,6 +26,7 @@ const STORE_SUITES = ['test/ledger/states.test.ts', 'test/laws/spend-crossings.t
 const SIMULATION = ['test/laws/ledger-simulation.test.ts']
 const EMPTIED = ['test/ledger/redis-data-loss.test.ts', 'test/ledger/rolled-back.test.ts']
 const FOLDED = ['test/ledger/folded-nodes.test.ts']
+const ABSENT = ['test/ledger/absent-nodes.test.ts']
 const AWAY = ['test/ledger/away-node.test.ts']
 const JOURNAL = ['test/ledger/journal.test.ts', 'test/laws/journal.test.ts']
 const SIMULATED_REQUESTS = '20000'
@@ -35,7 +37,7 @@ const JOURNAL_HISTORIES = '20'
 const RUN_MS = 20_000
 const COPY_MS = 240_000
 
-type Subject = 'memory' | 'redis' | 'nodes' | 'emptied' | 'away' | 'folded' | 'journal'
+type Subject = 'memory' | 'redis' | 'nodes' | 'emptied' | 'away' | 'folded' | 'absent' | 'journal'
 
 const copies = [copy(), copy()]
 afterAll(() => {
@@ -74,6 +76,13 @@ function suiteOf(subject: Subject): readonly Part[] {
   if (subject === 'nodes') return [part(...SIMULATION)]
   if (subject === 'away') return [part('-t', '960.0 hours', ...AWAY)]
   if (subject === 'folded') return [part(...FOLDED)]
+  if (subject === 'absent') {
+    const first = '^(200 nodes|back after 40 days, with nothing)'
+    return [
+      part('-t', first, ...ABSENT),
+      part('-t', '(after 40 days serves nothing|data since|half a day|its reservations)', ...ABSENT),
+    ]
+  }
   if (subject === 'journal') return [part(...JOURNAL)]
   // The suite of two gateways is left out: it waits for leases, and does not test how an emptied Redis is restored.
   if (subject === 'emptied') return [part('-t', '^(?!two gateways on copies)', ...EMPTIED)]
@@ -139,7 +148,7 @@ describe('mutants', () => {
   test(
     'the unchanged copy passes',
     async () => {
-      const left: Subject[] = ['emptied', 'redis', 'away', 'folded', 'journal', 'memory', 'nodes']
+      const left: Subject[] = ['emptied', 'redis', 'away', 'folded', 'absent', 'journal', 'memory', 'nodes']
       const failed: Subject[] = []
       const work = async (directory: string) => {
         for (let subject = left.shift(); subject !== undefined; subject = left.shift())
@@ -174,6 +183,10 @@ describe('mutants', () => {
 
   test(`all ${foldMutants.length} of folding a node's old usage are detected`, async () => {
     expect(await survivors(foldMutants, 'folded')).toEqual([])
+  }, 300_000)
+
+  test(`all ${sumMutants.length} of summing up a node's usage are detected`, async () => {
+    expect(await survivors(sumMutants, 'absent')).toEqual([])
   }, 300_000)
 
   test(`all ${luaMutants.length} of the scripts are detected`, async () => {

@@ -6,17 +6,10 @@
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { openUsageLog } from '../../src/assembly/open-ledger.ts'
-import type { Account, Estimate, Reservation } from '../../src/ledger/ledger.ts'
-import { RedisLink } from '../../src/ledger/redis/client/redis-link.ts'
-import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
-import { foldUsage } from '../../src/ledger/redis/maintenance/usage-folding.ts'
-import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
+import type { Estimate, Reservation } from '../../src/ledger/ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
-import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
-import { addUsage, noUsage } from '../../src/ledger/usage-figures.ts'
-import { dayOf } from '../../src/ledger/window.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
+import { Fleet } from './moved-clock.ts'
 import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
 import { until } from './seen.ts'
@@ -24,80 +17,6 @@ import { until } from './seen.ts'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const { open, directory } = opened()
-
-/** Nodes and a Redis with one clock, which the test moves. */
-class Fleet {
-  private aheadMs = 0
-
-  private constructor(private readonly server: RedisServer) {}
-
-  static async start(server: RedisServer): Promise<Fleet> {
-    const fleet = new Fleet(server)
-    await fleet.leap(0)
-    return fleet
-  }
-
-  now = (): number => Date.now() + this.aheadMs
-
-  async leap(ms: number): Promise<void> {
-    this.aheadMs += ms
-    const client = this.server.client()
-    await client.set('weir:test:ahead', this.aheadMs)
-    client.disconnect()
-  }
-
-  async node(at: string): Promise<{ readonly ledger: RedisLedger; cutOff(): void; close(): Promise<void> }> {
-    const outbox = new Outbox(at, this.now)
-    const link = new RedisLink({ kind: 'single', url: this.server.socket }, outbox)
-    const [admission, other] = [Reflect.get(link, 'admission'), Reflect.get(link, 'other')]
-    Object.assign(link, { store: new RedisStore(admission, other, this.now, CLOCK, link.epochs) })
-    await link.start()
-    const every = (ms: number, call: () => void) => {
-      const timer = setInterval(call, ms)
-      return () => clearInterval(timer)
-    }
-    const ledger = new RedisLedger(link, outbox, 'refuse', { now: this.now, every })
-    const closing = { close: () => ledger.close() }
-    open.push(closing)
-    return {
-      ledger,
-      cutOff: () => Object.defineProperties(link, { isReady: { value: false }, isConnected: { value: false } }),
-      close: async () => {
-        open.splice(open.indexOf(closing), 1)
-        await ledger.close()
-      },
-    }
-  }
-
-  /** What the budgets and the usage say; both must be the same. */
-  async spent(account: Account): Promise<number> {
-    const client = this.server.client()
-    const { organization, key } = await new RedisStore(client, client, this.now, CLOCK).figures(account)
-    client.disconnect()
-    const log = await openUsageLog({
-      ledger: { kind: 'redis', redis: { kind: 'single', url: this.server.socket } },
-      ledgerUnreachable: 'refuse',
-      dataDir: '',
-    })
-    const rows = await log.read({ sinceDay: 0, untilDay: 1e6, organization: account.organization })
-    await log.close()
-    const { spent } = organization.total
-    expect({ ofKey: key.total.spent, used: rows.reduce(addUsage, noUsage).costMicroUsd }).toEqual({
-      ofKey: spent,
-      used: spent,
-    })
-    return spent
-  }
-
-  async fold(): Promise<void> {
-    const client = this.server.client()
-    await foldUsage(client, new RedisStore(client, client, this.now, CLOCK), dayOf(this.now()))
-    client.disconnect()
-  }
-}
-
-const CLOCK = `local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(redis.call('GET', 'weir:test:ahead'))\n`
 
 function amounts(costMicroUsd: number): Estimate {
   return { inputTokens: 10, outputTokens: 0, costMicroUsd }
@@ -125,7 +44,7 @@ for (const { absenceMs, streams, wereSent = false, folds = false } of cases) {
   const sent = wereSent ? ', which it had sent in vain' : ''
   test(`away for ${(absenceMs / HOUR_MS).toFixed(1)} hours with ${streams} settlements${sent}`, async () => {
     await using server = await RedisServer.start()
-    const fleet = await Fleet.start(server)
+    const fleet = await Fleet.start(server, open)
     const [here, there] = [directory(), directory()]
     const account = accountOf()
     const other = await fleet.node(there)
@@ -165,7 +84,7 @@ for (const { absenceMs, streams, wereSent = false, folds = false } of cases) {
 
 test('what an earlier version would forget after an hour is kept as long', async () => {
   await using server = await RedisServer.start()
-  const fleet = await Fleet.start(server)
+  const fleet = await Fleet.start(server, open)
   const account = accountOf()
   const { ledger } = await fleet.node(directory())
   const running = await ledger.reserve(account, holdOf(500))

@@ -310,6 +310,30 @@ export const foldMutants: readonly Mutant[] = [
   ['redis/delivery/outbox.ts', 'if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)', ''],
 ]
 
+const SUM = 'redis/maintenance/sum-node.lua'
+const NODE_SUMS = 'redis/epochs/node-sums.ts'
+
+export const sumMutants: readonly Mutant[] = [
+  [SUM, 'and record[NODE_GIVEN] ~= ALL_GIVEN then', 'and false then'],
+  [SUM, 'day < day_of(now) - NODE_DAYS_KEPT and', ''],
+  [SUM, 'sums[key] = load_figures(figures) end', 'end'],
+  [SUM, 'sums[key] = sums[key] or {}', 'sums[key] = {}'],
+  [SUM, 'before = max(before, day + 1)', 'before = max(before, day)'],
+  [SUM, 'record[1], record[NODE_SUMS] = SUMS_VERSION,', 'record[NODE_SUMS] ='],
+  [SUM, "redis.call('HDEL', NODES, unpack(gone))", ''],
+  [STORE, 'and record[1] ~= SUMS_VERSION then', 'then'],
+  ['redis/epochs/enter.lua', "record[NODE_SUMS] or ''", "''"],
+  ['redis/epochs/survey.lua', ' or record[1] == SUMS_VERSION', ''],
+  [NODE_SUMS, '.sort((a, b) => a.day - b.day)', '.sort((a, b) => b.day - a.day)'],
+  [NODE_SUMS, 'left = addUsage(left, minusUsage(added))', ''],
+  [NODE_SUMS, 'most[field] - known[field]', 'most[field]'],
+  [NODE_SUMS, 'of [doubtful, open]', 'of [open]'],
+  [NODE_SUMS, 'of [doubtful, open]', 'of [doubtful]'],
+  [NODE_SUMS, 'of [doubtful, open]', 'of [doubtful, new Map<string, UsageFigures>()]'],
+  ['redis/maintenance/usage-folding.ts', 'Number(day) < today - NODE_DAYS_KEPT', 'true'],
+  ['redis/delivery/node-lease.ts', 'if (!isNew && day === this.seenDay) return', 'return'],
+]
+
 const JOURNAL = 'embedded/journal.ts'
 const JOURNAL_FILE = 'embedded/journal-file.ts'
 const TAIL = 'embedded/journal-tail.ts'

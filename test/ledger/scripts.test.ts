@@ -38,6 +38,7 @@ const names = [
   'figures',
   'fold',
   'foldNode',
+  'sumNode',
   'drop',
 ] as const
 const otherNames = ['activity', 'taken', 'windows', 'reset', 'enter', 'restore'] as const

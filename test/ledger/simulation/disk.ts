@@ -3,6 +3,7 @@
 import type { Settlement } from '../../../src/ledger/redis/delivery/settlement.ts'
 import type { CommitListener, Pending, SettlementLog } from '../../../src/ledger/redis/delivery/settlement-log.ts'
 import type { Expected, FoundOfNode, KnownEpoch } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
+import { withSums } from '../../../src/ledger/redis/epochs/node-sums.ts'
 import { reconcile } from '../../../src/ledger/redis/epochs/reconcile.ts'
 import { addUsage, noUsage } from '../../../src/ledger/usage-figures.ts'
 import { placeName, type UsageRow, usageRowOf } from '../../../src/ledger/usage-log.ts'
@@ -172,7 +173,9 @@ export class SimulatedLog implements SettlementLog {
       const isKnown = state === 'pending' || again.has(id) || (state === 'taken' && takenMs >= found.sinceMs)
       return isKnown ? [{ id, isPending: state === 'pending', usage: usageRowOf(settlement) }] : []
     })
-    const { resend, absorb, rows } = reconcile(this.places(), logged, found)
+    const served = this.places()
+    const figures = withSums(found.sums, found, served, logged)
+    const { resend, absorb, rows } = reconcile(served, logged, { ...found, figures })
     for (const id of resend) this.reopen(id)
     for (const id of absorb) this.absorb(id)
     disk.epoch = epoch

@@ -17,7 +17,7 @@ const MINUTE_MS = 60_000
 
 const DAY_MS = 86_400_000
 /** Longer than each time for which the ledger keeps something, and shorter. */
-const ABSENCES_MS = [50 * MINUTE_MS, 61 * MINUTE_MS, DAY_MS + 1, 30 * DAY_MS, 32 * DAY_MS, 100 * DAY_MS]
+const ABSENCES_MS = [50 * MINUTE_MS, 61 * MINUTE_MS, DAY_MS + 1, 30 * DAY_MS, 32 * DAY_MS, 40 * DAY_MS, 100 * DAY_MS]
 /** Beyond it the store has only sums of what lost requests were charged. */
 const EXACT_MS = 31 * DAY_MS
 
@@ -50,8 +50,11 @@ export async function simulate(seed: number, requests: number, isAnyAway = false
   await world.run(length + 2 * MINUTE_MS)
   const absenceMs = away === undefined ? 0 : random.pick(ABSENCES_MS)
   world.leap(absenceMs)
+  if (away !== undefined && random.oneIn(2)) server.sumUp()
   await world.run(MINUTE_MS)
   away?.comeBack()
+  if (away !== undefined && random.oneIn(3))
+    world.after(random.unit() * MINUTE_MS, () => setBack(world, server, gateways))
   // Timers send lost calls again until they are acknowledged.
   await world.run(MINUTE_MS)
   check(server, gateways, account, world, absenceMs < EXACT_MS)
@@ -79,20 +82,22 @@ function disturb(world: World, server: Server, gateways: readonly Gateway[], len
   }
   often(15_000, () => random.pick(gateways).kill(world.delay(50, 5000)))
   often(10_000, () => random.pick(gateways).cut())
-  often(40_000, () => {
-    if (!server.isUp) return
-    server.crash(random.pick([0, world.delay(0, 1000), world.delay(0, LOST_MOST_MS)]))
-    for (const gateway of gateways) gateway.cut()
-    world.after(world.delay(100, 8000), () => {
-      server.isUp = true
-    })
-  })
+  often(40_000, () => setBack(world, server, gateways))
   often(40_000, () => {
     const { disk } = random.pick(gateways)
     disk.isFull = true
     world.after(world.delay(10, 3000), () => {
       disk.isFull = false
     })
+  })
+}
+
+function setBack(world: World, server: Server, gateways: readonly Gateway[]): void {
+  if (!server.isUp) return
+  server.crash(world.random.pick([0, world.delay(0, 1000), world.delay(0, LOST_MOST_MS)]))
+  for (const gateway of gateways) gateway.cut()
+  world.after(world.delay(100, 8000), () => {
+    server.isUp = true
   })
 }
 

@@ -16,13 +16,14 @@ import {
   type NodeEpoch,
   type NumberedRow,
 } from '../../../src/ledger/redis/epochs/epochs.ts'
+import type { NodeSums } from '../../../src/ledger/redis/epochs/node-sums.ts'
 import type { FoundReservation } from '../../../src/ledger/redis/epochs/reconcile.ts'
 import type { Surveyed } from '../../../src/ledger/redis/epochs/survey.ts'
 import type { SettleOptions, SettleReply } from '../../../src/ledger/reservation-store.ts'
 import { addUsage, noUsage, type UsageFigures, usageOf } from '../../../src/ledger/usage-figures.ts'
 import { placeName, type UsagePlace, type UsageRow } from '../../../src/ledger/usage-log.ts'
 import { partsOf, seriesOf } from '../../../src/ledger/usage-series.ts'
-import { dayOf } from '../../../src/ledger/window.ts'
+import { dayOf, NODE_DAYS_KEPT } from '../../../src/ledger/window.ts'
 import type { World } from './world.ts'
 
 export interface Charged {
@@ -41,6 +42,7 @@ export class Server {
   private readonly epoch = new Map<string, number>()
   private readonly nodes = new Map<string, Omit<Entered, 'isLegacy'>>()
   private readonly figures = new Map<string, UsageFigures>()
+  private readonly sums = new Map<string, NodeSums>()
   private readonly scopes = new Map<string, ScopeState>()
   private readonly reservations = new Map<string, ReservationState>()
   private undo: { readonly ms: number; readonly back: () => void }[] = []
@@ -89,7 +91,7 @@ export class Server {
     const record = this.nodes.get(node)
     const entered = record?.epoch === epoch ? record : { epoch, given: 0, requests: record?.requests ?? 0 }
     this.set(this.nodes, node, entered)
-    return { ...entered, isLegacy: false }
+    return { ...entered, isLegacy: false, sums: this.sums.get(node) }
   }
 
   survey(organization: string, node: string): Surveyed {
@@ -105,6 +107,22 @@ export class Server {
       return [name, { ...place, ...(this.figures.get(`${node} ${name}`) ?? noUsage) }] as const
     })
     return { figures: new Map(figures), foldedBefore: 0 }
+  }
+
+  /** Sums up what every node served long ago, as the maintenance does it for nodes that are away. */
+  sumUp(): void {
+    const before = dayOf(this.world.nowMs) - NODE_DAYS_KEPT
+    for (const [name, figures] of this.figures) {
+      const space = name.indexOf(' ')
+      const [node, [day = '', key = '']] = [name.slice(0, space), name.slice(space + 1).split('\0')]
+      const record = this.nodes.get(node)
+      if (record?.epoch === this.epoch.get('') && record?.given !== 'all') continue
+      if (Number(day) >= before) continue
+      const { byKey } = this.sums.get(node) ?? { byKey: new Map<string, UsageFigures>() }
+      const sum = addUsage(byKey.get(key) ?? noUsage, figures)
+      this.set(this.sums, node, { before, byKey: new Map([...byKey, [key, sum]]) })
+      this.set(this.figures, name, undefined)
+    }
   }
 
   known(): ReadonlyMap<string, FoundReservation> {

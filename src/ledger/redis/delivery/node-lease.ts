@@ -6,6 +6,8 @@
 
 import type { Cluster, Redis } from 'ioredis'
 import { RedisUnfitError } from '../../../redis/redis-errors.ts'
+import { dayOf } from '../../window.ts'
+import { SEEN_KEY } from '../store/redis-keys.ts'
 
 /** How long after a gateway's end an outbox elsewhere may not use its id; a gateway that starts there waits for it. */
 const LEASE_MS = 6000
@@ -24,6 +26,8 @@ export class NodeLease {
   /** Another outbox has the id. */
   problem: RedisUnfitError | undefined
   private isHeld = false
+  /** The day that is noted as the last one on which the node was connected. */
+  private seenDay = 0
   private readonly timer: ReturnType<typeof setInterval>
 
   constructor(
@@ -52,6 +56,7 @@ export class NodeLease {
       this.problem = undefined
       if (isNew && this.isHeld) this.gone()
       this.isHeld = true
+      await this.noteDay(isNew)
     } else if (holder !== null) {
       this.problem = new RedisUnfitError(
         `Another gateway uses a copy of this data_dir (node ${node}), so the two would be charged as one. ` +
@@ -73,6 +78,14 @@ export class NodeLease {
   close(): void {
     clearInterval(this.timer)
     if (this.problem === undefined) this.client.pexpire(this.key, CLOSED_MS).catch(() => undefined)
+  }
+
+  /** So that the figures of a node that does not come back can be summed up. */
+  private async noteDay(isNew: boolean): Promise<void> {
+    const day = dayOf(Date.now())
+    if (!isNew && day === this.seenDay) return
+    await this.client.hset(SEEN_KEY, this.own.node, day)
+    this.seenDay = day
   }
 
   private get key(): string {

@@ -6,7 +6,8 @@
 -- keys: scopes reservations deadlines audit usage nodes crossings
 -- arguments: known node ended legacy
 -- outcomes:
---   entered epoch given requests legacy   (given: rows that the node has given back to this epoch, -1: all)
+--   entered sums epoch given requests legacy   (sums: as the record has them; given: rows that the node has given back
+--     to this epoch, -1: all)
 
 local before = tonumber(redis.call('HGET', SCOPES, EPOCH) or 0)
 local epoch = before
@@ -20,4 +21,5 @@ if not record or record[NODE_EPOCH] ~= epoch then
   record[NODE_EPOCH], record[NODE_GIVEN] = epoch, 0
   save_node(node, record)
 end
-return { 'entered', exact(epoch), exact(record[NODE_GIVEN]), exact(record[NODE_REQUESTS]), record[NODE_LEGACY] }
+local sums, given, requests = record[NODE_SUMS] or '', record[NODE_GIVEN], record[NODE_REQUESTS]
+return { 'entered', sums, exact(epoch), exact(given), exact(requests), record[NODE_LEGACY] }

@@ -11,6 +11,7 @@ import { foldUsageRows, type UsageRow, usageRowOf } from '../../usage-log.ts'
 import { bucketOf } from '../../window.ts'
 import { type Settlement, settlementOf, settlementOfRow, settlementText } from '../delivery/settlement.ts'
 import type { LogTail } from './log-tail.ts'
+import { type NodeSums, withSums } from './node-sums.ts'
 import { type Found, type Logged, type Plan, RESEND_MAX, reconcile } from './reconcile.ts'
 
 /** The epoch of an organisation that this node knows. */
@@ -203,12 +204,12 @@ export class EpochRows {
       const isNew = known === undefined || (known.epoch === 0 && known.legacyEpoch === 0)
       const tail = isNew ? [] : this.tail.of(organization, found.sinceMs)
       const logged = this.logged(organization, found.sinceMs, resent, tail)
-      const plan = reconcile(
-        served,
-        logged.map((one) => ({ ...one, usage: one.usage && { ...one.usage, day: bucketOf(one.usage.day, before) } })),
-        { reservations: found.reservations, figures: foldUsageRows(found.figures.values(), before) },
-        this.resends.left,
-      )
+      const folded = logged.map(({ usage, ...one }) => {
+        return { ...one, usage: usage && { ...usage, day: bucketOf(usage.day, before) } }
+      })
+      const stored = { reservations: found.reservations, figures: foldUsageRows(found.figures.values(), before) }
+      const figures = withSums(found.sums, stored, served, folded)
+      const plan = reconcile(served, folded, { ...stored, figures }, this.resends.left)
       this.resends.take(plan.resend.length)
       this.keep(organization, plan, logged, found.sinceMs)
       lacking?.(lackingIn(plan, logged, found))
@@ -365,6 +366,7 @@ export interface NodeFigures {
 /** What Redis has of this node. */
 export interface FoundOfNode extends NodeFigures, Pick<Found, 'reservations'> {
   readonly isLegacy: boolean
+  readonly sums?: NodeSums | undefined
   /** Settlements that were acknowledged since then may be resent one by one. */
   readonly sinceMs: number
 }

@@ -7,6 +7,7 @@ import type { Account, Admission, Charge, Hold } from '../../ledger.ts'
 import type { ReservationStore, ReserveReply, SettleOptions, SettleReply } from '../../reservation-store.ts'
 import type { UsagePlace, UsageRow } from '../../usage-log.ts'
 import type { NodeFigures } from './epoch-rows.ts'
+import type { NodeSums } from './node-sums.ts'
 import type { FoundReservation } from './reconcile.ts'
 
 /** No epoch is known: a reservation is checked against whatever Redis has. */
@@ -37,6 +38,8 @@ export interface Entered {
   readonly requests: number
   /** Requests of the node's legacy epoch are in the budgets, and not in the node's figures. */
   readonly isLegacy: boolean
+  /** What it has of the node beside its figures by place. They do not change while the node compares. */
+  readonly sums?: NodeSums | undefined
 }
 
 /** One of `last` rows that a node gives back. Number 0 of 0: there is nothing to give back. */

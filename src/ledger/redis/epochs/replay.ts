@@ -194,7 +194,7 @@ export class Restoration {
    * What Redis has of this node. It stays as it is, because Redis takes nothing of this node in this epoch before
    * everything is given back.
    */
-  private async settle(organization: string, { epoch, isLegacy }: Entered): Promise<readonly UsageRow[]> {
+  private async settle(organization: string, { epoch, isLegacy, sums }: Entered): Promise<readonly UsageRow[]> {
     const { log, store, sinceMs } = this
     // Places are read first: if another process folds in between, they are by day and compared by month, which works;
     // the reverse would not.
@@ -206,7 +206,7 @@ export class Restoration {
     // Reservations that are open in Redis may have ended here long ago.
     const open = [...reservations].filter(([, { isOpen }]) => isOpen)
     const resent = await log.find(organization, new Map(open.map(([id, { admittedMs }]) => [id, admittedMs])))
-    const found = { figures, foldedBefore, reservations, isLegacy, sinceMs }
+    const found = { figures, foldedBefore, sums, reservations, isLegacy, sinceMs }
     await log.prepare(organization, epoch, found)
     let lacked: readonly UsageRow[] = []
     const given = log.enter(organization, epoch, found, resent, (rows) => {

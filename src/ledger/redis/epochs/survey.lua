@@ -25,7 +25,7 @@ for i = 1, #KEYS, 3 do
   local epoch = tonumber(read('HGET', KEYS[i], 'epoch') or 0)
   local packed = read('HGET', KEYS[i + 2], node)
   local record = packed and cmsgpack.unpack(packed) or {}
-  local isIn = record[1] == VERSION and record[NODE_EPOCH] == epoch
+  local isIn = (record[1] == VERSION or record[1] == SUMS_VERSION) and record[NODE_EPOCH] == epoch
   text((not due or #due > 0) and 1 or 0)
   text(epoch)
   text(isIn and record[NODE_GIVEN] or UNREAD)

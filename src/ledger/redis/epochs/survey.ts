@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto'
 import { Cluster, type Redis } from 'ioredis'
 import clock from '../../../redis/clock.lua' with { type: 'text' }
 import { redisKey } from '../store/redis-keys.ts'
-import { RECORD_VERSION } from '../store/scripts.ts'
+import { RECORD_VERSION, SUMS_VERSION } from '../store/scripts.ts'
 import lua from './survey.lua' with { type: 'text' }
 
 export interface Surveyed {
@@ -30,7 +30,7 @@ const ALL_GIVEN = -1
 
 // Positions in a node's record, as in `store.lua`.
 const PROGRAM = `#!lua flags=no-writes
-local VERSION, NODE_EPOCH, NODE_GIVEN, NODE_REQUESTS = ${RECORD_VERSION}, 2, 3, 4
+local VERSION, SUMS_VERSION, NODE_EPOCH, NODE_GIVEN, NODE_REQUESTS = ${RECORD_VERSION}, ${SUMS_VERSION}, 2, 3, 4
 ${clock}${lua}`
 const SHA1 = createHash('sha1').update(PROGRAM).digest('hex')
 

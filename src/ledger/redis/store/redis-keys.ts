@@ -3,6 +3,12 @@
 /** The set of all organisations that ever reserved, for `weir usage` and other readers of all organisations. */
 export const ORGANIZATIONS_KEY = 'weir:organizations'
 
+/**
+ * The hash of the days on which each node was last connected. Nodes of earlier versions are not in it, because they
+ * cannot compare sums.
+ */
+export const SEEN_KEY = 'weir:nodes'
+
 /** The name of one of an organisation's keys. The id is encoded so that its braces cannot end the hash tag. */
 export function redisKey(organization: string, key: string): string {
   return `${tagOf(organization)}:${key}`

@@ -19,6 +19,7 @@ import {
 import type { UsagePlace } from '../../usage-log.ts'
 import type { NodeFigures } from '../epochs/epoch-rows.ts'
 import type { CallListener, Entered, Epochs, NodeEpoch, NumberedRow, RecoverableStore } from '../epochs/epochs.ts'
+import { nodeSumsOf } from '../epochs/node-sums.ts'
 import type { FoundReservation } from '../epochs/reconcile.ts'
 import { figureArguments } from './audit-lua.ts'
 import { limitsArgument } from './limits-argument.ts'
@@ -133,6 +134,12 @@ export class RedisStore implements RecoverableStore {
     return outcome !== 'young'
   }
 
+  /** Adds what a node served in old places, as far as Redis' clock calls them old, to the sums of the node. */
+  async sumOfNode(organization: string, node: string, places: readonly Omit<UsagePlace, 'organization'>[]) {
+    const rows = JSON.stringify(places.map(({ day, key, series }) => [day, key, series]))
+    await this.scripts.call(this.other, 'sumNode', organization, { node, rows })
+  }
+
   /** Deletes the figures of a key that was removed. False if settlements of the key may still arrive. */
   async drop(organization: string, key: string): Promise<boolean> {
     const { outcome } = await this.scripts.call(this.other, 'drop', organization, { key })
@@ -176,7 +183,7 @@ export class RedisStore implements RecoverableStore {
   }
 
   async enter(organization: string, { node, epoch, legacyEpoch }: NodeEpoch, ended: number): Promise<Entered> {
-    const { numbers } = await this.scripts.call(this.other, 'enter', organization, {
+    const { words, numbers } = await this.scripts.call(this.other, 'enter', organization, {
       known: epoch,
       node,
       ended,
@@ -188,7 +195,8 @@ export class RedisStore implements RecoverableStore {
       numberAt(numbers, 2),
       numberAt(numbers, 3),
     ]
-    return { epoch: entered, given: given === ALL_GIVEN ? 'all' : given, requests, isLegacy: legacy === 1 }
+    const sums = nodeSumsOf(words[0] ?? '')
+    return { epoch: entered, given: given === ALL_GIVEN ? 'all' : given, requests, isLegacy: legacy === 1, sums }
   }
 
   figuresOfNode(node: string, places: readonly UsagePlace[], foldedBefore: number): Promise<NodeFigures> {

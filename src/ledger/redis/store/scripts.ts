@@ -9,13 +9,14 @@ import { limitUnits } from '../../../core/limits.ts'
 import clock from '../../../redis/clock.lua' with { type: 'text' }
 import { chargeColumns } from '../../audit-columns.ts'
 import { CLOCK_SKEW_MS, TERMS } from '../../reservation-store.ts'
-import { DAYS_KEPT } from '../../window.ts'
+import { DAYS_KEPT, NODE_DAYS_KEPT } from '../../window.ts'
 import enter from '../epochs/enter.lua' with { type: 'text' }
 import restore from '../epochs/restore.lua' with { type: 'text' }
 import drop from '../maintenance/drop.lua' with { type: 'text' }
 import fold from '../maintenance/fold.lua' with { type: 'text' }
 import foldNode from '../maintenance/fold-node.lua' with { type: 'text' }
 import reset from '../maintenance/reset.lua' with { type: 'text' }
+import sumNode from '../maintenance/sum-node.lua' with { type: 'text' }
 import windows from '../maintenance/windows.lua' with { type: 'text' }
 import account from './account.lua' with { type: 'text' }
 import activity from './activity.lua' with { type: 'text' }
@@ -51,6 +52,7 @@ const READERS: Readonly<Record<string, string>> = {
   accounts: 'cjson.decode',
   listed: 'cjson.decode',
   requests: 'cjson.decode',
+  rows: 'cjson.decode',
   crossings: 'cjson.decode',
 }
 
@@ -85,6 +87,7 @@ export const scripts = {
   taken: script(taken, ['crossings'], ['taken']),
   fold: script(fold, ['day', 'key', 'series', 'month', 'into'], ['folded', 'absent']),
   foldNode: script(foldNode, ['node', 'day', 'key', 'series'], ['folded', 'absent', 'young']),
+  sumNode: script(sumNode, ['node', 'rows'], ['summed', 'kept']),
   drop: script(drop, ['key'], ['dropped', 'kept']),
   windows: script(windows, [], ['windows']),
   reset: script(reset, ['witness', 'key', 'organizationSpent', 'keySpent'], ['reset', 'disagree']),
@@ -203,6 +206,8 @@ const REQUESTS: Readonly<Partial<Record<ScriptName, () => string>>> = {
 
 /** The version in every stored record; a script rejects a record with another version. */
 export const RECORD_VERSION = 1
+/** The version in the record of a node that has sums, which earlier versions of weir must not compare. */
+export const SUMS_VERSION = 2
 
 const CONSTANTS = Object.entries({
   VERSION: RECORD_VERSION,
@@ -212,6 +217,8 @@ const CONSTANTS = Object.entries({
   LOST_MS: TERMS.lostMs,
   CLOCK_SKEW_MS,
   DAYS_KEPT,
+  NODE_DAYS_KEPT,
+  SUMS_VERSION,
 })
   .map(([name, value]) => `local ${name} = ${value}\n`)
   .join('')
@@ -294,6 +301,7 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
     drop: program('drop'),
     fold: program('fold'),
     foldNode: program('foldNode'),
+    sumNode: program('sumNode'),
     windows: program('windows'),
     reset: program('reset'),
     enter: program('enter'),

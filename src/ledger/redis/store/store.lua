@@ -14,10 +14,11 @@ local EPOCH, LEGACY_EPOCH = 'epoch', 'life'
 local IS_LIVE, IS_SETTLED, IS_LOST, IS_CANCELLED = 1, 2, 3, 4
 
 -- What Redis has counted for each node, so that the node can compare it with its own log: a record { version, epoch,
--- given, requests, legacy } under the node's id, and its figures by day, key and series. `given` counts the rows that
--- the node has given back to this epoch; a node's settlements count only after it has given back all. `legacy`: the
--- budgets contain figures from before these records, which the node's figures lack.
-local NODE_EPOCH, NODE_GIVEN, NODE_REQUESTS, NODE_LEGACY = 2, 3, 4, 5
+-- given, requests, legacy, sums } under the node's id, and its figures by day, key and series. `given` counts the rows
+-- that the node has given back to this epoch; a node's settlements count only after it has given back all. `legacy`:
+-- the budgets contain figures from before these records, which the node's figures lack. `sums`, only if `sum-node.lua`
+-- wrote it: the day before which figures were summed, then each key and its sum, with zero bytes between them.
+local NODE_EPOCH, NODE_GIVEN, NODE_REQUESTS, NODE_LEGACY, NODE_SUMS = 2, 3, 4, 5, 6
 local ALL_GIVEN = -1
 -- In the same hash: the day before which figures may have been summed by month. And the charges of lost reservations
 -- that were deleted before a settlement came, by day and key, as those of a node of this name.
@@ -95,7 +96,7 @@ local function load_node(node)
   local packed = redis.call('HGET', NODES, node)
   if not packed then return nil end
   local record = cmsgpack.unpack(packed)
-  if record[1] ~= VERSION then error({ err = 'VERSION of a node is not known' }) end
+  if record[1] ~= VERSION and record[1] ~= SUMS_VERSION then error({ err = 'VERSION of a node is not known' }) end
   return record
 end
 
@@ -412,8 +413,12 @@ local function add_to(totals, sign, figures)
   for i = 1, #figures do totals[i] = sum(totals[i] or 0, sign * figures[i]) end
 end
 
+local function figures_text(totals)
+  return string.format(string.sub(string.rep(',%.0f', #totals), 2), unpack(totals))
+end
+
 local function save_figures(hash, field, totals)
-  redis.call('HSET', hash, field, string.format(string.sub(string.rep(',%.0f', #totals), 2), unpack(totals)))
+  redis.call('HSET', hash, field, figures_text(totals))
 end
 
 local function add_figures(hash, field, sign, figures)

@@ -1,0 +1,67 @@
+/**
+ * The sums that Redis keeps of a node that was away for long: one for each key, instead of its figures by day, key and
+ * series, which nobody else needs. When the node comes back, it spreads them over what its own log has.
+ */
+
+import { addUsage, figuresOf, figuresOfList, minusUsage, noUsage, type UsageFigures } from '../../usage-figures.ts'
+import { placeName, type UsageRow } from '../../usage-log.ts'
+import type { Found, Logged } from './reconcile.ts'
+
+export interface NodeSums {
+  /** The sums are of days before this one. */
+  readonly before: number
+  readonly byKey: ReadonlyMap<string, UsageFigures>
+}
+
+/** Parses the sums of a node's record, as `sum-node.lua` writes them; undefined if it has none. */
+export function nodeSumsOf(text: string): NodeSums | undefined {
+  if (text === '') return undefined
+  const [before, ...parts] = text.split('\0')
+  const byKey = new Map<string, UsageFigures>()
+  for (let i = 0; i + 1 < parts.length; i += 2) byKey.set(parts[i] ?? '', figuresOfList(parts[i + 1] ?? ''))
+  return { before: Number(before), byKey }
+}
+
+/**
+ * The figures by place, with the sums spread over the places that they were made of: first over what Redis has
+ * acknowledged, then over settlements that it may have taken, each from the oldest day on, because a Redis that was set
+ * back has lost the latest. Requests whose reservations are open were not taken. The sum of a key is exact in any case;
+ * each place is, unless Redis has lost some of them, or taken some of those in doubt.
+ */
+export function withSums(
+  sums: NodeSums | undefined,
+  { figures, reservations }: Found,
+  served: readonly UsageRow[],
+  logged: readonly Logged[],
+): ReadonlyMap<string, UsageFigures> {
+  if (sums === undefined) return figures
+  const spread = new Map(figures)
+  const isOpen = ({ id }: Logged) => reservations.get(id)?.isOpen === true
+  const open = usageByPlace(logged.filter(isOpen))
+  const doubtful = usageByPlace(logged.filter((one) => isOpen(one) || one.isPending))
+  const old = served.filter(({ day }) => day < sums.before).sort((a, b) => a.day - b.day)
+  for (const [key, rows] of Map.groupBy(old, (row) => row.key)) {
+    let left = sums.byKey.get(key) ?? noUsage
+    for (const without of [doubtful, open]) {
+      for (const row of rows) {
+        const name = placeName(row)
+        const known = spread.get(name) ?? noUsage
+        const most = addUsage(row, minusUsage(without.get(name) ?? noUsage))
+        const added = figuresOf(({ field }) => Math.max(0, Math.min(left[field], most[field] - known[field])))
+        spread.set(name, addUsage(known, added))
+        left = addUsage(left, minusUsage(added))
+      }
+    }
+  }
+  return spread
+}
+
+function usageByPlace(logged: readonly Logged[]): ReadonlyMap<string, UsageFigures> {
+  const sums = new Map<string, UsageFigures>()
+  for (const { usage } of logged) {
+    if (usage === undefined) continue
+    const name = placeName(usage)
+    sums.set(name, addUsage(sums.get(name) ?? noUsage, usage))
+  }
+  return sums
+}
