@@ -39,6 +39,11 @@ export class AdminAccess {
     if (!isPublic) checkOrigin(request)
   }
 
+  /** A user of this machine asks over the control socket, which only the owner of `data_dir` and root may open. */
+  trust(request: Request, actor: string): void {
+    this.changers.set(request, { source: 'cli', actor })
+  }
+
   /** Who sent a request that was checked, for the admin audit: `token:NAME (ADDRESS)`. */
   changerOf(request: Request): Changer {
     return this.changers.get(request) ?? { source: 'api', actor: 'unknown' }

@@ -24,6 +24,8 @@ export interface Admin {
   readonly address: { readonly host: string; readonly port: number }
   /** Takes log lines of requests, each one line of JSON, and how many others ended. */
   readonly requests: (lines: readonly string[], omitted: number) => void
+  /** Answers a request of a user of this machine, who needs no token. */
+  readonly answerLocal: (request: Request, actor: string) => Promise<Response>
   stop(): Promise<void>
 }
 
@@ -44,11 +46,10 @@ const WAITING_READS_MAX = 20
 /** Wrong tokens are logged at most this often. */
 const WRONG_TOKEN_MS = 60_000
 
-/** Answers a request of the admin port. */
-type AdminHandler = (request: Request, remote?: string) => Promise<Response>
-
 export function createAdmin(parts: AdminParts): {
-  readonly answer: AdminHandler
+  /** Answers a request of the admin port, from an address. */
+  readonly answer: (request: Request, remote: string) => Promise<Response>
+  readonly answerLocal: Admin['answerLocal']
   readonly events: EventHub
   /** Each method and path that it answers: `GET /api/status`. */
   readonly paths: readonly string[]
@@ -70,11 +71,11 @@ export function createAdmin(parts: AdminParts): {
   })
   const app = routes(parts, { data, events, supervision, reads: new ReadQueue() }, access)
   const methods = methodsByPath(app.routes)
-  const answer: AdminHandler = async (given, remote = 'unknown') => {
+  const answerIf = async (given: Request, check: (request: Request, path: string) => void) => {
     const request = addressed(given)
     const path = new URL(request.url).pathname
     try {
-      access.check(request, path, remote)
+      check(request, path)
       checkLength(request)
       checkPath(path)
       checkMethod(request.method, path, methods)
@@ -90,7 +91,13 @@ export function createAdmin(parts: AdminParts): {
     data.close()
   }
   const paths = app.routes.map(({ method, path }) => `${method} ${path}`)
-  return { answer, events, paths, close }
+  return {
+    answer: (request, remote) => answerIf(request, (each, path) => access.check(each, path, remote)),
+    answerLocal: (request, actor) => answerIf(request, (each) => access.trust(each, actor)),
+    events,
+    paths,
+    close,
+  }
 }
 
 function routes({ supervision, logger }: AdminParts, parts: OperationParts, access: AdminAccess) {
@@ -132,12 +139,13 @@ interface Matched {
 
 /** What the row of the table answers. */
 async function answerOf(
-  { parameters = [], body, answers, run }: Operation,
+  { parameters = [], body, answers, isLocal, run }: Operation,
   request: Request,
   id: string,
   by: Changer,
   parts: OperationParts,
 ): Promise<Response> {
+  if (isLocal === true && by.source !== 'cli') throw notFound()
   const query = queryOf(request.url, parameters)
   const call = { request, query, body: body === undefined ? {} : await bodyOf(request), id, by }
   const result = await run(call, parts)
@@ -185,7 +193,7 @@ class ReadQueue {
 
 /** Listens on the admin port exclusively, so that a second weir on it fails. Throws what `Bun.serve` throws. */
 export function openAdmin(address: { readonly host: string; readonly port: number }, parts: AdminParts): Admin {
-  const { answer, events, close } = createAdmin(parts)
+  const { answer, answerLocal, events, close } = createAdmin(parts)
   const server = Bun.serve({
     hostname: address.host,
     port: address.port,
@@ -194,11 +202,12 @@ export function openAdmin(address: { readonly host: string; readonly port: numbe
     development: false,
     idleTimeout: IDLE_SECONDS,
     maxRequestBodySize: BUN_BODY_BYTES_MAX,
-    fetch: (request, self) => answer(request, self.requestIP(request)?.address),
+    fetch: (request, self) => answer(request, self.requestIP(request)?.address ?? 'unknown'),
   })
   return {
     address: { host: address.host, port: server.port ?? address.port },
     requests: (lines, omitted) => events.requests(lines, omitted),
+    answerLocal,
     async stop() {
       close()
       await server.stop(true)

@@ -281,7 +281,10 @@ export const organizations = t.Object({ organizations: t.Array(t.Object(organiza
 export const changedOrganization = t.Object({ ...organizationFields, warnings: changedFields.warnings })
 
 /** `POST /api/reload`. */
-export const reloaded = t.Object({ changes: t.Array(t.String()) })
+export const reloaded = t.Object({
+  changes: t.Array(t.String()),
+  warnings: t.Optional(t.Array(t.String(), { description: 'About keys of the file that are revoked by command' })),
+})
 export const rejectedReload = t.Object({ problems: t.Array(t.String()) })
 
 /** Every error of the port. */

@@ -265,14 +265,42 @@ const changes: readonly Operation[] = [
     summary: 'Read the configuration again',
     answers: { 200: 'Reloaded', 422: 'RejectedReload' },
     run: async ({ by }, { supervision }) => {
-      const { problems, changes } = await supervision.reload(by)
-      return problems.length > 0 ? json(422, { problems }) : { changes }
+      const { problems, ...done } = await supervision.reload(by)
+      return problems.length > 0 ? json(422, { problems }) : done
     },
   },
 ]
 
-/** Every path below `/api` but that of the document. */
-export const OPERATIONS: readonly Operation[] = [...reports, ...changes]
+/** What only commands of this machine may ask. */
+const local: readonly Operation[] = [
+  {
+    method: 'GET',
+    path: '/local/config',
+    summary: 'The configuration in force, without the credentials that no command uses',
+    answers: { 200: [] },
+    isLocal: true,
+    run: (_, { supervision }) => supervision.forCommands(),
+  },
+  {
+    method: 'GET',
+    path: '/local/rests',
+    summary: 'The targets that rest',
+    answers: { 200: [] },
+    isLocal: true,
+    run: (_, { supervision }) => ({ rests: supervision.state().rests }),
+  },
+  {
+    method: 'POST',
+    path: '/local/alerts-test',
+    summary: 'Post one alert to each hook',
+    answers: { 200: [] },
+    isLocal: true,
+    run: async (_, { supervision }) => ({ hooks: await supervision.testAlerts() }),
+  },
+]
+
+/** Every path below `/api` but that of the document, and those of commands. */
+export const OPERATIONS: readonly Operation[] = [...reports, ...changes, ...local]
 
 function keysOf({ by }: Call, { supervision }: OperationParts): KeyAdministration {
   return new KeyAdministration(supervision.state().config, by)

@@ -3,6 +3,7 @@
  * The routes, the status and the metrics know the supervisor by this alone.
  */
 
+import type { TestedHook } from '../alerts/alerts.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
@@ -24,7 +25,21 @@ export interface Supervision {
   /** Whether somebody listens to the requests that end. */
   watch(isWatched: boolean): void
   /** Reads the configuration again. `by`: who wants it, for the admin audit. */
-  reload(by: Changer): Promise<{ readonly problems: readonly string[]; readonly changes: readonly string[] }>
+  reload(by: Changer): Promise<ReloadResult>
+  /** The configuration in force, and the version of its form, for a command whose file has mistakes. */
+  forCommands(): object
+  /** Posts one alert to each hook; undefined if the configuration has none. */
+  testAlerts(): Promise<readonly TestedHook[] | undefined>
+}
+
+/** What a reload did. Lines for the operator. */
+export interface ReloadResult {
+  /** Why nothing was applied; empty if the configuration is in force. */
+  readonly problems: readonly string[]
+  /** What differs from the configuration before, as `changesOf` words it. */
+  readonly changes: readonly string[]
+  /** Keys of the new configuration that are revoked by command; absent = none. */
+  readonly warnings?: readonly string[]
 }
 
 /** A reload that was tried. */

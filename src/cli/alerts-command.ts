@@ -3,9 +3,9 @@
 import { hostname } from 'node:os'
 import { postTests, type TestedHook } from '../alerts/alerts.ts'
 import { environment, loadConfig } from '../config/load.ts'
-import { isArray, isObject, type JsonObject, stringOf } from '../core/json.ts'
+import { isArray, isObject, stringOf } from '../core/json.ts'
 import { exit, parseFlags, printToStderr, runAction } from './command.ts'
-import { askControl, ControlProblem } from './control-client.ts'
+import { askGateway, GatewayProblem } from './gateway-client.ts'
 import { locateDataDir } from './ledger-access.ts'
 
 /** An attempt takes at most 10 s. */
@@ -24,27 +24,22 @@ async function test(args: readonly string[]): Promise<number> {
   try {
     return printed((await byGateway(place.dataDir)) ?? (await bySelf(place.file)))
   } catch (error) {
-    if (!(error instanceof ControlProblem)) throw error
+    if (!(error instanceof GatewayProblem)) throw error
     printToStderr(error.message)
     return exit.wrong
   }
 }
 
-/** How the running gateway fared; undefined if none runs. Throws `ControlProblem`. */
+/** How the running gateway fared; undefined if none runs. Throws `GatewayProblem`. */
 async function byGateway(dataDir: string): Promise<readonly TestedHook[] | string | undefined> {
-  const answer = await askControl(dataDir, { ask: 'alerts-test' }, REPLY_MS_MAX)
+  const answer = await askGateway(dataDir, 'POST /local/alerts-test', REPLY_MS_MAX)
   if (answer === undefined) return undefined
-  if (answer['delivered'] === undefined)
-    return 'the running gateway has no alerts; configure alerts, then run weir reload'
-  // A gateway of a version with one webhook reports no hooks.
-  const hooks = isArray(answer['hooks']) ? answer['hooks'].filter(isObject) : [{ hook: 'alerts.webhook', ...answer }]
-  return hooks.map(testedHook)
-}
-
-function testedHook({ hook, ok, delivered, reason }: JsonObject): TestedHook {
-  const name = stringOf(hook) ?? ''
-  if (ok === true || delivered === true) return { hook: name, ok: true }
-  return { hook: name, ok: false, reason: stringOf(reason) ?? 'unknown' }
+  const { hooks } = answer
+  if (!isArray(hooks)) return 'the running gateway has no alerts; configure alerts, then run weir reload'
+  return hooks.filter(isObject).map(({ hook, ok, reason }) => {
+    const name = stringOf(hook) ?? ''
+    return ok === true ? { hook: name, ok } : { hook: name, ok: false, reason: stringOf(reason) ?? 'unknown' }
+  })
 }
 
 async function bySelf(file: string): Promise<readonly TestedHook[] | string> {

@@ -8,7 +8,7 @@ import { providerErrorKinds } from '../core/provider-error.ts'
 import type { Resting } from '../reports/explanation-words.ts'
 import { explainRequest, needsOf, UnknownKey } from '../reports/request-explanation.ts'
 import { exit, misused, parseFlags, printToStderr } from './command.ts'
-import { askControl, ControlProblem } from './control-client.ts'
+import { askGateway, GatewayProblem } from './gateway-client.ts'
 import { configured, untilProblem } from './ledger-access.ts'
 
 /** Returns the exit code: 0 also if the request would be rejected. */
@@ -46,7 +46,7 @@ export async function explain(args: readonly string[]): Promise<number> {
 /** Undefined if no gateway runs with this data directory, or if it reports an error. */
 async function restingTargets(dataDir: string): Promise<readonly Resting[] | undefined> {
   try {
-    const rests = (await askControl(dataDir, { ask: 'rests' }))?.['rests']
+    const rests = (await askGateway(dataDir, 'GET /local/rests'))?.['rests']
     if (!isArray(rests)) return undefined
     return rests.flatMap((rest) => {
       if (!isObject(rest)) return []
@@ -57,7 +57,7 @@ async function restingTargets(dataDir: string): Promise<readonly Resting[] | und
       return [{ provider, model, reason, restMs, asked: rest['asked'] === true, probing: rest['probing'] === true }]
     })
   } catch (error) {
-    if (!(error instanceof ControlProblem)) throw error
+    if (!(error instanceof GatewayProblem)) throw error
     printToStderr(error.message)
     return undefined
   }

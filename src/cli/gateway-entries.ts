@@ -89,16 +89,15 @@ export const GATEWAY_ENTRIES: readonly CommandEntry[] = [
     description: [
       'Shows what the console shows, and redraws it every second: requests, streams, errors and tokens a second, ' +
         'what needs attention, the targets, the fullest budgets and the last requests. Rates are those of the last ' +
-        '10 seconds, shares and percentiles of the last minute. Reads them from the admin ' +
-        'port at the address and with the token of the configuration. q or Ctrl-C ends it. In a pipe it prints one ' +
-        'frame.',
+        '10 seconds, shares and percentiles of the last minute. Asks the gateway that runs with this data_dir, and ' +
+        'needs no token. q or Ctrl-C ends it. In a pipe it prints one frame.',
     ],
     flags: [{ name: 'once', about: 'print one frame and end' }, CONFIG],
     examples: [
       { run: 'weir top', about: 'live, until q' },
       { run: 'weir top --once', about: 'one look, for a ticket' },
     ],
-    failure: 'the configuration is not valid, or the admin port cannot be reached',
+    failure: 'no gateway runs with this data_dir, or this user may not ask it',
   },
   {
     name: 'alerts',

@@ -1,15 +1,16 @@
 /** The configuration of a command, also if the file has mistakes, and its exit code if the ledger has a problem. */
 
+import { resolve } from 'node:path'
+import { accessProblem } from '../assembly/data-dir.ts'
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig, loadDataDir, loadPartialConfig } from '../config/load.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
-import type { Use } from '../config/stand-ins.ts'
 import { KeyProblem } from '../keys/key-problem.ts'
 import { pointedDataDir } from '../process/gateway-pointer.ts'
 import { PROTOCOL } from '../process/ipc.ts'
 import { LedgerProblem } from '../reports/ledger-part.ts'
 import { exit, printToStderr } from './command.ts'
-import { askControl, ControlProblem } from './control-client.ts'
+import { askGateway, GatewayProblem } from './gateway-client.ts'
 
 /** More mistakes are only counted: `weir check` prints all. */
 const MISTAKES_MAX = 10
@@ -21,12 +22,11 @@ const MISTAKES_MAX = 10
  */
 export async function configured(
   flag: string | boolean | undefined,
-  use: Use = 'ledger',
 ): Promise<{ readonly config: Config } | { readonly code: number }> {
   const file = await fileOf(flag)
-  const loaded = await loadConfig(file, environment(), { use })
+  const loaded = await loadConfig(file, environment(), { use: 'ledger' })
   if (loaded.ok) return loaded
-  const partial = await loadPartialConfig(file, environment(), use)
+  const partial = await loadPartialConfig(file, environment())
   const inForce = await configInForce([pointedDataDir(file), partial?.dataDir])
   const config = inForce ?? partial
   if (config === undefined) {
@@ -46,11 +46,11 @@ async function configInForce(dataDirs: readonly (string | undefined)[]): Promise
   for (const dataDir of new Set(dataDirs)) {
     if (dataDir === undefined) continue
     try {
-      const answer = await askControl(dataDir, { ask: 'config' })
+      const answer = await askGateway(dataDir, 'GET /local/config')
       // The gateway made it; its form is that of the messages between the supervisor and its workers.
       if (answer?.['protocol'] === PROTOCOL) return answer['config'] as unknown as Config
     } catch (error) {
-      if (!(error instanceof ControlProblem)) throw error
+      if (!(error instanceof GatewayProblem)) throw error
     }
   }
   return undefined
@@ -70,6 +70,11 @@ export async function locateDataDir(
   if (dataDir === undefined) printToStderr(read.problem ?? `${file}: data_dir cannot be read`)
   else if (read.problem !== undefined && !isQuiet) printToStderr(`warning: ${read.problem}`)
   return dataDir === undefined ? undefined : { file, dataDir }
+}
+
+/** Why no gateway answered: none runs, or this user may not ask it. */
+export function unansweredLine({ file, dataDir }: { readonly file: string; readonly dataDir: string }): string {
+  return accessProblem(dataDir) ?? `no gateway runs with data_dir ${resolve(dataDir)} (from ${file})`
 }
 
 async function fileOf(flag: string | boolean | undefined): Promise<string> {

@@ -1,18 +1,16 @@
 /** `weir reload` and `weir health`: ask the gateway that runs with this `data_dir`, over its control socket. */
 
-import { resolve } from 'node:path'
-import { accessProblem } from '../assembly/data-dir.ts'
 import { isArray, type JsonObject } from '../core/json.ts'
 import { exit, parseFlags, printToStderr } from './command.ts'
-import { askControl, ControlProblem } from './control-client.ts'
-import { locateDataDir } from './ledger-access.ts'
+import { askGateway, GatewayProblem } from './gateway-client.ts'
+import { locateDataDir, unansweredLine } from './ledger-access.ts'
 
 /** The workers may take 10 s to prepare the new configuration, and the reload may wait for another. */
 const RELOAD_MS_MAX = 60_000
 
 /** Returns the exit code. */
 export async function reload(args: readonly string[]): Promise<number> {
-  const answer = await answerOf(args, 'reload', RELOAD_MS_MAX)
+  const answer = await answerOf(args, 'reload', 'POST /api/reload', RELOAD_MS_MAX)
   if (typeof answer === 'number') return answer
   const problems = lines(answer['problems'])
   if (problems.length > 0) {
@@ -29,7 +27,7 @@ export async function reload(args: readonly string[]): Promise<number> {
 
 /** Returns the exit code. */
 export async function health(args: readonly string[]): Promise<number> {
-  const answer = await answerOf(args, 'health')
+  const answer = await answerOf(args, 'health', 'GET /readyz')
   if (typeof answer === 'number') return answer
   const reasons = lines(answer['reasons'])
   if (reasons.length > 0) {
@@ -44,19 +42,19 @@ export async function health(args: readonly string[]): Promise<number> {
 async function answerOf(
   args: readonly string[],
   command: 'reload' | 'health',
+  asked: Parameters<typeof askGateway>[1],
   withinMs?: number,
 ): Promise<JsonObject | number> {
   const parsed = parseFlags(args, command)
   if ('code' in parsed) return parsed.code
   const place = await locateDataDir(parsed.flags['config'], { isQuiet: command === 'reload' })
   if (place === undefined) return exit.wrong
-  const { file, dataDir } = place
   try {
-    const answer = await askControl(dataDir, { ask: command }, withinMs)
+    const answer = await askGateway(place.dataDir, asked, withinMs)
     if (answer !== undefined) return answer
-    printToStderr(accessProblem(dataDir) ?? `no gateway runs with data_dir ${resolve(dataDir)} (from ${file})`)
+    printToStderr(unansweredLine(place))
   } catch (error) {
-    if (!(error instanceof ControlProblem)) throw error
+    if (!(error instanceof GatewayProblem)) throw error
     printToStderr(error.message)
   }
   return exit.wrong

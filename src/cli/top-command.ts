@@ -4,14 +4,12 @@
  */
 
 import type { BudgetRow, Status, TargetRow } from '../admin/api-shapes.ts'
-import type { Config } from '../config/config.ts'
 import { environment } from '../config/load.ts'
-import { isArray, isObject, type JsonObject, numberOf } from '../core/json.ts'
-import { AdminClient, AdminProblem } from './admin-client.ts'
+import { isArray, isObject, type JsonObject } from '../core/json.ts'
 import { exit, parseFlags, printToStderr } from './command.ts'
-import { askControl, ControlProblem } from './control-client.ts'
 import { displayOf } from './display.ts'
-import { configured } from './ledger-access.ts'
+import { askGateway, GatewayProblem } from './gateway-client.ts'
+import { locateDataDir, unansweredLine } from './ledger-access.ts'
 import { type TopFigures, topFrame } from './top-frame.ts'
 
 const REDRAW_MS = 1000
@@ -30,45 +28,40 @@ const CTRL_C = '\u0003'
 export async function top(args: readonly string[]): Promise<number> {
   const parsed = parseFlags(args, 'top')
   if ('code' in parsed) return parsed.code
-  const read = await configured(parsed.flags['config'], 'admin')
-  if ('code' in read) return read.code
+  const place = await locateDataDir(parsed.flags['config'])
+  if (place === undefined) return exit.wrong
+  const read = () => figuresOf(place)
   const isLive = process.stdout.isTTY && parsed.flags['once'] !== true
   try {
-    const client = new AdminClient(await placeOf(read.config))
-    try {
-      const first = await figuresOf(client)
-      if (isLive) await new LiveScreen(client, first).run()
-      else process.stdout.write(`${frameOf(first, Number.POSITIVE_INFINITY).join('\n')}\n`)
-    } finally {
-      client.close()
-    }
+    const first = await read()
+    if (isLive) await new LiveScreen(read, first).run()
+    else process.stdout.write(`${frameOf(first, Number.POSITIVE_INFINITY).join('\n')}\n`)
     return exit.done
   } catch (error) {
-    if (!(error instanceof AdminProblem || error instanceof ControlProblem)) throw error
+    if (!(error instanceof GatewayProblem)) throw error
     printToStderr(error.message)
     return exit.wrong
   }
 }
 
-/** With `admin.port: 0` only the running gateway knows its port. Throws `AdminProblem` or `ControlProblem`. */
-async function placeOf({ admin, dataDir }: Config): Promise<Config['admin']> {
-  if (admin.port !== 0) return admin
-  const answer = await askControl(dataDir, { ask: 'admin' })
-  const port = numberOf(answer?.['port'])
-  if (port === undefined) throw new AdminProblem(`no gateway runs with data_dir ${dataDir}`)
-  return { ...admin, port }
-}
-
-/** The answers have the shapes of `api-shapes.ts`: the gateway is of this version, or one that only adds to them. */
-async function figuresOf(client: AdminClient): Promise<TopFigures> {
+/**
+ * Throws `GatewayProblem`. The answers have the shapes of `api-shapes.ts`: the gateway is of this version, or one that
+ * only adds to them.
+ */
+async function figuresOf(place: Parameters<typeof unansweredLine>[0]): Promise<TopFigures> {
+  const read = async (path: string) => {
+    const answer = await askGateway(place.dataDir, `GET /api/${path}`)
+    if (answer === undefined) throw new GatewayProblem(unansweredLine(place))
+    return answer
+  }
   const [status, targets, budgets, requests] = await Promise.all([
-    client.read('/api/status?history=true'),
-    client.read('/api/targets'),
-    client.read('/api/budgets').catch(withoutLedger),
-    client.read(`/api/requests?recent=${REQUESTS}`),
+    read('status?history=true'),
+    read('targets'),
+    read('budgets').catch(withoutLedger),
+    read(`requests?recent=${REQUESTS}`),
   ])
   return {
-    status: shaped<Status>(status),
+    status: status as unknown as Status,
     targets: rowsOf<TargetRow>(targets),
     budgets: rowsOf<BudgetRow>(budgets),
     requests: rowsOf<JsonObject>(requests),
@@ -77,12 +70,8 @@ async function figuresOf(client: AdminClient): Promise<TopFigures> {
 
 /** The status reports that the ledger is down, and the other figures are still worth a look. */
 function withoutLedger(error: unknown): JsonObject {
-  if (!(error instanceof AdminProblem)) throw error
+  if (!(error instanceof GatewayProblem)) throw error
   return { rows: [] }
-}
-
-function shaped<Shape>(answer: JsonObject): Shape {
-  return answer as Shape
 }
 
 function rowsOf<Row>(answer: JsonObject): readonly Row[] {
@@ -102,7 +91,7 @@ class LiveScreen {
   private isReading = false
 
   constructor(
-    private readonly client: AdminClient,
+    private readonly read: () => Promise<TopFigures>,
     private figures: TopFigures,
   ) {}
 
@@ -144,10 +133,10 @@ class LiveScreen {
     if (this.isReading) return
     this.isReading = true
     try {
-      this.figures = await figuresOf(this.client)
+      this.figures = await this.read()
       this.problem = undefined
     } catch (error) {
-      if (!(error instanceof AdminProblem)) throw error
+      if (!(error instanceof GatewayProblem)) throw error
       // The last figures stay, below the reason.
       this.problem = error.message
     } finally {

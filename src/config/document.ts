@@ -6,7 +6,7 @@
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml'
 import type { JsonValue } from '../core/json.ts'
 import { didYouMean, type Path, type Problems, pathText, quoted } from './problems.ts'
-import { isUnused, standInFor, type Use } from './stand-ins.ts'
+import { isUnused, standInFor } from './stand-ins.ts'
 import { explained } from './yaml-errors.ts'
 
 /** What `${NAME}` and `${file:PATH}` are replaced from. `error` completes a sentence that begins with the reference. */
@@ -17,7 +17,7 @@ export interface Sources {
    * The use of the configuration: references in values without use that cannot be resolved are no problem. Absent:
    * every value is used.
    */
-  readonly use?: Use | undefined
+  readonly use?: 'ledger' | undefined
 }
 
 export interface Read {
@@ -181,7 +181,7 @@ class Reader {
   private lookUp(reference: string, path: Path): { readonly text: string } | { readonly error: string } {
     const found = this.resolved(reference)
     const { use } = this.sources
-    if ('text' in found || use === undefined || !isUnused(path, use) || !REFERENCE.test(reference)) return found
+    if ('text' in found || use === undefined || !isUnused(path) || !REFERENCE.test(reference)) return found
     return { text: standInFor(path) }
   }
 

@@ -10,7 +10,6 @@ import { dirname, resolve } from 'node:path'
 import type { Config } from './config.ts'
 import type { Sources } from './document.ts'
 import type { Problem } from './problems.ts'
-import type { Use } from './stand-ins.ts'
 
 /** Problems and warnings are one line each: `weir.yaml:12: models[2].name: what is wrong; what to do`. */
 export type LoadResult =
@@ -21,7 +20,7 @@ interface LoadOptions {
   /** Since when keys are revoked by command, by id, for warnings. */
   readonly revoked?: ReadonlyMap<string, number> | undefined
   /** References in values without use that cannot be resolved are no problem. Absent: every value is used. */
-  readonly use?: Use | undefined
+  readonly use?: 'ledger' | undefined
 }
 
 /** Room for thousands of models and keys; a larger file was named by mistake. */
@@ -84,12 +83,11 @@ export async function loadDataDir(
 export async function loadPartialConfig(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
-  use: Use,
 ): Promise<Config | undefined> {
   const read = readText(file, FILE_BYTES_MAX)
   if ('error' in read) return undefined
   const { partialConfig } = await import('./partial.ts')
-  const found = partialConfig(read.text, { env, readFile: referencedFrom(file), use })
+  const found = partialConfig(read.text, { env, readFile: referencedFrom(file), use: 'ledger' })
   return 'config' in found ? found.config : undefined
 }
 

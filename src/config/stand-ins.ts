@@ -6,17 +6,13 @@
 import { createHash } from 'node:crypto'
 import type { Path } from './problems.ts'
 
-/** What a command works with: the ledger and the keys, or the admin port. */
-export type Use = 'ledger' | 'admin'
-
 /** Sections whose references no such command needs. */
-const UNUSED: ReadonlySet<unknown> = new Set(['providers', 'compaction', 'alerts', 'tracing', 'responses'])
+const UNUSED: ReadonlySet<unknown> = new Set(['admin', 'providers', 'compaction', 'alerts', 'tracing', 'responses'])
 const SECRETS_OF_KEYS: ReadonlySet<unknown> = new Set(['key', 'sha256'])
 
-/** True if the value at a path may be a stand-in. */
-export function isUnused(path: Path, use: Use): boolean {
+/** True if the value at a path may be a stand-in for a command that works with the ledger and the keys. */
+export function isUnused(path: Path): boolean {
   const [section, , list] = path
-  if (section === 'admin') return use !== 'admin'
   return UNUSED.has(section) || (section === 'organizations' && list === 'keys' && SECRETS_OF_KEYS.has(path.at(-1)))
 }
 

@@ -1,13 +1,13 @@
 /** The configuration in force: loaded at the start, and replaced by a reload as a whole or not at all. */
 
 import { resolve } from 'node:path'
-import type { LastReload } from '../admin/supervision.ts'
+import type { LastReload, ReloadResult } from '../admin/supervision.ts'
 import { revokedKeys } from '../assembly/revoked-keys.ts'
 import type { ConfigLoader } from '../assembly/served-config.ts'
 import { changesOf } from '../config/changes.ts'
 import type { Config } from '../config/config.ts'
 import type { Logger } from '../logging/log.ts'
-import { needsRestart, type ReloadResult } from './reload.ts'
+import { needsRestart } from './reload.ts'
 import { auditReload } from './reload-audit.ts'
 import { StartProblem } from './start-problem.ts'
 

@@ -1,26 +1,27 @@
 /**
- * The control socket, through which the command line talks to the running weir: a Unix socket in the data directory
- * that only its owner may open. Each line is a JSON object, and so is each answer. It never serves callers.
+ * The control socket, through which commands of this machine use the admin port without a token: a Unix socket in the
+ * data directory that only its owner may open. The system knows who asks. It never serves callers.
  */
 
 import { mkdir, unlink } from 'node:fs/promises'
+import http, { type IncomingMessage, type ServerResponse } from 'node:http'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { messageOf } from '../core/error-message.ts'
-import { isObject, type JsonObject } from '../core/json.ts'
 import { peerUid } from './libc.ts'
 import { userActor } from './user-actor.ts'
 
-/** A connection that sends a longer line is closed. */
-const LINE_CHARS_MAX = 64 * 1024
-
 export const CONTROL_SOCKET = 'control.sock'
 
-/**
- * The commands, by their name in `ask`. `peer`: the user of the process that asks, for the admin audit. The message of
- * an error that a handler throws becomes the answer.
- */
-type ControlHandlers = Readonly<Record<string, (request: JsonObject, peer: string) => object | Promise<object>>>
+/** Answers a request of a user of this machine. */
+type LocalHandler = (request: Request, actor: string) => Promise<Response>
+
+/** For a command of a version before that of HTTP on this socket, which sends a line of JSON and prints the error. */
+const TO_OLD_COMMAND = `${JSON.stringify({
+  ok: false,
+  error: 'the running gateway is of a later version than this command; use the weir command of its version',
+})}\n`
 
 export interface Control {
   /** Closes all connections and deletes the socket. */
@@ -33,25 +34,38 @@ export interface Control {
  */
 export async function openControl(
   dataDir: string,
-  handlers: ControlHandlers,
+  handler: LocalHandler,
 ): Promise<Control | { readonly problem: string }> {
   const path = join(dataDir, CONTROL_SOCKET)
   try {
     await mkdir(dataDir, { recursive: true, mode: 0o700 })
     if (await isServed(path)) return { problem: `${path}: another program serves it` }
     await unlink(path).catch(() => {})
-    return await listen(path, handlers)
+    return await listen(path, handler)
   } catch (error) {
     return { problem: `${path}: ${messageOf(error)}` }
   }
 }
 
-async function listen(path: string, handlers: ControlHandlers): Promise<Control> {
+async function listen(path: string, handler: LocalHandler): Promise<Control> {
+  // `Bun.serve` does not show who connected: connections are accepted here, and given to a server of HTTP.
+  const actors = new WeakMap<object, string>()
+  const reader = http.createServer((incoming, outgoing) => {
+    const actor = actors.get(incoming.socket) ?? 'uid:unknown'
+    reply(incoming, outgoing, (request) => handler(request, actor)).catch(() => outgoing.destroy())
+  })
+  reader.on('clientError', ({ code }: NodeJS.ErrnoException, socket) => {
+    if (code === 'HPE_INVALID_METHOD') socket.end(TO_OLD_COMMAND)
+    else socket.destroy()
+  })
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
-    serve(socket, handlers)
+    // A client that disconnects early does not need its answer.
+    socket.on('error', () => socket.destroy())
+    actors.set(socket, peerOf(socket))
+    reader.emit('connection', socket)
   })
   // Created under this mask, the socket is never open to others, not even for a moment.
   const mask = process.umask(0o177)
@@ -72,22 +86,37 @@ async function listen(path: string, handlers: ControlHandlers): Promise<Control>
   }
 }
 
-function serve(socket: Socket, handlers: ControlHandlers): void {
-  const peer = peerOf(socket)
-  let received = ''
-  // Answers are in the order of the requests.
-  let answered: Promise<unknown> = Promise.resolve()
-  socket.setEncoding('utf8')
-  // A client that disconnects early does not need its answer.
-  socket.on('error', () => socket.destroy())
-  socket.on('data', (text: string) => {
-    const lines = (received + text).split('\n')
-    received = lines.pop() ?? ''
-    for (const line of lines) {
-      answered = answered.then(async () => socket.write(`${await answer(line, handlers, peer)}\n`))
-    }
-    if (received.length > LINE_CHARS_MAX) socket.destroy()
-  })
+async function reply(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  handler: (request: Request) => Promise<Response>,
+): Promise<void> {
+  const gone = new AbortController()
+  outgoing.once('close', () => gone.abort())
+  const { method = 'GET', url = '/', headers } = incoming
+  const hasBody = method !== 'GET' && method !== 'HEAD'
+  const {
+    status,
+    headers: fields,
+    body,
+  } = await handler(
+    new Request(`http://localhost${url.startsWith('/') ? url : '/'}`, {
+      method,
+      headers: Object.entries(headers).map(([name, value]) => [name, String(value)]),
+      signal: gone.signal,
+      ...(hasBody ? { body: Readable.toWeb(incoming) } : {}),
+    }),
+  )
+  outgoing.writeHead(status, Object.fromEntries(fields))
+  for await (const part of body ?? []) {
+    if (gone.signal.aborted) return
+    if (outgoing.write(part)) continue
+    await new Promise<void>((resolve) => {
+      outgoing.once('drain', resolve)
+      gone.signal.addEventListener('abort', () => resolve())
+    })
+  }
+  outgoing.end()
 }
 
 /** The user of the process at the other end, as the system knows it. */
@@ -96,19 +125,6 @@ function peerOf(socket: Socket): string {
   const { _handle: handle } = socket as unknown as { readonly _handle?: { readonly fd?: unknown } | null }
   const uid = typeof handle?.fd === 'number' ? peerUid(handle.fd) : undefined
   return uid === undefined ? 'uid:unknown' : userActor(uid)
-}
-
-/** `{"ok":true,…}`, or `{"ok":false,"error"}`. */
-async function answer(line: string, handlers: ControlHandlers, peer: string): Promise<string> {
-  try {
-    const request: unknown = JSON.parse(line)
-    const ask = isObject(request) ? request['ask'] : undefined
-    if (!isObject(request) || typeof ask !== 'string' || !Object.hasOwn(handlers, ask))
-      return JSON.stringify({ ok: false, error: 'unknown command' })
-    return JSON.stringify({ ok: true, ...(await handlers[ask]?.(request, peer)) })
-  } catch (error) {
-    return JSON.stringify({ ok: false, error: messageOf(error) })
-  }
 }
 
 function isServed(path: string): Promise<boolean> {

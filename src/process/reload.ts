@@ -60,13 +60,3 @@ export async function swap(workers: readonly WorkerProcess[], config: Config): P
   for (const worker of workers) if (!ready.includes(worker) && worker.state !== 'down') worker.replace()
   return []
 }
-
-/** What a reload did. Lines for the operator. */
-export interface ReloadResult {
-  /** Why nothing was applied; empty if the configuration is in force. */
-  readonly problems: readonly string[]
-  /** What differs from the configuration before, as `changesOf` words it. */
-  readonly changes: readonly string[]
-  /** Keys of the new configuration that are revoked by command; absent = none. */
-  readonly warnings?: readonly string[]
-}

@@ -10,15 +10,6 @@ interface SupervisorAlertsOptions {
   readonly watched: Watched
 }
 
-/** The reply to `weir alerts test`; empty if the configuration has no `alerts`. */
-interface TestReply {
-  /** By every hook. */
-  readonly delivered?: boolean
-  /** Why it was not delivered, by the first that failed: commands of versions with one webhook read no more. */
-  readonly reason?: string
-  readonly hooks?: readonly TestedHook[]
-}
-
 export class SupervisorAlerts {
   private watch: AlertWatch | undefined
 
@@ -37,11 +28,9 @@ export class SupervisorAlerts {
     this.watch = new AlertWatch({ config, logger, watched })
   }
 
-  async test(): Promise<TestReply> {
-    const hooks = await this.watch?.test()
-    if (hooks === undefined) return {}
-    const failed = hooks.find((hook) => !hook.ok)
-    return { delivered: failed === undefined, ...(failed?.ok === false ? { reason: failed.reason } : {}), hooks }
+  /** What came of a test of each hook; undefined without any. */
+  async test(): Promise<readonly TestedHook[] | undefined> {
+    return await this.watch?.test()
   }
 
   /** Call after the workers have ended. */

@@ -5,7 +5,7 @@
 
 import { hostname } from 'node:os'
 import type { Admin } from '../admin/admin-app.ts'
-import type { SupervisorFigures, SystemState } from '../admin/supervision.ts'
+import type { ReloadResult, SupervisorFigures, SystemState } from '../admin/supervision.ts'
 import { servingProblem } from '../assembly/data-dir.ts'
 import { isLedgerProblem, lockDataDir } from '../assembly/open-ledger.ts'
 import type { ConfigLoader } from '../assembly/served-config.ts'
@@ -26,7 +26,6 @@ import { type Address, PROTOCOL } from './ipc.ts'
 import { AddressProblem, authority, explain } from './listen-address.ts'
 import { ModelWatch } from './model-watch.ts'
 import { ProcessUsages } from './process-usage.ts'
-import type { ReloadResult } from './reload.ts'
 import { ServiceManager } from './service-manager.ts'
 import { type PassedSocket, passedSocket, portProblem } from './socket-activation.ts'
 import { StartProblem } from './start-problem.ts'
@@ -167,7 +166,7 @@ class Supervisor {
     if (address === undefined) return
     this.port = address.port
     const admin = await this.openAdmin(config.admin)
-    await this.openControl(config.dataDir)
+    await this.openControl(config.dataDir, admin)
     this.watchDisk(config.dataDir)
     await this.alerts.use(config)
     await this.workers.whenReady()
@@ -216,6 +215,8 @@ class Supervisor {
           recent: (count) => this.workers.recent(count),
           watch: (isWatched) => this.workers.watch(isWatched),
           reload: (by) => this.reloadNow(by),
+          forCommands: () => ({ protocol: PROTOCOL, config: this.config.forCommands() }),
+          testAlerts: () => this.alerts.test(),
         },
       })
       this.onRequests = this.admin.requests
@@ -228,15 +229,8 @@ class Supervisor {
   /**
    * If the socket cannot be opened, weir serves requests all the same; only the commands that ask a running weir fail.
    */
-  private async openControl(dataDir: string): Promise<void> {
-    const opened = await openControl(dataDir, {
-      rests: () => ({ rests: this.workers.health.rests() }),
-      reload: (_, peer) => this.reloadNow({ source: 'cli', actor: peer }),
-      config: () => ({ protocol: PROTOCOL, config: this.config.forCommands() }),
-      health: async () => ({ reasons: await this.reasons() }),
-      admin: () => ({ ...this.admin?.address }),
-      'alerts-test': () => this.alerts.test(),
-    })
+  private async openControl(dataDir: string, admin: Admin): Promise<void> {
+    const opened = await openControl(dataDir, admin.answerLocal)
     if ('problem' in opened) {
       this.logEvent('control.unavailable', { problem: opened.problem })
       return

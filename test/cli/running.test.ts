@@ -2,7 +2,6 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
-import { connect } from 'node:net'
 import { join } from 'node:path'
 import { configuration, MAIN, Weir } from '../process/weir.ts'
 
@@ -92,28 +91,6 @@ test('references that only the gateway can replace do not hinder the command', a
   await child.exited
   expect(await child.stderr.text()).not.toContain('not set in the environment')
   await weir.configure(BASE)
-})
-
-test('a connection answers its requests in order', async () => {
-  const socket = connect(join(weir.folder, 'data/control.sock'))
-  socket.setEncoding('utf8')
-  const asks = ['health', 'reload', 'rests', 'nonsense']
-  socket.write(asks.map((ask) => `${JSON.stringify({ ask })}\n`).join(''))
-  let text = ''
-  for await (const part of socket) {
-    text += part
-    if (text.split('\n').length > asks.length) break
-  }
-  const answers = text
-    .trimEnd()
-    .split('\n')
-    .map((line) => Object.keys(JSON.parse(line)))
-  expect(answers).toEqual([
-    ['ok', 'reasons'],
-    ['ok', 'problems', 'changes'],
-    ['ok', 'rests'],
-    ['ok', 'error'],
-  ])
 })
 
 test.each(['reload', 'health'])('%s without a gateway: exit code 1, with the directory', async (name) => {

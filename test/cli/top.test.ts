@@ -88,11 +88,10 @@ test('a pipe gets one frame of plain text', async () => {
 })
 
 test('without a gateway it ends with 1 and one line', async () => {
-  const config = configuration({ baseUrl: upstream.baseUrl, adminPort: 1 })
-  await Bun.write(join(weir.folder, 'other.yaml'), config)
+  await Bun.write(join(weir.folder, 'other.yaml'), 'data_dir: ./nowhere\n')
   const { code, out, problems } = await once(['--config', 'other.yaml'])
   expect([code, out]).toEqual([1, ''])
-  expect(problems).toBe('weir: the admin port http://127.0.0.1:1 cannot be reached: no gateway listens there\n')
+  expect(problems).toBe(`weir: no gateway runs with data_dir ${join(weir.folder, 'nowhere')} (from other.yaml)\n`)
 })
 
 test('q, Ctrl-C and SIGTERM restore the terminal', async () => {

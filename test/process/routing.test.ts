@@ -1,13 +1,9 @@
 /** What workers share about targets, and what the command line learns of it through the control socket. */
 
 import { expect, test } from 'bun:test'
-import { stat, writeFile } from 'node:fs/promises'
-import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { askControl, ControlProblem } from '../../src/cli/control-client.ts'
+import { askGateway } from '../../src/cli/gateway-client.ts'
 import { isArray } from '../../src/core/json.ts'
-import { openControl } from '../../src/process/control-socket.ts'
 import { Caller, requestBytes } from '../support/caller.ts'
 import { RedisServer } from '../support/redis.ts'
 import * as does from '../support/scenarios.ts'
@@ -66,7 +62,7 @@ test('a target that one worker skips is skipped by all within a second, also by 
   const [first] = callers
   first?.send(request)
   expect((await first?.answer())?.header('x-gateway-fallback-count')).toBe('1')
-  const rests = async () => (await askControl(join(weir.folder, 'data'), { ask: 'rests' }))?.['rests']
+  const rests = async () => (await askGateway(join(weir.folder, 'data'), 'GET /local/rests'))?.['rests']
   await until(async () => isArray(await rests()) && JSON.stringify(await rests()) !== '[]')
   const reportedMs = performance.now()
   const metrics = await (await fetch(`${weir.admin}/metrics`)).text()
@@ -109,7 +105,7 @@ test('after a pause one request of all workers together probes the target, howev
   const [first] = callers
   first?.send(request)
   await first?.answer()
-  const rests = async () => (await askControl(join(weir.folder, 'data'), { ask: 'rests' }))?.['rests']
+  const rests = async () => (await askGateway(join(weir.folder, 'data'), 'GET /local/rests'))?.['rests']
   await until(async () => JSON.stringify(await rests()).includes('"restMs":0'))
   // Stopped, so that all of them find requests when they go on.
   const workers = await weir.workers()
@@ -155,67 +151,4 @@ test('weir explain shows which targets are skipped', async () => {
   weir.signal('SIGTERM')
   await weir.ended
   expect(await explained(weir)).toContain('no gateway runs with this data_dir')
-})
-
-let folders = 0
-const folder = () => join(tmpdir(), `weir-control-${process.pid}-${folders++}`)
-
-async function opened(dataDir: string) {
-  const control = await openControl(dataDir, {
-    echo: (question) => question,
-    big: () => ({ text: 'x'.repeat(5_000_000) }),
-    fails: () => {
-      throw new Error('it is broken')
-    },
-  })
-  if ('problem' in control) throw new Error(control.problem)
-  return { control, [Symbol.asyncDispose]: () => control.close() }
-}
-
-test('the control socket is open to its owner alone, and answers each line with a line', async () => {
-  const dataDir = folder()
-  await using _ = await opened(dataDir)
-  expect((await stat(join(dataDir, 'control.sock'))).mode & 0o777).toBe(0o600)
-  expect(await askControl(dataDir, { ask: 'echo', n: 1 })).toEqual({ ok: true, ask: 'echo', n: 1 })
-  expect(String((await askControl(dataDir, { ask: 'big' }))?.['text']).length).toBe(5_000_000)
-  for (const ask of ['nothing', 'toString', '__proto__'])
-    await expect(askControl(dataDir, { ask })).rejects.toThrow(/unknown command/)
-  await expect(askControl(dataDir, { ask: 'fails' })).rejects.toThrow(/it is broken/)
-  await expect(askControl(dataDir, { ask: 'fails' })).rejects.toBeInstanceOf(ControlProblem)
-})
-
-test('invalid and endless input does not harm it', async () => {
-  const dataDir = folder()
-  await using _ = await opened(dataDir)
-  const sent = (text: string) =>
-    new Promise<string>((resolve) => {
-      const socket = connect(join(dataDir, 'control.sock'))
-      let got = ''
-      socket.on('data', (bytes) => {
-        got += bytes
-        if (got.includes('\n')) socket.destroy()
-      })
-      socket.on('error', () => {})
-      socket.on('close', () => resolve(got))
-      socket.write(text)
-    })
-  for (const text of ['nonsense\n', '17\n', 'null\n', '{"ask":17}\n'])
-    expect(JSON.parse(await sent(text)).ok).toBe(false)
-  expect(await sent('x'.repeat(1_000_000))).toBe('')
-  expect(await askControl(dataDir, { ask: 'echo' })).toMatchObject({ ok: true })
-})
-
-test('no server; a stale socket; a second program; a data_dir that is not a directory', async () => {
-  const dataDir = folder()
-  expect(await askControl(dataDir, { ask: 'echo' })).toBeUndefined()
-  {
-    await using _ = await opened(dataDir)
-    expect(await openControl(dataDir, {})).toEqual({ problem: expect.stringContaining('another program') })
-    expect(await askControl(dataDir, { ask: 'echo' })).toMatchObject({ ok: true })
-  }
-  expect(await askControl(dataDir, { ask: 'echo' })).toBeUndefined()
-  await writeFile(join(dataDir, 'control.sock'), '')
-  await using _ = await opened(dataDir)
-  expect(await askControl(dataDir, { ask: 'echo' })).toMatchObject({ ok: true })
-  expect(await openControl(join(dataDir, 'control.sock'), {})).toHaveProperty('problem')
 })

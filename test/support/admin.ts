@@ -90,6 +90,8 @@ export function adminParts(given: Given = {}, lines: JsonObject[] = []): AdminPa
       recent: async () => [],
       watch: () => {},
       reload: async () => ({ problems: [], changes: [] }),
+      forCommands: () => ({}),
+      testAlerts: async () => undefined,
       ...given.supervision,
     },
   }
@@ -103,11 +105,11 @@ interface Asked {
 /** An admin port without a socket: a request comes to `localhost` unless its headers say otherwise. */
 export function adminPort(given: Given = {}) {
   const lines: JsonObject[] = []
-  const { answer, events, paths } = createAdmin(adminParts(given, lines))
+  const { answer, answerLocal, events, paths } = createAdmin(adminParts(given, lines))
   const ask = (path: string, { method = 'GET', headers = {} }: Asked = {}) =>
     answer(
       new Request(`http://localhost${path}`, { method, headers: { host: 'localhost:9090', ...headers } }),
       '127.0.0.1',
     )
-  return { ask, events, lines, paths }
+  return { ask, answerLocal, events, lines, paths }
 }

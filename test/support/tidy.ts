@@ -129,7 +129,13 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     from: [
       ...['core/', 'wire/', 'catalog/', 'keys/', 'dialects/', 'gateway/', 'ledger/', 'metrics/', 'logging/'],
       'sqlite/private-files.ts',
-      ...['config/config.ts', 'config/problems.ts', 'assembly/open-ledger.ts', 'assembly/targets.ts'],
+      ...[
+        'config/config.ts',
+        'config/problems.ts',
+        'assembly/open-ledger.ts',
+        'assembly/targets.ts',
+        'alerts/alerts.ts',
+      ],
       'reports/',
       'console/page.html',
       'reference/',
