@@ -29,11 +29,14 @@ const LINE_END = 0x0a
 const SEMICOLON = 0x3b
 const NUMBER_SIGN = 0x23
 const LETTER_N = 0x6e
+const LETTER_U = 0x75
 /** A shorter text costs less to parse than to replace by a mark, and to insert again. */
 export const MARKED_BYTES_MIN = 192
 /** A value of this size is sent from the request's own bytes; copying a shorter one costs less than a view of it. */
 const VIEW_BYTES_MIN = 2 * 1024
 
+/** Of a UTF-16 unit in a JSON string: `\u0000`. */
+const CHARACTER_BYTES_MAX = 6
 export class LongTexts {
   /** The whole request. */
   readonly buffer: Buffer
@@ -142,6 +145,27 @@ export class LongTexts {
     return at === 0 ? text : resolved + text.slice(at)
   }
 
+  /** The first characters of what `resolve` returns, without decoding the rest. */
+  beginning(text: string, chars: number): string {
+    let resolved = ''
+    let at = 0
+    for (let mark = this.markIn(text, 0); mark !== undefined; mark = this.markIn(text, mark.end)) {
+      if (mark.level > 0) continue
+      resolved += text.slice(at, mark.start) + this.stringBeginning(mark.from, mark.to, chars)
+      at = mark.end
+      if (resolved.length >= chars) return resolved.slice(0, chars)
+    }
+    return (resolved + text.slice(at)).slice(0, chars)
+  }
+
+  /** At least so many characters of `stringAt`, or all of it. */
+  private stringBeginning(from: number, to: number, chars: number): string {
+    const end = from + CHARACTER_BYTES_MAX * (chars + 2)
+    if (end >= to) return this.stringAt(from, to)
+    const inside = this.buffer.toString('utf8', from, end)
+    return inside.includes('\\') ? JSON.parse(`"${withoutHalfEscape(inside)}"`) : inside
+  }
+
   /** The UTF-8 of JSON with the bytes in place of each mark, in pieces. No text is decoded, and none copied twice. */
   fill(json: string): BytePieces {
     const pieces = new BytePieces()
@@ -208,4 +232,14 @@ export class LongTexts {
   valueAt(from: number, to: number): JsonValue {
     return parseExact(this.buffer.toString('utf8', from, to))
   }
+}
+
+/** The inside of a JSON string that was cut anywhere, without an escape that the cut has halved. */
+function withoutHalfEscape(inside: string): string {
+  const at = inside.lastIndexOf('\\')
+  const size = inside.length - at
+  if (size >= CHARACTER_BYTES_MAX || (size > 1 && inside.charCodeAt(at + 1) !== LETTER_U)) return inside
+  let run = at
+  while (run > 0 && inside.charCodeAt(run - 1) === BACKSLASH) run--
+  return (at - run) % 2 === 0 ? inside.slice(0, at) : inside
 }

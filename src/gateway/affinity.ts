@@ -162,9 +162,9 @@ function prefixOf(organization: string, request: Beginning): string {
   let texts = 0
   for (const text of beginningOf(organization, request)) {
     if (++texts > HASHED_TEXTS_MAX) break
-    const whole = request.longTexts?.resolve(text) ?? text
+    const hashed = request.longTexts?.beginning(text, HASHED_CHARS) ?? text.slice(0, HASHED_CHARS)
     // With its length, so that two different lists of texts never hash the same.
-    hash.update(`${whole.length}:${whole.slice(0, HASHED_CHARS)}`)
+    hash.update(`${hashed.length}:${hashed}`)
   }
   return hash.digest('base64url')
 }

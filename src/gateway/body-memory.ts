@@ -71,6 +71,12 @@ export class BodyMemory {
   }
 }
 
+/**
+ * A body may have 10 MiB, or 250,000 values in half a megabyte: each step of such a request takes up to 50 ms, and all
+ * of them together would hold the event loop for 200.
+ */
+const HEAVY_BYTES = 256 * 1024
+
 export class BodyShare {
   private bytes = 0
   private copies = COPIES
@@ -79,6 +85,11 @@ export class BodyShare {
     private readonly memory: BodyMemory,
     private readonly organization: string,
   ) {}
+
+  /** So large that each step of the request should have a turn of the event loop of its own. */
+  get isHeavy(): boolean {
+    return this.bytes >= HEAVY_BYTES
+  }
 
   /**
    * Before `bytes` of the body are read. Throws `CallerError` if there is no memory for them, or the request has ended.

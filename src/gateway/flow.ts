@@ -5,6 +5,7 @@
 
 import { AUTO, type Key, publicName } from '../catalog/catalog.ts'
 import { type Candidate, candidatesOf, type Exclusion, selectModel } from '../catalog/resolve.ts'
+import { turn } from '../core/event-loop.ts'
 import { Later, type LaterListener } from '../core/later.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Learned } from '../providers/provider.ts'
@@ -179,7 +180,7 @@ export class Flow
     this.attempt = attempt
     try {
       const isAllowed = this.requireReservation().requote(this.work.quote(attempt.candidate.model))
-      if (isAllowed === true && !this.hasBrokenDown) this.call(attempt)
+      if (isAllowed === true && !this.hasBrokenDown && !this.running.isHeavy) this.call(attempt)
       else void this.callLater(attempt, isAllowed)
     } catch (error) {
       this.failed(error)
@@ -194,6 +195,7 @@ export class Flow
         return this.next()
       }
       if (this.hasBrokenDown) await this.pause()
+      if (this.running.isHeavy) await turn()
       this.call(attempt)
     } catch (error) {
       this.failed(error)

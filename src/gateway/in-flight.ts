@@ -65,6 +65,11 @@ export class RunningRequest implements Member {
     this.body = body
   }
 
+  /** Each step of the request should have a turn of the event loop of its own. */
+  get isHeavy(): boolean {
+    return this.body?.isHeavy === true
+  }
+
   /** A provider has received the request: most of the body's memory is free again. */
   bodySent(): void {
     this.body?.sent()

@@ -1,6 +1,7 @@
 /** `POST /v1/chat/completions`, `/v1/responses` and `/v1/messages`: a request of any dialect. */
 
 import type { Key } from '../catalog/catalog.ts'
+import { turn } from '../core/event-loop.ts'
 import type { Caller, Dialect, Exchange } from '../dialects/dialect.ts'
 import { ChatWork } from '../gateway/chat-work.ts'
 import { Flow } from '../gateway/flow.ts'
@@ -15,8 +16,17 @@ export function handleInference(context: RequestContext, acceptor: Acceptor): vo
 }
 
 function take(context: RequestContext, key: Key, bytes: Uint8Array, acceptor: Acceptor): void | Promise<void> {
-  const exchange = exchangeOf(readJson(context, bytes, acceptor.largeBody), key.organization.id, acceptor)
+  const body = readJson(context, bytes, acceptor.largeBody)
+  if (context.running.isHeavy) return takeInTurns(context, key, body, acceptor)
+  const exchange = exchangeOf(body, key.organization.id, acceptor)
   return exchange instanceof Promise ? runLater(context, key, exchange) : run(context, key, exchange)
+}
+
+async function takeInTurns(context: RequestContext, key: Key, body: ReceivedBody, acceptor: Acceptor): Promise<void> {
+  await turn()
+  const exchange = await exchangeOf(body, key.organization.id, acceptor)
+  await turn()
+  run(context, key, exchange)
 }
 
 /** Without marks in the body, no closure is made. */

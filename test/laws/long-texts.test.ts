@@ -12,7 +12,7 @@ import { fit } from '../../src/catalog/fitted-request.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
 import { type ChatRequest, changed } from '../../src/core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
-import type { LongTexts } from '../../src/core/long-texts.ts'
+import { LongTexts } from '../../src/core/long-texts.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { chat } from '../../src/dialects/chat/chat.ts'
 import type { Dialect, DialectName, Exchange, StreamMeter } from '../../src/dialects/dialect.ts'
@@ -447,4 +447,30 @@ test('the estimate of long texts is that of the same texts, but for the choice o
     expect(estimated / usual).toBeGreaterThan(0.6)
     expect(estimated / usual).toBeLessThan(1.7)
   }
+})
+
+const UNITS = [
+  'x',
+  'é',
+  '日',
+  '👩',
+  '\\\\',
+  '\\"',
+  '\\n',
+  '\\u00e9',
+  '\\ud83d\\ude00',
+  '\\\\u00',
+  'u0041',
+  '\\ud800',
+] as const
+
+property('the beginning of a text is that of the whole', 60, (random) => {
+  const units = random.chance(0.3) ? [random.pick(UNITS)] : UNITS
+  const inside = Array.from({ length: random.between(100, 3000) }, () => random.pick(units as never) as string).join('')
+  const bytes = Buffer.from(inside)
+  const texts = new LongTexts(bytes, 'Secret0123456789abcdef', [], 0)
+  const text = `before ${texts.textAt(0, bytes.length)} after`
+  const whole = texts.resolve(text)
+  for (const chars of [1, 2, 7, 8, 9, 100, 101, 102, random.below(3000), 1_000_000])
+    expect(texts.beginning(text, chars)).toBe(whole.slice(0, chars))
 })
