@@ -165,11 +165,20 @@ function hasInexactBetweenStrings(text: string): boolean {
   return false
 }
 
-/** The index of the quote that ends a string, or of the end of the text. */
+/**
+ * The index of the quote that ends a string, or of the end of the text. From an escaped quote on, character by
+ * character: a native search for each of many takes 4 times as long.
+ */
 function endOfString(text: string, from: number): number {
-  let quote = text.indexOf('"', from)
-  while (quote !== -1 && isEscaped(text, quote)) quote = text.indexOf('"', quote + 1)
-  return quote === -1 ? text.length : quote
+  const quote = text.indexOf('"', from)
+  if (quote === -1) return text.length
+  if (!isEscaped(text, quote)) return quote
+  for (let at = quote + 1; at < text.length; at++) {
+    const unit = text.charCodeAt(at)
+    if (unit === BACKSLASH) at++
+    else if (unit === QUOTE) return at
+  }
+  return text.length
 }
 
 function isEscaped(text: string, at: number): boolean {

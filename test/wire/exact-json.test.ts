@@ -188,3 +188,13 @@ describe('a request may hold 10,000 numbers that keep their text', () => {
     expect(() => inputs.of(json)).toThrow('The arguments of tool calls cannot be read')
   })
 })
+
+property('between long strings of any escapes', 300, (random) => {
+  const text = () =>
+    random.list(20, () => random.pick(['\\\\', '\\"', '\\n', '\\u0022', 'a', ' -0', `,${DIGITS}`])).join('')
+  const long = `${text().repeat(random.between(1, 400))}${'x'.repeat(64 * 1024)}${text()}`
+  for (const number of [DIGITS, '1', '-0']) {
+    const json = `["${text()}",${number},"${long}",${number},"${text()}"]`
+    expect(JSON.stringify(parseExact(json))).toBe(json.replaceAll('\\u0022', '\\"'))
+  }
+})
