@@ -91,7 +91,6 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
 # or: ledger: { redis: { sentinels: ["redis://s1:26379", "redis://s2:26379"], name: mymaster } }
 # with a CA of your own: ledger: { redis: "rediss://…", tls: { ca: "\${file:/etc/weir/redis-ca.pem}" } }`,
   ledger_unreachable: 'ledger_unreachable: allow',
-  upstream: 'upstream: fetch',
   shortcuts: 'shortcuts: false',
   audit: 'audit: { keep_days: 90 }',
   log: 'log: { format: auto }',

@@ -4,7 +4,9 @@
 import { exit, misused, parseFlags, printToStderr, type Run } from './cli/command.ts'
 import { COMMANDS } from './cli/command-table.ts'
 import { helpOf, overview } from './cli/help-text.ts'
+import { environment } from './config/load.ts'
 import { didYouMean, quoted } from './config/problems.ts'
+import { useProxiesOf } from './core/forward-proxies.ts'
 
 const runs: Readonly<Record<string, Run>> = {
   serve: async (args) => (await import('./cli/serve-command.ts')).serve(args),
@@ -55,6 +57,7 @@ function unknown(name: string): number {
 }
 
 async function main([word, ...args]: readonly string[]): Promise<number> {
+  useProxiesOf(environment())
   // SQLite creates files of its own; they must be private, too.
   process.umask(0o077)
   if (word === 'worker' || word === 'ledger-owner') return work(word)

@@ -16,7 +16,7 @@ export class Webhook {
     readonly config: HookConfig,
     private readonly nowMs: () => number = Date.now,
   ) {
-    this.posts = new ShortPost({ name: 'webhook', url: config.url, viaFetch: config.viaFetch })
+    this.posts = new ShortPost({ name: 'webhook', url: config.url })
   }
 
   /** Posts an alert, given as its JSON. Never rejects. */

@@ -1,10 +1,16 @@
 /** Compares the configured prices with those that providers publish in their own lists of models. */
 
 import type { Config, ProviderConfig } from '../config/config.ts'
+import { ProviderError } from '../core/provider-error.ts'
+import { sendForText } from '../gateway/provider-call.ts'
+import { openaiModels } from '../providers/openai/endpoints.ts'
+import { openai } from '../providers/openai/openai.ts'
 import { type PublishedPrice, publishedPrices } from '../providers/openai/published-prices.ts'
+import { UpstreamCall } from '../providers/upstream.ts'
 
 /** Prices that differ by more than this are probably a mistake, and not a margin or a discount. */
 const FACTOR_MAX = 2
+const LIST_MS_MAX = 20_000
 
 /** One line for each price that is far from the published one. Never throws because of a provider. */
 export async function doubtfulPrices(config: Config): Promise<readonly string[]> {
@@ -30,8 +36,18 @@ async function listsOf(config: Config): Promise<ReadonlyMap<string, ReadonlyMap<
     config.models.flatMap(({ price, targets }) => (price === undefined ? [] : targets.map(({ provider }) => provider))),
   )
   const asked = config.providers.filter(({ name, dialect }) => dialect === 'openai' && used.has(name))
-  const list = async (provider: ProviderConfig) => [provider.name, await publishedPrices(provider)] as const
-  return new Map(await Promise.all(asked.map(list)))
+  return new Map(await Promise.all(asked.map(async (provider) => [provider.name, await pricesOf(provider)] as const)))
+}
+
+/** Many servers have no such list, and one that fails was reported by the requests to its targets. */
+async function pricesOf(endpoint: ProviderConfig): Promise<ReadonlyMap<string, PublishedPrice>> {
+  try {
+    const call = new UpstreamCall(openaiModels({ endpoint }), endpoint, false, performance.now() + LIST_MS_MAX)
+    return publishedPrices(JSON.parse(await sendForText(call, openai, () => {})))
+  } catch (error) {
+    if (error instanceof ProviderError || error instanceof SyntaxError) return new Map()
+    throw error
+  }
 }
 
 function isNear(one: number, other: number): boolean {

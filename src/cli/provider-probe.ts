@@ -14,12 +14,9 @@ import type { ImageRequest } from '../core/image-request.ts'
 import { prefixOf, type Support, type TargetRef, targetKey } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { sendForText } from '../gateway/provider-call.ts'
-import { openTransport } from '../providers/open-transport.ts'
 import type { Dispatch, Provider } from '../providers/provider.ts'
 import { smallestChat } from '../providers/smallest-chat.ts'
-import { SocketTransport } from '../providers/socket-transport.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
-import { HttpClient } from '../transport/client.ts'
 
 /** A model may have to be loaded first, but an operator waits. */
 const CHAT_MS_MAX = 60_000
@@ -47,7 +44,6 @@ export async function probeTargets(config: Config): Promise<readonly Finding[]> 
   const adapters = await loadAdapters(config)
   const images = targetsThat(config, 'image_generation')
   const embeddings = targetsThat(config, 'embeddings')
-  const client = new HttpClient()
   // Which models a pattern has, only the provider knows.
   const targets = targetsOf(config).filter(({ model }) => prefixOf(model) === undefined)
   const findings: Finding[] = []
@@ -59,11 +55,10 @@ export async function probeTargets(config: Config): Promise<readonly Finding[]> 
       if (provider === undefined || adapter === undefined) continue
       const key = targetKey(target)
       const kind = images.has(key) ? 'image' : embeddings.has(key) ? 'embedding' : 'chat'
-      findings[index] = await probe(target, provider, adapter, { kind, client })
+      findings[index] = await probe(target, provider, adapter, kind)
     }
   }
   await Promise.all(Array.from({ length: CONCURRENCY }, work))
-  client.close()
   return findings
 }
 
@@ -71,17 +66,7 @@ function targetsThat({ models }: Config, support: Support): ReadonlySet<string> 
   return new Set(models.flatMap(({ supports, targets }) => (supports.includes(support) ? targets.map(targetKey) : [])))
 }
 
-interface Manner {
-  readonly kind: ModelKind
-  readonly client: HttpClient
-}
-
-async function probe(
-  target: TargetRef,
-  endpoint: Endpoint,
-  adapter: Provider,
-  { kind, client }: Manner,
-): Promise<Finding> {
+async function probe(target: TargetRef, endpoint: Endpoint, adapter: Provider, kind: ModelKind): Promise<Finding> {
   const begun = performance.now()
   const due = begun + (kind === 'image' ? IMAGE_MS_MAX : CHAT_MS_MAX)
   const found = (rest: Pick<Finding, 'reachable' | 'credential' | 'model' | 'remark'>) => ({
@@ -91,8 +76,7 @@ async function probe(
   })
   try {
     const request = requestOf(target.model, endpoint, adapter, kind)
-    const transport = endpoint.viaFetch === true ? openTransport(endpoint) : new SocketTransport(client)
-    await sendForText(new UpstreamCall(request, endpoint, false, due, transport), adapter, () => {})
+    await sendForText(new UpstreamCall(request, endpoint, false, due), adapter, () => {})
     return found({ reachable: 'yes', credential: 'accepted', model: 'known', remark: '' })
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error

@@ -58,13 +58,13 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     shortcuts: file.shortcuts,
     log: { format: file.log.format },
     ...tracingOf(file, env),
-    ...alertsOf(file, env),
+    ...alertsOf(file),
     metrics: { keyLabel: file.metrics.key_label },
     tags: file.tags,
     responses: responsesOf(file.responses),
     compatibility: { toolResultImages: compatibility.tool_result_images, imageUrls: compatibility.image_urls },
     compaction: file.compaction === undefined ? {} : { keys: file.compaction.keys },
-    providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider, file.upstream, env)),
+    providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider, env)),
     models: file.models.map(modelOf),
     auto: { candidates: file.auto?.candidates ?? [] },
     routing: { maxAttempts: routing.max_attempts, totalTimeoutMs: routing.total_timeout_ms, probe: routing.probe },
@@ -73,7 +73,7 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
 }
 
 /** What the file leaves out is that of the environment. */
-function tracingOf({ tracing, upstream }: CompletedFile, env: Env): Pick<Config, 'tracing'> {
+function tracingOf({ tracing }: CompletedFile, env: Env): Pick<Config, 'tracing'> {
   const around = environmentTracing(env)
   const url = tracing?.endpoint === undefined ? around.url : tracesUrl(tracing.endpoint)
   if (url === undefined || (tracing === undefined && around.isDisabled)) return {}
@@ -83,28 +83,21 @@ function tracingOf({ tracing, upstream }: CompletedFile, env: Env): Pick<Config,
       headers: { ...around.headers, ...lowerCased(tracing?.headers ?? {}) },
       sample: tracing?.sample ?? around.sample ?? SAMPLE,
       resource: around.resource,
-      viaFetch: upstream === 'fetch' || isProxied(url, env),
     },
   }
 }
 
-function alertsOf({ alerts, upstream }: CompletedFile, env: Env): Pick<Config, 'alerts'> {
+function alertsOf({ alerts }: CompletedFile): Pick<Config, 'alerts'> {
   if (alerts === undefined) return {}
-  const viaFetch = (url: string) => upstream === 'fetch' || isProxied(url, env)
   const { webhook, secret, spend } = alerts
   const plain: readonly HookConfig[] =
     webhook === undefined
       ? []
-      : [
-          {
-            ...{ key: 'webhook', label: 'alerts.webhook', format: 'weir', url: webhook, secret, events: ['*'] },
-            viaFetch: viaFetch(webhook),
-          },
-        ]
+      : [{ key: 'webhook', label: 'alerts.webhook', format: 'weir', url: webhook, secret, events: ['*'] }]
   const hooks = alerts.hooks.map(({ url: written, format, events, secret: own }, i): HookConfig => {
     const url = format === 'alertmanager' ? alertmanagerUrl(written) : written
     const key = createHash('sha256').update(`${format} ${url}`).digest('hex').slice(0, 32)
-    return { key, label: `alerts.hooks[${i}] (${format})`, format, url, secret: own, events, viaFetch: viaFetch(url) }
+    return { key, label: `alerts.hooks[${i}] (${format})`, format, url, secret: own, events }
   })
   return { alerts: { hooks: [...plain, ...hooks], spend } }
 }
@@ -145,15 +138,9 @@ function addressesOf(redis: FileRedis): RedisConfig {
   return { kind: 'sentinel', sentinels: redis.sentinels, name: redis.name }
 }
 
-function providerOf(
-  name: string,
-  provider: FileProvider,
-  upstream: CompletedFile['upstream'],
-  env: Env,
-): ProviderConfig {
+function providerOf(name: string, provider: FileProvider, env: Env): ProviderConfig {
   const address = provider.base_url ?? defaultBaseUrl(provider.dialect, provider)
   const firstByte = provider.first_byte_timeout_ms
-  const proxied = isProxied(address, env)
   return {
     name,
     dialect: provider.dialect,
@@ -166,26 +153,13 @@ function providerOf(
     identity: identityOf(provider, address, env),
     headers: provider.headers ?? {},
     deadlines: {
-      connectMs: proxied ? Number.POSITIVE_INFINITY : provider.connect_timeout_ms,
+      connectMs: provider.connect_timeout_ms,
       firstByteMs: { stream: firstByte ?? FIRST_BYTE_MS.stream, whole: firstByte ?? FIRST_BYTE_MS.whole },
       idleMs: provider.idle_timeout_ms,
       totalMs: provider.total_timeout_ms,
     },
-    viaFetch: proxied || upstream === 'fetch',
     ...(provider.propagate_trace ? { propagateTrace: true } : {}),
   }
-}
-
-/**
- * Whether Bun sends requests to this address through a proxy of the environment. The proxy connects then, and a
- * deadline for our own connection would say nothing about the provider. `NO_PROXY` is not considered: hosts that it
- * names have no such deadline either.
- */
-function isProxied(address: string, env: Env): boolean {
-  const scheme = new URL(address).protocol === 'https:' ? 'https' : 'http'
-  return [env[`${scheme}_proxy`], env[`${scheme.toUpperCase()}_PROXY`]].some(
-    (proxy) => proxy !== undefined && proxy !== '',
-  )
 }
 
 function awsOf(provider: FileProvider): ProviderConfig['aws'] {

@@ -42,7 +42,6 @@ const FILE_KEYS: Readonly<Record<string, string>> = {
   aws: 'credentials',
   identity: 'credentials',
   weights: 'spread',
-  viaFetch: 'upstream',
   sha256: 'secret',
   expiresAtMs: 'expires_at',
 }

@@ -3,6 +3,7 @@
  * what to do. It never prevents a start.
  */
 
+import { ForwardProxies } from '../core/forward-proxies.ts'
 import { mayMatch } from '../core/permission.ts'
 import type { Check } from './check-context.ts'
 import { decimal } from './found-values.ts'
@@ -19,6 +20,7 @@ type Provider = Loose<File['providers'][string]>
 export function checkDoubtful(check: Check, nowMs: number, revoked: ReadonlyMap<string, number>): void {
   checkListen(check)
   checkCompaction(check)
+  for (const [name, problem] of new ForwardProxies(check.env).problems) check.problems.warn([name], problem)
   for (const [name, provider] of Object.entries(check.file.providers ?? {})) {
     if (provider === undefined) continue
     const path = ['providers', name]

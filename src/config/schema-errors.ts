@@ -34,7 +34,7 @@ interface Shape {
  * booleans if the schema expects those.
  */
 export function checkShape(read: Read, problems: Problems): Shape {
-  const value = convert(read)
+  const value = convert(withoutRemoved(read, problems))
   let loose = value
   let errors = 0
   for (const error of Value.Errors(schema, value)) {
@@ -44,6 +44,18 @@ export function checkShape(read: Read, problems: Problems): Shape {
     addProblem(error, path, read, problems)
   }
   return { file: asLoose(loose), completed: asLoose(withDefaults(loose)), data: value }
+}
+
+/** Keys of earlier versions: a file that has one is valid, and gets a warning. */
+const REMOVED: Readonly<Record<string, string>> = {
+  upstream: 'has no effect, because weir sends all requests with its own HTTP client; remove it',
+}
+
+function withoutRemoved(read: Read, problems: Problems): Read {
+  if (!isObject(read.value)) return read
+  const { value } = read
+  for (const key of Object.keys(REMOVED)) if (Object.hasOwn(value, key)) problems.warn([key], REMOVED[key] ?? '')
+  return { ...read, value: Object.fromEntries(Object.entries(value).filter(([key]) => !Object.hasOwn(REMOVED, key))) }
 }
 
 /** What is wrong with a value that is not a file, one line for each problem: `limits.spend.day: must be a number`. */

@@ -282,14 +282,6 @@ export const schema = object(
       ),
       'refuse',
     ),
-    upstream: withDefault(
-      oneOf(
-        ['sockets', 'fetch'],
-        "The HTTP client for requests to providers: `sockets` (weir's own) or `fetch` (the runtime's, which takes " +
-          'more CPU time and memory). With `HTTP_PROXY` or `HTTPS_PROXY` in the environment it is always `fetch`',
-      ),
-      'sockets',
-    ),
     shortcuts: withDefault(
       boolean(
         'Whether usual requests, answers and events take the fast paths. Without them everything is parsed and ' +

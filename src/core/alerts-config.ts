@@ -35,8 +35,6 @@ export interface HookConfig {
   readonly secret?: string | undefined
   /** Globs over the types of alerts that it gets. */
   readonly events: readonly string[]
-  /** True if the runtime's `fetch` carries the alerts: through a proxy, or because the operator chose it. */
-  readonly viaFetch: boolean
 }
 
 export interface AlertsConfig {

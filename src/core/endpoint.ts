@@ -34,8 +34,6 @@ export interface Endpoint {
   /** The operator's own headers; they override the adapter's. */
   readonly headers: Readonly<Record<string, string>>
   readonly deadlines: Deadlines
-  /** True if the runtime's `fetch` carries the requests: through a proxy, or because the operator chose it. */
-  readonly viaFetch?: boolean
 }
 
 /** The machine's own identity at Azure. */
@@ -65,7 +63,6 @@ export interface ServiceAccount {
 
 /** Milliseconds. `firstByteMs` differs for streams and whole answers, because a whole answer takes longer to begin. */
 interface Deadlines {
-  /** Infinity if a proxy opens the connections. */
   readonly connectMs: number
   readonly firstByteMs: { readonly stream: number; readonly whole: number }
   readonly idleMs: number

@@ -8,6 +8,4 @@ export interface TracingConfig {
   readonly sample: number
   /** Attributes of the process that sends the spans; `service.name` is always there. */
   readonly resource: Readonly<Record<string, string>>
-  /** True if the runtime's `fetch` carries the spans: through a proxy, or because the operator chose it. */
-  readonly viaFetch: boolean
 }

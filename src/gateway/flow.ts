@@ -244,7 +244,7 @@ export class Flow
       this.noteAttempt(attempt)
       const { interrupted } = this.running
       if (interrupted !== undefined && !(content instanceof Pump))
-        return void this.endInterrupted(attempt, interruptedError(interrupted), true)
+        return this.endInterrupted(attempt, interruptedError(interrupted), true)
       const answer = this.answerOf(attempt.candidate, content)
       if (content instanceof Pump) return this.relay(answer, content, call)
       this.requireReservation().settleInBackground('completed', call.bill(true), this)
@@ -335,7 +335,7 @@ export class Flow
       const error = thrown instanceof ProviderError ? this.concealed(candidate, thrown) : undefined
       const isInterrupted = this.running.interruptedByNow !== undefined
       if (error !== undefined) this.noteAttempt(attempt, error)
-      if (isInterrupted) return void this.endInterrupted(attempt, error ?? thrown)
+      if (isInterrupted) return this.endInterrupted(attempt, error ?? thrown)
       // A call that failed costs nothing: its usage is no longer reported to the ledger.
       call?.abort()
       if (call !== undefined) reservation.follow(undefined)
@@ -377,13 +377,13 @@ export class Flow
    * The caller left, or the process ends, during a call: it is charged if the provider may have received the request.
    * `isAnswered`: a whole answer still came.
    */
-  private async endInterrupted({ call }: Attempt, error: unknown, isAnswered = false): Promise<void> {
+  private endInterrupted({ call }: Attempt, error: unknown, isAnswered = false): void {
     const { interrupted } = this.running
     try {
       if (call !== undefined && interrupted !== undefined) {
         call.abort()
         this.log.servedBy(call.candidate, undefined)
-        if (await call.wasSent()) this.reservation?.settleInBackground(interrupted, call.bill(isAnswered), this)
+        if (call.wasSent()) this.reservation?.settleInBackground(interrupted, call.bill(isAnswered), this)
       }
     } catch (bug) {
       return this.endWithError(bug)

@@ -115,7 +115,7 @@ export abstract class ProviderCall implements Interruptible, Metered, HeadReader
   }
 
   /** False if the provider cannot have received anything of the request. */
-  wasSent(): boolean | Promise<boolean> {
+  wasSent(): boolean {
     return this.connection.wasSent()
   }
 }

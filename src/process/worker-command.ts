@@ -5,11 +5,6 @@ import { SERVICE_VARIABLES } from './service-manager.ts'
 /** Settings that Bun reads from the environment only when a process starts. */
 const RUNTIME = {
   /**
-   * For `upstream: fetch` and proxies: by default 256 requests of `fetch` run at once, and all others wait without any
-   * sign.
-   */
-  BUN_CONFIG_MAX_HTTP_REQUESTS: '65336',
-  /**
    * Threads resolve host names, by default one for each core, so two names that no DNS server answers delayed every
    * other look-up by 10 s. Requests for the same name share a look-up, and threads start on demand, so this is how
    * many names may be unresponsive at once.

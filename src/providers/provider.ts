@@ -1,6 +1,5 @@
 /** The interface of provider adapters: a canonical request → the provider's body, and its bytes → canonical events. */
 
-import type { BytePieces } from '../core/byte-pieces.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { PlainAnswer } from '../core/completion.ts'
 import type { EmbeddingRequest } from '../core/embedding-request.ts'
@@ -10,6 +9,7 @@ import type { ImageFigures, ImageRequest } from '../core/image-request.ts'
 import type { JsonObject, JsonValue } from '../core/json.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { Usage } from '../core/token-usage.ts'
+import type { HttpRequest } from '../transport/request-head.ts'
 import type { FrameSink, Shortcut } from '../wire/frames.ts'
 
 /** Where a model is available: a provider, and the model's name there. */
@@ -19,17 +19,10 @@ export interface Target {
   readonly model: string
 }
 
-/** A request to send. The body is text, or pieces that are sent in order and not copied. */
-export interface Dispatch {
-  /** `POST` unless it is set. */
-  readonly method?: 'GET' | undefined
-  readonly url: string
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string | BytePieces
+/** A request to send. */
+export interface Dispatch extends HttpRequest {
   /** All headers, with a signature that only asynchronous hashing can make. Absent if `headers` are complete. */
   readonly sign?: (() => Promise<Readonly<Record<string, string>>>) | undefined
-  /** True if it must never be sent a second time, whatever becomes of its connection. */
-  readonly isSentOnce?: true | undefined
 }
 
 /** The headers of an answer, by their names in lower case. Repeated fields are joined by `, `. */

@@ -19,7 +19,6 @@ const ANSWER_BYTES_MAX = 64 * 1024
 interface PostPlace {
   readonly name: string
   readonly url: string
-  readonly viaFetch: boolean
 }
 
 export type PostAnswer =
@@ -47,7 +46,6 @@ export class ShortPost {
         idleMs: TOTAL_MS,
         totalMs: TOTAL_MS,
       },
-      viaFetch: place.viaFetch,
     }
   }
 

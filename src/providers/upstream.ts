@@ -8,11 +8,11 @@ import type { Endpoint } from '../core/endpoint.ts'
 import { GrowingBytes } from '../core/growing-bytes.ts'
 import { ProviderError, type ProviderErrorDetail } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
+import { HttpClient } from '../transport/client.ts'
+import { Exchange, type ResponseHandler } from '../transport/exchange.ts'
 import { withToken } from './access-tokens.ts'
-import { openTransport } from './open-transport.ts'
 import type { Dispatch, ResponseHeaders } from './provider.ts'
 import { exhaustedMs } from './retry-after.ts'
-import type { ResponseHandler, Transport } from './transport.ts'
 
 /** A whole answer in JSON; images are base64 inside one. */
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024
@@ -29,7 +29,13 @@ const READ_ON_MS = 800
 const READING_ON_MAX = 1024
 const READING_ON_BYTES_MAX = 64 * 1024 * 1024
 
+/** Its connections are those of all requests of the process. Nothing is connected before the first one. */
+const client = new HttpClient()
+
 type Phase = 'connect' | 'first byte' | 'idle' | 'paused' | 'release'
+
+/** What a call needs of its exchange. */
+export type ExchangeInUse = Pick<Exchange, 'send' | 'pause' | 'resume' | 'abort' | 'canConnect' | 'wasSent'>
 
 /** Takes the head of an answer, or the error that came instead: one call of one of the two. Neither may throw. */
 export interface HeadReader {
@@ -75,7 +81,7 @@ export class UpstreamCall implements Ticking, ResponseHandler {
   private probing = false
   /** Set once the caller has left. */
   private lastRead: LastRead | undefined
-  /** Dropped as soon as the transport has it: the answer may take minutes, and bodies are up to 10 MiB. */
+  /** Dropped as soon as the exchange has it: the answer may take minutes, and bodies are up to 10 MiB. */
   private request: Dispatch | undefined
   /** Sent in addition; no signature covers them. */
   private added: Readonly<Record<string, string>> | undefined
@@ -88,7 +94,7 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     private readonly stream: boolean,
     /** No answer later than this (`performance.now()`), even if the provider's own deadlines allow it. */
     private dueMs: number,
-    private readonly transport: Transport = openTransport(endpoint),
+    private readonly exchange: ExchangeInUse = new Exchange(client),
   ) {
     this.request = request
   }
@@ -107,14 +113,14 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     ticker.add(this)
     const { identity } = this.endpoint
     if (request.sign !== undefined) void this.sendSigned(request, request.sign)
-    else if (identity === undefined) this.transport.send(this.withAdded(request), this)
+    else if (identity === undefined) this.exchange.send(this.withAdded(request), this)
     else void this.sendSigned(request, () => withToken(this.endpoint, identity, request.headers))
   }
 
   private async sendSigned(request: Dispatch, sign: NonNullable<Dispatch['sign']>): Promise<void> {
     try {
       const headers = await sign()
-      if (!this.isOver) this.transport.send(this.withAdded({ ...request, headers }), this)
+      if (!this.isOver) this.exchange.send(this.withAdded({ ...request, headers }), this)
     } catch (error) {
       this.close()
       this.opener?.fail(error)
@@ -187,13 +193,13 @@ export class UpstreamCall implements Ticking, ResponseHandler {
   pause(): void {
     if (this.isOver) return
     this.phase = 'paused'
-    this.transport.pause()
+    this.exchange.pause()
   }
 
   resume(): void {
     if (this.isOver) return
     this.enter('idle')
-    this.transport.resume()
+    this.exchange.resume()
   }
 
   /** Aborts the call; its reader gets a `ProviderError` `cut`. */
@@ -207,12 +213,8 @@ export class UpstreamCall implements Ticking, ResponseHandler {
    */
   readOn(): boolean {
     if (this.isOver || this.lastRead !== undefined) return true
-    const wasSent = this.wasSent()
-    if (wasSent === false) return false
-    this.lastRead = LastRead.begin()
-    if (this.lastRead === undefined) return false
-    if (wasSent !== true) void wasSent.then((was) => was || this.interrupt())
-    return true
+    if (this.wasSent()) this.lastRead = LastRead.begin()
+    return this.lastRead !== undefined
   }
 
   /** For a body of more than `bytesMax` bytes: aborts the call. */
@@ -232,8 +234,8 @@ export class UpstreamCall implements Ticking, ResponseHandler {
   }
 
   /** False if the provider cannot have received any byte of the request, so that nothing is charged for it. */
-  wasSent(): boolean | Promise<boolean> {
-    return this.transport.wasSent()
+  wasSent(): boolean {
+    return this.exchange.wasSent()
   }
 
   /** Ends the call in any phase. Its readers are not called again. */
@@ -241,7 +243,7 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     if (this.isOver) return
     this.close()
     this.opener = undefined
-    this.transport.abort()
+    this.exchange.abort()
   }
 
   /**
@@ -253,7 +255,7 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     const wasPaused = this.phase === 'paused'
     this.enter('release')
     this.reader = undefined
-    if (wasPaused) this.transport.resume()
+    if (wasPaused) this.exchange.resume()
   }
 
   tick(nowMs: number): void {
@@ -300,7 +302,7 @@ export class UpstreamCall implements Ticking, ResponseHandler {
 
   private stop(error: ProviderError): void {
     if (this.isOver) return
-    this.transport.abort()
+    this.exchange.abort()
     this.fail(error)
   }
 
@@ -312,15 +314,14 @@ export class UpstreamCall implements Ticking, ResponseHandler {
   }
 
   /**
-   * A transport may be unable to distinguish a connection that is not made yet from an answer that takes its time. So
-   * after half of the connect deadline without a head, it is asked whether a connection can be made by the deadline; if
-   * not, the request's was not made.
+   * A provider that is slow to answer looks like one that cannot be reached. So after half of the connect deadline
+   * without a head, the exchange finds out whether a connection can be made by the deadline.
    */
   private probe(): void {
     if (this.probing) return
     this.probing = true
     const { connectMs } = this.endpoint.deadlines
-    this.transport.canConnect(connectMs / 2).then((can) => {
+    this.exchange.canConnect(connectMs / 2).then((can) => {
       if (can || this.phase !== 'connect') return
       const message = `no connection to the provider within ${connectMs} ms`
       this.stop(new ProviderError('timeout', message, { timeout: 'connect' }))

@@ -19,7 +19,7 @@ export class Collector {
   private readonly posts: ShortPost
 
   constructor(readonly config: TracingConfig) {
-    this.posts = new ShortPost({ name: 'collector', url: config.url, viaFetch: config.viaFetch })
+    this.posts = new ShortPost({ name: 'collector', url: config.url })
   }
 
   /** For the log: the address without path and headers. */

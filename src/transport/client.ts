@@ -1,21 +1,37 @@
 /** HTTP/1.1 to providers over connections that are kept: one pool for each origin. */
 
+import { type ForwardProxies, proxiesOfProcess } from '../core/forward-proxies.ts'
 import { Addresses } from './addresses.ts'
 import { Authorities } from './dial.ts'
 import type { Exchange, ExchangeOwner } from './exchange.ts'
 import type { Origin } from './origin.ts'
 import { Pool } from './pool.ts'
+import { type HttpRequest, type RequestHead, RequestHeads } from './request-head.ts'
 
 /** Pools beyond this are dropped if they are empty. Origins are those of the configuration and of its reloads. */
 const POOLS_MAX = 256
 
+interface ClientParts {
+  readonly authorities?: Authorities
+  readonly addresses?: Addresses
+  readonly proxies?: ForwardProxies
+}
+
 export class HttpClient implements ExchangeOwner {
   private readonly pools = new Map<string, Pool>()
+  private readonly heads: RequestHeads
+  private readonly authorities: Authorities
+  private readonly addresses: Addresses
 
-  constructor(
-    private readonly authorities: Authorities = new Authorities(),
-    private readonly addresses: Addresses = new Addresses(),
-  ) {}
+  constructor({ authorities = new Authorities(), addresses = new Addresses(), proxies }: ClientParts = {}) {
+    this.authorities = authorities
+    this.addresses = addresses
+    this.heads = new RequestHeads(() => proxies ?? proxiesOfProcess())
+  }
+
+  headOf(request: HttpRequest): RequestHead {
+    return this.heads.of(request)
+  }
 
   connect(exchange: Exchange): void {
     this.poolOf(exchange.origin).connect(exchange)
@@ -25,21 +41,14 @@ export class HttpClient implements ExchangeOwner {
     this.poolOf(exchange.origin).withdraw(exchange)
   }
 
-  closeIdle(origin: Origin): void {
-    this.poolOf(origin).closeIdle()
+  canConnect(origin: Origin, ms: number): Promise<boolean> {
+    return this.poolOf(origin).canConnect(ms)
   }
 
   /** Closes all connections; exchanges that run on them are not called again. */
   close(): void {
     for (const pool of this.pools.values()) pool.close()
     this.pools.clear()
-  }
-
-  /** Open connections, idle ones included. */
-  get connections(): number {
-    let count = 0
-    for (const pool of this.pools.values()) count += pool.size
-    return count
   }
 
   private poolOf(origin: Origin): Pool {

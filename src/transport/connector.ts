@@ -1,13 +1,14 @@
 /**
- * Makes one connection to an origin: its addresses one after the other, the next one after 250 ms or as soon as one has
- * failed (RFC 8305). The first that is connected wins, and the others are abandoned.
+ * Makes one connection to an origin, or to its proxy: the addresses one after the other, the next one after 250 ms or
+ * as soon as one has failed (RFC 8305). The first that is connected wins, and the others are abandoned.
  */
 
 import type { Addresses } from './addresses.ts'
 import { checkDescriptors } from './descriptor-shortage.ts'
 import { type Authorities, Dial, type RawSocket } from './dial.ts'
 import type { Origin } from './origin.ts'
-import { TransportError } from './transport-error.ts'
+import { unreachableProxy } from './proxy-tunnel.ts'
+import type { TransportError } from './transport-error.ts'
 
 /** How long one address is waited for before the next one is tried as well (RFC 8305, 5). */
 const NEXT_ADDRESS_MS = 250
@@ -35,11 +36,12 @@ export class Connector {
 
   /** The owner may hear of a failure only after this returned. */
   start(addresses: Addresses): void {
-    const found = addresses.of(this.origin.hostname)
+    const { proxy } = this.origin
+    const found = addresses.of((proxy ?? this.origin).hostname)
     if (found instanceof Promise)
       found.then(
         (list) => this.begin(list),
-        (error: TransportError) => this.fail(error),
+        (error: TransportError) => this.fail(proxy === undefined ? error : unreachableProxy(proxy, error.code)),
       )
     else this.begin(found)
   }
@@ -57,11 +59,10 @@ export class Connector {
     this.owner.connected(this, socket)
   }
 
-  failed(dial: Dial, code: string): void {
+  failed(dial: Dial, error: TransportError): void {
     this.dials.delete(dial)
     if (this.next < this.addresses.length) this.tryNext()
-    else if (this.dials.size === 0)
-      this.fail(new TransportError('unconnected', 'no connection was made', code || 'ECONNRESET'))
+    else if (this.dials.size === 0) this.fail(error)
   }
 
   private begin(addresses: readonly string[]): void {

@@ -5,35 +5,43 @@ import { partOf } from '../core/bytes.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { type Decompressor, decompressorOf } from './decompressor.ts'
 import type { Origin } from './origin.ts'
-import type { RequestHead } from './request-head.ts'
+import { credentialRefusal } from './proxy-tunnel.ts'
+import type { HttpRequest, RequestHead } from './request-head.ts'
 import type { ResponseHead } from './response-head.ts'
 import type { ResponseSink } from './response-parser.ts'
 import { TransportError } from './transport-error.ts'
 
 /**
- * Takes a response. Nothing is called before the exchange was started, or after `end`, `fail` or an abort. None of the
- * methods may throw.
+ * Takes a response: its head, any number of pieces of its body, then its end; or an error at any point. Nothing is
+ * called before `send` has returned, or after `end`, `fail` or an abort. None of the methods may throw.
  */
-interface ExchangeHandler {
-  head(status: number, headers: ResponseHead): void
-  /** The bytes from `from` to `to`; at least one. */
+export interface ResponseHandler {
+  head(status: number, headers: Pick<ResponseHead, 'get' | 'has'>): void
+  /** The bytes from `from` to `to`; at least one. Nobody else touches them again. */
   data(bytes: Uint8Array, from: number, to: number): void
   /** Whether a body that comes whole goes to `text`. Asked after `head`. */
   readonly takesText?: boolean
   /** All of a body in UTF-8, and its size, instead of `data`. */
   text?(text: string, bytes: number): void
-  /** The connection can already serve another exchange. */
+  /** The clean end of the body. The connection can already serve another exchange. */
   end(): void
-  /** `unreachable` or `broken` before the head, `cut` after it; the cause is a `TransportError`. */
+  /**
+   * Before the head: `unreachable`, or `broken` for an answer that is not HTTP. After it: `cut`, if the connection
+   * broke or the body is not the one announced. The cause is a `TransportError`.
+   */
   fail(error: ProviderError): void
 }
 
 /** Finds connections for exchanges. */
 export interface ExchangeOwner {
+  /** Throws `TransportError` for a request that cannot be sent. */
+  headOf(request: HttpRequest): RequestHead
   /** The exchange needs a connection. */
   connect(exchange: Exchange): void
   /** The exchange no longer needs one. */
   withdraw(exchange: Exchange): void
+  /** Resolves with false if no new connection to the origin can be made within `ms`. */
+  canConnect(origin: Origin, ms: number): Promise<boolean>
 }
 
 /** The connection that an exchange runs on. */
@@ -43,8 +51,6 @@ interface Carrier {
   /** At once; the exchange is not called again. */
   close(): void
 }
-
-type RequestBody = string | BytePieces
 
 /** Requests up to this size are kept until their response begins, so that they can be sent once more. */
 const REPEATABLE_BYTES_MAX = 1024 * 1024
@@ -67,10 +73,11 @@ let gathered: Buffer | undefined
 
 /** One object per request: it is what its caller holds, what waits for a connection, and what the parser feeds. */
 export class Exchange implements ResponseSink {
+  /** Absent before `send`, and if the request cannot be sent. */
   private request: RequestHead | undefined
   /** Absent once it is not needed again: the response may take minutes, and bodies are up to 10 MiB. */
-  private body: RequestBody | undefined
-  private handler: ExchangeHandler | undefined
+  private body: HttpRequest['body'] | undefined
+  private handler: ResponseHandler | undefined
   private carrier: Carrier | undefined
   private decompressor: Decompressor | undefined
   /** Bytes of the body. */
@@ -96,31 +103,37 @@ export class Exchange implements ResponseSink {
   /** It is sent for the second time, which only a new connection may carry. */
   isRepeat = false
   /** A connection was assigned, now or before. */
-  protected wasConnected = false
+  private wasConnected = false
   /** Its connection had carried another exchange before. */
-  protected isOnKept = false
+  private isOnKept = false
   /** A byte of the response has come. */
-  protected hasHeard = false
+  private hasHeard = false
 
   constructor(private readonly owner: ExchangeOwner) {}
 
-  /** Sends a request. Once. With `isSentOnce`, it is not repeated if a kept connection turns out to be closed. */
-  start(request: RequestHead, body: RequestBody, handler: ExchangeHandler, isSentOnce = false): void {
-    this.request = request
-    this.isSentOnce = isSentOnce
+  /** Sends a request; its response goes to the handler. Once. */
+  send(request: HttpRequest, handler: ResponseHandler): void {
+    const { body } = request
     this.handler = handler
+    try {
+      this.request = this.owner.headOf(request)
+    } catch (error) {
+      if (!(error instanceof TransportError)) throw error
+      return queueMicrotask(() => this.fail(error))
+    }
+    this.isSentOnce = request.isSentOnce === true
     this.body = typeof body === 'string' && body.length > TEXT_CHARS_MAX ? BytePieces.of([Buffer.from(body)]) : body
     this.bodyBytes = typeof this.body === 'string' ? Buffer.byteLength(this.body) : this.body.byteLength
     this.owner.connect(this)
   }
 
-  /** Only after `start`. */
+  /** Only of a request that can be sent. */
   get origin(): Origin {
-    if (this.request === undefined) throw new Error('the exchange was not started')
+    if (this.request === undefined) throw new Error('the exchange has no request')
     return this.request.origin
   }
 
-  /** False if no byte of the request has left. */
+  /** False if no byte of the request has left, so that the server cannot have received any. */
   wasSent(): boolean {
     return this.hasSent
   }
@@ -134,6 +147,7 @@ export class Exchange implements ResponseSink {
     else if (request !== undefined && !this.isComplete) this.owner.withdraw(this)
   }
 
+  /** Stops reading. Bytes that were already read may still come: at most 512 KiB, and an end after them. */
   pause(): void {
     this.isPaused = true
     this.decompressor?.pause()
@@ -146,8 +160,14 @@ export class Exchange implements ResponseSink {
     this.carrier?.resume()
   }
 
-  /** Resolves after `ms` with false if it still waits for a connection. */
-  protected async connectedWithin(ms: number): Promise<boolean> {
+  /**
+   * Resolves with false if no connection can be made within `ms`. A connection that was made for this request proves
+   * that one can. One that was kept proves nothing until a byte has come, because the machine may be gone: then another
+   * one is tried.
+   */
+  async canConnect(ms: number): Promise<boolean> {
+    if (this.isOver || this.hasHeard) return true
+    if (this.wasConnected) return !this.isOnKept || (await this.owner.canConnect(this.origin, ms))
     await new Promise((resolve) => setTimeout(resolve, ms))
     return this.wasConnected || this.isOver
   }
@@ -249,6 +269,9 @@ export class Exchange implements ResponseSink {
   }
 
   head(head: ResponseHead): void {
+    const { proxy, isSecure } = this.origin
+    // The provider has not seen it, and its caller cannot know of the proxy.
+    if (head.status === 407 && proxy !== undefined && !isSecure) return this.breakOff(credentialRefusal(proxy))
     this.hasHead = true
     this.body = this.isWritten ? undefined : this.body
     if (head.coding !== '') this.decompressor = decompressorOf(head.coding, this)
@@ -308,14 +331,18 @@ export class Exchange implements ResponseSink {
   }
 
   notDecompressed(): void {
-    const { carrier } = this
-    this.carrier = undefined
-    carrier?.close()
-    this.fail(new TransportError('malformed', 'the body does not match its content coding'))
+    this.breakOff(new TransportError('malformed', 'the body does not match its content coding'))
   }
 
   decompressorDrained(): void {
     if (!this.isPaused) this.carrier?.resume()
+  }
+
+  private breakOff(error: TransportError): void {
+    const { carrier } = this
+    this.carrier = undefined
+    carrier?.close()
+    this.fail(error)
   }
 
   private end(): void {
@@ -343,7 +370,8 @@ function withHead(head: Buffer, body: BytePieces): BytePieces {
 
 function reported(cause: TransportError, hasHead: boolean): ProviderError {
   if (hasHead) return new ProviderError('cut', 'the connection to the provider broke', { cause })
-  return cause.kind === 'malformed'
-    ? new ProviderError('broken', 'the provider did not answer in HTTP', { cause })
-    : new ProviderError('unreachable', 'the provider cannot be reached', { cause })
+  if (cause.kind === 'malformed') return new ProviderError('broken', 'the provider did not answer in HTTP', { cause })
+  // The codes of the system and of TLS show all that is known.
+  const why = cause.code === '' || cause.code.startsWith('proxy_') ? `: ${cause.message}` : ''
+  return new ProviderError('unreachable', `the provider cannot be reached${why}`, { cause })
 }

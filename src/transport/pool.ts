@@ -84,9 +84,24 @@ export class Pool implements Ticking {
     if (at !== -1) this.free.splice(at, 1)
   }
 
-  /** No connection to the origin can be made now: those that are idle lead nowhere either. */
-  closeIdle(): void {
-    for (const connection of [...this.free]) connection.close()
+  /** False if no connection can be made within `ms`: then the idle ones lead nowhere either, and are closed. */
+  async canConnect(ms: number): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    const connector = new Connector(this.origin, this.authorities, {
+      connected: (_, socket) => {
+        this.takeOver(socket).close()
+        resolve(true)
+      },
+      // The request itself reports that at once.
+      failed: () => resolve(true),
+    })
+    const timer = setTimeout(() => {
+      connector.abandon()
+      for (const connection of [...this.free]) connection.close()
+      resolve(false)
+    }, ms)
+    connector.start(this.addresses)
+    return await promise.finally(() => clearTimeout(timer))
   }
 
   /** Exchanges that run on its connections are not called again. */
@@ -100,17 +115,21 @@ export class Pool implements Ticking {
 
   connected(connector: Connector, socket: RawSocket): void {
     this.connectors.delete(connector)
+    this.idle(this.takeOver(socket))
+    this.makeConnections()
+  }
+
+  private takeOver(socket: RawSocket): Connection {
     const connection = new Connection(socket, this)
     socket.data = connection
     this.all.add(connection)
-    this.idle(connection)
-    this.makeConnections()
+    return connection
   }
 
   /** One request fails for each connection that could not be made; the others wait for theirs. */
   failed(connector: Connector, error: TransportError): void {
     this.connectors.delete(connector)
-    this.addresses.forget(this.origin.hostname)
+    this.addresses.forget((this.origin.proxy ?? this.origin).hostname)
     const first = this.firstWaiting(false)
     if (first !== undefined) {
       this.waiting.delete(first)

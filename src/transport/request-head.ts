@@ -3,12 +3,26 @@
  * small request 4 µs, to compare its headers costs 0.1.
  */
 
+import type { BytePieces } from '../core/byte-pieces.ts'
+import { messageOf } from '../core/error-message.ts'
+import type { ForwardProxies, ForwardProxy } from '../core/forward-proxies.ts'
 import { type Origin, originOf } from './origin.ts'
 import { TransportError } from './transport-error.ts'
 
 type RequestHeaders = Readonly<Record<string, string>>
 
 type RequestMethod = 'GET' | 'POST'
+
+/** A request to send. The body is text, or pieces that are sent in order and not copied. */
+export interface HttpRequest {
+  /** `POST` unless it is set. */
+  readonly method?: RequestMethod | undefined
+  readonly url: string
+  readonly headers: RequestHeaders
+  readonly body: string | BytePieces
+  /** True if it must never be sent a second time, whatever becomes of its connection. */
+  readonly isSentOnce?: true | undefined
+}
 
 export interface RequestHead {
   readonly method: RequestMethod
@@ -35,19 +49,33 @@ const FIELD_NAME = /^[!#$%&'*+.^_`|~\dA-Za-z-]+$/
 /** Latin-1 without control characters: a line end in a value would begin another field, or another request. */
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 
-/** The last head for each URL. */
-const heads = new Map<string, RequestHead>()
 /** URLs are those of the configured targets; this bounds what reloads leave. */
 const HEADS_MAX = 4096
 
-/** Throws `TransportError` `invalid` for a URL that is not HTTP, and for a header that cannot be sent. */
-export function requestHead(url: string, headers: RequestHeaders, method: RequestMethod = 'POST'): RequestHead {
-  const known = heads.get(url)
-  if (known !== undefined && known.method === method && areEqual(known.headers, headers)) return known
-  const head = written(url, headers, method)
-  if (heads.size >= HEADS_MAX) heads.clear()
-  heads.set(url, head)
-  return head
+/** The last head for each URL. */
+export class RequestHeads {
+  private readonly known = new Map<string, RequestHead>()
+
+  constructor(private readonly proxies: () => ForwardProxies) {}
+
+  /** Throws `TransportError` for a URL that is not HTTP, a header that cannot be sent, and an unusable proxy. */
+  of({ url, headers, method = 'POST' }: HttpRequest): RequestHead {
+    const known = this.known.get(url)
+    if (known !== undefined && known.method === method && areEqual(known.headers, headers)) return known
+    const place = placeOf(url)
+    const head = written(place, headers, method, originOf(place, proxyFor(place, this.proxies())))
+    if (this.known.size >= HEADS_MAX) this.known.clear()
+    this.known.set(url, head)
+    return head
+  }
+}
+
+function proxyFor(place: URL, proxies: ForwardProxies): ForwardProxy | undefined {
+  try {
+    return proxies.of(place)
+  } catch (error) {
+    throw new TransportError('unconnected', messageOf(error), 'proxy_invalid')
+  }
 }
 
 function areEqual(some: RequestHeaders, others: RequestHeaders): boolean {
@@ -60,9 +88,10 @@ function areEqual(some: RequestHeaders, others: RequestHeaders): boolean {
   return count === 0
 }
 
-function written(url: string, headers: RequestHeaders, method: RequestMethod): RequestHead {
-  const place = placeOf(url)
+function written(place: URL, headers: RequestHeaders, method: RequestMethod, origin: Origin): RequestHead {
   const { pathname, search, host } = place
+  // A proxy that passes requests on gets the whole URL; one that only makes a tunnel never sees this head.
+  const proxy = origin.isSecure ? undefined : origin.proxy
   const fields = new Map([
     ['host', host],
     // Only bytes that are not compressed can be counted and copied.
@@ -70,6 +99,7 @@ function written(url: string, headers: RequestHeaders, method: RequestMethod): R
     ['accept', '*/*'],
     // Some firewalls in front of providers reject requests without one.
     ['user-agent', 'weir'],
+    ...(proxy?.authorization === undefined ? [] : [['proxy-authorization', proxy.authorization] as const]),
   ])
   for (const [name, value] of Object.entries(headers)) {
     const lower = name.toLowerCase()
@@ -79,8 +109,9 @@ function written(url: string, headers: RequestHeaders, method: RequestMethod): R
     fields.set(lower, value)
   }
   const lines = [...fields].map(([name, value]) => `${name}: ${value}\r\n`).join('')
-  const text = `${method} ${pathname}${search} HTTP/1.1\r\n${lines}content-length: `
-  return { method, headers: { ...headers }, origin: originOf(place), text, isAscii: /^[\x00-\x7f]*$/.test(text) }
+  const target = `${proxy === undefined ? '' : `http://${host}`}${pathname}${search}`
+  const text = `${method} ${target} HTTP/1.1\r\n${lines}content-length: `
+  return { method, headers: { ...headers }, origin, text, isAscii: /^[\x00-\x7f]*$/.test(text) }
 }
 
 function placeOf(url: string): URL {

@@ -15,7 +15,7 @@ const FULL: Occurrence = { type: 'disk.full', fields: { data_dir: '/data', free_
 
 function hookOf(url: string): HookConfig {
   const names = { key: 'hook', label: 'hook', format: 'weir', secret: ALERT_SECRET } as const
-  return { ...names, url, events: ['*'], viaFetch: false }
+  return { ...names, url, events: ['*'] }
 }
 
 /** The lock of another writer stands for a full disk: each write fails, and reading works. */

@@ -62,7 +62,7 @@ const CASES = Object.entries(FIELDS).flatMap(([type, all]) =>
 
 function hookOf(format: HookConfig['format'], more: Partial<HookConfig> = {}): HookConfig {
   const url = 'http://127.0.0.1:9/'
-  return { key: format, label: format, format, url, secret: KEY, events: ['*'], viaFetch: false, ...more }
+  return { key: format, label: format, format, url, secret: KEY, events: ['*'], ...more }
 }
 
 function bodyOf(format: HookConfig['format'], alert: JsonObject): JsonObject {

@@ -26,12 +26,10 @@ test('without the section there are no alerts; without shares there are none abo
   const plain = parsed(`alerts: { webhook: "https://example.org/hook?a=1", ${SECRET} }`)
   const url = 'https://example.org/hook?a=1'
   const secret = 'a-secret-of-the-test-0123'
-  const hook = { key: 'webhook', label: 'alerts.webhook', format: 'weir', events: ['*'], viaFetch: false }
+  const hook = { key: 'webhook', label: 'alerts.webhook', format: 'weir', events: ['*'] }
   expect(plain.ok && (plain.config.alerts as unknown)).toEqual({ hooks: [{ ...hook, url, secret }], spend: [] })
-  const proxied = parsed(`alerts: { webhook: "https://e.org", ${SECRET}, spend: [0.5, 1] }`, {
-    HTTPS_PROXY: 'http://p',
-  })
-  expect(proxied.ok && proxied.config.alerts).toMatchObject({ spend: [0.5, 1], hooks: [{ viaFetch: true }] })
+  const shares = parsed(`alerts: { webhook: "https://e.org", ${SECRET}, spend: [0.5, 1] }`)
+  expect(shares.ok && shares.config.alerts).toMatchObject({ spend: [0.5, 1], hooks: [{ url: 'https://e.org' }] })
   expect(parsed(`alerts: { webhook: "http://127.0.0.1:9/hook", ${SECRET} }`).ok).toBe(true)
 })
 

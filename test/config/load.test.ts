@@ -247,14 +247,19 @@ ${edited(
     expect(good(`workers: auto\n${BASE}`, { cores: 1 }).workers).toBe(1)
   })
 
-  test('providers are called over sockets, unless `upstream` or a proxy of the environment asks for fetch', () => {
-    const viaFetch = (text: string, env = {}) => good(text, { env: { ...options.env, ...env } }).providers[0]?.viaFetch
-    expect(viaFetch(BASE)).toBe(false)
-    expect(viaFetch(`upstream: sockets\n${BASE}`)).toBe(false)
-    expect(viaFetch(`upstream: fetch\n${BASE}`)).toBe(true)
-    expect(viaFetch(BASE, { HTTPS_PROXY: 'http://proxy.test:3128' })).toBe(true)
-    expect(viaFetch(BASE, { https_proxy: 'http://proxy.test:3128' })).toBe(true)
-    expect(viaFetch(BASE, { HTTP_PROXY: 'http://proxy.test:3128' })).toBe(false)
+  test.each(['sockets', 'fetch'])('`upstream: %s` of an earlier version has no effect, and gets a warning', (value) => {
+    const parsed = parseConfig(`upstream: ${value}\n${BASE}`, options)
+    expect(parsed.ok && parsed.config).toEqual(good(BASE))
+    expect(parsed.warnings).toMatchObject([
+      { line: 1, path: 'upstream', message: expect.stringContaining('remove it') },
+    ])
+  })
+
+  test('a proxy of the environment that weir cannot use gets a warning without its address', () => {
+    const env = { ...options.env, HTTPS_PROXY: 'socks5://user:word@proxy.test:1080', http_proxy: 'proxy.test' }
+    const { warnings } = parseConfig(BASE, { ...options, env })
+    expect(warnings).toMatchObject([{ path: 'HTTPS_PROXY', message: expect.stringContaining('http://HOST:PORT') }])
+    expect(JSON.stringify(warnings)).not.toContain('word')
   })
 
   test('two models may have the same alias', () => {

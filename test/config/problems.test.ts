@@ -44,7 +44,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     '"a b\\nc": 1',
     '["a b\\nc"]: unknown key; known here: listen, admin, workers, data_dir, ' +
       'drain_seconds, node_name, owned_by, ' +
-      'ledger, ledger_unreachable, upstream, shortcuts, audit, log, tracing, alerts, metrics, tags, responses, ' +
+      'ledger, ledger_unreachable, shortcuts, audit, log, tracing, alerts, metrics, tags, responses, ' +
       'compatibility, compaction, providers, models, auto, routing, organizations',
   ],
   ['word for number', '', 'drain_seconds: soon', 'drain_seconds: must be a whole number'],

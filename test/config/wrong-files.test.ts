@@ -188,7 +188,7 @@ const WRONG: readonly Row[] = [
     by: 'master_key: sk-canary-pasted',
     lines: [
       '3: master_key: unknown key; known here: listen, admin, workers, data_dir, drain_seconds, node_name, owned_by, ' +
-        'ledger, ledger_unreachable, upstream, shortcuts, audit, log, tracing, alerts, metrics, tags, responses, ' +
+        'ledger, ledger_unreachable, shortcuts, audit, log, tracing, alerts, metrics, tags, responses, ' +
         'compatibility, compaction, providers, models, auto, routing, organizations',
     ],
   },

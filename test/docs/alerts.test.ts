@@ -26,7 +26,7 @@ beforeAll(async () => {
     },
   })
   const url = `http://127.0.0.1:${server.port}/`
-  const hook = { key: '', label: '', format: 'weir', url, secret: SECRET, events: ['*'], viaFetch: false } as const
+  const hook = { key: '', label: '', format: 'weir', url, secret: SECRET, events: ['*'] } as const
   expect(await new Webhook(hook).post(BODY)).toEqual({ ok: true })
 })
 

@@ -60,7 +60,7 @@ class MadeCall extends ProviderCall {
     this.abort()
   }
 
-  override async wasSent(): Promise<boolean> {
+  override wasSent(): boolean {
     return true
   }
 

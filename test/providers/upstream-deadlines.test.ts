@@ -3,8 +3,8 @@
 import { describe, expect, test } from 'bun:test'
 import type { Endpoint } from '../../src/core/endpoint.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
-import type { ResponseHandler, Transport } from '../../src/providers/transport.ts'
-import { UpstreamCall } from '../../src/providers/upstream.ts'
+import { type ExchangeInUse, UpstreamCall } from '../../src/providers/upstream.ts'
+import type { ResponseHandler } from '../../src/transport/exchange.ts'
 import { headOf, nextOf } from './exchange.ts'
 
 const HOUR_MS = 3_600_000
@@ -20,7 +20,7 @@ const endpoint: Endpoint = {
   },
 }
 
-class HandTransport implements Transport {
+class HandTransport implements ExchangeInUse {
   readonly done: string[] = []
   readonly probe = Promise.withResolvers<boolean>()
   handler: ResponseHandler | undefined
@@ -214,16 +214,6 @@ describe('a call whose caller has left', () => {
     transport.wasSent = () => false
     expect(call.readOn()).toBe(false)
     call.abort()
-  })
-
-  test('ends once it turns out that nothing was sent', async () => {
-    const { transport, call } = await reading()
-    const unsent = Promise.resolve(false)
-    transport.wasSent = () => unsent as never
-    expect(call.readOn()).toBe(true)
-    await unsent
-    await unsent
-    expect(transport.done).toEqual(['send', 'abort'])
   })
 
   test('is one of few, which free their places when they end', async () => {

@@ -3,8 +3,8 @@
 import { expect, test } from 'bun:test'
 import type { Endpoint } from '../../src/core/endpoint.ts'
 import type { ProviderError } from '../../src/core/provider-error.ts'
-import type { ResponseHandler, Transport } from '../../src/providers/transport.ts'
-import { UpstreamCall } from '../../src/providers/upstream.ts'
+import { type ExchangeInUse, UpstreamCall } from '../../src/providers/upstream.ts'
+import type { ResponseHandler } from '../../src/transport/exchange.ts'
 
 const endpoint: Endpoint = {
   name: 'p',
@@ -14,7 +14,7 @@ const endpoint: Endpoint = {
 }
 
 /** Gives the answer at once: in pieces, or whole if the handler takes it so. */
-function transportOf(pieces: readonly Uint8Array[]): Transport & { aborted: boolean } {
+function transportOf(pieces: readonly Uint8Array[]): ExchangeInUse & { aborted: boolean } {
   return {
     aborted: false,
     send(_: unknown, handler: ResponseHandler) {

@@ -245,9 +245,6 @@ export async function readinessAt(adminUrl: string): Promise<{ status: number; r
   return { status: answer.status, reasons: body.reasons ?? [] }
 }
 
-/** `WEIR_TEST_UPSTREAM=fetch` runs tests of the gateway over the runtime's HTTP client instead of our own. */
-export const VIA_FETCH = process.env['WEIR_TEST_UPSTREAM'] === 'fetch'
-
 /** The configuration of a setup. */
 export function configOf(setup: GatewaySetup, folder: string): JsonObject {
   const providers = Object.fromEntries(
@@ -267,7 +264,6 @@ export function configOf(setup: GatewaySetup, folder: string): JsonObject {
       isObject(entry) ? { name, ...entry } : { name, ...modelOf(entry) },
     ),
     organizations: [{ id: 'test', keys: [{ id: 'test-key', key: KEY }] }],
-    ...(VIA_FETCH ? { upstream: 'fetch' } : {}),
     ...setup.config,
   }
 }

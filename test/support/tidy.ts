@@ -26,7 +26,7 @@ const BELOW_ASSEMBLY = [
 
 /** The first match applies; a path with a trailing `/` is a folder. */
 export const IMPORTS: Readonly<Record<string, Allowance>> = {
-  'core/': { from: [], packages: {} },
+  'core/': { from: [], packages: { 'core/forward-proxies.ts': ['node:net'] } },
   'wire/': {
     from: ['core/'],
     packages: { 'wire/byte-text.ts': ['node:buffer'], 'wire/long-text-body.ts': ['node:buffer'] },
@@ -82,6 +82,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'transport/decompressor.ts': ['node:stream', 'node:zlib'],
       'transport/descriptor-shortage.ts': ['node:fs'],
       'transport/dial.ts': ['node:net', 'node:tls'],
+      'transport/proxy-tunnel.ts': ['node:net'],
     },
   },
   'providers/': {
@@ -90,7 +91,6 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       [ANYWHERE]: ['node:crypto'],
       'providers/access-tokens.ts': ['@azure/identity', 'google-auth-library'],
       'providers/bedrock/': ['@aws-sdk/', '@smithy/', '@aws-crypto/'],
-      'providers/reachability.ts': ['node:net', 'node:tls'],
     },
   },
   'gateway/': {
@@ -180,7 +180,7 @@ const USES = {
     instead: 'the environment is read in config/load.ts; take the value from the configuration',
   },
   fetch: {
-    where: ['providers/fetch-transport.ts', 'providers/openai/published-prices.ts', 'console/api-client.ts'],
+    where: ['console/api-client.ts'],
     instead: 'call providers/upstream.ts, which holds the deadlines and the abort',
   },
   response: { where: ['http/', 'admin/'], instead: 'return data or throw a CallerError; http/ makes the Response' },

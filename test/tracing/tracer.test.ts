@@ -13,7 +13,7 @@ function tracer(options: { sample?: number; random?: () => number; propagates?: 
   const { sample = 1, random = Math.random, propagates = false } = options
   const taken: Span[] = []
   const made = new SpanTracer({
-    config: { url: 'http://collector', headers: {}, sample, resource: { 'service.name': 'weir' }, viaFetch: false },
+    config: { url: 'http://collector', headers: {}, sample, resource: { 'service.name': 'weir' } },
     providers: new Map([['p', { system: 'aws.bedrock', address: 'provider', port: 443, propagates }]]),
     isModel: (name) => name === 'public',
     take: (spans) => void taken.push(...spans),

@@ -2,33 +2,34 @@
 
 import { describe, expect, test } from 'bun:test'
 import { Addresses } from '../../src/transport/addresses.ts'
+import { Exchange } from '../../src/transport/exchange.ts'
 import { BlackHole } from './black-hole.ts'
-import { Exchanged, response, WAYS, wayOf } from './exchanges.ts'
+import { Exchanged, response, TestClient } from './exchanges.ts'
 import { RawServer } from './raw-server.ts'
 
 async function until(isTrue: () => boolean): Promise<void> {
   while (!isTrue()) await Bun.sleep(5)
 }
 
-describe.each(WAYS)('over %s', (name) => {
+describe('until there is a connection', () => {
   test('an abort while it connects closes the socket, and nothing was sent', async () => {
     await using hole = await BlackHole.start()
-    using way = wayOf(name)
-    const sent = Array.from({ length: 20 }, () => new Exchanged(way, `http://127.0.0.1:${hole.port}/`))
+    using client = new TestClient()
+    const sent = Array.from({ length: 20 }, () => new Exchanged(client, `http://127.0.0.1:${hole.port}/`))
     await until(() => hole.attempts === 20)
     const [first] = sent
-    expect(await first?.transport.canConnect(50)).toBe(false)
-    for (const { transport } of sent) transport.abort()
+    expect(await first?.exchange.canConnect(50)).toBe(false)
+    for (const { exchange } of sent) exchange.abort()
     await until(() => hole.attempts === 0)
-    expect(await first?.transport.wasSent()).toBe(false)
+    expect(await first?.exchange.wasSent()).toBe(false)
     expect(sent.map(({ outcome }) => outcome.end)).toEqual(sent.map(() => undefined))
   })
 
   test('a name without an address is unreachable, and nothing was sent', async () => {
-    using way = wayOf(name)
-    const sent = new Exchanged(way, 'http://nowhere.invalid/')
+    using client = new TestClient()
+    const sent = new Exchanged(client, 'http://nowhere.invalid/')
     expect((await sent.done).end).toBe('unreachable')
-    expect(await sent.transport.wasSent()).toBe(false)
+    expect(await sent.exchange.wasSent()).toBe(false)
   })
 })
 
@@ -43,15 +44,15 @@ function naming(...addresses: string[]) {
   return { asked, addresses: new Addresses(lookUp) }
 }
 
-describe('over sockets', () => {
+describe('addresses and names', () => {
   test('at most 256 connections to an origin are made at once; the others follow', async () => {
     await using hole = await BlackHole.start()
-    using way = wayOf('sockets')
-    const sent = Array.from({ length: 300 }, () => new Exchanged(way, `http://127.0.0.1:${hole.port}/`))
+    using client = new TestClient()
+    const sent = Array.from({ length: 300 }, () => new Exchanged(client, `http://127.0.0.1:${hole.port}/`))
     await until(() => hole.attempts === 256)
-    for (const { transport } of sent.slice(0, 256)) transport.abort()
+    for (const { exchange } of sent.slice(0, 256)) exchange.abort()
     await until(() => hole.attempts === 44)
-    for (const { transport } of sent) transport.abort()
+    for (const { exchange } of sent) exchange.abort()
     await until(() => hole.attempts === 0)
   })
 
@@ -63,10 +64,10 @@ describe('over sockets', () => {
       // None is answered before all have arrived, so all connections are open at the same time.
       if (waiting.length === count) for (const answer of waiting.splice(0)) answer()
     })
-    using way = wayOf('sockets')
+    using client = new TestClient()
     for (const round of ['first', 'second']) {
       const bodies = Array.from({ length: count }, (_, at) => `${round} ${at}`)
-      const outcomes = await Promise.all(bodies.map((body) => new Exchanged(way, server.url(), body).done))
+      const outcomes = await Promise.all(bodies.map((body) => new Exchanged(client, server.url(), body).done))
       expect(outcomes.map(({ body }) => body)).toEqual(bodies)
     }
     expect(server.connections).toBe(count + count - 1024)
@@ -76,16 +77,16 @@ describe('over sockets', () => {
     await using server = await RawServer.answering((socket) => socket.write(response('hello')))
     await using hole = await BlackHole.start('127.0.0.2', server.port)
     const { addresses } = naming('127.0.0.2', '127.0.0.1')
-    using way = wayOf('sockets', undefined, addresses)
-    expect((await new Exchanged(way, `http://two.test:${server.port}/`).done).body).toBe('hello')
+    using client = new TestClient({ addresses })
+    expect((await new Exchanged(client, `http://two.test:${server.port}/`).done).body).toBe('hello')
     await until(() => hole.attempts === 0)
   })
 
   test('if an address refuses, the next one is tried at once', async () => {
     await using server = await RawServer.answering((socket) => socket.write(response('hello')))
     const { addresses } = naming('127.0.0.3', '127.0.0.2', '::1', '127.0.0.1')
-    using way = wayOf('sockets', undefined, addresses)
-    expect((await new Exchanged(way, `http://many.test:${server.port}/`).done).body).toBe('hello')
+    using client = new TestClient({ addresses })
+    expect((await new Exchanged(client, `http://many.test:${server.port}/`).done).body).toBe('hello')
   })
 
   test('all addresses refuse: unreachable, with the reason of the system', async () => {
@@ -93,8 +94,8 @@ describe('over sockets', () => {
     const { port } = server
     await server[Symbol.asyncDispose]()
     const { addresses } = naming('127.0.0.2', '127.0.0.1')
-    using way = wayOf('sockets', undefined, addresses)
-    const sent = new Exchanged(way, `http://many.test:${port}/`)
+    using client = new TestClient({ addresses })
+    const sent = new Exchanged(client, `http://many.test:${port}/`)
     expect((await sent.done).end).toBe('unreachable')
     expect(sent.error?.cause).toMatchObject({ code: 'ECONNREFUSED' })
   })
@@ -102,10 +103,10 @@ describe('over sockets', () => {
   test('requests for one name share a lookup, and its addresses are used again', async () => {
     await using server = await RawServer.answering((socket) => socket.write(response('hello', 'connection: close\r\n')))
     const { addresses, asked } = naming('127.0.0.1')
-    using way = wayOf('sockets', undefined, addresses)
+    using client = new TestClient({ addresses })
     const url = `http://one.test:${server.port}/`
-    await Promise.all([1, 2, 3].map(() => new Exchanged(way, url).done))
-    await new Exchanged(way, url).done
+    await Promise.all([1, 2, 3].map(() => new Exchanged(client, url).done))
+    await new Exchanged(client, url).done
     expect(asked).toEqual(['one.test'])
     expect(server.connections).toBe(4)
   })
@@ -114,8 +115,8 @@ describe('over sockets', () => {
     await using server = await RawServer.answering((socket) =>
       socket.write(response('hello', 'Keep-Alive: timeout=2, max=5\r\n')),
     )
-    using way = wayOf('sockets')
-    await new Exchanged(way, server.url()).done
+    using client = new TestClient()
+    await new Exchanged(client, server.url()).done
     await server.allClosed()
     expect(server.connections).toBe(1)
   })
@@ -126,21 +127,21 @@ describe('over sockets', () => {
       texts.push(text)
       socket.write(response('hello'))
     })
-    using way = wayOf('sockets')
-    await new Exchanged(way, `http://user:word@127.0.0.1:${server.port}/a/b?c=d#e`).done
+    using client = new TestClient()
+    await new Exchanged(client, `http://user:word@127.0.0.1:${server.port}/a/b?c=d#e`).done
     expect(texts[0]).toStartWith(`POST /a/b?c=d HTTP/1.1\r\nhost: 127.0.0.1:${server.port}\r\n`)
     expect(texts[0]).not.toContain('word')
   })
 
   test.each(['ftp://127.0.0.1/', 'nonsense'])('what is no HTTP URL fails, and nothing was sent: %s', async (url) => {
-    using way = wayOf('sockets')
-    const transport = way.open('')
+    using client = new TestClient()
+    const exchange = new Exchange(client)
     const { promise, resolve } = Promise.withResolvers<string>()
-    transport.send(
+    exchange.send(
       { url, headers: {}, body: '' },
       { head: () => {}, data: () => {}, end: () => resolve('end'), fail: ({ kind }) => resolve(kind) },
     )
     expect(await promise).toBe('unreachable')
-    expect(await transport.wasSent()).toBe(false)
+    expect(await exchange.wasSent()).toBe(false)
   })
 })

@@ -1,28 +1,24 @@
-/**
- * How each transport uses connections: reuse, early answers, cuts, aborts, back-pressure. If `fetch` cannot do
- * something, the test shows what it does instead.
- */
+/** How connections are used: reuse, early answers, cuts, aborts, back-pressure. */
 
 import { describe, expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
-import { Exchanged, response, WAYS, wayOf } from './exchanges.ts'
+import { Exchange } from '../../src/transport/exchange.ts'
+import { Exchanged, response, TestClient } from './exchanges.ts'
 import { RawServer } from './raw-server.ts'
 
 const MIB = 1024 * 1024
 
-describe.each(WAYS)('over %s', (name) => {
-  const isFetch = name === 'fetch'
-
+describe('connections', () => {
   test('a request arrives as written, and its connection serves the next one', async () => {
     const texts: string[] = []
     await using server = await RawServer.answering((socket, { text }) => {
       texts.push(text)
       socket.write(response(`answer ${texts.length}`))
     })
-    using way = wayOf(name)
+    using client = new TestClient()
     for (let turn = 1; turn <= 5; turn++) {
       const headers = { 'X-Key': 'a b', 'content-type': 'application/json' }
-      const outcome = await new Exchanged(way, server.url(), `{"turn":${turn},"é":"😀"}`, headers).done
+      const outcome = await new Exchanged(client, server.url(), `{"turn":${turn},"é":"😀"}`, headers).done
       expect(outcome).toEqual({ status: 200, body: `answer ${turn}`, end: 'end' })
     }
     expect(server.connections).toBe(1)
@@ -45,10 +41,10 @@ describe.each(WAYS)('over %s', (name) => {
     await using server = await RawServer.answering((socket, { text }) => {
       setTimeout(() => socket.write(response(text.slice(text.indexOf('\r\n\r\n') + 4))), 20)
     })
-    using way = wayOf(name)
+    using client = new TestClient()
     for (const round of [1, 2]) {
       const bodies = Array.from({ length: 50 }, (_, at) => `${round} ${at}`)
-      const outcomes = await Promise.all(bodies.map((body) => new Exchanged(way, server.url(), body).done))
+      const outcomes = await Promise.all(bodies.map((body) => new Exchanged(client, server.url(), body).done))
       expect(outcomes.map(({ body }) => body)).toEqual(bodies)
     }
     expect(server.connections).toBe(50)
@@ -72,10 +68,10 @@ describe.each(WAYS)('over %s', (name) => {
         if (head !== -1 && bytes >= head + 4 + whole.length) socket.write(response('whole'))
       })
     })
-    using way = wayOf(name)
-    expect(await new Exchanged(way, server.url(), body).done).toMatchObject({ body: 'whole', end: 'end' })
+    using client = new TestClient()
+    expect(await new Exchanged(client, server.url(), body).done).toMatchObject({ body: 'whole', end: 'end' })
     const all = Buffer.concat(received)
-    expect(all.toString('latin1')).toContain(`ontent-${name === 'fetch' ? 'L' : 'l'}ength: ${whole.length}\r\n`)
+    expect(all.toString('latin1')).toContain(`ontent-length: ${whole.length}\r\n`)
     expect(all.subarray(all.indexOf('\r\n\r\n') + 4).equals(whole)).toBe(true)
   })
 
@@ -85,14 +81,13 @@ describe.each(WAYS)('over %s', (name) => {
       texts.push(text)
       socket.write(response('ok'))
     })
-    using way = wayOf(name)
-    expect((await new Exchanged(way, server.url(), '{}', { x: 'é' }).done).end).toBe('end')
+    using client = new TestClient()
+    expect((await new Exchanged(client, server.url(), '{}', { x: 'é' }).done).end).toBe('end')
     expect(texts[0]?.toLowerCase()).toContain('\r\nx: é\r\n')
     for (const value of ['a\r\nb: c', 'a\nb', 'a\0', 'a\rb', '😀']) {
-      const sent = new Exchanged(way, server.url(), '{}', { x: value })
+      const sent = new Exchanged(client, server.url(), '{}', { x: value })
       expect([value, (await sent.done).end]).toEqual([value, 'unreachable'])
-      // What `fetch` has sent can only be guessed from whether the provider accepts connections.
-      expect(await sent.transport.wasSent()).toBe(isFetch)
+      expect(await sent.exchange.wasSent()).toBe(false)
     }
     expect(texts.length).toBe(1)
   })
@@ -101,10 +96,10 @@ describe.each(WAYS)('over %s', (name) => {
     const server = await RawServer.answering(() => {})
     const url = server.url()
     await server[Symbol.asyncDispose]()
-    using way = wayOf(name)
-    const sent = new Exchanged(way, url)
+    using client = new TestClient()
+    const sent = new Exchanged(client, url)
     expect((await sent.done).end).toBe('unreachable')
-    expect(await sent.transport.wasSent()).toBe(false)
+    expect(await sent.exchange.wasSent()).toBe(false)
   })
 
   test('an answer before the body was sent is taken, and its connection is not used again', async () => {
@@ -114,10 +109,10 @@ describe.each(WAYS)('over %s', (name) => {
         socket.pause()
       })
     })
-    using way = wayOf(name)
+    using client = new TestClient()
     const body = [new Uint8Array(30 * MIB)]
-    expect(await new Exchanged(way, server.url(), body).done).toMatchObject({ body: 'no, thank you', end: 'end' })
-    void new Exchanged(way, server.url())
+    expect(await new Exchanged(client, server.url(), body).done).toMatchObject({ body: 'no, thank you', end: 'end' })
+    void new Exchanged(client, server.url())
     while (server.connections < 2) await Bun.sleep(5)
   })
 
@@ -125,8 +120,8 @@ describe.each(WAYS)('over %s', (name) => {
     'a server that closes after its answer (%j) gets no other request on that connection',
     async (field) => {
       await using server = await RawServer.answering((socket) => socket.write(response('ok', field)))
-      using way = wayOf(name)
-      for (let turn = 0; turn < 3; turn++) expect((await new Exchanged(way, server.url()).done).end).toBe('end')
+      using client = new TestClient()
+      for (let turn = 0; turn < 3; turn++) expect((await new Exchanged(client, server.url()).done).end).toBe('end')
       expect(server.connections).toBe(3)
     },
   )
@@ -135,9 +130,9 @@ describe.each(WAYS)('over %s', (name) => {
     await using server = await RawServer.answering((socket, { connection }) =>
       socket.write(connection === 0 ? `${response('mine')}${response('poison')}` : response('clean')),
     )
-    using way = wayOf(name)
-    expect((await new Exchanged(way, server.url()).done).body).toBe('mine')
-    expect((await new Exchanged(way, server.url()).done).body).toBe('clean')
+    using client = new TestClient()
+    expect((await new Exchanged(client, server.url()).done).body).toBe('mine')
+    expect((await new Exchanged(client, server.url()).done).body).toBe('clean')
     expect(server.connections).toBe(2)
   })
 
@@ -147,12 +142,12 @@ describe.each(WAYS)('over %s', (name) => {
       socket.write(response(connection === 0 ? 'mine' : 'clean'))
       idle.resolve(socket)
     })
-    using way = wayOf(name)
-    expect((await new Exchanged(way, server.url()).done).body).toBe('mine')
+    using client = new TestClient()
+    expect((await new Exchanged(client, server.url()).done).body).toBe('mine')
     const socket = await idle.promise
     socket.write(response('poison'))
     await server.allClosed()
-    expect((await new Exchanged(way, server.url()).done).body).toBe('clean')
+    expect((await new Exchanged(client, server.url()).done).body).toBe('clean')
   })
 
   test('a kept connection that dies before a byte of the answer: once more on a new one, at most', async () => {
@@ -161,15 +156,11 @@ describe.each(WAYS)('over %s', (name) => {
       else if (connection === 1 && turn === 0) socket.write(response('second'))
       else socket.destroy()
     })
-    using way = wayOf(name)
-    const say = () => new Exchanged(way, server.url()).done
+    using client = new TestClient()
+    const say = () => new Exchanged(client, server.url()).done
     expect((await say()).body).toBe('first')
-    // `fetch` does not send it again: the request fails.
-    expect(await say()).toEqual(
-      isFetch ? { body: '', end: 'unreachable' } : { status: 200, body: 'second', end: 'end' },
-    )
-    expect(server.requests).toBe(isFetch ? 2 : 3)
-    if (isFetch) return
+    expect(await say()).toEqual({ status: 200, body: 'second', end: 'end' })
+    expect(server.requests).toBe(3)
     // The kept one dies, and so does the new one.
     expect((await say()).end).toBe('unreachable')
     expect(server.requests).toBe(5)
@@ -186,9 +177,9 @@ describe.each(WAYS)('over %s', (name) => {
       if (turn === 0) socket.write(response('first'))
       else setTimeout(() => socket.destroy(), delayMs)
     })
-    using way = wayOf(name)
-    expect((await new Exchanged(way, server.url()).done).body).toBe('first')
-    const sent = new Exchanged(way, server.url(), '{}', {}, more)
+    using client = new TestClient()
+    expect((await new Exchanged(client, server.url()).done).body).toBe('first')
+    const sent = new Exchanged(client, server.url(), '{}', {}, more)
     expect((await sent.done).end).toBe('unreachable')
     expect(sent.error?.causeCode).toBe('ECONNRESET')
     expect(server.requests).toBe(2)
@@ -199,11 +190,11 @@ describe.each(WAYS)('over %s', (name) => {
       if (turn === 0) socket.write(response('first'))
       else socket.end('H')
     })
-    using way = wayOf(name)
-    await new Exchanged(way, server.url()).done
-    const sent = new Exchanged(way, server.url())
+    using client = new TestClient()
+    await new Exchanged(client, server.url()).done
+    const sent = new Exchanged(client, server.url())
     expect((await sent.done).end).toBe('unreachable')
-    expect(await sent.transport.wasSent()).toBe(true)
+    expect(await sent.exchange.wasSent()).toBe(true)
     expect(server.requests).toBe(2)
   })
 
@@ -212,9 +203,8 @@ describe.each(WAYS)('over %s', (name) => {
       socket.write('HTTP/1.1 200 OK\r\n\r\nhello')
       setTimeout(() => socket.resetAndDestroy(), 20)
     })
-    using way = wayOf(name)
-    // `fetch` takes it for the end.
-    expect((await new Exchanged(way, server.url()).done).end).toBe(isFetch ? 'end' : 'cut')
+    using client = new TestClient()
+    expect((await new Exchanged(client, server.url()).done).end).toBe('cut')
   })
 
   test.each(['before the answer', 'in the body', 'while the body is sent', 'while paused'])(
@@ -229,13 +219,13 @@ describe.each(WAYS)('over %s', (name) => {
             socket.write('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc')
         })
       })
-      using way = wayOf(name)
+      using client = new TestClient()
       const body = when === 'while the body is sent' ? [new Uint8Array(30 * MIB)] : '{}'
-      const sent = new Exchanged(way, server.url(), body)
+      const sent = new Exchanged(client, server.url(), body)
       await asked.promise
       if (when === 'in the body' || when === 'while paused') await sent.begun
-      if (when === 'while paused') sent.transport.pause()
-      sent.transport.abort()
+      if (when === 'while paused') sent.exchange.pause()
+      sent.exchange.abort()
       // The server reads again, or it would not notice.
       for (const socket of server.all()) socket.resume()
       await server.allClosed()
@@ -246,10 +236,10 @@ describe.each(WAYS)('over %s', (name) => {
 
   test('an abort right after sending leaves nothing open, and other requests are served', async () => {
     await using server = await RawServer.answering((socket) => socket.write(response('ok')))
-    using way = wayOf(name)
-    const sent = new Exchanged(way, server.url())
-    sent.transport.abort()
-    expect((await new Exchanged(way, server.url()).done).body).toBe('ok')
+    using client = new TestClient()
+    const sent = new Exchanged(client, server.url())
+    sent.exchange.abort()
+    expect((await new Exchanged(client, server.url()).done).body).toBe('ok')
     expect(sent.outcome).toEqual({ body: '' })
   })
 
@@ -259,13 +249,13 @@ describe.each(WAYS)('over %s', (name) => {
       if (turn > 0) await release.promise
       socket.write(response('ok'))
     })
-    using way = wayOf(name)
-    const first = new Exchanged(way, server.url())
+    using client = new TestClient()
+    const first = new Exchanged(client, server.url())
     await first.done
-    const second = new Exchanged(way, server.url())
+    const second = new Exchanged(client, server.url())
     while (server.requests < 2) await Bun.sleep(2)
-    first.transport.abort()
-    first.transport.pause()
+    first.exchange.abort()
+    first.exchange.pause()
     release.resolve()
     expect((await second.done).body).toBe('ok')
     expect(server.connections).toBe(1)
@@ -286,15 +276,15 @@ describe.each(WAYS)('over %s', (name) => {
       socket.on('drain', fill)
       fill()
     })
-    using way = wayOf(name)
+    using client = new TestClient()
     let received = 0
-    const transport = way.open(server.url())
+    const exchange = new Exchange(client)
     const ended = Promise.withResolvers<void>()
     const begun = Promise.withResolvers<void>()
-    transport.send(
+    exchange.send(
       { url: server.url(), headers: {}, body: '{}' },
       {
-        head: () => transport.pause(),
+        head: () => exchange.pause(),
         data: (_bytes, from, to) => {
           received += to - from
           begun.resolve()
@@ -311,7 +301,7 @@ describe.each(WAYS)('over %s', (name) => {
     // What it could write is in the buffers of the system, and what `fetch` reads ahead.
     expect(received).toBeLessThanOrEqual(MIB)
     expect(written).toBeLessThan(total)
-    transport.resume()
+    exchange.resume()
     await ended.promise
     expect(received).toBe(total)
   })
@@ -321,12 +311,12 @@ describe.each(WAYS)('over %s', (name) => {
     await using server = await RawServer.answering((socket) => {
       socket.end(`HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n${'a'.repeat(size)}`)
     })
-    using way = wayOf(name)
-    const sent = new Exchanged(way, server.url())
+    using client = new TestClient()
+    const sent = new Exchanged(client, server.url())
     await sent.answered
-    sent.transport.pause()
+    sent.exchange.pause()
     await Bun.sleep(200)
-    sent.transport.resume()
+    sent.exchange.resume()
     const { body, end } = await sent.done
     expect([body.length, end]).toEqual([size, 'end'])
   })
@@ -338,14 +328,14 @@ describe.each(WAYS)('over %s', (name) => {
       socket.write(`HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: ${packed.length}\r\n\r\n`)
       socket.write(packed)
     })
-    using way = wayOf(name)
+    using client = new TestClient()
     let received = 0
-    const transport = way.open(server.url())
+    const exchange = new Exchange(client)
     const ended = Promise.withResolvers<void>()
-    transport.send(
+    exchange.send(
       { url: server.url(), headers: {}, body: '{}' },
       {
-        head: () => transport.pause(),
+        head: () => exchange.pause(),
         data: (_bytes, from, to) => {
           received += to - from
         },
@@ -355,7 +345,7 @@ describe.each(WAYS)('over %s', (name) => {
     )
     await Bun.sleep(200)
     expect(received).toBeLessThanOrEqual(MIB)
-    transport.resume()
+    exchange.resume()
     await ended.promise
     expect(received).toBe(64 * MIB)
   })
@@ -366,8 +356,8 @@ describe.each(WAYS)('over %s', (name) => {
       undefined,
       host,
     )
-    using way = wayOf(name)
+    using client = new TestClient()
     const authority = `${host.includes(':') ? `[${host}]` : host}:${server.port}`
-    expect((await new Exchanged(way, `http://${authority}/`).done).body).toBe(authority)
+    expect((await new Exchanged(client, `http://${authority}/`).done).body).toBe(authority)
   })
 })

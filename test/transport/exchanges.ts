@@ -1,34 +1,16 @@
-/** Requests over each of the two transports, and what came of them. */
+/** Requests over the HTTP client, and what came of them. */
 
 import { BytePieces } from '../../src/core/byte-pieces.ts'
 import type { ProviderError } from '../../src/core/provider-error.ts'
-import { FetchTransport } from '../../src/providers/fetch-transport.ts'
-import type { Dispatch, ResponseHeaders } from '../../src/providers/provider.ts'
-import { SocketTransport } from '../../src/providers/socket-transport.ts'
-import type { Transport } from '../../src/providers/transport.ts'
-import type { Addresses } from '../../src/transport/addresses.ts'
+import type { ResponseHeaders } from '../../src/providers/provider.ts'
 import { HttpClient } from '../../src/transport/client.ts'
-import { Authorities } from '../../src/transport/dial.ts'
+import { Exchange } from '../../src/transport/exchange.ts'
+import type { HttpRequest } from '../../src/transport/request-head.ts'
 
-/** A way to reach providers. One for each test: its connections are its own. */
-export interface Way extends Disposable {
-  readonly name: 'sockets' | 'fetch'
-  open(baseUrl: string): Transport
-}
-
-export const WAYS = ['sockets', 'fetch'] as const
-
-/** `ca` (the only authority in PEM) and `addresses` are for sockets; `fetch` takes them from the environment. */
-export function wayOf(name: Way['name'], ca?: string, addresses?: Addresses): Way {
-  const client = new HttpClient(new Authorities(ca), addresses)
-  const deadlines = { connectMs: 5000, firstByteMs: { stream: 5000, whole: 5000 }, idleMs: 5000, totalMs: 5000 }
-  return {
-    name,
-    open: (baseUrl) =>
-      name === 'sockets'
-        ? new SocketTransport(client)
-        : new FetchTransport({ name: 'p', baseUrl, headers: {}, deadlines }),
-    [Symbol.dispose]: () => client.close(),
+/** For one test: its connections are its own. */
+export class TestClient extends HttpClient implements Disposable {
+  [Symbol.dispose](): void {
+    this.close()
   }
 }
 
@@ -41,7 +23,7 @@ export interface Outcome {
 
 export class Exchanged {
   readonly outcome: Outcome = { body: '' }
-  readonly transport: Transport
+  readonly exchange: Exchange
   headers: ResponseHeaders | undefined
   error: ProviderError | undefined
   private isSending = true
@@ -50,18 +32,18 @@ export class Exchanged {
   private readonly answering = Promise.withResolvers<void>()
 
   constructor(
-    way: Way,
+    client: HttpClient,
     url: string,
     body: string | readonly Uint8Array[] = '{}',
     headers = {},
-    more: Partial<Dispatch> = {},
+    more: Partial<HttpRequest> = {},
   ) {
-    this.transport = way.open(new URL(url).origin)
+    this.exchange = new Exchange(client)
     this.send({ url, headers, body: typeof body === 'string' ? body : BytePieces.of(body), ...more })
   }
 
-  private send(request: Dispatch): void {
-    this.transport.send(request, this)
+  private send(request: HttpRequest): void {
+    this.exchange.send(request, this)
     this.isSending = false
   }
 

@@ -1,7 +1,7 @@
-/** Sends one request over a transport and prints its outcome: `one-request.ts sockets|fetch URL`. */
+/** Sends one request and prints its outcome: `one-request.ts URL`. */
 
-import { Exchanged, wayOf } from './exchanges.ts'
+import { Exchanged, TestClient } from './exchanges.ts'
 
-const [, , name = '', url = ''] = process.argv
-using way = wayOf(name === 'fetch' ? 'fetch' : 'sockets')
-process.stdout.write(JSON.stringify(await new Exchanged(way, url).done))
+const [, , url = ''] = process.argv
+using client = new TestClient()
+process.stdout.write(JSON.stringify(await new Exchanged(client, url).done))

@@ -4,8 +4,8 @@
  */
 
 import type { Socket } from 'node:net'
-import { SocketTransport } from '../../src/providers/socket-transport.ts'
 import { HttpClient } from '../../src/transport/client.ts'
+import { Exchange } from '../../src/transport/exchange.ts'
 import { Random } from '../support/random.ts'
 import { SEED } from '../support/seed.ts'
 import { RawServer } from './raw-server.ts'
@@ -75,7 +75,7 @@ type When = 'never' | 'at once' | 'at the head' | 'in the body' | 'later'
 function one(client: HttpClient, url: string, nonce: string, random: Random, tally: Tally): Promise<void> {
   const when = random.pick<When>(['never', 'never', 'never', 'at once', 'at the head', 'in the body', 'later'])
   const { promise, resolve } = Promise.withResolvers<void>()
-  const transport = new SocketTransport(client)
+  const exchange = new Exchange(client)
   const expected = bodyOf(nonce)
   let body = ''
   let isOver = false
@@ -87,10 +87,10 @@ function one(client: HttpClient, url: string, nonce: string, random: Random, tal
   }
   const abort = () => {
     if (isOver) return
-    transport.abort()
+    exchange.abort()
     finish('aborted')
   }
-  transport.send(
+  exchange.send(
     { url, headers: {}, body: nonce },
     {
       head: () => {

@@ -1,8 +1,11 @@
 /** The bytes in front of a request's body; a head of an earlier request is used again only if it fits. */
 
 import { expect, test } from 'bun:test'
-import { requestHead } from '../../src/transport/request-head.ts'
+import { ForwardProxies } from '../../src/core/forward-proxies.ts'
+import { RequestHeads } from '../../src/transport/request-head.ts'
 
+const known = new RequestHeads(() => new ForwardProxies({}))
+const requestHead = (url: string, headers: Readonly<Record<string, string>>) => known.of({ url, headers, body: '' })
 const ADDRESS = 'https://api.example.com:8443/v1/chat?x=y'
 
 test('a head has the request line, the host and the headers; the length follows', () => {
@@ -16,6 +19,7 @@ test('a head has the request line, the host and the headers; the length follows'
     isSecure: true,
     hostname: 'api.example.com',
     port: 8443,
+    proxy: undefined,
   })
   expect(isAscii).toBe(true)
 })

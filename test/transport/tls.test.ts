@@ -3,7 +3,8 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Exchanged, type Outcome, response, WAYS, type Way, wayOf } from './exchanges.ts'
+import { Authorities } from '../../src/transport/dial.ts'
+import { Exchanged, type Outcome, response, TestClient } from './exchanges.ts'
 import { RawServer } from './raw-server.ts'
 
 const path = (name: string): string => join(import.meta.dir, '../fixtures/tls', name)
@@ -15,8 +16,8 @@ function secure(certificate: string) {
 }
 
 /** A request in a process of its own, which reads its authorities from the environment. */
-async function fromProcess(name: Way['name'], url: string, authorities: string | undefined): Promise<Outcome> {
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, 'one-request.ts'), name, url], {
+async function fromProcess(url: string, authorities: string | undefined): Promise<Outcome> {
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, 'one-request.ts'), url], {
     env: { ...process.env, ...(authorities === undefined ? {} : { NODE_EXTRA_CA_CERTS: authorities }) },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -25,7 +26,7 @@ async function fromProcess(name: Way['name'], url: string, authorities: string |
 
 const unreachable: Outcome = { body: '', end: 'unreachable' }
 
-describe.each(WAYS)('over %s', (name) => {
+describe('a provider with', () => {
   test.each([
     ['a certificate of an authority of NODE_EXTRA_CA_CERTS', 'good', 'authority.crt', true],
     ['a certificate of an unknown authority', 'good', undefined, false],
@@ -34,29 +35,29 @@ describe.each(WAYS)('over %s', (name) => {
     ['a certificate for another name', 'wrong-name', 'authority.crt', false],
   ])('%s', async (_, certificate, authority, isAccepted) => {
     await using server = await RawServer.answering((socket) => socket.write(response('hello')), secure(certificate))
-    const outcome = await fromProcess(name, server.url(), authority && path(authority))
+    const outcome = await fromProcess(server.url(), authority && path(authority))
     expect(outcome).toEqual(isAccepted ? { status: 200, body: 'hello', end: 'end' } : unreachable)
     expect(server.requests).toBe(isAccepted ? 1 : 0)
   })
 })
 
-describe('over sockets', () => {
+describe('TLS', () => {
   test('connections are used again, large bodies arrive, and a caller that does not read is waited for', async () => {
     const size = 8 * 1024 * 1024
     await using server = await RawServer.answering((socket, { text }) => {
       const length = text.length - text.indexOf('\r\n\r\n') - 4
       socket.write(response('x'.repeat(length)))
     }, secure('good'))
-    using way = wayOf('sockets', AUTHORITY)
+    using client = new TestClient({ authorities: new Authorities(AUTHORITY) })
     for (let turn = 0; turn < 3; turn++)
-      expect(await new Exchanged(way, server.url(), 'abc').done).toEqual({ status: 200, body: 'xxx', end: 'end' })
+      expect(await new Exchanged(client, server.url(), 'abc').done).toEqual({ status: 200, body: 'xxx', end: 'end' })
     expect(server.connections).toBe(1)
-    const sent = new Exchanged(way, server.url(), [new Uint8Array(size)])
+    const sent = new Exchanged(client, server.url(), [new Uint8Array(size)])
     await sent.answered
-    sent.transport.pause()
+    sent.exchange.pause()
     await Bun.sleep(100)
     expect(sent.outcome.body.length).toBeLessThanOrEqual(1024 * 1024)
-    sent.transport.resume()
+    sent.exchange.resume()
     expect((await sent.done).body.length).toBe(size)
   })
 
@@ -69,16 +70,16 @@ describe('over sockets', () => {
     await using server = await RawServer.answering((socket) => {
       socket.write(sends, () => setTimeout(() => socket.destroy(), 20))
     }, secure('good'))
-    using way = wayOf('sockets', AUTHORITY)
-    expect(await new Exchanged(way, server.url()).done).toMatchObject({ status: 200, end })
+    using client = new TestClient({ authorities: new Authorities(AUTHORITY) })
+    expect(await new Exchanged(client, server.url()).done).toMatchObject({ status: 200, end })
   })
 
   test('the certificate is checked for the name of the URL, also if it is reached by its address', async () => {
     await using server = await RawServer.answering((socket) => socket.write(response('hello')), secure('wrong-name'))
-    using way = wayOf('sockets', AUTHORITY)
-    const sent = new Exchanged(way, server.url())
+    using client = new TestClient({ authorities: new Authorities(AUTHORITY) })
+    const sent = new Exchanged(client, server.url())
     expect(await sent.done).toEqual(unreachable)
-    expect(await sent.transport.wasSent()).toBe(false)
+    expect(await sent.exchange.wasSent()).toBe(false)
     expect(sent.error?.cause).toMatchObject({ code: 'ERR_TLS_CERT_ALTNAME_INVALID' })
   })
 
@@ -86,7 +87,7 @@ describe('over sockets', () => {
     await using server = await RawServer.start((socket) =>
       socket.on('data', () => socket.end('HTTP/1.1 400 No\r\n\r\n')),
     )
-    using way = wayOf('sockets')
-    expect(await new Exchanged(way, server.url().replace('http:', 'https:')).done).toEqual(unreachable)
+    using client = new TestClient()
+    expect(await new Exchanged(client, server.url().replace('http:', 'https:')).done).toEqual(unreachable)
   })
 })

@@ -1,10 +1,6 @@
 /** The prices in a provider's own list of models. OpenRouter and gateways like it publish them; OpenAI does not. */
 
-import type { Endpoint } from '../../core/endpoint.ts'
-import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts'
-import { openaiAddress } from './endpoints.ts'
-
-const MS_MAX = 20_000
+import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 
 /** In micro-dollars per million tokens; undefined if it is not published. */
 export interface PublishedPrice {
@@ -12,10 +8,8 @@ export interface PublishedPrice {
   readonly output: number | undefined
 }
 
-/** The published prices by the provider's own names of its models. Empty if it publishes none, or does not answer. */
-export async function publishedPrices(endpoint: Endpoint): Promise<ReadonlyMap<string, PublishedPrice>> {
-  const { url, headers } = openaiAddress({ endpoint }, '/models')
-  const list = await listAt(url, headers)
+/** The prices in the body of a list, by the provider's own names of its models. Empty if it has none. */
+export function publishedPrices(list: JsonValue): ReadonlyMap<string, PublishedPrice> {
   const models = isObject(list) && isArray(list['data']) ? list['data'].filter(isObject) : []
   return new Map(
     models.flatMap((model) => {
@@ -23,16 +17,6 @@ export async function publishedPrices(endpoint: Endpoint): Promise<ReadonlyMap<s
       return id === undefined || !isObject(pricing) ? [] : [[id, priceOf(pricing)] as const]
     }),
   )
-}
-
-/** Many servers have no such list, and one that fails was reported by the requests to its targets. */
-async function listAt(url: string, headers: Readonly<Record<string, string>>): Promise<unknown> {
-  try {
-    const response = await fetch(url, { headers, signal: AbortSignal.timeout(MS_MAX), redirect: 'error' })
-    return response.ok ? await response.json() : undefined
-  } catch {
-    return undefined
-  }
 }
 
 /** `prompt` and `completion` are dollars per token, written as strings. */
