@@ -287,7 +287,10 @@ const local: readonly Operation[] = [
     summary: 'The targets that rest',
     answers: { 200: [] },
     isLocal: true,
-    run: (_, { supervision }) => ({ rests: supervision.state().rests }),
+    run: (_, { supervision }) => {
+      const { rests, isLedgerUp: ledgerUp } = supervision.state()
+      return { rests, ledgerUp }
+    },
   },
   {
     method: 'POST',
@@ -336,10 +339,10 @@ async function recent({ query }: Call, { supervision }: OperationParts): Promise
 async function explain({ query }: Call, { supervision }: OperationParts): Promise<object> {
   const { key, model, conversation } = query
   const needs = valid(needsOf(query))
-  const { config, rests: resting } = supervision.state()
+  const { config, rests: resting, isLedgerUp } = supervision.state()
   try {
     return await explainRequest(config, {
-      ...{ key: String(key), model: String(model), needs, resting },
+      ...{ key: String(key), model: String(model), needs, resting, isLedgerUp },
       conversation: textOf(conversation),
     })
   } catch (error) {

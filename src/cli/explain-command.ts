@@ -23,13 +23,13 @@ export async function explain(args: readonly string[]): Promise<number> {
   if ('code' in read) return read.code
   const { config } = read
   return untilProblem(async () => {
-    const resting = await restingTargets(config.dataDir)
+    const state = await gatewayState(config.dataDir)
     try {
       const explanation = await explainRequest(config, {
         key,
         model,
         needs,
-        resting,
+        ...state,
         conversation: stringOf(conversation),
       })
       for (const remark of explanation.remarks) printToStderr(remark)
@@ -43,22 +43,27 @@ export async function explain(args: readonly string[]): Promise<number> {
   })
 }
 
-/** Undefined if no gateway runs with this data directory, or if it reports an error. */
-async function restingTargets(dataDir: string): Promise<readonly Resting[] | undefined> {
+/** All undefined if no gateway runs with this data directory, or if it reports an error. */
+async function gatewayState(
+  dataDir: string,
+): Promise<{ readonly resting: readonly Resting[] | undefined; readonly isLedgerUp: boolean | undefined }> {
   try {
-    const rests = (await askGateway(dataDir, 'GET /local/rests'))?.['rests']
-    if (!isArray(rests)) return undefined
-    return rests.flatMap((rest) => {
-      if (!isObject(rest)) return []
-      const [provider, model] = [stringOf(rest['provider']), stringOf(rest['model'])]
-      if (provider === undefined || model === undefined) return []
-      const reason = providerErrorKinds.find((kind) => kind === rest['reason']) ?? 'failed'
-      const restMs = numberOf(rest['restMs']) ?? 0
-      return [{ provider, model, reason, restMs, asked: rest['asked'] === true, probing: rest['probing'] === true }]
-    })
+    const { rests, ledgerUp } = (await askGateway(dataDir, 'GET /local/rests')) ?? {}
+    // A gateway of an earlier version does not report its ledger.
+    const isLedgerUp = typeof ledgerUp === 'boolean' ? ledgerUp : undefined
+    return { resting: isArray(rests) ? rests.flatMap(restingTarget) : undefined, isLedgerUp }
   } catch (error) {
     if (!(error instanceof GatewayProblem)) throw error
     printToStderr(error.message)
-    return undefined
+    return { resting: undefined, isLedgerUp: undefined }
   }
+}
+
+function restingTarget(rest: unknown): readonly Resting[] {
+  if (!isObject(rest)) return []
+  const [provider, model] = [stringOf(rest['provider']), stringOf(rest['model'])]
+  if (provider === undefined || model === undefined) return []
+  const reason = providerErrorKinds.find((kind) => kind === rest['reason']) ?? 'failed'
+  const restMs = numberOf(rest['restMs']) ?? 0
+  return [{ provider, model, reason, restMs, asked: rest['asked'] === true, probing: rest['probing'] === true }]
 }

@@ -38,6 +38,11 @@ export function reservationOf(account: Account, hold: Hold, reply: ReserveReply,
   }
 }
 
+/** For a ledger in Redis that does not answer. */
+export function unreachedError(cause?: unknown): CallerError {
+  return new CallerError('ledger_unavailable', 'The ledger cannot be reached.', { retryAfterSeconds: 1, cause })
+}
+
 /** For an embedded ledger whose files cannot be written, so that no more changes may wait. */
 export function fullError(): CallerError {
   return new CallerError('ledger_unavailable', 'The ledger cannot be written at the moment. Try again in 5 s.', {

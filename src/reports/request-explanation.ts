@@ -19,6 +19,7 @@ import { refusedKeyError } from '../http/credentials.ts'
 import { storedKey } from '../keys/key-record.ts'
 import { isUsable } from '../keys/key-ring.ts'
 import { storedOrganization } from '../keys/organization-record.ts'
+import { fullError, unreachedError } from '../ledger/refusal.ts'
 import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts'
 import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
 import type { Explanation } from './explanation-shape.ts'
@@ -37,6 +38,8 @@ interface ExplanationRequest {
   readonly conversation?: string | undefined
   /** Undefined if no running gateway reported them. */
   readonly resting: readonly Resting[] | undefined
+  /** Whether the ledger of the running gateway answers. Undefined if none reported it. */
+  readonly isLedgerUp?: boolean | undefined
 }
 
 /** A key that nobody has, or that cannot be used at all. `message` is one line for the operator. */
@@ -50,14 +53,23 @@ export async function explainRequest(config: Config, request: ExplanationRequest
   const remarks = new Set<string>()
   const found = await findKey(catalog, config, request.key, remarks)
   if (typeof found === 'string') throw new UnknownKey(found)
-  const { model: name, needs, resting, conversation } = request
+  const { model: name, needs, resting, conversation, isLedgerUp } = request
   const asked = { ...found, name, needs, resting, conversation }
   const state = stateOf(found, Date.now())
-  const { figures, now } = await withFigures(config, found.key, remarks, async (figures, reader) => ({
-    figures,
-    now: state === 'active' ? await previewed(catalog, config, asked, reader) : refusedKeyError(),
-  }))
+  const { figures, now } = await withFigures(config, found.key, remarks, async (figures, reader, isRead) => {
+    const away = (isLedgerUp ?? (isRead || config.ledger.kind === 'embedded')) ? undefined : errorWithout(config)
+    return {
+      figures,
+      now: state === 'active' ? await previewed(catalog, config, asked, reader, away) : refusedKeyError(),
+    }
+  })
   return explanationOf(catalog, { ...asked, state, figures, now }, [...remarks])
+}
+
+/** What callers get while the ledger is away; undefined if they are served all the same. */
+function errorWithout({ ledger, ledgerUnreachable }: Config): CallerError | undefined {
+  if (ledger.kind === 'embedded') return fullError()
+  return ledgerUnreachable === 'refuse' ? unreachedError() : undefined
 }
 
 /** What the request would get: it takes the way of a real one, to the endpoint of its model's kind. */
@@ -66,10 +78,11 @@ function previewed(
   { routing }: Config,
   { key, name, needs, conversation, resting = [] }: Omit<ExplainedRequest, 'state' | 'figures' | 'now'>,
   reader: AccountUsageReader | undefined,
+  away: CallerError | undefined,
 ): Promise<Candidate | CallerError> {
   const rests = resting.map((rest) => ({ ...rest, rests: 1 }))
   return previewOf(
-    { catalog, routing, rests, reader },
+    { catalog, routing, rests, reader, away },
     { key, name, kind: kindNamed(catalog, name), needs, conversation },
   )
 }
@@ -185,26 +198,26 @@ async function isRevokedByCommand(config: Config, key: Key, remarks: Set<string>
 
 /**
  * Calls `use` with what is used of the limits, and a reader of the ledger; with neither if no limit is set, or if the
- * ledger cannot be read.
+ * ledger cannot be read (`isRead` is false then).
  */
 async function withFigures<Result>(
   config: Config,
   key: Key,
   remarks: Set<string>,
-  use: (figures: AccountUsage | undefined, reader: AccountUsageReader | undefined) => Promise<Result>,
+  use: (figures: AccountUsage | undefined, reader: AccountUsageReader | undefined, isRead: boolean) => Promise<Result>,
 ): Promise<Result> {
   const { organization } = key
-  if (!hasLimit([key.limits, organization.limits])) return await use(undefined, undefined)
+  if (!hasLimit([key.limits, organization.limits])) return await use(undefined, undefined, true)
   try {
     return await withLedger(openAccountUsageReader, config, async (reader) => {
       const warning = await reader.warning()
       if (warning !== undefined) remarks.add(warning)
-      return await use(await reader.read(accountOf(key)), reader)
+      return await use(await reader.read(accountOf(key)), reader, true)
     })
   } catch (error) {
     if (!(error instanceof LedgerProblem)) throw error
     remarks.add(error.message)
-    return await use(undefined, undefined)
+    return await use(undefined, undefined, false)
   }
 }
 

@@ -43,6 +43,8 @@ interface PreviewedGateway {
   readonly routing: Config['routing']
   readonly rests: readonly Rest[]
   readonly reader: Pick<AccountUsageReader, 'preview'> | undefined
+  /** What every request gets that needs the ledger, because it is away. */
+  readonly away?: CallerError | undefined
 }
 
 /** The candidate that would be called first, or the error that the caller would get. */
@@ -75,14 +77,14 @@ class PreviewFlow extends Flow {
   }
 }
 
-function gatewayOf({ catalog, routing, rests, reader }: PreviewedGateway): Gateway {
+function gatewayOf({ catalog, routing, rests, reader, away }: PreviewedGateway): Gateway {
   // Time stands still: a rest does not end between two looks.
   const breaker = new Breaker(() => 0)
   for (const rest of rests) breaker.receive(rest)
   return {
     ...{ catalog, routing, breaker, affinity: new Affinity(), targetUsage: new TargetUsage() },
     upstreams: new Map(),
-    ledger: new PreviewLedger(reader),
+    ledger: new PreviewLedger(reader, away),
     random: () => 0,
     explainRoute: false,
     isRevoked: () => false,
@@ -174,11 +176,15 @@ function exchangeOf(model: string, needs: Needs, conversation: string | undefine
   return { request, isCompaction: false, ignored: [], answer: unused, encoder: unused }
 }
 
-/** Replies as the ledger would; grants everything if that is not known. */
+/** Replies as the ledger would; grants everything if that is not known, and nothing while it is away. */
 class PreviewLedger implements Ledger {
-  constructor(private readonly reader: Pick<AccountUsageReader, 'preview'> | undefined) {}
+  constructor(
+    private readonly reader: PreviewedGateway['reader'],
+    private readonly away: CallerError | undefined,
+  ) {}
 
   async reserve(account: Account, hold: Hold): Promise<Reservation> {
+    if (this.away !== undefined) throw this.away
     const reply = await this.reader?.preview(account, hold)
     const nowMs = Date.now()
     if (reply === undefined) return { id: hold.id, account, held: hold.estimate, admittedMs: nowMs }

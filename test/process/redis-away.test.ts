@@ -83,6 +83,8 @@ describe('Redis dies and restarts', () => {
     const called = upstream.calls.length
     const { status, reasons } = await gateway.readyz()
     expect([status, reasons.join().includes('Redis is not reached')]).toEqual([503, true])
+    const explained = await gateway.run('explain', '--key', 'k', '--model', 'm')
+    expect(explained.stdout).toContain('\nrejected: 503 ledger_unavailable: The ledger cannot be reached.\n')
     const away = await gateway.run('usage')
     expect([away.code, away.stdout]).toEqual([1, ''])
     expect(away.stderr).toMatch(/^weir: Redis does not answer \(connect ECONNREFUSED [^\n]+\)\.\n$/)
@@ -105,6 +107,7 @@ describe('Redis dies and restarts', () => {
     redis.signal('SIGKILL')
     // Five cost more than the limit has.
     for (let i = 0; i < 5; i++) expect((await say(gateway)).status).toBe(200)
+    expect((await gateway.run('explain', '--key', 'k', '--model', 'm')).stdout).toContain('\nadmitted: m at ')
     expect((await gateway.readyz()).status).toBe(200)
     // The log reports that requests are served without limits; their own lines do not.
     const complaint = await gateway.line(({ event }) => event === 'ledger.down')

@@ -11,7 +11,7 @@ import type { RedisConfig } from '../../core/redis-config.ts'
 import { LoopPauses } from '../../redis/loop-deadline.ts'
 import { isPermanent, writeProblem } from '../../redis/redis-errors.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, RateStatuses, Reservation } from '../ledger.ts'
-import { isHeld, reservationOf } from '../refusal.ts'
+import { isHeld, reservationOf, unreachedError } from '../refusal.ts'
 import type { ReserveReply } from '../reservation-store.ts'
 import type { UsageRow } from '../usage-log.ts'
 import { type Link, RedisLink } from './client/redis-link.ts'
@@ -248,11 +248,11 @@ export class RedisLedger implements Ledger {
    */
   async extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean> {
     try {
-      if (!this.link.isReady) throw unavailable('The ledger cannot be reached.')
+      if (!this.link.isReady) throw unreachedError()
       return isHeld(await this.link.store.extend(reservation.account, reservation.id, soFar, wanted))
     } catch (error) {
       if (this.unreachable === 'allow') return true
-      throw error instanceof CallerError ? error : unavailable('The ledger cannot be reached.', error)
+      throw error instanceof CallerError ? error : unreachedError(error)
     }
   }
 
@@ -366,11 +366,8 @@ export class RedisLedger implements Ledger {
   /** Redis cannot be reached: serves the request without a reservation, or throws. */
   private without(account: Account, hold: Hold, error?: unknown): Reservation {
     if (this.unreachable === 'allow') return new RedisReservation(account, hold, this.time.now(), undefined)
-    const isFull = error instanceof ReserveQueueFullError
-    throw unavailable(
-      isFull ? 'The ledger has more requests than it can answer.' : 'The ledger cannot be reached.',
-      error,
-    )
+    if (!(error instanceof ReserveQueueFullError)) throw unreachedError(error)
+    throw unavailable('The ledger has more requests than it can answer.', error)
   }
 
   /** Calls Redis. If Redis has lost data, gives it back and retries. `begun`: the first call, if it is sent already. */
