@@ -11,6 +11,7 @@ import { keyWarnings } from '../keys/key-changes.ts'
 import { type KeyRecord, storedKey } from '../keys/key-record.ts'
 import { commandChanger } from '../process/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
+import { withStoredOrganizations } from '../reports/stored-organizations.ts'
 import { exit, misused, parseFlags, printToStderr, runAction } from './command.ts'
 import { descriptionOf, idProblem } from './key-flags.ts'
 import { list } from './keys-list-command.ts'
@@ -33,7 +34,7 @@ async function create(args: readonly string[]): Promise<number> {
   const { changes } = administrationOf(read.config)
   const { record, secret } = await changes.create({ organization: org, id, ...description })
   process.stdout.write(`${secret}\n`)
-  printToStderr(`${madeWords(read.config, record)}; the key cannot be shown again`)
+  printToStderr(`${await madeWords(read.config, record)}; the key cannot be shown again`)
   printWarnings(read.config, record)
   return exit.done
 }
@@ -50,7 +51,7 @@ async function update(args: readonly string[]): Promise<number> {
   if ('code' in read) return read.code
   const record = await administrationOf(read.config).changes.update(id, patch)
   process.stdout.write(`key "${id}" is updated\n`)
-  printToStderr(madeWords(read.config, record))
+  printToStderr(await madeWords(read.config, record))
   printWarnings(read.config, record)
   return exit.done
 }
@@ -95,9 +96,9 @@ function printWarnings(config: Config, record: KeyRecord): void {
   for (const warning of keyWarnings(config, record)) printToStderr(`warning: ${warning}`)
 }
 
-/** What the key may use. */
-function madeWords(config: Config, record: KeyRecord): string {
-  const catalog = Catalog.from(config)
+/** What the key may use. The organisation may be one that a command made. */
+async function madeWords(config: Config, record: KeyRecord): Promise<string> {
+  const catalog = Catalog.from(await withStoredOrganizations(config))
   const owner = catalog.organization(record.organization)
   const count = owner === undefined ? 0 : catalog.allowed(storedKey(owner, record)).size
   const most = `${count} of ${config.models.length} models`

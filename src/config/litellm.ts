@@ -168,7 +168,7 @@ function spendLimit(file: JsonObject, models: readonly JsonObject[], notes: Note
     const advice = `give them a price, then set limits: { spend: { ${window}: ${most} } }`
     notes.toDo(
       'litellm_settings.max_budget',
-      `is not carried over, because ${unpriced.join(', ')} have none; ${advice}`,
+      `is not carried over, because ${unpriced.join(', ')} have no price; ${advice}`,
     )
   } else {
     return { spend: { [window]: most } }

@@ -26,7 +26,9 @@ test.each(['embedded', 'redis'])(
     expect(await stage.run(...words('organizations create --id newco --models m --spend-day 0.5'))).toBe(
       'organisation "newco" is created',
     )
-    const key = await stage.run(...words('keys create --org newco --id bot'))
+    const made = await first.run(...words('keys create --org newco --id bot'))
+    expect(made.stderr).toContain('key "bot" of organisation "newco" may use 1 of 2 models')
+    const key = made.stdout.trim()
     await until(async () => (await stage.statuses(key)).join() === '429')
     await first.line(({ msg, organization }) => msg === 'request' && organization === 'newco')
 
