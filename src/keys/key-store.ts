@@ -5,10 +5,10 @@
  */
 
 import { randomBytes } from 'node:crypto'
-import { messageOf } from '../core/error-message.ts'
 import { turn } from '../core/event-loop.ts'
 import { parseObject } from '../core/json.ts'
 import { SLOW_PERIOD_MS } from '../core/ticker.ts'
+import { commandProblem } from '../redis/redis-errors.ts'
 import type { AdminAudit, AdminEntry } from './admin-audit.ts'
 import { KeyProblem } from './key-problem.ts'
 import { type KeyRecord, parseKeyRecord, revocationId, revokedKeyOf } from './key-record.ts'
@@ -318,7 +318,7 @@ export class KeyStore {
   private doubtOf(error: unknown): Safety {
     if (error instanceof KeyProblem || this.backend.isFinal(error)) throw error
     if (!(error instanceof Error) || error instanceof TypeError) throw error
-    return { doubt: messageOf(error), unaudited: [] }
+    return { doubt: commandProblem(error), unaudited: [] }
   }
 }
 

@@ -1,5 +1,6 @@
 /** What an error of Redis means: which errors an operator must fix, and which a retry may fix. Owns no connection. */
 
+import { messageOf } from '../core/error-message.ts'
 import { tlsProblem } from './tls.ts'
 
 /** A server that weir cannot use until an operator changes something. `message` is one whole line for the operator. */
@@ -57,6 +58,14 @@ export function writeProblem(error: unknown): string | undefined {
 /** True if no reply came in time: the server may still execute the command. */
 export function isTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === TIMED_OUT
+}
+
+/** An error of a command for the operator: not in the words of the client, which speak of its own options. */
+export function commandProblem(error: unknown): string {
+  const message = messageOf(error)
+  if (isTimeout(error)) return 'Redis does not answer in time'
+  const isOfClient = /enableOfflineQueue|Connection is closed|maxRetriesPerRequest/.test(message)
+  return accessProblem(error)?.message ?? (isOfClient ? 'Redis is not reached' : message)
 }
 
 /** True if the command cannot have reached the server, so nothing has to be undone. */

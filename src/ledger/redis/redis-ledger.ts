@@ -9,7 +9,7 @@ import { messageOf } from '../../core/error-message.ts'
 import { Later } from '../../core/later.ts'
 import type { RedisConfig } from '../../core/redis-config.ts'
 import { LoopPauses } from '../../redis/loop-deadline.ts'
-import { isPermanent, writeProblem } from '../../redis/redis-errors.ts'
+import { commandProblem, isPermanent, writeProblem } from '../../redis/redis-errors.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, RateStatuses, Reservation } from '../ledger.ts'
 import { isHeld, reservationOf, unreachedError } from '../refusal.ts'
 import type { ReserveReply } from '../reservation-store.ts'
@@ -390,7 +390,7 @@ export class RedisLedger implements Ledger {
     const sending = this.delivery
       .resend(this.outbox.resent(organization))
       .catch((error: unknown) => {
-        this.beatProblem = messageOf(error)
+        this.beatProblem = commandProblem(error)
       })
       .finally(() => {
         if (this.resending.get(organization) === sending) this.resending.delete(organization)
@@ -408,7 +408,7 @@ export class RedisLedger implements Ledger {
         },
         (error: unknown) => {
           // The disk is full or the file is locked: the next beat retries, and `health` reports it.
-          this.beatProblem = messageOf(error)
+          this.beatProblem = commandProblem(error)
         },
       )
       .finally(() => {
