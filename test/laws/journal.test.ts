@@ -27,6 +27,7 @@ import { Journal } from '../../src/ledger/embedded/journal.ts'
 import { type Disk, JOURNAL_FILE, OLD_JOURNAL_FILE, realDisk } from '../../src/ledger/embedded/journal-file.ts'
 import { openLedgerDatabase } from '../../src/ledger/embedded/ledger-database.ts'
 import { MemoryStore } from '../../src/ledger/embedded/memory-store.ts'
+import { OwnedStore } from '../../src/ledger/embedded/owned-store.ts'
 import {
   EmbeddedAccountUsageReader,
   EmbeddedAuditLog,
@@ -40,6 +41,8 @@ const STEPS = 120
 const ROTATE_BYTES = 2500
 const SECTOR = 64
 const FLOOR = 30
+/** What a request costs that is settled after it was lost. */
+const LATE = 77
 const DATABASE = ['ledger.sqlite', 'ledger.sqlite-wal']
 /** A dollar. Alerts are due at each 500 micro-dollars. */
 const LIMIT = 1_000_000
@@ -295,7 +298,24 @@ class World {
     const found = sorted(books)
     const known = candidates.map(sorted)
     if (!known.includes(found)) expect([where, found]).toEqual([where, known.at(-1) ?? ''])
+    await this.settleLate(folder, books, where)
     checked += 1
+  }
+
+  /** Callers that were frozen meanwhile settle what was lost: each costs what they say, not what it had cost. */
+  private async settleLate(folder: string, books: Books, where: string): Promise<void> {
+    const clock = { now: () => this.time.now }
+    const owned = OwnedStore.open(folder, (...parts) => new MemoryStore(...parts), { clock, isTakeover: true })
+    let expected = 0
+    for (const [id, [kind, cost]] of books) {
+      expected += kind === 'lost' ? LATE : cost
+      const charge = { ...noCharge('completed'), ...held, costMicroUsd: LATE, model: 'm' }
+      const reply = owned.store.settle({ id, account, admittedMs: 0 }, charge)
+      expect([where, id, reply]).toEqual([where, id, kind === 'lost' ? 'settled' : 'unknown'])
+    }
+    owned.close()
+    const { cost, usage, scope } = await read(folder)
+    expect([where, cost, usage, scope.spent]).toEqual([where, expected, expected, expected])
   }
 }
 

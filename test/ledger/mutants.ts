@@ -269,7 +269,7 @@ const EMPTIED = "if epoch ~= 0 and current ~= epoch then return { 'emptied' } en
 export const restoreMutants: readonly Mutant[] = [
   [RESERVE, EMPTIED, ''],
   [SETTLE, "if this_epoch(epoch) ~= epoch or not record then return { 'emptied' } end", ''],
-  [SETTLE, ' or record[NODE_GIVEN] ~= ALL_GIVEN', ''],
+  [SETTLE, ' or record[NODE_GIVEN] == 0', ''],
   [SETTLE, 'note(usage_of_node, NODES, field_of_node(node, day_of(admitted), key, series), 1, figures)', ''],
   [RESTORE, 'number ~= record[NODE_GIVEN] + 1', 'number < 1'],
   [RESTORE, 'local restored = scope[WINDOW[b]] <= windows[PERIOD[b]] and', 'local restored ='],
@@ -339,14 +339,20 @@ const JOURNAL_FILE = 'embedded/journal-file.ts'
 const TAIL = 'embedded/journal-tail.ts'
 const REPLAY = 'embedded/ledger-database.ts'
 const READERS = 'embedded/sqlite-readers.ts'
+const STATE_TABLES = 'embedded/state-tables.ts'
 
 export const journalMutants: readonly Mutant[] = [
   [JOURNAL, 'state.applied(this.number)', ''],
   [JOURNAL, '    if (!this.append()) return false\n    try {', '    try {'],
-  [JOURNAL, ' || one.isStored) unfilled', ') unfilled'],
-  [JOURNAL, "one.isStored = one.state === 'live'", 'one.isStored = false'],
+  [JOURNAL, 'if (one.isStored || isKept(one)) unfilled', 'if (isKept(one)) unfilled'],
+  [JOURNAL, 'one.isStored = isKept(one)', 'one.isStored = false'],
   [JOURNAL, '    unfilled.clear()\n', ''],
   [JOURNAL, "if (one.state === 'live') live.push(liveValues(one))", ''],
+  [JOURNAL, "else if (one.state === 'lost') lost.push(liveValues(one))", ''],
+  [JOURNAL, "return state === 'live' || state === 'lost'", "return state === 'live'"],
+  [STATE_TABLES, '    this.dropLost.run(id)\n', ''],
+  [STATE_TABLES, 'if (isLost) this.dropLive.run(reservation.id)', ''],
+  [REPLAY, "for (const row of group.lost) reservations.set(String(row['id']), liveOf(row, 'lost'))", ''],
   [JOURNAL, 'this.number += 1', ''],
   [JOURNAL, 'this.disk.flushNow(this.wal)', ''],
   [JOURNAL_FILE, 'current.size = before', ''],

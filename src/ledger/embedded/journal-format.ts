@@ -30,6 +30,8 @@ export interface Group<State> {
   readonly endedMs: number
   readonly scopes: readonly State[]
   readonly live: readonly State[]
+  /** Reservations that were lost and may be settled late. */
+  readonly lost: readonly State[]
   readonly usage: readonly State[]
   /** Spend that reached a threshold. */
   readonly crossings: readonly State[]
@@ -133,8 +135,8 @@ function headerOf(body: Uint8Array, path: string): Header {
   )
 }
 
-/** Most groups have no crossings, and no property of that name. */
-type Stored = Omit<Group<Values>, 'crossings'> & Partial<Pick<Group<Values>, 'crossings'>>
+/** Most groups have no crossings and nothing lost, and no properties of these names. */
+type Stored = Omit<Group<Values>, 'crossings' | 'lost'> & Partial<Pick<Group<Values>, 'crossings' | 'lost'>>
 
 function groupOf(body: Uint8Array, names: Header | undefined): Group<Row> {
   const group: Stored = JSON.parse(textOf(body))
@@ -145,6 +147,7 @@ function groupOf(body: Uint8Array, names: Header | undefined): Group<Row> {
     ...group,
     scopes: group.scopes.map(rowOf(names?.scopes)),
     live: group.live.map(rowOf(names?.live)),
+    lost: (group.lost ?? []).map(rowOf(names?.live)),
     usage: group.usage.map(rowOf(names?.usage)),
     crossings: (group.crossings ?? []).map(rowOf(names?.crossings)),
   }

@@ -21,7 +21,16 @@ import { type Disk, JournalFile, realDisk } from './journal-file.ts'
 import { openLedgerDatabase } from './ledger-database.ts'
 import type { Changes } from './memory-store.ts'
 import { chargedMicroUsd } from './reservation-moves.ts'
-import { LEDGER_FILE, liveValues, readApplied, readLive, readScopes, StateWriter, scopeValues } from './state-tables.ts'
+import {
+  LEDGER_FILE,
+  liveValues,
+  readApplied,
+  readLive,
+  readLost,
+  readScopes,
+  StateWriter,
+  scopeValues,
+} from './state-tables.ts'
 import { NO_CROSSINGS, type ReservationState, type ScopeState } from './store-state.ts'
 
 /** Ended requests that may wait for the file, about 5 MB. With more, the ledger rejects new requests. */
@@ -143,7 +152,7 @@ export class Journal implements Changes {
     this.soon(COMMIT_MS)
   }
 
-  /** Only live reservations are in the files: a new process gets no repeated or late calls for ended ones. */
+  /** Ended reservations are not in the files, and lost ones leave them when their time is over. */
   forgotten(): void {}
 
   used(reservation: ReservationState, series: string, figures: UsageFigures): void {
@@ -158,8 +167,13 @@ export class Journal implements Changes {
   }
 
   /** The state that the last process left. */
-  load(): { readonly scopes: readonly ScopeState[]; readonly live: readonly ReservationState[] } {
-    return { scopes: readScopes(this.database), live: readLive(this.database) }
+  load(): {
+    readonly scopes: readonly ScopeState[]
+    readonly live: readonly ReservationState[]
+    readonly lost: readonly ReservationState[]
+  } {
+    const { database } = this
+    return { scopes: readScopes(database), live: readLive(database), lost: readLost(database) }
   }
 
   /** The ids of the requests that ended in the last seconds before the last one that did. */
@@ -247,7 +261,11 @@ export class Journal implements Changes {
   private group({ rows, endedMs }: Rows, crossings: Crossings): string {
     const scopes = this.scopes.map(scopeValues)
     const live: (readonly (string | number)[])[] = []
-    for (const one of this.reservations) if (one.state === 'live') live.push(liveValues(one))
+    const lost: (readonly (string | number)[])[] = []
+    for (const one of this.reservations) {
+      if (one.state === 'live') live.push(liveValues(one))
+      else if (one.state === 'lost') lost.push(liveValues(one))
+    }
     const usage: (readonly (string | number)[])[] = []
     this.usage.each(({ day, organization, key, series }, figures) =>
       usage.push([day, organization, key, series, ...figureValues(figures)]),
@@ -255,6 +273,7 @@ export class Journal implements Changes {
     return (
       `{"number":${this.number + 1},"synced":${this.file.synced},"endedMs":${endedMs},` +
       `"scopes":${JSON.stringify(scopes)},"live":${JSON.stringify(live)},"usage":${JSON.stringify(usage)},` +
+      `${lost.length === 0 ? '' : `"lost":${JSON.stringify(lost)},`}` +
       `${crossings.length === 0 ? '' : `"crossings":${JSON.stringify(crossings)},`}"rows":${rows}}`
     )
   }
@@ -268,7 +287,7 @@ export class Journal implements Changes {
     }
     for (const one of this.reservations) {
       one.isChanged = false
-      if (one.state === 'live' || one.isStored) unfilled.reservations.add(one)
+      if (one.isStored || isKept(one)) unfilled.reservations.add(one)
       else unfilled.reservations.remove(one)
     }
     this.usage.each((place, figures) => unfilled.usage.add(place, figures))
@@ -287,13 +306,14 @@ export class Journal implements Changes {
     const { unfilled, state, log } = this
     for (const scope of unfilled.scopes) state.scope(scope)
     for (const one of unfilled.reservations.snapshot()) {
-      if (one.state === 'live') state.keep(one)
+      if (isKept(one)) state.keep(one)
       else state.drop(one.id)
     }
     for (const { rows, endedMs } of unfilled.batches) log.rows(rows, endedMs)
     unfilled.usage.each((place, figures) => log.usage(place, figures))
     for (const values of unfilled.crossings) this.crossings.add(values)
     this.crossings.dropOld(this.now())
+    state.dropLostBefore(this.now())
     state.applied(this.number)
     log.dropOld(this.now())
     log.foldOld(this.now())
@@ -303,11 +323,16 @@ export class Journal implements Changes {
   private filled(): void {
     const { unfilled } = this
     for (const one of unfilled.reservations.snapshot()) {
-      one.isStored = one.state === 'live'
+      one.isStored = isKept(one)
       unfilled.reservations.remove(one)
     }
     unfilled.clear()
   }
+}
+
+/** True for a reservation that the next process must know. */
+function isKept({ state }: ReservationState): boolean {
+  return state === 'live' || state === 'lost'
 }
 
 /** The rows of a group as JSON. */

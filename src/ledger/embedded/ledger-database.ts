@@ -13,6 +13,7 @@ import { hasJournal, JOURNAL_FILE, removeJournal } from './journal-file.ts'
 import type { Group } from './journal-format.ts'
 import { idOfRow, readJournal, tailOf, usageOfRow } from './journal-tail.ts'
 import { LEDGER_FILE, LEDGER_SCHEMA, liveOf, type Row, readApplied, StateWriter, scopeOf } from './state-tables.ts'
+import type { ReservationState } from './store-state.ts'
 
 interface LedgerDatabase {
   readonly database: Database
@@ -53,11 +54,12 @@ function writeGroups(database: Database, groups: readonly Group<Row>[]): void {
   const log = new LogWriter(database, ROWS_KEPT_MS)
   const crossings = new CrossingWriter(database)
   const scopes = new Map<string, Row>()
-  const live = new Map<string, Row | undefined>()
+  const reservations = new Map<string, ReservationState | undefined>()
   for (const group of groups) {
     for (const row of group.scopes) scopes.set(JSON.stringify([row['organization'], row['key']]), row)
-    for (const values of group.rows) live.set(idOfRow(values), undefined)
-    for (const row of group.live) live.set(String(row['id']), row)
+    for (const values of group.rows) reservations.set(idOfRow(values), undefined)
+    for (const row of group.live) reservations.set(String(row['id']), liveOf(row))
+    for (const row of group.lost) reservations.set(String(row['id']), liveOf(row, 'lost'))
     for (const row of group.usage) {
       const { place, figures } = usageOfRow(row)
       log.usage(place, figures)
@@ -66,9 +68,9 @@ function writeGroups(database: Database, groups: readonly Group<Row>[]): void {
     if (group.rows.length > 0) log.rows(JSON.stringify(group.rows), group.endedMs)
   }
   for (const row of scopes.values()) state.scope(scopeOf(row))
-  for (const [id, row] of live) {
-    if (row === undefined) state.drop(id)
-    else state.keep(liveOf(row))
+  for (const [id, reservation] of reservations) {
+    if (reservation === undefined) state.drop(id)
+    else state.keep(reservation)
   }
   state.applied(groups.at(-1)?.number ?? 0)
 }

@@ -75,8 +75,8 @@ export class OwnedStore<Store extends MemoryStore> {
     try {
       const journal = new Journal(directory, () => clock.now(), { keepMs, appended })
       const store = make(clock, journal, { ...TERMS, endedMs: 0 })
-      const { scopes, live } = journal.load()
-      store.restore(scopes, live)
+      const { scopes, live, lost } = journal.load()
+      store.restore(scopes, [...live, ...lost])
       if (isTakeover) store.renewAll()
       else store.loseAll()
       journal.fill()

@@ -1,5 +1,6 @@
 /**
- * The tables with the state of the embedded ledger: its scopes, and the reservations that were live at the last commit.
+ * The tables with the state of the embedded ledger: its scopes, and the reservations that were live at the last commit,
+ * or lost and not settled since.
  * Their columns are made from the table of limits.
  */
 
@@ -90,14 +91,19 @@ const LIVE_SQL = LIVE_COLUMNS.map(definition)
 const JOURNAL_SQL =
   'CREATE TABLE IF NOT EXISTS journal (one INTEGER PRIMARY KEY CHECK (one = 1), applied INTEGER NOT NULL)'
 
+/** An earlier version that opens the file must not take a lost reservation for a live one. */
+const LOST_SQL = `
+  CREATE TABLE IF NOT EXISTS lost (${LIVE_SQL.join(', ')}, PRIMARY KEY (id)) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS lost_due ON lost (due_ms)`
+
 export const LEDGER_SCHEMA: Schema = {
   // A weir that does not know the journal would ignore changes that are only there, so it must refuse the file.
   version: 3,
   readableFrom: 2,
   migrations: { 2: JOURNAL_SQL },
-  additions: `${JOURNAL_SQL}; ${CROSSING_SQL}`,
+  additions: `${JOURNAL_SQL}; ${CROSSING_SQL}; ${LOST_SQL}`,
   checked: ['scope', 'live'],
-  columns: { scope: SCOPE_SQL, live: LIVE_SQL, usage: FIGURE_DEFINITIONS },
+  columns: { scope: SCOPE_SQL, live: LIVE_SQL, lost: LIVE_SQL, usage: FIGURE_DEFINITIONS },
   views: LOG_VIEWS,
   sql: `
     CREATE TABLE scope (${SCOPE_SQL.join(', ')}, PRIMARY KEY (organization, key)) WITHOUT ROWID;
@@ -119,9 +125,21 @@ export function readScope(database: Database, organization: string, key: string)
 
 /** The reservations that were live at the last commit, of all organisations or of one. */
 export function readLive(database: Database, organization?: string): readonly ReservationState[] {
-  if (organization === undefined) return database.query<Row, []>('SELECT * FROM live').all().map(liveOf)
+  if (organization === undefined)
+    return database
+      .query<Row, []>('SELECT * FROM live')
+      .all()
+      .map((row) => liveOf(row))
   const query = database.query<Row, [string]>('SELECT * FROM live WHERE organization = ?')
-  return query.all(organization).map(liveOf)
+  return query.all(organization).map((row) => liveOf(row))
+}
+
+/** The reservations that were lost and not settled at the last commit. */
+export function readLost(database: Database): readonly ReservationState[] {
+  return database
+    .query<Row, []>('SELECT * FROM lost')
+    .all()
+    .map((row) => liveOf(row, 'lost'))
 }
 
 /** A row of a table, by its columns in their order. */
@@ -153,12 +171,18 @@ export class StateWriter {
   private readonly putScope: Insertion
   private readonly putLive: Insertion
   private readonly dropLive
+  private readonly putLost: Insertion
+  private readonly dropLost
+  private readonly dropDue
   private readonly putApplied
 
   constructor(database: Database) {
     this.putScope = database.query<unknown, SQLQueryBindings[]>(insertion('scope', SCOPE_COLUMNS))
     this.putLive = database.query<unknown, SQLQueryBindings[]>(insertion('live', LIVE_COLUMNS))
     this.dropLive = database.query('DELETE FROM live WHERE id = ?')
+    this.putLost = database.query<unknown, SQLQueryBindings[]>(insertion('lost', LIVE_COLUMNS))
+    this.dropLost = database.query('DELETE FROM lost WHERE id = ?')
+    this.dropDue = database.query('DELETE FROM lost WHERE due_ms <= ?')
     this.putApplied = database.query('INSERT OR REPLACE INTO journal VALUES (1, ?)')
   }
 
@@ -169,11 +193,20 @@ export class StateWriter {
   /** Deletes a reservation that has ended. */
   drop(id: string): void {
     this.dropLive.run(id)
+    this.dropLost.run(id)
   }
 
-  /** Stores a live reservation. */
+  /** Stores a reservation that is live or lost. */
   keep(reservation: ReservationState): void {
-    this.putLive.run(...liveValues(reservation))
+    const isLost = reservation.state === 'lost'
+    if (isLost) this.dropLive.run(reservation.id)
+    const put = isLost ? this.putLost : this.putLive
+    put.run(...liveValues(reservation))
+  }
+
+  /** Deletes lost reservations whose time is over. */
+  dropLostBefore(ms: number): void {
+    this.dropDue.run(ms)
   }
 
   /** The tables contain all groups of the journal up to this one. */
@@ -219,13 +252,13 @@ export function scopeOf(row: Row): ScopeState {
   }
 }
 
-export function liveOf(row: Row): ReservationState {
+export function liveOf(row: Row, state: 'live' | 'lost' = 'live'): ReservationState {
   const windowsOf = (scope: string) =>
     budgetLimits.map(({ name, window }) => (window === 'total' ? 0 : numberIn(row, `${scope}_${name}`)))
   return {
     id: textIn(row, 'id'),
     organization: textIn(row, 'organization'),
-    state: 'live',
+    state,
     dueMs: numberIn(row, 'due_ms'),
     admittedMs: numberIn(row, 'admitted_ms'),
     key: textIn(row, 'key'),

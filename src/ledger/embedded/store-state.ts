@@ -89,7 +89,7 @@ export interface ReservationState extends Member {
    * key; `NOT_CHARGED` if there was no limit.
    */
   readonly idled: readonly number[]
-  /** Marks of the journal: it has changed since the last group; SQLite has it as live. */
+  /** Marks of the journal: it has changed since the last group; SQLite has it. */
   isChanged: boolean
   isStored: boolean
   /** Links of `ReservationIndex` and `DueOrder`. */
