@@ -1,6 +1,7 @@
 /** The scenarios that compare one weir with another, or have no baseline. They start their own processes. */
 
 import { childrenOf, ownCpuMs } from '../test/support/process-table.ts'
+import { largeEmptied, manyEmptied } from './emptied-redis.ts'
 import { atConstantRate } from './ledger-pace.ts'
 import { garbageOf } from './machine.ts'
 import {
@@ -41,6 +42,7 @@ export const ownScenarios: Readonly<Record<string, (bare: Bare) => Promise<reado
   limits,
   redis,
   reserve,
+  emptied,
   workers: workersWithRedis,
   'workers-embedded': workersEmbedded,
   splice: spliceMeasurements,
@@ -108,6 +110,26 @@ async function reserve({ plan: { rounds, seconds } }: Bare): Promise<readonly Me
     )
   }
   return all
+}
+
+/** After FLUSHALL under load. */
+async function emptied(): Promise<readonly Measurement[]> {
+  await using many = await startRedis()
+  const { before, after, turnMs } = await manyEmptied(many.url)
+  await using large = await startRedis()
+  const servedMs = await largeEmptied(large.url)
+  const one = (value: number): readonly Figure[] => [{ gateway: 'weir', value }]
+  const title = 'FLUSHALL under 2,000 organisations, 850 requests a second'
+  const missing = Math.max(0, 100 - (100 * after) / before)
+  return [
+    { name: `${title}: answers missing in 2 s`, unit: '%', valueMax: 50, figures: one(missing) },
+    { name: `${title}: CPU of the longest turn`, unit: 'ms', valueMax: 50, figures: one(turnMs) },
+    {
+      name: 'organisation with 100,000 rows of usage that Redis lost: served after',
+      unit: 'ms',
+      figures: one(servedMs),
+    },
+  ]
 }
 
 /**

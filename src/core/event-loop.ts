@@ -31,7 +31,7 @@ export async function quietTurn(): Promise<void> {
 }
 
 /** Lets callers proceed one a turn. */
-export class Turns {
+class Turns {
   private readonly waiting: (() => void)[] = []
   private isScheduled = false
 

@@ -282,7 +282,7 @@ test('nothing is restored twice if a log folds while it reads the days from Redi
   }
   expect(outbox.foldedBefore).toBeGreaterThan(0)
   const found = { figures, foldedBefore: 0, reservations: new Map(), isLegacy: false, sinceMs: 0 }
-  expect(outbox.enter(account.organization, 7, found, [])).toEqual([])
+  expect(await outbox.enter(account.organization, 7, found, [])).toEqual([])
   expect(outbox.pendingCount()).toBe(0)
   outbox.close()
 })

@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test'
 import { newRequestId } from '../../src/core/request-id.ts'
 import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import type { RecoverableStore } from '../../src/ledger/redis/epochs/epochs.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { opened } from './opened.ts'
@@ -71,6 +72,45 @@ test('FLUSHALL under load: every organisation is charged once, and little is res
   client.disconnect()
 }, 120_000)
 
+test('an organisation with many rows of usage is served, within its budget, while they are given back', async () => {
+  await using server = await RedisServer.start()
+  const account = accountOf(spend({ total: 13_000 }))
+  const at = directory()
+  // An hour ago: none is sent again one by one.
+  const outbox = new Outbox(at, () => Date.now() - 3_600_000)
+  for (let i = 0; i < 1200; i++) {
+    const charge = { ...chargeOf(10), model: `m-${i}` }
+    void logged(outbox, { id: newRequestId(), account, admittedMs: Date.now(), charge, heldMicroUsd: 10 }, false)
+  }
+  outbox.commit()
+  for (const { settlement } of outbox.pending(2000, true)) outbox.taken(settlement.id, account.organization, 0)
+  outbox.close()
+  const ledger = await ledgerOn(server.socket, at)
+  const { store }: { readonly store: RecoverableStore } = Reflect.get(ledger, 'link')
+  const { promise: opened, resolve: open } = Promise.withResolvers<void>()
+  const restore = store.restore.bind(store)
+  let restored = 0
+  store.restore = async (epoch, node, row) => {
+    if (row.number > 300) await opened
+    restored += 1
+    return await restore(epoch, node, row)
+  }
+  const reservation = await ledger.reserve(account, holdOf(50))
+  expect(restored).toBeLessThan(1200)
+  await ledger.settle(reservation, chargeOf(50))
+  await until(async () => (await totals(server, account)).live === 0)
+  expect(restored).toBeLessThan(1200)
+  expect((await totals(server, account)).spent).toBe(10 * restored + 50)
+  // Nearly all of it is owed. The rows on their way count twice, so both are decided between two lots of rows.
+  const refused = failureOf(Promise.resolve(ledger.reserve(account, holdOf(951))))
+  const granted = ledger.reserve(account, holdOf(950))
+  open()
+  expect(await refused).toBe('quota_exhausted')
+  await ledger.settle(await granted, chargeOf(950))
+  await until(async () => (await totals(server, account)).spent === 13_000)
+  expect(await totals(server, account)).toEqual({ spent: 13_000, held: 0, live: 0 })
+})
+
 test('an organisation that Redis never knew is entered without reading the log', async () => {
   const outbox = new Outbox(directory())
   const settlement = (organization: string) => {
@@ -81,10 +121,10 @@ test('an organisation that Redis never knew is entered without reading the log',
   const tail: { readonly last: number | undefined } = Reflect.get(outbox, 'tail')
   await logged(outbox, settlement('new'), true)
   await outbox.prepare('new', 7, nothing)
-  outbox.enter('new', 7, nothing, [])
+  await outbox.enter('new', 7, nothing, [])
   expect(tail.last).toBeUndefined()
   await outbox.prepare('new', 8, nothing)
-  outbox.enter('new', 8, nothing, [])
+  await outbox.enter('new', 8, nothing, [])
   expect(tail.last).toBeGreaterThan(0)
   outbox.close()
 })

@@ -91,7 +91,7 @@ test('given back of another day does not count, and a budget that is just used u
   const now = Date.now()
   // A node that was away served 800 yesterday, and 100 today.
   const outbox = new Outbox(at)
-  outbox.enter(account.organization, 7, NOTHING, [])
+  await outbox.enter(account.organization, 7, NOTHING, [])
   outbox.entered(account.organization, 7)
   for (const [cost, daysAgo] of [
     [800, 1],

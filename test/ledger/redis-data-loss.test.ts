@@ -57,7 +57,7 @@ const NOTHING: FoundOfNode = {
 async function oldLog(at: string, account: Account, costs: readonly (readonly [cost: number, daysAgo: number])[]) {
   const now = Date.now()
   const outbox = new Outbox(at, () => now - 3_600_000)
-  outbox.enter(account.organization, 7, NOTHING, [])
+  await outbox.enter(account.organization, 7, NOTHING, [])
   outbox.entered(account.organization, 7)
   for (const [i, [cost, daysAgo]] of costs.entries()) {
     const id = `old-${account.organization}-${i}`
@@ -241,18 +241,18 @@ test('a node that dies while it restores continues at the same place', async () 
   const outbox = new Outbox(at)
   const store = new RedisStore(client, client)
   const { epoch } = await store.enter(account.organization, { node: outbox.node, epoch: 7, legacyEpoch: 0 }, 0)
-  for (const [i, row] of outbox.enter(account.organization, epoch, NOTHING, []).slice(0, 10).entries()) {
+  // No settlement of this node counts before it has begun to restore.
+  const admission = { id: 'early', account, admittedMs: Date.now() }
+  const early = store.settle(admission, chargeOf(1), { isDirect: true, from: { node: outbox.node, epoch } })
+  await expect(early).rejects.toThrow(DataLossError)
+  await early.catch(() => undefined)
+  for (const [i, row] of (await outbox.enter(account.organization, epoch, NOTHING, [])).slice(0, 10).entries()) {
     const give = (number: number) => store.restore(epoch, outbox.node, { ...row, number, last: 40 })
     await give(i + 1)
     // A row that arrives twice or out of order changes nothing.
     await give(i + 1)
     await give(i + 3)
   }
-  // No settlement of this node counts until the rest is restored.
-  const admission = { id: 'early', account, admittedMs: Date.now() }
-  const early = store.settle(admission, chargeOf(1), { isDirect: true, from: { node: outbox.node, epoch } })
-  await expect(early).rejects.toThrow(DataLossError)
-  await early.catch(() => undefined)
   outbox.close()
   const ledger = await ledgerOn(server.socket, at)
   const sum = 40 * 100 + (39 * 40) / 2
@@ -317,7 +317,7 @@ test('pending settlements are sent, not restored with the rest', async () => {
   const outbox = new Outbox(at)
   const settlement = { id: 'pending', account, admittedMs: Date.now(), charge: chargeOf(20), heldMicroUsd: 20 }
   await logged(outbox, settlement, false)
-  expect(outbox.enter(account.organization, 9, NOTHING, [])).toMatchObject([
+  expect(await outbox.enter(account.organization, 9, NOTHING, [])).toMatchObject([
     { day: dayOf(Date.now()), key: 'ci', series: 'm\tp\t', requests: 1, costMicroUsd: 100 },
   ])
   // A settlement acknowledged in the epoch before counts as not acknowledged.

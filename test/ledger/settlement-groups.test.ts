@@ -32,11 +32,17 @@ function directory(): string {
   return made
 }
 
-function opened(at: string, now: () => number = Date.now): Outbox {
+/** Another process with the file of one that has entered the epochs. */
+function reopened(at: string, now: () => number): Outbox {
   const outbox = new Outbox(at, now)
   open.push(outbox)
+  return outbox
+}
+
+async function opened(at: string, now: () => number = Date.now): Promise<Outbox> {
+  const outbox = reopened(at, now)
   for (const { organization } of accounts) {
-    outbox.enter(organization, EPOCH, NOTHING, [])
+    await outbox.enter(organization, EPOCH, NOTHING, [])
     outbox.entered(organization, EPOCH)
   }
   return outbox
@@ -67,9 +73,9 @@ function take(outbox: Outbox, settlements: readonly Settlement[], epoch = EPOCH)
   for (const { id, account } of settlements) outbox.taken(id, account.organization, epoch)
 }
 
-test('settlements that are acknowledged in time never get entries of their own', () => {
+test('settlements that are acknowledged in time never get entries of their own', async () => {
   const at = directory()
-  const outbox = opened(at)
+  const outbox = await opened(at)
   const settlements = add(outbox, 40)
   expect([outbox.pendingCount(), rowsIn(at, 'outbox'), rowsIn(at, 'outbox_group')]).toEqual([40, 0, 1])
   take(outbox, settlements.slice(0, 39))
@@ -81,13 +87,10 @@ test('settlements that are acknowledged in time never get entries of their own',
   expect(rowsIn(at, 'request')).toBe(40)
 })
 
-test('after a kill the next process finds each settlement as it was, and that it may have been sent', () => {
+test('after a kill the next process finds each settlement as it was, and that it may have been sent', async () => {
   const at = directory()
-  const settlements = add(
-    opened(at, () => 1_000_000),
-    10,
-  )
-  const next = opened(at)
+  const settlements = add(await opened(at, () => 1_000_000), 10)
+  const next = await opened(at)
   const found = next.pending(100)
   expect(found.map((one) => one.settlement)).toEqual([...settlements])
   expect(found.every(({ wasSent, epoch }) => wasSent && epoch === EPOCH)).toBe(true)
@@ -96,10 +99,10 @@ test('after a kill the next process finds each settlement as it was, and that it
   expect(next.pending(100, true)).toEqual([])
 })
 
-test('what is not acknowledged after 2 s gets an entry; what is, does not', () => {
+test('what is not acknowledged after 2 s gets an entry; what is, does not', async () => {
   const at = directory()
   let now = 1_000_000
-  const outbox = opened(at, () => now)
+  const outbox = await opened(at, () => now)
   const settlements = add(outbox, 10)
   take(outbox, settlements.slice(0, 7))
   expect(outbox.pending(100)).toEqual([])
@@ -112,8 +115,8 @@ test('what is not acknowledged after 2 s gets an entry; what is, does not', () =
   expect(outbox.pending(100, true)).toEqual([])
 })
 
-test('an acknowledgement from an epoch that has ended leaves the settlement to be sent again', () => {
-  const outbox = opened(directory())
+test('an acknowledgement from an epoch that has ended leaves the settlement to be sent again', async () => {
+  const outbox = await opened(directory())
   const settlements = add(outbox, 4)
   take(outbox, settlements.slice(0, 2), EPOCH - 1)
   take(outbox, settlements.slice(2))
@@ -121,10 +124,10 @@ test('an acknowledgement from an epoch that has ended leaves the settlement to b
   expect(outbox.pending(100, true).map((one) => one.settlement)).toEqual(settlements.slice(0, 2))
 })
 
-test('a new epoch begins with each settlement of a group in the file as an entry', () => {
-  const outbox = opened(directory())
+test('a new epoch begins with each settlement of a group in the file as an entry', async () => {
+  const outbox = await opened(directory())
   const settlements = add(outbox, 4)
-  outbox.enter('one', EPOCH + 1, NOTHING, [])
+  await outbox.enter('one', EPOCH + 1, NOTHING, [])
   // Redis has nothing, and nothing of what the node served: all are sent one by one.
   const own = settlements.filter(({ account }) => account.organization === 'one')
   expect(outbox.resent('one').map((one) => one.settlement)).toEqual(own)
@@ -134,9 +137,9 @@ test('a new epoch begins with each settlement of a group in the file as an entry
   expect(outbox.resent('one').map((one) => one.settlement)).toEqual(own)
 })
 
-test('one that is postponed is sent a minute later, and does not hold up the others', () => {
+test('one that is postponed is sent a minute later, and does not hold up the others', async () => {
   let now = 1_000_000
-  const outbox = opened(directory(), () => now)
+  const outbox = await opened(directory(), () => now)
   const settlements = add(outbox, 4)
   outbox.postponed(settlements[0]?.id ?? '')
   outbox.commit()
@@ -146,9 +149,9 @@ test('one that is postponed is sent a minute later, and does not hold up the oth
   expect(outbox.pending(100)).toHaveLength(4)
 })
 
-test('acknowledgements reach the entries of a group that another process has split', () => {
+test('acknowledgements reach the entries of a group that another process has split', async () => {
   const at = directory()
-  const [one, other] = [opened(at), opened(at)]
+  const [one, other] = [await opened(at), await opened(at)]
   const settlements = add(one, 6)
   take(one, settlements.slice(0, 3))
   one.commit()
@@ -159,9 +162,9 @@ test('acknowledgements reach the entries of a group that another process has spl
   expect(other.pending(100, true).map((left) => left.settlement)).toEqual(settlements.slice(0, 3))
 })
 
-test('a settlement of a group stands until it is acknowledged, also if another process has split it', () => {
+test('a settlement of a group stands until it is acknowledged, also if another process has split it', async () => {
   const at = directory()
-  const [one, other] = [opened(at), opened(at)]
+  const [one, other] = [await opened(at), await opened(at)]
   const [first = settlement(), second = settlement()] = add(one, 2)
   const standing = { settlement: first, epoch: EPOCH, wasSent: true }
   expect(one.standing(first)).toEqual(standing)
@@ -174,12 +177,13 @@ test('a settlement of a group stands until it is acknowledged, also if another p
 
 const SEED = randomSeed('settlement groups')
 
-test('two processes add, acknowledge, split and die in any order', () => {
+test('two processes add, acknowledge, split and die in any order', async () => {
   for (let round = 0; round < 60; round++) {
     const random = new Random(SEED + round)
     const at = directory()
     let now = 1_000_000
-    const processes = [opened(at, () => now), opened(at, () => now)]
+    // Nothing below waits: the timers of a process that has died would still run.
+    const processes = [await opened(at, () => now), reopened(at, () => now)]
     // Without another process the file is exact.
     const isAlone = round % 3 === 0
     /** Whether each settlement that is in the file is acknowledged there. */
@@ -234,7 +238,7 @@ test('two processes add, acknowledge, split and die in any order', () => {
         case 'die':
           if (isAlone || !random.oneIn(4)) break
           // Its changes since the last commit are gone, and nobody marks what it had sent.
-          processes[p] = opened(at, () => now)
+          processes[p] = reopened(at, () => now)
           for (const list of [waiting, marks, sends]) list[p] = []
       }
     }

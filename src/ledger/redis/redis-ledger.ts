@@ -225,6 +225,7 @@ export class RedisLedger implements Ledger {
       const reserve = (first?: Promise<ReserveReply>) =>
         this.restoring(account.organization, () => attempts.reserve(), first)
       reply = await reserve(begun)
+      if (reply.outcome === 'refused') reply = await this.reserveQuietly(account.organization, reply, reserve)
       if (reply.outcome === 'refused') reply = await this.reserveRetry.retry(account, reply, () => reserve())
       breaker.succeeded()
     } catch (error) {
@@ -328,7 +329,10 @@ export class RedisLedger implements Ledger {
    */
   reportPassed(accountOf: AccountFinder, report: (passed: PassedBudget) => void): Promise<void> {
     const isComplete = (organization: string) =>
-      this.link.isReady && !this.resending.has(organization) && this.outbox.resent(organization).length === 0
+      this.link.isReady &&
+      !this.restoration.isOwed(organization) &&
+      !this.resending.has(organization) &&
+      this.outbox.resent(organization).length === 0
     return this.passed.report({ store: this.link.store, accountOf, isComplete, nowMs: this.time.now() }, report)
   }
 
@@ -370,9 +374,19 @@ export class RedisLedger implements Ledger {
     throw unavailable('The ledger has more requests than it can answer.', error)
   }
 
+  /** While spend is given back, a part of it may count twice: then no limit may be at fault. */
+  private reserveQuietly(
+    organization: string,
+    first: ReserveReply,
+    reserve: () => Promise<ReserveReply>,
+  ): Promise<ReserveReply> {
+    const { restoration } = this
+    return restoration.isOwed(organization) ? restoration.quietly(organization, reserve) : Promise.resolve(first)
+  }
+
   /** Calls Redis. If Redis has lost data, gives it back and retries. `begun`: the first call, if it is sent already. */
   private async restoring<T>(organization: string, call: () => Promise<T>, begun?: Promise<T>): Promise<T> {
-    if (begun === undefined && this.restoration.isDoubted(organization)) await this.restoration.assure(organization)
+    if (begun === undefined && this.restoration.isDoubted(organization)) await this.restoration.serve(organization)
     for (let tries = 1, first = begun; ; tries++, first = undefined) {
       const resending = first === undefined ? this.resending.get(organization) : undefined
       if (resending !== undefined) await resending
@@ -380,7 +394,7 @@ export class RedisLedger implements Ledger {
         return await (first ?? call())
       } catch (error) {
         if (!(error instanceof DataLossError) || tries === TRIES) throw error
-        await this.restoration.restore(organization)
+        await this.restoration.serve(organization)
       }
     }
   }

@@ -161,7 +161,12 @@ export class SimulatedLog implements SettlementLog {
 
   async prepare(): Promise<void> {}
 
-  enter(_organization: string, epoch: number, found: FoundOfNode, resent: readonly Settlement[]): readonly UsageRow[] {
+  async enter(
+    _organization: string,
+    epoch: number,
+    found: FoundOfNode,
+    resent: readonly Settlement[],
+  ): Promise<readonly UsageRow[]> {
     const { disk } = this
     if (!this.commit()) {
       if (disk.epoch === 0 && disk.stored.size === 0) return []

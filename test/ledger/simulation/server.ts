@@ -40,7 +40,7 @@ export class Server {
   readonly charges: Charged[] = []
   private store: FullStore
   private readonly epoch = new Map<string, number>()
-  private readonly nodes = new Map<string, Omit<Entered, 'isLegacy'>>()
+  private readonly nodes = new Map<string, Omit<Entered, 'isLegacy' | 'wasEmpty'>>()
   private readonly figures = new Map<string, UsageFigures>()
   private readonly sums = new Map<string, NodeSums>()
   private readonly scopes = new Map<string, ScopeState>()
@@ -68,13 +68,13 @@ export class Server {
     return reply
   }
 
-  /** Settlements of a node count by node after the node has restored what this epoch lacked. */
+  /** Settlements of a node count by node after the node has begun to restore what this epoch lacked. */
   settle(admission: Admission, charge: Charge, options: SettleOptions = {}): SettleReply {
     const { from } = options
     const { account, admittedMs } = admission
     if (from === undefined) throw new Error('A node must give its id.')
     const record = this.nodes.get(from.node)
-    if (this.epoch.get('') !== from.epoch || record?.epoch !== from.epoch || record.given !== 'all')
+    if (this.epoch.get('') !== from.epoch || record?.epoch !== from.epoch || record.given === 0)
       throw new DataLossError(account.organization)
     const reply = this.store.settle(admission, charge, options)
     const usage = usageOf(charge)
@@ -90,8 +90,9 @@ export class Server {
     if (isNew) this.set(this.epoch, '', epoch)
     const record = this.nodes.get(node)
     const entered = record?.epoch === epoch ? record : { epoch, given: 0, requests: record?.requests ?? 0 }
+    const wasEmpty = this.nodes.size === 0 && this.reservations.size === 0
     this.set(this.nodes, node, entered)
-    return { ...entered, isLegacy: false, sums: this.sums.get(node) }
+    return { ...entered, isLegacy: false, sums: this.sums.get(node), wasEmpty }
   }
 
   survey(organization: string, node: string): Surveyed {

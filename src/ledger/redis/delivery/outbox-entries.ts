@@ -39,6 +39,11 @@ export class OutboxEntries {
     return this.statements.count.get()?.n ?? 0
   }
 
+  /** How many of an organisation are to be sent. */
+  countOf(organization: string): number {
+    return this.statements.countOf.get(organization)?.n ?? 0
+  }
+
   /** Inserts an entry that is to be sent. Returns its number. */
   insert(settlement: Settlement, dueMs: number, sentMs: number | null): number {
     const { organization } = settlement.account
@@ -114,6 +119,9 @@ function prepare(database: Database) {
     // The state is a literal, as in the index: with a parameter SQLite would read the whole table, 15 minutes of
     // requests.
     count: database.query<{ n: number }, []>('SELECT count(*) AS n FROM outbox WHERE state = 0'),
+    countOf: database.query<{ n: number }, [string]>(
+      'SELECT count(*) AS n FROM outbox WHERE organization = ? AND state = 0',
+    ),
     insert: database.query('INSERT INTO outbox (state, due_ms, sent_ms, organization, entry) VALUES (0, ?, ?, ?, ?)'),
     due: database.query<Stored, [number, number]>(
       `${PENDING_SQL} WHERE state = 0 AND due_ms <= ? ORDER BY due_ms LIMIT ?`,

@@ -7,7 +7,7 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { HOUR_MS } from '../../../core/durations.ts'
-import { Turns, turn } from '../../../core/event-loop.ts'
+import { turn } from '../../../core/event-loop.ts'
 import { requestTimeMs } from '../../../core/request-id.ts'
 import { fileIdentity, openDatabase } from '../../../sqlite/database.ts'
 import { GroupCommit } from '../../../sqlite/group-commit.ts'
@@ -49,6 +49,8 @@ const LONGEST_REQUEST_MS = 3_600_000
 const CLOCKS_APART_MS = 5000
 /** Groups that one commit splits. */
 const SPLIT_AT_ONCE = 5
+/** How long organisations enter epochs in one transaction, and in one turn of the event loop. */
+const ENTERING_MS = 10
 /** Entries whose row numbers are kept in memory: more than can be in flight. */
 const PLACES_MAX = 4 * PENDING_MAX
 
@@ -68,6 +70,17 @@ interface Waiting {
   isReleased: boolean
 }
 
+/** An organisation that enters an epoch. */
+interface Entering {
+  readonly organization: string
+  readonly epoch: number
+  readonly found: FoundOfNode
+  readonly resent: readonly Settlement[]
+  readonly lacking: LackingListener | undefined
+  readonly resolve: (rows: readonly UsageRow[]) => void
+  readonly reject: (error: unknown) => void
+}
+
 export class Outbox implements SettlementLog {
   /** The place of the file, which no copy shares. */
   readonly home: string
@@ -75,7 +88,6 @@ export class Outbox implements SettlementLog {
   private readonly writer: LogWriter
   private readonly epochs: EpochRows
   private readonly tail: LogTail
-  private readonly turns = new Turns()
   private readonly groups: SettlementGroups
   private readonly entries: OutboxEntries
   private readonly group: GroupCommit
@@ -90,6 +102,8 @@ export class Outbox implements SettlementLog {
   private forgets = false
   /** The next commit splits more groups. */
   private areMoreDue = false
+  /** Those that wait for a transaction, in their order. */
+  private entering: Entering[] = []
 
   /** `keepMs`: how long single requests are kept. Throws `LedgerFileError`. */
   constructor(
@@ -228,10 +242,9 @@ export class Outbox implements SettlementLog {
     // What an earlier version had sent is decided entry by entry when the first epoch is entered.
     const { epoch: known, legacyEpoch } = this.epochOf(organization)
     if (found.isLegacy && known === 0) return
-    // A pass over the tail ends for hundreds of organisations at once, and each takes a millisecond to enter.
-    if (known !== 0 || legacyEpoch !== 0) await this.tail.read().then(() => this.turns.next())
-    this.transaction(() => this.groups.splitOf(organization))
-    let left = this.epochs.pendingCount(organization) - RESEND_MAX
+    if (known !== 0 || legacyEpoch !== 0) await this.tail.read()
+    if (this.groups.isAnyOf(organization)) this.transaction(() => this.groups.splitOf(organization))
+    let left = this.entries.countOf(organization) - RESEND_MAX
     for (let after = 0; left > 0; await turn()) {
       const absorbed = this.transaction(() => this.epochs.absorb(organization, epoch, found, after))
       if (absorbed === undefined) return
@@ -246,18 +259,60 @@ export class Outbox implements SettlementLog {
     found: FoundOfNode,
     resent: readonly Settlement[],
     lacking?: LackingListener,
-  ): readonly UsageRow[] {
-    // Marks of the epoch before must be in the file now, or be written after the new one is entered.
-    if (!this.commit()) {
-      // An organisation without usage has nothing to give back, so it is served even while the disk is full.
-      const known = this.epochOf(organization)
-      if (known.epoch === 0 && known.legacyEpoch === 0 && this.places(organization).length === 0) return []
-      throw new Error(`The outbox cannot be written: ${this.complaint}.`)
-    }
-    return this.transaction(() => {
-      this.groups.splitOf(organization)
-      return this.epochs.enter(organization, epoch, found, resent, lacking)
+  ): Promise<readonly UsageRow[]> {
+    return new Promise((resolve, reject) => {
+      this.entering.push({ organization, epoch, found, resent, lacking, resolve, reject })
+      if (this.entering.length === 1) setImmediate(() => this.enterSome())
     })
+  }
+
+  /** Lets those that wait enter, in one transaction for as many as one turn of the event loop has time for. */
+  private enterSome(): void {
+    const { entering } = this
+    // Marks of the epochs before must be in the file now, or be written after the new ones are entered.
+    if (!this.commit()) {
+      this.entering = []
+      for (const one of entering) this.enterUnwritten(one)
+      return
+    }
+    const count = this.enterUntil(performance.now() + ENTERING_MS) ?? this.enterUntil(0) ?? 1
+    this.entering = this.entering.slice(count)
+    if (this.entering.length > 0) setImmediate(() => this.enterSome())
+  }
+
+  /**
+   * Lets the first enter, and more until a time. Returns how many did. If one of several fails, none has entered: then
+   * it returns undefined, and the first must be tried alone.
+   */
+  private enterUntil(untilMs: number): number | undefined {
+    const { entering } = this
+    const given: (readonly UsageRow[])[] = []
+    try {
+      this.transaction(() => {
+        for (const { organization, epoch, found, resent, lacking } of entering) {
+          if (given.length > 0 && performance.now() > untilMs) break
+          this.groups.splitOf(organization)
+          given.push(this.epochs.enter(organization, epoch, found, resent, lacking))
+        }
+      })
+    } catch (error) {
+      if (given.length > 0) return undefined
+      entering[0]?.reject(error)
+      return 1
+    }
+    for (const [i, rows] of given.entries()) entering[i]?.resolve(rows)
+    return given.length
+  }
+
+  /** An organisation without usage has nothing to give back, so it is served even while the disk is full. */
+  private enterUnwritten({ organization, resolve, reject }: Entering): void {
+    try {
+      const known = this.epochOf(organization)
+      if (known.epoch === 0 && known.legacyEpoch === 0 && this.places(organization).length === 0) return resolve([])
+      throw new Error(`The outbox cannot be written: ${this.complaint}.`)
+    } catch (error) {
+      reject(error)
+    }
   }
 
   entered(organization: string, epoch: number): void {

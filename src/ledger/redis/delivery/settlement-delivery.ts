@@ -93,7 +93,7 @@ export class SettlementDelivery {
   private async charge(pending: Pending, begun: Promise<SettleReply> | undefined): Promise<SettleReply | 'compared'> {
     const { organization } = pending.settlement.account
     try {
-      if (begun === undefined && this.restoration.isDoubted(organization)) await this.restoration.assure(organization)
+      if (begun === undefined && this.restoration.isDoubted(organization)) await this.restoration.serve(organization)
       const reply = await (begun ?? this.settle(pending))
       if (reply !== 'unknown') return reply
       // Redis has lost the reservation, or never had it. If the settlement was sent before, Redis may have taken it and
@@ -102,7 +102,7 @@ export class SettlementDelivery {
       await this.restoration.resolve(organization, pending.epoch)
     } catch (error) {
       if (!(error instanceof DataLossError)) throw error
-      await this.restoration.restore(organization)
+      await this.restoration.serve(organization)
     }
     return 'compared'
   }

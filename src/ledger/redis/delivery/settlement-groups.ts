@@ -76,6 +76,11 @@ export class SettlementGroups {
     return this.statements.isStored.get(batch) !== null
   }
 
+  /** True if a group has settlements of an organisation. */
+  isAnyOf(organization: string): boolean {
+    return this.statements.dueOf.get(JSON.stringify(organization)) !== null
+  }
+
   isAnyDue(now: number): boolean {
     return this.statements.isAnyDue.get(now) !== null
   }

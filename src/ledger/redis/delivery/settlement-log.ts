@@ -77,7 +77,7 @@ export interface SettlementLog {
     found: FoundOfNode,
     resent: readonly Settlement[],
     lacking?: LackingListener,
-  ): readonly UsageRow[]
+  ): Promise<readonly UsageRow[]>
   /** Everything was given back to the epoch. */
   entered(organization: string, epoch: number): void
   /** Commits for the last time. Throws if that fails. */

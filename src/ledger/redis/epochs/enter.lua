@@ -6,9 +6,10 @@
 -- keys: scopes reservations deadlines audit usage nodes crossings
 -- arguments: known node ended legacy
 -- outcomes:
---   entered sums epoch given requests legacy   (sums: as the record has them; given: rows that the node has given back
---     to this epoch, -1: all)
+--   entered sums epoch given requests legacy empty   (sums: as the record has them; given: rows that the node has given
+--     back to this epoch, -1: all; empty: 1 if there was no reservation and no figure of any node)
 
+local empty = redis.call('HLEN', RESERVATIONS) + redis.call('HLEN', NODES) == 0 and 1 or 0
 local before = tonumber(redis.call('HGET', SCOPES, EPOCH) or 0)
 local epoch = before
 if before == 0 or before < known or before == ended then epoch = begin_epoch(max(known, ended)) end
@@ -22,4 +23,4 @@ if not record or record[NODE_EPOCH] ~= epoch then
   save_node(node, record)
 end
 local sums, given, requests = record[NODE_SUMS] or '', record[NODE_GIVEN], record[NODE_REQUESTS]
-return { 'entered', sums, exact(epoch), exact(given), exact(requests), record[NODE_LEGACY] }
+return { 'entered', sums, exact(epoch), exact(given), exact(requests), record[NODE_LEGACY], empty }

@@ -8,6 +8,7 @@ import type { ReservationStore, ReserveReply, SettleOptions, SettleReply } from 
 import type { UsagePlace, UsageRow } from '../../usage-log.ts'
 import type { NodeFigures } from './epoch-rows.ts'
 import type { NodeSums } from './node-sums.ts'
+import type { OwedSpend } from './owed-spend.ts'
 import type { FoundReservation } from './reconcile.ts'
 
 /** No epoch is known: a reservation is checked against whatever Redis has. */
@@ -40,6 +41,8 @@ export interface Entered {
   readonly isLegacy: boolean
   /** What it has of the node beside its figures by place. They do not change while the node compares. */
   readonly sums?: NodeSums | undefined
+  /** Before this call Redis had no reservation and no node's figures. */
+  readonly wasEmpty: boolean
 }
 
 /** One of `last` rows that a node gives back. Number 0 of 0: there is nothing to give back. */
@@ -80,15 +83,32 @@ export interface RecoverableStore extends ReservationStore {
   restore(epoch: number, node: string, row: NumberedRow): Promise<number | 'all' | undefined>
 }
 
-/** The epochs that this node has entered: Redis has all of its settlements except those that are still to be sent. */
+/**
+ * The epochs that this node has entered: Redis has all of its settlements except those that are still to be sent, and
+ * what is owed.
+ */
 export class Epochs {
   private readonly entered = new Map<string, number>()
+  private readonly owed = new Map<string, OwedSpend>()
 
   of(organization: string): number {
     return this.entered.get(organization) ?? UNKNOWN_EPOCH
   }
 
-  enter(organization: string, epoch: number): void {
+  /** `owed`: what is still given back to the epoch; absent: nothing. */
+  enter(organization: string, epoch: number, owed?: OwedSpend): void {
     this.entered.set(organization, epoch)
+    if (owed === undefined) this.owed.delete(organization)
+    else this.owed.set(organization, owed)
+  }
+
+  /** True if something is still given back to the epoch of an organisation. */
+  isOwed(organization: string): boolean {
+    return this.owed.has(organization)
+  }
+
+  /** An account with limits for the budgets as they are in Redis now. */
+  present(account: Account): Account {
+    return this.owed.get(account.organization)?.of(account, Date.now()) ?? account
   }
 }

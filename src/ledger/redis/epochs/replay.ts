@@ -7,13 +7,19 @@
 
 import { noUsage } from '../../usage-figures.ts'
 import type { UsageRow } from '../../usage-log.ts'
+import { ConcurrencyLimit } from '../client/concurrency-limit.ts'
 import type { SettlementLog } from '../delivery/settlement-log.ts'
 import type { Expected, FoundOfNode, KnownEpoch } from './epoch-rows.ts'
 import type { Entered, Epochs, RecoverableStore } from './epochs.ts'
+import { OwedSpend } from './owed-spend.ts'
 import type { Surveyed } from './survey.ts'
 
+/** Organisations that are compared at once: what they read from Redis together is read in short turns. */
+const ORGANIZATIONS_ABREAST = 64
 /** Rows that are sent at once. */
 const ABREAST = 64
+/** With more rows, which take longer than 0.1 s, an organisation is served while they are given back. */
+const ROWS_AWAITED = 500
 /** Redis may lose data again during a try. */
 const TRIES = 3
 /**
@@ -37,7 +43,12 @@ interface Asked {
 type Certainty = 'likely' | 'certain'
 
 export class Restoration {
+  private readonly limit = new ConcurrencyLimit(ORGANIZATIONS_ABREAST)
   private readonly running = new Map<string, Promise<void>>()
+  /** Calls that wait until no row is on its way. */
+  private readonly quiet = new Map<string, (() => Promise<void>)[]>()
+  /** Resolved when an organisation that is being restored may be served. */
+  private readonly served = new Map<string, PromiseWithResolvers<void>>()
   /** Organisations of which Redis may have lost data: nothing is reserved or charged before they are compared. */
   private readonly doubted = new Map<string, Certainty>()
   /** What Redis lacked, by organisation, and the epoch to which it is given back. */
@@ -89,6 +100,41 @@ export class Restoration {
   /** True if Redis may have lost data of an organisation that was not compared since. */
   isDoubted(organization: string): boolean {
     return this.doubted.has(organization)
+  }
+
+  /** True while an organisation is served although not everything is given back. */
+  isOwed(organization: string): boolean {
+    return this.epochs.isOwed(organization)
+  }
+
+  /**
+   * Restores an organisation, and resolves as soon as reservations and settlements are possible: what is still lacking
+   * then counts as spent. Throws if Redis does not answer.
+   */
+  async serve(organization: string): Promise<void> {
+    const served = this.served.get(organization) ?? Promise.withResolvers<void>()
+    this.served.set(organization, served)
+    const isDoubted = this.doubted.has(organization)
+    await Promise.race([isDoubted ? this.compare(organization) : this.restore(organization), served.promise])
+  }
+
+  /**
+   * Makes a call while no row of an organisation is on its way to Redis. One that has arrived there and is still owed
+   * here counts twice: a reservation may be refused although it fits.
+   */
+  quietly<T>(organization: string, call: () => Promise<T>): Promise<T> {
+    if (!this.isOwed(organization)) return call()
+    return new Promise((resolve, reject) => {
+      const calls = this.quiet.get(organization) ?? []
+      this.quiet.set(organization, calls)
+      calls.push(() => call().then(resolve, reject))
+    })
+  }
+
+  private async callQuiet(organization: string): Promise<void> {
+    const calls = this.quiet.get(organization)
+    this.quiet.delete(organization)
+    if (calls !== undefined) await Promise.all(calls.map((call) => call()))
   }
 
   /** Compares an organisation if it is in doubt. Throws if Redis does not answer. */
@@ -152,13 +198,20 @@ export class Restoration {
   private once(organization: string, work: () => Promise<void>): Promise<void> {
     const running = this.running.get(organization)
     if (running !== undefined) return running
-    const working = work().finally(() => this.running.delete(organization))
+    const working = new Promise<void>((resolve, reject) => {
+      this.limit.enter({ start: () => void work().then(resolve, reject) })
+    }).finally(() => {
+      this.limit.leave()
+      this.running.delete(organization)
+      this.served.delete(organization)
+      void this.callQuiet(organization)
+    })
     this.running.set(organization, working)
     return working
   }
 
   private async enter(organization: string, first: Asked): Promise<void> {
-    const { log, epochs } = this
+    const { log } = this
     let asked = first
     for (let tries = 0; tries < TRIES; tries++) {
       const { known, entered } = asked
@@ -167,14 +220,8 @@ export class Restoration {
       // Redis, or the log, was restored to an earlier state within this epoch.
       const isAstray = (known.epoch === epoch && known.complete && given !== 'all') || (!isKnown && given !== 0)
       if (!isAstray && (await this.give(organization, entered, isKnown))) {
-        const isNew = epochs.of(organization) !== epoch
         log.entered(organization, epoch)
-        epochs.enter(organization, epoch)
-        if (!isNew) return
-        const lacked = this.lacked.get(organization)
-        this.lacked.delete(organization)
-        this.entered(organization, lacked?.epoch === epoch ? lacked.rows : [])
-        await this.register(organization)
+        if (this.begin(organization, epoch)) await this.register(organization)
         return
       }
       asked = await this.ask(organization, isAstray ? epoch : 0)
@@ -182,38 +229,72 @@ export class Restoration {
     throw new Error(`Redis lost data again during each try, so the organisation '${organization}' is not restored.`)
   }
 
+  /** Enters an epoch. Returns false if it was entered before. */
+  private begin(organization: string, epoch: number, owed?: OwedSpend): boolean {
+    const isNew = this.epochs.of(organization) !== epoch
+    this.epochs.enter(organization, epoch, owed)
+    if (!isNew) return false
+    const lacked = this.lacked.get(organization)
+    this.lacked.delete(organization)
+    this.entered(organization, lacked?.epoch === epoch ? lacked.rows : [])
+    return true
+  }
+
   /** False if Redis has begun another epoch. */
   private async give(organization: string, entered: Entered, isKnown: boolean): Promise<boolean> {
     const { epoch, given } = entered
     if (given === 'all') return true
-    const rows = isKnown ? this.log.enter(organization, epoch, NOTHING, []) : await this.settle(organization, entered)
-    return await this.giveRows(organization, epoch, rows, given)
+    const rows = await (isKnown ? this.log.enter(organization, epoch, NOTHING, []) : this.settle(organization, entered))
+    if (rows.length - given <= ROWS_AWAITED) return await this.giveRows(organization, epoch, rows, given)
+    const owed = new OwedSpend(rows.slice(given))
+    return await this.giveRows(organization, epoch, rows, given, async (from, until) => {
+      owed.given(rows.slice(from, until))
+      if (from > given) return await this.callQuiet(organization)
+      // What this node gives back is decided, so Redis takes its settlements. It has just taken the next row of this
+      // epoch: it has lost nothing of it.
+      this.begin(organization, epoch, owed)
+      this.doubted.delete(organization)
+      this.served.get(organization)?.resolve()
+      this.served.delete(organization)
+    })
   }
 
   /**
    * What Redis has of this node. It stays as it is, because Redis takes nothing of this node in this epoch before
    * everything is given back.
    */
-  private async settle(organization: string, { epoch, isLegacy, sums }: Entered): Promise<readonly UsageRow[]> {
-    const { log, store, sinceMs } = this
-    // Places are read first: if another process folds in between, they are by day and compared by month, which works;
-    // the reverse would not.
-    const places = log.places(organization)
-    const [{ figures, foldedBefore }, reservations] = await Promise.all([
-      store.figuresOfNode(log.node, places, log.foldedBefore),
-      store.reservations(organization),
-    ])
+  private async settle(organization: string, entered: Entered): Promise<readonly UsageRow[]> {
+    const { log, sinceMs } = this
+    const { epoch, isLegacy, sums } = entered
+    const { figures, foldedBefore, reservations } = await this.found(organization, entered)
     // Reservations that are open in Redis may have ended here long ago.
     const open = [...reservations].filter(([, { isOpen }]) => isOpen)
     const resent = await log.find(organization, new Map(open.map(([id, { admittedMs }]) => [id, admittedMs])))
     const found = { figures, foldedBefore, sums, reservations, isLegacy, sinceMs }
     await log.prepare(organization, epoch, found)
     let lacked: readonly UsageRow[] = []
-    const given = log.enter(organization, epoch, found, resent, (rows) => {
+    const given = await log.enter(organization, epoch, found, resent, (rows) => {
       lacked = rows
     })
     this.lacked.set(organization, { epoch, rows: lacked })
     return given
+  }
+
+  private async found(
+    organization: string,
+    { wasEmpty }: Entered,
+  ): Promise<Pick<FoundOfNode, 'figures' | 'foldedBefore' | 'reservations'>> {
+    const { log, store } = this
+    // After a total loss there is nothing to read, and all organisations wait.
+    if (wasEmpty) return NOTHING
+    // Places are read first: if another process folds in between, they are by day and compared by month, which works;
+    // the reverse would not.
+    const places = log.places(organization)
+    const [figures, reservations] = await Promise.all([
+      store.figuresOfNode(log.node, places, log.foldedBefore),
+      store.reservations(organization),
+    ])
+    return { ...figures, reservations }
   }
 
   private async giveRows(
@@ -221,6 +302,7 @@ export class Restoration {
     epoch: number,
     rows: readonly UsageRow[],
     done: number,
+    progress?: (from: number, until: number) => Promise<void>,
   ): Promise<boolean> {
     const last = rows.length
     const give = (row: UsageRow, number: number) => this.store.restore(epoch, this.log.node, { ...row, number, last })
@@ -232,6 +314,7 @@ export class Restoration {
       if (replies.includes('all')) return true
       const reached = Math.max(given, ...replies.map((reply) => (typeof reply === 'number' ? reply : 0)))
       if (reached === given) throw new Error('Redis accepted none of the rows that were given back.')
+      await progress?.(given, reached)
       given = reached
     }
     return true

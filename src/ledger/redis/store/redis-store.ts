@@ -49,7 +49,7 @@ export class RedisStore implements RecoverableStore {
     private readonly other: Redis | Cluster,
     private readonly witness: () => number = Date.now,
     clockLua?: string,
-    epochs?: Epochs,
+    private readonly epochs?: Epochs,
   ) {
     this.scripts = new ScriptCaller(clockLua)
     this.reserving = new ReserveBatches(this.scripts, admission, witness, epochs)
@@ -73,7 +73,7 @@ export class RedisStore implements RecoverableStore {
     checkEstimate(soFar)
     checkEstimate(wanted)
     const reply = await this.scripts.call(this.other, 'extend', account.organization, {
-      ...this.accountArguments(account, id),
+      ...this.accountArguments(this.epochs?.present(account) ?? account, id),
       input: soFar.inputTokens,
       output: soFar.outputTokens,
       cost: soFar.costMicroUsd,
@@ -189,14 +189,15 @@ export class RedisStore implements RecoverableStore {
       ended,
       legacy: legacyEpoch,
     })
-    const [entered, given, requests, legacy] = [
-      numberAt(numbers, 0),
-      numberAt(numbers, 1),
-      numberAt(numbers, 2),
-      numberAt(numbers, 3),
-    ]
-    const sums = nodeSumsOf(words[0] ?? '')
-    return { epoch: entered, given: given === ALL_GIVEN ? 'all' : given, requests, isLegacy: legacy === 1, sums }
+    const given = numberAt(numbers, 1)
+    return {
+      epoch: numberAt(numbers, 0),
+      given: given === ALL_GIVEN ? 'all' : given,
+      requests: numberAt(numbers, 2),
+      isLegacy: numberAt(numbers, 3) === 1,
+      sums: nodeSumsOf(words[0] ?? ''),
+      wasEmpty: numberAt(numbers, 4) === 1,
+    }
   }
 
   figuresOfNode(node: string, places: readonly UsagePlace[], foldedBefore: number): Promise<NodeFigures> {

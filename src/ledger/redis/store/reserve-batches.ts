@@ -94,7 +94,8 @@ export class ReserveBatches {
   private argumentsOf(organization: string, batch: readonly Omit<Reserving, 'listener'>[]) {
     const accounts = new BatchAccounts()
     const requests: (readonly (string | number)[])[] = []
-    for (const { account, hold } of batch) {
+    for (const { account: own, hold } of batch) {
+      const account = this.epochs?.present(own) ?? own
       const { inputTokens, outputTokens, costMicroUsd } = hold.estimate
       const values = [hold.id, accounts.numberOf(account), seriesOfHold(hold), inputTokens, outputTokens, costMicroUsd]
       values.push(hold.floorMicroUsd)

@@ -13,7 +13,7 @@
 --   settled
 --   already_settled
 --   cancelled   (it was cancelled before; nothing is charged)
---   emptied   (this is not the epoch that the caller knows, or its node has not given back all rows to it;
+--   emptied   (this is not the epoch that the caller knows, or its node has not decided yet what it gives back to it;
 --     nothing is changed)
 --   unknown   (only if direct is 0; if it is 1, an unknown reservation is charged to the windows of its admission)
 
@@ -21,7 +21,7 @@ local record
 if node ~= '' then
   record = load_node(node)
   if this_epoch(epoch) ~= epoch or not record then return { 'emptied' } end
-  if record[NODE_EPOCH] ~= epoch or record[NODE_GIVEN] ~= ALL_GIVEN then return { 'emptied' } end
+  if record[NODE_EPOCH] ~= epoch or record[NODE_GIVEN] == 0 then return { 'emptied' } end
 end
 
 -- Everything that can have an unknown version is read before the first write: then nothing is changed.

@@ -15,9 +15,10 @@ local IS_LIVE, IS_SETTLED, IS_LOST, IS_CANCELLED = 1, 2, 3, 4
 
 -- What Redis has counted for each node, so that the node can compare it with its own log: a record { version, epoch,
 -- given, requests, legacy, sums } under the node's id, and its figures by day, key and series. `given` counts the rows
--- that the node has given back to this epoch; a node's settlements count only after it has given back all. `legacy`:
--- the budgets contain figures from before these records, which the node's figures lack. `sums`, only if `sum-node.lua`
--- wrote it: the day before which figures were summed, then each key and its sum, with zero bytes between them.
+-- that the node has given back to this epoch; a node's settlements count only after the first: what it gives back is
+-- decided then. `legacy`: the budgets contain figures from before these records, which the node's figures lack. `sums`,
+-- only if `sum-node.lua` wrote it: the day before which figures were summed, then each key and its sum, with zero bytes
+-- between them.
 local NODE_EPOCH, NODE_GIVEN, NODE_REQUESTS, NODE_LEGACY, NODE_SUMS = 2, 3, 4, 5, 6
 local ALL_GIVEN = -1
 -- In the same hash: the day before which figures may have been summed by month. And the charges of lost reservations
