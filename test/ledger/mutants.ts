@@ -365,7 +365,7 @@ export const journalMutants: readonly Mutant[] = [
   ['embedded/journal-format.ts', '=== headOf(body) ?', '!== undefined ?'],
   [TAIL, 'cut.some(({ synced }) => synced >= missing)', 'cut.length > 0'],
   [TAIL, 'cut.some(({ synced }) => synced >= missing)', 'false'],
-  [REPLAY, 'for (const values of group.rows) live.set(idOfRow(values), undefined)', ''],
+  [REPLAY, 'for (const values of group.rows) reservations.set(idOfRow(values), undefined)', ''],
   [REPLAY, 'state.applied(groups.at(-1)?.number ?? 0)', ''],
   [READERS, ': scopeOf(row)\n', ': readScope(database, organization, key)\n'],
   [READERS, 'yield rows.filter((row) => isWanted(row, query))', ''],
