@@ -1,6 +1,6 @@
 /**
  * Changes of keys that Redis acknowledged and lost: in a failover by Sentinels, with the old master taking writes for
- * ten seconds; in a cluster; and by a restart from an older dump. A command reports success only for what stays.
+ * ten seconds, or killed; in a cluster; and by a restart from an older dump. A command reports success only for what stays.
  */
 
 import { expect, test } from 'bun:test'
@@ -15,6 +15,8 @@ import { openRedisKeyStore, redisKeyBackend } from '../../src/keys/redis-key-sto
 import { RedisServer } from '../ledger/redis-server.ts'
 import { until } from '../ledger/seen.ts'
 import { Sentinels } from './sentinels.ts'
+
+const RECORDS = 'weir:{keys}:records'
 
 function record(id: string): KeyRecord {
   const { sha256, shown } = newToken()
@@ -54,7 +56,7 @@ test('changes during a failover that an operator ordered hold on the new master,
     configured?.revoke('configured'),
   ])
   // The old master takes them.
-  await until(async () => (await old?.client.hexists('weir:{keys}:records', 'created')) === 1)
+  await until(async () => (await old?.client.hexists(RECORDS, 'created')) === 1)
   const [revoked, rotated, updated, created, ofConfiguration] = await done
   expect([revoked?.outcome, ofConfiguration?.outcome]).toEqual(['revoked', 'revoked'])
   // At this moment, without waiting.
@@ -66,7 +68,7 @@ test('changes during a failover that an operator ordered hold on the new master,
 
   const { client, port } = await set.settle()
   expect(port).not.toBe(old?.port ?? 0)
-  const texts = await client.hmget('weir:{keys}:records', 'revoked', 'rotated', 'created', 'configuration:configured')
+  const texts = await client.hmget(RECORDS, 'revoked', 'rotated', 'created', 'configuration:configured')
   expect(texts.map((text) => JSON.parse(text ?? 'null'))).toMatchObject([
     { revokedMs: expect.any(Number) },
     { sha256: rotated?.record.sha256 },
@@ -83,6 +85,48 @@ test('changes during a failover that an operator ordered hold on the new master,
     'key.updated updated',
   ])
   await Promise.all([first, ...others].map((store) => store.close()))
+  await follower.stop()
+}, 60_000)
+
+test('a master that is killed with changes that no replica has: each is on the new master, or has failed', async () => {
+  await using set = await Sentinels.start(2, 3)
+  const [first, revoking, rotating, creating] = await stores(set.place, 4)
+  const [old] = set.servers
+  if (first === undefined || revoking === undefined || rotating === undefined || creating === undefined)
+    throw new Error()
+  if (old === undefined) throw new Error('There is no master.')
+  for (const id of ['revoked', 'rotated']) await first.create(record(id))
+  await first.confirm()
+  const follower = new KeyFollower(redisKeyBackend(set.place), { prunes: false, pruneFailed: () => {} })
+  await follower.start()
+
+  // The replicas get nothing more of it, as if its network had failed a moment before.
+  await old.client.call('ACL', 'SETUSER', 'default', '-psync', '-sync', '-replconf')
+  await old.client.call('CLIENT', 'KILL', 'TYPE', 'replica')
+  const done = Promise.all([
+    changesOn(revoking).revoke('revoked'),
+    changesOn(rotating).rotate('rotated'),
+    changesOn(creating).create({ id: 'created', organization: 'acme' }),
+  ])
+  const takes = async (id: string, what: RegExp) => what.test((await old.client.hget(RECORDS, id)) ?? '')
+  await until(async () => (await takes('revoked', /revokedMs/)) && (await takes('rotated', /"revision":1/)))
+  await until(() => takes('created', /created/))
+  old.process.kill('SIGKILL')
+  const [revoked, rotated, created] = await done
+  expect(revoked.outcome).toBe('revoked')
+  // At this moment, without waiting.
+  expect(follower.table.get('revoked')?.revokedMs).toBeNumber()
+  expect(follower.table.get('rotated')?.sha256).toBe(rotated.record.sha256)
+  expect(follower.table.get('created')?.sha256).toBe(created.record.sha256)
+  const roles = await Promise.all(set.servers.slice(1).map(({ client }) => client.role()))
+  const master = set.servers[1 + roles.findIndex(([role]) => role === 'master')]
+  const texts = await master?.client.hmget(RECORDS, 'revoked', 'rotated', 'created')
+  expect(texts?.map((text) => JSON.parse(text ?? 'null'))).toMatchObject([
+    { revokedMs: expect.any(Number) },
+    { sha256: rotated.record.sha256 },
+    { sha256: created.record.sha256 },
+  ])
+  await Promise.all([first, revoking, rotating, creating].map((store) => store.close()))
   await follower.stop()
 }, 60_000)
 
