@@ -1,4 +1,7 @@
-/** A call that ends before its request could be sent costs nothing: the provider has received none of it. */
+/**
+ * A call that ends before its request could be sent costs nothing: the provider has received none of it. One that the
+ * provider may have received is sent again only if that costs little.
+ */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import net from 'node:net'
@@ -8,6 +11,8 @@ import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { Serving } from '../support/serving.ts'
 import { Upstream } from '../support/upstream.ts'
+import { response } from '../transport/exchanges.ts'
+import { RawServer } from '../transport/raw-server.ts'
 
 /** A provider that takes connections and never shakes hands: nothing can be sent through TLS. */
 class Deaf {
@@ -105,4 +110,37 @@ test.each(cases)('%s: sent and not answered, it is charged', async (_, path, bod
   const line = await leave(weir, path, body, () => upstream.call('m', before))
   expect(line['cost_micro_usd']).toBeGreaterThan(0)
   expect([...weir.ledger.settled.values()].flat()[0]?.model).toBe('m')
+})
+
+const completion = {
+  id: 'c',
+  object: 'chat.completion',
+  model: 'm',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+}
+
+test.each([
+  ['a whole answer', '/v1/chat/completions', chat, completion, 200, 3],
+  [
+    'images',
+    '/v1/images/generations',
+    image,
+    { created: 1, data: [{ b64_json: 'aGk=' }, { b64_json: 'aGk=' }] },
+    502,
+    2,
+  ],
+] as const)('%s: over a kept connection that ends at once', async (_, path, body, answer, again, requests) => {
+  await using server = await RawServer.answering((socket, { connection, turn }) => {
+    if (connection === 0 && turn === 1) socket.destroy()
+    else socket.write(response(JSON.stringify(answer), 'content-type: application/json\r\n'))
+  })
+  await using weir = serving(new URL('/v1', server.url()).href, path)
+  for (const expected of [200, again]) {
+    await using caller = await Caller.connect(weir.port)
+    caller.send(requestBytes(path, { key: KEY, body: { model: 'm', ...body } }))
+    const { status } = await caller.answer()
+    expect(status).toBe(expected)
+  }
+  expect(server.requests).toBe(requests)
 })
