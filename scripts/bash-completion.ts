@@ -1,7 +1,7 @@
 /** The completion of bash, from the table of commands: commands, flags, files, and the values of flags with choices. */
 
-import type { CommandEntry, Flag } from '../src/cli/command-entry.ts'
-import { COMMANDS } from '../src/cli/command-table.ts'
+import { COMMANDS, type CommandEntry } from '../src/cli/command-table.ts'
+import type { Parameter } from '../src/reports/parameters.ts'
 
 /** Values that are paths. */
 const FILES = ['FILE', 'DIR']
@@ -46,7 +46,7 @@ function valued(): readonly string[] {
   )
 }
 
-function choices({ value = '', choices }: Flag): string {
+function choices({ value = '', choices }: Parameter): string {
   if (choices !== undefined) return `COMPREPLY=($(compgen -W ${quote(choices.join(' '))} -- "$word"))`
   return FILES.includes(value) ? 'COMPREPLY=($(compgen -f -- "$word"))' : 'COMPREPLY=()'
 }

@@ -6,13 +6,13 @@
 
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { CommandEntry, Flag } from '../src/cli/command-entry.ts'
-import { COMMANDS } from '../src/cli/command-table.ts'
+import { COMMANDS, type CommandEntry } from '../src/cli/command-table.ts'
 import { flagForm } from '../src/cli/help-text.ts'
+import type { Parameter } from '../src/reports/parameters.ts'
 import { bashCompletion } from './bash-completion.ts'
 import { configurationPage } from './configuration-page.ts'
 
-const HELP: Flag = { name: 'help', about: 'show the help of the command' }
+const HELP: Parameter = { name: 'help', about: 'show the help of the command' }
 
 /** weir(1). */
 export function commandManual(version = ''): string {
@@ -54,7 +54,7 @@ function commandSection({ name, argument, description, flags, notes, examples }:
     ...paragraphs(notes ?? []),
     '.PP',
     'Examples:',
-    ...examples.flatMap(({ run, about }) => ['.TP', `.B ${escaped(run)}`, text(about)]),
+    ...examples.flatMap(([run, about]) => ['.TP', `.B ${escaped(run)}`, text(about)]),
   ]
 }
 

@@ -5,9 +5,11 @@
 
 import fs from 'node:fs'
 import { join } from 'node:path'
+import { Value } from '@sinclair/typebox/value'
 import { HOUR_MS } from '../core/durations.ts'
+import { isObject } from '../core/json.ts'
 import { FILE_MODE, keepPrivate } from '../sqlite/private-files.ts'
-import type { FiguresNow } from './api-shapes.ts'
+import { type FiguresNow, figuresNow } from './api-shapes.ts'
 
 /** The figures of one step. */
 export interface HistoryPoint extends FiguresNow {
@@ -17,35 +19,26 @@ export interface HistoryPoint extends FiguresNow {
 
 const FILE = 'history.json'
 
-/** Each field of a point, and whether it may be unknown. */
-const FIELDS = {
-  requests_per_second: false,
-  open_streams: false,
-  in_flight: false,
-  error_share: true,
-  limited_share: true,
-  time_to_first_token_p50_ms: true,
-  time_to_first_token_p95_ms: true,
-  tokens_per_second: false,
-  cost_micro_usd_per_second: false,
-} as const satisfies Record<keyof FiguresNow, boolean>
-
 /** The points of the last hour, the oldest first; none if there is no usable file. */
 export function readHistory(dataDir: string, nowMs: number): readonly HistoryPoint[] {
   const file = join(dataDir, FILE)
-  let parsed: unknown
   try {
     keepPrivate(file)
-    parsed = JSON.parse(fs.readFileSync(file, 'utf8'))
+    const parsed: unknown = JSON.parse(fs.readFileSync(file, 'utf8'))
+    return Array.isArray(parsed) ? parsed.filter(isPoint).filter(({ at }) => isOfLastHour(at, nowMs)) : []
   } catch {
     // There is none after the first start.
     return []
   }
-  if (!Array.isArray(parsed)) return []
-  return parsed.filter(isPoint).filter(({ at }) => {
-    const ageMs = nowMs - Date.parse(at)
-    return ageMs >= 0 && ageMs < HOUR_MS
-  })
+}
+
+function isPoint(value: unknown): value is HistoryPoint {
+  return isObject(value) && typeof value['at'] === 'string' && Value.Check(figuresNow, value)
+}
+
+function isOfLastHour(at: string, nowMs: number): boolean {
+  const ageMs = nowMs - Date.parse(at)
+  return ageMs >= 0 && ageMs < HOUR_MS
 }
 
 /** Writes the points beside the file and renames them into place, so that a reader never sees half of them. */
@@ -57,13 +50,4 @@ export function writeHistory(dataDir: string, points: readonly HistoryPoint[]): 
   } catch {
     // A full disk is reported by the ledger, which needs it.
   }
-}
-
-function isPoint(value: unknown): value is HistoryPoint {
-  if (typeof value !== 'object' || value === null || !('at' in value) || typeof value.at !== 'string') return false
-  const fields: Readonly<Record<string, unknown>> = { ...value }
-  return Object.entries(FIELDS).every(([name, isNullable]) => {
-    const field = fields[name]
-    return (isNullable && field === null) || Number.isFinite(field)
-  })
 }

@@ -6,7 +6,7 @@ import { budgetLimits } from '../core/limits.ts'
 import type { Account } from '../ledger/ledger.ts'
 import type { AccountUsage } from '../ledger/reservation-store.ts'
 import { withLedger } from '../reports/ledger-part.ts'
-import { withStoredOrganizations } from '../reports/stored-organizations.ts'
+import { withStoredOrganizations } from '../reports/stored-keys.ts'
 import { Refreshed } from './refreshed.ts'
 
 /** Organisations that are read, in the order of the configuration, then those of the store. */

@@ -2,8 +2,7 @@
 
 import { parseArgs } from 'node:util'
 import { didYouMean, quoted } from '../config/problems.ts'
-import type { CommandEntry } from './command-entry.ts'
-import { actionsOf, commandEntry } from './command-table.ts'
+import { actionsOf, type CommandEntry, commandEntry } from './command-table.ts'
 import { flagForm, helpOf } from './help-text.ts'
 
 /** 0: done. 1: the configuration, the ledger or the request is wrong. 2: wrong usage. */

@@ -1,11 +1,11 @@
 /** The table of commands as text: the list of `weir help`, and the help of each command. Lines fit 80 columns. */
 
-import type { CommandEntry, Flag } from './command-entry.ts'
-import { actionsOf, COMMANDS } from './command-table.ts'
+import { type Parameter, parameter } from '../reports/parameters.ts'
+import { actionsOf, COMMANDS, type CommandEntry } from './command-table.ts'
 
 const WIDTH = 80
 
-const HELP_FLAG: Flag = { name: 'help', about: 'show this help' }
+const HELP_FLAG = parameter('help', 'show this help')
 
 /** The list of commands. */
 export function overview(): string {
@@ -22,8 +22,8 @@ export function overview(): string {
     'weir COMMAND --help shows the flags of a command.',
     '',
     ...examples([
-      { run: 'weir check', about: 'checks weir.yaml' },
-      { run: 'weir serve', about: 'runs the gateway' },
+      ['weir check', 'checks weir.yaml'],
+      ['weir serve', 'runs the gateway'],
     ]),
     '',
   ].join('\n')
@@ -51,7 +51,7 @@ export function helpOf(entry: CommandEntry): string {
 }
 
 /** `--since DATE` */
-export function flagForm({ name, value }: Flag): string {
+export function flagForm({ name, value }: Parameter): string {
   return value === undefined ? `--${name}` : `--${name} ${value}`
 }
 
@@ -84,7 +84,7 @@ function paragraphs(texts: readonly string[]): readonly string[] {
 }
 
 function examples(list: CommandEntry['examples']): readonly string[] {
-  return ['Examples:', ...list.flatMap(({ run, about }) => [`  $ ${run}`, `      ${about}`])]
+  return ['Examples:', ...list.flatMap(([run, about]) => [`  $ ${run}`, `      ${about}`])]
 }
 
 /** The widest left column that leaves its text room beside it; a wider one stands on a line of its own. */

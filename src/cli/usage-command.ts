@@ -6,7 +6,7 @@ import { addUsage, noUsage, type UsageFigures, usageColumns } from '../ledger/us
 import type { UsageGroup } from '../ledger/usage-log.ts'
 import { namedFigures, usageColumn, usageReport } from '../ledger/usage-report.ts'
 import { dayOf } from '../ledger/window.ts'
-import { withStoredOrganizations } from '../reports/stored-organizations.ts'
+import { withStoredOrganizations } from '../reports/stored-keys.ts'
 import { readUsage, type UsageOptions, usageOptions, usageRemarks } from '../reports/usage-options.ts'
 import { fixedDollars } from './amounts.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'

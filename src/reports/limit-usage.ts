@@ -8,7 +8,7 @@ import { isRefusing } from '../ledger/refusal-mark.ts'
 import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts'
 import type { ScopeUsage } from '../ledger/reservation-store.ts'
 import { withLedger } from './ledger-part.ts'
-import { withStoredOrganizations } from './stored-organizations.ts'
+import { withStoredOrganizations } from './stored-keys.ts'
 
 /** Keys with limits that are read at most; there may be any number of them. */
 const KEYS_READ_MAX = 5000

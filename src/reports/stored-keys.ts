@@ -1,8 +1,9 @@
-/** Keys with limits, and keys that expire: those of the key store, and those of the configuration. */
+/** What the key store adds to the configuration: its organisations, its keys with limits, and those that expire. */
 
 import { openKeyStore } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import type { ExpiringKey } from '../core/organization-config.ts'
+import { allOrganizations } from '../keys/organization-record.ts'
 import { withLedger } from './ledger-part.ts'
 import type { LimitedKey } from './limit-usage.ts'
 
@@ -36,4 +37,10 @@ export function configuredExpiringKeys({ organizations }: Config): readonly Expi
       expiresAtMs === undefined || disabled ? [] : [{ id, organization, expiresAtMs }],
     ),
   )
+}
+
+/** The configuration with the organisations of the store, which have no key in it. Throws `LedgerProblem`. */
+export async function withStoredOrganizations(config: Config): Promise<Config> {
+  const stored = await withLedger(openKeyStore, config, (store) => store.organizations())
+  return stored.length === 0 ? config : { ...config, organizations: allOrganizations(config.organizations, stored) }
 }

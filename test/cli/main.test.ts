@@ -45,7 +45,7 @@ describe.each(COMMANDS.map((entry) => [entry.name, entry] as const))('weir %s', 
   })
 
   test('its examples have flags that exist', () => {
-    for (const { run } of examples) {
+    for (const [run] of examples) {
       const [command, ...rest] =
         run
           .split(/ (?:&&|\|) /)[0]

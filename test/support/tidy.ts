@@ -144,7 +144,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'],
       'admin/api-shapes.ts': ['@sinclair/typebox'],
       'admin/console-files.ts': ['node:path'],
-      'admin/history-file.ts': ['node:fs', 'node:path'],
+      'admin/history-file.ts': ['@sinclair/typebox', 'node:fs', 'node:path'],
     },
   },
   // Runs in the browser; of the program it knows the shapes of the JSON that it reads.
