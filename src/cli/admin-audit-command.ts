@@ -9,10 +9,8 @@ import type { JsonObject } from '../core/json.ts'
 import type { AdminAudit, AdminEntry } from '../keys/admin-audit.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { exit, type Flags, misused, printToStderr } from './command.ts'
-import { csvLine } from './csv.ts'
-import { displayOf } from './display.ts'
 import { configured, untilProblem } from './ledger-access.ts'
-import { type Column, TextTable } from './text-table.ts'
+import { type Column, csvLine, displayOf, TextTable } from './text-table.ts'
 
 /** Lines without `--limit`. */
 const LIMIT = 100

@@ -10,12 +10,9 @@ import type { AuditLog } from '../ledger/audit-log.ts'
 import { type AuditOptions, auditLine, auditOptions, jsonOf, lastRows, wantedBy } from '../reports/audit-options.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { adminAudit } from './admin-audit-command.ts'
-import { fixedDollars } from './amounts.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
-import { csvLine } from './csv.ts'
-import { displayOf } from './display.ts'
 import { configured, unknownTags, untilProblem } from './ledger-access.ts'
-import { type Column, TextTable } from './text-table.ts'
+import { type Column, csvLine, displayOf, fixedDollars, TextTable } from './text-table.ts'
 
 type Form = 'table' | 'json' | 'csv'
 

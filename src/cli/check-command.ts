@@ -5,8 +5,7 @@ import { revokedKeys } from '../assembly/revoked-keys.ts'
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
 import { exit, parseFlags } from './command.ts'
-import { displayOf } from './display.ts'
-import { type Column, TextTable } from './text-table.ts'
+import { type Column, displayOf, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
 export async function check(args: readonly string[]): Promise<number> {

@@ -5,11 +5,9 @@ import { amountOf, amountText, type Limits, limitTable } from '../core/limits.ts
 import { keyJson, type ListedKey } from '../keys/key-list.ts'
 import { commandChanger } from '../process/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
-import { fixedDollars } from './amounts.ts'
 import { exit, parseFlags, printToStderr } from './command.ts'
-import { displayOf } from './display.ts'
 import { configured } from './ledger-access.ts'
-import { type Column, type Display, TextTable } from './text-table.ts'
+import { type Column, type Display, displayOf, fixedDollars, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
 export async function list(args: readonly string[]): Promise<number> {

@@ -6,11 +6,10 @@ import { type ListedOrganization, organizationJson } from '../keys/organization-
 import { commandChanger } from '../process/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr, runAction } from './command.ts'
-import { displayOf } from './display.ts'
 import { descriptionOf, idProblem } from './key-flags.ts'
 import { limitsText } from './keys-list-command.ts'
 import { configured, untilProblem } from './ledger-access.ts'
-import { type Column, type Display, TextTable } from './text-table.ts'
+import { type Column, type Display, displayOf, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
 export function organizations(args: readonly string[]): Promise<number> {

@@ -1,6 +1,9 @@
 /**
- * Tables of short words for a terminal: aligned columns that fit its width. In a pipe, all columns and no colour.
+ * What commands print in columns: tables of short words that fit the width of a terminal (in a pipe, all columns and no
+ * colour), and CSV.
  */
+
+import { environment } from '../config/load.ts'
 
 export interface Column {
   readonly heading: string
@@ -65,4 +68,39 @@ function fitting(columns: readonly Column[], widths: readonly number[], width: n
     kept = kept.filter((other) => other !== at)
   }
   return kept
+}
+
+/** A terminal that does not report its width. */
+const WIDTH = 80
+
+/**
+ * On a terminal its width; in a pipe `COLUMNS`, if it is set. `isWide`: the flag `--wide`. No colour with `NO_COLOR`,
+ * whatever its value, or on a terminal that has none.
+ */
+export function displayOf(isWide: boolean): Display {
+  const { COLUMNS, NO_COLOR, TERM } = environment()
+  const { isTTY, columns } = process.stdout
+  const given = /^[1-9]\d{0,4}$/.test(COLUMNS ?? '') ? Number(COLUMNS) : undefined
+  const width = isTTY ? columns || given || WIDTH : (given ?? Number.POSITIVE_INFINITY)
+  return {
+    width: isWide ? Number.POSITIVE_INFINITY : width,
+    isColoured: isTTY && (NO_COLOR ?? '') === '' && TERM !== 'dumb',
+  }
+}
+
+/** One line of CSV (RFC 4180) with its newline. */
+export function csvLine(values: readonly (string | number | boolean)[]): string {
+  return `${values.map(cell).join(',')}\n`
+}
+
+/** Quoted if it has a character that would end the cell. */
+function cell(value: string | number | boolean): string {
+  const text = String(value)
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
+/** Micro-dollars as dollars with six decimals, so that a column of them aligns: `$1.000125`. */
+export function fixedDollars(microUsd: number): string {
+  const micro = BigInt(microUsd)
+  return `$${micro / 1_000_000n}.${(micro % 1_000_000n).toString().padStart(6, '0')}`
 }

@@ -7,9 +7,9 @@ import type { BudgetRow, Status, TargetRow } from '../admin/api-shapes.ts'
 import { environment } from '../config/load.ts'
 import { isArray, isObject, type JsonObject } from '../core/json.ts'
 import { exit, parseFlags, printToStderr } from './command.ts'
-import { displayOf } from './display.ts'
 import { askGateway, GatewayProblem } from './gateway-client.ts'
 import { locateDataDir, unansweredLine } from './ledger-access.ts'
+import { displayOf } from './text-table.ts'
 import { type TopFigures, topFrame } from './top-frame.ts'
 
 const REDRAW_MS = 1000

@@ -8,12 +8,9 @@ import { namedFigures, usageColumn, usageReport } from '../ledger/usage-report.t
 import { dayOf } from '../ledger/window.ts'
 import { withStoredOrganizations } from '../reports/stored-keys.ts'
 import { readUsage, type UsageOptions, usageOptions, usageRemarks } from '../reports/usage-options.ts'
-import { fixedDollars } from './amounts.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
-import { csvLine } from './csv.ts'
-import { displayOf } from './display.ts'
 import { configured, unknownTags, untilProblem } from './ledger-access.ts'
-import { type Column, type Display, TextTable } from './text-table.ts'
+import { type Column, csvLine, type Display, displayOf, fixedDollars, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
 export async function usage(args: readonly string[]): Promise<number> {

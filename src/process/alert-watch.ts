@@ -21,8 +21,12 @@ import type { Logger } from '../logging/log.ts'
 import { LedgerProblem, withLedger } from '../reports/ledger-part.ts'
 import { type LimitUsage, limitUsagesOf } from '../reports/limit-usage.ts'
 import { pauseAfterReading } from '../reports/reading-pause.ts'
-import { configuredExpiringKeys, type StoredKeys, storedKeysOf } from '../reports/stored-keys.ts'
-import { withStoredOrganizations } from '../reports/stored-keys.ts'
+import {
+  configuredExpiringKeys,
+  type StoredKeys,
+  storedKeysOf,
+  withStoredOrganizations,
+} from '../reports/stored-keys.ts'
 import { spendsOfCrossings } from './crossing-limits.ts'
 import { spaceOf } from './disk-watch.ts'
 import { isDiskFull } from './ledger-watch.ts'

@@ -8,20 +8,13 @@ import { isRefusing } from '../ledger/refusal-mark.ts'
 import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts'
 import type { ScopeUsage } from '../ledger/reservation-store.ts'
 import { withLedger } from './ledger-part.ts'
-import { withStoredOrganizations } from './stored-keys.ts'
+import { type LimitedKey, withStoredOrganizations } from './stored-keys.ts'
 
 /** Keys with limits that are read at most; there may be any number of them. */
 const KEYS_READ_MAX = 5000
 
 const NO_LIMITS: Limits = {}
 const NO_BUDGET = { held: 0, refused: 0 }
-
-/** A key with limits of its own. */
-export interface LimitedKey {
-  readonly id: string
-  readonly organization: string
-  readonly limits: Limits
-}
 
 /** Amounts in the unit of the limit. */
 export interface LimitUsage {

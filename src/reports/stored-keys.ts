@@ -2,13 +2,20 @@
 
 import { openKeyStore } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
+import type { Limits } from '../core/limits.ts'
 import type { ExpiringKey } from '../core/organization-config.ts'
 import { allOrganizations } from '../keys/organization-record.ts'
 import { withLedger } from './ledger-part.ts'
-import type { LimitedKey } from './limit-usage.ts'
 
 /** Stored keys that are looked at, the first by id: 500,000 would take hundreds of megabytes. */
 const KEYS_MAX = 20_000
+
+/** A key with limits of its own. */
+export interface LimitedKey {
+  readonly id: string
+  readonly organization: string
+  readonly limits: Limits
+}
 
 export interface StoredKeys {
   readonly limited: readonly LimitedKey[]
