@@ -2,7 +2,8 @@
 
 import { partOf } from '../core/bytes.ts'
 import type { ProviderError } from '../core/provider-error.ts'
-import type { BodyReader, UpstreamCall } from '../providers/upstream.ts'
+import type { BodyReader } from '../providers/body-readers.ts'
+import type { UpstreamCall } from '../providers/upstream.ts'
 import { HeldBytes } from './held-bytes.ts'
 
 export class ChunkQueue implements BodyReader {

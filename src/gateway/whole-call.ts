@@ -2,7 +2,7 @@
 
 import { noNeeds } from '../catalog/capability.ts'
 import type { Candidate } from '../catalog/resolve.ts'
-import type { TextReader } from '../providers/upstream.ts'
+import type { TextReader } from '../providers/body-readers.ts'
 import type { RequestLog } from './access-log.ts'
 import { ProviderCall } from './provider-call.ts'
 

@@ -5,6 +5,7 @@ import { partOf } from '../core/bytes.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { type Decompressor, decompressorOf } from './decompressor.ts'
 import type { Origin } from './origin.ts'
+import { PieceWriter } from './piece-writer.ts'
 import { credentialRefusal } from './proxy-tunnel.ts'
 import type { HttpRequest, RequestHead } from './request-head.ts'
 import type { ResponseHead } from './response-head.ts'
@@ -61,16 +62,6 @@ const REPEATABLE_BYTES_MAX = 1024 * 1024
 const REPEAT_WITHIN_MS = 100
 /** A longer text is written as bytes, without the copy that joining it to the head makes. */
 const TEXT_CHARS_MAX = 64 * 1024
-/**
- * Pieces are copied into one buffer, so that they leave in one write: of 200 KB, 20 writes take 49 µs and one write 21,
- * its copy 4 more. It is always the same buffer, because the pages of a new one take another 20 µs.
- */
-const GATHERED_BYTES_MAX = 256 * 1024
-/** A larger piece is written as it is. */
-const COPIED_BYTES_MAX = 128 * 1024
-/** Free again as soon as a write has returned. Made for the first body that comes in pieces. */
-let gathered: Buffer | undefined
-
 /** One object per request: it is what its caller holds, what waits for a connection, and what the parser feeds. */
 export class Exchange implements ResponseSink {
   /** Absent before `send`, and if the request cannot be sent. */
@@ -82,11 +73,8 @@ export class Exchange implements ResponseSink {
   private decompressor: Decompressor | undefined
   /** Bytes of the body. */
   private bodyBytes = 0
-  /** Head and body, if the body comes in pieces. Absent until the head is written, and after everything was. */
-  private pieces: BytePieces | undefined
-  /** The piece that is written next, and its first byte that is. */
-  private nextPiece = 0
-  private pieceFrom = 0
+  /** Of head and body, if the body comes in pieces. Absent until the head is written, and after everything was. */
+  private writer: PieceWriter | undefined
   /** When its connection had taken all of the request (`performance.now()`). */
   private writtenMs: number | undefined
   private isSentOnce = false
@@ -183,9 +171,7 @@ export class Exchange implements ResponseSink {
     this.carrier = carrier
     this.isOnKept = isKept
     this.wasConnected = true
-    this.pieces = undefined
-    this.nextPiece = 0
-    this.pieceFrom = 0
+    this.writer = undefined
     this.isWritten = false
     this.writtenMs = undefined
     if (this.isPaused) carrier.pause()
@@ -199,14 +185,16 @@ export class Exchange implements ResponseSink {
     const { body, request } = this
     if (this.isWritten) {
       this.writtenMs = performance.now()
-      this.pieces = undefined
+      this.writer = undefined
       if (!this.isRepeatable) this.body = undefined
       return undefined
     }
     if (body === undefined || request === undefined) return undefined
     if (typeof body !== 'string') {
-      this.pieces ??= withHead(Buffer.from(this.headText(request), 'latin1'), body)
-      return this.gather(this.pieces)
+      this.writer ??= new PieceWriter(Buffer.from(this.headText(request), 'latin1'), body)
+      const bytes = this.writer.next()
+      this.isWritten = this.writer.isDone
+      return bytes
     }
     this.isWritten = true
     const head = this.headText(request)
@@ -219,43 +207,10 @@ export class Exchange implements ResponseSink {
     return `${text}${this.bodyBytes}\r\n\r\n`
   }
 
-  /** The next pieces: a large one as it is, or as many as fit into one write. */
-  private gather(pieces: BytePieces): Uint8Array {
-    gathered ??= Buffer.allocUnsafeSlow(GATHERED_BYTES_MAX)
-    let size = 0
-    for (; this.nextPiece < pieces.count && size < GATHERED_BYTES_MAX; ) {
-      const left = pieces.sizeOf(this.nextPiece) - this.pieceFrom
-      if (left > COPIED_BYTES_MAX) {
-        if (size > 0) break
-        const rest = pieces.view(this.nextPiece, this.pieceFrom)
-        this.endPiece(pieces)
-        return rest
-      }
-      const taken = Math.min(left, GATHERED_BYTES_MAX - size)
-      pieces.copyTo(gathered, size, this.nextPiece, this.pieceFrom, taken)
-      size += taken
-      if (taken === left) this.endPiece(pieces)
-      else this.pieceFrom += taken
-    }
-    return gathered.subarray(0, size)
-  }
-
-  private endPiece({ count }: BytePieces): void {
-    this.nextPiece++
-    this.pieceFrom = 0
-    this.isWritten = this.nextPiece === count
-  }
-
   /** The last bytes that `next` returned were not taken: it returns them again. False if they are to be kept. */
   rewind(bytes: number): boolean {
-    const { pieces } = this
-    if (pieces === undefined) return false
-    let left = bytes
-    for (; left > this.pieceFrom; this.pieceFrom = pieces.sizeOf(this.nextPiece)) {
-      left -= this.pieceFrom
-      this.nextPiece--
-    }
-    this.pieceFrom -= left
+    if (this.writer === undefined) return false
+    this.writer.rewind(bytes)
     this.isWritten = false
     return true
   }
@@ -356,16 +311,9 @@ export class Exchange implements ResponseSink {
     this.carrier = undefined
     this.handler = undefined
     this.body = undefined
-    this.pieces = undefined
+    this.writer = undefined
     this.decompressor?.stop()
   }
-}
-
-function withHead(head: Buffer, body: BytePieces): BytePieces {
-  const pieces = new BytePieces()
-  pieces.add(head, 0, head.length)
-  pieces.addAll(body)
-  return pieces
 }
 
 function reported(cause: TransportError, hasHead: boolean): ProviderError {

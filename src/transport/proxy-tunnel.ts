@@ -67,6 +67,7 @@ function statusOf(heard: Buffer, from: number, to: number): number {
 function refusal(proxy: Peer, status: number): TransportError {
   const place = `the proxy ${authorityOf(proxy)}`
   if (status === 0) return new TransportError('unconnected', `${place} did not answer in HTTP`, 'proxy_malformed')
-  const advice = status === 407 ? '; check the user and the password in its address' : ''
+  // Some answer 401, although RFC 9110 (15.5.8) has 407 for a proxy.
+  const advice = status === 407 || status === 401 ? '; check the user and the password in its address' : ''
   return new TransportError('unconnected', `${place} answered ${status}${advice}`, `proxy_${status}`)
 }

@@ -2,7 +2,7 @@
 
 import { ProviderError } from '../../src/core/provider-error.ts'
 import type { Pump, PumpOpener, StreamEnd } from '../../src/gateway/pump.ts'
-import type { BodyReader } from '../../src/providers/upstream.ts'
+import type { BodyReader } from '../../src/providers/body-readers.ts'
 import { bytesOf } from '../support/bytes.ts'
 
 /** A provider's call whose bytes come from the test. */

@@ -1,7 +1,8 @@
 /** The steps of a call as promises. */
 
 import type { ProviderError } from '../../src/core/provider-error.ts'
-import type { BodyReader, UpstreamCall } from '../../src/providers/upstream.ts'
+import type { BodyReader } from '../../src/providers/body-readers.ts'
+import type { UpstreamCall } from '../../src/providers/upstream.ts'
 
 /** Sends the call; resolves with the head, rejects with the error that came instead. */
 export function headOf(call: UpstreamCall): Promise<void> {

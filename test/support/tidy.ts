@@ -102,6 +102,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'dialects/dialect.ts',
       'providers/provider.ts',
       'providers/upstream.ts',
+      'providers/body-readers.ts',
       'providers/scrub.ts',
     ],
     packages: { [ANYWHERE]: ['node:crypto'] },
