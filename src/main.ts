@@ -1,7 +1,7 @@
 #!/usr/bin/env -S bun --no-env-file --config=/dev/null --tsconfig-override=/dev/null --no-install
 /** The command line: runs the command that it names. The code of a command is loaded only if it is called. */
 
-import { exit, misused, parseFlags, printToStderr, type Run } from './cli/command.ts'
+import { exit, misused, parseFlags, printToStderr, type Run, untilEnd } from './cli/command.ts'
 import { COMMANDS } from './cli/command-table.ts'
 import { helpOf, overview } from './cli/help-text.ts'
 import { environment } from './config/load.ts'
@@ -43,10 +43,7 @@ function help(args: readonly string[]): number {
   const entry = COMMANDS.find((each) => each.name === name)
   if (name !== '' && entry === undefined) return unknown(name)
   const isFlagged = args.some((word) => word.startsWith('-'))
-  if (isFlagged) {
-    const parsed = parseFlags(args, 'help')
-    if ('code' in parsed) return parsed.code
-  }
+  if (isFlagged) parseFlags(args, 'help')
   process.stdout.write(entry === undefined ? overview() : helpOf(entry))
   return exit.done
 }
@@ -68,7 +65,7 @@ async function main([word, ...args]: readonly string[]): Promise<number> {
   const name = ALIASES[word] ?? word
   const run = Object.hasOwn(runs, name) ? runs[name] : undefined
   if (name === 'serve') ignoreSignals()
-  return run === undefined ? unknown(word) : run(args)
+  return run === undefined ? unknown(word) : untilEnd(() => run(args))
 }
 
 /** The command by which `weir serve` starts its workers. It is not in the help. */

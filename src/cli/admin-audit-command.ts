@@ -9,7 +9,7 @@ import type { JsonObject } from '../core/json.ts'
 import type { AdminAudit, AdminEntry } from '../keys/admin-audit.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { exit, type Flags, misused, printToStderr } from './command.ts'
-import { configured, untilProblem } from './ledger-access.ts'
+import { configured } from './ledger-access.ts'
 import { type Column, csvLine, displayOf, TextTable } from './text-table.ts'
 
 /** Lines without `--limit`. */
@@ -33,12 +33,9 @@ interface Options {
 export async function adminAudit(flags: Flags): Promise<number> {
   const options = optionsOf(flags)
   if (typeof options === 'string') return misused(options)
-  const read = await configured(flags['config'])
-  if ('code' in read) return read.code
-  return untilProblem(async () => {
-    await withLedger(openKeyStore, read.config, (store) => print(store.audit, options, read.config))
-    return exit.done
-  })
+  const config = await configured(flags['config'])
+  await withLedger(openKeyStore, config, (store) => print(store.audit, options, config))
+  return exit.done
 }
 
 function optionsOf(flags: Flags): Options | string {

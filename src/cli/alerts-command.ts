@@ -5,7 +5,7 @@ import { postTests, type TestedHook } from '../alerts/alerts.ts'
 import { environment, loadConfig } from '../config/load.ts'
 import { isArray, isObject, stringOf } from '../core/json.ts'
 import { exit, parseFlags, printToStderr, runAction } from './command.ts'
-import { askGateway, GatewayProblem } from './gateway-client.ts'
+import { askGateway } from './gateway-client.ts'
 import { locateDataDir } from './ledger-access.ts'
 
 /** An attempt takes at most 10 s. */
@@ -17,17 +17,9 @@ export function alerts(args: readonly string[]): Promise<number> {
 }
 
 async function test(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'alerts test')
-  if ('code' in parsed) return parsed.code
-  const place = await locateDataDir(parsed.flags['config'])
-  if (place === undefined) return exit.wrong
-  try {
-    return printed((await byGateway(place.dataDir)) ?? (await bySelf(place.file)))
-  } catch (error) {
-    if (!(error instanceof GatewayProblem)) throw error
-    printToStderr(error.message)
-    return exit.wrong
-  }
+  const { flags } = parseFlags(args, 'alerts test')
+  const place = await locateDataDir(flags['config'])
+  return printed((await byGateway(place.dataDir)) ?? (await bySelf(place.file)))
 }
 
 /** How the running gateway fared; undefined if none runs. Throws `GatewayProblem`. */

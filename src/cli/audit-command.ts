@@ -11,25 +11,21 @@ import { type AuditOptions, auditLine, auditOptions, jsonOf, lastRows, wantedBy 
 import { withLedger } from '../reports/ledger-part.ts'
 import { adminAudit } from './admin-audit-command.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
-import { configured, unknownTags, untilProblem } from './ledger-access.ts'
+import { configured, unknownTags } from './ledger-access.ts'
 import { type Column, csvLine, displayOf, fixedDollars, TextTable } from './text-table.ts'
 
 type Form = 'table' | 'json' | 'csv'
 
 /** Returns the exit code. */
 export async function audit(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'audit')
-  if ('code' in parsed) return parsed.code
-  if (parsed.flags['admin'] === true) return adminAudit(parsed.flags)
-  const options = auditOptions(parsed.flags, Date.now())
+  const { flags } = parseFlags(args, 'audit')
+  if (flags['admin'] === true) return adminAudit(flags)
+  const options = auditOptions(flags, Date.now())
   if (typeof options === 'string') return misused(options)
-  const read = await configured(parsed.flags['config'])
-  if ('code' in read) return read.code
-  for (const remark of unknownTags(read.config, Object.keys(options.tags))) printToStderr(remark)
-  return untilProblem(async () => {
-    await withLedger(openAuditLog, read.config, (log) => print(log, options, printingOf(parsed.flags)))
-    return exit.done
-  })
+  const config = await configured(flags['config'])
+  for (const remark of unknownTags(config, Object.keys(options.tags))) printToStderr(remark)
+  await withLedger(openAuditLog, config, (log) => print(log, options, printingOf(flags)))
+  return exit.done
 }
 
 /** How the trail is printed. */

@@ -8,17 +8,15 @@ import { locateDataDir } from './ledger-access.ts'
 
 /** Returns the exit code. */
 export async function backup(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'backup')
-  if ('code' in parsed) return parsed.code
-  const place = await locateDataDir(parsed.flags['config'])
-  if (place === undefined) return exit.wrong
+  const { flags, argument } = parseFlags(args, 'backup')
+  const place = await locateDataDir(flags['config'])
   const { dataDir } = place
   const denied = accessProblem(dataDir)
   if (denied !== undefined) return failed(denied)
   try {
-    const files = await backUp(dataDir, parsed.argument)
+    const files = await backUp(dataDir, argument)
     const listed = files.map(({ name, bytes }) => `${name} (${bytes} bytes)`)
-    process.stdout.write(`${dataDir} is backed up in ${parsed.argument}: ${listed.join(', ')}\n`)
+    process.stdout.write(`${dataDir} is backed up in ${argument}: ${listed.join(', ')}\n`)
     return exit.done
   } catch (error) {
     return failed(lineOf(error))

@@ -9,9 +9,8 @@ import { type Column, displayOf, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
 export async function check(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'check')
-  if ('code' in parsed) return parsed.code
-  const { config: flag, strict, providers } = parsed.flags
+  const { flags } = parseFlags(args, 'check')
+  const { config: flag, strict, providers } = flags
   const file = await configFile(typeof flag === 'string' ? flag : undefined)
   const first = await loadConfig(file, environment())
   const revoked = first.ok ? await revokedKeys(first.config) : new Map()

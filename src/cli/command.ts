@@ -15,19 +15,46 @@ export function printToStderr(line: string): void {
 
 export type Flags = Readonly<Record<string, string | boolean | undefined>>
 
-type Parsed =
-  | { readonly flags: Flags /** Empty if the command takes none. */; readonly argument: string }
-  /** The command ends with this exit code: its help was printed, or its usage is wrong. */
-  | { readonly code: number }
+/** What is given of a command line. */
+interface Parsed {
+  readonly flags: Flags
+  /** Empty if the command takes none. */
+  readonly argument: string
+}
+
+/** Ends the command with this exit code: what there is to say was printed. */
+export class Ended extends Error {
+  override readonly name = 'Ended'
+
+  constructor(readonly code: number) {
+    super(`ended with ${code}`)
+  }
+}
 
 /** Wrong usage: one line that refers to the help. */
 class UsageProblem extends Error {
   override readonly name = 'UsageProblem'
 }
 
+/** Errors whose message is one line for the operator; by name, because their classes would load the ledger. */
+const PROBLEMS: readonly string[] = ['GatewayProblem', 'KeyProblem', 'LedgerProblem', 'UnknownKey']
+
+/** Runs a command. Resolves to its exit code; a problem is one line on standard error. */
+export async function untilEnd(run: () => number | Promise<number>): Promise<number> {
+  try {
+    return await run()
+  } catch (error) {
+    if (error instanceof Ended) return error.code
+    if (error instanceof UsageProblem) return misused(error.message)
+    if (!(error instanceof Error) || !PROBLEMS.includes(error.name)) throw error
+    printToStderr(error.message)
+    return exit.wrong
+  }
+}
+
 /**
- * Reads the flags of a command of the table. `--help` prints its help on standard output; wrong usage prints one line
- * that names the nearest known flag and refers to the help.
+ * Reads the flags of a command of the table. Throws `Ended` after `--help` has printed its help, and `UsageProblem`
+ * that names the nearest known flag.
  */
 export function parseFlags(args: readonly string[], command: string): Parsed {
   const entry = commandEntry(command)
@@ -35,19 +62,18 @@ export function parseFlags(args: readonly string[], command: string): Parsed {
   const beforeTerminator = args.includes('--') ? args.slice(0, args.indexOf('--')) : args
   if (beforeTerminator.some((word) => word === '--help' || word === '-h')) {
     process.stdout.write(helpOf(entry))
-    return { code: exit.done }
+    throw new Ended(exit.done)
   }
-  try {
-    const { flags, words } = read(args, entry)
-    for (const flag of entry.flags) {
-      if (flag.isRequired === true && flags[flag.name] === undefined)
-        throw new UsageProblem(`missing ${flagForm(flag)}`)
-    }
-    return { flags, argument: argumentOf(words, entry) }
-  } catch (error) {
-    if (!(error instanceof UsageProblem)) throw error
-    return { code: misused(error.message) }
+  const { flags, words } = read(args, entry)
+  for (const flag of entry.flags) {
+    if (flag.isRequired === true && flags[flag.name] === undefined) throw new UsageProblem(`missing ${flagForm(flag)}`)
   }
+  return { flags, argument: argumentOf(words, entry) }
+}
+
+/** The value of a flag that the table requires. */
+export function requiredText(flags: Flags, name: string): string {
+  return String(flags[name])
 }
 
 /** Prints a line about wrong usage, with a reference to the help. Returns the exit code. */
@@ -66,10 +92,7 @@ export async function runAction(
 ): Promise<number> {
   const known = actionsOf(group)
   if (action !== undefined && Object.hasOwn(runs, action)) return (await runs[action]?.(args)) ?? exit.usage
-  if (action?.startsWith('-') === true && action !== '--') {
-    const parsed = parseFlags([action, ...args], group)
-    if ('code' in parsed) return parsed.code
-  }
+  if (action?.startsWith('-') === true && action !== '--') parseFlags([action, ...args], group)
   if (action === undefined || action.startsWith('-')) return misused(`missing command: ${listed(known)}`)
   const nearest = didYouMean(action, known) || `; known: ${listed(known)}`
   return misused(`unknown command ${quoted(`${group} ${action}`)}${nearest}`)

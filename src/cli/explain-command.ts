@@ -6,41 +6,27 @@
 import { isArray, isObject, numberOf, stringOf } from '../core/json.ts'
 import { providerErrorKinds } from '../core/provider-error.ts'
 import type { Resting } from '../reports/explanation-words.ts'
-import { explainRequest, needsOf, UnknownKey } from '../reports/request-explanation.ts'
-import { exit, misused, parseFlags, printToStderr } from './command.ts'
+import { explainRequest, needsOf } from '../reports/request-explanation.ts'
+import { exit, misused, parseFlags, printToStderr, requiredText } from './command.ts'
 import { askGateway, GatewayProblem } from './gateway-client.ts'
-import { configured, untilProblem } from './ledger-access.ts'
+import { configured } from './ledger-access.ts'
 
 /** Returns the exit code: 0 also if the request would be rejected. */
 export async function explain(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'explain')
-  if ('code' in parsed) return parsed.code
-  const { key, model, conversation, config: flag, json } = parsed.flags
-  const needs = needsOf(parsed.flags)
+  const { flags } = parseFlags(args, 'explain')
+  const needs = needsOf(flags)
   if (typeof needs === 'string') return misused(needs)
-  if (typeof key !== 'string' || typeof model !== 'string') return misused('missing --key ID or --model NAME')
-  const read = await configured(flag)
-  if ('code' in read) return read.code
-  const { config } = read
-  return untilProblem(async () => {
-    const state = await gatewayState(config.dataDir)
-    try {
-      const explanation = await explainRequest(config, {
-        key,
-        model,
-        needs,
-        ...state,
-        conversation: stringOf(conversation),
-      })
-      for (const remark of explanation.remarks) printToStderr(remark)
-      process.stdout.write(json === true ? `${JSON.stringify(explanation)}\n` : `${explanation.lines.join('\n')}\n`)
-      return exit.done
-    } catch (error) {
-      if (!(error instanceof UnknownKey)) throw error
-      printToStderr(error.message)
-      return exit.wrong
-    }
+  const config = await configured(flags['config'])
+  const state = await gatewayState(config.dataDir)
+  const explanation = await explainRequest(config, {
+    ...{ key: requiredText(flags, 'key'), model: requiredText(flags, 'model'), needs },
+    ...state,
+    conversation: stringOf(flags['conversation']),
   })
+  for (const remark of explanation.remarks) printToStderr(remark)
+  const { lines } = explanation
+  process.stdout.write(flags['json'] === true ? `${JSON.stringify(explanation)}\n` : `${lines.join('\n')}\n`)
+  return exit.done
 }
 
 /** All undefined if no gateway runs with this data directory, or if it reports an error. */

@@ -13,18 +13,16 @@ import { messageOf } from '../core/error-message.ts'
 import { isObject, type JsonObject, parseObject } from '../core/json.ts'
 import { commandChanger } from '../process/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
-import { exit, type Flags, misused, parseFlags, printToStderr, runAction } from './command.ts'
-import { configured, untilProblem } from './ledger-access.ts'
+import { Ended, exit, type Flags, misused, parseFlags, printToStderr, runAction } from './command.ts'
+import { configured } from './ledger-access.ts'
 
 /** Returns the exit code. */
 export function importConfig(args: readonly string[]): Promise<number> {
-  return untilProblem(() => runAction('import', { litellm }, args))
+  return runAction('import', { litellm }, args)
 }
 
 async function litellm(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'import litellm')
-  if ('code' in parsed) return parsed.code
-  const { flags, argument: file } = parsed
+  const { flags, argument: file } = parseFlags(args, 'import litellm')
   if (flags['apply-keys'] === true && flags['keys'] === undefined) return misused('--apply-keys needs --keys FILE')
   const read = readConfigText(file)
   if ('error' in read) return failed(`${file}: ${read.error}`)
@@ -81,10 +79,7 @@ function textOf(file: string): { readonly text: string } | { readonly problem: s
 
 /** Writes the keys to the store of the configuration of `--config`, or else of the new one. */
 async function applyKeys(keys: readonly ImportedKey[], text: string, flag: string | boolean | undefined) {
-  const read = await targetOf(text, flag)
-  if ('code' in read) return read.code
-  const { config } = read
-  const { changes } = new KeyAdministration(config, commandChanger())
+  const { changes } = new KeyAdministration(await targetOf(text, flag), commandChanger())
   const done = await changes.takeOver(keys)
   for (const [index, key] of keys.entries()) process.stderr.write(`${done[index]}: ${wordsOf(key)}\n`)
   const taken = done.filter((each) => each === 'taken').length
@@ -92,18 +87,15 @@ async function applyKeys(keys: readonly ImportedKey[], text: string, flag: strin
   return taken > 0 ? exit.wrong : exit.done
 }
 
-async function targetOf(
-  text: string,
-  flag: string | boolean | undefined,
-): Promise<{ readonly config: Config } | { readonly code: number }> {
+async function targetOf(text: string, flag: string | boolean | undefined): Promise<Config> {
   const { parseConfig } = await import('../config/parse.ts')
   // The shell has made an empty file if the output goes to weir.yaml.
   const written = readConfigText(await configFile(typeof flag === 'string' ? flag : undefined))
   if (flag !== undefined || ('text' in written && written.text.trim() !== '')) return configured(flag)
   const result = parseConfig(text, standIns(text))
-  if (result.ok) return { config: result.config }
+  if (result.ok) return result.config
   printToStderr('--apply-keys needs a configuration that is valid: correct the new file, and name it with --config')
-  return { code: exit.wrong }
+  throw new Ended(exit.wrong)
 }
 
 /** `ci of acme: models gpt-4o; {"spend":{"month":100}}; spent $37.50; expires 2027-01-01T00:00:00.000Z` */

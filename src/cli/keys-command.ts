@@ -12,60 +12,52 @@ import { type KeyRecord, storedKey } from '../keys/key-record.ts'
 import { commandChanger } from '../process/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
 import { withStoredOrganizations } from '../reports/stored-keys.ts'
-import { exit, misused, parseFlags, printToStderr, runAction } from './command.ts'
+import { exit, misused, parseFlags, printToStderr, requiredText, runAction } from './command.ts'
 import { descriptionOf, idProblem } from './key-flags.ts'
 import { list } from './keys-list-command.ts'
-import { configured, untilProblem } from './ledger-access.ts'
+import { configured } from './ledger-access.ts'
 
 /** Returns the exit code. */
 export function keys(args: readonly string[]): Promise<number> {
-  return untilProblem(() => runAction('keys', { create, update, rotate, list, revoke }, args))
+  return runAction('keys', { create, update, rotate, list, revoke }, args)
 }
 
 async function create(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'keys create')
-  if ('code' in parsed) return parsed.code
-  const { org, id } = parsed.flags
-  if (typeof org !== 'string' || typeof id !== 'string') return misused('missing --org ID or --id ID')
-  const description = idProblem(id) ?? descriptionOf(parsed.flags, Date.now())
+  const { flags } = parseFlags(args, 'keys create')
+  const [organization, id] = [requiredText(flags, 'org'), requiredText(flags, 'id')]
+  const description = idProblem(id) ?? descriptionOf(flags, Date.now())
   if (typeof description === 'string') return misused(description)
-  const read = await configured(parsed.flags['config'])
-  if ('code' in read) return read.code
-  const { changes } = administrationOf(read.config)
-  const { record, secret } = await changes.create({ organization: org, id, ...description })
+  const config = await configured(flags['config'])
+  const { changes } = administrationOf(config)
+  const { record, secret } = await changes.create({ organization, id, ...description })
   process.stdout.write(`${secret}\n`)
-  printToStderr(`${await madeWords(read.config, record)}; the key cannot be shown again`)
-  printWarnings(read.config, record)
+  printToStderr(`${await madeWords(config, record)}; the key cannot be shown again`)
+  printWarnings(config, record)
   return exit.done
 }
 
 async function update(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'keys update')
-  if ('code' in parsed) return parsed.code
-  const { id } = parsed.flags
-  if (typeof id !== 'string') return misused('missing --id ID')
-  const patch = descriptionOf(parsed.flags, Date.now())
+  const { flags } = parseFlags(args, 'keys update')
+  const id = requiredText(flags, 'id')
+  const patch = descriptionOf(flags, Date.now())
   if (typeof patch === 'string') return misused(patch)
   if (Object.keys(patch).length === 0) return misused('nothing to change: name at least one flag besides --id')
-  const read = await configured(parsed.flags['config'])
-  if ('code' in read) return read.code
-  const record = await administrationOf(read.config).changes.update(id, patch)
+  const config = await configured(flags['config'])
+  const record = await administrationOf(config).changes.update(id, patch)
   process.stdout.write(`key "${id}" is updated\n`)
-  printToStderr(await madeWords(read.config, record))
-  printWarnings(read.config, record)
+  printToStderr(await madeWords(config, record))
+  printWarnings(config, record)
   return exit.done
 }
 
 async function rotate(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'keys rotate')
-  if ('code' in parsed) return parsed.code
-  const { id, grace } = parsed.flags
-  if (typeof id !== 'string') return misused('missing --id ID')
+  const { flags } = parseFlags(args, 'keys rotate')
+  const id = requiredText(flags, 'id')
+  const { grace } = flags
   if (typeof grace === 'string' && graceMs(grace) === undefined)
     return misused(`--grace must be a duration like 90s, 10m, 24h or 7d, or 0, not ${quoted(grace)}`)
-  const read = await configured(parsed.flags['config'])
-  if ('code' in read) return read.code
-  const { record, secret } = await administrationOf(read.config).changes.rotate(id, grace)
+  const config = await configured(flags['config'])
+  const { record, secret } = await administrationOf(config).changes.rotate(id, grace)
   process.stdout.write(`${secret}\n`)
   const untilMs = record.previous?.untilMs ?? 0
   const end = untilMs === record.expiresAtMs ? ', when the key expires' : ''
@@ -75,13 +67,10 @@ async function rotate(args: readonly string[]): Promise<number> {
 }
 
 async function revoke(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'keys revoke')
-  if ('code' in parsed) return parsed.code
-  const { id } = parsed.flags
-  if (typeof id !== 'string') return misused('missing --id ID')
-  const read = await configured(parsed.flags['config'])
-  if ('code' in read) return read.code
-  const { outcome, isConfigured } = await administrationOf(read.config).changes.revoke(id)
+  const { flags } = parseFlags(args, 'keys revoke')
+  const id = requiredText(flags, 'id')
+  const config = await configured(flags['config'])
+  const { outcome, isConfigured } = await administrationOf(config).changes.revoke(id)
   process.stdout.write(`key "${id}" ${outcome === 'revoked' ? 'is revoked' : 'was already revoked'}\n`)
   if (isConfigured)
     printToStderr(`key "${id}" is in the configuration: it stays revoked until that drops it or sets disabled: true`)

@@ -11,12 +11,9 @@ import { type Column, type Display, displayOf, fixedDollars, TextTable } from '.
 
 /** Returns the exit code. */
 export async function list(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'keys list')
-  if ('code' in parsed) return parsed.code
-  const { org, json, wide } = parsed.flags
-  const read = await configured(parsed.flags['config'])
-  if ('code' in read) return read.code
-  const { config } = read
+  const { flags } = parseFlags(args, 'keys list')
+  const { org, json, wide } = flags
+  const config = await configured(flags['config'])
   const organization = typeof org === 'string' ? org : undefined
   const administration = new KeyAdministration(config, commandChanger())
   const listed = await administration.list(organization)

@@ -5,11 +5,9 @@ import { accessProblem } from '../assembly/data-dir.ts'
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig, loadDataDir, loadPartialConfig } from '../config/load.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
-import { KeyProblem } from '../keys/key-problem.ts'
 import { pointedDataDir } from '../process/gateway-pointer.ts'
 import { PROTOCOL } from '../process/ipc.ts'
-import { LedgerProblem } from '../reports/ledger-part.ts'
-import { exit, printToStderr } from './command.ts'
+import { Ended, exit, printToStderr } from './command.ts'
 import { askGateway, GatewayProblem } from './gateway-client.ts'
 
 /** More mistakes are only counted: `weir check` prints all. */
@@ -18,27 +16,25 @@ const MISTAKES_MAX = 10
 /**
  * The configuration of the flag `--config`. Secrets that the command does not use need not be there. If the file has
  * mistakes, warns of them and takes the configuration in force of the gateway that runs with the file, or else what can
- * be read of the file; without either, prints the mistakes and returns the exit code.
+ * be read of the file; without either, prints the mistakes and throws `Ended`.
  */
-export async function configured(
-  flag: string | boolean | undefined,
-): Promise<{ readonly config: Config } | { readonly code: number }> {
+export async function configured(flag: string | boolean | undefined): Promise<Config> {
   const file = await fileOf(flag)
   const loaded = await loadConfig(file, environment(), { use: 'ledger' })
-  if (loaded.ok) return loaded
+  if (loaded.ok) return loaded.config
   const partial = await loadPartialConfig(file, environment())
   const inForce = await configInForce([pointedDataDir(file), partial?.dataDir])
   const config = inForce ?? partial
   if (config === undefined) {
     process.stderr.write(`${loaded.problems.join('\n')}\n`)
-    return { code: exit.wrong }
+    throw new Ended(exit.wrong)
   }
   for (const problem of loaded.problems.slice(0, MISTAKES_MAX)) printToStderr(`warning: ${problem}`)
   const more = loaded.problems.length - MISTAKES_MAX
   if (more > 0) printToStderr(`warning: ${more} more problems; weir check prints all of them`)
   const source = inForce === undefined ? 'what can be read of the file' : 'the configuration of the running gateway'
   printToStderr(`warning: ${file} has mistakes, so this command uses ${source}`)
-  return { config }
+  return config
 }
 
 /** The configuration of the first of these gateways that runs, and is of a version with the same form of it. */
@@ -58,18 +54,22 @@ async function configInForce(dataDirs: readonly (string | undefined)[]): Promise
 
 /**
  * The `data_dir` for a command that needs nothing else: of the file of the flag `--config`, or of the gateway that runs
- * with this file. Undefined after the problem was printed. `isQuiet`: the gateway reports the mistakes of the file.
+ * with this file. Throws `Ended` after the problem was printed. `isQuiet`: the gateway reports the mistakes of the
+ * file.
  */
 export async function locateDataDir(
   flag: string | boolean | undefined,
   { isQuiet = false } = {},
-): Promise<{ readonly file: string; readonly dataDir: string } | undefined> {
+): Promise<{ readonly file: string; readonly dataDir: string }> {
   const file = await fileOf(flag)
   const read = await loadDataDir(file, environment())
   const dataDir = read.dataDir ?? pointedDataDir(file)
-  if (dataDir === undefined) printToStderr(read.problem ?? `${file}: data_dir cannot be read`)
-  else if (read.problem !== undefined && !isQuiet) printToStderr(`warning: ${read.problem}`)
-  return dataDir === undefined ? undefined : { file, dataDir }
+  if (dataDir === undefined) {
+    printToStderr(read.problem ?? `${file}: data_dir cannot be read`)
+    throw new Ended(exit.wrong)
+  }
+  if (read.problem !== undefined && !isQuiet) printToStderr(`warning: ${read.problem}`)
+  return { file, dataDir }
 }
 
 /** Why no gateway answered: none runs, or this user may not ask it. */
@@ -89,15 +89,4 @@ export function unknownTags({ tags = [] }: Config, names: readonly string[]): re
       const known = tags.length === 0 ? 'the configuration has no tags' : `it has ${tags.join(', ')}`
       return `tag ${quoted(name)} is not in tags of the configuration${didYouMean(name, tags) || `; ${known}`}`
     })
-}
-
-/** Runs a command and returns its exit code. Prints a `LedgerProblem` or `KeyProblem` as one line on standard error. */
-export async function untilProblem(run: () => Promise<number>): Promise<number> {
-  try {
-    return await run()
-  } catch (error) {
-    if (!(error instanceof LedgerProblem) && !(error instanceof KeyProblem)) throw error
-    printToStderr(error.message)
-    return exit.wrong
-  }
 }

@@ -5,15 +5,15 @@ import type { JsonObject } from '../core/json.ts'
 import { type ListedOrganization, organizationJson } from '../keys/organization-changes.ts'
 import { commandChanger } from '../process/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
-import { exit, type Flags, misused, parseFlags, printToStderr, runAction } from './command.ts'
+import { exit, type Flags, misused, parseFlags, printToStderr, requiredText, runAction } from './command.ts'
 import { descriptionOf, idProblem } from './key-flags.ts'
 import { limitsText } from './keys-list-command.ts'
-import { configured, untilProblem } from './ledger-access.ts'
+import { configured } from './ledger-access.ts'
 import { type Column, type Display, displayOf, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
 export function organizations(args: readonly string[]): Promise<number> {
-  return untilProblem(() => runAction('organizations', { create, update, list, disable }, args))
+  return runAction('organizations', { create, update, list, disable }, args)
 }
 
 function create(args: readonly string[]): Promise<number> {
@@ -44,22 +44,19 @@ type Change = (
 ) => Promise<{ readonly record: Parameters<KeyAdministration['changedOrganizationJson']>[0]; readonly words: string }>
 
 async function change(action: 'create' | 'update' | 'disable', args: readonly string[], make: Change): Promise<number> {
-  const parsed = parseFlags(args, `organizations ${action}`)
-  if ('code' in parsed) return parsed.code
-  const { id } = parsed.flags
-  if (typeof id !== 'string') return misused('missing --id ID')
-  const given = givenBy(parsed.flags)
+  const { flags } = parseFlags(args, `organizations ${action}`)
+  const id = requiredText(flags, 'id')
+  const given = givenBy(flags)
   const problem = (action === 'create' ? idProblem(id) : undefined) ?? (typeof given === 'string' ? given : undefined)
   if (problem !== undefined || typeof given === 'string') return misused(problem ?? '')
   if (action === 'update' && Object.keys(given).length === 0)
     return misused('nothing to change: name at least one flag besides --id')
-  const read = await configured(parsed.flags['config'])
-  if ('code' in read) return read.code
-  const administration = administrationOf(read.config)
+  const config = await configured(flags['config'])
+  const administration = administrationOf(config)
   const { record, words } = await make(administration, id, given)
   const changed = administration.changedOrganizationJson(record)
   const { warnings } = changed
-  if (parsed.flags['json'] === true) process.stdout.write(`${JSON.stringify(changed)}\n`)
+  if (flags['json'] === true) process.stdout.write(`${JSON.stringify(changed)}\n`)
   else process.stdout.write(`organisation "${id}" ${words}\n`)
   if (Array.isArray(warnings)) for (const warning of warnings) printToStderr(`warning: ${warning}`)
   return exit.done
@@ -73,12 +70,10 @@ function givenBy(flags: Flags): JsonObject | string {
 }
 
 async function list(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'organizations list')
-  if ('code' in parsed) return parsed.code
-  const { json, wide } = parsed.flags
-  const read = await configured(parsed.flags['config'])
-  if ('code' in read) return read.code
-  const listed = await administrationOf(read.config).organizations()
+  const { flags } = parseFlags(args, 'organizations list')
+  const { json, wide } = flags
+  const config = await configured(flags['config'])
+  const listed = await administrationOf(config).organizations()
   process.stdout.write(
     json === true
       ? `${JSON.stringify({ organizations: listed.map(organizationJson) })}\n`

@@ -2,8 +2,8 @@
 
 import { openUsageLog, openWindowReset } from '../assembly/open-ledger.ts'
 import { withLedger } from '../reports/ledger-part.ts'
-import { exit, misused, parseFlags, runAction } from './command.ts'
-import { configured, untilProblem } from './ledger-access.ts'
+import { exit, parseFlags, requiredText, runAction } from './command.ts'
+import { configured } from './ledger-access.ts'
 
 /** Returns the exit code. */
 export function ledger(args: readonly string[]): Promise<number> {
@@ -11,22 +11,16 @@ export function ledger(args: readonly string[]): Promise<number> {
 }
 
 async function resetWindow(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'ledger reset-window')
-  if ('code' in parsed) return parsed.code
-  const { org: organization, config: flag } = parsed.flags
-  if (typeof organization !== 'string') return misused('missing --org ID')
-  const read = await configured(flag)
-  if ('code' in read) return read.code
-  const { config } = read
-  return untilProblem(async () => {
-    const query = { sinceDay: 0, untilDay: Number.MAX_SAFE_INTEGER, organization }
-    const count = await withLedger(openWindowReset, config, async (windows) =>
-      windows.reset(organization, await withLedger(openUsageLog, config, (log) => log.read(query))),
-    )
-    const windows = count === 1 ? '1 window' : `${count} windows`
-    process.stdout.write(
-      count === 0 ? `no window of ${organization} is in the future\n` : `${windows} of ${organization} moved back\n`,
-    )
-    return exit.done
-  })
+  const { flags } = parseFlags(args, 'ledger reset-window')
+  const organization = requiredText(flags, 'org')
+  const config = await configured(flags['config'])
+  const query = { sinceDay: 0, untilDay: Number.MAX_SAFE_INTEGER, organization }
+  const count = await withLedger(openWindowReset, config, async (windows) =>
+    windows.reset(organization, await withLedger(openUsageLog, config, (log) => log.read(query))),
+  )
+  const windows = count === 1 ? '1 window' : `${count} windows`
+  process.stdout.write(
+    count === 0 ? `no window of ${organization} is in the future\n` : `${windows} of ${organization} moved back\n`,
+  )
+  return exit.done
 }

@@ -11,7 +11,6 @@ const RELOAD_MS_MAX = 60_000
 /** Returns the exit code. */
 export async function reload(args: readonly string[]): Promise<number> {
   const answer = await answerOf(args, 'reload', 'POST /api/reload', RELOAD_MS_MAX)
-  if (typeof answer === 'number') return answer
   const problems = lines(answer['problems'])
   if (problems.length > 0) {
     process.stderr.write(`${problems.join('\n')}\n`)
@@ -28,7 +27,6 @@ export async function reload(args: readonly string[]): Promise<number> {
 /** Returns the exit code. */
 export async function health(args: readonly string[]): Promise<number> {
   const answer = await answerOf(args, 'health', 'GET /readyz')
-  if (typeof answer === 'number') return answer
   const reasons = lines(answer['reasons'])
   if (reasons.length > 0) {
     printToStderr(`not ready: ${reasons.join('; ')}`)
@@ -38,26 +36,18 @@ export async function health(args: readonly string[]): Promise<number> {
   return exit.done
 }
 
-/** The reply of the running gateway, or the exit code after a problem was printed. */
+/** The reply of the running gateway. Throws `GatewayProblem`. */
 async function answerOf(
   args: readonly string[],
   command: 'reload' | 'health',
   asked: Parameters<typeof askGateway>[1],
   withinMs?: number,
-): Promise<JsonObject | number> {
-  const parsed = parseFlags(args, command)
-  if ('code' in parsed) return parsed.code
-  const place = await locateDataDir(parsed.flags['config'], { isQuiet: command === 'reload' })
-  if (place === undefined) return exit.wrong
-  try {
-    const answer = await askGateway(place.dataDir, asked, withinMs)
-    if (answer !== undefined) return answer
-    printToStderr(unansweredLine(place))
-  } catch (error) {
-    if (!(error instanceof GatewayProblem)) throw error
-    printToStderr(error.message)
-  }
-  return exit.wrong
+): Promise<JsonObject> {
+  const { flags } = parseFlags(args, command)
+  const place = await locateDataDir(flags['config'], { isQuiet: command === 'reload' })
+  const answer = await askGateway(place.dataDir, asked, withinMs)
+  if (answer === undefined) throw new GatewayProblem(unansweredLine(place))
+  return answer
 }
 
 function lines(value: unknown): readonly string[] {

@@ -5,8 +5,7 @@ import { exit, parseFlags } from './command.ts'
 
 /** Returns the exit code. */
 export function schema(args: readonly string[]): number {
-  const parsed = parseFlags(args, 'schema')
-  if ('code' in parsed) return parsed.code
+  parseFlags(args, 'schema')
   process.stdout.write(jsonSchema())
   return exit.done
 }

@@ -3,9 +3,8 @@
 import { misused, parseFlags, printToStderr } from './command.ts'
 
 export async function serve(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'serve')
-  if ('code' in parsed) return parsed.code
-  const { config, port, workers } = parsed.flags
+  const { flags } = parseFlags(args, 'serve')
+  const { config, port, workers } = flags
   const overrides = { port: wholeNumber(port, 0, 65_535), workers: wholeNumber(workers, 1, 1024) }
   if (overrides.port === 'wrong') return misused(`--port must be a whole number from 0 to 65535, not "${port}"`)
   if (overrides.workers === 'wrong') return misused(`--workers must be a whole number from 1 to 1024, not "${workers}"`)

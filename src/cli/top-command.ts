@@ -6,7 +6,7 @@
 import type { BudgetRow, Status, TargetRow } from '../admin/api-shapes.ts'
 import { environment } from '../config/load.ts'
 import { isArray, isObject, type JsonObject } from '../core/json.ts'
-import { exit, parseFlags, printToStderr } from './command.ts'
+import { exit, parseFlags } from './command.ts'
 import { askGateway, GatewayProblem } from './gateway-client.ts'
 import { locateDataDir, unansweredLine } from './ledger-access.ts'
 import { displayOf } from './text-table.ts'
@@ -26,22 +26,14 @@ const CTRL_C = '\u0003'
 
 /** Returns the exit code. */
 export async function top(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'top')
-  if ('code' in parsed) return parsed.code
-  const place = await locateDataDir(parsed.flags['config'])
-  if (place === undefined) return exit.wrong
+  const { flags } = parseFlags(args, 'top')
+  const place = await locateDataDir(flags['config'])
   const read = () => figuresOf(place)
-  const isLive = process.stdout.isTTY && parsed.flags['once'] !== true
-  try {
-    const first = await read()
-    if (isLive) await new LiveScreen(read, first).run()
-    else process.stdout.write(`${frameOf(first, Number.POSITIVE_INFINITY).join('\n')}\n`)
-    return exit.done
-  } catch (error) {
-    if (!(error instanceof GatewayProblem)) throw error
-    printToStderr(error.message)
-    return exit.wrong
-  }
+  const isLive = process.stdout.isTTY && flags['once'] !== true
+  const first = await read()
+  if (isLive) await new LiveScreen(read, first).run()
+  else process.stdout.write(`${frameOf(first, Number.POSITIVE_INFINITY).join('\n')}\n`)
+  return exit.done
 }
 
 /**

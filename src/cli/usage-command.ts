@@ -9,28 +9,24 @@ import { dayOf } from '../ledger/window.ts'
 import { withStoredOrganizations } from '../reports/stored-keys.ts'
 import { readUsage, type UsageOptions, usageOptions, usageRemarks } from '../reports/usage-options.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
-import { configured, unknownTags, untilProblem } from './ledger-access.ts'
+import { configured, unknownTags } from './ledger-access.ts'
 import { type Column, csvLine, type Display, displayOf, fixedDollars, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
 export async function usage(args: readonly string[]): Promise<number> {
-  const parsed = parseFlags(args, 'usage')
-  if ('code' in parsed) return parsed.code
-  const options = usageOptions(parsed.flags, Date.now())
+  const { flags } = parseFlags(args, 'usage')
+  const options = usageOptions(flags, Date.now())
   if (typeof options === 'string') return misused(options)
-  const read = await configured(parsed.flags['config'])
-  if ('code' in read) return read.code
-  return untilProblem(async () => {
-    const groups = await readUsage(read.config, options)
-    for (const remark of usageRemarks(options, dayOf(Date.now()))) printToStderr(remark)
-    for (const remark of unknownTags(read.config, tagsOf(options.by))) printToStderr(remark)
-    if (groups.length === 0) {
-      const config = await withStoredOrganizations(read.config)
-      for (const remark of remarks(config, options)) printToStderr(remark)
-    }
-    process.stdout.write(printed(options, formOf(parsed.flags), groups, displayOf(parsed.flags['wide'] === true)))
-    return exit.done
-  })
+  const config = await configured(flags['config'])
+  const groups = await readUsage(config, options)
+  for (const remark of usageRemarks(options, dayOf(Date.now()))) printToStderr(remark)
+  for (const remark of unknownTags(config, tagsOf(options.by))) printToStderr(remark)
+  if (groups.length === 0) {
+    const all = await withStoredOrganizations(config)
+    for (const remark of remarks(all, options)) printToStderr(remark)
+  }
+  process.stdout.write(printed(options, formOf(flags), groups, displayOf(flags['wide'] === true)))
+  return exit.done
 }
 
 /**
