@@ -45,12 +45,6 @@ export class HttpClient implements ExchangeOwner {
     return this.poolOf(origin).canConnect(ms)
   }
 
-  /** Closes all connections; exchanges that run on them are not called again. */
-  close(): void {
-    for (const pool of this.pools.values()) pool.close()
-    this.pools.clear()
-  }
-
   private poolOf(origin: Origin): Pool {
     const known = this.pools.get(origin.key)
     if (known !== undefined) return known

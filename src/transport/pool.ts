@@ -24,7 +24,8 @@ const SURELY_OPEN_MS = 1000
 /** While it has idle connections, they are checked for their age. */
 export class Pool implements Ticking {
   place = -1
-  private readonly all = new Set<Connection>()
+  /** Open connections, idle ones included. */
+  private open = 0
   /** The one that became free last is used first, so that the others grow old. */
   private readonly free: Connection[] = []
   private readonly waiting = new Set<Exchange>()
@@ -37,13 +38,8 @@ export class Pool implements Ticking {
     private readonly authorities: Authorities,
   ) {}
 
-  /** Open connections, idle ones included. */
-  get size(): number {
-    return this.all.size
-  }
-
   get isEmpty(): boolean {
-    return this.all.size === 0 && this.waiting.size === 0 && this.connectors.size === 0
+    return this.open === 0 && this.waiting.size === 0 && this.connectors.size === 0
   }
 
   connect(exchange: Exchange): void {
@@ -79,7 +75,7 @@ export class Pool implements Ticking {
   }
 
   closed(connection: Connection): void {
-    this.all.delete(connection)
+    this.open--
     const at = this.free.lastIndexOf(connection)
     if (at !== -1) this.free.splice(at, 1)
   }
@@ -104,15 +100,6 @@ export class Pool implements Ticking {
     return await promise.finally(() => clearTimeout(timer))
   }
 
-  /** Exchanges that run on its connections are not called again. */
-  close(): void {
-    slowTicker.remove(this)
-    for (const connector of this.connectors) connector.abandon()
-    this.connectors.clear()
-    this.waiting.clear()
-    for (const connection of [...this.all]) connection.close()
-  }
-
   connected(connector: Connector, socket: RawSocket): void {
     this.connectors.delete(connector)
     this.idle(this.takeOver(socket))
@@ -122,7 +109,7 @@ export class Pool implements Ticking {
   private takeOver(socket: RawSocket): Connection {
     const connection = new Connection(socket, this)
     socket.data = connection
-    this.all.add(connection)
+    this.open++
     return connection
   }
 

@@ -2,9 +2,10 @@
 
 import { describe, expect, test } from 'bun:test'
 import { Addresses } from '../../src/transport/addresses.ts'
+import { HttpClient } from '../../src/transport/client.ts'
 import { Exchange } from '../../src/transport/exchange.ts'
 import { BlackHole } from './black-hole.ts'
-import { Exchanged, response, TestClient } from './exchanges.ts'
+import { Exchanged, response } from './exchanges.ts'
 import { RawServer } from './raw-server.ts'
 
 async function until(isTrue: () => boolean): Promise<void> {
@@ -14,7 +15,7 @@ async function until(isTrue: () => boolean): Promise<void> {
 describe('until there is a connection', () => {
   test('an abort while it connects closes the socket, and nothing was sent', async () => {
     await using hole = await BlackHole.start()
-    using client = new TestClient()
+    const client = new HttpClient()
     const sent = Array.from({ length: 20 }, () => new Exchanged(client, `http://127.0.0.1:${hole.port}/`))
     await until(() => hole.attempts === 20)
     const [first] = sent
@@ -26,7 +27,7 @@ describe('until there is a connection', () => {
   })
 
   test('a name without an address is unreachable, and nothing was sent', async () => {
-    using client = new TestClient()
+    const client = new HttpClient()
     const sent = new Exchanged(client, 'http://nowhere.invalid/')
     expect((await sent.done).end).toBe('unreachable')
     expect(await sent.exchange.wasSent()).toBe(false)
@@ -47,7 +48,7 @@ function naming(...addresses: string[]) {
 describe('addresses and names', () => {
   test('at most 256 connections to an origin are made at once; the others follow', async () => {
     await using hole = await BlackHole.start()
-    using client = new TestClient()
+    const client = new HttpClient()
     const sent = Array.from({ length: 300 }, () => new Exchanged(client, `http://127.0.0.1:${hole.port}/`))
     await until(() => hole.attempts === 256)
     for (const { exchange } of sent.slice(0, 256)) exchange.abort()
@@ -64,7 +65,7 @@ describe('addresses and names', () => {
       // None is answered before all have arrived, so all connections are open at the same time.
       if (waiting.length === count) for (const answer of waiting.splice(0)) answer()
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     for (const round of ['first', 'second']) {
       const bodies = Array.from({ length: count }, (_, at) => `${round} ${at}`)
       const outcomes = await Promise.all(bodies.map((body) => new Exchanged(client, server.url(), body).done))
@@ -77,7 +78,7 @@ describe('addresses and names', () => {
     await using server = await RawServer.answering((socket) => socket.write(response('hello')))
     await using hole = await BlackHole.start('127.0.0.2', server.port)
     const { addresses } = naming('127.0.0.2', '127.0.0.1')
-    using client = new TestClient({ addresses })
+    const client = new HttpClient({ addresses })
     expect((await new Exchanged(client, `http://two.test:${server.port}/`).done).body).toBe('hello')
     await until(() => hole.attempts === 0)
   })
@@ -85,7 +86,7 @@ describe('addresses and names', () => {
   test('if an address refuses, the next one is tried at once', async () => {
     await using server = await RawServer.answering((socket) => socket.write(response('hello')))
     const { addresses } = naming('127.0.0.3', '127.0.0.2', '::1', '127.0.0.1')
-    using client = new TestClient({ addresses })
+    const client = new HttpClient({ addresses })
     expect((await new Exchanged(client, `http://many.test:${server.port}/`).done).body).toBe('hello')
   })
 
@@ -94,7 +95,7 @@ describe('addresses and names', () => {
     const { port } = server
     await server[Symbol.asyncDispose]()
     const { addresses } = naming('127.0.0.2', '127.0.0.1')
-    using client = new TestClient({ addresses })
+    const client = new HttpClient({ addresses })
     const sent = new Exchanged(client, `http://many.test:${port}/`)
     expect((await sent.done).end).toBe('unreachable')
     expect(sent.error?.cause).toMatchObject({ code: 'ECONNREFUSED' })
@@ -103,7 +104,7 @@ describe('addresses and names', () => {
   test('requests for one name share a lookup, and its addresses are used again', async () => {
     await using server = await RawServer.answering((socket) => socket.write(response('hello', 'connection: close\r\n')))
     const { addresses, asked } = naming('127.0.0.1')
-    using client = new TestClient({ addresses })
+    const client = new HttpClient({ addresses })
     const url = `http://one.test:${server.port}/`
     await Promise.all([1, 2, 3].map(() => new Exchanged(client, url).done))
     await new Exchanged(client, url).done
@@ -115,7 +116,7 @@ describe('addresses and names', () => {
     await using server = await RawServer.answering((socket) =>
       socket.write(response('hello', 'Keep-Alive: timeout=2, max=5\r\n')),
     )
-    using client = new TestClient()
+    const client = new HttpClient()
     await new Exchanged(client, server.url()).done
     await server.allClosed()
     expect(server.connections).toBe(1)
@@ -127,14 +128,14 @@ describe('addresses and names', () => {
       texts.push(text)
       socket.write(response('hello'))
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     await new Exchanged(client, `http://user:word@127.0.0.1:${server.port}/a/b?c=d#e`).done
     expect(texts[0]).toStartWith(`POST /a/b?c=d HTTP/1.1\r\nhost: 127.0.0.1:${server.port}\r\n`)
     expect(texts[0]).not.toContain('word')
   })
 
   test.each(['ftp://127.0.0.1/', 'nonsense'])('what is no HTTP URL fails, and nothing was sent: %s', async (url) => {
-    using client = new TestClient()
+    const client = new HttpClient()
     const exchange = new Exchange(client)
     const { promise, resolve } = Promise.withResolvers<string>()
     exchange.send(

@@ -2,8 +2,9 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
+import { HttpClient } from '../../src/transport/client.ts'
 import { Exchange } from '../../src/transport/exchange.ts'
-import { Exchanged, response, TestClient } from './exchanges.ts'
+import { Exchanged, response } from './exchanges.ts'
 import { RawServer } from './raw-server.ts'
 
 const MIB = 1024 * 1024
@@ -15,7 +16,7 @@ describe('connections', () => {
       texts.push(text)
       socket.write(response(`answer ${texts.length}`))
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     for (let turn = 1; turn <= 5; turn++) {
       const headers = { 'X-Key': 'a b', 'content-type': 'application/json' }
       const outcome = await new Exchanged(client, server.url(), `{"turn":${turn},"é":"😀"}`, headers).done
@@ -41,7 +42,7 @@ describe('connections', () => {
     await using server = await RawServer.answering((socket, { text }) => {
       setTimeout(() => socket.write(response(text.slice(text.indexOf('\r\n\r\n') + 4))), 20)
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     for (const round of [1, 2]) {
       const bodies = Array.from({ length: 50 }, (_, at) => `${round} ${at}`)
       const outcomes = await Promise.all(bodies.map((body) => new Exchanged(client, server.url(), body).done))
@@ -68,7 +69,7 @@ describe('connections', () => {
         if (head !== -1 && bytes >= head + 4 + whole.length) socket.write(response('whole'))
       })
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     expect(await new Exchanged(client, server.url(), body).done).toMatchObject({ body: 'whole', end: 'end' })
     const all = Buffer.concat(received)
     expect(all.toString('latin1')).toContain(`ontent-length: ${whole.length}\r\n`)
@@ -81,7 +82,7 @@ describe('connections', () => {
       texts.push(text)
       socket.write(response('ok'))
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     expect((await new Exchanged(client, server.url(), '{}', { x: 'é' }).done).end).toBe('end')
     expect(texts[0]?.toLowerCase()).toContain('\r\nx: é\r\n')
     for (const value of ['a\r\nb: c', 'a\nb', 'a\0', 'a\rb', '😀']) {
@@ -96,7 +97,7 @@ describe('connections', () => {
     const server = await RawServer.answering(() => {})
     const url = server.url()
     await server[Symbol.asyncDispose]()
-    using client = new TestClient()
+    const client = new HttpClient()
     const sent = new Exchanged(client, url)
     expect((await sent.done).end).toBe('unreachable')
     expect(await sent.exchange.wasSent()).toBe(false)
@@ -109,7 +110,7 @@ describe('connections', () => {
         socket.pause()
       })
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     const body = [new Uint8Array(30 * MIB)]
     expect(await new Exchanged(client, server.url(), body).done).toMatchObject({ body: 'no, thank you', end: 'end' })
     void new Exchanged(client, server.url())
@@ -120,7 +121,7 @@ describe('connections', () => {
     'a server that closes after its answer (%j) gets no other request on that connection',
     async (field) => {
       await using server = await RawServer.answering((socket) => socket.write(response('ok', field)))
-      using client = new TestClient()
+      const client = new HttpClient()
       for (let turn = 0; turn < 3; turn++) expect((await new Exchanged(client, server.url()).done).end).toBe('end')
       expect(server.connections).toBe(3)
     },
@@ -130,7 +131,7 @@ describe('connections', () => {
     await using server = await RawServer.answering((socket, { connection }) =>
       socket.write(connection === 0 ? `${response('mine')}${response('poison')}` : response('clean')),
     )
-    using client = new TestClient()
+    const client = new HttpClient()
     expect((await new Exchanged(client, server.url()).done).body).toBe('mine')
     expect((await new Exchanged(client, server.url()).done).body).toBe('clean')
     expect(server.connections).toBe(2)
@@ -142,7 +143,7 @@ describe('connections', () => {
       socket.write(response(connection === 0 ? 'mine' : 'clean'))
       idle.resolve(socket)
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     expect((await new Exchanged(client, server.url()).done).body).toBe('mine')
     const socket = await idle.promise
     socket.write(response('poison'))
@@ -156,7 +157,7 @@ describe('connections', () => {
       else if (connection === 1 && turn === 0) socket.write(response('second'))
       else socket.destroy()
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     const say = () => new Exchanged(client, server.url()).done
     expect((await say()).body).toBe('first')
     expect(await say()).toEqual({ status: 200, body: 'second', end: 'end' })
@@ -177,7 +178,7 @@ describe('connections', () => {
       if (turn === 0) socket.write(response('first'))
       else setTimeout(() => socket.destroy(), delayMs)
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     expect((await new Exchanged(client, server.url()).done).body).toBe('first')
     const sent = new Exchanged(client, server.url(), '{}', {}, more)
     expect((await sent.done).end).toBe('unreachable')
@@ -190,7 +191,7 @@ describe('connections', () => {
       if (turn === 0) socket.write(response('first'))
       else socket.end('H')
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     await new Exchanged(client, server.url()).done
     const sent = new Exchanged(client, server.url())
     expect((await sent.done).end).toBe('unreachable')
@@ -203,7 +204,7 @@ describe('connections', () => {
       socket.write('HTTP/1.1 200 OK\r\n\r\nhello')
       setTimeout(() => socket.resetAndDestroy(), 20)
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     expect((await new Exchanged(client, server.url()).done).end).toBe('cut')
   })
 
@@ -219,7 +220,7 @@ describe('connections', () => {
             socket.write('HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc')
         })
       })
-      using client = new TestClient()
+      const client = new HttpClient()
       const body = when === 'while the body is sent' ? [new Uint8Array(30 * MIB)] : '{}'
       const sent = new Exchanged(client, server.url(), body)
       await asked.promise
@@ -236,7 +237,7 @@ describe('connections', () => {
 
   test('an abort right after sending leaves nothing open, and other requests are served', async () => {
     await using server = await RawServer.answering((socket) => socket.write(response('ok')))
-    using client = new TestClient()
+    const client = new HttpClient()
     const sent = new Exchanged(client, server.url())
     sent.exchange.abort()
     expect((await new Exchanged(client, server.url()).done).body).toBe('ok')
@@ -249,7 +250,7 @@ describe('connections', () => {
       if (turn > 0) await release.promise
       socket.write(response('ok'))
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     const first = new Exchanged(client, server.url())
     await first.done
     const second = new Exchanged(client, server.url())
@@ -276,7 +277,7 @@ describe('connections', () => {
       socket.on('drain', fill)
       fill()
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     let received = 0
     const exchange = new Exchange(client)
     const ended = Promise.withResolvers<void>()
@@ -311,7 +312,7 @@ describe('connections', () => {
     await using server = await RawServer.answering((socket) => {
       socket.end(`HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n${'a'.repeat(size)}`)
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     const sent = new Exchanged(client, server.url())
     await sent.answered
     sent.exchange.pause()
@@ -328,7 +329,7 @@ describe('connections', () => {
       socket.write(`HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: ${packed.length}\r\n\r\n`)
       socket.write(packed)
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     let received = 0
     const exchange = new Exchange(client)
     const ended = Promise.withResolvers<void>()
@@ -356,7 +357,7 @@ describe('connections', () => {
       undefined,
       host,
     )
-    using client = new TestClient()
+    const client = new HttpClient()
     const authority = `${host.includes(':') ? `[${host}]` : host}:${server.port}`
     expect((await new Exchanged(client, `http://${authority}/`).done).body).toBe(authority)
   })

@@ -3,16 +3,9 @@
 import { BytePieces } from '../../src/core/byte-pieces.ts'
 import type { ProviderError } from '../../src/core/provider-error.ts'
 import type { ResponseHeaders } from '../../src/providers/provider.ts'
-import { HttpClient } from '../../src/transport/client.ts'
+import type { HttpClient } from '../../src/transport/client.ts'
 import { Exchange } from '../../src/transport/exchange.ts'
 import type { HttpRequest } from '../../src/transport/request-head.ts'
-
-/** For one test: its connections are its own. */
-export class TestClient extends HttpClient implements Disposable {
-  [Symbol.dispose](): void {
-    this.close()
-  }
-}
 
 /** What an exchange has come to; `end` is the last event, absent while it goes on. */
 export interface Outcome {

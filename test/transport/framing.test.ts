@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
-import { Exchanged, type Outcome, TestClient } from './exchanges.ts'
+import { HttpClient } from '../../src/transport/client.ts'
+import { Exchanged, type Outcome } from './exchanges.ts'
 import { RawServer } from './raw-server.ts'
 
 interface Row {
@@ -127,7 +128,7 @@ describe('a response with', () => {
       for (const piece of pieces(row.sends)) socket.write(piece, 'latin1')
       if (row.closes === true) socket.end()
     })
-    using client = new TestClient()
+    const client = new HttpClient()
     return await new Exchanged(client, server.url()).done
   }
   const expectAsInTable = (row: Row, outcome: Outcome): void => {

@@ -1,7 +1,8 @@
 /** Sends one request and prints its outcome: `one-request.ts URL`. */
 
-import { Exchanged, TestClient } from './exchanges.ts'
+import { HttpClient } from '../../src/transport/client.ts'
+import { Exchanged } from './exchanges.ts'
 
 const [, , url = ''] = process.argv
-using client = new TestClient()
+const client = new HttpClient()
 process.stdout.write(JSON.stringify(await new Exchanged(client, url).done))

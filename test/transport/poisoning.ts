@@ -41,7 +41,6 @@ export async function poison(exchanges: number, seed = SEED): Promise<Tally> {
     while (next < exchanges) await one(client, server.url(), `nonce-${next++}-`, random, tally)
   }
   await Promise.all(Array.from({ length: CONCURRENT }, work))
-  client.close()
   tally.connections = server.connections
   return tally
 }

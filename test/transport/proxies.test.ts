@@ -5,9 +5,10 @@ import { readFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { ForwardProxies } from '../../src/core/forward-proxies.ts'
+import { HttpClient } from '../../src/transport/client.ts'
 import { Authorities } from '../../src/transport/dial.ts'
 import { closedPort } from '../support/upstream.ts'
-import { Exchanged, response, TestClient } from './exchanges.ts'
+import { Exchanged, response } from './exchanges.ts'
 import { ForwardProxy } from './forward-proxy.ts'
 import { RawServer } from './raw-server.ts'
 
@@ -36,7 +37,7 @@ describe.each(PROXY_TLS)('through %s', (_, tls) => {
     const texts: string[] = []
     await using server = await echo(undefined, texts)
     await using proxy = await ForwardProxy.start(withTls(tls))
-    using client = new TestClient({ authorities, proxies: proxy.proxies('us%40er:p%3Aw') })
+    const client = new HttpClient({ authorities, proxies: proxy.proxies('us%40er:p%3Aw') })
     const url = `http://provider.test:${server.port}/v1/x?y=z`
     for (const body of ['one', 'two']) expect((await new Exchanged(client, url, body).done).body).toBe(body)
     expect(texts[0]).toStartWith(`POST ${url} HTTP/1.1\r\nhost: provider.test:${server.port}\r\n`)
@@ -48,14 +49,14 @@ describe.each(PROXY_TLS)('through %s', (_, tls) => {
     const texts: string[] = []
     await using server = await echo(secure('good'), texts)
     await using proxy = await ForwardProxy.start(withTls(tls))
-    using client = new TestClient({ authorities, proxies: proxy.proxies('user:word') })
+    const client = new HttpClient({ authorities, proxies: proxy.proxies('user:word') })
     for (const body of ['one', 'two']) expect((await new Exchanged(client, server.url(), body).done).body).toBe(body)
     const authority = `127.0.0.1:${server.port}`
     expect(proxy.heads).toEqual([
       `CONNECT ${authority} HTTP/1.1\r\nhost: ${authority}\r\nuser-agent: weir\r\n${basic('user:word')}\r\n`,
     ])
     expect(server.connections).toBe(1)
-    using direct = new TestClient({ authorities })
+    const direct = new HttpClient({ authorities })
     await new Exchanged(direct, server.url(), 'one').done
     expect(texts[2]).toBe(texts[0] ?? '')
   })
@@ -64,7 +65,7 @@ describe.each(PROXY_TLS)('through %s', (_, tls) => {
     const size = 8 * MIB
     await using server = await echo(secure('good'))
     await using proxy = await ForwardProxy.start(withTls(tls))
-    using client = new TestClient({ authorities, proxies: proxy.proxies() })
+    const client = new HttpClient({ authorities, proxies: proxy.proxies() })
     const sent = new Exchanged(client, server.url(), [new Uint8Array(size)])
     await sent.answered
     sent.exchange.pause()
@@ -89,7 +90,7 @@ describe.each(PROXY_TLS)('through %s', (_, tls) => {
         return true
       }
       await using proxy = await ForwardProxy.start({ ...withTls(tls), answer })
-      using client = new TestClient({ authorities, proxies: proxy.proxies() })
+      const client = new HttpClient({ authorities, proxies: proxy.proxies() })
       const sent = new Exchanged(client, server.url())
       await asked.promise
       if (where === 'body') await sent.begun
@@ -108,7 +109,7 @@ describe.each(PROXY_TLS)('through %s', (_, tls) => {
       secure('good'),
     )
     await using proxy = await ForwardProxy.start(withTls(tls))
-    using client = new TestClient({ authorities, proxies: proxy.proxies() })
+    const client = new HttpClient({ authorities, proxies: proxy.proxies() })
     expect(await new Exchanged(client, server.url()).done).toMatchObject({ status: 200, end: 'cut' })
     await proxy.allClosed()
   })
@@ -119,7 +120,7 @@ describe.each(PROXY_TLS)('through %s', (_, tls) => {
   ])('the certificate of the provider is checked: %s', async (certificate, code) => {
     await using server = await echo(secure(certificate))
     await using proxy = await ForwardProxy.start(withTls(tls))
-    using client = new TestClient({ authorities, proxies: proxy.proxies() })
+    const client = new HttpClient({ authorities, proxies: proxy.proxies() })
     const sent = new Exchanged(client, server.url())
     expect((await sent.done).end).toBe('unreachable')
     expect(sent.error?.cause).toMatchObject({ code })
@@ -136,7 +137,7 @@ async function failure(sends: readonly string[], url: string, closes = false): P
       if (closes) socket.end()
     },
   })
-  using client = new TestClient({ authorities, proxies: proxy.proxies('user:pass-word') })
+  const client = new HttpClient({ authorities, proxies: proxy.proxies('user:pass-word') })
   const sent = new Exchanged(client, url)
   expect((await sent.done).end).toBe('unreachable')
   const { message = '', causeCode = '' } = sent.error ?? {}
@@ -179,13 +180,13 @@ describe('a proxy that', () => {
     await using proxy = await ForwardProxy.start({
       answer: (socket) => socket.write('HTTP/1.1 503 No\r\ncontent-length: 5\r\n\r\nhello'),
     })
-    using client = new TestClient({ proxies: proxy.proxies() })
+    const client = new HttpClient({ proxies: proxy.proxies() })
     expect(await new Exchanged(client, 'http://provider.test/').done).toMatchObject({ status: 503, body: 'hello' })
   })
 
   test('is not there', async () => {
     const missing = async (address: string) => {
-      using client = new TestClient({ proxies: new ForwardProxies({ HTTPS_PROXY: address, HTTP_PROXY: address }) })
+      const client = new HttpClient({ proxies: new ForwardProxies({ HTTPS_PROXY: address, HTTP_PROXY: address }) })
       return await Promise.all(
         ['http://127.0.0.1:9/', 'https://127.0.0.1:9/'].map(async (url) => {
           const sent = new Exchanged(client, url)
@@ -201,7 +202,7 @@ describe('a proxy that', () => {
 
   test('has a certificate that is not trusted', async () => {
     await using proxy = await ForwardProxy.start({ secure: secure('expired') })
-    using client = new TestClient({ authorities, proxies: proxy.proxies() })
+    const client = new HttpClient({ authorities, proxies: proxy.proxies() })
     for (const url of ['http://127.0.0.1:9/', 'https://127.0.0.1:9/']) {
       const sent = new Exchanged(client, url)
       expect((await sent.done).end).toBe('unreachable')
@@ -213,7 +214,7 @@ describe('a proxy that', () => {
   test('is not for this host', async () => {
     await using server = await echo()
     await using proxy = await ForwardProxy.start()
-    using client = new TestClient({ proxies: proxy.proxies('', { NO_PROXY: '127.0.0.0/8' }) })
+    const client = new HttpClient({ proxies: proxy.proxies('', { NO_PROXY: '127.0.0.0/8' }) })
     expect((await new Exchanged(client, server.url(), 'hello').done).body).toBe('hello')
     expect(proxy.connections).toBe(0)
   })

@@ -3,8 +3,9 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { HttpClient } from '../../src/transport/client.ts'
 import { Authorities } from '../../src/transport/dial.ts'
-import { Exchanged, type Outcome, response, TestClient } from './exchanges.ts'
+import { Exchanged, type Outcome, response } from './exchanges.ts'
 import { RawServer } from './raw-server.ts'
 
 const path = (name: string): string => join(import.meta.dir, '../fixtures/tls', name)
@@ -48,7 +49,7 @@ describe('TLS', () => {
       const length = text.length - text.indexOf('\r\n\r\n') - 4
       socket.write(response('x'.repeat(length)))
     }, secure('good'))
-    using client = new TestClient({ authorities: new Authorities(AUTHORITY) })
+    const client = new HttpClient({ authorities: new Authorities(AUTHORITY) })
     for (let turn = 0; turn < 3; turn++)
       expect(await new Exchanged(client, server.url(), 'abc').done).toEqual({ status: 200, body: 'xxx', end: 'end' })
     expect(server.connections).toBe(1)
@@ -70,13 +71,13 @@ describe('TLS', () => {
     await using server = await RawServer.answering((socket) => {
       socket.write(sends, () => setTimeout(() => socket.destroy(), 20))
     }, secure('good'))
-    using client = new TestClient({ authorities: new Authorities(AUTHORITY) })
+    const client = new HttpClient({ authorities: new Authorities(AUTHORITY) })
     expect(await new Exchanged(client, server.url()).done).toMatchObject({ status: 200, end })
   })
 
   test('the certificate is checked for the name of the URL, also if it is reached by its address', async () => {
     await using server = await RawServer.answering((socket) => socket.write(response('hello')), secure('wrong-name'))
-    using client = new TestClient({ authorities: new Authorities(AUTHORITY) })
+    const client = new HttpClient({ authorities: new Authorities(AUTHORITY) })
     const sent = new Exchanged(client, server.url())
     expect(await sent.done).toEqual(unreachable)
     expect(await sent.exchange.wasSent()).toBe(false)
@@ -87,7 +88,7 @@ describe('TLS', () => {
     await using server = await RawServer.start((socket) =>
       socket.on('data', () => socket.end('HTTP/1.1 400 No\r\n\r\n')),
     )
-    using client = new TestClient()
+    const client = new HttpClient()
     expect(await new Exchanged(client, server.url().replace('http:', 'https:')).done).toEqual(unreachable)
   })
 })
