@@ -31,7 +31,7 @@ const FONTS = `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 /** Starts the demo; resolves to the address of its console. */
 async function startDemo(): Promise<{ readonly url: string; stop(): Promise<unknown> }> {
   const demo = Bun.spawn(
-    [process.execPath, join(import.meta.dir, '../demo/main.ts'), '--port', '0', '--admin-port', '0'],
+    [process.execPath, join(import.meta.dir, '../tools/demo/main.ts'), '--port', '0', '--admin-port', '0'],
     {
       stdio: ['ignore', 'pipe', 'inherit'],
     },

@@ -19,7 +19,7 @@ import {
 } from './support/tidy.ts'
 
 const ROOT = join(import.meta.dir, '..')
-const OURS = ['src', 'test', 'scripts', 'bench', 'soak', 'chaos', 'demo', 'tools']
+const OURS = ['src', 'test', 'scripts', 'tools']
 
 function filesBelow(folder: string, pattern: string): string[] {
   return [...new Bun.Glob(`${folder}/${pattern}`).scanSync({ cwd: ROOT, dot: false, onlyFiles: true })]
@@ -73,10 +73,7 @@ describe('the repository', () => {
   test('has no unused file', () => {
     // The page of the console loads its script.
     const pages = ['src/main.ts', 'src/console/page.ts']
-    const roots = [
-      ...pages,
-      ...['scripts', 'bench', 'soak', 'chaos', 'demo'].flatMap(below).map((source) => source.path),
-    ]
+    const roots = [...pages, ...['scripts', 'tools'].flatMap(below).map((source) => source.path)]
     expect(deadFiles(sources, files, roots)).toEqual([])
   })
 
@@ -94,7 +91,7 @@ describe('the repository', () => {
 
   test('names only existing files in its documents', () => {
     // Their links are checked in `test/docs`.
-    const paths = /(?<![\w/.-])(?:src|test|scripts|contrib|docs)\/[\w./*-]*\w/g
+    const paths = /(?<![\w/.-])(?:src|test|scripts|tools|contrib|docs)\/[\w./*-]*\w/g
     const missing = textFiles().flatMap((document) => {
       if (!document.endsWith('.md')) return []
       const named = [...readFileSync(join(ROOT, document), 'utf8').matchAll(paths)].map(([path]) => path)

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { garbageOf } from '../../bench/machine.ts'
-import { median, percentile } from '../../bench/statistics.ts'
+import { garbageOf } from '../../tools/bench/machine.ts'
+import { median, percentile } from '../../tools/bench/statistics.ts'
 import { cpuMsOf, residentBytesOf } from '../support/process-table.ts'
 
 const ONE_TO_TEN = [7, 3, 10, 1, 9, 5, 2, 8, 6, 4]

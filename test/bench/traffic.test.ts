@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { ANSWERS, BURST_TEXTS, burstOf, JSON_TEXT, PACED_TEXT_LENGTH, pacedText } from '../../bench/answers.ts'
-import { conversationOf } from '../../bench/conversation.ts'
-import { isWhole, textOfAnswer, textOfStream } from '../../bench/dialects.ts'
-import { AnswerReader } from '../../bench/http.ts'
-import { answerOf, type Dialect, KINDS, modelOf, NATIVE, PROVIDERS } from '../../bench/traffic.ts'
+import { ANSWERS, BURST_TEXTS, burstOf, JSON_TEXT, PACED_TEXT_LENGTH, pacedText } from '../../tools/bench/answers.ts'
+import { conversationOf } from '../../tools/bench/conversation.ts'
+import { isWhole, textOfAnswer, textOfStream } from '../../tools/bench/dialects.ts'
+import { AnswerReader } from '../../tools/bench/http.ts'
+import { answerOf, type Dialect, KINDS, modelOf, NATIVE, PROVIDERS } from '../../tools/bench/traffic.ts'
 
 const DIALECTS: readonly Dialect[] = ['chat', 'messages', 'responses', 'gemini']
 

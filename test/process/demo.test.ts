@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import fs from 'node:fs'
 import { join } from 'node:path'
 
-const DEMO = join(import.meta.dir, '../../demo/main.ts')
+const DEMO = join(import.meta.dir, '../../tools/demo/main.ts')
 
 interface Status {
   readonly ready: boolean

@@ -10,7 +10,13 @@ async function run(script: string, flag: string) {
   return { code, stdout, stderr }
 }
 
-const SCRIPTS = ['bench/main.ts', 'chaos/main.ts', 'soak/main.ts', 'demo/main.ts', 'scripts/quickstart.ts']
+const SCRIPTS = [
+  'tools/bench/main.ts',
+  'tools/chaos/main.ts',
+  'tools/soak/main.ts',
+  'tools/demo/main.ts',
+  'scripts/quickstart.ts',
+]
 
 test.each(['build', 'package', 'test', 'screenshots'])('scripts/%s prints its help for --help', (name) => {
   for (const flag of ['--help', '-h']) {
