@@ -4,6 +4,7 @@
  */
 
 import { Elysia } from 'elysia'
+import { CallerAddress } from '../core/caller-address.ts'
 import type { Changer } from '../keys/admin-audit.ts'
 import { KeyProblem } from '../keys/key-problem.ts'
 import { errorFields, type Logger } from '../logging/log.ts'
@@ -191,9 +192,26 @@ class ReadQueue {
   }
 }
 
+/** Addresses of callers as the inference port has them: of the proxies that the configuration in force trusts. */
+class Callers {
+  private known: { readonly proxies: readonly string[]; readonly address: CallerAddress } | undefined
+
+  constructor(private readonly trusted: () => readonly string[] | undefined) {}
+
+  addressOf({ headers }: Request, peer: string | undefined): string {
+    if (peer === undefined) return 'unknown'
+    const proxies = this.trusted() ?? NO_PROXIES
+    if (this.known?.proxies !== proxies) this.known = { proxies, address: new CallerAddress(proxies) }
+    return this.known.address.of(headers, peer)
+  }
+}
+
+const NO_PROXIES: readonly string[] = []
+
 /** Listens on the admin port exclusively, so that a second weir on it fails. Throws what `Bun.serve` throws. */
 export function openAdmin(address: { readonly host: string; readonly port: number }, parts: AdminParts): Admin {
   const { answer, answerLocal, events, close } = createAdmin(parts)
+  const callers = new Callers(() => parts.supervision.state().config.listen.trustedProxies)
   const server = Bun.serve({
     hostname: address.host,
     port: address.port,
@@ -202,7 +220,7 @@ export function openAdmin(address: { readonly host: string; readonly port: numbe
     development: false,
     idleTimeout: IDLE_SECONDS,
     maxRequestBodySize: BUN_BODY_BYTES_MAX,
-    fetch: (request, self) => answer(request, self.requestIP(request)?.address ?? 'unknown'),
+    fetch: (request, self) => answer(request, callers.addressOf(request, self.requestIP(request)?.address)),
   })
   return {
     address: { host: address.host, port: server.port ?? address.port },

@@ -43,11 +43,18 @@ async function litellm(args: readonly string[]): Promise<number> {
   return code === exit.done ? applied : code
 }
 
+/** The tables of LiteLLM whose dumps the flags name, each with a column that it has. */
+const TABLES = {
+  keys: ['token', 'LiteLLM_VerificationToken'],
+  teams: ['team_id', 'LiteLLM_TeamTable'],
+  budgets: ['budget_id', 'LiteLLM_BudgetTable'],
+} as const
+
 /** What the flags name: a file of prices, and dumps of tables. */
 async function extrasOf(flags: Flags) {
   const { dumpRows } = await import('../config/dump-rows.ts')
-  const found: { prices?: JsonObject; keys?: readonly JsonObject[]; teams?: readonly JsonObject[] } = {}
-  for (const name of ['prices', 'keys', 'teams'] as const) {
+  const found: { prices?: JsonObject } & Partial<Record<keyof typeof TABLES, readonly JsonObject[]>> = {}
+  for (const name of ['prices', 'keys', 'teams', 'budgets'] as const) {
     const file = flags[name]
     if (typeof file !== 'string') continue
     // Prices and dumps are larger than a configuration may be.
@@ -61,7 +68,7 @@ async function extrasOf(flags: Flags) {
     }
     const rows = dumpRows(read.text)
     if ('problem' in rows) return { problem: `${file}: ${rows.problem}` }
-    const [column, table] = name === 'keys' ? ['token', 'LiteLLM_VerificationToken'] : ['team_id', 'LiteLLM_TeamTable']
+    const [column, table] = TABLES[name]
     if (rows.length > 0 && !rows.some((row) => Object.hasOwn(row, column)))
       return { problem: `${file}: has no column ${column}, which the table ${table} has` }
     found[name] = rows

@@ -5,7 +5,7 @@
 
 import { createHash } from 'node:crypto'
 import { microDollars } from '../core/decimal.ts'
-import type { JsonObject } from '../core/json.ts'
+import { isObject, type JsonObject } from '../core/json.ts'
 import type { SpentBefore } from '../core/limits.ts'
 import { hasMembers, isTrue, listOf, textOf, timeOf } from './dump-rows.ts'
 import { IDENTIFIER } from './field-types.ts'
@@ -33,6 +33,28 @@ interface ImportedTeam {
 const DEFAULT = 'default'
 /** The team of the keys that LiteLLM's own pages make for each log-in. */
 const DASHBOARD = 'litellm-dashboard'
+
+/** Columns of a budget (LiteLLM_BudgetTable); a key that has one of its own keeps it. */
+const RATE_COLUMNS = ['rpm_limit', 'tpm_limit', 'max_parallel_requests', 'soft_budget', 'model_max_budget'] as const
+const SPEND_COLUMNS = ['max_budget', 'budget_duration', 'budget_reset_at'] as const
+
+/**
+ * Rows of keys or teams with the limits of the budgets that they name. The budget is in its own table, or in the row
+ * (`litellm_budget_table`), as LiteLLM's API has it. One that is not found stays named.
+ */
+export function withBudgets(rows: readonly JsonObject[], budgets: readonly JsonObject[]): readonly JsonObject[] {
+  const byId = new Map(budgets.map((budget) => [textOf(budget, 'budget_id'), budget]))
+  return rows.map((row) => {
+    const inner = row['litellm_budget_table']
+    const budget = isObject(inner) ? inner : byId.get(textOf(row, 'budget_id') ?? '')
+    if (budget === undefined) return row
+    // A duration belongs to the amount beside it.
+    const spend = textOf(row, 'max_budget') === undefined ? SPEND_COLUMNS : []
+    const missing = [...spend, ...RATE_COLUMNS].filter((name) => textOf(row, name) === undefined)
+    const taken = missing.flatMap((name) => (budget[name] === undefined ? [] : [[name, budget[name]] as const]))
+    return { ...row, ...Object.fromEntries(taken), budget_id: null }
+  })
+}
 
 /** Teams by their id in LiteLLM, also those that only keys name. */
 export function litellmTeams(
@@ -234,5 +256,6 @@ function noteOthers(row: JsonObject, place: string, notes: Notes): void {
   const found = [...OTHERS.filter((name) => hasMembers(row, name)), ...softs]
   if (found.length > 0) notes.lost(place, `${found.join(', ')} ${found.length === 1 ? 'is' : 'are'} not carried over`)
   const budget = textOf(row, 'budget_id')
-  if (budget !== undefined) notes.toDo(place, `has the limits of budget ${budget}, which is in another table; set them`)
+  if (budget === undefined) return
+  notes.toDo(place, `has the limits of budget ${budget}; dump the table LiteLLM_BudgetTable, and add --budgets FILE`)
 }

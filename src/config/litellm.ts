@@ -7,7 +7,7 @@ import { LineCounter, parseDocument, stringify } from 'yaml'
 import { DAY_MS } from '../core/durations.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
 import { hashOf } from './key-hash.ts'
-import { type ImportedKey, litellmKeys, litellmTeams } from './litellm-keys.ts'
+import { type ImportedKey, litellmKeys, litellmTeams, withBudgets } from './litellm-keys.ts'
 import { litellmModels } from './litellm-models.ts'
 import { Notes } from './litellm-notes.ts'
 import { amountProblem } from './spend-limits.ts'
@@ -26,9 +26,10 @@ interface Imported {
 interface LitellmExtras {
   /** LiteLLM's file of model prices, by name. */
   readonly prices?: JsonObject | undefined
-  /** Rows of its tables of keys and of teams. */
+  /** Rows of its tables of keys, of teams, and of the budgets that they name. */
   readonly keys?: readonly JsonObject[] | undefined
   readonly teams?: readonly JsonObject[] | undefined
+  readonly budgets?: readonly JsonObject[] | undefined
 }
 
 /** The top-level keys that weir has a counterpart of. */
@@ -47,7 +48,7 @@ const NEEDLESS: ReadonlySet<string> = new Set(['drop_params', 'set_verbose', 'te
 /** The text of a LiteLLM file; a problem if it is not one. */
 export function fromLitellm(
   text: string,
-  { prices = {}, keys = [], teams = [] }: LitellmExtras = {},
+  { prices = {}, keys: keyRows = [], teams: teamRows = [], budgets = [] }: LitellmExtras = {},
   nowMs = Date.now(),
 ): Imported | { readonly problem: string; readonly notes?: readonly string[] } {
   const lineCounter = new LineCounter()
@@ -63,6 +64,7 @@ export function fromLitellm(
   const notes = new Notes()
   const { providers, models } = litellmModels(file, prices, notes)
   if (models.length === 0) return { problem: 'has no model that weir can serve', notes: notes.lines }
+  const [keys, teams] = [withBudgets(keyRows, budgets), withBudgets(teamRows, budgets)]
   const moved = litellmTeams(teams, keys, notes, nowMs)
   const weir = {
     ...alerts(file, notes),

@@ -143,6 +143,41 @@ describe('what a dump becomes', () => {
     expect(keysOf(row).key?.before).toBeUndefined()
   })
 
+  test('the limits of a budget that a key or a team names, as a table of its own or in the row', () => {
+    const budget = { budget_id: 'b-1', max_budget: 7, budget_duration: '30d', rpm_limit: 60, tpm_limit: null }
+    const rows = {
+      keys: [
+        { token: hashOf('sk-1'), key_alias: 'plain', budget_id: 'b-1', spend: 2, team_id: 't' },
+        { token: hashOf('sk-2'), key_alias: 'own', budget_id: 'b-1', max_budget: '3', rpm_limit: '5' },
+        { token: hashOf('sk-3'), key_alias: 'inner', budget_id: 'b-9', litellm_budget_table: budget },
+        { token: hashOf('sk-4'), key_alias: 'unknown', budget_id: 'b-2' },
+      ],
+      teams: [{ team_id: 't', budget_id: 'b-1' }],
+      budgets: [budget],
+    }
+    const imported = fromLitellm(proxy('http://127.0.0.1:1'), rows, NOW)
+    if ('problem' in imported) throw new Error(imported.problem)
+    const keys = new Map(
+      imported.keys.map(({ description, before }) => [
+        String(description['id']),
+        { before, limits: description['limits'] },
+      ]),
+    )
+    const ofBudget = { requests_per_minute: 60, spend: { month: 7 } }
+    expect(keys.get('plain')).toMatchObject({
+      limits: ofBudget,
+      before: { month: { microUsd: 2_000_000, untilMs: Date.UTC(2026, 11, 1) } },
+    })
+    expect(keys.get('own')?.limits).toEqual({ requests_per_minute: 5, spend: { total: 3 } })
+    expect(keys.get('inner')?.limits).toEqual(ofBudget)
+    expect(keys.get('unknown')?.limits).toBeUndefined()
+    const { organizations } = parse(imported.text)
+    expect(organizations.find(({ id }: { id: string }) => id === 't').limits).toEqual(ofBudget)
+    expect(imported.notes.filter((line) => line.includes('budget b-'))).toEqual([
+      'to do: key unknown: has the limits of budget b-2; dump the table LiteLLM_BudgetTable, and add --budgets FILE',
+    ])
+  })
+
   test('names, models, hashes, and what is lost', () => {
     const { key, notes } = keysOf({
       ...{ key_alias: 'Ünder score/1', models: ['all-team-models'], tpm_limit: '1000', metadata: { a: 1 } },
@@ -155,7 +190,8 @@ describe('what a dump becomes', () => {
     expect(notes).toEqual([
       'lost: key Ünder score/1: metadata, soft_budget are not carried over',
       'assumed: key Ünder score/1: its id is nder-score-1',
-      'to do: key Ünder score/1: has the limits of budget b-1, which is in another table; set them',
+      'to do: key Ünder score/1: has the limits of budget b-1; ' +
+        'dump the table LiteLLM_BudgetTable, and add --budgets FILE',
     ])
     expect(keysOf({ models: '{"gpt 4",small}' }).key?.description['models']).toEqual(['gpt-4', 'small'])
     expect(keysOf({ models: ['no-default-models'] }).key?.description['models']).toEqual([])

@@ -92,6 +92,8 @@ test.skipIf(!isDebian)('the files, their sums, and what lintian reports', async 
 
 test.skipIf(Bun.which('systemd-analyze') === null)('the unit is hardened', async () => {
   await sh(`systemd-analyze security --offline=true --threshold=25 ${ROOT}/contrib/systemd/weir.service`)
+  // A core dump would have keys and what callers wrote.
+  expect(readFileSync(join(ROOT, 'contrib/systemd/weir.service'), 'utf8')).toMatch(/^LimitCORE=0$/m)
 })
 
 function configuration(baseUrl: string): string {

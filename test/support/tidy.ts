@@ -26,7 +26,10 @@ const BELOW_ASSEMBLY = [
 
 /** The first match applies; a path with a trailing `/` is a folder. */
 export const IMPORTS: Readonly<Record<string, Allowance>> = {
-  'core/': { from: [], packages: { 'core/forward-proxies.ts': ['node:net'] } },
+  'core/': {
+    from: [],
+    packages: { 'core/caller-address.ts': ['node:net'], 'core/forward-proxies.ts': ['node:net'] },
+  },
   'wire/': {
     from: ['core/'],
     packages: { 'wire/byte-text.ts': ['node:buffer'], 'wire/long-text-body.ts': ['node:buffer'] },
@@ -121,10 +124,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
   },
   'http/': {
     from: ['core/', 'wire/', 'catalog/', 'keys/key-ring.ts', 'dialects/', 'gateway/'],
-    packages: {
-      [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'],
-      'http/caller-address.ts': ['node:net'],
-    },
+    packages: { [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'] },
   },
   'admin/': {
     from: [

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { CallerAddress } from '../../src/http/caller-address.ts'
+import { CallerAddress } from '../../src/core/caller-address.ts'
 import { property } from '../support/random.ts'
 
 const PROXIES = ['10.0.0.0/8', '192.0.2.7', 'fd00::/8', '2001:db8::7']
