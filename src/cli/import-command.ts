@@ -5,12 +5,12 @@
 
 import fs from 'node:fs'
 import type { Config } from '../config/config.ts'
-import type { ImportedKey } from '../config/litellm-keys.ts'
 import { configFile, environment, readConfigText } from '../config/load.ts'
 import type { ParseOptions } from '../config/parse.ts'
 import { problemText } from '../config/problems.ts'
 import { messageOf } from '../core/error-message.ts'
 import { isObject, type JsonObject, parseObject } from '../core/json.ts'
+import type { ImportedKey } from '../import/litellm-keys.ts'
 import { commandChanger } from '../process/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
 import { Ended, exit, type Flags, misused, parseFlags, printToStderr, runAction } from './command.ts'
@@ -28,7 +28,7 @@ async function litellm(args: readonly string[]): Promise<number> {
   if ('error' in read) return failed(`${file}: ${read.error}`)
   const extras = await extrasOf(flags)
   if ('problem' in extras) return failed(extras.problem)
-  const { fromLitellm } = await import('../config/litellm.ts')
+  const { fromLitellm } = await import('../import/litellm.ts')
   const imported = fromLitellm(read.text, extras)
   for (const note of imported.notes ?? []) process.stderr.write(`${note}\n`)
   if ('problem' in imported) return failed(`${file}: ${imported.problem}`)
@@ -52,7 +52,7 @@ const TABLES = {
 
 /** What the flags name: a file of prices, and dumps of tables. */
 async function extrasOf(flags: Flags) {
-  const { dumpRows } = await import('../config/dump-rows.ts')
+  const { dumpRows } = await import('../import/dump-rows.ts')
   const found: { prices?: JsonObject } & Partial<Record<keyof typeof TABLES, readonly JsonObject[]>> = {}
   for (const name of ['prices', 'keys', 'teams', 'budgets'] as const) {
     const file = flags[name]

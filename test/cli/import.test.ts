@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse } from 'yaml'
-import { fromLitellm } from '../../src/config/litellm.ts'
+import { fromLitellm } from '../../src/import/litellm.ts'
 import { MAIN } from '../process/weir.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'weir-import-'))

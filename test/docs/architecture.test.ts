@@ -7,9 +7,9 @@ import { IMPORTS } from '../support/tidy.ts'
 import { pageOf, ROOT } from './pages.ts'
 
 const page = pageOf('docs/architecture.md')
-const ROOMS = readdirSync(join(ROOT, 'src'), { withFileTypes: true }).flatMap((entry) =>
-  entry.isDirectory() ? [entry.name] : [],
-)
+const ROOMS = readdirSync(join(ROOT, 'src'), { withFileTypes: true })
+  .flatMap((entry) => (entry.isDirectory() ? [entry.name] : []))
+  .sort()
 
 /** A row of the table, as the page has it. */
 function rowOf(key: string, { from, packages }: (typeof IMPORTS)[string]): string {
@@ -19,7 +19,7 @@ function rowOf(key: string, { from, packages }: (typeof IMPORTS)[string]): strin
   const imports =
     from[0] === '*'
       ? 'everything'
-      : others.length <= 4
+      : others.length <= 5
         ? `everything but ${others.map(code).join(', ')}`
         : from.map(code).join(', ') || '–'
   return `| ${code(key)} | ${imports} | ${named.map(code).join(', ') || '–'} |`

@@ -156,8 +156,11 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       [ANYWHERE]: ['@sinclair/typebox', 'node:fs', 'node:os', 'node:path', 'node:crypto'],
       'config/check-process.ts': ['node:net', 'node:tls'],
       'config/document.ts': ['yaml'],
-      'config/litellm.ts': ['yaml'],
     },
+  },
+  'import/': {
+    from: ['core/', 'config/'],
+    packages: { 'import/litellm.ts': ['yaml'], 'import/litellm-keys.ts': ['node:crypto'] },
   },
   'reference/': { from: ['core/'], packages: {} },
   'logging/': { from: ['core/'], packages: { [ANYWHERE]: ['node:fs', 'node:os', 'node:tty', 'pino'] } },

@@ -1,13 +1,13 @@
 /** The models of a LiteLLM file → providers and models of weir. */
 
+import { MODEL_NAME } from '../config/field-types.ts'
+import { amountProblem } from '../config/spend-limits.ts'
 import { shifted } from '../core/decimal.ts'
 import { isArray, isObject, type JsonObject, stringOf } from '../core/json.ts'
-import { MODEL_NAME } from './field-types.ts'
 import { addAliases, addFallbacks, DOES, type Kind } from './litellm-links.ts'
 import type { Notes } from './litellm-notes.ts'
 import { LITELLM_PROVIDERS, splitModel } from './litellm-providers.ts'
 import { Providers, providerOf } from './litellm-settings.ts'
-import { amountProblem } from './spend-limits.ts'
 
 interface Entry {
   readonly place: string

@@ -4,15 +4,15 @@
  */
 
 import { LineCounter, parseDocument, stringify } from 'yaml'
+import { hashOf } from '../config/key-hash.ts'
+import { amountProblem } from '../config/spend-limits.ts'
+import { isHashOfWellKnown } from '../config/well-known-secrets.ts'
+import { explained } from '../config/yaml-errors.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
-import { hashOf } from './key-hash.ts'
 import { type ImportedKey, litellmKeys, litellmTeams, withBudgets } from './litellm-keys.ts'
 import { litellmModels } from './litellm-models.ts'
 import { Notes } from './litellm-notes.ts'
-import { amountProblem } from './spend-limits.ts'
-import { isHashOfWellKnown } from './well-known-secrets.ts'
-import { explained } from './yaml-errors.ts'
 
 interface Imported {
   /** The text of a `weir.yaml`. */

@@ -4,11 +4,11 @@
  */
 
 import { createHash } from 'node:crypto'
+import { IDENTIFIER } from '../config/field-types.ts'
 import { microDollars } from '../core/decimal.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
 import type { SpentBefore } from '../core/limits.ts'
 import { hasMembers, isTrue, listOf, textOf, timeOf } from './dump-rows.ts'
-import { IDENTIFIER } from './field-types.ts'
 import { publicName } from './litellm-models.ts'
 import type { Notes } from './litellm-notes.ts'
 

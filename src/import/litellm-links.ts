@@ -1,7 +1,7 @@
 /** Fallbacks and aliases of a LiteLLM file, which are links between models that were carried over. */
 
+import { MODEL_NAME } from '../config/field-types.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
-import { MODEL_NAME } from './field-types.ts'
 import type { Notes } from './litellm-notes.ts'
 
 export type Kind = 'chat' | 'image' | 'embedding'
