@@ -10,7 +10,7 @@ import type { AdminAudit, AdminEntry } from '../keys/admin-audit.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { exit, type Flags, misused, printToStderr } from './command.ts'
 import { configured } from './ledger-access.ts'
-import { type Column, csvLine, displayOf, TextTable } from './text-table.ts'
+import { type Column, csvLine, displayOf, type Form, formOf, TextTable } from './text-table.ts'
 
 /** Lines without `--limit`. */
 const LIMIT = 100
@@ -25,7 +25,7 @@ interface Options {
   /** The last lines; Infinity for all of them. */
   readonly limit: number
   readonly follows: boolean
-  readonly form: 'table' | 'json' | 'csv'
+  readonly form: Form
   readonly isWide: boolean
 }
 
@@ -56,7 +56,7 @@ function optionsOf(flags: Flags): Options | string {
     untilMs,
     limit: count === 0 ? Number.POSITIVE_INFINITY : count,
     follows: flags['follow'] === true,
-    form: json === true ? 'json' : csv === true ? 'csv' : 'table',
+    form: formOf(flags),
     isWide: flags['wide'] === true,
   }
 }

@@ -10,11 +10,9 @@ import type { AuditLog } from '../ledger/audit-log.ts'
 import { type AuditOptions, auditLine, auditOptions, jsonOf, lastRows, wantedBy } from '../reports/audit-options.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { adminAudit } from './admin-audit-command.ts'
-import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
+import { exit, misused, parseFlags, printToStderr } from './command.ts'
 import { configured, unknownTags } from './ledger-access.ts'
-import { type Column, csvLine, displayOf, fixedDollars, TextTable } from './text-table.ts'
-
-type Form = 'table' | 'json' | 'csv'
+import { type Column, csvLine, displayOf, type Form, fixedDollars, formOf, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
 export async function audit(args: readonly string[]): Promise<number> {
@@ -24,7 +22,13 @@ export async function audit(args: readonly string[]): Promise<number> {
   if (typeof options === 'string') return misused(options)
   const config = await configured(flags['config'])
   for (const remark of unknownTags(config, Object.keys(options.tags))) printToStderr(remark)
-  await withLedger(openAuditLog, config, (log) => print(log, options, printingOf(flags)))
+  await withLedger(openAuditLog, config, (log) =>
+    print(log, options, {
+      form: formOf(flags),
+      isWide: flags['wide'] === true,
+      follows: flags['follow'] === true,
+    }),
+  )
   return exit.done
 }
 
@@ -102,14 +106,6 @@ async function follow(
     await Bun.sleep(FOLLOW_MS)
     const rows = await fresh()
     if (rows.length > 0 && !(await print(rows))) return
-  }
-}
-
-function printingOf({ json, csv, wide, follow: follows }: Flags): Printing {
-  return {
-    form: json === true ? 'json' : csv === true ? 'csv' : 'table',
-    isWide: wide === true,
-    follows: follows === true,
   }
 }
 

@@ -16,6 +16,7 @@ import { exit, misused, parseFlags, printToStderr, requiredText, runAction } fro
 import { descriptionOf, idProblem } from './key-flags.ts'
 import { list } from './keys-list-command.ts'
 import { configured } from './ledger-access.ts'
+import { minuteText } from './text-table.ts'
 
 /** Returns the exit code. */
 export function keys(args: readonly string[]): Promise<number> {
@@ -28,7 +29,7 @@ async function create(args: readonly string[]): Promise<number> {
   const description = idProblem(id) ?? descriptionOf(flags, Date.now())
   if (typeof description === 'string') return misused(description)
   const config = await configured(flags['config'])
-  const { changes } = administrationOf(config)
+  const { changes } = new KeyAdministration(config, commandChanger())
   const { record, secret } = await changes.create({ organization, id, ...description })
   process.stdout.write(`${secret}\n`)
   printToStderr(`${await madeWords(config, record)}; the key cannot be shown again`)
@@ -43,7 +44,7 @@ async function update(args: readonly string[]): Promise<number> {
   if (typeof patch === 'string') return misused(patch)
   if (Object.keys(patch).length === 0) return misused('nothing to change: name at least one flag besides --id')
   const config = await configured(flags['config'])
-  const record = await administrationOf(config).changes.update(id, patch)
+  const record = await new KeyAdministration(config, commandChanger()).changes.update(id, patch)
   process.stdout.write(`key "${id}" is updated\n`)
   printToStderr(await madeWords(config, record))
   printWarnings(config, record)
@@ -57,11 +58,11 @@ async function rotate(args: readonly string[]): Promise<number> {
   if (typeof grace === 'string' && graceMs(grace) === undefined)
     return misused(`--grace must be a duration like 90s, 10m, 24h or 7d, or 0, not ${quoted(grace)}`)
   const config = await configured(flags['config'])
-  const { record, secret } = await administrationOf(config).changes.rotate(id, grace)
+  const { record, secret } = await new KeyAdministration(config, commandChanger()).changes.rotate(id, grace)
   process.stdout.write(`${secret}\n`)
   const untilMs = record.previous?.untilMs ?? 0
   const end = untilMs === record.expiresAtMs ? ', when the key expires' : ''
-  const old = untilMs <= Date.now() ? 'is rejected' : `is accepted until ${timeText(untilMs)}${end}`
+  const old = untilMs <= Date.now() ? 'is rejected' : `is accepted until ${minuteText(untilMs)}${end}`
   printToStderr(`key "${id}" has a new secret, which cannot be shown again; the old one ${old}`)
   return exit.done
 }
@@ -70,15 +71,11 @@ async function revoke(args: readonly string[]): Promise<number> {
   const { flags } = parseFlags(args, 'keys revoke')
   const id = requiredText(flags, 'id')
   const config = await configured(flags['config'])
-  const { outcome, isConfigured } = await administrationOf(config).changes.revoke(id)
+  const { outcome, isConfigured } = await new KeyAdministration(config, commandChanger()).changes.revoke(id)
   process.stdout.write(`key "${id}" ${outcome === 'revoked' ? 'is revoked' : 'was already revoked'}\n`)
   if (isConfigured)
     printToStderr(`key "${id}" is in the configuration: it stays revoked until that drops it or sets disabled: true`)
   return exit.done
-}
-
-function administrationOf(config: Config): KeyAdministration {
-  return new KeyAdministration(config, commandChanger())
 }
 
 function printWarnings(config: Config, record: KeyRecord): void {
@@ -92,11 +89,6 @@ async function madeWords(config: Config, record: KeyRecord): Promise<string> {
   const count = owner === undefined ? 0 : catalog.allowed(storedKey(owner, record)).size
   const most = `${count} of ${config.models.length} models`
   const { expiresAtMs } = record
-  const end = expiresAtMs === undefined ? 'never expires' : `expires at ${timeText(expiresAtMs)}`
+  const end = expiresAtMs === undefined ? 'never expires' : `expires at ${minuteText(expiresAtMs)}`
   return `key "${record.id}" of organisation "${record.organization}" may use ${most} and ${end}`
-}
-
-/** `2026-11-21T12:00Z` */
-function timeText(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 16)}Z`
 }

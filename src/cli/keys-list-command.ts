@@ -7,7 +7,7 @@ import { commandChanger } from '../process/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
 import { exit, parseFlags, printToStderr } from './command.ts'
 import { configured } from './ledger-access.ts'
-import { type Column, type Display, displayOf, fixedDollars, TextTable } from './text-table.ts'
+import { type Column, type Display, displayOf, fixedDollars, minuteText, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
 export async function list(args: readonly string[]): Promise<number> {
@@ -45,11 +45,10 @@ const COLUMNS: readonly Column[] = [
 ]
 
 function tableText(listed: readonly ListedKey[], display: Display): string {
-  const time = (ms: number | undefined) => (ms === undefined ? '-' : `${new Date(ms).toISOString().slice(0, 16)}Z`)
   const rows = listed.map((key) => [
     ...[key.id, key.organization, key.source, key.shown === undefined ? '-' : `${key.shown}_…`],
     ...[key.models?.join(',') ?? 'all', limitsText(key.limits), tagsText(key.tags)],
-    ...[time(key.createdMs), time(key.expiresAtMs), time(key.activity?.usedMs)],
+    ...[minuteText(key.createdMs), minuteText(key.expiresAtMs), minuteText(key.activity?.usedMs)],
     fixedDollars(key.activity?.todayMicroUsd ?? 0),
     key.limits.spend?.day === undefined ? '-' : fixedDollars(key.limits.spend.day),
     key.state,

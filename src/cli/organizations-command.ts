@@ -1,6 +1,5 @@
 /** `weir organizations`: creates, changes, lists and disables organisations beside those of the configuration. */
 
-import type { Config } from '../config/config.ts'
 import type { JsonObject } from '../core/json.ts'
 import { type ListedOrganization, organizationJson } from '../keys/organization-changes.ts'
 import { commandChanger } from '../process/user-actor.ts'
@@ -9,7 +8,7 @@ import { exit, type Flags, misused, parseFlags, printToStderr, requiredText, run
 import { descriptionOf, idProblem } from './key-flags.ts'
 import { limitsText } from './keys-list-command.ts'
 import { configured } from './ledger-access.ts'
-import { type Column, type Display, displayOf, TextTable } from './text-table.ts'
+import { type Column, type Display, displayOf, minuteText, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
 export function organizations(args: readonly string[]): Promise<number> {
@@ -52,7 +51,7 @@ async function change(action: 'create' | 'update' | 'disable', args: readonly st
   if (action === 'update' && Object.keys(given).length === 0)
     return misused('nothing to change: name at least one flag besides --id')
   const config = await configured(flags['config'])
-  const administration = administrationOf(config)
+  const administration = new KeyAdministration(config, commandChanger())
   const { record, words } = await make(administration, id, given)
   const changed = administration.changedOrganizationJson(record)
   const { warnings } = changed
@@ -73,17 +72,13 @@ async function list(args: readonly string[]): Promise<number> {
   const { flags } = parseFlags(args, 'organizations list')
   const { json, wide } = flags
   const config = await configured(flags['config'])
-  const listed = await administrationOf(config).organizations()
+  const listed = await new KeyAdministration(config, commandChanger()).organizations()
   process.stdout.write(
     json === true
       ? `${JSON.stringify({ organizations: listed.map(organizationJson) })}\n`
       : tableText(listed, displayOf(wide === true)),
   )
   return exit.done
-}
-
-function administrationOf(config: Config): KeyAdministration {
-  return new KeyAdministration(config, commandChanger())
 }
 
 const COLUMNS: readonly Column[] = [
@@ -98,7 +93,7 @@ const COLUMNS: readonly Column[] = [
 function tableText(listed: readonly ListedOrganization[], display: Display): string {
   const rows = listed.map(({ id, source, models, limits, createdMs, state }) => [
     ...[id, source, models?.join(',') ?? 'all', limitsText(limits)],
-    createdMs === undefined ? '-' : `${new Date(createdMs).toISOString().slice(0, 16)}Z`,
+    minuteText(createdMs),
     state,
   ])
   return new TextTable(COLUMNS, display).print(rows)

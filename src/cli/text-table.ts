@@ -4,6 +4,7 @@
  */
 
 import { environment } from '../config/load.ts'
+import type { Given } from '../reports/parameters.ts'
 
 export interface Column {
   readonly heading: string
@@ -103,4 +104,16 @@ function cell(value: string | number | boolean): string {
 export function fixedDollars(microUsd: number): string {
   const micro = BigInt(microUsd)
   return `$${micro / 1_000_000n}.${(micro % 1_000_000n).toString().padStart(6, '0')}`
+}
+
+export type Form = 'table' | 'json' | 'csv'
+
+/** What the flags `--json` and `--csv` ask for. */
+export function formOf({ json, csv }: Given): Form {
+  return json === true ? 'json' : csv === true ? 'csv' : 'table'
+}
+
+/** `2026-11-21T12:00Z`; `-` if there is no time. */
+export function minuteText(ms: number | undefined): string {
+  return ms === undefined ? '-' : `${new Date(ms).toISOString().slice(0, 16)}Z`
 }

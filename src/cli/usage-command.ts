@@ -8,9 +8,18 @@ import { namedFigures, usageColumn, usageReport } from '../ledger/usage-report.t
 import { dayOf } from '../ledger/window.ts'
 import { withStoredOrganizations } from '../reports/stored-keys.ts'
 import { readUsage, type UsageOptions, usageOptions, usageRemarks } from '../reports/usage-options.ts'
-import { exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
+import { exit, misused, parseFlags, printToStderr } from './command.ts'
 import { configured, unknownTags } from './ledger-access.ts'
-import { type Column, csvLine, type Display, displayOf, fixedDollars, TextTable } from './text-table.ts'
+import {
+  type Column,
+  csvLine,
+  type Display,
+  displayOf,
+  type Form,
+  fixedDollars,
+  formOf,
+  TextTable,
+} from './text-table.ts'
 
 /** Returns the exit code. */
 export async function usage(args: readonly string[]): Promise<number> {
@@ -50,12 +59,6 @@ function unknown(what: string, id: string | undefined, known: readonly string[])
 /** The names of the tags among columns. */
 function tagsOf(columns: readonly string[]): readonly string[] {
   return columns.flatMap((column) => (column.startsWith('tag:') ? [column.slice('tag:'.length)] : []))
-}
-
-type Form = 'table' | 'json' | 'csv'
-
-function formOf({ json, csv }: Flags): Form {
-  return json === true ? 'json' : csv === true ? 'csv' : 'table'
 }
 
 function printed(options: UsageOptions, form: Form, groups: readonly UsageGroup[], display: Display): string {

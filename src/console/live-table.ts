@@ -5,7 +5,6 @@
 
 import { count } from '../core/figure-text.ts'
 import { element, setText } from './elements.ts'
-import { hasWords, wordsOf } from './word-filter.ts'
 
 /** What shows one value of a row. */
 export interface Cell<Row> {
@@ -297,4 +296,14 @@ export class LiveTable<Row> {
 
 function classOf(name: string, isNumber = false): string {
   return `c-${name}${isNumber ? ' number' : ''}`
+}
+
+/** The words of what was typed, in lower case. */
+function wordsOf(typed: string): readonly string[] {
+  return typed.toLowerCase().split(/\s+/).filter(Boolean)
+}
+
+/** True if the text, in lower case, has all of the words. */
+function hasWords(text: string, words: readonly string[]): boolean {
+  return words.every((word) => text.includes(word))
 }
