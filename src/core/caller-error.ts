@@ -118,7 +118,7 @@ export const CALLER_ERRORS = {
   internal_error: row(500, 'internal_error', 'server_error', 'api_error', 'request'),
 } as const satisfies Record<string, Row>
 
-type CallerErrorKind = keyof typeof CALLER_ERRORS
+export type CallerErrorKind = keyof typeof CALLER_ERRORS
 
 interface CallerErrorDetail {
   /** The invalid field as a path: `messages[3].content[0].type`. */

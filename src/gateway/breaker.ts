@@ -16,6 +16,8 @@ const REST_MS_MAX = 30_000
 const CREDIT_REST_MS = 60_000
 /** The longest rest that a 429 can ask for. */
 const ASKED_MS_MAX = 60_000
+/** From so many streams on that broke off in a row, the first content of the next one is no sign of health. */
+const CUTS_IN_A_ROW = 2
 /** While one worker probes a target, the others do not call it for this long: should that worker die, they go on. */
 const PROBE_MS = 5000
 
@@ -58,6 +60,8 @@ export interface Rest extends TargetRef, Failure {
   readonly failures?: number | undefined
   /** One request, perhaps of another worker, is finding out whether it is healthy again. */
   readonly probing: boolean
+  /** How many streams in a row broke off after their first content. Absent from a worker of an earlier version. */
+  readonly cuts?: number | undefined
 }
 
 class Health {
@@ -65,6 +69,13 @@ class Health {
   failuresInARow = 0
   /** Since the last success. */
   failures = 0
+  /**
+   * Streams in a row that broke off after their first content, without a whole answer in between. Those that a restart
+   * of the provider breaks off together are one: a stream counts if its call began after the one before had counted.
+   */
+  cutsInARow = 0
+  /** All that have counted. */
+  cuts = 0
   /** The newest outcomes as bits, the newest lowest: 1 = failed. */
   recent = 0
   /** How many of them there are, up to `RECENT_MAX`. */
@@ -100,6 +111,11 @@ class Health {
     this.seen = 0
   }
 
+  /** Its streams break off, so only a whole answer shows that it is healthy. */
+  get breaksOff(): boolean {
+    return this.cutsInARow >= CUTS_IN_A_ROW
+  }
+
   /** How many of the newest outcomes are failures. */
   get recentFailures(): number {
     let count = 0
@@ -119,7 +135,9 @@ interface Reports {
 /** Permission for one call to a target. Its holder reports how the call ended, or releases the permit. */
 export class Permit {
   private isOpen = true
+  private hasAnswered = false
   private readonly generation: number
+  private readonly cuts: number
 
   constructor(
     private readonly breaker: Reports,
@@ -127,10 +145,13 @@ export class Permit {
     private readonly isProbe: boolean,
   ) {
     this.generation = health.generation
+    this.cuts = health.cuts
   }
 
-  /** The target answers. A stream may still fail afterwards. */
+  /** The target answers. A stream may still fail afterwards: if those before did, this shows nothing yet. */
   succeeded(): void {
+    this.hasAnswered = true
+    if (this.health.breaksOff) return
     this.isOpen = false
     if (this.isCurrent) this.breaker.succeeded(this.health)
   }
@@ -140,8 +161,17 @@ export class Permit {
    * request does not have to be refused first.
    */
   exhausted(ms: number): void {
+    this.hasAnswered = true
+    if (this.health.breaksOff) return
     this.isOpen = false
     if (this.isCurrent) this.breaker.exhausted(this.health, ms)
+  }
+
+  /** After `succeeded` or `exhausted`: the answer came whole. */
+  completed(): void {
+    const { breaksOff } = this.health
+    this.health.cutsInARow = 0
+    if (breaksOff) this.succeeded()
   }
 
   /** The target failed; a caller's mistake only ends a probe. True if a rest begins with this failure. */
@@ -151,14 +181,18 @@ export class Permit {
       return false
     }
     this.isOpen = false
-    const { isCurrent } = this
-    if (this.isProbe && isCurrent) this.health.probing = false
-    return this.breaker.failed(this.health, error, isCurrent)
+    const { isCurrent, health } = this
+    if (this.isProbe && isCurrent) health.probing = false
+    if (this.hasAnswered && this.cuts === health.cuts) {
+      health.cuts++
+      health.cutsInARow++
+    }
+    return this.breaker.failed(health, error, isCurrent)
   }
 
   /**
    * The call shows nothing about the target: its caller left, or the time of the request was up. No effect after
-   * `succeeded` or `failed`.
+   * `failed`, nor after a `succeeded` that counted.
    */
   release(): void {
     if (!this.isOpen) return
@@ -254,8 +288,10 @@ export class Breaker {
   probed({ provider, model, rests }: Rest, error?: ProviderError): boolean {
     const health = this.of({ provider, model })
     if (health.rests === 0 || health.rests !== rests || !this.mayProbe(health)) return false
-    if (error === undefined) this.succeed(health)
-    else this.fail(health, new ProviderError(error.kind, error.message, { ...error.detail, retryAfterMs: 0 }), true)
+    if (error === undefined) {
+      health.cutsInARow = 0
+      this.succeed(health)
+    } else this.fail(health, new ProviderError(error.kind, error.message, { ...error.detail, retryAfterMs: 0 }), true)
     return true
   }
 
@@ -280,7 +316,10 @@ export class Breaker {
   receive(rest: Rest): void {
     if (rest.rests === 0 && this.isHealthy(rest)) return
     const health = this.of(rest)
-    if (rest.rests === 0) return this.recover(health)
+    if (rest.rests === 0) {
+      health.cutsInARow = rest.cuts ?? 0
+      return this.recover(health)
+    }
     // Two workers probe at the same time: each keeps its own probe.
     if (rest.probing && health.probing) return
     health.rests = rest.rests
@@ -288,6 +327,7 @@ export class Breaker {
     health.asked = rest.asked
     health.failure = { reason: rest.reason, status: rest.status, cause: rest.cause }
     health.failures = Math.max(health.failures, rest.failures ?? 0)
+    health.cutsInARow = Math.max(health.cutsInARow, rest.cuts ?? 0)
     health.probedElsewhere = rest.probing
     if (rest.probing || rest.restMs === 0) return
     health.probing = false
@@ -408,8 +448,8 @@ export class Breaker {
   }
 
   private restOfHealth(health: Health, restMs = Math.max(0, health.untilMs - this.now())): Rest {
-    const { target, rests, asked, failure, failures } = health
+    const { target, rests, asked, failure, failures, cutsInARow } = health
     const probing = health.probing || (health.probedElsewhere && restMs > 0)
-    return { ...target, restMs: Math.ceil(restMs), rests, asked, ...failure, failures, probing }
+    return { ...target, restMs: Math.ceil(restMs), rests, asked, ...failure, failures, probing, cuts: cutsInARow }
   }
 }

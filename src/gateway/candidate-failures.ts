@@ -1,7 +1,7 @@
 /** The failures of one request's candidates, and the one error that its caller gets if no candidate answers. */
 
 import type { Candidate } from '../catalog/resolve.ts'
-import { CallerError } from '../core/caller-error.ts'
+import { CallerError, type CallerErrorKind } from '../core/caller-error.ts'
 import type { ProviderError, ProviderErrorKind } from '../core/provider-error.ts'
 import type { Rest } from './breaker.ts'
 
@@ -102,4 +102,11 @@ export function callersMistake(error: ProviderError): CallerError | undefined {
     return new CallerError('upstream_rejected', error.message, { code: error.detail.code, cause: error })
   if (error.kind === 'too_large') return new CallerError('upstream_too_large', error.message, { cause: error })
   return undefined
+}
+
+/** The code of the log line if the answer breaks off with this error: the one that a caller without content gets. */
+export function cutCode({ kind }: ProviderError): CallerErrorKind {
+  if (kind === 'timeout') return 'upstream_timeout'
+  if (kind === 'rate_limited') return 'upstream_rate_limited'
+  return kind === 'overloaded' ? 'overloaded' : 'upstream_failed'
 }

@@ -12,7 +12,7 @@ import type { Learned } from '../providers/provider.ts'
 import { conceal } from '../providers/scrub.ts'
 import { COMPLETED, type RequestEnd, type RequestLog } from './access-log.ts'
 import { Attempt } from './attempt.ts'
-import { CandidateFailures, callersMistake } from './candidate-failures.ts'
+import { CandidateFailures, callersMistake, cutCode } from './candidate-failures.ts'
 import { CandidateTurns, type RestListener } from './candidate-turns.ts'
 import { type Gateway, upstreamOf } from './gateway.ts'
 import { interruptedError, type RunningRequest } from './in-flight.ts'
@@ -241,6 +241,7 @@ export class Flow
     if (attempt === undefined || call === undefined) throw new Error('an answer without a call')
     try {
       this.succeeded(attempt, call)
+      if (!(content instanceof Pump)) attempt.permit.completed()
       this.noteAttempt(attempt)
       const { interrupted } = this.running
       if (interrupted !== undefined && !(content instanceof Pump))
@@ -305,7 +306,8 @@ export class Flow
     if (isFailure && attempt !== undefined) {
       this.log.streamFailure = failureOf(this.concealed(attempt.candidate, error))
       attempt.permit.failed(error)
-    }
+    } else if (outcome === 'completed') attempt?.permit.completed()
+    else attempt?.permit.release()
     attempt?.trace?.ended(isFailure ? { error: error.kind } : { outcome })
     if (bug !== undefined) this.report(bug)
     let settling: Later<unknown> | undefined
@@ -314,7 +316,9 @@ export class Flow
     } catch (thrown) {
       this.report(thrown)
     }
-    const end = { outcome, cutFor: outcome === 'refused' ? reservation.cutFor : undefined }
+    const failure = isFailure ? cutCode(error) : bug === undefined ? undefined : 'internal_error'
+    const cutFor = outcome === 'refused' ? reservation.cutFor : outcome === 'drained' ? 'shutting_down' : failure
+    const end = { outcome, cutFor }
     if (settling === undefined) return this.listener.ended(end)
     settling.listen({
       resolved: () => this.listener.ended(end),

@@ -211,6 +211,87 @@ describe('requests that were begun before a rest', () => {
   })
 })
 
+describe('streams that break off after their first content', () => {
+  /** Each begins after the one before has ended; `+`: it comes whole, `-`: it breaks off, `~`: its caller leaves. */
+  const streams = (story: Story, ends: string) => {
+    for (const end of ends) {
+      const permit = story.breaker.enterAnyway(A)
+      permit.succeeded()
+      if (end === '+') permit.completed()
+      else if (end === '~') permit.release()
+      else permit.failed(fault('cut'))
+      if (story.state.startsWith('rests')) story.clock.ms += 30_000
+    }
+  }
+  test.each([
+    ['-', 'well', 0],
+    ['--', 'well', 0],
+    ['---', 'well', 0],
+    ['----', 'probe', 1],
+    ['-------', 'probe', 4],
+    ['--~~~--', 'probe', 1],
+    ['----~', 'probe', 1],
+    ['----+', 'well', 0],
+    ['-+--+-+--+-+-', 'well', 0],
+    ['---+---+', 'well', 0],
+    ['----+---', 'well', 0],
+  ])('%s: %s', (ends, state, rests) => {
+    const story = new Story()
+    streams(story, ends)
+    expect([story.state, story.breaker.restOf(A)?.rests ?? 0]).toEqual([state, rests])
+  })
+
+  test('are one cut if all began before the first broke off: the next first content counts', () => {
+    const story = new Story().play('ask*100')
+    for (const permit of story.open) permit.succeeded()
+    for (const permit of story.open) permit.failed(fault('cut'))
+    expect(story.state).toBe('rests 1000')
+    expect(story.play('+1000 ok').state).toBe('well')
+  })
+
+  test('are no outage if others of the same time come whole', () => {
+    const story = new Story().play('ask*20')
+    const [first, second, third, ...others] = story.open
+    for (const permit of story.open) permit.succeeded()
+    first?.failed(fault('cut'))
+    second?.failed(fault('cut'))
+    third?.completed()
+    for (const permit of others) permit.completed()
+    expect(story.state).toBe('well')
+  })
+
+  test('leave a call that answers whole as good as any', () => {
+    const story = new Story()
+    streams(story, '--')
+    const whole = story.breaker.enterAnyway(A)
+    whole.succeeded()
+    whole.completed()
+    streams(story, '---')
+    expect(story.state).toBe('well')
+  })
+
+  test('count in every worker, and so does the whole answer after them', () => {
+    const clock = new Clock()
+    const one: Breaker = new Breaker(clock.now, (rest) => other.receive(rest))
+    const other: Breaker = new Breaker(clock.now, (rest) => one.receive(rest))
+    for (let stream = 0; stream < 4; stream++) {
+      const permit = one.enterAnyway(A)
+      permit.succeeded()
+      permit.failed(fault('cut'))
+    }
+    clock.ms = 1000
+    const probe = other.enter(A)
+    probe?.succeeded()
+    expect([one.isHealthy(A), other.isHealthy(A)]).toEqual([false, false])
+    probe?.completed()
+    expect([one.isHealthy(A), other.isHealthy(A)]).toEqual([true, true])
+    const next = one.enter(A)
+    next?.succeeded()
+    next?.failed(fault('cut'))
+    expect(one.isHealthy(A)).toBe(true)
+  })
+})
+
 describe('other workers', () => {
   /** Two breakers on one clock that receive each other's changes at once. */
   function pair() {

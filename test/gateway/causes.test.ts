@@ -105,7 +105,7 @@ test.each([
 
 test('a stream that falls silent has the phase, too', async () => {
   const { line, attempt } = await failed('stalls', { stream: true })
-  expect(line).toMatchObject({ outcome: 'timed_out', status: 200 })
+  expect(line).toMatchObject({ outcome: 'timed_out', status: 200, error: 'upstream_timeout' })
   expect(attempt).toMatchObject({ status: 200, error: 'timeout', cause: 'idle_timeout' })
 })
 

@@ -68,7 +68,12 @@ test('after drain_seconds running requests are cut, settled and logged, and the 
   for (const model of ['stream', 'held', 'whole']) {
     await (await stage.call(model)).aborted
     const line = await stage.line(model)
-    expect(line).toMatchObject({ outcome: 'drained', usage: 'estimated', status: model === 'stream' ? 200 : 503 })
+    expect(line).toMatchObject({
+      outcome: 'drained',
+      usage: 'estimated',
+      status: model === 'stream' ? 200 : 503,
+      error: 'shutting_down',
+    })
     expect(line['cost_micro_usd']).toBeGreaterThan(0)
   }
 })

@@ -103,6 +103,45 @@ test('with 4 workers: three failed calls in a row are an outage, whichever worke
   await on.gateway.line(({ event }) => event === 'model.up')
 })
 
+test.each([1, 2])(
+  'with %d workers: a target that breaks off every stream is down until one comes whole',
+  async (workers) => {
+    await using on = await stage(workers)
+    on.upstream.on('good', does.stream(does.chatFrames(['Hi']).slice(0, 2)))
+    const stream = async () => {
+      const body = { model: 'good', stream: true, messages: [{ role: 'user', content: 'hi' }] }
+      return (await ask(on.gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))).end
+    }
+    const { problems } = await until(
+      async () => {
+        expect(await stream()).toBe('cut')
+        return await on.status()
+      },
+      ({ problems }) => problems.length > 0,
+    )
+    expect(problems).toMatchObject([
+      { message: expect.stringMatching(/^good is down: its only target up\/good breaks its answers off since /) },
+    ])
+    await on.gateway.line(({ event }) => event === 'model.down')
+    // It stays down, although each stream has its first content.
+    for (let call = 0; call < 5; call++) expect(await stream()).toBe('cut')
+    expect((await on.status()).problems).toHaveLength(1)
+    const metrics = await (await fetch(`${on.gateway.adminUrl}/metrics`)).text()
+    expect(metrics).toMatch(/^weir_requests_total\{[^}]*outcome="provider_cut",error="upstream_failed"[^}]*\} [1-9]/m)
+    expect(metrics).toContain('\nweir_target_state{provider="up",model="good",state="healthy"} 0\n')
+    on.upstream.on('good', does.stream(does.chatFrames(['Hi'])))
+    await until(
+      async () => {
+        await stream()
+        return await on.states()
+      },
+      (states) => states['up/good'] === 'healthy',
+    )
+    expect((await on.status()).problems).toEqual([])
+    await on.gateway.line(({ event }) => event === 'model.up')
+  },
+)
+
 test.each([1, 2])('with %d workers: from unknown to down, and up again', async (workers) => {
   await using on = await stage(workers)
   const unknown = { 'up/good': 'unknown', 'up/bad': 'unknown', 'up/never': 'unknown', 'gone/m': 'unknown' }

@@ -168,7 +168,7 @@ describe.concurrent('a request', () => {
     const [server, client] = await traced('cut', STREAM)
     expect(server).toMatchObject({
       isError: true,
-      attributes: { 'http.response.status_code': 200, 'error.type': 'provider_cut', 'weir.outcome': 'provider_cut' },
+      attributes: { 'http.response.status_code': 200, 'error.type': 'upstream_failed', 'weir.outcome': 'provider_cut' },
     })
     expect(client).toMatchObject({ isError: true, attributes: { 'error.type': 'cut' } })
   })
