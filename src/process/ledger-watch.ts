@@ -8,7 +8,7 @@ import type { InferenceService } from '../assembly/inference-service.ts'
 import type { OpenedLedger } from '../assembly/open-ledger.ts'
 import { slowTicker, type Ticking } from '../core/ticker.ts'
 import type { LedgerHealth } from '../ledger/ledger.ts'
-import type { PassedBudget } from '../ledger/redis/epochs/passed-budgets.ts'
+import type { PassedBudget } from '../ledger/redis/recovery/passed-budgets.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 

@@ -2,8 +2,8 @@
 
 import { expect, test } from 'bun:test'
 import { existsSync, readdirSync } from 'node:fs'
-import { join } from 'node:path'
-import { IMPORTS } from '../support/tidy.ts'
+import { dirname, join } from 'node:path'
+import { IMPORTS, REDIS_LEDGER } from '../support/tidy.ts'
 import { pageOf, ROOT } from './pages.ts'
 
 const page = pageOf('docs/architecture.md')
@@ -28,6 +28,17 @@ function rowOf(key: string, { from, packages }: (typeof IMPORTS)[string]): strin
 test('the table of imports is the one that is enforced', () => {
   const rows = Object.entries(IMPORTS).map(([key, allowance]) => rowOf(key, allowance))
   expect(page.text.slice(page.text.indexOf('| folder | may import')).trimEnd().split('\n').slice(2)).toEqual(rows)
+})
+
+test('the table of subfolders of the ledger in Redis is the one that is enforced', () => {
+  const rows = [...page.text.matchAll(/^\| `([a-z]+)` \| [^|`]+ \| ([^|]+) \|$/gm)].map(([, name = '', below = '']) => {
+    return [name, [...below.matchAll(/`([a-z]+)`/g)].map(([, other = '']) => other)] as const
+  })
+  expect(rows.filter(([name]) => name in REDIS_LEDGER)).toEqual(
+    Object.entries(REDIS_LEDGER).map(([name, below]) => [name, [...below]]),
+  )
+  const files = new Bun.Glob('*/*').scanSync(join(ROOT, 'src/ledger/redis'))
+  expect([...new Set([...files].map((file) => dirname(file)))].sort()).toEqual(Object.keys(REDIS_LEDGER).sort())
 })
 
 test('every folder of src is described', () => {

@@ -1,7 +1,7 @@
 /** The calendar in Lua agrees with ours for every day of 250 years and every end of a month. */
 
 import { expect, test } from 'bun:test'
-import store from '../../src/ledger/redis/store/store.lua' with { type: 'text' }
+import store from '../../src/ledger/redis/lua/store.lua' with { type: 'text' }
 import { monthEndMs, monthOf } from '../../src/ledger/window.ts'
 import { RedisServer } from './redis-server.ts'
 

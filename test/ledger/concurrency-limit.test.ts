@@ -1,7 +1,7 @@
 /** The adaptive concurrency limit: how many calls run at once, and in which order. */
 
 import { expect, test } from 'bun:test'
-import { ConcurrencyLimit } from '../../src/ledger/redis/client/concurrency-limit.ts'
+import { ConcurrencyLimit } from '../../src/redis/concurrency-limit.ts'
 
 /** Starts `count` calls at once; the test ends each of them. */
 function calls(limit: ConcurrencyLimit, count: number) {

@@ -2,8 +2,8 @@
 
 import { expect, test } from 'bun:test'
 import { newRequestId } from '../../src/core/request-id.ts'
-import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
-import type { RecoverableStore } from '../../src/ledger/redis/epochs/epochs.ts'
+import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
+import type { RecoverableStore } from '../../src/ledger/redis/protocol/epochs.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { opened } from './opened.ts'

@@ -2,12 +2,12 @@
 
 export type Mutant = readonly [file: string, from: string, to: string]
 
-const STORE = 'redis/store/store.lua'
-const RESERVE = 'redis/store/reserve.lua'
-const EXTEND = 'redis/store/extend.lua'
-const SETTLE = 'redis/store/settle.lua'
-const CANCEL = 'redis/store/cancel.lua'
-const TAKEN = 'redis/store/taken.lua'
+const STORE = 'redis/lua/store.lua'
+const RESERVE = 'redis/lua/reserve.lua'
+const EXTEND = 'redis/lua/extend.lua'
+const SETTLE = 'redis/lua/settle.lua'
+const CANCEL = 'redis/lua/cancel.lua'
+const TAKEN = 'redis/lua/taken.lua'
 
 export const luaMutants: readonly Mutant[] = [
   [STORE, 'min(AMOUNT_MAX, scope[at] + spent)', 'scope[at] + spent'],
@@ -233,10 +233,10 @@ export const memoryMutants: readonly Mutant[] = [
 ]
 
 const NODE = 'redis/redis-ledger.ts'
-const DELIVERY = 'redis/delivery/settlement-delivery.ts'
+const DELIVERY = 'redis/delivery/settlement-sender.ts'
 const CANCELLATIONS = 'redis/delivery/cancellations.ts'
-const RESTORATION = 'redis/epochs/replay.ts'
-const RECONCILE = 'redis/epochs/reconcile.ts'
+const RESTORATION = 'redis/recovery/restoration.ts'
+const RECONCILE = 'redis/outbox/reconcile.ts'
 
 export const nodeMutants: readonly Mutant[] = [
   ['reservation-store.ts', 'lostMs: 31 * DAY_MS', 'lostMs: 3_600_000'],
@@ -261,9 +261,9 @@ export const nodeMutants: readonly Mutant[] = [
   [CANCELLATIONS, 'await this.link.store.cancel(account, id)', ''],
 ]
 
-const RESTORE = 'redis/epochs/restore.lua'
-const ENTER = 'redis/epochs/enter.lua'
-const EPOCH_ROWS = 'redis/epochs/epoch-rows.ts'
+const RESTORE = 'redis/lua/restore.lua'
+const ENTER = 'redis/lua/enter.lua'
+const EPOCH_ROWS = 'redis/outbox/epoch-rows.ts'
 const EMPTIED = "if epoch ~= 0 and current ~= epoch then return { 'emptied' } end"
 
 export const restoreMutants: readonly Mutant[] = [
@@ -281,7 +281,7 @@ export const restoreMutants: readonly Mutant[] = [
   [ENTER, 'record[NODE_EPOCH], record[NODE_GIVEN] = epoch, 0', 'record[NODE_EPOCH] = epoch'],
   [EPOCH_ROWS, 'if (one?.number !== undefined) again.run(one.number)', 'if (one?.number !== undefined) continue'],
   [EPOCH_ROWS, 'for (const id of absorb) gone', 'for (const id of []) gone'],
-  ['redis/delivery/outbox.ts', ' && isIn(mark.organization, mark.epoch)', ''],
+  ['redis/outbox/outbox.ts', ' && isIn(mark.organization, mark.epoch)', ''],
   [RECONCILE, 'if (state?.isOpen === true) {', 'if (false) {'],
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
   [NODE, 'this.restoration.doubt(lostMs)', ''],
@@ -298,7 +298,7 @@ export const awayMutants: readonly Mutant[] = [
   [RESTORE, 'window_end_ms(DAY, day) - 1', 'window_end_ms(DAY, day)'],
 ]
 
-const FOLD = 'redis/maintenance/fold-node.lua'
+const FOLD = 'redis/lua/fold-node.lua'
 
 export const foldMutants: readonly Mutant[] = [
   [EPOCH_ROWS, 'Math.max(found.foldedBefore, this.foldedBefore)', 'found.foldedBefore'],
@@ -307,11 +307,11 @@ export const foldMutants: readonly Mutant[] = [
   [FOLD, "redis.call('HDEL', NODES, field_of_node(node, day, key, series))", ''],
   [FOLD, 'add_figures(NODES, field_of_node(node, first, key, series), 1, load_figures(stored))', ''],
   ['redis/store/recovery-reads.ts', 'daysOfBucket(bucket.day, foldedBefore)', '[bucket.day]'],
-  ['redis/delivery/outbox.ts', 'if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)', ''],
+  ['redis/outbox/outbox.ts', 'if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)', ''],
 ]
 
-const SUM = 'redis/maintenance/sum-node.lua'
-const NODE_SUMS = 'redis/epochs/node-sums.ts'
+const SUM = 'redis/lua/sum-node.lua'
+const NODE_SUMS = 'redis/outbox/node-sums.ts'
 
 export const sumMutants: readonly Mutant[] = [
   [SUM, 'and record[NODE_GIVEN] ~= ALL_GIVEN then', 'and false then'],
@@ -322,8 +322,8 @@ export const sumMutants: readonly Mutant[] = [
   [SUM, 'record[1], record[NODE_SUMS] = SUMS_VERSION,', 'record[NODE_SUMS] ='],
   [SUM, "redis.call('HDEL', NODES, unpack(gone))", ''],
   [STORE, 'and record[1] ~= SUMS_VERSION then', 'then'],
-  ['redis/epochs/enter.lua', "record[NODE_SUMS] or ''", "''"],
-  ['redis/epochs/survey.lua', ' or record[1] == SUMS_VERSION', ''],
+  ['redis/lua/enter.lua', "record[NODE_SUMS] or ''", "''"],
+  ['redis/lua/survey.lua', ' or record[1] == SUMS_VERSION', ''],
   [NODE_SUMS, '.sort((a, b) => a.day - b.day)', '.sort((a, b) => b.day - a.day)'],
   [NODE_SUMS, 'left = addUsage(left, minusUsage(added))', ''],
   [NODE_SUMS, 'most[field] - known[field]', 'most[field]'],
@@ -331,7 +331,7 @@ export const sumMutants: readonly Mutant[] = [
   [NODE_SUMS, 'of [doubtful, open]', 'of [doubtful]'],
   [NODE_SUMS, 'of [doubtful, open]', 'of [doubtful, new Map<string, UsageFigures>()]'],
   ['redis/maintenance/usage-folding.ts', 'Number(day) < today - NODE_DAYS_KEPT', 'true'],
-  ['redis/delivery/node-lease.ts', 'if (!isNew && day === this.seenDay) return', 'return'],
+  ['redis/node-lease.ts', 'if (!isNew && day === this.seenDay) return', 'return'],
 ]
 
 const JOURNAL = 'embedded/journal.ts'

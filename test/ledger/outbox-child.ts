@@ -3,9 +3,9 @@
  * from stdin, and answers each with the ledger's health and the number of timer runs.
  */
 
-import { RedisLink } from '../../src/ledger/redis/client/redis-link.ts'
-import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
+import { RedisLink } from '../../src/ledger/redis/redis-link.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 
 // As in weir: an uncaught error ends the process.

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import { accountOf, chargeOf } from './conformance.ts'
 import { logged } from './seen.ts'
 

@@ -4,10 +4,15 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
-import type { FoundOfNode } from '../../src/ledger/redis/epochs/epoch-rows.ts'
-import { type Entered, Epochs, type NumberedRow, type RecoverableStore } from '../../src/ledger/redis/epochs/epochs.ts'
-import { Restoration } from '../../src/ledger/redis/epochs/replay.ts'
+import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
+import {
+  type Entered,
+  Epochs,
+  type NumberedRow,
+  type RecoverableStore,
+} from '../../src/ledger/redis/protocol/epochs.ts'
+import type { FoundOfNode } from '../../src/ledger/redis/protocol/node-log.ts'
+import { Restoration } from '../../src/ledger/redis/recovery/restoration.ts'
 import { accountOf, chargeOf } from './conformance.ts'
 import { Random, randomSeed } from './random.ts'
 import { logged } from './seen.ts'

@@ -1,7 +1,7 @@
 /** How many reservations are in flight at once, in which order they start, and which are rejected. */
 
 import { expect, test } from 'bun:test'
-import { ReserveQueue, ReserveQueueFullError } from '../../src/ledger/redis/store/reserve-queue.ts'
+import { ReserveQueue, ReserveQueueFullError } from '../../src/ledger/redis/reserving/reserve-queue.ts'
 
 function setting() {
   const beats = new Set<() => void>()

@@ -6,8 +6,8 @@
 import type { Redis } from 'ioredis'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { Account } from '../../src/ledger/ledger.ts'
-import type { Settlement } from '../../src/ledger/redis/delivery/settlement.ts'
-import type { SettlementLog } from '../../src/ledger/redis/delivery/settlement-log.ts'
+import type { NodeLog } from '../../src/ledger/redis/protocol/node-log.ts'
+import type { Settlement } from '../../src/ledger/redis/protocol/settlement.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import type { RedisServer } from './redis-server.ts'
 
@@ -21,7 +21,7 @@ export async function until(what: () => boolean | Promise<boolean>): Promise<voi
 }
 
 /** Adds a settlement to an outbox. Resolves when it is committed, or when the commit failed. */
-export function logged(outbox: SettlementLog, settlement: Settlement, isSent: boolean): Promise<void> {
+export function logged(outbox: NodeLog, settlement: Settlement, isSent: boolean): Promise<void> {
   return new Promise((resolve) => outbox.add(settlement, isSent, { committed: resolve }))
 }
 

@@ -17,7 +17,7 @@ function run(script: string, ...args: readonly string[]) {
 test('several processes can open the same new file at once', async () => {
   for (let round = 0; round < 3; round++) {
     const script = `
-      import { Outbox } from '${join(import.meta.dir, '../../src/ledger/redis/delivery/outbox.ts')}'
+      import { Outbox } from '${join(import.meta.dir, '../../src/ledger/redis/outbox/outbox.ts')}'
       while (Date.now() < Number(process.argv.at(-1))) {}
       new Outbox('${join(folder, String(round))}').close()
     `

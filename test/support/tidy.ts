@@ -54,11 +54,11 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     packages: {
       [ANYWHERE]: ['node:crypto'],
       'ledger/redis/': ['ioredis'],
-      'ledger/redis/delivery/outbox.ts': ['bun:sqlite', 'node:path'],
-      'ledger/redis/delivery/outbox-entries.ts': ['bun:sqlite'],
-      'ledger/redis/delivery/settlement-groups.ts': ['bun:sqlite'],
-      'ledger/redis/epochs/epoch-rows.ts': ['bun:sqlite'],
-      'ledger/redis/epochs/log-tail.ts': ['bun:sqlite'],
+      'ledger/redis/outbox/outbox.ts': ['bun:sqlite', 'node:path'],
+      'ledger/redis/outbox/outbox-entries.ts': ['bun:sqlite'],
+      'ledger/redis/outbox/outbox-groups.ts': ['bun:sqlite'],
+      'ledger/redis/outbox/epoch-rows.ts': ['bun:sqlite'],
+      'ledger/redis/outbox/log-tail.ts': ['bun:sqlite'],
       'ledger/embedded/socket/': ['bun', 'node:fs', 'node:path'],
       'ledger/embedded/': ['bun:sqlite', 'node:fs', 'node:path'],
       'ledger/request-table.ts': ['bun:sqlite'],
@@ -174,6 +174,23 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
   'main.ts': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun'] } },
 }
 
+/**
+ * Which subfolders of `ledger/redis` a subfolder may import, beside itself. The files in `ledger/redis` itself are on
+ * top: they may import all subfolders, and none of these imports them.
+ */
+export const REDIS_LEDGER: Readonly<Record<string, readonly string[]>> = {
+  lua: [],
+  protocol: [],
+  store: ['lua', 'protocol'],
+  readers: ['store'],
+  maintenance: ['store'],
+  outbox: ['protocol'],
+  recovery: ['protocol'],
+  delivery: ['protocol', 'store', 'recovery'],
+  reserving: ['protocol', 'delivery'],
+}
+const REDIS_LEDGER_FOLDER = 'ledger/redis/'
+
 /** Folders whose subfolders are adapters of one interface: siblings do not import each other. */
 const ADAPTERS = ['dialects/', 'providers/', 'ledger/']
 
@@ -220,6 +237,13 @@ function relative(file: string, folder: string, allowed: Allowance, specifier: s
   const adapters = ADAPTERS.find((parent) => covers(parent, file) && covers(parent, target))
   if (adapters !== undefined && !mayMeet(adapters, file, target))
     return `adapters do not know each other; what two of ${adapters} share stands in ${adapters} itself`
+  const subfolder = adapterOf(REDIS_LEDGER_FOLDER, file)
+  if (covers(REDIS_LEDGER_FOLDER, file) && covers(REDIS_LEDGER_FOLDER, target) && subfolder !== '') {
+    const other = adapterOf(REDIS_LEDGER_FOLDER, target)
+    const below = REDIS_LEDGER[subfolder] ?? []
+    if (other !== subfolder && !below.includes(other))
+      return `${REDIS_LEDGER_FOLDER}${subfolder} may import of ${REDIS_LEDGER_FOLDER}: ${below.join(' ') || 'nothing'}`
+  }
   if (covers(folder, target) && folder.endsWith('/')) return undefined
   if (allowed.from === EVERYTHING || allowed.from.some((key) => covers(key, target))) return undefined
   return allowed.from.length === 0 ? `${folder} imports nothing` : `${folder} may import ${allowed.from.join(' ')}`

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { newRequestId } from '../../src/core/request-id.ts'
 import { type Account, type Charge, type Estimate, type Ledger, noCharge } from '../../src/ledger/ledger.ts'
-import { Outbox } from '../../src/ledger/redis/delivery/outbox.ts'
+import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 
 const ORGANIZATIONS = 2000

@@ -2,7 +2,7 @@
 
 import { isObject } from '../../src/core/json.ts'
 import type { AuditRow } from '../../src/ledger/audit-columns.ts'
-import { OUTBOX_SCHEMA } from '../../src/ledger/redis/delivery/outbox-schema.ts'
+import { OUTBOX_SCHEMA } from '../../src/ledger/redis/outbox/outbox-schema.ts'
 import type { Result } from './callers.ts'
 import type { Gateway } from './gateway.ts'
 import { type AllFigures, type Charge, finalOf, rowsOf, sumOf, type Trail } from './ledger-audit.ts'

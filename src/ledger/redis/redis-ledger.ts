@@ -14,21 +14,22 @@ import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, RateStatuse
 import { isHeld, reservationOf, unreachedError } from '../refusal.ts'
 import type { ReserveReply } from '../reservation-store.ts'
 import type { UsageRow } from '../usage-log.ts'
-import { type Link, RedisLink } from './client/redis-link.ts'
 import { Cancellations } from './delivery/cancellations.ts'
-import { Outbox, PENDING_MAX } from './delivery/outbox.ts'
-import type { Settlement } from './delivery/settlement.ts'
-import { SettlementDelivery } from './delivery/settlement-delivery.ts'
-import type { SettlementLog } from './delivery/settlement-log.ts'
+import { SettleCall } from './delivery/settle-call.ts'
+import { SettlementSender } from './delivery/settlement-sender.ts'
 import { SettlementsInFlight } from './delivery/settlements-in-flight.ts'
-import { Settling } from './delivery/settling.ts'
-import { type CallListener, DataLossError } from './epochs/epochs.ts'
-import { OrganizationSweep } from './epochs/organization-sweep.ts'
-import { type AccountFinder, type PassedBudget, PassedBudgets } from './epochs/passed-budgets.ts'
-import { Restoration } from './epochs/replay.ts'
-import { ReserveAttempts } from './store/reserve-attempts.ts'
-import { ReserveQueue, ReserveQueueFullError } from './store/reserve-queue.ts'
-import { ReserveRetry } from './store/reserve-retry.ts'
+import { Outbox, PENDING_MAX } from './outbox/outbox.ts'
+import { type CallListener, DataLossError } from './protocol/epochs.ts'
+import type { Link } from './protocol/link.ts'
+import type { NodeLog } from './protocol/node-log.ts'
+import type { Settlement } from './protocol/settlement.ts'
+import { OrganizationSweep } from './recovery/organization-sweep.ts'
+import { type AccountFinder, type PassedBudget, PassedBudgets } from './recovery/passed-budgets.ts'
+import { Restoration } from './recovery/restoration.ts'
+import { RedisLink } from './redis-link.ts'
+import { ReserveAttempts } from './reserving/reserve-attempts.ts'
+import { ReserveQueue, ReserveQueueFullError } from './reserving/reserve-queue.ts'
+import { ReserveRetry } from './reserving/reserve-retry.ts'
 
 /** Whether requests are rejected or served without a reservation while Redis cannot be reached. */
 export type WhenUnreachable = 'refuse' | 'allow'
@@ -124,7 +125,7 @@ export class RedisLedger implements Ledger {
   private readonly resending = new Map<string, Promise<void>>()
   private readonly stops: readonly (() => void)[]
   private readonly restoration: Restoration
-  private readonly delivery: SettlementDelivery
+  private readonly delivery: SettlementSender
   private readonly settlementsInFlight = new SettlementsInFlight()
   private readonly passed = new PassedBudgets()
   private readonly queue: ReserveQueue
@@ -140,7 +141,7 @@ export class RedisLedger implements Ledger {
 
   constructor(
     private readonly link: Link,
-    private readonly outbox: SettlementLog,
+    private readonly outbox: NodeLog,
     private readonly unreachable: WhenUnreachable,
     private readonly time: Time = realTime,
     /** True for one of the processes that share the outbox: it sweeps over all organisations. */
@@ -154,7 +155,7 @@ export class RedisLedger implements Ledger {
       this.resend(organization)
     }
     this.restoration = new Restoration(link.store, outbox, link.epochs, register, entered, time.now())
-    this.delivery = new SettlementDelivery(link, outbox, this.restoration)
+    this.delivery = new SettlementSender(link, outbox, this.restoration)
     for (const organization of this.restoration.organizations()) this.organizations.add(organization)
     link.onReady(() => this.reconnected())
     link.onLost(() => this.restoration.doubt(link.lostMs))
@@ -274,7 +275,7 @@ export class RedisLedger implements Ledger {
     // the rows that it gives back to that epoch, and must not be sent under the new one.
     const epoch = this.restoration.epochOf(account.organization)
     const { link, delivery, settlementsInFlight } = this
-    const settling = new Settling(settlement, epoch, isSent, link, delivery, settlementsInFlight)
+    const settling = new SettleCall(settlement, epoch, isSent, link, delivery, settlementsInFlight)
     this.outbox.add(settlement, isSent, settling)
     return settling
   }

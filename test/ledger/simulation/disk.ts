@@ -1,10 +1,16 @@
 /** The log of one gateway: committed rows survive a crash, gathered ones do not. The disk may be full at times. */
 
-import type { Settlement } from '../../../src/ledger/redis/delivery/settlement.ts'
-import type { CommitListener, Pending, SettlementLog } from '../../../src/ledger/redis/delivery/settlement-log.ts'
-import type { Expected, FoundOfNode, KnownEpoch } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
-import { withSums } from '../../../src/ledger/redis/epochs/node-sums.ts'
-import { reconcile } from '../../../src/ledger/redis/epochs/reconcile.ts'
+import { withSums } from '../../../src/ledger/redis/outbox/node-sums.ts'
+import { reconcile } from '../../../src/ledger/redis/outbox/reconcile.ts'
+import type {
+  CommitListener,
+  Expected,
+  FoundOfNode,
+  KnownEpoch,
+  NodeLog,
+  Pending,
+} from '../../../src/ledger/redis/protocol/node-log.ts'
+import type { Settlement } from '../../../src/ledger/redis/protocol/settlement.ts'
 import { addUsage, noUsage } from '../../../src/ledger/usage-figures.ts'
 import { placeName, type UsageRow, usageRowOf } from '../../../src/ledger/usage-log.ts'
 import type { World } from './world.ts'
@@ -40,7 +46,7 @@ export class Disk {
   constructor(readonly node: string) {}
 }
 
-export class SimulatedLog implements SettlementLog {
+export class SimulatedLog implements NodeLog {
   private readonly waiting = new Map<string, Waiting>()
   private readonly marks: (() => void)[] = []
   private scheduled = false

@@ -4,9 +4,8 @@
  */
 
 import type { FullStore } from '../../../src/ledger/embedded/socket/full-store.ts'
-import type { Link } from '../../../src/ledger/redis/client/redis-link.ts'
-import { DataLossError, Epochs, type RecoverableStore } from '../../../src/ledger/redis/epochs/epochs.ts'
-import type { Surveyed } from '../../../src/ledger/redis/epochs/survey.ts'
+import { DataLossError, Epochs, type RecoverableStore } from '../../../src/ledger/redis/protocol/epochs.ts'
+import type { Link, Surveyed } from '../../../src/ledger/redis/protocol/link.ts'
 import { CircuitBreaker } from '../../../src/redis/circuit-breaker.ts'
 import type { Server } from './server.ts'
 import type { World } from './world.ts'

@@ -9,16 +9,16 @@ import { chargedMicroUsd } from '../../../src/ledger/embedded/reservation-moves.
 import { FullStore } from '../../../src/ledger/embedded/socket/full-store.ts'
 import { copyOf, type ReservationState, type ScopeState } from '../../../src/ledger/embedded/store-state.ts'
 import { type Account, type Admission, type Charge, type Hold, noCharge } from '../../../src/ledger/ledger.ts'
-import type { NodeFigures } from '../../../src/ledger/redis/epochs/epoch-rows.ts'
 import {
   DataLossError,
   type Entered,
+  type FoundReservation,
   type NodeEpoch,
+  type NodeFigures,
+  type NodeSums,
   type NumberedRow,
-} from '../../../src/ledger/redis/epochs/epochs.ts'
-import type { NodeSums } from '../../../src/ledger/redis/epochs/node-sums.ts'
-import type { FoundReservation } from '../../../src/ledger/redis/epochs/reconcile.ts'
-import type { Surveyed } from '../../../src/ledger/redis/epochs/survey.ts'
+} from '../../../src/ledger/redis/protocol/epochs.ts'
+import type { Surveyed } from '../../../src/ledger/redis/protocol/link.ts'
 import type { SettleOptions, SettleReply } from '../../../src/ledger/reservation-store.ts'
 import { addUsage, noUsage, type UsageFigures, usageOf } from '../../../src/ledger/usage-figures.ts'
 import { placeName, type UsagePlace, type UsageRow } from '../../../src/ledger/usage-log.ts'

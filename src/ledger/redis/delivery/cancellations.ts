@@ -5,7 +5,7 @@
 
 import { isPermanent } from '../../../redis/redis-errors.ts'
 import type { Account } from '../../ledger.ts'
-import type { Link } from '../client/redis-link.ts'
+import type { Link } from '../protocol/link.ts'
 
 /**
  * After a reconnection, cancellations that were acknowledged up to 60 s before the connection broke are sent again:

@@ -1,10 +1,10 @@
 /**
- * The settlements that may not be in Redis yet, by organisation, and how many are sent at once: none waits for a part
- * of Redis that is slow for another organisation.
+ * Counts, by organisation, the settlements that may not be in Redis yet, and limits how many are sent at once: none
+ * waits for a part of Redis that is slow for another organisation.
  */
 
 import { type Member, MemberList } from '../../../core/member-list.ts'
-import { ConcurrencyLimit } from '../client/concurrency-limit.ts'
+import { ConcurrencyLimit } from '../../../redis/concurrency-limit.ts'
 import { SETTLED_AT_ONCE } from '../store/settle-batches.ts'
 
 /**

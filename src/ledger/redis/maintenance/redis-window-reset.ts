@@ -5,7 +5,7 @@ import type { RedisClient } from '../../../redis/connect.ts'
 import { connectOnce } from '../../../redis/connect-once.ts'
 import type { UsageRow } from '../../usage-log.ts'
 import { spentNow, type WindowReset, WindowResetError } from '../../window-reset.ts'
-import { checkDataVersion } from '../data-version.ts'
+import { checkDataVersion } from '../store/data-version.ts'
 import { redisKey } from '../store/redis-keys.ts'
 import { RedisStore } from '../store/redis-store.ts'
 

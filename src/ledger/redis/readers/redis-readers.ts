@@ -15,7 +15,7 @@ import type { AccountUsageReader } from '../../remaining.ts'
 import type { AccountUsage, ReserveReply } from '../../reservation-store.ts'
 import { figuresOfList, isAnyUsage } from '../../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../../usage-log.ts'
-import { checkDataVersion } from '../data-version.ts'
+import { checkDataVersion } from '../store/data-version.ts'
 import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-keys.ts'
 import { RedisStore } from '../store/redis-store.ts'
 

@@ -4,11 +4,10 @@
  */
 
 import type { Cluster, Redis } from 'ioredis'
-import { figuresOfList } from '../../usage-figures.ts'
+import { figuresOfList, type UsageFigures } from '../../usage-figures.ts'
 import { foldUsageRows, placeName, type UsagePlace, type UsageRow } from '../../usage-log.ts'
 import { bucketOf, daysOfBucket } from '../../window.ts'
-import type { NodeFigures } from '../epochs/epoch-rows.ts'
-import type { FoundReservation } from '../epochs/reconcile.ts'
+import type { FoundReservation, NodeFigures, NodeSums } from '../protocol/epochs.ts'
 import { redisKey } from './redis-keys.ts'
 
 /** As in `store.lua`: the field with the day before which figures may have been summed by month. */
@@ -101,4 +100,13 @@ function reservationOf(record: Buffer): FoundReservation {
   const at = head + 11
   const admittedMs = record[at] === 0xcb ? record.readDoubleBE(at + 1) : Number(record.readBigUInt64BE(at + 1))
   return { isOpen: true, admittedMs }
+}
+
+/** Parses the sums of a node's record, as `sum-node.lua` writes them; undefined if it has none. */
+export function nodeSumsOf(text: string): NodeSums | undefined {
+  if (text === '') return undefined
+  const [before, ...parts] = text.split('\0')
+  const byKey = new Map<string, UsageFigures>()
+  for (let i = 0; i + 1 < parts.length; i += 2) byKey.set(parts[i] ?? '', figuresOfList(parts[i + 1] ?? ''))
+  return { before: Number(before), byKey }
 }

@@ -17,14 +17,20 @@ import {
   type SettleReply,
 } from '../../reservation-store.ts'
 import type { UsagePlace } from '../../usage-log.ts'
-import type { NodeFigures } from '../epochs/epoch-rows.ts'
-import type { CallListener, Entered, Epochs, NodeEpoch, NumberedRow, RecoverableStore } from '../epochs/epochs.ts'
-import { nodeSumsOf } from '../epochs/node-sums.ts'
-import type { FoundReservation } from '../epochs/reconcile.ts'
+import type {
+  CallListener,
+  Entered,
+  Epochs,
+  FoundReservation,
+  NodeEpoch,
+  NodeFigures,
+  NumberedRow,
+  RecoverableStore,
+} from '../protocol/epochs.ts'
+import { limitsArgument } from './account-arguments.ts'
 import { figureArguments } from './audit-lua.ts'
-import { limitsArgument } from './limits-argument.ts'
 import { furtherUnits } from './record-layout.ts'
-import { figuresOfNode, storedReservations } from './recovery-reads.ts'
+import { figuresOfNode, nodeSumsOf, storedReservations } from './recovery-reads.ts'
 import { numberAt, scopeUsageOf } from './reply-readers.ts'
 import { ReserveBatches } from './reserve-batches.ts'
 import { ScriptCaller } from './script-caller.ts'

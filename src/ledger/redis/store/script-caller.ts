@@ -4,9 +4,8 @@
 
 import { Cluster, type Redis } from 'ioredis'
 import { isTimeout, isTransient } from '../../../redis/redis-errors.ts'
-import { respCommand, respWord } from '../client/resp.ts'
-import { ScriptBatch } from '../client/script-batch.ts'
 import { redisKey } from './redis-keys.ts'
+import { ScriptBatch } from './script-batch.ts'
 import { type Reply, readLines, readOutcomes, readReply } from './script-replies.ts'
 import { type Arguments, type OutcomeOf, type Program, programs, type ScriptName, scriptKeys } from './scripts.ts'
 
@@ -161,4 +160,18 @@ export class ScriptCaller {
         .join('')
     return heads[name]
   }
+}
+
+/** The beginning of a command of `count` words. */
+function respCommand(count: number): string {
+  return `*${count}\r\n`
+}
+
+/** One word of a command. */
+function respWord(word: string | number): string {
+  if (typeof word === 'number') {
+    const digits = String(word)
+    return `$${digits.length}\r\n${digits}\r\n`
+  }
+  return `$${Buffer.byteLength(word)}\r\n${word}\r\n`
 }

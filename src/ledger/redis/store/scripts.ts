@@ -10,26 +10,26 @@ import clock from '../../../redis/clock.lua' with { type: 'text' }
 import { chargeColumns } from '../../audit-columns.ts'
 import { CLOCK_SKEW_MS, TERMS } from '../../reservation-store.ts'
 import { DAYS_KEPT, NODE_DAYS_KEPT } from '../../window.ts'
-import enter from '../epochs/enter.lua' with { type: 'text' }
-import restore from '../epochs/restore.lua' with { type: 'text' }
-import drop from '../maintenance/drop.lua' with { type: 'text' }
-import fold from '../maintenance/fold.lua' with { type: 'text' }
-import foldNode from '../maintenance/fold-node.lua' with { type: 'text' }
-import reset from '../maintenance/reset.lua' with { type: 'text' }
-import sumNode from '../maintenance/sum-node.lua' with { type: 'text' }
-import windows from '../maintenance/windows.lua' with { type: 'text' }
-import account from './account.lua' with { type: 'text' }
-import activity from './activity.lua' with { type: 'text' }
+import account from '../lua/account.lua' with { type: 'text' }
+import activity from '../lua/activity.lua' with { type: 'text' }
+import cancel from '../lua/cancel.lua' with { type: 'text' }
+import drop from '../lua/drop.lua' with { type: 'text' }
+import enter from '../lua/enter.lua' with { type: 'text' }
+import extend from '../lua/extend.lua' with { type: 'text' }
+import figures from '../lua/figures.lua' with { type: 'text' }
+import fold from '../lua/fold.lua' with { type: 'text' }
+import foldNode from '../lua/fold-node.lua' with { type: 'text' }
+import reap from '../lua/reap.lua' with { type: 'text' }
+import reserve from '../lua/reserve.lua' with { type: 'text' }
+import reset from '../lua/reset.lua' with { type: 'text' }
+import restore from '../lua/restore.lua' with { type: 'text' }
+import settle from '../lua/settle.lua' with { type: 'text' }
+import store from '../lua/store.lua' with { type: 'text' }
+import sumNode from '../lua/sum-node.lua' with { type: 'text' }
+import taken from '../lua/taken.lua' with { type: 'text' }
+import windows from '../lua/windows.lua' with { type: 'text' }
 import { auditLua, chargeLua, FIGURE_ARGUMENTS, figuresLua } from './audit-lua.ts'
-import cancel from './cancel.lua' with { type: 'text' }
-import extend from './extend.lua' with { type: 'text' }
-import figures from './figures.lua' with { type: 'text' }
-import reap from './reap.lua' with { type: 'text' }
 import { furtherUnits, layoutLua } from './record-layout.ts'
-import reserve from './reserve.lua' with { type: 'text' }
-import settle from './settle.lua' with { type: 'text' }
-import store from './store.lua' with { type: 'text' }
-import taken from './taken.lua' with { type: 'text' }
 
 /** Every script gets the same keys; those of one organisation are in one slot of a cluster. */
 export const scriptKeys = ['scopes', 'reservations', 'deadlines', 'audit', 'usage', 'nodes', 'crossings'] as const

@@ -8,9 +8,9 @@ import { isPermanent } from '../../../redis/redis-errors.ts'
 import { type Admission, type Charge, usedOf } from '../../ledger.ts'
 import { checkEstimate, type SettleOptions, type SettleReply } from '../../reservation-store.ts'
 import { seriesOf } from '../../usage-series.ts'
-import { type CallListener, DataLossError, UNKNOWN_EPOCH } from '../epochs/epochs.ts'
+import { type CallListener, DataLossError, UNKNOWN_EPOCH } from '../protocol/epochs.ts'
+import { BatchAccounts } from './account-arguments.ts'
 import { chargeValues } from './audit-lua.ts'
-import { BatchAccounts } from './batch-accounts.ts'
 import { furtherUnits } from './record-layout.ts'
 import type { ScriptCaller } from './script-caller.ts'
 
@@ -20,7 +20,7 @@ export const SETTLED_AT_ONCE = 16
 /** For a settlement without `from`. */
 const NO_NODE = { node: '', epoch: UNKNOWN_EPOCH }
 
-interface Settling {
+interface SettleCall {
   readonly admission: Admission
   readonly charge: Charge
   readonly listener: CallListener<SettleReply>
@@ -32,7 +32,7 @@ interface Batch {
   readonly isDirect: boolean
   readonly node: string
   readonly epoch: number
-  readonly settlements: Settling[]
+  readonly settlements: SettleCall[]
 }
 
 export class SettleBatches {

@@ -3,24 +3,10 @@
  * series, which nobody else needs. When the node comes back, it spreads them over what its own log has.
  */
 
-import { addUsage, figuresOf, figuresOfList, minusUsage, noUsage, type UsageFigures } from '../../usage-figures.ts'
+import { addUsage, figuresOf, minusUsage, noUsage, type UsageFigures } from '../../usage-figures.ts'
 import { placeName, type UsageRow } from '../../usage-log.ts'
+import type { NodeSums } from '../protocol/epochs.ts'
 import type { Found, Logged } from './reconcile.ts'
-
-export interface NodeSums {
-  /** The sums are of days before this one. */
-  readonly before: number
-  readonly byKey: ReadonlyMap<string, UsageFigures>
-}
-
-/** Parses the sums of a node's record, as `sum-node.lua` writes them; undefined if it has none. */
-export function nodeSumsOf(text: string): NodeSums | undefined {
-  if (text === '') return undefined
-  const [before, ...parts] = text.split('\0')
-  const byKey = new Map<string, UsageFigures>()
-  for (let i = 0; i + 1 < parts.length; i += 2) byKey.set(parts[i] ?? '', figuresOfList(parts[i + 1] ?? ''))
-  return { before: Number(before), byKey }
-}
 
 /**
  * The figures by place, with the sums spread over the places that they were made of: first over what Redis has

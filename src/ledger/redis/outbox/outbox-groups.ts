@@ -7,7 +7,7 @@
 import type { Database } from 'bun:sqlite'
 import { rowOfValues } from '../../audit-columns.ts'
 import type { Account } from '../../ledger.ts'
-import { type Settlement, settlementOfRow } from './settlement.ts'
+import { type Settlement, settlementOfRow } from '../protocol/settlement.ts'
 
 /** A group of this process. */
 export interface Group {
@@ -43,7 +43,7 @@ class Change {
   added: Group | undefined
 }
 
-export class SettlementGroups {
+export class OutboxGroups {
   /**
    * Oldest first; few, because most are acknowledged within milliseconds. Not one map of all ids: see `MemberList` for
    * what a map whose entries come and go with requests costs the collector.

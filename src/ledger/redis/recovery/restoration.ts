@@ -5,14 +5,13 @@
  * backup.
  */
 
+import { ConcurrencyLimit } from '../../../redis/concurrency-limit.ts'
 import { noUsage } from '../../usage-figures.ts'
 import type { UsageRow } from '../../usage-log.ts'
-import { ConcurrencyLimit } from '../client/concurrency-limit.ts'
-import type { SettlementLog } from '../delivery/settlement-log.ts'
-import type { Expected, FoundOfNode, KnownEpoch } from './epoch-rows.ts'
-import type { Entered, Epochs, RecoverableStore } from './epochs.ts'
-import { OwedSpend } from './owed-spend.ts'
-import type { Surveyed } from './survey.ts'
+import type { Entered, Epochs, RecoverableStore } from '../protocol/epochs.ts'
+import type { Surveyed } from '../protocol/link.ts'
+import type { Expected, FoundOfNode, KnownEpoch, NodeLog } from '../protocol/node-log.ts'
+import { OwedSpend } from '../protocol/owed-spend.ts'
 
 /** Organisations that are compared at once: what they read from Redis together is read in short turns. */
 const ORGANIZATIONS_ABREAST = 64
@@ -29,7 +28,7 @@ const TRIES = 3
 const TAIL_MS = 60_000
 
 type Log = Pick<
-  SettlementLog,
+  NodeLog,
   'node' | 'knownEpochs' | 'epochOf' | 'expected' | 'places' | 'foldedBefore' | 'find' | 'prepare' | 'enter' | 'entered'
 >
 

@@ -1,7 +1,24 @@
-/** The accounts of a call for many requests, each once: requests refer to them by number. */
+/**
+ * Accounts and their limits as the scripts receive them. A call for many requests has each account once: requests refer
+ * to them by number.
+ */
 
+import { type AlertShares, amountsOf } from '../../../core/limit-amounts.ts'
+import type { Limits } from '../../../core/limits.ts'
 import type { Account } from '../../ledger.ts'
-import { limitsArgument } from './limits-argument.ts'
+
+/** By the array of `amountsOf`, which is the same for the same limits, because every call sends them. */
+const limitsArguments = new WeakMap<readonly number[], string>()
+
+/** A JSON array of `amountsOf`. */
+export function limitsArgument(limits: Limits, shares: AlertShares | undefined): string {
+  const amounts = amountsOf(limits, shares)
+  const known = limitsArguments.get(amounts)
+  if (known !== undefined) return known
+  const json = JSON.stringify(amounts)
+  limitsArguments.set(amounts, json)
+  return json
+}
 
 export class BatchAccounts {
   private readonly accounts: Account[] = []

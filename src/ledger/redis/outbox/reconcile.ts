@@ -5,6 +5,7 @@
 
 import { addUsage, figuresOf, minusUsage, noUsage, type UsageFigures, usageColumns } from '../../usage-figures.ts'
 import { placeName, type UsageRow } from '../../usage-log.ts'
+import type { FoundReservation } from '../protocol/epochs.ts'
 
 /** A settlement that the log still has as an entry. */
 export interface Logged {
@@ -13,14 +14,6 @@ export interface Logged {
   readonly isPending: boolean
   /** Its usage, day, key and series; undefined if no provider was called. */
   readonly usage: UsageRow | undefined
-}
-
-/** A reservation that the store has. */
-export interface FoundReservation {
-  /** Not settled and not cancelled. */
-  readonly isOpen: boolean
-  /** 0 if it is not open. */
-  readonly admittedMs: number
 }
 
 /** What the store has, after it began to refuse settlements that the node had sent before. */

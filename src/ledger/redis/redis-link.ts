@@ -4,68 +4,20 @@
  */
 
 import { Cluster, type Redis } from 'ioredis'
-import type { RedisConfig } from '../../../core/redis-config.ts'
-import { codeOf } from '../../../core/system-error.ts'
-import { CircuitBreaker } from '../../../redis/circuit-breaker.ts'
-import { connect } from '../../../redis/connect.ts'
-import { LoopDeadline } from '../../../redis/loop-deadline.ts'
-import { accessProblem, RedisUnfitError, writeProblem } from '../../../redis/redis-errors.ts'
-import { checkServer, tlsMismatch } from '../../../redis/server-check.ts'
-import { checkDataVersion, noteDataVersion } from '../data-version.ts'
-import { type NodeHome, NodeLease } from '../delivery/node-lease.ts'
-import { Epochs, type RecoverableStore } from '../epochs/epochs.ts'
-import { type Surveyed, survey } from '../epochs/survey.ts'
-import { ORGANIZATIONS_KEY, redisKey } from '../store/redis-keys.ts'
-import { RedisStore } from '../store/redis-store.ts'
-
-/** What a node needs of its connection to the store. Tests simulate it. */
-export interface Link {
-  readonly store: RecoverableStore
-  /** The epochs that this node has entered: its store rejects reservations in others. */
-  readonly epochs: Epochs
-  readonly breaker: CircuitBreaker
-  /** False while the server replies but cannot be used: wrong version, no permission, another node's id. */
-  readonly isFit: boolean
-  readonly isConnected: boolean
-  /** Connected and fit, and the circuit breaker is closed. */
-  readonly isReady: boolean
-  /** Why it cannot be used; undefined if it can. */
-  readonly complaint: string | undefined
-  /**
-   * When the previous connection was lost, in epoch milliseconds; now, if none was. Writes that the server acknowledged
-   * shortly before may be lost, too.
-   */
-  readonly lostMs: number
-  /** Sends a PING and reports the result to the circuit breaker. True if the server replied. */
-  probe(): Promise<boolean>
-  /**
-   * Checks whether the server replies now and would accept a reservation. Returns the problem, if any, and leaves the
-   * circuit breaker alone.
-   */
-  trouble(): Promise<string | undefined>
-  /**
-   * Why the server accepts no reservations of an organisation although it replies; undefined if it accepts them. Throws
-   * if no reply came.
-   */
-  standstill(organization: string): Promise<string | undefined>
-  /** Calls a listener after each connection, and after a part of a cluster came back or moved. */
-  onReady(listener: () => void): void
-  /**
-   * Calls a listener when a connection breaks: from then on the server may have lost something, before the next
-   * connection is announced.
-   */
-  onLost(listener: () => void): void
-  /**
-   * Calls a listener when Redis seems to have been emptied while the connection stayed open: other organisations may
-   * have lost data, too.
-   */
-  onEmptied(listener: () => void): void
-  /** The state of organisations, and what Redis has of a node in each. Changes nothing. */
-  survey(organizations: readonly string[], node: string): Promise<readonly Surveyed[]>
-  /** Adds an organisation to the set that readers of all organisations use. */
-  register(organization: string): Promise<void>
-  close(): void
-}
+import type { RedisConfig } from '../../core/redis-config.ts'
+import { codeOf } from '../../core/system-error.ts'
+import { CircuitBreaker } from '../../redis/circuit-breaker.ts'
+import { connect } from '../../redis/connect.ts'
+import { LoopDeadline } from '../../redis/loop-deadline.ts'
+import { accessProblem, RedisUnfitError, writeProblem } from '../../redis/redis-errors.ts'
+import { checkServer, tlsMismatch } from '../../redis/server-check.ts'
+import { type NodeHome, NodeLease } from './node-lease.ts'
+import { Epochs } from './protocol/epochs.ts'
+import type { Link, Surveyed } from './protocol/link.ts'
+import { checkDataVersion, noteDataVersion } from './store/data-version.ts'
+import { ORGANIZATIONS_KEY, redisKey } from './store/redis-keys.ts'
+import { RedisStore } from './store/redis-store.ts'
+import { survey } from './store/survey.ts'
 
 /** How long a start waits for Redis before it also looks for the reason why Redis does not reply. */
 const START_WAIT_MS = 500

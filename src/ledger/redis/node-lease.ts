@@ -5,9 +5,9 @@
  */
 
 import type { Cluster, Redis } from 'ioredis'
-import { RedisUnfitError } from '../../../redis/redis-errors.ts'
-import { dayOf } from '../../window.ts'
-import { SEEN_KEY } from '../store/redis-keys.ts'
+import { RedisUnfitError } from '../../redis/redis-errors.ts'
+import { dayOf } from '../window.ts'
+import { SEEN_KEY } from './store/redis-keys.ts'
 
 /** How long after a gateway's end an outbox elsewhere may not use its id; a gateway that starts there waits for it. */
 const LEASE_MS = 6000

@@ -1,21 +1,21 @@
 /**
- * One settlement on its way: into the outbox, then to Redis when the limit of its organisation allows. One object with
- * callbacks for all of it: as async functions, which wait for each other, a settlement kept nine promises until its
- * reply came, and each object that it keeps until then is copied by the collector.
+ * One call of `settle`, from the outbox to its end: its settlement is sent when the limit of its organisation allows.
+ * One object with callbacks for all of it: as async functions, which wait for each other, a settlement kept nine
+ * promises until its reply came, and each object that it keeps until then is copied by the collector.
  */
 
 import { Later } from '../../../core/later.ts'
+import type { ConcurrencyLimit, Startable } from '../../../redis/concurrency-limit.ts'
 import type { SettleReply } from '../../reservation-store.ts'
-import type { ConcurrencyLimit, Startable } from '../client/concurrency-limit.ts'
-import type { Link } from '../client/redis-link.ts'
-import type { Settlement } from './settlement.ts'
-import type { FirstSending, SettlementDelivery } from './settlement-delivery.ts'
-import type { CommitListener } from './settlement-log.ts'
+import type { Link } from '../protocol/link.ts'
+import type { CommitListener } from '../protocol/node-log.ts'
+import type { Settlement } from '../protocol/settlement.ts'
+import type { FirstSending, SettlementSender } from './settlement-sender.ts'
 import type { SettlementInFlight, SettlementsInFlight } from './settlements-in-flight.ts'
 
 type Outcome = 'settled' | 'already_settled'
 
-export class Settling extends Later<Outcome> implements CommitListener, Startable, FirstSending, SettlementInFlight {
+export class SettleCall extends Later<Outcome> implements CommitListener, Startable, FirstSending, SettlementInFlight {
   place = -1
   listeners: (() => void)[] | undefined
   readonly wasSent = false
@@ -29,7 +29,7 @@ export class Settling extends Later<Outcome> implements CommitListener, Startabl
     /** Whether Redis could be reached when it was written; if not, the outbox sends it later. */
     private readonly isSent: boolean,
     private readonly link: Pick<Link, 'isReady'>,
-    private readonly delivery: SettlementDelivery,
+    private readonly delivery: SettlementSender,
     private readonly inFlight: SettlementsInFlight,
   ) {
     super()

@@ -6,8 +6,8 @@
 import { isTimeout, wasNeverSent } from '../../../redis/redis-errors.ts'
 import type { Account, Hold } from '../../ledger.ts'
 import type { ReserveReply } from '../../reservation-store.ts'
-import type { Link } from '../client/redis-link.ts'
-import { type CallListener, DataLossError } from '../epochs/epochs.ts'
+import { type CallListener, DataLossError } from '../protocol/epochs.ts'
+import type { Link } from '../protocol/link.ts'
 import type { ReserveQueue } from './reserve-queue.ts'
 
 /** Redis stopped answering while a reservation waited for its turn: it was not sent. */

@@ -4,11 +4,9 @@
  */
 
 import { isPermanent } from '../../../redis/redis-errors.ts'
-import type { Link } from '../client/redis-link.ts'
-import type { SettlementLog } from '../delivery/settlement-log.ts'
-import type { Expected } from './epoch-rows.ts'
-import type { Restoration } from './replay.ts'
-import type { Surveyed } from './survey.ts'
+import type { Link, Surveyed } from '../protocol/link.ts'
+import type { Expected, NodeLog } from '../protocol/node-log.ts'
+import type { Restoration } from './restoration.ts'
 
 /** Organisations of one survey. */
 const A_TURN = 500
@@ -18,7 +16,7 @@ export class OrganizationSweep {
 
   constructor(
     private readonly link: Pick<Link, 'store' | 'isReady' | 'survey'>,
-    private readonly log: Pick<SettlementLog, 'node' | 'allExpected'>,
+    private readonly log: Pick<NodeLog, 'node' | 'allExpected'>,
     private readonly restoration: Restoration,
   ) {}
 

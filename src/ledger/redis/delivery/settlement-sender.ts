@@ -1,14 +1,14 @@
 /**
- * Takes settlements from this node's outbox to Redis, and marks those that Redis took. What fails stays in the outbox
- * and is sent again.
+ * Sends settlements of this node's outbox to Redis, for the first time and again, and marks those that Redis took. What
+ * fails stays in the outbox.
  */
 
 import { isPermanent } from '../../../redis/redis-errors.ts'
 import type { SettleOptions, SettleReply } from '../../reservation-store.ts'
-import type { Link } from '../client/redis-link.ts'
-import { type CallListener, DataLossError } from '../epochs/epochs.ts'
-import type { Restoration } from '../epochs/replay.ts'
-import type { Pending, SettlementLog } from './settlement-log.ts'
+import { type CallListener, DataLossError } from '../protocol/epochs.ts'
+import type { Link } from '../protocol/link.ts'
+import type { NodeLog, Pending } from '../protocol/node-log.ts'
+import type { Restoration } from '../recovery/restoration.ts'
 
 /** Settlements that are resent concurrently. */
 const RESENT_AT_ONCE = 32
@@ -25,13 +25,13 @@ interface Delivered {
 /** A settlement that is sent for the first time. */
 export interface FirstSending extends Pending, Delivered, CallListener<SettleReply> {}
 
-export class SettlementDelivery {
+export class SettlementSender {
   /** The last options, because most settlements in a row have the same. */
   private options: SettleOptions | undefined
 
   constructor(
     private readonly link: Link,
-    private readonly outbox: SettlementLog,
+    private readonly outbox: NodeLog,
     private readonly restoration: Restoration,
   ) {}
 

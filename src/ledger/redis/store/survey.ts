@@ -6,20 +6,10 @@
 import { createHash } from 'node:crypto'
 import { Cluster, type Redis } from 'ioredis'
 import clock from '../../../redis/clock.lua' with { type: 'text' }
-import { redisKey } from '../store/redis-keys.ts'
-import { RECORD_VERSION, SUMS_VERSION } from '../store/scripts.ts'
-import lua from './survey.lua' with { type: 'text' }
-
-export interface Surveyed {
-  readonly organization: string
-  /** A reservation is overdue, or the keys cannot be read. */
-  readonly isOverdue: boolean
-  readonly epoch: number
-  /** The node has given everything back to this epoch. */
-  readonly isWhole: boolean
-  /** How many requests of the node are in its figures. */
-  readonly requests: number
-}
+import lua from '../lua/survey.lua' with { type: 'text' }
+import type { Surveyed } from '../protocol/link.ts'
+import { redisKey } from './redis-keys.ts'
+import { RECORD_VERSION, SUMS_VERSION } from './scripts.ts'
 
 /** About 5 µs each, so that a call delays no other for long. */
 const A_CALL = 100

@@ -5,8 +5,8 @@
  * which every script checks.
  */
 
-import type { RedisClient } from '../../redis/connect.ts'
-import { RedisUnfitError } from '../../redis/redis-errors.ts'
+import type { RedisClient } from '../../../redis/connect.ts'
+import { RedisUnfitError } from '../../../redis/redis-errors.ts'
 
 const KEY = 'weir:data-version'
 const DATA_VERSION = 1

@@ -1,10 +1,40 @@
 /**
- * The log of a node's settlements as the ledger uses it: `outbox.ts` keeps it in a file, and a simulation in memory.
+ * The interface of a node's log of settlements, and what it knows of each organisation's epoch: `outbox.ts` keeps it in
+ * a file, and a simulation in memory.
  */
 
 import type { UsagePlace, UsageRow } from '../../usage-log.ts'
-import type { Expected, FoundOfNode, KnownEpoch, LackingListener } from '../epochs/epoch-rows.ts'
+import type { FoundReservation, NodeFigures, NodeSums } from './epochs.ts'
 import type { Settlement } from './settlement.ts'
+
+/** The epoch of an organisation that this node knows. */
+export interface KnownEpoch {
+  readonly organization: string
+  /** 0: none yet. */
+  readonly epoch: number
+  /** False: something has not been given back to it yet. */
+  readonly complete: boolean
+  readonly legacyEpoch: number
+}
+
+/** How many requests of this node Redis should have, and how many of them may still be in flight. */
+export interface Expected {
+  readonly requests: number
+  readonly pending: number
+}
+
+/** What Redis has of this node. */
+export interface FoundOfNode extends NodeFigures {
+  /** Reservations of all nodes, by id. */
+  readonly reservations: ReadonlyMap<string, FoundReservation>
+  readonly isLegacy: boolean
+  readonly sums?: NodeSums | undefined
+  /** Settlements that were acknowledged since then may be resent one by one. */
+  readonly sinceMs: number
+}
+
+/** Takes the usage of this node that Redis has lost, and the node gives back. */
+export type LackingListener = (rows: readonly UsageRow[]) => void
 
 export interface Pending {
   readonly settlement: Settlement
@@ -23,7 +53,7 @@ export interface CommitListener {
 }
 
 /** The log of one node. */
-export interface SettlementLog {
+export interface NodeLog {
   /** This log's own id. */
   readonly node: string
   /** How many settlements are not committed yet. */

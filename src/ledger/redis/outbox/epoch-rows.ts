@@ -9,26 +9,11 @@ import { addUsageSql, USAGE_SQL } from '../../request-table.ts'
 import { addUsage, FIGURE_NAMES, figureValues, minusUsage, noUsage, type UsageFigures } from '../../usage-figures.ts'
 import { foldUsageRows, type UsageRow, usageRowOf } from '../../usage-log.ts'
 import { bucketOf } from '../../window.ts'
-import { type Settlement, settlementOf, settlementOfRow, settlementText } from '../delivery/settlement.ts'
+import type { Expected, FoundOfNode, KnownEpoch, LackingListener } from '../protocol/node-log.ts'
+import { type Settlement, settlementOf, settlementOfRow, settlementText } from '../protocol/settlement.ts'
 import type { LogTail } from './log-tail.ts'
-import { type NodeSums, withSums } from './node-sums.ts'
-import { type Found, type Logged, type Plan, RESEND_MAX, reconcile } from './reconcile.ts'
-
-/** The epoch of an organisation that this node knows. */
-export interface KnownEpoch {
-  readonly organization: string
-  /** 0: none yet. */
-  readonly epoch: number
-  /** False: something has not been given back to it yet. */
-  readonly complete: boolean
-  readonly legacyEpoch: number
-}
-
-/** How many requests of this node Redis should have, and how many of them may still be in flight. */
-export interface Expected {
-  readonly requests: number
-  readonly pending: number
-}
+import { withSums } from './node-sums.ts'
+import { type Logged, type Plan, RESEND_MAX, reconcile } from './reconcile.ts'
 
 interface Absorbed {
   /** The number of the last entry that was read. */
@@ -348,28 +333,11 @@ interface Kept extends Logged {
   readonly number: number | undefined
 }
 
-/** Takes the usage of this node that Redis has lost, and the node gives back. */
-export type LackingListener = (rows: readonly UsageRow[]) => void
-
 /** Redis still knows a request whose reservation is open: what it holds counts in its budgets. */
 function lackingIn({ rows, resend }: Plan, logged: readonly Kept[], { reservations }: FoundOfNode): UsageRow[] {
   const resent = new Set(resend)
   const one = logged.filter(({ id }) => resent.has(id) && reservations.get(id)?.isOpen !== true)
   return [...rows, ...one.flatMap(({ usage }) => usage ?? [])]
-}
-
-/** The figures that Redis has of a node, by `placeName`; days before `foldedBefore` are summed by month. */
-export interface NodeFigures {
-  readonly figures: ReadonlyMap<string, UsageRow>
-  readonly foldedBefore: number
-}
-
-/** What Redis has of this node. */
-export interface FoundOfNode extends NodeFigures, Pick<Found, 'reservations'> {
-  readonly isLegacy: boolean
-  readonly sums?: NodeSums | undefined
-  /** Settlements that were acknowledged since then may be resent one by one. */
-  readonly sinceMs: number
 }
 
 type UsageByPlace = ReadonlyMap<string, UsageRow>

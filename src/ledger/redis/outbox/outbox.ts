@@ -17,21 +17,23 @@ import { LogWriter, ROWS_KEPT_MS, UsageSums } from '../../request-writer.ts'
 import { usageOf } from '../../usage-figures.ts'
 import { placeOf, type UsagePlace, type UsageRow } from '../../usage-log.ts'
 import { dayOf } from '../../window.ts'
-import {
-  EpochRows,
-  type Expected,
-  type FoundOfNode,
-  type KnownEpoch,
-  type LackingListener,
-} from '../epochs/epoch-rows.ts'
-import { UNKNOWN_EPOCH } from '../epochs/epochs.ts'
-import { LogTail } from '../epochs/log-tail.ts'
-import { RESEND_MAX } from '../epochs/reconcile.ts'
+import { UNKNOWN_EPOCH } from '../protocol/epochs.ts'
+import type {
+  CommitListener,
+  Expected,
+  FoundOfNode,
+  KnownEpoch,
+  LackingListener,
+  NodeLog,
+  Pending,
+} from '../protocol/node-log.ts'
+import { type Settlement, settlementOfRow } from '../protocol/settlement.ts'
+import { EpochRows } from './epoch-rows.ts'
+import { LogTail } from './log-tail.ts'
 import { OutboxEntries } from './outbox-entries.ts'
+import { type Group, OutboxGroups } from './outbox-groups.ts'
 import { OUTBOX_FILE, OUTBOX_SCHEMA } from './outbox-schema.ts'
-import { type Settlement, settlementOfRow } from './settlement.ts'
-import { type Group, SettlementGroups } from './settlement-groups.ts'
-import type { CommitListener, Pending, SettlementLog } from './settlement-log.ts'
+import { RESEND_MAX } from './reconcile.ts'
 
 /** Settlements that may wait for their commit; beyond it the ledger takes no new requests. About 10 MB. */
 export const PENDING_MAX = 10_000
@@ -81,14 +83,14 @@ interface Entering {
   readonly reject: (error: unknown) => void
 }
 
-export class Outbox implements SettlementLog {
+export class Outbox implements NodeLog {
   /** The place of the file, which no copy shares. */
   readonly home: string
   private readonly database: Database
   private readonly writer: LogWriter
   private readonly epochs: EpochRows
   private readonly tail: LogTail
-  private readonly groups: SettlementGroups
+  private readonly groups: OutboxGroups
   private readonly entries: OutboxEntries
   private readonly group: GroupCommit
   private readonly farRows: ReturnType<typeof prepareFarRows>
@@ -119,7 +121,7 @@ export class Outbox implements SettlementLog {
     this.epochs = new EpochRows(this.database, this.tail)
     this.farRows = prepareFarRows(this.database)
     this.entries = new OutboxEntries(this.database, PLACES_MAX)
-    this.groups = new SettlementGroups(this.database, (...entry) => this.entries.insert(...entry))
+    this.groups = new OutboxGroups(this.database, (...entry) => this.entries.insert(...entry))
     const gathered = {
       write: () => this.write(),
       written: () => this.written(),

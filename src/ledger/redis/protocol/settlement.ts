@@ -1,4 +1,4 @@
-/** A settlement on its way from a node's log to Redis, and the form in which the log stores it. */
+/** What a settlement is, from a node's log to Redis, and the form in which the log stores it. */
 
 import { storedTags } from '../../../core/tags.ts'
 import { type AuditRow, chargeOfRow } from '../../audit-columns.ts'

@@ -5,11 +5,9 @@
 
 import type { Account, Admission, Charge, Hold } from '../../ledger.ts'
 import type { ReservationStore, ReserveReply, SettleOptions, SettleReply } from '../../reservation-store.ts'
+import type { UsageFigures } from '../../usage-figures.ts'
 import type { UsagePlace, UsageRow } from '../../usage-log.ts'
-import type { NodeFigures } from './epoch-rows.ts'
-import type { NodeSums } from './node-sums.ts'
 import type { OwedSpend } from './owed-spend.ts'
-import type { FoundReservation } from './reconcile.ts'
 
 /** No epoch is known: a reservation is checked against whatever Redis has. */
 export const UNKNOWN_EPOCH = 0
@@ -28,6 +26,27 @@ export interface NodeEpoch {
   readonly epoch: number
   /** The epoch in which an earlier version wrote this node's settlements, which did not record them by node. */
   readonly legacyEpoch: number
+}
+
+/** The sums that Redis keeps of a node that was away for long, in place of its figures by day and series. */
+export interface NodeSums {
+  /** The sums are of days before this one. */
+  readonly before: number
+  readonly byKey: ReadonlyMap<string, UsageFigures>
+}
+
+/** The figures that Redis has of a node, by `placeName`; days before `foldedBefore` are summed by month. */
+export interface NodeFigures {
+  readonly figures: ReadonlyMap<string, UsageRow>
+  readonly foldedBefore: number
+}
+
+/** A reservation that the store has. */
+export interface FoundReservation {
+  /** Not settled and not cancelled. */
+  readonly isOpen: boolean
+  /** 0 if it is not open. */
+  readonly admittedMs: number
 }
 
 /** What Redis has of a node in an organisation's epoch. */

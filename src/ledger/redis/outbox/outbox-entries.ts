@@ -4,8 +4,8 @@
  */
 
 import type { Database } from 'bun:sqlite'
-import { type Settlement, settlementOf, settlementText } from './settlement.ts'
-import type { Pending } from './settlement-log.ts'
+import type { Pending } from '../protocol/node-log.ts'
+import { type Settlement, settlementOf, settlementText } from '../protocol/settlement.ts'
 
 const FORGOTTEN_AT_ONCE = 1000
 /** No entry has this number: for a mark of an entry that never reached the file. */
