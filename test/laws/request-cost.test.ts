@@ -24,10 +24,11 @@ describe('CPU time of a request', () => {
       const body = make(LARGEST, false)
       // Growth is measured only for a body that takes longer than any body may: most need no smaller one to compare
       // with.
-      if ((await walk(body)).ms > GROWTH_MAX * NOISE_MS) {
+      const first = await walk(body)
+      if (first.ms > GROWTH_MAX * NOISE_MS) {
         const small = await mean(make(SMALLER, false))
         const allowed = Math.min(MS_MAX, GROWTH_MAX * Math.max(small, NOISE_MS))
-        const large = await best(body, (ms) => ms <= allowed)
+        const large = await best(body, (ms) => ms <= allowed, first)
         if (large.ms > allowed) throw new Error(`${Math.round(large.ms)} ms: ${JSON.stringify(large.steps)}`)
       }
       const dense = await best(make(LARGEST / 8, true), (ms) => ms <= MS_MAX)
@@ -51,8 +52,8 @@ async function mean(body: Body): Promise<number> {
   return sum / TRIES
 }
 
-async function best(body: Body, isEnough: (ms: number) => boolean): Promise<Walked> {
-  let least = await walk(body)
+async function best(body: Body, isEnough: (ms: number) => boolean, measured?: Walked): Promise<Walked> {
+  let least = measured ?? (await walk(body))
   for (let tries = 1; tries < TRIES && !isEnough(least.ms); tries++) {
     const again = await walk(body)
     if (again.ms < least.ms) least = again
