@@ -51,6 +51,7 @@ function copy(): string {
     'src',
     'test/ledger',
     'test/support',
+    'test/fixtures/ledger',
     'test/laws/ledger.test.ts',
     'test/laws/journal.test.ts',
     CROSSINGS,
