@@ -31,7 +31,7 @@ import type { SpanExporter } from '../tracing/span-exporter.ts'
 import { SpanTracer } from '../tracing/tracer.ts'
 import { compactionKeys } from './compaction-keys.ts'
 import { type Adapters, adapterOfModel } from './provider-adapters.ts'
-import { withoutLargeBodies, withoutShortcuts } from './shortcuts.ts'
+import { withoutShortcuts } from './shortcuts.ts'
 import { targetsOf } from './targets.ts'
 import { processAttributes, tracedProvider } from './trace-names.ts'
 
@@ -71,7 +71,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
     imageUrls: config.compatibility.imageUrls,
     callerAddress: new CallerAddress(config.listen.trustedProxies ?? []),
     tags: config.tags === undefined || config.tags.length === 0 ? undefined : new TagsReader(config.tags),
-    acceptCount: (body, longTexts) => acceptCount(body, config.compatibility, longTexts),
+    acceptCount: (body) => acceptCount(body, config.compatibility),
     tracer: tracerOf(config, catalog, spans),
     gateway: {
       catalog,
@@ -92,14 +92,11 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
 }
 
 function dialectsOf(config: Config, itemStore: ItemStore | undefined): EdgeParts['dialects'] {
-  const full = {
+  return {
     chat: chat(config.compatibility),
     messages: messages(config.compatibility),
     responses: responses({ sealer: sealerOf(config), itemStore }),
   }
-  if (config.shortcuts !== false) return full
-  const { chat: c, messages: m, responses: r } = full
-  return { chat: withoutLargeBodies(c), messages: withoutLargeBodies(m), responses: withoutLargeBodies(r) }
 }
 
 function tracerOf({ tracing, providers }: Config, catalog: Catalog, spans: SpanExporter): SpanTracer | undefined {

@@ -1,6 +1,7 @@
 /** What a request needs, what a model lacks for it, and how much output a model is asked for. */
 
-import { type ChatRequest, offersTools } from '../core/chat-request.ts'
+import type { ChatRequest } from '../core/chat-request.ts'
+import { IMAGE, IMAGE_URL } from '../core/conversation.ts'
 import { kindOf, type Model } from './catalog.ts'
 import { type Marks, marksOf } from './request-marks.ts'
 
@@ -33,7 +34,7 @@ export function needsOf(request: ChatRequest, inputTokens: number): Needs {
   const marks = marksOf(request)
   return {
     images: hasImage(request),
-    tools: offersTools(request),
+    tools: !request.tools.isEmpty,
     inputTokens,
     maxOutputTokens: request.maxOutputTokens,
     limitsOutput: request.limitsOutput,
@@ -43,13 +44,9 @@ export function needsOf(request: ChatRequest, inputTokens: number): Needs {
   }
 }
 
-/** What is unparsed has none. */
 function hasImage(request: ChatRequest): boolean {
-  if (request.unparsed?.messages !== undefined) return false
-  for (const { role, parts } of request.messages) {
-    if (role === 'user') for (const { type } of parts) if (type === 'image') return true
-  }
-  return false
+  const conversation = request.conversation
+  return conversation.has(IMAGE) || conversation.has(IMAGE_URL)
 }
 
 /** Why a model of another kind serves no chat request. */

@@ -1,12 +1,12 @@
 /** A request fitted to one model: with its output limit, without cache keys and marks that it does not support. */
 
 import { CallerError } from '../core/caller-error.ts'
-import { type CacheMark, type ChatRequest, changed, type Hints, type Message } from '../core/chat-request.ts'
-import { withMessages } from '../core/convert-unparsed.ts'
+import type { ChatRequest, Hints } from '../core/chat-request.ts'
+import type { CacheMark } from '../core/conversation.ts'
 import type { Ttl } from '../core/model-config.ts'
 import { outputLimit } from './capability.ts'
 import type { Model } from './catalog.ts'
-import { forEachMark, hasMarkedTool, type Marks } from './request-marks.ts'
+import { forEachMark, type Marks } from './request-marks.ts'
 
 /**
  * The request fitted to a model: the output limit resolved and lowered, cache keys and marks that the model does not
@@ -22,7 +22,7 @@ export function fit(request: ChatRequest, model: Model, marks: Marks): ChatReque
   const limited =
     maxOutputTokens === request.maxOutputTokens && hints === request.hints
       ? request
-      : changed(request, { maxOutputTokens, hints })
+      : { ...request, maxOutputTokens, hints }
   return change === undefined ? limited : remark(limited, change)
 }
 
@@ -61,37 +61,12 @@ function unsupported(request: ChatRequest, model: Model, ttl: Ttl | undefined): 
   return new CallerError('unsupported_cache', message, { param: param && `${param}.ttl` })
 }
 
-/** A copy with every mark changed. Whatever carries no mark stays the same object, so that its bytes do not move. */
+/** A copy with every mark changed. Whatever carries no mark keeps its bytes. */
 function remark(request: ChatRequest, change: MarkChange): ChatRequest {
-  const messages = request.unparsed?.messages
-  if (messages !== undefined && !hasMarkedTool(request))
-    return withMessages(request, request.cache && change(request.cache), messages.remarked(change))
   return {
-    ...marked(request, change),
-    tools: request.tools.map((tool) => marked(tool, change)),
-    messages: request.messages.map((message) => remarkMessage(message, change)),
-    unparsed: undefined,
+    ...request,
+    conversation: request.conversation.remarked(change),
+    tools: request.tools.remarked(change),
+    cache: request.cache && change(request.cache),
   }
-}
-
-function remarkMessage(message: Message, change: MarkChange): Message {
-  const parts = <T extends { readonly cache?: CacheMark | undefined }>(list: readonly T[]): readonly T[] =>
-    list.map((item) => marked(item, change))
-  switch (message.role) {
-    case 'system':
-      return { ...message, parts: parts(message.parts) }
-    case 'user':
-      return {
-        ...message,
-        parts: message.parts.map((part) => (part.type === 'native' ? part : marked(part, change))),
-      }
-    case 'assistant':
-      return { ...message, parts: parts(message.parts), toolCalls: parts(message.toolCalls) }
-    case 'tool':
-      return { ...marked(message, change), parts: parts(message.parts) }
-  }
-}
-
-function marked<T extends { readonly cache?: CacheMark | undefined }>(item: T, change: MarkChange): T {
-  return item.cache === undefined ? item : { ...item, cache: change(item.cache) }
 }

@@ -3,73 +3,8 @@
  * provider's body from it.
  */
 
-import type { ToolCall } from './completion.ts'
+import type { CacheMark, Conversation, ToolList } from './conversation.ts'
 import type { JsonObject, JsonValue } from './json.ts'
-import type { LongTexts } from './long-texts.ts'
-import type { Unparsed } from './unparsed.ts'
-
-/**
- * A cache breakpoint after the part, tool or system text that carries it. Without `ttl`, the provider's default
- * applies.
- */
-export interface CacheMark {
-  readonly ttl?: '5m' | '1h' | undefined
-  /** The caller's field (`input[0].content[1].cache_control`), if a mark that the model cannot honour is an error. */
-  readonly path?: string | undefined
-}
-
-export interface TextPart {
-  readonly type: 'text'
-  readonly text: string
-  readonly cache?: CacheMark | undefined
-}
-
-export interface ImagePart {
-  readonly type: 'image'
-  /** Inline bytes, or a URL that the provider fetches. weir never fetches it. */
-  readonly source:
-    | { readonly type: 'base64'; readonly mediaType: string; readonly data: string }
-    | { readonly type: 'url'; readonly url: string }
-  readonly detail?: 'auto' | 'low' | 'high' | undefined
-  readonly cache?: CacheMark | undefined
-}
-
-/**
- * A Chat Completions part that only providers of that API understand (`input_audio`, `file` with data); other adapters
- * reject it.
- */
-interface NativePart {
-  readonly type: 'native'
-  readonly json: JsonObject
-}
-
-export type UserPart = TextPart | ImagePart | NativePart
-
-export type Message =
-  | { readonly role: 'system'; readonly parts: readonly TextPart[] }
-  | { readonly role: 'user'; readonly parts: readonly UserPart[] }
-  | {
-      readonly role: 'assistant'
-      readonly parts: readonly TextPart[]
-      readonly refusal?: string | undefined
-      readonly toolCalls: readonly (ToolCall & { readonly cache?: CacheMark | undefined })[]
-    }
-  | {
-      readonly role: 'tool'
-      readonly callId: string
-      readonly parts: readonly TextPart[]
-      readonly isError?: boolean | undefined
-      readonly cache?: CacheMark | undefined
-    }
-
-export interface Tool {
-  readonly name: string
-  readonly description?: string | undefined
-  /** A JSON Schema of type object. */
-  readonly parameters: JsonObject
-  readonly strict?: boolean | undefined
-  readonly cache?: CacheMark | undefined
-}
 
 export type ToolChoice =
   | { readonly mode: 'auto' | 'none' | 'required' }
@@ -105,8 +40,7 @@ export interface Hints {
   readonly padStream?: boolean | undefined
 }
 
-/** Shared by all requests that have none: an empty list takes 80 bytes, and small requests have three. */
-export const NO_TOOLS: readonly Tool[] = []
+/** Shared by all requests that have none: an empty list takes 80 bytes. */
 export const NO_TEXTS: readonly string[] = []
 export const NO_HINTS: Hints = {}
 
@@ -114,8 +48,8 @@ export interface ChatRequest {
   /** The name of the model as the caller wrote it. */
   readonly model: string
   readonly stream: boolean
-  readonly messages: readonly Message[]
-  readonly tools: readonly Tool[]
+  readonly conversation: Conversation
+  readonly tools: ToolList
   /** Absent if there are no tools, or for the provider's default. */
   readonly toolChoice?: ToolChoice | undefined
   readonly parallelToolCalls?: boolean | undefined
@@ -133,26 +67,4 @@ export interface ChatRequest {
   readonly cache?: CacheMark | undefined
   /** True if a cache mark that the model cannot honour is an error (Responses); otherwise it is dropped. */
   readonly cacheStrict: boolean
-  /**
-   * Absent if every text is as the model reads it. Otherwise marks may stand for long ones in the texts of messages,
-   * descriptions of tools and the JSON of calls, and nowhere else.
-   */
-  readonly longTexts?: LongTexts | undefined
-  /** What of the messages and tools was not parsed. Absent from a copy whose messages or tools were changed. */
-  readonly unparsed?: Unparsed | undefined
-}
-
-/** A copy with changes. What was not parsed stays so: a spread would convert it. */
-export function changed(
-  request: ChatRequest,
-  changes: Partial<Omit<ChatRequest, 'messages' | 'tools' | 'unparsed'>>,
-): ChatRequest {
-  if (request.unparsed === undefined) return { ...request, ...changes }
-  const copy: ChatRequest = Object.create(Object.prototype, Object.getOwnPropertyDescriptors(request))
-  return Object.assign(copy, changes)
-}
-
-/** Whether the request offers tools. */
-export function offersTools(request: ChatRequest): boolean {
-  return request.unparsed?.tools !== undefined || request.tools.length > 0
 }

@@ -194,6 +194,10 @@ function endOfNumber(text: string, from: number): number {
 }
 
 function isExactAt(text: string, start: number, end: number): boolean {
-  const source = text.slice(start, end)
+  return isExactNumber(text.slice(start, end))
+}
+
+/** Whether a number, as it was written, is the same number when it was read as a double and written again. */
+export function isExactNumber(source: string): boolean {
   return isExact(source, Number(source))
 }

@@ -1,8 +1,9 @@
 /** Writes JSON of constant parts and of spans of a request's bytes, without strings in between. */
 
+import type { Arena } from './arena.ts'
 import { BytePieces } from './byte-pieces.ts'
+import type { Entries } from './conversation.ts'
 import { JsonInString } from './json-in-string.ts'
-import type { LongTexts } from './long-texts.ts'
 
 /** A constant part of JSON in ASCII. */
 export function part(text: string): Buffer {
@@ -30,10 +31,10 @@ export class JsonBuilder {
 
   /** `expected`: how many bytes will be written, as far as that is known. */
   constructor(
-    private readonly source: LongTexts,
+    private readonly source: Arena,
     expected: number,
   ) {
-    this.target = Buffer.allocUnsafeSlow(Math.min(expected, BUFFER_BYTES))
+    this.target = Buffer.allocUnsafe(Math.min(expected, BUFFER_BYTES))
   }
 
   part(bytes: Uint8Array): void {
@@ -41,16 +42,24 @@ export class JsonBuilder {
     this.copy(bytes, 0, bytes.length)
   }
 
+  /** The span of an entry. */
+  entry(entries: Entries, entry: number): void {
+    this.span(entries.fromAt(entry), entries.toAt(entry), entries.arena)
+  }
+
   /** Bytes of the request, such as the inside of a string. */
-  span(from: number, to: number): void {
+  span(from: number, to: number, source: Arena = this.source): void {
+    const buffer = source.bufferAt(from)
+    const start = source.indexAt(from)
+    const end = source.indexAt(from, to)
     if (to - from >= VIEW_BYTES_MIN) {
       this.endPiece()
-      this.pieces.add(this.source.buffer, from, to)
+      this.pieces.add(buffer, start, end)
       return
     }
     this.reserve(to - from)
-    if (to - from <= SHORT_BYTES_MAX) return this.copy(this.source.bytes, from, to)
-    this.source.copyTo(this.target, this.size, from, to)
+    if (to - from <= SHORT_BYTES_MAX) return this.copy(buffer, start, end)
+    buffer.copy(this.target, this.size, start, end)
     this.size += to - from
   }
 
@@ -66,6 +75,11 @@ export class JsonBuilder {
     this.size += this.target.write(json, this.size)
   }
 
+  /** A text, as the inside of a string. */
+  inside(text: string): void {
+    this.text(JSON.stringify(text).slice(1, -1))
+  }
+
   /** JSON that is not in the request: the first bytes of a buffer. */
   bytes(json: Buffer, bytes: number): void {
     this.reserve(bytes)
@@ -74,11 +88,12 @@ export class JsonBuilder {
   }
 
   /** The JSON of an object of the request, as the inside of a string. */
-  json(from: number, to: number): void {
+  json(from: number, to: number, source: Arena = this.source): void {
     this.reserve(2 * (to - from))
-    this.inString ??= new JsonInString(this.source.bytes)
-    const end = this.inString.write(from, to, this.target, this.size)
-    if (end === -1) this.text(JSON.stringify(this.source.jsonAt(from, to)).slice(1, -1))
+    this.inString ??= new JsonInString(source.bytes)
+    const isOfBody = from < source.bytes.length
+    const end = isOfBody ? this.inString.write(from, to, this.target, this.size) : -1
+    if (end === -1) this.text(JSON.stringify(source.jsonAt(from, to)).slice(1, -1))
     else this.size = end
   }
 

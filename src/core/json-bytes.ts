@@ -12,7 +12,7 @@ export const CLOSE = 0x7d
 export const LETTER_U = 0x75
 export const MINUS = 0x2d
 export const ZERO = 0x30
-export const NINE = 0x39
+const NINE = 0x39
 
 export function isDigit(byte: number): boolean {
   return byte >= ZERO && byte <= NINE

@@ -6,10 +6,8 @@
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { Completion, PlainAnswer } from '../core/completion.ts'
 import type { ContentEvent, FinishReason } from '../core/event.ts'
-import type { JsonObject } from '../core/json.ts'
-import type { LongTexts } from '../core/long-texts.ts'
 import type { Usage } from '../core/token-usage.ts'
-import type { LargeBody } from '../wire/long-text-body.ts'
+import type { RequestBody, UnparsedMembers } from '../wire/request-body.ts'
 import type { TextForm } from '../wire/text-copier.ts'
 
 export type DialectName = 'chat' | 'responses' | 'messages'
@@ -29,14 +27,13 @@ export interface Caller {
 
 export interface Dialect {
   readonly name: DialectName
-  /** What of a large body may stay unparsed. */
-  readonly largeBody: LargeBody
+  /** The members of its bodies that are left in the document, where `read` finds them. */
+  readonly unparsed: UnparsedMembers
   /**
-   * Checks and converts a body, in which marks may stand for long texts. Throws `CallerError` with the path of the
-   * invalid field. Returns a promise only if stored items must be fetched: awaiting one for every request would cost
-   * 0.14 µs and a turn of the microtask queue.
+   * Checks and converts a body. Throws `CallerError` with the path of the invalid field. Returns a promise only if
+   * stored items must be fetched: awaiting one for every request would cost 0.14 µs and a turn of the microtask queue.
    */
-  accept(body: JsonObject, caller: Caller, longTexts?: LongTexts): Exchange | Promise<Exchange>
+  read(body: RequestBody, caller: Caller): Exchange | Promise<Exchange>
 }
 
 /**
@@ -48,18 +45,13 @@ export interface Exchange {
   readonly isCompaction: boolean
   /** Names of fields that have no effect, for the log line. */
   readonly ignored: readonly string[]
-  /** The body of a whole answer, as JSON text. */
-  answer(completion: Completion, served: Served): string
+  /** The body of a whole answer: JSON, as text or in UTF-8. */
+  answer(completion: Completion, served: Served): string | Uint8Array
   /**
    * The same as `answer` for an answer of nothing but text. Absent if such an answer is not written as it is, as in a
    * compaction.
    */
-  plain?(answer: PlainAnswer & { readonly usage: Usage }, served: Served): string
-  /**
-   * The body that `answer` or `plain` returned, with the bytes of the request in place of the marks in it. Absent if
-   * they return none.
-   */
-  filled?(json: string): string | Uint8Array
+  plain?(answer: PlainAnswer & { readonly usage: Usage }, served: Served): string | Uint8Array
   /** A new encoder for one streamed answer. `meter` counts the usage of that answer. */
   encoder(served: Served, meter: StreamMeter): StreamEncoder
 }

@@ -6,7 +6,7 @@ import { DEPTH_MAX, JsonShape, VALUES_MAX } from '../wire/json-shape.ts'
 import { invalid } from './invalid-field.ts'
 
 /** Far more than any agent offers. A tool whose name is not legal for a provider costs a hash. */
-export const TOOLS_MAX = 2048
+const TOOLS_MAX = 2048
 /** Providers take 100 or fewer. */
 const IMAGES_MAX = 1024
 /** Each is decrypted. A conversation needs one. */
@@ -32,15 +32,15 @@ export class RequestLimits {
     if (count > TOOLS_MAX) throw tooMany(field, TOOLS_MAX, 'tools')
   }
 
-  countCall(path: string): void {
+  countCall(path: Path): void {
     this.count('tool calls', CALLS_MAX, path)
   }
 
-  countResult(path: string): void {
+  countResult(path: Path): void {
     this.count('results of tool calls', CALLS_MAX, path)
   }
 
-  countImage(path: string): void {
+  countImage(path: Path): void {
     this.count('images', IMAGES_MAX, path)
   }
 
@@ -49,22 +49,35 @@ export class RequestLimits {
   }
 
   /** Counts the values in the arguments of a call, which are JSON text. */
-  addCallJson(json: string, path: string): void {
+  addCallJson(json: string, path: Path): void {
     const shape = new JsonShape(VALUES_MAX - this.values)
     shape.add(json)
-    this.values += shape.values
-    if (shape.problem === 'deep') throw invalid(path, `must not be nested more than ${DEPTH_MAX} levels deep`)
-    if (shape.problem === 'full') {
-      throw invalid(path, `the arguments of all tool calls together must not hold more than ${VALUES_MAX} values`)
+    if (shape.problem === 'deep') throw invalid(textOf(path), `must not be nested more than ${DEPTH_MAX} levels deep`)
+    this.addCallValues(shape.values, path)
+  }
+
+  /** The same for arguments whose values were counted. */
+  addCallValues(values: number, path: Path): void {
+    this.values += values
+    if (this.values > VALUES_MAX) {
+      const what = `the arguments of all tool calls together must not hold more than ${VALUES_MAX} values`
+      throw invalid(textOf(path), what)
     }
   }
 
-  private count(what: string, most: number, path: string): void {
+  private count(what: string, most: number, path: Path): void {
     this.counts ??= new Map()
     const count = (this.counts.get(what) ?? 0) + 1
-    if (count > most) throw tooMany(path, most, what)
+    if (count > most) throw tooMany(textOf(path), most, what)
     this.counts.set(what, count)
   }
+}
+
+/** The path of a field; one that takes time to make is made if an error needs it. */
+type Path = string | (() => string)
+
+function textOf(path: Path): string {
+  return typeof path === 'string' ? path : path()
 }
 
 function tooMany(path: string, most: number, what: string): CallerError {

@@ -5,8 +5,8 @@
 
 import { createHash } from 'node:crypto'
 import type { Candidate } from '../catalog/resolve.ts'
-import type { ChatRequest, Message, UserPart } from '../core/chat-request.ts'
-import { firstMessages } from '../core/convert-unparsed.ts'
+import type { ChatRequest } from '../core/chat-request.ts'
+import { ASSISTANT, type Entries, NAME, NO_MESSAGES, NO_TOOLS, SYSTEM, TOOL, USER } from '../core/conversation.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Breaker } from './breaker.ts'
 
@@ -57,7 +57,7 @@ export class Affinity {
    */
   order(
     candidates: readonly Candidate[],
-    conversation: Conversation,
+    conversation: ConversationKey,
     breaker: Pick<Breaker, 'isHealthy'>,
   ): readonly Candidate[] {
     if (this.places.size === 0 || !conversation.continues) return candidates
@@ -76,7 +76,7 @@ export class Affinity {
   }
 
   /** A candidate answered. Stored only if the configured order does not lead there anyway. */
-  served({ model, target }: Candidate, conversation: Conversation): void {
+  served({ model, target }: Candidate, conversation: ConversationKey): void {
     if (model.weights !== undefined) return
     if (same(model.targets[0], target)) {
       if (this.places.size > 0 && model.targets.length > 1) this.leave(conversation.of(model.name))
@@ -118,10 +118,10 @@ export class Affinity {
 }
 
 /** What of a request may distinguish its conversation from others. */
-type Beginning = Pick<ChatRequest, 'hints' | 'messages' | 'tools' | 'longTexts' | 'unparsed'>
+type Beginning = Pick<ChatRequest, 'hints' | 'conversation' | 'tools'>
 
 /** What distinguishes one conversation from another. Hashed when first needed, because most requests never need it. */
-export class Conversation {
+export class ConversationKey {
   private prefix: string | undefined
 
   constructor(
@@ -130,16 +130,19 @@ export class Conversation {
   ) {}
 
   /** The one whose requests have this `prompt_cache_key`. */
-  static withCacheKey(organization: string, promptCacheKey: string): Conversation {
-    return new Conversation(organization, { hints: { promptCacheKey }, messages: [], tools: [] })
+  static withCacheKey(organization: string, promptCacheKey: string): ConversationKey {
+    return new ConversationKey(organization, {
+      hints: { promptCacheKey },
+      conversation: NO_MESSAGES,
+      tools: NO_TOOLS,
+    })
   }
 
   /**
    * True if part of it may be in a provider's cache: the model has answered before, or the caller sends a cache key.
    */
   get continues(): boolean {
-    const { hints, unparsed } = this.request
-    return hints.promptCacheKey !== undefined || (unparsed?.messages?.hasAnswer ?? this.request.messages.some(isAnswer))
+    return this.request.hints.promptCacheKey !== undefined || this.request.conversation.has(ASSISTANT)
   }
 
   /** The key of the conversation with one model: each model has a cache of its own. */
@@ -149,46 +152,42 @@ export class Conversation {
   }
 }
 
-function isAnswer({ role }: Message): boolean {
-  return role === 'assistant'
-}
-
 /**
  * The caller's own `prompt_cache_key`, else what stays the same from turn to turn: system texts, tools, the first user
  * message.
  */
-function prefixOf(organization: string, request: Beginning): string {
+function prefixOf(organization: string, { hints, ...request }: Beginning): string {
   const hash = createHash('sha256')
-  let texts = 0
-  for (const text of beginningOf(organization, request)) {
-    if (++texts > HASHED_TEXTS_MAX) break
-    const hashed = request.longTexts?.beginning(text, HASHED_CHARS) ?? text.slice(0, HASHED_CHARS)
-    // With its length, so that two different lists of texts never hash the same.
-    hash.update(`${hashed.length}:${hashed}`)
-  }
+  // With its length, so that two different lists of texts never hash the same.
+  const add = (text: string) => hash.update(`${text.length}:${text.slice(0, HASHED_CHARS)}`)
+  add(organization)
+  if (hints.promptCacheKey !== undefined) add(hints.promptCacheKey)
+  else addBeginning(request, add)
   return hash.digest('base64url')
 }
 
-function* beginningOf(organization: string, request: Beginning): Iterable<string> {
-  const { hints } = request
-  yield organization
-  if (hints.promptCacheKey !== undefined) {
-    yield hints.promptCacheKey
-    return
+/** Names and descriptions of tools, and the messages of the system up to the first one of the user. */
+function addBeginning(request: Omit<Beginning, 'hints'>, add: (text: string) => void): void {
+  let texts = 0
+  const addSpan = (list: Entries, entry: number) => {
+    const from = list.fromAt(entry)
+    const to = list.toAt(entry)
+    add(`${to - from}:${list.arena.writtenAt(from, Math.min(to, from + HASHED_CHARS))}`)
+    return ++texts < HASHED_TEXTS_MAX
   }
-  for (const tool of request.tools) yield `${tool.name}\n${tool.description ?? ''}`
-  for (const message of firstMessages(request)) {
-    if (message.role !== 'system' && message.role !== 'user') continue
-    yield message.role
-    for (const part of message.parts) yield textOf(part)
-    if (message.role === 'user') return
+  const tools = request.tools
+  for (let entry = 0; entry < tools.end; entry = tools.next(entry))
+    if (tools.kindAt(entry) <= NAME && !addSpan(tools, entry)) return
+  const conversation = request.conversation
+  let role = SYSTEM
+  for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {
+    const kind = conversation.kindAt(entry)
+    if (kind <= TOOL) {
+      if (role === USER) return
+      role = kind
+      add(`${kind}`)
+    } else if ((role === SYSTEM || role === USER) && !addSpan(conversation, entry)) return
   }
-}
-
-function textOf(part: UserPart): string {
-  if (part.type === 'text') return part.text
-  if (part.type === 'image') return part.source.type === 'url' ? part.source.url : part.source.data
-  return part.type
 }
 
 /** The candidates of each model together. */

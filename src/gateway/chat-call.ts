@@ -120,28 +120,28 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     try {
       const body = parseJson(text, this.connection.status, this.valuesMax, JSON.parse)
       if (this.pump !== undefined) return this.pump.openWhole(this.provider.events(exactValue(text, body)), this)
-      this.began(this.filled(this.plainBody(body) ?? this.foldedBody(exactValue(text, body))))
+      this.began(this.plainBody(body) ?? this.foldedBody(exactValue(text, body)))
     } catch (error) {
       this.fail(error)
     }
   }
 
   /** Undefined if the answer is more than text. */
-  private plainBody(body: JsonValue): string | undefined {
+  private plainBody(body: JsonValue): string | Uint8Array | undefined {
     const { provider, meter, work } = this
     const plain = plainAnswer(body, provider, work.exchange, meter, this.servedBy())
     if (plain !== undefined) work.markFirstByte()
     return plain
   }
 
-  private foldedBody(body: JsonValue): string {
+  private foldedBody(body: JsonValue): string | Uint8Array {
     const answer = new WholeAnswer(this.meter)
     const check = new EventCheck(answer, this.toolNames)
     for (const event of this.provider.events(body)) check.event(event)
     return this.bodyOf(answer)
   }
 
-  private bodyOf({ fold }: WholeAnswer): string {
+  private bodyOf({ fold }: WholeAnswer): string | Uint8Array {
     const { completion } = fold
     const { connection, meter, work } = this
     if (completion === undefined)
@@ -152,10 +152,6 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     return work.exchange.answer({ ...completion, usage }, this.servedBy())
   }
 
-  private filled(body: string): string | Uint8Array {
-    return this.work.exchange.filled?.(body) ?? body
-  }
-
   /** Reads the answer of a provider that streams although a whole answer was asked for. */
   private async fold(): Promise<void> {
     const answer = new WholeAnswer(this.meter)
@@ -163,7 +159,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     try {
       await this.readStream(decoder)
       this.work.markAnswered()
-      this.began(this.filled(this.bodyOf(answer)))
+      this.began(this.bodyOf(answer))
     } catch (error) {
       if (this.hasLeft) decoder.breakOff()
       this.fail(error)

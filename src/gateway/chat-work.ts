@@ -4,7 +4,7 @@ import { type Needs, needsOf, noNeeds } from '../catalog/capability.ts'
 import { isStrict, type Key, type Model, publicName } from '../catalog/catalog.ts'
 import { fit } from '../catalog/fitted-request.ts'
 import type { Candidate } from '../catalog/resolve.ts'
-import { type ChatRequest, changed } from '../core/chat-request.ts'
+import type { ChatRequest } from '../core/chat-request.ts'
 import type { UnitAmounts } from '../core/limits.ts'
 import { sentModel } from '../core/model-config.ts'
 import type { ProviderError } from '../core/provider-error.ts'
@@ -13,11 +13,10 @@ import { estimateInput } from '../ledger/estimate.ts'
 import type { OutputChoice } from '../ledger/ledger.ts'
 import type { Learned } from '../providers/provider.ts'
 import type { RequestLog } from './access-log.ts'
-import { Conversation } from './affinity.ts'
+import { ConversationKey } from './affinity.ts'
 import { type AskedChat, ChatCall } from './chat-call.ts'
 import { chatQuote, largestOutput, sentOutputLimit } from './chat-quote.ts'
 import type { Gateway, Upstream } from './gateway.ts'
-import { plainRequest } from './plain-request.ts'
 import type { Quote } from './quote.ts'
 import { UsageMeter } from './usage-meter.ts'
 import type { Work } from './work.ts'
@@ -39,7 +38,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   /** Made once for all candidates of a model. */
   private prepared: Prepared | undefined
   /** Undefined once a stream has begun, like the caller's request. */
-  private named: Conversation | undefined
+  private named: ConversationKey | undefined
 
   constructor(
     private readonly gateway: Gateway,
@@ -49,7 +48,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   ) {
     const { exchange } = this
     this.isCompaction = exchange.isCompaction
-    this.named = new Conversation(key.organization.id, exchange.request)
+    this.named = new ConversationKey(key.organization.id, exchange.request)
   }
 
   /** Not after a stream has begun. */
@@ -57,7 +56,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     return kept(this.asked)
   }
 
-  private get conversation(): Conversation {
+  private get conversation(): ConversationKey {
     return kept(this.named)
   }
 
@@ -103,7 +102,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { request, quote } = this.prepare(candidate.model)
     const { provider, endpoint } = upstream
     const target = { endpoint, model: sentModel(candidate.target) }
-    const sent = plainRequest(request, provider, target) ?? provider.request(request, target)
+    const sent = provider.request(request, target)
     return new ChatCall(
       this,
       candidate,
@@ -180,9 +179,9 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   private limited(model: Model): ChatRequest {
     const { request } = this.exchange
     const isLenient = model !== this.requested && request.cacheStrict
-    const lenient = isLenient ? changed(request, { cacheStrict: false }) : request
+    const lenient = isLenient ? { ...request, cacheStrict: false } : request
     if (!isStrict(this.key)) return lenient
-    return changed(lenient, { maxOutputTokens: sentOutputLimit(this.key, model, this.needs) })
+    return { ...lenient, maxOutputTokens: sentOutputLimit(this.key, model, this.needs) }
   }
 }
 

@@ -10,7 +10,7 @@ import type { Provider } from '../providers/provider.ts'
 import type { UsageMeter } from './usage-meter.ts'
 
 /**
- * The caller's body as JSON text, and its usage in the meter; undefined, and nothing in the meter, if the answer is
+ * The caller's body, and its usage in the meter; undefined, and nothing in the meter, if the answer is
  * more than text. Throws `ProviderError` for an answer far beyond its limit.
  */
 export function plainAnswer(
@@ -19,7 +19,7 @@ export function plainAnswer(
   exchange: Pick<Exchange, 'plain'>,
   meter: UsageMeter,
   served: Served,
-): string | undefined {
+): string | Uint8Array | undefined {
   if (exchange.plain === undefined || !isObject(body)) return undefined
   const plain = provider.plain(body)
   if (plain === undefined) return undefined

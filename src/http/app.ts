@@ -43,8 +43,8 @@ const compact: Route = {
   family: 'chat',
   dialect: 'responses',
   handle(context) {
-    const { acceptCompact, largeBody } = context.parts.dialects.responses
-    return handleInference(context, { accept: acceptCompact, largeBody })
+    const { responses } = context.parts.dialects
+    return handleInference(context, { ...responses, read: responses.readCompact })
   },
 }
 

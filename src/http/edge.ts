@@ -9,8 +9,6 @@ import type { PatternModels } from '../catalog/model-list.ts'
 import type { CallerAddress } from '../core/caller-address.ts'
 import { CallerError } from '../core/caller-error.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
-import type { JsonObject } from '../core/json.ts'
-import type { LongTexts } from '../core/long-texts.ts'
 import { newRequestId } from '../core/request-id.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import type { Dialect, DialectName } from '../dialects/dialect.ts'
@@ -26,6 +24,7 @@ import type { RequestLine } from '../gateway/request-line.ts'
 import { RequestTags, type TagCounts } from '../gateway/request-tags.ts'
 import type { Tracer } from '../gateway/request-trace.ts'
 import type { KeyFinder } from '../keys/key-ring.ts'
+import type { RequestBody } from '../wire/request-body.ts'
 import type { AnonymousLog } from './anonymous-log.ts'
 import { responseOf } from './answer-response.ts'
 import { authenticate } from './credentials.ts'
@@ -49,7 +48,7 @@ export interface EdgeParts {
   /** Undefined if the configuration has no tags: then their header is ignored. */
   readonly tags: TagsReader | undefined
   /** Converts a request whose tokens are only counted. */
-  readonly acceptCount: (body: JsonObject, longTexts?: LongTexts) => ChatRequest
+  readonly acceptCount: (body: RequestBody) => ChatRequest
   /** Absent without `tracing` in the configuration. */
   readonly tracer: Tracer | undefined
 }

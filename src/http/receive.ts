@@ -4,13 +4,11 @@
 
 import type { Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
-import type { JsonObject } from '../core/json.ts'
-import type { LongTexts } from '../core/long-texts.ts'
 import { refuseForbidden } from '../dialects/forbidden-fields.ts'
 import type { BodyShare } from '../gateway/body-memory.ts'
-import { type BodyReceiver, parseBody, readBody } from '../wire/body.ts'
-import { type LargeBody, type ReadBody, readLargeBody } from '../wire/long-text-body.ts'
+import { type BodyReceiver, readBody } from '../wire/body.ts'
 import { isForm } from '../wire/multipart.ts'
+import { type RequestBody, readRequestBody, type UnparsedMembers } from '../wire/request-body.ts'
 import type { RequestContext } from './edge.ts'
 
 /** The longest wait for a body. A declared one has as long as it takes at 1 KiB/s, and at least the minimum. */
@@ -72,41 +70,14 @@ class Reception<Given> implements BodyReceiver {
   }
 }
 
-export interface ReceivedBody extends ReadBody {
-  readonly bytes: Uint8Array
-}
-
-/** A JSON body without forbidden fields. Long texts in `largeBody` may be marks in it. Throws `CallerError`. */
-export function readJson(context: RequestContext, bytes: Uint8Array, largeBody: LargeBody): ReceivedBody {
+/** A JSON body without forbidden fields, whose long lists are not parsed. Throws `CallerError`. */
+export function readDocument(context: RequestContext, bytes: Uint8Array, unparsed: UnparsedMembers): RequestBody {
   if (isForm(context.request.headers.get('content-type'))) throw formRejected()
-  const { json, longTexts } = readLargeBody(bytes, largeBody) ?? { json: parseBody(bytes), longTexts: undefined }
-  refuseForbidden(json, context.family === 'messages' ? 'accepted' : 'forbidden')
-  if (typeof json['model'] === 'string') context.log.requestedModel = json['model']
-  return { bytes, json, longTexts }
-}
-
-/**
- * What a dialect makes of a body. One with marks that it rejects is read again the usual way, so that the error is the
- * one about the texts themselves.
- */
-export function accepted<T>(received: ReceivedBody, accept: Accept<T>): T | Promise<T> {
-  return received.longTexts === undefined ? accept(received.json) : acceptedWithMarks(received, accept)
-}
-
-type Accept<T> = (json: JsonObject, longTexts?: LongTexts) => T | Promise<T>
-
-function acceptedWithMarks<T>(received: ReceivedBody, accept: Accept<T>): T | Promise<T> {
-  const { bytes, json, longTexts } = received
-  const again = (error: unknown) => {
-    if (error instanceof CallerError) return accept(parseBody(bytes))
-    throw error
-  }
-  try {
-    const result = accept(json, longTexts)
-    return result instanceof Promise ? result.catch(again) : result
-  } catch (error) {
-    return again(error)
-  }
+  const body = readRequestBody(bytes, unparsed)
+  const { settings } = body
+  refuseForbidden(settings, context.family === 'messages' ? 'accepted' : 'forbidden')
+  if (typeof settings['model'] === 'string') context.log.requestedModel = settings['model']
+  return body
 }
 
 /** For a path that takes JSON only: the JSON parser's error about a form would not show the mistake. */

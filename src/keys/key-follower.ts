@@ -7,7 +7,6 @@
 import { HOUR_MS } from '../core/durations.ts'
 import { turn } from '../core/event-loop.ts'
 import { Pause } from '../core/pause.ts'
-import { commandProblem } from '../redis/redis-errors.ts'
 import { LedgerFileError } from '../sqlite/database.ts'
 import { type AdminEntry, AuditTail } from './admin-audit.ts'
 import { type ConfiguredKeys, ConfiguredRevocations } from './configured-revocations.ts'
@@ -131,7 +130,7 @@ export class KeyFollower implements FollowedKeys {
     } catch (error) {
       // The keys that were last read stay in use until the next poll.
       this.missedMs += Math.max(Math.min(performance.now() - begun, POLL_MS_MAX), this.pauseMs)
-      this.lastError = commandProblem(error)
+      this.lastError = this.backend.problemOf(error)
       return error
     }
   }

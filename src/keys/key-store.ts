@@ -8,7 +8,6 @@ import { randomBytes } from 'node:crypto'
 import { turn } from '../core/event-loop.ts'
 import { parseObject } from '../core/json.ts'
 import { SLOW_PERIOD_MS } from '../core/ticker.ts'
-import { commandProblem } from '../redis/redis-errors.ts'
 import type { AdminAudit, AdminEntry } from './admin-audit.ts'
 import { KeyProblem } from './key-problem.ts'
 import { type KeyRecord, parseKeyRecord, revocationId, revokedKeyOf } from './key-record.ts'
@@ -91,6 +90,8 @@ export interface KeyBackend {
   replace(replacements: readonly Replacement[], entry?: AdminEntry, nonce?: string): Promise<readonly string[]>
   /** Whether it is an error of the storage against which no retry helps. */
   isFinal(error: unknown): boolean
+  /** An error of the storage in the operator's words. */
+  problemOf(error: unknown): string
   /** What has become of changes that were made a moment ago. */
   standing(changes: readonly Pick<Change, 'id' | 'nonce'>[]): Promise<Standing>
   readonly audit: AdminAudit
@@ -318,7 +319,7 @@ export class KeyStore {
   private doubtOf(error: unknown): Safety {
     if (error instanceof KeyProblem || this.backend.isFinal(error)) throw error
     if (!(error instanceof Error) || error instanceof TypeError) throw error
-    return { doubt: commandProblem(error), unaudited: [] }
+    return { doubt: this.backend.problemOf(error), unaudited: [] }
   }
 }
 

@@ -7,7 +7,7 @@ import type { RedisConfig } from '../core/redis-config.ts'
 import { readSettled } from '../redis/agreed-master.ts'
 import { connect, type RedisClient } from '../redis/connect.ts'
 import { connectOnce } from '../redis/connect-once.ts'
-import { accessProblem, isPermanent, RedisUnfitError } from '../redis/redis-errors.ts'
+import { accessProblem, commandProblem, isPermanent, RedisUnfitError } from '../redis/redis-errors.ts'
 import {
   ADMIN_ENTRIES_A_PAGE,
   ADMIN_ENTRIES_KEPT,
@@ -145,6 +145,10 @@ class RedisKeyBackend implements KeyBackend, AdminAudit {
   ): Promise<readonly string[]> {
     const words = replacements.flatMap(({ id, before, after }) => [id, before ?? '', after ?? ''])
     return this.withRetry(() => this.call(words, nonce, entry))
+  }
+
+  problemOf(error: unknown): string {
+    return commandProblem(error)
   }
 
   isFinal(error: unknown): boolean {

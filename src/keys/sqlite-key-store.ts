@@ -6,6 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
+import { messageOf } from '../core/error-message.ts'
 import { openDatabase, openReadOnly, type Schema } from '../sqlite/database.ts'
 import {
   ADMIN_ENTRIES_A_PAGE,
@@ -127,6 +128,10 @@ export class SqliteKeyBackend implements KeyBackend, AdminAudit {
       return written
     })
     return replace.immediate()
+  }
+
+  problemOf(error: unknown): string {
+    return messageOf(error)
   }
 
   isFinal(): boolean {

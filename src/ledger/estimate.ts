@@ -3,10 +3,28 @@
  * estimate; charges use it only if the provider reported no figure.
  */
 
-import type { ChatRequest, ImagePart, Message, Tool, ToolChoice, UserPart } from '../core/chat-request.ts'
+import type { ChatRequest, ToolChoice } from '../core/chat-request.ts'
+import {
+  ARGUMENTS,
+  AUDIO,
+  CALL_ID,
+  type Conversation,
+  type Entries,
+  FILE,
+  FILE_NAME,
+  FORMAT,
+  IMAGE,
+  IMAGE_URL,
+  INPUT,
+  MEDIA_TYPE,
+  NAME,
+  REFUSAL,
+  RESULT_ID,
+  STRICT,
+  TEXT,
+  type ToolList,
+} from '../core/conversation.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
-import type { LongTexts } from '../core/long-texts.ts'
-import { CALL_ID, RESULT_ID, TOOL, type UnparsedMessages, type UnparsedTools } from '../core/unparsed.ts'
 import { imageTokens, REMOTE_IMAGE_TOKENS } from './image-size.ts'
 import { sampleOf, TextTokens } from './text-tokens.ts'
 
@@ -25,21 +43,22 @@ const TOKENS_A_LONG_NUMBER = 7
 /** The least that any text costs, except the data of a picture: a caller that leaves is charged by the estimate. */
 const BYTES_A_TOKEN_MAX = 16
 
-/** Fields in which native parts hold a document or sound as base64. Anything else in them counts as text. */
-const DATA_FIELDS: ReadonlySet<string> = new Set(['file_data', 'data'])
+/** The wrapping of a document or sound. */
+const TOKENS_A_PART = 5
+/** Of a picture, as many as its size is looked for in. */
+const IMAGE_CHARACTERS = 131_072
+
+/** A document or sound. Anything else in its place counts as text. */
 const BASE64 = /^(?:data:[^,]{0,100},)?[A-Za-z0-9+/_=-]*$/
 
 const IMAGE_TYPE = /^image\//i
-const NO_BYTES = new Uint8Array(0)
 
 /** The input tokens of a request: its messages, images by their size in pixels, and its tools. */
 export function estimateInput(request: ChatRequest): number {
-  const estimate = new Estimate(request.longTexts)
-  const { unparsed } = request
-  if (unparsed?.messages !== undefined) estimate.unparsed(unparsed.messages)
-  else for (const message of request.messages) estimate.message(message)
-  if (unparsed?.tools !== undefined) estimate.unparsedTools(unparsed.tools)
-  else for (const tool of request.tools) estimate.tool(tool)
+  const conversation = request.conversation
+  const estimate = new Estimate(conversation.arena.end)
+  estimate.messages(conversation)
+  estimate.tools(request.tools)
   estimate.json(request.sampling.responseFormat)
   estimate.settings(request)
   return estimate.total
@@ -59,8 +78,9 @@ class Estimate {
   private tokens = 0
   private images = 0
 
-  constructor(private readonly longTexts?: LongTexts) {
-    this.texts = new TextTokens(longTexts?.bytes.length)
+  /** `expected`: the bytes of all texts. */
+  constructor(expected = 0) {
+    this.texts = new TextTokens(expected)
   }
 
   get total(): number {
@@ -70,78 +90,92 @@ class Estimate {
   text(text: string): void {
     const before = this.texts.tokens
     this.texts.begin()
-    const length = this.add(text)
+    this.texts.add(text)
     const counted = this.texts.tokens - before
-    this.tokens += Math.max(0, length / BYTES_A_TOKEN_MAX - counted)
+    this.tokens += Math.max(0, text.length / BYTES_A_TOKEN_MAX - counted)
   }
 
-  /** Returns the length of the text: in characters, for long texts that are still bytes in bytes. */
-  private add(text: string): number {
-    let length = 0
-    let at = 0
-    for (let mark = this.longTexts?.markIn(text, 0); mark !== undefined; mark = this.longTexts?.markIn(text, at)) {
-      this.texts.add(text.slice(at, mark.start))
-      this.texts.addEscaped(this.longTexts?.bytes ?? NO_BYTES, mark.from, mark.to)
-      length += mark.start - at + mark.to - mark.from
-      at = mark.end
+  messages(conversation: Conversation): void {
+    for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) this.entry(conversation, entry)
+  }
+
+  private entry(conversation: Conversation, entry: number): void {
+    switch (conversation.kindAt(entry)) {
+      case TEXT:
+      case REFUSAL:
+      case NAME:
+      case ARGUMENTS:
+      case INPUT:
+      case FORMAT:
+      case FILE_NAME:
+        return this.span(conversation, entry)
+      case CALL_ID:
+        this.tokens += TOKENS_A_TOOL
+        return this.unreadSpan(conversation, entry)
+      case IMAGE:
+        return this.image(conversation, entry)
+      case IMAGE_URL:
+        this.images += REMOTE_IMAGE_TOKENS
+        return this.unreadSpan(conversation, entry)
+      case AUDIO:
+      case FILE:
+        this.tokens += TOKENS_A_PART
+        return this.data(conversation, entry)
+      case RESULT_ID:
+      case MEDIA_TYPE:
+        return this.unreadSpan(conversation, entry)
+      default:
+        this.tokens += TOKENS_A_MESSAGE
     }
-    this.texts.add(at === 0 ? text : text.slice(at))
-    return length + text.length - at
   }
 
-  /** As `message`, for each of them. */
-  unparsed(messages: UnparsedMessages): void {
-    messages.each((kind, from, to) => {
-      if (kind <= TOOL) this.tokens += TOKENS_A_MESSAGE
-      else if (kind === RESULT_ID) this.tokens += (to - from) / BYTES_A_TOKEN_MAX
-      else if (kind === CALL_ID) this.tokens += TOKENS_A_TOOL + (to - from) / BYTES_A_TOKEN_MAX
-      else this.bytes(from, to)
-    })
+  /** Some providers accept documents in place of pictures and read all of them. */
+  private image(conversation: Conversation, entry: number): void {
+    const type = conversation.next(entry)
+    if (!IMAGE_TYPE.test(conversation.textAt(type))) return this.unreadSpan(conversation, entry)
+    const from = conversation.fromAt(entry)
+    const to = Math.min(conversation.toAt(entry), from + IMAGE_CHARACTERS)
+    this.images += imageTokens(conversation.arena.stringAt(from, to), conversation.detailAt(entry))
   }
 
-  /** As `tool`, for each of them; the JSON of their parameters counts as text. */
-  unparsedTools({ from, to, count }: UnparsedTools): void {
-    this.tokens += count * TOKENS_A_TOOL
-    this.bytes(from, to)
+  /** Base64 is read by no model as text; anything else in its place may be. */
+  private data(conversation: Conversation, entry: number): void {
+    if (isEncoded(conversation.textAt(entry))) this.unreadSpan(conversation, entry)
+    else this.span(conversation, entry)
   }
 
-  /** As `text`, for bytes of the request. */
-  private bytes(from: number, to: number): void {
+  /** The JSON of their parameters counts as text. */
+  tools(tools: ToolList): void {
+    for (let entry = 0; entry < tools.end; entry = tools.next(entry)) {
+      const kind = tools.kindAt(entry)
+      if (kind === NAME) this.tokens += TOKENS_A_TOOL
+      if (kind !== STRICT) this.span(tools, entry)
+    }
+  }
+
+  private unreadSpan(entries: Entries, entry: number): void {
+    this.tokens += (entries.toAt(entry) - entries.fromAt(entry)) / BYTES_A_TOKEN_MAX
+  }
+
+  /** As `text`, for the bytes of an entry. */
+  private span(entries: Entries, entry: number): void {
+    const from = entries.fromAt(entry)
+    const to = entries.toAt(entry)
     // As most texts of a long request.
     if (this.texts.pass(to - from)) {
       this.tokens += (to - from) / BYTES_A_TOKEN_MAX
       return
     }
+    const { arena } = entries
     const before = this.texts.tokens
     this.texts.begin()
-    this.texts.addEscaped(this.longTexts?.bytes ?? NO_BYTES, from, to)
+    this.texts.addEscaped(arena.bufferAt(from), arena.indexAt(from), arena.indexAt(from, to))
     const counted = this.texts.tokens - before
     this.tokens += Math.max(0, (to - from) / BYTES_A_TOKEN_MAX - counted)
   }
 
-  message(message: Message): void {
-    this.tokens += TOKENS_A_MESSAGE
-    for (const part of message.parts) this.part(part)
-    if (message.role === 'tool') this.unread(message.callId)
-    if (message.role !== 'assistant') return
-    if (message.refusal !== undefined) this.text(message.refusal)
-    for (const call of message.toolCalls) {
-      this.tokens += TOKENS_A_TOOL
-      this.unread(call.callId)
-      this.text(call.name)
-      this.text(call.json)
-    }
-  }
-
-  tool({ name, description, parameters }: Tool): void {
-    this.tokens += TOKENS_A_TOOL
-    this.text(name)
-    if (description !== undefined) this.text(description)
-    this.json(parameters)
-  }
-
-  /** A value as a model reads it. `native`: it may hold the bytes of a document or of sound as base64. */
-  json(value: JsonValue | undefined, native = false): void {
+  /** A value as a model reads it. */
+  json(value: JsonValue | undefined): void {
     if (value === undefined) return
     this.tokens += TOKENS_A_VALUE
     if (typeof value === 'string') {
@@ -149,9 +183,9 @@ class Estimate {
     } else if (typeof value === 'number') {
       this.tokens += Number.isInteger(value) && Math.abs(value) < 1000 ? 0 : TOKENS_A_LONG_NUMBER
     } else if (isArray(value)) {
-      for (const item of value) this.json(item, native)
+      for (const item of value) this.json(item)
     } else if (isObject(value)) {
-      this.members(value, native)
+      this.members(value)
     }
   }
 
@@ -170,31 +204,11 @@ class Estimate {
     for (const token in sampling.logitBias) this.unread(token)
   }
 
-  private part(part: UserPart): void {
-    if (part.type === 'text') this.text(part.text)
-    else if (part.type === 'native') this.json(part.json, true)
-    else this.image(part)
-  }
-
-  private image({ source, detail }: ImagePart): void {
-    if (source.type === 'url') {
-      this.images += REMOTE_IMAGE_TOKENS
-      this.unread(source.url)
-    } else {
-      // Some providers accept documents in place of pictures and read all of them.
-      if (IMAGE_TYPE.test(source.mediaType)) this.images += imageTokens(source.data, detail)
-      else this.unread(source.data)
-      this.unread(source.mediaType)
-    }
-  }
-
-  private members(value: JsonObject, native: boolean): void {
+  private members(value: JsonObject): void {
     for (const name in value) {
       this.tokens += TOKENS_A_MEMBER - TOKENS_A_VALUE
       this.text(name)
-      const member = value[name]
-      if (native && DATA_FIELDS.has(name) && typeof member === 'string' && isEncoded(member)) this.unread(member)
-      else this.json(member, native)
+      this.json(value[name])
     }
   }
 

@@ -1,41 +1,101 @@
 /** Which cache marks of a request are sent to Anthropic and Bedrock, which accept four. */
 
-import type { CacheMark, Tool } from '../core/chat-request.ts'
+import {
+  type CacheMark,
+  type Conversation,
+  indexOfMark,
+  markOf,
+  RESULT_ID,
+  type ToolList,
+} from '../core/conversation.ts'
 import { MarkOrder } from './mark-order.ts'
-import { type Conversation, solid } from './turns.ts'
+import { NO_ENTRY, PLACEHOLDER, type Turns } from './turns.ts'
 
 /** "A maximum of 4 blocks with cache_control may be provided." */
-export const MARKS_MAX = 4
+const MARKS_MAX = 4
 
 /**
- * Returns the marks of one request in the order in which the provider reads them: tools, system, messages. Of more than
- * four the last four are kept: the last covers the whole prefix, and those before it are what the previous turn wrote.
+ * The marks in the order in which the provider reads them: tools, system, messages. Of more than four the last four are
+ * kept: the last covers the whole prefix, and those before it are what the previous turn wrote. The request's own mark
+ * goes to the last block, unless that has one.
  */
-export class CacheMarks {
-  private surplus: number
-  private readonly order = new MarkOrder()
+export class SentMarks {
+  /** The messages of the turns, with the marks to send. Entries have the same places. */
+  readonly conversation: Conversation
+  readonly tools: ToolList
+  private readonly onPlaceholder: number
 
-  constructor(tools: readonly Tool[], conversation: Conversation) {
-    this.surplus = count(tools, conversation) - MARKS_MAX
+  /** `tools`: those that are offered. `hasInner`: whether the texts of a result have marks of their own. */
+  constructor(
+    private readonly turns: Turns,
+    tools: ToolList,
+    cache: CacheMark | undefined,
+    hasInner = true,
+  ) {
+    const { conversation } = turns
+    this.conversation = conversation
+    this.tools = tools
+    this.onPlaceholder = 0
+    if (cache === undefined && !tools.isMarked && !conversation.isMarked) return
+    const toolEntries = markedTools(tools)
+    const entries = markedEntries(turns, hasInner)
+    const last = turns.lastBlock
+    const own = last === PLACEHOLDER || conversation.markIndexAt(last) === 0 ? cache : undefined
+    const count = toolEntries.length + entries.length + (own === undefined ? 0 : 1)
+    const sent = new KeptMarks(count - MARKS_MAX)
+    const ofTools = new Map(toolEntries.map((entry) => [entry, sent.next(markOf(tools.bitsAt(entry)))]))
+    const ofEntries = new Map(entries.map((entry) => [entry, sent.next(markOf(conversation.bitsAt(entry)))]))
+    this.tools = tools.remarked((mark, entry) => (ofTools.has(entry) ? ofTools.get(entry) : mark))
+    const kept = conversation.remarked((mark, entry) => (ofEntries.has(entry) ? ofEntries.get(entry) : mark))
+    const ownIndex = indexOfMark(sent.next(own))
+    this.conversation = ownIndex > 0 && last !== PLACEHOLDER ? kept.withMark(last, ownIndex) : kept
+    this.onPlaceholder = last === PLACEHOLDER ? ownIndex : 0
   }
 
-  /** The mark to send. Call it once, in order, for every block that can carry one. */
+  /** The mark to send on the block at this place of the turns, by its index in `MARKS`. */
+  indexAt(place: number): number {
+    const block = this.turns.blockAt(place)
+    if (block !== PLACEHOLDER) return this.conversation.markIndexAt(block)
+    return place === this.turns.lastPlace ? this.onPlaceholder : 0
+  }
+}
+
+class KeptMarks {
+  private readonly order = new MarkOrder()
+
+  constructor(private surplus: number) {}
+
   next(mark: CacheMark | undefined): CacheMark | undefined {
     if (mark === undefined || this.surplus-- > 0) return undefined
     return this.order.next(mark)
   }
 }
 
-function count(tools: readonly Tool[], { system, turns }: Conversation): number {
-  let marks = marked(tools) + marked(system)
-  for (const turn of turns) {
-    marks += marked(turn.parts)
-    if (turn.role === 'assistant') marks += marked(turn.calls)
-    else for (const result of turn.results) marks += marked([result]) + marked(solid(result.parts))
-  }
-  return marks
+function markedTools(tools: ToolList): readonly number[] {
+  const marked: number[] = []
+  if (tools.isMarked)
+    for (let tool = 0; tool < tools.end; tool = tools.endOfTool(tool))
+      if (tools.markIndexAt(tool) > 0) marked.push(tool)
+  return marked
 }
 
-function marked(blocks: readonly { readonly cache?: CacheMark | undefined }[]): number {
-  return blocks.filter((block) => block.cache !== undefined).length
+/** Entries with a mark that are written, in the order in which they are. A result's own mark is after those inside. */
+function markedEntries(turns: Turns, hasInner: boolean): readonly number[] {
+  const { conversation } = turns
+  const marked: number[] = []
+  if (!conversation.isMarked) return marked
+  const add = (entry: number) => {
+    if (conversation.markIndexAt(entry) > 0) marked.push(entry)
+  }
+  turns.system.forEach(add)
+  for (let at = 0; at <= turns.lastPlace; at++) {
+    const block = turns.blockAt(at)
+    if (block === PLACEHOLDER) continue
+    if (hasInner && turns.kindOf(block) === RESULT_ID) {
+      const next = (entry: number) => turns.textOfResult(conversation.next(entry))
+      for (let text = next(block); text !== NO_ENTRY; text = next(text)) add(text)
+    }
+    add(block)
+  }
+  return marked
 }

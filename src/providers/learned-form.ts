@@ -121,9 +121,7 @@ export class TargetForms<Form extends object> {
 }
 
 /** The part of a provider that depends on what is known of a target. */
-export type RequestApi<Form extends object> = (
-  forms: Pick<TargetForms<Form>, 'of'>,
-) => Pick<Provider, 'request' | 'plainRequest'>
+export type RequestApi<Form extends object> = (forms: Pick<TargetForms<Form>, 'of'>) => Pick<Provider, 'request'>
 
 interface Learning<Form extends object> {
   readonly provider: Provider

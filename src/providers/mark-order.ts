@@ -2,7 +2,7 @@
  * The order of cache marks: providers reject a mark of 1h after one of 5m, in the order in which they read a request.
  */
 
-import type { CacheMark, ChatRequest, Message } from '../core/chat-request.ts'
+import { CALL_ID, type CacheMark, type Conversation, RESULT_ID, SYSTEM, type ToolList } from '../core/conversation.ts'
 
 /** Lowers a mark of 1h after one of 5m to 5m, which costs the caller less. Takes every mark of a request, in order. */
 export class MarkOrder {
@@ -15,61 +15,63 @@ export class MarkOrder {
   }
 }
 
-/**
- * The request with its marks in a valid order: tools, all system messages, the other messages, the request's own. For
- * Chat Completions servers that forward marks to such a provider. Returns the same object unless it carries a mark of
- * 1h.
- */
-export function withMarksInOrder(request: ChatRequest): ChatRequest {
-  if (!hasLongMark(request)) return request
-  const order = new MarkOrder()
-  const ordered = <T extends Marked>(item: T): T =>
-    item.cache === undefined ? item : { ...item, cache: order.next(item.cache) }
-  const tools = request.tools.map(ordered)
-  const isSystem = ({ role }: Message) => role === 'system'
-  const system = new Map(request.messages.filter(isSystem).map((message) => [message, remarked(message, ordered)]))
-  const messages = request.messages.map((message) => system.get(message) ?? remarked(message, ordered))
-  return ordered({ ...request, tools, messages, unparsed: undefined })
-}
-
+/** What of a request carries cache marks. */
 interface Marked {
-  readonly cache?: CacheMark | undefined
+  readonly conversation: Conversation
+  readonly tools: ToolList
+  /** On the whole request. */
+  readonly cache: CacheMark | undefined
 }
 
-/** Chat Completions has no marks on calls. */
-function remarked(message: Message, ordered: <T extends Marked>(item: T) => T): Message {
-  switch (message.role) {
-    case 'system':
-    case 'assistant':
-      return { ...message, parts: message.parts.map(ordered) }
-    case 'user':
-      return { ...message, parts: message.parts.map((part) => (part.type === 'native' ? part : ordered(part))) }
-    case 'tool': {
-      const parts = message.parts.map(ordered)
-      return ordered({ ...message, parts })
-    }
+/**
+ * The same with the marks in a valid order: tools, all system messages, the other messages, the request's own. For Chat
+ * Completions servers that forward marks to such a provider, and have none on calls. Returns the same object unless it
+ * carries a mark of 1h.
+ */
+export function marksInOrder(marked: Marked): Marked {
+  const { conversation, tools, cache } = marked
+  if (!hasLongMark(marked)) return marked
+  const order = new MarkOrder()
+  const ordered = tools.remarked((mark) => order.next(mark))
+  const changes = new Map<number, CacheMark>()
+  for (const isSystem of [true, false]) {
+    for (let message = 0; message < conversation.end; message = conversation.endOfMessage(message))
+      if ((conversation.kindAt(message) === SYSTEM) === isSystem) orderMessage(conversation, message, order, changes)
+  }
+  return {
+    tools: ordered,
+    conversation: conversation.remarked((mark, entry) => changes.get(entry) ?? mark),
+    cache: cache && order.next(cache),
   }
 }
 
-function hasLongMark(request: ChatRequest): boolean {
-  const { unparsed } = request
-  if (isLong(request)) return true
-  if (unparsed?.tools === undefined ? request.tools.some(isLong) : unparsed.tools.marks.some(isLongTtl)) return true
-  return unparsed?.messages === undefined
-    ? request.messages.some(messageHasLongMark)
-    : unparsed.messages.marks.some(isLongTtl)
+/** A result's own mark comes after those of its texts. */
+function orderMessage(
+  conversation: Conversation,
+  message: number,
+  order: MarkOrder,
+  changes: Map<number, CacheMark>,
+): void {
+  const end = conversation.endOfMessage(message)
+  const visit = (entry: number) => {
+    const mark = conversation.markAt(entry)
+    if (mark !== undefined && conversation.kindAt(entry) !== CALL_ID) changes.set(entry, order.next(mark))
+  }
+  const first = conversation.next(message)
+  const isResult = first < end && conversation.kindAt(first) === RESULT_ID
+  for (let entry = isResult ? conversation.next(first) : first; entry < end; entry = conversation.next(entry))
+    visit(entry)
+  if (isResult) visit(first)
 }
 
-function messageHasLongMark(message: Message): boolean {
-  if (message.role === 'tool' && isLong(message)) return true
-  for (const part of message.parts) if (part.type !== 'native' && isLong(part)) return true
-  return false
-}
-
-function isLong({ cache }: Marked): boolean {
-  return cache !== undefined && isLongTtl(cache)
-}
-
-function isLongTtl({ ttl }: CacheMark): boolean {
-  return ttl === '1h'
+function hasLongMark({ conversation, tools, cache }: Marked): boolean {
+  if (cache?.ttl === '1h') return true
+  if (!tools.isMarked && !conversation.isMarked) return false
+  let isLong = false
+  const visit = ({ ttl }: CacheMark) => {
+    isLong ||= ttl === '1h'
+  }
+  tools.forEachMark(visit)
+  conversation.forEachMark(visit)
+  return isLong
 }

@@ -121,11 +121,6 @@ export interface Provider {
    * removed. Throws `ProviderError` `rejected` with `unsent` for content that the provider's API cannot express.
    */
   request(request: ChatRequest, target: Target): UpstreamRequest
-  /**
-   * What `request` returns, byte for byte, for a request without tools, stop sequences, marks, long texts and values
-   * that are objects; undefined if one of its messages is more than one text. Absent if the adapter has no faster way.
-   */
-  plainRequest?(request: ChatRequest, target: Target): UpstreamRequest | undefined
   /** The content type of its streams. */
   readonly streamType: string
   /** A binary framing has no text to `run` over, and offers its frames one by one. */

@@ -1,6 +1,78 @@
 /** The ids of earlier tool calls in the form that providers accept. */
 
+import { CallIdSet, isLegalId } from '../core/call-id-set.ts'
+import { CALL_ID, RESULT_ID } from '../core/conversation.ts'
+import type { JsonBuilder } from '../core/json-builder.ts'
 import { fitted, NAMES_OF_64 } from './tool-names.ts'
+import { NO_ENTRY, PLACEHOLDER, type Turns } from './turns.ts'
+
+/** Those of the request whose ids were looked at last. */
+const callIds = new CallIdSet()
+
+/**
+ * The ids of one request's calls and results, as they are sent. Providers accept `[a-zA-Z0-9_-]`, at most 64
+ * characters, unique in a conversation. Callers send ids of other providers; some servers number calls from 0 in every
+ * answer. An id that is legal and unique is sent unchanged: in nearly every request all are, which is found without
+ * decoding them. Valid until those of the next request are made.
+ */
+export class SentCallIds {
+  /** Undefined if all are sent unchanged. */
+  private readonly changes: ChangedIds | undefined
+
+  constructor(private readonly turns: Turns) {
+    this.changes = areKept(turns) ? undefined : new ChangedIds(turns)
+  }
+
+  /** Whether any id is not sent as it came. */
+  get areChanged(): boolean {
+    return this.changes !== undefined
+  }
+
+  /** Writes the id to send of a call, or the sent id of the call that a result answers: the inside of a string. */
+  write(json: JsonBuilder, block: number): void {
+    if (this.changes === undefined) json.entry(this.turns.conversation, block)
+    else json.inside(this.changes.sent.get(block) ?? '')
+  }
+
+  /** The call before a result whose sent id it has, or `NO_ENTRY`. */
+  callOf(result: number): number {
+    const call = this.callWithIdOf(result)
+    return call < result ? call : NO_ENTRY
+  }
+
+  private callWithIdOf(result: number): number {
+    const { changes } = this
+    if (changes !== undefined) return changes.calls.get(changes.sent.get(result) ?? '') ?? NO_ENTRY
+    const { conversation } = this.turns
+    const { arena } = conversation
+    const from = conversation.fromAt(result)
+    const to = arena.indexAt(from, conversation.toAt(result))
+    return callIds.find(arena.bufferAt(from), arena.indexAt(from), to)
+  }
+}
+
+/** Whether every id is legal, and those of calls are unique. */
+function areKept(turns: Turns): boolean {
+  const { conversation } = turns
+  callIds.begin()
+  if (!conversation.has(CALL_ID) && !conversation.has(RESULT_ID)) return true
+  const { arena } = conversation
+  let buffer: Buffer | undefined
+  for (let at = 0; at <= turns.lastPlace; at++) {
+    const block = turns.blockAt(at)
+    if (block === PLACEHOLDER) continue
+    const kind = conversation.kindAt(block)
+    if (kind !== CALL_ID && kind !== RESULT_ID) continue
+    const from = conversation.fromAt(block)
+    const start = arena.indexAt(from)
+    const end = arena.indexAt(from, conversation.toAt(block))
+    // All are in the body, or none is; those in different buffers are not compared.
+    buffer ??= arena.bufferAt(from)
+    if (buffer !== arena.bufferAt(from)) return false
+    if (kind === CALL_ID ? !callIds.add(buffer, start, end, block) : !isLegalId(buffer, start, end)) return false
+  }
+  return true
+}
 
 /** Calls with the same caller's id: the ids that were sent, and which call the next result answers. */
 interface OpenCalls {
@@ -8,26 +80,32 @@ interface OpenCalls {
   next: number
 }
 
-/**
- * The ids of one request's calls and results, as they are sent. Providers accept `[a-zA-Z0-9_-]`, at most 64
- * characters, unique in a conversation. Callers send ids of other providers; some servers number calls from 0 in every
- * answer. An id that is legal and unique is sent unchanged.
- */
-export class SentCallIds {
-  private readonly taken = new Set<string>()
+class ChangedIds {
+  /** The id to send, by the entry of a call or a result. */
+  readonly sent = new Map<number, string>()
+  /** The entry of each call, by the id to send. */
+  readonly calls = new Map<string, number>()
   /** The next number for ids with the same first characters. */
   private readonly numbers = new Map<string, number>()
   /** Calls of the last assistant turn without a result, by the caller's id. */
   private readonly open = new Map<string, OpenCalls>()
 
-  /** A new assistant turn begins: the results that follow belong to its calls. */
-  turn(): void {
-    this.open.clear()
+  constructor(turns: Turns) {
+    const { conversation } = turns
+    for (let turn = 0; turn < turns.count; turn++) {
+      if (turns.isAnswer(turn)) this.open.clear()
+      for (let at = turns.firstBlock(turn); at < turns.firstBlock(turn + 1); at++) {
+        const block = turns.blockAt(at)
+        const kind = turns.kindOf(block)
+        if (kind === CALL_ID) this.sent.set(block, this.call(block, conversation.textAt(block)))
+        else if (kind === RESULT_ID) this.sent.set(block, this.result(conversation.textAt(block)))
+      }
+    }
   }
 
-  /** The id of a call, in order of appearance. */
-  call(id: string): string {
+  private call(entry: number, id: string): string {
     const sent = this.unique(fitted(id, NAMES_OF_64))
+    this.calls.set(sent, entry)
     const open = this.open.get(id)
     if (open === undefined) this.open.set(id, { sent: [sent], next: 0 })
     else open.sent.push(sent)
@@ -37,7 +115,7 @@ export class SentCallIds {
   /**
    * The id of the call that a result answers. One that answers no call keeps its id, so that the provider reports it.
    */
-  result(id: string): string {
+  private result(id: string): string {
     const open = this.open.get(id)
     if (open === undefined) return fitted(id, NAMES_OF_64)
     const sent = open.sent[open.next]
@@ -50,12 +128,11 @@ export class SentCallIds {
   private unique(id: string): string {
     const stem = id.slice(0, NAMES_OF_64.charsMax - 8)
     let sent = id
-    while (this.taken.has(sent)) {
+    while (this.calls.has(sent)) {
       const number = this.numbers.get(stem) ?? 2
       this.numbers.set(stem, number + 1)
       sent = `${stem}_${number}`
     }
-    this.taken.add(sent)
     return sent
   }
 }

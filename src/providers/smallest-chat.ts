@@ -1,6 +1,10 @@
 /** The smallest chat request: to find out whether a target answers. */
 
+import { Arena } from '../core/arena.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
+import { Conversation, TEXT, ToolList, USER } from '../core/conversation.ts'
+
+const GREETING = new Arena(Buffer.from('Hi'))
 
 /** The least that all providers accept. */
 const OUTPUT_TOKENS = 16
@@ -9,8 +13,8 @@ export function smallestChat(model: string): ChatRequest {
   return {
     model,
     stream: false,
-    messages: [{ role: 'user', parts: [{ type: 'text', text: 'Hi' }] }],
-    tools: [],
+    conversation: new Conversation(GREETING, Int32Array.of(USER, 0, 0, TEXT, 0, GREETING.end), 'chat'),
+    tools: new ToolList(GREETING, new Int32Array(0), 'chat'),
     maxOutputTokens: OUTPUT_TOKENS,
     limitsOutput: false,
     stop: [],

@@ -1,6 +1,9 @@
 /** Tool names in the form that a provider accepts: others are cleaned and shortened, and restored in its answers. */
 
+import { isLegalId } from '../core/call-id-set.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
+import { type Entries, NAME } from '../core/conversation.ts'
+import type { JsonBuilder } from '../core/json-builder.ts'
 
 /** The provider's rule for names. */
 export interface NameRule {
@@ -30,7 +33,7 @@ export class ToolNames {
     request: ChatRequest,
     private readonly rule: NameRule,
   ) {
-    const own = isUsual(request, rule) ? undefined : namesIn(request)
+    const own = oddNamesIn(request, rule)
     this.sentOf = own === undefined ? NONE : new Map()
     this.ownOf = own === undefined ? NONE : new Map()
     if (own === undefined) return
@@ -42,6 +45,17 @@ export class ToolNames {
   /** The name to send. A name that the request does not contain is cleaned too. */
   sent(name: string): string {
     return this.sentOf.get(name) ?? fitted(name, this.rule)
+  }
+
+  /** Writes the name to send of an entry, as the inside of a string. */
+  write(json: JsonBuilder, entries: Entries, name: number): void {
+    if (this.areChanged) json.inside(this.sent(entries.textAt(name)))
+    else json.entry(entries, name)
+  }
+
+  /** Whether any name was changed. Otherwise all of them may be sent as they were written. */
+  get areChanged(): boolean {
+    return this.ownOf.size > 0
   }
 
   /** Sent name → the caller's name, for `UpstreamRequest`; undefined if every name was sent unchanged. */
@@ -71,28 +85,37 @@ export function fitted(name: string, rule: NameRule, salted = name): string {
 /** For a request without any name, as most small ones are; never written to. */
 const NONE = new Map<string, string>()
 
-/** True if no name must be changed: those of unparsed messages and tools need not be read for that. */
-function isUsual(request: ChatRequest, rule: NameRule): boolean {
-  const { unparsed, toolChoice } = request
-  if (unparsed?.messages === undefined) return false
-  const isLegal = ({ name }: { readonly name: string }) => rule.legal.test(name)
-  if (unparsed.tools === undefined && !request.tools.every(isLegal)) return false
-  return toolChoice?.mode !== 'tool' || isLegal(toolChoice)
+/** Undefined if every name is legal: they are not decoded to find that out. */
+function oddNamesIn(request: ChatRequest, { legal }: NameRule): ReadonlySet<string> | undefined {
+  const { toolChoice } = request
+  const tools = request.tools
+  const conversation = request.conversation
+  const isOdd = hasOddName(tools, legal) || hasOddName(conversation, legal)
+  if (!isOdd && (toolChoice?.mode !== 'tool' || legal.test(toolChoice.name))) return undefined
+  const names = new Set<string>()
+  for (const list of [tools, conversation]) forEachName(list, (entry) => names.add(list.textAt(entry)))
+  return toolChoice?.mode === 'tool' ? names.add(toolChoice.name) : names
 }
 
-/** Undefined if there is none. */
-function namesIn({ tools, messages, toolChoice }: ChatRequest): ReadonlySet<string> | undefined {
-  let names: Set<string> | undefined
-  for (const { name } of tools) {
-    names ??= new Set()
-    names.add(name)
+function hasOddName(list: Entries, legal: RegExp): boolean {
+  if (!list.has(NAME)) return false
+  const { arena } = list
+  for (let entry = 0; entry < list.end; entry = list.next(entry)) {
+    if (list.kindAt(entry) !== NAME) continue
+    const from = list.fromAt(entry)
+    const buffer = arena.bufferAt(from)
+    const start = arena.indexAt(from)
+    // Legal for every provider.
+    if ((buffer[start] ?? 0) >= LETTERS && isLegalId(buffer, start, arena.indexAt(from, list.toAt(entry)))) continue
+    if (!legal.test(list.textAt(entry))) return true
   }
-  for (const message of messages) {
-    if (message.role !== 'assistant') continue
-    for (const { name } of message.toolCalls) {
-      names ??= new Set()
-      names.add(name)
-    }
-  }
-  return toolChoice?.mode === 'tool' ? new Set(names).add(toolChoice.name) : names
+  return false
+}
+
+/** The first letter in ASCII, after digits and dashes. */
+const LETTERS = 0x41
+
+function forEachName(list: Entries, visit: (entry: number) => void): void {
+  if (!list.has(NAME)) return
+  for (let entry = 0; entry < list.end; entry = list.next(entry)) if (list.kindAt(entry) === NAME) visit(entry)
 }

@@ -1,162 +1,355 @@
 /**
  * A conversation in the form of Anthropic, Gemini and Bedrock: system text apart, user and assistant alternating, the
- * results of calls at the start of the following user turn, no empty text.
- */
-
-import type { CacheMark, ChatRequest, ImagePart, Message, TextPart, Tool, UserPart } from '../core/chat-request.ts'
-import { ProviderError } from '../core/provider-error.ts'
-
-type Of<Role extends Message['role']> = Extract<Message, { readonly role: Role }>
-export type EarlierCall = Of<'assistant'>['toolCalls'][number]
-export type ToolResult = Of<'tool'>
-
-interface UserTurn {
-  readonly role: 'user'
-  readonly results: readonly ToolResult[]
-  readonly parts: readonly (TextPart | ImagePart)[]
-}
-
-interface AssistantTurn {
-  readonly role: 'assistant'
-  readonly parts: readonly TextPart[]
-  readonly calls: readonly EarlierCall[]
-}
-
-export type Turn = UserTurn | AssistantTurn
-
-export interface Conversation {
-  readonly system: readonly TextPart[]
-  /** Begins with a user turn; roles alternate; no turn is empty. */
-  readonly turns: readonly Turn[]
-}
-
-/** The text of a user turn that must exist and that the caller did not send. */
-const PLACEHOLDER: TextPart = { type: 'text', text: '.' }
-
-/**
- * System messages are moved to the front in order. Adjacent messages of one role become one turn. An assistant message
- * without text and calls is left out; a user message without content stays, because the turns around it would merge
- * without it. The request's own cache mark goes to the last block.
+ * results of calls at the start of the following user turn, no empty text. It is an order of the conversation's
+ * entries: a writer goes over the turns, and over the blocks of each, and writes each block from its entry.
  *
- * Throws `ProviderError` `rejected` with `unsent` for a part that only Chat Completions servers accept: a request must
- * not be answered without a part of it.
+ *     const turns = new Turns(conversation)
+ *     const marks = new SentMarks(turns, offeredTools(request, tools), request.cache)
+ *     const ids = new SentCallIds(turns)
+ *     for (let turn = 0; turn < turns.count; turn++) {
+ *       // turns.isAnswer(turn) …
+ *       for (let at = turns.firstBlock(turn); at < turns.firstBlock(turn + 1); at++) {
+ *         const block = turns.blockAt(at)
+ *         switch (turns.kindOf(block)) {
+ *           case TEXT: …turns.text(json, block)…
+ *           case RESULT_ID: …ids.write(json, block)…, its texts by `turns.textOfResult`
+ *           case CALL_ID: …ids.write(json, block)…, its name and arguments are the next two entries
+ *           case IMAGE: case IMAGE_URL: …
+ *         }
+ *       }
+ *     }
  */
-export function conversationOf(request: Pick<ChatRequest, 'messages' | 'cache'>): Conversation {
-  const system: TextPart[] = []
-  const turns: OpenTurn[] = []
-  for (const message of request.messages) {
-    if (message.role === 'system') system.push(...solid(message.parts))
-    else add(turns, message)
+
+import type { ChatRequest } from '../core/chat-request.ts'
+import {
+  ASSISTANT,
+  AUDIO,
+  CALL_ID,
+  type Conversation,
+  FILE,
+  IMAGE,
+  IMAGE_URL,
+  REFUSAL,
+  SYSTEM,
+  TEXT,
+  TOOL,
+  type ToolList,
+  USER,
+} from '../core/conversation.ts'
+import { type JsonBuilder, part } from '../core/json-builder.ts'
+import { BACKSLASH } from '../core/json-bytes.ts'
+import { ProviderError } from '../core/provider-error.ts'
+import { solidEnd, solidStart } from '../core/solid-text.ts'
+
+/** In place of an entry: the text of a user turn that must exist and that the caller did not send. */
+export const PLACEHOLDER = -1
+const PLACEHOLDER_TEXT = part('.')
+const LINE_END = part('\\n')
+
+/** No entry. */
+export const NO_ENTRY = -1
+
+/** Of each turn: its first block, its first message, and the end of its messages. After all of them, those of none. */
+const TURN_INTS = 3
+
+export class Turns {
+  /** The system's texts. */
+  readonly system: readonly number[]
+  /** How many messages they came in. */
+  readonly systemMessages: number
+  /** Turns begin with one of the user, and alternate; none is empty. */
+  readonly count: number
+  private readonly blocks: readonly number[]
+  private readonly turns: readonly number[]
+
+  /**
+   * System messages are moved to the front in order. Adjacent messages of one role become one turn. An assistant
+   * message without text and calls is left out; a user message without content stays, because the turns around it would
+   * merge without it.
+   *
+   * Throws `ProviderError` `rejected` with `unsent` for a part that only Chat Completions servers accept: a request
+   * must not be answered without a part of it.
+   */
+  constructor(readonly conversation: Conversation) {
+    const order = new TurnOrder(conversation)
+    this.system = order.system
+    this.systemMessages = order.systemMessages
+    this.blocks = order.blocks
+    this.turns = order.turns
+    this.count = order.turns.length / TURN_INTS - 1
   }
-  if (turns[0]?.role !== 'user') turns.unshift(openUser())
-  for (const turn of turns) {
-    if (turn.role === 'user' && turn.results.length === 0 && turn.parts.length === 0) turn.parts.push(PLACEHOLDER)
+
+  isAnswer(turn: number): boolean {
+    return turn % 2 === 1
   }
-  if (request.cache !== undefined) markLast(turns, request.cache)
-  return { system, turns }
+
+  /** The place of the first block of a turn, for `blockAt`; the blocks end with the first one of the next turn. */
+  firstBlock(turn: number): number {
+    return this.turns[TURN_INTS * turn] ?? 0
+  }
+
+  /**
+   * Its messages are those from here to `endOfMessages`, and maybe system messages and empty ones of the assistant
+   * among them.
+   */
+  firstMessage(turn: number): number {
+    return this.turns[TURN_INTS * turn + 1] ?? 0
+  }
+
+  endOfMessages(turn: number): number {
+    return this.turns[TURN_INTS * turn + 2] ?? 0
+  }
+
+  /**
+   * The entry of a block: a `TEXT`, an `IMAGE` or `IMAGE_URL`, a `RESULT_ID`, a `CALL_ID`; the first `REFUSAL` of a
+   * message is a text, too. Or `PLACEHOLDER`.
+   */
+  blockAt(place: number): number {
+    return this.blocks[place] ?? PLACEHOLDER
+  }
+
+  /** The place of the last block of all. */
+  get lastPlace(): number {
+    return this.blocks.length - 1
+  }
+
+  get lastBlock(): number {
+    return this.blockAt(this.blocks.length - 1)
+  }
+
+  /** The kind of a block, where all texts are `TEXT`. */
+  kindOf(block: number): number {
+    if (block === PLACEHOLDER) return TEXT
+    const kind = this.conversation.kindAt(block)
+    return kind === REFUSAL ? TEXT : kind
+  }
+
+  /** Writes a text block, as the inside of a string. */
+  text(json: JsonBuilder, block: number): void {
+    if (block === PLACEHOLDER) return json.part(PLACEHOLDER_TEXT)
+    const { conversation } = this
+    json.entry(conversation, block)
+    if (conversation.kindAt(block) !== REFUSAL) return
+    const end = endOfKind(conversation, block, REFUSAL)
+    for (let next = conversation.next(block); next < end; next = conversation.next(next)) json.entry(conversation, next)
+  }
+
+  /** The same without trailing white space, if it is a final text of the assistant: Claude rejects such a prefill. */
+  trimmedText(json: JsonBuilder, block: number): void {
+    if (block !== this.lastBlock || !this.isAnswer(this.count - 1) || this.endsTight(block))
+      return this.text(json, block)
+    const { conversation } = this
+    const end = endOfKind(conversation, block, conversation.kindAt(block) === REFUSAL ? REFUSAL : KIND_OF_ONE)
+    let text = conversation.textAt(block)
+    for (let next = conversation.next(block); next < end; next = conversation.next(next))
+      text += conversation.textAt(next)
+    json.inside(text.trimEnd())
+  }
+
+  /** Whether a text certainly has no white space at its end, found without decoding it. */
+  private endsTight(block: number): boolean {
+    const { conversation } = this
+    if (conversation.kindAt(block) !== TEXT) return false
+    const { arena } = conversation
+    const from = conversation.fromAt(block)
+    const end = arena.indexAt(from, conversation.toAt(block))
+    return solidEnd(arena.bufferAt(from), arena.indexAt(from), end) === end
+  }
+
+  /** The first entry at or after this one that is a text of the same result and not blank, or `NO_ENTRY`. */
+  textOfResult(entry: number): number {
+    const { conversation } = this
+    for (let text = entry; text < conversation.end; text = conversation.next(text)) {
+      if (conversation.kindAt(text) !== TEXT) break
+      if (isSolid(conversation, text)) return text
+    }
+    return NO_ENTRY
+  }
+
+  /** Writes all texts of a result as one, as the inside of a string: a line each, blank ones too. */
+  wholeResult(json: JsonBuilder, block: number): void {
+    const { conversation } = this
+    const first = conversation.next(block)
+    for (
+      let text = first;
+      text < conversation.end && conversation.kindAt(text) === TEXT;
+      text = conversation.next(text)
+    ) {
+      if (text > first) json.part(LINE_END)
+      json.entry(conversation, text)
+    }
+  }
+
+  /** The names of the tools called so far, each once, in order. */
+  calledNames(): ReadonlySet<string> {
+    const names = new Set<string>()
+    const { conversation } = this
+    if (!conversation.has(CALL_ID)) return names
+    for (const block of this.blocks)
+      if (this.kindOf(block) === CALL_ID) names.add(conversation.textAt(conversation.next(block)))
+    return names
+  }
 }
 
-/** The turns without trailing white space in a final assistant text: Claude rejects such a prefill. */
-export function withoutTrailingSpace(turns: readonly Turn[]): readonly Turn[] {
-  const last = turns.at(-1)
-  const text = last?.role === 'assistant' && last.calls.length === 0 ? last.parts.at(-1) : undefined
-  if (last?.role !== 'assistant' || text === undefined) return turns
-  const trimmed = { ...text, text: text.text.trimEnd() }
-  return [...turns.slice(0, -1), { ...last, parts: [...last.parts.slice(0, -1), trimmed] }]
+/** No kind: the entries of this kind are none. */
+const KIND_OF_ONE = -1
+
+/** The first entry after this one that is not of this kind. */
+function endOfKind(conversation: Conversation, entry: number, kind: number): number {
+  let end = conversation.next(entry)
+  while (end < conversation.end && conversation.kindAt(end) === kind) end = conversation.next(end)
+  return end
 }
 
-/** The names of the tools called so far, each once, in order. */
-export function calledNames(turns: readonly Turn[]): readonly string[] {
-  return [...new Set(turns.flatMap((turn) => (turn.role === 'assistant' ? turn.calls.map((call) => call.name) : [])))]
+const NO_SIDE = -1
+
+/** Puts the entries of a conversation in the order of turns. */
+class TurnOrder {
+  readonly system: number[] = []
+  readonly blocks: number[] = []
+  readonly turns: number[] = []
+  systemMessages = 0
+  /** Blocks of the open turn that come after all others: texts of the user, calls of the assistant. */
+  private readonly later: number[] = []
+  private side = NO_SIDE
+
+  constructor(private readonly conversation: Conversation) {
+    let end = 0
+    for (let message = 0; message < conversation.end; message = end) {
+      end = conversation.endOfMessage(message)
+      this.add(message, conversation.next(message), end)
+    }
+    if (this.side === NO_SIDE) this.begin(USER, conversation.end, conversation.end)
+    this.close()
+    // So that no turn is read beyond the last one, which is slow.
+    this.begin(NO_SIDE, conversation.end, conversation.end)
+  }
+
+  private add(message: number, first: number, end: number): void {
+    const { conversation } = this
+    switch (conversation.kindAt(message)) {
+      case SYSTEM:
+        this.systemMessages++
+        for (let entry = first; entry < end; entry = conversation.next(entry))
+          if (isSolid(conversation, entry)) this.system.push(entry)
+        return
+      case USER:
+        this.open(USER, message, end)
+        return this.question(first, end)
+      case TOOL:
+        this.open(USER, message, end)
+        this.blocks.push(first)
+        return
+      default:
+        return this.answer(message, first, end)
+    }
+  }
+
+  private question(first: number, end: number): void {
+    const { conversation, later } = this
+    for (let entry = first; entry < end; entry = conversation.next(entry)) {
+      switch (conversation.kindAt(entry)) {
+        case TEXT:
+          if (isSolid(conversation, entry)) later.push(entry)
+          break
+        case IMAGE:
+        case IMAGE_URL:
+          later.push(entry)
+          break
+        case AUDIO:
+          throw unknown('input_audio')
+        case FILE:
+          throw unknown('file')
+      }
+    }
+  }
+
+  private answer(message: number, first: number, end: number): void {
+    const { conversation } = this
+    for (let entry = first; entry < end; entry = conversation.next(entry)) {
+      switch (conversation.kindAt(entry)) {
+        case TEXT:
+          if (!isSolid(conversation, entry)) break
+          this.open(ASSISTANT, message, end)
+          this.blocks.push(entry)
+          break
+        case REFUSAL:
+          entry = this.refusal(message, entry, end)
+          break
+        case CALL_ID:
+          this.open(ASSISTANT, message, end)
+          this.later.push(entry)
+      }
+    }
+  }
+
+  /** The refusals of a message are one text. Returns the last of them. */
+  private refusal(message: number, first: number, end: number): number {
+    const { conversation } = this
+    const after = endOfKind(conversation, first, REFUSAL)
+    let last = first
+    let hasText = false
+    for (let entry = first; entry < after; entry = conversation.next(entry)) {
+      hasText ||= isSolid(conversation, entry)
+      last = entry
+    }
+    if (hasText) {
+      this.open(ASSISTANT, message, end)
+      this.blocks.push(first)
+    }
+    return last
+  }
+
+  /** A message with a block of this side: a turn begins, or the one that is open goes on. */
+  private open(side: number, message: number, end: number): void {
+    if (this.side === side) this.turns[this.turns.length - 1] = end
+    else {
+      this.close()
+      if (this.side === NO_SIDE && side === ASSISTANT) {
+        this.begin(USER, message, message)
+        this.close()
+      }
+      this.begin(side, message, end)
+    }
+  }
+
+  private begin(side: number, message: number, end: number): void {
+    this.side = side
+    this.turns.push(this.blocks.length, message, end)
+  }
+
+  private close(): void {
+    const { blocks, later } = this
+    if (this.side === NO_SIDE) return
+    for (let at = 0; at < later.length; at++) blocks.push(later[at] ?? 0)
+    later.length = 0
+    if (this.side === USER && blocks.length === this.turns[this.turns.length - TURN_INTS]) blocks.push(PLACEHOLDER)
+  }
+}
+
+function unknown(type: string): ProviderError {
+  return new ProviderError('rejected', `This model takes text and images, not parts of type "${type}".`, {
+    unsent: true,
+  })
+}
+
+/** True unless a text is blank: every provider rejects blocks of white space. */
+function isSolid(conversation: Conversation, entry: number): boolean {
+  const from = conversation.fromAt(entry)
+  const to = conversation.toAt(entry)
+  if (from === to) return false
+  const { arena } = conversation
+  const buffer = arena.bufferAt(from)
+  const start = arena.indexAt(from)
+  const first = buffer[start] ?? 0
+  if (first > 0x20 && first < 0x7f && first !== BACKSLASH) return true
+  return solidStart(buffer, start, arena.indexAt(from, to)) !== -1 || conversation.textAt(entry).trim() !== ''
 }
 
 /**
  * The tools to offer. If the caller allows only some, those alone: for providers that cannot limit the choice
  * themselves.
  */
-export function offeredTools(request: ChatRequest): readonly Tool[] {
-  const choice = request.toolChoice
-  if (choice?.mode !== 'allowed') return request.tools
-  const names = new Set(choice.names)
-  return request.tools.filter((tool) => names.has(tool.name))
-}
-
-/** Without blank text: every provider rejects blocks of white space. */
-export function solid<Part extends TextPart | ImagePart>(parts: readonly Part[]): Part[] {
-  return parts.filter((part) => part.type !== 'text' || part.text.trim() !== '')
-}
-
-interface OpenUser {
-  readonly role: 'user'
-  readonly results: ToolResult[]
-  readonly parts: (TextPart | ImagePart)[]
-}
-
-interface OpenAssistant {
-  readonly role: 'assistant'
-  readonly parts: TextPart[]
-  readonly calls: EarlierCall[]
-}
-
-type OpenTurn = OpenUser | OpenAssistant
-
-function openUser(): OpenUser {
-  return { role: 'user', results: [], parts: [] }
-}
-
-function add(turns: OpenTurn[], message: Exclude<Message, Of<'system'>>): void {
-  switch (message.role) {
-    case 'user':
-      userTurn(turns).parts.push(...solid(message.parts.map(known)))
-      return
-    case 'tool':
-      userTurn(turns).results.push(message)
-      return
-    case 'assistant': {
-      const parts = solid(message.parts)
-      if (message.refusal !== undefined) parts.push(...solid([{ type: 'text', text: message.refusal }]))
-      if (parts.length === 0 && message.toolCalls.length === 0) return
-      const turn = assistantTurn(turns)
-      turn.parts.push(...parts)
-      turn.calls.push(...message.toolCalls)
-    }
-  }
-}
-
-function known(part: UserPart): TextPart | ImagePart {
-  if (part.type !== 'native') return part
-  const type = JSON.stringify(part.json['type'])
-  throw new ProviderError('rejected', `This model takes text and images, not parts of type ${type}.`, { unsent: true })
-}
-
-function userTurn(turns: OpenTurn[]): OpenUser {
-  const last = turns.at(-1)
-  if (last?.role === 'user') return last
-  const turn = openUser()
-  turns.push(turn)
-  return turn
-}
-
-function assistantTurn(turns: OpenTurn[]): OpenAssistant {
-  const last = turns.at(-1)
-  if (last?.role === 'assistant') return last
-  const turn: OpenAssistant = { role: 'assistant', parts: [], calls: [] }
-  turns.push(turn)
-  return turn
-}
-
-/** Automatic caching is a mark on the last block; a mark that is already there stays. */
-function markLast(turns: readonly OpenTurn[], cache: CacheMark): void {
-  const turn = turns.at(-1)
-  if (turn === undefined) return
-  if (turn.role === 'assistant') {
-    if (turn.calls.length > 0) mark(turn.calls, cache)
-    else mark(turn.parts, cache)
-  } else if (turn.parts.length > 0) mark(turn.parts, cache)
-  else mark(turn.results, cache)
-}
-
-function mark<Block extends { readonly cache?: CacheMark | undefined }>(blocks: Block[], cache: CacheMark): void {
-  const last = blocks.at(-1)
-  if (last !== undefined && last.cache === undefined) blocks[blocks.length - 1] = { ...last, cache }
+export function offeredTools({ toolChoice }: Pick<ChatRequest, 'toolChoice'>, tools: ToolList): ToolList {
+  return toolChoice?.mode === 'allowed' ? tools.only(new Set(toolChoice.names)) : tools
 }

@@ -12,7 +12,7 @@ import { didYouMean, quoted } from '../config/problems.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { amountOf, configuredName, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import { sentModel } from '../core/model-config.ts'
-import { Conversation } from '../gateway/affinity.ts'
+import { ConversationKey } from '../gateway/affinity.ts'
 import { accountOf } from '../gateway/reservation.ts'
 import { spread } from '../gateway/spread.ts'
 import { refusedKeyError } from '../http/credentials.ts'
@@ -265,7 +265,7 @@ function resolutionOf(catalog: Catalog, { key, name, needs, conversation }: Expl
   try {
     const { candidates, excluded } = resolve(catalog, key, { name, kind: kindNamed(catalog, name), needs })
     if (conversation === undefined) return { candidates, excluded }
-    const byCacheKey = Conversation.withCacheKey(key.organization.id, conversation)
+    const byCacheKey = ConversationKey.withCacheKey(key.organization.id, conversation)
     return { candidates: spread(candidates, { conversationWith: (model) => byCacheKey.of(model) }), excluded }
   } catch (error) {
     if (!(error instanceof CallerError)) throw error

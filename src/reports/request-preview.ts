@@ -9,7 +9,8 @@ import type { Candidate } from '../catalog/resolve.ts'
 import type { Config } from '../config/config.ts'
 import { BytePieces } from '../core/byte-pieces.ts'
 import { CallerError } from '../core/caller-error.ts'
-import { type ChatRequest, NO_HINTS, NO_TEXTS, NO_TOOLS } from '../core/chat-request.ts'
+import { type ChatRequest, NO_HINTS, NO_TEXTS } from '../core/chat-request.ts'
+import { NO_MESSAGES, NO_TOOLS } from '../core/conversation.ts'
 import type { Exchange } from '../dialects/dialect.ts'
 import { RequestLog } from '../gateway/access-log.ts'
 import { Affinity } from '../gateway/affinity.ts'
@@ -164,7 +165,7 @@ class PreviewEmbedding extends EmbeddingWork {
 
 function exchangeOf(model: string, needs: Needs, conversation: string | undefined): Exchange {
   const request: ChatRequest = {
-    ...{ model, stream: false, messages: [], tools: NO_TOOLS, stop: NO_TEXTS, sampling: {} },
+    ...{ model, stream: false, conversation: NO_MESSAGES, tools: NO_TOOLS, stop: NO_TEXTS, sampling: {} },
     hints: conversation === undefined ? NO_HINTS : { promptCacheKey: conversation },
     maxOutputTokens: needs.maxOutputTokens,
     limitsOutput: needs.limitsOutput,

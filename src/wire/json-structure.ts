@@ -9,8 +9,8 @@ export interface StructureFinder {
   readonly positions: Uint32Array
   /**
    * Returns how many positions the text has, which is the first `size` bytes, by default all of them. -1 if a string
-   * has a control character or an invalid escape, if a backslash is outside strings, or if there are more than
-   * `POSITIONS_MAX` positions. A text that ends within a string or an escape is not noticed.
+   * has a control character or an invalid escape, or if a backslash is outside strings. A text that ends within a
+   * string or an escape is not noticed.
    */
   find(bytes: Uint8Array, size?: number): number
 }
@@ -22,14 +22,15 @@ const BLOCK = 64
 const BLANK = 0x20
 
 class KernelFinder implements StructureFinder {
-  readonly positions: Uint32Array
+  positions: Uint32Array
 
   constructor(private readonly kernel: StructureKernel) {
     this.positions = kernel.positions
   }
 
   find(bytes: Uint8Array, size: number = bytes.length): number {
-    const { chunk, run } = this.kernel
+    const { chunk, run, positions } = this.kernel
+    let earlier: Uint32Array[] | undefined
     let end = CHUNK
     for (let from = 0; from < size; from += CHUNK) {
       const length = Math.min(size - from, CHUNK)
@@ -37,12 +38,29 @@ class KernelFinder implements StructureFinder {
       let whole = length
       for (; whole % BLOCK > 0; whole++) chunk[whole] = BLANK
       end = run(whole, from, end)
-      if (end === -1 || end > POSITIONS_END) return -1
+      if (end === -1) return -1
+      if (end <= POSITIONS_END) continue
+      earlier ??= []
+      earlier.push(positions.slice(0, (end - CHUNK) / 4))
+      end = CHUNK
     }
-    return (end - CHUNK) / 4
+    const count = (end - CHUNK) / 4
+    this.positions = earlier === undefined ? positions : joined([...earlier, positions.subarray(0, count)])
+    return earlier === undefined ? count : this.positions.length
   }
 }
 
+function joined(parts: readonly Uint32Array[]): Uint32Array {
+  const whole = new Uint32Array(parts.reduce((sum, part) => sum + part.length, 0))
+  let at = 0
+  for (const part of parts) {
+    whole.set(part, at)
+    at += part.length
+  }
+  return whole
+}
+
+/** More of them do not stay in the kernel's memory. */
 const POSITIONS_END = CHUNK + 4 * POSITIONS_MAX
 const HEX_DIGITS = 4
 
@@ -74,7 +92,6 @@ export class PlainFinder implements StructureFinder {
       const isSpecial = this.isInString ? this.inString(byte) : this.outside(byte)
       if (isSpecial === undefined) return -1
       if (isSpecial) positions.push(at)
-      if (positions.length > POSITIONS_MAX) return -1
     }
     this.positions = Uint32Array.from(positions)
     return positions.length

@@ -47,9 +47,13 @@ function kernelFor(bytes: Uint8Array, start: number, end: number): ReturnType<ty
 const UNESCAPE = Uint8Array.from({ length: 256 }, (_, code) => code)
 for (const [name, code] of Object.entries({ b: 8, f: 12, n: 10, r: 13, t: 9 })) UNESCAPE[name.charCodeAt(0)] = code
 
+/** Of the text that was read last, byte by byte: nearly all of them are short. */
+let unescaped = Buffer.alloc(KERNEL_BYTES_MIN)
+
 /** The same as `unescapedWithin`, byte by byte: the reference of the kernel, and its substitute. */
 export function plainUnescaped(bytes: Uint8Array, start: number, end: number): UnescapedText | undefined {
-  const buffer = Buffer.allocUnsafe(end - start)
+  if (end - start > unescaped.length) unescaped = Buffer.alloc(end - start)
+  const buffer = unescaped
   let size = 0
   for (let at = start; at < end; at++) {
     let byte = bytes[at] ?? 0

@@ -21,8 +21,8 @@ import {
 
 /** Bytes of JSON that are read by one call. */
 export const CHUNK = 64 * 1024
-/** A text with more positions than this is given up. */
-export const POSITIONS_MAX = 512 * 1024
+/** The kernel's memory holds so many positions, and those of one more chunk. Few texts have more. */
+export const POSITIONS_MAX = 768 * 1024
 const PAGE = 64 * 1024
 /** The chunk, and the positions after it, four bytes each. Every byte of the last chunk may be one. */
 const PAGES = (CHUNK + 4 * (POSITIONS_MAX + CHUNK)) / PAGE

@@ -1,16 +1,13 @@
 /** `shortcuts: false`: nothing takes a fast path, and the results are the same. */
 
 import { describe, expect, test } from 'bun:test'
-import { withoutLargeBodies, withoutShortcuts } from '../../src/assembly/shortcuts.ts'
+import { withoutShortcuts } from '../../src/assembly/shortcuts.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
-import { chat } from '../../src/dialects/chat/chat.ts'
-import { messages } from '../../src/dialects/messages/messages.ts'
 import { DecodeStream } from '../../src/gateway/decode-stream.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
-import { readLargeBody } from '../../src/wire/long-text-body.ts'
 import { property } from '../support/random.ts'
 import { textStream } from '../support/text-streams.ts'
 
@@ -47,17 +44,8 @@ describe.each([
     expect([slow.text, slow.copied]).toEqual([fast.text, 0])
   })
 
-  test('and so are whole answers and requests', () => {
+  test('and so are whole answers', () => {
     expect(copied).toBeGreaterThan(20)
-    expect([full.plain({}), full.plainRequest]).toEqual([undefined, undefined])
+    expect(full.plain({})).toBeUndefined()
   })
-})
-
-test.each([
-  ['chat', chat({ imageUrls: 'public' })],
-  ['messages', messages({ toolResultImages: 'refuse' })],
-])('a large body of %s is parsed in full', (_, dialect) => {
-  const bytes = () => Buffer.from(JSON.stringify({ messages: [{ role: 'user', content: 'long '.repeat(10_000) }] }))
-  expect(readLargeBody(bytes(), dialect.largeBody)).toBeDefined()
-  expect(readLargeBody(bytes(), withoutLargeBodies(dialect).largeBody)).toBeUndefined()
 })

@@ -5,8 +5,10 @@ import { lacks, needsOf, noNeeds, outputLimit } from '../../src/catalog/capabili
 import type { Model } from '../../src/catalog/catalog.ts'
 import { fit as fitMarked } from '../../src/catalog/fitted-request.ts'
 import { CallerError } from '../../src/core/caller-error.ts'
-import type { CacheMark, ChatRequest } from '../../src/core/chat-request.ts'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
+import type { CacheMark } from '../../src/core/conversation.ts'
 import type { ModelConfig } from '../../src/core/model-config.ts'
+import { type Literal, requestJson, visible } from '../support/literal.ts'
 import { catalog, chat, model } from './fixture.ts'
 
 function made(changes: Partial<ModelConfig> = {}): Model {
@@ -19,7 +21,7 @@ const explicit = (...ttls: ('5m' | '1h')[]) => made({ promptCache: { key: true, 
 const plain = made()
 
 /** A request with the same mark in every place that can carry one. */
-function markedEverywhere(cache: CacheMark, changes: Partial<ChatRequest> = {}): ChatRequest {
+function markedEverywhere(cache: CacheMark, changes: Partial<Literal> = {}): ChatRequest {
   const text = { type: 'text', text: 't', cache } as const
   return chat({
     cache,
@@ -39,10 +41,10 @@ function markedEverywhere(cache: CacheMark, changes: Partial<ChatRequest> = {}):
 
 const MARKS = 9
 const DEFAULTS = Array.from({ length: MARKS }, () => '"cache":{}')
-const marksIn = (request: ChatRequest): string[] => [...(JSON.stringify(request).match(/"cache":\{[^}]*\}/g) ?? [])]
+const marksIn = (request: ChatRequest): string[] => [...(requestJson(request).match(/"cache":\{[^}]*\}/g) ?? [])]
 
 /** The places that can carry a mark, one at a time. */
-const places: readonly [string, (cache: CacheMark) => Partial<ChatRequest>][] = [
+const places: readonly [string, (cache: CacheMark) => Partial<Literal>][] = [
   ['the request', (cache) => ({ cache })],
   ['a tool', (cache) => ({ tools: [{ name: 'f', parameters: {}, cache }] })],
   ['a system text', (cache) => ({ messages: [{ role: 'system', parts: [{ type: 'text', text: 't', cache }] }] })],
@@ -75,7 +77,7 @@ describe('needs', () => {
 
   test('images anywhere in the history', () => {
     const image = { type: 'image', source: { type: 'base64', mediaType: 'image/png', data: '' } } as const
-    const messages: ChatRequest['messages'] = [
+    const messages: Literal['messages'] = [
       { role: 'user', parts: [image] },
       { role: 'assistant', parts: [], toolCalls: [] },
       { role: 'user', parts: [{ type: 'text', text: 'and now?' }] },
@@ -148,14 +150,14 @@ describe('fit', () => {
     expect(marksIn(request)).toHaveLength(MARKS)
     const fitted = fit(request, plain)
     expect(marksIn(fitted)).toEqual([])
-    expect(JSON.stringify(fitted)).toBe(JSON.stringify(request).replaceAll(/,?"cache":\{[^}]*\}/g, ''))
+    expect(requestJson(fitted)).toBe(requestJson(request).replaceAll(/,?"cache":\{[^}]*\}/g, ''))
   })
 
   test('a mark with an unsupported TTL keeps its place and gets the default TTL', () => {
     expect(marksIn(fit(markedEverywhere({ ttl: '1h' }), explicit('5m')))).toEqual(DEFAULTS)
     expect(marksIn(fit(markedEverywhere({ ttl: '5m' }), explicit()))).toEqual(DEFAULTS)
     const mixed = chat({ cache: { ttl: '1h' }, tools: [{ name: 'f', parameters: {}, cache: { ttl: '5m' } }] })
-    expect(fit(mixed, explicit('5m'))).toMatchObject({ cache: {}, tools: [{ cache: { ttl: '5m' } }] })
+    expect(visible(fit(mixed, explicit('5m')))).toMatchObject({ cache: {}, tools: [{ cache: { ttl: '5m' } }] })
   })
 
   test.each([...places])('a single mark on %s is found', (_, place) => {

@@ -5,6 +5,7 @@ import { Catalog, type CatalogConfig, type Key } from '../../src/catalog/catalog
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { ModelConfig } from '../../src/core/model-config.ts'
 import type { KeyConfig, OrganizationConfig } from '../../src/core/organization-config.ts'
+import { chatRequest, type Literal } from '../support/literal.ts'
 
 export const hash = (token: string): string => createHash('sha256').update(token).digest('hex')
 
@@ -46,8 +47,8 @@ export function keyOf(from: Catalog, id = 'k'): Key {
   return found.key
 }
 
-export function chat(changes: Partial<ChatRequest> = {}): ChatRequest {
-  return {
+export function chat(changes: Partial<Literal> = {}): ChatRequest {
+  return chatRequest({
     model: 'a',
     stream: false,
     messages: [{ role: 'user', parts: [{ type: 'text', text: 'hi' }] }],
@@ -58,5 +59,5 @@ export function chat(changes: Partial<ChatRequest> = {}): ChatRequest {
     hints: {},
     cacheStrict: false,
     ...changes,
-  }
+  })
 }

@@ -6,10 +6,12 @@
 import { describe, expect, test } from 'bun:test'
 import { CallerError } from '../../src/core/caller-error.ts'
 import type { JsonObject } from '../../src/core/json.ts'
-import { acceptChat } from '../../src/dialects/chat/request.ts'
+import { acceptChat, UNPARSED } from '../../src/dialects/chat/request.ts'
 import { checkImageUrl, type ImageUrls } from '../../src/dialects/image-url.ts'
 import { acceptImageForm, acceptImages } from '../../src/dialects/images/request.ts'
+import { readRequestBody } from '../../src/wire/request-body.ts'
 import { bytesOf } from '../support/bytes.ts'
+import { visible } from '../support/literal.ts'
 import { property } from '../support/random.ts'
 
 /** The field that the error names; undefined if the URL is accepted. */
@@ -23,6 +25,9 @@ function fault(accept: () => unknown): string | undefined {
     return error.detail.param
   }
 }
+
+const acceptBody = (body: JsonObject, allowed: ImageUrls) =>
+  acceptChat(readRequestBody(Buffer.from(JSON.stringify(body)), UNPARSED), allowed)
 
 const isRefused = (url: string, allowed: ImageUrls = 'public') =>
   fault(() => checkImageUrl(url, 'field', allowed)) !== undefined
@@ -147,7 +152,7 @@ const PUBLIC = 'https://example.com/a.png'
 
 describe('in every field of a body that may contain a URL', () => {
   const chatFault = (part: JsonObject, allowed: ImageUrls = 'public') =>
-    fault(() => acceptChat({ model: 'm', messages: [{ role: 'user', content: [part] }] }, allowed))
+    fault(() => acceptBody({ model: 'm', messages: [{ role: 'user', content: [part] }] }, allowed))
 
   test('Chat Completions: images, files and sound', () => {
     const image = (url: string) => ({ type: 'image_url', image_url: { url } })
@@ -170,8 +175,8 @@ describe('in every field of a body that may contain a URL', () => {
       { type: 'file', file: { file_data: 'AAAA', filename: 'a.pdf', ...more }, ...more },
       { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav', ...more }, ...more },
     ]
-    const { request } = acceptChat({ model: 'm', messages: [{ role: 'user', content }] }, 'public')
-    expect(request.messages[0]?.parts).toEqual([
+    const { request } = acceptBody({ model: 'm', messages: [{ role: 'user', content }] }, 'public')
+    expect(visible(request).messages[0]?.parts).toEqual([
       { type: 'native', json: { type: 'file', file: { filename: 'a.pdf', file_data: 'AAAA' } } },
       { type: 'native', json: { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } } },
     ])

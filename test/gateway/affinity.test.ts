@@ -6,9 +6,10 @@
 import { describe, expect, test } from 'bun:test'
 import type { Candidate } from '../../src/catalog/resolve.ts'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
-import { Affinity, Conversation, type Place } from '../../src/gateway/affinity.ts'
+import { Affinity, ConversationKey, type Place } from '../../src/gateway/affinity.ts'
 import { RouteHeader } from '../../src/gateway/route-header.ts'
 import { catalog, chat, model } from '../catalog/fixture.ts'
+import type { Literal } from '../support/literal.ts'
 
 const targets = (...names: readonly string[]) => names.map((name) => ({ provider: 'p', model: name }))
 const of = catalog({
@@ -26,8 +27,7 @@ const candidate = (name: string): Candidate => {
 const user = (text: string) => ({ role: 'user', parts: [{ type: 'text', text }] }) as const
 const system = (text: string) => ({ role: 'system', parts: [{ type: 'text', text }] }) as const
 const assistant = { role: 'assistant', parts: [{ type: 'text', text: 'yes' }], toolCalls: [] } as const
-const goesOn = (changes: Partial<ChatRequest> = {}) =>
-  chat({ messages: [user('hi'), assistant, user('more')], ...changes })
+const goesOn = (changes: Partial<Literal> = {}) => chat({ messages: [user('hi'), assistant, user('more')], ...changes })
 const well = { isHealthy: () => true }
 
 function affinity(send?: (place: Place) => void) {
@@ -36,14 +36,14 @@ function affinity(send?: (place: Place) => void) {
 }
 
 describe('order', () => {
-  const talk = new Conversation('o', goesOn())
+  const talk = new ConversationKey('o', goesOn())
 
   test('the target that served goes before its equals; other models and other conversations keep theirs', () => {
     const { places } = affinity()
     expect(names(places.order(candidates, talk, well))).toBe('a b c x y')
     places.served(candidate('b'), talk)
     expect(names(places.order(candidates, talk, well))).toBe('b a c x y')
-    expect(names(places.order(candidates, new Conversation('other', goesOn()), well))).toBe('a b c x y')
+    expect(names(places.order(candidates, new ConversationKey('other', goesOn()), well))).toBe('a b c x y')
     places.served(candidate('y'), talk)
     expect(names(places.order(candidates, talk, well))).toBe('b a c y x')
   })
@@ -76,10 +76,10 @@ describe('order', () => {
 
   test('the newest ten thousand conversations are stored', () => {
     const { places } = affinity()
-    for (let i = 0; i < 10_100; i++) places.served(candidate('b'), new Conversation(`o${i}`, goesOn()))
+    for (let i = 0; i < 10_100; i++) places.served(candidate('b'), new ConversationKey(`o${i}`, goesOn()))
     expect(places.size).toBe(10_000)
-    expect(names(places.order(candidates, new Conversation('o99', goesOn()), well))).toBe('a b c x y')
-    expect(names(places.order(candidates, new Conversation('o100', goesOn()), well))).toBe('b a c x y')
+    expect(names(places.order(candidates, new ConversationKey('o99', goesOn()), well))).toBe('a b c x y')
+    expect(names(places.order(candidates, new ConversationKey('o100', goesOn()), well))).toBe('b a c x y')
   })
 })
 
@@ -100,16 +100,16 @@ describe('conversations', () => {
       goesOn({ messages: [system('ter'), system('se'), user('hi'), assistant] }),
       false,
     ],
-    ['tools', { ...base, tools: [tool] }, false],
+    ['tools', { ...base, tools: chat({ tools: [tool] }).tools }, false],
     ['a picture', goesOn({ messages: [system('terse'), image, assistant] }), false],
     ['a key', { ...base, hints: { promptCacheKey: 'k' } }, false],
   ])('%s', (_, request, same) => {
-    expect(new Conversation('o', request).of('m') === new Conversation('o', base).of('m')).toBe(same)
+    expect(new ConversationKey('o', request).of('m') === new ConversationKey('o', base).of('m')).toBe(same)
   })
 
   test('with a cache key only the key and the organization count', () => {
     const keyed = (text: string, organization = 'o') =>
-      new Conversation(organization, chat({ messages: [user(text)], hints: { promptCacheKey: 'k' } })).of('m')
+      new ConversationKey(organization, chat({ messages: [user(text)], hints: { promptCacheKey: 'k' } })).of('m')
     expect(keyed('one')).toBe(keyed('two'))
     expect(keyed('one')).not.toBe(keyed('one', 'other'))
   })
@@ -118,7 +118,7 @@ describe('conversations', () => {
 test('other workers receive a place when it is new, now and then while it lasts, and when it is left', () => {
   const sent: Place[] = []
   const { clock, places } = affinity((place) => sent.push(place))
-  const talk = new Conversation('o', goesOn())
+  const talk = new ConversationKey('o', goesOn())
   for (let i = 0; i < 7; i++) {
     places.served(candidate('b'), talk)
     clock.ms += 10_000

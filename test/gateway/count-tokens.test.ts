@@ -5,6 +5,7 @@ import { sentText } from '../providers/conformance.ts'
 import { textOf } from '../support/bytes.ts'
 import { ask, Caller, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
+import { chatRequest } from '../support/literal.ts'
 import { RedisServer } from '../support/redis.ts'
 import * as does from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
@@ -69,10 +70,10 @@ test.each(['odd', 'absurd', 'zero', 'down', 'gpt'])(
 
 test('Gemini counts under a path of its own, and needs the model twice', () => {
   const [message] = [{ role: 'user', parts: [{ type: 'text', text: 'Hello!' }] }] as const
-  const request = {
+  const request = chatRequest({
     ...{ model: 'm', stream: false, messages: [message], tools: [], stop: [], sampling: {}, hints: {} },
     ...{ limitsOutput: true, cacheStrict: false },
-  }
+  })
   const deadlines = { connectMs: 1, firstByteMs: { stream: 1, whole: 1 }, idleMs: 1, totalMs: 1 }
   const endpoint = { name: 'g', baseUrl: 'http://g', headers: {}, deadlines }
   const sent = gemini.counter?.request(request, { endpoint, model: 'gemini-3-pro' })

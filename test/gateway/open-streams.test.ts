@@ -2,8 +2,9 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
+import type { JsonObject } from '../../src/core/json.ts'
 import { chat } from '../../src/dialects/chat/chat.ts'
-import type { Exchange } from '../../src/dialects/dialect.ts'
+import type { Dialect, Exchange } from '../../src/dialects/dialect.ts'
 import { responses } from '../../src/dialects/responses/responses.ts'
 import { RequestLog } from '../../src/gateway/access-log.ts'
 import { Affinity } from '../../src/gateway/affinity.ts'
@@ -15,7 +16,7 @@ import { Pump } from '../../src/gateway/pump.ts'
 import { TargetUsage } from '../../src/gateway/target-usage.ts'
 import { LocalItemStore } from '../../src/items/local-item-store.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
-import { readLargeBody } from '../../src/wire/long-text-body.ts'
+import { readRequestBody } from '../../src/wire/request-body.ts'
 import { catalog, keyOf, model } from '../catalog/fixture.ts'
 import { sealer } from '../dialects/responses/setting.ts'
 import { UnlimitedLedger } from '../support/ledger.ts'
@@ -59,18 +60,16 @@ type Accept = (text: string) => Exchange | Promise<Exchange>
 
 const CALLER = { organization: 'o' }
 
+function exchangeOf({ read, unparsed }: Dialect, body: JsonObject): Exchange | Promise<Exchange> {
+  return read(readRequestBody(Buffer.from(JSON.stringify(body)), unparsed), CALLER)
+}
+
 const ofChat: Accept = (text) =>
-  chat({ imageUrls: 'public' }).accept(
-    { model: 'm', stream: true, messages: [{ role: 'user', content: text }] },
-    CALLER,
-  )
+  exchangeOf(chat({ imageUrls: 'public' }), { model: 'm', stream: true, messages: [{ role: 'user', content: text }] })
 
 const ofResponses: Accept = (text) => {
   const dialect = responses({ sealer, itemStore: new LocalItemStore({ ttlSeconds: 60 }) })
-  const body = Buffer.from(JSON.stringify({ model: 'm', stream: true, instructions: text, input: 'hi' }))
-  const read = readLargeBody(body, dialect.largeBody)
-  if (read?.longTexts?.unparsed?.messages === undefined) throw new Error('the instructions were parsed')
-  return dialect.accept(read.json, CALLER, read.longTexts)
+  return exchangeOf(dialect, { model: 'm', stream: true, instructions: text, input: 'hi' })
 }
 
 /** A stream that has begun, and its request, which only the stream may still refer to. */

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { Candidate } from '../../src/catalog/resolve.ts'
-import { Affinity, Conversation } from '../../src/gateway/affinity.ts'
+import { Affinity, ConversationKey } from '../../src/gateway/affinity.ts'
 import { spread } from '../../src/gateway/spread.ts'
 import { catalog, chat, model } from '../catalog/fixture.ts'
 
@@ -97,7 +97,7 @@ test('a conversation goes back to its target after another one has served it', (
   const places = new Affinity()
   const user = { role: 'user', parts: [{ type: 'text', text: 'hi' }] } as const
   const answer = { role: 'assistant', parts: [{ type: 'text', text: 'yes' }], toolCalls: [] } as const
-  const conversation = new Conversation('o', chat({ messages: [user, answer, user] }))
+  const conversation = new ConversationKey('o', chat({ messages: [user, answer, user] }))
   const [, second] = candidates
   if (second === undefined) throw new Error('there is no second target')
   places.served(second, conversation)

@@ -47,10 +47,9 @@ beforeAll(async () => {
   weir = new Serving({ providers: { up: upstream.url } })
   const { dialects, gateway } = weir.service.state.current
   note('arrived', RequestContext.prototype, 'bodyArrived')
-  for (const dialect of [dialects.chat, dialects.responses, dialects.messages]) note('accept', dialect, 'accept')
+  for (const dialect of [dialects.chat, dialects.responses, dialects.messages]) note('accept', dialect, 'read')
   note('resolve', gateway.catalog, 'lookup')
   note('provider', openai, 'request')
-  note('provider', openai, 'plainRequest')
   count()
 })
 

@@ -53,6 +53,10 @@ class MapStore implements KeyBackend {
     })
   }
 
+  problemOf(error: unknown): string {
+    return String(error)
+  }
+
   isFinal(): boolean {
     return false
   }

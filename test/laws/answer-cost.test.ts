@@ -22,6 +22,7 @@ import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { Encoding } from '../support/encoding.ts'
+import { readAtOnce } from '../support/literal.ts'
 import { ORGANIZATION, sealer, threadMs } from '../support/request-path.ts'
 
 const LARGE = 4 * 1024 * 1024
@@ -32,9 +33,7 @@ const TRIES = 4
 const SLICE = 64 * 1024
 const served = { model: 'm', createdAt: 1 }
 
-const accepted = responses({ sealer }).accept({ model: 'm', input: 'Hi' }, { organization: ORGANIZATION })
-if (accepted instanceof Promise) throw new Error('the body must be accepted without a look-up')
-const toResponses = accepted
+const toResponses = readAtOnce(responses({ sealer }), { model: 'm', input: 'Hi' }, { organization: ORGANIZATION })
 const ENCODERS = {
   chat: () => new Encoding(() => new ChatEncoder(served, true)),
   messages: () => new Encoding((meter) => new MessagesEncoder(served, meter)),

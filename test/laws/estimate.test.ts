@@ -7,13 +7,14 @@
 import { describe, expect, test } from 'bun:test'
 import { Tiktoken } from 'js-tiktoken/lite'
 import ranks from 'js-tiktoken/ranks/o200k_base'
-import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import { UsageMeter } from '../../src/gateway/usage-meter.ts'
 import { estimateInput, estimateText } from '../../src/ledger/estimate.ts'
 import { jsonInside } from '../../src/wire/sse.ts'
 import counts from '../fixtures/ledger/token-counts.json' with { type: 'json' }
 import { plainRequest } from '../providers/requests.ts'
+import type { Literal, Message } from '../support/literal.ts'
 import { property, type Random } from '../support/random.ts'
 
 const tokenizer = new Tiktoken(ranks)
@@ -131,7 +132,7 @@ function randomText(random: Random): string {
   }
 }
 
-const request = (more: Partial<ChatRequest>) => plainRequest({ messages: [], ...more })
+const request = (more: Partial<Literal>) => plainRequest({ messages: [], ...more })
 const userMessage = (...texts: readonly string[]): Message => ({
   role: 'user',
   parts: texts.map((text) => ({ type: 'text', text })),

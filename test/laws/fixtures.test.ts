@@ -23,7 +23,7 @@ import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
-import { sha256 } from '../support/bytes.ts'
+import { answerText, sha256 } from '../support/bytes.ts'
 import { fold } from '../support/decode.ts'
 import { Encoding } from '../support/encoding.ts'
 import { type Fixture, fixtures, type Wanted } from '../support/fixtures.ts'
@@ -50,7 +50,7 @@ const ENCODERS: Readonly<Record<DialectName, () => Encoding>> = {
 
 const ANSWERS: Readonly<Record<DialectName, (completion: Completion) => JsonObject>> = {
   chat: (completion) => chatAnswer(completion, SERVED),
-  responses: (completion) => JSON.parse(accept({ input: 'x' }).answer(completion, SERVED)),
+  responses: (completion) => JSON.parse(answerText(accept({ input: 'x' }).answer(completion, SERVED))),
   messages: (completion) => messagesAnswer(completion, SERVED),
 }
 

@@ -274,6 +274,17 @@ function usualMessages(random: Random): string {
     return Object.fromEntries(random.chance(0.3) ? all.reverse() : all)
   }
   const text = (): JsonObject => block({ type: 'text', text: odd<JsonValue>(long, '', '  ', 'ok', 7) })
+  const image = (): JsonObject =>
+    block({
+      type: 'image',
+      source: {
+        type: odd('base64', 'url'),
+        media_type: odd<JsonValue>('image/png', 'IMAGE/JPG', 'image/jpg', 'text/plain', null),
+        data: odd<JsonValue>('QUJD', '', 7),
+        ...rest(),
+      },
+    })
+  const textOrImage = (): JsonObject => (random.chance(0.3) ? image() : text())
   const call = (id: string): JsonObject =>
     block({
       type: odd('tool_use', 'thinking'),
@@ -290,7 +301,7 @@ function usualMessages(random: Random): string {
       type: 'tool_result',
       tool_use_id: odd<JsonValue>(id, 'a b', null),
       ...odd<JsonObject>({ content: long }, {}, { content: null }, { content: '' }, { content: [] }, { content: ' ' }),
-      ...(random.chance(0.1) ? { content: random.list(3, text) } : {}),
+      ...(random.chance(0.1) ? { content: random.list(3, random.chance(0.5) ? text : textOrImage) } : {}),
       ...(random.chance(0.5) ? { is_error: odd<JsonValue>(random.chance(0.5), null, 'no') } : {}),
     })
   const step = (id: string): JsonObject[] => {
@@ -299,14 +310,14 @@ function usualMessages(random: Random): string {
       { role: 'assistant', content: [...(random.chance(0.5) ? [text()] : []), ...ids.map(call), ...odd([], [text()])] },
       {
         role: 'user',
-        content: [...odd([], [text()]), ...ids.map(result), ...(random.chance(0.1) ? [text()] : [])],
+        content: [...odd([], [text()]), ...ids.map(result), ...(random.chance(0.1) ? [textOrImage()] : [])],
         ...rest(),
       },
     ]
   }
   const question = (): JsonObject => ({
     role: odd('user', 'system', 'human'),
-    content: odd<JsonValue>([text()], long, '', [], [text(), text()], [{ type: 'image' }]),
+    content: odd<JsonValue>([text()], long, '', [], [text(), textOrImage()], [image()], [{ type: 'image' }]),
   })
   const answer = (): JsonObject => ({ role: 'assistant', content: odd<JsonValue>([text()], long, '', [], '  ') })
   const steps = Array.from({ length: random.between(1, 8) }, (_, at) =>
@@ -341,7 +352,9 @@ function usualMessages(random: Random): string {
   const json = written(body, random, 3000).replaceAll('"#"', () => inputOfAgent(random))
   const blanks = random.chance(0.3) ? json.replaceAll('":', '" : ').replaceAll('},{', '},\n{') : json
   return random.chance(0.05)
-    ? blanks.replace('"role"', () => random.pick(['"role":"user","role"', '"rol\\u0065"', '"x":1e999,"role"']))
+    ? blanks
+        .replace('"role"', () => random.pick(['"role":"user","role"', '"rol\\u0065"', '"x":1e999,"role"']))
+        .replace('"type"', () => random.pick(['"type":"text","type"', '"typ\\u0065"', '"type"']))
     : blanks
 }
 
@@ -466,8 +479,8 @@ function usualResponses(random: Random): string {
   return random.chance(0.05) ? blanks.replace('"type"', twice) : blanks
 }
 
-export function bodyOf(name: DialectName, random: Random): string {
-  return written(BODIES[name](random), random).replaceAll('"#"', () => `"${callArguments(random)}"`)
+export function bodyOf(name: DialectName, random: Random, bytesMax?: number): string {
+  return written(BODIES[name](random), random, bytesMax).replaceAll('"#"', () => `"${callArguments(random)}"`)
 }
 
 /** One change that leaves most of a body as it is. */

@@ -9,11 +9,12 @@ import type { FinishReason, StreamEvent } from '../../src/core/event.ts'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
 import { mergeUsage, type Usage } from '../../src/core/token-usage.ts'
 import { messagesAnswer } from '../../src/dialects/messages/answer.ts'
-import { acceptMessages } from '../../src/dialects/messages/request.ts'
+import { messages } from '../../src/dialects/messages/messages.ts'
 import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { jsonInside } from '../../src/wire/sse.ts'
 import { fold } from '../support/decode.ts'
 import { canBeCopied, Encoding } from '../support/encoding.ts'
+import { readAtOnce } from '../support/literal.ts'
 import { property, Random } from '../support/random.ts'
 import { checkMessagesStream } from './messages-grammar.ts'
 
@@ -230,10 +231,8 @@ describe('every answer', () => {
       { role: 'assistant', content: content ?? '' },
       { role: 'user', content: [...results, { type: 'text', text: 'and?' }] },
     ]
-    const request = acceptMessages(
-      { model: 'm', messages: [{ role: 'user', content: 'hi' }, ...history] },
-      { toolResultImages: 'refuse' },
-    )
+    const body = { model: 'm', messages: [{ role: 'user', content: 'hi' }, ...history] }
+    const { request } = readAtOnce(messages({ toolResultImages: 'refuse' }), body)
     const [, assistant, ...rest] = request.messages
     if (assistant?.role !== 'assistant') throw new Error('no assistant')
     const text = isArray(content) && isObject(content[0]) && content[0]['type'] === 'text' ? content[0]['text'] : ''

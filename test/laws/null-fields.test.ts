@@ -12,6 +12,7 @@ import { messages } from '../../src/dialects/messages/messages.ts'
 import { CALLER, dialect } from '../dialects/responses/setting.ts'
 import { requestProblem } from '../support/api-schema.ts'
 import { CHAT, IMAGES, MESSAGES, RESPONSES } from '../support/full-bodies.ts'
+import { readAtOnce } from '../support/literal.ts'
 
 /** What is the caller's own. */
 const DATA: ReadonlySet<string> = new Set([
@@ -51,13 +52,9 @@ function changed(value: JsonValue, [head, ...rest]: Path, to: null | undefined):
 
 /** The name of the schema in the reference, a full body, and what the dialect makes of it. */
 const DIALECTS: readonly (readonly [string, JsonObject, (body: JsonObject) => unknown])[] = [
-  ['ChatRequest', CHAT, (body) => requestOf(chat({ imageUrls: 'public' }).accept(body, { organization: 'o' }))],
-  [
-    'MessagesRequest',
-    MESSAGES,
-    (body) => requestOf(messages({ toolResultImages: 'pass' }).accept(body, { organization: 'o' })),
-  ],
-  ['ResponsesRequest', RESPONSES, (body) => requestOf(dialect.accept(body, CALLER))],
+  ['ChatRequest', CHAT, (body) => readAtOnce(chat({ imageUrls: 'public' }), body).request],
+  ['MessagesRequest', MESSAGES, (body) => readAtOnce(messages({ toolResultImages: 'pass' }), body).request],
+  ['ResponsesRequest', RESPONSES, (body) => readAtOnce(dialect, body, CALLER).request],
   [
     'ImageGenerationRequest',
     IMAGES,
@@ -69,11 +66,6 @@ const DIALECTS: readonly (readonly [string, JsonObject, (body: JsonObject) => un
     },
   ],
 ]
-
-function requestOf(exchange: unknown): unknown {
-  if (!(exchange instanceof Object) || !('request' in exchange)) throw new Error('not an exchange')
-  return exchange.request
-}
 
 describe.each(DIALECTS)('%s', (schema, body, request) => {
   test('is accepted with all of its fields', () => expect(request(body)).toBeObject())

@@ -20,7 +20,9 @@ import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { accept, SERVED, plain as withoutIds } from '../dialects/responses/setting.ts'
 import { DIALECTS } from '../providers/dialects.ts'
+import { answerText } from '../support/bytes.ts'
 import { fixtures } from '../support/fixtures.ts'
+import { readAtOnce } from '../support/literal.ts'
 import { property, type Random } from '../support/random.ts'
 import { randomText } from '../support/streams.ts'
 
@@ -28,26 +30,23 @@ const PROVIDERS = { openai, anthropic, gemini, bedrock } as const satisfies Reco
 const NAMES = ['openai', 'anthropic', 'gemini', 'bedrock'] as const
 type Name = (typeof NAMES)[number]
 
-const EXCHANGES: Readonly<Record<DialectName, () => Exchange>> = {
+type Answering = Omit<Exchange, 'request'>
+
+const EXCHANGES: Readonly<Record<DialectName, () => Answering>> = {
   chat: () => {
     const body = { model: 'm', messages: [{ role: 'user', content: 'x' }] }
-    return accepted(chat({ imageUrls: 'public' }).accept(body, { organization: 'acme' }))
+    return readAtOnce(chat({ imageUrls: 'public' }), body)
   },
   messages: () => {
     const body = { model: 'm', max_tokens: 9, messages: [{ role: 'user', content: 'x' }] }
-    return accepted(messages({ toolResultImages: 'refuse' }).accept(body, { organization: 'acme' }))
+    return readAtOnce(messages({ toolResultImages: 'refuse' }), body)
   },
   responses: () => accept({ input: 'x', instructions: 'a\u2028b', temperature: 0.5, max_output_tokens: 99 }),
 }
 const DIALECT_NAMES = ['chat', 'messages', 'responses'] as const
 
-function accepted(exchange: Exchange | Promise<Exchange>): Exchange {
-  if (exchange instanceof Promise) throw new Error('a promise')
-  return exchange
-}
-
 /** The same answer by events. */
-function folded(body: JsonValue, provider: Provider, exchange: Exchange, meter: UsageMeter): string {
+function folded(body: JsonValue, provider: Provider, exchange: Answering, meter: UsageMeter): string {
   const fold = new Fold()
   const event = (each: Parameters<Fold['add']>[0]) => {
     meter.add(each)
@@ -57,10 +56,10 @@ function folded(body: JsonValue, provider: Provider, exchange: Exchange, meter: 
   for (const each of provider.events(body)) check.event(each)
   if (fold.completion === undefined) throw new ProviderError('cut', 'the answer is not whole')
   const usage = { ...fold.completion.usage, ...meter.count(true).usage }
-  return exchange.answer({ ...fold.completion, usage }, SERVED)
+  return answerText(exchange.answer({ ...fold.completion, usage }, SERVED))
 }
 
-type Way = (body: JsonValue, provider: Provider, exchange: Exchange, meter: UsageMeter) => string | undefined
+type Way = (body: JsonValue, provider: Provider, exchange: Answering, meter: UsageMeter) => string | undefined
 
 function outcome(way: Way, body: JsonValue, provider: Provider, dialect: DialectName) {
   const meter = new UsageMeter(10, 4000)
@@ -75,7 +74,10 @@ function outcome(way: Way, body: JsonValue, provider: Provider, dialect: Dialect
   }
 }
 
-const plainly: Way = (body, provider, exchange, meter) => plainAnswer(body, provider, exchange, meter, SERVED)
+const plainly: Way = (body, provider, exchange, meter) => {
+  const answer = plainAnswer(body, provider, exchange, meter, SERVED)
+  return answer && answerText(answer)
+}
 
 /** True if the answer was plain. */
 function holds(body: JsonValue, name: Name, dialect: DialectName): boolean {

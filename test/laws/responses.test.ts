@@ -8,18 +8,19 @@ import type { Completion } from '../../src/core/completion.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
-import type { Exchange } from '../../src/dialects/dialect.ts'
 import { jsonInside } from '../../src/wire/sse.ts'
 import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
+import { answerText } from '../support/bytes.ts'
 import { fold } from '../support/decode.ts'
 import { canBeCopied, Encoding } from '../support/encoding.ts'
+import type { Seen } from '../support/literal.ts'
 import { property, type Random } from '../support/random.ts'
 import { randomEvents } from '../support/streams.ts'
 import { checkResponsesStream } from './responses-grammar.ts'
 import { checkCompletedResponse } from './responses-schema.ts'
 
 const exchangeOf = () => accept({ input: 'x', stream: true })
-const encodeAll = (exchange: Exchange, events: readonly StreamEvent[]) => Encoding.of(exchange, SERVED).addAll(events)
+const encodeAll = (exchange: Seen, events: readonly StreamEvent[]) => Encoding.of(exchange, SERVED).addAll(events)
 
 /** The content of an answer's output, whatever its order: its text, and its calls with their arguments. */
 function contentIn(output: JsonValue | undefined): { text: string; calls: unknown[] } {
@@ -45,7 +46,7 @@ property(
     const events = randomEvents(random)
     const reading = checkResponsesStream(encodeAll(exchangeOf(), events))
     const completion = fold(events)
-    const whole = JSON.parse(exchangeOf().answer(completion, SERVED))
+    const whole = JSON.parse(answerText(exchangeOf().answer(completion, SERVED)))
     checkCompletedResponse(whole)
     expect(contentIn(whole['output'])).toEqual(contentOfEvents(completion, events))
     const anonymous = (output: JsonValue | undefined) =>
@@ -134,7 +135,7 @@ property('round trip: what was answered is taken back over three turns, with not
     const exchange = accept({ input })
     const output = random.chance(0.5)
       ? checkResponsesStream(encodeAll(exchange, events)).output
-      : (JSON.parse(exchange.answer(fold(events), SERVED)).output as readonly JsonObject[])
+      : (JSON.parse(answerText(exchange.answer(fold(events), SERVED))).output as readonly JsonObject[])
     text += contentIn([...output]).text
     calls.push(...fold(events).toolCalls.map((call) => call.callId))
     input = nextInput(random, input, output, turn)
@@ -172,7 +173,9 @@ function answering(make: (body: JsonObject) => string | JsonObject): typeof fetc
 const weir = (events: readonly StreamEvent[]) =>
   answering((body) => {
     const exchange = accept(body)
-    return body['stream'] === true ? encodeAll(exchange, events) : JSON.parse(exchange.answer(fold(events), SERVED))
+    return body['stream'] === true
+      ? encodeAll(exchange, events)
+      : JSON.parse(answerText(exchange.answer(fold(events), SERVED)))
   })
 
 describe('what official SDKs accumulate is what the whole answer has', () => {

@@ -4,11 +4,10 @@
  */
 
 import { describe, expect } from 'bun:test'
-import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
 import { chat } from '../../src/dialects/chat/chat.ts'
-import type { Dialect, DialectName, Exchange } from '../../src/dialects/dialect.ts'
+import type { Dialect, DialectName } from '../../src/dialects/dialect.ts'
 import { messages } from '../../src/dialects/messages/messages.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { vertexClaude } from '../../src/providers/anthropic/vertex-claude.ts'
@@ -20,8 +19,10 @@ import { CALLER, dialect as responses, SERVED } from '../dialects/responses/sett
 import { objectOf } from '../providers/conformance.ts'
 import { endpoint } from '../providers/requests.ts'
 import { anthropicRules, bedrockRules, geminiRules, vertexClaudeRules, vertexGeminiRules } from '../providers/rules.ts'
+import { answerText } from '../support/bytes.ts'
 import { fold } from '../support/decode.ts'
 import { Encoding } from '../support/encoding.ts'
+import { chatRequest, type Literal, readAtOnce, type Seen } from '../support/literal.ts'
 import { property, type Random } from '../support/random.ts'
 import { randomEvents } from '../support/streams.ts'
 import { checkChatStream } from './chat-grammar.ts'
@@ -36,15 +37,15 @@ interface Keeper {
   readonly dialect: Dialect
   body(history: readonly JsonObject[]): JsonObject
   /** What a caller keeps of an answer, read from a stream or from a body. */
-  kept(random: Random, exchange: Exchange, events: readonly StreamEvent[]): readonly JsonObject[]
+  kept(random: Random, exchange: Seen, events: readonly StreamEvent[]): readonly JsonObject[]
   /** The results of these calls and the user's next message. */
   next(calls: readonly string[], words: string): readonly JsonObject[]
 }
 
-const streamOf = (exchange: Exchange, events: readonly StreamEvent[]) => Encoding.of(exchange, SERVED).addAll(events)
+const streamOf = (exchange: Seen, events: readonly StreamEvent[]) => Encoding.of(exchange, SERVED).addAll(events)
 
-const bodyOf = (exchange: Exchange, events: readonly StreamEvent[]): JsonObject =>
-  JSON.parse(exchange.answer(fold(events), SERVED))
+const bodyOf = (exchange: Seen, events: readonly StreamEvent[]): JsonObject =>
+  JSON.parse(answerText(exchange.answer(fold(events), SERVED)))
 
 const objects = (value: unknown) => (isArray(value) ? value.filter(isObject) : [])
 
@@ -123,10 +124,8 @@ const KEEPERS: Readonly<Record<DialectName, Keeper>> = {
   responses: responsesKeeper,
 }
 
-function accepted({ dialect, body }: Keeper, history: readonly JsonObject[]): Exchange {
-  const exchange = dialect.accept(body(history), CALLER)
-  if (exchange instanceof Promise) throw new Error('a promise')
-  return exchange
+function accepted({ dialect, body }: Keeper, history: readonly JsonObject[]): Seen {
+  return readAtOnce(dialect, body(history), CALLER)
 }
 
 /** The turn's events under call ids of its own. */
@@ -136,7 +135,7 @@ const turnOf = (random: Random, turn: number) =>
   )
 
 /** What the model gets as its own earlier turns: all texts as one, and calls with their inputs. */
-function keptIn({ messages: turns }: ChatRequest) {
+function keptIn({ messages: turns }: Literal) {
   const assistant = turns.flatMap((turn) => (turn.role === 'assistant' ? [turn] : []))
   return {
     text: assistant.map(({ parts, refusal = '' }) => parts.map((part) => part.text).join('') + refusal).join(''),
@@ -186,7 +185,7 @@ describe.each(Object.entries(KEEPERS))('%s', (_, keeper) => {
     expect(kept.calls).toEqual(calls)
     expect(kept.results).toEqual(kept.calls.map(({ callId }) => callId))
     for (const [provider, rules] of PROVIDERS) {
-      const { body } = provider.request(request, { endpoint: endpoint(), model: 'claude-sonnet-4-5' })
+      const { body } = provider.request(chatRequest(request), { endpoint: endpoint(), model: 'claude-sonnet-4-5' })
       rules(objectOf(body), request)
     }
   })

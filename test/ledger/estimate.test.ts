@@ -4,12 +4,12 @@
  */
 
 import { describe, expect, test } from 'bun:test'
-import type { ChatRequest, Message, Tool, UserPart } from '../../src/core/chat-request.ts'
 import { estimateInput, OutputCount } from '../../src/ledger/estimate.ts'
 import counts from '../fixtures/ledger/token-counts.json' with { type: 'json' }
+import { chatRequest, type Literal, type Message, type Tool, type UserPart } from '../support/literal.ts'
 import { pngBase64 } from './pictures.ts'
 
-function request(messages: readonly Message[], tools: readonly Tool[] = []): ChatRequest {
+function request(messages: readonly Message[], tools: readonly Tool[] = []): Literal {
   return {
     model: 'm',
     stream: false,
@@ -23,12 +23,14 @@ function request(messages: readonly Message[], tools: readonly Tool[] = []): Cha
   }
 }
 
+const estimate = (literal: Literal) => estimateInput(chatRequest(literal))
+
 function user(...parts: readonly UserPart[]): Message {
   return { role: 'user', parts }
 }
 
 function ofText(text: string): number {
-  return estimateInput(request([user({ type: 'text', text })]))
+  return estimate(request([user({ type: 'text', text })]))
 }
 
 describe('text', () => {
@@ -69,7 +71,7 @@ describe('text', () => {
       { ...plain, messages: [...plain.messages, result] },
       { ...plain, messages: [system, ...plain.messages] },
       { ...plain, sampling: { responseFormat: { type: 'json_object' } } },
-    ].map(estimateInput)
+    ].map(estimate)
     for (const size of sizes.slice(1)) expect(size).toBeGreaterThan(sizes[0] ?? 0)
   })
 })
@@ -80,13 +82,13 @@ describe('encoded bytes', () => {
   test('an inline image counts by its pixels, whatever its size in bytes', () => {
     const picture = pngBase64(1024, 1024) + data
     const part: UserPart = { type: 'image', source: { type: 'base64', mediaType: 'image/png', data: picture } }
-    const tokens = estimateInput(request([user(part)]))
+    const tokens = estimate(request([user(part)]))
     expect(tokens).toBeGreaterThanOrEqual(1398)
     expect(tokens).toBeLessThan(1420)
   })
 
   test('an image given by URL counts as a large one', () => {
-    const tokens = estimateInput(
+    const tokens = estimate(
       request([user({ type: 'image', source: { type: 'url', url: 'https://example.org/a.png' } })]),
     )
     expect(tokens).toBeGreaterThanOrEqual(1600)
@@ -97,7 +99,7 @@ describe('encoded bytes', () => {
     const file = { type: 'file', file: { file_data: `data:application/pdf;base64,${data}` } }
     const sound = { type: 'input_audio', input_audio: { data, format: 'mp3' } }
     for (const json of [file, sound]) {
-      const tokens = estimateInput(request([user({ type: 'native', json })]))
+      const tokens = estimate(request([user({ type: 'native', json })]))
       expect(tokens).toBeGreaterThanOrEqual(data.length / 16)
       expect(tokens).toBeLessThan(data.length / 13)
     }

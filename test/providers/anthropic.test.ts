@@ -1,23 +1,23 @@
 /** Anthropic's own rules: the place of each part of a request, and the meaning of its events. */
 
 import { describe, expect, test } from 'bun:test'
-import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import type { Target } from '../../src/providers/provider.ts'
 import { restoreToolName } from '../../src/providers/provider.ts'
-import { objectOf } from './conformance.ts'
+import { chatRequest, type Literal, type Message } from '../support/literal.ts'
+import { objectOf, sentText } from './conformance.ts'
 import { streamed } from './outcome.ts'
-import { endpoint, plainRequest } from './requests.ts'
+import { endpoint, plainLiteral, plainRequest } from './requests.ts'
 import { anthropicRules } from './rules.ts'
 
 const TARGET: Target = { endpoint: endpoint(), model: 'claude-sonnet-4-5' }
 
-async function bodyOf(more: Partial<ChatRequest>, model = TARGET.model): Promise<JsonObject> {
-  const request = plainRequest(more)
-  const body = objectOf(anthropic.request(request, { ...TARGET, model }).body)
+async function bodyOf(more: Partial<Literal>, model = TARGET.model): Promise<JsonObject> {
+  const request = plainLiteral(more)
+  const body = objectOf(anthropic.request(chatRequest(request), { ...TARGET, model }).body)
   anthropicRules(body, request)
   return body
 }
@@ -52,7 +52,7 @@ describe('a request to Anthropic', () => {
     })
     const plain = anthropic.request(plainRequest(), { endpoint: endpoint(), model: 'm' })
     expect(plain.headers['anthropic-version']).toBe('2023-06-01')
-    expect(plain.body).toBe(
+    expect(sentText(plain.body)).toBe(
       '{"model":"m","max_tokens":4096,"messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]}]}',
     )
   })
@@ -116,7 +116,7 @@ describe('a request to Anthropic', () => {
     expect(await bodyOf({})).not.toHaveProperty('tool_choice')
   })
 
-  test.each<[Partial<ChatRequest>, JsonValue | undefined]>([
+  test.each<[Partial<Literal>, JsonValue | undefined]>([
     [{}, undefined],
     [{ toolChoice: { mode: 'auto' } }, { type: 'auto' }],
     [{ toolChoice: { mode: 'none' }, parallelToolCalls: false }, { type: 'none' }],
@@ -207,7 +207,7 @@ describe('a request to Anthropic', () => {
     })
     const request = plainRequest({ messages: [source({ type: 'url', url: 'https://x/y.png' })] })
     const { body } = anthropic.request(request, TARGET)
-    expect(body).toContain('"source":{"type":"url","url":"https://x/y.png"}')
+    expect(sentText(body)).toContain('"source":{"type":"url","url":"https://x/y.png"}')
   })
 })
 

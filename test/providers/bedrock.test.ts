@@ -3,16 +3,16 @@
 import { describe, expect, test } from 'bun:test'
 import { createHash, createHmac } from 'node:crypto'
 import { EventStreamCodec } from '@smithy/eventstream-codec'
-import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import { ProviderError, type ProviderErrorKind } from '../../src/core/provider-error.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import type { AwsKeys } from '../../src/providers/bedrock/default-credentials.ts'
 import type { Target, UpstreamRequest } from '../../src/providers/provider.ts'
 import { FRAME_CHARS_MAX } from '../../src/wire/frames.ts'
+import { chatRequest, type Literal, type Message } from '../support/literal.ts'
 import { objectOf, sentText } from './conformance.ts'
 import { streamed } from './outcome.ts'
-import { endpoint, plainRequest } from './requests.ts'
+import { endpoint, plainLiteral, plainRequest } from './requests.ts'
 import { bedrockRules } from './rules.ts'
 
 const MODEL = 'eu.anthropic.claude-sonnet-4-5-20250929-v1:0'
@@ -21,9 +21,9 @@ const TARGET: Target = {
   model: MODEL,
 }
 
-async function bodyOf(more: Partial<ChatRequest>, model = MODEL): Promise<JsonObject> {
-  const request = plainRequest(more)
-  const body = objectOf(bedrock.request(request, { ...TARGET, model }).body)
+async function bodyOf(more: Partial<Literal>, model = MODEL): Promise<JsonObject> {
+  const request = plainLiteral(more)
+  const body = objectOf(bedrock.request(chatRequest(request), { ...TARGET, model }).body)
   bedrockRules(body, request)
   return body
 }
@@ -118,7 +118,7 @@ describe('a request to Bedrock', () => {
     })
   })
 
-  test.each<[Partial<ChatRequest>]>([[{ tools: [] }], [{ tools: [TOOL], toolChoice: { mode: 'none' } }]])(
+  test.each<[Partial<Literal>]>([[{ tools: [] }], [{ tools: [TOOL], toolChoice: { mode: 'none' } }]])(
     'that offers no tools describes earlier calls in text: %j',
     async (more) => {
       const body = await bodyOf({ messages: [user('Hi'), calls('x'), result('x', '1', true), user('so?')], ...more })
@@ -131,7 +131,7 @@ describe('a request to Bedrock', () => {
     const image = (source: object) =>
       plainRequest({ messages: [{ role: 'user', parts: [{ type: 'image', source }] } as Message] })
     const { body } = bedrock.request(image({ type: 'base64', mediaType: 'image/jpg', data: 'aGk=' }), TARGET)
-    expect(body).toContain('{"image":{"format":"jpeg","source":{"bytes":"aGk="}}}')
+    expect(sentText(body)).toContain('{"image":{"format":"jpeg","source":{"bytes":"aGk="}}}')
     const address = image({ type: 'url', url: 'https://x/y.png' })
     expect(await kindOf(async () => bedrock.request(address, TARGET))).toBe('rejected')
   })

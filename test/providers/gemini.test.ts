@@ -1,16 +1,17 @@
 /** Gemini's own rules: its body, thought signatures, schemas, and answers in an array. */
 
 import { describe, expect, test } from 'bun:test'
-import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { Signatures } from '../../src/providers/gemini/signatures.ts'
+import type { Literal, Message } from '../support/literal.ts'
 import { objectOf } from './conformance.ts'
 import { endpoint, plainRequest } from './requests.ts'
 import { geminiRules } from './rules.ts'
 
-async function bodyOf(more: Partial<ChatRequest>, model = 'gemini-3-pro'): Promise<JsonObject> {
+async function bodyOf(more: Partial<Literal>, model = 'gemini-3-pro'): Promise<JsonObject> {
   const body = objectOf(gemini.request(plainRequest(more), { endpoint: endpoint(), model }).body)
   geminiRules(body)
   return body

@@ -4,11 +4,11 @@
  */
 
 import { describe, expect, test } from 'bun:test'
-import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { Endpoint } from '../../src/core/endpoint.ts'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
-import { chat } from '../../src/dialects/chat/chat.ts'
+import { acceptChat, UNPARSED } from '../../src/dialects/chat/request.ts'
 import { messages } from '../../src/dialects/messages/messages.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { vertexClaude } from '../../src/providers/anthropic/vertex-claude.ts'
@@ -17,9 +17,9 @@ import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import { TargetForms } from '../../src/providers/learned-form.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Learned, Provider } from '../../src/providers/provider.ts'
-import { parseBody } from '../../src/wire/body.ts'
-import { readLargeBody } from '../../src/wire/long-text-body.ts'
-import { list, objectOf } from './conformance.ts'
+import { readRequestBody } from '../../src/wire/request-body.ts'
+import { type Literal, type Message, requestIn } from '../support/literal.ts'
+import { list, objectOf, sentText } from './conformance.ts'
 import { endpoint, plainRequest } from './requests.ts'
 
 const DUMMY = 'skip_thought_signature_validator'
@@ -114,11 +114,7 @@ test('Messages: turns with calls get empty thinking at a server that wants it, s
       ],
       tools: [{ name: 'f', input_schema: { type: 'object' } }],
     }
-    const bytes = Buffer.from(JSON.stringify(body))
-    const { json, longTexts } = readLargeBody(bytes, dialect.largeBody) ?? { json: parseBody(bytes) }
-    const exchange = dialect.accept(json, { organization: 'acme' }, longTexts)
-    if (exchange instanceof Promise) throw new Error('nothing has to be looked up')
-    return exchange.request
+    return requestIn(dialect, body)
   }
   const sent = (by: Provider, length: number) => {
     const { messages: turns } = objectOf(by.request(requestOf(length), { endpoint: at, model: 'm' }).body)
@@ -244,7 +240,7 @@ describe('nothing is kept of a rejection whose words the caller wrote', () => {
   const text = (words: string): Message => ({ role: 'user', parts: [{ type: 'text', text: words }] })
   const escaped = (words: string, slashes: string) =>
     [...words].map((letter) => `${slashes}u00${letter.charCodeAt(0).toString(16)}`).join('')
-  const withWords: readonly [string, (words: string) => Partial<ChatRequest>][] = [
+  const withWords: readonly [string, (words: string) => Partial<Literal>][] = [
     ['a text', (words) => ({ messages: [text(`What is ${words}?`), ...turn('a'), text('Hi')] })],
     ['a text in capitals', (words) => ({ messages: [text(words.toUpperCase()), ...turn('a'), text('Hi')] })],
     [
@@ -286,11 +282,12 @@ describe('nothing is kept of a rejection whose words the caller wrote', () => {
       const request = plainRequest({ stream: true, maxOutputTokens: 9, ...wordsIn(words) })
       const { keep, provider } = learn(openai, rejected(message), { at, request })
       const target = { endpoint: at, model: 'm' }
-      const before = openai.request(request, target).body
+      const sent = (by: Provider) => sentText(by.request(request, target).body)
+      const before = sent(openai)
       // Only this request is written in another way.
-      expect(provider.request(request, target).body).not.toEqual(before)
+      expect(sent(provider)).not.toBe(before)
       expect(keep()).toBeUndefined()
-      expect(openai.request(request, target).body).toEqual(before)
+      expect(sent(openai)).toBe(before)
     })
 
     test(`in ${where}: the usage is not given up even for its request`, () => {
@@ -303,11 +300,7 @@ describe('nothing is kept of a rejection whose words the caller wrote', () => {
     const body = (content: string) =>
       `{"model":"m","stream":true,"messages":[{"role":"user","content":"${content}${'x'.repeat(20_000)}"}]}`
     const requestOf = (content: string) => {
-      const dialect = chat({ imageUrls: 'public' })
-      const { json, longTexts } = readLargeBody(Buffer.from(body(content)), dialect.largeBody) ?? fail()
-      const exchange = dialect.accept(json, { organization: 'acme' }, longTexts)
-      if (exchange instanceof Promise) throw new Error('nothing has to be looked up')
-      return exchange.request
+      return acceptChat(readRequestBody(Buffer.from(body(content)), UNPARSED), 'public').request
     }
     const at = endpoint()
     expect(learned(openai, rejected(OPTIONS), { at, request: requestOf('') })?.field).toBe('stream_options')
@@ -385,7 +378,3 @@ describe('a lesson is kept', () => {
     expect(x()).toBe(2)
   })
 })
-
-function fail(): never {
-  throw new Error('the body is not large')
-}

@@ -5,7 +5,9 @@ import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
 import { isMistral } from '../../src/providers/openai/mistral.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
+import { chatRequest } from '../support/literal.ts'
 import { property } from '../support/random.ts'
+import { sentText } from './conformance.ts'
 import { endpoint, plainRequest, randomRequest } from './requests.ts'
 
 const MISTRAL = { endpoint: endpoint({ baseUrl: 'https://api.mistral.ai/v1' }), model: 'mistral-large-latest' }
@@ -18,7 +20,7 @@ const MESSAGE_FIELDS = 'role content tool_calls tool_call_id prefix'.split(' ')
 
 async function sent(request: ChatRequest, target = MISTRAL): Promise<JsonObject> {
   const { body } = openai.request(request, target)
-  return JSON.parse(String(body))
+  return JSON.parse(sentText(body))
 }
 
 function messagesOf(body: JsonObject): readonly JsonObject[] {
@@ -33,7 +35,7 @@ function callIdsOf(message: JsonObject): readonly unknown[] {
 
 describe('a request', () => {
   property('has no field and no id that Mistral rejects, and the same pairs of ids', 300, async (random) => {
-    const request = randomRequest(random)
+    const request = chatRequest(randomRequest(random))
     const [body, plain] = await Promise.all([
       sent({
         ...request,

@@ -4,8 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { chat } from '../../src/dialects/chat/chat.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
-import { parseBody } from '../../src/wire/body.ts'
-import { readLargeBody } from '../../src/wire/long-text-body.ts'
+import { requestIn } from '../support/literal.ts'
 import { sentText } from './conformance.ts'
 import { endpoint } from './requests.ts'
 
@@ -21,11 +20,8 @@ function messagesAt(baseUrl: string, text: string): JsonObject[] {
     { role: 'tool', tool_call_id: 'call_1', content: 'done' },
   ]
   const tools = [{ type: 'function', function: { name: 'f', parameters: { type: 'object' } } }]
-  const bytes = Buffer.from(JSON.stringify({ model: 'kimi', messages, tools }))
-  const { json, longTexts } = readLargeBody(bytes, dialect.largeBody) ?? { json: parseBody(bytes) }
-  const exchange = dialect.accept(json, { organization: 'acme' }, longTexts)
-  if (exchange instanceof Promise) throw new Error('nothing has to be looked up')
-  const { body } = openai.request(exchange.request, { endpoint: endpoint({ baseUrl }), model: 'kimi-k2.5' })
+  const request = requestIn(dialect, { model: 'kimi', messages, tools })
+  const { body } = openai.request(request, { endpoint: endpoint({ baseUrl }), model: 'kimi-k2.5' })
   return JSON.parse(sentText(body)).messages
 }
 

@@ -3,8 +3,8 @@
  * violation.
  */
 
-import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
+import type { Literal } from '../support/literal.ts'
 import { must, onlyKeys } from './rule-checks.ts'
 
 const KEYS = [
@@ -21,7 +21,7 @@ function objects(value: JsonValue | undefined, what: string): JsonObject[] {
   return value.filter(isObject)
 }
 
-export function openaiRules(body: JsonObject, request: ChatRequest): void {
+export function openaiRules(body: JsonObject, request: Literal): void {
   onlyKeys(body, KEYS)
   must(!('max_tokens' in body && 'max_completion_tokens' in body), 'one limit', body)
   for (const limit of ['max_tokens', 'max_completion_tokens'])

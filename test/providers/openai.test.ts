@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'bun:test'
-import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
 import type { Completion } from '../../src/core/completion.ts'
 import type { FinishReason } from '../../src/core/event.ts'
 import type { JsonValue } from '../../src/core/json.ts'
@@ -8,6 +7,7 @@ import { openai } from '../../src/providers/openai/openai.ts'
 import { sha256 } from '../support/bytes.ts'
 import { decode, fold, textOf } from '../support/decode.ts'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
+import type { Literal, Message } from '../support/literal.ts'
 import { Random } from '../support/random.ts'
 import { cuts } from '../support/streams.ts'
 import { objectOf, sentText } from './conformance.ts'
@@ -64,7 +64,7 @@ describe('a recorded stream gives what its manifest states, at every cut', () =>
 })
 
 describe('a request', () => {
-  const sent = async (more: Partial<ChatRequest>) =>
+  const sent = async (more: Partial<Literal>) =>
     objectOf(openai.request(plainRequest(more), { endpoint: endpoint(), model: 'm' }).body)
   const user = (text: string, ttl?: '5m' | '1h'): Message => ({
     role: 'user',
@@ -77,7 +77,7 @@ describe('a request', () => {
   })
 
   test('has no cache mark of 1h after one of 5m, in the order in which providers read', async () => {
-    const ttls = async (more: Partial<ChatRequest>) =>
+    const ttls = async (more: Partial<Literal>) =>
       [...JSON.stringify(await sent(more)).matchAll(/"type":"ephemeral"(?:,"ttl":"(\w+)")?/g)].map(([, ttl]) => ttl)
     const tool = { name: 'f', parameters: {}, cache: { ttl: '1h' } } as const
     const system = { role: 'system', parts: [{ type: 'text', text: 's', cache: { ttl: '1h' } }] } as const
@@ -244,7 +244,7 @@ describe('padding of stream events', () => {
   const optionsAt = (baseUrl: string, padStream?: boolean) => {
     const request = plainRequest({ stream: true, hints: { padStream } })
     const { body } = openai.request(request, { endpoint: endpoint({ baseUrl }), model: 'm' })
-    return JSON.parse(String(body)).stream_options
+    return JSON.parse(sentText(body)).stream_options
   }
 
   test.each([

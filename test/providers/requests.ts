@@ -1,16 +1,10 @@
 /** Random requests: calls and results pair, and everything else is as irregular as callers' histories. */
 
-import type {
-  CacheMark,
-  ChatRequest,
-  Message,
-  TextPart,
-  Tool,
-  ToolChoice,
-  UserPart,
-} from '../../src/core/chat-request.ts'
+import type { ChatRequest, ToolChoice } from '../../src/core/chat-request.ts'
+import type { CacheMark } from '../../src/core/conversation.ts'
 import type { Endpoint } from '../../src/core/endpoint.ts'
 import type { JsonObject } from '../../src/core/json.ts'
+import { chatRequest, type Literal, type Message, type TextPart, type Tool, type UserPart } from '../support/literal.ts'
 import type { Random } from '../support/random.ts'
 
 const TEXTS = ['Hello', ' world \n', '', ' ', '\n\t', 'é日本語👩‍👩‍👧', '"quoted" \\', 'ends in space  ', '.'] as const
@@ -41,7 +35,7 @@ const JSONS = [
 ] as const
 
 /** `unmarked` leaves cache marks out. */
-export function randomRequest(random: Random, marks: 'marked' | 'unmarked' = 'marked'): ChatRequest {
+export function randomRequest(random: Random, marks: 'marked' | 'unmarked' = 'marked'): Literal {
   return new Maker(random, marks === 'marked' && random.chance(0.6)).request()
 }
 
@@ -57,7 +51,12 @@ export function endpoint(more: Partial<Endpoint> = {}): Endpoint {
 }
 
 /** A request with one user text and the test's changes. */
-export function plainRequest(more: Partial<ChatRequest> = {}): ChatRequest {
+export function plainRequest(more: Partial<Literal> = {}): ChatRequest {
+  return chatRequest(plainLiteral(more))
+}
+
+/** The same with messages and tools as objects. */
+export function plainLiteral(more: Partial<Literal>): Literal {
   return {
     model: 'public-model',
     stream: false,
@@ -73,7 +72,7 @@ export function plainRequest(more: Partial<ChatRequest> = {}): ChatRequest {
 }
 
 /** The request without parts that only Chat Completions servers accept; the same object if there are none. */
-export function withoutNative(request: ChatRequest): ChatRequest {
+export function withoutNative(request: Literal): Literal {
   const isNative = (part: UserPart) => part.type === 'native'
   if (!request.messages.some((message) => message.role === 'user' && message.parts.some(isNative))) return request
   const messages = request.messages.map((message) =>
@@ -88,11 +87,11 @@ class Maker {
     private readonly marked: boolean,
   ) {}
 
-  request(): ChatRequest {
+  request(): Literal {
     const { random } = this
     const messages = random.list(6, () => this.exchange()).flat()
     const tools = random.chance(0.7) ? this.tools() : []
-    return plainRequest({
+    return plainLiteral({
       stream: random.chance(0.5),
       messages: messages.length > 0 ? messages : [this.user()],
       tools,
@@ -158,7 +157,8 @@ class Maker {
   private user(): Message {
     const part = (): UserPart => {
       if (this.random.chance(0.7)) return this.text()
-      if (this.random.chance(0.2)) return { type: 'native', json: { type: 'input_audio' } }
+      if (this.random.chance(0.2))
+        return { type: 'native', json: { type: 'input_audio', input_audio: { data: 'aGk=' } } }
       return { type: 'image', source: { type: 'base64', mediaType: 'image/jpg', data: 'aGk=' }, cache: this.mark() }
     }
     return { role: 'user', parts: this.random.list(3, part) }

@@ -1,7 +1,7 @@
 /** The rules that providers publish for request bodies, as strict checkers that throw at the first violation. */
 
-import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
+import type { Literal } from '../support/literal.ts'
 import { must, onlyKeys } from './rule-checks.ts'
 
 function objects(value: JsonValue | undefined, what: string): JsonObject[] {
@@ -84,7 +84,7 @@ function checkPrefill(text: JsonValue | undefined): void {
   if (typeof text === 'string') must(text === text.trimEnd(), 'a prefill does not end in white space', text)
 }
 
-export function anthropicRules(body: JsonObject, request: ChatRequest): void {
+export function anthropicRules(body: JsonObject, request: Literal): void {
   onlyKeys(body, [
     ...['model', 'max_tokens', 'system', 'tools', 'tool_choice', 'messages', 'stop_sequences', 'temperature'],
     ...['top_p', 'output_config', 'metadata', 'service_tier', 'stream'],
@@ -176,7 +176,7 @@ function ttlsIn(value: JsonValue | undefined): (JsonValue | undefined)[] {
   return [...inside, ...own, ...point]
 }
 
-export function bedrockRules(body: JsonObject, request: ChatRequest): void {
+export function bedrockRules(body: JsonObject, request: Literal): void {
   onlyKeys(body, ['system', 'toolConfig', 'messages', 'inferenceConfig'])
   const messages = objects(body['messages'], 'messages')
   checkTurns(messages, 'content', ['user', 'assistant'])
@@ -321,7 +321,7 @@ function withIds(turn: JsonObject, name: string, prefix: string): JsonObject {
 }
 
 /** The model is in the address, and the version in the body. */
-export function vertexClaudeRules(body: JsonObject, request: ChatRequest): void {
+export function vertexClaudeRules(body: JsonObject, request: Literal): void {
   const { anthropic_version: version, ...rest } = body
   must(version === 'vertex-2023-10-16', 'the version', body)
   must(!('model' in rest) && !('service_tier' in rest), 'no model, no service tier', body)

@@ -5,7 +5,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { LLMock } from '@copilotkit/aimock'
-import type { ChatRequest, Message } from '../../src/core/chat-request.ts'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { Endpoint } from '../../src/core/endpoint.ts'
 import type { FinishReason } from '../../src/core/event.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
@@ -13,6 +13,7 @@ import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
+import type { Literal, Message } from '../support/literal.ts'
 import { sentText } from './conformance.ts'
 import { type Outcome, streamed, whole } from './outcome.ts'
 import { endpoint, plainRequest } from './requests.ts'
@@ -47,7 +48,7 @@ const TOOLS = ['get_weather', 'ask_oracle'].map((name) => ({
 
 interface Scene {
   readonly name: string
-  readonly request: Partial<ChatRequest>
+  readonly request: Partial<Literal>
   readonly text: string
   readonly calls: readonly (typeof OSLO)[]
   readonly reason: FinishReason

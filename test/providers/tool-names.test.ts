@@ -1,10 +1,14 @@
 /** Tool names that a provider rejects become legal, unique and stable ones, and are restored in answers. */
 
 import { describe, expect, test } from 'bun:test'
+import { CALL_ID, RESULT_ID } from '../../src/core/conversation.ts'
+import { JsonBuilder } from '../../src/core/json-builder.ts'
 import { CallInputs } from '../../src/providers/call-arguments.ts'
 import { restoreToolName } from '../../src/providers/provider.ts'
 import { SentCallIds } from '../../src/providers/sent-call-ids.ts'
 import { fitted, NAMES_OF_64, NAMES_OF_128, ToolNames } from '../../src/providers/tool-names.ts'
+import { Turns } from '../../src/providers/turns.ts'
+import { chatRequest, type Message } from '../support/literal.ts'
 import { property } from '../support/random.ts'
 import { plainRequest, randomRequest } from './requests.ts'
 
@@ -47,7 +51,7 @@ describe('names', () => {
 
   property('of any request are legal, unique and restorable', 200, (random) => {
     const request = randomRequest(random)
-    const names = new ToolNames(request, NAMES_OF_64)
+    const names = new ToolNames(chatRequest(request), NAMES_OF_64)
     const own = new Set([
       ...request.tools.map(({ name }) => name),
       ...request.messages
@@ -63,27 +67,47 @@ describe('names', () => {
   })
 })
 
+const answer = (...ids: string[]): Message => ({
+  role: 'assistant',
+  parts: [],
+  toolCalls: ids.map((callId) => ({ callId, name: 'f', json: '{}' })),
+})
+const result = (callId: string): Message => ({ role: 'tool', callId, parts: [] })
+
+/** The ids of calls and results as they are sent, in order. */
+function sentIds(messages: readonly Message[]): string[] {
+  const turns = new Turns(plainRequest({ messages }).conversation)
+  const { conversation } = turns
+  const ids = new SentCallIds(turns)
+  const sent: string[] = []
+  for (let place = 0; place <= turns.lastPlace; place++) {
+    const block = turns.blockAt(place)
+    const kind = turns.kindOf(block)
+    if (kind !== CALL_ID && kind !== RESULT_ID) continue
+    const json = new JsonBuilder(conversation.arena, 64)
+    ids.write(json, block)
+    sent.push(json.take().joined().toString())
+  }
+  return sent
+}
+
 describe('call ids', () => {
   test('pair by turn, although every turn counts from 0', () => {
-    const ids = new SentCallIds()
-    const turns = Array.from({ length: 3 }, () => {
-      ids.turn()
-      const called = [ids.call('0'), ids.call('1')]
-      return { called, answered: [ids.result('1'), ids.result('0')].reverse() }
-    })
-    for (const { called, answered } of turns) expect(answered).toEqual(called)
-    expect(new Set(turns.flatMap(({ called }) => called)).size).toBe(6)
+    const sent = sentIds(Array.from({ length: 3 }, () => [answer('0', '1'), result('1'), result('0')]).flat())
+    const called = [0, 4, 8].flatMap((at) => sent.slice(at, at + 2))
+    const answered = [0, 4, 8].flatMap((at) => sent.slice(at + 2, at + 4).reverse())
+    expect(answered).toEqual(called)
+    expect(new Set(called).size).toBe(6)
   })
 
   test('stay legal if they are long and repeated', () => {
-    const ids = new SentCallIds()
-    const sent = Array.from({ length: 1200 }, () => ids.call('i'.repeat(64)))
+    const sent = sentIds([answer(...Array.from({ length: 1200 }, () => 'i'.repeat(64)))])
     expect(new Set(sent).size).toBe(1200)
     for (const id of sent) expect(id).toMatch(NAMES_OF_64.legal)
   })
 
   test('without a call are only cleaned', () => {
-    expect(new SentCallIds().result('a:b')).toBe(fitted('a:b', NAMES_OF_64))
+    expect(sentIds([result('a:b')])).toEqual([fitted('a:b', NAMES_OF_64)])
   })
 })
 

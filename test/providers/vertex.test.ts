@@ -1,12 +1,13 @@
 /** What Vertex AI gets: addresses, the bodies of both APIs, and token counts. */
 
 import { describe, expect, test } from 'bun:test'
-import type { ChatRequest, UserPart } from '../../src/core/chat-request.ts'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { vertexClaude } from '../../src/providers/anthropic/vertex-claude.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import type { Provider, Target } from '../../src/providers/provider.ts'
 import { isClaudeOnVertex } from '../../src/providers/vertex-address.ts'
+import type { UserPart } from '../support/literal.ts'
 import { objectOf } from './conformance.ts'
 import { endpoint, plainRequest } from './requests.ts'
 
@@ -38,7 +39,6 @@ test.each<[Provider, string, boolean, string]>([
 ])('%#: the address of %s', (provider, model, stream, url) => {
   const request = plainRequest({ stream })
   expect(provider.request(request, at(model)).url).toBe(url)
-  expect(provider.plainRequest?.(request, at(model))?.url).toBe(url)
 })
 
 test('no key is sent, and no version as a header', () => {
@@ -121,6 +121,14 @@ describe('calls of Gemini', () => {
       },
       { role: 'user', parts: [response('rain'), response('sunny'), { text: 'And?' }] },
     ])
+  })
+
+  test('of an earlier turn are answered after those of the turn before', () => {
+    const answer = (callId: string) => ({ role: 'assistant', parts: [], toolCalls: [call(callId, 'Oslo')] }) as const
+    const messages = [answer('a'), result('a', 'rain'), answer('b'), result('a', 'snow'), result('b', 'sunny')]
+    const { body } = vertexGemini.request(plainRequest({ messages }), at('gemini-2.5-flash'))
+    const response = (text: string) => ({ functionResponse: { name: 'weather', response: { result: text } } })
+    expect(objectOf(body)).toMatchObject({ contents: { 4: { parts: [response('sunny'), response('snow')] } } })
   })
 
   test('a signature that came from Vertex AI is sent to Gemini’s own API, too', () => {

@@ -15,6 +15,7 @@ import { messages } from '../../src/dialects/messages/messages.ts'
 import { CALLER, dialect as responses } from '../dialects/responses/setting.ts'
 import { requestProblem } from '../support/api-schema.ts'
 import { CHAT, EMBEDDINGS, IMAGES, MESSAGES, RESPONSES } from '../support/full-bodies.ts'
+import { readBody } from '../support/literal.ts'
 import { property, type Random } from '../support/random.ts'
 
 const FOLDER = join(import.meta.dir, '../fixtures/callers')
@@ -29,13 +30,13 @@ interface Endpoint {
 const ENDPOINTS = {
   chat: {
     schema: 'ChatRequest',
-    accept: (body) => chat({ imageUrls: 'public' }).accept(body, CALLER),
+    accept: (body) => readBody(chat({ imageUrls: 'public' }), body, CALLER),
     full: CHAT,
   },
-  responses: { schema: 'ResponsesRequest', accept: (body) => responses.accept(body, CALLER), full: RESPONSES },
+  responses: { schema: 'ResponsesRequest', accept: (body) => readBody(responses, body, CALLER), full: RESPONSES },
   messages: {
     schema: 'MessagesRequest',
-    accept: (body) => messages({ toolResultImages: 'pass' }).accept(body, CALLER),
+    accept: (body) => readBody(messages({ toolResultImages: 'pass' }), body, CALLER),
     full: MESSAGES,
   },
   images: {

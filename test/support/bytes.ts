@@ -73,3 +73,8 @@ export function chunkedOf(bytes: Uint8Array): Chunked {
     chunks.push(bytes.subarray(lineEnd + 2, end - 2))
   }
 }
+
+/** The body of a whole answer as text. */
+export function answerText(answer: string | Uint8Array): string {
+  return typeof answer === 'string' ? answer : Buffer.from(answer).toString('utf8')
+}

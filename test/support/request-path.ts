@@ -21,8 +21,7 @@ import { acceptImageForm, acceptImages } from '../../src/dialects/images/request
 import { messages } from '../../src/dialects/messages/messages.ts'
 import { acceptCount } from '../../src/dialects/messages/request.ts'
 import { responses } from '../../src/dialects/responses/responses.ts'
-import { Conversation } from '../../src/gateway/affinity.ts'
-import { accepted as acceptedBody } from '../../src/http/receive.ts'
+import { ConversationKey } from '../../src/gateway/affinity.ts'
 import { LocalItemStore } from '../../src/items/local-item-store.ts'
 import { Sealer } from '../../src/items/sealer.ts'
 import { estimateInput } from '../../src/ledger/estimate.ts'
@@ -33,9 +32,8 @@ import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openaiImages } from '../../src/providers/openai/image-api.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider, Target } from '../../src/providers/provider.ts'
-import { parseBody } from '../../src/wire/body.ts'
-import { readLargeBody } from '../../src/wire/long-text-body.ts'
 import { boundaryOf, parseForm } from '../../src/wire/multipart.ts'
+import { readRequestBody } from '../../src/wire/request-body.ts'
 import { Encoding } from './encoding.ts'
 
 /** The endpoint of a body. */
@@ -59,6 +57,7 @@ export interface Walked {
 }
 
 export const ORGANIZATION = 'acme'
+const CALLER = { organization: ORGANIZATION }
 export const sealer = new Sealer([Buffer.alloc(32, 1).toString('base64')])
 export const itemStore = new LocalItemStore({ ttlSeconds: 3600 })
 
@@ -138,28 +137,19 @@ async function enter({ path, bytes, contentType }: Body, clock: Clock): Promise<
     clock.run('provider', () => openaiImages.request(image, target('https://provider.test/v1')))
     return
   }
-  const dialect = dialects[path === 'compact' ? 'responses' : path === 'count' ? 'messages' : path]
-  const received = clock.run('parse', () => {
-    const read = readLargeBody(bytes, dialect.largeBody) ?? { json: parseBody(bytes) }
-    return { bytes, ...read }
-  })
-  const { json } = received
-  refuseForbidden(json, path === 'messages' || path === 'count' ? 'accepted' : 'forbidden')
-  const caller = { organization: ORGANIZATION }
-  if (path === 'count')
-    return await send(
-      await clock.wait('accept', () =>
-        acceptedBody(received, (body, longTexts) => acceptCount(body, MESSAGES, longTexts)),
-      ),
-      clock,
-    )
-  const exchange = await clock.wait('accept', () =>
-    acceptedBody<Exchange>(received, (body, longTexts) =>
-      path === 'compact'
-        ? dialects.responses.acceptCompact(body, caller, longTexts)
-        : dialects[path].accept(body, caller, longTexts),
-    ),
-  )
+  const { read: readBody, unparsed } = dialects[path === 'compact' ? 'responses' : path === 'count' ? 'messages' : path]
+  const read = path === 'compact' ? dialects.responses.readCompact : readBody
+  if (unparsed === undefined || read === undefined) throw new Error('every dialect reads documents')
+  const document = clock.run('parse', () => readRequestBody(bytes, unparsed))
+  refuseForbidden(document.settings, path === 'messages' || path === 'count' ? 'accepted' : 'forbidden')
+  if (path === 'count') {
+    const counted = clock.run('accept', () => acceptCount(document, MESSAGES))
+    return await send(counted, clock)
+  }
+  await answer(await clock.wait('accept', () => read(document, CALLER)), clock)
+}
+
+async function answer(exchange: Exchange, clock: Clock): Promise<void> {
   await send(exchange.request, clock)
   clock.run('answer', () => exchange.answer(COMPLETION, SERVED))
   const encoding = Encoding.of(exchange, SERVED)
@@ -173,7 +163,7 @@ async function send(request: ChatRequest, clock: Clock): Promise<void> {
   const tokens = clock.run('estimate', () => estimateInput(request))
   const needs = clock.run('needs', () => needsOf(request, tokens))
   clock.run('resolve', () => resolve(catalog, key, { name: request.model, kind: 'chat', needs }))
-  clock.run('affinity', () => new Conversation(ORGANIZATION, request).of('m'))
+  clock.run('affinity', () => new ConversationKey(ORGANIZATION, request).of('m'))
   const fitted = clock.run('fit', () => fit(request, first, needs))
   for (const [name, [provider, at]] of Object.entries(providers)) {
     try {

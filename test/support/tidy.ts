@@ -32,7 +32,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
   },
   'wire/': {
     from: ['core/'],
-    packages: { 'wire/byte-text.ts': ['node:buffer'], 'wire/long-text-body.ts': ['node:buffer'] },
+    packages: { 'wire/byte-text.ts': ['node:buffer'], 'wire/json-document.ts': ['node:buffer'] },
   },
   'catalog/': { from: ['core/'], packages: { [ANYWHERE]: ['node:crypto'] } },
   'sqlite/': { from: ['core/'], packages: { [ANYWHERE]: ['bun:sqlite', 'node:fs', 'node:path'] } },

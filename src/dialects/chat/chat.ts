@@ -7,17 +7,17 @@ import type { Dialect, Exchange, Served } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
 import type { ImageUrls } from '../image-url.ts'
 import { chatAnswer, chatPlain } from './answer.ts'
-import { acceptChat, LARGE_BODY } from './request.ts'
+import { acceptChat, UNPARSED } from './request.ts'
 import { ChatEncoder } from './stream.ts'
 
 /** `imageUrls` is the operator's setting: which URLs of images a provider may fetch. */
 export function chat({ imageUrls }: { readonly imageUrls: ImageUrls }): Dialect {
   return {
     name: 'chat',
-    largeBody: LARGE_BODY,
-    accept(body, _caller, longTexts) {
-      const { request, includeUsage } = acceptChat(body, imageUrls, longTexts)
-      return new ChatExchange(request, includeUsage, ignoredFields('chat', body))
+    unparsed: UNPARSED,
+    read(body) {
+      const { request, includeUsage } = acceptChat(body, imageUrls)
+      return new ChatExchange(request, includeUsage, ignoredFields('chat', body.settings))
     },
   }
 }

@@ -6,16 +6,15 @@ import type { Usage } from '../../core/token-usage.ts'
 import type { Dialect, Exchange, Served, StreamMeter } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
 import { messagesAnswer, messagesPlain } from './answer.ts'
-import { acceptMessages, LARGE_BODY, type MessagesOptions } from './request.ts'
+import { acceptMessages, type MessagesOptions, UNPARSED } from './request.ts'
 import { MessagesEncoder } from './stream.ts'
 
 /** `options` are the operator's settings. */
 export function messages(options: MessagesOptions): Dialect {
   return {
     name: 'messages',
-    largeBody: LARGE_BODY,
-    accept: (body, _caller, longTexts) =>
-      new MessagesExchange(acceptMessages(body, options, longTexts), ignoredFields('messages', body)),
+    unparsed: UNPARSED,
+    read: (body) => new MessagesExchange(acceptMessages(body, options), ignoredFields('messages', body.settings)),
   }
 }
 

@@ -1,49 +1,28 @@
 /** A Messages body → the canonical request. Fields that are not named here never reach a provider. */
 
+import { Arena } from '../../core/arena.ts'
 import { CallerError } from '../../core/caller-error.ts'
-import {
-  type ChatRequest,
-  changed,
-  type Hints,
-  type Message,
-  NO_HINTS,
-  NO_TEXTS,
-  NO_TOOLS,
-  type Tool,
-  type ToolChoice,
-} from '../../core/chat-request.ts'
-import { parsedWhenRead } from '../../core/convert-unparsed.ts'
-import { isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
-import type { LongTexts } from '../../core/long-texts.ts'
-import { words } from '../../wire/json-cursor.ts'
-import type { LargeBody } from '../../wire/long-text-body.ts'
+import { type ChatRequest, type Hints, NO_HINTS, NO_TEXTS, type ToolChoice } from '../../core/chat-request.ts'
+import { isObject } from '../../core/json.ts'
+import { NONE, words } from '../../wire/json-document.ts'
+import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
 import { cacheMark } from '../cache-mark.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { RequestLimits } from '../request-limits.ts'
-import { acceptAssistant, acceptTexts, acceptUser, type ToolResultImages } from './content.ts'
+import { readTools } from './read-tools.ts'
+import { areMessages, readConversation, type ToolResultImages } from './read-turns.ts'
 import { checkMessagesBody, type MessagesBody } from './schema.ts'
-import { readMessages, readSystem } from './unparsed-messages.ts'
-import { readTools } from './unparsed-tools.ts'
 
-/** The texts are passed on, or read with `LongTexts` alone. */
-export const LARGE_BODY: LargeBody = {
-  textPlaces: [
-    { under: 'system', depth: 1, name: 'system' },
-    { under: 'system', depth: 3, name: 'text' },
-    { under: 'messages', depth: 3, name: 'content' },
-    { under: 'messages', depth: 5, name: 'text' },
-    { under: 'messages', depth: 5, name: 'content' },
-    { under: 'messages', depth: 7, name: 'text' },
-    { under: 'messages', depth: 5, name: 'input', holds: 'tree' },
-    { under: 'tools', depth: 3, name: 'description' },
+/** The schema is asked about them only if it may reject them. */
+export const UNPARSED: UnparsedMembers = {
+  names: words('messages', 'tools', 'system'),
+  members: [
+    {
+      placeholder: (document, value) => (areMessages(document, value) ? '[{"role":"user","content":""}]' : undefined),
+    },
+    { placeholder: (document, value) => (document.isList(value) ? '[]' : undefined) },
+    { placeholder: (document, value) => (document.isList(value) || document.isString(value) ? '[]' : undefined) },
   ],
-  lists: {
-    names: words('messages', 'tools', 'system'),
-    messages: readMessages,
-    tools: readTools,
-    system: readSystem,
-    placeholders: ['[{"role":"user","content":""}]', '[]', '[]'],
-  },
 }
 
 export interface MessagesOptions {
@@ -51,17 +30,18 @@ export interface MessagesOptions {
 }
 
 /** Throws `CallerError` with the path of the invalid field. */
-export function acceptMessages(body: JsonObject, options: MessagesOptions, longTexts?: LongTexts): ChatRequest {
-  const checked = checkMessagesBody(body)
+export function acceptMessages(body: RequestBody, { toolResultImages }: MessagesOptions): ChatRequest {
+  const { document, settings, values, bytes } = body
+  const checked = checkMessagesBody(settings)
   const limits = new RequestLimits()
-  const unparsed = longTexts?.unparsed
-  const tools = unparsed?.tools === undefined ? acceptTools(checked, limits) : NO_TOOLS
-  const hasTools = tools.length > 0 || unparsed?.tools !== undefined
-  const choice = hasTools ? acceptToolChoice(checked.tool_choice) : undefined
+  const arena = new Arena(bytes)
+  const tools = readTools(document, arena, values[1] ?? NONE, limits)
+  const choice = tools.isEmpty ? undefined : acceptToolChoice(checked.tool_choice)
+  const lists = { messages: values[0] ?? NONE, system: values[2] ?? NONE }
   const request: ChatRequest = {
     model: checked.model,
     stream: checked.stream === true,
-    messages: unparsed?.messages === undefined ? acceptConversation(checked, options, limits) : [],
+    conversation: readConversation(document, arena, lists, { limits, toolResultImages }),
     tools,
     toolChoice: choice?.toolChoice,
     parallelToolCalls: choice?.parallelToolCalls,
@@ -72,19 +52,14 @@ export function acceptMessages(body: JsonObject, options: MessagesOptions, longT
     hints: acceptHints(checked),
     cache: cacheMark(checked, ''),
     cacheStrict: false,
-    longTexts,
-    unparsed,
   }
   refuseThread(checked.thread)
-  if (longTexts === undefined || unparsed === undefined) return request
-  const convert = (list: JsonValue) => acceptTools(checkMessagesBody({ ...body, tools: list }), new RequestLimits())
-  return parsedWhenRead(request, longTexts, unparsed, convert)
+  return request
 }
 
 /** The body of `count_tokens`. Its fields for output and streaming have no effect. */
-export function acceptCount(body: JsonObject, options: MessagesOptions, longTexts?: LongTexts): ChatRequest {
-  const request = acceptMessages(body, options, longTexts)
-  return changed(request, { stream: false, maxOutputTokens: undefined, limitsOutput: false })
+export function acceptCount(body: RequestBody, options: MessagesOptions): ChatRequest {
+  return { ...acceptMessages(body, options), stream: false, maxOutputTokens: undefined, limitsOutput: false }
 }
 
 /** 0 asks newer Anthropic APIs to fill the cache and write nothing. Other providers need at least one token. */
@@ -100,60 +75,6 @@ function acceptHints(body: MessagesBody): Hints {
     serviceTier: tier ?? undefined,
     promptCacheKey: key ?? undefined,
     promptCacheRetention: retention ?? undefined,
-  }
-}
-
-function acceptConversation(
-  { system, messages }: MessagesBody,
-  { toolResultImages }: MessagesOptions,
-  limits: RequestLimits,
-): Message[] {
-  const accepted: Message[] = []
-  const parts = acceptTexts(system ?? '', 'system')
-  if (parts.length > 0) accepted.push({ role: 'system', parts })
-  for (const [index, { role, content }] of messages.entries()) {
-    if (typeof content === 'string') accepted.push(acceptText(role, content))
-    else if (role === 'assistant') accepted.push(acceptAssistant(content, `messages[${index}].content`, limits))
-    else accepted.push(...acceptUser(content, `messages[${index}].content`, { toolResultImages, limits }))
-  }
-  return accepted
-}
-
-/** A message whose content is one text. An assistant's empty text is left out, because Anthropic rejects it. */
-function acceptText(role: string, text: string): Message {
-  if (role !== 'assistant') return { role: 'user', parts: [{ type: 'text', text, cache: undefined }] }
-  return { role, parts: text === '' ? [] : [{ type: 'text', text, cache: undefined }], toolCalls: [] }
-}
-
-/**
- * Tools that Anthropic itself runs (`web_search_20250305`, …) are left out, because other providers have no
- * counterpart.
- */
-function acceptTools(body: MessagesBody, limits: RequestLimits): readonly Tool[] {
-  if (body.tools === undefined || body.tools === null) return NO_TOOLS
-  limits.checkTools(body.tools.length, 'tools')
-  return body.tools.flatMap((tool, index) => {
-    const path = `tools[${index}]`
-    if (!isObject(tool)) throw invalid(path, 'must be an object')
-    const type = tool['type'] ?? 'custom'
-    return type === 'custom' ? acceptTool(tool, path) : []
-  })
-}
-
-function acceptTool(tool: JsonObject, path: string): Tool {
-  const { name, strict } = tool
-  if (typeof name !== 'string' || name === '') throw missing(`${path}.name`)
-  const description = tool['description'] ?? undefined
-  if (description !== undefined && typeof description !== 'string')
-    throw invalid(`${path}.description`, 'must be a string')
-  const parameters = tool['input_schema'] ?? { type: 'object', properties: {} }
-  if (!isObject(parameters)) throw invalid(`${path}.input_schema`, 'must be an object')
-  return {
-    name,
-    description,
-    parameters,
-    strict: typeof strict === 'boolean' ? strict : undefined,
-    cache: cacheMark(tool, path),
   }
 }
 

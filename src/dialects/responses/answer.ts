@@ -5,7 +5,7 @@ import type { JsonObject } from '../../core/json.ts'
 import type { ItemText } from '../../items/item-store.ts'
 import { jsonLine } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
-import type { OwnName, Toolbox } from './tools.ts'
+import type { OwnName, Toolbox } from './toolbox.ts'
 
 /**
  * The items of an answer: a message if there is text, then the calls; one empty message if there is neither. A refusal

@@ -1,173 +1,301 @@
 /**
- * `input` → items, with stored items in place of references, and items → a conversation. Every part is rebuilt from its
- * known keys.
+ * `input` → a conversation: calls that belong together in one turn, each output after its turn. Every item is read by
+ * its known members.
  */
 
+import type { Arena } from '../../core/arena.ts'
 import { CallerError } from '../../core/caller-error.ts'
-import type { CacheMark, TextPart } from '../../core/chat-request.ts'
-import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
-import { argumentsOrNone } from '../../core/no-arguments.ts'
-import type { ItemStore } from '../../items/item-store.ts'
+import { ASSISTANT, Conversation, EntryWriter, MARKED, NAME, SYSTEM, TEXT, USER } from '../../core/conversation.ts'
 import type { Sealer } from '../../items/sealer.ts'
-import { cacheMark } from '../cache-mark.ts'
+import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
+import { readMark } from '../cache-mark.ts'
 import type { Caller } from '../dialect.ts'
+import { readArguments } from '../history-arguments.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
-import { openSummary, summaryText } from './compaction.ts'
-import { Conversation } from './conversation.ts'
-import type { Toolbox, ToolList } from './tools.ts'
+import { openSummary, SUMMARY_INSTRUCTION, summaryText } from './compaction.ts'
+import type { Toolbox } from './toolbox.ts'
+import { TurnOrder } from './turn-order.ts'
 
-const REFERENCE = 'item_reference'
-/** More references than any conversation has. */
-const REFERENCES_MAX = 4096
-/** All stored items of one request together: as much as a body may have. */
-const RECALLED_CHARS_MAX = 10 * 1024 * 1024
+const ITEM_TYPES = words(
+  'message',
+  'function_call',
+  'function_call_output',
+  'additional_tools',
+  'compaction',
+  // The name of the item in earlier versions of Codex.
+  'compaction_summary',
+  'compaction_trigger',
+  'item_reference',
+)
+/** The types of items, by their index in `ITEM_TYPES`. All others, `reasoning` among them, are skipped. */
+export const ITEMS = {
+  message: 0,
+  call: 1,
+  output: 2,
+  tools: 3,
+  compaction: 4,
+  summary: 5,
+  trigger: 6,
+  reference: 7,
+} as const
+const TYPED = words('type', 'role', 'content', 'id')
+const MESSAGE = words('role', 'content')
+const CALL = words('call_id', 'name', 'arguments', 'namespace')
+const OUTPUT = words('call_id', 'output')
+const COMPACTION = words('encrypted_content')
+const ROLES = words('user', 'assistant', 'system', 'developer')
+/** The kind of message of each role, by its index in `ROLES`; every other role counts as the user's. */
+const ROLE_KINDS = [USER, ASSISTANT, SYSTEM, SYSTEM]
+const PART = words('type', 'text', 'cache_control')
+const TEXT_TYPES = words('input_text', 'output_text', 'text')
 
-/** An item of the input, with its type if it has none itself. */
-export interface Item {
-  readonly type: string
-  readonly json: JsonObject
-  /** `input[3]`. */
-  readonly path: string
+/** The items of an input, with the type of each as an index, or `NONE`. */
+export interface Items {
+  readonly items: readonly number[]
+  readonly types: readonly number[]
 }
 
-/** Throws `CallerError` if the input is neither a string nor an array of items, or is empty. */
-export function itemsOf(input: unknown): readonly Item[] {
-  if (typeof input === 'string') {
-    return [{ type: 'message', json: { role: 'user', content: input }, path: 'input' }]
+/** Throws `CallerError` if the input is no list of items with types, or is empty. */
+export function itemsOf(document: JsonDocument, input: number): Items {
+  if (input === NONE || !document.isList(input)) throw invalid('input', 'must be a string or an array of items')
+  const items: number[] = []
+  const types: number[] = []
+  for (let item = document.firstItem(input); item !== NONE; item = document.nextItem(item)) {
+    types.push(typeOf(document, item, items.length))
+    items.push(item)
   }
-  if (!isArray(input)) throw invalid('input', 'must be a string or an array of items')
-  if (input.length === 0) throw invalid('input', 'must not be empty')
-  return input.map((json, index) => {
-    const path = `input[${index}]`
-    if (!isObject(json)) throw invalid(path, 'must be an object')
-    return { type: typeOf(json, path), json, path }
-  })
+  if (items.length === 0) throw invalid('input', 'must not be empty')
+  return { items, types }
 }
+
+const typed = new Int32Array(TYPED.length)
 
 /** Callers leave `type` out of messages; the official schema allows the same for references. */
-function typeOf(json: JsonObject, path: string): string {
-  const type = json['type'] ?? undefined
-  if (typeof type === 'string') return type
-  if (type !== undefined) throw invalid(`${path}.type`, 'must be a string')
-  const [role, content] = [json['role'] ?? undefined, json['content'] ?? undefined]
-  if (role !== undefined) return 'message'
-  if (typeof json['id'] === 'string' && content === undefined) return REFERENCE
-  throw missing(`${path}.type`)
-}
-
-/** The items, with each reference replaced by the stored item. A promise only if the item store returns one. */
-export function resolveReferences(
-  items: readonly Item[],
-  caller: Caller,
-  itemStore: ItemStore | undefined,
-): readonly Item[] | Promise<readonly Item[]> {
-  if (!items.some(isReference)) return items
-  const ids = [
-    ...new Set(items.flatMap((item) => (item.type === REFERENCE ? required(item.json, 'id', item.path) : []))),
-  ]
-  if (ids.length > REFERENCES_MAX) throw invalid('input', `must not refer to more than ${REFERENCES_MAX} items`)
-  const recalled = ids.map((id) => itemStore?.get(caller.organization, id))
-  const fill = (found: readonly (JsonObject | undefined)[]) => {
-    return fillIn(items, new Map(ids.map((id, index) => [id, found[index]])))
+function typeOf(document: JsonDocument, item: number, index: number): number {
+  if (!document.isObject(item)) throw invalid(`input[${index}]`, 'must be an object')
+  document.select(item, TYPED, typed)
+  const type = typed[0] ?? NONE
+  if (!document.isNull(type)) {
+    if (!document.isString(type)) throw invalid(`input[${index}].type`, 'must be a string')
+    return document.word(type, ITEM_TYPES)
   }
-  const atHand = recalled.flatMap((item) => (item instanceof Promise ? [] : [item]))
-  return atHand.length === recalled.length ? fill(atHand) : Promise.all(recalled).then(fill)
-}
-
-function isReference({ type }: Item): boolean {
-  return type === REFERENCE
-}
-
-/** A short reference may stand for a long item: together they must not exceed the limit of a body. */
-function fillIn(items: readonly Item[], recalled: ReadonlyMap<string, JsonObject | undefined>): Item[] {
-  const sizes = new Map([...recalled].map(([id, json]) => [id, json === undefined ? 0 : JSON.stringify(json).length]))
-  let chars = 0
-  return items.map((item) => {
-    if (item.type !== REFERENCE) return item
-    const id = required(item.json, 'id', item.path)
-    chars += sizes.get(id) ?? 0
-    if (chars > RECALLED_CHARS_MAX) {
-      throw new CallerError('too_large', 'The items that the input refers to are larger than 10 MiB.', {
-        param: item.path,
-      })
-    }
-    return recalledItem(item.path, id, recalled.get(id))
-  })
-}
-
-function recalledItem(path: string, id: string, json: JsonObject | undefined): Item {
-  const type = stringOf(json?.['type'])
-  if (json !== undefined && type !== undefined) return { type, json, path }
-  const what = `Item '${id.slice(0, 64)}' was not found or has expired.`
-  const message = `${what} Send the item itself instead of a reference (with most SDKs: \`store: false\`).`
-  throw new CallerError('invalid_field', message, { param: `${path}.id` })
-}
-
-/** The body's list of tools, and those within the input. */
-export function toolListsOf(tools: unknown, items: readonly Item[]): readonly ToolList[] {
-  const isListed = tools !== undefined && tools !== null
-  if (!isListed && !items.some(isToolList)) return NO_LISTS
-  const lists: ToolList[] = isListed ? [{ tools, path: 'tools' }] : []
-  for (const item of items) if (isToolList(item)) lists.push({ tools: item.json['tools'], path: `${item.path}.tools` })
-  return lists
-}
-
-const NO_LISTS: readonly ToolList[] = []
-
-function isToolList({ type }: Item): boolean {
-  return type === 'additional_tools'
+  const id = typed[3] ?? NONE
+  if (!document.isNull(typed[1] ?? NONE)) return ITEMS.message
+  if (id !== NONE && document.isString(id) && document.isNull(typed[2] ?? NONE)) return ITEMS.reference
+  throw missing(`input[${index}].type`)
 }
 
 /** What converting items needs. */
-interface Reading {
+interface Surroundings {
+  readonly document: JsonDocument
+  readonly arena: Arena
   readonly toolbox: Toolbox
   readonly sealer: Sealer
   readonly caller: Caller
   readonly limits: RequestLimits
 }
 
-/**
- * Items of unsupported types, `reasoning` among them, are skipped. Throws `CallerError` with the path of the invalid
- * field.
- */
-export function conversationOf(items: readonly Item[], reading: Reading): Conversation {
-  const conversation = new Conversation()
-  for (const item of items) addItem(conversation, item, reading)
-  return conversation
-}
+/** Texts of the item that is read, which may come to nothing. */
+const texts = new EntryWriter()
 
-function addItem(conversation: Conversation, { type, json, path }: Item, reading: Reading): void {
-  const { toolbox, sealer, caller, limits } = reading
-  switch (type) {
-    case 'message':
-      conversation.message(roleOf(json['role']), textParts(json['content'], contentPath(path)))
-      break
-    case 'function_call': {
-      limits.countCall(path)
-      const callId = required(json, 'call_id', path)
-      const namespace = stringOf(json['namespace']) || undefined
-      const name = toolbox.sentName({ name: required(json, 'name', path), namespace })
-      const written = argumentsOf(json['arguments'])
-      limits.addCallJson(written, `${path}.arguments`)
-      conversation.call({ callId, name, json: written })
-      break
-    }
-    case 'function_call_output': {
-      limits.countResult(path)
-      const callId = required(json, 'call_id', path)
-      conversation.output({ role: 'tool', callId, parts: outputParts(json['output'], `${path}.output`) })
-      break
-    }
-    // The name of the item in earlier versions of Codex.
-    case 'compaction_summary':
-    case 'compaction': {
-      limits.countCompaction(path)
-      const summary = openSummary(sealer, caller.organization, json['encrypted_content'])
-      if (summary === undefined) throw unreadable(`${path}.encrypted_content`)
-      conversation.summary(summaryText(summary))
+/** Takes items in order; `conversation` returns all of it. One for each request. */
+export class InputReader {
+  private readonly order = new TurnOrder()
+  /** A message without text was left out. */
+  private hasEmpty = false
+  /** The fields of cache marks, by the first byte of the text that carries each. */
+  private paths: Map<number, string> | undefined
+  private index = 0
+  private readonly message = new Int32Array(MESSAGE.length)
+  private readonly called = new Int32Array(CALL.length)
+  private readonly answered = new Int32Array(OUTPUT.length)
+  private readonly part = new Int32Array(PART.length)
+
+  constructor(private readonly surroundings: Surroundings) {}
+
+  /** An input that is a string. */
+  text(input: number): void {
+    const { document } = this.surroundings
+    texts.begin()
+    this.add(document.fromOf(input), document.toOf(input))
+    this.addMessage(USER)
+  }
+
+  /** Throws `CallerError` with the path of the invalid field. */
+  items({ items, types }: Items): void {
+    for (let index = 0; index < items.length; index++) {
+      this.index = index
+      this.item(items[index] ?? NONE, types[index] ?? NONE)
     }
   }
+
+  /**
+   * `instructions` first, then the leading system messages, the summaries, and the rest. The summaries follow the
+   * system messages because many chat templates accept system messages only at the start. With `compact`, the last
+   * message asks for a summary. Throws `CallerError` if no item had any content.
+   */
+  conversation(instructions: number, compact: boolean): Conversation {
+    const { document, arena } = this.surroundings
+    const { order } = this
+    if (order.isEmpty && !this.hasEmpty && !compact) throw invalid('input', 'holds no item that a model could answer')
+    const hasInstructions =
+      !document.isNull(instructions) && document.fromOf(instructions) !== document.toOf(instructions)
+    if (hasInstructions) order.instructions(document.fromOf(instructions), document.toOf(instructions))
+    if (!order.isSpoken && this.hasEmpty) order.userText(0, 0)
+    if (compact) order.userText(arena.addText(SUMMARY_INSTRUCTION), arena.end)
+    return new Conversation(arena, order.take(), 'responses', this.paths)
+  }
+
+  private item(item: number, type: number): void {
+    switch (type) {
+      case ITEMS.message:
+        return this.readMessage(item)
+      case ITEMS.call:
+        return this.readCall(item)
+      case ITEMS.output:
+        return this.readOutput(item)
+      case ITEMS.compaction:
+      case ITEMS.summary:
+        return this.readSummary(item)
+    }
+  }
+
+  private get path(): string {
+    return `input[${this.index}]`
+  }
+
+  /** A message without text is left out, because several providers reject it. */
+  private readMessage(item: number): void {
+    const { document } = this.surroundings
+    document.select(item, MESSAGE, this.message)
+    const role = ROLE_KINDS[document.word(this.message[0] ?? NONE, ROLES)] ?? USER
+    this.texts(this.message[1] ?? NONE, 'content')
+    this.addMessage(role)
+  }
+
+  private addMessage(role: number): void {
+    if (texts.isEmpty) this.hasEmpty = true
+    else if (role === ASSISTANT) this.order.answer(texts)
+    else this.order.message(role, texts)
+  }
+
+  private readCall(item: number): void {
+    const { document, limits, toolbox, arena } = this.surroundings
+    const { called } = this
+    limits.countCall(() => this.path)
+    document.select(item, CALL, called)
+    const id = this.required(called[0] ?? NONE, 'call_id')
+    const namespace = called[3] ?? NONE
+    const name = this.required(called[1] ?? NONE, 'name')
+    const calls = this.order.call(document.fromOf(id), document.toOf(id))
+    if (namespace === NONE || !document.isString(namespace) || document.fromOf(namespace) === document.toOf(namespace))
+      calls.add(NAME, document.fromOf(name), document.toOf(name))
+    else {
+      // A tool in a namespace has another name for the provider.
+      const own = { name: document.text(name), namespace: document.text(namespace) }
+      calls.addText(NAME, arena, toolbox.sentName(own))
+    }
+    readArguments(document, called[2] ?? NONE, { entries: calls, arena, limits }, () => `${this.path}.arguments`)
+  }
+
+  private readOutput(item: number): void {
+    const { document, limits, arena } = this.surroundings
+    const { answered } = this
+    limits.countResult(this.path)
+    document.select(item, OUTPUT, answered)
+    const id = this.required(answered[0] ?? NONE, 'call_id')
+    const output = answered[1] ?? NONE
+    const isContent = document.isNull(output) || document.isString(output) || document.isList(output)
+    if (isContent) this.texts(output, 'output')
+    else {
+      // Any other value that a caller's function returned goes to the model as JSON.
+      texts.begin()
+      texts.addText(TEXT, arena, JSON.stringify(document.value(output)))
+    }
+    this.order.output(arena, document.fromOf(id), document.toOf(id), texts)
+  }
+
+  private readSummary(item: number): void {
+    const { document, limits, sealer, caller, arena } = this.surroundings
+    limits.countCompaction(this.path)
+    const content = document.member(item, COMPACTION)
+    const sealed = content === NONE || !document.isString(content) ? undefined : document.text(content)
+    const summary = openSummary(sealer, caller.organization, sealed)
+    if (summary === undefined) throw unreadable(`${this.path}.encrypted_content`)
+    this.order.summary(arena.addText(summaryText(summary)), arena.end)
+  }
+
+  private required(value: number, field: string): number {
+    const { document } = this.surroundings
+    if (document.isNull(value)) throw missing(`${this.path}.${field}`)
+    if (!document.isString(value)) throw invalid(`${this.path}.${field}`, 'must be a string')
+    if (document.fromOf(value) === document.toOf(value)) throw missing(`${this.path}.${field}`)
+    return value
+  }
+
+  /**
+   * A string, or parts of which only text counts; images and all other parts are ignored. The mark of an ignored part
+   * moves to the part before it, because a mark covers everything before it, or to the part after it if there is none
+   * before.
+   */
+  private texts(content: number, field: string): void {
+    const { document } = this.surroundings
+    texts.begin()
+    if (document.isNull(content)) return
+    if (document.isString(content)) return this.add(document.fromOf(content), document.toOf(content))
+    if (!document.isList(content)) throw invalid(`${this.path}.${field}`, 'must be a string or an array of parts')
+    const moved: Moved = { entry: NONE, mark: 0, path: '' }
+    let index = 0
+    for (let part = document.firstItem(content); part !== NONE; part = document.nextItem(part), index++)
+      this.readPart(part, moved, () => `${this.path}.${field}[${index}]`)
+  }
+
+  private readPart(part: number, moved: Moved, path: () => string): void {
+    const { document } = this.surroundings
+    if (!document.isObject(part)) throw invalid(path(), 'must be an object')
+    document.select(part, PART, this.part)
+    const mark = readMark(document, this.part[2] ?? NONE, path)
+    const isText = document.word(this.part[0] ?? NONE, TEXT_TYPES) !== NONE
+    const text = this.part[1] ?? NONE
+    if (isText && text === NONE) throw missing(`${path()}.text`)
+    if (isText && !document.isString(text)) throw invalid(`${path()}.text`, 'must be a string')
+    const from = isText ? document.fromOf(text) : 0
+    const to = isText ? document.toOf(text) : 0
+    if (from === to) {
+      if (mark === 0) return
+      if (moved.entry === NONE) {
+        moved.mark = mark
+        moved.path = path()
+      } else {
+        texts.mark(moved.entry, mark)
+        this.notePath(moved.from ?? 0, path())
+      }
+      return
+    }
+    const isFirst = moved.entry === NONE
+    const own = mark > 0 ? mark : isFirst ? moved.mark : 0
+    if (own > 0) this.notePath(from, mark > 0 ? path() : moved.path)
+    moved.entry = texts.add(TEXT + own * MARKED, from, to)
+    moved.from = from
+  }
+
+  private notePath(from: number, path: string): void {
+    this.paths ??= new Map()
+    this.paths.set(from, `${path}.cache_control`)
+  }
+
+  private add(from: number, to: number): void {
+    if (from !== to) texts.add(TEXT, from, to)
+  }
+}
+
+/** Where the mark of an ignored part goes: to the last text, or from before the first one. */
+interface Moved {
+  entry: number
+  from?: number
+  mark: number
+  path: string
 }
 
 /** One message for all causes: naming the check that failed would help only a forger. */
@@ -175,85 +303,6 @@ function unreadable(param: string): CallerError {
   return new CallerError(
     'invalid_field',
     `'${param}' could not be read. Send the item back unchanged, or start from the original conversation.`,
-    {
-      param,
-    },
+    { param },
   )
-}
-
-/** For a string input, the content is `input` itself. */
-function contentPath(path: string): string {
-  return path === 'input' ? path : `${path}.content`
-}
-
-function roleOf(role: JsonValue | undefined): 'system' | 'user' | 'assistant' {
-  switch (role) {
-    case 'assistant':
-      return 'assistant'
-    case 'system':
-    case 'developer':
-      return 'system'
-    default:
-      return 'user'
-  }
-}
-
-function required(json: JsonObject, field: string, path: string): string {
-  const value = json[field]
-  if (typeof value === 'string' && value !== '') return value
-  if (value === undefined || value === null || value === '') throw missing(`${path}.${field}`)
-  throw invalid(`${path}.${field}`, 'must be a string')
-}
-
-/** Some callers send the arguments as an object rather than as JSON text. */
-function argumentsOf(value: JsonValue | undefined): string {
-  if (value === undefined || value === null) return '{}'
-  return argumentsOrNone(typeof value === 'string' ? value : JSON.stringify(value))
-}
-
-/**
- * A string, or parts of which only text counts; images and all other parts are ignored. The mark of an ignored part
- * moves to the part before it, because a mark covers everything before it, or to the part after it if there is none
- * before.
- */
-function textParts(content: JsonValue | undefined, path: string): TextPart[] {
-  if (content === undefined || content === null) return []
-  if (typeof content === 'string') return [{ type: 'text', text: content, cache: undefined }]
-  if (!isArray(content)) throw invalid(path, 'must be a string or an array of parts')
-  const parts: TextPart[] = []
-  let first: CacheMark | undefined
-  for (const [index, part] of content.entries()) {
-    const { text, cache } = partOf(part, `${path}[${index}]`)
-    const last = parts.at(-1)
-    if (text !== '') parts.push({ type: 'text', text, cache: last === undefined ? (cache ?? first) : cache })
-    else if (last === undefined) first = cache ?? first
-    else if (cache !== undefined) parts[parts.length - 1] = { ...last, cache }
-  }
-  return parts
-}
-
-/** The text of a part, empty if the part is ignored, and its mark. */
-function partOf(part: JsonValue, path: string): { readonly text: string; readonly cache: CacheMark | undefined } {
-  if (!isObject(part)) throw invalid(path, 'must be an object')
-  const mark = cacheMark(part, path)
-  const cache = mark && { ...mark, path: `${path}.cache_control` }
-  switch (part['type']) {
-    case 'input_text':
-    case 'output_text':
-    case 'text': {
-      const { text } = part
-      if (typeof text !== 'string')
-        throw text === undefined ? missing(`${path}.text`) : invalid(`${path}.text`, 'must be a string')
-      return { text, cache }
-    }
-    default:
-      return { text: '', cache }
-  }
-}
-
-/** Outputs are strings or parts. Any other value that a caller's function returned goes to the model as JSON. */
-function outputParts(output: JsonValue | undefined, path: string): TextPart[] {
-  const isContent = output === undefined || output === null || typeof output === 'string' || isArray(output)
-  const parts = isContent ? textParts(output, path) : textParts(JSON.stringify(output), path)
-  return parts.filter((part) => part.text !== '')
 }

@@ -3,7 +3,9 @@
  * the official schema requires.
  */
 
-import type { Tool } from '../../core/chat-request.ts'
+import type { Arena } from '../../core/arena.ts'
+import { INPUT, STRICT, TEXT, type ToolList } from '../../core/conversation.ts'
+import { JsonBuilder, part } from '../../core/json-builder.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { lineOf } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
@@ -11,62 +13,115 @@ import type { Served } from '../dialect.ts'
 import type { ResponsesBody } from './schema.ts'
 import { responsesUsageJson } from './usage.ts'
 
+/** What of the request's bytes the resource repeats. */
+interface Repeated {
+  readonly arena: Arena
+  /** The instructions with their quotes; empty if there are none. */
+  readonly instructionsFrom: number
+  readonly instructionsTo: number
+  /** The tools that the model gets under the caller's own names. */
+  readonly tools: ToolList
+}
+
 /** The fields of the request that the resource repeats. */
-export interface Echo {
-  /** As JSON. */
-  readonly instructions: string
+export interface Echo extends Repeated {
   readonly maxOutputTokens: number | null
   readonly temperature: number
   readonly topP: number
   readonly toolChoice: 'auto' | 'none' | 'required'
-  /** As JSON: the tools that the model gets under the caller's own names. */
-  readonly tools: string
   readonly promptCacheKey: string | null
   readonly serviceTier: string
   readonly truncation: 'auto' | 'disabled'
 }
 
 /** Forced tools have no effect, so `tool_choice` is `auto` for them. */
-export function echoOf(body: ResponsesBody, instructions: string, tools: string): Echo {
+export function echoOf(body: ResponsesBody, repeated: Repeated): Echo {
   const choice = body.tool_choice
   return {
-    instructions,
+    ...repeated,
     maxOutputTokens: body.max_output_tokens ?? null,
     temperature: body.temperature ?? 1,
     topP: body.top_p ?? 1,
     toolChoice: choice === 'none' || choice === 'required' ? choice : 'auto',
-    tools,
     promptCacheKey: body.prompt_cache_key ?? null,
     serviceTier: body.service_tier ?? 'default',
     truncation: body.truncation === 'auto' ? 'auto' : 'disabled',
   }
 }
 
-/** The tools of an echo. */
-export function toolsJson(tools: readonly Tool[]): string {
-  if (tools.length === 0) return NO_TOOLS_JSON
-  return JSON.stringify(
-    tools.map(({ name, description = null, parameters, strict = null }) => {
-      return { type: 'function', name, description, parameters, strict }
-    }),
-  )
+const OPEN_LIST = part('[')
+const CLOSE_LIST = part(']')
+const COMMA = part(',')
+const TOOL = part('{"type":"function","name":"')
+const DESCRIPTION = part('","description":"')
+const NO_DESCRIPTION = part('","description":null')
+const AFTER_DESCRIPTION = part('"')
+const PARAMETERS = part(',"parameters":')
+const STRICTNESS = part(',"strict":')
+const NO_STRICTNESS = part(',"strict":null}')
+const CLOSE = part('}')
+/** Bytes around an entry. */
+const AROUND_ENTRY = 32
+
+/** Writes the tools as the answer repeats them. */
+function writeTools(json: JsonBuilder, tools: ToolList): void {
+  json.part(OPEN_LIST)
+  for (let tool = 0; tool < tools.end; tool = tools.endOfTool(tool)) {
+    const description = tools.memberOf(tool, TEXT)
+    const strict = tools.memberOf(tool, STRICT)
+    if (tool > 0) json.part(COMMA)
+    json.part(TOOL)
+    json.entry(tools, tool)
+    json.part(description === -1 ? NO_DESCRIPTION : DESCRIPTION)
+    if (description !== -1) {
+      json.entry(tools, description)
+      json.part(AFTER_DESCRIPTION)
+    }
+    json.part(PARAMETERS)
+    json.entry(tools, tools.memberOf(tool, INPUT))
+    json.part(strict === -1 ? NO_STRICTNESS : STRICTNESS)
+    if (strict === -1) continue
+    json.entry(tools, strict)
+    json.part(CLOSE)
+  }
+  json.part(CLOSE_LIST)
 }
 
-export const NO_TOOLS_JSON = '[]'
+/** The tools as text. */
+function toolsText(tools: ToolList): string {
+  if (tools.isEmpty) return '[]'
+  const json = new JsonBuilder(tools.arena, AROUND_ENTRY * tools.end)
+  writeTools(json, tools)
+  return json.take().joined().toString('utf8')
+}
+
+function instructionsText({ arena, instructionsFrom, instructionsTo }: Repeated): string {
+  return instructionsFrom === instructionsTo ? 'null' : arena.writtenAt(instructionsFrom, instructionsTo)
+}
+
+/** Whether what is repeated is better copied as bytes than as text. */
+function isLong({ instructionsFrom, instructionsTo, tools }: Repeated): boolean {
+  return instructionsTo - instructionsFrom > TEXT_BYTES_MAX || !tools.isEmpty
+}
+
+const TEXT_BYTES_MAX = 1024
 
 /** `response.compaction` is for `POST /v1/responses/compact` only, whose body SDKs read as another type. */
 export type ResourceObject = 'response' | 'response.compaction'
 
 /** The members before and after the output, safe on one line of SSE. */
 interface LineMembers {
-  readonly model: string
-  readonly echo: Echo
   readonly before: string
   readonly after: string
 }
 
+/** Members as text, and what they were made of. */
+interface KnownLine extends LineMembers {
+  readonly of: string
+}
+
 /** The members of the last stream: the next one most often has the same, and making them takes 2 µs. */
-let lastLine: LineMembers | undefined
+let lastLine: KnownLine | undefined
 /** Longer members are not kept for the next stream. */
 const KEPT_CHARS_MAX = 4096
 
@@ -77,14 +132,28 @@ export class Resource {
 
   constructor(
     private readonly served: Served,
-    private readonly echo: Echo,
+    /** Absent once a stream has begun: it would hold the bytes of the request for minutes. */
+    private echo: Echo | undefined,
     private readonly object: ResourceObject = 'response',
   ) {}
 
-  /** The body of a whole answer. `output` is the JSON of its items. */
-  completed(output: string, usage: Usage): string {
-    const [before, after] = this.members()
-    return this.opening('completed') + around(before, output, after, responsesUsageJson(usage))
+  /** The body of a whole answer, as bytes if it repeats many. `output` is the JSON of its items. */
+  completed(output: string, usage: Usage): string | Uint8Array {
+    const echo = kept(this.echo)
+    const beginning = this.opening('completed') + BEFORE_INSTRUCTIONS
+    const middle = `${this.afterInstructions(echo)},"output":[${output}],${beforeTools(echo)}`
+    const end = `${afterTools(echo)},"usage":${responsesUsageJson(usage)},"metadata":{}}`
+    if (!isLong(echo)) return beginning + instructionsText(echo) + middle + toolsText(echo.tools) + end
+    const { arena, instructionsFrom, instructionsTo, tools } = echo
+    const chars = beginning.length + middle.length + end.length
+    const json = new JsonBuilder(arena, chars + instructionsTo - instructionsFrom + AROUND_ENTRY * tools.end)
+    json.text(beginning)
+    if (instructionsFrom === instructionsTo) json.part(NULL)
+    else json.span(instructionsFrom, instructionsTo)
+    json.text(middle)
+    writeTools(json, tools)
+    json.text(end)
+    return json.take().joined()
   }
 
   /** The same within an event. */
@@ -109,54 +178,51 @@ export class Resource {
   }
 
   private get lineMembers(): LineMembers {
-    this.line ??= this.knownLine() ?? this.newLine()
+    if (this.line === undefined) {
+      this.line = this.lineOf(kept(this.echo))
+      this.echo = undefined
+    }
     return this.line
   }
 
-  private knownLine(): LineMembers | undefined {
-    const isKnown = lastLine?.model === this.served.model && isSameEcho(lastLine.echo, this.echo)
-    return isKnown ? lastLine : undefined
-  }
-
-  private newLine(): LineMembers {
-    const [before, after] = this.members()
-    const line = { model: this.served.model, echo: this.echo, before: lineOf(before), after: lineOf(after) }
-    if (before.length + after.length <= KEPT_CHARS_MAX) lastLine = line
+  private lineOf(echo: Echo): LineMembers {
+    const before = BEFORE_INSTRUCTIONS + instructionsText(echo) + this.afterInstructions(echo)
+    const after = beforeTools(echo) + toolsText(echo.tools) + afterTools(echo)
+    const of = `${before}\n${after}`
+    if (lastLine?.of === of) return lastLine
+    const line = { of, before: lineOf(before), after: lineOf(after) }
+    if (of.length <= KEPT_CHARS_MAX) lastLine = line
     return line
   }
 
-  /** From `background` to `model`, and from `parallel_tool_calls` to `truncation`. */
-  private members(): readonly [string, string] {
-    const { instructions, maxOutputTokens, promptCacheKey, serviceTier, temperature, toolChoice, topP } = this.echo
-    const before =
-      `"background":false,"error":null,"incomplete_details":null,"instructions":${instructions},` +
-      `"max_output_tokens":${maxOutputTokens},"max_tool_calls":null,` +
-      `"model":${JSON.stringify(this.served.model)}`
-    const { truncation, tools } = this.echo
-    const after =
-      '"parallel_tool_calls":true,"previous_response_id":null,"presence_penalty":0,"frequency_penalty":0,' +
-      `"prompt_cache_key":${JSON.stringify(promptCacheKey)},"reasoning":{"effort":null,"summary":null},` +
-      `"safety_identifier":null,"service_tier":${JSON.stringify(serviceTier)},"store":false,` +
-      `"temperature":${temperature},"text":{"format":{"type":"text"}},"tool_choice":"${toolChoice}","tools":${tools},` +
-      `"top_logprobs":0,"top_p":${topP},"truncation":"${truncation}"`
-    return [before, after]
+  private afterInstructions({ maxOutputTokens }: Echo): string {
+    return `,"max_output_tokens":${maxOutputTokens},"max_tool_calls":null,"model":${JSON.stringify(this.served.model)}`
   }
+}
+
+const NULL = part('null')
+const BEFORE_INSTRUCTIONS = '"background":false,"error":null,"incomplete_details":null,"instructions":'
+
+/** From `parallel_tool_calls` to the name of `tools`. */
+function beforeTools({ promptCacheKey, serviceTier, temperature, toolChoice }: Echo): string {
+  return (
+    '"parallel_tool_calls":true,"previous_response_id":null,"presence_penalty":0,"frequency_penalty":0,' +
+    `"prompt_cache_key":${JSON.stringify(promptCacheKey)},"reasoning":{"effort":null,"summary":null},` +
+    `"safety_identifier":null,"service_tier":${JSON.stringify(serviceTier)},"store":false,` +
+    `"temperature":${temperature},"text":{"format":{"type":"text"}},"tool_choice":"${toolChoice}","tools":`
+  )
+}
+
+/** From `top_logprobs` to `truncation`. */
+function afterTools({ topP, truncation }: Echo): string {
+  return `,"top_logprobs":0,"top_p":${topP},"truncation":"${truncation}"`
 }
 
 function around(before: string, output: string, after: string, usage: string): string {
   return `${before},"output":[${output}],${after},"usage":${usage},"metadata":{}}`
 }
 
-function isSameEcho(one: Echo, other: Echo): boolean {
-  return (
-    one.instructions === other.instructions &&
-    one.maxOutputTokens === other.maxOutputTokens &&
-    one.temperature === other.temperature &&
-    one.topP === other.topP &&
-    one.toolChoice === other.toolChoice &&
-    one.tools === other.tools &&
-    one.promptCacheKey === other.promptCacheKey &&
-    one.serviceTier === other.serviceTier &&
-    one.truncation === other.truncation
-  )
+function kept(echo: Echo | undefined): Echo {
+  if (echo === undefined) throw new Error('a stream has begun, and what it repeats was dropped')
+  return echo
 }

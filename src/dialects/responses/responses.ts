@@ -3,19 +3,18 @@
 import type { ChatRequest } from '../../core/chat-request.ts'
 import { type Completion, type PlainAnswer, spokenText } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
-import type { JsonObject } from '../../core/json.ts'
-import type { LongTexts } from '../../core/long-texts.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import type { ItemStore, ItemText } from '../../items/item-store.ts'
+import type { RequestBody } from '../../wire/request-body.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Caller, Dialect, Exchange, Served } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
 import { messageItem, outputItems } from './answer.ts'
 import { compactionItem } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
-import { type AcceptedResponses, acceptResponses, LARGE_BODY, type Surroundings } from './request.ts'
-import { type Echo, Resource, type ResourceObject } from './resource.ts'
+import { type AcceptedResponses, acceptResponses, type Surroundings, UNPARSED } from './request.ts'
+import { Resource, type ResourceObject } from './resource.ts'
 import { ResponsesEncoder } from './stream.ts'
 
 export interface ResponsesDialect extends Dialect {
@@ -23,7 +22,7 @@ export interface ResponsesDialect extends Dialect {
    * Accepts a body of `POST /v1/responses/compact` (Codex: `{model, input, instructions}`) as if its input had a
    * `compaction_trigger`. The answer is whole even if `stream` is true. Throws `CallerError` like `accept`.
    */
-  acceptCompact(body: JsonObject, caller: Caller, longTexts?: LongTexts): Exchange | Promise<Exchange>
+  readCompact(body: RequestBody, caller: Caller): Exchange | Promise<Exchange>
 }
 
 /**
@@ -31,9 +30,9 @@ export interface ResponsesDialect extends Dialect {
  */
 export function responses(surroundings: Surroundings): ResponsesDialect {
   const { sealer, itemStore } = surroundings
-  const accept = (body: JsonObject, caller: Caller, compact: boolean, longTexts: LongTexts | undefined) => {
-    const accepted = acceptResponses(body, { sealer, itemStore, caller, compact, longTexts })
-    const ignored = ignoredFields('responses', body)
+  const read = (body: RequestBody, caller: Caller, compact: boolean) => {
+    const accepted = acceptResponses(body, { sealer, itemStore, caller, compact })
+    const ignored = ignoredFields('responses', body.settings)
     const object = compact ? 'response.compaction' : 'response'
     const exchange = (one: AcceptedResponses) =>
       one.compaction
@@ -43,9 +42,9 @@ export function responses(surroundings: Surroundings): ResponsesDialect {
   }
   return {
     name: 'responses',
-    largeBody: LARGE_BODY,
-    accept: (body, caller, longTexts) => accept(body, caller, false, longTexts),
-    acceptCompact: (body, caller, longTexts) => accept(body, caller, true, longTexts),
+    unparsed: UNPARSED,
+    read: (body, caller) => read(body, caller, false),
+    readCompact: (body, caller) => read(body, caller, true),
   }
 }
 
@@ -62,35 +61,25 @@ class ResponsesExchange implements Exchange {
     this.request = accepted.request
   }
 
-  answer(completion: Completion, served: Served): string {
+  answer(completion: Completion, served: Served): string | Uint8Array {
     const items = outputItems(completion, this.accepted.toolbox)
     this.store(items)
     const output = items.map(({ json }) => json).join()
-    return new Resource(served, this.wholeEcho).completed(output, completion.usage)
+    return new Resource(served, this.accepted.echo).completed(output, completion.usage)
   }
 
-  plain({ text, usage }: PlainAnswer & { readonly usage: Usage }, served: Served): string {
+  plain({ text, usage }: PlainAnswer & { readonly usage: Usage }, served: Served): string | Uint8Array {
     const item = messageItem(mintId('msg'), text)
     this.store([item])
-    return new Resource(served, this.wholeEcho).completed(item.json, usage)
-  }
-
-  filled(json: string): string | Uint8Array {
-    const { unread } = this.accepted
-    return unread === undefined ? json : unread.fill(json)
+    return new Resource(served, this.accepted.echo).completed(item.json, usage)
   }
 
   encoder(served: Served): ResponsesEncoder {
-    const { echo, toolbox, unread } = this.accepted
+    const { echo, toolbox } = this.accepted
     const { caller, itemStore } = this
     // Without a reference to this exchange: a stream would hold the body of its request for minutes.
     const store = itemStore && ((items: readonly ItemText[]) => itemStore.put(caller.organization, items))
-    return new ResponsesEncoder(new Resource(served, unread?.read(echo) ?? echo), toolbox, store)
-  }
-
-  private get wholeEcho(): Echo {
-    const { echo, unread } = this.accepted
-    return unread?.marked(echo) ?? echo
+    return new ResponsesEncoder(new Resource(served, echo), toolbox, store)
   }
 
   private store(items: readonly ItemText[]): void {
@@ -113,7 +102,7 @@ class CompactionExchange implements Exchange {
     this.request = accepted.request
   }
 
-  answer(completion: Completion, served: Served): string {
+  answer(completion: Completion, served: Served): string | Uint8Array {
     const item = this.seal(spokenText(completion), completion.reason)
     return new Resource(served, this.accepted.echo, this.object).completed(item, completion.usage)
   }

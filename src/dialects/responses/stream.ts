@@ -13,7 +13,7 @@ import type { StreamEncoder } from '../dialect.ts'
 import { callItemJson, messageItemJson, textPartJson } from './answer.ts'
 import { GrowingText } from './growing-text.ts'
 import type { Resource } from './resource.ts'
-import type { OwnName, Toolbox } from './tools.ts'
+import type { OwnName, Toolbox } from './toolbox.ts'
 
 /**
  * The longest answer, in UTF-16 units of JSON; a longer one is cut. It is kept, because the closing events repeat it.

@@ -8,29 +8,20 @@ import { learnedForm, type RequestApi } from '../learned-form.ts'
 import { listedIds } from '../listed-models.ts'
 import type { Learned, Provider, Rejection } from '../provider.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlain } from './events.ts'
-import {
-  anthropicCountRequest,
-  anthropicModels,
-  anthropicPlainRequest,
-  anthropicRequest,
-  thinkingRequest,
-} from './request.ts'
-import { missesThinking, THINKING, type ThinkingForm, thinkingForms } from './thinking.ts'
+import { anthropicModels, countRequest, type MessageForm, messageForms, messageRequest } from './request.ts'
+import { missesThinking, THINKING } from './thinking.ts'
 
-/** A plain request has no calls, and so no thinking. */
-const messageApi: RequestApi<ThinkingForm> = (forms) => ({
-  request: (request, target) =>
-    forms.of(target).wantsThinking ? thinkingRequest(request, target) : anthropicRequest(request, target),
-  plainRequest: anthropicPlainRequest,
+const messageApi: RequestApi<MessageForm> = (forms) => ({
+  request: (request, target) => messageRequest(request, forms.of(target)),
 })
 
 function learned(rejection: Rejection): Learned | undefined {
   if (!missesThinking(rejection.error)) return undefined
-  return learnedForm({ provider: anthropic, forms: thinkingForms, api: messageApi }, THINKING, rejection)
+  return learnedForm({ provider: anthropic, forms: messageForms, api: messageApi }, THINKING, rejection)
 }
 
 export const anthropic: Provider = {
-  ...messageApi(thinkingForms),
+  ...messageApi(messageForms),
   learn: learned,
   streamType: 'text/event-stream',
   framer: (shortcut) => new SseFramer(shortcut),
@@ -39,7 +30,7 @@ export const anthropic: Provider = {
   plain: anthropicPlain,
   responseError,
   counter: {
-    request: anthropicCountRequest,
+    request: (request, target) => countRequest(request, messageForms.of(target)),
     tokens: (body) => (isObject(body) ? tokenCount(body['input_tokens']) : undefined),
   },
   probe: ({ endpoint }) => anthropicModels(endpoint, 1),

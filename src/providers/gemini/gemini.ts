@@ -1,6 +1,7 @@
 /** Google's Gemini API. */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
+import { CALL_ID } from '../../core/conversation.ts'
 import { isObject } from '../../core/json.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
@@ -10,13 +11,12 @@ import type { Learned, Provider, Rejection } from '../provider.ts'
 import { rejectsSignature, SIGNATURE_WORDS } from '../thought-signature.ts'
 import { GeminiDecoder, geminiEvents, geminiPlain } from './events.ts'
 import {
+  contentCountRequest,
   contentRequest,
   type GeminiForm,
-  geminiCountRequest,
   geminiForms,
   geminiModels,
   geminiNames,
-  plainContentRequest,
 } from './request.ts'
 import { Signatures, signatures } from './signatures.ts'
 
@@ -24,7 +24,6 @@ import { Signatures, signatures } from './signatures.ts'
 export function contentApi<Form extends GeminiForm>(known: Signatures = signatures): RequestApi<Form> {
   return (forms) => ({
     request: (request, target) => contentRequest(request, forms.of(target), known),
-    plainRequest: (request, target) => plainContentRequest(request, forms.of(target)),
   })
 }
 
@@ -44,9 +43,14 @@ export function learnedSignatures<Form extends GeminiForm>(
 }
 
 /** Calls that are sent with their own signature. */
-function signedCalls({ messages }: ChatRequest): number {
-  const calls = messages.flatMap((message) => (message.role === 'assistant' ? message.toolCalls : []))
-  return calls.filter(({ callId }) => signatures.of(callId) !== undefined).length
+function signedCalls(request: ChatRequest): number {
+  const conversation = request.conversation
+  let signed = 0
+  for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {
+    const isCall = conversation.kindAt(entry) === CALL_ID
+    if (isCall && signatures.of(conversation.textAt(entry)) !== undefined) signed++
+  }
+  return signed
 }
 
 export const gemini: Provider = {
@@ -59,7 +63,7 @@ export const gemini: Provider = {
   plain: geminiPlain,
   responseError: googleResponseError,
   counter: {
-    request: (request, target) => geminiCountRequest(request, target, signatures),
+    request: (request, target) => contentCountRequest(request, geminiForms.of(target), signatures),
     tokens: (body) => (isObject(body) ? tokenCount(body['totalTokens']) : undefined),
   },
   probe: ({ endpoint }) => geminiModels(endpoint, 1),

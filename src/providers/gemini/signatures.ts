@@ -31,6 +31,10 @@ export class Signatures {
     }
   }
 
+  get isEmpty(): boolean {
+    return this.byCall.size === 0
+  }
+
   of(callId: string): string | undefined {
     return this.byCall.get(callId)
   }

@@ -5,20 +5,10 @@
  * other servers does not need this.
  */
 
-import { isArray, isObject, type JsonObject } from '../../core/json.ts'
-import { NO_THOUGHTS } from './thoughts.ts'
+import type { MessageVariant } from './chat-body.ts'
+
+export const MOONSHOT: MessageVariant = { thoughts: 'with calls' }
 
 export function isMoonshot(baseUrl: string): boolean {
   return /^https?:\/\/(?:[^/]+\.)?(?:moonshot\.(?:ai|cn)|kimi\.com)(?:[:/]|$)/.test(baseUrl)
-}
-
-/** A Chat Completions body as Moonshot accepts it. */
-export function moonshotBody(body: JsonObject): JsonObject {
-  const messages = isArray(body['messages']) ? body['messages'] : []
-  return {
-    ...body,
-    messages: messages.map((message) =>
-      isObject(message) && isArray(message['tool_calls']) ? { ...message, reasoning_content: NO_THOUGHTS } : message,
-    ),
-  }
 }

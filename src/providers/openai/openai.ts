@@ -9,12 +9,11 @@ import { azureModels, openaiModels } from './endpoints.ts'
 import { openaiResponseError } from './error.ts'
 import { OpenaiDecoder, openaiEvents, openaiPlain } from './events.ts'
 import { azureImages, openaiImages } from './image-api.ts'
-import { chatRequest, plainChatRequest } from './request.ts'
+import { chatRequest } from './request.ts'
 import { azureForms, lessonOf, openaiForms, type ServerForm } from './server-form.ts'
 
 const chatApi: RequestApi<ServerForm> = (forms) => ({
-  request: (request, target) => chatRequest(request, target.model, forms.of(target)),
-  plainRequest: (request, target) => plainChatRequest(request, forms.of(target)),
+  request: (request, target) => chatRequest(request, forms.of(target)),
 })
 
 function learned(provider: Provider, forms: TargetForms<ServerForm>, rejection: Rejection): Learned | undefined {

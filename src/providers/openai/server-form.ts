@@ -3,25 +3,25 @@
  * servers reject what weir adds to a request, or miss what no caller of weir has, and only their answer shows it.
  */
 
-import type { JsonObject } from '../../core/json.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import { type Lesson, rejecting, TargetForms } from '../learned-form.ts'
 import type { Target } from '../provider.ts'
 import { rejectsSignature, SIGNATURE_WORDS } from '../thought-signature.ts'
+import { type MessageVariant, USUAL } from './chat-body.ts'
 import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
-import { isMistral, mistralBody } from './mistral.ts'
-import { isMoonshot, moonshotBody } from './moonshot.ts'
-import { withSignatures, withThoughts } from './thoughts.ts'
+import { isMistral, MISTRAL } from './mistral.ts'
+import { isMoonshot, MOONSHOT } from './moonshot.ts'
+import { WITH_SIGNATURES, WITH_THOUGHTS } from './thoughts.ts'
 
 /** What every request to a target has in common. */
 export interface ServerForm extends ProviderAddress {
   readonly isOpenai: boolean
-  /** For a server that needs more than its own address: makes its body of the usual one. */
-  readonly adapt: ((body: JsonObject) => JsonObject) | undefined
+  /** How its messages differ from OpenAI's. */
+  readonly variant: MessageVariant
   readonly limitName: 'max_completion_tokens' | 'max_tokens'
   /** Without them a server may not report usage, which weir then estimates. */
   readonly takesStreamOptions: boolean
-  /** The JSON of a plain request up to its messages. */
+  /** The JSON of a request up to its messages. */
   readonly opening: string
 }
 
@@ -43,15 +43,15 @@ function formOf({ model, endpoint }: Target, address: ProviderAddress): ServerFo
   return {
     ...address,
     isOpenai: OPENAI.test(address.url),
-    adapt: adapterOf(endpoint.baseUrl),
+    variant: variantOf(endpoint.baseUrl),
     limitName: COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens',
     takesStreamOptions: true,
-    opening: `{"model":${JSON.stringify(model)},"messages":[`,
+    opening: `{"model":${JSON.stringify(model)},"messages":`,
   }
 }
 
-function adapterOf(baseUrl: string): ServerForm['adapt'] {
-  return isMistral(baseUrl) ? mistralBody : isMoonshot(baseUrl) ? moonshotBody : undefined
+function variantOf(baseUrl: string): MessageVariant {
+  return isMistral(baseUrl) ? MISTRAL : isMoonshot(baseUrl) ? MOONSHOT : USUAL
 }
 
 /** "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead." */
@@ -62,13 +62,13 @@ const rejectsOptions = rejecting('stream_options(?:\\.include_usage)?')
 const missesThoughts = rejecting('reasoning_content')
 
 /** What a server that rejected a request with this error is to get; undefined if the error shows nothing about that. */
-export function lessonOf(error: ProviderError, { adapt }: ServerForm): Lesson<ServerForm> | undefined {
+export function lessonOf(error: ProviderError, { variant }: ServerForm): Lesson<ServerForm> | undefined {
   const { kind, detail } = error
   if (kind !== 'rejected') return undefined
   if (rejectsLimit(error)) return OTHER_LIMIT
   if (detail.param === 'stream_options' || rejectsOptions(error)) return NO_OPTIONS
   const lesson = missesThoughts(error) ? THOUGHTS : rejectsSignature(error) ? SIGNATURES : undefined
-  return adapt === undefined || adapt === lesson?.change.adapt ? lesson : undefined
+  return variant === USUAL || variant === lesson?.change.variant ? lesson : undefined
 }
 
 const OTHER_LIMIT: Lesson<ServerForm> = {
@@ -86,13 +86,13 @@ const NO_OPTIONS: Lesson<ServerForm> = {
 }
 const THOUGHTS: Lesson<ServerForm> = {
   field: 'reasoning_content',
-  change: { adapt: withThoughts },
+  change: { variant: WITH_THOUGHTS },
   words: /reasoning_content/gi,
   own: 0,
 }
 const SIGNATURES: Lesson<ServerForm> = {
   field: 'thought_signature',
-  change: { adapt: withSignatures },
+  change: { variant: WITH_SIGNATURES },
   words: SIGNATURE_WORDS,
   own: 0,
 }

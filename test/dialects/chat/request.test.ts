@@ -2,13 +2,18 @@
 
 import { describe, expect, test } from 'bun:test'
 import { CallerError } from '../../../src/core/caller-error.ts'
-import type { ChatRequest, Message } from '../../../src/core/chat-request.ts'
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts'
-import { acceptChat } from '../../../src/dialects/chat/request.ts'
+import { acceptChat, UNPARSED } from '../../../src/dialects/chat/request.ts'
+import { readRequestBody } from '../../../src/wire/request-body.ts'
+import { type Literal, type Message, visible } from '../../support/literal.ts'
 
 const user = { role: 'user', content: 'Hello' }
-const accept = (more: JsonObject) => acceptChat({ model: 'm', messages: [user], ...more }, 'public')
-const request = (more: JsonObject): ChatRequest => accept(more).request
+const accept = (more: JsonObject) =>
+  acceptChat(
+    readRequestBody(Buffer.from(JSON.stringify({ model: 'm', messages: [user], ...more })), UNPARSED),
+    'public',
+  )
+const request = (more: JsonObject): Literal => visible(accept(more).request)
 const messageOf = (message: JsonObject): Message | undefined => request({ messages: [message] }).messages[0]
 
 function errorOf(more: JsonObject): CallerError {

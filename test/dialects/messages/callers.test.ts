@@ -4,10 +4,10 @@ import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CallerError } from '../../../src/core/caller-error.ts'
-import type { ChatRequest } from '../../../src/core/chat-request.ts'
 import { isArray, isObject, type JsonObject } from '../../../src/core/json.ts'
 import { refuseForbidden } from '../../../src/dialects/forbidden-fields.ts'
-import { acceptCount, acceptMessages } from '../../../src/dialects/messages/request.ts'
+import type { Literal } from '../../support/literal.ts'
+import { acceptCount, acceptMessages } from './requests.ts'
 
 const CALLERS = join(import.meta.dir, '../../fixtures/callers')
 const refuse = { toolResultImages: 'refuse' } as const
@@ -95,7 +95,7 @@ describe('SDKs in a tool loop of two steps', () => {
 
 describe('Claude Code', () => {
   const bodies = recorded('agents', 'claude-code.claude-')
-  const accepted = (name: string): ChatRequest => acceptMessages(bodyOf(bodies, name), refuse)
+  const accepted = (name: string): Literal => acceptMessages(bodyOf(bodies, name), refuse)
   const working = [
     'agent-003',
     'latest-model-claude-opus-4-8-003',

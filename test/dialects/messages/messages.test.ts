@@ -2,28 +2,27 @@
 
 import { expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/core/json.ts'
-import type { Exchange } from '../../../src/dialects/dialect.ts'
 import { messages } from '../../../src/dialects/messages/messages.ts'
 import { checkMessagesStream } from '../../laws/messages-grammar.ts'
+import { answerText } from '../../support/bytes.ts'
 import { Encoding } from '../../support/encoding.ts'
+import { readAtOnce, type Seen } from '../../support/literal.ts'
 import { goldenEvents } from '../golden.ts'
 
 const caller = { organization: 'org' }
 const served = { model: 'acme-large', createdAt: 1 }
 
-function exchangeOf(body: JsonObject, toolResultImages: 'refuse' | 'pass'): Exchange {
-  const exchange = messages({ toolResultImages }).accept(body, caller)
-  if (exchange instanceof Promise) throw new Error('nothing has to be looked up')
-  return exchange
+function exchangeOf(body: JsonObject, toolResultImages: 'refuse' | 'pass'): Seen {
+  return readAtOnce(messages({ toolResultImages }), body, caller)
 }
 
 test('one exchange answers whole and streamed under the served name, never the requested one', () => {
   const exchange = exchangeOf({ model: 'auto', messages: [{ role: 'user', content: 'hi' }], stream: true }, 'refuse')
   expect(exchange.request).toMatchObject({ model: 'auto', stream: true })
   const usage = { input: 1, output: 1 }
-  expect(JSON.parse(exchange.answer({ text: 'a', toolCalls: [], reason: 'stop', usage }, served)).model).toBe(
-    'acme-large',
-  )
+  expect(
+    JSON.parse(answerText(exchange.answer({ text: 'a', toolCalls: [], reason: 'stop', usage }, served))).model,
+  ).toBe('acme-large')
   const stream = Encoding.of(exchange, served).addAll(goldenEvents.get('text_tool') ?? [])
   expect(stream).toContain('"model":"acme-large"')
   expect(stream).not.toContain('"auto"')

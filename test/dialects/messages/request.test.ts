@@ -4,18 +4,17 @@
 
 import { describe, expect, test } from 'bun:test'
 import { CallerError } from '../../../src/core/caller-error.ts'
-import type { ChatRequest, Message } from '../../../src/core/chat-request.ts'
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts'
-import { acceptCount, acceptMessages } from '../../../src/dialects/messages/request.ts'
+import type { Literal, Message } from '../../support/literal.ts'
+import { acceptCount, acceptMessages } from './requests.ts'
 
 const refuse = { toolResultImages: 'refuse' } as const
 const pass = { toolResultImages: 'pass' } as const
 const HI: JsonValue = [{ role: 'user', content: 'hi' }]
 const MARK: JsonObject = { type: 'ephemeral' }
 
-/** A body as it arrives: undefined fields are absent. */
-const accept = (fields: JsonObject = {}, options: typeof refuse | typeof pass = refuse): ChatRequest =>
-  acceptMessages(JSON.parse(JSON.stringify({ model: 'm', messages: HI, ...fields })), options)
+const accept = (fields: JsonObject = {}, options: typeof refuse | typeof pass = refuse): Literal =>
+  acceptMessages({ model: 'm', messages: HI, ...fields }, options)
 const history = (messages: JsonValue, options: typeof refuse | typeof pass = refuse): readonly Message[] =>
   accept({ messages }, options).messages
 const user = (...content: readonly JsonValue[]): JsonValue => [{ role: 'user', content }]
@@ -306,7 +305,7 @@ describe('tools', () => {
     expect(accept({ tools: [tool({ name: 'n'.repeat(128) })] }).tools[0]?.name).toHaveLength(128)
   })
 
-  const choices: readonly (readonly [choice: JsonValue, expected: Partial<ChatRequest>])[] = [
+  const choices: readonly (readonly [choice: JsonValue, expected: Partial<Literal>])[] = [
     [{ type: 'auto' }, { toolChoice: { mode: 'auto' } }],
     [{ type: 'any' }, { toolChoice: { mode: 'required' } }],
     [{ type: 'none' }, { toolChoice: { mode: 'none' } }],

@@ -3,13 +3,12 @@
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ChatRequest } from '../../../src/core/chat-request.ts'
 import { isObject, type JsonObject } from '../../../src/core/json.ts'
-import type { Exchange } from '../../../src/dialects/dialect.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
 import { LocalItemStore } from '../../../src/items/local-item-store.ts'
 import { Encoding } from '../../support/encoding.ts'
 import { itemText } from '../../support/item-text.ts'
+import { type Literal, readAtOnce, readBody, type Seen } from '../../support/literal.ts'
 import { CALLER, failureOf, SERVED, saying, sealer } from './setting.ts'
 
 const FIXTURES = join(import.meta.dir, '../../fixtures/callers')
@@ -25,14 +24,12 @@ function bodyOf(path: string): JsonObject {
 const itemStore = new LocalItemStore({ ttlSeconds: 60 })
 const dialect = responses({ sealer, itemStore })
 
-function accepted(body: JsonObject): Exchange {
-  const exchange = dialect.accept(body, CALLER)
-  if (exchange instanceof Promise) throw new Error('a promise')
-  return exchange
+function accepted(body: JsonObject): Seen {
+  return readAtOnce(dialect, body, CALLER)
 }
 
 /** Roles, texts and calls, one line per message. */
-function lines({ messages }: ChatRequest): string[] {
+function lines({ messages }: Literal): string[] {
   return messages.map((message) => {
     const text = message.parts.map((part) => (part.type === 'text' ? part.text : '?')).join('+')
     if (message.role === 'tool') return `tool ${message.callId}: ${text}`
@@ -73,7 +70,7 @@ describe('official SDKs', () => {
 
   test('the AI SDK gets an error with the remedy if no items are stored', () => {
     const body = bodyOf('requests/responses.ai7-openai-body.2.json')
-    const failure = failureOf(() => responses({ sealer }).accept(body, CALLER))
+    const failure = failureOf(() => readBody(responses({ sealer }), body, CALLER))
     expect(failure.detail.param).toBe('input[2].id')
     expect(failure.message).toContain('store: false')
   })

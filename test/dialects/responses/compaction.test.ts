@@ -10,6 +10,7 @@ import { Sealer } from '../../../src/items/sealer.ts'
 import { checkResponsesStream } from '../../laws/responses-grammar.ts'
 import { checkCompletedResponse } from '../../laws/responses-schema.ts'
 import { Encoding } from '../../support/encoding.ts'
+import { readAtOnce, readBody, type Seen } from '../../support/literal.ts'
 import { accept, answered, CALLER, dialect, failureOf, keyOf, SERVED, saying, sealer, streamed } from './setting.ts'
 
 const TRIGGER = { type: 'compaction_trigger' }
@@ -244,9 +245,9 @@ describe('every unreadable summary gets the same 400', () => {
 
 describe('keys', () => {
   const opens = (by: Sealer, item: JsonObject) =>
-    responses({ sealer: by }).accept({ model: 'm', input: [item] }, CALLER)
+    readBody(responses({ sealer: by }), { model: 'm', input: [item] }, CALLER)
   const sealedBy = (by: Sealer) => {
-    const exchange = responses({ sealer: by }).accept({ model: 'm', input: [TRIGGER] }, CALLER)
+    const exchange = readBody(responses({ sealer: by }), { model: 'm', input: [TRIGGER] }, CALLER)
     if (exchange instanceof Promise) throw new Error('a promise')
     return (answered(exchange, saying('tea')) as { output: JsonObject[] }).output[0] ?? {}
   }
@@ -291,8 +292,7 @@ describe('POST /v1/responses/compact', () => {
       parallel_tool_calls: true,
       stream: true,
     }
-    const exchange = dialect.acceptCompact(body, CALLER)
-    if (exchange instanceof Promise) throw new Error('a promise')
+    const exchange = compacted(body)
     expect(exchange.request.stream).toBe(false)
     expect(exchange.request.messages.map((message) => message.role)).toEqual(['system', 'user', 'user'])
     const answer = answered(exchange, saying('tea'))
@@ -304,8 +304,7 @@ describe('POST /v1/responses/compact', () => {
 
   test('a string as input, and a redundant trigger', () => {
     const counts = ['hi', [hi, TRIGGER]].map((input) => {
-      const exchange = dialect.acceptCompact({ model: 'gpt', input }, CALLER)
-      return exchange instanceof Promise ? 0 : exchange.request.messages.length
+      return compacted({ model: 'gpt', input }).request.messages.length
     })
     expect(counts).toEqual([2, 2])
   })
@@ -316,7 +315,11 @@ describe('POST /v1/responses/compact', () => {
 
   test('errors are those of the other path', () => {
     for (const body of [{ model: 'gpt' }, { model: 'gpt', input: [] }, { model: 'gpt', input: 7 }]) {
-      expect(failureOf(() => dialect.acceptCompact(body, CALLER)).detail.param).toBe('input')
+      expect(failureOf(() => compacted(body)).detail.param).toBe('input')
     }
   })
 })
+
+function compacted(body: JsonObject): Seen {
+  return readAtOnce({ ...dialect, read: dialect.readCompact }, body, CALLER)
+}

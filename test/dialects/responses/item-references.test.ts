@@ -7,6 +7,7 @@ import type { JsonObject } from '../../../src/core/json.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
 import type { ItemStore } from '../../../src/items/item-store.ts'
 import { checkResponsesStream } from '../../laws/responses-grammar.ts'
+import { readBody } from '../../support/literal.ts'
 import { accept, answered, CALLER, failureOf, saying, sealer, streamed } from './setting.ts'
 
 const ref = (id: unknown): JsonObject => ({ type: 'item_reference', id: id as string })
@@ -81,18 +82,18 @@ describe('an item store that answers later', () => {
       role: 'assistant',
       content: [{ type: 'output_text', text: 'yes' }],
     })
-    const exchange = responses({ sealer, itemStore }).accept(body, CALLER)
+    const exchange = readBody(responses({ sealer, itemStore }), body, CALLER)
     expect(exchange).toBeInstanceOf(Promise)
     expect((await exchange).request.messages).toHaveLength(2)
   })
 
   test('rejects the request if the item is not found', async () => {
-    const exchange = responses({ sealer, itemStore: slow(undefined) }).accept(body, CALLER)
+    const exchange = readBody(responses({ sealer, itemStore: slow(undefined) }), body, CALLER)
     await expect(exchange).rejects.toBeInstanceOf(CallerError)
   })
 
   test('is not read for a request without references', () => {
-    const exchange = responses({ sealer, itemStore: slow(undefined) }).accept({ model: 'm', input: [user] }, CALLER)
+    const exchange = readBody(responses({ sealer, itemStore: slow(undefined) }), { model: 'm', input: [user] }, CALLER)
     expect(exchange).not.toBeInstanceOf(Promise)
   })
 })
@@ -100,7 +101,7 @@ describe('an item store that answers later', () => {
 test('without an item store every reference is rejected', () => {
   const without = responses({ sealer })
   const [message] = outputOf('whole')
-  expect(failureOf(() => without.accept({ model: 'm', input: [ref(message?.['id'])] }, CALLER)).kind).toBe(
+  expect(failureOf(() => readBody(without, { model: 'm', input: [ref(message?.['id'])] }, CALLER)).kind).toBe(
     'invalid_field',
   )
 })

@@ -1,8 +1,8 @@
 /** Responses bodies → canonical requests: every field, every type of item, and what callers really send. */
 
 import { describe, expect, test } from 'bun:test'
-import type { Message } from '../../../src/core/chat-request.ts'
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts'
+import { type Message, readBody } from '../../support/literal.ts'
 import { accept, answered, CALLER, dialect, failureOf, saying } from './setting.ts'
 
 const user = (text: string): Message => ({ role: 'user', parts: [{ type: 'text', text }] })
@@ -414,7 +414,7 @@ describe('rejected with the name of the field', () => {
 })
 
 test('a request without a model is rejected', () => {
-  expect(failureOf(() => dialect.accept({ input: 'x' }, CALLER)).kind).toBe('missing_field')
+  expect(failureOf(() => readBody(dialect, { input: 'x' }, CALLER)).kind).toBe('missing_field')
 })
 
 test('conversion is deterministic: the same body gives the same bytes', () => {

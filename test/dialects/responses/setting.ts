@@ -6,12 +6,14 @@
 import { CallerError } from '../../../src/core/caller-error.ts'
 import type { StreamEvent } from '../../../src/core/event.ts'
 import type { JsonObject } from '../../../src/core/json.ts'
-import type { Exchange, Served } from '../../../src/dialects/dialect.ts'
+import type { Served } from '../../../src/dialects/dialect.ts'
 import { responses } from '../../../src/dialects/responses/responses.ts'
 import { LocalItemStore } from '../../../src/items/local-item-store.ts'
 import { Sealer } from '../../../src/items/sealer.ts'
+import { answerText } from '../../support/bytes.ts'
 import { fold } from '../../support/decode.ts'
 import { Encoding } from '../../support/encoding.ts'
+import { readAtOnce, type Seen } from '../../support/literal.ts'
 
 export const SERVED: Served = { model: 'acme-large', createdAt: 1763650000 }
 export const CALLER = { organization: 'acme' }
@@ -20,10 +22,8 @@ export const sealer = new Sealer([keyOf(1)])
 export const dialect = responses({ sealer, itemStore: new LocalItemStore({ ttlSeconds: 3600 }) })
 
 /** An exchange that needed no asynchronous look-up. */
-export function accept(body: JsonObject, organization = 'acme'): Exchange {
-  const exchange = dialect.accept({ model: 'acme-large', ...body }, { organization })
-  if (exchange instanceof Promise) throw new Error('a promise')
-  return exchange
+export function accept(body: JsonObject, organization = 'acme'): Seen {
+  return readAtOnce(dialect, { model: 'acme-large', ...body }, { organization })
 }
 
 /** The error that a function throws. */
@@ -38,12 +38,12 @@ export function failureOf(body: () => unknown): CallerError {
 }
 
 /** A stream as one text. */
-export function streamed(exchange: Exchange, events: readonly StreamEvent[]): string {
+export function streamed(exchange: Seen, events: readonly StreamEvent[]): string {
   return Encoding.of(exchange, SERVED).addAll(events)
 }
 
-export function answered(exchange: Exchange, events: readonly StreamEvent[]): JsonObject {
-  return JSON.parse(exchange.answer(fold(events), SERVED))
+export function answered(exchange: Seen, events: readonly StreamEvent[]): JsonObject {
+  return JSON.parse(answerText(exchange.answer(fold(events), SERVED)))
 }
 
 /** A short answer of text. */

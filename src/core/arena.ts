@@ -1,0 +1,89 @@
+/**
+ * The bytes of one request: the body that the caller sent, and what was added to it. A text is a span of them, the
+ * inside of a JSON string with its escapes, so that it is written to a provider without being decoded.
+ */
+
+import { parseExact } from './exact-json.ts'
+import type { JsonValue } from './json.ts'
+import { BACKSLASH } from './json-bytes.ts'
+
+/** Most requests add less. */
+const ADDED_BYTES = 1024
+
+export class Arena {
+  /** The whole body. */
+  readonly buffer: Buffer
+  private added: Buffer | undefined
+  private addedBytes = 0
+
+  constructor(
+    /** The whole body. */
+    readonly bytes: Uint8Array,
+  ) {
+    this.buffer = bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  }
+
+  /** Where the next span will be that is added. Spans up to there are a beginning and an end among all bytes. */
+  get end(): number {
+    return this.bytes.length + this.addedBytes
+  }
+
+  /** Adds a text, and returns its first byte; it ends at `end`. */
+  addText(text: string): number {
+    return this.addJson(JSON.stringify(text).slice(1, -1))
+  }
+
+  /** The same for JSON, or the inside of a JSON string. */
+  addJson(json: string): number {
+    const from = this.end
+    const bytes = Buffer.byteLength(json)
+    const needed = this.addedBytes + bytes
+    if (this.added === undefined || needed > this.added.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(ADDED_BYTES, 2 * needed))
+      this.added?.copy(larger, 0, 0, this.addedBytes)
+      this.added = larger
+    }
+    this.addedBytes += this.added.write(json, this.addedBytes)
+    return from
+  }
+
+  /** The buffer that holds the span that begins here. */
+  bufferAt(from: number): Buffer {
+    return from < this.bytes.length ? this.buffer : (this.added ?? this.buffer)
+  }
+
+  /** The index of a byte in that buffer. */
+  indexAt(from: number, at: number = from): number {
+    return from < this.bytes.length ? at : at - this.bytes.length
+  }
+
+  /** The text of a span. */
+  stringAt(from: number, to: number): string {
+    const inside = this.writtenAt(from, to)
+    return inside.includes('\\') ? JSON.parse(`"${inside}"`) : inside
+  }
+
+  /** A span as it was written: the inside of a JSON string, or JSON. */
+  writtenAt(from: number, to: number): string {
+    if (from === to) return ''
+    return this.bufferAt(from).toString('utf8', this.indexAt(from), this.indexAt(from, to))
+  }
+
+  /** The JSON value that a span is. */
+  valueAt(from: number, to: number): JsonValue {
+    return parseExact(this.writtenAt(from, to))
+  }
+
+  /** The JSON value that a span is, as `JSON.stringify` writes it, with exact numbers. */
+  jsonAt(from: number, to: number): string {
+    return JSON.stringify(this.valueAt(from, to))
+  }
+
+  /** Whether a span has an escape, so that it may be another text than its bytes. */
+  hasEscape(from: number, to: number): boolean {
+    const buffer = this.bufferAt(from)
+    const end = this.indexAt(from, to)
+    for (let at = this.indexAt(from); at < end; at++) if (buffer[at] === BACKSLASH) return true
+    return false
+  }
+}

@@ -1,0 +1,433 @@
+/**
+ * The messages and tools of a request, as entries over the bytes of the request: what each of them is, and where its
+ * text is. A dialect's reader makes them of a caller's body, and a provider's writer makes a body of them, so that a
+ * text of any length passes without being decoded, parsed or copied twice.
+ */
+
+import { Arena } from './arena.ts'
+import type { Ttl } from './model-config.ts'
+
+/**
+ * A cache breakpoint after the part, tool or system text that carries it. Without `ttl`, the provider's default
+ * applies.
+ */
+export interface CacheMark {
+  readonly ttl?: Ttl | undefined
+  /** The caller's field (`input[0].content[1].cache_control`), if a mark that the model cannot honour is an error. */
+  readonly path?: string | undefined
+}
+
+/** In whose API messages and tools have the form in which they came. */
+type WireForm = 'chat' | 'messages' | 'responses'
+
+/** A message begins with an entry of its role; the entries up to the next message are its content. */
+export const SYSTEM = 0
+export const USER = 1
+export const ASSISTANT = 2
+export const TOOL = 3
+/** The content of a message. Spans are the insides of JSON strings, unless they are called JSON. */
+export const TEXT = 4
+/** First among the content of a tool's message: the id of the call that it answers. */
+export const RESULT_ID = 5
+/** A call of the assistant, after all of its texts: its id, its name and its arguments follow each other. */
+export const CALL_ID = 6
+export const NAME = 7
+/** The text of the arguments, which is JSON, or what a model has written of it. */
+export const ARGUMENTS = 8
+/** In place of arguments: JSON, an object. Of a tool: the schema of its parameters. */
+export const INPUT = 9
+/** Of a tool, JSON: `true` or `false`, whether its arguments always match the schema. */
+export const STRICT = 10
+/** A refusal in place of an answer, after its texts. */
+export const REFUSAL = 11
+/** An image in base64; its media type follows. */
+export const IMAGE = 12
+export const MEDIA_TYPE = 13
+/** An image by its address, which the provider fetches. */
+export const IMAGE_URL = 14
+/** Sound in base64; its format follows if it has one. */
+export const AUDIO = 15
+export const FORMAT = 16
+/** A document in base64; its name follows if it has one. */
+export const FILE = 17
+export const FILE_NAME = 18
+const KINDS = 31
+
+/** Added to the kind of a message whose bytes have the value that the message has in its own form. */
+export const EXACT = 32
+/** Added to the kind of a message that came within the same message as the one before it. */
+export const CONTINUED = 64
+/** Added to the kind of a result that reports an error. */
+export const FAILED = 128
+/** Added to the kind of a tool's schema whose `type` is certainly "object". */
+export const OF_OBJECT = 128
+/** Below the index of an image's detail in `DETAILS`. */
+const DETAIL_SHIFT = 8
+export const DETAILED: number = 1 << DETAIL_SHIFT
+/** Bits below the index of a cache mark. */
+const MARK_SHIFT = 10
+/** Added, times the index of its mark in `MARKS`, to the kind of a text, an image, a result or a call. */
+export const MARKED: number = 1 << MARK_SHIFT
+
+const MARKS: readonly (CacheMark | undefined)[] = [undefined, {}, { ttl: '5m' }, { ttl: '1h' }]
+type ImageDetail = 'auto' | 'low' | 'high'
+
+export const DETAILS: readonly (ImageDetail | undefined)[] = [undefined, 'auto', 'low', 'high']
+
+/** The cache mark of an entry with this kind. */
+export function markOf(bits: number): CacheMark | undefined {
+  return MARKS[markIndexOf(bits)]
+}
+
+/** Its index in `MARKS`. */
+function markIndexOf(bits: number): number {
+  return bits >> MARK_SHIFT
+}
+
+/** The index of an equal mark in `MARKS`. */
+export function indexOfMark(mark: CacheMark | undefined): number {
+  if (mark === undefined) return 0
+  return mark.ttl === undefined ? 1 : mark.ttl === '5m' ? 2 : 3
+}
+
+/** An entry is its kind with what was added to it, its first byte and the byte after its last. */
+export const ENTRY_INTS = 3
+
+/** Entries over an arena. An entry is named by its index among the numbers; `next` leads from one to the next. */
+export abstract class Entries {
+  constructor(
+    readonly arena: Arena,
+    /** Three numbers each. */
+    protected readonly numbers: Int32Array,
+    /** The kinds that occur, each as a bit. */
+    private readonly seen: number,
+    /**
+     * The field of each mark that an error may name (`input[0].content[1].cache_control`), by the first byte of
+     * the text that carries it.
+     */
+    protected readonly markPaths: ReadonlyMap<number, string> | undefined,
+  ) {}
+
+  /** The end of the last entry. */
+  get end(): number {
+    return this.numbers.length
+  }
+
+  get isEmpty(): boolean {
+    return this.numbers.length === 0
+  }
+
+  next(entry: number): number {
+    return entry + ENTRY_INTS
+  }
+
+  /** Whether any entry is of this kind. */
+  has(kind: number): boolean {
+    return (this.seen & (1 << kind)) !== 0
+  }
+
+  kindAt(entry: number): number {
+    return (this.numbers[entry] ?? 0) & KINDS
+  }
+
+  /** The kind with all that was added to it. */
+  bitsAt(entry: number): number {
+    return this.numbers[entry] ?? 0
+  }
+
+  fromAt(entry: number): number {
+    return this.numbers[entry + 1] ?? 0
+  }
+
+  toAt(entry: number): number {
+    return this.numbers[entry + 2] ?? 0
+  }
+
+  markIndexAt(entry: number): number {
+    return markIndexOf(this.bitsAt(entry))
+  }
+
+  /** The cache mark of an entry, with its field. */
+  markAt(entry: number): CacheMark | undefined {
+    const mark = markOf(this.bitsAt(entry))
+    const path = mark && this.markPaths?.get(this.fromAt(entry))
+    return path === undefined ? mark : { ...mark, path }
+  }
+
+  /** The text of an entry. */
+  textAt(entry: number): string {
+    return this.arena.stringAt(this.fromAt(entry), this.toAt(entry))
+  }
+
+  /** Whether any entry has a cache mark. */
+  get isMarked(): boolean {
+    return (this.seen & SEEN_MARK) !== 0
+  }
+
+  /** Calls `visit` for each cache mark, in order. */
+  forEachMark(visit: (mark: CacheMark) => void): void {
+    if (!this.isMarked) return
+    for (let entry = 0; entry < this.end; entry += ENTRY_INTS) {
+      const mark = this.markAt(entry)
+      if (mark !== undefined) visit(mark)
+    }
+  }
+}
+
+/** In the bits of the kinds that occur: an entry has a mark. */
+const SEEN_MARK = 1 << 31
+
+/** What replaces a cache mark; undefined removes it. `entry` is the one that carries it. */
+type MarkChange = (mark: CacheMark, entry: number) => CacheMark | undefined
+
+/** The numbers with changed marks; the same if none changes. `changed` gets the entry of each that does. */
+function remarked(numbers: Int32Array, change: MarkChange, changed: (copy: Int32Array, entry: number) => void) {
+  let copy: Int32Array | undefined
+  for (let entry = 0; entry < numbers.length; entry += ENTRY_INTS) {
+    const bits = numbers[entry] ?? 0
+    const mark = markOf(bits)
+    if (mark === undefined) continue
+    const index = indexOfMark(change(mark, entry))
+    if (index === markIndexOf(bits)) continue
+    copy ??= numbers.slice()
+    copy[entry] = (bits % MARKED) + index * MARKED
+    changed(copy, entry)
+  }
+  return copy ?? numbers
+}
+
+/** The kinds of these numbers, each as a bit. */
+function seenIn(numbers: Int32Array): number {
+  let seen = 0
+  for (let entry = 0; entry < numbers.length; entry += ENTRY_INTS) {
+    const bits = numbers[entry] ?? 0
+    seen |= 1 << (bits & KINDS)
+    if (bits >= MARKED) seen |= SEEN_MARK
+  }
+  return seen
+}
+
+/** The messages of a request. */
+export class Conversation extends Entries {
+  constructor(
+    arena: Arena,
+    numbers: Int32Array,
+    readonly form: WireForm,
+    markPaths?: ReadonlyMap<number, string>,
+  ) {
+    super(arena, numbers, seenIn(numbers), markPaths)
+  }
+
+  /** The end of the content of the message that begins here: the next message, or `end`. */
+  endOfMessage(message: number): number {
+    const { numbers } = this
+    let end = message + ENTRY_INTS
+    while (end < numbers.length && ((numbers[end] ?? 0) & KINDS) > TOOL) end += ENTRY_INTS
+    return end
+  }
+
+  isExact(message: number): boolean {
+    return (this.bitsAt(message) & EXACT) !== 0
+  }
+
+  isContinued(message: number): boolean {
+    return (this.bitsAt(message) & CONTINUED) !== 0
+  }
+
+  /** Of a `RESULT_ID`. */
+  isFailed(entry: number): boolean {
+    return (this.bitsAt(entry) & FAILED) !== 0
+  }
+
+  /** Of an image: the index of its detail in `DETAILS`. */
+  detailIndexAt(entry: number): number {
+    return (this.bitsAt(entry) >> DETAIL_SHIFT) & 3
+  }
+
+  /** Of an image. */
+  detailAt(entry: number): ImageDetail | undefined {
+    return DETAILS[this.detailIndexAt(entry)]
+  }
+
+  /** The same messages with a mark on this entry, by its index in `MARKS`. */
+  withMark(entry: number, index: number): Conversation {
+    const numbers = this.numbers.slice()
+    numbers[entry] = ((numbers[entry] ?? 0) % MARKED) + index * MARKED
+    clearExact(numbers, entry)
+    return new Conversation(this.arena, numbers, this.form, this.markPaths)
+  }
+
+  /** The same messages with other cache marks. A message whose mark changes is not exact. */
+  remarked(change: MarkChange): Conversation {
+    if (!this.isMarked) return this
+    const numbers = remarked(this.numbers, change, clearExact)
+    return numbers === this.numbers ? this : new Conversation(this.arena, numbers, this.form, this.markPaths)
+  }
+}
+
+/** The message of this entry is not exact any more. */
+function clearExact(numbers: Int32Array, entry: number): void {
+  let message = entry
+  while (((numbers[message] ?? 0) & KINDS) > TOOL || ((numbers[message] ?? 0) & CONTINUED) !== 0) message -= ENTRY_INTS
+  numbers[message] = (numbers[message] ?? 0) & ~EXACT
+}
+
+/**
+ * The tools of a request, which are functions. Of each: its name, with its cache mark, its description as a text if it
+ * has one, its schema, and `STRICT` if it has that.
+ */
+export class ToolList extends Entries {
+  constructor(
+    arena: Arena,
+    numbers: Int32Array,
+    readonly form: WireForm,
+    /** Where the whole list is, with its brackets, if all of it has the value that it has in its own form. */
+    readonly exactFrom: number = 0,
+    readonly exactTo: number = 0,
+  ) {
+    super(arena, numbers, seenIn(numbers), undefined)
+  }
+
+  get count(): number {
+    let count = 0
+    for (let tool = 0; tool < this.end; tool = this.endOfTool(tool)) count++
+    return count
+  }
+
+  get isExact(): boolean {
+    return this.exactTo > this.exactFrom
+  }
+
+  /** The next tool, or `end`. */
+  endOfTool(tool: number): number {
+    let end = tool + ENTRY_INTS
+    while (end < this.end && this.kindAt(end) !== NAME) end += ENTRY_INTS
+    return end
+  }
+
+  /** The entry of this kind of a tool; -1 if it has none. */
+  memberOf(tool: number, kind: number): number {
+    const end = this.endOfTool(tool)
+    for (let entry = tool; entry < end; entry += ENTRY_INTS) if (this.kindAt(entry) === kind) return entry
+    return -1
+  }
+
+  /** Those of the tools that have one of these names. */
+  only(names: ReadonlySet<string>): ToolList {
+    const kept: number[] = []
+    for (let tool = 0; tool < this.end; tool = this.endOfTool(tool)) {
+      if (!names.has(this.textAt(tool))) continue
+      for (let at = tool; at < this.endOfTool(tool); at++) kept.push(this.numbers[at] ?? 0)
+    }
+    if (kept.length === this.end) return this
+    return new ToolList(this.arena, Int32Array.from(kept), this.form)
+  }
+
+  /** Whether the `type` of this schema is certainly "object". */
+  isOfObject(schema: number): boolean {
+    return (this.bitsAt(schema) & OF_OBJECT) !== 0
+  }
+
+  /** The same tools with other cache marks. */
+  remarked(change: MarkChange): ToolList {
+    let [from, to] = [this.exactFrom, this.exactTo]
+    const numbers = remarked(this.numbers, change, () => {
+      from = 0
+      to = 0
+    })
+    return numbers === this.numbers ? this : new ToolList(this.arena, numbers, this.form, from, to)
+  }
+}
+
+const NOTHING = new Arena(new Uint8Array(0))
+export const NO_MESSAGES: Conversation = new Conversation(NOTHING, new Int32Array(0), 'chat')
+export const NO_TOOLS: ToolList = new ToolList(NOTHING, new Int32Array(0), 'chat')
+
+/** Gathers the entries of one request after the other. */
+export class EntryWriter {
+  private entries = new Int32Array(4096)
+  private length = 0
+
+  begin(): void {
+    this.length = 0
+  }
+
+  get isEmpty(): boolean {
+    return this.length === 0
+  }
+
+  /** The index of the next entry. */
+  get next(): number {
+    return this.length
+  }
+
+  /** Returns the index of the entry. */
+  add(kind: number, from: number, to: number): number {
+    const { length } = this
+    if (length + ENTRY_INTS > this.entries.length) {
+      const larger = new Int32Array(2 * this.entries.length)
+      larger.set(this.entries)
+      this.entries = larger
+    }
+    this.entries[length] = kind
+    this.entries[length + 1] = from
+    this.entries[length + 2] = to
+    this.length = length + ENTRY_INTS
+    return length
+  }
+
+  /** Adds a text that is not in the body. */
+  addText(kind: number, arena: Arena, text: string): number {
+    return this.add(kind, arena.addText(text), arena.end)
+  }
+
+  kindAt(entry: number): number {
+    return (this.entries[entry] ?? 0) & KINDS
+  }
+
+  fromAt(entry: number): number {
+    return this.entries[entry + 1] ?? 0
+  }
+
+  toAt(entry: number): number {
+    return this.entries[entry + 2] ?? 0
+  }
+
+  /** Adds the entries of another writer from one to before another. */
+  copy(other: EntryWriter, from: number, to: number): void {
+    for (let at = from; at < to; at += ENTRY_INTS)
+      this.add(other.entries[at] ?? 0, other.entries[at + 1] ?? 0, other.entries[at + 2] ?? 0)
+  }
+
+  isMarkedAt(entry: number): boolean {
+    return (this.entries[entry] ?? 0) >= MARKED
+  }
+
+  /** Replaces an entry. */
+  set(entry: number, kind: number, from: number, to: number): void {
+    this.entries[entry] = kind
+    this.entries[entry + 1] = from
+    this.entries[entry + 2] = to
+  }
+
+  /** Replaces the mark of an entry, by its index in `MARKS`. */
+  mark(entry: number, index: number): void {
+    this.entries[entry] = ((this.entries[entry] ?? 0) % MARKED) + index * MARKED
+  }
+
+  /** Drops this entry and all after it. */
+  truncate(entry: number): void {
+    this.length = entry
+  }
+
+  /** Adds the entries of another writer, and empties that. */
+  addAll(other: EntryWriter): void {
+    this.copy(other, 0, other.length)
+    other.begin()
+  }
+
+  /** A copy of the entries. */
+  take(): Int32Array {
+    return this.entries.slice(0, this.length)
+  }
+}

@@ -1,0 +1,415 @@
+/**
+ * The messages and tools of a Chat Completions body → entries. Every part is read by its known members, so that unknown
+ * ones never reach a provider.
+ */
+
+import type { Arena } from '../../core/arena.ts'
+import {
+  ASSISTANT,
+  AUDIO,
+  CALL_ID,
+  Conversation,
+  DETAILED,
+  EntryWriter,
+  EXACT,
+  FILE,
+  FILE_NAME,
+  FORMAT,
+  IMAGE,
+  IMAGE_URL,
+  INPUT,
+  MARKED,
+  MEDIA_TYPE,
+  NAME,
+  OF_OBJECT,
+  REFUSAL,
+  RESULT_ID,
+  STRICT,
+  SYSTEM,
+  TEXT,
+  TOOL,
+  ToolList,
+  USER,
+} from '../../core/conversation.ts'
+import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
+import { readMark } from '../cache-mark.ts'
+import { readArguments } from '../history-arguments.ts'
+import { checkImageUrl, type ImageUrls, isAddress } from '../image-url.ts'
+import { invalid, missing } from '../invalid-field.ts'
+import type { RequestLimits } from '../request-limits.ts'
+import { schemaKind } from '../tool-schema.ts'
+
+const MESSAGE = words('role', 'content', 'tool_calls', 'tool_call_id', 'cache_control', 'refusal')
+const [ROLE, CONTENT, TOOL_CALLS, TOOL_CALL_ID, CACHE_CONTROL, REFUSED] = [0, 1, 2, 3, 4, 5]
+const ROLES = words('system', 'user', 'assistant', 'tool', 'developer')
+/** The kind of message of each role, by its index in `ROLES`. */
+const ROLE_KINDS = [SYSTEM, USER, ASSISTANT, TOOL, SYSTEM] as const
+const DEVELOPER = 4
+const PART = words('type', 'text', 'cache_control', 'refusal', 'image_url', 'input_audio', 'file')
+const PARTS = { type: 0, text: 1, cache: 2, refusal: 3, image: 4, audio: 5, file: 6 } as const
+const PART_TYPES = words('text', 'refusal', 'image_url', 'input_audio', 'file')
+const TYPES = { text: 0, refusal: 1, image: 2, audio: 3, file: 4 } as const
+const IMAGE_MEMBERS = words('url', 'detail')
+const IMAGE_DETAILS = words('auto', 'low', 'high')
+const AUDIO_MEMBERS = words('data', 'format')
+const FILE_MEMBERS = words('file_data', 'filename')
+const CALL = words('id', 'function', 'type')
+const CALLED = words('name', 'arguments')
+const TOOL_MEMBERS = words('type', 'function', 'cache_control')
+const FUNCTION = words('name', 'description', 'parameters', 'strict')
+const FUNCTION_TYPE = words('function')
+const NO_PARAMETERS = '{"type":"object","properties":{}}'
+
+/** What reading a conversation needs besides the body. */
+interface Reading {
+  readonly limits: RequestLimits
+  readonly imageUrls: ImageUrls
+}
+
+const entries = new EntryWriter()
+
+/** `messages`: a list. Throws `CallerError` with the path of the invalid field. */
+export function readMessages(document: JsonDocument, arena: Arena, messages: number, reading: Reading): Conversation {
+  entries.begin()
+  const reader = new MessageReader(document, arena, reading)
+  for (let item = document.firstItem(messages); item !== NONE; item = document.nextItem(item)) reader.message(item)
+  return new Conversation(arena, entries.take(), 'chat')
+}
+
+/** Reads one message after the other. A path is made of the indexes when an error needs it. */
+class MessageReader {
+  private index = -1
+  /** Whether OpenAI would get the same message as it came. */
+  private isExact = false
+  private readonly found = new Int32Array(MESSAGE.length)
+  private readonly part = new Int32Array(PART.length)
+  private readonly members = new Int32Array(2)
+  private readonly members3 = new Int32Array(CALL.length)
+
+  constructor(
+    private readonly document: JsonDocument,
+    private readonly arena: Arena,
+    private readonly reading: Reading,
+  ) {}
+
+  message(message: number): void {
+    const { document, found } = this
+    this.index++
+    if (!document.isObject(message)) throw invalid(this.path, 'must be an object')
+    const members = document.select(message, MESSAGE, found)
+    const role = found[ROLE] ?? NONE
+    const word = document.word(role, ROLES)
+    const kind = ROLE_KINDS[word]
+    if (kind === undefined) {
+      if (document.isNull(role)) throw missing(`${this.path}.role`)
+      throw invalid(`${this.path}.role`, "must be one of 'system', 'developer', 'user', 'assistant' and 'tool'")
+    }
+    // Beside the role and the content, a call's id or calls.
+    this.isExact = word !== DEVELOPER && members === this.usualMembers(kind)
+    const entry = entries.add(kind, 0, 0)
+    if (kind === SYSTEM) this.texts()
+    else if (kind === USER) this.userParts()
+    else if (kind === ASSISTANT) this.answer()
+    else this.result()
+    if (this.isExact) entries.set(entry, kind | EXACT, document.fromOf(message), document.toOf(message))
+  }
+
+  /** How many members a message has that has nothing which OpenAI would not get as it is. */
+  private usualMembers(kind: number): number {
+    const { found } = this
+    if (kind === TOOL) return 3
+    return kind === ASSISTANT && found[TOOL_CALLS] !== NONE ? 3 : 2
+  }
+
+  private get path(): string {
+    return `messages[${this.index}]`
+  }
+
+  /** Several callers set `cache_control` on the message. */
+  private messageMark(): number {
+    const value = this.found[CACHE_CONTROL] ?? NONE
+    return value === NONE ? 0 : readMark(this.document, value, () => this.path)
+  }
+
+  /**
+   * The content of a role that has only text. Agents send it absent, null, as a string or as parts, for every role.
+   * Refusals are left out.
+   */
+  private texts(): void {
+    const { document } = this
+    const content = this.found[CONTENT] ?? NONE
+    const mark = this.messageMark()
+    if (document.isNull(content)) {
+      // An answer has no content if it has calls, or else an empty one.
+      if (content === NONE || this.found[TOOL_CALLS] === NONE) this.isExact = false
+      return
+    }
+    if (document.isString(content)) {
+      const from = document.fromOf(content)
+      const to = document.toOf(content)
+      if (from !== to) entries.add(TEXT + mark * MARKED, from, to)
+      else if (this.found[TOOL_CALLS] !== NONE) this.isExact = false
+      return
+    }
+    this.isExact = false
+    if (!document.isList(content)) throw invalid(`${this.path}.content`, 'must be a string or an array of parts')
+    let last = NONE
+    let index = 0
+    for (let part = document.firstItem(content); part !== NONE; part = document.nextItem(part), index++) {
+      const type = this.partType(part)
+      if (type === TYPES.refusal) continue
+      if (type !== TYPES.text) throw invalid(`${this.path}.content[${index}].type`, "must be 'text'")
+      last = this.text(index)
+    }
+    // Several callers set `cache_control` on the message; it then applies to the last part.
+    if (mark > 0 && last !== NONE) entries.mark(last, mark)
+  }
+
+  private userParts(): void {
+    const { document } = this
+    const content = this.found[CONTENT] ?? NONE
+    const mark = this.messageMark()
+    if (content !== NONE && document.isString(content)) {
+      entries.add(TEXT + mark * MARKED, document.fromOf(content), document.toOf(content))
+      return
+    }
+    this.isExact = false
+    if (document.isNull(content)) {
+      entries.add(TEXT + mark * MARKED, 0, 0)
+      return
+    }
+    if (!document.isList(content)) throw invalid(`${this.path}.content`, 'must be a string or an array of parts')
+    let last = NONE
+    let index = 0
+    for (let part = document.firstItem(content); part !== NONE; part = document.nextItem(part), index++)
+      last = this.userPart(part, index)
+    if (mark > 0 && last !== NONE) entries.mark(last, mark)
+  }
+
+  /** Its type among `PART_TYPES`, or `NONE`. Its members are in `part` then. */
+  private partType(part: number): number {
+    const { document } = this
+    if (!document.isObject(part)) return NONE
+    document.select(part, PART, this.part)
+    return document.word(this.part[PARTS.type] ?? NONE, PART_TYPES)
+  }
+
+  /** The entry that may carry a cache mark, or `NONE`. */
+  private userPart(part: number, index: number): number {
+    const type = this.partType(part)
+    if (type === TYPES.text) return this.text(index)
+    const path = `${this.path}.content[${index}]`
+    if (!this.document.isObject(part)) throw invalid(path, 'must be an object')
+    switch (type) {
+      case TYPES.image:
+        this.reading.limits.countImage(path)
+        return this.image(path)
+      case TYPES.audio:
+        this.audio(path)
+        return NONE
+      case TYPES.file:
+        this.file(path)
+        return NONE
+      default:
+        throw invalid(`${path}.type`, "must be one of 'text', 'image_url', 'input_audio' and 'file'")
+    }
+  }
+
+  private text(index: number): number {
+    const { document } = this
+    const path = () => `${this.path}.content[${index}]`
+    const text = this.part[PARTS.text] ?? NONE
+    if (text === NONE || !document.isString(text)) throw missing(`${path()}.text`)
+    const mark = readMark(document, this.part[PARTS.cache] ?? NONE, path)
+    return entries.add(TEXT + mark * MARKED, document.fromOf(text), document.toOf(text))
+  }
+
+  private image(path: string): number {
+    const { document, members, arena } = this
+    const image = this.part[PARTS.image] ?? NONE
+    members.fill(NONE)
+    if (image !== NONE && document.isObject(image)) document.select(image, IMAGE_MEMBERS, members)
+    else members[0] = image
+    const url = members[0] ?? NONE
+    if (url === NONE || !document.isString(url)) throw missing(`${path}.image_url.url`)
+    const detail = 1 + document.word(members[1] ?? NONE, IMAGE_DETAILS)
+    const mark = readMark(document, this.part[PARTS.cache] ?? NONE, () => path)
+    const added = detail * DETAILED + mark * MARKED
+    // An escape within the head is rare, and within the data rarer.
+    const isAsWritten = !document.hasEscape(url)
+    const text = isAsWritten ? document.written(url) : document.text(url)
+    const inline = DATA_URL.exec(text.slice(0, DATA_URL_HEAD_CHARS_MAX))
+    if (inline === null) {
+      checkImageUrl(text, `${path}.image_url.url`, this.reading.imageUrls)
+      return entries.add(IMAGE_URL + added, document.fromOf(url), document.toOf(url))
+    }
+    const [head, type = ''] = inline
+    const from = isAsWritten ? document.fromOf(url) + head.length : arena.addText(text.slice(head.length))
+    const entry = entries.add(IMAGE + added, from, isAsWritten ? document.toOf(url) : arena.end)
+    entries.addText(MEDIA_TYPE, arena, type)
+    return entry
+  }
+
+  private audio(path: string): void {
+    const [data, format] = this.native(this.part[PARTS.audio] ?? NONE, AUDIO_MEMBERS)
+    if (data === NONE) throw missing(`${path}.input_audio.data`)
+    this.refuseAddress(data, `${path}.input_audio.data`)
+    this.add(AUDIO, data)
+    if (format !== NONE) this.add(FORMAT, format)
+  }
+
+  /** Inline files only, because an id would name a file of the operator's own account at the provider. */
+  private file(path: string): void {
+    const [data, name] = this.native(this.part[PARTS.file] ?? NONE, FILE_MEMBERS)
+    if (data === NONE) throw invalid(`${path}.file.file_data`, 'must hold the file; files by id are not supported')
+    this.refuseAddress(data, `${path}.file.file_data`)
+    this.add(FILE, data)
+    if (name !== NONE) this.add(FILE_NAME, name)
+  }
+
+  /** The strings of these names in an object; `NONE` for anything else. */
+  private native(object: number, names: typeof AUDIO_MEMBERS): readonly [number, number] {
+    const { document, members } = this
+    if (object === NONE || !document.isObject(object)) return [NONE, NONE]
+    document.select(object, names, members)
+    const stringOf = (value = NONE) => (value !== NONE && document.isString(value) ? value : NONE)
+    return [stringOf(members[0]), stringOf(members[1])]
+  }
+
+  /** Some servers fetch a URL in place of data. */
+  private refuseAddress(data: number, path: string): void {
+    const text = this.document.text(data)
+    if (isAddress(text)) checkImageUrl(text, path, this.reading.imageUrls)
+  }
+
+  private add(kind: number, value: number): void {
+    entries.add(kind, this.document.fromOf(value), this.document.toOf(value))
+  }
+
+  private result(): void {
+    const { document } = this
+    const id = this.found[TOOL_CALL_ID] ?? NONE
+    if (id === NONE || !document.isString(id)) throw missing(`${this.path}.tool_call_id`)
+    this.reading.limits.countResult(this.path)
+    this.add(RESULT_ID, id)
+    this.texts()
+  }
+
+  private answer(): void {
+    const { document, found } = this
+    this.texts()
+    const calls = found[TOOL_CALLS] ?? NONE
+    const hasCalls = !document.isNull(calls)
+    if (!hasCalls && calls !== NONE) this.isExact = false
+    if (hasCalls && !document.isList(calls)) throw invalid(`${this.path}.tool_calls`, 'must be an array')
+    this.refusals()
+    if (!hasCalls) return
+    if (document.firstItem(calls) === NONE) this.isExact = false
+    let index = 0
+    for (let call = document.firstItem(calls); call !== NONE; call = document.nextItem(call), index++)
+      this.call(call, index)
+  }
+
+  private refusals(): void {
+    const { document, found, part } = this
+    const refusal = found[REFUSED] ?? NONE
+    if (refusal !== NONE && document.isString(refusal)) return this.add(REFUSAL, refusal)
+    const content = found[CONTENT] ?? NONE
+    if (content === NONE || !document.isList(content)) return
+    for (let item = document.firstItem(content); item !== NONE; item = document.nextItem(item)) {
+      if (this.partType(item) !== TYPES.refusal) continue
+      const text = part[PARTS.refusal] ?? NONE
+      if (text !== NONE && document.isString(text)) this.add(REFUSAL, text)
+    }
+  }
+
+  private call(call: number, index: number): void {
+    const { document, members, reading } = this
+    const path = () => `${this.path}.tool_calls[${index}]`
+    reading.limits.countCall(path)
+    if (!document.isObject(call)) throw invalid(path(), 'must be an object')
+    const callMembers = this.members3
+    const count = document.select(call, CALL, callMembers)
+    const id = callMembers[0] ?? NONE
+    const called = callMembers[1] ?? NONE
+    if (count !== 3 || document.word(callMembers[2] ?? NONE, FUNCTION_TYPE) === NONE) this.isExact = false
+    if (id === NONE || !document.isString(id)) throw missing(`${path()}.id`)
+    if (called === NONE || !document.isObject(called)) throw missing(`${path()}.function`)
+    if (document.select(called, CALLED, members) !== 2) this.isExact = false
+    const name = members[0] ?? NONE
+    const written = members[1] ?? NONE
+    if (name === NONE || !document.isString(name)) throw missing(`${path()}.function.name`)
+    this.add(CALL_ID, id)
+    this.add(NAME, name)
+    const place = { entries, arena: this.arena, limits: reading.limits }
+    if (!readArguments(document, written, place, () => `${path()}.function.arguments`)) this.isExact = false
+  }
+}
+
+const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w=.+-]+)*;base64,/
+/** No image has a longer head. Without a limit, the pattern would scan a long text to its end. */
+const DATA_URL_HEAD_CHARS_MAX = 1024
+
+/** Whether the schema of a body accepts a list of tools. */
+export function areTools(document: JsonDocument, tools: number): boolean {
+  if (!document.isList(tools)) return false
+  const found = new Int32Array(TOOL_MEMBERS.length)
+  const members = new Int32Array(FUNCTION.length)
+  for (let tool = document.firstItem(tools); tool !== NONE; tool = document.nextItem(tool)) {
+    if (!document.isObject(tool)) return false
+    document.select(tool, TOOL_MEMBERS, found)
+    const type = found[0] ?? NONE
+    const called = found[1] ?? NONE
+    if (type === NONE || !document.isString(type)) return false
+    if (document.isNull(called)) continue
+    if (!document.isObject(called)) return false
+    document.select(called, FUNCTION, members)
+    const name = members[0] ?? NONE
+    const description = members[1] ?? NONE
+    const parameters = members[2] ?? NONE
+    const strict = members[3] ?? NONE
+    if (name === NONE || !document.isString(name) || document.fromOf(name) === document.toOf(name)) return false
+    if (!document.isNull(description) && !document.isString(description)) return false
+    if (!document.isNull(parameters) && !document.isObject(parameters)) return false
+    if (!document.isNull(strict) && !document.isBoolean(strict)) return false
+  }
+  return true
+}
+
+/**
+ * `tools`: a list that the schema accepts, or none. Tools of other types than `function` are left out, because most
+ * providers have no counterpart.
+ */
+export function readTools(document: JsonDocument, arena: Arena, tools: number, limits: RequestLimits): ToolList {
+  entries.begin()
+  if (!document.isNull(tools)) {
+    limits.checkTools(document.countItems(tools), 'tools')
+    let index = 0
+    for (let tool = document.firstItem(tools); tool !== NONE; tool = document.nextItem(tool), index++)
+      readTool(document, arena, tool, index)
+  }
+  return new ToolList(arena, entries.take(), 'chat')
+}
+
+const toolMembers = new Int32Array(TOOL_MEMBERS.length)
+const functionMembers = new Int32Array(FUNCTION.length)
+
+function readTool(document: JsonDocument, arena: Arena, tool: number, index: number): void {
+  document.select(tool, TOOL_MEMBERS, toolMembers)
+  const type = toolMembers[0] ?? NONE
+  const called = toolMembers[1] ?? NONE
+  if (document.word(type, FUNCTION_TYPE) === NONE) return
+  const path = () => `tools[${index}]`
+  if (document.isNull(called)) throw missing(`${path()}.function`)
+  document.select(called, FUNCTION, functionMembers)
+  const name = functionMembers[0] ?? NONE
+  const description = functionMembers[1] ?? NONE
+  const parameters = functionMembers[2] ?? NONE
+  const strict = functionMembers[3] ?? NONE
+  const mark = readMark(document, toolMembers[2] ?? NONE, path)
+  entries.add(NAME + mark * MARKED, document.fromOf(name), document.toOf(name))
+  if (!document.isNull(description)) entries.add(TEXT, document.fromOf(description), document.toOf(description))
+  if (document.isNull(parameters)) entries.add(INPUT + OF_OBJECT, arena.addJson(NO_PARAMETERS), arena.end)
+  else entries.add(schemaKind(document, parameters), document.fromOf(parameters), document.toOf(parameters))
+  if (!document.isNull(strict)) entries.add(STRICT, document.fromOf(strict), document.toOf(strict))
+}

@@ -1,0 +1,46 @@
+/** The arguments of a call in a caller's history → an entry. */
+
+import type { Arena } from '../core/arena.ts'
+import { ARGUMENTS, type EntryWriter, INPUT } from '../core/conversation.ts'
+import { OPEN } from '../core/json-bytes.ts'
+import { isNoArguments } from '../core/no-arguments.ts'
+import type { JsonDocument } from '../wire/json-document.ts'
+import { valuesWithin } from '../wire/json-text.ts'
+import type { RequestLimits } from './request-limits.ts'
+
+interface Reading {
+  readonly entries: EntryWriter
+  readonly arena: Arena
+  readonly limits: RequestLimits
+}
+
+/**
+ * Adds the arguments, which some callers send as an object rather than as JSON text; `{}` if there are none. `path` is
+ * the field. Returns whether they are the text that came. Throws `CallerError` if they are too deep, or those of all
+ * calls too many.
+ */
+export function readArguments(document: JsonDocument, value: number, reading: Reading, path: () => string): boolean {
+  const { entries, arena, limits } = reading
+  if (document.isNull(value)) {
+    entries.add(ARGUMENTS, arena.addJson('{}'), arena.end)
+    return false
+  }
+  const from = document.fromOf(value)
+  const to = document.toOf(value)
+  if (!document.isString(value)) {
+    const json = document.written(value)
+    limits.addCallJson(json, path)
+    if (document.isObject(value)) entries.add(INPUT, from, to)
+    else entries.addText(ARGUMENTS, arena, JSON.stringify(document.value(value)))
+    return false
+  }
+  if (document.bytes[from] !== OPEN && isNoArguments(document.text(value))) {
+    entries.add(ARGUMENTS, arena.addJson('{}'), arena.end)
+    return false
+  }
+  const values = valuesWithin(document.bytes, from, to)
+  if (values === -1) limits.addCallJson(document.text(value), path)
+  else limits.addCallValues(values, path)
+  entries.add(ARGUMENTS, from, to)
+  return true
+}

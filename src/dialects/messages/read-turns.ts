@@ -1,0 +1,363 @@
+/**
+ * The system texts and messages of a Messages body → entries. Every block is read by its known members, so that unknown
+ * ones never reach a provider.
+ */
+
+import type { Arena } from '../../core/arena.ts'
+import { CallerError } from '../../core/caller-error.ts'
+import {
+  ASSISTANT,
+  CALL_ID,
+  CONTINUED,
+  Conversation,
+  ENTRY_INTS,
+  EntryWriter,
+  EXACT,
+  FAILED,
+  IMAGE,
+  INPUT,
+  MARKED,
+  MEDIA_TYPE,
+  NAME,
+  RESULT_ID,
+  SYSTEM,
+  TEXT,
+  TOOL,
+  USER,
+} from '../../core/conversation.ts'
+import { solidStart } from '../../core/solid-text.ts'
+import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
+import { isWholeMark, readMark } from '../cache-mark.ts'
+import { invalid, missing } from '../invalid-field.ts'
+import type { RequestLimits } from '../request-limits.ts'
+
+/** What happens to images within the result of a tool: rejected by default, passed on if the operator allows it. */
+export type ToolResultImages = 'refuse' | 'pass'
+
+/** What reading a conversation needs besides the body. */
+interface Reading {
+  readonly limits: RequestLimits
+  readonly toolResultImages: ToolResultImages
+}
+
+const MESSAGE = words('role', 'content')
+const [ROLE, CONTENT] = [0, 1]
+const ROLES = words('user', 'assistant')
+const ASSISTANT_ROLE = 1
+const BLOCK = words(
+  ...['type', 'text', 'cache_control', 'id', 'name', 'input', 'tool_use_id', 'content', 'is_error', 'source'],
+)
+const MEMBERS = {
+  ...{ type: 0, text: 1, cache: 2, id: 3, name: 4, input: 5, answers: 6, content: 7, isError: 8, source: 9 },
+} as const
+const BLOCK_TYPES = words('text', 'tool_use', 'tool_result', 'image')
+const TYPES = { text: 0, call: 1, result: 2, image: 3 } as const
+const SOURCE = words('type', 'media_type', 'data')
+const BASE64 = words('base64')
+const IMAGE_TYPE = /^image\/[\w.+-]+$/
+
+const found = new Int32Array(MESSAGE.length)
+
+/** Whether the schema of a body accepts these messages. */
+export function areMessages(document: JsonDocument, messages: number): boolean {
+  if (!document.isList(messages)) return false
+  const first = document.firstItem(messages)
+  for (let message = first; message !== NONE; message = document.nextItem(message)) {
+    if (!document.isObject(message)) return false
+    document.select(message, MESSAGE, found)
+    const role = found[ROLE] ?? NONE
+    const content = found[CONTENT] ?? NONE
+    if (role === NONE || content === NONE || !document.isString(role)) return false
+    if (!document.isString(content) && !document.isList(content)) return false
+  }
+  return first !== NONE
+}
+
+const entries = new EntryWriter()
+/** Of the message that is being read: its calls, its own texts and images, and the images of its results. */
+const calls = new EntryWriter()
+const own = new EntryWriter()
+const moved = new EntryWriter()
+
+/**
+ * `system` and `messages`, which the schema accepts. Throws `CallerError` with the path of the invalid field.
+ *
+ * A message is exact if Anthropic's writer makes the same value of it, as long as it changes neither ids, names nor
+ * marks: it has no other members than those that are written, and no blank text.
+ */
+export function readConversation(
+  document: JsonDocument,
+  arena: Arena,
+  { system, messages }: { readonly system: number; readonly messages: number },
+  reading: Reading,
+): Conversation {
+  entries.begin()
+  const reader = new MessageReader(document, arena, reading)
+  if (!document.isNull(system)) reader.system(system)
+  for (let item = document.firstItem(messages); item !== NONE; item = document.nextItem(item)) reader.message(item)
+  return new Conversation(arena, entries.take(), 'messages')
+}
+
+/** Reads one message after the other. A path is made of the indexes when an error needs it. */
+class MessageReader {
+  /** Of the message; -1 for the system. */
+  private index = -1
+  /** Of the block in its content, and of the block within the content of a result. */
+  private block = 0
+  private inner = NONE
+  /** Whether Anthropic would get the same message as it came. */
+  private isExact = false
+  /** The members of the current block, and how many it has. */
+  private readonly found = new Int32Array(BLOCK.length)
+  private members = 0
+  private readonly source = new Int32Array(SOURCE.length)
+
+  constructor(
+    private readonly document: JsonDocument,
+    private readonly arena: Arena,
+    private readonly reading: Reading,
+  ) {}
+
+  /** The path of the current block. */
+  private readonly path = (): string => {
+    const path = `${this.index === -1 ? 'system' : `messages[${this.index}].content`}[${this.block}]`
+    return this.inner === NONE ? path : `${path}.content[${this.inner}]`
+  }
+
+  /** A system without text is left out. */
+  system(system: number): void {
+    const { document } = this
+    const entry = entries.add(SYSTEM, 0, 0)
+    this.isExact = document.isList(system)
+    if (this.isExact) this.texts(system)
+    else this.string(system)
+    if (entries.next === entry + ENTRY_INTS) entries.truncate(entry)
+    else if (this.isExact) entries.set(entry, SYSTEM | EXACT, document.fromOf(system), document.toOf(system))
+  }
+
+  message(message: number): void {
+    const { document } = this
+    this.index++
+    const members = document.select(message, MESSAGE, found)
+    const role = document.word(found[ROLE] ?? NONE, ROLES)
+    const content = found[CONTENT] ?? NONE
+    const isList = document.isList(content)
+    const first = entries.next
+    this.isExact = isList && members === MESSAGE.length && role !== NONE
+    // Every other role counts as the user's.
+    if (isList) role === ASSISTANT_ROLE ? this.answer(content) : this.turn(content)
+    else {
+      entries.add(role === ASSISTANT_ROLE ? ASSISTANT : USER, 0, 0)
+      if (role === ASSISTANT_ROLE) this.string(content)
+      else entries.add(TEXT, document.fromOf(content), document.toOf(content))
+    }
+    if (this.isExact)
+      entries.set(first, entries.kindAt(first) | EXACT, document.fromOf(message), document.toOf(message))
+  }
+
+  /** An empty text is left out, because Anthropic rejects it. */
+  private string(value: number): void {
+    const { document } = this
+    const from = document.fromOf(value)
+    const to = document.toOf(value)
+    if (from !== to) entries.add(TEXT, from, to)
+  }
+
+  /** Text after a call moves before it, because other APIs have no order between the two. */
+  private answer(content: number): void {
+    const { document } = this
+    const answer = entries.add(ASSISTANT, 0, 0)
+    calls.begin()
+    this.block = 0
+    for (let block = document.firstItem(content); block !== NONE; block = document.nextItem(block), this.block++) {
+      const type = this.typeOf(block)
+      if (type === TYPES.text) {
+        if (!calls.isEmpty) this.isExact = false
+        this.text(entries)
+      } else if (type === TYPES.call) this.call()
+      else throw unsupportedBlock(`${this.path()}.type`)
+    }
+    entries.addAll(calls)
+    // Such a message is left out.
+    if (entries.next === answer + ENTRY_INTS) this.isExact = false
+  }
+
+  /**
+   * A user's content: first the results of tools, because other APIs require them right after the calls, then the
+   * images of these, then the user's own text and images. A message without any content becomes one with an empty text.
+   */
+  private turn(content: number): void {
+    const { document } = this
+    const first = entries.next
+    own.begin()
+    moved.begin()
+    this.block = 0
+    for (let block = document.firstItem(content); block !== NONE; block = document.nextItem(block), this.block++) {
+      const type = this.typeOf(block)
+      if (type === TYPES.text) this.text(own)
+      else if (type === TYPES.result) this.result(entries.next === first ? TOOL : TOOL | CONTINUED)
+      else if (type === TYPES.image) this.image(own)
+      else throw unsupportedBlock(`${this.path()}.type`)
+    }
+    const hasResults = entries.next > first
+    const isEmpty = own.isEmpty && moved.isEmpty
+    if (hasResults && isEmpty) return
+    entries.add(hasResults ? USER | CONTINUED : USER, 0, 0)
+    entries.addAll(moved)
+    entries.addAll(own)
+    if (!isEmpty) return
+    this.isExact = false
+    entries.add(TEXT, 0, 0)
+  }
+
+  /** The type of a block among `BLOCK_TYPES`, or `NONE`. Its members are in `found` then. */
+  private typeOf(block: number): number {
+    const { document } = this
+    if (!document.isObject(block)) throw invalid(this.path(), 'must be an object')
+    this.members = document.select(block, BLOCK, this.found)
+    return document.word(this.found[MEMBERS.type] ?? NONE, BLOCK_TYPES)
+  }
+
+  /** A list of nothing but texts, of the system. */
+  private texts(list: number): void {
+    const { document } = this
+    for (let block = document.firstItem(list); block !== NONE; block = document.nextItem(block), this.block++) {
+      if (this.typeOf(block) !== TYPES.text) throw unsupportedBlock(`${this.path()}.type`)
+      this.text(entries)
+    }
+  }
+
+  /** An empty text is left out here, a blank one by most providers. */
+  private text(into: EntryWriter): void {
+    const { document } = this
+    const text = this.found[MEMBERS.text] ?? NONE
+    if (text === NONE || !document.isString(text)) throw missing(`${this.path()}.text`)
+    const mark = this.mark()
+    const from = document.fromOf(text)
+    const to = document.toOf(text)
+    this.expect(mark === 0 ? 2 : 3)
+    this.expectSolid(from, to)
+    if (from !== to) into.add(TEXT + mark * MARKED, from, to)
+  }
+
+  /** How many members the block has if it has no others than those that are written. */
+  private expect(members: number): void {
+    if (this.members !== members) this.isExact = false
+  }
+
+  private expectSolid(from: number, to: number): void {
+    if (solidStart(this.document.bytes, from, to) === -1) this.isExact = false
+  }
+
+  /** The cache mark of the block, by its index in `MARKS`. */
+  private mark(): number {
+    const value = this.found[MEMBERS.cache] ?? NONE
+    if (value === NONE) return 0
+    const mark = readMark(this.document, value, this.path)
+    if (!isWholeMark(this.document, value, mark)) this.isExact = false
+    return mark
+  }
+
+  /** Inline images only: no URL, and no id of a file of the operator's own account. */
+  private image(into: EntryWriter): void {
+    const { document, source, path } = this
+    this.reading.limits.countImage(path)
+    // Whether the writer changes the media type is up to it.
+    this.isExact = false
+    const object = this.found[MEMBERS.source] ?? NONE
+    if (object === NONE || !document.isObject(object)) throw missing(`${path()}.source`)
+    document.select(object, SOURCE, source)
+    if (document.word(source[0] ?? NONE, BASE64) === NONE) throw unsupportedBlock(`${path()}.source.type`)
+    const type = source[1] ?? NONE
+    if (type === NONE || !document.isString(type)) throw missing(`${path()}.source.media_type`)
+    if (!IMAGE_TYPE.test(document.text(type)))
+      throw invalid(`${path()}.source.media_type`, 'must be the media type of an image, such as image/png')
+    const data = source[2] ?? NONE
+    if (!this.isFilled(data)) throw missing(`${path()}.source.data`)
+    this.add(into, IMAGE + this.mark() * MARKED, data)
+    this.add(into, MEDIA_TYPE, type)
+  }
+
+  private call(): void {
+    const { document, found, path } = this
+    this.reading.limits.countCall(path)
+    const id = found[MEMBERS.id] ?? NONE
+    const name = found[MEMBERS.name] ?? NONE
+    const input = found[MEMBERS.input] ?? NONE
+    if (!this.isFilled(id)) throw missing(`${path()}.id`)
+    if (!this.isFilled(name)) throw missing(`${path()}.name`)
+    const hasInput = !document.isNull(input)
+    if (hasInput && !document.isObject(input)) throw invalid(`${path()}.input`, 'must be an object')
+    const mark = this.mark()
+    this.expect(mark === 0 ? 4 : 5)
+    this.add(calls, CALL_ID + mark * MARKED, id)
+    this.add(calls, NAME, name)
+    if (hasInput) return this.add(calls, INPUT, input)
+    this.isExact = false
+    calls.add(INPUT, this.arena.addJson('{}'), this.arena.end)
+  }
+
+  /** `kind`: that of the message which it becomes. */
+  private result(kind: number): void {
+    const { document, found, path } = this
+    this.reading.limits.countResult(path)
+    const id = found[MEMBERS.answers] ?? NONE
+    if (!this.isFilled(id)) throw missing(`${path()}.tool_use_id`)
+    const isError = found[MEMBERS.isError] ?? NONE
+    const isFailed = isError !== NONE && document.isTrue(isError)
+    const mark = this.mark()
+    const content = found[MEMBERS.content] ?? NONE
+    this.expect(2 + (mark === 0 ? 0 : 1) + (isFailed ? 1 : 0) + (content === NONE ? 0 : 1))
+    if (!own.isEmpty) this.isExact = false
+    entries.add(kind, 0, 0)
+    const entry = entries.next
+    this.add(entries, RESULT_ID + (isFailed ? FAILED : 0) + mark * MARKED, id)
+    if (content === NONE) return
+    if (document.isNull(content)) this.isExact = false
+    else if (document.isString(content)) {
+      this.expectSolid(document.fromOf(content), document.toOf(content))
+      this.string(content)
+    } else if (document.isList(content)) this.resultBlocks(content, entry, mark)
+    else throw invalid(`${path()}.content`, 'must be a string or an array of blocks')
+  }
+
+  /**
+   * Images are taken out of the result, because most providers allow only text there. Its cache mark moves to the last
+   * of them, because a mark covers everything before it. `result` is the entry that has it.
+   */
+  private resultBlocks(list: number, result: number, mark: number): void {
+    const { document } = this
+    let image = NONE
+    this.inner = 0
+    for (let block = document.firstItem(list); block !== NONE; block = document.nextItem(block), this.inner++) {
+      const type = this.typeOf(block)
+      if (type === TYPES.text) this.text(entries)
+      else if (type === TYPES.image && this.reading.toolResultImages === 'pass') {
+        image = moved.next
+        this.image(moved)
+      } else throw unsupportedBlock(`${this.path()}.type`)
+    }
+    this.inner = NONE
+    // A single text without a mark is written as a string, an empty list not at all.
+    const first = result + ENTRY_INTS
+    const isSingle = entries.next === first + ENTRY_INTS
+    if (entries.next === first || (isSingle && !entries.isMarkedAt(first))) this.isExact = false
+    if (image === NONE || mark === 0) return
+    entries.mark(result, 0)
+    moved.mark(image, mark)
+  }
+
+  private isFilled(value: number): boolean {
+    const { document } = this
+    return value !== NONE && document.isString(value) && document.fromOf(value) !== document.toOf(value)
+  }
+
+  private add(into: EntryWriter, kind: number, value: number): void {
+    into.add(kind, this.document.fromOf(value), this.document.toOf(value))
+  }
+}
+
+/** Callers compare the whole message, so it cannot name the block; `param` does. */
+function unsupportedBlock(param: string): CallerError {
+  return new CallerError('invalid_field', 'Unsupported Anthropic content block', { param })
+}

@@ -1,0 +1,205 @@
+/**
+ * Function tools from `tools`, from a `namespace`, and from `additional_tools` items of the input. A tool within a
+ * namespace is sent under a joined name that providers accept, and its calls get back the caller's name and namespace.
+ */
+
+import { createHash } from 'node:crypto'
+import type { Arena } from '../../core/arena.ts'
+import { EntryWriter, INPUT, NAME, STRICT, TEXT, ToolList } from '../../core/conversation.ts'
+import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
+import { invalid, missing } from '../invalid-field.ts'
+import type { RequestLimits } from '../request-limits.ts'
+
+const TOOL = words('type', 'name', 'description', 'parameters', 'strict', 'tools')
+const TYPES = words('function', 'namespace')
+const [FUNCTION, NAMESPACE] = [0, 1]
+const NO_PARAMETERS = '{"type":"object","properties":{}}'
+
+/** A list of tools in the body, and its path: `tools`, `input[0].tools`. */
+export interface ListedTools {
+  readonly list: number
+  readonly path: string
+}
+
+/** The caller's own name of a tool. */
+export interface OwnName {
+  readonly name: string
+  readonly namespace?: string | undefined
+}
+
+/** A function: where its members are in the document, or `NONE`. */
+interface FoundTool extends OwnName {
+  readonly path: string
+  readonly nameValue: number
+  readonly description: number
+  readonly parameters: number
+  readonly strict: number
+}
+
+/** A tool name that every provider accepts. */
+const LEGAL_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
+const NAME_CHARS_MAX = 64
+const HASH_CHARS = 8
+
+const NO_TOOLS: ReadonlyMap<string, FoundTool> = new Map()
+const entries = new EntryWriter()
+
+/**
+ * Tools that are not functions are left out, because other providers have no counterpart. Throws `CallerError` if a
+ * function has no name.
+ */
+export class Toolbox {
+  /** The tools under the names that are sent to providers. */
+  readonly tools: ToolList
+  /** Those whose sent name is the caller's own. */
+  readonly unlifted: ToolList
+  private owners: Map<string, OwnName> | undefined
+  private sent: Map<string, string> | undefined
+
+  constructor(document: JsonDocument, arena: Arena, lists: readonly ListedTools[], limits: RequestLimits) {
+    const named = lists.length === 0 ? NO_TOOLS : this.named(document, lists, limits)
+    this.tools = this.written(document, arena, named, true)
+    this.unlifted = this.owners === undefined ? this.tools : this.written(document, arena, named, false)
+  }
+
+  private named(
+    document: JsonDocument,
+    lists: readonly ListedTools[],
+    limits: RequestLimits,
+  ): ReadonlyMap<string, FoundTool> {
+    const found: FoundTool[] = []
+    for (const { list, path } of lists) addFunctions(document, list, path, undefined, found)
+    const named = new Map<string, FoundTool>()
+    const add = (name: string, tool: FoundTool) => {
+      named.set(name, tool)
+      limits.checkTools(named.size, tool.path)
+    }
+    // A later definition replaces an earlier one: `additional_tools` items repeat tools during a conversation.
+    for (const tool of found) if (tool.namespace === undefined) add(tool.name, tool)
+    for (const tool of found) if (tool.namespace !== undefined) add(this.lift(tool.name, tool.namespace, named), tool)
+    return named
+  }
+
+  private written(
+    document: JsonDocument,
+    arena: Arena,
+    named: ReadonlyMap<string, FoundTool>,
+    withLifted: boolean,
+  ): ToolList {
+    entries.begin()
+    for (const [sent, tool] of named) {
+      const isLifted = this.owners?.has(sent) === true
+      if (isLifted && !withLifted) continue
+      if (isLifted) entries.addText(NAME, arena, sent)
+      else addSpan(document, NAME, tool.nameValue)
+      if (tool.description !== NONE) addSpan(document, TEXT, tool.description)
+      if (tool.parameters === NONE) entries.add(INPUT, arena.addJson(NO_PARAMETERS), arena.end)
+      else addSpan(document, INPUT, tool.parameters)
+      if (tool.strict !== NONE) addSpan(document, STRICT, tool.strict)
+    }
+    return new ToolList(arena, entries.take(), 'responses')
+  }
+
+  /**
+   * The name that a provider gets for the caller's tool. A call in the history may name a tool that is no longer
+   * defined.
+   */
+  sentName({ name, namespace }: OwnName): string {
+    if (namespace === undefined) return name
+    return this.sent?.get(ownKey(name, namespace)) ?? liftedName(name, namespace, 0)
+  }
+
+  /** The caller's own name of the tool that the model called. */
+  ownName(sent: string): OwnName {
+    return this.owners?.get(sent) ?? { name: sent }
+  }
+
+  private lift(name: string, namespace: string, taken: ReadonlyMap<string, FoundTool>): string {
+    this.sent ??= new Map()
+    this.owners ??= new Map()
+    const key = ownKey(name, namespace)
+    const known = this.sent.get(key)
+    if (known !== undefined) return known
+    let attempt = 0
+    let lifted = liftedName(name, namespace, attempt)
+    while (taken.has(lifted)) lifted = liftedName(name, namespace, ++attempt)
+    this.sent.set(key, lifted)
+    this.owners.set(lifted, { name, namespace })
+    return lifted
+  }
+}
+
+/**
+ * `namespace__name` if that is legal and free, else a shortened name with a hash of both. It depends on the two names
+ * alone, so that a tool keeps its name from turn to turn.
+ */
+function liftedName(name: string, namespace: string, attempt: number): string {
+  const joined = `${namespace}__${name}`
+  if (attempt === 0 && LEGAL_NAME.test(joined)) return joined
+  const hash = createHash('sha256').update(`${attempt}\0${namespace}\0${name}`).digest('hex').slice(0, HASH_CHARS)
+  const legal = joined.replace(/[^A-Za-z0-9_-]/g, '_').replace(/^(?![A-Za-z_])/, '_')
+  return `${legal.slice(0, NAME_CHARS_MAX - HASH_CHARS - 1)}_${hash}`
+}
+
+function ownKey(name: string, namespace: string): string {
+  return `${namespace}\0${name}`
+}
+
+function addFunctions(
+  document: JsonDocument,
+  tools: number,
+  path: string,
+  namespace: string | undefined,
+  found: FoundTool[],
+): void {
+  if (document.isNull(tools)) return
+  if (!document.isList(tools)) throw invalid(path, 'must be an array')
+  const members = new Int32Array(TOOL.length)
+  let index = 0
+  for (let tool = document.firstItem(tools); tool !== NONE; tool = document.nextItem(tool), index++) {
+    const at = `${path}[${index}]`
+    if (!document.isObject(tool)) throw invalid(at, 'must be an object')
+    document.select(tool, TOOL, members)
+    const type = members[0] ?? NONE
+    const kind = document.word(type, TYPES)
+    if (kind === FUNCTION) found.push(functionIn(document, members, at, namespace))
+    else if (kind === NAMESPACE) {
+      if (namespace !== undefined) continue
+      const name = document.text(nameOf(document, members[1] ?? NONE, at))
+      addFunctions(document, members[5] ?? NONE, `${at}.tools`, name, found)
+    } else if (type === NONE || !document.isString(type)) throw missing(`${at}.type`)
+  }
+}
+
+function functionIn(
+  document: JsonDocument,
+  members: Int32Array,
+  path: string,
+  namespace: string | undefined,
+): FoundTool {
+  const parameters = members[3] ?? NONE
+  if (!document.isNull(parameters) && !document.isObject(parameters))
+    throw invalid(`${path}.parameters`, 'must be an object')
+  const nameValue = nameOf(document, members[1] ?? NONE, path)
+  const description = members[2] ?? NONE
+  const strict = members[4] ?? NONE
+  return {
+    path,
+    name: document.text(nameValue),
+    namespace,
+    nameValue,
+    description: description !== NONE && document.isString(description) ? description : NONE,
+    parameters: document.isNull(parameters) ? NONE : parameters,
+    strict: strict !== NONE && document.isBoolean(strict) ? strict : NONE,
+  }
+}
+
+function nameOf(document: JsonDocument, name: number, path: string): number {
+  if (name === NONE || !document.isString(name) || document.fromOf(name) === document.toOf(name))
+    throw missing(`${path}.name`)
+  return name
+}
+
+function addSpan(document: JsonDocument, kind: number, value: number): void {
+  entries.add(kind, document.fromOf(value), document.toOf(value))
+}

@@ -1,0 +1,14 @@
+/** The schema of a tool's parameters, in a caller's body. */
+
+import { INPUT, OF_OBJECT } from '../core/conversation.ts'
+import { type JsonDocument, NONE, words } from '../wire/json-document.ts'
+
+const TYPE = words('type')
+const OBJECT = words('object')
+const found = new Int32Array(TYPE.length)
+
+/** The kind of the entry of a schema, which is an object: Anthropic and Bedrock take those whose type is `object`. */
+export function schemaKind(document: JsonDocument, schema: number): number {
+  document.select(schema, TYPE, found)
+  return document.word(found[0] ?? NONE, OBJECT) === NONE ? INPUT : INPUT + OF_OBJECT
+}

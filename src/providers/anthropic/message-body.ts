@@ -1,0 +1,273 @@
+/** Messages and tools as entries → those of a Messages body, from the bytes of their texts. */
+
+import {
+  CALL_ID,
+  type Conversation,
+  IMAGE,
+  IMAGE_URL,
+  INPUT,
+  RESULT_ID,
+  STRICT,
+  SYSTEM,
+  TEXT,
+  type ToolList,
+} from '../../core/conversation.ts'
+import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import type { SentMarks } from '../cache-marks.ts'
+import { CallInputWriter, writeObjectSchema } from '../call-arguments.ts'
+import { mediaType } from '../media-type.ts'
+import type { SentCallIds } from '../sent-call-ids.ts'
+import type { ToolNames } from '../tool-names.ts'
+import { NO_ENTRY, PLACEHOLDER, type Turns } from '../turns.ts'
+
+/** What models and servers differ in. */
+export interface MessageVariant {
+  /** Whether the model takes `strict` tools. */
+  readonly takesStrict: boolean
+  /** Whether each turn with calls begins with thinking, an empty one. */
+  readonly wantsThinking: boolean
+}
+
+const NOTHING = part('')
+const OPEN_LIST = part('[')
+const CLOSE_LIST = part(']')
+const COMMA = part(',')
+const QUOTE = part('"')
+const SYSTEM_LIST = part(',"system":')
+const MESSAGES = part(',"messages":[')
+const USER_TURN = part('{"role":"user","content":[')
+const ASSISTANT_TURN = part('{"role":"assistant","content":[')
+const CLOSE_TURN = part(']}')
+const THINKING = part('{"type":"thinking","thinking":"","signature":""},')
+const TEXT_BLOCK = part('{"type":"text","text":"')
+const CALL_BLOCK = part('{"type":"tool_use","id":"')
+const CALL_NAME = part('","name":"')
+const CALL_INPUT = part('","input":')
+const RESULT_BLOCK = part('{"type":"tool_result","tool_use_id":"')
+const RESULT_TEXT = part('","content":"')
+const RESULT_TEXTS = part('","content":[')
+const FAILED = part(',"is_error":true')
+const INLINE_IMAGE = part('{"type":"image","source":{"type":"base64","media_type":"')
+const IMAGE_DATA = part('","data":"')
+const IMAGE_AT = part('{"type":"image","source":{"type":"url","url":"')
+const TOOL_NAME = part('{"name":"')
+const DESCRIPTION = part('","description":"')
+const SCHEMA = part('","input_schema":')
+const STRICTNESS = part(',"strict":')
+/** The ends of blocks, after the inside of a string and after a value, by the index of the cache mark. */
+const TEXT_ENDS = [part('"}'), ...marked('"', '}')]
+const IMAGE_ENDS = [part('"}}'), ...marked('"}', '}')]
+const ENDS = [part('}'), ...marked('', '}')]
+
+/** For each cache mark, in the order of `MARKS`. */
+function marked(before: string, after: string): readonly Uint8Array[] {
+  return ['', ',"ttl":"5m"', ',"ttl":"1h"'].map((ttl) =>
+    part(`${before},"cache_control":{"type":"ephemeral"${ttl}}${after}`),
+  )
+}
+
+export class MessageBodyWriter {
+  /** With the marks to send. */
+  private readonly conversation: Conversation
+  private readonly inputs = new CallInputWriter()
+  /** Whether messages may be sent as they came. */
+  private readonly isOwnForm: boolean
+
+  constructor(
+    private readonly json: JsonBuilder,
+    private readonly names: ToolNames,
+    private readonly turns: Turns,
+    private readonly marks: SentMarks,
+    private readonly ids: SentCallIds,
+    private readonly variant: MessageVariant,
+  ) {
+    const { conversation } = marks
+    this.conversation = conversation
+    this.isOwnForm = conversation.form === 'messages' && !names.areChanged && !ids.areChanged
+  }
+
+  /** The list of tools. */
+  tools(): void {
+    const { json, names, variant } = this
+    const { tools } = this.marks
+    const isAsItCame = tools.isExact && tools.form === 'messages' && !names.areChanged
+    if (isAsItCame && (variant.takesStrict || !tools.has(STRICT)))
+      return json.span(tools.exactFrom, tools.exactTo, tools.arena)
+    json.part(OPEN_LIST)
+    for (let tool = 0; tool < tools.end; tool = tools.endOfTool(tool)) {
+      if (tool > 0) json.part(COMMA)
+      this.tool(tools, tool)
+    }
+    json.part(CLOSE_LIST)
+  }
+
+  private tool(tools: ToolList, tool: number): void {
+    const { json } = this
+    const end = tools.endOfTool(tool)
+    json.part(TOOL_NAME)
+    this.names.write(json, tools, tool)
+    for (let entry = tools.next(tool); entry < end; entry = tools.next(entry)) {
+      switch (tools.kindAt(entry)) {
+        case TEXT:
+          json.part(DESCRIPTION)
+          json.entry(tools, entry)
+          break
+        case INPUT:
+          json.part(SCHEMA)
+          writeObjectSchema(json, tools, entry)
+          break
+        case STRICT:
+          if (!this.variant.takesStrict) break
+          json.part(STRICTNESS)
+          json.entry(tools, entry)
+      }
+    }
+    json.part(ENDS[tools.markIndexAt(tool)] ?? NOTHING)
+  }
+
+  /** The members of the system and the messages. */
+  messages(): void {
+    this.system()
+    const { json, turns } = this
+    json.part(MESSAGES)
+    for (let turn = 0; turn < turns.count; turn++) {
+      if (turn > 0) json.part(COMMA)
+      if (this.isAsItCame(turn)) turn = this.asTheyCame(turn)
+      else this.turn(turn)
+    }
+    json.part(CLOSE_LIST)
+  }
+
+  private system(): void {
+    const { json, turns, conversation } = this
+    const { system, systemMessages } = turns
+    if (system.length === 0) return
+    json.part(SYSTEM_LIST)
+    const isFirst = conversation.kindAt(0) === SYSTEM && systemMessages === 1
+    if (conversation.form === 'messages' && isFirst && conversation.isExact(0))
+      return json.span(conversation.fromAt(0), conversation.toAt(0), conversation.arena)
+    json.part(OPEN_LIST)
+    for (let index = 0; index < system.length; index++) {
+      const text = system[index] ?? 0
+      if (index > 0) json.part(COMMA)
+      this.text(text, conversation.markIndexAt(text))
+    }
+    json.part(CLOSE_LIST)
+  }
+
+  /** Whether a turn is one message that may be sent as it came. A last one of the assistant may have to be trimmed. */
+  private isAsItCame(turn: number): boolean {
+    const { turns, conversation } = this
+    if (!this.isOwnForm || turns.blockAt(turns.firstBlock(turn)) === PLACEHOLDER) return false
+    if (turns.isAnswer(turn) && (turn === turns.count - 1 || this.variant.wantsThinking)) return false
+    const first = turns.firstMessage(turn)
+    if (!conversation.isExact(first)) return false
+    const end = turns.endOfMessages(turn)
+    for (let next = conversation.endOfMessage(first); next < end; next = conversation.endOfMessage(next))
+      if (!conversation.isContinued(next)) return false
+    return true
+  }
+
+  /** Such turns that follow each other, with what is between them. Returns the last of them. */
+  private asTheyCame(first: number): number {
+    const { turns, conversation } = this
+    let last = first
+    while (
+      last + 1 < turns.count &&
+      turns.firstMessage(last + 1) === turns.endOfMessages(last) &&
+      this.isAsItCame(last + 1)
+    )
+      last++
+    const from = conversation.fromAt(turns.firstMessage(first))
+    this.json.span(from, conversation.toAt(turns.firstMessage(last)), conversation.arena)
+    return last
+  }
+
+  private turn(turn: number): void {
+    const { json, turns } = this
+    const first = turns.firstBlock(turn)
+    const end = turns.firstBlock(turn + 1)
+    json.part(turns.isAnswer(turn) ? ASSISTANT_TURN : USER_TURN)
+    if (this.variant.wantsThinking && turns.kindOf(turns.blockAt(end - 1)) === CALL_ID) json.part(THINKING)
+    for (let place = first; place < end; place++) {
+      if (place > first) json.part(COMMA)
+      this.block(turns.blockAt(place), this.marks.indexAt(place))
+    }
+    json.part(CLOSE_TURN)
+  }
+
+  /** `mark`: the index of its cache mark. */
+  private block(block: number, mark: number): void {
+    switch (this.turns.kindOf(block)) {
+      case TEXT:
+        return this.text(block, mark)
+      case CALL_ID:
+        return this.call(block, mark)
+      case RESULT_ID:
+        return this.result(block, mark)
+      case IMAGE:
+      case IMAGE_URL:
+        return this.image(block, mark)
+    }
+  }
+
+  private text(block: number, mark: number): void {
+    const { json } = this
+    json.part(TEXT_BLOCK)
+    this.turns.trimmedText(json, block)
+    json.part(TEXT_ENDS[mark] ?? NOTHING)
+  }
+
+  private call(block: number, mark: number): void {
+    const { json, conversation } = this
+    const name = conversation.next(block)
+    json.part(CALL_BLOCK)
+    this.ids.write(json, block)
+    json.part(CALL_NAME)
+    this.names.write(json, conversation, name)
+    json.part(CALL_INPUT)
+    this.inputs.write(json, conversation, conversation.next(name))
+    json.part(ENDS[mark] ?? NOTHING)
+  }
+
+  /**
+   * One text without a mark is sent as a string, which every compatible server accepts; an empty result has no content.
+   */
+  private result(block: number, mark: number): void {
+    const { json, turns, conversation } = this
+    const first = turns.textOfResult(conversation.next(block))
+    json.part(RESULT_BLOCK)
+    this.ids.write(json, block)
+    if (first === NO_ENTRY) json.part(QUOTE)
+    else this.resultTexts(first, turns.textOfResult(conversation.next(first)))
+    if (conversation.isFailed(block)) json.part(FAILED)
+    json.part(ENDS[mark] ?? NOTHING)
+  }
+
+  private resultTexts(first: number, second: number): void {
+    const { json, turns, conversation } = this
+    // Also if its mark is one too many.
+    if (second === NO_ENTRY && turns.conversation.markIndexAt(first) === 0) {
+      json.part(RESULT_TEXT)
+      json.entry(conversation, first)
+      return json.part(QUOTE)
+    }
+    json.part(RESULT_TEXTS)
+    for (let text = first; text !== NO_ENTRY; text = turns.textOfResult(conversation.next(text))) {
+      if (text !== first) json.part(COMMA)
+      this.text(text, conversation.markIndexAt(text))
+    }
+    json.part(CLOSE_LIST)
+  }
+
+  private image(block: number, mark: number): void {
+    const { json, conversation } = this
+    if (conversation.kindAt(block) === IMAGE) {
+      json.part(INLINE_IMAGE)
+      json.inside(mediaType(conversation.textAt(conversation.next(block))))
+      json.part(IMAGE_DATA)
+    } else json.part(IMAGE_AT)
+    json.entry(conversation, block)
+    json.part(IMAGE_ENDS[mark] ?? NOTHING)
+  }
+}

@@ -1,0 +1,458 @@
+/**
+ * A JSON text by its structure: which members and items it has, and where their values are. The syntax of all of it is
+ * checked, but a value is parsed only if somebody asks for it.
+ *
+ * A value is named by the index of its first structural byte among all of them. A number or a literal has none of its
+ * own: it is named by the comma or bracket after it.
+ */
+
+import { isUtf8 } from 'node:buffer'
+import { isExactNumber, LONG_NUMBERS_MAX, parseExact, parseExactBody } from '../core/exact-json.ts'
+import type { JsonValue } from '../core/json.ts'
+import {
+  BACKSLASH,
+  CLOSE,
+  CLOSE_LIST,
+  COLON,
+  COMMA,
+  isDigit,
+  OPEN,
+  OPEN_LIST,
+  QUOTE,
+  ZERO,
+} from '../core/json-bytes.ts'
+import { DEPTH_MAX, VALUES_MAX } from './json-shape.ts'
+import { structureFinder } from './json-structure.ts'
+
+/** No value: an object has no such member. */
+export const NONE = -1
+
+/** Names, or strings, that a reader distinguishes. */
+export type Words = readonly Uint8Array[]
+
+export function words(...texts: readonly string[]): Words {
+  return texts.map((text) => Buffer.from(text))
+}
+
+/** The value of a member that is left out of an object, and the JSON that is read in its place. */
+export interface Hole {
+  readonly value: number
+  readonly placeholder: string
+}
+
+/** For each opening bracket of the document that was read last, by its index: the index of its closing bracket. */
+let closings = new Int32Array(4096)
+/** A document with more structural bytes has a list of its own, which goes with it. */
+const KEPT_CLOSINGS_MAX = 1024 * 1024
+
+function closingsFor(count: number): Int32Array {
+  if (count > KEPT_CLOSINGS_MAX) return new Int32Array(count)
+  if (closings.length < count) closings = new Int32Array(Math.min(2 * count, KEPT_CLOSINGS_MAX))
+  return closings
+}
+
+export class JsonDocument {
+  /** The document itself, which is an object. */
+  readonly root = 0
+
+  private constructor(
+    readonly bytes: Buffer,
+    private positions: Uint32Array,
+    private closings: Int32Array,
+    private readonly count: number,
+  ) {}
+
+  /**
+   * The document, which is valid until the next one is read. Undefined if the bytes are not the JSON of an object in
+   * UTF-8, or exceed the limits of a body.
+   */
+  static read(bytes: Buffer): JsonDocument | undefined {
+    if (!isUtf8(bytes)) return undefined
+    const finder = structureFinder()
+    const count = finder.find(bytes)
+    if (count < 2) return undefined
+    const { positions } = finder
+    return syntax.isObject(bytes, bytes.length, positions, count)
+      ? new JsonDocument(bytes, positions, syntax.closings, count)
+      : undefined
+  }
+
+  /**
+   * Whether the first bytes, which must be UTF-8, are the JSON of an object that a parser and `JSON.stringify` would
+   * write in the same way, but for blanks and escapes: names that begin with a digit may move to the front, and numbers
+   * such as 1.0 have another form. False if they exceed the limits of a body, too.
+   */
+  static isWrittenObject(bytes: Uint8Array, size: number): boolean {
+    const finder = structureFinder()
+    const count = finder.find(bytes, size)
+    if (count < 2) return false
+    const { positions } = finder
+    if (!syntax.isObject(bytes, size, positions, count) || syntax.hasRewrittenNumber) return false
+    for (let colon = 3; colon < count; colon++) {
+      if (bytes[positions[colon] ?? 0] !== COLON) continue
+      const first = bytes[(positions[colon - 2] ?? 0) + 1] ?? 0
+      if (isDigit(first) || first === BACKSLASH) return false
+    }
+    return true
+  }
+
+  /** The same document, which stays valid. */
+  keep(): this {
+    this.positions = this.positions.slice(0, this.count)
+    this.closings = this.closings.slice(0, this.count)
+    return this
+  }
+
+  isString(value: number): boolean {
+    return this.byteAt(value) === QUOTE
+  }
+
+  isObject(value: number): boolean {
+    return this.byteAt(value) === OPEN
+  }
+
+  isList(value: number): boolean {
+    return this.byteAt(value) === OPEN_LIST
+  }
+
+  /** A number, `true`, `false` or `null`. */
+  isScalar(value: number): boolean {
+    const byte = this.byteAt(value)
+    return byte !== QUOTE && byte !== OPEN && byte !== OPEN_LIST
+  }
+
+  /** Also for a member that there is not. */
+  isNull(value: number): boolean {
+    return value === NONE || (this.isScalar(value) && this.bytes[this.fromOf(value)] === LETTER_N)
+  }
+
+  isTrue(value: number): boolean {
+    return this.isScalar(value) && this.bytes[this.fromOf(value)] === LETTER_T
+  }
+
+  isBoolean(value: number): boolean {
+    if (!this.isScalar(value)) return false
+    const first = this.bytes[this.fromOf(value)]
+    return first === LETTER_T || first === LETTER_F
+  }
+
+  /** The first byte of a value; of a string, that of its inside. */
+  fromOf(value: number): number {
+    const at = this.positions[value] ?? 0
+    const byte = this.bytes[at]
+    if (byte === QUOTE) return at + 1
+    if (byte === OPEN || byte === OPEN_LIST) return at
+    let from = (this.positions[value - 1] ?? 0) + 1
+    while (isBlank(this.bytes[from])) from++
+    return from
+  }
+
+  /** The byte after a value; of a string, that after its inside. */
+  toOf(value: number): number {
+    const at = this.positions[value] ?? 0
+    const byte = this.bytes[at]
+    if (byte === QUOTE) return this.positions[value + 1] ?? 0
+    if (byte === OPEN || byte === OPEN_LIST) return (this.positions[this.closings[value] ?? 0] ?? 0) + 1
+    let to = at
+    while (isBlank(this.bytes[to - 1])) to--
+    return to
+  }
+
+  /** The text of a string. */
+  text(value: number): string {
+    const inside = this.bytes.toString('utf8', this.fromOf(value), this.toOf(value))
+    return inside.includes('\\') ? JSON.parse(`"${inside}"`) : inside
+  }
+
+  /** A value as it was written; a string without its quotes. */
+  written(value: number): string {
+    return this.bytes.toString('utf8', this.fromOf(value), this.toOf(value))
+  }
+
+  /** A value, with exact numbers. */
+  value(value: number): JsonValue {
+    return this.isString(value) ? this.text(value) : parseExact(this.written(value))
+  }
+
+  /** Whether the bytes of a string have an escape, so that it is another text than they. */
+  hasEscape(value: number): boolean {
+    return hasBackslash(this.bytes, this.fromOf(value), this.toOf(value))
+  }
+
+  /** The index of a string in `known`; `NONE` for another string, and for a value that is none. */
+  word(value: number, known: Words): number {
+    if (value === NONE || !this.isString(value)) return NONE
+    return this.wordIn(this.fromOf(value), this.toOf(value), known)
+  }
+
+  /**
+   * Writes the value of each name into `found`, at the index of the name: that of the last member with this name, or
+   * `NONE`. Returns how many members the object has.
+   */
+  select(object: number, names: Words, found: Int32Array): number {
+    for (let index = 0; index < found.length; index++) found[index] = NONE
+    const { positions, bytes } = this
+    let members = 0
+    let name = object + 1
+    if (bytes[positions[name] ?? 0] !== QUOTE) return 0
+    for (;;) {
+      members++
+      const index = this.wordIn((positions[name] ?? 0) + 1, positions[name + 1] ?? 0, names)
+      const value = name + 3
+      if (index !== NONE) found[index] = value
+      const after = this.after(value)
+      if (bytes[positions[after] ?? 0] !== COMMA) return members
+      name = after + 1
+    }
+  }
+
+  /** The value of the last member with this name, or `NONE`. */
+  member(object: number, name: Words): number {
+    const found = new Int32Array(1)
+    this.select(object, name, found)
+    return found[0] ?? NONE
+  }
+
+  /** The first item of a list, or `NONE`. */
+  firstItem(list: number): number {
+    const isEmpty = this.closings[list] === list + 1 && this.isBlankBetween(list, list + 1)
+    return isEmpty ? NONE : list + 1
+  }
+
+  /** The item after this one, or `NONE`. */
+  nextItem(item: number): number {
+    const after = this.after(item)
+    return this.byteAt(after) === COMMA ? after + 1 : NONE
+  }
+
+  /** How many items a list has. */
+  countItems(list: number): number {
+    let count = 0
+    for (let item = this.firstItem(list); item !== NONE; item = this.nextItem(item)) count++
+    return count
+  }
+
+  /**
+   * The document, parsed, with placeholders for some of its values, which must be in their order. Numbers of its own
+   * members are plain. Throws `LongNumbersError`.
+   */
+  parse(holes: readonly Hole[]): JsonValue {
+    const { bytes } = this
+    let text = ''
+    let at = 0
+    for (const { value, placeholder } of holes) {
+      const isString = this.isString(value)
+      text += bytes.toString('utf8', at, this.fromOf(value) - (isString ? 1 : 0)) + placeholder
+      at = this.toOf(value) + (isString ? 1 : 0)
+    }
+    return parseExactBody(text + bytes.toString('utf8', at, bytes.length))
+  }
+
+  /** The index of the structural byte after a value. */
+  private after(value: number): number {
+    const byte = this.byteAt(value)
+    if (byte === QUOTE) return value + 2
+    return byte === OPEN || byte === OPEN_LIST ? (this.closings[value] ?? 0) + 1 : value
+  }
+
+  private byteAt(value: number): number {
+    return this.bytes[this.positions[value] ?? 0] ?? 0
+  }
+
+  private isBlankBetween(one: number, other: number): boolean {
+    return isBlankFrom(this.bytes, (this.positions[one] ?? 0) + 1, this.positions[other] ?? 0)
+  }
+
+  private wordIn(from: number, to: number, known: Words): number {
+    const { bytes } = this
+    const length = to - from
+    for (let index = 0; index < known.length; index++) {
+      const word = known[index]
+      if (word === undefined || word.length !== length) continue
+      let at = 0
+      while (at < length && word[at] === bytes[from + at]) at++
+      if (at === length) return index
+    }
+    // An escape may spell any character. Each takes at least one byte more than the character.
+    return hasBackslash(bytes, from, Math.min(to, from + ESCAPED_BYTES_MAX)) ? this.escapedWord(from, to, known) : NONE
+  }
+
+  private escapedWord(from: number, to: number, known: Words): number {
+    if (to - from > ESCAPED_BYTES_MAX) return NONE
+    const text = Buffer.from(String(JSON.parse(`"${this.bytes.toString('utf8', from, to)}"`)))
+    return known.findIndex((word) => text.equals(word))
+  }
+}
+
+/** No word that a reader looks for is longer if all of its characters are escaped. */
+const ESCAPED_BYTES_MAX = 256
+const LETTER_N = 0x6e
+const LETTER_T = 0x74
+const LETTER_F = 0x66
+
+/** What may come next. */
+const VALUE = 0
+const VALUE_OR_END = 1
+const NAME = 2
+const NAME_OR_END = 3
+
+/** Checks the syntax of a text between its structural bytes, and finds the end of each container. */
+class Syntax {
+  /** Whether a number of the text that was checked last would be written in another way. */
+  hasRewrittenNumber = false
+  private bytes: Uint8Array = new Uint8Array(0)
+  private size = 0
+  private positions: Uint32Array = new Uint32Array(0)
+  private count = 0
+  closings: Int32Array = closings
+  private longNumbers = 0
+
+  /** Whether the first bytes are an object. */
+  isObject(bytes: Uint8Array, size: number, positions: Uint32Array, count: number): boolean {
+    this.bytes = bytes
+    this.size = size
+    this.positions = positions
+    this.count = count
+    this.closings = closingsFor(count)
+    this.hasRewrittenNumber = false
+    return this.check()
+  }
+
+  /** One loop over all positions, because two or more functions for each took twice the time. */
+  private check(): boolean {
+    const { bytes, positions, count, closings } = this
+    this.longNumbers = 0
+    if (bytes[positions[0] ?? 0] !== OPEN) return false
+    let next = VALUE
+    let depth = 0
+    let isInObject = false
+    /** The byte after what was read last. */
+    let after = 0
+    let values = 0
+    let position = 0
+    while (position < count) {
+      const at = positions[position] ?? 0
+      const byte = bytes[at] ?? 0
+      if (next >= NAME) {
+        // A name, or the end of an object without any.
+        if (at !== after && !isBlankFrom(bytes, after, at)) return false
+        if (byte === QUOTE) {
+          const to = positions[position + 1] ?? 0
+          const colon = positions[position + 2] ?? 0
+          if (position + 3 >= count || bytes[colon] !== COLON) return false
+          if (colon !== to + 1 && !isBlankFrom(bytes, to + 1, colon)) return false
+          values++
+          position += 3
+          after = colon + 1
+          next = VALUE
+          continue
+        }
+        if (byte !== CLOSE || next === NAME) return false
+      } else {
+        if (byte === QUOTE) {
+          if (at !== after && !isBlankFrom(bytes, after, at)) return false
+          after = (positions[position + 1] ?? 0) + 1
+          position += 2
+        } else if (byte === OPEN || byte === OPEN_LIST) {
+          if (at !== after && !isBlankFrom(bytes, after, at)) return false
+          if (depth === DEPTH_MAX) return false
+          isInObject = byte === OPEN
+          open[depth++] = isInObject ? position : ~position
+          position++
+          after = at + 1
+          next = isInObject ? NAME_OR_END : VALUE_OR_END
+          continue
+        } else {
+          const isEnd = next === VALUE_OR_END && byte === CLOSE_LIST && isBlankFrom(bytes, after, at)
+          if (!isEnd && !this.isScalar(after, at)) return false
+          after = at
+        }
+      }
+      // What closes after the value closes all that ends with it.
+      for (;;) {
+        const end = positions[position] ?? 0
+        if (position >= count || (end !== after && !isBlankFrom(bytes, after, end))) return false
+        const byte = bytes[end]
+        position++
+        after = end + 1
+        if (byte === COMMA) {
+          values++
+          next = isInObject ? NAME : VALUE
+          break
+        }
+        if (byte !== (isInObject ? CLOSE : CLOSE_LIST)) return false
+        const opening = open[--depth] ?? 0
+        closings[opening < 0 ? ~opening : opening] = position - 1
+        if (depth === 0) return this.isEnd(position - 1, values)
+        isInObject = (open[depth - 1] ?? 0) >= 0
+      }
+    }
+    return false
+  }
+
+  /** Whether the text ends with the closing bracket at this position, within the limits. */
+  private isEnd(position: number, values: number): boolean {
+    const { bytes, size, positions, count } = this
+    if (position !== count - 1 || values > VALUES_MAX || this.longNumbers > LONG_NUMBERS_MAX) return false
+    return isBlankFrom(bytes, (positions[position] ?? 0) + 1, size)
+  }
+
+  /** A number or a literal, with blanks around it. */
+  private isScalar(start: number, end: number): boolean {
+    const { bytes } = this
+    let from = start
+    let to = end
+    while (from < to && isBlank(bytes[from])) from++
+    while (from < to && isBlank(bytes[to - 1])) to--
+    if (from === to) return false
+    const first = bytes[from] ?? 0
+    if (first === LETTER_T) return isLiteral(bytes, from, to, TRUE)
+    if (first === LETTER_F) return isLiteral(bytes, from, to, FALSE)
+    if (first === LETTER_N) return isLiteral(bytes, from, to, NULL)
+    if (isPlainInteger(bytes, from, to)) return true
+    const text = Buffer.prototype.latin1Slice.call(bytes, from, to)
+    if (!NUMBER.test(text)) return false
+    if (!isExactNumber(text)) this.longNumbers++
+    if (String(Number(text)) !== text) this.hasRewrittenNumber = true
+    return true
+  }
+}
+
+/** One for all texts: each is checked before the next one is found. */
+const syntax = new Syntax()
+/** The opening brackets that are not closed, by their depth. */
+const open = new Int32Array(DEPTH_MAX)
+const TRUE = Buffer.from('true')
+const FALSE = Buffer.from('false')
+const NULL = Buffer.from('null')
+/** RFC 8259, section 6. */
+const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
+/** Every integer of so many digits is written as it was read. */
+const INTEGER_BYTES_MAX = 15
+
+function isLiteral(bytes: Uint8Array, from: number, to: number, literal: Uint8Array): boolean {
+  if (to - from !== literal.length) return false
+  for (let at = 0; at < literal.length; at++) if (bytes[from + at] !== literal[at]) return false
+  return true
+}
+
+/** Most numbers of a schema are. Others are read as text. */
+function isPlainInteger(bytes: Uint8Array, from: number, to: number): boolean {
+  if ((bytes[from] === ZERO && to - from > 1) || to - from > INTEGER_BYTES_MAX) return false
+  for (let at = from; at < to; at++) if (!isDigit(bytes[at] ?? 0)) return false
+  return true
+}
+
+function isBlankFrom(bytes: Uint8Array, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) if (!isBlank(bytes[at])) return false
+  return true
+}
+
+function isBlank(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
+}
+
+function hasBackslash(bytes: Uint8Array, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) if (bytes[at] === BACKSLASH) return true
+  return false
+}

@@ -1,0 +1,64 @@
+/**
+ * A caller's body as its dialect reads it: its settings parsed, and its long lists left in the document, to be read
+ * without being parsed.
+ */
+
+import { isObject, type JsonObject } from '../core/json.ts'
+import { parseBody } from './body.ts'
+import { type Hole, JsonDocument, NONE, type Words } from './json-document.ts'
+
+/** How a member is left out of what is parsed. */
+interface UnparsedMember {
+  /**
+   * The JSON that is parsed in its place, which the dialect's schema accepts. Undefined for a value that the schema may
+   * reject: it is parsed, so that the error is the schema's.
+   */
+  placeholder(document: JsonDocument, value: number): string | undefined
+}
+
+/** The members of a dialect's bodies that are not parsed. */
+export interface UnparsedMembers {
+  readonly names: Words
+  /** In the order of the names. */
+  readonly members: readonly UnparsedMember[]
+}
+
+export interface RequestBody {
+  readonly bytes: Buffer
+  /** Valid until the next document is read, unless it is kept. */
+  readonly document: JsonDocument
+  /** All members, with placeholders for those that are not parsed. */
+  readonly settings: JsonObject
+  /** The value of each unparsed name in the document, or `NONE`. */
+  readonly values: Int32Array
+}
+
+/** Throws `CallerError` `malformed_body`. */
+export function readRequestBody(body: Uint8Array, { names, members }: UnparsedMembers): RequestBody {
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+  const document = JsonDocument.read(bytes)
+  if (document === undefined) {
+    // Its error names what is wrong.
+    parseBody(bytes)
+    throw new Error('the structure of a body and its parser disagree')
+  }
+  const values = new Int32Array(names.length)
+  document.select(document.root, names, values)
+  const settings = document.parse(bytes.length < PARSED_BYTES_MAX ? NO_HOLES : holesIn(document, values, members))
+  if (!isObject(settings)) throw new Error('a body that is an object was parsed as something else')
+  return { bytes, document, settings, values }
+}
+
+/** A shorter body is parsed whole sooner than parts of it are left out. */
+const PARSED_BYTES_MAX = 1024
+const NO_HOLES: readonly Hole[] = []
+
+function holesIn(document: JsonDocument, values: Int32Array, members: UnparsedMembers['members']): readonly Hole[] {
+  const holes: Hole[] = []
+  for (let index = 0; index < members.length; index++) {
+    const value = values[index] ?? NONE
+    const placeholder = value === NONE ? undefined : members[index]?.placeholder(document, value)
+    if (placeholder !== undefined) holes.push({ value, placeholder })
+  }
+  return holes.length > 1 ? holes.sort((one, other) => one.value - other.value) : holes
+}

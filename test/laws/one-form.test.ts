@@ -1,0 +1,73 @@
+/**
+ * The law of the one form: whatever a caller sends, every provider receives the same JSON, and the caller the same
+ * answer or error, as from an earlier version that parsed the whole body and wrote objects.
+ */
+
+import { describe, setDefaultTimeout, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { isArray, isObject, type JsonValue } from '../../src/core/json.ts'
+import type { DialectName } from '../../src/dialects/dialect.ts'
+import { property, Random } from '../support/random.ts'
+import { bodyOf, long, mutated, USUAL, written } from './large-bodies.ts'
+import { type BodyName, earlierOutcomeOf, outcomeOf } from './versions.ts'
+
+setDefaultTimeout(180_000)
+
+/** More of them are a matter of minutes: `ONE_FORM_CASES=100000`. */
+const CASES = Number(process.env['ONE_FORM_CASES'] ?? 600)
+
+/** Fails with the first difference: the bodies have many kilobytes. */
+function compare(name: BodyName, bytes: Uint8Array): void {
+  const one = JSON.stringify(outcomeOf(name, Uint8Array.from(bytes)))
+  const other = JSON.stringify(earlierOutcomeOf(name, bytes))
+  if (one === other) return
+  let at = 0
+  while (one[at] === other[at]) at++
+  const from = Math.max(0, at - 200)
+  throw new Error(`…${one.slice(from, at + 80)}\ninstead of\n…${other.slice(from, at + 80)}`)
+}
+
+for (const name of ['chat', 'messages', 'responses'] as const) {
+  describe(name, () => {
+    property('large bodies', CASES / 4, (random) => compare(name, Buffer.from(bodyOf(name, random))))
+    property('small bodies', CASES, (random) => compare(name, Buffer.from(bodyOf(name, random, 40))))
+    property('damaged bodies', CASES, (random) =>
+      compare(name, mutated(Buffer.from(bodyOf(name, random, 200)), random)),
+    )
+    property('what agents send', CASES / 2, (random) => compare(name, Buffer.from(USUAL[name](random))))
+    property('what agents send, damaged', CASES / 2, (random) =>
+      compare(name, mutated(Buffer.from(USUAL[name](random)), random)),
+    )
+  })
+}
+
+describe('responses', () => {
+  property('a request for a summary', CASES / 4, (random) => compare('compact', Buffer.from(USUAL.responses(random))))
+})
+
+const FOLDER = join(import.meta.dir, '../fixtures/callers')
+const TEXT_NAMES: readonly string[] = ['content', 'text', 'output']
+
+/** A recorded body with long texts in place of its texts, and of what the recorder has cut. */
+function lengthened(value: JsonValue, name = ''): JsonValue {
+  if (typeof value === 'string') return value.endsWith('…') || TEXT_NAMES.includes(name) ? long : value
+  if (isArray(value)) return value.map((item) => lengthened(item))
+  if (!isObject(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([own, member]) => [own, lengthened(member ?? null, own)]))
+}
+
+describe('recorded agents', () => {
+  const files = ['agents', 'requests'].flatMap((folder) =>
+    readdirSync(join(FOLDER, folder)).map((file) => `${folder}/${file}`),
+  )
+
+  test.each(files)('%s', (file) => {
+    const { url, path = url, body: recorded } = JSON.parse(readFileSync(join(FOLDER, file), 'utf8'))
+    if (JSON.stringify(recorded).includes('item_reference')) return
+    const name: DialectName = path.includes('messages') ? 'messages' : path.includes('responses') ? 'responses' : 'chat'
+    compare(name, Buffer.from(JSON.stringify(recorded)))
+    for (let seed = 1; seed <= 3; seed++)
+      compare(name, Buffer.from(written(lengthened(recorded), new Random(seed), 3000)))
+  })
+})

@@ -1,0 +1,276 @@
+/**
+ * What this version and an earlier one make of a body. The earlier one parsed whole bodies and wrote objects;
+ * `fixtures/conversions/earlier-conversions.js` has its dialects and adapters as `bun build` made them: never
+ * regenerate it.
+ */
+
+import { needsOf } from '../../src/catalog/capability.ts'
+import type { Model } from '../../src/catalog/catalog.ts'
+import { fit } from '../../src/catalog/fitted-request.ts'
+import type { CallerError } from '../../src/core/caller-error.ts'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
+import { isExactNumber } from '../../src/core/exact-json.ts'
+import { isObject, type JsonObject } from '../../src/core/json.ts'
+import { isInNumber } from '../../src/core/json-bytes.ts'
+import { chat } from '../../src/dialects/chat/chat.ts'
+import type { Caller, Dialect, DialectName, Exchange, StreamMeter } from '../../src/dialects/dialect.ts'
+import { messages } from '../../src/dialects/messages/messages.ts'
+import { responses } from '../../src/dialects/responses/responses.ts'
+import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { vertexClaude } from '../../src/providers/anthropic/vertex-claude.ts'
+import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
+import { gemini } from '../../src/providers/gemini/gemini.ts'
+import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
+import { openai } from '../../src/providers/openai/openai.ts'
+import type { Provider, Target, UpstreamRequest } from '../../src/providers/provider.ts'
+import { readRequestBody } from '../../src/wire/request-body.ts'
+import { CALLER, SERVED, sealer } from '../dialects/responses/setting.ts'
+import { sentText } from '../providers/conformance.ts'
+import { endpoint } from '../providers/requests.ts'
+
+export type BodyName = DialectName | 'compact'
+
+/** What a body comes to. */
+export interface Outcome {
+  /** The JSON that each provider receives, or its error. */
+  readonly sent?: Readonly<Record<string, string>>
+  /** The inputs of calls that Anthropic receives, as they are written. */
+  readonly inputs?: readonly string[]
+  /** What OpenAI and Anthropic receive for a model without cache marks of an hour, and for one without any. */
+  readonly fitted?: readonly string[]
+  /** Whole answers, and the events of a stream. */
+  readonly answers?: readonly string[]
+  readonly events?: readonly string[]
+  readonly error?: string
+}
+
+/** A version of weir. Its canonical request is its own. */
+interface Version<Request> {
+  readonly providers: Readonly<Record<string, { request(request: Request, target: Target): UpstreamRequest }>>
+  readonly fit: (request: Request, model: Model) => Request
+  readonly accept: (name: BodyName, bytes: Uint8Array) => Omit<Exchange, 'request'> & { readonly request: Request }
+}
+
+const CLAUDE = 'claude-sonnet-4-5'
+const TARGETS: readonly (readonly [name: string, provider: string, baseUrl: string, model?: string])[] = [
+  ['openai', 'openai', 'https://provider.test/v1'],
+  ['anthropic', 'anthropic', 'https://provider.test'],
+  ['mistral', 'openai', 'https://api.mistral.ai/v1'],
+  ['moonshot', 'openai', 'https://api.moonshot.ai/v1'],
+  ['an older claude', 'anthropic', 'https://provider.test', 'claude-3-5-haiku'],
+  ['gemini', 'gemini', 'https://provider.test'],
+  ['gemini 3', 'gemini', 'https://provider.test', 'gemini-3-pro'],
+  ['bedrock', 'bedrock', 'https://provider.test'],
+  ['another model on bedrock', 'bedrock', 'https://provider.test', 'amazon.nova-pro'],
+  ['vertex', 'vertexGemini', 'https://provider.test'],
+  ['claude on vertex', 'vertexClaude', 'https://provider.test'],
+]
+/** Of these, how many are asked for fitted requests. */
+const FITTED = 2
+
+/** A model that takes cache marks, but not of every TTL, and one that takes none. */
+const MODELS = ([true, false] as const).map((explicit): Model => {
+  const promptCache: Model['promptCache'] = { key: true, explicit, ttls: new Set(explicit ? ['5m'] : []) }
+  return {
+    ...{ name: 'm', aliases: [], fallbacks: [], targets: [], supports: new Set() },
+    ...{ defaultOutputTokens: 1, promptCache },
+  }
+})
+
+/** The outcome in this version. */
+export function outcomeOf(name: BodyName, bytes: Uint8Array): Outcome {
+  return outcome(CURRENT, name, bytes)
+}
+
+/** The outcome in the earlier version. */
+export function earlierOutcomeOf(name: BodyName, bytes: Uint8Array): Outcome {
+  return outcome(EARLIER, name, bytes)
+}
+
+const ofResponses = responses({ sealer })
+const dialects: Readonly<Record<BodyName, Dialect>> = {
+  chat: chat({ imageUrls: 'any' }),
+  messages: messages({ toolResultImages: 'pass' }),
+  responses: ofResponses,
+  compact: { ...ofResponses, read: ofResponses.readCompact },
+}
+const CURRENT: Version<ChatRequest> = {
+  providers: { openai, anthropic, gemini, bedrock, vertexGemini, vertexClaude } satisfies Record<string, Provider>,
+  fit: (request, model) => {
+    const lenient = { ...request, cacheStrict: false }
+    return fit(lenient, model, needsOf(lenient, 0))
+  },
+  accept: (name, bytes) => {
+    const { read, unparsed } = dialects[name]
+    return synchronous(read(readRequestBody(bytes, unparsed), CALLER))
+  },
+}
+
+interface EarlierRequest {
+  readonly cacheStrict: boolean
+}
+type EarlierExchange = Omit<Exchange, 'request'> & { readonly request: EarlierRequest }
+type Accept = (body: JsonObject, caller: Caller) => EarlierExchange | Promise<EarlierExchange>
+type EarlierProvider = Version<EarlierRequest>['providers'][string]
+interface EarlierModule {
+  readonly chat: (options: { readonly imageUrls: string }) => { readonly accept: Accept }
+  readonly messages: (options: { readonly toolResultImages: string }) => { readonly accept: Accept }
+  readonly responses: (options: { readonly sealer: typeof sealer }) => {
+    readonly accept: Accept
+    readonly acceptCompact: Accept
+  }
+  readonly parseBody: (bytes: Uint8Array) => JsonObject
+  readonly needsOf: (request: EarlierRequest, inputTokens: number) => never
+  readonly fit: (request: EarlierRequest, model: Model, needs: never) => EarlierRequest
+  readonly openai: EarlierProvider
+  readonly anthropic: EarlierProvider
+  readonly gemini: EarlierProvider
+  readonly bedrock: EarlierProvider
+  readonly vertexGemini: EarlierProvider
+  readonly vertexClaude: EarlierProvider
+}
+
+const EARLIER = await earlierVersion('../fixtures/conversions/earlier-conversions.js')
+
+async function earlierVersion(path: string): Promise<Version<EarlierRequest>> {
+  const module: EarlierModule = await import(path)
+  const ofEarlier = module.responses({ sealer })
+  const accept: Readonly<Record<BodyName, Accept>> = {
+    chat: module.chat({ imageUrls: 'any' }).accept,
+    messages: module.messages({ toolResultImages: 'pass' }).accept,
+    responses: ofEarlier.accept,
+    compact: ofEarlier.acceptCompact,
+  }
+  return {
+    providers: providersOf(module),
+    fit: (request, model) => {
+      const lenient = { ...request, cacheStrict: false }
+      return module.fit(lenient, model, module.needsOf(lenient, 0))
+    },
+    accept: (name, bytes) => synchronous(accept[name](module.parseBody(bytes), CALLER)),
+  }
+}
+
+function providersOf({ openai, anthropic, gemini, bedrock, vertexGemini, vertexClaude }: EarlierModule) {
+  return { openai, anthropic, gemini, bedrock, vertexGemini, vertexClaude }
+}
+
+function synchronous<T>(value: T | Promise<T>): T {
+  if (value instanceof Promise) throw new Error('nothing has to be looked up')
+  return value
+}
+
+function outcome<Request>(version: Version<Request>, name: BodyName, bytes: Uint8Array): Outcome {
+  try {
+    const exchange = version.accept(name, bytes)
+    const { request } = exchange
+    const json = (one: Request, [, provider, baseUrl, model = CLAUDE]: (typeof TARGETS)[number]) =>
+      sentJson(() => version.providers[provider]?.request(one, { endpoint: endpoint({ baseUrl, apiKey: 'k' }), model }))
+    const sent = Object.fromEntries(TARGETS.map((target) => [target[0], sorted(json(request, target))]))
+    const fitted = MODELS.flatMap((model) => {
+      const one = version.fit(request, model)
+      return TARGETS.slice(0, FITTED).map((target) => sorted(json(one, target)))
+    })
+    const [, claude = TARGETS[0]] = TARGETS
+    const inputs = claude === undefined ? [] : writtenInputs(json(request, claude))
+    return { sent, inputs, fitted, answers: answersOf(exchange), events: eventsOf(exchange) }
+  } catch (error) {
+    if (!isCallerError(error)) throw error
+    return { error: `${error.code} ${error.message} ${JSON.stringify(error.detail)}` }
+  }
+}
+
+/** Each version has a class of its own. */
+function isCallerError(error: unknown): error is CallerError {
+  return error instanceof Error && error.name === 'CallerError'
+}
+
+/** The JSON, or the provider's error. */
+function sentJson(make: () => UpstreamRequest | undefined): string {
+  try {
+    const sent = make()
+    return sent === undefined ? '' : sentText(sent.body)
+  } catch (error) {
+    if (error instanceof Error && error.name === 'ProviderError') return `${error.message}`
+    throw error
+  }
+}
+
+/** The order of members is no part of a value. */
+function sorted(json: string): string {
+  return json.startsWith('{') ? sortedJson(JSON.parse(json)) : json
+}
+
+function sortedJson(value: unknown): string {
+  const inOrder = (_: string, inner: unknown) =>
+    isObject(inner) ? Object.fromEntries(Object.entries(inner).sort(([one], [other]) => (one < other ? -1 : 1))) : inner
+  return JSON.stringify(value, inOrder)
+}
+
+const CALLS = [{ callId: 'call_9', name: 'read_file', json: '{}', isWhole: true }]
+const METER: StreamMeter = { soFar: {} }
+
+/** The bodies that the caller receives for an answer with a call, and for one of nothing but text. */
+function answersOf(exchange: Omit<Exchange, 'request'>): readonly string[] {
+  const wholes = [
+    exchange.answer({ text: 'Done.', toolCalls: CALLS, reason: 'stop', usage: {} }, SERVED),
+    exchange.plain?.({ text: 'Done.', reason: 'stop', usage: {} }, SERVED) ?? '{}',
+  ]
+  return wholes.map((whole) => {
+    return sortedJson(JSON.parse(withoutIds(typeof whole === 'string' ? whole : Buffer.from(whole).toString())))
+  })
+}
+
+/** The events of a stream of one text. No client may take a character of them for the end of a line. */
+function eventsOf(exchange: Omit<Exchange, 'request'>): readonly string[] {
+  const encoder = exchange.encoder(SERVED, METER)
+  const stream = encoder.start() + encoder.encode({ type: 'text', text: 'Done.' }) + encoder.end('stop', {})
+  const lines = stream.split(/[\n\r\u0085\u2028\u2029]/).filter((line) => line !== '' && !line.startsWith('event: '))
+  return lines.map((line) => {
+    if (!line.startsWith('data: ')) throw new Error(`a line of a stream begins with ${line.slice(0, 80)}`)
+    return line === 'data: [DONE]' ? line : sortedJson(JSON.parse(withoutIds(line.slice('data: '.length))))
+  })
+}
+
+/** The JSON of an answer, without what differs each time. */
+function withoutIds(json: string): string {
+  const replaced = json.replace(/"(?:resp|msg|fc|cmp|chatcmpl)[_-][\w-]+"|"gw1\.[\w-]+"/g, '""')
+  return replaced.replace(/"completed_at":\d+/g, '"completed_at":0')
+}
+
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s"{}[\],:]+/g
+
+/**
+ * Each member `input` of JSON text, with its members in the order and its numbers in the form that a parser gives them:
+ * the earlier version parsed it. Numbers that a double cannot hold stay as they are. Blanks and escapes do not count.
+ */
+function writtenInputs(json: string): readonly string[] {
+  const tokens = json.match(TOKEN) ?? []
+  const found: string[] = []
+  for (let at = 0; at < tokens.length; at++)
+    if (tokens[at] === '"input"' && tokens[at + 1] === ':') found.push(writtenValue(tokens, { at: at + 2 }))
+  return found
+}
+
+/** The value whose tokens begin at `place`, which moves after it. Of members with the same name the last one counts. */
+function writtenValue(tokens: readonly string[], place: { at: number }): string {
+  const token = tokens[place.at++] ?? ''
+  if (token.startsWith('"')) return JSON.stringify(JSON.parse(token))
+  if (token !== '{' && token !== '[') return isInNumber(token.charCodeAt(0)) ? writtenNumber(token) : token
+  const isList = token === '['
+  const members = new Map<string, string>()
+  while (tokens[place.at] !== '}' && tokens[place.at] !== ']') {
+    if (tokens[place.at] === ',') place.at++
+    const name = isList ? `${members.size}` : String(JSON.parse(writtenValue(tokens, place)))
+    if (!isList) place.at++
+    members.set(name, writtenValue(tokens, place))
+  }
+  place.at++
+  // An object has names of digits first.
+  const ordered = Object.entries(Object.fromEntries(members))
+  return `${token}${ordered.map(([name, value]) => (isList ? value : `${JSON.stringify(name)}:${value}`)).join(',')}`
+}
+
+function writtenNumber(token: string): string {
+  return isExactNumber(token) ? String(Number(token)) : token
+}
