@@ -1,7 +1,7 @@
 /** What `GET /api/status` reports: the state of this weir, its figures, and what an operator should look at. */
 
 import { targetsOf } from '../assembly/targets.ts'
-import { DAY_MS, HOUR_MS } from '../core/durations.ts'
+import { DAY_MS, MINUTE_MS } from '../core/durations.ts'
 import { dollars, percent } from '../core/figure-text.ts'
 import { targetKey } from '../core/model-config.ts'
 import type { ExpiringKey } from '../core/organization-config.ts'
@@ -28,8 +28,12 @@ const NEARLY_FULL = 0.9
 const DISK_LOW = 0.1
 /** A webhook that failed for less is retried soon. */
 const ALERT_FAILURE_MS = 5 * 60_000
-/** How long the death of a worker is shown. */
-const DEATH_SHOWN_MS = HOUR_MS
+/** How long the death of a worker is shown: as long as its alert lasts. */
+export const DEATH_SHOWN_MS = MINUTE_MS
+const MIB = 1024 * 1024
+/** A disk with less than this, and less than a share of its size, counts as full. */
+const FULL_BYTES = 64 * MIB
+const FULL_SHARE = 0.05
 
 export function statusOf(system: SystemState, read: ReadState, now: FiguresNow, nowMs: number): Status {
   const { config, lastReload, startedAtMs, workers } = system
@@ -101,10 +105,19 @@ function ofReload(reload: LastReload | undefined): readonly Attention[] {
 
 function ofDisk({ space, config }: SystemState): readonly Attention[] {
   if (space === undefined || space.totalBytes === 0) return []
+  if (space.freeBytes < fullBelow(space.totalBytes)) {
+    const free = (space.freeBytes / MIB).toFixed(1)
+    return [item('error', 'disk', `The disk of ${config.dataDir} is full: only ${free} MiB are free.`)]
+  }
   const share = space.freeBytes / space.totalBytes
   if (share >= DISK_LOW) return []
   const message = `Only ${percent(share)} of the disk of ${config.dataDir} is free.`
   return [item('warning', 'disk', message)]
+}
+
+/** A disk of this size is full if fewer bytes are free: for `disk.full`, and an error in Attention. */
+export function fullBelow(totalBytes: number): number {
+  return Math.min(FULL_BYTES, totalBytes * FULL_SHARE)
 }
 
 function ofAlerts({ alertFailures }: SystemState, nowMs: number): readonly Attention[] {

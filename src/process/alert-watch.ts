@@ -7,6 +7,7 @@
  */
 
 import { hostname } from 'node:os'
+import { DEATH_SHOWN_MS, fullBelow } from '../admin/status-report.ts'
 import type { WorkerDeath } from '../admin/supervision.ts'
 import type { Occurrence, ReportedOnce } from '../alerts/alert.ts'
 import { Alerts, type HookFailure, type TestedHook } from '../alerts/alerts.ts'
@@ -14,7 +15,6 @@ import { expiringKeys } from '../alerts/key-expiry.ts'
 import { type LimitSpend, reachedThresholds, refusingLimit } from '../alerts/spend-thresholds.ts'
 import { alertLedger } from '../assembly/alert-ledger.ts'
 import type { Config } from '../config/config.ts'
-import { MINUTE_MS } from '../core/durations.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { TargetState } from '../gateway/target-states.ts'
 import type { Logger } from '../logging/log.ts'
@@ -39,12 +39,7 @@ const SPEND_MS = 30_000
 const FORGET_MS = 3_600_000
 /** Alerts about spend that are queued at once, in 28 ms of CPU time. */
 const QUEUED_A_LOOK = 600
-/** A worker that has served for so long since it died has recovered. */
-const WORKER_WELL_MS = MINUTE_MS
 const DISK_MS = 5000
-/** A disk with less than this, and less than a share of its size, counts as full; above twice of it no more. */
-const FULL_BYTES = 64 * 1024 * 1024
-const FULL_SHARE = 0.05
 /** The problems of a reload that an alert lists, and the characters of each. */
 const PROBLEMS_MAX = 10
 const PROBLEM_CHARS_MAX = 300
@@ -179,7 +174,8 @@ export class AlertWatch {
     const space = spaceOf(dataDir)
     const isReported = this.options.watched.ledgers().some(({ problem }) => isDiskFull(problem))
     if (space === undefined && !isReported) return
-    const limit = Math.min(FULL_BYTES, (space?.totalBytes ?? 0) * FULL_SHARE) * (this.isDiskFull ? 2 : 1)
+    // A full disk has space again once twice as much is free.
+    const limit = fullBelow(space?.totalBytes ?? 0) * (this.isDiskFull ? 2 : 1)
     this.isDiskFull = isReported || (space !== undefined && space.freeBytes < limit)
     const fields = { data_dir: dataDir, free_bytes: space?.freeBytes ?? null }
     this.alerts.hold('disk.full', this.isDiskFull ? [{ type: 'disk.full', fields }] : [])
@@ -187,7 +183,7 @@ export class AlertWatch {
 
   private lookAtProcesses(): void {
     const { deathsSince, areWorkersReady, reloadProblems } = this.options.watched
-    const died = deathsSince(Date.now() - WORKER_WELL_MS).map(
+    const died = deathsSince(Date.now() - DEATH_SHOWN_MS).map(
       ({ worker, how }): Occurrence => ({ type: 'worker.died', fields: { worker, how } }),
     )
     this.alerts.hold('worker.died', died, () => !areWorkersReady())

@@ -66,6 +66,12 @@ test.each<[string, Partial<SystemState>, Partial<Read>, string]>([
     'warning disk: Only 9.9% of the disk of /nowhere/data is free.',
   ],
   [
+    'a full disk',
+    { space: { freeBytes: 63.9 * 1024 * 1024, totalBytes: 1e12 } },
+    {},
+    'error disk: The disk of /nowhere/data is full: only 63.9 MiB are free.',
+  ],
+  [
     'a death',
     {
       lastDeath: { atMs: NOW - 1000, worker: 2, how: 'signal SIGKILL' },
@@ -129,7 +135,7 @@ test.each<[string, Partial<SystemState>, Partial<Read>, string]>([
 test.each<[string, Partial<SystemState>, Partial<Read>]>([
   ['a reload that succeeded', { lastReload: { atMs: NOW, changes: ['+ model a'], problems: [] } }, {}],
   ['a disk with a tenth', { space: { freeBytes: 100, totalBytes: 1000 } }, {}],
-  ['a death of long ago', { lastDeath: { atMs: NOW - 3_600_001, worker: 0, how: 'exit code 1' } }, {}],
+  ['a death of long ago', { lastDeath: { atMs: NOW - 60_001, worker: 0, how: 'exit code 1' } }, {}],
   ['a budget below 90 %', {}, { budgets: [{ ...budget, key: null, amount: 1000, used: 899, held: 0 }] }],
   ['a full rate', {}, { budgets: [{ ...budget, key: null, unit: 'requests', amount: 10, used: 10, held: 0 }] }],
   ['a key of later', {}, { expiringKeys: [{ id: 'ci', organization: 'acme', expiresAtMs: NOW + 14 * DAY_MS + 1 }] }],
