@@ -289,16 +289,19 @@ export class Outbox implements NodeLog {
   private enterUntil(untilMs: number): number | undefined {
     const { entering } = this
     const given: (readonly UsageRow[])[] = []
+    let tried = 0
     try {
       this.transaction(() => {
         for (const { organization, epoch, found, resent, lacking } of entering) {
-          if (given.length > 0 && performance.now() > untilMs) break
+          if (tried > 0 && performance.now() > untilMs) break
+          tried += 1
           this.groups.splitOf(organization)
           given.push(this.epochs.enter(organization, epoch, found, resent, lacking))
         }
       })
     } catch (error) {
-      if (given.length > 0) return undefined
+      // The commit may fail after all of them have entered, as on a full disk.
+      if (tried > 1) return undefined
       entering[0]?.reject(error)
       return 1
     }
