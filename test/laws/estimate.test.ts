@@ -165,7 +165,9 @@ const LAYOUTS: Readonly<Record<string, (text: string, random: Random) => ChatReq
     request({ messages: slices(text, random.between(1, 60)).map((each) => userMessage(each)) }),
   arguments: (text) => request({ messages: [called('f', JSON.stringify({ text }))] }),
   'many arguments': (text, random) =>
-    request({ messages: slices(text, random.between(5, 500)).map((each) => called('f', each)) }),
+    request({
+      messages: slices(text, random.between(5, 500)).map((each) => called('f', JSON.stringify({ text: each }))),
+    }),
   'the names of calls': (text, random) =>
     request({ messages: slices(text, random.between(5, 500)).map((each) => called(each, '{}')) }),
   'the names of tools': (text, random) =>
