@@ -253,23 +253,29 @@ export class Conversation extends Entries {
   withMark(entry: number, index: number): Conversation {
     const numbers = this.numbers.slice()
     numbers[entry] = ((numbers[entry] ?? 0) % MARKED) + index * MARKED
-    clearExact(numbers, entry)
+    exactCleared()(numbers, entry)
     return new Conversation(this.arena, numbers, this.form, this.markPaths)
   }
 
   /** The same messages with other cache marks. A message whose mark changes is not exact. */
   remarked(change: MarkChange): Conversation {
     if (!this.isMarked) return this
-    const numbers = remarked(this.numbers, change, clearExact)
+    const numbers = remarked(this.numbers, change, exactCleared())
     return numbers === this.numbers ? this : new Conversation(this.arena, numbers, this.form, this.markPaths)
   }
 }
 
-/** The message of this entry is not exact any more. */
-function clearExact(numbers: Int32Array, entry: number): void {
-  let message = entry
-  while (((numbers[message] ?? 0) & KINDS) > TOOL || ((numbers[message] ?? 0) & CONTINUED) !== 0) message -= ENTRY_INTS
-  numbers[message] = (numbers[message] ?? 0) & ~EXACT
+/** Notes that the message of an entry is not exact any more. Takes entries in order, so that each is passed once. */
+function exactCleared(): (numbers: Int32Array, entry: number) => void {
+  let next = 0
+  let message = 0
+  return (numbers, entry) => {
+    for (; next <= entry; next += ENTRY_INTS) {
+      const bits = numbers[next] ?? 0
+      if ((bits & KINDS) <= TOOL && (bits & CONTINUED) === 0) message = next
+    }
+    numbers[message] = (numbers[message] ?? 0) & ~EXACT
+  }
 }
 
 /**

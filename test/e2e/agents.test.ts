@@ -7,7 +7,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, objectOf } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
 import { meaningOf } from '../laws/reading.ts'
 import { ask, requestBytes } from '../support/caller.ts'
@@ -102,9 +102,15 @@ function lines(): string[] {
           .map((part) => part['text'] ?? `<${part['type']}>`)
           .join('')
       : content
-    const made = objects(message['tool_calls']).map((call) => `${call['id']}=${JSON.stringify(call['function'])}`)
+    const made = objects(message['tool_calls']).map(({ id, function: called }) => `${id}=${callJson(called)}`)
     return `${[message['role'], message['tool_call_id']].filter(Boolean).join(' ')}: ${[text ?? '', ...made].join(' ')}`
   })
+}
+
+/** Its members in one order: a call may be sent as its caller wrote it. */
+function callJson(called: JsonValue | undefined): string {
+  const { name, arguments: json } = objectOf(called) ?? {}
+  return JSON.stringify({ name, arguments: json })
 }
 
 const called = ({ id, name, json }: typeof OSLO) => `${id}=${JSON.stringify({ name, arguments: json })}`
