@@ -6,7 +6,7 @@
 import { openAuditLog } from '../assembly/open-ledger.ts'
 import { tagsText } from '../core/tags.ts'
 import { type AuditColumn, type AuditRow, auditColumns } from '../ledger/audit-columns.ts'
-import type { AuditLog } from '../ledger/audit-log.ts'
+import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
 import { type AuditOptions, auditLine, auditOptions, jsonOf, lastRows, wantedBy } from '../reports/audit-options.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { adminAudit } from './admin-audit-command.ts'
@@ -23,10 +23,12 @@ export async function audit(args: readonly string[]): Promise<number> {
   const config = await configured(flags['config'])
   for (const remark of unknownTags(config, Object.keys(options.tags))) printToStderr(remark)
   await withLedger(openAuditLog, config, (log) =>
-    print(log, options, {
+    print(new Unread(log), options, {
       form: formOf(flags),
       isWide: flags['wide'] === true,
       follows: flags['follow'] === true,
+      // Without the flag, what is read at first ends in a day, and what is followed does not.
+      untilMs: flags['until'] === undefined ? Number.POSITIVE_INFINITY : options.query.untilMs,
     }),
   )
   return exit.done
@@ -38,13 +40,44 @@ interface Printing {
   readonly isWide: boolean
   /** Whether lines that are added later are printed, too. */
   readonly follows: boolean
+  /** Lines that are added later are printed if their requests ended before this time. */
+  readonly untilMs: number
 }
 
 const FOLLOW_MS = 1000
 /** The rows of one commit, and those of several gateways, are not in the order of their ends. */
 const LATE_MS = 60_000
 
-async function print(log: AuditLog, options: AuditOptions, printing: Printing): Promise<void> {
+/**
+ * An audit trail of which each row is read once: reads overlap, because rows may be added later than others that ended
+ * after them.
+ */
+class Unread implements Pick<AuditLog, 'read'> {
+  /** When the rows ended that the next read may find again, by their ids and kinds. */
+  private readonly known = new Map<string, number>()
+  private sinceMs = 0
+
+  constructor(private readonly log: AuditLog) {}
+
+  async *read(query: AuditQuery): AsyncGenerator<readonly AuditRow[]> {
+    const sinceMs = Math.max(query.sinceMs, this.sinceMs)
+    // What ends, or is added, from now on may not be found before the next read.
+    this.sinceMs = Math.max(this.sinceMs, Date.now() - LATE_MS)
+    for await (const page of this.log.read({ ...query, sinceMs })) {
+      const unread = page.filter((row) => !this.known.has(nameOf(row)))
+      for (const row of unread) if (row.endedMs >= this.sinceMs) this.known.set(nameOf(row), row.endedMs)
+      yield unread
+    }
+    for (const [name, endedMs] of this.known) if (endedMs < this.sinceMs) this.known.delete(name)
+  }
+}
+
+/** A request that is lost and settled later has a row of each kind. */
+function nameOf({ id, kind }: AuditRow): string {
+  return `${id} ${kind}`
+}
+
+async function print(log: Unread, options: AuditOptions, printing: Printing): Promise<void> {
   const { form } = printing
   // A failed write is reported to its callback. Without a listener the event would also end the process.
   process.stdout.on('error', () => undefined)
@@ -56,12 +89,11 @@ async function print(log: AuditLog, options: AuditOptions, printing: Printing): 
       ? await printAll(log, options, form, table)
       : await printLast(log, options, form, table)
   if (!isReaderThere || !printing.follows) return
-  const isWanted = wantedBy(options)
-  await follow(log, options, (rows) => write(printed(form, rows.filter(isWanted), table)))
+  await follow(log, options, printing.untilMs, (rows) => write(printed(form, rows, table)))
 }
 
 /** False if the reader is gone. */
-async function printAll(log: AuditLog, options: AuditOptions, form: Form, table: TextTable): Promise<boolean> {
+async function printAll(log: Unread, options: AuditOptions, form: Form, table: TextTable): Promise<boolean> {
   const isWanted = wantedBy(options)
   let isEmpty = true
   for await (const page of log.read(options.query)) {
@@ -74,7 +106,7 @@ async function printAll(log: AuditLog, options: AuditOptions, form: Form, table:
 }
 
 /** False if the reader is gone. */
-async function printLast(log: AuditLog, options: AuditOptions, form: Form, table: TextTable): Promise<boolean> {
+async function printLast(log: Unread, options: AuditOptions, form: Form, table: TextTable): Promise<boolean> {
   const { rows, left } = await lastRows(log, options)
   const isWorthwhile = rows.length > 0 || form === 'table'
   if (isWorthwhile && !(await write(printed(form, rows, table)))) return false
@@ -84,27 +116,17 @@ async function printLast(log: AuditLog, options: AuditOptions, form: Form, table
 
 /** Prints what is added, until the reader is gone or a signal ends the process. */
 async function follow(
-  log: AuditLog,
-  { query }: AuditOptions,
+  log: Unread,
+  options: AuditOptions,
+  untilMs: number,
   print: (rows: readonly AuditRow[]) => Promise<boolean>,
 ): Promise<void> {
-  let sinceMs = Date.now() - LATE_MS
-  const seen = new Map<string, number>()
-  const fresh = async () => {
-    const found: AuditRow[] = []
-    const untilMs = Date.now() + LATE_MS
-    for await (const page of log.read({ ...query, sinceMs: Math.max(sinceMs, query.sinceMs), untilMs }))
-      for (const row of page) if (!seen.has(`${row.id} ${row.kind}`)) found.push(row)
-    for (const { id, kind, endedMs } of found) seen.set(`${id} ${kind}`, endedMs)
-    sinceMs = Date.now() - LATE_MS
-    for (const [name, endedMs] of seen) if (endedMs < sinceMs - LATE_MS) seen.delete(name)
-    return found
-  }
-  // What was printed already.
-  await fresh()
+  const isWanted = wantedBy(options)
   for (;;) {
     await Bun.sleep(FOLLOW_MS)
-    const rows = await fresh()
+    const rows: AuditRow[] = []
+    for await (const page of log.read({ ...options.query, untilMs: Math.min(untilMs, Date.now() + LATE_MS) }))
+      rows.push(...page.filter(isWanted))
     if (rows.length > 0 && !(await print(rows))) return
   }
 }

@@ -95,7 +95,7 @@ function hasTags(text: string, wanted: readonly (readonly [name: string, value: 
  * waits for the rows any more.
  */
 export async function lastRows(
-  log: AuditLog,
+  log: Pick<AuditLog, 'read'>,
   options: AuditOptions,
   isOver: () => boolean = () => false,
 ): Promise<{ readonly rows: readonly AuditRow[]; readonly left: number }> {

@@ -196,6 +196,47 @@ test('--follow prints what is added, each line once', async () => {
   await ledger.close()
 })
 
+test('--follow prints what is added while its reader is slow to take the first lines', async () => {
+  await using world = await World.make()
+  const ledger = await world.ledger()
+  const before = 400
+  for (let i = 1; i <= before; i++) await use(ledger, ci, 'small', { cost: i })
+  await world.committed(before)
+  // The first lines are more than a pipe holds, so the command still writes them after the first one is read here.
+  const slow = '{ read -r line; echo "$line"; read -r go <&3; cat; }'
+  const command = `exec "$0" "$1" audit --json --follow --limit 0 > >(${slow}) 3<&-`
+  const child = Bun.spawn(['bash', '-c', command, process.execPath, MAIN], {
+    cwd: world.folder,
+    stdio: ['ignore', 'pipe', 'inherit', 'pipe'],
+  })
+  const costs: number[] = []
+  const go = child.stdio[3]
+  if (typeof go !== 'number') throw new Error('the shell has no pipe to read from')
+  for await (const line of linesOf(child.stdout)) {
+    costs.push(JSON.parse(line).cost_micro_usd)
+    if (costs.length === 1) {
+      await use(ledger, ci, 'small', { cost: before + 1 })
+      await world.committed(before + 1)
+      await Bun.write(Bun.file(go), 'go\n')
+    }
+    if (costs.length > before) break
+  }
+  expect(costs).toEqual(Array.from({ length: before + 1 }, (_, i) => i + 1))
+  child.kill('SIGKILL')
+  await child.exited
+  await ledger.close()
+})
+
+async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  let text = ''
+  const decoder = new TextDecoder()
+  for await (const part of stream) {
+    const lines = (text + decoder.decode(part, { stream: true })).split('\n')
+    text = lines.pop() ?? ''
+    yield* lines
+  }
+}
+
 test.each([
   '--limit some',
   '--outcome lost',
