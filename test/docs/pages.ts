@@ -41,11 +41,15 @@ export function pageOf(path: string): Page {
 export function readPage(path: string, text: string): Page {
   const blocks: Block[] = []
   const prose: string[] = []
-  let open: { readonly line: number; readonly info: string; readonly lines: string[] } | undefined
+  let open:
+    | { readonly line: number; readonly indent: string; readonly info: string; readonly lines: string[] }
+    | undefined
   text.split('\n').forEach((line, index) => {
-    const fence = /^\s*```(.*)$/.exec(line)?.[1]
-    if (fence === undefined) (open?.lines ?? prose).push(line)
-    else if (open === undefined) open = { line: index + 1, info: fence.trim(), lines: [] }
+    const [, indent = '', info] = /^(\s*)```(.*)$/.exec(line) ?? []
+    // As in Markdown, a block in a list starts where its fence does.
+    if (info === undefined)
+      (open?.lines ?? prose).push(line.startsWith(open?.indent ?? '') ? line.slice(open?.indent.length) : line)
+    else if (open === undefined) open = { line: index + 1, indent, info: info.trim(), lines: [] }
     else {
       blocks.push({ at: `${path}:${open.line}`, info: open.info, text: `${open.lines.join('\n')}\n` })
       open = undefined
