@@ -7,7 +7,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { PROVIDER_DIALECTS, providerDialects } from '../src/config/provider-dialects.ts'
 import { schema } from '../src/config/schema-file.ts'
 import { isArray, isObject } from '../src/core/json.ts'
-import { NEEDS_RESTART } from '../src/process/reload.ts'
+import { NEEDS_RESTART } from '../src/process/children/reload.ts'
 
 const HEAD = `# Configuration
 

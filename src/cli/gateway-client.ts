@@ -4,7 +4,7 @@ import { request } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { type JsonObject, objectOf, parseObject, stringOf } from '../core/json.ts'
-import { CONTROL_SOCKET } from '../process/control-socket.ts'
+import { CONTROL_SOCKET } from '../process/control/control-socket.ts'
 
 /** Most requests are answered from memory. */
 const REPLY_MS_MAX = 5000

@@ -3,7 +3,7 @@
 import { didYouMean, quoted } from '../config/problems.ts'
 import { amountOf, amountText, type Limits, limitTable } from '../core/limits.ts'
 import { keyJson, type ListedKey } from '../keys/key-list.ts'
-import { commandChanger } from '../process/user-actor.ts'
+import { commandChanger } from '../process/control/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
 import { exit, parseFlags, printToStderr } from './command.ts'
 import { configured } from './ledger-access.ts'

@@ -2,7 +2,7 @@
 
 import type { JsonObject } from '../core/json.ts'
 import { type ListedOrganization, organizationJson } from '../keys/organization-changes.ts'
-import { commandChanger } from '../process/user-actor.ts'
+import { commandChanger } from '../process/control/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
 import { exit, type Flags, misused, parseFlags, printToStderr, requiredText, runAction } from './command.ts'
 import { descriptionOf, idProblem } from './key-flags.ts'

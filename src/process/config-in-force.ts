@@ -7,9 +7,9 @@ import type { ConfigLoader } from '../assembly/served-config.ts'
 import { changesOf } from '../config/changes.ts'
 import type { Config } from '../config/config.ts'
 import type { Logger } from '../logging/log.ts'
-import { needsRestart } from './reload.ts'
+import { needsRestart } from './children/reload.ts'
 import { auditReload } from './reload-audit.ts'
-import { StartProblem } from './start-problem.ts'
+import { StartProblem } from './system/start-problem.ts'
 
 /** The parts of weir that a reload changes. */
 interface ConfigUsers {

@@ -6,8 +6,8 @@
 
 import { isLedgerProblem, openLedgerServer } from '../assembly/open-ledger.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
-import { type FromLedgerOwner, isToLedgerOwner, LEDGER_PROTOCOL, type ToLedgerOwner } from './ledger-ipc.ts'
-import { logClockStep } from './ledger-watch.ts'
+import { type FromLedgerOwner, isToLedgerOwner, LEDGER_PROTOCOL, type ToLedgerOwner } from './ipc/ledger-ipc.ts'
+import { logClockStep } from './watchers/ledger-watch.ts'
 
 /** How long the workers may take to settle what they cut after the supervisor is gone. */
 const ORPHAN_MS_MAX = 2500

@@ -16,21 +16,19 @@ import type { Changer } from '../keys/admin-audit.ts'
 import type { Lock } from '../ledger/embedded/directory-lock.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { type LogEventName, logEvent } from '../logging/log-events.ts'
-import { CoalescingQueue } from './coalescing-queue.ts'
+import { WorkerSet } from './children/worker-set.ts'
 import { ConfigInForce } from './config-in-force.ts'
-import { type Control, openControl } from './control-socket.ts'
-import { bytesIn } from './data-dir-size.ts'
-import { DiskWatch, spaceOf } from './disk-watch.ts'
-import { pointToDataDir } from './gateway-pointer.ts'
-import { type Address, PROTOCOL } from './ipc.ts'
-import { AddressProblem, authority, explain } from './listen-address.ts'
-import { ModelWatch } from './model-watch.ts'
-import { ProcessUsages } from './process-usage.ts'
-import { ServiceManager } from './service-manager.ts'
-import { type PassedSocket, passedSocket, portProblem } from './socket-activation.ts'
-import { StartProblem } from './start-problem.ts'
-import { SupervisorAlerts } from './supervisor-alerts.ts'
-import { WorkerSet } from './worker-set.ts'
+import { type Control, openControl } from './control/control-socket.ts'
+import { pointToDataDir } from './control/gateway-pointer.ts'
+import { PROTOCOL } from './ipc/ipc.ts'
+import { ServiceManager } from './service-manager/service-manager.ts'
+import { type PassedSocket, passedSocket, portProblem } from './service-manager/socket-activation.ts'
+import { AddressProblem, authority, explain, type ListenAddress } from './system/listen-address.ts'
+import { ProcessUsages } from './system/process-usage.ts'
+import { StartProblem } from './system/start-problem.ts'
+import { bytesIn, DiskWatch, spaceOf } from './watchers/disk-watch.ts'
+import { ModelWatch } from './watchers/model-watch.ts'
+import { SupervisorAlerts } from './watchers/supervisor-alerts.ts'
 
 interface SupervisorOptions {
   readonly env: Readonly<Record<string, string | undefined>>
@@ -201,7 +199,7 @@ class Supervisor {
   }
 
   /** Loads the code of the admin port only now, while the workers load theirs. Throws `StartProblem`. */
-  private async openAdmin(address: Address): Promise<Admin> {
+  private async openAdmin(address: ListenAddress): Promise<Admin> {
     const { openAdmin } = await import('../admin/admin-app.ts')
     try {
       this.admin = openAdmin(address, {
@@ -379,5 +377,32 @@ class Supervisor {
       this.checking = undefined
     })
     return await this.checking
+  }
+}
+
+/** Runs a change of weir one at a time. All that are requested during one share the next. */
+class CoalescingQueue<T> {
+  private running: Promise<T> | undefined
+  private next: Promise<T> | undefined
+
+  constructor(private readonly change: () => Promise<T>) {}
+
+  /** Resolves to the result of a change that began after this call. */
+  request(): Promise<T> {
+    const { running } = this
+    if (running === undefined) return this.begin()
+    this.next ??= running.then(() => {
+      this.next = undefined
+      return this.begin()
+    })
+    return this.next
+  }
+
+  private begin(): Promise<T> {
+    const running = this.change().finally(() => {
+      if (this.running === running) this.running = undefined
+    })
+    this.running = running
+    return running
   }
 }

@@ -1,9 +1,9 @@
 /** The page about the architecture names files that exist, and has the table of imports that is enforced. */
 
 import { expect, test } from 'bun:test'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { IMPORTS, REDIS_LEDGER } from '../support/tidy.ts'
+import { IMPORTS, SUBFOLDERS } from '../support/tidy.ts'
 import { pageOf, ROOT } from './pages.ts'
 
 const page = pageOf('docs/architecture.md')
@@ -30,15 +30,26 @@ test('the table of imports is the one that is enforced', () => {
   expect(page.text.slice(page.text.indexOf('| folder | may import')).trimEnd().split('\n').slice(2)).toEqual(rows)
 })
 
-test('the table of subfolders of the ledger in Redis is the one that is enforced', () => {
-  const rows = [...page.text.matchAll(/^\| `([a-z]+)` \| [^|`]+ \| ([^|]+) \|$/gm)].map(([, name = '', below = '']) => {
-    return [name, [...below.matchAll(/`([a-z]+)`/g)].map(([, other = '']) => other)] as const
+test.each(Object.entries(SUBFOLDERS))('the table of subfolders of %s is the one that is enforced', (folder, walls) => {
+  const from = page.text.indexOf(`| subfolder of \`${folder.slice(0, -1)}\` |`)
+  const table = page.text.slice(from, page.text.indexOf('\n\n', from))
+  const rows = [...table.matchAll(/^\| `([a-z-]+)` \| [^|]+ \| ([^|]+) \|$/gm)].map(([, name = '', below = '']) => {
+    return [name, [...below.matchAll(/`([a-z-]+)`/g)].map(([, other = '']) => other)] as const
   })
-  expect(rows.filter(([name]) => name in REDIS_LEDGER)).toEqual(
-    Object.entries(REDIS_LEDGER).map(([name, below]) => [name, [...below]]),
-  )
-  const files = new Bun.Glob('*/*').scanSync(join(ROOT, 'src/ledger/redis'))
-  expect([...new Set([...files].map((file) => dirname(file)))].sort()).toEqual(Object.keys(REDIS_LEDGER).sort())
+  expect(rows).toEqual(Object.entries(walls).map(([name, below]) => [name, [...below]]))
+  const files = new Bun.Glob('*/*').scanSync(join(ROOT, 'src', folder))
+  expect([...new Set([...files].map((file) => dirname(file)))].sort()).toEqual(Object.keys(walls).sort())
+})
+
+test('every message between supervisor and worker is in the picture, or in the table below it', () => {
+  const messages = readFileSync(join(ROOT, 'src/process/ipc/ipc.ts'), 'utf8').matchAll(/readonly type: '([\w-]+)'/g)
+  const section = page.text.slice(page.text.indexOf("## A worker's states"), page.text.indexOf('## Folders'))
+  const drawn = [...section.matchAll(/^ {2}[OSN]->>[OSN]: ([a-z]+)/gm)].map(([, name = '']) => name)
+  const named = [...section.matchAll(/`([a-z-]+)`/g)].map(([, name = '']) => name)
+  const all = [...new Set([...messages].map(([, name = '']) => name))]
+  expect(all.length).toBeGreaterThan(30)
+  expect(all.filter((name) => !drawn.includes(name) && !named.includes(name))).toEqual([])
+  expect(drawn.filter((name) => !all.includes(name))).toEqual([])
 })
 
 test('every folder of src is described', () => {

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { ProviderError, type ProviderErrorDetail, type ProviderErrorKind } from '../../src/core/provider-error.ts'
 import { Breaker, type Permit, type Rest } from '../../src/gateway/breaker.ts'
-import { ProbeLeases } from '../../src/process/probe-lease.ts'
+import { ProbeLeases } from '../../src/process/ipc/probe-lease.ts'
 import { property, type Random } from '../support/random.ts'
 
 const A = { provider: 'p', model: 'a' }

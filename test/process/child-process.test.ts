@@ -4,7 +4,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ChildProcess } from '../../src/process/child-process.ts'
+import { ChildProcess } from '../../src/process/children/child-process.ts'
 import { lives, until } from './weir.ts'
 
 /**

@@ -6,8 +6,8 @@ import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { askGateway, GatewayProblem } from '../../src/cli/gateway-client.ts'
-import { openControl } from '../../src/process/control-socket.ts'
-import { userActor } from '../../src/process/user-actor.ts'
+import { openControl } from '../../src/process/control/control-socket.ts'
+import { userActor } from '../../src/process/control/user-actor.ts'
 import { adminPort } from '../support/admin.ts'
 
 let folders = 0

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { openSqliteKeyStore } from '../../src/keys/sqlite-key-store.ts'
 import type { SpendCrossing } from '../../src/ledger/spend-crossing.ts'
 import { dayOf } from '../../src/ledger/window.ts'
-import { spendsOfCrossings } from '../../src/process/crossing-limits.ts'
+import { spendsOfCrossings } from '../../src/process/watchers/crossing-limits.ts'
 import { checked } from '../support/admin.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'weir-crossings-'))

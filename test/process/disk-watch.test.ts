@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { tmpdir } from 'node:os'
 import type { Logger } from '../../src/logging/log.ts'
-import { DiskWatch, spaceOf } from '../../src/process/disk-watch.ts'
+import { DiskWatch, spaceOf } from '../../src/process/watchers/disk-watch.ts'
 
 function watched() {
   const lines: (readonly [string, unknown, unknown])[] = []

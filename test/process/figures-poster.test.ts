@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import { SLOW_PERIOD_MS } from '../../src/core/ticker.ts'
 import type { FiguresPost, WorkerGauges } from '../../src/metrics/figures-post.ts'
-import { FiguresPoster } from '../../src/process/figures-poster.ts'
+import { FiguresPoster } from '../../src/process/serving/figures-poster.ts'
 
 /** A poster in a time of its own. */
 class Posting {

@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import type { Logger } from '../../src/logging/log.ts'
-import { DescriptorLog } from '../../src/process/descriptor-log.ts'
-import { isCrowded } from '../../src/process/file-descriptors.ts'
+import { DescriptorLog } from '../../src/process/serving/descriptor-log.ts'
+import { isCrowded } from '../../src/process/system/file-descriptors.ts'
 
-const FILE = JSON.stringify(join(import.meta.dir, '../../src/process/file-descriptors.ts'))
+const FILE = JSON.stringify(join(import.meta.dir, '../../src/process/system/file-descriptors.ts'))
 
 test('it is crowded from 80 % of the limit on, also with none left, and it recovers', () => {
   const script = `

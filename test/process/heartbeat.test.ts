@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { Heartbeat } from '../../src/process/heartbeat.ts'
+import { Heartbeat } from '../../src/process/children/heartbeat.ts'
 import { provider } from './provider.ts'
 import { configuration, until, Weir } from './weir.ts'
 

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import type { LedgerHealth } from '../../src/ledger/ledger.ts'
-import { LedgerWatch } from '../../src/process/ledger-watch.ts'
+import { LedgerWatch } from '../../src/process/watchers/ledger-watch.ts'
 
 function make() {
   const lines: (readonly [string, object, string])[] = []

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import { Breaker, type Rest } from '../../src/gateway/breaker.ts'
-import { ProbeClaims, ProbeLeases } from '../../src/process/probe-lease.ts'
+import { ProbeClaims, ProbeLeases } from '../../src/process/ipc/probe-lease.ts'
 
 const A = { provider: 'p', model: 'a' }
 const B = { provider: 'p', model: 'b' }

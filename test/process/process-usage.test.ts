@@ -1,7 +1,7 @@
 /** The CPU time of a role over the lives of its processes. */
 
 import { expect, test } from 'bun:test'
-import { ProcessUsages, type RunningProcess } from '../../src/process/process-usage.ts'
+import { ProcessUsages, type RunningProcess } from '../../src/process/system/process-usage.ts'
 import { until } from './weir.ts'
 
 test.skipIf(process.platform !== 'linux')('the CPU time of a worker stays while it is down, and goes on', async () => {

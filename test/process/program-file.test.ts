@@ -4,7 +4,7 @@ import { afterAll, beforeEach, expect, test } from 'bun:test'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { programProblem } from '../../src/process/program-file.ts'
+import { programProblem } from '../../src/process/children/program-file.ts'
 import { configuration, Weir } from './weir.ts'
 
 const isRoot = process.getuid?.() === 0

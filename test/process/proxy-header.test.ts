@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { ProxyHeaderError, readProxyHeader } from '../../src/process/proxy-header.ts'
+import { ProxyHeaderError, readProxyHeader } from '../../src/process/serving/proxy-header.ts'
 import { ipv4Header, proxyHeader } from '../support/proxy-header.ts'
 import { property } from '../support/random.ts'
 

@@ -5,8 +5,8 @@ import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import manifest from '../../package.json' with { type: 'json' }
-import { PROTOCOL } from '../../src/process/ipc.ts'
-import { LEDGER_PROTOCOL } from '../../src/process/ledger-ipc.ts'
+import { PROTOCOL } from '../../src/process/ipc/ipc.ts'
+import { LEDGER_PROTOCOL } from '../../src/process/ipc/ledger-ipc.ts'
 import { Caller, requestBytes } from '../support/caller.ts'
 import { RedisServer } from '../support/redis.ts'
 import { provider } from './provider.ts'
@@ -128,7 +128,7 @@ test('the new workers run the program file as it is now, under the same PID of t
 test.each([
   {
     what: 'speaks another protocol',
-    file: 'process/ipc.ts',
+    file: 'process/ipc/ipc.ts',
     from: /PROTOCOL = \d+/,
     to: 'PROTOCOL = 999',
     reason:
@@ -151,7 +151,7 @@ test.each([
   },
   {
     what: 'cannot take over the socket',
-    file: 'process/listener.ts',
+    file: 'process/serving/listener.ts',
     from: 'const received = receiveDescriptor(CHANNEL)',
     to: "throw new Error('no socket')\n  const received = receiveDescriptor(CHANNEL)",
     reason: 'cannot take over the listening socket: Error: no socket',
@@ -225,7 +225,7 @@ test('the owner of the ledger stays if the new one speaks another protocol', asy
     program: copy.program,
   })
   const owner = await weir.ledgerOwner()
-  await copy.change('process/ledger-ipc.ts', /LEDGER_PROTOCOL = \d+/, 'LEDGER_PROTOCOL = 999')
+  await copy.change('process/ipc/ledger-ipc.ts', /LEDGER_PROTOCOL = \d+/, 'LEDGER_PROTOCOL = 999')
   weir.signal('SIGUSR2')
   const { reason } = await weir.line('process of the ledger not replaced')
   expect(reason).toEndWith(`and the running program version ${LEDGER_PROTOCOL}; restart weir`)
@@ -240,7 +240,7 @@ test('an owner of the ledger that dies after the program file was replaced by an
     program: copy.program,
   })
   const owner = await weir.ledgerOwner()
-  const file = 'process/ledger-ipc.ts'
+  const file = 'process/ipc/ledger-ipc.ts'
   await copy.change(file, /LEDGER_PROTOCOL = \d+/, 'LEDGER_PROTOCOL = 999')
   if (owner !== undefined) process.kill(owner, 'SIGKILL')
   expect(await weir.line('process cannot own the ledger')).toMatchObject({

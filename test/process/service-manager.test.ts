@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import fs from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { monotonicMicroseconds } from '../../src/process/libc.ts'
+import { monotonicMicroseconds } from '../../src/process/system/libc.ts'
 import { provider } from './provider.ts'
 import { configuration, until, Weir } from './weir.ts'
 

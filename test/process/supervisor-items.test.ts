@@ -1,8 +1,8 @@
 /** Items on their way from a worker to the supervisor. */
 
 import { expect, test } from 'bun:test'
-import type { ToSupervisor } from '../../src/process/ipc.ts'
-import { itemsOfLines, SupervisorItems } from '../../src/process/supervisor-items.ts'
+import type { ToSupervisor } from '../../src/process/ipc/ipc.ts'
+import { itemsOfLines, SupervisorItems } from '../../src/process/ipc/supervisor-items.ts'
 
 const items = ['é', '\u2028"\\', ''].map((text, at) => ({ id: `msg_${at}`, json: JSON.stringify({ id: at, text }) }))
 

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import type { TargetState } from '../../src/gateway/target-states.ts'
-import { targetAlerts } from '../../src/process/target-alerts.ts'
+import { targetAlerts } from '../../src/process/watchers/target-alerts.ts'
 import { checked, UNKNOWN } from '../support/admin.ts'
 
 const NOW = Date.parse('2026-11-21T12:00:00Z')

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { probe } from '../../src/process/listen-address.ts'
+import { probe } from '../../src/process/system/listen-address.ts'
 import { provider } from './provider.ts'
 import { configuration, until, Weir } from './weir.ts'
 

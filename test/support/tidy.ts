@@ -170,26 +170,39 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     packages: { 'reports/explanation-shape.ts': ['@sinclair/typebox'] },
   },
   'cli/': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun', 'pino'] } },
-  'process/': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun', 'pino'], 'process/libc.ts': ['bun:ffi'] } },
+  'process/': {
+    from: EVERYTHING,
+    packages: { [ANYWHERE]: ['node:', 'bun', 'pino'], 'process/system/libc.ts': ['bun:ffi'] },
+  },
   'main.ts': { from: EVERYTHING, packages: { [ANYWHERE]: ['node:', 'bun'] } },
 }
 
 /**
- * Which subfolders of `ledger/redis` a subfolder may import, beside itself. The files in `ledger/redis` itself are on
- * top: they may import all subfolders, and none of these imports them.
+ * Folders with walls of their own: which of its subfolders a subfolder may import, beside itself. The files in the
+ * folder itself are on top: they may import all subfolders, and none of these imports them.
  */
-export const REDIS_LEDGER: Readonly<Record<string, readonly string[]>> = {
-  lua: [],
-  protocol: [],
-  store: ['lua', 'protocol'],
-  readers: ['store'],
-  maintenance: ['store'],
-  outbox: ['protocol'],
-  recovery: ['protocol'],
-  delivery: ['protocol', 'store', 'recovery'],
-  reserving: ['protocol', 'delivery'],
+export const SUBFOLDERS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
+  'ledger/redis/': {
+    lua: [],
+    protocol: [],
+    store: ['lua', 'protocol'],
+    readers: ['store'],
+    maintenance: ['store'],
+    outbox: ['protocol'],
+    recovery: ['protocol'],
+    delivery: ['protocol', 'store', 'recovery'],
+    reserving: ['protocol', 'delivery'],
+  },
+  'process/': {
+    system: [],
+    ipc: ['system'],
+    'service-manager': ['system'],
+    control: ['system'],
+    children: ['system', 'ipc', 'service-manager'],
+    watchers: ['ipc'],
+    serving: ['system', 'ipc'],
+  },
 }
-const REDIS_LEDGER_FOLDER = 'ledger/redis/'
 
 /** Folders whose subfolders are adapters of one interface: siblings do not import each other. */
 const ADAPTERS = ['dialects/', 'providers/', 'ledger/']
@@ -237,12 +250,13 @@ function relative(file: string, folder: string, allowed: Allowance, specifier: s
   const adapters = ADAPTERS.find((parent) => covers(parent, file) && covers(parent, target))
   if (adapters !== undefined && !mayMeet(adapters, file, target))
     return `adapters do not know each other; what two of ${adapters} share stands in ${adapters} itself`
-  const subfolder = adapterOf(REDIS_LEDGER_FOLDER, file)
-  if (covers(REDIS_LEDGER_FOLDER, file) && covers(REDIS_LEDGER_FOLDER, target) && subfolder !== '') {
-    const other = adapterOf(REDIS_LEDGER_FOLDER, target)
-    const below = REDIS_LEDGER[subfolder] ?? []
-    if (other !== subfolder && !below.includes(other))
-      return `${REDIS_LEDGER_FOLDER}${subfolder} may import of ${REDIS_LEDGER_FOLDER}: ${below.join(' ') || 'nothing'}`
+  const walls = Object.keys(SUBFOLDERS).find((parent) => covers(parent, file) && covers(parent, target))
+  if (walls !== undefined) {
+    const mine = subfolderOf(walls, file)
+    const other = subfolderOf(walls, target)
+    const below = SUBFOLDERS[walls]?.[mine] ?? []
+    if (mine !== '' && other !== mine && !below.includes(other))
+      return `${walls}${mine} may import of ${walls}: ${below.join(' ') || 'nothing'}`
   }
   if (covers(folder, target) && folder.endsWith('/')) return undefined
   if (allowed.from === EVERYTHING || allowed.from.some((key) => covers(key, target))) return undefined
@@ -251,12 +265,12 @@ function relative(file: string, folder: string, allowed: Allowance, specifier: s
 
 /** An adapter may import itself and its parent folder; the parent folder imports no adapter. */
 function mayMeet(parent: string, file: string, target: string): boolean {
-  const mine = adapterOf(parent, file)
-  const other = adapterOf(parent, target)
+  const mine = subfolderOf(parent, file)
+  const other = subfolderOf(parent, target)
   return other === '' || other === mine
 }
 
-function adapterOf(parent: string, file: string): string {
+function subfolderOf(parent: string, file: string): string {
   const rest = file.slice(parent.length)
   return rest.includes('/') ? rest.slice(0, rest.indexOf('/')) : ''
 }

@@ -10,7 +10,7 @@ import { FrameError, type FrameReader } from './frame-reader.ts'
 import type { FrameWriter } from './frame-writer.ts'
 
 /**
- * Raised with each change that an older program would misread, together with `PROTOCOL` in `process/ipc.ts` and
+ * Raised with each change that an older program would misread, together with `PROTOCOL` in `process/ipc/ipc.ts` and
  * `LEDGER_PROTOCOL`: weir then has to be restarted for an upgrade. The frames of `hello` and `welcome` never change.
  */
 export const PROTOCOL = 2

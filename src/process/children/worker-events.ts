@@ -1,0 +1,103 @@
+/** What a worker reports while it runs, and the other parts of the supervisor handle. */
+
+import type { RestartReason } from '../../admin/supervision.ts'
+import type { PeerUpdate } from '../../assembly/inference-service.ts'
+import type { LedgerRole } from '../../assembly/open-ledger.ts'
+import type { TargetRef } from '../../core/model-config.ts'
+import type { TargetTimes } from '../../gateway/breaker.ts'
+import type { ItemText } from '../../items/item-store.ts'
+import type { FiguresPost } from '../../metrics/figures-post.ts'
+import type { ToSupervisor, ToWorker } from '../ipc/ipc.ts'
+import { itemsOfLines, sizeOf } from '../ipc/supervisor-items.ts'
+
+export interface WorkerProcessEvents {
+  /** It accepts requests on this port. */
+  readonly onReady: (port: number) => void
+  /** It cannot start, for this reason. Not called for a replacement. */
+  readonly onFailed: (reason: string) => void
+  /** It died before it was ready, for the `deaths`th time in a row. `how` is the exit code or signal. */
+  readonly onEarlyDeath: (how: string, deaths: number) => void
+  /** It counted the fields of the largest organisation in Redis. */
+  readonly onFields: (fields: number) => void
+  /** A process of it counted more. `pid` is absent if that process has ended meanwhile. */
+  readonly onFigures: (figures: FiguresPost, pid: number | undefined) => void
+  /** Targets were called. */
+  readonly onTargets: (times: readonly TargetTimes[]) => void
+  /** The ledger began or ceased to take its settlements, or there is another reason why it is not well. */
+  readonly onLedger: (up: boolean, problem: string | undefined) => void
+  /** It learned what the other workers should know. */
+  readonly onPeerUpdate: (update: PeerUpdate) => void
+  /** It claims the lease to probe a target. Returns whether it gets it. */
+  readonly onProbeClaim: (target: TargetRef) => boolean
+  /** It sent items of an answer. */
+  readonly onItems: (organization: string, items: readonly ItemText[]) => void
+  /** It asks for an item. Returns its JSON text. */
+  readonly onRecall: (organization: string, id: string) => string | undefined
+  /** Requests ended: log lines, and how many others there were. */
+  readonly onRequests: (lines: readonly string[], omitted: number) => void
+  /** Its process died and is started again. `how` is the exit code or signal. */
+  readonly onDeath: (how: string, reason: RestartReason) => void
+  /** What the process that starts now is to do with an embedded ledger. */
+  readonly ledgerRole: () => LedgerRole
+  /** Its process is gone, for whatever reason. */
+  readonly onGone: (pid: number | undefined) => void
+}
+
+type Report = Extract<
+  ToSupervisor,
+  {
+    type:
+      | 'fields'
+      | 'figures'
+      | 'targets'
+      | 'ledger'
+      | 'requests'
+      | 'news'
+      | 'remember'
+      | 'item-lines'
+      | 'recall'
+      | 'claim'
+  }
+>
+
+/** Passes a report on, and sends the answer if it has one. `pid`: of the worker. */
+export function report(
+  message: Report,
+  events: WorkerProcessEvents,
+  pid: number | undefined,
+  send: (answer: ToWorker) => void,
+): void {
+  switch (message.type) {
+    case 'fields':
+      events.onFields(message.fields)
+      return
+    case 'figures':
+      events.onFigures(message.figures, pid)
+      return
+    case 'targets':
+      events.onTargets(message.targets)
+      return
+    case 'ledger':
+      events.onLedger(message.up, message.problem)
+      return
+    case 'requests':
+      events.onRequests(message.lines, message.omitted)
+      return
+    case 'news':
+      events.onPeerUpdate(message.news)
+      return
+    case 'remember':
+    case 'item-lines': {
+      const items = message.type === 'remember' ? message.items : itemsOfLines(message)
+      events.onItems(message.organization, items)
+      send({ type: 'remembered', size: sizeOf(items) })
+      return
+    }
+    case 'recall':
+      send({ type: 'recalled', id: message.id, json: events.onRecall(message.organization, message.item) })
+      return
+    case 'claim':
+      send({ type: 'granted', id: message.id, granted: events.onProbeClaim(message.target) })
+      return
+  }
+}

@@ -1,0 +1,181 @@
+/**
+ * The messages between the supervisor and its workers, as JSON. After an upgrade of the program file the supervisor is
+ * still the old program, and workers that it starts are the new one: names on the wire do not change, and an unknown
+ * message is ignored.
+ */
+
+import type { PeerUpdate } from '../../assembly/inference-service.ts'
+import type { LedgerRole } from '../../assembly/open-ledger.ts'
+import type { Build } from '../../assembly/version.ts'
+import type { Config } from '../../config/config.ts'
+import type { TargetRef } from '../../core/model-config.ts'
+import type { TargetTimes } from '../../gateway/breaker.ts'
+import type { ItemText } from '../../items/item-store.ts'
+import type { FiguresPost } from '../../metrics/figures-post.ts'
+import type { ListenAddress } from '../system/listen-address.ts'
+
+/**
+ * The version of this protocol, of the configuration in it, and of the messages between the workers and the owner of
+ * the embedded ledger. Raise it with a change that a supervisor, worker or owner of the version before does not
+ * understand: weir then has to be restarted for an upgrade.
+ */
+export const PROTOCOL = 2
+
+export type ToWorker =
+  | {
+      readonly type: 'start'
+      readonly worker: number
+      readonly address: ListenAddress
+      readonly config: Config
+      /** What it does with an embedded ledger. */
+      readonly ledger: LedgerRole
+      /** It replaces a worker: it reports `built`, and takes over the socket of that worker at `adopt`. */
+      readonly replaces?: boolean
+      /** It reports `built`, and gets a listening socket of the supervisor at `adopt`, which outlives it. */
+      readonly adopts?: boolean
+      /** The supervisor takes `item-lines`. Absent from one that was started before there were any. */
+      readonly takesItemLines?: boolean
+    }
+  /** The worker that owned the embedded ledger is gone: own it. */
+  | { readonly type: 'own' }
+  /** Send the listening socket through the descriptor channel. Answered by `lent`. */
+  | { readonly type: 'lend' }
+  /** Accept from the socket in the descriptor channel. Answered by `ready` or `failed`. */
+  | { readonly type: 'adopt' }
+  /** Another worker accepts from the socket now: finish what runs, close each connection after its answer, and end. */
+  | { readonly type: 'retire' }
+  /** No other worker runs any more. */
+  | { readonly type: 'alone' }
+  /** First half of a reload: build everything that follows from this configuration. Answered by `prepared`. */
+  | { readonly type: 'prepare'; readonly config: Config }
+  /** Second half: serve what was prepared, from the next request on. */
+  | { readonly type: 'commit' }
+  /** Drop what was prepared. */
+  | { readonly type: 'abort' }
+  /** Answered by `status` with the same id. */
+  | { readonly type: 'status'; readonly id: number }
+  /** Answered by `pong`. */
+  | { readonly type: 'ping' }
+  /** Send the lines of requests that end, at most this many a second; 0: none. */
+  | { readonly type: 'watch'; readonly linesASecond: number }
+  /** Answered by `recent` with the same id. */
+  | { readonly type: 'recent'; readonly id: number }
+  /** From another worker. */
+  | { readonly type: 'news'; readonly news: PeerUpdate }
+  /** Answers a `claim` with the same id. */
+  | { readonly type: 'granted'; readonly id: number; readonly granted: boolean }
+  /** The supervisor has taken items of this size. */
+  | { readonly type: 'remembered'; readonly size: number }
+  /** Answers a `recall` with the same id. */
+  | { readonly type: 'recalled'; readonly id: number; readonly json?: string | undefined }
+  | { readonly type: 'drain' }
+  /** Ends a drain at once. */
+  | { readonly type: 'cut' }
+
+export type ToSupervisor =
+  /** The first message of a worker. */
+  | { readonly type: 'hello'; readonly protocol: number; readonly version?: string }
+  /** Sent once. */
+  | { readonly type: 'build'; readonly build: Build }
+  /** The worker has everything but the listening socket. */
+  | { readonly type: 'built' }
+  | { readonly type: 'lent'; readonly problem?: string | undefined }
+  | { readonly type: 'ready'; readonly port: number }
+  /** The worker cannot start, and a restart would not help. */
+  | { readonly type: 'failed'; readonly reason: string }
+  | { readonly type: 'prepared'; readonly problem?: string | undefined }
+  /** `reasons`: why it is not ready; empty if it is. */
+  | { readonly type: 'status'; readonly id: number; readonly reasons: readonly string[] }
+  | { readonly type: 'pong' }
+  /** The number of fields of the largest organisation in Redis. */
+  | { readonly type: 'fields'; readonly fields: number }
+  /** What was counted since the last such message. */
+  | { readonly type: 'figures'; readonly figures: FiguresPost }
+  /** When calls of targets answered and failed, of those that were called since the last such message. */
+  | { readonly type: 'targets'; readonly targets: readonly TargetTimes[] }
+  /**
+   * Whether the ledger takes this worker's settlements, and why it does not, or is not well. Sent at first and at each
+   * change.
+   */
+  | { readonly type: 'ledger'; readonly up: boolean; readonly problem?: string | undefined }
+  /** Log lines of requests that ended, and how many others ended since the last such message. */
+  | { readonly type: 'requests'; readonly lines: readonly string[]; readonly omitted: number }
+  /** The log lines of the last requests, the oldest first. */
+  | { readonly type: 'recent'; readonly id: number; readonly lines: readonly string[] }
+  /** For the other workers. */
+  | { readonly type: 'news'; readonly news: PeerUpdate }
+  /** Asks for the lease to probe a target whose rest is over. Answered by `granted`. */
+  | { readonly type: 'claim'; readonly id: number; readonly target: TargetRef }
+  /** Items of an answer, to be kept for all workers. Answered by `remembered`. */
+  | { readonly type: 'remember'; readonly organization: string; readonly items: readonly ItemText[] }
+  /** The same, one id and one JSON text on each line. */
+  | { readonly type: 'item-lines'; readonly organization: string; readonly ids: string; readonly texts: string }
+  /** Asks for an item. Answered by `recalled`. */
+  | { readonly type: 'recall'; readonly id: number; readonly organization: string; readonly item: string }
+
+/** What a worker reports of the ledger. */
+export interface LedgerReport {
+  /** It takes settlements. */
+  readonly up: boolean
+  /** Why it does not, or is not well. */
+  readonly problem: string | undefined
+}
+
+const toWorker: Readonly<Record<ToWorker['type'], true>> = {
+  start: true,
+  own: true,
+  lend: true,
+  adopt: true,
+  retire: true,
+  alone: true,
+  prepare: true,
+  commit: true,
+  abort: true,
+  status: true,
+  ping: true,
+  watch: true,
+  recent: true,
+  news: true,
+  granted: true,
+  remembered: true,
+  recalled: true,
+  drain: true,
+  cut: true,
+}
+
+const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
+  hello: true,
+  build: true,
+  built: true,
+  lent: true,
+  ready: true,
+  failed: true,
+  prepared: true,
+  status: true,
+  pong: true,
+  fields: true,
+  figures: true,
+  targets: true,
+  ledger: true,
+  requests: true,
+  recent: true,
+  news: true,
+  claim: true,
+  remember: true,
+  'item-lines': true,
+  recall: true,
+}
+
+export function isToWorker(message: unknown): message is ToWorker {
+  return hasType(message, toWorker)
+}
+
+export function isToSupervisor(message: unknown): message is ToSupervisor {
+  return hasType(message, toSupervisor)
+}
+
+/** Whether a message is an object with one of these types. */
+export function hasType(message: unknown, types: Readonly<Record<string, true>>): boolean {
+  if (typeof message !== 'object' || message === null || !('type' in message)) return false
+  return typeof message.type === 'string' && Object.hasOwn(types, message.type)
+}

@@ -1,0 +1,284 @@
+/**
+ * Watches, in the supervisor, for what is worth an alert: spend, targets, the ledger, the disk, workers, reloads, keys
+ * that expire. States are compared each second with those that were reported, so that each ends. No request waits for
+ * it: the ledger records that spend has reached a threshold, and this takes the records. It reads what is
+ * spent of each limit as well, but rarely: after a limit or a share was changed, or beside a gateway of an earlier
+ * version, spend may be past a threshold of which the ledger has no record.
+ */
+
+import { hostname } from 'node:os'
+import { DEATH_SHOWN_MS, fullBelow } from '../../admin/status-report.ts'
+import type { WorkerDeath } from '../../admin/supervision.ts'
+import type { Occurrence, ReportedOnce } from '../../alerts/alert.ts'
+import { Alerts, type HookFailure, type TestedHook } from '../../alerts/alerts.ts'
+import { expiringKeys } from '../../alerts/key-expiry.ts'
+import { type LimitSpend, reachedThresholds, refusingLimit } from '../../alerts/spend-thresholds.ts'
+import { alertLedger } from '../../assembly/alert-ledger.ts'
+import type { Config } from '../../config/config.ts'
+import type { TargetRef } from '../../core/model-config.ts'
+import type { TargetState } from '../../gateway/target-states.ts'
+import type { Logger } from '../../logging/log.ts'
+import { LedgerProblem, withLedger } from '../../reports/ledger-part.ts'
+import { type LimitUsage, limitUsagesOf } from '../../reports/limit-usage.ts'
+import { pauseAfterReading } from '../../reports/reading-pause.ts'
+import {
+  configuredExpiringKeys,
+  type StoredKeys,
+  storedKeysOf,
+  withStoredOrganizations,
+} from '../../reports/stored-keys.ts'
+import type { LedgerReport } from '../ipc/ipc.ts'
+import { spendsOfCrossings } from './crossing-limits.ts'
+import { spaceOf } from './disk-watch.ts'
+import { isDiskFull } from './ledger-watch.ts'
+import { targetAlerts } from './target-alerts.ts'
+
+const LOOK_MS = 1000
+const KEYS_MS = 30_000
+const SPEND_MS = 30_000
+const FORGET_MS = 3_600_000
+/** Alerts about spend that are queued at once, in 28 ms of CPU time. */
+const QUEUED_A_LOOK = 600
+const DISK_MS = 5000
+/** The problems of a reload that an alert lists, and the characters of each. */
+const PROBLEMS_MAX = 10
+const PROBLEM_CHARS_MAX = 300
+/** How long the end waits for what the last requests have spent. */
+const LAST_READ_MS = 1000
+
+const NO_KEYS: StoredKeys = { limited: [], expiring: [] }
+
+/** The state of the gateway, asked for again and again. */
+export interface Watched {
+  /** What the workers report of the ledger; empty until one of them has. */
+  readonly ledgers: () => readonly LedgerReport[]
+  readonly stateOf: (target: TargetRef) => TargetState
+  /** The deaths of workers that are not ready again, or were not at a time. */
+  readonly deathsSince: (sinceMs: number) => readonly WorkerDeath[]
+  readonly areWorkersReady: () => boolean
+  /** Of the last reload; empty if it succeeded. */
+  readonly reloadProblems: () => readonly string[]
+}
+
+interface AlertWatchOptions {
+  /** With `alerts`. */
+  readonly config: Config
+  readonly logger: Logger
+  readonly watched: Watched
+}
+
+export class AlertWatch {
+  private config: Config
+  private readonly alerts: Alerts
+  private readonly ledger: ReturnType<typeof alertLedger>
+  private readonly timer: ReturnType<typeof setInterval>
+  private diskDueMs = Number.NEGATIVE_INFINITY
+  private isDiskFull = false
+  private stored = NO_KEYS
+  private keysDueMs = Number.NEGATIVE_INFINITY
+  private spendDueMs = Number.NEGATIVE_INFINITY
+  private crossingsDueMs = Number.NEGATIVE_INFINITY
+  private forgetDueMs = FORGET_MS
+  private reading: Promise<void> | undefined
+  /** What the last reading found, so that the queue is asked for news alone. */
+  private reported: ReadonlySet<string> = new Set()
+
+  constructor(private readonly options: AlertWatchOptions) {
+    const { config, logger } = options
+    if (config.alerts === undefined) throw new Error('The configuration has no alerts.')
+    this.config = config
+    this.ledger = alertLedger(config, () => this.alerts.claims())
+    const { ledger } = this
+    const claim = config.ledger.kind === 'redis' ? ledger.claim.bind(ledger) : undefined
+    const node = config.nodeName ?? hostname()
+    this.alerts = new Alerts({ dataDir: config.dataDir, config: config.alerts, node, logger, claim })
+    this.timer = setInterval(() => this.look(), LOOK_MS)
+    this.timer.unref()
+    this.look()
+  }
+
+  /** After a reload. Without `alerts` nothing new is reported, and what waits is still delivered. */
+  use(config: Config): void {
+    this.config = config
+    // Shares that were added, and limits that were lowered, may be reached already.
+    this.reported = new Set()
+    this.keysDueMs = Number.NEGATIVE_INFINITY
+    this.spendDueMs = Number.NEGATIVE_INFINITY
+    if (config.alerts !== undefined) this.alerts.use(config.alerts)
+  }
+
+  get failures(): readonly HookFailure[] {
+    return this.alerts.failures
+  }
+
+  /** Undefined if the configuration has no `alerts`. */
+  async test(): Promise<readonly TestedHook[] | undefined> {
+    return this.isOn ? await this.alerts.test() : undefined
+  }
+
+  /** Call after the workers have ended: reads what their last requests spent, and lets attempts end. */
+  async close(): Promise<void> {
+    clearInterval(this.timer)
+    const lastRead = async () => {
+      await this.reading
+      this.spendDueMs = Number.NEGATIVE_INFINITY
+      this.crossingsDueMs = Number.NEGATIVE_INFINITY
+      await this.read()
+    }
+    await Promise.race([lastRead(), Bun.sleep(LAST_READ_MS)])
+    await this.alerts.close()
+    this.ledger.close()
+  }
+
+  private get isOn(): boolean {
+    return this.config.alerts !== undefined
+  }
+
+  private look(): void {
+    if (!this.isOn) return
+    this.lookAtTargets()
+    this.lookAtLedger()
+    this.lookAtDisk()
+    this.lookAtProcesses()
+    this.alerts.remind()
+    if (performance.now() >= this.forgetDueMs) {
+      this.forgetDueMs = performance.now() + FORGET_MS
+      this.alerts.forget()
+    }
+    this.reading ??= this.read().finally(() => {
+      this.reading = undefined
+    })
+  }
+
+  private lookAtTargets(): void {
+    const { stateOf } = this.options.watched
+    for (const { type, found, isOpen } of targetAlerts(this.config, stateOf, Date.now()))
+      this.alerts.hold(type, found, isOpen)
+  }
+
+  private lookAtLedger(): void {
+    const reports = this.options.watched.ledgers()
+    if (reports.length === 0) return
+    const down = reports.find(({ up }) => !up)
+    const reason = down?.problem ?? 'The ledger does not answer.'
+    const found: readonly Occurrence[] = down === undefined ? [] : [{ type: 'ledger.down', fields: { reason } }]
+    const ended = this.alerts.hold('ledger.down', found)
+    if (ended > 0) this.alerts.report({ type: 'ledger.up', fields: {} })
+  }
+
+  /** Early, because on a full disk the alert could not be kept. */
+  private lookAtDisk(): void {
+    const { dataDir } = this.config
+    if (performance.now() < this.diskDueMs) return
+    this.diskDueMs = performance.now() + DISK_MS
+    const space = spaceOf(dataDir)
+    const isReported = this.options.watched.ledgers().some(({ problem }) => isDiskFull(problem))
+    if (space === undefined && !isReported) return
+    // A full disk has space again once twice as much is free.
+    const limit = fullBelow(space?.totalBytes ?? 0) * (this.isDiskFull ? 2 : 1)
+    this.isDiskFull = isReported || (space !== undefined && space.freeBytes < limit)
+    const fields = { data_dir: dataDir, free_bytes: space?.freeBytes ?? null }
+    this.alerts.hold('disk.full', this.isDiskFull ? [{ type: 'disk.full', fields }] : [])
+  }
+
+  private lookAtProcesses(): void {
+    const { deathsSince, areWorkersReady, reloadProblems } = this.options.watched
+    const died = deathsSince(Date.now() - DEATH_SHOWN_MS).map(
+      ({ worker, how }): Occurrence => ({ type: 'worker.died', fields: { worker, how } }),
+    )
+    this.alerts.hold('worker.died', died, () => !areWorkersReady())
+    const problems = reloadProblems()
+      .slice(0, PROBLEMS_MAX)
+      .map((problem) => problem.slice(0, PROBLEM_CHARS_MAX))
+    const rejected: readonly Occurrence[] =
+      problems.length === 0 ? [] : [{ type: 'reload.rejected', fields: { problems } }]
+    this.alerts.hold('reload.rejected', rejected)
+  }
+
+  private async read(): Promise<void> {
+    try {
+      await this.takeCrossings()
+      await this.readKeys()
+      await this.readSpend()
+    } catch (error) {
+      // If the ledger cannot be read, the events `ledger.down` and `ledger.degraded` say why.
+      if (!(error instanceof LedgerProblem)) this.alerts.broken(error)
+    }
+  }
+
+  private async takeCrossings(): Promise<void> {
+    const shares = this.config.alerts?.spend ?? []
+    const startMs = performance.now()
+    if (startMs < this.crossingsDueMs) return
+    const config = await withStoredOrganizations(this.config)
+    await withLedger(
+      () => this.ledger.reader(),
+      config,
+      async (reader) => {
+        const found = await reader.read(config.organizations.map(({ id }) => id))
+        const spends = await spendsOfCrossings(config, found)
+        let count = 0
+        // Most records of lost reservations reach no threshold, and are taken as well.
+        const queued = found.filter(({ isRefusal }, i) => {
+          const spend = spends[i]
+          if (spend === undefined || count >= QUEUED_A_LOOK) return false
+          // Whether the limit itself refuses depends on what it has now, which `readSpend` reads next.
+          if (isRefusal) this.spendDueMs = Number.NEGATIVE_INFINITY
+          const reached = isRefusal ? [] : reachedThresholds(spend, shares, Date.now())
+          count += reached.length
+          return reached.every((each) => this.alerts.reportOnce(each))
+        })
+        await reader.take(queued)
+      },
+    )
+    this.crossingsDueMs = performance.now() + pauseAfterReading(performance.now() - startMs)
+  }
+
+  /** The keys of the configuration are looked at, too, while the store cannot be read. */
+  private async readKeys(): Promise<void> {
+    const startMs = performance.now()
+    if (startMs < this.keysDueMs) return
+    try {
+      this.stored = await storedKeysOf(this.config)
+    } finally {
+      const endMs = performance.now()
+      this.keysDueMs = endMs + Math.max(KEYS_MS, pauseAfterReading(endMs - startMs))
+      const keys = [...configuredExpiringKeys(this.config), ...this.stored.expiring]
+      for (const found of expiringKeys(keys, Date.now())) this.alerts.reportOnce(found)
+    }
+  }
+
+  private async readSpend(): Promise<void> {
+    const startMs = performance.now()
+    const shares = this.config.alerts?.spend ?? []
+    if (startMs < this.spendDueMs) return
+    const usages = await limitUsagesOf(this.config, this.stored.limited)
+    const endMs = performance.now()
+    this.spendDueMs = endMs + Math.max(SPEND_MS, pauseAfterReading(endMs - startMs))
+    const nowMs = Date.now()
+    // Every node knows what refuses, so that another one reports its end if the one that reported it is gone.
+    const refusing = spendOf(usages.filter(({ isRefusing }) => isRefusing)).map((spend) => refusingLimit(spend, nowMs))
+    this.reportNew([...spendOf(usages).flatMap((spend) => reachedThresholds(spend, shares, nowMs)), ...refusing])
+    this.alerts.endMissing(
+      'spend.refusing',
+      refusing.map(({ occurrence }) => occurrence),
+    )
+  }
+
+  private reportNew(found: readonly ReportedOnce[]): void {
+    const reported = new Set<string>()
+    for (const each of found) {
+      const name = JSON.stringify(each.parts)
+      if (this.reported.has(name) || this.alerts.reportOnce(each)) reported.add(name)
+    }
+    this.reported = reported
+  }
+}
+
+/** Those that are about money. */
+function spendOf(usages: readonly LimitUsage[]): readonly LimitSpend[] {
+  return usages.flatMap(({ organization, key, limit, amount, used, renewsAtMs: endMs }) => {
+    if (limit.kind !== 'budget') return []
+    return [{ organization, key, window: limit.window, limitMicroUsd: amount, spentMicroUsd: used, endMs }]
+  })
+}

@@ -1,0 +1,54 @@
+/** The limits of spend that reached a threshold: the ledger records some crossings without them. */
+
+import type { LimitSpend } from '../../alerts/spend-thresholds.ts'
+import { openKeyStore } from '../../assembly/open-ledger.ts'
+import type { Config } from '../../config/config.ts'
+import { amountOf, budgetLimits, type Limits, spentBefore } from '../../core/limits.ts'
+import type { SpendCrossing } from '../../ledger/spend-crossing.ts'
+import { windowEndMs } from '../../ledger/window.ts'
+import { withLedger } from '../../reports/ledger-part.ts'
+
+/** Keys that are read at once: after an outage of Redis there may be tens of thousands. */
+const KEYS_AT_ONCE = 500
+
+/** What each crossing is about, in their order; a limit that is not set is 0. Throws `LedgerProblem`. */
+export async function spendsOfCrossings(
+  config: Config,
+  crossings: readonly SpendCrossing[],
+): Promise<readonly LimitSpend[]> {
+  // A step knows a limit without what was spent elsewhere, which only the record of the key has.
+  const storedIds = crossings.flatMap(({ organization, key }) =>
+    key === undefined || configuredLimits(config, organization, key) ? [] : [key],
+  )
+  const stored = await storedLimits(config, storedIds)
+  return crossings.map(({ organization, key, budget, window, spentMicroUsd, limitMicroUsd }) => {
+    const limits = configuredLimits(config, organization, key) ?? stored.get(`${organization}\0${key}`) ?? {}
+    const limit = budgetLimits.find(({ name }) => name === budget)
+    const before = limit === undefined ? 0 : spentBefore(limits, limit, Date.now())
+    return {
+      ...{ organization, key: key ?? null, window: budget, spentMicroUsd: spentMicroUsd + before },
+      limitMicroUsd: (before === 0 ? limitMicroUsd : undefined) ?? (limit && amountOf(limits, limit)) ?? 0,
+      endMs: windowEndMs(budget, window),
+    }
+  })
+}
+
+function configuredLimits({ organizations }: Config, organization: string, key?: string): Limits | undefined {
+  const found = organizations.find(({ id }) => id === organization)
+  return key === undefined ? found?.limits : found?.keys.find(({ id }) => id === key)?.limits
+}
+
+/** By organisation and id. */
+async function storedLimits(config: Config, ids: readonly string[]): Promise<ReadonlyMap<string, Limits>> {
+  if (ids.length === 0) return new Map()
+  return await withLedger(openKeyStore, config, async (store) => {
+    const limits = new Map<string, Limits>()
+    const distinct = [...new Set(ids)]
+    for (let from = 0; from < distinct.length; from += KEYS_AT_ONCE) {
+      for (const record of await store.records(distinct.slice(from, from + KEYS_AT_ONCE))) {
+        if (record.limits !== undefined) limits.set(`${record.organization}\0${record.id}`, record.limits)
+      }
+    }
+    return limits
+  })
+}
