@@ -100,7 +100,14 @@ export class AdminData {
   targets(): { readonly rows: readonly TargetRow[] } {
     const { config } = this.supervision.state()
     const stateOf = (target: TargetRef) => this.supervision.stateOf(target)
-    return { rows: targetRows({ config, stateOf, figuresOf: this.targetHistory.figures() }) }
+    return {
+      rows: targetRows({
+        config,
+        stateOf,
+        formsOf: (ref) => this.supervision.formsOf(ref),
+        figuresOf: this.targetHistory.figures(),
+      }),
+    }
   }
 
   /** Rejects if the ledger cannot be read. */

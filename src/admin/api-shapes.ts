@@ -102,6 +102,17 @@ export const status = t.Object({
   ),
 })
 
+/** What a target has taught about how requests to it are written. */
+export const learnedForms = t.Array(
+  t.Object({
+    field: t.String({ description: 'The field that requests have now, or no longer have' }),
+    model: t.String({ description: "The provider's own name of the model; another than the target's for a pattern" }),
+    since: t.String({ format: 'date-time' }),
+    until: nullable(t.String({ format: 'date-time', description: 'Null: for good' })),
+    seen: t.String({ description: 'The message that the target rejected a request with' }),
+  }),
+)
+
 export const target = t.Object({
   provider: t.String(),
   model: t.String({ description: "The provider's own name of the model" }),
@@ -128,6 +139,7 @@ export const target = t.Object({
   first_byte_p95_ms: nullable(t.Number()),
   traffic_share: nullable(share('Its share of all attempts that were answered')),
   weight: nullable(t.Number({ description: 'Configured weight, with `spread: weighted`' })),
+  learned: learnedForms,
   last_error: nullable(
     t.Object({
       at: time,
@@ -140,6 +152,12 @@ export const target = t.Object({
 
 /** `GET /api/targets`, in the order of the configuration. */
 export const targets = t.Object({ rows: t.Array(target) })
+
+/** `POST /api/targets/:id/forget`. */
+export const forgottenForms = t.Object({
+  target: t.String({ description: '`PROVIDER/MODEL`' }),
+  forgotten: learnedForms,
+})
 
 export const budget = t.Object({
   organization: t.String(),
@@ -292,7 +310,14 @@ export const error = t.Object({ error: t.Object({ code: t.String(), message: t.S
 
 /** By the names that the document of the API has for them. */
 export const schemas = {
-  ...{ Status: status, Targets: targets, Budgets: budgets, RequestLines: requestLines, AuditRows: auditRows },
+  ...{
+    Status: status,
+    Targets: targets,
+    ForgottenForms: forgottenForms,
+    Budgets: budgets,
+    RequestLines: requestLines,
+    AuditRows: auditRows,
+  },
   ...{ Usage: usage, Explanation: explanation, Omitted: omitted, Keys: keys, Key: key, ChangedKey: changedKey },
   ...{ KeyWithSecret: keyWithSecret, RevokedKey: revokedKey, Organizations: organizations },
   ...{ ChangedOrganization: changedOrganization, Reloaded: reloaded, RejectedReload: rejectedReload, Error: error },

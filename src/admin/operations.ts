@@ -4,13 +4,17 @@
  */
 
 import { openAuditLog } from '../assembly/open-ledger.ts'
+import { targetsOf } from '../assembly/targets.ts'
+import type { Config } from '../config/config.ts'
 import type { JsonObject } from '../core/json.ts'
+import { prefixOf, type TargetRef, targetKey } from '../core/model-config.ts'
 import type { Changer } from '../keys/admin-audit.ts'
 import { keyJson } from '../keys/key-list.ts'
 import { KeyProblem } from '../keys/key-problem.ts'
 import { organizationJson } from '../keys/organization-changes.ts'
 import { usageReport } from '../ledger/usage-report.ts'
 import { auditLine, auditOptions, lastRows } from '../reports/audit-options.ts'
+import type { Learned } from '../reports/explanation-words.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import {
@@ -31,6 +35,7 @@ import type { EventHub } from './event-hub.ts'
 import { AdminError, json } from './json-answers.ts'
 import { badQuery } from './request-reading.ts'
 import type { Supervision } from './supervision.ts'
+import { formJson } from './target-rows.ts'
 
 export interface Operation {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
@@ -261,6 +266,18 @@ const changes: readonly Operation[] = [
   },
   {
     method: 'POST',
+    path: '/api/targets/:id/forget',
+    summary: 'Forget what was learned of how requests to a target are to be written (`id`: `PROVIDER/MODEL`, encoded)',
+    answers: { 200: 'ForgottenForms' },
+    errors: [404],
+    run: async ({ id, by }, { supervision }) => {
+      const target = targetNamed(supervision.state().config, decoded(id))
+      const forgotten = await supervision.forgetForms(target, by)
+      return { target: targetKey(target), forgotten: forgotten.map(formJson) }
+    },
+  },
+  {
+    method: 'POST',
     path: '/api/reload',
     summary: 'Read the configuration again',
     answers: { 200: 'Reloaded', 422: 'RejectedReload' },
@@ -284,12 +301,12 @@ const local: readonly Operation[] = [
   {
     method: 'GET',
     path: '/local/rests',
-    summary: 'The targets that rest',
+    summary: 'The targets that rest, and what was learned of targets',
     answers: { 200: [] },
     isLocal: true,
     run: (_, { supervision }) => {
-      const { rests, isLedgerUp: ledgerUp } = supervision.state()
-      return { rests, ledgerUp }
+      const { config, rests, isLedgerUp: ledgerUp } = supervision.state()
+      return { rests, ledgerUp, learned: learnedOf(config, supervision) }
     },
   },
   {
@@ -340,13 +357,41 @@ async function explain({ query }: Call, { supervision }: OperationParts): Promis
   const { key, model, conversation } = query
   const needs = valid(needsOf(query))
   const { config, rests: resting, isLedgerUp } = supervision.state()
+  const learned = learnedOf(config, supervision)
   try {
     return await explainRequest(config, {
-      ...{ key: String(key), model: String(model), needs, resting, isLedgerUp },
+      ...{ key: String(key), model: String(model), needs, resting, learned, isLedgerUp },
       conversation: textOf(conversation),
     })
   } catch (error) {
     throw error instanceof UnknownKey ? new AdminError(404, 'unknown_key', error.message) : error
+  }
+}
+
+/** The target of the configuration, or the model of one of its patterns. Throws `AdminError` 404. */
+function targetNamed(config: Config, name: string): TargetRef {
+  const targets = targetsOf(config)
+  const exact = targets.find((each) => targetKey(each) === name)
+  if (exact !== undefined) return exact
+  const pattern = targets.find((each) => name.startsWith(prefixOf(targetKey(each)) ?? `${name}/`))
+  if (pattern !== undefined) return { ...pattern, concrete: name.slice(pattern.provider.length + 1) }
+  throw new AdminError(404, 'unknown_target', `No target is '${name}'. GET /api/targets lists all of them.`)
+}
+
+/** What was learned of all targets of the configuration. */
+function learnedOf(config: Config, supervision: Supervision): readonly Learned[] {
+  return targetsOf(config).flatMap((target) =>
+    supervision
+      .formsOf(target)
+      .map(({ model, field, untilMs }) => ({ provider: target.provider, model, field, untilMs })),
+  )
+}
+
+function decoded(id: string): string {
+  try {
+    return decodeURIComponent(id)
+  } catch {
+    return id
   }
 }
 

@@ -10,6 +10,7 @@ import type { Rest } from '../gateway/breaker.ts'
 import type { TargetState } from '../gateway/target-states.ts'
 import type { Changer } from '../keys/admin-audit.ts'
 import type { MergedFigures } from '../metrics/merged-figures.ts'
+import type { LearnedForm } from '../providers/form-store.ts'
 
 /** The supervisor, as the admin port asks it. */
 export interface Supervision {
@@ -17,6 +18,10 @@ export interface Supervision {
   /** Resolves to why weir is not ready; empty if it is. */
   reasons(): Promise<readonly string[]>
   stateOf(target: TargetRef): TargetState
+  /** What was learned of how requests to the target are to be written; for a pattern, of all of its models. */
+  formsOf(target: TargetRef): readonly LearnedForm[]
+  /** Forgets that, on all nodes, and returns what it was. */
+  forgetForms(target: TargetRef, by: Changer): Promise<readonly LearnedForm[]>
   figures(): SupervisorFigures
   /** The sums of all workers. */
   readonly sums: Pick<MergedFigures, 'totals' | 'gauges' | 'targets'>

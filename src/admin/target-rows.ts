@@ -4,6 +4,7 @@ import type { Config } from '../config/config.ts'
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 import type { TargetState } from '../gateway/target-states.ts'
 import type { TargetError } from '../metrics/figures-post.ts'
+import type { LearnedForm } from '../providers/form-store.ts'
 import type { TargetRow } from './api-shapes.ts'
 import { milliseconds } from './figures-history.ts'
 
@@ -24,6 +25,7 @@ interface TargetKnowledge {
   readonly config: Config
   readonly stateOf: (target: TargetRef) => TargetState
   readonly figuresOf: (target: TargetRef) => TargetFigures | undefined
+  readonly formsOf: (target: TargetRef) => readonly LearnedForm[]
 }
 
 interface ConfiguredTarget {
@@ -34,7 +36,7 @@ interface ConfiguredTarget {
 }
 
 /** In the order of the configuration; each target once, also if several models share it. */
-export function targetRows({ config, stateOf, figuresOf }: TargetKnowledge): readonly TargetRow[] {
+export function targetRows({ config, stateOf, figuresOf, formsOf }: TargetKnowledge): readonly TargetRow[] {
   const targets = configuredTargets(config)
   const figures = targets.map(({ ref }) => figuresOf(ref))
   const allAnswered = figures.reduce((sum, each) => sum + (each?.answered ?? 0), 0)
@@ -51,6 +53,7 @@ export function targetRows({ config, stateOf, figuresOf }: TargetKnowledge): rea
       first_byte_p95_ms: milliseconds(firstByteP95),
       traffic_share: allAnswered === 0 ? null : answered / allAnswered,
       weight: weight ?? null,
+      learned: formsOf(ref).map(formJson),
       last_error:
         lastError === undefined
           ? null
@@ -62,6 +65,12 @@ export function targetRows({ config, stateOf, figuresOf }: TargetKnowledge): rea
             },
     }
   })
+}
+
+/** As the admin API shows what was learned. */
+export function formJson({ field, model, learnedMs, untilMs, seen }: LearnedForm): TargetRow['learned'][number] {
+  const until = untilMs === null ? null : new Date(untilMs).toISOString()
+  return { field, model, since: new Date(learnedMs).toISOString(), until, seen }
 }
 
 function configuredTargets({ models }: Config): readonly ConfiguredTarget[] {

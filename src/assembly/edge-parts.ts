@@ -26,12 +26,15 @@ import type { FollowedKeys } from '../keys/key-follower.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { errorFields, type Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
+import type { FormStore } from '../providers/form-store.ts'
+import { keepForms } from '../providers/learned-form.ts'
 import type { Provider } from '../providers/provider.ts'
 import type { SpanExporter } from '../tracing/span-exporter.ts'
 import { SpanTracer } from '../tracing/tracer.ts'
 import { compactionKeys } from './compaction-keys.ts'
 import { type Adapters, adapterOfModel } from './provider-adapters.ts'
 import { withoutShortcuts } from './shortcuts.ts'
+import { TargetEntries } from './target-entries.ts'
 import { targetsOf } from './targets.ts'
 import { processAttributes, tracedProvider } from './trace-names.ts'
 
@@ -45,6 +48,8 @@ export interface LastingParts {
   readonly ledger: Ledger
   readonly logger: Logger
   readonly itemStore: ItemStore | undefined
+  /** What was learned of targets. */
+  readonly forms: FormStore
   readonly breaker: Breaker
   readonly affinity: Affinity
   readonly targetUsage: TargetUsage
@@ -63,6 +68,9 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
   const { ledger, logger, itemStore, breaker, affinity, targetUsage, spans, storedKeys, serves } = lasting
   const catalog = Catalog.from(config)
   const keys = new AcceptedKeys(catalog, storedKeys, serves)
+  const entries = new TargetEntries(config)
+  for (const provider of config.providers)
+    keepForms(provider, lasting.forms, (model) => entries.of(provider.name, model))
   return {
     catalog,
     patterns: new PatternModels(catalog, lasting.providerLists),

@@ -25,6 +25,7 @@ import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { TimedLedger } from '../metrics/timed-ledger.ts'
 import { WorkerFigures } from '../metrics/worker-figures.ts'
+import { FormStore } from '../providers/form-store.ts'
 import { SpanExporter } from '../tracing/span-exporter.ts'
 import { buildEdgeParts, type LastingParts, sealerOf } from './edge-parts.ts'
 import type { Adapters } from './provider-adapters.ts'
@@ -49,6 +50,8 @@ interface InferenceServiceOptions {
   readonly ledger: Ledger
   /** Leads to the items that the workers of this machine have sent. */
   readonly items?: ItemChannel
+  /** What the workers have learned of targets; by default this one keeps its own. */
+  readonly forms?: FormStore
   /** Takes what the other workers should know. */
   readonly publish?: (update: PeerUpdate) => void
   /** Resolves to whether this worker may probe the target. Absent if it is the only worker. */
@@ -77,6 +80,7 @@ export class InferenceService {
   private prepared: Prepared | undefined
   private storedKeys: FollowedKeys = { table: new KeyTable(), isRead: false, complaint: undefined }
   private readonly items: ItemChannel | undefined
+  private readonly forms: FormStore
   private readonly ledger: Ledger
   private readonly logger: Logger
   private readonly breaker: Breaker
@@ -92,6 +96,7 @@ export class InferenceService {
     log,
     ledger,
     items,
+    forms = new FormStore(),
     publish = () => {},
     claimProbe,
     targetTurned,
@@ -102,6 +107,7 @@ export class InferenceService {
     this.ledger = new TimedLedger(ledger, (operation) => this.figures.ledgerTimes(operation))
     this.logger = logger
     this.items = items
+    this.forms = forms
     this.itemStore = openItemStore(config, sealerOf(config), items)
     const publishRest = (rest: Rest) => {
       if (begins(rest)) this.figures.rested(rest)
@@ -267,11 +273,12 @@ export class InferenceService {
   }
 
   private lasting(itemStore: ItemStore | undefined): LastingParts {
-    const { ledger, logger, breaker, affinity, targetUsage, providerLists, spans } = this
+    const { ledger, logger, forms, breaker, affinity, targetUsage, providerLists, spans } = this
     return {
       ledger,
       logger,
       itemStore,
+      forms,
       breaker,
       affinity,
       targetUsage,

@@ -415,6 +415,28 @@ export const COMMANDS: readonly CommandEntry[] = [
     ],
     failure: UNREADABLE,
   }),
+  command('targets', 'forgets what was learned of a target', {
+    description: `
+      A target that rejects a field of weir's requests, or misses one, gets them without or with it from then on. weir
+      explain and GET /api/targets show what was learned.`,
+    flags: [CONFIG],
+    examples: [
+      ['weir targets forget openai/gpt-5', 'asks the target again as at first'],
+      ['weir targets forget --help', 'its flags'],
+    ],
+  }),
+  command('targets forget', 'forgets what was learned of how requests to a target are to be written', {
+    description: `
+      Asks the gateway that runs with this data_dir to forget it: all of its workers, and with Redis all other nodes.
+      The next request is written as if the target had never rejected one.`,
+    argument: { name: 'PROVIDER/MODEL', about: 'a target of the configuration, as GET /api/targets lists it' },
+    flags: [CONFIG],
+    examples: [
+      ['weir targets forget openai/gpt-5', 'prints what was forgotten'],
+      ['weir targets forget vllm/Qwen/Qwen3-32B', 'of a model whose name has a slash'],
+    ],
+    failure: 'no gateway runs, or it has no such target',
+  }),
   command('ledger', 'resets budgets that a wrong clock renewed too early', {
     description: 'Repairs the ledger.',
     flags: [CONFIG],

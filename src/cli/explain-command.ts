@@ -5,7 +5,7 @@
 
 import { isArray, isObject, numberOf, stringOf } from '../core/json.ts'
 import { providerErrorKinds } from '../core/provider-error.ts'
-import type { Resting } from '../reports/explanation-words.ts'
+import type { Learned, Resting } from '../reports/explanation-words.ts'
 import { explainRequest, needsOf } from '../reports/request-explanation.ts'
 import { exit, misused, parseFlags, printToStderr, requiredText } from './command.ts'
 import { askGateway, GatewayProblem } from './gateway-client.ts'
@@ -29,15 +29,20 @@ export async function explain(args: readonly string[]): Promise<number> {
   return exit.done
 }
 
+interface GatewayState {
+  readonly resting: readonly Resting[] | undefined
+  readonly learned?: readonly Learned[]
+  readonly isLedgerUp: boolean | undefined
+}
+
 /** All undefined if no gateway runs with this data directory, or if it reports an error. */
-async function gatewayState(
-  dataDir: string,
-): Promise<{ readonly resting: readonly Resting[] | undefined; readonly isLedgerUp: boolean | undefined }> {
+async function gatewayState(dataDir: string): Promise<GatewayState> {
   try {
-    const { rests, ledgerUp } = (await askGateway(dataDir, 'GET /local/rests')) ?? {}
+    const { rests, ledgerUp, learned } = (await askGateway(dataDir, 'GET /local/rests')) ?? {}
     // A gateway of an earlier version does not report its ledger.
     const isLedgerUp = typeof ledgerUp === 'boolean' ? ledgerUp : undefined
-    return { resting: isArray(rests) ? rests.flatMap(restingTarget) : undefined, isLedgerUp }
+    const forms = isArray(learned) ? learned.flatMap(learnedForm) : []
+    return { resting: isArray(rests) ? rests.flatMap(restingTarget) : undefined, learned: forms, isLedgerUp }
   } catch (error) {
     if (!(error instanceof GatewayProblem)) throw error
     printToStderr(error.message)
@@ -52,4 +57,11 @@ function restingTarget(rest: unknown): readonly Resting[] {
   const reason = providerErrorKinds.find((kind) => kind === rest['reason']) ?? 'failed'
   const restMs = numberOf(rest['restMs']) ?? 0
   return [{ provider, model, reason, restMs, asked: rest['asked'] === true, probing: rest['probing'] === true }]
+}
+
+function learnedForm(form: unknown): readonly Learned[] {
+  if (!isObject(form)) return []
+  const [provider, model, field] = [form['provider'], form['model'], form['field']].map(stringOf)
+  if (provider === undefined || model === undefined || field === undefined) return []
+  return [{ provider, model, field, untilMs: numberOf(form['untilMs']) ?? null }]
 }

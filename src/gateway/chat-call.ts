@@ -6,10 +6,12 @@
 import { publicName } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import { Fold } from '../core/completion.ts'
+import type { Endpoint } from '../core/endpoint.ts'
 import type { StreamEvent } from '../core/event.ts'
 import { Pace } from '../core/event-loop.ts'
 import { exactValue } from '../core/exact-json.ts'
 import type { JsonValue } from '../core/json.ts'
+import { sentModel } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import type { TextReader } from '../providers/body-readers.ts'
@@ -46,6 +48,9 @@ export interface AskedChat {
 export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   /** Tool names that this provider was sent in another form. */
   private readonly toolNames: UpstreamRequest['toolNames']
+  private readonly endpoint: Endpoint
+  /** The provider reports the usage of a stream only if it is asked for, and this request does. */
+  private readonly asksUsage: boolean
   /** Absent unless the caller gets a stream. */
   private pump: Pump | undefined
   private hasLeft = false
@@ -53,13 +58,15 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   constructor(
     private readonly work: AskedChat,
     candidate: Candidate,
-    upstream: Upstream,
+    { provider, endpoint }: Upstream,
     request: UpstreamRequest,
     private readonly meter: UsageMeter,
     dueMs: number,
   ) {
-    super(candidate, upstream, request, work.exchange.request.stream, dueMs)
+    super(candidate, { provider, endpoint }, request, work.exchange.request.stream, dueMs)
     this.toolNames = request.toolNames
+    this.endpoint = endpoint
+    this.asksUsage = request.asksUsage === true
   }
 
   used(): Counted {
@@ -71,13 +78,20 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     // All of a stream may have come after its caller had left.
     const isComplete = isAnswered || pump?.isComplete === true
     work.check(candidate, meter, isComplete)
-    if (isComplete) work.noteUsage(candidate, meter, pump !== undefined)
+    if (isComplete) this.noteUsage()
     return {
       model: candidate.model.name,
       provider: candidate.target.provider,
       price: candidate.model.price,
       counted: isComplete ? meter.count(true) : this.countCut(),
     }
+  }
+
+  private noteUsage(): void {
+    const { candidate, meter, work, pump } = this
+    work.noteUsage(candidate, meter, pump !== undefined)
+    if (this.asksUsage && pump !== undefined && meter.reportsOutput)
+      this.provider.reportedUsage?.({ endpoint: this.endpoint, model: sentModel(candidate.target) })
   }
 
   private countCut(): Counted {

@@ -121,7 +121,6 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       request: this.prepare(candidate.model).request,
       organization: this.key.organization.id,
       sentMs,
-      reportsUsage: this.gateway.targetUsage.reportsStreams(candidate.target),
     })
   }
 
@@ -143,7 +142,6 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
 
   noteUsage({ target }: Candidate, meter: UsageMeter, isStream: boolean): void {
     const { targetUsage } = this.gateway
-    if (isStream && meter.reportsOutput) targetUsage.reportedStream(target)
     const hidden = meter.hidden(isStream)
     if (hidden !== undefined) targetUsage.thoughtHidden(target, hidden.tokens, hidden.ms)
   }

@@ -359,16 +359,20 @@ export class Flow
 
   /**
    * Another way to write the request, if the provider may have rejected how it was written: which name it has for a
-   * limit, for example, shows only in its answer. Once a candidate: a second rejection is the caller's.
+   * limit, for example, shows only in its answer. Twice a candidate, for a server that rejects two things: a third
+   * rejection is the caller's.
    */
   private learns({ candidate, learned, startedMs }: Attempt, error: ProviderError): Learned | undefined {
-    if (learned !== undefined) return undefined
-    return this.work.learn(candidate, upstreamOf(this.gateway, candidate), error, startedMs)
+    if (learned?.first !== undefined || performance.now() >= this.dueMs) return undefined
+    const usual = upstreamOf(this.gateway, candidate)
+    const upstream = learned === undefined ? usual : { ...usual, provider: learned.provider }
+    return this.work.learn(candidate, upstream, error, startedMs)
   }
 
-  private keep({ field, seen, ...learned }: Learned, { target }: Candidate): void {
+  private keep({ field, seen, first, ...learned }: Learned, candidate: Candidate): void {
+    if (first !== undefined) this.keep(first, candidate)
     const kept = learned.keep()
-    if (kept !== undefined) this.gateway.logEvent('target.form_learned', { ...target, field, kept, seen })
+    if (kept !== undefined) this.gateway.logEvent('target.form_learned', { ...candidate.target, field, kept, seen })
   }
 
   /** The call before was none of the attempts that a request may make. */

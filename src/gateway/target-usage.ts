@@ -9,7 +9,6 @@ import { type TargetRef, targetKey } from '../core/model-config.ts'
 const KEPT_SHARE = 0.9
 
 class Reports {
-  ofStreams = false
   /** Hidden tokens, and the time before the first content in which they were written: sums with fading weights. */
   hiddenTokens = 0
   hiddenMs = 0
@@ -19,16 +18,6 @@ class Reports {
 
 export class TargetUsage {
   private readonly reports = new Map<string, Reports>()
-
-  /** A stream of the target ended with its usage. */
-  reportedStream(target: TargetRef): void {
-    this.of(target).ofStreams = true
-  }
-
-  /** Whether the target has reported the usage of a stream. */
-  reportsStreams(target: TargetRef): boolean {
-    return this.reports.get(targetKey(target))?.ofStreams === true
-  }
 
   /** A stream reported so many tokens of thoughts that it did not send; its first content came after `ms`. */
   thoughtHidden(target: TargetRef, tokens: number, ms: number): void {

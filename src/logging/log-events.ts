@@ -219,9 +219,16 @@ export const LOG_EVENTS = {
     message: 'target rejected a field; requests are written without or with it from now on',
     meaning:
       'A target (`provider`, `model`) rejected a request with the error `seen`, and accepted it once weir had ' +
-      'left out or added `field`. `kept`: `for ten minutes` at first, `for good` (until a restart or a change ' +
-      'of the configuration) after three such requests or those of two organizations. Without `stream_options` ' +
-      'a target may report no usage, and weir charges its own count.',
+      'left out or added `field`. `kept`: `for ten minutes` at first, `for good` (until the entry of the target ' +
+      'changes, or `weir targets forget`) after three such requests or those of two organizations. ' +
+      'Without `stream_options` a target may report no usage, and weir charges its own count.',
+  },
+  'target.form_forgotten': {
+    level: 'info',
+    message: 'what was learned of a target is forgotten',
+    meaning:
+      '`weir targets forget` or the admin API (`source`, `actor`) made weir forget what `target.form_learned` ' +
+      'reported of a target (`provider`, `model`): requests have, or lack, `fields` again as before.',
   },
   'provider.credential_rejected': {
     level: 'error',

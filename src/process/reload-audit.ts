@@ -21,8 +21,13 @@ export async function auditReload(current: Config, next: Config, actor: string, 
   const entries = listChanges(current, next).map((change) => entryOf(change, actor, timeMs))
   if (entries.length === 0) return
   for (const entry of entries) logKeyChange(logger, entry)
+  await appendToAudit(next, entries, logger)
+}
+
+/** Resolves when the entries are stored, or when a line of the log reports that they cannot be. */
+export async function appendToAudit(config: Config, entries: readonly AdminEntry[], logger: Logger): Promise<void> {
   try {
-    await withPart(openKeyStore, next, (store) => store.audit.append(entries))
+    await withPart(openKeyStore, config, (store) => store.audit.append(entries))
   } catch (error) {
     const why = messageOf(error)
     logEvent(logger, 'audit.incomplete', { entries: entries.length, why })

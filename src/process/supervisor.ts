@@ -12,15 +12,18 @@ import type { ConfigLoader } from '../assembly/served-config.ts'
 import { targetsOf } from '../assembly/targets.ts'
 import { buildOf, VERSION, versionOf } from '../assembly/version.ts'
 import type { Config } from '../config/config.ts'
+import { type TargetRef, targetKey } from '../core/model-config.ts'
 import type { Changer } from '../keys/admin-audit.ts'
 import type { Lock } from '../ledger/embedded/directory-lock.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { type LogEventName, logEvent } from '../logging/log-events.ts'
+import type { LearnedForm } from '../providers/form-store.ts'
 import { WorkerSet } from './children/worker-set.ts'
 import { ConfigInForce } from './config-in-force.ts'
 import { type Control, openControl } from './control/control-socket.ts'
 import { pointToDataDir } from './control/gateway-pointer.ts'
 import { PROTOCOL } from './ipc/ipc.ts'
+import { appendToAudit } from './reload-audit.ts'
 import { ServiceManager } from './service-manager/service-manager.ts'
 import { type PassedSocket, passedSocket, portProblem } from './service-manager/socket-activation.ts'
 import { AddressProblem, authority, explain, type ListenAddress } from './system/listen-address.ts'
@@ -208,6 +211,8 @@ class Supervisor {
           state: () => this.state(),
           reasons: () => this.reasons(),
           stateOf: (target) => this.workers.targets.stateOf(target),
+          formsOf: (target) => this.workers.forms.of(target),
+          forgetForms: (target, by) => this.forgetForms(target, by),
           figures: () => this.figures(),
           sums: this.workers.figures,
           recent: (count) => this.workers.recent(count),
@@ -270,6 +275,25 @@ class Supervisor {
     this.serviceManager.close()
     this.logEvent('server.stopped')
     this.ended.resolve()
+  }
+
+  /** For `weir targets forget` and the admin API. */
+  private async forgetForms(target: TargetRef, by: Changer): Promise<readonly LearnedForm[]> {
+    const forgotten = this.workers.forms.forget(target)
+    const { current } = this.config
+    if (forgotten.length === 0 || current === undefined) return forgotten
+    const fields = [...new Set(forgotten.map(({ field }) => field))]
+    const { provider, model } = target
+    this.logEvent('target.form_forgotten', { ...by, provider, model, fields })
+    const entry = {
+      timeMs: Date.now(),
+      ...by,
+      action: 'target.forgotten',
+      target: targetKey(target),
+      details: { fields },
+    }
+    await appendToAudit(current, [entry], this.log.logger)
+    return forgotten
   }
 
   /** For SIGHUP. One that arrives while weir starts is done after the start. */

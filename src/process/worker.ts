@@ -14,6 +14,7 @@ import type { TargetProber } from '../gateway/target-prober.ts'
 import type { KeyFollower } from '../keys/key-follower.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
+import { FormStore, formKey } from '../providers/form-store.ts'
 import { isToWorker, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc/ipc.ts'
 import { ProbeClaims } from './ipc/probe-lease.ts'
 import { SupervisorItems } from './ipc/supervisor-items.ts'
@@ -74,6 +75,7 @@ class Worker {
   private preparations = 0
   private readonly claims = new ProbeClaims((id, target) => send({ type: 'claim', id, target }))
   private readonly items = new SupervisorItems(send)
+  private readonly forms = new FormStore((evidence) => send({ type: 'form-evidence', evidence }))
   private readonly feed = new RequestFeed((lines, omitted) => send({ type: 'requests', lines, omitted }))
   private keys: KeyFollower | undefined
   private watch: LedgerWatch | undefined
@@ -154,6 +156,12 @@ class Worker {
         return this.items.taken(message.size)
       case 'recalled':
         return this.items.answer(message.id, message.json)
+      case 'forms': {
+        const { forms, forgotten } = message
+        this.forms.forget((form) => forgotten.includes(formKey(form)))
+        this.forms.receive(forms)
+        return
+      }
       case 'drain':
         return this.drain()
       case 'cut':
@@ -182,6 +190,7 @@ class Worker {
         log: { logger: this.log.logger, request: (fields, level) => this.feed.add(this.log.request(fields, level)) },
         ledger,
         items: this.items,
+        forms: this.forms,
         publish: (update) => send({ type: 'news', news: update }),
         claimProbe: config.workers === 1 ? undefined : this.claims.ask,
         targetTurned: () => this.targets.turned(),

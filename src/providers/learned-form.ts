@@ -4,9 +4,11 @@
  */
 
 import type { BytePieces } from '../core/byte-pieces.ts'
+import type { Endpoint } from '../core/endpoint.ts'
 import type { ProviderError } from '../core/provider-error.ts'
+import { FormStore, type LearningTarget } from './form-store.ts'
 import { PerTarget } from './per-target.ts'
-import type { Kept, Learned, Provider, Rejection, Target } from './provider.ts'
+import type { Learned, Provider, Rejection, Target } from './provider.ts'
 
 /** What a rejection suggests. */
 export interface Lesson<Form> {
@@ -21,70 +23,64 @@ export interface Lesson<Form> {
   readonly givesUpUsage?: boolean
 }
 
-/** A lesson holds for so long at first: the caller of one request may have brought it about. */
-const FIRST_TERM_MS = 600_000
-/** It holds for good once the old form was rejected and the new one accepted so often. */
-const REQUESTS_MIN = 3
-const ORGANIZATIONS_MIN = 2
+/** Where the forms of an endpoint's targets are kept, and which entry of the configuration each of its models has. */
+interface FormPlace {
+  readonly store: FormStore
+  readonly entryOf: (model: string) => string
+}
 
-class Evidence<Form> {
-  requests = 0
-  readonly organizations = new Set<string>()
-  sinceMs = 0
-  untilMs = 0
+const places = new WeakMap<Endpoint, FormPlace>()
 
-  constructor(readonly change: Partial<Form>) {}
+/** What is learned of this endpoint's targets is kept in this store. Without a call, the endpoint has its own. */
+export function keepForms(endpoint: Endpoint, store: FormStore, entryOf: (model: string) => string): void {
+  places.set(endpoint, { store, entryOf })
+}
 
-  isInForce(nowMs: number): boolean {
-    return this.sinceMs <= nowMs && nowMs < this.untilMs
-  }
-
-  get isEnough(): boolean {
-    return this.requests >= REQUESTS_MIN || this.organizations.size >= ORGANIZATIONS_MIN
-  }
+function placeOf(endpoint: Endpoint): FormPlace {
+  const known = places.get(endpoint)
+  if (known !== undefined) return known
+  const own = { store: new FormStore(), entryOf: () => endpoint.name }
+  places.set(endpoint, own)
+  return own
 }
 
 /** How requests to one target are written, and what was learned about that. */
 class KnownForm<Form extends object> {
-  form: Form
-  /** When the next lesson ends. */
-  untilMs = Number.POSITIVE_INFINITY
-  private readonly evidence = new Map<string, Evidence<Form>>()
+  readonly store: FormStore
+  readonly target: LearningTarget
+  private revision = -1
+  private current: Form
+  /** When the next form that was learned ends, in the store's time. */
+  private untilMs = Number.POSITIVE_INFINITY
 
-  constructor(readonly base: Form) {
-    this.form = base
+  constructor(
+    readonly base: Form,
+    { endpoint, model }: Target,
+    private readonly lessons: ReadonlyMap<string, Lesson<Form>>,
+  ) {
+    const { store, entryOf } = placeOf(endpoint)
+    this.store = store
+    this.target = { provider: endpoint.name, model, entry: entryOf(model) }
+    this.current = base
   }
 
-  /** Whether requests were written so at that time. */
+  get form(): Form {
+    const { store } = this
+    if (this.revision !== store.revision || (this.untilMs < Number.POSITIVE_INFINITY && store.nowMs() >= this.untilMs))
+      this.update()
+    return this.current
+  }
+
+  /** Whether requests were written so at that time (`performance.now()`). */
   follows(field: string, atMs: number): boolean {
-    return this.evidence.get(field)?.isInForce(atMs) === true
+    return this.store.wasFollowed(this.target, field, atMs)
   }
 
-  /** As before the lesson. */
-  without(change: Partial<Form>): Form {
-    const form = { ...this.form }
-    for (const name in change) form[name] = this.base[name]
-    return form
-  }
-
-  add({ field, change }: Lesson<Form>, organization: string, nowMs: number): Kept | undefined {
-    const evidence = this.evidence.get(field) ?? new Evidence(change)
-    this.evidence.set(field, evidence)
-    if (evidence.untilMs === Number.POSITIVE_INFINITY) return undefined
-    const isNew = !evidence.isInForce(nowMs)
-    evidence.requests++
-    if (evidence.organizations.size < ORGANIZATIONS_MIN) evidence.organizations.add(organization)
-    if (isNew) evidence.sinceMs = nowMs
-    evidence.untilMs = evidence.isEnough ? Number.POSITIVE_INFINITY : nowMs + FIRST_TERM_MS
-    this.update(nowMs)
-    if (evidence.isEnough) return 'for good'
-    return isNew ? 'for ten minutes' : undefined
-  }
-
-  update(nowMs: number): void {
-    const inForce = [...this.evidence.values()].filter((each) => each.isInForce(nowMs))
-    this.form = Object.assign({ ...this.base }, ...inForce.map(({ change }) => change))
-    this.untilMs = Math.min(...inForce.map(({ untilMs }) => untilMs))
+  private update(): void {
+    const known = this.store.of(this.target).filter(({ field }) => this.lessons.has(field))
+    this.revision = this.store.revision
+    this.current = Object.assign({ ...this.base }, ...known.map(({ field }) => this.lessons.get(field)?.change))
+    this.untilMs = Math.min(...known.map(({ untilMs }) => untilMs ?? Number.POSITIVE_INFINITY))
   }
 }
 
@@ -92,65 +88,106 @@ class KnownForm<Form extends object> {
 export class TargetForms<Form extends object> {
   private readonly known: PerTarget<KnownForm<Form>>
 
-  constructor(
-    make: (target: Target) => Form,
-    /** Monotonic. */
-    private readonly now: () => number = () => performance.now(),
-  ) {
-    this.known = new PerTarget((target) => new KnownForm(make(target)))
+  constructor(make: (target: Target) => Form, lessons: readonly Lesson<Form>[]) {
+    const byField = new Map(lessons.map((lesson) => [lesson.field, lesson]))
+    this.known = new PerTarget((target) => new KnownForm(make(target), target, byField))
   }
 
   of(target: Target): Form {
-    const known = this.known.of(target)
-    if (known.untilMs !== Number.POSITIVE_INFINITY && this.now() >= known.untilMs) known.update(this.now())
-    return known.form
+    return this.known.of(target).form
   }
 
+  /** Whether requests that were sent at that time (`performance.now()`) were written so. */
   follows(target: Target, { field }: Lesson<Form>, atMs: number): boolean {
     return this.known.of(target).follows(field, atMs)
   }
 
+  /** As before the lesson. */
   without(target: Target, { change }: Lesson<Form>): Form {
-    return this.known.of(target).without(change)
+    const { base, form } = this.known.of(target)
+    const before = { ...form }
+    for (const name in change) before[name] = base[name]
+    return before
+  }
+
+  /** The target has reported the usage of a stream that asked for it. */
+  reportedUsage(target: Target): void {
+    const { store, target: known } = this.known.of(target)
+    store.reportedUsage(known)
+  }
+
+  reportsUsage(target: Target): boolean {
+    const { store, target: known } = this.known.of(target)
+    return store.reportsUsage(known)
   }
 
   /** The target has rejected the old form and accepted the new one. */
-  add(target: Target, lesson: Lesson<Form>, organization: string): Kept | undefined {
-    return this.known.of(target).add(lesson, organization, this.now())
+  add(target: Target, { field, givesUpUsage }: Lesson<Form>, organization: string, seen: string) {
+    const { store, target: known } = this.known.of(target)
+    return store.add({ ...known, field, givesUpUsage, organization, seen })
   }
 }
 
 /** The part of a provider that depends on what is known of a target. */
 export type RequestApi<Form extends object> = (forms: Pick<TargetForms<Form>, 'of'>) => Pick<Provider, 'request'>
 
+/** What an adapter learns with. */
 interface Learning<Form extends object> {
   readonly provider: Provider
   readonly forms: TargetForms<Form>
   readonly api: RequestApi<Form>
+  /** The lesson of a rejection; undefined if it shows nothing about how the request is written. */
+  readonly lessonOf: (rejection: Rejection, form: Form) => Lesson<Form> | undefined
   /** Writes the request that is sent next; by default `api`. */
   readonly retryApi?: RequestApi<Form>
 }
 
 /**
- * Undefined if the request would be the same, or was written so already. If the caller's own words may be those of the
- * rejection, its request is sent once more, but nothing is kept; a usage is not given up even for that.
+ * What a rejection teaches. Undefined if the request would be the same, or was written so already. If the caller's own
+ * words may be those of the rejection, its request is sent once more, but nothing is kept; a usage is not given up even
+ * for that.
  */
-export function learnedForm<Form extends object>(
-  { provider, forms, api, retryApi = api }: Learning<Form>,
-  lesson: Lesson<Form>,
-  { error, target, request, organization, sentMs, reportsUsage }: Rejection,
-): Learned | undefined {
-  const givesUpUsage = lesson.givesUpUsage === true
-  if (givesUpUsage && reportsUsage) return undefined
+export function learn<Form extends object>(learning: Learning<Form>, rejection: Rejection): Learned | undefined {
+  const { forms, lessonOf } = learning
+  const { target, sentMs } = rejection
+  const lesson = lessonOf(rejection, forms.of(target))
+  if (lesson === undefined) return undefined
   const isKnown = forms.follows(target, lesson, sentMs)
   const before = isKnown ? forms.of(target) : forms.without(target, lesson)
+  return learnFrom(learning, lesson, rejection, { before, isKnown })
+}
+
+/** `before`: the form that was rejected; `isKnown`: it follows the lesson already. */
+function learnFrom<Form extends object>(
+  learning: Learning<Form>,
+  lesson: Lesson<Form>,
+  { error, target, request, organization }: Rejection,
+  { before, isKnown, first }: { readonly before: Form; readonly isKnown: boolean; readonly first?: Learned },
+): Learned | undefined {
+  const { provider, forms, api, retryApi = api, lessonOf } = learning
+  const { field } = lesson
+  const givesUpUsage = lesson.givesUpUsage === true
+  if (givesUpUsage && forms.reportsUsage(target)) return undefined
   const rejected = api({ of: () => before }).request(request, target).body
-  const retry = { ...provider, ...retryApi({ of: () => ({ ...before, ...lesson.change }) }) }
+  const after = { ...before, ...lesson.change }
+  const retry = { ...provider, ...retryApi({ of: () => after }) }
   if (bytesOf(retry.request(request, target).body).equals(bytesOf(rejected))) return undefined
   const isQuoted = occurrences(rejected, lesson.words) > lesson.own
   if (isQuoted && givesUpUsage) return undefined
-  const keep = () => (isQuoted || isKnown ? undefined : forms.add(target, lesson, organization))
-  return { provider: retry, field: lesson.field, seen: error.message, keep }
+  const learned: Learned = {
+    ...{ field, seen: error.message, first },
+    keep: () => (isQuoted || isKnown ? undefined : forms.add(target, lesson, organization, error.message)),
+    provider: {
+      ...retry,
+      // What the server rejects in this form comes on top of it.
+      learn: (rejection) => {
+        const other = lessonOf(rejection, after)
+        if (other === undefined || other.field === field) return undefined
+        return learnFrom(learning, other, rejection, { before: after, isKnown: false, first: learned })
+      },
+    },
+  }
+  return learned
 }
 
 function bytesOf(body: string | BytePieces): Buffer {

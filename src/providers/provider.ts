@@ -11,6 +11,7 @@ import type { ProviderError } from '../core/provider-error.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { HttpRequest } from '../transport/request-head.ts'
 import type { FrameSink, Shortcut } from '../wire/frames.ts'
+import type { Kept } from './form-store.ts'
 
 /** Where a model is available: a provider, and the model's name there. */
 export interface Target {
@@ -33,6 +34,8 @@ export interface UpstreamRequest extends Dispatch {
    * Tool names that the provider got in another form: sent name → the caller's name. Absent if all were sent unchanged.
    */
   readonly toolNames?: ReadonlyMap<string, string> | undefined
+  /** The usage of a stream is reported only if it is asked for, and this request does. */
+  readonly asksUsage?: boolean
 }
 
 /** Splits bytes into frames. How the bytes are cut into chunks makes no difference. */
@@ -97,12 +100,7 @@ export interface Rejection {
   readonly organization: string
   /** When it was sent (`performance.now()`). */
   readonly sentMs: number
-  /** Whether the target has reported the usage of a stream before. */
-  readonly reportsUsage: boolean
 }
-
-/** How long a form that was learned is kept. */
-export type Kept = 'for ten minutes' | 'for good'
 
 /** Another way to write the requests to a target, which its rejection of one suggests. */
 export interface Learned {
@@ -111,6 +109,8 @@ export interface Learned {
   /** The field that differs, and the message that suggested it. */
   readonly field: string
   readonly seen: string
+  /** What the same request had taught before: the provider writes it with both changes. */
+  readonly first?: Learned | undefined
   /** The target has accepted one, so they are all written so from now on. Undefined if that changes nothing. */
   keep(): Kept | undefined
 }
@@ -140,6 +140,11 @@ export interface Provider {
    * instead. Absent if nothing is learned.
    */
   learn?(rejection: Rejection): Learned | undefined
+  /**
+   * The target has reported the usage of a stream that asked for it (`asksUsage`). Absent if its usage never depends on
+   * what was learned.
+   */
+  reportedUsage?(target: Target): void
   /** Absent if the provider has no image API in the form that callers use. */
   readonly images?: ImageMaker | undefined
   /** Absent if the provider has no embeddings API in the form that callers use. */

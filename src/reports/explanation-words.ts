@@ -16,6 +16,13 @@ import type { Explanation } from './explanation-shape.ts'
 /** What is known of a target that rests in the running gateway. */
 export type Resting = Pick<Rest, 'provider' | 'model' | 'restMs' | 'asked' | 'probing' | 'reason'>
 
+/** A field that the running gateway has learned to add to the requests to a target, or to leave out. */
+export interface Learned extends Pick<TargetRef, 'provider' | 'model'> {
+  readonly field: string
+  /** Unix milliseconds; null: for good. */
+  readonly untilMs: number | null
+}
+
 interface Explained {
   readonly key: Key
   readonly state: Explanation['key_state']
@@ -28,6 +35,7 @@ interface Explained {
   /** The candidate that would be called first, or the error that the caller would get. */
   readonly now: Candidate | CallerError
   readonly resting: readonly Resting[] | undefined
+  readonly learned: readonly Learned[]
   readonly conversation?: string | undefined
   /** Undefined if no limit is set, or if the ledger cannot be read. */
   readonly figures: AccountUsage | undefined
@@ -98,6 +106,17 @@ export function restWords(target: TargetRef, resting: readonly Resting[]): strin
   return `rests for another ${seconds} s after ${reason}${asked ? ', as the provider requested' : ''}`
 }
 
+/** What was learned of a target, each in words. */
+export function learnedWords(target: TargetRef, learned: readonly Learned[]): readonly string[] {
+  return learned
+    .filter(({ provider, model }) => provider === target.provider && model === sentModel(target))
+    .map(({ field, untilMs }) => `learned ${field} ${untilMs === null ? 'for good' : `until ${timeText(untilMs)}`}`)
+}
+
+function timeText(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`
+}
+
 export function weightOf({ model, target }: Pick<Candidate, 'model' | 'target'>): number | undefined {
   return model.weights?.[model.targets.indexOf(target)]
 }
@@ -106,11 +125,11 @@ export function weightOf({ model, target }: Pick<Candidate, 'model' | 'target'>)
 const ANY_CONVERSATION =
   'conversations are spread over targets with a weight; --conversation shows the order for one of them'
 
-function candidateLines({ candidates, excluded, resting, conversation }: Explained): readonly string[] {
+function candidateLines({ candidates, excluded, resting, learned, conversation }: Explained): readonly string[] {
   if (candidates.length === 0) return []
   return [
     'candidates, in order:',
-    ...candidates.map((candidate, index) => candidateLine(candidate, index, resting ?? [])),
+    ...candidates.map((candidate, index) => candidateLine(candidate, index, resting ?? [], learned)),
     ...excluded.map(exclusionLine),
     ...(conversation === undefined && candidates.some(({ model }) => model.weights !== undefined)
       ? [ANY_CONVERSATION]
@@ -123,7 +142,12 @@ function exclusionLine({ model, reason }: Exclusion): string {
   return `  excluded: ${model.name} ${reason}`
 }
 
-function candidateLine({ model, target }: Candidate, index: number, resting: readonly Resting[]): string {
+function candidateLine(
+  { model, target }: Candidate,
+  index: number,
+  resting: readonly Resting[],
+  learned: readonly Learned[],
+): string {
   const rest = restWords(target, resting)
   const cannot = [lacks(model, { ...noNeeds, images: true }), lacks(model, { ...noNeeds, tools: true })].filter(
     (lack) => lack !== undefined,
@@ -132,7 +156,8 @@ function candidateLine({ model, target }: Candidate, index: number, resting: rea
   const weight = weightOf({ model, target })
   const share = weight === undefined ? '' : `; weight ${weight}`
   const place = `  ${index + 1}. ${placeText({ model, target })}${share}`
-  return `${place}; ${priceText(model.price)}${remarks}${rest === undefined ? '' : `; ${rest}`}`
+  const taught = learnedWords(target, learned).map((words) => `; ${words}`)
+  return `${place}; ${priceText(model.price)}${remarks}${taught.join('')}${rest === undefined ? '' : `; ${rest}`}`
 }
 
 export function priceText(price: Price | undefined): string {

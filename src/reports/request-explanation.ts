@@ -23,7 +23,16 @@ import { fullError, unreachedError } from '../ledger/refusal.ts'
 import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts'
 import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
 import type { Explanation } from './explanation-shape.ts'
-import { explanationLines, priceText, type Resting, reasonWords, restWords, weightOf } from './explanation-words.ts'
+import {
+  explanationLines,
+  type Learned,
+  learnedWords,
+  priceText,
+  type Resting,
+  reasonWords,
+  restWords,
+  weightOf,
+} from './explanation-words.ts'
 import { LedgerProblem, withLedger } from './ledger-part.ts'
 import type { Given } from './parameters.ts'
 import { previewOf } from './request-preview.ts'
@@ -38,6 +47,8 @@ interface ExplanationRequest {
   readonly conversation?: string | undefined
   /** Undefined if no running gateway reported them. */
   readonly resting: readonly Resting[] | undefined
+  /** What the running gateway has learned of targets; empty if none runs. */
+  readonly learned?: readonly Learned[] | undefined
   /** Whether the ledger of the running gateway answers. Undefined if none reported it. */
   readonly isLedgerUp?: boolean | undefined
 }
@@ -53,8 +64,8 @@ export async function explainRequest(config: Config, request: ExplanationRequest
   const remarks = new Set<string>()
   const found = await findKey(catalog, config, request.key, remarks)
   if (typeof found === 'string') throw new UnknownKey(found)
-  const { model: name, needs, resting, conversation, isLedgerUp } = request
-  const asked = { ...found, name, needs, resting, conversation }
+  const { model: name, needs, resting, learned = [], conversation, isLedgerUp } = request
+  const asked = { ...found, name, needs, resting, learned, conversation }
   const state = stateOf(found, Date.now())
   const { figures, now } = await withFigures(config, found.key, remarks, async (figures, reader, isRead) => {
     const away = (isLedgerUp ?? (isRead || config.ledger.kind === 'embedded')) ? undefined : errorWithout(config)
@@ -76,7 +87,7 @@ function errorWithout({ ledger, ledgerUnreachable }: Config): CallerError | unde
 function previewed(
   catalog: Catalog,
   { routing }: Config,
-  { key, name, needs, conversation, resting = [] }: Omit<ExplainedRequest, 'state' | 'figures' | 'now'>,
+  { key, name, needs, conversation, resting = [] }: Omit<ExplainedRequest, 'state' | 'figures' | 'now' | 'learned'>,
   reader: AccountUsageReader | undefined,
   away: CallerError | undefined,
 ): Promise<Candidate | CallerError> {
@@ -91,6 +102,7 @@ function previewed(
 interface ExplainedRequest extends FoundKey, Pick<ExplanationRequest, 'needs' | 'resting' | 'conversation'> {
   /** The model as the caller would name it. */
   readonly name: string
+  readonly learned: readonly Learned[]
   readonly state: Explanation['key_state']
   readonly figures: AccountUsage | undefined
   /** The candidate that would be called first, or the error that the caller would get. */
@@ -98,7 +110,7 @@ interface ExplainedRequest extends FoundKey, Pick<ExplanationRequest, 'needs' | 
 }
 
 function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: string[]): Explanation {
-  const { key, name, state, figures, resting, now } = request
+  const { key, name, state, figures, resting, learned, now } = request
   const { organization } = key
   const { candidates, excluded } = resolutionOf(catalog, request)
   const models = name === AUTO ? catalog.autoCandidates : chain(catalog, name)
@@ -120,6 +132,7 @@ function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: str
         price: priceText(model.price),
       },
       weight: weightOf({ model, target }) ?? null,
+      learned: [...learnedWords(target, learned)],
       rest: restWords(target, resting ?? []) ?? null,
     })),
     excluded: excluded.map(({ model, reason: why }) => ({ model: model.name, reason: why })),

@@ -274,6 +274,41 @@ describe('a server that rejects how weir wrote a request', () => {
     expect(await on.serving.lineOf(answer.header('x-request-id'))).toMatchObject({ usage: 'estimated' })
   })
 
+  describe('that rejects one field after the other', () => {
+    const rejects = (wrong: readonly string[], call: Call) =>
+      does.json(400, JSON.stringify({ error: { message: `Unknown parameter: '${wrong[0]}'.`, param: wrong[0] } }))(call)
+    const strict: Scenario = (call) => {
+      if ('max_tokens' in call.json) return does.json(400, rejection)(call)
+      if ('stream_options' in call.json) return rejects(['stream_options'], call)
+      return does.stream(does.chatFrames(['hello']))(call)
+    }
+
+    test('is asked up to three times for one caller, and once from then on', async () => {
+      await using on = await stage({ a: strict }, { m: ['up/a'] })
+      const asking = () => on.ask('m', { stream: true, max_tokens: 9 })
+      const [first, second] = [await asking(), await asking()]
+      expect([first.status, second.status, on.upstream.calls.length]).toEqual([200, 200, 4])
+      const learned = on.serving.lines.filter(({ event }) => event === 'target.form_learned')
+      expect(learned).toMatchObject([{ field: 'max_completion_tokens' }, { field: 'stream_options' }])
+      expect(on.serving.ledger.wrong).toEqual([])
+    })
+
+    test("a third rejection is the caller's, and nothing is learned of it", async () => {
+      const a: Scenario = (call) =>
+        'max_tokens' in call.json || 'stream_options' in call.json ? strict(call) : rejects(['tools'], call)
+      await using on = await stage({ a }, { m: ['up/a'] })
+      const answer = await on.ask('m', { stream: true, max_tokens: 9 })
+      expect([answer.status, on.upstream.calls.length]).toEqual([400, 3])
+      expect(on.serving.lines.filter(({ event }) => event === 'target.form_learned')).toEqual([])
+    })
+
+    test('a usage that it reports without being asked for it does not bring the field back', async () => {
+      await using on = await stage({ a: strict }, { m: ['up/a'] })
+      for (let i = 0; i < 4; i++) expect((await on.ask('m', { stream: true })).status).toBe(200)
+      expect(on.upstream.calls.map(({ json }) => 'stream_options' in json)).toEqual([true, false, false, false, false])
+    })
+  })
+
   test('is asked again by every request that was on its way when the first of them learned it', async () => {
     const reached = Promise.withResolvers<void>()
     const rejects: Scenario = async (call) => {

@@ -117,7 +117,7 @@ test('the admin API needs no token there, and what only commands may ask is nowh
   const reloaded = { changes: ['~ tags'], warnings: ['a key is revoked'] }
   expect(await askGateway(dataDir, 'POST /api/reload')).toEqual(reloaded)
   expect(reloads).toEqual([{ source: 'cli', actor: me }])
-  expect(await askGateway(dataDir, 'GET /local/rests')).toEqual({ rests: [], ledgerUp: true })
+  expect(await askGateway(dataDir, 'GET /local/rests')).toEqual({ rests: [], ledgerUp: true, learned: [] })
   await expect(askGateway(dataDir, 'GET /nothing')).rejects.toThrow(/There is nothing at this path/)
   const headers = { authorization: `Bearer ${token}` }
   const local = [

@@ -14,7 +14,6 @@ import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { vertexClaude } from '../../src/providers/anthropic/vertex-claude.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
-import { TargetForms } from '../../src/providers/learned-form.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Learned, Provider } from '../../src/providers/provider.ts'
 import { readRequestBody } from '../../src/wire/request-body.ts'
@@ -36,20 +35,18 @@ interface Case {
   readonly at: Endpoint
   readonly model?: string
   readonly request?: ChatRequest
-  readonly reportsUsage?: boolean
   readonly sentMs?: number
   readonly organization?: string
 }
 
 function learned(provider: Provider, error: ProviderError, { at, model = 'm', ...rest }: Case): Learned | undefined {
-  const { request = plainRequest(), reportsUsage = false, sentMs = performance.now(), organization = 'acme' } = rest
+  const { request = plainRequest(), sentMs = performance.now(), organization = 'acme' } = rest
   return provider.learn?.({
     error,
     target: { endpoint: at, model },
     request,
     organization,
     sentMs,
-    reportsUsage,
   })
 }
 
@@ -183,6 +180,21 @@ describe('Chat Completions', () => {
 
 const STREAM = plainRequest({ stream: true, maxOutputTokens: 9 })
 const OPTIONS = 'Unrecognized request argument supplied: stream_options'
+
+test('a server that rejects one thing after the other gets a request with both changes, and keeps both', () => {
+  const at = endpoint()
+  const limit = "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+  const first = learn(openai, rejected(limit), { at, request: STREAM })
+  const second = learn(first.provider, rejected(OPTIONS), { at, request: STREAM })
+  const target = { endpoint: at, model: 'm' }
+  const sent = (by: Provider) => objectOf(by.request(STREAM, target).body)
+  const both = { model: 'm', messages: expect.anything(), max_completion_tokens: 9, stream: true }
+  expect(sent(second.provider)).toEqual(both)
+  expect([second.first, second.field]).toEqual([first, 'stream_options'])
+  expect(learned(first.provider, rejected(limit), { at, request: STREAM })).toBeUndefined()
+  expect([first.keep(), second.keep()]).toEqual(['for ten minutes', 'for ten minutes'])
+  expect(sent(openai)).toEqual(both)
+})
 
 describe('an error that rejects a field', () => {
   const LIMIT = "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
@@ -321,7 +333,10 @@ test('a request that would be the same to the byte is not sent again', () => {
 })
 
 test('a usage that a target has reported is never given up', () => {
-  expect(learned(openai, rejected(OPTIONS), { at: endpoint(), request: STREAM, reportsUsage: true })).toBeUndefined()
+  const at = endpoint()
+  openai.reportedUsage?.({ endpoint: at, model: 'm' })
+  expect(learned(openai, rejected(OPTIONS), { at, request: STREAM })).toBeUndefined()
+  expect(learned(openai, rejected(OPTIONS), { at, model: 'other', request: STREAM })?.field).toBe('stream_options')
 })
 
 test('what was rejected in its new form is not learned again', () => {
@@ -330,51 +345,4 @@ test('what was rejected in its new form is not learned again', () => {
   expect(learned(openai, rejected(OPTIONS), of)).toBeUndefined()
   // A request that was on its way before.
   expect(learned(openai, rejected(OPTIONS), { ...of, sentMs: 0 })?.field).toBe('stream_options')
-})
-
-describe('a lesson is kept', () => {
-  const MINUTES = 60_000
-  const lesson = { field: 'x', change: { x: 2 }, words: /x/gi, own: 0 }
-
-  function stage() {
-    const clock = { ms: 1000 }
-    const forms = new TargetForms(
-      () => ({ x: 1, y: 1 }),
-      () => clock.ms,
-    )
-    const target = { endpoint: endpoint(), model: 'm' }
-    return {
-      clock,
-      add: (organization: string) => forms.add(target, lesson, organization),
-      x: () => forms.of(target).x,
-    }
-  }
-
-  test('for ten minutes after one request, and after two of one organization', () => {
-    const { clock, add, x } = stage()
-    expect([add('a'), x()]).toEqual(['for ten minutes', 2])
-    clock.ms += 10 * MINUTES - 1
-    expect(x()).toBe(2)
-    clock.ms += 1
-    expect(x()).toBe(1)
-    expect([add('a'), x()]).toEqual(['for ten minutes', 2])
-    clock.ms += 10 * MINUTES
-    expect(x()).toBe(1)
-  })
-
-  test('for good after three requests', () => {
-    const { clock, add, x } = stage()
-    expect([add('a'), add('a'), add('a'), add('a')]).toEqual(['for ten minutes', undefined, 'for good', undefined])
-    clock.ms += 100_000 * MINUTES
-    expect(x()).toBe(2)
-  })
-
-  test('for good after requests of two organizations, however long between them', () => {
-    const { clock, add, x } = stage()
-    add('a')
-    clock.ms += 100 * MINUTES
-    expect([x(), add('b')]).toEqual([1, 'for good'])
-    clock.ms += 100_000 * MINUTES
-    expect(x()).toBe(2)
-  })
 })

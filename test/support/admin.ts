@@ -85,6 +85,8 @@ export function adminParts(given: Given = {}, lines: JsonObject[] = []): AdminPa
       state: () => systemState(config, given.state),
       reasons: async () => [],
       stateOf: () => UNKNOWN,
+      formsOf: () => [],
+      forgetForms: async () => [],
       figures: () => supervisorFigures(),
       sums: new MergedFigures(),
       recent: async () => [],

@@ -135,6 +135,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
         'config/problems.ts',
         'assembly/open-ledger.ts',
         'assembly/targets.ts',
+        'providers/form-store.ts',
         'alerts/alerts.ts',
       ],
       'reports/',

@@ -7,6 +7,7 @@ import type { TargetRef } from '../../core/model-config.ts'
 import type { TargetTimes } from '../../gateway/breaker.ts'
 import type { ItemText } from '../../items/item-store.ts'
 import type { FiguresPost } from '../../metrics/figures-post.ts'
+import type { FormEvidence, LearnedForm } from '../../providers/form-store.ts'
 import type { ToSupervisor, ToWorker } from '../ipc/ipc.ts'
 import { itemsOfLines, sizeOf } from '../ipc/supervisor-items.ts'
 
@@ -33,6 +34,10 @@ export interface WorkerProcessEvents {
   readonly onItems: (organization: string, items: readonly ItemText[]) => void
   /** It asks for an item. Returns its JSON text. */
   readonly onRecall: (organization: string, id: string) => string | undefined
+  /** It learned how requests to a target are to be written. */
+  readonly onFormEvidence: (evidence: FormEvidence) => void
+  /** What was learned of targets, for a process that starts. */
+  readonly learnedForms: () => readonly LearnedForm[]
   /** Requests ended: log lines, and how many others there were. */
   readonly onRequests: (lines: readonly string[], omitted: number) => void
   /** Its process died and is started again. `how` is the exit code or signal. */
@@ -57,6 +62,7 @@ type Report = Extract<
       | 'item-lines'
       | 'recall'
       | 'claim'
+      | 'form-evidence'
   }
 >
 
@@ -95,6 +101,9 @@ export function report(
     }
     case 'recall':
       send({ type: 'recalled', id: message.id, json: events.onRecall(message.organization, message.item) })
+      return
+    case 'form-evidence':
+      events.onFormEvidence(message.evidence)
       return
     case 'claim':
       send({ type: 'granted', id: message.id, granted: events.onProbeClaim(message.target) })

@@ -6,6 +6,7 @@ import type { Config } from '../../config/config.ts'
 import { messageOf } from '../../core/error-message.ts'
 import type { Logger } from '../../logging/log.ts'
 import { logEvent } from '../../logging/log-events.ts'
+import type { FormNews } from '../../providers/form-store.ts'
 import { DescriptorChannel } from '../ipc/descriptor-channel.ts'
 import { isToSupervisor, PROTOCOL, type ToSupervisor, type ToWorker } from '../ipc/ipc.ts'
 import { SystemCallError } from '../system/libc.ts'
@@ -173,6 +174,11 @@ export class WorkerProcess {
     if (this.state === 'ready') this.send({ type: 'news', news: update })
   }
 
+  /** Forwards what was learned of targets. */
+  forwardForms({ forms, forgotten }: FormNews): void {
+    if (forms.length + forgotten.length > 0) this.send({ type: 'forms', forms, forgotten })
+  }
+
   /** Lets the running process drain and end; a new one with the latest settings replaces it. */
   replace(): void {
     this.process?.kill('SIGTERM')
@@ -229,6 +235,7 @@ export class WorkerProcess {
     const adopts = socket !== undefined
     const ledger = this.events.ledgerRole()
     this.send({ type: 'start', worker: this.index, replaces, adopts, ledger, address, config, takesItemLines: true })
+    this.forwardForms({ forms: this.events.learnedForms(), forgotten: [] })
   }
 
   /** Lets the worker accept from the listening socket of the supervisor. */

@@ -21,6 +21,7 @@ import type { PassedSocket } from '../service-manager/socket-activation.ts'
 import { type ListenAddress, probe } from '../system/listen-address.ts'
 import type { RunningProcess } from '../system/process-usage.ts'
 import { StartProblem } from '../system/start-problem.ts'
+import { FormKeeper } from './form-keeper.ts'
 import { LedgerOwnership } from './ledger-ownership.ts'
 import { programProblem } from './program-file.ts'
 import { follow, swap } from './reload.ts'
@@ -57,6 +58,10 @@ export class WorkerSet {
   readonly health = new Breaker()
   /** The states of targets: for metrics, the admin API, the console and alerts. */
   readonly targets = new TargetStates(this.health, Date.now, () => (this.all().length > 1 ? REPORT_MS_MAX : 0))
+  /** What the workers learned of targets: for new workers, other nodes, the admin API and `weir explain`. */
+  readonly forms = new FormKeeper((news) => {
+    for (const worker of this.all()) worker.forwardForms(news)
+  })
   /** What the workers counted: for metrics, the admin API and the console. */
   readonly figures = new MergedFigures()
   /** The number of fields of the largest organisation in Redis; undefined until a worker has counted them. */
@@ -239,6 +244,7 @@ export class WorkerSet {
     })
     await Promise.all(this.all().map((worker) => worker.drain()))
     clearTimeout(limit)
+    this.forms.close()
     await this.ledger.stop()
   }
 
@@ -249,6 +255,7 @@ export class WorkerSet {
 
   async kill(): Promise<void> {
     this.isEnding = true
+    this.forms.close()
     await Promise.all(this.all().map((worker) => worker.kill()))
     await this.ledger.kill()
   }
@@ -268,6 +275,7 @@ export class WorkerSet {
 
   private use(config: Config, before?: Config): void {
     this.drainSeconds = config.drainSeconds
+    this.forms.use(config)
     if (before === undefined || itemStorePlace(before) !== itemStorePlace(config)) this.items = openMachineItems(config)
   }
 
@@ -329,6 +337,8 @@ export class WorkerSet {
       onProbeClaim: (target) => this.probes.grant(holder, target),
       onItems: (organization, items) => this.items?.put(organization, items),
       onRecall: (organization, id) => this.items?.getText(organization, id),
+      onFormEvidence: (evidence) => this.forms.hear(evidence),
+      learnedForms: () => this.forms.all(),
       onRequests: (lines, omitted) => this.options.onRequests(lines, omitted),
       onDeath: (how, reason) => {
         this.restarts[reason]++

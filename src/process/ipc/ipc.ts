@@ -12,6 +12,7 @@ import type { TargetRef } from '../../core/model-config.ts'
 import type { TargetTimes } from '../../gateway/breaker.ts'
 import type { ItemText } from '../../items/item-store.ts'
 import type { FiguresPost } from '../../metrics/figures-post.ts'
+import type { FormEvidence, LearnedForm } from '../../providers/form-store.ts'
 import type { ListenAddress } from '../system/listen-address.ts'
 
 /**
@@ -68,6 +69,8 @@ export type ToWorker =
   | { readonly type: 'remembered'; readonly size: number }
   /** Answers a `recall` with the same id. */
   | { readonly type: 'recalled'; readonly id: number; readonly json?: string | undefined }
+  /** What was learned of targets, by all workers and nodes, and the keys of what is forgotten. */
+  | { readonly type: 'forms'; readonly forms: readonly LearnedForm[]; readonly forgotten: readonly string[] }
   | { readonly type: 'drain' }
   /** Ends a drain at once. */
   | { readonly type: 'cut' }
@@ -112,6 +115,8 @@ export type ToSupervisor =
   | { readonly type: 'item-lines'; readonly organization: string; readonly ids: string; readonly texts: string }
   /** Asks for an item. Answered by `recalled`. */
   | { readonly type: 'recall'; readonly id: number; readonly organization: string; readonly item: string }
+  /** A target has accepted a request that is written as its rejection of another suggested. */
+  | { readonly type: 'form-evidence'; readonly evidence: FormEvidence }
 
 /** What a worker reports of the ledger. */
 export interface LedgerReport {
@@ -139,6 +144,7 @@ const toWorker: Readonly<Record<ToWorker['type'], true>> = {
   granted: true,
   remembered: true,
   recalled: true,
+  forms: true,
   drain: true,
   cut: true,
 }
@@ -164,6 +170,7 @@ const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   remember: true,
   'item-lines': true,
   recall: true,
+  'form-evidence': true,
 }
 
 export function isToWorker(message: unknown): message is ToWorker {

@@ -4,9 +4,9 @@ import { isObject } from '../../core/json.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import { responseError } from '../error-response.ts'
-import { learnedForm, type RequestApi } from '../learned-form.ts'
+import { learn, type RequestApi } from '../learned-form.ts'
 import { listedIds } from '../listed-models.ts'
-import type { Learned, Provider, Rejection } from '../provider.ts'
+import type { Provider } from '../provider.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlain } from './events.ts'
 import { anthropicModels, countRequest, type MessageForm, messageForms, messageRequest } from './request.ts'
 import { missesThinking, THINKING } from './thinking.ts'
@@ -15,14 +15,16 @@ const messageApi: RequestApi<MessageForm> = (forms) => ({
   request: (request, target) => messageRequest(request, forms.of(target)),
 })
 
-function learned(rejection: Rejection): Learned | undefined {
-  if (!missesThinking(rejection.error)) return undefined
-  return learnedForm({ provider: anthropic, forms: messageForms, api: messageApi }, THINKING, rejection)
-}
-
 export const anthropic: Provider = {
   ...messageApi(messageForms),
-  learn: learned,
+  learn: (rejection) =>
+    learn(
+      {
+        ...{ provider: anthropic, forms: messageForms, api: messageApi },
+        lessonOf: ({ error }) => (missesThinking(error) ? THINKING : undefined),
+      },
+      rejection,
+    ),
   streamType: 'text/event-stream',
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new AnthropicDecoder(),

@@ -14,6 +14,7 @@ import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
 import { offeredTools, Turns } from '../turns.ts'
 import { MessageBodyWriter, type MessageVariant } from './message-body.ts'
+import { THINKING } from './thinking.ts'
 
 const PATH = '/v1/messages'
 /** Sent as `anthropic-version`. */
@@ -43,20 +44,23 @@ export interface MessageForm extends MessageVariant {
   readonly takesServiceTier: boolean
 }
 
-export const messageForms = new TargetForms(({ endpoint, model }): MessageForm => {
-  const opening = `{"model":${JSON.stringify(model)}`
-  return {
-    opening,
-    countOpening: opening,
-    whole: endpoint.baseUrl + PATH,
-    streamed: endpoint.baseUrl + PATH,
-    count: `${endpoint.baseUrl}${PATH}/count_tokens`,
-    headers: headers.of(endpoint),
-    takesServiceTier: true,
-    takesStrict: takesStrict(model),
-    wantsThinking: false,
-  }
-})
+export const messageForms = new TargetForms<MessageForm>(
+  ({ endpoint, model }): MessageForm => {
+    const opening = `{"model":${JSON.stringify(model)}`
+    return {
+      opening,
+      countOpening: opening,
+      whole: endpoint.baseUrl + PATH,
+      streamed: endpoint.baseUrl + PATH,
+      count: `${endpoint.baseUrl}${PATH}/count_tokens`,
+      headers: headers.of(endpoint),
+      takesServiceTier: true,
+      takesStrict: takesStrict(model),
+      wantsThinking: false,
+    }
+  },
+  [THINKING],
+)
 
 /** By the model's name. */
 export function takesStrict(model: string): boolean {

@@ -6,9 +6,9 @@ import { isObject } from '../../core/json.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import { googleResponseError } from '../google-error.ts'
-import { learnedForm, type RequestApi, type TargetForms } from '../learned-form.ts'
+import { learn, type RequestApi, type TargetForms } from '../learned-form.ts'
 import type { Learned, Provider, Rejection } from '../provider.ts'
-import { rejectsSignature, SIGNATURE_WORDS } from '../thought-signature.ts'
+import { rejectsSignature } from '../thought-signature.ts'
 import { GeminiDecoder, geminiEvents, geminiPlain } from './events.ts'
 import {
   contentCountRequest,
@@ -17,6 +17,7 @@ import {
   geminiForms,
   geminiModels,
   geminiNames,
+  SIGNATURES,
 } from './request.ts'
 import { Signatures, signatures } from './signatures.ts'
 
@@ -28,18 +29,14 @@ export function contentApi<Form extends GeminiForm>(known: Signatures = signatur
 }
 
 /** Without the known signatures, one of which may be what was rejected: each call gets the replacement. */
-export function learnedSignatures<Form extends GeminiForm>(
+export function learnedSignatures(
   provider: Provider,
-  forms: TargetForms<Form>,
+  forms: TargetForms<GeminiForm>,
   rejection: Rejection,
 ): Learned | undefined {
-  if (!rejectsSignature(rejection.error)) return undefined
-  const change: Partial<GeminiForm> = { wantsSignatures: true }
-  return learnedForm<GeminiForm>(
-    { provider, forms, api: contentApi(), retryApi: contentApi(new Signatures()) },
-    { field: 'thoughtSignature', change, words: SIGNATURE_WORDS, own: signedCalls(rejection.request) },
-    rejection,
-  )
+  const lessonOf = ({ error, request }: Rejection) =>
+    rejectsSignature(error) ? { ...SIGNATURES, own: signedCalls(request) } : undefined
+  return learn({ provider, forms, lessonOf, api: contentApi(), retryApi: contentApi(new Signatures()) }, rejection)
 }
 
 /** Calls that are sent with their own signature. */

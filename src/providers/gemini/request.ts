@@ -7,10 +7,11 @@ import { isObject, type JsonObject, type JsonValue, objectOf } from '../../core/
 import { JsonBuilder } from '../../core/json-builder.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { jsonMember, member } from '../json-members.ts'
-import { TargetForms } from '../learned-form.ts'
+import { type Lesson, TargetForms } from '../learned-form.ts'
 import { listedModels } from '../listed-models.ts'
 import type { Dispatch, Target, UpstreamRequest } from '../provider.ts'
 import { stopSequences } from '../stop-sequences.ts'
+import { SIGNATURE_WORDS } from '../thought-signature.ts'
 import { type NameRule, ToolNames } from '../tool-names.ts'
 import { offeredTools, Turns } from '../turns.ts'
 import { ContentBodyWriter, type ContentVariant } from './content-body.ts'
@@ -40,6 +41,14 @@ export function wantsSignatures(model: string): boolean {
   return WANTS_SIGNATURES.test(model)
 }
 
+/** Each call wants a signature, its own or the replacement. */
+export const SIGNATURES: Lesson<GeminiForm> = {
+  field: 'thoughtSignature',
+  change: { wantsSignatures: true },
+  words: SIGNATURE_WORDS,
+  own: 0,
+}
+
 export const geminiForms = new TargetForms(
   (target): GeminiForm => ({
     whole: urlOf(target, 'generateContent'),
@@ -50,6 +59,7 @@ export const geminiForms = new TargetForms(
     callIds: true,
     wantsSignatures: wantsSignatures(target.model),
   }),
+  [SIGNATURES],
 )
 
 export function contentRequest(request: ChatRequest, form: GeminiForm, signatures: Signatures): UpstreamRequest {

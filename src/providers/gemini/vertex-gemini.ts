@@ -6,21 +6,24 @@ import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { smallestChat } from '../smallest-chat.ts'
 import { vertexHeaders, vertexModel } from '../vertex-address.ts'
 import { contentApi, gemini, learnedSignatures } from './gemini.ts'
-import { contentCountRequest, type GeminiForm, wantsSignatures } from './request.ts'
+import { contentCountRequest, type GeminiForm, SIGNATURES, wantsSignatures } from './request.ts'
 import { signatures } from './signatures.ts'
 
 /** Vertex AI rejects ids of calls as unknown fields; it matches results with calls by name and order. */
-const forms = new TargetForms((target): GeminiForm => {
-  const url = vertexModel(target, 'google', target.model)
-  return {
-    whole: `${url}:generateContent`,
-    streamed: `${url}:streamGenerateContent?alt=sse`,
-    count: `${url}:countTokens`,
-    headers: vertexHeaders.of(target.endpoint),
-    callIds: false,
-    wantsSignatures: wantsSignatures(target.model),
-  }
-})
+const forms = new TargetForms(
+  (target): GeminiForm => {
+    const url = vertexModel(target, 'google', target.model)
+    return {
+      whole: `${url}:generateContent`,
+      streamed: `${url}:streamGenerateContent?alt=sse`,
+      count: `${url}:countTokens`,
+      headers: vertexHeaders.of(target.endpoint),
+      callIds: false,
+      wantsSignatures: wantsSignatures(target.model),
+    }
+  },
+  [SIGNATURES],
+)
 
 export const vertexGemini: Provider = {
   ...gemini,

@@ -1,9 +1,9 @@
 /** OpenAI and every server with its Chat Completions API; Azure, which differs in addresses and a header. */
 
 import { SseFramer } from '../../wire/frames.ts'
-import { learnedForm, type RequestApi, type TargetForms } from '../learned-form.ts'
+import { learn, type RequestApi } from '../learned-form.ts'
 import { listedIds } from '../listed-models.ts'
-import type { Learned, Provider, Rejection } from '../provider.ts'
+import type { Provider } from '../provider.ts'
 import { azureEmbeddings, openaiEmbeddings } from './embedding-api.ts'
 import { azureModels, openaiModels } from './endpoints.ts'
 import { openaiResponseError } from './error.ts'
@@ -16,14 +16,10 @@ const chatApi: RequestApi<ServerForm> = (forms) => ({
   request: (request, target) => chatRequest(request, forms.of(target)),
 })
 
-function learned(provider: Provider, forms: TargetForms<ServerForm>, rejection: Rejection): Learned | undefined {
-  const lesson = lessonOf(rejection.error, forms.of(rejection.target))
-  return lesson === undefined ? undefined : learnedForm({ provider, forms, api: chatApi }, lesson, rejection)
-}
-
 export const openai: Provider = {
   ...chatApi(openaiForms),
-  learn: (rejection) => learned(openai, openaiForms, rejection),
+  learn: (rejection) => learn({ provider: openai, forms: openaiForms, api: chatApi, lessonOf }, rejection),
+  reportedUsage: (target) => openaiForms.reportedUsage(target),
   streamType: 'text/event-stream',
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new OpenaiDecoder(),
@@ -39,7 +35,8 @@ export const openai: Provider = {
 export const azure: Provider = {
   ...openai,
   ...chatApi(azureForms),
-  learn: (rejection) => learned(azure, azureForms, rejection),
+  learn: (rejection) => learn({ provider: azure, forms: azureForms, api: chatApi, lessonOf }, rejection),
+  reportedUsage: (target) => azureForms.reportedUsage(target),
   images: azureImages,
   embeddings: azureEmbeddings,
   probe: azureModels,

@@ -36,7 +36,8 @@ export function chatRequest(request: ChatRequest, form: ServerForm): UpstreamReq
   json.text(
     `${form.variant.isMistral === true ? mistralSettings(request, form.limitName) : settings(request, form, cache)}}`,
   )
-  return { url: form.url, headers: form.headers, body: json.take(), toolNames: names.restore }
+  const asksUsage = request.stream && form.takesStreamOptions
+  return { url: form.url, headers: form.headers, body: json.take(), toolNames: names.restore, asksUsage }
 }
 
 function toolSettings({ toolChoice, parallelToolCalls }: ChatRequest, names: ToolNames, isNarrowed: boolean): string {

@@ -3,9 +3,8 @@
  * servers reject what weir adds to a request, or miss what no caller of weir has, and only their answer shows it.
  */
 
-import type { ProviderError } from '../../core/provider-error.ts'
 import { type Lesson, rejecting, TargetForms } from '../learned-form.ts'
-import type { Target } from '../provider.ts'
+import type { Rejection, Target } from '../provider.ts'
 import { rejectsSignature, SIGNATURE_WORDS } from '../thought-signature.ts'
 import { type MessageVariant, USUAL } from './chat-body.ts'
 import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
@@ -36,9 +35,6 @@ const OPENAI = /^https:\/\/(?:[a-z0-9-]+\.)?api\.openai\.com[:/]/
 
 const CHAT_PATH = '/chat/completions'
 
-export const openaiForms = new TargetForms((target) => formOf(target, openaiAddress(target, CHAT_PATH)))
-export const azureForms = new TargetForms((target) => formOf(target, azureAddress(target, CHAT_PATH)))
-
 function formOf({ model, endpoint }: Target, address: ProviderAddress): ServerForm {
   return {
     ...address,
@@ -62,7 +58,7 @@ const rejectsOptions = rejecting('stream_options(?:\\.include_usage)?')
 const missesThoughts = rejecting('reasoning_content')
 
 /** What a server that rejected a request with this error is to get; undefined if the error shows nothing about that. */
-export function lessonOf(error: ProviderError, { variant }: ServerForm): Lesson<ServerForm> | undefined {
+export function lessonOf({ error }: Rejection, { variant }: ServerForm): Lesson<ServerForm> | undefined {
   const { kind, detail } = error
   if (kind !== 'rejected') return undefined
   if (rejectsLimit(error)) return OTHER_LIMIT
@@ -96,3 +92,8 @@ const SIGNATURES: Lesson<ServerForm> = {
   words: SIGNATURE_WORDS,
   own: 0,
 }
+
+const LESSONS = [OTHER_LIMIT, NO_OPTIONS, THOUGHTS, SIGNATURES]
+
+export const openaiForms = new TargetForms((target) => formOf(target, openaiAddress(target, CHAT_PATH)), LESSONS)
+export const azureForms = new TargetForms((target) => formOf(target, azureAddress(target, CHAT_PATH)), LESSONS)
