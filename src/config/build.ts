@@ -147,6 +147,7 @@ function providerOf(name: string, provider: FileProvider, env: Env): ProviderCon
     baseUrl: new URL(address).href.replace(/\/+$/, ''),
     apiKey: provider.api_key,
     apiVersion: provider.api_version,
+    api: provider.api,
     aws: awsOf(provider),
     project: provider.project,
     location: provider.location,
@@ -195,7 +196,7 @@ function modelOf(model: FileModel): ModelConfig {
   return {
     name: model.name,
     aliases: model.aliases,
-    targets: model.targets.map(({ provider, model: name }) => ({ provider, model: name })),
+    targets: model.targets.map(({ provider, model: name, api }) => ({ provider, model: name, ...(api && { api }) })),
     weights: model.spread === 'weighted' ? model.targets.map(({ weight }) => weight ?? 1) : undefined,
     fallbacks: model.fallbacks,
     price: model.price === undefined ? undefined : priceOf(model.price),

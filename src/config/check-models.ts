@@ -5,7 +5,7 @@
 import { prefixOf, targetKey } from '../core/model-config.ts'
 import type { Check } from './check-context.ts'
 import { didYouMean, type Path } from './problems.ts'
-import { PROVIDER_DIALECTS, providerDialects } from './provider-dialects.ts'
+import { PROVIDER_DIALECTS, providerDialects, takersOf } from './provider-dialects.ts'
 import type { Loose } from './schema-errors.ts'
 import type { File } from './schema-file.ts'
 import { amountProblem } from './spend-limits.ts'
@@ -85,6 +85,15 @@ function checkTargets({ file, problems, shown }: Check, model: FileModel, path: 
       return
     }
     const dialect = providers[name]?.dialect
+    if (
+      target?.api !== undefined &&
+      dialect !== undefined &&
+      !providerDialects[dialect].takes.some((it) => it === 'api')
+    )
+      problems.add(
+        [...path, 'targets', index, 'api'],
+        `is only for dialect ${takersOf('api').join(', ')}, and ${shown(at, name)} is ${dialect}; remove it`,
+      )
     if (dialect === 'vertex') checkPublisher(target?.model, [...path, 'targets', index, 'model'], problems)
     if (makesImages(model) && dialect !== undefined && !providerDialects[dialect].images) {
       const able = PROVIDER_DIALECTS.filter((other) => providerDialects[other].images).join(' or ')

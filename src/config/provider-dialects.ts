@@ -32,7 +32,13 @@ export interface Credential {
 }
 
 const rows = {
-  openai: { baseUrl: 'https://api.openai.com/v1', needs: [], takes: ['api_key'], images: true, embeddings: true },
+  openai: {
+    baseUrl: 'https://api.openai.com/v1',
+    needs: [],
+    takes: ['api_key', 'api'],
+    images: true,
+    embeddings: true,
+  },
   anthropic: { baseUrl: 'https://api.anthropic.com', needs: [], takes: ['api_key'], images: false, embeddings: false },
   gemini: {
     baseUrl: 'https://generativelanguage.googleapis.com',
@@ -43,7 +49,7 @@ const rows = {
   },
   azure: {
     needs: ['base_url', 'api_version'],
-    takes: ['api_key', 'api_version', 'credentials'],
+    takes: ['api_key', 'api_version', 'credentials', 'api'],
     images: true,
     embeddings: true,
   },

@@ -53,11 +53,18 @@ const of = (field: DialectField, description: string) => {
   return `Only for ${quoted(takers)}: ${description}`
 }
 
+/** Absent is `auto`: most providers have no choice, and their entries show none. */
+const CHAT_APIS = ['auto', 'chat', 'responses'] as const
+const CHAT_API_WORDS =
+  '`chat` is Chat Completions, `responses` the Responses API, and `auto`, the default, is Chat Completions unless the ' +
+  "model needs Responses for the request, by its name at OpenAI or by the server's rejections"
+
 const dialectFields = {
   api_key: optional(
     credential(of('api_key', 'The API key. Leave it out if the server needs none, or if other credentials are given')),
   ),
   api_version: optional(unbroken(of('api_version', 'the `api-version` of every request'))),
+  api: optional(oneOf(CHAT_APIS, of('api', `by which API chat requests are sent. ${CHAT_API_WORDS}`))),
   region: optional(
     pattern('^[a-z0-9-]{1,32}$', 'must be the name of a region, such as eu-west-1', of('region', 'the AWS region')),
   ),
@@ -141,6 +148,7 @@ const target = object(
       "The provider's own name of the model. For `azure` it is the deployment; for `vertex`, Claude's begin with " +
         '`claude`, and all others are served in the API of Gemini',
     ),
+    api: optional(oneOf(CHAT_APIS, "For this target, in place of the provider's `api`")),
     weight: optional(
       Type.Number({
         minimum: 0,

@@ -3,6 +3,12 @@
  * never be logged.
  */
 
+/**
+ * By which API OpenAI, Azure and servers like them are asked. `auto`: by Chat Completions, unless the model needs
+ * Responses for the request.
+ */
+export type ChatApi = 'auto' | 'chat' | 'responses'
+
 export interface Endpoint {
   /** The provider's name in the configuration. */
   readonly name: string
@@ -11,6 +17,8 @@ export interface Endpoint {
   readonly apiKey?: string | undefined
   /** Azure's `api-version`. */
   readonly apiVersion?: string | undefined
+  /** Absent = `auto`. Only for providers that have both APIs. */
+  readonly api?: ChatApi | undefined
   /** Bedrock's region and credentials; absent if a Bedrock API key (`apiKey`) is used. */
   readonly aws?:
     | {

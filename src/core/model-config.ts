@@ -1,5 +1,6 @@
 /** A model of the configuration: its public name, its targets, its prices and what it supports. Plain data. */
 
+import type { ChatApi } from './endpoint.ts'
 import type { Price } from './money.ts'
 
 export type Support = 'tools' | 'images' | 'image_generation' | 'embeddings'
@@ -13,6 +14,8 @@ export interface TargetRef {
   readonly model: string
   /** What the provider is asked for, if `model` is such a pattern, which breaker, metrics and usage know alone. */
   readonly concrete?: string | undefined
+  /** By which of the provider's APIs it is asked; absent = as the provider's entry says. */
+  readonly api?: ChatApi | undefined
 }
 
 /** The name that is sent to the provider. */

@@ -65,6 +65,8 @@ export class RequestLog {
   status = 0
   streamed = false
   ignored = NOTHING_IGNORED
+  /** Those that the provider that was called last does not have. */
+  leftOut: readonly string[] | undefined
   tags: RequestTags | undefined
   /** Absent unless the request is traced. */
   trace: RequestTrace | undefined
@@ -203,7 +205,7 @@ export class RequestLog {
       output_tokens: charged?.outputTokens,
       usage: charged === undefined ? undefined : charged.estimated ? 'estimated' : 'provider',
       cost_micro_usd: charged?.costMicroUsd,
-      ignored: this.ignored.length > 0 ? this.ignored : undefined,
+      ignored: this.allIgnored,
       outcome,
       finish_reason: this.finishReason && FINISH_REASONS[this.finishReason],
       tags: this.tags && tagsByName(this.tags.text),
@@ -213,6 +215,12 @@ export class RequestLog {
     }
     this.trace?.end(line, this.usage)
     this.writer.write(outcome === 'refused' && this.refusal !== undefined ? { ...line, ...this.refusal } : line)
+  }
+
+  private get allIgnored(): readonly string[] | undefined {
+    const { ignored, leftOut = NOTHING_IGNORED } = this
+    if (leftOut.length === 0) return ignored.length > 0 ? ignored : undefined
+    return [...ignored, ...leftOut]
   }
 }
 

@@ -15,7 +15,7 @@ import { sentModel } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import type { TextReader } from '../providers/body-readers.ts'
-import type { UpstreamRequest } from '../providers/provider.ts'
+import type { Provider, UpstreamRequest } from '../providers/provider.ts'
 import { ChunkQueue } from './chunk-queue.ts'
 import { DecodeStream } from './decode-stream.ts'
 import { EventCheck, type EventSink } from './event-check.ts'
@@ -48,6 +48,7 @@ export interface AskedChat {
 export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   /** Tool names that this provider was sent in another form. */
   private readonly toolNames: UpstreamRequest['toolNames']
+  private readonly adapter: Provider
   private readonly endpoint: Endpoint
   /** The provider reports the usage of a stream only if it is asked for, and this request does. */
   private readonly asksUsage: boolean
@@ -63,8 +64,9 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     private readonly meter: UsageMeter,
     dueMs: number,
   ) {
-    super(candidate, { provider, endpoint }, request, work.exchange.request.stream, dueMs)
+    super(candidate, { provider: request.reader ?? provider, endpoint }, request, work.exchange.request.stream, dueMs)
     this.toolNames = request.toolNames
+    this.adapter = provider
     this.endpoint = endpoint
     this.asksUsage = request.asksUsage === true
   }
@@ -83,7 +85,8 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
       model: candidate.model.name,
       provider: candidate.target.provider,
       price: candidate.model.price,
-      counted: isComplete ? meter.count(true) : this.countCut(),
+      // A provider that was stopped has not reported its usage.
+      counted: isComplete && !this.hasStopped ? meter.count(true) : this.countCut(),
     }
   }
 
@@ -91,7 +94,11 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     const { candidate, meter, work, pump } = this
     work.noteUsage(candidate, meter, pump !== undefined)
     if (this.asksUsage && pump !== undefined && meter.reportsOutput)
-      this.provider.reportedUsage?.({ endpoint: this.endpoint, model: sentModel(candidate.target) })
+      this.adapter.reportedUsage?.({ endpoint: this.endpoint, model: sentModel(candidate.target) })
+  }
+
+  private get hasStopped(): boolean {
+    return this.pump?.hasStopped === true
   }
 
   private countCut(): Counted {
@@ -190,7 +197,8 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
       else decoder.push(chunk)
       await this.reservation?.written(this.meter.written)
     }
-    this.connection.release()
+    if (decoder.hasStopped) this.connection.abort()
+    else this.connection.release()
   }
 
   /**

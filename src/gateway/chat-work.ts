@@ -5,13 +5,14 @@ import { isStrict, type Key, type Model, publicName } from '../catalog/catalog.t
 import { fit } from '../catalog/fitted-request.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
+import type { Endpoint } from '../core/endpoint.ts'
 import type { UnitAmounts } from '../core/limits.ts'
 import { sentModel } from '../core/model-config.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { Exchange } from '../dialects/dialect.ts'
 import { estimateInput } from '../ledger/estimate.ts'
 import type { OutputChoice } from '../ledger/ledger.ts'
-import type { Learned } from '../providers/provider.ts'
+import type { Learned, Target } from '../providers/provider.ts'
 import type { RequestLog } from './access-log.ts'
 import { ConversationKey } from './affinity.ts'
 import { type AskedChat, ChatCall } from './chat-call.ts'
@@ -101,8 +102,9 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   ask(candidate: Candidate, upstream: Upstream, dueMs: number): ChatCall {
     const { request, quote } = this.prepare(candidate.model)
     const { provider, endpoint } = upstream
-    const target = { endpoint, model: sentModel(candidate.target) }
+    const target = targetOf(candidate, endpoint)
     const sent = provider.request(request, target)
+    this.log.leftOut = sent.ignored
     return new ChatCall(
       this,
       candidate,
@@ -117,7 +119,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { provider, endpoint } = upstream
     return provider.learn?.({
       error,
-      target: { endpoint, model: sentModel(candidate.target) },
+      target: targetOf(candidate, endpoint),
       request: this.prepare(candidate.model).request,
       organization: this.key.organization.id,
       sentMs,
@@ -181,6 +183,11 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     if (!isStrict(this.key)) return lenient
     return { ...lenient, maxOutputTokens: sentOutputLimit(this.key, model, this.needs) }
   }
+}
+
+function targetOf({ target }: Candidate, endpoint: Endpoint): Target {
+  const model = sentModel(target)
+  return target.api === undefined ? { endpoint, model } : { endpoint, model, api: target.api }
 }
 
 function kept<T>(value: T | undefined): T {

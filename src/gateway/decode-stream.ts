@@ -47,6 +47,11 @@ export class DecodeStream implements SpliceSink {
     return this.isComplete
   }
 
+  /** True if the answer ended without the provider's final marker, because weir has ended it. */
+  get hasStopped(): boolean {
+    return this.decoder.hasStopped === true
+  }
+
   /** Takes a part of the chunk. Throws `ProviderError`, after the events before the error have reached the sink. */
   push(chunk: Uint8Array, from = 0, to: number = chunk.byteLength): void {
     this.framer.push(chunk, this.frame, from, to)

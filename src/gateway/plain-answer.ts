@@ -6,7 +6,7 @@
 
 import { isObject, type JsonValue } from '../core/json.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
-import type { Provider } from '../providers/provider.ts'
+import type { AnswerReader } from '../providers/provider.ts'
 import type { UsageMeter } from './usage-meter.ts'
 
 /**
@@ -15,7 +15,7 @@ import type { UsageMeter } from './usage-meter.ts'
  */
 export function plainAnswer(
   body: JsonValue,
-  provider: Pick<Provider, 'plain'>,
+  provider: Pick<AnswerReader, 'plain'>,
   exchange: Pick<Exchange, 'plain'>,
   meter: UsageMeter,
   served: Served,

@@ -3,13 +3,13 @@
  */
 
 import type { Candidate } from '../catalog/resolve.ts'
+import type { Endpoint } from '../core/endpoint.ts'
 import { parseExact } from '../core/exact-json.ts'
 import type { JsonValue } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
-import type { Dispatch, Provider } from '../providers/provider.ts'
+import type { AnswerReader, Dispatch } from '../providers/provider.ts'
 import { type HeadReader, UpstreamCall } from '../providers/upstream.ts'
 import { shapeProblem, VALUES_MAX } from '../wire/json-shape.ts'
-import type { Upstream } from './gateway.ts'
 import type { Interruptible, Interruption } from './in-flight.ts'
 import type { Pump } from './pump.ts'
 import type { Bill } from './quote.ts'
@@ -33,7 +33,7 @@ export interface CallListener {
 }
 
 export abstract class ProviderCall implements Interruptible, Metered, HeadReader {
-  protected readonly provider: Provider
+  protected readonly provider: AnswerReader
   protected readonly connection: UpstreamCall
   /** Grows with the output of an answer that is read as a stream. */
   protected reservation: RequestReservation | undefined
@@ -41,7 +41,7 @@ export abstract class ProviderCall implements Interruptible, Metered, HeadReader
 
   constructor(
     readonly candidate: Candidate,
-    { provider, endpoint }: Upstream,
+    { provider, endpoint }: { readonly provider: AnswerReader; readonly endpoint: Endpoint },
     request: Dispatch,
     /** The provider was asked for a stream. */
     stream: boolean,
@@ -125,11 +125,11 @@ function isSuccess({ status }: UpstreamCall): boolean {
 }
 
 /** Gives the error that a provider answered with to the reader. */
-function readError(connection: UpstreamCall, provider: Provider, reader: Pick<HeadReader, 'fail'>): void {
+function readError(connection: UpstreamCall, provider: AnswerReader, reader: Pick<HeadReader, 'fail'>): void {
   connection.readErrorText((text) => reader.fail(errorOf(connection, provider, text)))
 }
 
-function errorOf({ status, headers }: UpstreamCall, provider: Provider, text: string): unknown {
+function errorOf({ status, headers }: UpstreamCall, provider: AnswerReader, text: string): unknown {
   try {
     if (status >= 400) return provider.responseError(status, headers, text)
     return new ProviderError('failed', `the provider answered ${status}`, { status })
@@ -144,7 +144,7 @@ function errorOf({ status, headers }: UpstreamCall, provider: Provider, text: st
  */
 export function sendForText(
   connection: UpstreamCall,
-  provider: Provider,
+  provider: AnswerReader,
   accepted: () => void,
   bytesMax?: number,
 ): Promise<string> {

@@ -11,7 +11,7 @@ import { type Ticking, ticker } from '../core/ticker.ts'
 import type { StreamEncoder } from '../dialects/dialect.ts'
 import type { Outcome } from '../ledger/ledger.ts'
 import type { BodyReader } from '../providers/body-readers.ts'
-import type { Provider, UpstreamRequest } from '../providers/provider.ts'
+import type { AnswerReader, UpstreamRequest } from '../providers/provider.ts'
 import type { UpstreamCall } from '../providers/upstream.ts'
 import { type ByteSink, type CallerConnection, CallerStream } from './caller-stream.ts'
 import { DecodeStream } from './decode-stream.ts'
@@ -92,7 +92,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   constructor(
     private readonly call: Pick<UpstreamCall, 'read' | 'readOn' | 'pause' | 'resume' | 'release' | 'abort'>,
     toolNames: UpstreamRequest['toolNames'],
-    provider: Provider,
+    provider: Pick<AnswerReader, 'framer' | 'decoder'>,
     private readonly encoder: StreamEncoder,
     private readonly meter: UsageMeter,
   ) {
@@ -171,6 +171,11 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     this.caller?.close('caller_left')
     this.caller = undefined
     if (this.state === 'attaching' || this.state === 'writing') this.proceed()
+  }
+
+  /** The answer is complete although the provider goes on: a stop sequence has ended it. */
+  get hasStopped(): boolean {
+    return this.decoder.hasStopped
   }
 
   private get hasLeft(): boolean {
@@ -321,7 +326,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
 
   private finish(): void {
     if (this.hasLeft) {
-      this.call.release()
+      this.leaveProvider()
       return this.stop(interruptedError())
     }
     if (this.caller === undefined) {
@@ -332,8 +337,13 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     this.complete()
   }
 
+  private leaveProvider(): void {
+    if (this.hasStopped) this.call.abort()
+    else this.call.release()
+  }
+
   private complete(): void {
-    this.call.release()
+    this.leaveProvider()
     this.finishWith({ outcome: 'completed' })
   }
 

@@ -21,11 +21,12 @@ export class PerTarget<T> {
       models = new Map()
       this.known.set(target.endpoint, models)
     }
-    let made = models.get(target.model)
+    const key = target.api === undefined ? target.model : `${target.api} ${target.model}`
+    let made = models.get(key)
     if (made === undefined) {
       made = this.make(target)
       if (models.size >= MODELS_MAX) models.clear()
-      models.set(target.model, made)
+      models.set(key, made)
     }
     return made
   }

@@ -3,7 +3,7 @@
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { PlainAnswer } from '../core/completion.ts'
 import type { EmbeddingRequest } from '../core/embedding-request.ts'
-import type { Endpoint } from '../core/endpoint.ts'
+import type { ChatApi, Endpoint } from '../core/endpoint.ts'
 import type { StreamEvent } from '../core/event.ts'
 import type { ImageFigures, ImageRequest } from '../core/image-request.ts'
 import type { JsonObject, JsonValue } from '../core/json.ts'
@@ -18,6 +18,8 @@ export interface Target {
   readonly endpoint: Endpoint
   /** The provider's own name of the model; for Azure, the deployment. */
   readonly model: string
+  /** By which of the provider's APIs it is asked, if its entry says so; else as `endpoint` says. */
+  readonly api?: ChatApi | undefined
 }
 
 /** A request to send. */
@@ -36,6 +38,10 @@ export interface UpstreamRequest extends Dispatch {
   readonly toolNames?: ReadonlyMap<string, string> | undefined
   /** The usage of a stream is reported only if it is asked for, and this request does. */
   readonly asksUsage?: boolean
+  /** How its answer is read, if not as the provider's others: it was written for another API of the provider. */
+  readonly reader?: AnswerReader | undefined
+  /** Fields of the caller's that were left out, because this API of the provider does not have them. */
+  readonly ignored?: readonly string[] | undefined
 }
 
 /** Splits bytes into frames. How the bytes are cut into chunks makes no difference. */
@@ -60,6 +66,26 @@ export interface StreamDecoder {
    * is incomplete. Nothing after an `end`.
    */
   close(): readonly StreamEvent[]
+  /** True if the decoder itself has ended the answer, and the provider goes on. Absent if it never does. */
+  readonly hasStopped?: boolean
+}
+
+/** How a provider's answers are read. */
+export interface AnswerReader {
+  /** The content type of its streams. */
+  readonly streamType: string
+  /** A binary framing has no text to `run` over, and offers its frames one by one. */
+  framer(shortcut?: Shortcut): Framer
+  decoder(): StreamDecoder
+  /** The events of a whole answer, `end` included. Throws `ProviderError` for a body that is not an answer. */
+  events(body: JsonValue): readonly StreamEvent[]
+  /**
+   * The answer if it is nothing but text, and all else in it is usual; otherwise undefined. Then `events` has one text,
+   * or none if the text is empty, the same reason and the same usage.
+   */
+  plain(body: JsonObject): PlainAnswer | undefined
+  /** The error of a response with an error status. `body` is its text, at most 64 KiB, or empty. */
+  responseError(status: number, headers: ResponseHeaders, body: string): ProviderError
 }
 
 /** The image API of a provider. */
@@ -115,26 +141,12 @@ export interface Learned {
   keep(): Kept | undefined
 }
 
-export interface Provider {
+export interface Provider extends AnswerReader {
   /**
    * `request` is already fitted to the model: its output limit is resolved, and what the model does not support is
    * removed. Throws `ProviderError` `rejected` with `unsent` for content that the provider's API cannot express.
    */
   request(request: ChatRequest, target: Target): UpstreamRequest
-  /** The content type of its streams. */
-  readonly streamType: string
-  /** A binary framing has no text to `run` over, and offers its frames one by one. */
-  framer(shortcut?: Shortcut): Framer
-  decoder(): StreamDecoder
-  /** The events of a whole answer, `end` included. Throws `ProviderError` for a body that is not an answer. */
-  events(body: JsonValue): readonly StreamEvent[]
-  /**
-   * The answer if it is nothing but text, and all else in it is usual; otherwise undefined. Then `events` has one text,
-   * or none if the text is empty, the same reason and the same usage.
-   */
-  plain(body: JsonObject): PlainAnswer | undefined
-  /** The error of a response with an error status. `body` is its text, at most 64 KiB, or empty. */
-  responseError(status: number, headers: ResponseHeaders, body: string): ProviderError
   /**
    * If the error may be about how the request was written and not about what its caller asked for: how to write it
    * instead. Absent if nothing is learned.

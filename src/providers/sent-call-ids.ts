@@ -3,8 +3,9 @@
 import { CallIdSet, isLegalId } from '../core/call-id-set.ts'
 import { CALL_ID, RESULT_ID } from '../core/conversation.ts'
 import type { JsonBuilder } from '../core/json-builder.ts'
+import type { CallOrder } from './call-places.ts'
 import { fitted, NAMES_OF_64 } from './tool-names.ts'
-import { NO_ENTRY, PLACEHOLDER, type Turns } from './turns.ts'
+import { NO_ENTRY, PLACEHOLDER } from './turns.ts'
 
 /** Those of the request whose ids were looked at last. */
 const callIds = new CallIdSet()
@@ -19,7 +20,7 @@ export class SentCallIds {
   /** Undefined if all are sent unchanged. */
   private readonly changes: ChangedIds | undefined
 
-  constructor(private readonly turns: Turns) {
+  constructor(private readonly turns: CallOrder) {
     this.changes = areKept(turns) ? undefined : new ChangedIds(turns)
   }
 
@@ -52,7 +53,7 @@ export class SentCallIds {
 }
 
 /** Whether every id is legal, and those of calls are unique. */
-function areKept(turns: Turns): boolean {
+function areKept(turns: CallOrder): boolean {
   const { conversation } = turns
   callIds.begin()
   if (!conversation.has(CALL_ID) && !conversation.has(RESULT_ID)) return true
@@ -90,7 +91,7 @@ class ChangedIds {
   /** Calls of the last assistant turn without a result, by the caller's id. */
   private readonly open = new Map<string, OpenCalls>()
 
-  constructor(turns: Turns) {
+  constructor(turns: CallOrder) {
     const { conversation } = turns
     for (let turn = 0; turn < turns.count; turn++) {
       if (turns.isAnswer(turn)) this.open.clear()

@@ -52,7 +52,11 @@ export class SseFramer {
   /** The data lines of the event after its first, each with the line end before it. */
   private moreData: GatheredText | undefined
 
-  constructor(private readonly shortcut?: Shortcut) {}
+  constructor(
+    private readonly shortcut?: Shortcut,
+    /** The most characters of one event. */
+    private readonly charsMax: number = FRAME_CHARS_MAX,
+  ) {}
 
   push(chunk: Uint8Array, sink: FrameSink, from = 0, to: number = chunk.byteLength): void {
     if (from === to) return
@@ -119,7 +123,7 @@ export class SseFramer {
 
   private keep(piece: string): void {
     this.held.add(piece)
-    if (this.held.length + this.dataLength > this.bytesMax) throw tooLong()
+    if (this.held.length + this.dataLength > this.bytesMax) throw this.tooLong()
   }
 
   private get dataLength(): number {
@@ -127,7 +131,7 @@ export class SseFramer {
   }
 
   private get bytesMax(): number {
-    return this.isPlain ? FRAME_CHARS_MAX : BYTES_A_CHAR_MAX * FRAME_CHARS_MAX
+    return this.isPlain ? this.charsMax : BYTES_A_CHAR_MAX * this.charsMax
   }
 
   private line(whole: string, sink: FrameSink): void {
@@ -150,7 +154,7 @@ export class SseFramer {
       this.moreData ??= new GatheredText()
       this.moreData.add(`\n${line}`)
     }
-    if (this.dataLength > this.bytesMax) throw tooLong()
+    if (this.dataLength > this.bytesMax) throw this.tooLong()
   }
 
   private dispatch(sink: FrameSink): void {
@@ -163,8 +167,12 @@ export class SseFramer {
     if (data.length <= FRAME_CHARS_MAX && this.shortcut?.take(event, data, isPlain) === true) return
     if (isPlain) return sink(event, data)
     const decoded = decodedText(data)
-    if (decoded.length > FRAME_CHARS_MAX) throw tooLong()
+    if (decoded.length > this.charsMax) throw this.tooLong()
     sink(decodedText(event), decoded)
+  }
+
+  private tooLong(): ProviderError {
+    return new ProviderError('broken', `an event of the stream is longer than ${this.charsMax} characters`)
   }
 }
 
@@ -199,8 +207,4 @@ class GatheredText {
     this.joined.push(this.pieces.join(''))
     this.pieces = []
   }
-}
-
-function tooLong(): ProviderError {
-  return new ProviderError('broken', `an event of the stream is longer than ${FRAME_CHARS_MAX} characters`)
 }

@@ -34,6 +34,7 @@ const VALUES: JsonObject = {
   project: 'project-1',
   location: 'us-central1',
   service_account: serviceAccountKey(),
+  api: 'responses',
 }
 function load(dialect: ProviderDialect, entry: JsonObject) {
   const file = {

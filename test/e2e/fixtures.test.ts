@@ -27,6 +27,7 @@ const DIALECTS: readonly DialectName[] = ['chat', 'responses', 'messages']
 const PLACES: Readonly<Record<string, readonly [ProviderDialect, string]>> = {
   openai: ['openai', 'up'],
   azure: ['azure', 'up'],
+  'openai-responses': ['openai', 'up'],
   anthropic: ['anthropic', 'up'],
   gemini: ['gemini', 'up'],
   bedrock: ['bedrock', 'up'],
@@ -39,8 +40,10 @@ let gateway: Gateway
 
 beforeAll(async () => {
   for (const provider of PROVIDERS) upstreams.set(provider, await Upstream.start())
-  const entry = (name: string, dialect: ProviderDialect) =>
-    providerEntry(dialect, `http://127.0.0.1:${upstreams.get(name)?.port}`)
+  const entry = (name: string, dialect: ProviderDialect) => ({
+    ...providerEntry(dialect, `http://127.0.0.1:${upstreams.get(name)?.port}`),
+    ...(name === 'openai-responses' && { api: 'responses' }),
+  })
   const places = Object.entries(PLACES)
   gateway = await Gateway.start({
     validated: true,

@@ -14,8 +14,8 @@ import { type Call, Upstream } from '../support/upstream.ts'
 /** The provider dialects that the third-party simulator speaks. */
 const SIMULATED: readonly ProviderDialect[] = ['openai', 'azure', 'anthropic', 'gemini', 'bedrock']
 const DIALECTS: readonly DialectName[] = ['chat', 'responses', 'messages']
-/** Public names of models: one for each provider dialect, and Claude on Vertex AI, which has another API. */
-const MODELS = [...PROVIDER_DIALECTS, 'vertex-claude'] as const
+/** Public names of models: one for each provider dialect, and those with another API of the same provider. */
+const MODELS = [...PROVIDER_DIALECTS, 'vertex-claude', 'openai-responses', 'azure-responses'] as const
 
 const HELLO = 'Hello: 日本語, 👩‍👩‍👧‍👦 "quotes"\n\ttabs \u2028 and \\u0041.'
 const OSLO = { id: 'call_oslo', name: 'get_weather', json: '{"city":"Oslo","note":"é\\n👩"}' }
@@ -51,6 +51,8 @@ function choose(call: Call): Speech {
   const name = Object.keys(SCENES).findLast((scene) => body.includes(`play ${scene}"`))
   return name === undefined ? textAnswer('no scene') : (SCENES[name] ?? textAnswer('no scene'))
 }
+
+const ABLE = { price: { input: 1, output: 10 }, supports: ['tools', 'images'] }
 
 const upstreams = new Map<ProviderDialect, Upstream>()
 let mock: LLMock
@@ -96,6 +98,8 @@ beforeAll(async () => {
     models: {
       ...Object.fromEntries(models.map((name) => [name, [`${name}/up`]])),
       'vertex-claude': ['vertex/claude-up'],
+      'openai-responses': { targets: [{ provider: 'openai', model: 'up', api: 'responses' }], ...ABLE },
+      'azure-responses': { targets: [{ provider: 'azure', model: 'up', api: 'responses' }], ...ABLE },
     },
   })
 })

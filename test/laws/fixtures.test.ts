@@ -23,6 +23,7 @@ import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
+import { openaiResponses } from '../providers/openai/dialect.ts'
 import { answerText, sha256 } from '../support/bytes.ts'
 import { fold } from '../support/decode.ts'
 import { Encoding } from '../support/encoding.ts'
@@ -34,6 +35,7 @@ import { type Meaning, meaningOf } from './reading.ts'
 const PROVIDERS: Readonly<Record<string, Provider>> = {
   ...{ openai, azure, anthropic, gemini, bedrock },
   'vertex-gemini': vertexGemini,
+  'openai-responses': openaiResponses,
   'vertex-claude': vertexClaude,
 }
 const STREAMS = ['text/event-stream', 'application/vnd.amazon.eventstream']

@@ -20,15 +20,22 @@ import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { accept, SERVED, plain as withoutIds } from '../dialects/responses/setting.ts'
 import { DIALECTS } from '../providers/dialects.ts'
+import { openaiResponses } from '../providers/openai/dialect.ts'
+import { responsesWriter } from '../providers/openai/responses-writer.ts'
 import { answerText } from '../support/bytes.ts'
 import { fixtures } from '../support/fixtures.ts'
 import { readAtOnce } from '../support/literal.ts'
 import { property, type Random } from '../support/random.ts'
 import { randomText } from '../support/streams.ts'
 
-const PROVIDERS = { openai, anthropic, gemini, bedrock } as const satisfies Record<string, Provider>
-const NAMES = ['openai', 'anthropic', 'gemini', 'bedrock'] as const
+const PROVIDERS = {
+  ...{ openai, anthropic, gemini, bedrock },
+  'openai-responses': openaiResponses,
+} as const satisfies Record<string, Provider>
+const NAMES = ['openai', 'anthropic', 'gemini', 'bedrock', 'openai-responses'] as const
 type Name = (typeof NAMES)[number]
+
+const writerOf = (name: Name) => (name === 'openai-responses' ? responsesWriter : DIALECTS[name].writer)
 
 type Answering = Omit<Exchange, 'request'>
 
@@ -89,7 +96,7 @@ function holds(body: JsonValue, name: Name, dialect: DialectName): boolean {
 /** A plain answer in the provider's API. */
 function answerOf(name: Name, text: string, random: Random): JsonObject {
   const finish = random.chance(0.2) ? 'length' : 'stop'
-  return JSON.parse(JSON.stringify(DIALECTS[name].writer.whole({ text, calls: [], finish })))
+  return JSON.parse(JSON.stringify(writerOf(name).whole({ text, calls: [], finish })))
 }
 
 const VALUES: readonly [JsonValue, ...JsonValue[]] = [
@@ -152,7 +159,7 @@ function changed(body: JsonObject, random: Random): JsonObject {
 
 describe.each(NAMES)('%s', (name) => {
   test.each(DIALECT_NAMES)('an answer of text is plain: %s', (dialect) => {
-    expect(holds(DIALECTS[name].writer.whole({ text: 'Hello.', calls: [], finish: 'stop' }), name, dialect)).toBe(true)
+    expect(holds(writerOf(name).whole({ text: 'Hello.', calls: [], finish: 'stop' }), name, dialect)).toBe(true)
   })
 
   property('plain answers', 300, (random) => {
@@ -166,9 +173,7 @@ describe.each(NAMES)('%s', (name) => {
 
   test('tool calls are not plain', () => {
     const calls = [{ id: 'call_1', name: 'now', json: '{}' }]
-    const body = JSON.parse(
-      JSON.stringify(DIALECTS[name].writer.whole({ text: 'One moment.', calls, finish: 'calls' })),
-    )
+    const body = JSON.parse(JSON.stringify(writerOf(name).whole({ text: 'One moment.', calls, finish: 'calls' })))
     expect(holds(body, name, 'chat')).toBe(false)
   })
 

@@ -20,11 +20,13 @@ import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { accept, SERVED } from '../dialects/responses/setting.ts'
 import { HandCall, HandSink, opened } from '../gateway/by-hand.ts'
+import { openaiResponses } from '../providers/openai/dialect.ts'
 import { fixtures } from '../support/fixtures.ts'
 import { property, type Random } from '../support/random.ts'
 
 const PROVIDERS: readonly (readonly [string, Provider])[] = [
   ['openai/', openai],
+  ['openai-responses/', openaiResponses],
   ['anthropic/', anthropic],
   ['gemini/', gemini],
   ['bedrock/', bedrock],

@@ -17,7 +17,9 @@ import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { CALLER, dialect as responses, SERVED } from '../dialects/responses/setting.ts'
 import { objectOf } from '../providers/conformance.ts'
+import { openaiResponses } from '../providers/openai/dialect.ts'
 import { endpoint } from '../providers/requests.ts'
+import { responsesRules } from '../providers/responses-rules.ts'
 import { anthropicRules, bedrockRules, geminiRules, vertexClaudeRules, vertexGeminiRules } from '../providers/rules.ts'
 import { answerText } from '../support/bytes.ts'
 import { fold } from '../support/decode.ts'
@@ -151,6 +153,7 @@ const letters = (text: string) => [...text].sort().join('')
 
 const PROVIDERS = [
   [openai, (body: JsonObject) => expect(objects(body['messages']).length).toBeGreaterThan(0)],
+  [openaiResponses, responsesRules],
   [anthropic, anthropicRules],
   [gemini, geminiRules],
   [bedrock, bedrockRules],

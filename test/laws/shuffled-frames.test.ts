@@ -13,14 +13,20 @@ import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { DIALECTS } from '../providers/dialects.ts'
+import { openaiResponses } from '../providers/openai/dialect.ts'
+import { responsesWriter } from '../providers/openai/responses-writer.ts'
 import { fixtures } from '../support/fixtures.ts'
 import { Random } from '../support/random.ts'
 import { SEED } from '../support/seed.ts'
 import type { Speech } from '../support/speech-writer.ts'
 
-const PROVIDERS = { openai, anthropic, gemini, bedrock } as const satisfies Record<string, Provider>
+const PROVIDERS = {
+  ...{ openai, anthropic, gemini, bedrock },
+  'openai-responses': openaiResponses,
+} as const satisfies Record<string, Provider>
 type Name = keyof typeof PROVIDERS
-const NAMES: readonly Name[] = ['openai', 'anthropic', 'gemini', 'bedrock']
+const NAMES: readonly Name[] = ['openai', 'anthropic', 'gemini', 'bedrock', 'openai-responses']
+const writerOf = (name: Name) => (name === 'openai-responses' ? responsesWriter : DIALECTS[name].writer)
 const STREAMS = 4000
 /** Longer fixtures repeat what the shorter ones have. */
 const FRAMES_MAX = 200
@@ -48,8 +54,9 @@ function recorded(name: string, provider: Provider): Frame[][] {
 }
 
 const PLACES =
-  /"(index|contentBlockIndex|finish_reason|finishReason|type|stop_reason|stopReason)":\s*("[^"]*"|\d+|null)/
-const CONTENTS = /"(arguments|partial_json|content|text|args|input|name|id)":\s*("(?:[^"\\]|\\.)*"|\{\}|null)/
+  /"(index|output_index|contentBlockIndex|finish_reason|finishReason|type|status|stop_reason|stopReason)":\s*("[^"]*"|\d+|null)/
+const CONTENTS =
+  /"(arguments|partial_json|content|text|args|input|name|id|delta|output|item|response|call_id)":\s*("(?:[^"\\]|\\.)*"|\{\}|null)/
 const PLACE_VALUES = [
   '0',
   '1',
@@ -153,7 +160,7 @@ describe('the order law holds for whole answers with other values', () => {
   test.each(NAMES)('%s', (name) => {
     const provider = PROVIDERS[name]
     const random = new Random(SEED)
-    const { writer } = DIALECTS[name]
+    const writer = writerOf(name)
     const bodies = SPEECHES.map((speech) => JSON.stringify(writer.whole(speech)))
     for (let at = 0; at < STREAMS; at++) {
       let text = oneOf(bodies, random)

@@ -19,6 +19,7 @@ import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { SseFramer } from '../../src/wire/frames.ts'
 import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
+import { openaiResponses } from '../providers/openai/dialect.ts'
 import { property, type Random } from '../support/random.ts'
 import { cuts } from '../support/streams.ts'
 import { damaged, TEXT_PROVIDERS, type TextProvider, textStream } from '../support/text-streams.ts'
@@ -28,6 +29,7 @@ const CASES = 250
 /** Bedrock's decoder gets its frames as server-sent events here: the law is about frames, not about their framing. */
 const PROVIDERS: Readonly<Record<TextProvider, Pick<Provider, 'framer' | 'decoder'>>> = {
   openai,
+  'openai-responses': openaiResponses,
   anthropic,
   gemini,
   bedrock: { framer: (shortcut) => new SseFramer(shortcut), decoder: () => bedrock.decoder() },
@@ -180,6 +182,25 @@ describe('nearly all frames are copied', () => {
     ['text that is not ASCII', (at: number) => chat(at, '').replace('w', '世界')],
   ])('openai: %s', (_, frame) => {
     expect(copiedShare('openai', FRAMES.map(frame).join(''))).toBeGreaterThan(0.95)
+  })
+
+  const pad = (at: number) => 'x'.repeat(1 + ((at * 7) % 16))
+  test.each([
+    [
+      'as OpenAI writes them',
+      (at: number) =>
+        `"content_index":0,"delta":"w${at}","item_id":"msg_1","logprobs":[],"obfuscation":"${pad(at)}",` +
+        `"output_index":1,"sequence_number":${at}`,
+    ],
+    [
+      'with the number first',
+      (at: number) =>
+        `"sequence_number":${at},"item_id":"msg_1","output_index":1,"content_index":0,"delta":"w${at}","logprobs":[]`,
+    ],
+  ])('openai-responses: %s', (_, members) => {
+    const frame = (at: number) =>
+      `event: response.output_text.delta\ndata: {"type":"response.output_text.delta",${members(at)}}\n\n`
+    expect(copiedShare('openai-responses', FRAMES.map(frame).join(''))).toBeGreaterThan(0.95)
   })
 
   test('gemini: usage in every frame, line ends CRLF', () => {

@@ -218,6 +218,7 @@ export class Gateway implements AsyncDisposable {
 const OWN_FIELDS: Readonly<Record<DialectField, string>> = {
   api_key: 'provider-key',
   api_version: '2025-04-01-preview',
+  api: 'auto',
   region: 'eu-west-1',
   credentials: 'default',
   access_key_id: 'AKIATEST',

@@ -6,7 +6,7 @@
 import { bytesOf } from './bytes.ts'
 import type { Random } from './random.ts'
 
-export const TEXT_PROVIDERS = ['openai', 'anthropic', 'gemini', 'bedrock'] as const
+export const TEXT_PROVIDERS = ['openai', 'openai-responses', 'anthropic', 'gemini', 'bedrock'] as const
 export type TextProvider = (typeof TEXT_PROVIDERS)[number]
 
 const WORDS = [
@@ -107,6 +107,10 @@ class Writer {
       this.frame('message_start', { message: { role: 'assistant', usage: { input_tokens: 9, output_tokens: 1 } } })
       this.frame('content_block_start', { index: 0, content_block: { type: 'text', text: '' } })
     }
+    if (this.provider === 'openai-responses') {
+      this.frame('response.created', { response: { status: 'in_progress' } })
+      this.frame('response.output_item.added', { item: { id: 'msg_1', type: 'message' }, output_index: 1 })
+    }
     if (this.provider === 'bedrock') this.frame('messageStart', { role: 'assistant' })
     if (this.provider === 'openai' && this.random.chance(0.7)) this.chunk({ role: 'assistant', content: '' }, null)
   }
@@ -119,6 +123,13 @@ class Writer {
       case 'anthropic': {
         const delta = isThought ? { type: 'thinking_delta', thinking: text } : { type: 'text_delta', text }
         return this.frame('content_block_delta', { index: isThought ? 1 : 0, delta })
+      }
+      case 'openai-responses': {
+        const place = { item_id: isThought ? 'rs_1' : 'msg_1', output_index: isThought ? 0 : 1 }
+        if (isThought) return this.frame('response.reasoning_text.delta', { content_index: 0, delta: text, ...place })
+        const delta = { content_index: 0, delta: text, logprobs: [], ...place, sequence_number: this.frames }
+        const older = { sequence_number: this.frames, ...place, content_index: 0, delta: text, logprobs: [] }
+        return this.frame('response.output_text.delta', this.style.spaced ? older : delta)
       }
       case 'gemini':
         return this.candidate({ parts: [isThought ? { text, thought: true } : { text }], role: 'model' }, {})
@@ -148,6 +159,11 @@ class Writer {
       this.frame('message_stop', {})
     } else if (provider === 'gemini') {
       this.candidate({ parts: [{ text: '.' }], role: 'model' }, { finishReason: 'STOP' })
+    } else if (provider === 'openai-responses') {
+      this.frame('response.output_text.done', { output_index: 1, text: 'again' })
+      this.frame('response.output_item.done', { item: { id: 'msg_1', type: 'message' }, output_index: 1 })
+      const usage = { input_tokens: 9, output_tokens: written, total_tokens: 9 + written }
+      this.frame('response.completed', { response: { status: 'completed', output: [{ type: 'x' }], usage } })
     } else {
       this.frame('messageStop', { stopReason: 'end_turn' })
       this.frame('metadata', { usage: { inputTokens: 9, outputTokens: written } })
@@ -183,10 +199,10 @@ class Writer {
   private frame(event: string, members: object): void {
     const { provider, random, style } = this
     const named = event !== ''
-    const type = named && provider === 'anthropic' ? { type: event } : {}
+    const type = named && (provider === 'anthropic' || provider === 'openai-responses') ? { type: event } : {}
     this.frames++
     const extras = Object.fromEntries(style.extras.map((extra) => [`x_${extra}`, this.extra(extra)]))
-    const padding = style.padding ? { [provider === 'openai' ? 'obfuscation' : 'p']: letters(random, 16) } : {}
+    const padding = style.padding ? { [provider.startsWith('openai') ? 'obfuscation' : 'p']: letters(random, 16) } : {}
     const value = { ...type, ...members, ...extras, ...padding }
     const json = style.spaced ? JSON.stringify(value, null, 1).replace(/\n */g, ' ') : JSON.stringify(value)
     const escaped = style.escaped === undefined ? json : json.replace(style.escaped, escapeUnit)

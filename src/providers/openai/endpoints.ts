@@ -40,6 +40,17 @@ export function azureAddress({ endpoint, model }: Target, path: string): Provide
   return { url: `${endpoint.baseUrl}${whole}${azureVersion(endpoint)}`, headers: azureHeaders.of(endpoint) }
 }
 
+/**
+ * Azure's Responses API, which has the deployment in the body: a path of its own for dated versions, and the one that
+ * OpenAI has for the newer `v1` and `preview`.
+ */
+export function azureResponses({ endpoint }: Target): ProviderAddress {
+  const { baseUrl, apiVersion } = endpoint
+  const isNew = apiVersion === 'v1' || apiVersion === 'preview'
+  const path = baseUrl.endsWith('/v1') ? '/responses' : isNew ? '/openai/v1/responses' : '/openai/responses'
+  return { url: `${baseUrl}${path}${azureVersion(endpoint)}`, headers: azureHeaders.of(endpoint) }
+}
+
 function azureVersion({ apiVersion }: Target['endpoint']): string {
   return apiVersion === undefined ? '' : `?api-version=${encodeURIComponent(apiVersion)}`
 }

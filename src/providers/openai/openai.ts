@@ -1,4 +1,6 @@
-/** OpenAI and every server with its Chat Completions API; Azure, which differs in addresses and a header. */
+/**
+ * OpenAI and every server with its Chat Completions or Responses API; Azure, which differs in addresses and a header.
+ */
 
 import { SseFramer } from '../../wire/frames.ts'
 import { learn, type RequestApi } from '../learned-form.ts'
@@ -10,10 +12,15 @@ import { openaiResponseError } from './error.ts'
 import { OpenaiDecoder, openaiEvents, openaiPlain } from './events.ts'
 import { azureImages, openaiImages } from './image-api.ts'
 import { chatRequest } from './request.ts'
+import { needsResponses } from './responses-form.ts'
+import { responsesRequest } from './responses-request.ts'
 import { azureForms, lessonOf, openaiForms, type ServerForm } from './server-form.ts'
 
 const chatApi: RequestApi<ServerForm> = (forms) => ({
-  request: (request, target) => chatRequest(request, forms.of(target)),
+  request: (request, target) => {
+    const form = forms.of(target)
+    return needsResponses(request, form.needsResponses) ? responsesRequest(request, form) : chatRequest(request, form)
+  },
 })
 
 export const openai: Provider = {

@@ -84,7 +84,7 @@ function settings(request: ChatRequest, form: ServerForm, cache: CacheMark | und
 }
 
 /** The form of OpenRouter and LiteLLM; marks that the model does not support were removed before. */
-function openaiMark(mark: CacheMark): JsonObject {
+export function openaiMark(mark: CacheMark): JsonObject {
   return { type: 'ephemeral', ttl: mark.ttl }
 }
 

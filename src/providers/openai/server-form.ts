@@ -7,9 +7,10 @@ import { type Lesson, rejecting, TargetForms } from '../learned-form.ts'
 import type { Rejection, Target } from '../provider.ts'
 import { rejectsSignature, SIGNATURE_WORDS } from '../thought-signature.ts'
 import { type MessageVariant, USUAL } from './chat-body.ts'
-import { azureAddress, openaiAddress, type ProviderAddress } from './endpoints.ts'
+import { azureAddress, azureResponses, openaiAddress, type ProviderAddress } from './endpoints.ts'
 import { isMistral, MISTRAL } from './mistral.ts'
 import { isMoonshot, MOONSHOT } from './moonshot.ts'
+import { type ResponsesForm, type ResponsesNeed, responsesForm, responsesNeed } from './responses-form.ts'
 import { WITH_SIGNATURES, WITH_THOUGHTS } from './thoughts.ts'
 
 /** What every request to a target has in common. */
@@ -22,6 +23,9 @@ export interface ServerForm extends ProviderAddress {
   readonly takesStreamOptions: boolean
   /** The JSON of a request up to its messages. */
   readonly opening: string
+  /** Which requests are written for the Responses API. */
+  readonly needsResponses: ResponsesNeed
+  readonly responses: ResponsesForm
 }
 
 /**
@@ -33,12 +37,19 @@ const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
 /** OpenAI's own API. */
 const OPENAI = /^https:\/\/(?:[a-z0-9-]+\.)?api\.openai\.com[:/]/
 
-const CHAT_PATH = '/chat/completions'
+const AZURE = /^https:\/\/[^/]+\.azure\.(?:com|us|cn)[:/]/
 
-function formOf({ model, endpoint }: Target, address: ProviderAddress): ServerForm {
+const CHAT_PATH = '/chat/completions'
+const RESPONSES_PATH = '/responses'
+
+function formOf(target: Target, address: ProviderAddress, { url }: ProviderAddress): ServerForm {
+  const { model, endpoint } = target
+  const isOpenai = OPENAI.test(address.url)
   return {
     ...address,
-    isOpenai: OPENAI.test(address.url),
+    isOpenai,
+    needsResponses: responsesNeed(target, isOpenai),
+    responses: responsesForm(model, url, isOpenai || AZURE.test(url)),
     variant: variantOf(endpoint.baseUrl),
     limitName: COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens',
     takesStreamOptions: true,
@@ -95,5 +106,11 @@ const SIGNATURES: Lesson<ServerForm> = {
 
 const LESSONS = [OTHER_LIMIT, NO_OPTIONS, THOUGHTS, SIGNATURES]
 
-export const openaiForms = new TargetForms((target) => formOf(target, openaiAddress(target, CHAT_PATH)), LESSONS)
-export const azureForms = new TargetForms((target) => formOf(target, azureAddress(target, CHAT_PATH)), LESSONS)
+export const openaiForms = new TargetForms(
+  (target) => formOf(target, openaiAddress(target, CHAT_PATH), openaiAddress(target, RESPONSES_PATH)),
+  LESSONS,
+)
+export const azureForms = new TargetForms(
+  (target) => formOf(target, azureAddress(target, CHAT_PATH), azureResponses(target)),
+  LESSONS,
+)

@@ -2,10 +2,24 @@
 
 import { isObject } from '../../../src/core/json.ts'
 import { openai } from '../../../src/providers/openai/openai.ts'
+import { responsesReader } from '../../../src/providers/openai/responses-reader.ts'
+import type { Provider } from '../../../src/providers/provider.ts'
+import type { Call } from '../../support/upstream.ts'
 import { count, type DialectUnderTest, list } from '../conformance.ts'
 import { openaiRules } from '../openai-rules.ts'
 import { endpoint } from '../requests.ts'
+import { responsesRules } from '../responses-rules.ts'
+import { responsesWriter } from './responses-writer.ts'
 import { openaiWriter } from './writer.ts'
+
+/** The adapter as it is with `api: responses`. */
+export const openaiResponses: Provider = {
+  ...openai,
+  ...responsesReader,
+  request: (request, target) => openai.request(request, { ...target, api: 'responses' }),
+}
+
+const openaiWriterFor = ({ path }: Call) => (/\/responses(?:\?|$)/.test(path) ? responsesWriter : openaiWriter)
 
 export const openaiDialect: DialectUnderTest = {
   conformance: [
@@ -27,13 +41,28 @@ export const openaiDialect: DialectUnderTest = {
       rules: openaiRules,
       turns: (body) => list(body['messages']),
     },
+    {
+      name: 'openai-responses',
+      provider: openaiResponses,
+      target: { endpoint: endpoint(), model: 'gpt-test' },
+      reasons: { max_output_tokens: 'length', content_filter: 'content-filter' },
+      usage: (counts) => ({
+        input: count(counts, 'input_tokens'),
+        output: count(counts, 'output_tokens'),
+        cachedInput: count(counts, 'cached_tokens'),
+        reasoning: count(counts, 'reasoning_tokens'),
+      }),
+      rules: responsesRules,
+      turns: (body) => list(body['input']),
+    },
   ],
   fixtures: 'openai/',
   writer: openaiWriter,
+  writerFor: openaiWriterFor,
   configurations: [
     {
       entry: {},
-      more: ['api_key', 'base_url'],
+      more: ['api_key', 'base_url', 'api'],
       baseUrl: 'https://api.openai.com/v1',
       header: ['authorization', /^Bearer k$/],
     },
@@ -45,10 +74,11 @@ export const azureDialect: DialectUnderTest = {
   conformance: [],
   fixtures: 'openai/azure',
   writer: openaiWriter,
+  writerFor: openaiWriterFor,
   configurations: [
     {
       entry: { base_url: 'https://a.test', api_version: '2025-04-01-preview' },
-      more: ['api_key'],
+      more: ['api_key', 'api'],
       baseUrl: 'https://a.test',
       header: ['api-key', /^k$/],
     },

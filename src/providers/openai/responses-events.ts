@@ -1,0 +1,332 @@
+/**
+ * The events of a Responses stream → canonical events. Every delta is followed by events that repeat it: at the end of
+ * its text, its part, its item and the answer. These are long, so they are not parsed: of the last one only the members
+ * that no other event has.
+ */
+
+import { CALLS_MAX, type PlainAnswer } from '../../core/completion.ts'
+import type { FinishReason, StreamEvent } from '../../core/event.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, numberOf, objectOf, stringOf } from '../../core/json.ts'
+import { ProviderError } from '../../core/provider-error.ts'
+import { tokenCount, type Usage } from '../../core/token-usage.ts'
+import { membersText } from '../../wire/member-text.ts'
+import { isBlank, parseFrame } from '../frame-json.ts'
+import type { StreamDecoder } from '../provider.ts'
+import { ToolBlocks } from '../tool-blocks.ts'
+import { openaiReportedError } from './error.ts'
+
+/** Where the API's own events, and those of most servers, name their type. */
+const TYPE = /^\s*\{\s*"type"\s*:\s*"([a-z_.]{1,64})"/
+/** Unescaped quotes stand around names alone, so nothing within a text is taken for it. */
+const OUTPUT_INDEX = /"output_index"\s*:\s*(\d{1,6})/
+/** What is read of the last event unless the answer has not come before it. */
+const LAST_MEMBERS: ReadonlySet<string> = new Set(['status', 'usage', 'service_tier', 'incomplete_details', 'error'])
+
+export class ResponsesDecoder implements StreamDecoder {
+  private started = false
+  private ended = false
+  /** Items that have begun, and of which no text and no arguments have come. By their index. */
+  private readonly silent = new Set<number>()
+  /** Whether any item has begun, or any text has come. */
+  private hasItems = false
+  /** Text has come since the last item ended. */
+  private hasText = false
+  /** The same for thoughts. */
+  private hasThoughts = false
+  /** Made with the first call. */
+  private calls: ToolBlocks | undefined
+
+  decode(event: string, data: string): readonly StreamEvent[] {
+    if (this.ended || isBlank(data)) return []
+    const type = event === '' || event === 'message' ? (TYPE.exec(data)?.[1] ?? '') : event
+    switch (type) {
+      case 'response.created':
+      case 'response.in_progress':
+      case 'response.queued':
+        // They repeat the request's tools.
+        return this.begun()
+      case 'response.output_item.done':
+        if (this.lacks(writtenIndex(data))) return this.read(type, parseFrame(data, hasNoNumbers))
+        return this.itemEnds(writtenIndex(data), [])
+      case 'response.completed':
+      case 'response.incomplete':
+      case 'response.failed':
+        return this.last(data)
+      default:
+        return REPEATING.has(type) || data === '[DONE]' ? [] : this.read(type, parseFrame(data, hasLogprobs))
+    }
+  }
+
+  /** The first event of a stream. */
+  private begun(): readonly StreamEvent[] {
+    if (this.started) return []
+    this.started = true
+    return [{ type: 'start' }]
+  }
+
+  read(event: string, chunk: JsonObject): readonly StreamEvent[] {
+    const type = stringOf(chunk['type']) ?? event
+    if (type === 'error' || (chunk['error'] && !type.startsWith('response.'))) throw openaiReportedError(chunk)
+    const events: StreamEvent[] = [...this.begun()]
+    switch (type) {
+      case 'response.output_text.delta':
+        this.text(chunk, events)
+        break
+      case 'response.refusal.delta':
+        this.refusal(stringOf(chunk['delta']), events)
+        break
+      case 'response.reasoning_text.delta':
+      case 'response.reasoning_summary_text.delta':
+        this.hasThoughts = true
+        thought(chunk['delta'], events)
+        break
+      case 'response.output_item.added':
+        this.item(chunk, events)
+        break
+      case 'response.function_call_arguments.delta':
+        this.argumentsOf(chunk, events)
+        break
+      case 'response.output_item.done':
+        if (this.lacks(indexOf(chunk))) this.wholeItem(indexOf(chunk), objectOf(chunk['item']) ?? {}, events)
+        else this.itemEnds(indexOf(chunk), events)
+        break
+      case 'response.completed':
+      case 'response.incomplete':
+      case 'response.failed':
+        this.finish(objectOf(chunk['response']) ?? {}, type, events)
+    }
+    return events
+  }
+
+  close(): readonly StreamEvent[] {
+    if (!this.ended) throw new ProviderError('cut', 'the stream ended without its last event')
+    return []
+  }
+
+  /** A whole answer as a stream of its items. */
+  body(body: JsonObject): readonly StreamEvent[] {
+    const { status, output } = body
+    if (!isArray(output) && status !== 'failed') throw new ProviderError('broken', 'the answer has no output')
+    const events: StreamEvent[] = [...this.begun()]
+    this.finish(body, `response.${stringOf(status) ?? 'completed'}`, events)
+    return events
+  }
+
+  /** A text's number of its item and part are not read: frames that differ in them are copied alike. */
+  private text({ delta, logprobs }: JsonObject, events: StreamEvent[]): void {
+    this.noteText()
+    const text = stringOf(delta) ?? ''
+    const probabilities = isArray(logprobs) && logprobs.length > 0 ? chatLogprobs(logprobs) : undefined
+    if (probabilities !== undefined) events.push({ type: 'text', text, logprobs: probabilities })
+    else if (text !== '') events.push({ type: 'text', text })
+  }
+
+  private refusal(text: string | undefined, events: StreamEvent[]): void {
+    this.noteText()
+    if (text !== undefined && text !== '') events.push({ type: 'refusal', text })
+  }
+
+  private noteText(): void {
+    this.hasItems = true
+    this.hasText = true
+    if (this.silent.size > 0)
+      for (const index of this.silent) if (this.calls?.has(index) !== true) this.silent.delete(index)
+  }
+
+  private item(chunk: JsonObject, events: StreamEvent[]): void {
+    const index = indexOf(chunk)
+    const item = objectOf(chunk['item']) ?? {}
+    this.hasItems = true
+    if (this.silent.size >= CALLS_MAX)
+      throw new ProviderError('broken', `the answer holds more than ${CALLS_MAX} items`)
+    this.silent.add(index)
+    if (item['type'] === 'function_call') this.call(index, item, events)
+  }
+
+  private call(index: number, { call_id, id, name, arguments: written }: JsonObject, events: StreamEvent[]): void {
+    this.calls ??= new ToolBlocks()
+    this.calls.begin(index, call_id ?? id, name, written, events)
+  }
+
+  private argumentsOf(chunk: JsonObject, events: StreamEvent[]): void {
+    const index = indexOf(chunk)
+    const json = stringOf(chunk['delta']) ?? ''
+    if (this.calls === undefined) throw new ProviderError('broken', 'a delta of a tool call belongs to no call')
+    if (json !== '') this.silent.delete(index)
+    this.calls.delta(index, json, events)
+  }
+
+  /** Whether the end of an item is the first that comes of what is in it. */
+  private lacks(index: number): boolean {
+    return this.silent.has(index) || (!this.hasText && this.calls?.has(index) !== true)
+  }
+
+  private itemEnds(index: number, events: StreamEvent[]): readonly StreamEvent[] {
+    this.calls?.end(index, events)
+    this.hasText = false
+    return events
+  }
+
+  /** An item with all that is in it. */
+  private wholeItem(index: number, item: JsonObject, events: StreamEvent[]): void {
+    this.hasItems = true
+    this.silent.delete(index)
+    switch (item['type']) {
+      case 'message':
+        for (const part of partsOf(item)) this.part(part, events)
+        this.hasText = false
+        return
+      case 'function_call':
+        if (this.calls?.has(index) !== true) this.call(index, { ...item, arguments: '' }, events)
+        this.calls?.delta(index, stringOf(item['arguments']) ?? '', events)
+        this.calls?.end(index, events)
+        return
+      case 'reasoning':
+        if (!this.hasThoughts) for (const part of partsOf(item)) thought(part['text'], events)
+        this.hasThoughts = false
+    }
+  }
+
+  private part(part: JsonObject, events: StreamEvent[]): void {
+    if (part['type'] === 'refusal') this.refusal(stringOf(part['refusal']), events)
+    else if (part['type'] === 'output_text') this.text({ ...part, delta: part['text'] }, events)
+  }
+
+  /** The last event. The members of its answer that no other event has, if the answer has come. */
+  private last(data: string): readonly StreamEvent[] {
+    const type = TYPE.exec(data)?.[1]
+    const answer = this.hasItems && type !== undefined ? membersText(data, 'response', LAST_MEMBERS) : undefined
+    const chunk: JsonObject =
+      answer === undefined ? parseFrame(data, hasNoNumbers) : { type, response: parseFrame(answer, hasNoNumbers) }
+    return this.read('', chunk)
+  }
+
+  private finish(answer: JsonObject, type: string, events: StreamEvent[]): void {
+    const { usage, service_tier: tier, status } = answer
+    const reported = isObject(usage) ? responsesUsage(usage, tier) : undefined
+    if (reported !== undefined) events.push({ type: 'usage', usage: reported })
+    if (type === 'response.failed' || status === 'failed') throw openaiReportedError({ error: answer['error'] ?? {} })
+    if (!this.hasItems && isArray(answer['output']))
+      for (const [index, item] of answer['output'].entries()) if (isObject(item)) this.wholeItem(index, item, events)
+    const word = stringOf(status) ?? type.slice('response.'.length)
+    const reason = finishReason(word, objectOf(answer['incomplete_details'])?.['reason'])
+    this.calls?.endAll(events)
+    events.push({ type: 'finish', reason: reason === 'stop' && this.calls?.any === true ? 'tool-call' : reason })
+    this.ended = true
+    events.push({ type: 'end' })
+  }
+}
+
+/** Events that repeat what has come, and whose item is read at its end if nothing had come. */
+const REPEATING: ReadonlySet<string> = new Set([
+  'response.output_text.done',
+  'response.refusal.done',
+  'response.content_part.added',
+  'response.content_part.done',
+  'response.function_call_arguments.done',
+  'response.reasoning_text.done',
+  'response.reasoning_summary_text.done',
+  'response.reasoning_summary_part.added',
+  'response.reasoning_summary_part.done',
+])
+
+/** The events of a whole answer. */
+export function responsesEvents(body: JsonValue): readonly StreamEvent[] {
+  if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
+  if (body['error'] && body['status'] !== 'failed') throw openaiReportedError(body)
+  return new ResponsesDecoder().body(body)
+}
+
+/** Undefined for everything but one message with one text, and thoughts before it that are not shown. */
+export function responsesPlain(body: JsonObject): PlainAnswer | undefined {
+  const { output, error, status, incomplete_details: details, usage, service_tier: tier } = body
+  if (!isArray(output) || error || (status !== undefined && status !== 'completed' && status !== 'incomplete'))
+    return undefined
+  let text: string | undefined
+  for (const item of output) {
+    if (!isObject(item)) return undefined
+    if (item['type'] === 'reasoning' && !hasFilled(item['content'])) continue
+    const { type, content } = item
+    const part = isArray(content) && content.length === 1 ? content[0] : undefined
+    if (type !== 'message' || text !== undefined || !isObject(part)) return undefined
+    if (part['type'] !== 'output_text' || typeof part['text'] !== 'string' || hasFilled(part['logprobs']))
+      return undefined
+    text = part['text']
+  }
+  if (text === undefined) return undefined
+  const reason = finishReason(status ?? 'completed', objectOf(details)?.['reason'])
+  return { text, reason, usage: isObject(usage) ? responsesUsage(usage, tier) : undefined }
+}
+
+function partsOf({ content }: JsonObject): readonly JsonObject[] {
+  return isArray(content) ? content.filter(isObject) : []
+}
+
+function hasFilled(list: JsonValue | undefined): boolean {
+  return isArray(list) && list.length > 0
+}
+
+function thought(text: JsonValue | undefined, events: StreamEvent[]): void {
+  if (typeof text === 'string' && text !== '') events.push({ type: 'reasoning', text })
+}
+
+/** The index of an item in the text of an event. */
+function writtenIndex(data: string): number {
+  return Number(OUTPUT_INDEX.exec(data)?.[1] ?? 0)
+}
+
+/** Servers that number no items have one. */
+function indexOf({ output_index: index }: JsonObject): number {
+  return numberOf(index) ?? 0
+}
+
+/** Throws `ProviderError` for an answer that is not finished. */
+function finishReason(status: string, why: JsonValue | undefined): FinishReason {
+  switch (status) {
+    case 'completed':
+      return 'stop'
+    case 'incomplete':
+      return why === 'content_filter' ? 'content-filter' : 'length'
+    default:
+      throw new ProviderError('failed', `the provider ended the answer with status '${status.slice(0, 40)}'`)
+  }
+}
+
+const NO_DETAILS: JsonObject = {}
+
+function responsesUsage(usage: JsonObject, _tier: JsonValue | undefined): Usage {
+  const input = isObject(usage['input_tokens_details']) ? usage['input_tokens_details'] : NO_DETAILS
+  const output = isObject(usage['output_tokens_details']) ? usage['output_tokens_details'] : NO_DETAILS
+  return {
+    input: tokenCount(usage['input_tokens']),
+    cachedInput: tokenCount(input['cached_tokens']),
+    cacheWrite5m: tokenCount(input['cache_write_tokens']),
+    output: tokenCount(usage['output_tokens']),
+    reasoning: tokenCount(output['reasoning_tokens']),
+    total: tokenCount(usage['total_tokens']),
+  }
+}
+
+/** The log probabilities of a text in the form of Chat Completions. */
+function chatLogprobs(logprobs: readonly JsonValue[]): JsonObject {
+  const content = logprobs.filter(isObject).map(({ token, logprob, bytes, top_logprobs: others }) => ({
+    token,
+    logprob,
+    bytes: bytes ?? null,
+    top_logprobs: (isArray(others) ? others : []).filter(isObject).map((other) => ({
+      token: other['token'],
+      logprob: other['logprob'],
+      bytes: other['bytes'] ?? null,
+    })),
+  }))
+  return { content, refusal: null }
+}
+
+/** Numbers of an event reach the caller in log probabilities alone. */
+function hasLogprobs({ logprobs }: JsonObject): boolean {
+  return hasFilled(logprobs)
+}
+
+function hasNoNumbers(): boolean {
+  return false
+}

@@ -1,0 +1,123 @@
+/** The canonical request → the body of a Responses request, for OpenAI, Azure and servers with this API. */
+
+import { type ChatRequest, NO_HINTS, type ToolChoice } from '../../core/chat-request.ts'
+import type { CacheMark } from '../../core/conversation.ts'
+import { type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
+import { JsonBuilder } from '../../core/json-builder.ts'
+import { jsonMember, member } from '../json-members.ts'
+import { marksInOrder } from '../mark-order.ts'
+import type { UpstreamRequest } from '../provider.ts'
+import { stopSequences } from '../stop-sequences.ts'
+import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
+import { openaiMark } from './request.ts'
+import { ResponsesBodyWriter } from './responses-body.ts'
+import { responsesReader, stoppedReader } from './responses-reader.ts'
+import type { ServerForm } from './server-form.ts'
+
+/** Around an entry, and around all of them, in bytes. */
+const AROUND_ENTRY = 24
+const AROUND_ALL = 512
+/** "Expected a value >= 16". */
+const OUTPUT_TOKENS_MIN = 16
+
+export function responsesRequest(request: ChatRequest, form: ServerForm): UpstreamRequest {
+  const given = { conversation: request.conversation, tools: request.tools, cache: request.cache }
+  const { conversation, tools, cache } = marksInOrder(given)
+  const names = new ToolNames(request, NAMES_OF_64)
+  const expected = conversation.arena.end + AROUND_ENTRY * conversation.end + AROUND_ALL
+  const json = new JsonBuilder(conversation.arena, expected)
+  const { responses } = form
+  const writer = new ResponsesBodyWriter(json, names, responses.hasDeveloper)
+  json.text(responses.opening)
+  writer.input(conversation)
+  // The API rejects tool settings without tools.
+  if (!tools.isEmpty) {
+    json.text(',"tools":')
+    writer.tools(tools)
+    json.text(
+      jsonMember('tool_choice', request.toolChoice && sentChoice(request.toolChoice, names)) +
+        member('parallel_tool_calls', request.parallelToolCalls),
+    )
+  }
+  json.text(`${settings(request, form, cache)}}`)
+  const stop = stopSequences(request.stop, { isClaude: false })
+  return {
+    url: responses.url,
+    headers: form.headers,
+    body: json.take(),
+    toolNames: names.restore,
+    ignored: ignoredOf(request),
+    reader: stop === undefined ? responsesReader : stoppedReader(stop),
+  }
+}
+
+/**
+ * Members have one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes.
+ */
+function settings(request: ChatRequest, { responses }: ServerForm, cache: CacheMark | undefined): string {
+  const { sampling, hints, maxOutputTokens: limit, stream } = request
+  let text =
+    member('max_output_tokens', limit === undefined ? undefined : Math.max(limit, OUTPUT_TOKENS_MIN)) +
+    member('temperature', sampling.temperature) +
+    member('top_p', sampling.topP) +
+    member('top_logprobs', sampling.logprobs === true ? (sampling.topLogprobs ?? 0) : undefined) +
+    (sampling.reasoningEffort === undefined
+      ? ''
+      : `,"reasoning":{"effort":${JSON.stringify(sampling.reasoningEffort)}}`) +
+    jsonMember('text', textSettings(sampling))
+  if (hints !== NO_HINTS) {
+    text +=
+      member('user', hints.user) +
+      member('safety_identifier', hints.safetyIdentifier) +
+      member('service_tier', hints.serviceTier) +
+      member('prompt_cache_key', hints.promptCacheKey) +
+      member('prompt_cache_retention', hints.promptCacheRetention) +
+      jsonMember('prompt_cache_options', hints.promptCacheOptions)
+  }
+  if (cache !== undefined) text += jsonMember('cache_control', openaiMark(cache))
+  const include = [
+    ...(responses.sendsThoughts ? ['reasoning.encrypted_content'] : []),
+    ...(sampling.logprobs === true ? ['message.output_text.logprobs'] : []),
+  ]
+  text += `,"store":false${include.length === 0 ? '' : `,"include":${JSON.stringify(include)}`}`
+  if (!stream) return text
+  // OpenAI pads every event of a stream with up to 16 random characters unless asked not to.
+  const options = responses.takesPadding ? `,"stream_options":{"include_obfuscation":${hints.padStream === true}}` : ''
+  return `${text},"stream":true${options}`
+}
+
+function textSettings({ responseFormat, verbosity }: ChatRequest['sampling']): JsonObject | undefined {
+  if (responseFormat === undefined && verbosity === undefined) return undefined
+  return { format: responseFormat && textFormat(responseFormat), verbosity }
+}
+
+/** Chat Completions has the members of a schema within another object. */
+function textFormat(format: JsonObject): JsonObject {
+  const { type, json_schema: schema, ...rest } = format
+  return type === 'json_schema' ? { type, ...objectOf(schema) } : { type, ...rest }
+}
+
+function sentChoice(choice: ToolChoice, names: ToolNames): JsonValue {
+  switch (choice.mode) {
+    case 'tool':
+      return { type: 'function', name: names.sent(choice.name) }
+    case 'allowed': {
+      const tools = choice.names.map((name) => ({ type: 'function', name: names.sent(name) }))
+      return { type: 'allowed_tools', mode: choice.required ? 'required' : 'auto', tools }
+    }
+    default:
+      return choice.mode
+  }
+}
+
+/** The caller's fields that only Chat Completions has, and that would have had an effect. */
+function ignoredOf({ sampling }: ChatRequest): readonly string[] | undefined {
+  const { seed, frequencyPenalty, presencePenalty, logitBias } = sampling
+  if (seed === undefined && !frequencyPenalty && !presencePenalty && logitBias === undefined) return undefined
+  const ignored: string[] = []
+  if (seed !== undefined) ignored.push('seed')
+  if (frequencyPenalty) ignored.push('frequency_penalty')
+  if (presencePenalty) ignored.push('presence_penalty')
+  if (logitBias !== undefined) ignored.push('logit_bias')
+  return ignored
+}

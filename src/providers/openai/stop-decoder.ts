@@ -1,0 +1,110 @@
+/**
+ * Stop sequences for an API that has none: the answer's text ends before the first of them, which may be split over
+ * several events.
+ */
+
+import type { StreamEvent } from '../../core/event.ts'
+import type { JsonObject } from '../../core/json.ts'
+import type { StreamDecoder } from '../provider.ts'
+
+/** Passes events on until a stop sequence. */
+class StopFilter {
+  /** The end of the text so far, which may be the beginning of a stop sequence. */
+  private held = ''
+  private hasCalls = false
+  isStopped = false
+
+  constructor(private readonly stop: readonly string[]) {}
+
+  /** The events to pass on in place of these. After a stop sequence the answer is over. */
+  filter(events: readonly StreamEvent[]): readonly StreamEvent[] {
+    const passed: StreamEvent[] = []
+    for (const event of events) {
+      if (this.isStopped) break
+      if (event.type === 'text') this.text(event, passed)
+      else {
+        if (event.type === 'tool-start') this.hasCalls = true
+        if (event.type !== 'usage' && event.type !== 'reasoning') this.release(passed)
+        passed.push(event)
+      }
+    }
+    return passed
+  }
+
+  private text(event: Extract<StreamEvent, { type: 'text' }>, passed: StreamEvent[]): void {
+    const text = this.held + event.text
+    const at = this.firstStop(text)
+    if (at === -1) {
+      const kept = this.beginningAt(text)
+      this.held = text.slice(kept)
+      if (kept > 0) passed.push({ ...event, text: text.slice(0, kept) })
+      return
+    }
+    this.held = ''
+    this.isStopped = true
+    if (at > 0) passed.push({ type: 'text', text: text.slice(0, at) })
+    passed.push({ type: 'finish', reason: this.hasCalls ? 'tool-call' : 'stop' }, { type: 'end' })
+  }
+
+  /** What was held back is no stop sequence: something else follows it. */
+  private release(passed: StreamEvent[]): void {
+    if (this.held !== '') passed.push({ type: 'text', text: this.held })
+    this.held = ''
+  }
+
+  private firstStop(text: string): number {
+    let first = -1
+    for (const sequence of this.stop) {
+      const at = text.indexOf(sequence)
+      if (at !== -1 && (first === -1 || at < first)) first = at
+    }
+    return first
+  }
+
+  /** Where the longest end of the text begins with which a stop sequence begins. */
+  private beginningAt(text: string): number {
+    let longest = 0
+    for (const sequence of this.stop) {
+      let length = Math.min(sequence.length - 1, text.length)
+      while (length > longest && !text.endsWith(sequence.slice(0, length))) length--
+      longest = Math.max(longest, length)
+    }
+    return text.length - longest
+  }
+}
+
+/** A whole answer up to its first stop sequence. The provider has written all of it: its usage stays. */
+export function stoppedEvents(events: readonly StreamEvent[], stop: readonly string[]): readonly StreamEvent[] {
+  const filter = new StopFilter(stop)
+  const passed = filter.filter(events)
+  if (!filter.isStopped) return passed
+  const usage = events.filter(({ type }) => type === 'usage')
+  return [...passed.slice(0, -1), ...usage, { type: 'end' }]
+}
+
+export class StopDecoder implements StreamDecoder {
+  private readonly filter: StopFilter
+
+  constructor(
+    private readonly decoder: StreamDecoder,
+    stop: readonly string[],
+  ) {
+    this.filter = new StopFilter(stop)
+  }
+
+  get hasStopped(): boolean {
+    return this.filter.isStopped
+  }
+
+  decode(event: string, data: string): readonly StreamEvent[] {
+    return this.hasStopped ? [] : this.filter.filter(this.decoder.decode(event, data))
+  }
+
+  read(event: string, chunk: JsonObject): readonly StreamEvent[] {
+    return this.hasStopped ? [] : this.filter.filter(this.decoder.read(event, chunk))
+  }
+
+  close(): readonly StreamEvent[] {
+    return this.hasStopped ? [] : this.filter.filter(this.decoder.close())
+  }
+}

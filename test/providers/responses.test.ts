@@ -1,0 +1,318 @@
+/** The Responses API toward OpenAI, Azure and servers like them: which requests take it, and how they are written. */
+
+import { describe, expect, test } from 'bun:test'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
+import type { StreamEvent } from '../../src/core/event.ts'
+import type { JsonObject } from '../../src/core/json.ts'
+import { azure, openai } from '../../src/providers/openai/openai.ts'
+import type { Provider, Target } from '../../src/providers/provider.ts'
+import type { Literal } from '../support/literal.ts'
+import { objectOf } from './conformance.ts'
+import { openaiResponses } from './openai/dialect.ts'
+import { endpoint, plainRequest } from './requests.ts'
+
+const TOOLS = [{ name: 'f', parameters: { type: 'object' } }]
+const OPENAI = endpoint({ baseUrl: 'https://api.openai.com/v1' })
+
+function sent(more: Partial<Literal>, target: Partial<Target> = {}, provider: Provider = openaiResponses) {
+  return provider.request(plainRequest(more), { endpoint: endpoint(), model: 'gpt-test', ...target })
+}
+
+const bodyOf = (more: Partial<Literal>, target?: Partial<Target>): JsonObject => objectOf(sent(more, target).body)
+
+/** The path of the API that a request takes. */
+const apiOf = (request: ChatRequest, target: Target, provider: Provider = openai) =>
+  new URL(provider.request(request, target).url).pathname.split('/').at(-1)
+
+describe('which API', () => {
+  const plain = plainRequest({})
+  const tools = plainRequest({ tools: TOOLS })
+  const effort = (reasoningEffort: string) => plainRequest({ tools: TOOLS, sampling: { reasoningEffort } })
+  const requests = [plain, tools, effort('low'), effort('none')] as const
+  const chat = 'completions'
+  test.each([
+    ['gpt-4o', [chat, chat, chat, chat]],
+    ['gpt-5', [chat, chat, chat, chat]],
+    ['gpt-5.2-2025-12-11', [chat, chat, chat, chat]],
+    ['gpt-5.4', [chat, chat, 'responses', chat]],
+    ['gpt-5.4-mini', [chat, chat, 'responses', chat]],
+    ['gpt-5.5', [chat, chat, 'responses', chat]],
+    ['gpt-5.6-sol', [chat, 'responses', 'responses', chat]],
+    ['gpt-6-luna-2026-09-01', [chat, 'responses', 'responses', chat]],
+    ['gpt-6-astra', [chat, 'responses', 'responses', 'responses']],
+    ['gpt-6.1-sol', [chat, 'responses', 'responses', 'responses']],
+    ['gpt-5.10', [chat, 'responses', 'responses', chat]],
+    ['gpt-5-pro', ['responses', 'responses', 'responses', 'responses']],
+    ['o3-pro-2025-06-10', ['responses', 'responses', 'responses', 'responses']],
+    ['gpt-5.1-codex-max', ['responses', 'responses', 'responses', 'responses']],
+    ['codex-mini-latest', ['responses', 'responses', 'responses', 'responses']],
+    ['gpt-5.1-prose', [chat, chat, chat, chat]],
+  ])('%s of OpenAI', (model, apis) => {
+    expect(requests.map((request) => apiOf(request, { endpoint: OPENAI, model }))).toEqual(apis)
+  })
+
+  test('names at other servers show nothing', () => {
+    expect(apiOf(tools, { endpoint: endpoint(), model: 'gpt-5.6-sol' })).toBe(chat)
+  })
+
+  test('the entry of the provider decides, and before it that of the target', () => {
+    const target = { endpoint: { ...OPENAI, api: 'chat' as const }, model: 'gpt-5-pro' }
+    expect(apiOf(tools, target)).toBe(chat)
+    expect(apiOf(tools, { ...target, api: 'responses' })).toBe('responses')
+    expect(apiOf(plain, { ...target, model: 'gpt-4o', api: 'auto' })).toBe(chat)
+    expect(apiOf(plain, { ...target, api: 'auto' })).toBe('responses')
+  })
+
+  test.each([
+    [
+      'https://r.openai.azure.com',
+      '2025-04-01-preview',
+      'https://r.openai.azure.com/openai/responses?api-version=2025-04-01-preview',
+    ],
+    ['https://r.openai.azure.com', 'preview', 'https://r.openai.azure.com/openai/v1/responses?api-version=preview'],
+    ['https://r.openai.azure.com', 'v1', 'https://r.openai.azure.com/openai/v1/responses?api-version=v1'],
+    ['https://r.openai.azure.com/openai/v1', 'v1', 'https://r.openai.azure.com/openai/v1/responses?api-version=v1'],
+  ])('Azure at %s with %s', (baseUrl, apiVersion, url) => {
+    const target = { endpoint: endpoint({ baseUrl, apiVersion, api: 'responses' }), model: 'my-deployment' }
+    const { headers, body, ...rest } = azure.request(plain, target)
+    expect(rest.url).toBe(url)
+    expect(headers).toMatchObject({ 'api-key': 'secret-key' })
+    expect(objectOf(body)['model']).toBe('my-deployment')
+  })
+})
+
+describe('the request', () => {
+  test('has everything in the places of the API', () => {
+    const png = { type: 'base64', mediaType: 'image/png', data: 'aGk=' } as const
+    const body = bodyOf({
+      stream: true,
+      messages: [
+        { role: 'system', parts: [{ type: 'text', text: 'Be brief.' }] },
+        {
+          role: 'user',
+          parts: [
+            { type: 'text', text: 'Look' },
+            { type: 'image', source: png, detail: 'low' },
+            {
+              type: 'native',
+              json: { type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,aGk=' } },
+            },
+          ],
+        },
+        {
+          role: 'assistant',
+          parts: [{ type: 'text', text: 'Well' }],
+          toolCalls: [{ callId: 'call_1', name: 'f', json: '{"a":"é"}' }],
+        },
+        {
+          role: 'tool',
+          callId: 'call_1',
+          parts: [
+            { type: 'text', text: 'one' },
+            { type: 'text', text: 'two' },
+          ],
+        },
+        { role: 'assistant', parts: [{ type: 'text', text: 'So' }], refusal: 'No.', toolCalls: [] },
+      ],
+      tools: [
+        { name: 'f', description: 'F.', parameters: { type: 'object' } },
+        { name: 'g', parameters: { type: 'object' }, strict: true },
+      ],
+      toolChoice: { mode: 'tool', name: 'f' },
+      parallelToolCalls: false,
+      maxOutputTokens: 3,
+      sampling: {
+        temperature: 0.5,
+        topP: 0.9,
+        reasoningEffort: 'low',
+        verbosity: 'high',
+        logprobs: true,
+        topLogprobs: 2,
+        responseFormat: { type: 'json_schema', json_schema: { name: 'x', schema: { type: 'object' }, strict: true } },
+      },
+      hints: { user: 'u', serviceTier: 'flex', promptCacheKey: 'k', promptCacheRetention: '24h' },
+    })
+    expect(body).toEqual({
+      model: 'gpt-test',
+      input: [
+        { role: 'system', content: 'Be brief.' },
+        {
+          role: 'user',
+          content: [
+            { type: 'input_text', text: 'Look' },
+            { type: 'input_image', image_url: 'data:image/png;base64,aGk=', detail: 'low' },
+            { type: 'input_file', filename: 'a.pdf', file_data: 'data:application/pdf;base64,aGk=' },
+          ],
+        },
+        { role: 'assistant', content: 'Well' },
+        { type: 'function_call', call_id: 'call_1', name: 'f', arguments: '{"a":"é"}' },
+        { type: 'function_call_output', call_id: 'call_1', output: 'one\ntwo' },
+        {
+          role: 'assistant',
+          content: [
+            { type: 'output_text', text: 'So' },
+            { type: 'refusal', refusal: 'No.' },
+          ],
+        },
+      ],
+      tools: [
+        { type: 'function', name: 'f', description: 'F.', parameters: { type: 'object' }, strict: false },
+        { type: 'function', name: 'g', parameters: { type: 'object' }, strict: true },
+      ],
+      tool_choice: { type: 'function', name: 'f' },
+      parallel_tool_calls: false,
+      max_output_tokens: 16,
+      temperature: 0.5,
+      top_p: 0.9,
+      top_logprobs: 2,
+      reasoning: { effort: 'low' },
+      text: { format: { type: 'json_schema', name: 'x', schema: { type: 'object' }, strict: true }, verbosity: 'high' },
+      user: 'u',
+      service_tier: 'flex',
+      prompt_cache_key: 'k',
+      prompt_cache_retention: '24h',
+      store: false,
+      include: ['reasoning.encrypted_content', 'message.output_text.logprobs'],
+      stream: true,
+      stream_options: { include_obfuscation: false },
+    })
+  })
+
+  test('asks models that do not think for no thoughts', () => {
+    const included = (model: string) => bodyOf({}, { model })['include']
+    expect(['gpt-4o-mini', 'gpt-4.1', 'gpt-3.5-turbo', 'ft:gpt-4o:acme::1'].map(included)).toEqual(
+      Array(4).fill(undefined),
+    )
+    const thoughts = ['reasoning.encrypted_content']
+    expect(['gpt-5.6-sol', 'o4-mini', 'my-deployment', 'gpt-41'].map(included)).toEqual(Array(4).fill(thoughts))
+  })
+
+  test('has the texts of the system as those of the developer for models that think', () => {
+    const roleFor = (model: string, at = OPENAI) => {
+      const messages = [{ role: 'system', parts: [{ type: 'text', text: 'x' }] }] as const
+      const { input } = bodyOf({ messages }, { endpoint: at, model })
+      return Array.isArray(input) ? input[0]?.role : undefined
+    }
+    expect(roleFor('gpt-5-pro')).toBe('developer')
+    expect(roleFor('gpt-4o')).toBe('system')
+    expect(roleFor('gpt-5-pro', endpoint())).toBe('system')
+  })
+
+  test('leaves out and names what only Chat Completions has', () => {
+    const sampling = { seed: 1, frequencyPenalty: 0.5, presencePenalty: 0.5, logitBias: { '7': 1 } }
+    const { body, ignored } = sent({ sampling })
+    expect(Object.keys(objectOf(body))).toEqual(['model', 'input', 'store', 'include'])
+    expect(ignored).toEqual(['seed', 'frequency_penalty', 'presence_penalty', 'logit_bias'])
+    expect(sent({ sampling: { frequencyPenalty: 0 } }).ignored).toBeUndefined()
+  })
+
+  test('is not sent without its sound', () => {
+    const parts = [{ type: 'native', json: { type: 'input_audio', input_audio: { data: 'aGk=' } } }] as const
+    expect(() => sent({ messages: [{ role: 'user', parts }] })).toThrow(
+      expect.objectContaining({ kind: 'rejected', detail: { unsent: true } }),
+    )
+  })
+
+  test('restores names and gives repeated ids others', () => {
+    const call = { callId: '0', name: 'a.b', json: '{}' }
+    const answer = [
+      { role: 'assistant', parts: [], toolCalls: [call] },
+      { role: 'tool', callId: '0', parts: [{ type: 'text', text: 'r' }] },
+    ] as const
+    const { body, toolNames } = sent({ messages: [...answer, ...answer] })
+    const items = objectOf(body)['input'] as JsonObject[]
+    expect(items.map(({ call_id: id }) => id)).toEqual(['0', '0', '0_2', '0_2'])
+    expect(toolNames?.get(String(items[0]?.['name']))).toBe('a.b')
+  })
+})
+
+/** The events of a stream of these events of the provider. */
+function read(
+  events: readonly JsonObject[],
+  stop: readonly string[] = [],
+): { events: StreamEvent[]; hasStopped: boolean } {
+  const decoder = (sent({ stop, stream: true }).reader ?? openaiResponses).decoder()
+  const read = events.flatMap((event) => decoder.decode(String(event['type']), JSON.stringify(event)))
+  return { events: read, hasStopped: decoder.hasStopped === true }
+}
+
+const ADDED = { type: 'response.output_item.added', item: { type: 'message' }, output_index: 0 }
+const delta = (text: string) => ({ type: 'response.output_text.delta', delta: text, output_index: 0 })
+const COMPLETED = {
+  type: 'response.completed',
+  response: { status: 'completed', output: [], usage: { input_tokens: 3, output_tokens: 2 } },
+}
+
+describe('the answer', () => {
+  test('may end within a call', () => {
+    const item = { type: 'function_call', call_id: 'c1', name: 'f', arguments: '' }
+    const { events } = read([
+      { type: 'response.output_item.added', item, output_index: 0 },
+      { type: 'response.function_call_arguments.delta', delta: '{"a":', output_index: 0 },
+      {
+        type: 'response.incomplete',
+        response: { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } },
+      },
+    ])
+    expect(events).toEqual([
+      { type: 'start' },
+      { type: 'tool-start', index: 0, callId: 'c1', name: 'f' },
+      { type: 'tool-delta', index: 0, json: '{"a":' },
+      { type: 'finish', reason: 'length' },
+      { type: 'end' },
+    ])
+  })
+
+  test('has log probabilities as Chat Completions has them', () => {
+    const logprobs = [{ token: 'a', logprob: -0.5, top_logprobs: [{ token: 'b', logprob: -1 }] }]
+    expect(read([ADDED, { ...delta('a'), logprobs }]).events.at(-1)).toEqual({
+      type: 'text',
+      text: 'a',
+      logprobs: {
+        content: [{ token: 'a', logprob: -0.5, bytes: null, top_logprobs: [{ token: 'b', logprob: -1, bytes: null }] }],
+        refusal: null,
+      },
+    })
+  })
+
+  test('is read to its last member without its output', () => {
+    // The output is no JSON: nothing but the counts is parsed.
+    const decoder = openaiResponses.decoder()
+    for (const event of [ADDED, delta('x')]) decoder.decode(event.type, JSON.stringify(event))
+    const last =
+      '{"type":"response.completed","response":{"status":"completed","output":[!],"usage":{"output_tokens":2}}}'
+    expect(decoder.decode('response.completed', last)).toContainEqual({ type: 'end' })
+  })
+})
+
+describe('stop sequences', () => {
+  const texts = (events: readonly StreamEvent[]) =>
+    events.map((event) => (event.type === 'text' ? event.text : '')).join('')
+
+  test.each([
+    ['in one event', ['one STOP two'], 'one '],
+    ['over events', ['one S', 'T', 'OP two'], 'one '],
+    ['of which the first counts', ['one', ' END STOP'], 'one '],
+    ['that only begin', ['one ST', 'OX ', 'EN'], 'one STOX EN'],
+    ['at the very beginning', ['STOP'], ''],
+    ['after their own beginning', ['SSTOP'], 'S'],
+  ])('%s', (_, pieces, text) => {
+    const { events, hasStopped } = read([ADDED, ...pieces.map(delta), COMPLETED], ['STOP', 'END'])
+    expect(texts(events)).toBe(text)
+    expect(events.slice(-2)).toEqual([{ type: 'finish', reason: 'stop' }, { type: 'end' }])
+    expect(hasStopped).toBe(!pieces.join('').includes('STOX'))
+  })
+
+  test('end a whole answer, whose usage stays', () => {
+    const content = [{ type: 'output_text', text: 'one STOP two' }]
+    const body = {
+      status: 'completed',
+      output: [{ type: 'message', content }],
+      usage: { input_tokens: 3, output_tokens: 9 },
+    }
+    const events = sent({ stop: ['STOP'] }).reader?.events(body) ?? []
+    expect(texts(events)).toBe('one ')
+    expect(events).toContainEqual({ type: 'usage', usage: expect.objectContaining({ output: 9 }) })
+    expect(events.at(-1)).toEqual({ type: 'end' })
+  })
+})
