@@ -10,7 +10,6 @@ import {
   IMAGE,
   IMAGE_URL,
   INPUT,
-  MARKED,
   REFUSAL,
   SYSTEM,
   TEXT,
@@ -21,6 +20,7 @@ import {
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import { NO_SIGNATURE } from '../thought-signature.ts'
 import type { ToolNames } from '../tool-names.ts'
+import { after, LINE_END, marked, NOTHING, PART_ENDS, writeText } from './body-texts.ts'
 
 /** How the messages of a server differ from OpenAI's. */
 export interface MessageVariant {
@@ -41,8 +41,6 @@ const COMMA = part(',')
 const CLOSE = part('}')
 const QUOTE = part('"')
 const NULL = part('null')
-const NOTHING = part('')
-const LINE_END = part('\\n')
 const SYSTEM_MESSAGE = part('{"role":"system","content":')
 const USER_MESSAGE = part('{"role":"user","content":')
 const ASSISTANT_MESSAGE = part('{"role":"assistant","content":')
@@ -52,8 +50,6 @@ const PREFIX = part(',"prefix":true')
 const TOOL_MESSAGE = part('{"role":"tool","tool_call_id":"')
 const RESULT = part('","content":')
 const TEXT_PART = part('{"type":"text","text":"')
-/** The end of a part, by the index of its cache mark. */
-const PART_ENDS = [part('"}'), ...marked('"', '}')]
 const IMAGE_PART = part('{"type":"image_url","image_url":{"url":"')
 const DATA = part('data:')
 const BASE64 = part(';base64,')
@@ -78,13 +74,6 @@ const PARAMETERS = part('","parameters":')
 const STRICTNESS = part(',"strict":')
 /** The end of a tool, by the index of its cache mark. */
 const TOOL_ENDS = [part('}}'), ...marked('}', '}')]
-
-/** For each cache mark, in the order of `MARKS`. */
-function marked(before: string, after: string): readonly Uint8Array[] {
-  return ['', ',"ttl":"5m"', ',"ttl":"1h"'].map((ttl) =>
-    part(`${before},"cache_control":{"type":"ephemeral"${ttl}}${after}`),
-  )
-}
 
 export class ChatBodyWriter {
   constructor(
@@ -197,32 +186,8 @@ export class ChatBodyWriter {
     else this.json.entry(conversation, entry)
   }
 
-  /**
-   * One string, which every server accepts. Parts only to carry cache marks, and then split only after a mark: in the
-   * next turn the mark has moved, and the text before it must be the same bytes. `mark`: the index of a mark on the
-   * whole text.
-   */
   private text(conversation: Conversation, first: number, end: number, separator: Uint8Array, mark = 0): void {
-    const { json } = this
-    let isMarked = mark > 0 && first < end
-    for (let at = first; at < end; at = conversation.next(at)) isMarked ||= conversation.bitsAt(at) >= MARKED
-    if (isMarked) json.part(OPEN_LIST)
-    json.part(isMarked ? TEXT_PART : QUOTE)
-    for (let at = first; at < end; ) {
-      const next = conversation.next(at)
-      const isLast = next === end
-      if (at > first) json.part(separator)
-      json.entry(conversation, at)
-      const own = isLast && mark > 0 ? mark : conversation.markIndexAt(at)
-      // Only a part with a mark ends before the whole text does.
-      if (own > 0 || (isMarked && isLast)) json.part(PART_ENDS[own] ?? NOTHING)
-      if (own > 0 && !isLast) {
-        json.part(COMMA)
-        json.part(TEXT_PART)
-      }
-      at = next
-    }
-    json.part(isMarked ? CLOSE_LIST : QUOTE)
+    writeText(this.json, TEXT_PART, conversation, first, end, separator, mark)
   }
 
   /** No parts are sent as an empty text, because an empty list is rejected. */
@@ -319,13 +284,6 @@ export class ChatBodyWriter {
     }
     json.part(TOOL_ENDS[tools.markIndexAt(tool)] ?? NOTHING)
   }
-}
-
-/** The first entry from `from` on that is not of this kind, or `end`. */
-function after(conversation: Conversation, from: number, end: number, kind: number): number {
-  let entry = from
-  while (entry < end && conversation.kindAt(entry) === kind) entry = conversation.next(entry)
-  return entry
 }
 
 const OWN_ID = /^[A-Za-z0-9]{9}$/

@@ -21,13 +21,12 @@ import { ProviderError } from '../../core/provider-error.ts'
 import { CallPlaces } from '../call-places.ts'
 import { SentCallIds } from '../sent-call-ids.ts'
 import type { ToolNames } from '../tool-names.ts'
+import { after, LINE_END, marked, NOTHING, PART_ENDS, writeText } from './body-texts.ts'
 
 const OPEN_LIST = part('[')
 const CLOSE_LIST = part(']')
 const COMMA = part(',')
 const QUOTE = part('"')
-const NOTHING = part('')
-const LINE_END = part('\\n')
 const CLOSE = part('}')
 const SYSTEM_ITEM = part('{"role":"system","content":')
 const DEVELOPER_ITEM = part('{"role":"developer","content":')
@@ -42,8 +41,6 @@ const END = part('"}')
 const INPUT_TEXT = part('{"type":"input_text","text":"')
 const OUTPUT_TEXT = part('{"type":"output_text","text":"')
 const REFUSAL_PART = part('{"type":"refusal","refusal":"')
-/** The end of a part, by the index of its cache mark. */
-const PART_ENDS = [END, ...marked('"', '}')]
 const IMAGE_PART = part('{"type":"input_image","image_url":"')
 const DATA = part('data:')
 const BASE64 = part(';base64,')
@@ -61,13 +58,6 @@ const STRICTNESS = part(',"strict":')
 const NOT_STRICT = part(',"strict":false')
 /** The end of a tool, by the index of its cache mark. */
 const TOOL_ENDS = [CLOSE, ...marked('', '}')]
-
-/** For each cache mark, in the order of `MARKS`. */
-function marked(before: string, after: string): readonly Uint8Array[] {
-  return ['', ',"ttl":"5m"', ',"ttl":"1h"'].map((ttl) =>
-    part(`${before},"cache_control":{"type":"ephemeral"${ttl}}${after}`),
-  )
-}
 
 export class ResponsesBodyWriter {
   constructor(
@@ -164,31 +154,8 @@ export class ResponsesBodyWriter {
     json.part(CLOSE_LIST)
   }
 
-  /**
-   * One string. Parts only to carry cache marks, and then split only after a mark: in the next turn the mark has moved,
-   * and the text before it must be the same bytes. `mark`: the index of a mark on the whole text.
-   */
   private text(conversation: Conversation, first: number, end: number, separator: Uint8Array, mark = 0): void {
-    const { json } = this
-    let isMarked = mark > 0 && first < end
-    for (let at = first; at < end; at = conversation.next(at)) isMarked ||= conversation.bitsAt(at) >= MARKED
-    if (isMarked) json.part(OPEN_LIST)
-    json.part(isMarked ? INPUT_TEXT : QUOTE)
-    for (let at = first; at < end; ) {
-      const next = conversation.next(at)
-      const isLast = next === end
-      if (at > first) json.part(separator)
-      json.entry(conversation, at)
-      const own = isLast && mark > 0 ? mark : conversation.markIndexAt(at)
-      // Only a part with a mark ends before the whole text does.
-      if (own > 0 || (isMarked && isLast)) json.part(PART_ENDS[own] ?? NOTHING)
-      if (own > 0 && !isLast) {
-        json.part(COMMA)
-        json.part(INPUT_TEXT)
-      }
-      at = next
-    }
-    json.part(isMarked ? CLOSE_LIST : QUOTE)
+    writeText(this.json, INPUT_TEXT, conversation, first, end, separator, mark)
   }
 
   /** No parts are sent as an empty text, because an empty list is rejected. */
@@ -278,11 +245,4 @@ export class ResponsesBodyWriter {
     if (!isStrictnessGiven) json.part(NOT_STRICT)
     json.part(TOOL_ENDS[tools.markIndexAt(tool)] ?? NOTHING)
   }
-}
-
-/** The first entry from `from` on that is not of this kind, or `end`. */
-function after(conversation: Conversation, from: number, end: number, kind: number): number {
-  let entry = from
-  while (entry < end && conversation.kindAt(entry) === kind) entry = conversation.next(entry)
-  return entry
 }
