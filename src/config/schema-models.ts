@@ -56,8 +56,8 @@ const of = (field: DialectField, description: string) => {
 /** Absent is `auto`: most providers have no choice, and their entries show none. */
 const CHAT_APIS = ['auto', 'chat', 'responses'] as const
 const CHAT_API_WORDS =
-  '`chat` is Chat Completions, `responses` the Responses API, and `auto`, the default, is Chat Completions unless the ' +
-  "model needs Responses for the request, by its name at OpenAI or by the server's rejections"
+  '`chat` is Chat Completions, `responses` the Responses API, and `auto`, the default, is Chat Completions unless ' +
+  "the model needs Responses for the request, by its name at OpenAI or by the server's rejections"
 
 const dialectFields = {
   api_key: optional(

@@ -14,7 +14,7 @@ export interface TargetRef {
   readonly model: string
   /** What the provider is asked for, if `model` is such a pattern, which breaker, metrics and usage know alone. */
   readonly concrete?: string | undefined
-  /** By which of the provider's APIs it is asked; absent = as the provider's entry says. */
+  /** By which of the provider's APIs it is asked; absent = that of the provider's entry. */
   readonly api?: ChatApi | undefined
 }
 

@@ -18,7 +18,7 @@ export interface Target {
   readonly endpoint: Endpoint
   /** The provider's own name of the model; for Azure, the deployment. */
   readonly model: string
-  /** By which of the provider's APIs it is asked, if its entry says so; else as `endpoint` says. */
+  /** By which of the provider's APIs it is asked; absent = that of `endpoint`. */
   readonly api?: ChatApi | undefined
 }
 

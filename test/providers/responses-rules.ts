@@ -97,7 +97,7 @@ function checkTools(body: JsonObject): void {
   const names = objects(body['tools'], 'tools').map((tool) => {
     onlyKeys(tool, ['type', 'name', 'description', 'parameters', 'strict', 'cache_control'])
     must(tool['type'] === 'function' && isObject(tool['parameters']), 'parameters are an object', tool)
-    must(typeof tool['strict'] === 'boolean', 'strictness is said', tool)
+    must(typeof tool['strict'] === 'boolean', 'strictness is given', tool)
     must(NAME.test(String(tool['name'])), 'names are legal', tool)
     return String(tool['name'])
   })

@@ -28,8 +28,8 @@ export function after(conversation: Conversation, from: number, end: number, kin
 
 /**
  * One string, which every server accepts. Parts only to carry cache marks, and then split only after a mark: in the
- * next turn the mark has moved, and the text before it must be the same bytes. `textPart`: how a part begins; `mark`: the
- * index of a mark on the whole text.
+ * next turn the mark has moved, and the text before it must be the same bytes. `textPart`: how a part begins;
+ * `mark`: the index of a mark on the whole text.
  */
 export function writeText(
   json: JsonBuilder,

@@ -21,7 +21,7 @@ export interface ResponsesForm {
   readonly hasDeveloper: boolean
   /** The encrypted thoughts of the model are asked for. */
   readonly sendsThoughts: boolean
-  /** Whether a stream is padded may be said. */
+  /** The request may have an option about the padding of its stream. */
   readonly takesPadding: boolean
 }
 
@@ -29,7 +29,7 @@ export interface ResponsesForm {
 const RESPONSES_ALONE = /(?:^|[-:/])(?:pro|codex)(?:[-:]|$)|-deep-research|^computer-use/
 /** GPT-5.4 and later, as 504. "Function tools with reasoning_effort are not supported for MODEL". */
 const NEEDS_FOR_EFFORT = 504
-/** GPT-5.6 and later reason unless they are told not to. */
+/** GPT-5.6 and later reason unless the effort is `none`. */
 const NEEDS_FOR_TOOLS = 506
 /** These always reason. */
 const ALWAYS_REASONS = /^gpt-(?:6-astra|6\.1-sol)(?:-|$)/
