@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import type { JsonObject } from '../../src/core/json.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import type { Provider, Target } from '../../src/providers/provider.ts'
 import type { Literal } from '../support/literal.ts'
@@ -78,6 +79,103 @@ describe('which API', () => {
     expect(rest.url).toBe(url)
     expect(headers).toMatchObject({ 'api-key': 'secret-key' })
     expect(objectOf(body)['model']).toBe('my-deployment')
+  })
+})
+
+describe('what a rejection teaches', () => {
+  const TOOLS_REJECTED =
+    'Function tools with reasoning_effort are not supported for gpt-x in /v1/chat/completions. ' +
+    "To use function tools, use /v1/responses or set reasoning_effort to 'none'."
+  const ALONE = 'This model is only supported in v1/responses and not in v1/chat/completions.'
+  const NOT_CHAT =
+    'This is not a chat model and thus not supported in the v1/chat/completions endpoint. ' +
+    'Did you mean to use v1/completions?'
+  const chat = 'completions'
+  const tools = plainRequest({ tools: TOOLS })
+  const plain = plainRequest({})
+
+  function learned(message: string, request: ChatRequest, target: Target, status = 400, param?: string) {
+    const error = new ProviderError(status === 404 ? 'failed' : 'rejected', message, { status, param })
+    const rejection = { error, target, request, organization: 'acme', sentMs: performance.now() }
+    return openai.learn?.(rejection)
+  }
+
+  test.each([
+    [TOOLS_REJECTED, 400, tools, 'api with tools', [chat, 'responses']],
+    [
+      'Function tools with reasoning_effort are not supported for gpt-5.4. Please use /v1/responses instead.',
+      400,
+      tools,
+      'api with tools',
+      [chat, 'responses'],
+    ],
+    [ALONE, 404, plain, 'api', ['responses', 'responses']],
+    [ALONE, 400, tools, 'api', ['responses', 'responses']],
+  ] as const)('%s', (message, status, request, field, later) => {
+    const target = { endpoint: endpoint(), model: 'gpt-x' }
+    const lesson = learned(message, request, target, status)
+    expect(lesson?.field).toBe(field)
+    expect(lesson && apiOf(request, target, lesson.provider)).toBe('responses')
+    expect(apiOf(request, target)).toBe(chat)
+    expect(lesson?.keep()).toBe('for ten minutes')
+    expect([plain, tools].map((each) => apiOf(each, target))).toEqual([...later])
+  })
+
+  test.each([
+    [NOT_CHAT, 404],
+    ['The model `gpt-x` does not exist or you do not have access to it.', 404],
+    ['This model is not supported in v1/responses.', 400],
+    ['Failed to download https://evil.test/: please use /v1/responses', 400],
+    ['Overloaded. Please use /v1/responses.', 503],
+  ])('nothing: %s', (message, status) => {
+    const error = new ProviderError(status === 400 ? 'rejected' : 'failed', message, { status })
+    const target = { endpoint: endpoint(), model: 'gpt-x' }
+    const rejection = { error, target, request: tools, organization: 'acme', sentMs: performance.now() }
+    expect(openai.learn?.(rejection)).toBeUndefined()
+  })
+
+  test('is not kept if the words are the caller’s', () => {
+    const target = { endpoint: endpoint(), model: 'gpt-x' }
+    const messages = [{ role: 'user', parts: [{ type: 'text', text: 'please use /v1/responses' }] }] as const
+    expect(learned(ALONE, plainRequest({ messages }), target, 404)?.keep()).toBeUndefined()
+    expect(apiOf(plain, target)).toBe(chat)
+  })
+
+  test('nothing where the configuration decides', () => {
+    const at = endpoint({ api: 'chat' })
+    expect(learned(ALONE, plain, { endpoint: at, model: 'gpt-x' }, 404)).toBeUndefined()
+    const free = endpoint()
+    learned(ALONE, plain, { endpoint: free, model: 'gpt-x' }, 404)?.keep()
+    expect(apiOf(plain, { endpoint: free, model: 'gpt-x', api: 'chat' })).toBe(chat)
+  })
+
+  test('what the Responses API of a server rejects is left out', () => {
+    const target = { endpoint: endpoint({ api: 'responses' }), model: 'gpt-x' }
+    const request = plainRequest({ stream: true })
+    const thoughts = learned('Encrypted content is not supported with this model.', request, target, 400, 'include')
+    expect(thoughts?.field).toBe('include')
+    thoughts?.keep()
+    const padding = learned("Unknown parameter: 'stream_options.include_obfuscation'.", request, target)
+    expect(padding?.field).toBe('stream_options.include_obfuscation')
+    padding?.keep()
+    const { body } = openai.request(request, target)
+    expect(Object.keys(objectOf(body))).toEqual(['model', 'input', 'store', 'stream'])
+  })
+
+  test('two things at once: the API, and then the thoughts', () => {
+    const target = { endpoint: endpoint(), model: 'gpt-x' }
+    const first = learned(ALONE, plain, target, 404)
+    const error = new ProviderError('rejected', 'Encrypted content is not supported with this model.', { status: 400 })
+    const second = first?.provider.learn?.({
+      error,
+      target,
+      request: plain,
+      organization: 'acme',
+      sentMs: performance.now(),
+    })
+    expect(second?.field).toBe('include')
+    expect(second && objectOf(second.provider.request(plain, target).body)['include']).toBeUndefined()
+    expect(second && apiOf(plain, target, second.provider)).toBe('responses')
   })
 })
 

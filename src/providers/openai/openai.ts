@@ -19,7 +19,7 @@ import { azureForms, lessonOf, openaiForms, type ServerForm } from './server-for
 const chatApi: RequestApi<ServerForm> = (forms) => ({
   request: (request, target) => {
     const form = forms.of(target)
-    return needsResponses(request, form.needsResponses) ? responsesRequest(request, form) : chatRequest(request, form)
+    return needsResponses(request, form) ? responsesRequest(request, form) : chatRequest(request, form)
   },
 })
 

@@ -1,16 +1,18 @@
 /**
- * Which of OpenAI's models need the Responses API, and for what: a table of their families. What other servers need
- * shows in their rejections.
+ * Which models need the Responses API, and for what: a table of OpenAI's families, and rejections that name it as the
+ * remedy.
  */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
+import type { ChatApi } from '../../core/endpoint.ts'
+import type { ProviderError } from '../../core/provider-error.ts'
 import type { Target } from '../provider.ts'
 
 /**
  * Which requests a model takes by the Responses API alone. `tools with effort`: those with tools and an explicit
  * effort of reasoning; `tools with thoughts`: those with tools, unless the effort is none; `tools`: all with tools.
  */
-export type ResponsesNeed = 'none' | 'tools with effort' | 'tools with thoughts' | 'tools' | 'all'
+type ResponsesNeed = 'none' | 'tools with effort' | 'tools with thoughts' | 'tools' | 'all'
 
 /** What every request to a target by the Responses API has in common. */
 export interface ResponsesForm {
@@ -19,10 +21,6 @@ export interface ResponsesForm {
   readonly opening: string
   /** The system's texts have the role of the developer. */
   readonly hasDeveloper: boolean
-  /** The encrypted thoughts of the model are asked for. */
-  readonly sendsThoughts: boolean
-  /** The request may have an option about the padding of its stream. */
-  readonly takesPadding: boolean
 }
 
 /** "This model is only supported in v1/responses and not in v1/chat/completions." */
@@ -35,31 +33,64 @@ const NEEDS_FOR_TOOLS = 506
 const ALWAYS_REASONS = /^gpt-(?:6-astra|6\.1-sol)(?:-|$)/
 const VERSION = /^(?:ft:)?gpt-(\d{1,2})(?:\.(\d{1,2}))?(?=-|:|$)/
 
-export function responsesNeed(
-  { model, endpoint, api = endpoint.api ?? 'auto' }: Target,
-  isOpenai: boolean,
-): ResponsesNeed {
-  if (api !== 'auto') return api === 'responses' ? 'all' : 'none'
-  if (!isOpenai) return 'none'
+/** By which API a target is asked. */
+export interface ApiNeeds {
+  /** As the configuration has it. */
+  readonly api: ChatApi
+  /** By the name of the model. */
+  readonly need: ResponsesNeed
+  /** With `auto`, what the target has taught: requests with tools need Responses, or all do. */
+  readonly takesToolsByResponses: boolean
+  readonly takesResponsesAlone: boolean
+}
+
+export function apiNeeds({ model, endpoint, api = endpoint.api ?? 'auto' }: Target, isOpenai: boolean): ApiNeeds {
+  const need = isOpenai ? needOf(model) : 'none'
+  return { api, need, takesToolsByResponses: false, takesResponsesAlone: false }
+}
+
+function needOf(model: string): ResponsesNeed {
   if (RESPONSES_ALONE.test(model)) return 'all'
   if (ALWAYS_REASONS.test(model)) return 'tools'
   const [, major = 0, minor = 0] = VERSION.exec(model) ?? []
   const version = 100 * Number(major) + Number(minor)
-  return version >= NEEDS_FOR_TOOLS ? 'tools with thoughts' : version >= NEEDS_FOR_EFFORT ? 'tools with effort' : 'none'
+  if (version >= NEEDS_FOR_TOOLS) return 'tools with thoughts'
+  return version >= NEEDS_FOR_EFFORT ? 'tools with effort' : 'none'
 }
 
-export function needsResponses({ tools, sampling }: ChatRequest, need: ResponsesNeed): boolean {
-  if (need === 'none' || need === 'all') return need === 'all'
+export function needsResponses({ tools, sampling }: ChatRequest, form: ApiNeeds): boolean {
+  const { api, need } = form
+  if (api !== 'auto') return api === 'responses'
+  if (need === 'all' || form.takesResponsesAlone) return true
   if (tools.isEmpty) return false
   const effort = sampling.reasoningEffort
   switch (need) {
     case 'tools with effort':
-      return effort !== undefined && effort !== 'none'
+      return form.takesToolsByResponses || (effort !== undefined && effort !== 'none')
     case 'tools with thoughts':
-      return effort !== 'none'
+      return form.takesToolsByResponses || effort !== 'none'
     default:
-      return true
+      return form.takesToolsByResponses || need === 'tools'
   }
+}
+
+/** "…, use /v1/responses", "only supported in v1/responses". */
+const REMEDY = /\b(?:use|using|via|with|through|try|in|on|by|to)\s+(?:the\s+)?[`'"]?\/?v1\/responses\b/i
+const NO_REMEDY = /\bnot (?:\w+ )?(?:via|with|through|in|on|by)\s+(?:the\s+)?[`'"]?\/?v1\/responses\b/i
+/** The remedy is in the first sentences, and nothing that a server has fetched comes before it. */
+const OPENING_CHARS_MAX = 500
+
+/**
+ * Which requests a rejection by Chat Completions sends to the Responses API; undefined if it names no such remedy. For
+ * a model that is on Responses alone the status is 400 or 404.
+ */
+export function wantsResponses(error: ProviderError, { tools }: ChatRequest): 'tools' | 'all' | undefined {
+  const opening = error.message.slice(0, OPENING_CHARS_MAX)
+  if (error.kind !== 'rejected' && error.detail.status !== 404) return undefined
+  const at = opening.search(REMEDY)
+  if (at === -1 || opening.slice(0, at).includes('://') || NO_REMEDY.test(opening)) return undefined
+  if (!/\btools?\b/i.test(opening)) return 'all'
+  return tools.isEmpty ? undefined : 'tools'
 }
 
 /** Models that are known to think; Azure's deployments and models of other servers have any name. */
@@ -67,12 +98,14 @@ const THINKS = /^(?:ft:)?(?:.*\/)?(?:o\d|gpt-[5-9]|gpt-\d\d|codex|computer-use)/
 /** Models that are known not to. */
 const THINKS_NOT = /^(?:ft:)?(?:.*\/)?(?:gpt-[34](?!\d)|chatgpt-4o)/
 
+export function mayThink(model: string): boolean {
+  return !THINKS_NOT.test(model)
+}
+
 export function responsesForm(model: string, url: string, isOpenaiOrAzure: boolean): ResponsesForm {
   return {
     url,
     opening: `{"model":${JSON.stringify(model)},"input":`,
     hasDeveloper: isOpenaiOrAzure && THINKS.test(model),
-    sendsThoughts: !THINKS_NOT.test(model),
-    takesPadding: true,
   }
 }

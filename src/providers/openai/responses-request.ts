@@ -54,7 +54,7 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
 /**
  * Members have one order and absent ones are left out, so that equal beginnings of a conversation are equal bytes.
  */
-function settings(request: ChatRequest, { responses }: ServerForm, cache: CacheMark | undefined): string {
+function settings(request: ChatRequest, form: ServerForm, cache: CacheMark | undefined): string {
   const { sampling, hints, maxOutputTokens: limit, stream } = request
   let text =
     member('max_output_tokens', limit === undefined ? undefined : Math.max(limit, OUTPUT_TOKENS_MIN)) +
@@ -76,13 +76,13 @@ function settings(request: ChatRequest, { responses }: ServerForm, cache: CacheM
   }
   if (cache !== undefined) text += jsonMember('cache_control', openaiMark(cache))
   const include = [
-    ...(responses.sendsThoughts ? ['reasoning.encrypted_content'] : []),
+    ...(form.sendsThoughts ? ['reasoning.encrypted_content'] : []),
     ...(sampling.logprobs === true ? ['message.output_text.logprobs'] : []),
   ]
   text += `,"store":false${include.length === 0 ? '' : `,"include":${JSON.stringify(include)}`}`
   if (!stream) return text
   // OpenAI pads every event of a stream with up to 16 random characters unless asked not to.
-  const options = responses.takesPadding ? `,"stream_options":{"include_obfuscation":${hints.padStream === true}}` : ''
+  const options = form.takesPadding ? `,"stream_options":{"include_obfuscation":${hints.padStream === true}}` : ''
   return `${text},"stream":true${options}`
 }
 

@@ -3,6 +3,7 @@
  * servers reject what weir adds to a request, or miss what no caller of weir has, and only their answer shows it.
  */
 
+import type { ProviderError } from '../../core/provider-error.ts'
 import { type Lesson, rejecting, TargetForms } from '../learned-form.ts'
 import type { Rejection, Target } from '../provider.ts'
 import { rejectsSignature, SIGNATURE_WORDS } from '../thought-signature.ts'
@@ -10,11 +11,19 @@ import { type MessageVariant, USUAL } from './chat-body.ts'
 import { azureAddress, azureResponses, openaiAddress, type ProviderAddress } from './endpoints.ts'
 import { isMistral, MISTRAL } from './mistral.ts'
 import { isMoonshot, MOONSHOT } from './moonshot.ts'
-import { type ResponsesForm, type ResponsesNeed, responsesForm, responsesNeed } from './responses-form.ts'
+import {
+  type ApiNeeds,
+  apiNeeds,
+  mayThink,
+  needsResponses,
+  type ResponsesForm,
+  responsesForm,
+  wantsResponses,
+} from './responses-form.ts'
 import { WITH_SIGNATURES, WITH_THOUGHTS } from './thoughts.ts'
 
 /** What every request to a target has in common. */
-export interface ServerForm extends ProviderAddress {
+export interface ServerForm extends ProviderAddress, ApiNeeds {
   readonly isOpenai: boolean
   /** How its messages differ from OpenAI's. */
   readonly variant: MessageVariant
@@ -23,9 +32,11 @@ export interface ServerForm extends ProviderAddress {
   readonly takesStreamOptions: boolean
   /** The JSON of a request up to its messages. */
   readonly opening: string
-  /** Which requests are written for the Responses API. */
-  readonly needsResponses: ResponsesNeed
   readonly responses: ResponsesForm
+  /** A request by the Responses API asks for the encrypted thoughts of the model. */
+  readonly sendsThoughts: boolean
+  /** A request by the Responses API may have an option about the padding of its stream. */
+  readonly takesPadding: boolean
 }
 
 /**
@@ -48,8 +59,10 @@ function formOf(target: Target, address: ProviderAddress, { url }: ProviderAddre
   return {
     ...address,
     isOpenai,
-    needsResponses: responsesNeed(target, isOpenai),
+    ...apiNeeds(target, isOpenai),
     responses: responsesForm(model, url, isOpenai || AZURE.test(url)),
+    sendsThoughts: mayThink(model),
+    takesPadding: true,
     variant: variantOf(endpoint.baseUrl),
     limitName: COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens',
     takesStreamOptions: true,
@@ -69,15 +82,57 @@ const rejectsOptions = rejecting('stream_options(?:\\.include_usage)?')
 const missesThoughts = rejecting('reasoning_content')
 
 /** What a server that rejected a request with this error is to get; undefined if the error shows nothing about that. */
-export function lessonOf({ error }: Rejection, { variant }: ServerForm): Lesson<ServerForm> | undefined {
+export function lessonOf({ error, request }: Rejection, form: ServerForm): Lesson<ServerForm> | undefined {
   const { kind, detail } = error
+  if (needsResponses(request, form)) return responsesLesson(error)
+  const wanted = form.api === 'auto' ? wantsResponses(error, request) : undefined
+  if (wanted !== undefined) return wanted === 'tools' ? API_WITH_TOOLS : API
   if (kind !== 'rejected') return undefined
+  const { variant } = form
   if (rejectsLimit(error)) return OTHER_LIMIT
   if (detail.param === 'stream_options' || rejectsOptions(error)) return NO_OPTIONS
   const lesson = missesThoughts(error) ? THOUGHTS : rejectsSignature(error) ? SIGNATURES : undefined
   return variant === USUAL || variant === lesson?.change.variant ? lesson : undefined
 }
 
+/** "Encrypted content is not supported with this model." */
+const rejectsThoughts = rejecting('include(?:\\[\\d+\\])?|(?:reasoning\\.)?encrypted[_ ]content')
+const rejectsPadding = rejecting('(?:stream_options\\.)?include_obfuscation|stream_options')
+
+/** The same of a request by the Responses API. */
+function responsesLesson(error: ProviderError): Lesson<ServerForm> | undefined {
+  const { kind, detail, message } = error
+  if (kind !== 'rejected') return undefined
+  const { param = '' } = detail
+  if (param.startsWith('stream_options') || rejectsPadding(error)) return NO_PADDING
+  const isThoughts = /^include\b/.test(param) || rejectsThoughts(error)
+  return isThoughts && !message.includes('logprobs') ? NO_THOUGHTS : undefined
+}
+
+const API: Lesson<ServerForm> = {
+  field: 'api',
+  change: { takesResponsesAlone: true },
+  words: /v1\/responses/gi,
+  own: 0,
+}
+const API_WITH_TOOLS: Lesson<ServerForm> = {
+  field: 'api with tools',
+  change: { takesToolsByResponses: true },
+  words: /v1\/responses/gi,
+  own: 0,
+}
+const NO_THOUGHTS: Lesson<ServerForm> = {
+  field: 'include',
+  change: { sendsThoughts: false },
+  words: /encrypted[_ ]content/gi,
+  own: 1,
+}
+const NO_PADDING: Lesson<ServerForm> = {
+  field: 'stream_options.include_obfuscation',
+  change: { takesPadding: false },
+  words: /include_obfuscation/gi,
+  own: 1,
+}
 const OTHER_LIMIT: Lesson<ServerForm> = {
   field: 'max_completion_tokens',
   change: { limitName: 'max_completion_tokens' },
@@ -104,7 +159,7 @@ const SIGNATURES: Lesson<ServerForm> = {
   own: 0,
 }
 
-const LESSONS = [OTHER_LIMIT, NO_OPTIONS, THOUGHTS, SIGNATURES]
+const LESSONS = [OTHER_LIMIT, NO_OPTIONS, THOUGHTS, SIGNATURES, API, API_WITH_TOOLS, NO_THOUGHTS, NO_PADDING]
 
 export const openaiForms = new TargetForms(
   (target) => formOf(target, openaiAddress(target, CHAT_PATH), openaiAddress(target, RESPONSES_PATH)),

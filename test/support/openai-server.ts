@@ -1,0 +1,71 @@
+/**
+ * A strict simulator of OpenAI's two APIs for chats: it rejects, in OpenAI's words, what breaks a published rule, and
+ * what a model takes by the Responses API alone.
+ */
+
+import type { JsonObject } from '../../src/core/json.ts'
+import { responsesWriter } from '../providers/openai/responses-writer.ts'
+import { openaiWriter } from '../providers/openai/writer.ts'
+import { openaiRules } from '../providers/openai-rules.ts'
+import { plainLiteral } from '../providers/requests.ts'
+import { responsesRules } from '../providers/responses-rules.ts'
+import * as does from './scenarios.ts'
+import type { Speech } from './speech-writer.ts'
+import type { Call, Scenario } from './upstream.ts'
+
+interface OpenaiModel {
+  /** What it takes by the Responses API alone. */
+  readonly needsResponses: 'nothing' | 'tools' | 'everything'
+  /** Whether it thinks; others reject that their thoughts are asked for. */
+  readonly thinks?: boolean
+}
+
+const error = (message: string, param: string | null = null): string =>
+  JSON.stringify({ error: { message, type: 'invalid_request_error', param, code: null } })
+
+/** Answers with what `choose` returns. */
+export function openaiServer({ needsResponses, thinks = true }: OpenaiModel, choose: (call: Call) => Speech): Scenario {
+  return (call) => {
+    const isResponses = /\/responses(?:\?|$)/.test(call.path)
+    const refused = isResponses ? responsesProblem(call, thinks) : chatProblem(call, needsResponses)
+    if (refused !== undefined) return call.answer(refused.status, refused.body)
+    const writer = isResponses ? responsesWriter : openaiWriter
+    const speech = choose(call)
+    if (!writer.streams(call)) return call.answer(200, JSON.stringify(writer.whole(speech)))
+    return does.stream(writer.streamed(speech))(call)
+  }
+}
+
+interface Problem {
+  readonly status: number
+  readonly body: string
+}
+
+function chatProblem({ json, model }: Call, needs: OpenaiModel['needsResponses']): Problem | undefined {
+  if (needs === 'everything') {
+    const message = 'This model is only supported in v1/responses and not in v1/chat/completions.'
+    return { status: 404, body: error(message, 'model') }
+  }
+  if (needs === 'tools' && 'tools' in json && json['reasoning_effort'] !== 'none') {
+    const message =
+      `Function tools with reasoning_effort are not supported for ${model} in /v1/chat/completions. ` +
+      "To use function tools, use /v1/responses or set reasoning_effort to 'none'."
+    return { status: 400, body: error(message, 'reasoning_effort') }
+  }
+  return brokenRule(openaiRules, json)
+}
+
+function responsesProblem({ json }: Call, thinks: boolean): Problem | undefined {
+  if (!thinks && JSON.stringify(json['include'] ?? null).includes('encrypted_content'))
+    return { status: 400, body: error('Encrypted content is not supported with this model.', 'include') }
+  return brokenRule(responsesRules, json)
+}
+
+function brokenRule(rules: typeof openaiRules, json: JsonObject): Problem | undefined {
+  try {
+    rules(json, plainLiteral({ stream: json['stream'] === true }))
+    return undefined
+  } catch (broken) {
+    return { status: 400, body: error(`Invalid request: ${broken}`) }
+  }
+}
