@@ -46,14 +46,79 @@ function chatFormat(obfuscation: (at: number) => string): AnswerFormat {
   }
 }
 
+const RESPONSES_ITEM = 'msg_bench0123456789abcdef0123456789abcdef0123456789ab'
+
 /** Letters whose number differs from event to event in a fixed, irregular order, as OpenAI pads its events. */
-function obfuscation(at: number): string {
+function letters(at: number): string {
   const length = 1 + ((at * 7919 + 13) % 17)
-  const letters = 'kQ3vXz9LmT4pWs8RbN2yHc6'
-  return `,"usage":null,"obfuscation":"${letters.slice(at % 6, (at % 6) + length)}"`
+  return 'kQ3vXz9LmT4pWs8RbN2yHc6'.slice(at % 6, (at % 6) + length)
 }
 
+const obfuscation = (at: number) => `,"usage":null,"obfuscation":"${letters(at)}"`
+
 const named = <T extends { readonly type: string }>(data: T) => `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`
+
+/** As many characters as a burst has: the text is repeated at its end, by its part, its item and the answer. */
+const REPEATED = JSON_TEXT.repeat(9)
+
+function responsesAnswer(status: string, text: string | undefined, outputTokens: number) {
+  const content = [{ type: 'output_text', annotations: [], logprobs: [], text }]
+  const item = { id: RESPONSES_ITEM, type: 'message', status: 'completed', content, role: 'assistant' }
+  const details = { input_tokens_details: { cached_tokens: 0 }, output_tokens_details: { reasoning_tokens: 0 } }
+  return {
+    ...{ id: 'resp_bench0123456789abcdef', object: 'response', created_at: 1763650000, status, error: null },
+    ...{ incomplete_details: null, instructions: null, max_output_tokens: null, model: 'upstream-1' },
+    output: text === undefined ? [] : [item],
+    ...{ parallel_tool_calls: true, previous_response_id: null, reasoning: { effort: 'low', summary: null } },
+    ...{
+      service_tier: 'default',
+      store: false,
+      temperature: 1,
+      text: { format: { type: 'text' } },
+      tool_choice: 'auto',
+    },
+    ...{ tools: [], top_logprobs: 0, top_p: 1, truncation: 'disabled' },
+    usage:
+      text === undefined
+        ? null
+        : { input_tokens: 12, output_tokens: outputTokens, total_tokens: 12 + outputTokens, ...details },
+    ...{ user: null, metadata: {} },
+  }
+}
+
+const ofItem = { item_id: RESPONSES_ITEM, output_index: 0 }
+const ofPart = { ...ofItem, content_index: 0 }
+const textPart = (text: string) => ({ type: 'output_text', annotations: [], logprobs: [], text })
+
+const responses: AnswerFormat = {
+  first:
+    named({ type: 'response.created', response: responsesAnswer('in_progress', undefined, 0), sequence_number: 0 }) +
+    named({
+      type: 'response.in_progress',
+      response: responsesAnswer('in_progress', undefined, 0),
+      sequence_number: 1,
+    }) +
+    named({
+      type: 'response.output_item.added',
+      item: { type: 'message', content: [] },
+      ...ofItem,
+      sequence_number: 2,
+    }) +
+    named({ type: 'response.content_part.added', ...ofPart, part: textPart(''), sequence_number: 3 }),
+  event: (text, at) =>
+    'event: response.output_text.delta\n' +
+    `data: {"type":"response.output_text.delta","content_index":0,"delta":"${text}","item_id":"${RESPONSES_ITEM}",` +
+    `"logprobs":[],"obfuscation":"${letters(at)}","output_index":0,"sequence_number":${at + 4}}\n\n`,
+  last:
+    named({ type: 'response.output_text.done', ...ofPart, logprobs: [], text: REPEATED, sequence_number: 68 }) +
+    named({ type: 'response.content_part.done', ...ofPart, part: textPart(REPEATED), sequence_number: 69 }) +
+    named({
+      ...{ type: 'response.output_item.done', output_index: 0, sequence_number: 70 },
+      item: responsesAnswer('completed', REPEATED, 64).output[0],
+    }) +
+    named({ type: 'response.completed', response: responsesAnswer('completed', REPEATED, 64), sequence_number: 71 }),
+  json: JSON.stringify(responsesAnswer('completed', JSON_TEXT, 9)),
+}
 
 const anthropic: AnswerFormat = {
   first:
@@ -116,6 +181,7 @@ const gemini: AnswerFormat = {
 export const ANSWERS: Readonly<Record<ProviderName, AnswerFormat>> = {
   openai: chatFormat(() => ''),
   obfuscated: chatFormat(obfuscation),
+  responses,
   anthropic,
   gemini,
 }

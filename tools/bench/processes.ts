@@ -247,6 +247,7 @@ function configuration(provider: Server, folder: string, { free, redis, workers,
     providers: {
       openai: { dialect: 'openai', base_url: `${origin}/v1`, api_key },
       obfuscated: { dialect: 'openai', base_url: `${origin}/v1`, api_key },
+      responses: { dialect: 'openai', api: 'responses', base_url: `${origin}/v1`, api_key },
       anthropic: { dialect: 'anthropic', base_url: origin, api_key },
       gemini: { dialect: 'gemini', base_url: origin, api_key },
     },

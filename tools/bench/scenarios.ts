@@ -37,12 +37,16 @@ const CONVERSATIONS: readonly (readonly [caller: Caller, provider: ProviderName,
   ['chat', 'anthropic', 4],
   ['messages', 'openai', 4],
   ['responses', 'openai', 4],
+  ['chat', 'responses', 4],
+  ['messages', 'responses', 4],
+  ['responses', 'responses', 4],
 ]
 
 const DIALECT_NAMES = { chat: 'Chat', messages: 'Messages', responses: 'Responses' } as const
 const PROVIDER_NAMES = {
   openai: 'OpenAI',
   obfuscated: 'OpenAI obfuscated',
+  responses: 'OpenAI Responses',
   anthropic: 'Anthropic',
   gemini: 'Gemini',
 } as const

@@ -10,14 +10,18 @@ export type Caller = (typeof CALLERS)[number]
 /** `gemini` is what a caller of the pass-through speaks if the provider is Gemini. */
 export type Dialect = Caller | 'gemini'
 
-/** `obfuscated` is OpenAI as it streams by default: a string of random length in every event. */
-export const PROVIDERS = ['openai', 'obfuscated', 'anthropic', 'gemini'] as const
+/**
+ * `obfuscated` is OpenAI as it streams by default: a string of random length in every event. `responses` is the same by
+ * its Responses API.
+ */
+export const PROVIDERS = ['openai', 'obfuscated', 'responses', 'anthropic', 'gemini'] as const
 export type ProviderName = (typeof PROVIDERS)[number]
 
 /** The dialect that a provider speaks, and so a caller of the pass-through. */
 export const NATIVE: Readonly<Record<ProviderName, Dialect>> = {
   openai: 'chat',
   obfuscated: 'chat',
+  responses: 'responses',
   anthropic: 'messages',
   gemini: 'gemini',
 }
