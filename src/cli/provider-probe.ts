@@ -75,7 +75,7 @@ async function probe(target: TargetRef, endpoint: Endpoint, adapter: Provider, k
     ms: Math.round(performance.now() - begun),
   })
   try {
-    const request = requestOf(target.model, endpoint, adapter, kind)
+    const request = requestOf(target, endpoint, adapter, kind)
     await sendForText(new UpstreamCall(request, endpoint, false, due), adapter, () => {})
     return found({ reachable: 'yes', credential: 'accepted', model: 'known', remark: '' })
   } catch (error) {
@@ -84,8 +84,8 @@ async function probe(target: TargetRef, endpoint: Endpoint, adapter: Provider, k
   }
 }
 
-function requestOf(model: string, endpoint: Endpoint, adapter: Provider, kind: ModelKind): Dispatch {
-  if (kind === 'chat') return adapter.request(smallestChat(model), { endpoint, model })
+function requestOf({ model, api }: TargetRef, endpoint: Endpoint, adapter: Provider, kind: ModelKind): Dispatch {
+  if (kind === 'chat') return adapter.request(smallestChat(model), { endpoint, model, api })
   if (kind === 'embedding') {
     if (adapter.embeddings === undefined) throw new ProviderError('rejected', 'the dialect has no embeddings API')
     return adapter.embeddings.request(embedding(model), { endpoint, model })
