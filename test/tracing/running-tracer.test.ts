@@ -46,7 +46,10 @@ test.concurrent('a stream that the drain cuts is in the last spans', async () =>
   process.kill(stage.gateway.pid, 'SIGTERM')
   await stage.gateway.exit
   const [server, client] = collecting.spans
-  expect(server).toMatchObject({ isError: true, attributes: { 'error.type': 'drained', 'weir.outcome': 'drained' } })
+  expect(server).toMatchObject({
+    isError: true,
+    attributes: { 'error.type': 'shutting_down', 'weir.outcome': 'drained' },
+  })
   expect(client).toMatchObject({ isError: false, attributes: { 'weir.outcome': 'drained' } })
 })
 
