@@ -5,6 +5,8 @@
 
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 import { ProviderError, type ProviderErrorKind } from '../core/provider-error.ts'
+import { StreamRecord, type StreamTimes } from './stream-cuts.ts'
+import { type Failure, failureOfError } from './target-failure.ts'
 
 /** A target rests after this many failures in a row, or if half of its last 20 calls failed. */
 export const FAILURES_IN_A_ROW = 3
@@ -24,15 +26,6 @@ const PROBE_MS = 5000
 /** A caller's mistake is no sign of the target's health. */
 const CALLERS_MISTAKES: ReadonlySet<ProviderErrorKind> = new Set(['rejected', 'too_large'])
 
-/** Why a target failed. */
-export interface Failure {
-  readonly reason: ProviderErrorKind
-  /** The provider's HTTP status, if it sent one. */
-  readonly status?: number | undefined
-  /** Why it could not be reached, if it sent none. */
-  readonly cause?: string | undefined
-}
-
 /** When calls of a target answered and failed, in Unix milliseconds; 0: never. For the operator, not for routing. */
 export interface TargetTimes extends TargetRef {
   readonly answeredMs: number
@@ -43,6 +36,8 @@ export interface TargetTimes extends TargetRef {
   readonly failure: Failure
   /** The newest failures since it last answered, at most three. Absent from a worker of an earlier version. */
   readonly failuresMs?: readonly number[]
+  /** How its streams went. Absent from a worker of an earlier version. */
+  readonly streams?: StreamTimes
 }
 
 /**
@@ -76,6 +71,7 @@ class Health {
   cutsInARow = 0
   /** All that have counted. */
   cuts = 0
+  readonly streams = new StreamRecord()
   /** The newest outcomes as bits, the newest lowest: 1 = failed. */
   recent = 0
   /** How many of them there are, up to `RECENT_MAX`. */
@@ -129,6 +125,8 @@ interface Reports {
   succeeded(health: Health): void
   failed(health: Health, error: ProviderError, isCurrent: boolean): boolean
   exhausted(health: Health, ms: number): void
+  cameWhole(health: Health, streamed: boolean): void
+  brokeOff(health: Health, beganMs: number, error: ProviderError): void
   probeReleased(health: Health): void
 }
 
@@ -143,6 +141,7 @@ export class Permit {
     private readonly breaker: Reports,
     private readonly health: Health,
     private readonly isProbe: boolean,
+    private readonly beganMs: number,
   ) {
     this.generation = health.generation
     this.cuts = health.cuts
@@ -168,8 +167,9 @@ export class Permit {
   }
 
   /** After `succeeded` or `exhausted`: the answer came whole. */
-  completed(): void {
+  completed(streamed: boolean): void {
     const { breaksOff } = this.health
+    this.breaker.cameWhole(this.health, streamed)
     this.health.cutsInARow = 0
     if (breaksOff) this.succeeded()
   }
@@ -186,6 +186,7 @@ export class Permit {
     if (this.hasAnswered && this.cuts === health.cuts) {
       health.cuts++
       health.cutsInARow++
+      this.breaker.brokeOff(health, this.beganMs, error)
     }
     return this.breaker.failed(health, error, isCurrent)
   }
@@ -216,6 +217,12 @@ export class Breaker {
     succeeded: (health) => this.succeed(health),
     exhausted: (health, ms) => this.exhaust(health, ms),
     failed: (health, error, isCurrent) => this.fail(health, error, isCurrent),
+    cameWhole: (health, streamed) => {
+      health.streams.cameWhole(streamed, this.wallMs())
+      this.noteChange(health, false)
+    },
+    brokeOff: (health, beganMs, error) =>
+      health.streams.brokeOff({ beganMs, ms: this.wallMs() }, failureOfError(error)),
     probeReleased: (health) => this.send(this.restOfHealth(health)),
   }
 
@@ -237,7 +244,7 @@ export class Breaker {
    */
   enter(target: TargetRef): Permit | undefined {
     const health = this.of(target)
-    if (health.rests === 0) return new Permit(this.reports, health, false)
+    if (health.rests === 0) return this.permit(health)
     return this.claim === undefined && this.mayProbe(health) ? this.probe(health) : undefined
   }
 
@@ -254,13 +261,13 @@ export class Breaker {
     const isGranted = await this.claim(health.target)
     health.claiming = false
     // Another worker's probe may have succeeded in the meantime.
-    if (health.rests === 0) return new Permit(this.reports, health, false)
+    if (health.rests === 0) return this.permit(health)
     return isGranted && this.mayProbe(health) ? this.probe(health) : undefined
   }
 
   /** A permit in spite of a rest, if there is no other target to call. */
   enterAnyway(target: TargetRef): Permit {
-    return this.enter(target) ?? new Permit(this.reports, this.of(target), false)
+    return this.enter(target) ?? this.permit(this.of(target))
   }
 
   /** True if the target neither rests nor waits for its probe. */
@@ -290,6 +297,7 @@ export class Breaker {
     if (health.rests === 0 || health.rests !== rests || !this.mayProbe(health)) return false
     if (error === undefined) {
       health.cutsInARow = 0
+      health.streams.cameWhole(true, this.wallMs())
       this.succeed(health)
     } else this.fail(health, new ProviderError(error.kind, error.message, { ...error.detail, retryAfterMs: 0 }), true)
     return true
@@ -303,7 +311,8 @@ export class Breaker {
     return changed.map((health) => {
       health.isChanged = false
       const { target, answeredMs, failedMs, failingSinceMs, failure, failuresMs } = health
-      return { ...target, answeredMs, failedMs, failingSinceMs, failure, failuresMs }
+      const streams = health.streams.times()
+      return { ...target, answeredMs, failedMs, failingSinceMs, failure, failuresMs, streams }
     })
   }
 
@@ -334,6 +343,10 @@ export class Breaker {
     health.generation++
   }
 
+  private permit(health: Health, isProbe = false): Permit {
+    return new Permit(this.reports, health, isProbe, this.wallMs())
+  }
+
   private mayProbe({ probing, claiming, untilMs }: Health): boolean {
     return !probing && !claiming && this.now() >= untilMs
   }
@@ -341,7 +354,7 @@ export class Breaker {
   private probe(health: Health): Permit {
     health.probing = true
     this.send(this.restOfHealth(health, PROBE_MS))
-    return new Permit(this.reports, health, true)
+    return this.permit(health, true)
   }
 
   private succeed(health: Health): void {
@@ -391,7 +404,7 @@ export class Breaker {
   /** `isCurrent`: the call began after the last rest. The failures of older calls are why the target rests already. */
   private fail(health: Health, error: ProviderError, isCurrent: boolean): boolean {
     const { kind, detail } = error
-    const failure = { reason: kind, status: detail.status, cause: error.causeCode }
+    const failure = failureOfError(error)
     this.noteFailure(health, failure)
     if (isCurrent) health.failuresMs = [...health.failuresMs.slice(1 - FAILURES_IN_A_ROW), health.failedMs]
     const askedMs = kind === 'rate_limited' ? Math.min(detail.retryAfterMs ?? 0, ASKED_MS_MAX) : 0

@@ -241,7 +241,7 @@ export class Flow
     if (attempt === undefined || call === undefined) throw new Error('an answer without a call')
     try {
       this.succeeded(attempt, call)
-      if (!(content instanceof Pump)) attempt.permit.completed()
+      if (!(content instanceof Pump)) attempt.permit.completed(false)
       this.noteAttempt(attempt)
       const { interrupted } = this.running
       if (interrupted !== undefined && !(content instanceof Pump))
@@ -306,7 +306,7 @@ export class Flow
     if (isFailure && attempt !== undefined) {
       this.log.streamFailure = failureOf(this.concealed(attempt.candidate, error))
       attempt.permit.failed(error)
-    } else if (outcome === 'completed') attempt?.permit.completed()
+    } else if (outcome === 'completed') attempt?.permit.completed(true)
     else attempt?.permit.release()
     attempt?.trace?.ended(isFailure ? { error: error.kind } : { outcome })
     if (bug !== undefined) this.report(bug)

@@ -4,7 +4,9 @@
  */
 
 import { type TargetRef, targetKey } from '../core/model-config.ts'
-import { type Breaker, FAILURES_IN_A_ROW, type Failure, REST_MS_MIN, type Rest, type TargetTimes } from './breaker.ts'
+import { type Breaker, FAILURES_IN_A_ROW, REST_MS_MIN, type Rest, type TargetTimes } from './breaker.ts'
+import { StreamOutage } from './stream-cuts.ts'
+import type { Failure } from './target-failure.ts'
 
 /**
  * - `unknown`: never called since the start, or since its provider's entry changed
@@ -16,12 +18,19 @@ import { type Breaker, FAILURES_IN_A_ROW, type Failure, REST_MS_MIN, type Rest, 
 export const TARGET_STATES = ['unknown', 'healthy', 'failing', 'resting', 'probing'] as const
 type TargetStateName = (typeof TARGET_STATES)[number]
 
+interface Failing extends Failure {
+  readonly sinceMs: number
+  readonly lastMs: number
+  /** All its streams break off, although whole answers still come. */
+  readonly isOfStreams: boolean
+}
+
 export interface TargetState {
   readonly state: TargetStateName
   /** Present if it rests or is to be probed. */
   readonly rest: Rest | undefined
   /** Since when its calls fail, until when they failed, and how the last one did. Absent if it answered since. */
-  readonly failing: (Failure & { readonly sinceMs: number; readonly lastMs: number }) | undefined
+  readonly failing: Failing | undefined
   /** When it last answered, in Unix milliseconds; 0: never. */
   readonly answeredMs: number
   /** It cannot answer: one failure is none, and a limit for some seconds neither. */
@@ -38,6 +47,7 @@ interface Known {
   failures: readonly { readonly worker: number; readonly ms: number }[]
   /** The first and the last of as many failures in a row, when there were; absent if it answered since the first. */
   outage: { readonly fromMs: number; readonly toMs: number } | undefined
+  readonly streams: StreamOutage
 }
 
 export class TargetStates {
@@ -54,6 +64,7 @@ export class TargetStates {
   hear(times: TargetTimes, worker: number): void {
     const known = this.of(times)
     const { answeredMs, failedMs, failingSinceMs, failuresMs = [failedMs] } = times
+    if (times.streams !== undefined) known.streams.hear(times.streams, worker)
     known.failures = [
       ...known.failures.filter((one) => one.worker !== worker),
       ...failuresMs.map((ms) => ({ worker, ms })),
@@ -87,12 +98,18 @@ export class TargetStates {
   stateOf(target: TargetRef): TargetState {
     const rest = this.health.restOf(target)
     const known = this.known.get(targetKey(target))
-    const failing =
-      known === undefined || !isFailing(known)
-        ? undefined
-        : { ...known.failure, sinceMs: known.sinceMs, lastMs: known.failedMs }
-    const answeredMs = known?.answeredMs ?? 0
-    return { state: nameOf(rest, known), rest, failing, answeredMs, isDown: this.isDown(known, rest) }
+    const isDown = this.isDown(known, rest)
+    const failing = known === undefined ? undefined : this.failingOf(known, isDown)
+    const state = nameOf(rest, known, failing)
+    return { state, rest, failing, answeredMs: known?.answeredMs ?? 0, isDown: isDown || failing?.isOfStreams === true }
+  }
+
+  /** `isDown`: its calls fail in a row, so its streams are no case of their own. */
+  private failingOf(known: Known, isDown: boolean): Failing | undefined {
+    const streams = isDown ? undefined : known.streams.found(this.nowMs() - this.lateMs())
+    if (streams !== undefined) return { ...streams, isOfStreams: true }
+    if (!isFailing(known)) return undefined
+    return { ...known.failure, sinceMs: known.sinceMs, lastMs: known.failedMs, isOfStreams: false }
   }
 
   /** The rests that failures in a row call for although no worker had enough of them: each sees only its own calls. */
@@ -132,7 +149,7 @@ export class TargetStates {
     if (found !== undefined) return found
     const made: Known = {
       ...{ target, answeredMs: 0, failedMs: 0, sinceMs: 0, failure: { reason: 'failed' } },
-      ...{ failures: [], outage: undefined },
+      ...{ failures: [], outage: undefined, streams: new StreamOutage() },
     }
     this.known.set(targetKey(target), made)
     return made
@@ -159,8 +176,8 @@ function isFailing({ answeredMs, failedMs }: Known): boolean {
   return failedMs > answeredMs
 }
 
-function nameOf(rest: Rest | undefined, known: Known | undefined): TargetStateName {
+function nameOf(rest: Rest | undefined, known: Known | undefined, failing: Failing | undefined): TargetStateName {
   if (rest !== undefined) return rest.probing || rest.restMs === 0 ? 'probing' : 'resting'
-  if (known === undefined || (known.answeredMs === 0 && known.failedMs === 0)) return 'unknown'
-  return isFailing(known) ? 'failing' : 'healthy'
+  if (failing !== undefined) return 'failing'
+  return known === undefined || known.answeredMs === 0 ? 'unknown' : 'healthy'
 }

@@ -15,7 +15,7 @@ const rest: Rest = { ...A, restMs: 2500, rests: 2, asked: false, reason: 'failed
 const resting: TargetState = {
   state: 'resting',
   rest,
-  failing: { reason: 'failed', sinceMs: 1000, lastMs: 5000 },
+  failing: { reason: 'failed', sinceMs: 1000, lastMs: 5000, isOfStreams: false },
   answeredMs: 0,
   isDown: true,
 }

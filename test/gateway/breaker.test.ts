@@ -217,7 +217,7 @@ describe('streams that break off after their first content', () => {
     for (const end of ends) {
       const permit = story.breaker.enterAnyway(A)
       permit.succeeded()
-      if (end === '+') permit.completed()
+      if (end === '+') permit.completed(true)
       else if (end === '~') permit.release()
       else permit.failed(fault('cut'))
       if (story.state.startsWith('rests')) story.clock.ms += 30_000
@@ -255,8 +255,8 @@ describe('streams that break off after their first content', () => {
     for (const permit of story.open) permit.succeeded()
     first?.failed(fault('cut'))
     second?.failed(fault('cut'))
-    third?.completed()
-    for (const permit of others) permit.completed()
+    third?.completed(true)
+    for (const permit of others) permit.completed(true)
     expect(story.state).toBe('well')
   })
 
@@ -265,7 +265,7 @@ describe('streams that break off after their first content', () => {
     streams(story, '--')
     const whole = story.breaker.enterAnyway(A)
     whole.succeeded()
-    whole.completed()
+    whole.completed(false)
     streams(story, '---')
     expect(story.state).toBe('well')
   })
@@ -283,7 +283,7 @@ describe('streams that break off after their first content', () => {
     const probe = other.enter(A)
     probe?.succeeded()
     expect([one.isHealthy(A), other.isHealthy(A)]).toEqual([false, false])
-    probe?.completed()
+    probe?.completed(true)
     expect([one.isHealthy(A), other.isHealthy(A)]).toEqual([true, true])
     const next = one.enter(A)
     next?.succeeded()

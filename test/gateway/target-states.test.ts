@@ -260,6 +260,92 @@ test.each<[ProviderErrorKind, ProviderErrorDetail, string]>([
   expect(found?.message).toBe(`m is down: its only target a/gpt-5-mini ${words} since 07:35.`)
 })
 
+/** `-`: a stream breaks off, `+`: one comes whole, `w`: a whole answer comes; each begins after the one before. */
+function play(node: Node, calls: string, workers = 1): Node {
+  for (const [at, how] of [...calls].entries()) {
+    node.ms += 1000
+    const permit = node.workers[at % workers]?.enterAnyway(A)
+    node.ms += 1000
+    permit?.succeeded()
+    if (how === '-') permit?.failed(new ProviderError('cut', 'the connection ended'))
+    else permit?.completed(how === '+')
+    node.post()
+  }
+  return node
+}
+
+test.each([
+  ['-w-w-', true],
+  ['w-w-w-', true],
+  ['--w-', true],
+  ['wwwwwwwwwwwwwww-wwwwwwwwwwwwwwwwwwwww-wwwwwwwwwwwwwwwwwwwwwwww-wwwwwwwww', true],
+  ['-w-w', false],
+  ['-w-w+-', false],
+  ['-w-w-+', false],
+  ['+-w-w-w+-w-w', false],
+  ['-w-w-+w-w-w-', true],
+])('streams that break off while whole answers work: %s', (calls, isDown) => {
+  for (const workers of [1, 2, 3]) {
+    const node = play(new Node(workers), calls, workers)
+    expect([workers, node.stateOf().isDown]).toEqual([workers, isDown])
+    const [found] = node.down({ m: ['a/gpt-5-mini'] })
+    const message = 'm is down for streams: its only target a/gpt-5-mini breaks its streams off since 07:35.'
+    expect(found?.message).toBe(isDown ? message : undefined)
+    // It goes on answering what works: no rest is due.
+    expect([node.stateOf().rest, node.states.dueRests()]).toEqual([undefined, []])
+    if (isDown) expect(node.stateOf().state).toBe('failing')
+    expect(play(node, '+').stateOf()).toMatchObject({ state: 'healthy', isDown: false, failing: undefined })
+  }
+})
+
+test('streams of all workers that a restart of the provider breaks off together are one', () => {
+  const node = new Node(4)
+  const open = node.workers.map((worker) => worker.enterAnyway(A))
+  node.ms = 1000
+  for (const permit of open) permit.succeeded()
+  for (const permit of open) {
+    node.ms += 1
+    permit.failed(new ProviderError('cut', 'the connection ended'))
+  }
+  expect(play(node, 'w').stateOf()).toMatchObject({ state: 'healthy', isDown: false })
+  expect(play(node, '-w-').stateOf().isDown).toBe(true)
+})
+
+test('three streams break off before a whole one of another worker is reported: it is not reported too early', () => {
+  const node = new Node(2)
+  const states = new TargetStates(
+    node.supervisor,
+    () => START + node.ms,
+    () => 1000,
+  )
+  const post = (at: number) => {
+    for (const times of node.workers[at]?.takeTimes() ?? []) states.hear(times, at)
+  }
+  play(node, '-w-w-w-').post()
+  for (const worker of node.workers) worker.takeTimes()
+  play(node, '+', 2)
+  const late = node.workers[0]?.takeTimes() ?? []
+  const cut = (worker: number) => {
+    const permit = node.workers[worker]?.enterAnyway(A)
+    permit?.succeeded()
+    permit?.failed(new ProviderError('cut', 'the connection ended'))
+    node.ms += 10
+  }
+  for (let turn = 0; turn < 3; turn++) cut(1)
+  const whole = node.workers[1]?.enterAnyway(A)
+  whole?.succeeded()
+  whole?.completed(false)
+  const back = node.workers[0]?.enterAnyway(A)
+  back?.succeeded()
+  back?.completed(true)
+  post(1)
+  expect(states.stateOf(A).isDown).toBe(false)
+  for (const times of late) states.hear(times, 0)
+  post(0)
+  node.ms += 5000
+  expect(states.stateOf(A)).toMatchObject({ state: 'healthy', isDown: false })
+})
+
 /**
  * Workers call a target at random, and their posts arrive late, those of different workers in any order. The model is
  * the list of all calls: the last one decides, unless the target rests, and those since the last answer whether it is

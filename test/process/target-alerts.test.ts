@@ -15,7 +15,13 @@ type Reason = NonNullable<TargetState['failing']>['reason']
 /** It has failed since `NOW`, for so long. */
 function failing(reason: Reason, ms = 0, rests = 1): TargetState {
   const rest = { ...fields, reason, restMs: 1000, rests, asked: false, probing: false, failures: 3 }
-  return { state: 'resting', rest, failing: { reason, sinceMs: NOW, lastMs: NOW + ms }, answeredMs: 0, isDown: true }
+  return {
+    state: 'resting',
+    rest,
+    failing: { reason, sinceMs: NOW, lastMs: NOW + ms, isOfStreams: false },
+    answeredMs: 0,
+    isDown: true,
+  }
 }
 
 const answered: TargetState = { ...UNKNOWN, state: 'healthy', answeredMs: NOW + 1 }

@@ -142,6 +142,39 @@ test.each([1, 2])(
   },
 )
 
+test.each([1, 2])(
+  'with %d workers: streams that break off are reported although whole answers work',
+  async (workers) => {
+    await using on = await stage(workers)
+    const whole = does.answersText('Hi')
+    const cut = does.stream(does.chatFrames(['Hi']).slice(0, 2))
+    on.upstream.on('good', (call) => (call.json['stream'] === true ? cut(call) : whole(call)))
+    const stream = async () => {
+      const body = { model: 'good', stream: true, messages: [{ role: 'user', content: 'hi' }] }
+      return (await ask(on.gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))).end
+    }
+    const { problems } = await until(
+      async () => {
+        expect([await stream(), await on.send('good')]).toEqual(['cut', 200])
+        return await on.status()
+      },
+      ({ problems }) => problems.length > 0,
+    )
+    const message = /^good is down for streams: its only target up\/good breaks its streams off .*since \d\d:\d\d\.$/
+    expect(problems).toMatchObject([{ message: expect.stringMatching(message) }])
+    await on.gateway.line(({ event }) => event === 'model.down')
+    for (let call = 0; call < 5; call++) expect([await stream(), await on.send('good')]).toEqual(['cut', 200])
+    expect((await on.states())['up/good']).toBe('failing')
+    on.upstream.on('good', (call) =>
+      (call.json['stream'] === true ? does.stream(does.chatFrames(['Hi'])) : whole)(call),
+    )
+    expect(await stream()).toBe('whole')
+    await on.gateway.line(({ event }) => event === 'model.up')
+    expect((await on.status()).problems).toEqual([])
+    expect((await on.states())['up/good']).toBe('healthy')
+  },
+)
+
 test.each([1, 2])('with %d workers: from unknown to down, and up again', async (workers) => {
   await using on = await stage(workers)
   const unknown = { 'up/good': 'unknown', 'up/bad': 'unknown', 'up/never': 'unknown', 'gone/m': 'unknown' }

@@ -87,7 +87,8 @@ function hasProviderAnswered({ ref, failing }: Target, targets: readonly Target[
 
 function open(targets: readonly Target[]): readonly Occurrence[] {
   return targets.flatMap(({ ref, rest, failing }) => {
-    if (rest === undefined || failing === undefined || failing.lastMs - failing.sinceMs < OPEN_MS) return []
+    if (failing === undefined || (rest === undefined && !failing.isOfStreams)) return []
+    if (failing.lastMs - failing.sinceMs < OPEN_MS) return []
     return [{ type: 'target.open', fields: { ...ref, reason: failing.reason, since: timeText(failing.sinceMs) } }]
   })
 }
