@@ -20,10 +20,11 @@ const figures = {
   in_flight: t.Integer({ description: 'All requests that run' }),
   error_share: nullable(
     share(
-      'Share of ended requests with status 5xx or a cut answer; null without requests. Refusals (4xx) are not errors',
+      'Share of ended requests with status 5xx, a cut answer, or 429 because all providers are rate limited; ' +
+        'null without requests. Other refusals (4xx) are not errors',
     ),
   ),
-  limited_share: nullable(share('Share of ended requests that a limit refused (429); null without requests')),
+  limited_share: nullable(share('Share of ended requests that a limit of weir refused (429); null without requests')),
   time_to_first_token_p50_ms: nullable(t.Number()),
   time_to_first_token_p95_ms: nullable(t.Number()),
   tokens_per_second: t.Number({ description: 'Input and output tokens' }),

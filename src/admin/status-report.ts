@@ -6,6 +6,7 @@ import { dollars, percent } from '../core/figure-text.ts'
 import { targetKey } from '../core/model-config.ts'
 import type { ExpiringKey } from '../core/organization-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
+import { failureText } from '../gateway/target-failure.ts'
 import { TARGET_STATES } from '../gateway/target-states.ts'
 import { fullness } from '../reports/limit-usage.ts'
 import type { Attention, BudgetRow, FiguresNow, Status } from './api-shapes.ts'
@@ -166,17 +167,18 @@ function ofTargets({ config, stateOf, rests }: SystemState, nowMs: number): read
   ]
 }
 
-function ofRest({ provider, model, reason, restMs, probing }: Rest): Attention {
+function ofRest(rest: Rest): Attention {
+  const { provider, model, reason, restMs, probing } = rest
   if (reason === 'credential')
     return item('error', 'credential', `${provider} rejects our credential (target ${provider}/${model}).`)
   if (reason === 'credit_exhausted')
     return item('error', 'credit', `Our account at ${provider} has no credit left (target ${provider}/${model}).`)
   const target = `${provider}/${model}`
-  if (probing) return item('warning', 'target', `${target} is being probed after ${reason}.`)
+  const why = `because it ${failureText(rest)}`
+  if (probing) return item('warning', 'target', `${target} is being probed ${why}.`)
   // Only requests probe a target: an idle one stays in this state.
-  if (restMs === 0)
-    return item('warning', 'target', `${target} gets one request at a time until it succeeds, after ${reason}.`)
-  return item('warning', 'target', `${target} rests for ${Math.ceil(restMs / 1000)} s after ${reason}.`)
+  if (restMs === 0) return item('warning', 'target', `${target} gets one request at a time until it succeeds, ${why}.`)
+  return item('warning', 'target', `${target} rests for ${Math.ceil(restMs / 1000)} s ${why}.`)
 }
 
 /** Rates are full again and again, and no reason to act. */

@@ -239,7 +239,8 @@ export class Alerts {
     if (this.isClosed || nowMs - this.brokenMs < BROKEN_MS) return
     this.brokenMs = nowMs
     const reason = messageOf(error)
-    logEvent(this.options.logger, 'alert.failed', { reason: `alerts cannot be kept or looked for: ${reason}` })
+    const instead = 'alerts cannot be kept, so each is posted once, from memory, or looked for again later'
+    logEvent(this.options.logger, 'alert.queue_failed', { reason: `${instead}: ${reason}` })
   }
 
   private parts(): Opened {

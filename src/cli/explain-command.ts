@@ -56,7 +56,8 @@ function restingTarget(rest: unknown): readonly Resting[] {
   if (provider === undefined || model === undefined) return []
   const reason = providerErrorKinds.find((kind) => kind === rest['reason']) ?? 'failed'
   const restMs = numberOf(rest['restMs']) ?? 0
-  return [{ provider, model, reason, restMs, asked: rest['asked'] === true, probing: rest['probing'] === true }]
+  const failure = { reason, status: numberOf(rest['status']), cause: stringOf(rest['cause']) }
+  return [{ provider, model, ...failure, restMs, asked: rest['asked'] === true, probing: rest['probing'] === true }]
 }
 
 function learnedForm(form: unknown): readonly Learned[] {

@@ -4,7 +4,7 @@
  */
 
 import type { Attention, BudgetRow, Status, TargetRow } from '../admin/api-shapes.ts'
-import { dollars, duration, percent, rate } from '../core/figure-text.ts'
+import { dollars, duration, lastErrorText, percent, rate } from '../core/figure-text.ts'
 import type { JsonObject } from '../core/json.ts'
 import { fullness } from '../reports/limit-usage.ts'
 import { type Column, type Display, TextTable } from './text-table.ts'
@@ -182,9 +182,7 @@ function targetLines({ targets }: TopFigures, screen: Screen, rows: number): rea
       milliseconds(target.first_byte_p50_ms),
       milliseconds(target.first_byte_p95_ms),
       share(target.traffic_share),
-      target.last_error === null
-        ? ''
-        : `${target.last_error.cause ?? target.last_error.error} ${target.last_error.at.slice(11, 19)}`,
+      target.last_error === null ? '' : `${lastErrorText(target.last_error)} ${target.last_error.at.slice(11, 19)}`,
       plain(target.serves.join(', ')),
     ])
   return printed(TARGETS, cells, screen)

@@ -45,7 +45,7 @@ export function readDocument(text: string, sources: Sources, problems: Problems)
   const error = document.errors[0] ?? document.warnings[0]
   if (error !== undefined) {
     const { line, col } = lines.linePos(error.pos[0])
-    problems.addAt(line, `line ${line}, column ${col}`, explained(error, text, line))
+    problems.addAt(line, `column ${col}`, explained(error, text, line))
     return undefined
   }
   return new Reader(document, sources, problems, lines).read()

@@ -1,7 +1,7 @@
 /** The band "Targets": each model of a provider, the unhealthy ones first. */
 
 import type { TargetRow } from '../admin/api-shapes.ts'
-import { ago, count, duration, percent, span } from '../core/figure-text.ts'
+import { ago, count, duration, lastErrorText, percent, span } from '../core/figure-text.ts'
 import { element, type State, StateMark, setText } from './elements.ts'
 import { type Cell, type Column, LiveTable, textColumn } from './live-table.ts'
 import { twoLines } from './two-lines.ts'
@@ -72,7 +72,7 @@ function columns(clock: ServerClock): readonly Column<TargetRow>[] {
       title: 'Last error',
       cell: () => {
         const lines = twoLines<TargetRow>(
-          ({ last_error }) => (last_error === null ? '' : errorText(last_error)),
+          ({ last_error }) => (last_error === null ? '' : lastErrorText(last_error)),
           ({ last_error }) => (last_error === null ? '' : ago(-clock.secondsUntil(last_error.at))),
         )
         return {
@@ -89,11 +89,6 @@ function columns(clock: ServerClock): readonly Column<TargetRow>[] {
 
 function latencyOf({ first_byte_p50_ms: p50, first_byte_p95_ms: p95 }: TargetRow): string {
   return p50 === null ? '–' : `${duration(p50)} · ${duration(p95)}`
-}
-
-function errorText({ error, status, cause }: NonNullable<TargetRow['last_error']>): string {
-  const words = error.replaceAll('_', ' ') + (cause === null ? '' : ` (${cause})`)
-  return status === null || words.includes(String(status)) ? words : `${status} ${words}`
 }
 
 const STATES: Readonly<Record<TargetRow['state'], readonly [State, string]>> = {

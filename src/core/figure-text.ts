@@ -102,3 +102,15 @@ export function roughSpan(seconds: number): string {
 export function ago(seconds: number): string {
   return seconds < 2 ? 'just now' : `${roughSpan(seconds)} ago`
 }
+
+interface LastError {
+  readonly error: string
+  readonly status: number | null
+  readonly cause: string | null
+}
+
+/** The last error of a target: `500 failed`, `unreachable (ECONNREFUSED)`. */
+export function lastErrorText({ error, status, cause }: LastError): string {
+  const words = error.replaceAll('_', ' ') + (cause === null ? '' : ` (${cause})`)
+  return status === null || words.includes(String(status)) ? words : `${status} ${words}`
+}

@@ -464,7 +464,15 @@ export const LOG_EVENTS = {
     message: 'alert not delivered',
     meaning:
       'An alert (`alert`, `type`, `hook`) is given up because of `reason`: it was not delivered within a day, or the ' +
-      'queue was full. Without `alert`: no alerts can be kept or looked for; logged at most once a minute.',
+      'queue was full.',
+  },
+  'alert.queue_failed': {
+    level: 'error',
+    message: 'alerts cannot be kept',
+    meaning:
+      'The queue of alerts in `data_dir` cannot be used because of `reason`. An alert that can end is posted once, ' +
+      'from memory; what is reported once, such as a threshold, is looked for again later. Logged at most once a ' +
+      'minute.',
   },
   'log.dropped': {
     level: 'warn',

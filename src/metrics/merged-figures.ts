@@ -73,6 +73,7 @@ interface HistogramSeries {
 const BROKEN_OFF: ReadonlySet<string> = new Set(['provider_cut', 'timed_out'])
 
 const STATUS = counterFamilies.weir_requests_total.labels.indexOf('status')
+const ERROR = counterFamilies.weir_requests_total.labels.indexOf('error')
 const OUTCOME = counterFamilies.weir_requests_total.labels.indexOf('outcome')
 const TOKEN_TYPE = counterFamilies.weir_tokens_total.labels.indexOf('type')
 
@@ -194,8 +195,11 @@ export class MergedFigures {
   private sumRequests(labels: LabelValues, added: number): void {
     const status = Number(labels[STATUS])
     this.requests += added
-    if (status >= 500 || (status < 400 && BROKEN_OFF.has(labels[OUTCOME] ?? ''))) this.failed += added
-    if (status === 429) this.limited += added
+    // A provider's limit is none of the operator's: all of its targets being limited is an outage.
+    const isProvidersLimit = labels[ERROR] === 'upstream_rate_limited'
+    const isBrokenOff = status < 400 && BROKEN_OFF.has(labels[OUTCOME] ?? '')
+    if (status >= 500 || isBrokenOff || isProvidersLimit) this.failed += added
+    else if (status === 429) this.limited += added
   }
 
   /**

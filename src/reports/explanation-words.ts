@@ -9,12 +9,13 @@ import { amountOf, amountText, hasLimit, type Limit, type Limits, limitTable } f
 import { sentModel, type TargetRef } from '../core/model-config.ts'
 import { dollarsText, type Price } from '../core/money.ts'
 import type { Rest } from '../gateway/breaker.ts'
+import { failureText } from '../gateway/target-failure.ts'
 import { type RemainingLimit, remainingLimits } from '../ledger/remaining.ts'
 import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
 import type { Explanation } from './explanation-shape.ts'
 
 /** What is known of a target that rests in the running gateway. */
-export type Resting = Pick<Rest, 'provider' | 'model' | 'restMs' | 'asked' | 'probing' | 'reason'>
+export type Resting = Pick<Rest, 'provider' | 'model' | 'restMs' | 'asked' | 'probing' | 'reason' | 'status' | 'cause'>
 
 /** A field that the running gateway has learned to add to the requests to a target, or to leave out. */
 export interface Learned extends Pick<TargetRef, 'provider' | 'model'> {
@@ -99,11 +100,12 @@ export function reasonWords(key: Key, verdict: Access): string {
 export function restWords(target: TargetRef, resting: readonly Resting[]): string | undefined {
   const rest = resting.find(({ provider, model }) => provider === target.provider && model === target.model)
   if (rest === undefined) return undefined
-  const { reason, probing, restMs, asked } = rest
-  if (probing) return `is being probed after ${reason}`
+  const { probing, restMs, asked } = rest
+  const why = `because it ${failureText(rest)}`
+  if (probing) return `is being probed ${why}`
   const seconds = Math.ceil(restMs / 1000)
-  if (seconds === 0) return `gets one request at a time until it succeeds, after ${reason}`
-  return `rests for another ${seconds} s after ${reason}${asked ? ', as the provider requested' : ''}`
+  if (seconds === 0) return `gets one request at a time until it succeeds, ${why}`
+  return `rests for another ${seconds} s ${why}${asked ? ', as the provider requested' : ''}`
 }
 
 /** What was learned of a target, each in words. */

@@ -90,19 +90,19 @@ test.each<[string, Partial<SystemState>, Partial<Read>, string]>([
     'a rest',
     { rests: [{ ...rest, restMs: 1500, reason: 'timeout' }] },
     {},
-    'warning target: fake/m rests for 2 s after timeout.',
+    'warning target: fake/m rests for 2 s because it does not answer in time.',
   ],
   [
     'a rest that is over',
     { rests: [{ ...rest, restMs: 0, reason: 'timeout' }] },
     {},
-    'warning target: fake/m gets one request at a time until it succeeds, after timeout.',
+    'warning target: fake/m gets one request at a time until it succeeds, because it does not answer in time.',
   ],
   [
     'a probe',
     { rests: [{ ...rest, restMs: 0, reason: 'timeout', probing: true }] },
     {},
-    'warning target: fake/m is being probed after timeout.',
+    'warning target: fake/m is being probed because it does not answer in time.',
   ],
   [
     'a credential',

@@ -662,15 +662,15 @@ test('a cycle of three is reported once, as a whole', () => {
 
 describe('invalid YAML', () => {
   const cases: readonly [string, string][] = [
-    ['listen: [\n', 'line 2, column 1: a list that begins with [ is not closed'],
-    ['a: b: c\n', 'line 1, column 4: there are two keys on one line'],
-    ['a: "canary', 'line 1, column 11: a quoted string, perhaps of an earlier line, is not closed'],
-    ['a: { b: ${C} }\n', 'line 1, column 10: '],
-    ['a: 1\n---\nb: 2\n', 'line 2, column 1: '],
-    ['a: !!weird canary\n', 'line 1, column 4: '],
-    ['a: !canary b\n', 'line 1, column 4: the tag (!…) is not known here'],
-    ['a: !canary! b\n', 'line 1, column 4: the tag (!…) is not known here'],
-    ['a: |canary\n b\n', 'line 1, column 5: Block scalar header includes extra characters'],
+    ['listen: [\n', 'column 1: a list that begins with [ is not closed'],
+    ['a: b: c\n', 'column 4: there are two keys on one line'],
+    ['a: "canary', 'column 11: a quoted string, perhaps of an earlier line, is not closed'],
+    ['a: { b: ${C} }\n', 'column 10: '],
+    ['a: 1\n---\nb: 2\n', 'column 1: '],
+    ['a: !!weird canary\n', 'column 4: '],
+    ['a: !canary b\n', 'column 4: the tag (!…) is not known here'],
+    ['a: !canary! b\n', 'column 4: the tag (!…) is not known here'],
+    ['a: |canary\n b\n', 'column 5: Block scalar header includes extra characters'],
   ]
   test.each([...cases])('%j', (text, line) => {
     const found = problems(text)

@@ -682,30 +682,26 @@ const WRONG: readonly Row[] = [
     what: 'a tab',
     replace: '    context_window',
     by: '\tcontext_window',
-    lines: ['24: line 24, column 1: tabs are not allowed as indentation; use spaces'],
+    lines: ['24: column 1: tabs are not allowed as indentation; use spaces'],
   },
   {
     what: 'a second document',
     replace: 'providers:',
     by: '---\nproviders:',
-    lines: [
-      '7: line 7, column 1: a second document begins here; a configuration is one document, so remove the line ---',
-    ],
+    lines: ['7: column 1: a second document begins here; a configuration is one document, so remove the line ---'],
   },
   {
     what: 'a bracket that is not closed',
     replace: '[claude-sonnet]',
     by: '[claude-sonnet',
-    lines: [
-      '23: line 23, column 5: a list that begins with [ is not closed, or goes on without indentation; close it with ]',
-    ],
+    lines: ['23: column 5: a list that begins with [ is not closed, or goes on without indentation; close it with ]'],
   },
   {
     what: 'a reference in braces without quotes',
     replace: 'admin: { port: 9090 }',
     by: 'admin: { port: ${PORT} }',
     lines: [
-      '2: line 2, column 17: there is more text after the end of a value; remove it, or quote the whole value ' +
+      '2: column 17: there is more text after the end of a value; remove it, or quote the whole value ' +
         '(within { } and [ ] put a ${…} in quotes)',
     ],
   },

@@ -39,9 +39,9 @@ test('series of another version are ignored', () => {
   expect([...merged.histogramSeries('weir_overhead_seconds')]).toEqual([])
 })
 
-test('errors are answers with 5xx and answers that broke off; limited ones have status 429', () => {
+test('errors are 5xx, answers that broke off and 429 of all providers; limited ones are 429 of weir', () => {
   const merged = new MergedFigures()
-  const ended = (status: string, outcome: string) => [['chat', '', '', status, outcome, ''], 1] as const
+  const ended = (status: string, outcome: string, error = '') => [['chat', '', '', status, outcome, error], 1] as const
   merged.add(
     requests(
       ended('200', 'completed'),
@@ -49,12 +49,13 @@ test('errors are answers with 5xx and answers that broke off; limited ones have 
       ended('200', 'timed_out'),
       ended('200', 'caller_left'),
       ended('400', 'refused'),
-      ended('429', 'refused'),
+      ended('429', 'refused', 'rate_limit_exceeded'),
+      ended('429', 'refused', 'upstream_rate_limited'),
       ended('502', 'refused'),
       ended('504', 'timed_out'),
     ),
   )
-  expect(merged.totals()).toMatchObject({ requests: 8, errors: 4, limited: 1 })
+  expect(merged.totals()).toMatchObject({ requests: 9, errors: 5, limited: 1 })
 })
 
 test('keys beyond the bound share one series, however many workers report them', () => {

@@ -140,9 +140,8 @@ test('weir explain shows which targets are skipped', async () => {
   await weir.line('circuit breaker opened')
   await until(async () => (await explained(weir)).includes('(a)'))
   const text = await explained(weir)
-  const rests = /1\. m at up \(a\); .*; rests for another (\d+) s after rate_limited, as the provider requested/.exec(
-    text,
-  )
+  const rests =
+    /1\. m at up \(a\); .*; rests for another (\d+) s because it answers 429, as the provider requested/.exec(text)
   const seconds = Number(rests?.[1])
   // What is left of it depends on how long the two commands took.
   expect(seconds).toBeGreaterThan(0)
