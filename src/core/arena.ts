@@ -3,6 +3,7 @@
  * inside of a JSON string with its escapes, so that it is written to a provider without being decoded.
  */
 
+import { textOf } from './bytes.ts'
 import { parseExact } from './exact-json.ts'
 import type { JsonValue } from './json.ts'
 import { BACKSLASH } from './json-bytes.ts'
@@ -11,17 +12,13 @@ import { BACKSLASH } from './json-bytes.ts'
 const ADDED_BYTES = 1024
 
 export class Arena {
-  /** The whole body. */
-  readonly buffer: Buffer
   private added: Buffer | undefined
   private addedBytes = 0
 
   constructor(
     /** The whole body. */
     readonly bytes: Uint8Array,
-  ) {
-    this.buffer = bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  }
+  ) {}
 
   /** Where the next span will be that is added. Spans up to there are a beginning and an end among all bytes. */
   get end(): number {
@@ -47,12 +44,12 @@ export class Arena {
     return from
   }
 
-  /** The buffer that holds the span that begins here. */
-  bufferAt(from: number): Buffer {
-    return from < this.bytes.length ? this.buffer : (this.added ?? this.buffer)
+  /** The bytes among which the span is that begins here. */
+  bufferAt(from: number): Uint8Array {
+    return from < this.bytes.length ? this.bytes : (this.added ?? this.bytes)
   }
 
-  /** The index of a byte in that buffer. */
+  /** The index of a byte among them. */
   indexAt(from: number, at: number = from): number {
     return from < this.bytes.length ? at : at - this.bytes.length
   }
@@ -66,7 +63,7 @@ export class Arena {
   /** A span as it was written: the inside of a JSON string, or JSON. */
   writtenAt(from: number, to: number): string {
     if (from === to) return ''
-    return this.bufferAt(from).toString('utf8', this.indexAt(from), this.indexAt(from, to))
+    return textOf(this.bufferAt(from), this.indexAt(from), this.indexAt(from, to))
   }
 
   /** The JSON value that a span is. */

@@ -15,6 +15,11 @@ export function isAtMost(text: string, bytes: number): boolean {
   return BYTES_A_UNIT * text.length <= bytes || Buffer.byteLength(text) <= bytes
 }
 
+/** The text of a part, in UTF-8. Also of bytes that are no `Buffer`: to make one of a body takes 130 ns. */
+export function textOf(bytes: Uint8Array, from: number, to: number): string {
+  return Buffer.prototype.utf8Slice.call(bytes, from, to)
+}
+
 /** The part as bytes of their own length, in the same memory. */
 export function partOf(bytes: Uint8Array, from: number, to: number): Uint8Array {
   // `subarray` of a Buffer costs three times as much: 300 ns.

@@ -2,6 +2,7 @@
 
 import type { Arena } from './arena.ts'
 import { BytePieces } from './byte-pieces.ts'
+import { textOf } from './bytes.ts'
 import type { Entries } from './conversation.ts'
 import { JsonInString } from './json-in-string.ts'
 
@@ -20,9 +21,20 @@ const SHORT_BYTES_MAX = 64
 const VIEW_BYTES_MIN = 2 * 1024
 /** What is written in between goes into buffers of this size. */
 const BUFFER_BYTES = 64 * 1024
+/** A UTF-16 unit takes at most so many bytes of UTF-8. */
+const BYTES_A_UNIT = 3
+
+/**
+ * Where short JSON is written, one after the other. A buffer for each, and the pieces of it, took a small request as
+ * long as writing it.
+ */
+const shared = Buffer.allocUnsafeSlow(8 * 1024)
+/** Who writes into it now. One that fails never ends, so the next one moves it to a buffer of its own. */
+let writer: JsonBuilder | undefined
 
 export class JsonBuilder {
-  private readonly pieces = new BytePieces()
+  /** What was ended; absent in short JSON. */
+  private pieces: BytePieces | undefined
   private target: Buffer
   /** What was written into the target, and not added to the pieces, is from `start` to `size`. */
   private start = 0
@@ -34,7 +46,12 @@ export class JsonBuilder {
     private readonly source: Arena,
     expected: number,
   ) {
-    this.target = Buffer.allocUnsafe(Math.min(expected, BUFFER_BYTES))
+    if (expected > shared.length) this.target = Buffer.allocUnsafe(Math.min(expected, BUFFER_BYTES))
+    else {
+      writer?.leave(0)
+      writer = this
+      this.target = shared
+    }
   }
 
   part(bytes: Uint8Array): void {
@@ -52,14 +69,13 @@ export class JsonBuilder {
     const buffer = source.bufferAt(from)
     const start = source.indexAt(from)
     const end = source.indexAt(from, to)
-    if (to - from >= VIEW_BYTES_MIN) {
-      this.endPiece()
-      this.pieces.add(buffer, start, end)
+    if (to - from >= VIEW_BYTES_MIN && this.target !== shared) {
+      this.endPiece().add(buffer, start, end)
       return
     }
     this.reserve(to - from)
     if (to - from <= SHORT_BYTES_MAX) return this.copy(buffer, start, end)
-    buffer.copy(this.target, this.size, start, end)
+    Buffer.prototype.copy.call(buffer, this.target, this.size, start, end)
     this.size += to - from
   }
 
@@ -71,7 +87,7 @@ export class JsonBuilder {
   }
 
   text(json: string): void {
-    this.reserve(Buffer.byteLength(json))
+    this.reserve(BYTES_A_UNIT * json.length)
     this.size += this.target.write(json, this.size)
   }
 
@@ -97,19 +113,30 @@ export class JsonBuilder {
     else this.size = end
   }
 
-  /** The value, in pieces, for the place of a mark. */
-  take(): BytePieces {
-    this.endPiece()
-    return this.pieces
+  /** All that was written; as text if it is short. */
+  take(): string | BytePieces {
+    if (this.target !== shared) return this.endPiece()
+    writer = undefined
+    return textOf(shared, 0, this.size)
   }
 
-  private endPiece(): void {
+  /** Goes on in a buffer of its own, with room for so many bytes. */
+  private leave(bytes: number): void {
+    writer = undefined
+    this.target = Buffer.allocUnsafeSlow(Math.max(this.size + bytes, BUFFER_BYTES))
+    shared.copy(this.target, 0, 0, this.size)
+  }
+
+  private endPiece(): BytePieces {
+    this.pieces ??= new BytePieces()
     this.pieces.add(this.target, this.start, this.size)
     this.start = this.size
+    return this.pieces
   }
 
   private reserve(bytes: number): void {
     if (this.size + bytes <= this.target.length) return
+    if (this.target === shared) return this.leave(bytes)
     this.endPiece()
     this.target = Buffer.allocUnsafeSlow(Math.max(bytes, BUFFER_BYTES))
     this.start = 0

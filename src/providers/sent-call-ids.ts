@@ -58,7 +58,7 @@ function areKept(turns: CallOrder): boolean {
   callIds.begin()
   if (!conversation.has(CALL_ID) && !conversation.has(RESULT_ID)) return true
   const { arena } = conversation
-  let buffer: Buffer | undefined
+  let buffer: Uint8Array | undefined
   for (let at = 0; at <= turns.lastPlace; at++) {
     const block = turns.blockAt(at)
     if (block === PLACEHOLDER) continue

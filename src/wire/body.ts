@@ -7,6 +7,7 @@ import { CallerError } from '../core/caller-error.ts'
 import { LongNumbersError, parseExactBody } from '../core/exact-json.ts'
 import { GrowingBytes } from '../core/growing-bytes.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
+import { byteText, isPlain } from './byte-text.ts'
 import { DEPTH_MAX, shapeProblem, VALUES_MAX } from './json-shape.ts'
 
 /** 10 MiB of UTF-8. */
@@ -118,6 +119,8 @@ export function parseBody(bytes: Uint8Array): JsonObject {
 }
 
 function decode(bytes: Uint8Array): string {
+  // A decoder's text is parsed more slowly: of a small body both take 0.9 us, and so 0.7.
+  if (isPlain(bytes)) return byteText(bytes)
   const text = utf8(bytes)
   // RFC 8259, section 8.1: JSON has no byte order mark. A reader that skips one reads another text than one that does
   // not.

@@ -7,6 +7,7 @@
  */
 
 import { isUtf8 } from 'node:buffer'
+import { textOf } from '../core/bytes.ts'
 import { isExactNumber, LONG_NUMBERS_MAX, parseExact, parseExactBody } from '../core/exact-json.ts'
 import type { JsonValue } from '../core/json.ts'
 import {
@@ -56,7 +57,7 @@ export class JsonDocument {
   readonly root = 0
 
   private constructor(
-    readonly bytes: Buffer,
+    readonly bytes: Uint8Array,
     private positions: Uint32Array,
     private closings: Int32Array,
     private readonly count: number,
@@ -66,7 +67,7 @@ export class JsonDocument {
    * The document, which is valid until the next one is read. Undefined if the bytes are not the JSON of an object in
    * UTF-8, or exceed the limits of a body.
    */
-  static read(bytes: Buffer): JsonDocument | undefined {
+  static read(bytes: Uint8Array): JsonDocument | undefined {
     if (!isUtf8(bytes)) return undefined
     const finder = structureFinder()
     const count = finder.find(bytes)
@@ -75,6 +76,14 @@ export class JsonDocument {
     return syntax.isObject(bytes, bytes.length, positions, count)
       ? new JsonDocument(bytes, positions, syntax.closings, count)
       : undefined
+  }
+
+  /** The same of an object that was parsed, so that its syntax is known to be valid, and its depth to be allowed. */
+  static ofParsed(bytes: Uint8Array): JsonDocument {
+    const finder = structureFinder()
+    const count = finder.find(bytes)
+    const { positions } = finder
+    return new JsonDocument(bytes, positions, matchBrackets(bytes, positions, count), count)
   }
 
   /**
@@ -160,13 +169,13 @@ export class JsonDocument {
 
   /** The text of a string. */
   text(value: number): string {
-    const inside = this.bytes.toString('utf8', this.fromOf(value), this.toOf(value))
+    const inside = this.written(value)
     return inside.includes('\\') ? JSON.parse(`"${inside}"`) : inside
   }
 
   /** A value as it was written; a string without its quotes. */
   written(value: number): string {
-    return this.bytes.toString('utf8', this.fromOf(value), this.toOf(value))
+    return textOf(this.bytes, this.fromOf(value), this.toOf(value))
   }
 
   /** A value, with exact numbers. */
@@ -242,10 +251,10 @@ export class JsonDocument {
     let at = 0
     for (const { value, placeholder } of holes) {
       const isString = this.isString(value)
-      text += bytes.toString('utf8', at, this.fromOf(value) - (isString ? 1 : 0)) + placeholder
+      text += textOf(bytes, at, this.fromOf(value) - (isString ? 1 : 0)) + placeholder
       at = this.toOf(value) + (isString ? 1 : 0)
     }
-    return parseExactBody(text + bytes.toString('utf8', at, bytes.length))
+    return parseExactBody(text + textOf(bytes, at, bytes.length))
   }
 
   /** The index of the structural byte after a value. */
@@ -279,7 +288,7 @@ export class JsonDocument {
 
   private escapedWord(from: number, to: number, known: Words): number {
     if (to - from > ESCAPED_BYTES_MAX) return NONE
-    const text = Buffer.from(String(JSON.parse(`"${this.bytes.toString('utf8', from, to)}"`)))
+    const text = Buffer.from(String(JSON.parse(`"${textOf(this.bytes, from, to)}"`)))
     return known.findIndex((word) => text.equals(word))
   }
 }
@@ -289,6 +298,22 @@ const ESCAPED_BYTES_MAX = 256
 const LETTER_N = 0x6e
 const LETTER_T = 0x74
 const LETTER_F = 0x66
+
+/** The opening brackets that are not closed, by their depth. */
+const open = new Int32Array(DEPTH_MAX)
+
+/** Finds the end of each container of a text whose syntax is valid. */
+function matchBrackets(bytes: Uint8Array, positions: Uint32Array, count: number): Int32Array {
+  const found = closingsFor(count)
+  let depth = 0
+  for (let position = 0; position < count; position++) {
+    const byte = bytes[positions[position] ?? 0] ?? 0
+    if (byte === QUOTE) position++
+    else if (byte === OPEN || byte === OPEN_LIST) open[depth++] = position
+    else if (byte === CLOSE || byte === CLOSE_LIST) found[open[--depth] ?? 0] = position
+  }
+  return found
+}
 
 /** What may come next. */
 const VALUE = 0
@@ -420,8 +445,6 @@ class Syntax {
 
 /** One for all texts: each is checked before the next one is found. */
 const syntax = new Syntax()
-/** The opening brackets that are not closed, by their depth. */
-const open = new Int32Array(DEPTH_MAX)
 const TRUE = Buffer.from('true')
 const FALSE = Buffer.from('false')
 const NULL = Buffer.from('null')

@@ -24,7 +24,7 @@ export interface UnparsedMembers {
 }
 
 export interface RequestBody {
-  readonly bytes: Buffer
+  readonly bytes: Uint8Array
   /** Valid until the next document is read, unless it is kept. */
   readonly document: JsonDocument
   /** All members, with placeholders for those that are not parsed. */
@@ -34,24 +34,37 @@ export interface RequestBody {
 }
 
 /** Throws `CallerError` `malformed_body`. */
-export function readRequestBody(body: Uint8Array, { names, members }: UnparsedMembers): RequestBody {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+export function readRequestBody(bytes: Uint8Array, unparsed: UnparsedMembers): RequestBody {
+  return bytes.byteLength < PARSED_BYTES_MAX ? parsedWhole(bytes, unparsed) : parsedWithHoles(bytes, unparsed)
+}
+
+/** A shorter body is parsed whole sooner than its syntax is checked and parts of it are left out. */
+const PARSED_BYTES_MAX = 1024
+
+function parsedWhole(bytes: Uint8Array, { names }: UnparsedMembers): RequestBody {
+  const settings = parseBody(bytes)
+  const document = JsonDocument.ofParsed(bytes)
+  return { bytes, document, settings, values: valuesIn(document, names) }
+}
+
+function parsedWithHoles(bytes: Uint8Array, { names, members }: UnparsedMembers): RequestBody {
   const document = JsonDocument.read(bytes)
   if (document === undefined) {
     // Its error names what is wrong.
     parseBody(bytes)
     throw new Error('the structure of a body and its parser disagree')
   }
-  const values = new Int32Array(names.length)
-  document.select(document.root, names, values)
-  const settings = document.parse(bytes.length < PARSED_BYTES_MAX ? NO_HOLES : holesIn(document, values, members))
+  const values = valuesIn(document, names)
+  const settings = document.parse(holesIn(document, values, members))
   if (!isObject(settings)) throw new Error('a body that is an object was parsed as something else')
   return { bytes, document, settings, values }
 }
 
-/** A shorter body is parsed whole sooner than parts of it are left out. */
-const PARSED_BYTES_MAX = 1024
-const NO_HOLES: readonly Hole[] = []
+function valuesIn(document: JsonDocument, names: Words): Int32Array {
+  const values = new Int32Array(names.length)
+  document.select(document.root, names, values)
+  return values
+}
 
 function holesIn(document: JsonDocument, values: Int32Array, members: UnparsedMembers['members']): readonly Hole[] {
   const holes: Hole[] = []

@@ -86,7 +86,7 @@ function sentIds(messages: readonly Message[]): string[] {
     if (kind !== CALL_ID && kind !== RESULT_ID) continue
     const json = new JsonBuilder(conversation.arena, 64)
     ids.write(json, block)
-    sent.push(json.take().joined().toString())
+    sent.push(String(json.take()))
   }
   return sent
 }

@@ -21,6 +21,7 @@ import {
   MARKED,
   MEDIA_TYPE,
   NAME,
+  NO_TOOLS,
   OF_OBJECT,
   REFUSAL,
   RESULT_ID,
@@ -67,6 +68,11 @@ interface Reading {
 }
 
 const entries = new EntryWriter()
+/** Members of the message that is read, of its part, of a call and of what that calls: an object at a time is read. */
+const found = new Int32Array(MESSAGE.length)
+const partMembers = new Int32Array(PART.length)
+const callMembers = new Int32Array(CALL.length)
+const members = new Int32Array(2)
 
 /** `messages`: a list. Throws `CallerError` with the path of the invalid field. */
 export function readMessages(document: JsonDocument, arena: Arena, messages: number, reading: Reading): Conversation {
@@ -81,10 +87,6 @@ class MessageReader {
   private index = -1
   /** Whether OpenAI would get the same message as it came. */
   private isExact = false
-  private readonly found = new Int32Array(MESSAGE.length)
-  private readonly part = new Int32Array(PART.length)
-  private readonly members = new Int32Array(2)
-  private readonly members3 = new Int32Array(CALL.length)
 
   constructor(
     private readonly document: JsonDocument,
@@ -93,7 +95,7 @@ class MessageReader {
   ) {}
 
   message(message: number): void {
-    const { document, found } = this
+    const { document } = this
     this.index++
     if (!document.isObject(message)) throw invalid(this.path, 'must be an object')
     const members = document.select(message, MESSAGE, found)
@@ -116,7 +118,6 @@ class MessageReader {
 
   /** How many members a message has that has nothing which OpenAI would not get as it is. */
   private usualMembers(kind: number): number {
-    const { found } = this
     if (kind === TOOL) return 3
     return kind === ASSISTANT && found[TOOL_CALLS] !== NONE ? 3 : 2
   }
@@ -127,7 +128,7 @@ class MessageReader {
 
   /** Several callers set `cache_control` on the message. */
   private messageMark(): number {
-    const value = this.found[CACHE_CONTROL] ?? NONE
+    const value = found[CACHE_CONTROL] ?? NONE
     return value === NONE ? 0 : readMark(this.document, value, () => this.path)
   }
 
@@ -137,18 +138,18 @@ class MessageReader {
    */
   private texts(): void {
     const { document } = this
-    const content = this.found[CONTENT] ?? NONE
+    const content = found[CONTENT] ?? NONE
     const mark = this.messageMark()
     if (document.isNull(content)) {
       // An answer has no content if it has calls, or else an empty one.
-      if (content === NONE || this.found[TOOL_CALLS] === NONE) this.isExact = false
+      if (content === NONE || found[TOOL_CALLS] === NONE) this.isExact = false
       return
     }
     if (document.isString(content)) {
       const from = document.fromOf(content)
       const to = document.toOf(content)
       if (from !== to) entries.add(TEXT + mark * MARKED, from, to)
-      else if (this.found[TOOL_CALLS] !== NONE) this.isExact = false
+      else if (found[TOOL_CALLS] !== NONE) this.isExact = false
       return
     }
     this.isExact = false
@@ -167,7 +168,7 @@ class MessageReader {
 
   private userParts(): void {
     const { document } = this
-    const content = this.found[CONTENT] ?? NONE
+    const content = found[CONTENT] ?? NONE
     const mark = this.messageMark()
     if (content !== NONE && document.isString(content)) {
       entries.add(TEXT + mark * MARKED, document.fromOf(content), document.toOf(content))
@@ -186,12 +187,12 @@ class MessageReader {
     if (mark > 0 && last !== NONE) entries.mark(last, mark)
   }
 
-  /** Its type among `PART_TYPES`, or `NONE`. Its members are in `part` then. */
+  /** Its type among `PART_TYPES`, or `NONE`. Its members are in `partMembers` then. */
   private partType(part: number): number {
     const { document } = this
     if (!document.isObject(part)) return NONE
-    document.select(part, PART, this.part)
-    return document.word(this.part[PARTS.type] ?? NONE, PART_TYPES)
+    document.select(part, PART, partMembers)
+    return document.word(partMembers[PARTS.type] ?? NONE, PART_TYPES)
   }
 
   /** The entry that may carry a cache mark, or `NONE`. */
@@ -218,22 +219,22 @@ class MessageReader {
   private text(index: number): number {
     const { document } = this
     const path = () => `${this.path}.content[${index}]`
-    const text = this.part[PARTS.text] ?? NONE
+    const text = partMembers[PARTS.text] ?? NONE
     if (text === NONE || !document.isString(text)) throw missing(`${path()}.text`)
-    const mark = readMark(document, this.part[PARTS.cache] ?? NONE, path)
+    const mark = readMark(document, partMembers[PARTS.cache] ?? NONE, path)
     return entries.add(TEXT + mark * MARKED, document.fromOf(text), document.toOf(text))
   }
 
   private image(path: string): number {
-    const { document, members, arena } = this
-    const image = this.part[PARTS.image] ?? NONE
+    const { document, arena } = this
+    const image = partMembers[PARTS.image] ?? NONE
     members.fill(NONE)
     if (image !== NONE && document.isObject(image)) document.select(image, IMAGE_MEMBERS, members)
     else members[0] = image
     const url = members[0] ?? NONE
     if (url === NONE || !document.isString(url)) throw missing(`${path}.image_url.url`)
     const detail = 1 + document.word(members[1] ?? NONE, IMAGE_DETAILS)
-    const mark = readMark(document, this.part[PARTS.cache] ?? NONE, () => path)
+    const mark = readMark(document, partMembers[PARTS.cache] ?? NONE, () => path)
     const added = detail * DETAILED + mark * MARKED
     // An escape within the head is rare, and within the data rarer.
     const isAsWritten = !document.hasEscape(url)
@@ -251,7 +252,7 @@ class MessageReader {
   }
 
   private audio(path: string): void {
-    const [data, format] = this.native(this.part[PARTS.audio] ?? NONE, AUDIO_MEMBERS)
+    const [data, format] = this.native(partMembers[PARTS.audio] ?? NONE, AUDIO_MEMBERS)
     if (data === NONE) throw missing(`${path}.input_audio.data`)
     this.refuseAddress(data, `${path}.input_audio.data`)
     this.add(AUDIO, data)
@@ -260,7 +261,7 @@ class MessageReader {
 
   /** Inline files only, because an id would name a file of the operator's own account at the provider. */
   private file(path: string): void {
-    const [data, name] = this.native(this.part[PARTS.file] ?? NONE, FILE_MEMBERS)
+    const [data, name] = this.native(partMembers[PARTS.file] ?? NONE, FILE_MEMBERS)
     if (data === NONE) throw invalid(`${path}.file.file_data`, 'must hold the file; files by id are not supported')
     this.refuseAddress(data, `${path}.file.file_data`)
     this.add(FILE, data)
@@ -269,7 +270,7 @@ class MessageReader {
 
   /** The strings of these names in an object; `NONE` for anything else. */
   private native(object: number, names: typeof AUDIO_MEMBERS): readonly [number, number] {
-    const { document, members } = this
+    const { document } = this
     if (object === NONE || !document.isObject(object)) return [NONE, NONE]
     document.select(object, names, members)
     const stringOf = (value = NONE) => (value !== NONE && document.isString(value) ? value : NONE)
@@ -288,7 +289,7 @@ class MessageReader {
 
   private result(): void {
     const { document } = this
-    const id = this.found[TOOL_CALL_ID] ?? NONE
+    const id = found[TOOL_CALL_ID] ?? NONE
     if (id === NONE || !document.isString(id)) throw missing(`${this.path}.tool_call_id`)
     this.reading.limits.countResult(this.path)
     this.add(RESULT_ID, id)
@@ -296,7 +297,7 @@ class MessageReader {
   }
 
   private answer(): void {
-    const { document, found } = this
+    const { document } = this
     this.texts()
     const calls = found[TOOL_CALLS] ?? NONE
     const hasCalls = !document.isNull(calls)
@@ -311,24 +312,23 @@ class MessageReader {
   }
 
   private refusals(): void {
-    const { document, found, part } = this
+    const { document } = this
     const refusal = found[REFUSED] ?? NONE
     if (refusal !== NONE && document.isString(refusal)) return this.add(REFUSAL, refusal)
     const content = found[CONTENT] ?? NONE
     if (content === NONE || !document.isList(content)) return
     for (let item = document.firstItem(content); item !== NONE; item = document.nextItem(item)) {
       if (this.partType(item) !== TYPES.refusal) continue
-      const text = part[PARTS.refusal] ?? NONE
+      const text = partMembers[PARTS.refusal] ?? NONE
       if (text !== NONE && document.isString(text)) this.add(REFUSAL, text)
     }
   }
 
   private call(call: number, index: number): void {
-    const { document, members, reading } = this
+    const { document, reading } = this
     const path = () => `${this.path}.tool_calls[${index}]`
     reading.limits.countCall(path)
     if (!document.isObject(call)) throw invalid(path(), 'must be an object')
-    const callMembers = this.members3
     const count = document.select(call, CALL, callMembers)
     const id = callMembers[0] ?? NONE
     const called = callMembers[1] ?? NONE
@@ -381,13 +381,12 @@ export function areTools(document: JsonDocument, tools: number): boolean {
  * providers have no counterpart.
  */
 export function readTools(document: JsonDocument, arena: Arena, tools: number, limits: RequestLimits): ToolList {
+  if (document.isNull(tools)) return NO_TOOLS
   entries.begin()
-  if (!document.isNull(tools)) {
-    limits.checkTools(document.countItems(tools), 'tools')
-    let index = 0
-    for (let tool = document.firstItem(tools); tool !== NONE; tool = document.nextItem(tool), index++)
-      readTool(document, arena, tool, index)
-  }
+  limits.checkTools(document.countItems(tools), 'tools')
+  let index = 0
+  for (let tool = document.firstItem(tools); tool !== NONE; tool = document.nextItem(tool), index++)
+    readTool(document, arena, tool, index)
   return new ToolList(arena, entries.take(), 'chat')
 }
 

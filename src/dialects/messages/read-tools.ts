@@ -1,7 +1,17 @@
 /** The tools of a Messages body → entries. */
 
 import type { Arena } from '../../core/arena.ts'
-import { EntryWriter, INPUT, MARKED, NAME, OF_OBJECT, STRICT, TEXT, ToolList } from '../../core/conversation.ts'
+import {
+  EntryWriter,
+  INPUT,
+  MARKED,
+  NAME,
+  NO_TOOLS,
+  OF_OBJECT,
+  STRICT,
+  TEXT,
+  ToolList,
+} from '../../core/conversation.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { isWholeMark, readMark } from '../cache-mark.ts'
 import { invalid, missing } from '../invalid-field.ts'
@@ -20,8 +30,8 @@ const entries = new EntryWriter()
  * providers have no counterpart. Throws `CallerError` with the path of the invalid field.
  */
 export function readTools(document: JsonDocument, arena: Arena, tools: number, limits: RequestLimits): ToolList {
+  if (document.isNull(tools)) return NO_TOOLS
   entries.begin()
-  if (document.isNull(tools)) return new ToolList(arena, entries.take(), 'messages')
   limits.checkTools(document.countItems(tools), 'tools')
   const reader = new ToolReader(document, arena)
   for (let tool = document.firstItem(tools); tool !== NONE; tool = document.nextItem(tool)) reader.tool(tool)

@@ -56,7 +56,10 @@ const SOURCE = words('type', 'media_type', 'data')
 const BASE64 = words('base64')
 const IMAGE_TYPE = /^image\/[\w.+-]+$/
 
+/** Members of the message that is read, of its current block and of the source of that. */
 const found = new Int32Array(MESSAGE.length)
+const blockMembers = new Int32Array(BLOCK.length)
+const source = new Int32Array(SOURCE.length)
 
 /** Whether the schema of a body accepts these messages. */
 export function areMessages(document: JsonDocument, messages: number): boolean {
@@ -107,10 +110,8 @@ class MessageReader {
   private inner = NONE
   /** Whether Anthropic would get the same message as it came. */
   private isExact = false
-  /** The members of the current block, and how many it has. */
-  private readonly found = new Int32Array(BLOCK.length)
+  /** How many members the current block has. */
   private members = 0
-  private readonly source = new Int32Array(SOURCE.length)
 
   constructor(
     private readonly document: JsonDocument,
@@ -210,12 +211,12 @@ class MessageReader {
     entries.add(TEXT, 0, 0)
   }
 
-  /** The type of a block among `BLOCK_TYPES`, or `NONE`. Its members are in `found` then. */
+  /** The type of a block among `BLOCK_TYPES`, or `NONE`. Its members are in `blockMembers` then. */
   private typeOf(block: number): number {
     const { document } = this
     if (!document.isObject(block)) throw invalid(this.path(), 'must be an object')
-    this.members = document.select(block, BLOCK, this.found)
-    return document.word(this.found[MEMBERS.type] ?? NONE, BLOCK_TYPES)
+    this.members = document.select(block, BLOCK, blockMembers)
+    return document.word(blockMembers[MEMBERS.type] ?? NONE, BLOCK_TYPES)
   }
 
   /** A list of nothing but texts, of the system. */
@@ -230,7 +231,7 @@ class MessageReader {
   /** An empty text is left out here, a blank one by most providers. */
   private text(into: EntryWriter): void {
     const { document } = this
-    const text = this.found[MEMBERS.text] ?? NONE
+    const text = blockMembers[MEMBERS.text] ?? NONE
     if (text === NONE || !document.isString(text)) throw missing(`${this.path()}.text`)
     const mark = this.mark()
     const from = document.fromOf(text)
@@ -251,7 +252,7 @@ class MessageReader {
 
   /** The cache mark of the block, by its index in `MARKS`. */
   private mark(): number {
-    const value = this.found[MEMBERS.cache] ?? NONE
+    const value = blockMembers[MEMBERS.cache] ?? NONE
     if (value === NONE) return 0
     const mark = readMark(this.document, value, this.path)
     if (!isWholeMark(this.document, value, mark)) this.isExact = false
@@ -260,11 +261,11 @@ class MessageReader {
 
   /** Inline images only: no URL, and no id of a file of the operator's own account. */
   private image(into: EntryWriter): void {
-    const { document, source, path } = this
+    const { document, path } = this
     this.reading.limits.countImage(path)
     // Whether the writer changes the media type is up to it.
     this.isExact = false
-    const object = this.found[MEMBERS.source] ?? NONE
+    const object = blockMembers[MEMBERS.source] ?? NONE
     if (object === NONE || !document.isObject(object)) throw missing(`${path()}.source`)
     document.select(object, SOURCE, source)
     if (document.word(source[0] ?? NONE, BASE64) === NONE) throw unsupportedBlock(`${path()}.source.type`)
@@ -279,11 +280,11 @@ class MessageReader {
   }
 
   private call(): void {
-    const { document, found, path } = this
+    const { document, path } = this
     this.reading.limits.countCall(path)
-    const id = found[MEMBERS.id] ?? NONE
-    const name = found[MEMBERS.name] ?? NONE
-    const input = found[MEMBERS.input] ?? NONE
+    const id = blockMembers[MEMBERS.id] ?? NONE
+    const name = blockMembers[MEMBERS.name] ?? NONE
+    const input = blockMembers[MEMBERS.input] ?? NONE
     if (!this.isFilled(id)) throw missing(`${path()}.id`)
     if (!this.isFilled(name)) throw missing(`${path()}.name`)
     const hasInput = !document.isNull(input)
@@ -299,14 +300,14 @@ class MessageReader {
 
   /** `kind`: that of the message which it becomes. */
   private result(kind: number): void {
-    const { document, found, path } = this
+    const { document, path } = this
     this.reading.limits.countResult(path)
-    const id = found[MEMBERS.answers] ?? NONE
+    const id = blockMembers[MEMBERS.answers] ?? NONE
     if (!this.isFilled(id)) throw missing(`${path()}.tool_use_id`)
-    const isError = found[MEMBERS.isError] ?? NONE
+    const isError = blockMembers[MEMBERS.isError] ?? NONE
     const isFailed = isError !== NONE && document.isTrue(isError)
     const mark = this.mark()
-    const content = found[MEMBERS.content] ?? NONE
+    const content = blockMembers[MEMBERS.content] ?? NONE
     this.expect(2 + (mark === 0 ? 0 : 1) + (isFailed ? 1 : 0) + (content === NONE ? 0 : 1))
     if (!own.isEmpty) this.isExact = false
     entries.add(kind, 0, 0)

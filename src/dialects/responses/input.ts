@@ -96,6 +96,11 @@ interface Surroundings {
   readonly limits: RequestLimits
 }
 
+/** Members of the item that is read, and of its part. */
+const message = new Int32Array(MESSAGE.length)
+const called = new Int32Array(CALL.length)
+const answered = new Int32Array(OUTPUT.length)
+const partMembers = new Int32Array(PART.length)
 /** Texts of the item that is read, which may come to nothing. */
 const texts = new EntryWriter()
 
@@ -107,10 +112,6 @@ export class InputReader {
   /** The fields of cache marks, by the first byte of the text that carries each. */
   private paths: Map<number, string> | undefined
   private index = 0
-  private readonly message = new Int32Array(MESSAGE.length)
-  private readonly called = new Int32Array(CALL.length)
-  private readonly answered = new Int32Array(OUTPUT.length)
-  private readonly part = new Int32Array(PART.length)
 
   constructor(private readonly surroundings: Surroundings) {}
 
@@ -168,9 +169,9 @@ export class InputReader {
   /** A message without text is left out, because several providers reject it. */
   private readMessage(item: number): void {
     const { document } = this.surroundings
-    document.select(item, MESSAGE, this.message)
-    const role = ROLE_KINDS[document.word(this.message[0] ?? NONE, ROLES)] ?? USER
-    this.texts(this.message[1] ?? NONE, 'content')
+    document.select(item, MESSAGE, message)
+    const role = ROLE_KINDS[document.word(message[0] ?? NONE, ROLES)] ?? USER
+    this.texts(message[1] ?? NONE, 'content')
     this.addMessage(role)
   }
 
@@ -182,7 +183,6 @@ export class InputReader {
 
   private readCall(item: number): void {
     const { document, limits, toolbox, arena } = this.surroundings
-    const { called } = this
     limits.countCall(() => this.path)
     document.select(item, CALL, called)
     const id = this.required(called[0] ?? NONE, 'call_id')
@@ -201,7 +201,6 @@ export class InputReader {
 
   private readOutput(item: number): void {
     const { document, limits, arena } = this.surroundings
-    const { answered } = this
     limits.countResult(this.path)
     document.select(item, OUTPUT, answered)
     const id = this.required(answered[0] ?? NONE, 'call_id')
@@ -254,10 +253,10 @@ export class InputReader {
   private readPart(part: number, moved: Moved, path: () => string): void {
     const { document } = this.surroundings
     if (!document.isObject(part)) throw invalid(path(), 'must be an object')
-    document.select(part, PART, this.part)
-    const mark = readMark(document, this.part[2] ?? NONE, path)
-    const isText = document.word(this.part[0] ?? NONE, TEXT_TYPES) !== NONE
-    const text = this.part[1] ?? NONE
+    document.select(part, PART, partMembers)
+    const mark = readMark(document, partMembers[2] ?? NONE, path)
+    const isText = document.word(partMembers[0] ?? NONE, TEXT_TYPES) !== NONE
+    const text = partMembers[1] ?? NONE
     if (isText && text === NONE) throw missing(`${path()}.text`)
     if (isText && !document.isString(text)) throw invalid(`${path()}.text`, 'must be a string')
     const from = isText ? document.fromOf(text) : 0

@@ -67,7 +67,7 @@ interface Place {
 
 /** A short reference may stand for a long item: together they must not exceed the limit of a body. */
 function filledIn(
-  bytes: Buffer,
+  bytes: Uint8Array,
   places: readonly Place[],
   recalled: ReadonlyMap<string, JsonObject | undefined>,
   unparsed: UnparsedMembers,

@@ -2,7 +2,7 @@
 
 import { Arena } from '../../core/arena.ts'
 import { type ChatRequest, NO_HINTS, NO_TEXTS, type ToolChoice } from '../../core/chat-request.ts'
-import { ToolList } from '../../core/conversation.ts'
+import { NO_TOOLS } from '../../core/conversation.ts'
 import type { ItemStore } from '../../items/item-store.ts'
 import type { Sealer } from '../../items/sealer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
@@ -81,7 +81,7 @@ function accepted(
   else reader.items(items)
   const instructions = values[INSTRUCTIONS] ?? NONE
   const conversation = reader.conversation(instructions, compaction)
-  const toolList = compaction ? new ToolList(arena, NO_ENTRIES, 'responses') : toolbox.tools
+  const toolList = compaction ? NO_TOOLS : toolbox.tools
   const request: ChatRequest = {
     model: body.model,
     stream: body.stream === true && !compact,
@@ -104,8 +104,6 @@ function accepted(
   })
   return { request: request, echo, toolbox, compaction }
 }
-
-const NO_ENTRIES = new Int32Array(0)
 
 /** The body's list of tools, and those within the input. */
 function toolListsOf(document: JsonDocument, tools: number, { items, types }: Items): readonly ListedTools[] {

@@ -92,7 +92,8 @@ function toolsText(tools: ToolList): string {
   if (tools.isEmpty) return '[]'
   const json = new JsonBuilder(tools.arena, AROUND_ENTRY * tools.end)
   writeTools(json, tools)
-  return json.take().joined().toString('utf8')
+  const whole = json.take()
+  return typeof whole === 'string' ? whole : whole.joined().toString('utf8')
 }
 
 function instructionsText({ arena, instructionsFrom, instructionsTo }: Repeated): string {
@@ -153,7 +154,8 @@ export class Resource {
     json.text(middle)
     writeTools(json, tools)
     json.text(end)
-    return json.take().joined()
+    const whole = json.take()
+    return typeof whole === 'string' ? whole : whole.joined()
   }
 
   /** The same within an event. */

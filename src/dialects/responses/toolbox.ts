@@ -5,10 +5,11 @@
 
 import { createHash } from 'node:crypto'
 import type { Arena } from '../../core/arena.ts'
-import { EntryWriter, INPUT, NAME, STRICT, TEXT, ToolList } from '../../core/conversation.ts'
+import { EntryWriter, INPUT, NAME, NO_TOOLS, STRICT, TEXT, ToolList } from '../../core/conversation.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
+import { schemaKind } from '../tool-schema.ts'
 
 const TOOL = words('type', 'name', 'description', 'parameters', 'strict', 'tools')
 const TYPES = words('function', 'namespace')
@@ -41,7 +42,6 @@ const LEGAL_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
 const NAME_CHARS_MAX = 64
 const HASH_CHARS = 8
 
-const NO_TOOLS: ReadonlyMap<string, FoundTool> = new Map()
 const entries = new EntryWriter()
 
 /**
@@ -57,7 +57,12 @@ export class Toolbox {
   private sent: Map<string, string> | undefined
 
   constructor(document: JsonDocument, arena: Arena, lists: readonly ListedTools[], limits: RequestLimits) {
-    const named = lists.length === 0 ? NO_TOOLS : this.named(document, lists, limits)
+    if (lists.length === 0) {
+      this.tools = NO_TOOLS
+      this.unlifted = NO_TOOLS
+      return
+    }
+    const named = this.named(document, lists, limits)
     this.tools = this.written(document, arena, named, true)
     this.unlifted = this.owners === undefined ? this.tools : this.written(document, arena, named, false)
   }
@@ -94,7 +99,7 @@ export class Toolbox {
       else addSpan(document, NAME, tool.nameValue)
       if (tool.description !== NONE) addSpan(document, TEXT, tool.description)
       if (tool.parameters === NONE) entries.add(INPUT, arena.addJson(NO_PARAMETERS), arena.end)
-      else addSpan(document, INPUT, tool.parameters)
+      else addSpan(document, schemaKind(document, tool.parameters), tool.parameters)
       if (tool.strict !== NONE) addSpan(document, STRICT, tool.strict)
     }
     return new ToolList(arena, entries.take(), 'responses')

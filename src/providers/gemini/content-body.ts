@@ -124,7 +124,8 @@ export class ContentBodyWriter {
     const { arena } = tools
     const from = tools.fromAt(entry)
     const to = tools.toAt(entry)
-    const bytes = arena.bufferAt(from).subarray(arena.indexAt(from), arena.indexAt(from, to))
+    const { buffer, byteOffset } = arena.bufferAt(from)
+    const bytes = Buffer.from(buffer, byteOffset + arena.indexAt(from), to - from)
     if (!bytes.includes(DIALECT) && !bytes.includes(ESCAPE)) return this.json.span(from, to, arena)
     const { $schema: _, ...schema } = objectOf(arena.valueAt(from, to)) ?? {}
     this.json.text(JSON.stringify(schema))
