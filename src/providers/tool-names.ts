@@ -86,23 +86,25 @@ export function fitted(name: string, rule: NameRule, salted = name): string {
 const NONE = new Map<string, string>()
 
 /** Undefined if every name is legal: they are not decoded to find that out. */
-function oddNamesIn(request: ChatRequest, { legal }: NameRule): ReadonlySet<string> | undefined {
+function oddNamesIn(request: ChatRequest, rule: NameRule): ReadonlySet<string> | undefined {
   const { toolChoice } = request
   const tools = request.tools
   const conversation = request.conversation
-  const isOdd = hasOddName(tools, legal) || hasOddName(conversation, legal)
-  if (!isOdd && (toolChoice?.mode !== 'tool' || legal.test(toolChoice.name))) return undefined
+  const isOdd = hasOddName(tools, rule) || hasOddName(conversation, rule)
+  if (!isOdd && (toolChoice?.mode !== 'tool' || rule.legal.test(toolChoice.name))) return undefined
   const names = new Set<string>()
   for (const list of [tools, conversation]) forEachName(list, (entry) => names.add(list.textAt(entry)))
   return toolChoice?.mode === 'tool' ? names.add(toolChoice.name) : names
 }
 
-function hasOddName(list: Entries, legal: RegExp): boolean {
+function hasOddName(list: Entries, { legal, charsMax }: NameRule): boolean {
   if (!list.has(NAME)) return false
   const { arena } = list
   for (let entry = 0; entry < list.end; entry = list.next(entry)) {
     if (list.kindAt(entry) !== NAME) continue
     const from = list.fromAt(entry)
+    // Too long, however it is written: megabytes of escapes are not decoded to find that out.
+    if (list.toAt(entry) - from > ESCAPE_BYTES * charsMax) return true
     const buffer = arena.bufferAt(from)
     const start = arena.indexAt(from)
     // Legal for every provider.
@@ -114,6 +116,8 @@ function hasOddName(list: Entries, legal: RegExp): boolean {
 
 /** The first letter in ASCII, after digits and dashes. */
 const LETTERS = 0x41
+/** The longest form of a character in JSON. */
+const ESCAPE_BYTES = 6
 
 function forEachName(list: Entries, visit: (entry: number) => void): void {
   if (!list.has(NAME)) return
