@@ -14,9 +14,11 @@ import { foldUsage } from '../../src/ledger/redis/maintenance/usage-folding.ts'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { RedisLink } from '../../src/ledger/redis/redis-link.ts'
-import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
+import { ORGANIZATIONS_KEY, redisKey, SEEN_KEY } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
-import { placeName, type UsageRow, usageRowOf } from '../../src/ledger/usage-log.ts'
+import { noUsage } from '../../src/ledger/usage-figures.ts'
+import { foldUsageRows, placeName, type UsageRow, usageRowOf } from '../../src/ledger/usage-log.ts'
+import { dayOf } from '../../src/ledger/window.ts'
 import { accountOf, chargeOf, holdOf } from './conformance.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
@@ -137,11 +139,14 @@ class Fleet {
     this.snapshots.push(readFileSync(join(this.server.directory, 'dump.rdb')))
   }
 
-  /** Folds as the maintenance of one worker does. */
+  /** Folds as the maintenance of one worker does; half of the times it finds that the nodes were away for long. */
   async foldRedis(): Promise<void> {
-    await this.withClient((client) => {
+    const areConnected = this.random.oneIn(2)
+    await this.withClient(async (client) => {
+      const today = dayOf(this.now())
+      for (const node of await client.hkeys(SEEN_KEY)) await client.hset(SEEN_KEY, node, areConnected ? today : 0)
       const store = new RedisStore(client, client, this.now, clockOf(this.days))
-      return foldUsage(client, store, Math.floor(this.now() / DAY_MS))
+      await foldUsage(client, store, today)
     })
   }
 
@@ -285,6 +290,66 @@ test('nothing is restored twice if a log folds while it reads the days from Redi
   expect(await outbox.enter(account.organization, 7, found, [])).toEqual([])
   expect(outbox.pendingCount()).toBe(0)
   outbox.close()
+})
+
+test('nothing is restored twice if Redis has folded days that a log still has', async () => {
+  const home = mkdtempSync(join(tmpdir(), 'weir-ledger-'))
+  directories.push(home)
+  const account = accountOf()
+  const days = [3, 20].map((day) => Date.UTC(2024, 2, day))
+  const outbox = new Outbox(home, () => Date.UTC(2024, 2, 21))
+  const rows = days.flatMap((admittedMs, i) => {
+    const settlement = { id: `r-${i}`, account, admittedMs, charge: chargeOf(100 + i), heldMicroUsd: 100 }
+    void logged(outbox, settlement, true)
+    return usageRowOf(settlement) ?? []
+  })
+  outbox.commit()
+  expect(outbox.foldedBefore).toBe(0)
+  const foldedBefore = Date.UTC(2024, 3, 1) / DAY_MS
+  const figures = foldUsageRows(rows, foldedBefore)
+  expect([...figures.values()].map(({ day }) => day)).toEqual([Date.UTC(2024, 2, 1) / DAY_MS])
+  const found = { figures, foldedBefore, reservations: new Map(), isLegacy: false, sinceMs: 0 }
+  expect(await outbox.enter(account.organization, 7, found, [])).toEqual([])
+  expect(outbox.pendingCount()).toBe(0)
+  outbox.close()
+})
+
+test('Redis folds days of a node that is still connected into months, and knows up to which', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const store = new RedisStore(client, client)
+  const { organization } = accountOf()
+  const dayIn = (month: number, date: number) => Date.UTC(2024, month, date) / DAY_MS
+  const [second, third, fourth] = [dayIn(1, 29), dayIn(2, 20), dayIn(3, 7)]
+  const days = [dayIn(1, 1), dayIn(1, 2), second, dayIn(2, 3), third, fourth, dayIn(3, 30)]
+  const rows = days.map((day, i) => {
+    return { ...noUsage, organization, day, key: 'ci', series: 'm', requests: 1, costMicroUsd: 10 ** i }
+  })
+  const { epoch } = await store.enter(organization, { node: 'a', epoch: 0, legacyEpoch: 0 }, 0)
+  for (const [i, row] of rows.entries()) await store.restore(epoch, 'a', { ...row, number: i + 1, last: rows.length })
+  const folded = async () => {
+    const { figures, foldedBefore } = await store.figuresOfNode('a', rows, 0)
+    const fields = await client.hkeys(redisKey(organization, 'nodes'))
+    const stored = fields.flatMap((field) => (field.startsWith('a\0') ? [Number(field.split('\0')[1])] : []))
+    return { foldedBefore, figures, stored: stored.sort() }
+  }
+  const expected = (before: number, stored: readonly number[]) => {
+    return { foldedBefore: before, figures: foldUsageRows(rows, before), stored: [...stored] }
+  }
+  expect(await folded()).toEqual(expected(0, days))
+  // A log that has folded compares by month before Redis has folded.
+  expect((await store.figuresOfNode('a', rows, dayIn(3, 1))).figures).toEqual(foldUsageRows(rows, dayIn(3, 1)))
+  // The months in either order: the latest counts.
+  for (const day of [third, second]) await store.foldOfNode(organization, { node: 'a', day, key: 'ci', series: 'm' })
+  expect((await folded()).foldedBefore).toBe(dayIn(3, 1))
+  await client.sadd(ORGANIZATIONS_KEY, organization)
+  const today = dayOf(Date.now())
+  await client.hset(SEEN_KEY, 'a', today)
+  for (let times = 0; times < 2; times++) {
+    await foldUsage(client, store, today)
+    expect(await folded()).toEqual(expected(dayIn(4, 1), [dayIn(1, 1), dayIn(2, 1), dayIn(3, 1)]))
+  }
+  client.disconnect()
 })
 
 test('law: folding and losses at any time leave exactly what was served', async () => {
