@@ -7,6 +7,7 @@ import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
 import { TARGET_STATES } from '../gateway/target-states.ts'
 import { type AuditColumn, auditColumns } from '../ledger/audit-columns.ts'
 import { usageColumns } from '../ledger/usage-figures.ts'
+import { SERVICE_TIER } from '../reports/audit-options.ts'
 import { explanation } from '../reports/explanation-shape.ts'
 
 const nullable = <T extends TSchema>(schema: T) => t.Union([schema, t.Null()])
@@ -221,10 +222,15 @@ const column = {
   tags: t.Record(t.String(), t.String()),
 } as const satisfies Record<AuditColumn['type'], TSchema>
 
+const serviceTier = t.String({ description: '`default` for the base tier; empty if the answer names none' })
+
 /** A line of the audit: `GET /api/requests`, and `weir audit --json`. A text that is not known is null. */
 export const auditRow = t.Object(
   Object.fromEntries(
-    auditColumns.map(({ name, type }) => [name, type === 'text' ? nullable(column.text) : column[type]]),
+    auditColumns.flatMap(({ name, field, type }) => {
+      const own = [name, type === 'text' ? nullable(column.text) : column[type]] as const
+      return field === 'provider' ? [own, [SERVICE_TIER, serviceTier]] : [own]
+    }),
   ),
 )
 export const auditRows = t.Object({ rows: t.Array(auditRow) })

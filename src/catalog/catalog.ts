@@ -4,6 +4,7 @@ import type { AlertsConfig } from '../core/alerts-config.ts'
 import { type ModelConfig, prefixOf, type Support, type Ttl } from '../core/model-config.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import { judge, type Verdict } from '../core/permission.ts'
+import { type TierApi, tierApiOf } from '../core/service-tier.ts'
 
 /** Which endpoints serve a model: the three chat dialects, the image endpoints, or the embeddings endpoint. */
 export type ModelKind = 'chat' | 'image' | 'embedding'
@@ -41,6 +42,8 @@ export interface CatalogConfig {
   readonly models: readonly ModelConfig[]
   readonly organizations: readonly OrganizationConfig[]
   readonly auto: { readonly candidates: readonly string[] }
+  /** Absent: none of them has service tiers. */
+  readonly providers?: readonly { readonly name: string; readonly dialect: string; readonly baseUrl: string }[]
   readonly alerts?: Pick<AlertsConfig, 'spend'> | undefined
 }
 
@@ -90,6 +93,7 @@ export class Catalog {
     readonly credentials: readonly Credential[],
     /** The candidates of `auto`, in order. */
     readonly autoCandidates: readonly Model[],
+    private readonly tierApis: ReadonlyMap<string, TierApi>,
   ) {
     for (const model of models) this.byName.set(model.name, model)
     for (const model of models) {
@@ -113,7 +117,17 @@ export class Catalog {
       return organization
     })
     const candidates = data.auto.candidates.flatMap((name) => models.filter((model) => model.name === name))
-    return new Catalog(shares, data.ownedBy, models, organizations, credentials, candidates)
+    const tierApis = new Map<string, TierApi>()
+    for (const provider of data.providers ?? []) {
+      const api = tierApiOf(provider)
+      if (api !== undefined) tierApis.set(provider.name, api)
+    }
+    return new Catalog(shares, data.ownedBy, models, organizations, credentials, candidates, tierApis)
+  }
+
+  /** The service tiers that the API of a provider has; undefined if it has none. */
+  tierApi(provider: string): TierApi | undefined {
+    return this.tierApis.get(provider)
   }
 
   /** Whether any model is of this kind. */
@@ -196,11 +210,15 @@ export function isRest(text: string): boolean {
  */
 export function access(key: Key, model: Model): Access {
   const verdict = judge(key.organization, key, publicName(model))
-  const limited = key.limits.spend !== undefined || key.organization.limits.spend !== undefined
-  if (!verdict.allowed || !limited) return verdict
+  if (!verdict.allowed || !isSpendLimited(key)) return verdict
   if (model.price === undefined) return { allowed: false, by: 'price' }
   const isOpen = kindOf(model) === 'chat' && model.maxOutputTokens === undefined && (model.price.output ?? 0) > 0
   return isOpen && isStrict(key) ? { allowed: false, by: 'output limit' } : verdict
+}
+
+/** Whether a spend limit holds for a key. */
+export function isSpendLimited({ limits, organization }: Key): boolean {
+  return limits.spend !== undefined || organization.limits.spend !== undefined
 }
 
 /** Whether a spend limit of the key or its organisation reserves the maximum cost of a request from the start. */

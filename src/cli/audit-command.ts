@@ -4,10 +4,18 @@
  */
 
 import { openAuditLog } from '../assembly/open-ledger.ts'
-import { tagsText } from '../core/tags.ts'
+import { tagsText, tierOfTags } from '../core/tags.ts'
 import { type AuditColumn, type AuditRow, auditColumns } from '../ledger/audit-columns.ts'
 import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
-import { type AuditOptions, auditLine, auditOptions, jsonOf, lastRows, wantedBy } from '../reports/audit-options.ts'
+import {
+  type AuditOptions,
+  auditLine,
+  auditOptions,
+  jsonOf,
+  lastRows,
+  SERVICE_TIER,
+  wantedBy,
+} from '../reports/audit-options.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { adminAudit } from './admin-audit-command.ts'
 import { exit, misused, parseFlags, printToStderr } from './command.ts'
@@ -81,7 +89,7 @@ async function print(log: Unread, options: AuditOptions, printing: Printing): Pr
   const { form } = printing
   // A failed write is reported to its callback. Without a listener the event would also end the process.
   process.stdout.on('error', () => undefined)
-  if (form === 'csv' && !(await write(csvLine(auditColumns.map(({ name }) => name))))) return
+  if (form === 'csv' && !(await write(csvLine(CSV_HEADINGS)))) return
   // Each page has its own column widths; the heading comes once, above the first page, even if there are no rows.
   const table = new TextTable(COLUMNS, displayOf(printing.isWide))
   const isReaderThere =
@@ -147,10 +155,20 @@ function printed(form: Form, rows: readonly AuditRow[], table: TextTable): strin
     case 'json':
       return rows.map((row) => `${JSON.stringify(auditLine(row))}\n`).join('')
     case 'csv':
-      return rows.map((row) => csvLine(auditColumns.map((column) => csvOf(column, row)))).join('')
+      return rows.map((row) => csvLine(csvCells(row))).join('')
     case 'table':
       return table.print(rows.map((row) => shownColumns.map((column) => cellOf(column, row))))
   }
+}
+
+/** In the order of JSON. */
+const CSV_HEADINGS = auditColumns.flatMap(({ name, field }) => (field === 'provider' ? [name, SERVICE_TIER] : [name]))
+
+function csvCells(row: AuditRow): readonly (string | number | boolean)[] {
+  return auditColumns.flatMap((column) => {
+    const own = csvOf(column, row)
+    return column.field === 'provider' ? [own, tierOfTags(row.tags)] : [own]
+  })
 }
 
 /** A value as CSV has it; tags are `project=checkout,team=payments`. */

@@ -72,7 +72,9 @@ function printed(options: UsageOptions, form: Form, groups: readonly UsageGroup[
     }
     case 'table': {
       const lines = groups.map(({ names, figures }) => [
-        ...names.map((name, at) => (name === '' && !by[at]?.startsWith('tag:') ? '(unknown)' : name)),
+        ...names.map((name, at) =>
+          name === '' && !by[at]?.startsWith('tag:') && by[at] !== 'service_tier' ? '(unknown)' : name,
+        ),
         ...cells(figures),
       ])
       const total = groups.reduce((sum, { figures }) => addUsage(sum, figures), noUsage)

@@ -4,13 +4,13 @@ import { createHash } from 'node:crypto'
 import type { HookConfig } from '../core/alerts-config.ts'
 import { countLimits, type Limits, spendLimits } from '../core/limits.ts'
 import type { ModelConfig } from '../core/model-config.ts'
-import type { Price } from '../core/money.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import type { AccessRule } from '../core/permission.ts'
 import type { RedisConfig } from '../core/redis-config.ts'
 import type { Config, LedgerConfig, ProviderConfig } from './config.ts'
 import { hashOf } from './key-hash.ts'
 import { environmentTracing, tracesUrl } from './otel-environment.ts'
+import { microUsd, priceOf } from './prices.ts'
 import { defaultBaseUrl } from './provider-dialects.ts'
 import type { Loose } from './schema-errors.ts'
 import type { CompletedFile, File } from './schema-file.ts'
@@ -206,22 +206,6 @@ function modelOf(model: FileModel): ModelConfig {
     supports: model.supports,
     promptCache: model.prompt_cache,
   }
-}
-
-function priceOf(price: NonNullable<FileModel['price']>): Price {
-  return {
-    input: microUsd(price.input),
-    cachedInput: microUsd(price.cached_input),
-    cacheWrite: microUsd(price.cache_write),
-    cacheWrite1h: microUsd(price.cache_write_1h),
-    output: microUsd(price.output),
-    image: microUsd(price.image),
-  }
-}
-
-/** Dollars → whole micro-dollars: $0.25 per million tokens is 250,000 micro-dollars per million tokens. */
-function microUsd(dollars: number | undefined): number | undefined {
-  return dollars === undefined ? undefined : Math.round(dollars * 1_000_000)
 }
 
 function organizationOf(organization: FileOrganization): OrganizationConfig {

@@ -4,6 +4,7 @@
  */
 
 import { ForwardProxies } from '../core/forward-proxies.ts'
+import { priceAgeDays } from '../core/money.ts'
 import { mayMatch } from '../core/permission.ts'
 import type { Check } from './check-context.ts'
 import { decimal } from './found-values.ts'
@@ -30,7 +31,8 @@ export function checkDoubtful(check: Check, nowMs: number, revoked: ReadonlyMap<
   }
   check.file.models?.forEach((model, index) => {
     if (model === undefined) return
-    checkPrices(check, model, ['models', index, 'price'])
+    checkPrices(check, model.price, ['models', index, 'price'])
+    checkPriceAge(check, model.price?.as_of, ['models', index, 'price', 'as_of'], nowMs)
     checkLimits(check, model, ['models', index])
   })
   checkOwners(check, nowMs)
@@ -129,10 +131,24 @@ const PRICE_MAX = 1000
 /** In dollars per image. */
 const IMAGE_PRICE_MAX = 50
 
-function checkPrices({ problems }: Check, { price }: Model, path: Path): void {
+/** Fields of a price that are no amounts. */
+const NO_AMOUNTS: readonly string[] = ['factor', 'input_tokens']
+
+type Amounts = Readonly<Record<string, unknown>> & {
+  readonly input?: number | undefined
+  readonly cached_input?: number | undefined
+}
+
+/** Also of the tiers and lengths of a price. */
+function checkPrices(check: Check, price: Amounts | undefined, path: Path): void {
+  const { problems } = check
   for (const [part, value] of Object.entries(price ?? {})) {
-    if (typeof value !== 'number' || value === 0) continue
     const at = [...path, part]
+    if (part === 'above' && Array.isArray(value))
+      for (const [i, row] of value.entries()) checkPrices(check, row, [...at, i])
+    else if (part === 'tiers' && isTable(value))
+      for (const [name, tier] of Object.entries(value)) if (isTable(tier)) checkPrices(check, tier, [...at, name])
+    if (typeof value !== 'number' || value === 0 || NO_AMOUNTS.includes(part)) continue
     const text = decimal(value)
     if (part === 'image') {
       if (value > IMAGE_PRICE_MAX) problems.warn(at, `${text} dollars per image is far above any price; check it`)
@@ -151,6 +167,19 @@ function checkPrices({ problems }: Check, { price }: Model, path: Path): void {
   if (input !== undefined && input >= PRICE_MIN && cached !== undefined && cached > input) {
     problems.warn([...path, 'cached_input'], `${decimal(cached)} is more than input (${decimal(input)}); swap them?`)
   }
+}
+
+function isTable(value: unknown): value is Amounts {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function checkPriceAge({ file, problems }: Check, asOf: string | undefined, path: Path, nowMs: number): void {
+  const most = file.prices?.warn_after_days
+  const days = asOf === undefined ? undefined : priceAgeDays(asOf, nowMs)
+  if (days === undefined) return
+  if (Number.isNaN(days)) problems.add(path, 'is no day of the calendar')
+  else if (most !== undefined && days > most)
+    problems.warn(path, `the price is ${days} days old; compare it with the provider's (weir prices diff)`)
 }
 
 function checkLimits({ problems }: Check, { context_window: all, max_output_tokens: output }: Model, path: Path): void {

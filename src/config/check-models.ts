@@ -3,6 +3,7 @@
  */
 
 import { prefixOf, targetKey } from '../core/model-config.ts'
+import { isBaseTier } from '../core/service-tier.ts'
 import type { Check } from './check-context.ts'
 import { didYouMean, type Path } from './problems.ts'
 import { PROVIDER_DIALECTS, providerDialects, takersOf } from './provider-dialects.ts'
@@ -11,6 +12,8 @@ import type { File } from './schema-file.ts'
 import { amountProblem } from './spend-limits.ts'
 
 type FileModel = Loose<File['models'][number]>
+
+type Lengths = NonNullable<FileModel['price']>['above']
 
 /** The name that asks for automatic selection. */
 const RESERVED = 'auto'
@@ -29,6 +32,7 @@ export function checkModels(check: Check): void {
     if (model.supports?.some((_, at) => check.problems.has([...path, 'supports', at]))) return
     checkAbilities(check, model, path)
     checkPrice(check, model, path)
+    checkTiers(check, model, path)
   })
   checkCycles(check)
   checkCandidates(check)
@@ -233,20 +237,72 @@ function checkPrice({ problems }: Check, model: FileModel, path: Path): void {
   const at = [...path, 'price']
   const both = price.input !== undefined && price.output !== undefined
   if (makesImages(model)) {
-    if (!Object.hasOwn(price, 'image') && !both)
+    if (!Object.hasOwn(price, 'image') && !Object.hasOwn(price, 'images') && !both)
       problems.add(at, 'needs image, or input and output, because the model generates images')
     else if (!both && (price.input !== undefined || price.output !== undefined))
       problems.add(at, 'needs both input and output: a request is priced per image, or by all of its tokens')
     const wrong = amountProblem(price.image)
     if (wrong !== undefined) problems.add([...at, 'image'], wrong)
+    for (const [row, amount] of Object.entries(price.images ?? {})) {
+      const words = amountProblem(amount)
+      if (words !== undefined) problems.add([...at, 'images', row], words)
+    }
+    if (price.image !== undefined && price.images !== undefined)
+      problems.add([...at, 'image'], 'has no effect beside images; remove it, or write it as "*" in images')
     return
   }
   for (const part of makesEmbeddings(model) ? (['input'] as const) : (['input', 'output'] as const)) {
     const kind = makesEmbeddings(model) ? 'an embedding model' : 'a chat model'
     if (!Object.hasOwn(price, part)) problems.add([...at, part], `is missing; the price of ${kind} needs it`)
   }
-  if (price.image !== undefined)
-    problems.add([...at, 'image'], 'is only for models that support image_generation; remove it')
+  for (const part of ['image', 'images'] as const)
+    if (price[part] !== undefined)
+      problems.add([...at, part], `is only for models that support image_generation; remove it`)
+}
+
+/** Tiers and lengths: what is named exists, and nothing is said twice. */
+function checkTiers({ problems, shown }: Check, { price }: FileModel, path: Path): void {
+  if (price === undefined) return
+  const at = [...path, 'price']
+  const names = Object.keys(price.tiers ?? {})
+  const exists = (tier: string, place: Path) => {
+    if (names.includes(tier) || isBaseTier(tier)) return
+    problems.add(place, `no tier is named ${shown(place, tier)}${didYouMean(tier, names)}`)
+  }
+  checkLengths(problems, price.above, [...at, 'above'])
+  for (const [name, tier] of Object.entries(price.tiers ?? {})) {
+    const place = [...at, 'tiers', name]
+    if (isBaseTier(name)) problems.add(place, 'is a name of the base tier, whose prices stand in price itself')
+    checkLengths(problems, tier?.above, [...place, 'above'])
+    const others = Object.keys(tier ?? {}).filter((field) => field !== 'factor')
+    if (tier?.factor !== undefined && others.length > 0)
+      problems.add([...place, 'factor'], `cannot stand beside ${others.join(', ')}: give a factor, or prices`)
+    if (tier !== undefined && tier.factor === undefined && others.length === 0)
+      problems.add(place, 'needs a factor, or prices')
+  }
+  for (const [alias, tier] of Object.entries(price.tier_aliases ?? {})) {
+    const place = [...at, 'tier_aliases', alias]
+    if (names.includes(alias)) problems.add(place, 'is the name of a tier itself')
+    if (isBaseTier(alias)) problems.add(place, 'is a name of the base tier itself')
+    if (tier !== undefined) exists(tier, place)
+  }
+  const standard = price.default_tier
+  if (standard === undefined) return
+  const alias = price.tier_aliases?.[standard]
+  exists(alias ?? standard, [...at, 'default_tier'])
+}
+
+function checkLengths(problems: Check['problems'], rows: Lengths, path: Path): void {
+  const seen = new Map<number, number>()
+  rows?.forEach((row, index) => {
+    if (row === undefined) return
+    const { input_tokens: length, ...prices } = row
+    if (length === undefined) return
+    const first = seen.get(length)
+    if (first !== undefined) problems.add([...path, index, 'input_tokens'], `is that of above[${first}], too`)
+    seen.set(length, first ?? index)
+    if (Object.keys(prices).length === 0) problems.add([...path, index], 'needs a price')
+  })
 }
 
 /** Follows the fallbacks from each model in turn, and reports each fallback that leads back to a model on the way. */

@@ -235,6 +235,15 @@ const routing = object(
   { description: 'Limits for the fallbacks of one request, and what weir does about targets that failed' },
 )
 
+const prices = object(
+  {
+    warn_after_days: optional(
+      integer(1, 3650, 'The age in days of `as_of` of a price from which on `weir check` warns. Without it, never'),
+    ),
+  },
+  { description: 'How old prices may be' },
+)
+
 export const schema = object(
   {
     listen: withDefault(listen, {}),
@@ -314,6 +323,7 @@ export const schema = object(
       propertyNames: { pattern: IDENTIFIER, patternErrorMessage: IDENTIFIER_WORDS },
       minProperties: 1,
     }),
+    prices: withDefault(prices, {}),
     models: Type.Array(model, { minItems: 1, description: 'The models. The model list has the same order' }),
     auto: optional(auto),
     routing: withDefault(routing, {}),

@@ -162,21 +162,100 @@ const target = object(
   { description: 'One model of one provider' },
 )
 
+/** The prices of tokens, each with its words. */
+const tokenPrices = {
+  input: optional(perMillion('Input. Chat models need it')),
+  cached_input: optional(perMillion('Input that the provider read from its cache. Without it, the price of `input`')),
+  cache_write: optional(perMillion('Input that the provider wrote to its cache. Without it, the price of `input`')),
+  cache_write_1h: optional(
+    perMillion('Input that the provider wrote to its cache for an hour. Without it, the price of `cache_write`'),
+  ),
+  output: optional(perMillion('Output, reasoning included. Chat models need it')),
+  audio_input: optional(
+    perMillion('Input that is audio, if the provider reports it apart. Without it, the price of `input`'),
+  ),
+}
+
+const above = Type.Array(
+  object(
+    { input_tokens: count('More input tokens than this'), ...tokenPrices },
+    { description: 'Prices of the whole request. `input` and `output` that are left out are those of a shorter one' },
+  ),
+  { minItems: 1, maxItems: 16, description: 'Prices of requests with more input, cached input included' },
+)
+
+/** Names of service tiers, as providers have them. */
+export const TIER_NAME = '^[A-Za-z0-9._-]{1,32}$'
+const tierName = (description: string) => pattern(TIER_NAME, 'must be 1 to 32 letters, digits or ._-', description)
+
+const tier = object(
+  {
+    factor: optional(
+      Type.Number({
+        minimum: 0,
+        maximum: 1000,
+        description: 'Multiplies the prices of the model, those of `above` included. Instead of prices',
+      }),
+    ),
+    ...tokenPrices,
+    above: optional(above),
+  },
+  {
+    description:
+      'Prices of one tier: each of its own, or one `factor`. Without `above`, they grow with the length of the input ' +
+      'as those of the model do',
+  },
+)
+
+const IMAGE_ROW = '^(?:\\*|[A-Za-z0-9_-]{1,32}:[A-Za-z0-9_-]{1,32})$'
+
 const price = object(
   {
-    input: optional(perMillion('Input. Chat models need it')),
-    cached_input: optional(perMillion('Input that the provider read from its cache. Without it, the price of `input`')),
-    cache_write: optional(perMillion('Input that the provider wrote to its cache. Without it, the price of `input`')),
-    cache_write_1h: optional(
-      perMillion('Input that the provider wrote to its cache for an hour. Without it, the price of `cache_write`'),
+    ...tokenPrices,
+    above: optional(above),
+    tiers: optional(
+      Type.Record(Type.String({ pattern: TIER_NAME }), tier, {
+        description: "Prices by the provider's service tier, which the answer names",
+        additionalProperties: false,
+        propertyNames: { pattern: TIER_NAME, patternErrorMessage: 'is not the name of a service tier' },
+      }),
     ),
-    output: optional(perMillion('Output, reasoning included. Chat models need it')),
+    tier_aliases: optional(
+      Type.Record(Type.String({ pattern: TIER_NAME }), tierName('The tier that it stands for'), {
+        description: 'Other names of tiers: alias and tier',
+        additionalProperties: false,
+        propertyNames: { pattern: TIER_NAME, patternErrorMessage: 'is not the name of a service tier' },
+      }),
+    ),
+    default_tier: optional(
+      tierName('The tier of requests that name none, or `auto`, if the account has another one than the base tier'),
+    ),
     image: optional(
       Type.Number({
         minimum: 0,
         maximum: 10_000,
         description: 'US dollars for one generated image. Only for image models, instead of token prices',
       }),
+    ),
+    images: optional(
+      Type.Record(
+        Type.String({ pattern: IMAGE_ROW }),
+        Type.Number({ minimum: 0, maximum: 10_000, description: 'US dollars for one image' }),
+        {
+          description:
+            'US dollars for one generated image by `quality:size` (`high:1536x1024`), and `*` for all others. In place ' +
+            'of `image`',
+          additionalProperties: false,
+          propertyNames: { pattern: IMAGE_ROW, patternErrorMessage: 'must be quality:size, or *' },
+        },
+      ),
+    ),
+    as_of: optional(
+      pattern(
+        '^\\d{4}-\\d{2}-\\d{2}$',
+        'must be a date such as 2026-11-01',
+        'The day of the price list that it is from',
+      ),
     ),
   },
   {

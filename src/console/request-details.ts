@@ -120,6 +120,7 @@ function facts(line: RequestLine): HTMLElement {
     ['Output tokens', output_tokens === undefined ? undefined : count(output_tokens)],
     ['Counted by', usage],
     ['Cost', cost === undefined ? undefined : dollars(cost, 4)],
+    ['Service tier', line.service_tier],
     ['Outcome', line.outcome?.replaceAll('_', ' ')],
     ['Finish reason', line.finish_reason],
     ['Error', line.error],

@@ -37,6 +37,7 @@ export interface RequestLine {
   readonly output_tokens?: number
   readonly usage?: string
   readonly cost_micro_usd?: number
+  readonly service_tier?: string
   readonly outcome?: string
   readonly finish_reason?: string
   readonly tags?: Readonly<Record<string, string>>

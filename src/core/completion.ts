@@ -90,6 +90,8 @@ export class Fold {
         this.ended = true
         return
       case 'start':
+        if (event.serviceTier !== undefined) this.usage = { serviceTier: event.serviceTier }
+        return
       case 'reasoning':
         return
     }

@@ -24,7 +24,8 @@ export type FinishReason = 'stop' | 'length' | 'tool-call' | 'content-filter'
  *   stream must be cut.
  */
 export type StreamEvent =
-  | { readonly type: 'start' }
+  /** `serviceTier`: of APIs that name it from the first chunk on; of others `usage` has it. */
+  | { readonly type: 'start'; readonly serviceTier?: string | undefined }
   | { readonly type: 'text'; readonly text: string; readonly logprobs?: JsonValue | undefined }
   | { readonly type: 'refusal'; readonly text: string }
   /** The model's reasoning: counted and charged as output, and never sent to a caller. */

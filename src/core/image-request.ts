@@ -34,6 +34,8 @@ export interface ImageRequest {
 export interface ImageFigures {
   readonly images: number | undefined
   readonly usage: Usage
+  readonly quality?: string | undefined
+  readonly size?: string | undefined
 }
 
 /** A provider's whole answer, as JSON and as the text that it was parsed from. */

@@ -3,17 +3,45 @@
  * tokens, or per image.
  */
 
+import { DAY_MS } from './durations.ts'
+
 /**
- * Prices of one model. Tokens: micro-dollars per million tokens ($0.25 per million = 250,000). `image`: micro-dollars
- * per image. Absent if the operator set none.
+ * What tokens and images cost. Tokens: micro-dollars per million tokens ($0.25 per million = 250,000). `image`:
+ * micro-dollars per image. Absent if the operator set none.
  */
-export interface Price {
+export interface Rates {
   readonly input?: number | undefined
   readonly cachedInput?: number | undefined
   readonly cacheWrite?: number | undefined
   readonly cacheWrite1h?: number | undefined
   readonly output?: number | undefined
+  /** Input that the provider reports as audio. */
+  readonly audioInput?: number | undefined
   readonly image?: number | undefined
+}
+
+/** The rates of a request with more than `inputTokens` of input. */
+export interface LongRates extends Rates {
+  readonly inputTokens: number
+}
+
+/** The rates of one service tier, by the length of the input. Complete: nothing is inherited any more. */
+export interface TierRates extends Rates {
+  /** Ascending by `inputTokens`. */
+  readonly above?: readonly LongRates[] | undefined
+}
+
+/** Prices of one model: of the base tier, and of other service tiers. */
+export interface Price extends TierRates {
+  readonly tiers?: Readonly<Record<string, TierRates>> | undefined
+  /** Other names of tiers: alias → tier. */
+  readonly tierAliases?: Readonly<Record<string, string>> | undefined
+  /** The tier of requests that name none, if it is not the base tier. */
+  readonly defaultTier?: string | undefined
+  /** Micro-dollars per image by `quality:size`, in place of `image`; `*` for all others. */
+  readonly images?: Readonly<Record<string, number>> | undefined
+  /** When the operator last compared it with the provider's: `2026-11-01`. */
+  readonly asOf?: string | undefined
 }
 
 /** Micro-dollars as dollars, with 2 to 6 decimals: `$5.00`, `$0.000125`. */
@@ -24,4 +52,11 @@ export function dollarsText(microUsd: number): string {
     .padStart(6, '0')
     .replace(/0{1,4}$/, '')
   return `$${micro / 1_000_000n}.${fraction}`
+}
+
+/** Whole days since a date such as `2026-11-01`, at least 0; NaN if there is no such day. */
+export function priceAgeDays(asOf: string, nowMs: number): number {
+  const fromMs = Date.parse(`${asOf}T00:00:00Z`)
+  if (Number.isNaN(fromMs) || new Date(fromMs).toISOString().slice(0, 10) !== asOf) return Number.NaN
+  return Math.max(0, Math.floor((nowMs - fromMs) / DAY_MS))
 }

@@ -23,11 +23,14 @@ export function storedTags(stored: unknown): string {
   return typeof stored === 'string' ? stored : EARLIER
 }
 
+/** What stands in front of the service tier, as a last tag: no tag has this name. */
+const TIER = '!='
+
 /** The tags under which a request is summed up; undefined if an earlier version logged it. */
 export function countedTags(tags: string): string | undefined {
   if (tags === '') return tags
   if (tags === EARLIER) return undefined
-  return tags.startsWith(UNCOUNTED) ? OTHER_TAGS : tags
+  return tags.startsWith(UNCOUNTED) ? withTier(OTHER_TAGS, tierOfTags(tags)) : tags
 }
 
 /** The tags of a request that counts under `OTHER_TAGS`. */
@@ -41,9 +44,24 @@ export function tagsByName(tags: string): Readonly<Record<string, string>> {
   return Object.fromEntries(
     pairs.split(',').flatMap((pair) => {
       const at = pair.indexOf('=')
-      return at < 0 ? [] : [[pair.slice(0, at), pair.slice(at + 1)]]
+      return at < 0 || pair.startsWith(TIER) ? [] : [[pair.slice(0, at), pair.slice(at + 1)]]
     }),
   )
+}
+
+/**
+ * The tags with the service tier of their request, if there is one. Stores keep both as one text: an earlier version
+ * passes on a tag whose name it does not know, so that two versions make the same sums of a request.
+ */
+export function withTier(tags: string, tier: string): string {
+  if (tier === '') return tags
+  return tags === '' ? TIER + tier : `${tags},${TIER}${tier}`
+}
+
+/** The service tier that `withTier` added; '' if there is none. */
+export function tierOfTags(tags: string): string {
+  const at = tags.lastIndexOf(TIER)
+  return at < 0 ? '' : tags.slice(at + TIER.length)
 }
 
 /** The text of tags. */
@@ -54,7 +72,7 @@ export function tagsText(tags: Iterable<readonly [name: string, value: string]>)
 
 /** The value of one tag in a sum; '' if its requests do not have it. */
 export function tagValue(tags: string, name: string): string {
-  if (tags === OTHER_TAGS) return tags
+  if (tags.startsWith(OTHER_TAGS)) return OTHER_TAGS
   const values = tagsByName(tags)
   // A name such as `constructor` is a property of every object.
   return Object.hasOwn(values, name) ? (values[name] ?? '') : ''

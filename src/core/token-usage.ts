@@ -8,7 +8,7 @@ import { plainNumber } from './exact-json.ts'
  * `input` is everything that the model read; `cachedInput`, `cacheWrite5m` and `cacheWrite1h` are parts of it, as in
  * Chat Completions. (Messages leaves them out of `input_tokens`; its decoder adds them and its encoder subtracts them.)
  * `output` is everything that the model wrote; `reasoning` is a part of it. `total` is the sum of input and output, if
- * the provider reports it itself: see `outputOf`.
+ * the provider reports it itself: see `outputOf`. `audioInput` is the audio in `input` that was not cached.
  */
 export interface Usage {
   readonly input?: number | undefined
@@ -18,6 +18,9 @@ export interface Usage {
   readonly output?: number | undefined
   readonly reasoning?: number | undefined
   readonly total?: number | undefined
+  readonly audioInput?: number | undefined
+  /** The tier that served the request, as the provider names it. */
+  readonly serviceTier?: string | undefined
 }
 
 /** Each figure of the later report replaces the earlier one; a figure that it lacks keeps the earlier one. */
@@ -30,6 +33,8 @@ export function mergeUsage(earlier: Usage, later: Usage): Usage {
     output: later.output ?? earlier.output,
     reasoning: later.reasoning ?? earlier.reasoning,
     total: later.output === undefined ? (later.total ?? earlier.total) : later.total,
+    audioInput: later.audioInput ?? earlier.audioInput,
+    serviceTier: later.serviceTier ?? earlier.serviceTier,
   }
 }
 

@@ -7,7 +7,7 @@ import { publicName } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { CallerError } from '../core/caller-error.ts'
 import type { FinishReason } from '../core/event.ts'
-import { tagsByName } from '../core/tags.ts'
+import { tagsByName, tierOfTags } from '../core/tags.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { Charge, Outcome } from '../ledger/ledger.ts'
 import type { AttemptFailure, AttemptLine, RefusedLine, RequestLine } from './request-line.ts'
@@ -67,6 +67,8 @@ export class RequestLog {
   ignored = NOTHING_IGNORED
   /** Those that the provider that was called last does not have. */
   leftOut: readonly string[] | undefined
+  /** A service tier without a price that the request asked for or was served by: a name of `boundedTier`. */
+  unpricedTier: string | undefined
   tags: RequestTags | undefined
   /** Absent unless the request is traced. */
   trace: RequestTrace | undefined
@@ -205,6 +207,7 @@ export class RequestLog {
       output_tokens: charged?.outputTokens,
       usage: charged === undefined ? undefined : charged.estimated ? 'estimated' : 'provider',
       cost_micro_usd: charged?.costMicroUsd,
+      service_tier: charged && tierOfTags(charged.tags),
       ignored: this.allIgnored,
       outcome,
       finish_reason: this.finishReason && FINISH_REASONS[this.finishReason],

@@ -61,6 +61,8 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     candidate: Candidate,
     { provider, endpoint }: Upstream,
     request: UpstreamRequest,
+    /** The service tier that the provider is asked for. */
+    private readonly tier: string | undefined,
     private readonly meter: UsageMeter,
     dueMs: number,
   ) {
@@ -85,6 +87,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
       model: candidate.model.name,
       provider: candidate.target.provider,
       price: candidate.model.price,
+      asked: this.tier,
       // A provider that was stopped has not reported its usage.
       counted: isComplete && !this.hasStopped ? meter.count(true) : this.countCut(),
     }

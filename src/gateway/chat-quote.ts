@@ -17,13 +17,18 @@ export function sentOutputLimit(key: Key, model: Model, needs: Needs): number | 
   return isStrict(key) ? strictOutputLimit(model, needs, needs.inputTokens) : outputLimit(model, needs)
 }
 
-export function chatQuote(key: Key, model: Model, needs: Needs): Quote {
+/** What a request means for its price besides its tokens: as in `Quote`. */
+export type Priced = Pick<Quote, 'asked' | 'audioTokens'>
+
+export function chatQuote(key: Key, model: Model, needs: Needs, { asked, audioTokens }: Priced = {}): Quote {
   const maxOutputTokens = sentOutputLimit(key, model, needs) ?? model.maxOutputTokens
   return {
     model: model.name,
     inputTokens: needs.inputTokens,
     maxOutputTokens,
     price: model.price,
+    asked,
+    audioTokens: model.price?.audioInput === undefined ? undefined : audioTokens,
     images: undefined,
     atOnce: isStrict(key) && maxOutputTokens !== undefined,
     cached: isStrict(key) && model.promptCache.explicit ? longestTtl(needs) : undefined,
@@ -45,17 +50,18 @@ interface RefusedChat {
   readonly needs: Needs
   /** The model whose reservation was refused. */
   readonly model: Model
+  priced(model: Model): Priced
 }
 
 /** As `OutputChoice.largestOutput`. */
 export function largestOutput(refused: RefusedChat, room: UnitAmounts): number | undefined {
   const { key, needs, model } = refused
   const passes = (chosen: Model, limit: number) => {
-    const estimate = estimateOf(chatQuote(key, chosen, { ...needs, maxOutputTokens: limit }), 0)
+    const estimate = estimateOf(chatQuote(key, chosen, { ...needs, maxOutputTokens: limit }, refused.priced(chosen)), 0)
     const demand = demandOf({ estimate })
     return demand.requests <= room.requests && demand.tokens <= room.tokens && demand.micro_usd <= room.micro_usd
   }
-  const asked = needs.maxOutputTokens ?? estimateOf(chatQuote(key, model, needs), 0).outputTokens
+  const asked = needs.maxOutputTokens ?? estimateOf(chatQuote(key, model, needs, refused.priced(model)), 0).outputTokens
   // A smaller output may fit into the context window of a model that `auto` prefers, and that may cost more.
   for (let most = asked - 1; most > 0; ) {
     const chosen = modelWith(refused, most)

@@ -1,30 +1,34 @@
 /** The work of the chat endpoints: conversations in any dialect, answered whole or as a stream. */
 
 import { type Needs, needsOf, noNeeds } from '../catalog/capability.ts'
-import { isStrict, type Key, type Model, publicName } from '../catalog/catalog.ts'
+import { isSpendLimited, isStrict, type Key, type Model, publicName } from '../catalog/catalog.ts'
 import { fit } from '../catalog/fitted-request.ts'
 import type { Candidate } from '../catalog/resolve.ts'
+import { CallerError } from '../core/caller-error.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { UnitAmounts } from '../core/limits.ts'
 import { sentModel } from '../core/model-config.ts'
 import type { ProviderError } from '../core/provider-error.ts'
+import { BASE_TIER, boundedTier, isBaseTier, sentTier, type TierApi } from '../core/service-tier.ts'
 import type { Exchange } from '../dialects/dialect.ts'
-import { estimateInput } from '../ledger/estimate.ts'
+import { estimateAudio, estimateInput } from '../ledger/estimate.ts'
 import type { OutputChoice } from '../ledger/ledger.ts'
+import { isPricedTier, isUnpricedAnswer, pricedTiers } from '../ledger/price.ts'
 import type { Learned, Target } from '../providers/provider.ts'
 import type { RequestLog } from './access-log.ts'
 import { ConversationKey } from './affinity.ts'
 import { type AskedChat, ChatCall } from './chat-call.ts'
-import { chatQuote, largestOutput, sentOutputLimit } from './chat-quote.ts'
+import { chatQuote, largestOutput, type Priced, sentOutputLimit } from './chat-quote.ts'
 import type { Gateway, Upstream } from './gateway.ts'
 import type { Quote } from './quote.ts'
 import { UsageMeter } from './usage-meter.ts'
 import type { Work } from './work.ts'
 
-/** The request as one model takes it, and what that may cost. */
+/** The request as one model takes it of one API, and what that may cost. */
 interface Prepared {
   readonly model: Model
+  readonly api: TierApi | undefined
   readonly request: ChatRequest
   readonly quote: Quote
 }
@@ -36,8 +40,11 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   private readonly isCompaction: boolean
   /** The model of the first candidate in the configured order. */
   private requested: Model | undefined
-  /** Made once for all candidates of a model. */
+  /** Made once for all candidates of a model with the same tiers. */
   private prepared: Prepared | undefined
+  private audioTokens = 0
+  /** What the provider that was called last was asked for. */
+  private askedTier: string | undefined
   /** Undefined once a stream has begun, like the caller's request. */
   private named: ConversationKey | undefined
 
@@ -68,6 +75,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   estimate(): void {
     const { request } = this.exchange
     this.needs = needsOf(request, estimateInput(request))
+    this.audioTokens = estimateAudio(request)
   }
 
   conversationWith(model: string): string {
@@ -89,19 +97,29 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.named = undefined
   }
 
-  quote(model: Model): Quote {
-    return this.prepare(model).quote
+  quote(candidate: Candidate): Quote {
+    return this.prepare(candidate).quote
   }
 
   largestOutput(room: UnitAmounts): number | undefined {
     const { catalog } = this.gateway
     const { key, needs, model: name, requested: model } = this
-    return model && largestOutput({ catalog, key, name, needs, model }, room)
+    const priced = (chosen: Model): Priced => {
+      const [target] = chosen.targets
+      const api = target && catalog.tierApi(target.provider)
+      return {
+        asked: sentTier(api, this.exchange.request.hints.serviceTier, isStrict(key)),
+        audioTokens: this.audioTokens,
+      }
+    }
+    return model && largestOutput({ catalog, key, name, needs, model, priced }, room)
   }
 
   ask(candidate: Candidate, upstream: Upstream, dueMs: number): ChatCall {
-    const { request, quote } = this.prepare(candidate.model)
+    const { request, quote } = this.prepare(candidate)
     const { provider, endpoint } = upstream
+    this.askedTier = quote.asked
+    this.noteIgnored(request.hints.serviceTier)
     const target = targetOf(candidate, endpoint)
     const sent = provider.request(request, target)
     this.log.leftOut = sent.ignored
@@ -110,6 +128,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       candidate,
       upstream,
       sent,
+      quote.asked,
       new UsageMeter(quote.inputTokens, quote.maxOutputTokens),
       dueMs,
     )
@@ -120,7 +139,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     return provider.learn?.({
       error,
       target: targetOf(candidate, endpoint),
-      request: this.prepare(candidate.model).request,
+      request: this.prepare(candidate).request,
       organization: this.key.organization.id,
       sentMs,
     })
@@ -139,7 +158,22 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   check(candidate: Candidate, meter: UsageMeter, isComplete: boolean): void {
     this.log.finishReason = meter.reason
     if (isComplete && meter.reason === 'length' && this.isCompaction) this.warnOfCutSummary(candidate)
+    this.checkTier(candidate, meter.serviceTier)
     if (meter.disbelieved) this.gateway.logEvent('provider.usage_implausible', { ...candidate.target })
+  }
+
+  /** A tier without a price, which the answer names or the provider was asked for. */
+  private checkTier({ model, target }: Candidate, served: string | undefined): void {
+    const { price } = model
+    if (price === undefined) return
+    if (isUnpricedAnswer(price, served)) {
+      this.log.unpricedTier = boundedTier(served, false)
+      if (!this.gateway.targetUsage.isNewTier(model.name)) return
+      const tier = served.slice(0, SHOWN_MAX)
+      this.gateway.logEvent('price.tier_unknown', { model: publicName(model), provider: target.provider, tier })
+    } else if (this.askedTier !== undefined && !isPricedTier(price, this.askedTier)) {
+      this.log.unpricedTier = boundedTier(this.askedTier, false)
+    }
   }
 
   noteUsage({ target }: Candidate, meter: UsageMeter, isStream: boolean): void {
@@ -164,12 +198,36 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     })
   }
 
-  private prepare(model: Model): Prepared {
-    if (this.prepared?.model !== model) {
-      const request = fit(this.limited(model), model, this.needs)
-      this.prepared = { model, request, quote: chatQuote(this.key, model, this.needs) }
+  private prepare({ model, target }: Candidate): Prepared {
+    const api = this.gateway.catalog.tierApi(target.provider)
+    if (this.prepared?.model !== model || this.prepared.api !== api) {
+      const asked = this.tierFor(model, api)
+      const request = withServiceTier(fit(this.limited(model), model, this.needs), asked)
+      const { audioTokens } = this
+      this.prepared = { model, api, request, quote: chatQuote(this.key, model, this.needs, { asked, audioTokens }) }
     }
     return this.prepared
+  }
+
+  /**
+   * The tier that the provider is asked for. Under a spend limit one without a price is the caller's mistake; a
+   * candidate after the first is asked without it, so that a fallback never fails for it.
+   */
+  private tierFor(model: Model, api: TierApi | undefined): string | undefined {
+    const { key } = this
+    const tier = sentTier(api, this.exchange.request.hints.serviceTier, isStrict(key))
+    const { price } = model
+    if (tier === undefined || price === undefined || isPricedTier(price, tier) || !isSpendLimited(key)) return tier
+    if (this.prepared === undefined) throw unpricedTier(model, tier, pricedTiers(price))
+    return isStrict(key) ? BASE_TIER : undefined
+  }
+
+  /** The log line shows that the provider does not get the tier that the caller asked for. */
+  private noteIgnored(sent: string | undefined): void {
+    const { ignored, request } = this.exchange
+    const { serviceTier } = request.hints
+    const isLeftOut = serviceTier !== sent && !isBaseTier(serviceTier)
+    this.log.ignored = isLeftOut ? [...ignored, 'service_tier'] : ignored
   }
 
   /**
@@ -193,4 +251,20 @@ function targetOf({ target }: Candidate, endpoint: Endpoint): Target {
 function kept<T>(value: T | undefined): T {
   if (value === undefined) throw new Error('a stream has begun, and its request was dropped')
   return value
+}
+
+function withServiceTier(request: ChatRequest, serviceTier: string | undefined): ChatRequest {
+  return request.hints.serviceTier === serviceTier ? request : { ...request, hints: { ...request.hints, serviceTier } }
+}
+
+/** The most characters of a tier that an error shows: the caller wrote it. */
+const SHOWN_MAX = 64
+
+function unpricedTier(model: Model, tier: string, priced: readonly string[]): CallerError {
+  const tiers = ['auto', BASE_TIER, 'flex', ...priced.filter((name) => name !== 'flex')].map((name) => `'${name}'`)
+  const shown = tier.length <= SHOWN_MAX ? tier : `${tier.slice(0, SHOWN_MAX)}…`
+  const message =
+    `The service tier '${shown}' of model '${publicName(model)}' has no price, and a spend limit applies. ` +
+    `Use one of ${tiers.join(', ')}, or leave service_tier out.`
+  return new CallerError('unpriced_service_tier', message, { param: 'service_tier' })
 }

@@ -1,6 +1,6 @@
 /** The work of the embeddings endpoint: the request and the answer are passed on, and the input tokens are charged. */
 
-import { type Model, publicName } from '../catalog/catalog.ts'
+import { publicName } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { EmbeddingRequest, MadeEmbeddings } from '../core/embedding-request.ts'
 import { isObject } from '../core/json.ts'
@@ -44,7 +44,7 @@ export class EmbeddingWork extends WholeWork implements Work {
       this.tokens += typeof input === 'string' ? estimateText(input) : input.length
   }
 
-  quote({ name, price }: Model): Quote {
+  quote({ model: { name, price } }: Candidate): Quote {
     return { model: name, inputTokens: this.tokens, maxOutputTokens: 0, price, atOnce: true }
   }
 

@@ -107,7 +107,13 @@ export class Flow
     const [first] = this.requireTurns().candidates
     if (first === undefined) throw new Error('a resolution without candidates')
     const { gateway, work } = this
-    return RequestReservation.open(gateway.ledger, accountOf(this.key), work.quote(first.model), this.log, work.choice)
+    return RequestReservation.open(
+      gateway.ledger,
+      accountOf(this.key),
+      work.quote(first, this.key),
+      this.log,
+      work.choice,
+    )
   }
 
   /** The ledger has admitted the request. */
@@ -179,7 +185,7 @@ export class Flow
   private try(attempt: Attempt): void {
     this.attempt = attempt
     try {
-      const isAllowed = this.requireReservation().requote(this.work.quote(attempt.candidate.model))
+      const isAllowed = this.requireReservation().requote(this.work.quote(attempt.candidate, this.key))
       if (isAllowed === true && !this.hasBrokenDown && !this.running.isHeavy) this.call(attempt)
       else void this.callLater(attempt, isAllowed)
     } catch (error) {

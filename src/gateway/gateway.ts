@@ -23,6 +23,7 @@ type GatewayEvent =
   | 'provider.credit_exhausted'
   | 'provider.usage_implausible'
   | 'compaction.truncated'
+  | 'price.tier_unknown'
   | 'target.form_learned'
 
 export interface Gateway {

@@ -1,11 +1,13 @@
 /** The work of the image endpoints. Providers are asked for whole answers only. */
 
-import { type Model, publicName } from '../catalog/catalog.ts'
+import { isSpendLimited, type Key, type Model, publicName } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import { BytePieces } from '../core/byte-pieces.ts'
+import { CallerError } from '../core/caller-error.ts'
 import type { ImageFigures, ImageRequest, MadeImages } from '../core/image-request.ts'
 import { isObject } from '../core/json.ts'
 import { sentModel } from '../core/model-config.ts'
+import type { Price } from '../core/money.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { believed, type Usage } from '../core/token-usage.ts'
 import { estimateImages, type ImageTokens } from '../ledger/image-estimate.ts'
@@ -22,6 +24,7 @@ import type { Work } from './work.ts'
 export class ImageWork extends WholeWork implements Work {
   readonly kind = 'image'
   tokens: ImageTokens = { input: 0, output: 0 }
+  private isQuoted = false
 
   constructor(
     readonly image: ImageRequest,
@@ -40,12 +43,21 @@ export class ImageWork extends WholeWork implements Work {
     this.tokens = estimateImages(this.image)
   }
 
-  quote({ name, price }: Model): Quote {
+  quote({ model }: Candidate, key: Key): Quote {
+    const { name, price } = model
+    const priced = price && imagePrice(price, {}, this.image)
+    if (price !== undefined && priced === undefined && isSpendLimited(key)) {
+      const error = unpricedImage(model, this.image)
+      if (!this.isQuoted) throw error
+      // Another candidate may have a price for it.
+      throw new ProviderError('rejected', error.message, { unsent: true, code: 'unpriced_image' })
+    }
+    this.isQuoted = true
     return {
       model: name,
       inputTokens: this.tokens.input,
       maxOutputTokens: this.tokens.output,
-      price: price && imagePrice(price, {}),
+      price: priced,
       images: this.image.images,
       atOnce: true,
     }
@@ -112,10 +124,18 @@ class ImageCall extends WholeCall {
     return {
       model: model.name,
       provider: target.provider,
-      price: model.price && imagePrice(model.price, this.plausible()),
+      price: model.price && this.priceOf(model.price),
       counted: this.used(),
       images: this.figures?.images ?? this.work.image.images,
     }
+  }
+
+  /** By the kind of image that the answer names; of one without a row, the dearest that the order allowed. */
+  private priceOf(price: Price): Price | undefined {
+    const { image } = this.work
+    const usage = this.plausible()
+    const { quality = image.quality, size = image.size } = this.figures ?? {}
+    return imagePrice(price, usage, { quality, size }) ?? imagePrice(price, usage, image)
   }
 
   /** Implausible figures count as not reported. */
@@ -127,4 +147,13 @@ class ImageCall extends WholeCall {
       output: believed(output, images === 0 ? 0 : tokens.output),
     }
   }
+}
+
+function unpricedImage(model: Model, { quality, size }: ImageRequest): CallerError {
+  const rows = Object.keys(model.price?.images ?? {}).map((name) => `'${name}'`)
+  const given = [quality === undefined ? [] : `quality '${quality}'`, size === undefined ? [] : `size '${size}'`].flat()
+  const message =
+    `Images ${given.length === 0 ? '' : `of ${given.join(' and ').slice(0, 200)} `}have no price for model ` +
+    `'${publicName(model)}', and a spend limit applies. Prices (quality:size): ${rows.join(', ') || 'none'}.`
+  return new CallerError('unpriced_image', message, { param: size === undefined ? 'quality' : 'size' })
 }

@@ -5,9 +5,9 @@
 
 import type { Ttl } from '../core/model-config.ts'
 import type { Price } from '../core/money.ts'
-import type { Usage } from '../core/token-usage.ts'
+import { withTier } from '../core/tags.ts'
 import type { Charge, Estimate, Outcome } from '../ledger/ledger.ts'
-import { costMicroUsd, plainCostMicroUsd } from '../ledger/price.ts'
+import { chargedMicroUsd, reservedMicroUsd, servedTier } from '../ledger/price.ts'
 import type { Counted } from './usage-meter.ts'
 
 /** How much output is reserved at a time, unless the caller's limit is lower. */
@@ -22,6 +22,10 @@ export interface Quote {
   readonly inputTokens: number
   readonly maxOutputTokens: number | undefined
   readonly price: Price | undefined
+  /** The service tier that the provider is asked for. */
+  readonly asked?: string | undefined
+  /** Input that is audio. */
+  readonly audioTokens?: number | undefined
   /** Images that were ordered; none for chat. */
   readonly images?: number | undefined
   /** The whole output is reserved from the start: it does not arrive in pieces, or the limit is strict. */
@@ -35,6 +39,8 @@ export interface Bill {
   readonly model: string
   readonly provider: string
   readonly price: Price | undefined
+  /** The service tier that the provider was asked for. */
+  readonly asked?: string | undefined
   readonly counted: Counted
   /** Images that were made; none for chat. */
   readonly images?: number | undefined
@@ -47,6 +53,8 @@ export function isSameQuote(one: Quote, other: Quote): boolean {
     (one.price === other.price &&
       one.inputTokens === other.inputTokens &&
       one.maxOutputTokens === other.maxOutputTokens &&
+      one.asked === other.asked &&
+      one.audioTokens === other.audioTokens &&
       one.images === other.images &&
       one.cached === other.cached &&
       one.atOnce === other.atOnce)
@@ -55,12 +63,7 @@ export function isSameQuote(one: Quote, other: Quote): boolean {
 
 /** The input, and output up to the next slice beyond what is written. */
 export function estimateOf(quote: Quote, writtenTokens: number, aheadTokens = SLICE_TOKENS): Estimate {
-  const { inputTokens, price, images } = quote
-  const outputTokens = outputUpTo(quote, writtenTokens, aheadTokens)
-  if (quote.cached === undefined) return plainEstimate(inputTokens, outputTokens, quote)
-  const written = quote.cached === '1h' ? { cacheWrite1h: inputTokens } : { cacheWrite5m: inputTokens }
-  const usage = { input: inputTokens, output: outputTokens, ...written }
-  return { inputTokens, outputTokens, costMicroUsd: cost(usage, price, images) }
+  return estimateFor(quote.inputTokens, outputUpTo(quote, writtenTokens, aheadTokens), quote)
 }
 
 /** The tokens of output to reserve: those that are written and `aheadTokens` more, at most the output limit. */
@@ -71,16 +74,17 @@ export function outputUpTo({ maxOutputTokens, atOnce }: Quote, writtenTokens: nu
   return Math.min(limit, atOnce === true ? limit : writtenTokens + aheadTokens)
 }
 
-export function plainEstimate(inputTokens: number, outputTokens: number, quote: Quote): Estimate {
-  return { inputTokens, outputTokens, costMicroUsd: plainCost(inputTokens, outputTokens, quote) }
+/** So many tokens at the dearest price that they may have. */
+export function estimateFor(inputTokens: number, outputTokens: number, quote: Quote): Estimate {
+  return { inputTokens, outputTokens, costMicroUsd: costFor(inputTokens, outputTokens, quote) }
 }
 
-export function plainCost(inputTokens: number, outputTokens: number, { price, images }: Quote): number {
-  return price === undefined ? 0 : plainCostMicroUsd(inputTokens, outputTokens, price, images)
+export function costFor(inputTokens: number, outputTokens: number, quote: Quote): number {
+  return quote.price === undefined ? 0 : reservedMicroUsd(quote.price, inputTokens, outputTokens, quote)
 }
 
 export function chargeOf(
-  { model, provider, counted, price, images = 0 }: Bill,
+  { model, provider, counted, price, asked, images = 0 }: Bill,
   outcome: Outcome,
   tags: string,
   remote: string,
@@ -91,16 +95,13 @@ export function chargeOf(
     provider,
     inputTokens: usage.input,
     cachedInputTokens: usage.cachedInput ?? 0,
+    cacheWriteTokens: (usage.cacheWrite5m ?? 0) + (usage.cacheWrite1h ?? 0),
     outputTokens: usage.output,
     images,
-    costMicroUsd: cost(usage, price, images),
+    costMicroUsd: price === undefined ? 0 : chargedMicroUsd(price, { usage, asked, images }),
     estimated,
     outcome,
-    tags,
+    tags: withTier(tags, servedTier(price, usage)),
     remote,
   }
-}
-
-function cost(usage: Usage, price: Price | undefined, images: number | undefined): number {
-  return price === undefined ? 0 : costMicroUsd(usage, price, images)
 }

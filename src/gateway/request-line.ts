@@ -59,6 +59,8 @@ export interface RequestLine {
   readonly output_tokens?: number | undefined
   readonly usage?: 'provider' | 'estimated' | undefined
   readonly cost_micro_usd?: number | undefined
+  /** The tier that served the request: aliases resolved, `default` for the base tier, '' if the answer names none. */
+  readonly service_tier?: string | undefined
   /** Fields that were accepted and have no effect; absent if there are none. */
   readonly ignored?: readonly string[] | undefined
   readonly outcome: Outcome
@@ -114,7 +116,7 @@ export function fieldsOfLine(line: RequestLine): string {
     `"request_id":"${line.request_id}",${repeated(line, key)},"status":${line.status},"streamed":${line.streamed}` +
     `${firstByte},"total_ms":${line.total_ms},"input_tokens":${line.input_tokens},"cached_input_tokens":` +
     `${line.cached_input_tokens},"output_tokens":${line.output_tokens},"usage":"${usage}","cost_micro_usd":` +
-    `${line.cost_micro_usd},"outcome":"${line.outcome}"` +
+    `${line.cost_micro_usd},"service_tier":"${line.service_tier}","outcome":"${line.outcome}"` +
     `${finish}${tagged}${trace},"remote":"${line.remote}"`
   )
 }

@@ -21,12 +21,11 @@ import type { RequestLog } from './access-log.ts'
 import {
   type Bill,
   chargeOf,
+  estimateFor,
   estimateOf,
   isSameQuote,
   MARGIN_TOKENS,
   outputUpTo,
-  plainCost,
-  plainEstimate,
   type Quote,
   SLICE_TOKENS,
 } from './quote.ts'
@@ -74,6 +73,15 @@ export function accountOf(key: Key): Account {
     accounts.set(key, account)
   }
   return account
+}
+
+/** Not at the price of a cache write: what was written to a cache is not known. */
+function progressOf({ input, output }: Counted['usage'], quote: Quote): Estimate {
+  return estimateFor(input, output, quote.cached === undefined ? quote : { ...quote, cached: undefined })
+}
+
+function floorOf(quote: Quote): number {
+  return progressOf({ input: quote.inputTokens, output: 0 }, quote).costMicroUsd
 }
 
 /**
@@ -126,7 +134,7 @@ export class RequestReservation implements Ticking {
     const reservation = ledger.reserve(account, {
       id: log.requestId,
       estimate: estimateOf(quote, 0),
-      floorMicroUsd: plainCost(quote.inputTokens, 0, quote),
+      floorMicroUsd: floorOf(quote),
       model: quote.model,
       tags: log.tags?.held,
       choice,
@@ -235,7 +243,7 @@ export class RequestReservation implements Ticking {
   private async extend(nowMs: number, aheadTokens: number): Promise<boolean | undefined> {
     this.extendedMs = nowMs
     const used = this.call?.used().usage
-    const soFar = used === undefined ? NOTHING : plainEstimate(used.input, used.output, this.quote)
+    const soFar = used === undefined ? NOTHING : progressOf(used, this.quote)
     // An answer that is not visible before it is complete is assumed to grow by a slice at each extension.
     const unseenTokens = soFar.outputTokens === 0 ? this.unseenExtensions * SLICE_TOKENS : 0
     const wanted = estimateOf(this.quote, soFar.outputTokens, unseenTokens + aheadTokens)

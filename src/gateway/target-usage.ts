@@ -3,6 +3,7 @@
  * targets that it was configured with.
  */
 
+import { HOUR_MS } from '../core/durations.ts'
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 
 /** A newer answer counts more: each one leaves this much of those before. */
@@ -18,6 +19,16 @@ class Reports {
 
 export class TargetUsage {
   private readonly reports = new Map<string, Reports>()
+  /** When an answer of a model last named a tier without a price, by the model's public name. */
+  private readonly unknownTiers = new Map<string, number>()
+
+  /** Whether this is the first answer of a model within an hour that names a tier without a price. */
+  isNewTier(model: string, nowMs = performance.now()): boolean {
+    const lastMs = this.unknownTiers.get(model)
+    if (lastMs !== undefined && nowMs - lastMs < HOUR_MS) return false
+    this.unknownTiers.set(model, nowMs)
+    return true
+  }
 
   /** A stream reported so many tokens of thoughts that it did not send; its first content came after `ms`. */
   thoughtHidden(target: TargetRef, tokens: number, ms: number): void {

@@ -112,6 +112,10 @@ export class UsageMeter {
       case 'finish':
         this.reason = event.reason
         return
+      case 'start':
+        if (event.serviceTier !== undefined)
+          this.reported = mergeUsage(this.reported, { serviceTier: event.serviceTier })
+        return
       default:
         return
     }
@@ -219,7 +223,7 @@ export class UsageMeter {
     const output = believed(reported, counted)
     const written = output === undefined ? counted : isComplete ? output : Math.max(output, counted)
     const read = input ?? this.inputTokens
-    const { cachedInput, cacheWrite5m, cacheWrite1h, reasoning } = this.reported
+    const { cachedInput, cacheWrite5m, cacheWrite1h, reasoning, audioInput, serviceTier } = this.reported
     return {
       usage: {
         input: read,
@@ -228,6 +232,8 @@ export class UsageMeter {
         cacheWrite1h: atMost(read, cacheWrite1h),
         output: written,
         reasoning: atMost(written, reasoning),
+        audioInput: atMost(read, audioInput),
+        serviceTier,
       },
       estimated: input === undefined || written !== output,
     }
@@ -269,6 +275,11 @@ export class UsageMeter {
     // Our count of what was sent may be that far off.
     if (tokens <= HIDDEN_SHARE_MIN * reasoning) return { tokens: 0, ms: this.unseenMs }
     return isStream ? { tokens, ms: this.unseenMs } : { tokens: output, ms: this.now() - this.startedMs }
+  }
+
+  /** The tier that served the request, as far as the provider has named it. */
+  get serviceTier(): string | undefined {
+    return this.reported.serviceTier
   }
 
   /** Whether the provider has reported what it wrote. */

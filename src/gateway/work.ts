@@ -3,7 +3,7 @@
  * knows its work by this interface alone.
  */
 
-import type { Model } from '../catalog/catalog.ts'
+import type { Key } from '../catalog/catalog.ts'
 import type { Candidate, Demand } from '../catalog/resolve.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { OutputChoice } from '../ledger/ledger.ts'
@@ -30,10 +30,11 @@ export interface Work extends Demand {
    */
   order(candidates: readonly Candidate[]): readonly Candidate[]
   /**
-   * What a model may cost: reserved before the model is called. Throws `CallerError` `unsupported_cache` if the
-   * requested model cannot honour what the caller insists on.
+   * What a candidate may cost: reserved before it is called. Throws `CallerError` `unsupported_cache` if the requested
+   * model cannot honour what the caller insists on, and `unpriced_service_tier` or `unpriced_image` if a spend limit
+   * holds and the price of what is asked for is not known.
    */
-  quote(model: Model): Quote
+  quote(candidate: Candidate, key: Key): Quote
   /**
    * The call of one candidate, which is not sent yet. It ends at `dueMs` (`performance.now()`) if it has not begun to
    * answer. Throws `ProviderError` if this provider cannot take such a request.

@@ -59,6 +59,7 @@ const table = {
   provider: { type: 'text', name: 'provider', number: 8, charge: true, shown: [5, 'provider'] },
   inputTokens: { type: 'count', name: 'input_tokens', number: 9, redis: 'input', charge: true, shown: [8, 'input'] },
   cachedInputTokens: { type: 'count', name: 'cached_input_tokens', number: 10, redis: 'cached', charge: true },
+  cacheWriteTokens: { type: 'count', name: 'cache_write_tokens', number: 18, redis: 'written', charge: true },
   outputTokens: {
     type: 'count',
     name: 'output_tokens',

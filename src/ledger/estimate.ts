@@ -64,6 +64,16 @@ export function estimateInput(request: ChatRequest): number {
   return estimate.total
 }
 
+/** How many of them are audio. */
+export function estimateAudio({ conversation }: ChatRequest): number {
+  if (!conversation.has(AUDIO)) return 0
+  let bytes = 0
+  for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {
+    if (conversation.kindAt(entry) === AUDIO) bytes += conversation.toAt(entry) - conversation.fromAt(entry)
+  }
+  return Math.ceil((bytes / BYTES_A_TOKEN_MAX) * SAFETY)
+}
+
 /** The input tokens of a text alone. */
 export function estimateText(text: string): number {
   const estimate = new Estimate()

@@ -1,6 +1,12 @@
-/** The cost of a request's usage in micro-dollars, exactly: whole numbers, rounded up once for each request. */
+/**
+ * The cost of a request's usage in micro-dollars, exactly: whole numbers, rounded up once for each request.
+ * `chargedMicroUsd` is what a request is charged, by its tier, its length and its usage, and `reservedMicroUsd` is what
+ * is reserved for it.
+ */
 
-import type { Price } from '../core/money.ts'
+import type { Ttl } from '../core/model-config.ts'
+import type { LongRates, Price, Rates, TierRates } from '../core/money.ts'
+import { BASE_TIER, boundedTier, isBaseTier, namesNoTier } from '../core/service-tier.ts'
 import type { Usage } from '../core/token-usage.ts'
 
 /** Prices are per million tokens. */
@@ -16,49 +22,82 @@ export const MICRO_USD_MAX = Number.MAX_SAFE_INTEGER
  * A price that is absent falls back to the nearest that is not lower in practice: cached → input, cache write → input,
  * one-hour write → cache write. `images` are priced by the image.
  */
-export function costMicroUsd(usage: Usage, price: Price, images = 0): number {
+export function costMicroUsd(usage: Usage, price: Rates, images = 0): number {
   const input = price.input ?? 0
   const write5m = price.cacheWrite ?? input
   const cached = usage.cachedInput ?? 0
   const written5m = usage.cacheWrite5m ?? 0
   const written1h = usage.cacheWrite1h ?? 0
-  const plain = Math.max(0, (usage.input ?? 0) - cached - written5m - written1h)
+  const audio = price.audioInput === undefined ? 0 : (usage.audioInput ?? 0)
+  const plain = Math.max(0, (usage.input ?? 0) - cached - written5m - written1h - audio)
   const output = usage.output ?? 0
   const cachedPrice = price.cachedInput ?? input
   const write1h = price.cacheWrite1h ?? write5m
   const outputPrice = price.output ?? 0
   const imagePrice = price.image ?? 0
-  const sum = plain * input + cached * cachedPrice + written5m * write5m + written1h * write1h + output * outputPrice
+  let sum = plain * input + cached * cachedPrice + written5m * write5m + written1h * write1h + output * outputPrice
+  if (audio > 0) sum += audio * (price.audioInput ?? 0)
   const cost = Math.ceil(sum / PER_MILLION) + images * imagePrice
   // Below 2^53 the products and sums are exact. The quotient is then off by less than one unit in the last place, and
   // has at most six decimals, so it cannot round to the wrong whole number. Every real request is in this range (10^7
   // tokens at $900 a million).
   if (sum <= Number.MAX_SAFE_INTEGER && cost <= MICRO_USD_MAX) return cost
   return exact(
-    [plain, cached, written5m, written1h, output],
-    [input, cachedPrice, write5m, write1h, outputPrice],
+    [plain, cached, written5m, written1h, output, audio],
+    [input, cachedPrice, write5m, write1h, outputPrice, price.audioInput ?? 0],
     images,
     imagePrice,
   )
 }
 
 /** The same for input of which nothing is cached, as in every estimate: a fifth of the time, and no object for it. */
-export function plainCostMicroUsd(inputTokens: number, outputTokens: number, price: Price, images = 0): number {
+export function plainCostMicroUsd(inputTokens: number, outputTokens: number, price: Rates, images = 0): number {
   const sum = inputTokens * (price.input ?? 0) + outputTokens * (price.output ?? 0)
   const cost = Math.ceil(sum / PER_MILLION) + images * (price.image ?? 0)
   if (sum <= Number.MAX_SAFE_INTEGER && cost <= MICRO_USD_MAX) return cost
   return costMicroUsd({ input: inputTokens, output: outputTokens }, price, images)
 }
 
+/** What an order of images says about each of them; `auto` and absent are any. */
+export interface ImageKindWanted {
+  readonly quality?: string | undefined
+  readonly size?: string | undefined
+}
+
 /**
  * The prices of an images request. Tokens are charged if the operator set both token prices and either the provider
- * reported both figures or there is no price by image; otherwise images are charged. Never both.
+ * reported both figures or there is no price by image; otherwise images are charged. Never both. Undefined if no row of
+ * the table of images fits the order.
  */
-export function imagePrice(price: Price, reported: Usage): Price {
-  const { image, ...tokens } = price
+export function imagePrice(price: Price, reported: Usage, wanted: ImageKindWanted = {}): Price | undefined {
+  const { image, images, ...tokens } = price
   const priced = price.input !== undefined && price.output !== undefined
   const counted = reported.input !== undefined && reported.output !== undefined
-  return priced && (counted || image === undefined) ? tokens : { image }
+  if (priced && (counted || (image === undefined && images === undefined))) return tokens
+  if (images === undefined) return { image }
+  const row = dearestImage(images, wanted)
+  if (row === undefined) return priced ? tokens : undefined
+  return { image: row }
+}
+
+/** The dearest row that fits; `*` only where a kind of image has no row of its own. */
+function dearestImage(
+  images: Readonly<Record<string, number>>,
+  { quality, size }: ImageKindWanted,
+): number | undefined {
+  const isAny = (wanted: string | undefined) => wanted === undefined || wanted === 'auto'
+  const isOpen = isAny(quality) || isAny(size)
+  const exact = `${quality}:${size}`
+  if (!isOpen && Object.hasOwn(images, exact)) return images[exact]
+  let most: number | undefined = Object.hasOwn(images, '*') ? images['*'] : undefined
+  if (!isOpen) return most
+  for (const [name, amount] of Object.entries(images)) {
+    const [rowQuality, rowSize] = name.split(':')
+    if (rowSize === undefined || !(isAny(quality) || quality === rowQuality) || !(isAny(size) || size === rowSize))
+      continue
+    most = Math.max(most ?? 0, amount)
+  }
+  return most
 }
 
 /** The same with BigInt, for numbers of any size. */
@@ -68,4 +107,146 @@ function exact(tokens: readonly number[], prices: readonly number[], images: num
   const million = BigInt(PER_MILLION)
   const cost = (sum + million - 1n) / million + BigInt(images) * BigInt(imagePrice)
   return cost > BigInt(MICRO_USD_MAX) ? MICRO_USD_MAX : Number(cost)
+}
+
+/** Where the estimate of the input may be too low: it is within 15 % of a tokenizer's count for prose and code. */
+const LENGTH_ERROR = 1.25
+
+/** The tier by its own name. */
+export function resolvedTier(price: Price | undefined, tier: string): string {
+  const aliases = price?.tierAliases
+  return aliases !== undefined && Object.hasOwn(aliases, tier) ? (aliases[tier] ?? tier) : tier
+}
+
+/** The rates of a tier; undefined if it has none of its own. */
+function tierRates(price: Price, tier: string | undefined): TierRates | undefined {
+  const { tiers } = price
+  if (tiers === undefined || tier === undefined) return undefined
+  const name = resolvedTier(price, tier)
+  return Object.hasOwn(tiers, name) ? tiers[name] : undefined
+}
+
+/** Whether a request for this tier is charged by a price that the operator set. */
+export function isPricedTier(price: Price, tier: string | undefined): boolean {
+  if (isBaseTier(tier) || tierRates(price, tier) !== undefined) return true
+  return tier === 'flex' || isBaseTier(resolvedTier(price, tier ?? ''))
+}
+
+/** Whether an answer names a tier that is charged at the base price because it has none of its own. */
+export function isUnpricedAnswer(price: Price, named: string | undefined): named is string {
+  if (named === undefined || namesNoTier(named)) return false
+  return !isBaseTier(resolvedTier(price, named)) && tierRates(price, named) === undefined
+}
+
+/** The tiers that have a price, and their aliases. */
+export function pricedTiers({ tiers = {}, tierAliases = {} }: Price): readonly string[] {
+  return [...Object.keys(tiers), ...Object.keys(tierAliases)]
+}
+
+/** The rates of a tier for this much input: of the base tier if it has none of its own. */
+export function ratesOf(price: Price, tier: string | undefined, inputTokens: number): Rates {
+  return byLength(tierRates(price, tier) ?? price, inputTokens)
+}
+
+function byLength(rates: TierRates, inputTokens: number): Rates {
+  const { above } = rates
+  if (above === undefined) return rates
+  for (let i = above.length - 1; i >= 0; i--) {
+    const long = above[i]
+    if (long !== undefined && inputTokens > long.inputTokens) return long
+  }
+  return rates
+}
+
+/** What a request took, of which tier, and of how many images. */
+export interface Used {
+  readonly usage: Usage
+  /** The tier that the provider was asked for; it holds if the answer names none. */
+  readonly asked?: string | undefined
+  readonly images?: number | undefined
+}
+
+/** What a request is charged: by the tier that its answer names and the input that it reports. */
+export function chargedMicroUsd(price: Price, { usage, asked, images = 0 }: Used): number {
+  if (price.tiers === undefined) return costMicroUsd(usage, byLength(price, usage.input ?? 0), images)
+  const { input = 0, serviceTier: named } = usage
+  if (!namesNoTier(named)) return costMicroUsd(usage, ratesOf(price, named, input), images)
+  const base = costMicroUsd(usage, byLength(price, input), images)
+  const own = tierRates(price, wantedTier(price, asked))
+  return own === undefined ? base : Math.max(base, costMicroUsd(usage, byLength(own, input), images))
+}
+
+/** The tier that serves a request, unless the answer names another one. */
+function wantedTier({ defaultTier }: Price, asked: string | undefined): string | undefined {
+  return namesNoTier(asked) ? defaultTier : asked
+}
+
+/** What a request may take. */
+export interface Reserved {
+  /** The tier that the provider is asked for. */
+  readonly asked?: string | undefined
+  /** How its input is priced at the most: as plain input, or as written to a cache with this TTL. */
+  readonly cached?: Ttl | undefined
+  /** Input that is audio. */
+  readonly audioTokens?: number | undefined
+  readonly images?: number | undefined
+}
+
+/** What is reserved for a request: at the dearest price that its tier and its length may bring. */
+export function reservedMicroUsd(
+  price: Price,
+  inputTokens: number,
+  outputTokens: number,
+  { asked, cached, audioTokens = 0, images = 0 }: Reserved,
+): number {
+  if (price.tiers === undefined && price.above === undefined && cached === undefined && audioTokens === 0)
+    return plainCostMicroUsd(inputTokens, outputTokens, price, images)
+  const amounts = { inputTokens, outputTokens, cached, audioTokens: Math.min(audioTokens, inputTokens), images }
+  const base = dearest(price, amounts)
+  const own = tierRates(price, wantedTier(price, asked))
+  return own === undefined ? base : Math.max(base, dearest(own, amounts))
+}
+
+interface Amounts {
+  readonly inputTokens: number
+  readonly outputTokens: number
+  readonly cached: Ttl | undefined
+  readonly audioTokens: number
+  readonly images: number
+}
+
+/** The most that these amounts cost with rates of this tier whose length the input may have. */
+function dearest(rates: TierRates, amounts: Amounts): number {
+  let most = dearestOf(rates, amounts)
+  for (const long of rates.above ?? NO_LENGTHS) {
+    if (LENGTH_ERROR * amounts.inputTokens <= long.inputTokens) break
+    most = Math.max(most, dearestOf(long, amounts))
+  }
+  return most
+}
+
+/** With every token of the input at the dearest of the prices that it may have. */
+function dearestOf(rates: Rates, { inputTokens, outputTokens, cached, audioTokens, images }: Amounts): number {
+  const input = Math.max(rates.input ?? 0, rates.cachedInput ?? 0, writeRate(rates, cached))
+  const audioInput = Math.max(input, rates.audioInput ?? 0)
+  const usage = { input: inputTokens, output: outputTokens, audioInput: audioTokens }
+  return costMicroUsd(usage, { input, audioInput, output: rates.output, image: rates.image }, images)
+}
+
+function writeRate({ cacheWrite = 0, cacheWrite1h }: Rates, cached: Ttl | undefined): number {
+  if (cached === undefined) return 0
+  return cached === '1h' ? Math.max(cacheWrite1h ?? cacheWrite, cacheWrite) : cacheWrite
+}
+
+const NO_LENGTHS: readonly LongRates[] = []
+
+/**
+ * The tier under which a request is logged and summed up: `default` for the base tier by any name, '' if the answer
+ * names none, `other` for a name that nobody knows.
+ */
+export function servedTier(price: Price | undefined, { serviceTier: named }: Usage): string {
+  if (named === undefined || namesNoTier(named)) return ''
+  const tier = resolvedTier(price, named)
+  if (isBaseTier(tier)) return BASE_TIER
+  return boundedTier(tier, price?.tiers !== undefined && Object.hasOwn(price.tiers, tier))
 }

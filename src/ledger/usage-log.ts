@@ -1,6 +1,6 @@
 /** Usage and its cost by day, organisation, key and series, as `weir usage` reads it. */
 
-import { tagValue } from '../core/tags.ts'
+import { tagValue, tierOfTags } from '../core/tags.ts'
 import type { Admission, Charge } from './ledger.ts'
 import { addUsage, noUsage, type UsageFigures, usageOf } from './usage-figures.ts'
 import { partsOf, type Series, seriesOf } from './usage-series.ts'
@@ -63,7 +63,7 @@ export function foldUsageRows(rows: Iterable<UsageRow>, foldedBefore: number): R
 }
 
 /** What sums can be grouped by: `tag:` is followed by the name of a tag. */
-export type UsageBy = 'model' | 'key' | 'organization' | 'provider' | 'day' | 'hour' | `tag:${string}`
+export type UsageBy = 'model' | 'key' | 'organization' | 'provider' | 'day' | 'hour' | 'service_tier' | `tag:${string}`
 
 /**
  * A row for each combination of the columns, in the order of their values. A day is `2026-11-21`, an hour
@@ -109,6 +109,8 @@ function nameIn(column: UsageBy, row: UsageRow, { model, provider, tags, hour }:
       return dayText(row.day)
     case 'hour':
       return hour === undefined ? '' : hourText(row.day, hour)
+    case 'service_tier':
+      return tierOfTags(tags)
     default:
       return tagValue(tags, column.slice(TAG.length))
   }

@@ -14,6 +14,7 @@ const WORDS: Readonly<Record<string, UsageBy>> = {
   provider: 'provider',
   day: 'day',
   hour: 'hour',
+  tier: 'service_tier',
 }
 
 export const USAGE_WORDS: readonly string[] = Object.keys(WORDS)

@@ -253,6 +253,13 @@ export const LOG_EVENTS = {
       'be read (`reason`, `status`). Requests for them are served all the same. The list before counts for an hour. ' +
       'Each worker logs it once until the list is read.',
   },
+  'price.tier_unknown': {
+    level: 'warn',
+    message: 'answer names a service tier without a price; charging the base price',
+    meaning:
+      'An answer of `model` from `provider` was served by the tier `tier`, which `price.tiers` of the model does not ' +
+      'have. It is charged at the base price: add the tier, or an alias. Logged at most once an hour for each model.',
+  },
   'provider.usage_implausible': {
     level: 'error',
     message: 'provider reported implausible usage; charging our own count',

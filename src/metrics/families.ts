@@ -55,6 +55,10 @@ export const counterFamilies = {
     help: 'Requests that another candidate than the first answered. requested and served are public names.',
     labels: ['requested', 'served'],
   },
+  weir_unpriced_requests_total: {
+    help: 'Requests of a service tier without a price, charged at the base price. tier is the name, or other.',
+    labels: ['model', 'tier'],
+  },
   weir_limit_refusals_total: {
     help: 'Requests that a limit refused.',
     labels: ['organization', 'scope', 'limit'],

@@ -97,6 +97,8 @@ export class WorkerFigures {
     for (const attempt of log.attempts) this.attempt(attempt, log)
     if (line.fallbacks !== undefined && line.fallbacks > 0)
       this.series.counter('weir_fallbacks_total', [configuredName(catalog, line.requested_model), model]).add(1)
+    if (log.unpricedTier !== undefined)
+      this.series.counter('weir_unpriced_requests_total', [model, log.unpricedTier]).add(1)
     if (log.limit !== undefined) this.refusal(line.organization ?? '', log.limit)
   }
 

@@ -39,7 +39,7 @@ export const USAGE_PARAMETERS: readonly Parameter[] = [
   parameter('since DATE', 'from this UTC day on, as 2026-11-01 (default: the first day of this month)'),
   parameter('until DATE', 'before this UTC day (default: tomorrow, or the day after --since)'),
   parameter('by COLUMNS', 'one row for each value of a column, or for several of them: key,model (default: model)', {
-    choices: ['model', 'key', 'org', 'provider', 'day', 'hour', 'tag:NAME'],
+    choices: ['model', 'key', 'org', 'provider', 'day', 'hour', 'tier', 'tag:NAME'],
   }),
 ]
 

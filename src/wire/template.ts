@@ -13,7 +13,7 @@ export type Hole = 'text' | 'string' | 'number' | 'counter'
 
 /** How a figure of the usage follows from the numbers of a frame: the sum of some of them, and a constant. */
 export interface Figure {
-  readonly name: keyof Usage
+  readonly name: Exclude<keyof Usage, 'serviceTier'>
   readonly constant: number
   /** Indexes among the counters. */
   readonly addends: readonly number[]
@@ -99,7 +99,7 @@ export class Template {
   }
 
   private usageOf(counter: (at: number) => number): Usage {
-    const values: { -readonly [name in keyof Usage]: Usage[name] } = {}
+    const values: { -readonly [name in Figure['name']]?: number } = {}
     for (const { name, constant, addends } of this.figures) {
       let sum = constant
       for (const at of addends) sum += counter(at)

@@ -133,7 +133,7 @@ class History {
         ...{ id, estimate: estimateOf(quote, 0), floorMicroUsd: 0 },
         choice: {
           largestOutput: (room: Parameters<typeof largestOutput>[1]) =>
-            largestOutput({ catalog, key, name, needs, model }, room),
+            largestOutput({ priced: () => ({}), catalog, key, name, needs, model }, room),
         },
       }
       const account = accountOf(key)

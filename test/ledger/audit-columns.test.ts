@@ -15,6 +15,7 @@ function chargeOf(random: Random): Charge {
     provider: random.pick(TEXTS),
     inputTokens: amount(),
     cachedInputTokens: amount(),
+    cacheWriteTokens: amount(),
     outputTokens: amount(),
     images: amount(),
     costMicroUsd: amount(),

@@ -20,7 +20,7 @@ describe('an image request is charged by the image or by the token, never by bot
     ['for nothing if no image was generated', image, reported, 0, 0],
   ]
   test.each(rows)('%s', (_, price, usage, images, micro) => {
-    expect(costMicroUsd(usage, imagePrice(price, usage), images)).toBe(micro)
+    expect(costMicroUsd(usage, imagePrice(price, usage) ?? {}, images)).toBe(micro)
   })
 })
 

@@ -204,8 +204,10 @@ class Counts {
   private written1h: number | undefined
   private output: number | undefined
   private thinking: number | undefined
+  private tier: string | undefined
 
   add(usage: JsonObject): void {
+    this.tier = stringOf(usage['service_tier']) ?? this.tier
     this.uncached = tokenCount(usage['input_tokens']) ?? this.uncached
     this.read = tokenCount(usage['cache_read_input_tokens']) ?? this.read
     const split = isObject(usage['cache_creation']) ? usage['cache_creation'] : {}
@@ -231,6 +233,7 @@ class Counts {
       cacheWrite1h: this.written1h,
       output: this.output,
       reasoning: this.thinking,
+      serviceTier: this.tier,
     }
   }
 
@@ -241,6 +244,7 @@ class Counts {
    */
   get early(): Usage | undefined {
     const { output: _, ...input } = this.usage
-    return input.input === undefined || input.input === 0 ? undefined : input
+    if (input.input !== undefined && input.input !== 0) return input
+    return this.tier === undefined ? undefined : { serviceTier: this.tier }
   }
 }

@@ -209,5 +209,13 @@ function geminiUsage(usage: JsonObject, finished: boolean): Usage {
     cachedInput: tokenCount(usage['cachedContentTokenCount']),
     output: counted ?? rest,
     reasoning: thoughts,
+    audioInput: audioTokens(usage['promptTokensDetails']),
   }
+}
+
+/** The tokens of the prompt by modality: the audio among them. */
+function audioTokens(details: JsonValue | undefined): number | undefined {
+  if (!isArray(details)) return undefined
+  const audio = details.find((one) => isObject(one) && one['modality'] === 'AUDIO')
+  return isObject(audio) ? tokenCount(audio['tokenCount']) || undefined : undefined
 }

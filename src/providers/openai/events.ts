@@ -20,6 +20,9 @@ export class OpenaiDecoder implements StreamDecoder {
   /** Made with the first call, because it is 5 objects, which most open streams never need. */
   private calls: Calls | undefined
   private started = false
+  /** The tier of the last chunk that named one: a server may know it only at the end. */
+  private tier: string | undefined
+  private toldTier: string | undefined
   /** The last reason: some servers send one with each call, so that only the end of the stream shows which is final. */
   private reason: FinishReason | undefined
   private ended = false
@@ -33,7 +36,7 @@ export class OpenaiDecoder implements StreamDecoder {
   read(event: string, chunk: JsonObject): readonly StreamEvent[] {
     throwReportedError(event, chunk)
     const events: StreamEvent[] = []
-    this.start(events)
+    this.start(chunk, events)
     this.usage(chunk, events)
     const choice = firstChoice(chunk['choices'])
     if (choice !== undefined) this.choice(choice, events)
@@ -53,17 +56,19 @@ export class OpenaiDecoder implements StreamDecoder {
     const message = choice?.['message']
     if (choice === undefined || !isObject(message))
       throw new ProviderError('broken', 'the answer has no choice with a message')
-    this.start(events)
+    this.start(body, events)
     this.usage(body, events)
     this.choice({ ...choice, delta: numberCalls(message), finish_reason: choice['finish_reason'] ?? 'stop' }, events)
     for (const event of this.end()) events.push(event)
     return events
   }
 
-  private start(events: StreamEvent[]): void {
+  private start(chunk: JsonObject, events: StreamEvent[]): void {
+    this.tier = tierOf(chunk) ?? this.tier
     if (this.started) return
     this.started = true
-    events.push({ type: 'start' })
+    this.toldTier = this.tier
+    events.push(this.tier === undefined ? { type: 'start' } : { type: 'start', serviceTier: this.tier })
   }
 
   private done(): readonly StreamEvent[] {
@@ -76,6 +81,7 @@ export class OpenaiDecoder implements StreamDecoder {
     this.calls?.finish(events)
     const reason = this.reason ?? 'stop'
     events.push({ type: 'finish', reason: reason === 'stop' && this.calls !== undefined ? 'tool-call' : reason })
+    if (this.tier !== this.toldTier) events.push({ type: 'usage', usage: { serviceTier: this.tier } })
     this.ended = true
     events.push({ type: 'end' })
     return events
@@ -137,7 +143,14 @@ export function openaiPlain(body: JsonObject): PlainAnswer | undefined {
   const { content, refusal, tool_calls: calls, reasoning, reasoning_content: thought } = message
   if (typeof content !== 'string' || refusal || reasoning || thought) return undefined
   if ((isArray(calls) && calls.length > 0) || (finish !== 'stop' && finish !== 'length')) return undefined
-  return { text: content, reason: finish, usage: reportedUsage(body) }
+  const serviceTier = tierOf(body)
+  const reported = reportedUsage(body)
+  return { text: content, reason: finish, usage: serviceTier === undefined ? reported : { ...reported, serviceTier } }
+}
+
+/** The tier that served the request. */
+function tierOf({ service_tier: tier }: JsonObject): string | undefined {
+  return typeof tier === 'string' && tier !== '' && tier !== 'auto' ? tier : undefined
 }
 
 function reportedUsage(chunk: JsonObject): Usage | undefined {
@@ -190,6 +203,7 @@ function openaiUsage(usage: JsonObject): Usage {
     output: tokenCount(usage['completion_tokens']),
     reasoning: tokenCount(output['reasoning_tokens']),
     total: tokenCount(usage['total_tokens']),
+    audioInput: tokenCount(input['audio_tokens']) || undefined,
   }
 }
 

@@ -1,7 +1,7 @@
 /** The image API of OpenAI, of compatible servers and of Azure: requests, and the figures of an answer. */
 
 import type { ImageFigures, ImageRequest } from '../../core/image-request.ts'
-import { isArray, isObject, type JsonValue } from '../../core/json.ts'
+import { isArray, isObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { reportedError } from '../error-response.ts'
@@ -36,5 +36,7 @@ function figures(body: JsonValue): ImageFigures {
   return {
     images,
     usage: { input: tokenCount(counts['input_tokens']), output: tokenCount(counts['output_tokens']) },
+    quality: stringOf(body['quality']),
+    size: stringOf(body['size']),
   }
 }

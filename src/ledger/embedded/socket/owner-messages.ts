@@ -153,7 +153,7 @@ export class CallWriter implements Omit<ToOwner, 'hello'> {
     this.frames.number(admittedMs)
     writeCharge(this.frames, charge)
     this.frames.byte(isDirect ? 1 : 0)
-    if (this.writesRemotes) this.frames.text(charge.remote)
+    if (this.writesRemotes) this.frames.text(remoteText(charge))
     this.frames.end()
   }
 
@@ -208,7 +208,7 @@ function readSettle(frame: FrameReader, to: ToOwner, hasRemote: boolean): void {
   const [seq, account, id, admittedMs] = [frame.number(), frame.number(), frame.text(), frame.number()]
   const charge = readCharge(frame)
   const isDirect = frame.byte() === 1
-  to.settle(seq, account, id, admittedMs, hasRemote ? { ...charge, remote: frame.text() } : charge, isDirect)
+  to.settle(seq, account, id, admittedMs, hasRemote ? { ...charge, ...remoteOf(frame.text()) } : charge, isDirect)
 }
 
 /** Writes the messages of the owner as frames. */
@@ -335,6 +335,19 @@ function writeCharge(frames: FrameWriter, charge: Charge): void {
   frames.text(charge.tags)
 }
 
+/**
+ * The caller's address, and behind a tab the tokens that were written to a cache, if there are any: a program of before
+ * takes both for the address, and rejects a frame with one more field.
+ */
+function remoteText({ remote, cacheWriteTokens }: Charge): string {
+  return cacheWriteTokens === 0 ? remote : `${remote}\t${cacheWriteTokens}`
+}
+
+function remoteOf(text: string): Pick<Charge, 'remote' | 'cacheWriteTokens'> {
+  const [remote = '', written = '0'] = text.split('\t')
+  return { remote, cacheWriteTokens: Number(written) }
+}
+
 /** Fields are read in the order in which they stand here. */
 function readCharge(frame: FrameReader): Charge {
   return {
@@ -342,6 +355,7 @@ function readCharge(frame: FrameReader): Charge {
     provider: frame.name(),
     inputTokens: frame.number(),
     cachedInputTokens: frame.number(),
+    cacheWriteTokens: 0,
     outputTokens: frame.number(),
     images: frame.number(),
     costMicroUsd: frame.number(),

@@ -15,12 +15,16 @@ interface StoredSettlement {
   readonly account: Account
   readonly closing: {
     readonly id: string
-    readonly settlement: Omit<Charge, keyof Estimate | 'model' | 'provider' | 'tags' | 'remote'> & {
+    readonly settlement: Omit<
+      Charge,
+      keyof Estimate | 'model' | 'provider' | 'tags' | 'remote' | 'cacheWriteTokens'
+    > & {
       readonly amounts: Estimate
       readonly model?: string | undefined
       readonly provider?: string | undefined
       readonly tags?: string | undefined
       readonly remote?: string | undefined
+      readonly cacheWriteTokens?: number | undefined
     }
     readonly admittedMs: number
     readonly direct: false
@@ -51,7 +55,7 @@ export function settlementOfRow(row: AuditRow, account?: Account): Settlement {
 
 export function settlementOf(text: string): Settlement {
   const { account, closing, heldMicroUsd }: StoredSettlement = JSON.parse(text)
-  const { amounts, model = '', provider = '', tags, remote = '', ...rest } = closing.settlement
-  const charge = { ...rest, model, provider, tags: storedTags(tags), remote, ...amounts }
+  const { amounts, model = '', provider = '', tags, remote = '', cacheWriteTokens = 0, ...rest } = closing.settlement
+  const charge = { ...rest, model, provider, tags: storedTags(tags), remote, cacheWriteTokens, ...amounts }
   return { id: closing.id, account, admittedMs: closing.admittedMs, charge, heldMicroUsd }
 }

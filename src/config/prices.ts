@@ -1,0 +1,125 @@
+/**
+ * The prices of a model in the form that requests are charged by: every tier and every length has all of its rates, so
+ * that no request computes what follows from the file. What grows by a factor is rounded up to whole micro-dollars per
+ * million tokens.
+ */
+
+import { shifted } from '../core/decimal.ts'
+import type { LongRates, Price, Rates, TierRates } from '../core/money.ts'
+import type { CompletedFile } from './schema-file.ts'
+
+type FilePrice = NonNullable<CompletedFile['models'][number]['price']>
+type FileRates = Pick<FilePrice, 'input' | 'cached_input' | 'cache_write' | 'cache_write_1h' | 'output' | 'audio_input'>
+type FileTier = NonNullable<FilePrice['tiers']>[string]
+
+/** Dollars → whole micro-dollars: $0.25 per million tokens is 250,000 micro-dollars per million tokens. */
+export function microUsd(dollars: number | undefined): number | undefined {
+  return dollars === undefined ? undefined : Math.round(dollars * 1_000_000)
+}
+
+export function priceOf(price: FilePrice): Price {
+  const base: TierRates = { ...ratesOf(price), image: microUsd(price.image) }
+  const above = aboveOf(price.above, base)
+  const tiers = Object.entries(price.tiers ?? {}).map(
+    ([name, tier]) => [name, tierOf(tier, { ...base, above })] as const,
+  )
+  return {
+    ...base,
+    ...(above === undefined ? {} : { above }),
+    ...(tiers.length === 0 ? {} : { tiers: Object.fromEntries(tiers) }),
+    ...(price.tier_aliases === undefined ? {} : { tierAliases: price.tier_aliases }),
+    ...(price.default_tier === undefined ? {} : { defaultTier: price.default_tier }),
+    ...(price.images === undefined ? {} : { images: imagesOf(price.images) }),
+    ...(price.as_of === undefined ? {} : { asOf: price.as_of }),
+  }
+}
+
+function ratesOf(rates: FileRates): Rates {
+  return {
+    input: microUsd(rates.input),
+    cachedInput: microUsd(rates.cached_input),
+    cacheWrite: microUsd(rates.cache_write),
+    cacheWrite1h: microUsd(rates.cache_write_1h),
+    output: microUsd(rates.output),
+    ...(rates.audio_input === undefined ? {} : { audioInput: microUsd(rates.audio_input) }),
+  }
+}
+
+function imagesOf(images: Readonly<Record<string, number>>): Readonly<Record<string, number>> {
+  return Object.fromEntries(Object.entries(images).map(([name, dollars]) => [name, microUsd(dollars) ?? 0]))
+}
+
+/**
+ * Rates that stand for others. Parts of the input that have no price of their own there cost what all of the input
+ * costs, as everywhere; only if that is not stated either, all of them are those of the base.
+ */
+function inPlaceOf(own: Rates, base: Rates): Rates {
+  const inherited = own.input === undefined ? base : {}
+  return {
+    input: own.input ?? base.input,
+    cachedInput: own.cachedInput ?? inherited.cachedInput,
+    cacheWrite: own.cacheWrite ?? inherited.cacheWrite,
+    cacheWrite1h: own.cacheWrite1h ?? (own.cacheWrite === undefined ? inherited.cacheWrite1h : undefined),
+    output: own.output ?? base.output,
+    audioInput: own.audioInput ?? base.audioInput,
+    image: base.image,
+  }
+}
+
+function aboveOf(rows: FilePrice['above'], base: Rates): readonly LongRates[] | undefined {
+  if (rows === undefined) return undefined
+  return rows
+    .map((row) => ({ inputTokens: row.input_tokens, ...inPlaceOf(ratesOf(row), base) }))
+    .sort((one, other) => one.inputTokens - other.inputTokens)
+}
+
+function tierOf(tier: FileTier, base: TierRates): TierRates {
+  if (tier.factor !== undefined) {
+    const ratio = ratioOf(tier.factor)
+    const above = base.above?.map(({ inputTokens, ...rates }) => ({ inputTokens, ...scaled(rates, ratio) }))
+    return { ...scaled(base, ratio), above }
+  }
+  const own = inPlaceOf(ratesOf(tier), base)
+  return { ...own, above: aboveOf(tier.above, own) ?? base.above?.map((long) => grown(own, base, long)) }
+}
+
+/** A number as a fraction: a factor is written as a decimal. */
+type Ratio = readonly [over: bigint, under: bigint]
+
+const FACTOR_DECIMALS = 12
+
+function ratioOf(factor: number): Ratio {
+  const [whole = '0'] = (shifted(factor, FACTOR_DECIMALS) ?? '0').split('.')
+  return [BigInt(whole), 10n ** BigInt(FACTOR_DECIMALS)]
+}
+
+function times(amount: number | undefined, [over, under]: Ratio): number | undefined {
+  return amount === undefined ? undefined : Number((BigInt(amount) * over + under - 1n) / under)
+}
+
+function scaled(rates: Rates, ratio: Ratio): Rates {
+  return each((field) => times(rates[field], ratio), rates.image)
+}
+
+/** The rates of a tier for a length that it does not state: they grow as those of the model do. */
+function grown(own: Rates, base: Rates, { inputTokens, ...long }: LongRates): LongRates {
+  const rates = each((field) => {
+    const [mine, from, to] = [own[field], priced(base, field), priced(long, field)]
+    if (mine === undefined || from === undefined || to === undefined) return mine
+    return from === 0 ? to : times(mine, [BigInt(to), BigInt(from)])
+  }, own.image)
+  return { inputTokens, ...rates }
+}
+
+const FIELDS = ['input', 'cachedInput', 'cacheWrite', 'cacheWrite1h', 'output', 'audioInput'] as const
+
+function each(rate: (field: (typeof FIELDS)[number]) => number | undefined, image: number | undefined): Rates {
+  return { ...Object.fromEntries(FIELDS.map((field) => [field, rate(field)])), image }
+}
+
+/** What a part of the input costs with these rates. */
+function priced(rates: Rates, field: (typeof FIELDS)[number]): number | undefined {
+  const { input, cacheWrite } = rates
+  if (field === 'output' || field === 'input') return rates[field]
+  return rates[field] ?? (field === 'cacheWrite1h' ? (cacheWrite ?? input) : input)
+}
