@@ -120,6 +120,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
     secret_access_key: "\${AWS_SECRET_ACCESS_KEY}"
   # vLLM, Ollama, llama.cpp and other servers with this API:
   local: { dialect: openai, base_url: http://127.0.0.1:8000/v1, first_byte_timeout_ms: 120000 }`,
+  prices: 'prices: { warn_after_days: 90 }',
   models: `models:
   - name: gpt-5-mini
     aliases: [mini]

@@ -226,12 +226,10 @@ const serviceTier = t.String({ description: '`default` for the base tier; empty 
 
 /** A line of the audit: `GET /api/requests`, and `weir audit --json`. A text that is not known is null. */
 export const auditRow = t.Object(
-  Object.fromEntries(
-    auditColumns.flatMap(({ name, field, type }) => {
-      const own = [name, type === 'text' ? nullable(column.text) : column[type]] as const
-      return field === 'provider' ? [own, [SERVICE_TIER, serviceTier]] : [own]
-    }),
-  ),
+  Object.fromEntries([
+    ...auditColumns.map(({ name, type }) => [name, type === 'text' ? nullable(column.text) : column[type]]),
+    [SERVICE_TIER, serviceTier],
+  ]),
 )
 export const auditRows = t.Object({ rows: t.Array(auditRow) })
 export const requestLines = t.Object({ rows: t.Array(requestLine) })

@@ -1,6 +1,6 @@
 /** The body of `GET /v1/models`: the models that a key may use. */
 
-import { prefixOf } from '../core/model-config.ts'
+import { prefixOf, type Support } from '../core/model-config.ts'
 import { AUTO, type Catalog, type Key, type Model, publicName } from './catalog.ts'
 
 interface ModelItem {
@@ -9,6 +9,10 @@ interface ModelItem {
   /** Always 0: the configuration has no release dates, and SDKs require a number. */
   readonly created: 0
   readonly owned_by: string
+  readonly display_name?: string
+  readonly context_window?: number
+  readonly max_output_tokens?: number
+  readonly supports?: readonly Support[]
 }
 
 interface ModelList {
@@ -66,10 +70,18 @@ export function modelList(catalog: Catalog, key: Key, patterns: Pick<PatternMode
     if (prefixOf(model.name) !== undefined) return patterns.of(model).filter((one) => catalog.may(key, one))
     return allowed.has(model) ? [model] : []
   })
-  const names = models.map(publicName)
-  const ids = key.auto === 'off' ? names : [AUTO, ...names]
+  const item = (id: string): ModelItem => ({ id, object: 'model', created: 0, owned_by: catalog.ownedBy })
+  const items = models.map((model) => ({ ...item(publicName(model)), ...furtherFields(model) }))
+  return { object: 'list', data: key.auto === 'off' ? items : [item(AUTO), ...items] }
+}
+
+/** What SDKs of OpenAI ignore, and clients that know more of a model than its name may show. */
+function furtherFields(model: Model): Partial<ModelItem> {
+  const { contextWindow, maxOutputTokens, supports } = model
   return {
-    object: 'list',
-    data: ids.map((id) => ({ id, object: 'model', created: 0, owned_by: catalog.ownedBy })),
+    display_name: publicName(model),
+    ...(contextWindow === undefined ? {} : { context_window: contextWindow }),
+    ...(maxOutputTokens === undefined ? {} : { max_output_tokens: maxOutputTokens }),
+    supports: [...supports],
   }
 }

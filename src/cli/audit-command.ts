@@ -162,13 +162,10 @@ function printed(form: Form, rows: readonly AuditRow[], table: TextTable): strin
 }
 
 /** In the order of JSON. */
-const CSV_HEADINGS = auditColumns.flatMap(({ name, field }) => (field === 'provider' ? [name, SERVICE_TIER] : [name]))
+const CSV_HEADINGS = [...auditColumns.map(({ name }) => name), SERVICE_TIER]
 
 function csvCells(row: AuditRow): readonly (string | number | boolean)[] {
-  return auditColumns.flatMap((column) => {
-    const own = csvOf(column, row)
-    return column.field === 'provider' ? [own, tierOfTags(row.tags)] : [own]
-  })
+  return [...auditColumns.map((column) => csvOf(column, row)), tierOfTags(row.tags)]
 }
 
 /** A value as CSV has it; tags are `project=checkout,team=payments`. */

@@ -260,7 +260,7 @@ function checkPrice({ problems }: Check, model: FileModel, path: Path): void {
       problems.add([...at, part], `is only for models that support image_generation; remove it`)
 }
 
-/** Tiers and lengths: what is named exists, and nothing is said twice. */
+/** Tiers and lengths: what is named exists, and nothing stands there twice. */
 function checkTiers({ problems, shown }: Check, { price }: FileModel, path: Path): void {
   if (price === undefined) return
   const at = [...path, 'price']
@@ -277,8 +277,7 @@ function checkTiers({ problems, shown }: Check, { price }: FileModel, path: Path
     const others = Object.keys(tier ?? {}).filter((field) => field !== 'factor')
     if (tier?.factor !== undefined && others.length > 0)
       problems.add([...place, 'factor'], `cannot stand beside ${others.join(', ')}: give a factor, or prices`)
-    if (tier !== undefined && tier.factor === undefined && others.length === 0)
-      problems.add(place, 'needs a factor, or prices')
+    if (tier !== undefined && Object.keys(tier).length === 0) problems.add(place, 'needs a factor, or prices')
   }
   for (const [alias, tier] of Object.entries(price.tier_aliases ?? {})) {
     const place = [...at, 'tier_aliases', alias]

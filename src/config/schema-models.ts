@@ -185,7 +185,7 @@ const above = Type.Array(
 )
 
 /** Names of service tiers, as providers have them. */
-export const TIER_NAME = '^[A-Za-z0-9._-]{1,32}$'
+const TIER_NAME = '^[A-Za-z0-9._-]{1,32}$'
 const tierName = (description: string) => pattern(TIER_NAME, 'must be 1 to 32 letters, digits or ._-', description)
 
 const tier = object(
@@ -243,8 +243,8 @@ const price = object(
         Type.Number({ minimum: 0, maximum: 10_000, description: 'US dollars for one image' }),
         {
           description:
-            'US dollars for one generated image by `quality:size` (`high:1536x1024`), and `*` for all others. In place ' +
-            'of `image`',
+            'US dollars for one generated image by `quality:size` (`high:1536x1024`), and `*` for all others. In ' +
+            'place of `image`',
           additionalProperties: false,
           propertyNames: { pattern: IMAGE_ROW, patternErrorMessage: 'must be quality:size, or *' },
         },

@@ -124,6 +124,17 @@ export const CALLER_ERRORS = {
 
 export type CallerErrorKind = keyof typeof CALLER_ERRORS
 
+/** The names are those of the error's body. */
+export interface Quota {
+  readonly limit: number
+  readonly spent: number
+  readonly window: string
+  /** `organization:acme`, `key:ci`. */
+  readonly scope: string
+  /** RFC 3339; null if waiting does not help. */
+  readonly resets_at: string | null
+}
+
 interface CallerErrorDetail {
   /** The invalid field as a path: `messages[3].content[0].type`. */
   readonly param?: string | undefined
@@ -133,6 +144,8 @@ interface CallerErrorDetail {
   readonly type?: string | undefined
   /** For the log: the limit by its key in the configuration (`spend.day`), and whose it is (`organization:acme`). */
   readonly limit?: { readonly name: string; readonly of: string } | undefined
+  /** The budget that is used up, beside the four keys of the error; money in dollars. */
+  readonly quota?: Quota | undefined
   /** For the log: the key that was sent, if it is known and not accepted. */
   readonly refusedKey?: { readonly id: string; readonly state: string } | undefined
   /** Whole seconds; sent as `retry-after`, at least 1 and at most 60. */

@@ -3,7 +3,7 @@
  * a request's tags.
  */
 
-/** The tier that every price is for unless it says otherwise. */
+/** The tier that every price is for unless it is one of another tier. */
 export const BASE_TIER = 'default'
 
 /** Names of the base tier, and `auto`, which leaves the choice to the provider. None of them needs a price. */
@@ -13,7 +13,7 @@ const BASE_NAMES: ReadonlySet<string> = new Set(['auto', BASE_TIER, 'standard', 
 const KNOWN: ReadonlySet<string> = new Set(['priority', 'fast', 'flex', 'scale', 'batch', 'reserved', 'performance'])
 
 /** What a tier is logged, counted and summed up as, if it is none of the table or the configuration. */
-export const OTHER_TIER = 'other'
+const OTHER_TIER = 'other'
 
 /** True for a tier without a price of its own: the base tier by any name, `auto`, and none. */
 export function isBaseTier(tier: string | undefined): boolean {
@@ -28,6 +28,16 @@ export function namesNoTier(tier: string | undefined): boolean {
 /** The same name if it is bounded: of the table, or `isConfigured`. */
 export function boundedTier(tier: string, isConfigured: boolean): string {
   return isConfigured || KNOWN.has(tier) ? tier : OTHER_TIER
+}
+
+/** The tier in answers of Chat Completions and Responses, whose base tier is `default`. */
+export function openaiTier(served: string | undefined): string {
+  return served === undefined || BASE_NAMES.has(served) ? BASE_TIER : served
+}
+
+/** The tier in the usage of Messages, whose base tier is `standard`. */
+export function messagesTier(served: string | undefined): string {
+  return served === undefined || BASE_NAMES.has(served) ? 'standard' : served
 }
 
 /** The APIs that have service tiers. `compatible`: a server with OpenAI's API and tiers of its own. */

@@ -15,10 +15,10 @@ export function errorBody(error: CallerError, family: ErrorFamily, requestId: st
   if (family === 'chat') return { error: chatError(error) }
   if (error.row.stage === 'body') return { type: 'error', error: chatError(error), request_id: requestId }
   const body: JsonObject = { type: error.row.messagesType, message: messagesText(error) }
-  const { details } = error.detail
+  const { details, quota } = error.detail
   return {
     type: 'error',
-    error: details === undefined ? body : { ...body, details: { ...details } },
+    error: { ...body, ...(details === undefined ? {} : { details: { ...details } }), ...quota },
     request_id: requestId,
   }
 }
@@ -34,5 +34,6 @@ function messagesText({ code, message }: CallerError): string {
 }
 
 function chatError(error: CallerError): JsonObject {
-  return { message: error.message, type: error.type, param: error.detail.param ?? null, code: error.code }
+  const { param = null, quota } = error.detail
+  return { message: error.message, type: error.type, param, code: error.code, ...quota }
 }

@@ -79,7 +79,7 @@ export function estimateFor(inputTokens: number, outputTokens: number, quote: Qu
   return { inputTokens, outputTokens, costMicroUsd: costFor(inputTokens, outputTokens, quote) }
 }
 
-export function costFor(inputTokens: number, outputTokens: number, quote: Quote): number {
+function costFor(inputTokens: number, outputTokens: number, quote: Quote): number {
   return quote.price === undefined ? 0 : reservedMicroUsd(quote.price, inputTokens, outputTokens, quote)
 }
 

@@ -108,6 +108,7 @@ export function fieldsOfLine(line: RequestLine): string {
   const { key, usage, attempts, ignored, error, first_byte_ms, finish_reason, tags, trace_id } = line
   if (key === undefined || usage === undefined || (attempts ?? ignored ?? error) !== undefined)
     return JSON.stringify(line).slice(1, -1)
+  const tier = line.service_tier === undefined ? '' : `,"service_tier":"${line.service_tier}"`
   const firstByte = first_byte_ms === undefined ? '' : `,"first_byte_ms":${first_byte_ms}`
   const finish = finish_reason === undefined ? '' : `,"finish_reason":"${finish_reason}"`
   const tagged = tags === undefined ? '' : `,"tags":${JSON.stringify(tags)}`
@@ -116,7 +117,7 @@ export function fieldsOfLine(line: RequestLine): string {
     `"request_id":"${line.request_id}",${repeated(line, key)},"status":${line.status},"streamed":${line.streamed}` +
     `${firstByte},"total_ms":${line.total_ms},"input_tokens":${line.input_tokens},"cached_input_tokens":` +
     `${line.cached_input_tokens},"output_tokens":${line.output_tokens},"usage":"${usage}","cost_micro_usd":` +
-    `${line.cost_micro_usd},"service_tier":"${line.service_tier}","outcome":"${line.outcome}"` +
+    `${line.cost_micro_usd}${tier},"outcome":"${line.outcome}"` +
     `${finish}${tagged}${trace},"remote":"${line.remote}"`
   )
 }

@@ -59,7 +59,6 @@ const table = {
   provider: { type: 'text', name: 'provider', number: 8, charge: true, shown: [5, 'provider'] },
   inputTokens: { type: 'count', name: 'input_tokens', number: 9, redis: 'input', charge: true, shown: [8, 'input'] },
   cachedInputTokens: { type: 'count', name: 'cached_input_tokens', number: 10, redis: 'cached', charge: true },
-  cacheWriteTokens: { type: 'count', name: 'cache_write_tokens', number: 18, redis: 'written', charge: true },
   outputTokens: {
     type: 'count',
     name: 'output_tokens',
@@ -76,6 +75,7 @@ const table = {
   outcome: { type: 'outcome', name: 'outcome', number: 6, charge: true, shown: [7, 'outcome'] },
   tags: { type: 'tags', name: 'tags', number: 16, charge: true },
   remote: { type: 'text', name: 'remote', number: 17, charge: true },
+  cacheWriteTokens: { type: 'count', name: 'cache_write_tokens', number: 18, redis: 'written', charge: true },
 } as const satisfies Record<string, Column>
 
 type Table = typeof table

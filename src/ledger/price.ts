@@ -58,8 +58,8 @@ export function plainCostMicroUsd(inputTokens: number, outputTokens: number, pri
   return costMicroUsd({ input: inputTokens, output: outputTokens }, price, images)
 }
 
-/** What an order of images says about each of them; `auto` and absent are any. */
-export interface ImageKindWanted {
+/** The kind of images that is ordered; `auto` and absent are any. */
+interface ImageKindWanted {
   readonly quality?: string | undefined
   readonly size?: string | undefined
 }
@@ -113,7 +113,7 @@ function exact(tokens: readonly number[], prices: readonly number[], images: num
 const LENGTH_ERROR = 1.25
 
 /** The tier by its own name. */
-export function resolvedTier(price: Price | undefined, tier: string): string {
+function resolvedTier(price: Price | undefined, tier: string): string {
   const aliases = price?.tierAliases
   return aliases !== undefined && Object.hasOwn(aliases, tier) ? (aliases[tier] ?? tier) : tier
 }
@@ -144,7 +144,7 @@ export function pricedTiers({ tiers = {}, tierAliases = {} }: Price): readonly s
 }
 
 /** The rates of a tier for this much input: of the base tier if it has none of its own. */
-export function ratesOf(price: Price, tier: string | undefined, inputTokens: number): Rates {
+function ratesOf(price: Price, tier: string | undefined, inputTokens: number): Rates {
   return byLength(tierRates(price, tier) ?? price, inputTokens)
 }
 
@@ -159,7 +159,7 @@ function byLength(rates: TierRates, inputTokens: number): Rates {
 }
 
 /** What a request took, of which tier, and of how many images. */
-export interface Used {
+interface Used {
   readonly usage: Usage
   /** The tier that the provider was asked for; it holds if the answer names none. */
   readonly asked?: string | undefined
@@ -182,7 +182,7 @@ function wantedTier({ defaultTier }: Price, asked: string | undefined): string |
 }
 
 /** What a request may take. */
-export interface Reserved {
+interface Reserved {
   /** The tier that the provider is asked for. */
   readonly asked?: string | undefined
   /** How its input is priced at the most: as plain input, or as written to a cache with this TTL. */

@@ -20,6 +20,9 @@ import { rateLimitHeaders } from './rate-limit-headers.ts'
 import type { ExtendReply, Refusal, ReserveReply } from './reservation-store.ts'
 import { windowEndMs, windowOf } from './window.ts'
 
+/** Micro-dollars of a dollar. */
+const MICRO = 1_000_000
+
 /** The largest `retry-after`, in seconds. */
 const RETRY_AFTER_MAX = 60
 
@@ -110,7 +113,18 @@ function refusalError(account: Account, hold: Hold, reply: RefusedReply, nowMs: 
     const type = unit === 'micro_usd' ? 'spend' : unit
     return new CallerError('rate_limited', message, { ...detail, type, retryAfterSeconds })
   }
-  return new CallerError('quota_exhausted', exhaustedWords(limit, refused, nowMs) + smallerWords(refused), detail)
+  const renewsAt = renewal(limit, refused, nowMs)
+  const message = exhaustedWords(limit, refused, renewsAt) + smallerWords(refused)
+  return new CallerError('quota_exhausted', message, {
+    ...detail,
+    quota: {
+      limit: limit.unit === 'micro_usd' ? most / MICRO : most,
+      spent: (before + (refusal.spent ?? 0)) / (limit.unit === 'micro_usd' ? MICRO : 1),
+      window: limit.window,
+      scope: detail.limit.of,
+      resets_at: renewsAt ?? null,
+    },
+  })
 }
 
 function limitNamed(name: Limit['name']): Limit {
@@ -150,17 +164,23 @@ function budgetWords({ unit, noun }: BudgetLimit, { most, owner }: Refused): str
   return `the ${noun} of ${unit === 'micro_usd' ? dollarsText(most) : most} for ${owner}`
 }
 
-function exhaustedWords(limit: BudgetLimit, refused: Refused, nowMs: number): string {
-  const { hold, most, before, refusal } = refused
+function exhaustedWords(limit: BudgetLimit, refused: Refused, renewsAt: string | undefined): string {
+  const { hold, most } = refused
   const [demand, budget] = [demandWords(limit, hold), budgetWords(limit, refused)]
   if (demandOf(hold)[limit.unit] > most) return `${demand}, more than ${budget}. Waiting does not help.`
   const left = `${demand}, more than is left of ${budget}`
+  return renewsAt === undefined ? `${left}. The limit does not renew.` : `${left}. The limit renews at ${renewsAt}.`
+}
+
+/** When the budget renews; undefined if waiting does not help. */
+function renewal(limit: BudgetLimit, { hold, most, before, refusal }: Refused, nowMs: number): string | undefined {
+  if (demandOf(hold)[limit.unit] > most) return undefined
   const end = before === 0 ? undefined : windowEndMs(limit.window, windowOf(limit.window, nowMs))
   const waitMs = refusal.waitMs ?? (end === undefined ? undefined : end - nowMs)
-  if (waitMs === undefined) return `${left}. The limit does not renew.`
+  if (waitMs === undefined) return undefined
   // Windows end at midnight UTC. Rounding removes the few seconds that the clocks may differ.
   const renewsAt = new Date(Math.round((nowMs + waitMs) / DAY_MS) * DAY_MS)
-  return `${left}. The limit renews at ${renewsAt.toISOString().slice(0, 19)}Z.`
+  return `${renewsAt.toISOString().slice(0, 19)}Z`
 }
 
 /** What the caller can do now. Nothing if no output limit helps, or if none changes what is reserved. */

@@ -44,6 +44,8 @@ export interface Refusal {
   readonly waitMs: number | undefined
   /** True if the limit refuses only because of what running requests hold. */
   readonly held: boolean
+  /** What of a budget is spent; undefined for other limits, and if the store is of an earlier version. */
+  readonly spent?: number | undefined
 }
 
 export type ReserveReply =

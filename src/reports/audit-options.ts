@@ -117,12 +117,8 @@ export const SERVICE_TIER = 'service_tier'
 
 /** A row as JSON has it, by the names of its columns. */
 export function auditLine(row: AuditRow): Readonly<Record<string, Json>> {
-  return Object.fromEntries(
-    auditColumns.flatMap((column) => {
-      const own = [column.name, jsonOf(column, row)] as const
-      return column.field === 'provider' ? [own, [SERVICE_TIER, tierOfTags(row.tags)]] : [own]
-    }),
-  )
+  const own = auditColumns.map((column) => [column.name, jsonOf(column, row)] as const)
+  return Object.fromEntries([...own, [SERVICE_TIER, tierOfTags(row.tags)]])
 }
 
 type Json = string | number | boolean | null | Readonly<Record<string, string>>

@@ -61,7 +61,15 @@ for (const kind of ['embedded', 'redis'] as const) {
     test('shows the key, time, model, tokens, cost and outcome of each request', async () => {
       const [first, third, second, ...more] = await rows()
       expect(first).toEqual({
-        ...{ ...common, organization: 'acme', key: 'ci', model: 'small', cost_micro_usd: 125 },
+        ...{
+          ...common,
+          cache_write_tokens: 0,
+          service_tier: '',
+          organization: 'acme',
+          key: 'ci',
+          model: 'small',
+          cost_micro_usd: 125,
+        },
         ...{ cached_input_tokens: 40, images: 0, estimated: false },
       })
       expect(second).toMatchObject({
@@ -101,10 +109,10 @@ for (const kind of ['embedded', 'redis'] as const) {
       expect(others).toEqual([''])
       const csv = (await answer('--csv', '--key', 'made')).split('\n')
       expect(csv[0]).toBe(
-        'request_id,organization,key,admitted_at,ended_at,model,provider,input_tokens,cached_input_tokens,output_tokens,images,cost_micro_usd,overage_micro_usd,estimated,ended,outcome,tags,remote',
+        'request_id,organization,key,admitted_at,ended_at,model,provider,input_tokens,cached_input_tokens,output_tokens,images,cost_micro_usd,overage_micro_usd,estimated,ended,outcome,tags,remote,cache_write_tokens,service_tier',
       )
       expect(csv[1]).toMatch(
-        /,acme,made,[^,]+Z,[^,]+Z,large,up,100,0,10,3,2000000,0,true,settled,completed,"project=a,team=x",192\.0\.2\.1$/,
+        /,acme,made,[^,]+Z,[^,]+Z,large,up,100,0,10,3,2000000,0,true,settled,completed,"project=a,team=x",192\.0\.2\.1,0,$/,
       )
       expect(csv.length).toBe(3)
     })

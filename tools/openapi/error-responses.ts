@@ -92,12 +92,21 @@ const forbidden = (names: readonly string[]) => ({
 
 const names = [...FORBIDDEN_FIELDS]
 
+const quota = {
+  limit: Type.Optional(Type.Number({ description: 'With `insufficient_quota`: the limit, in dollars.' })),
+  spent: Type.Optional(Type.Number({ description: 'What of it is spent, in dollars.' })),
+  window: Type.Optional(Type.String({ description: '`day`, `month` or `total`.' })),
+  scope: Type.Optional(Type.String({ description: 'Whose limit it is: `organization:acme`, `key:ci`.' })),
+  resets_at: Type.Optional(orNull(Type.String(), 'When it renews; null if waiting does not help.')),
+}
+
 const errorDetail = Type.Object(
   {
     message: Type.String({ description: 'What is wrong, where, and what to do.' }),
     type: Type.String({ description: 'The kind of error, or the limit that was exceeded.' }),
     param: orNull(Type.String(), 'The field as a path, such as `messages[3].content[0].type`.'),
     code: orNull(Type.String(), 'The code. Programs should decide by this and by the status.'),
+    ...quota,
   },
   { description: 'What went wrong.' },
 )
@@ -115,6 +124,7 @@ export const errorComponents: Components = {
       error: Type.Object({
         type: Type.String({ description: 'The kind of error.' }),
         message: Type.String({ description: 'What is wrong, where, and what to do.' }),
+        ...quota,
         details: Type.Optional(
           Type.Object(
             { error_code: Type.String() },

@@ -3,6 +3,7 @@
 import type { Completion, PlainAnswer } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
+import { BASE_TIER, openaiTier } from '../../core/service-tier.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
@@ -31,7 +32,7 @@ export function chatAnswer(completion: Completion, served: Served): JsonObject {
       { index: 0, message, logprobs: joinLogprobs(completion.logprobs), finish_reason: chatFinish(completion.reason) },
     ],
     usage: chatUsage(completion.usage),
-    service_tier: 'default',
+    service_tier: openaiTier(completion.usage.serviceTier),
   }
 }
 
@@ -39,8 +40,14 @@ export function chatAnswer(completion: Completion, served: Served): JsonObject {
 export function chatPlain({ text, reason, usage }: PlainAnswer & { readonly usage: Usage }, served: Served): string {
   return (
     `{"id":"${mintId('chatcmpl')}${openingOf(served)}${JSON.stringify(text)}${PLAIN_CLOSINGS[reason]}` +
-    `${chatUsageJson(usage)},"service_tier":"default"}`
+    `${chatUsageJson(usage)},"service_tier":${tierJson(usage.serviceTier)}}`
   )
+}
+
+/** The service tier that served the answer, as JSON: `default` if the provider names none. */
+export function tierJson(served: string | undefined): string {
+  const tier = openaiTier(served)
+  return tier === BASE_TIER ? '"default"' : JSON.stringify(tier)
 }
 
 /** From the end of the id to the text; the last one, because it is the same for a second of one model's answers. */

@@ -7,7 +7,7 @@ import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, textEvents } from '..
 import type { TextForm } from '../../wire/text-copier.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder } from '../dialect.ts'
-import { chatFinish } from './answer.ts'
+import { chatFinish, tierJson } from './answer.ts'
 import { chatUsageJson } from './usage.ts'
 
 /** A chunk after its delta, except for the last one. With `include_usage` every chunk but the last has `usage`. */
@@ -81,7 +81,8 @@ export class ChatEncoder implements StreamEncoder {
 
   end(reason: FinishReason, usage: Usage): string {
     const noUsage = this.includeUsage ? ',"usage":null' : ''
-    const finish = `${this.head}${CHOICE}{},"logprobs":null,"finish_reason":"${chatFinish(reason)}"}]${noUsage}}\n\n`
+    const tier = `,"service_tier":${tierJson(usage.serviceTier)}`
+    const finish = `${this.head}${CHOICE}{},"logprobs":null,"finish_reason":"${chatFinish(reason)}"}]${noUsage}${tier}}\n\n`
     return `${this.begin('')}${finish}${this.includeUsage ? this.usageChunk(usage) : ''}data: [DONE]\n\n`
   }
 
@@ -104,6 +105,6 @@ export class ChatEncoder implements StreamEncoder {
   }
 
   private usageChunk(usage: Usage): string {
-    return `${this.head},"choices":[],"usage":${chatUsageJson(usage)}}\n\n`
+    return `${this.head},"choices":[],"usage":${chatUsageJson(usage)},"service_tier":${tierJson(usage.serviceTier)}}\n\n`
   }
 }

@@ -1,6 +1,7 @@
 /** Canonical usage → the usage object of Messages. */
 
 import type { JsonObject } from '../../core/json.ts'
+import { messagesTier } from '../../core/service-tier.ts'
 import type { Usage } from '../../core/token-usage.ts'
 
 /**
@@ -12,7 +13,8 @@ export function messagesUsage(usage: Usage): JsonObject {
   const written = written5m + (cacheWrite1h ?? 0)
   const inputTokens = Math.max(0, (usage.input ?? 0) - read - written)
   const outputTokens = usage.output ?? 0
-  if (read + written === 0) return { input_tokens: inputTokens, output_tokens: outputTokens }
+  const service_tier = messagesTier(usage.serviceTier)
+  if (read + written === 0) return { input_tokens: inputTokens, output_tokens: outputTokens, service_tier }
   const byTtl = { ephemeral_5m_input_tokens: written5m, ephemeral_1h_input_tokens: cacheWrite1h }
   return {
     input_tokens: inputTokens,
@@ -20,6 +22,7 @@ export function messagesUsage(usage: Usage): JsonObject {
     cache_read_input_tokens: read,
     ...(cacheWrite1h === undefined ? undefined : { cache_creation: byTtl }),
     output_tokens: outputTokens,
+    service_tier,
   }
 }
 
@@ -27,5 +30,7 @@ export function messagesUsage(usage: Usage): JsonObject {
 export function messagesUsageJson(usage: Usage): string {
   const { cachedInput = 0, cacheWrite5m = 0, cacheWrite1h = 0, input = 0, output = 0 } = usage
   if (cachedInput + cacheWrite5m + cacheWrite1h > 0) return JSON.stringify(messagesUsage(usage))
-  return `{"input_tokens":${input},"output_tokens":${output}}`
+  const tier = messagesTier(usage.serviceTier)
+  const tierText = tier === 'standard' ? '"standard"' : JSON.stringify(tier)
+  return `{"input_tokens":${input},"output_tokens":${output},"service_tier":${tierText}}`
 }

@@ -6,6 +6,7 @@
 import type { Arena } from '../../core/arena.ts'
 import { INPUT, STRICT, TEXT, type ToolList } from '../../core/conversation.ts'
 import { JsonBuilder, part } from '../../core/json-builder.ts'
+import { openaiTier } from '../../core/service-tier.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { lineOf } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
@@ -142,7 +143,7 @@ export class Resource {
   completed(output: string, usage: Usage): string | Uint8Array {
     const echo = kept(this.echo)
     const beginning = this.opening('completed') + BEFORE_INSTRUCTIONS
-    const middle = `${this.afterInstructions(echo)},"output":[${output}],${beforeTools(echo)}`
+    const middle = `${this.afterInstructions(echo)},"output":[${output}],${withTier(beforeTools(echo), usage)}`
     const end = `${afterTools(echo)},"usage":${responsesUsageJson(usage)},"metadata":{}}`
     if (!isLong(echo)) return beginning + instructionsText(echo) + middle + toolsText(echo.tools) + end
     const { arena, instructionsFrom, instructionsTo, tools } = echo
@@ -161,7 +162,7 @@ export class Resource {
   /** The same within an event. */
   completedLine(output: string, usage: Usage): string {
     const { before, after } = this.lineMembers
-    return this.opening('completed') + around(before, output, after, responsesUsageJson(usage))
+    return this.opening('completed') + around(before, output, withTier(after, usage), responsesUsageJson(usage))
   }
 
   /** The resource before any output, within an event. */
@@ -218,6 +219,19 @@ function beforeTools({ promptCacheKey, serviceTier, temperature, toolChoice }: E
 /** From `top_logprobs` to `truncation`. */
 function afterTools({ topP, truncation }: Echo): string {
   return `,"top_logprobs":0,"top_p":${topP},"truncation":"${truncation}"`
+}
+
+const TIER = '"service_tier":"'
+
+/**
+ * Members with the tier that served the answer in place of the one that was asked for. Within a string the quotation
+ * marks are escaped, so the first match is the member.
+ */
+function withTier(members: string, { serviceTier }: Usage): string {
+  if (serviceTier === undefined) return members
+  const at = members.indexOf(TIER)
+  const end = members.indexOf(',"store"', at)
+  return `${members.slice(0, at)}"service_tier":${lineOf(JSON.stringify(openaiTier(serviceTier)))}${members.slice(end)}`
 }
 
 function around(before: string, output: string, after: string, usage: string): string {

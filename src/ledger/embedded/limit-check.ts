@@ -37,6 +37,7 @@ class Obstacles {
   private found: LimitName | undefined
   private foundIn: ScopeName = 'organization'
   private isFoundHeld = false
+  private spentOfFound: number | undefined
   private longest = 0
   private allHeld = true
 
@@ -48,22 +49,24 @@ class Obstacles {
 
   /**
    * `wait`: milliseconds until the limit has room; infinite if it never will. `held`: it refuses only because of what
-   * running requests hold, so each end of one may make room.
+   * running requests hold, so each end of one may make room. `spent`: of a budget.
    */
-  add(limit: LimitName, wait: number, held: boolean): void {
+  add(limit: LimitName, wait: number, held: boolean, spent?: number): void {
     this.allHeld &&= held
     if (wait <= this.longest) return
     this.longest = wait
     this.found = limit
     this.foundIn = this.scope
     this.isFoundHeld = held
+    this.spentOfFound = spent
   }
 
   get refused(): Refused | undefined {
     const { found: limit, longest } = this
     if (limit === undefined) return undefined
     const wait = Number.isFinite(longest) ? Math.min(AMOUNT_MAX, Math.ceil(longest)) : undefined
-    return { refusal: { scope: this.foundIn, limit, waitMs: wait, held: this.isFoundHeld }, held: this.allHeld }
+    const { foundIn: scope, isFoundHeld: held, spentOfFound: spent } = this
+    return { refusal: { scope, limit, waitMs: wait, held, spent }, held: this.allHeld }
   }
 }
 
@@ -130,13 +133,13 @@ function checkBudgets(scope: ScopeState, amounts: readonly number[], demand: Uni
     const { spent, held } = standingOf(scope, i, windows)
     // A request that costs nothing passes, also if the budget is overdrawn.
     if (wanted === 0 || hasRoom(most, spent, held, wanted)) continue
-    if (wanted > most) obstacles.add(limit.name, Number.POSITIVE_INFINITY, false)
+    if (wanted > most) obstacles.add(limit.name, Number.POSITIVE_INFINITY, false, spent)
     else if (wanted > most - spent) {
       const window = Math.max(windows[i] ?? 0, scope.windows[i] ?? 0)
-      obstacles.add(limit.name, (windowEndMs(limit.window, window) ?? Number.POSITIVE_INFINITY) - now, false)
+      obstacles.add(limit.name, (windowEndMs(limit.window, window) ?? Number.POSITIVE_INFINITY) - now, false, spent)
     } else {
       const missing = wanted - (most - spent - held)
-      obstacles.add(limit.name, Math.max(HELD_WAIT_MS_MIN, (HELD_WAIT_MS_MAX * missing) / held), true)
+      obstacles.add(limit.name, Math.max(HELD_WAIT_MS_MIN, (HELD_WAIT_MS_MAX * missing) / held), true, spent)
     }
   }
 }

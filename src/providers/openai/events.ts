@@ -22,7 +22,7 @@ export class OpenaiDecoder implements StreamDecoder {
   private started = false
   /** The tier of the last chunk that named one: a server may know it only at the end. */
   private tier: string | undefined
-  private toldTier: string | undefined
+  private firstTier: string | undefined
   /** The last reason: some servers send one with each call, so that only the end of the stream shows which is final. */
   private reason: FinishReason | undefined
   private ended = false
@@ -67,7 +67,7 @@ export class OpenaiDecoder implements StreamDecoder {
     this.tier = tierOf(chunk) ?? this.tier
     if (this.started) return
     this.started = true
-    this.toldTier = this.tier
+    this.firstTier = this.tier
     events.push(this.tier === undefined ? { type: 'start' } : { type: 'start', serviceTier: this.tier })
   }
 
@@ -81,7 +81,7 @@ export class OpenaiDecoder implements StreamDecoder {
     this.calls?.finish(events)
     const reason = this.reason ?? 'stop'
     events.push({ type: 'finish', reason: reason === 'stop' && this.calls !== undefined ? 'tool-call' : reason })
-    if (this.tier !== this.toldTier) events.push({ type: 'usage', usage: { serviceTier: this.tier } })
+    if (this.tier !== this.firstTier) events.push({ type: 'usage', usage: { serviceTier: this.tier } })
     this.ended = true
     events.push({ type: 'end' })
     return events

@@ -87,7 +87,7 @@ export const chatAnswerComponents: Components = {
         { minItems: 1, maxItems: 1, description: 'Always one choice.' },
       ),
       usage: ref('ChatUsage'),
-      service_tier: Type.Literal('default'),
+      service_tier: Type.String({ description: 'The tier that served the request.' }),
     },
     { description: 'A whole answer of Chat Completions.' },
   ),

@@ -42,6 +42,9 @@ export const chatStreamComponents: Components = {
         }),
         { maxItems: 1, description: 'One choice; none in the chunk with the usage.' },
       ),
+      service_tier: Type.Optional(
+        Type.String({ description: 'The tier that served the request, in the last chunks.' }),
+      ),
       usage: Type.Optional(
         orNull(
           ref('ChatUsage'),

@@ -336,7 +336,7 @@ function writeCharge(frames: FrameWriter, charge: Charge): void {
 }
 
 /**
- * The caller's address, and behind a tab the tokens that were written to a cache, if there are any: a program of before
+ * The caller's address, and after a tab the tokens that were written to a cache, if there are any: a program of before
  * takes both for the address, and rejects a frame with one more field.
  */
 function remoteText({ remote, cacheWriteTokens }: Charge): string {

@@ -14,8 +14,8 @@
 -- between its words, or `emptied` for all.
 -- outcomes:
 --   granted admitted, rates   (the same for a repeated call)
---   refused scope limit wait held all_held, room, rates   (scope and limit by name; wait in milliseconds, -1: waiting
---     never helps; held is of this limit, all_held of all limits that reject)
+--   refused scope limit wait held all_held spent, room, rates   (scope and limit by name; wait in milliseconds, -1:
+--     waiting never helps; held is of this limit, all_held of all limits that reject; spent of a budget, else -1)
 --   emptied   (Redis has lost the data of the epoch that the caller knows; nothing is changed)
 --   ended   (settled, lost or cancelled before)
 -- `held` is 1 if the request would pass without the reservations of running requests. `rates` are two numbers for each
@@ -92,6 +92,14 @@ local function check_budget(s, b)
   end
 end
 
+-- What is spent of the budget that rejects the request; -1 if another limit does.
+local function spent_of_refused()
+  for b = 1, BUDGETS do
+    if BUDGET[b] == refused_limit then return exact(scopes[refused_scope][SPENT[b]]) end
+  end
+  return -1
+end
+
 local function with_room(reply)
   for unit = 1, UNITS do
     local room = AMOUNT_MAX
@@ -151,7 +159,8 @@ local function reserve(request)
     for s = 1, SAVES * 2 do mark_refusals(s, key) end
     local wait = longest == math.huge and -1 or exact(min(AMOUNT_MAX, ceil(longest)))
     local scope, limit = SCOPE_NAMES[refused_scope], LIMITS[refused_limit]
-    return with_rates(with_room({ 'refused', scope, limit, wait, refused_held and 1 or 0, all_held and 1 or 0 }))
+    local held, all = refused_held and 1 or 0, all_held and 1 or 0
+    return with_rates(with_room({ 'refused', scope, limit, wait, held, all, spent_of_refused() }))
   end
 
   -- All checks are done; only changes follow.

@@ -31,7 +31,8 @@ export function refusalOf([scopeName, limitName]: readonly string[], numbers: Nu
   const wait = numberAt(numbers, 0)
   if (scope === undefined || limit === undefined)
     throw new RangeError(`Unknown limit in a reply from Redis: '${limitName}' of '${scopeName}'.`)
-  return { scope, limit, waitMs: wait < 0 ? undefined : wait, held: numberAt(numbers, 1) === 1 }
+  const [held, spent] = [numberAt(numbers, 1) === 1, numberAt(numbers, 3)]
+  return { scope, limit, waitMs: wait < 0 ? undefined : wait, held, spent: spent < 0 ? undefined : spent }
 }
 
 /** A number for each unit. */

@@ -137,8 +137,8 @@ function answerOne({ account, listener }: Reserving, reply: Reply<'reserve'>): v
   listener.replied(read)
 }
 
-/** Where the room of each unit begins in the numbers of a refusal: after the wait and both marks of what is held. */
-const ROOM_FROM = 3
+/** Where the room of each unit begins in the numbers of a refusal: after the wait, both marks of what is held, and what is spent. */
+const ROOM_FROM = 4
 
 /** Throws `RangeError` if the reply has too few numbers, or names an unknown limit. */
 function replyOf(account: Account, { outcome, words, numbers }: Reply<'reserve' | 'preview'>): ReserveReply {
