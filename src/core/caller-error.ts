@@ -125,7 +125,7 @@ export const CALLER_ERRORS = {
 export type CallerErrorKind = keyof typeof CALLER_ERRORS
 
 /** The names are those of the error's body. */
-export interface Quota {
+interface Quota {
   readonly limit: number
   readonly spent: number
   readonly window: string

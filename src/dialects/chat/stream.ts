@@ -82,7 +82,8 @@ export class ChatEncoder implements StreamEncoder {
   end(reason: FinishReason, usage: Usage): string {
     const noUsage = this.includeUsage ? ',"usage":null' : ''
     const tier = `,"service_tier":${tierJson(usage.serviceTier)}`
-    const finish = `${this.head}${CHOICE}{},"logprobs":null,"finish_reason":"${chatFinish(reason)}"}]${noUsage}${tier}}\n\n`
+    const end = `{},"logprobs":null,"finish_reason":"${chatFinish(reason)}"}]${noUsage}${tier}}\n\n`
+    const finish = this.head + CHOICE + end
     return `${this.begin('')}${finish}${this.includeUsage ? this.usageChunk(usage) : ''}data: [DONE]\n\n`
   }
 
@@ -105,6 +106,7 @@ export class ChatEncoder implements StreamEncoder {
   }
 
   private usageChunk(usage: Usage): string {
-    return `${this.head},"choices":[],"usage":${chatUsageJson(usage)},"service_tier":${tierJson(usage.serviceTier)}}\n\n`
+    const tier = tierJson(usage.serviceTier)
+    return `${this.head},"choices":[],"usage":${chatUsageJson(usage)},"service_tier":${tier}}\n\n`
   }
 }

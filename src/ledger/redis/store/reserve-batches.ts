@@ -137,7 +137,7 @@ function answerOne({ account, listener }: Reserving, reply: Reply<'reserve'>): v
   listener.replied(read)
 }
 
-/** Where the room of each unit begins in the numbers of a refusal: after the wait, both marks of what is held, and what is spent. */
+/** Where the room of each unit begins in a refusal: after the wait, both marks of what is held, and what is spent. */
 const ROOM_FROM = 4
 
 /** Throws `RangeError` if the reply has too few numbers, or names an unknown limit. */
