@@ -36,8 +36,8 @@ export function openaiTier(served: string | undefined): string {
 }
 
 /** The tier in the usage of Messages, whose base tier is `standard`. */
-export function messagesTier(served: string | undefined): string {
-  return served === undefined || BASE_NAMES.has(served) ? 'standard' : served
+export function messagesTier(served: string): string {
+  return BASE_NAMES.has(served) ? 'standard' : served
 }
 
 /** The APIs that have service tiers. `compatible`: a server with OpenAI's API and tiers of its own. */

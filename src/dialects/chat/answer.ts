@@ -45,7 +45,7 @@ export function chatPlain({ text, reason, usage }: PlainAnswer & { readonly usag
 }
 
 /** The service tier that served the answer, as JSON: `default` if the provider names none. */
-export function tierJson(served: string | undefined): string {
+function tierJson(served: string | undefined): string {
   const tier = openaiTier(served)
   return tier === BASE_TIER ? '"default"' : JSON.stringify(tier)
 }

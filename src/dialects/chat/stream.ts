@@ -2,12 +2,13 @@
 
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
+import { openaiTier } from '../../core/service-tier.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, textEvents } from '../../wire/sse.ts'
 import type { TextForm } from '../../wire/text-copier.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder } from '../dialect.ts'
-import { chatFinish, tierJson } from './answer.ts'
+import { chatFinish } from './answer.ts'
 import { chatUsageJson } from './usage.ts'
 
 /** A chunk after its delta, except for the last one. With `include_usage` every chunk but the last has `usage`. */
@@ -81,7 +82,7 @@ export class ChatEncoder implements StreamEncoder {
 
   end(reason: FinishReason, usage: Usage): string {
     const noUsage = this.includeUsage ? ',"usage":null' : ''
-    const tier = `,"service_tier":${tierJson(usage.serviceTier)}`
+    const tier = tierMember(usage)
     const end = `{},"logprobs":null,"finish_reason":"${chatFinish(reason)}"}]${noUsage}${tier}}\n\n`
     const finish = this.head + CHOICE + end
     return `${this.begin('')}${finish}${this.includeUsage ? this.usageChunk(usage) : ''}data: [DONE]\n\n`
@@ -106,7 +107,11 @@ export class ChatEncoder implements StreamEncoder {
   }
 
   private usageChunk(usage: Usage): string {
-    const tier = tierJson(usage.serviceTier)
-    return `${this.head},"choices":[],"usage":${chatUsageJson(usage)},"service_tier":${tier}}\n\n`
+    return `${this.head},"choices":[],"usage":${chatUsageJson(usage)}${tierMember(usage)}}\n\n`
   }
+}
+
+/** The tier that served the answer; '' if the provider names none. */
+function tierMember({ serviceTier }: Usage): string {
+  return serviceTier === undefined ? '' : `,"service_tier":${jsonLine(openaiTier(serviceTier))}`
 }

@@ -24,7 +24,7 @@ export const messagesAnswerComponents: Components = {
   MessagesUsage: Type.Object(
     {
       input_tokens: count('Input tokens, without those that were read from a cache or written to it.'),
-      service_tier: Type.String({ description: 'The tier that served the request.' }),
+      service_tier: Type.Optional(Type.String({ description: 'The tier that served the request.' })),
       cache_creation_input_tokens: Type.Optional(
         count("Input tokens written to the provider's cache. Absent if no cache was used."),
       ),
