@@ -200,8 +200,8 @@ function wholeInput(call: Block): void {
 
 function usageOf(value: JsonValue | undefined): JsonObject {
   const usage = object(value, 'usage')
-  const keys = Object.keys(usage).filter((name) => name !== 'service_tier')
-  if (!USAGE_KEYS.includes(keys.join())) fail(`usage keys ${Object.keys(usage)}`)
+  const names = Object.keys(usage).filter((name) => name !== 'service_tier')
+  if (!USAGE_KEYS.includes(names.join())) fail(`usage keys ${Object.keys(usage)}`)
   const { cache_creation: byTtl, service_tier: _tier, ...counts } = usage
   for (const [key, count] of Object.entries(counts)) natural(count, key)
   const { cache_creation_input_tokens: written, cache_read_input_tokens: read } = usage
