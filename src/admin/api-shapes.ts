@@ -5,9 +5,8 @@
 
 import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
 import { TARGET_STATES } from '../gateway/target-states.ts'
-import { type AuditColumn, auditColumns } from '../ledger/audit-columns.ts'
+import { type AuditColumn, auditColumns, SERVICE_TIER } from '../ledger/audit-columns.ts'
 import { usageColumns } from '../ledger/usage-figures.ts'
-import { SERVICE_TIER } from '../reports/audit-options.ts'
 import { explanation } from '../reports/explanation-shape.ts'
 
 const nullable = <T extends TSchema>(schema: T) => t.Union([schema, t.Null()])

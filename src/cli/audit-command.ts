@@ -5,17 +5,9 @@
 
 import { openAuditLog } from '../assembly/open-ledger.ts'
 import { tagsText, tierOfTags } from '../core/tags.ts'
-import { type AuditColumn, type AuditRow, auditColumns } from '../ledger/audit-columns.ts'
+import { type AuditColumn, type AuditRow, auditColumns, SERVICE_TIER } from '../ledger/audit-columns.ts'
 import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
-import {
-  type AuditOptions,
-  auditLine,
-  auditOptions,
-  jsonOf,
-  lastRows,
-  SERVICE_TIER,
-  wantedBy,
-} from '../reports/audit-options.ts'
+import { type AuditOptions, auditLine, auditOptions, jsonOf, lastRows, wantedBy } from '../reports/audit-options.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import { adminAudit } from './admin-audit-command.ts'
 import { exit, misused, parseFlags, printToStderr } from './command.ts'

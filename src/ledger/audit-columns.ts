@@ -111,6 +111,9 @@ export const auditColumns: readonly AuditColumn[] = Object.entries<Column>(table
   return isField(field) ? [{ ...column, field, sql, redis, isCharge: charge, shown }] : []
 })
 
+/** In JSON and CSV, the last column: the service tier, which rows have among their tags. */
+export const SERVICE_TIER = 'service_tier'
+
 /** What a settlement reports, in the order of its arguments. */
 export const chargeColumns: readonly (AuditColumn & { readonly field: ChargeField })[] = auditColumns.flatMap(
   (column) => (isChargeField(column.field) ? [{ ...column, field: column.field }] : []),

@@ -7,7 +7,7 @@ import { quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { tagsByName, tierOfTags } from '../core/tags.ts'
-import { type AuditColumn, type AuditRow, auditColumns, type Outcome } from '../ledger/audit-columns.ts'
+import { type AuditColumn, type AuditRow, auditColumns, type Outcome, SERVICE_TIER } from '../ledger/audit-columns.ts'
 import type { AuditLog, AuditQuery } from '../ledger/audit-log.ts'
 import type { Given } from './parameters.ts'
 
@@ -111,9 +111,6 @@ export async function lastRows(
   }
   return { rows, left }
 }
-
-/** The name of the service tier, which rows have among their tags. */
-export const SERVICE_TIER = 'service_tier'
 
 /** A row as JSON has it, by the names of its columns. */
 export function auditLine(row: AuditRow): Readonly<Record<string, Json>> {
