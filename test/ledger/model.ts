@@ -86,6 +86,8 @@ export interface ModelRefusal {
   readonly limit: LimitName
   readonly waitMs: number | undefined
   readonly held: boolean
+  /** Of a budget. */
+  readonly spent: number | undefined
 }
 
 export type ModelReserve =
@@ -396,7 +398,7 @@ export class Model {
   }
 
   private refusal(account: Account, tokens: number, cost: number): Omit<Refused, 'outcome'> | undefined {
-    const all: { scope: ScopeName; limit: LimitName; wait: number; held: boolean }[] = []
+    const all: { scope: ScopeName; limit: LimitName; wait: number; held: boolean; spent?: number }[] = []
     const { now } = this.clock
     for (const [i, [clock, limits]] of this.both(account).entries()) {
       const scope: ScopeName = i === 0 ? 'organization' : 'key'
@@ -430,7 +432,8 @@ export class Model {
         const isHeld = spent + BigInt(cost) <= limited
         // From 1 s, if a tenth of the held money must be released, to 10 s, if all of it must.
         const wait = isHeld ? Math.max(1000, (10_000 * Number(missing)) / budget.held) : Math.max(1, end - now)
-        all.push({ scope, limit, wait: cost > (most ?? SUM_MAX) ? Number.POSITIVE_INFINITY : wait, held: isHeld })
+        const isNever = cost > (most ?? SUM_MAX)
+        all.push({ scope, limit, wait: isNever ? Number.POSITIVE_INFINITY : wait, held: isHeld, spent: budget.spent })
       }
       spend('day', day, limits.spend?.day, dayEndMs(clock.day))
       spend('month', month, limits.spend?.month, monthEndMs(clock.month))
@@ -440,8 +443,9 @@ export class Model {
     const first = all.find(({ wait }) => wait === longest)
     if (first === undefined) return undefined
     const waitMs = Number.isFinite(longest) ? Math.min(SUM_MAX, Math.ceil(longest)) : undefined
-    const { scope, limit, held } = first
-    return { refusal: { scope, limit, waitMs, held }, held: all.every((one) => one.held), room: this.room(account) }
+    const { scope, limit, held, spent } = first
+    const refusal = { scope, limit, waitMs, held, spent }
+    return { refusal, held: all.every((one) => one.held), room: this.room(account) }
   }
 
   /** What each limit leaves. */
