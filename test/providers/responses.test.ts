@@ -361,6 +361,22 @@ describe('the answer', () => {
     ])
   })
 
+  test.each([
+    ['flex', 'flex'],
+    ['auto', undefined],
+    [null, undefined],
+  ])('names the tier that served it: %p', (service_tier, serviceTier) => {
+    const output = [{ type: 'message', content: [{ type: 'output_text', text: 'x' }] }]
+    const body = { status: 'completed', output, service_tier, usage: { input_tokens: 3, output_tokens: 2 } }
+    const created = { type: 'response.created', response: { service_tier: 'priority' } }
+    const { events } = read([created, ADDED, delta('x'), { type: 'response.completed', response: body }])
+    const usage = expect.objectContaining({ input: 3, output: 2, serviceTier })
+    expect(events).toContainEqual({ type: 'usage', usage })
+    expect(openaiResponses.plain?.(body)?.usage).toEqual(usage)
+    const { usage: _, ...uncounted } = body
+    expect(openaiResponses.plain?.(uncounted)?.usage?.serviceTier).toBe(serviceTier)
+  })
+
   test('has log probabilities as Chat Completions has them', () => {
     const logprobs = [{ token: 'a', logprob: -0.5, top_logprobs: [{ token: 'b', logprob: -1 }] }]
     expect(read([ADDED, { ...delta('a'), logprobs }]).events.at(-1)).toEqual({

@@ -148,8 +148,8 @@ export function openaiPlain(body: JsonObject): PlainAnswer | undefined {
   return { text: content, reason: finish, usage: serviceTier === undefined ? reported : { ...reported, serviceTier } }
 }
 
-/** The tier that served the request. */
-function tierOf({ service_tier: tier }: JsonObject): string | undefined {
+/** The tier that served the request: of an answer or a chunk of either API. */
+export function tierOf({ service_tier: tier }: JsonObject): string | undefined {
   return typeof tier === 'string' && tier !== '' && tier !== 'auto' ? tier : undefined
 }
 

@@ -14,6 +14,7 @@ import { isBlank, parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { ToolBlocks } from '../tool-blocks.ts'
 import { openaiReportedError } from './error.ts'
+import { tierOf } from './events.ts'
 
 /** Where the API's own events, and those of most servers, name their type. */
 const TYPE = /^\s*\{\s*"type"\s*:\s*"([a-z_.]{1,64})"/
@@ -202,8 +203,8 @@ export class ResponsesDecoder implements StreamDecoder {
   }
 
   private finish(answer: JsonObject, type: string, events: StreamEvent[]): void {
-    const { usage, service_tier: tier, status } = answer
-    const reported = isObject(usage) ? responsesUsage(usage, tier) : undefined
+    const { status } = answer
+    const reported = responsesUsage(answer)
     if (reported !== undefined) events.push({ type: 'usage', usage: reported })
     if (type === 'response.failed' || status === 'failed') throw openaiReportedError({ error: answer['error'] ?? {} })
     if (!this.hasItems && isArray(answer['output']))
@@ -239,7 +240,7 @@ export function responsesEvents(body: JsonValue): readonly StreamEvent[] {
 
 /** Undefined for everything but one message with one text, and thoughts before it that are not shown. */
 export function responsesPlain(body: JsonObject): PlainAnswer | undefined {
-  const { output, error, status, incomplete_details: details, usage, service_tier: tier } = body
+  const { output, error, status, incomplete_details: details } = body
   if (!isArray(output) || error || (status !== undefined && status !== 'completed' && status !== 'incomplete'))
     return undefined
   let text: string | undefined
@@ -255,7 +256,7 @@ export function responsesPlain(body: JsonObject): PlainAnswer | undefined {
   }
   if (text === undefined) return undefined
   const reason = finishReason(status ?? 'completed', objectOf(details)?.['reason'])
-  return { text, reason, usage: isObject(usage) ? responsesUsage(usage, tier) : undefined }
+  return { text, reason, usage: responsesUsage(body) }
 }
 
 function partsOf({ content }: JsonObject): readonly JsonObject[] {
@@ -294,7 +295,11 @@ function finishReason(status: string, why: JsonValue | undefined): FinishReason 
 
 const NO_DETAILS: JsonObject = {}
 
-function responsesUsage(usage: JsonObject, _tier: JsonValue | undefined): Usage {
+/** The counts of an answer, and the tier that served it: an answer may have either alone. */
+function responsesUsage(answer: JsonObject): Usage | undefined {
+  const { usage } = answer
+  const serviceTier = tierOf(answer)
+  if (!isObject(usage)) return serviceTier === undefined ? undefined : { serviceTier }
   const input = isObject(usage['input_tokens_details']) ? usage['input_tokens_details'] : NO_DETAILS
   const output = isObject(usage['output_tokens_details']) ? usage['output_tokens_details'] : NO_DETAILS
   return {
@@ -304,6 +309,7 @@ function responsesUsage(usage: JsonObject, _tier: JsonValue | undefined): Usage 
     output: tokenCount(usage['output_tokens']),
     reasoning: tokenCount(output['reasoning_tokens']),
     total: tokenCount(usage['total_tokens']),
+    serviceTier,
   }
 }
 
