@@ -20,14 +20,13 @@ export function microUsd(dollars: number | undefined): number | undefined {
 export function priceOf(price: FilePrice): Price {
   const base: TierRates = { ...ratesOf(price), image: microUsd(price.image) }
   const above = aboveOf(price.above, base)
-  const tiers = Object.entries(price.tiers ?? {}).map(
-    ([name, tier]) => [name, tierOf(tier, { ...base, above })] as const,
-  )
+  const aliases = new Map(Object.entries(price.tier_aliases ?? {}))
+  const tiers = tiersOf(price, { ...base, above }, aliases)
   return {
     ...base,
     ...(above === undefined ? {} : { above }),
-    ...(tiers.length === 0 ? {} : { tiers: Object.fromEntries(tiers) }),
-    ...(price.tier_aliases === undefined ? {} : { tierAliases: price.tier_aliases }),
+    ...(tiers.size === 0 ? {} : { tiers }),
+    ...(aliases.size === 0 ? {} : { tierAliases: aliases }),
     ...(price.default_tier === undefined ? {} : { defaultTier: price.default_tier }),
     ...(price.images === undefined ? {} : { images: imagesOf(price.images) }),
     ...(price.as_of === undefined ? {} : { asOf: price.as_of }),
@@ -71,6 +70,15 @@ function aboveOf(rows: FilePrice['above'], base: Rates): readonly LongRates[] | 
   return rows
     .map((row) => ({ inputTokens: row.input_tokens, ...inPlaceOf(ratesOf(row), base) }))
     .sort((one, other) => one.inputTokens - other.inputTokens)
+}
+
+function tiersOf({ tiers = {} }: FilePrice, base: TierRates, aliases: ReadonlyMap<string, string>) {
+  const rates = new Map(Object.entries(tiers).map(([name, tier]) => [name, tierOf(tier, base)]))
+  for (const [alias, name] of aliases) {
+    const same = rates.get(name)
+    if (same !== undefined && !rates.has(alias)) rates.set(alias, same)
+  }
+  return rates
 }
 
 function tierOf(tier: FileTier, base: TierRates): TierRates {

@@ -33,9 +33,10 @@ export interface TierRates extends Rates {
 
 /** Prices of one model: of the base tier, and of other service tiers. */
 export interface Price extends TierRates {
-  readonly tiers?: Readonly<Record<string, TierRates>> | undefined
+  /** By every name that a tier has, its aliases too. */
+  readonly tiers?: ReadonlyMap<string, TierRates> | undefined
   /** Other names of tiers: alias → tier. */
-  readonly tierAliases?: Readonly<Record<string, string>> | undefined
+  readonly tierAliases?: ReadonlyMap<string, string> | undefined
   /** The tier of requests that name none, if it is not the base tier. */
   readonly defaultTier?: string | undefined
   /** Micro-dollars per image by `quality:size`, in place of `image`; `*` for all others. */

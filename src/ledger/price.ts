@@ -114,16 +114,12 @@ const LENGTH_ERROR = 1.25
 
 /** The tier by its own name. */
 function resolvedTier(price: Price | undefined, tier: string): string {
-  const aliases = price?.tierAliases
-  return aliases !== undefined && Object.hasOwn(aliases, tier) ? (aliases[tier] ?? tier) : tier
+  return price?.tierAliases?.get(tier) ?? tier
 }
 
 /** The rates of a tier; undefined if it has none of its own. */
-function tierRates(price: Price, tier: string | undefined): TierRates | undefined {
-  const { tiers } = price
-  if (tiers === undefined || tier === undefined) return undefined
-  const name = resolvedTier(price, tier)
-  return Object.hasOwn(tiers, name) ? tiers[name] : undefined
+function tierRates({ tiers }: Price, tier: string | undefined): TierRates | undefined {
+  return tiers === undefined || tier === undefined ? undefined : tiers.get(tier)
 }
 
 /** Whether a request for this tier is charged by a price that the operator set. */
@@ -139,8 +135,8 @@ export function isUnpricedAnswer(price: Price, named: string | undefined): named
 }
 
 /** The tiers that have a price, and their aliases. */
-export function pricedTiers({ tiers = {}, tierAliases = {} }: Price): readonly string[] {
-  return [...Object.keys(tiers), ...Object.keys(tierAliases)]
+export function pricedTiers({ tiers }: Price): readonly string[] {
+  return [...(tiers?.keys() ?? [])]
 }
 
 /** The rates of a tier for this much input: of the base tier if it has none of its own. */
@@ -227,10 +223,17 @@ function dearest(rates: TierRates, amounts: Amounts): number {
 
 /** With every token of the input at the dearest of the prices that it may have. */
 function dearestOf(rates: Rates, { inputTokens, outputTokens, cached, audioTokens, images }: Amounts): number {
+  const { output = 0, image = 0 } = rates
   const input = Math.max(rates.input ?? 0, rates.cachedInput ?? 0, writeRate(rates, cached))
   const audioInput = Math.max(input, rates.audioInput ?? 0)
-  const usage = { input: inputTokens, output: outputTokens, audioInput: audioTokens }
-  return costMicroUsd(usage, { input, audioInput, output: rates.output, image: rates.image }, images)
+  const sum = (inputTokens - audioTokens) * input + audioTokens * audioInput + outputTokens * output
+  const cost = Math.ceil(sum / PER_MILLION) + images * image
+  if (sum <= Number.MAX_SAFE_INTEGER && cost <= MICRO_USD_MAX) return cost
+  return costMicroUsd(
+    { input: inputTokens, output: outputTokens, audioInput: audioTokens },
+    { input, audioInput, output, image },
+    images,
+  )
 }
 
 function writeRate({ cacheWrite = 0, cacheWrite1h }: Rates, cached: Ttl | undefined): number {
@@ -248,5 +251,5 @@ export function servedTier(price: Price | undefined, { serviceTier: named }: Usa
   if (named === undefined || namesNoTier(named)) return ''
   const tier = resolvedTier(price, named)
   if (isBaseTier(tier)) return BASE_TIER
-  return boundedTier(tier, price?.tiers !== undefined && Object.hasOwn(price.tiers, tier))
+  return boundedTier(tier, price?.tiers?.has(tier) === true)
 }
