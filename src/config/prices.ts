@@ -5,7 +5,8 @@
  */
 
 import { shifted } from '../core/decimal.ts'
-import type { LongRates, Price, Rates, TierRates } from '../core/money.ts'
+import type { LongRates, NamedTier, Price, Rates, TierRates } from '../core/money.ts'
+import { isBaseTier } from '../core/service-tier.ts'
 import type { CompletedFile } from './schema-file.ts'
 
 type FilePrice = NonNullable<CompletedFile['models'][number]['price']>
@@ -20,13 +21,13 @@ export function microUsd(dollars: number | undefined): number | undefined {
 export function priceOf(price: FilePrice): Price {
   const base: TierRates = { ...ratesOf(price), image: microUsd(price.image) }
   const above = aboveOf(price.above, base)
-  const aliases = new Map(Object.entries(price.tier_aliases ?? {}))
-  const tiers = tiersOf(price, { ...base, above }, aliases)
+  const tiers = tiersOf(price, { ...base, above })
+  const baseAliases = Object.entries(price.tier_aliases ?? {}).flatMap(([alias, of]) => (isBaseTier(of) ? [alias] : []))
   return {
     ...base,
     ...(above === undefined ? {} : { above }),
-    ...(tiers.size === 0 ? {} : { tiers }),
-    ...(aliases.size === 0 ? {} : { tierAliases: aliases }),
+    ...(tiers.length === 0 ? {} : { tiers }),
+    ...(baseAliases.length === 0 ? {} : { baseAliases }),
     ...(price.default_tier === undefined ? {} : { defaultTier: price.default_tier }),
     ...(price.images === undefined ? {} : { images: imagesOf(price.images) }),
     ...(price.as_of === undefined ? {} : { asOf: price.as_of }),
@@ -72,13 +73,11 @@ function aboveOf(rows: FilePrice['above'], base: Rates): readonly LongRates[] | 
     .sort((one, other) => one.inputTokens - other.inputTokens)
 }
 
-function tiersOf({ tiers = {} }: FilePrice, base: TierRates, aliases: ReadonlyMap<string, string>) {
-  const rates = new Map(Object.entries(tiers).map(([name, tier]) => [name, tierOf(tier, base)]))
-  for (const [alias, name] of aliases) {
-    const same = rates.get(name)
-    if (same !== undefined && !rates.has(alias)) rates.set(alias, same)
-  }
-  return rates
+function tiersOf({ tiers = {}, tier_aliases: aliases = {} }: FilePrice, base: TierRates): readonly NamedTier[] {
+  return Object.entries(tiers).map(([name, tier]) => ({
+    names: [name, ...Object.keys(aliases).filter((alias) => aliases[alias] === name)],
+    ...tierOf(tier, base),
+  }))
 }
 
 function tierOf(tier: FileTier, base: TierRates): TierRates {

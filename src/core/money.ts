@@ -31,12 +31,17 @@ export interface TierRates extends Rates {
   readonly above?: readonly LongRates[] | undefined
 }
 
-/** Prices of one model: of the base tier, and of other service tiers. */
+/** The rates of a tier, and all names that it has: its own first, then its aliases. */
+export interface NamedTier extends TierRates {
+  readonly names: readonly string[]
+}
+
+/** Prices of one model: of the base tier, and of other service tiers. Plain data, which processes send each other. */
 export interface Price extends TierRates {
-  /** By every name that a tier has, its aliases too. */
-  readonly tiers?: ReadonlyMap<string, TierRates> | undefined
-  /** Other names of tiers: alias → tier. */
-  readonly tierAliases?: ReadonlyMap<string, string> | undefined
+  /** Few: they are searched for a name, which takes less time than a look-up in an object. */
+  readonly tiers?: readonly NamedTier[] | undefined
+  /** Other names of the base tier. */
+  readonly baseAliases?: readonly string[] | undefined
   /** The tier of requests that name none, if it is not the base tier. */
   readonly defaultTier?: string | undefined
   /** Micro-dollars per image by `quality:size`, in place of `image`; `*` for all others. */

@@ -25,9 +25,9 @@ export function namesNoTier(tier: string | undefined): boolean {
   return tier === undefined || tier === '' || tier === 'auto'
 }
 
-/** The same name if it is bounded: of the table, or `isConfigured`. */
-export function boundedTier(tier: string, isConfigured: boolean): string {
-  return isConfigured || KNOWN.has(tier) ? tier : OTHER_TIER
+/** The same name if it is one that providers are known to have, and else one for all others. */
+export function boundedTier(tier: string): string {
+  return KNOWN.has(tier) ? tier : OTHER_TIER
 }
 
 /** The tier in answers of Chat Completions and Responses, whose base tier is `default`. */

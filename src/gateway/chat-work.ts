@@ -167,12 +167,12 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { price } = model
     if (price === undefined) return
     if (isUnpricedAnswer(price, served)) {
-      this.log.unpricedTier = boundedTier(served, false)
+      this.log.unpricedTier = boundedTier(served)
       if (!this.gateway.targetUsage.isNewTier(model.name)) return
       const tier = served.slice(0, SHOWN_MAX)
       this.gateway.logEvent('price.tier_unknown', { model: publicName(model), provider: target.provider, tier })
     } else if (this.askedTier !== undefined && !isPricedTier(price, this.askedTier)) {
-      this.log.unpricedTier = boundedTier(this.askedTier, false)
+      this.log.unpricedTier = boundedTier(this.askedTier)
     }
   }
 

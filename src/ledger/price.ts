@@ -5,7 +5,7 @@
  */
 
 import type { Ttl } from '../core/model-config.ts'
-import type { LongRates, Price, Rates, TierRates } from '../core/money.ts'
+import type { LongRates, NamedTier, Price, Rates, TierRates } from '../core/money.ts'
 import { BASE_TIER, boundedTier, isBaseTier, namesNoTier } from '../core/service-tier.ts'
 import type { Usage } from '../core/token-usage.ts'
 
@@ -112,36 +112,36 @@ function exact(tokens: readonly number[], prices: readonly number[], images: num
 /** Where the estimate of the input may be too low: it is within 15 % of a tokenizer's count for prose and code. */
 const LENGTH_ERROR = 1.25
 
-/** The tier by its own name. */
-function resolvedTier(price: Price | undefined, tier: string): string {
-  return price?.tierAliases?.get(tier) ?? tier
+/** A tier with a price of its own, by any of its names. */
+function namedTier({ tiers }: Price, tier: string | undefined): NamedTier | undefined {
+  if (tiers === undefined || tier === undefined) return undefined
+  for (const each of tiers) if (each.names.includes(tier)) return each
+  return undefined
 }
 
-/** The rates of a tier; undefined if it has none of its own. */
-function tierRates({ tiers }: Price, tier: string | undefined): TierRates | undefined {
-  return tiers === undefined || tier === undefined ? undefined : tiers.get(tier)
+/** Whether requests of this tier have the base price because it is the base tier. */
+function isBase(price: Price | undefined, tier: string | undefined): boolean {
+  return isBaseTier(tier) || (tier !== undefined && price?.baseAliases?.includes(tier) === true)
 }
 
 /** Whether a request for this tier is charged by a price that the operator set. */
 export function isPricedTier(price: Price, tier: string | undefined): boolean {
-  if (isBaseTier(tier) || tierRates(price, tier) !== undefined) return true
-  return tier === 'flex' || isBaseTier(resolvedTier(price, tier ?? ''))
+  return isBase(price, tier) || tier === 'flex' || namedTier(price, tier) !== undefined
 }
 
 /** Whether an answer names a tier that is charged at the base price because it has none of its own. */
 export function isUnpricedAnswer(price: Price, named: string | undefined): named is string {
-  if (named === undefined || namesNoTier(named)) return false
-  return !isBaseTier(resolvedTier(price, named)) && tierRates(price, named) === undefined
+  return !isBase(price, named) && !namesNoTier(named) && namedTier(price, named) === undefined
 }
 
 /** The tiers that have a price, and their aliases. */
-export function pricedTiers({ tiers }: Price): readonly string[] {
-  return [...(tiers?.keys() ?? [])]
+export function pricedTiers({ tiers = [] }: Price): readonly string[] {
+  return tiers.flatMap(({ names }) => names)
 }
 
 /** The rates of a tier for this much input: of the base tier if it has none of its own. */
 function ratesOf(price: Price, tier: string | undefined, inputTokens: number): Rates {
-  return byLength(tierRates(price, tier) ?? price, inputTokens)
+  return byLength(namedTier(price, tier) ?? price, inputTokens)
 }
 
 function byLength(rates: TierRates, inputTokens: number): Rates {
@@ -168,7 +168,7 @@ export function chargedMicroUsd(price: Price, { usage, asked, images = 0 }: Used
   const { input = 0, serviceTier: named } = usage
   if (!namesNoTier(named)) return costMicroUsd(usage, ratesOf(price, named, input), images)
   const base = costMicroUsd(usage, byLength(price, input), images)
-  const own = tierRates(price, wantedTier(price, asked))
+  const own = namedTier(price, wantedTier(price, asked))
   return own === undefined ? base : Math.max(base, costMicroUsd(usage, byLength(own, input), images))
 }
 
@@ -199,7 +199,7 @@ export function reservedMicroUsd(
     return plainCostMicroUsd(inputTokens, outputTokens, price, images)
   const amounts = { inputTokens, outputTokens, cached, audioTokens: Math.min(audioTokens, inputTokens), images }
   const base = dearest(price, amounts)
-  const own = tierRates(price, wantedTier(price, asked))
+  const own = namedTier(price, wantedTier(price, asked))
   return own === undefined ? base : Math.max(base, dearest(own, amounts))
 }
 
@@ -249,7 +249,7 @@ const NO_LENGTHS: readonly LongRates[] = []
  */
 export function servedTier(price: Price | undefined, { serviceTier: named }: Usage): string {
   if (named === undefined || namesNoTier(named)) return ''
-  const tier = resolvedTier(price, named)
-  if (isBaseTier(tier)) return BASE_TIER
-  return boundedTier(tier, price?.tiers?.has(tier) === true)
+  if (isBase(price, named)) return BASE_TIER
+  const own = price === undefined ? undefined : namedTier(price, named)?.names[0]
+  return own ?? boundedTier(named)
 }
