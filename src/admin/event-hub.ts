@@ -3,7 +3,7 @@
  * listener that reads too slowly misses events instead of taking memory, and is cut if it does not read at all.
  */
 
-import { type ByteSink, CallerStream } from '../gateway/caller-stream.ts'
+import { type ByteSink, HttpStream } from '../gateway/caller-stream.ts'
 import { namedEvent } from '../wire/sse.ts'
 import type { Status } from './api-shapes.ts'
 import { AdminError, COMMON_HEADERS } from './json-answers.ts'
@@ -102,7 +102,7 @@ export class EventHub {
 }
 
 class Listener {
-  private stream: CallerStream | undefined
+  private stream: HttpStream | undefined
   /** The socket is full since then (`performance.now()`). */
   private fullMs: number | undefined
   private omitted = 0
@@ -112,7 +112,7 @@ class Listener {
 
   /** For Bun: the stream lasts until this resolves. */
   attach(sink: ByteSink): Promise<void> {
-    this.stream = new CallerStream(sink)
+    this.stream = new HttpStream(sink)
     if (this.hasLeft) this.stream.close('completed')
     return this.stream.ended
   }

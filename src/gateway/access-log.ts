@@ -12,7 +12,7 @@ import type { Usage } from '../core/token-usage.ts'
 import type { Charge, Outcome } from '../ledger/ledger.ts'
 import type { AttemptFailure, AttemptLine, RefusedLine, RequestLine } from './request-line.ts'
 import type { RequestTags } from './request-tags.ts'
-import type { RequestTrace } from './request-trace.ts'
+import type { RequestHead, RequestTrace } from './request-trace.ts'
 
 /** How a request ended. */
 export interface RequestEnd {
@@ -41,12 +41,6 @@ const FINISH_REASONS: Readonly<Record<FinishReason, string>> = {
   length: 'length',
   'tool-call': 'tool_calls',
   'content-filter': 'content_filter',
-}
-
-/** What the log line of a refused request shows of it: a part of `Request`. */
-interface Addressed {
-  readonly method: string
-  readonly url: string
 }
 
 /** Takes the line of a request. */
@@ -160,7 +154,7 @@ export class RequestLog {
     this.usage = usage
   }
 
-  reject(error: CallerError, { method, url }: Addressed): void {
+  reject(error: CallerError, { method, url }: RequestHead): void {
     this.status = error.row.status
     this.errorCode = error.code ?? error.kind
     const { param, limit, refusedKey } = error.detail

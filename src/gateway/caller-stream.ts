@@ -1,8 +1,26 @@
-/** The caller's side of a streamed answer: what is written to its connection, and how the stream ends there. */
+/** The caller's side of a streamed answer: what is written to it, and how the stream ends there. */
 
 import { ticker } from '../core/ticker.ts'
 import type { Outcome } from '../ledger/ledger.ts'
 import { KEEP_ALIVE_COMMENT } from '../wire/sse.ts'
+
+/** What a pump writes one stream to; each transport has its own. */
+export interface CallerStream {
+  /** When the caller last took something, or was sent something: at most a tick later than this. */
+  progressMs: number
+  /** Sends the bytes at once. A promise if the caller's socket is full, which resolves once it is not. */
+  write(bytes: string | Uint8Array): Promise<unknown> | undefined
+  /** Sends something to a caller that may have left. */
+  writeIdle(bytes: string | Uint8Array): void
+  /** Sends the last bytes of a stream that is complete. `close` follows. */
+  finish(bytes: string | Uint8Array): void
+  /**
+   * Nothing more is written. After `finish` the outcome is `completed`. With any other outcome the caller must not take
+   * the stream for a complete one. Over HTTP, where the connection is the stream's alone, it is closed without its last
+   * chunk; on a connection that outlives its streams, the stream needs a last message that states the failure.
+   */
+  close(outcome: Outcome): void
+}
 
 /**
  * Between the last write and a cut. Bun resets the connection, which loses what Bun gathered in this turn (even after
@@ -27,9 +45,8 @@ export interface CallerConnection {
   limitSilence(): void
 }
 
-/** One stream, from the moment when Bun accepts its bytes. */
-export class CallerStream {
-  /** When the caller last took something, or was sent something: at most a tick later than this. */
+/** A stream over HTTP, from the moment when Bun accepts its bytes. */
+export class HttpStream implements CallerStream {
   progressMs = performance.now()
   /** The head is sent with the first bytes of the body. */
   private isHeadOut = false
@@ -45,7 +62,6 @@ export class CallerStream {
     return this.pulled.promise
   }
 
-  /** Sends the bytes at once. A promise if the caller's socket is full, which resolves once it is not. */
   write(bytes: string | Uint8Array): Promise<unknown> | undefined {
     const written = this.sink.write(bytes)
     this.sink.flush()
@@ -54,19 +70,17 @@ export class CallerStream {
     return written instanceof Promise ? written : undefined
   }
 
-  /** Sends something to a caller that may have left. */
   writeIdle(bytes: string | Uint8Array): void {
     this.write(bytes)?.catch(ignored)
   }
 
-  /** Sends the last bytes, and the end with them. */
   finish(bytes: string | Uint8Array): void {
     this.sink.write(bytes)
     this.connection?.limitSilence()
     this.sink.end()
   }
 
-  /** Nothing more is written: after `finish` the stream is complete, else it is cut. */
+  /** A cut is a reset: at once if the caller has left, else after the last bytes have reached it. */
   close(outcome: Outcome): void {
     if (outcome === 'completed') return this.pulled.resolve()
     const cut = () => this.pulled.reject(new Error('cut'))

@@ -32,6 +32,8 @@ const JITTER_MS_MAX = 100
 
 export interface Answer {
   readonly content: Content
+  /** The content is server-sent events, whether it comes as a stream or whole. */
+  readonly isStream: boolean
   readonly requestedModel: string
   readonly servedModel: string
   readonly fallbacks: number
@@ -273,10 +275,13 @@ export class Flow
   private answerOf(candidate: Candidate, content: Content): Answer {
     this.work.served(candidate)
     const fallbacks = this.requireTurns().before(candidate)
+    const isStream = content instanceof Pump || this.work.answersInEvents === true
     this.log.servedBy(candidate, fallbacks)
     this.log.status = 200
+    this.log.streamed = isStream
     return {
       content,
+      isStream,
       requestedModel: this.work.model,
       servedModel: publicName(candidate.model),
       fallbacks,
@@ -290,7 +295,6 @@ export class Flow
     const reservation = this.requireReservation()
     call.endSearch()
     this.work.streams()
-    log.streamed = true
     log.markFirstByte()
     this.running.streams()
     reservation.guard(pump, this)

@@ -39,6 +39,10 @@ export class ImageWork extends WholeWork implements Work {
     return this.image.model
   }
 
+  get answersInEvents(): boolean {
+    return this.image.stream
+  }
+
   estimate(): void {
     this.tokens = estimateImages(this.image)
   }

@@ -13,7 +13,7 @@ import type { Outcome } from '../ledger/ledger.ts'
 import type { BodyReader } from '../providers/body-readers.ts'
 import type { AnswerReader, UpstreamRequest } from '../providers/provider.ts'
 import type { UpstreamCall } from '../providers/upstream.ts'
-import { type ByteSink, type CallerConnection, CallerStream } from './caller-stream.ts'
+import type { CallerStream } from './caller-stream.ts'
 import { DecodeStream } from './decode-stream.ts'
 import { EncodeStream } from './encode-stream.ts'
 import { EventCheck } from './event-check.ts'
@@ -72,7 +72,7 @@ export class Pump implements BodyReader, Interruptible, Ticking {
   private opener: PumpOpener | undefined
   private listener: PumpListener | undefined
   private reservation: Pick<RequestReservation, 'growsAt' | 'written'> | undefined
-  /** Absent until Bun accepts bytes. */
+  /** Absent until it is attached, and after the caller has left. */
   private caller: CallerStream | undefined
   private state: State = 'reading'
   /** Made when bytes cannot be taken at once, which few streams need. */
@@ -128,18 +128,13 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     this.listener = listener
   }
 
-  /** The source of the caller's stream; Bun calls `pull` once. It rejects to cut the stream. */
-  attach(sink: ByteSink, connection?: CallerConnection): Promise<void> {
-    const caller = new CallerStream(sink, connection)
-    if (this.interruption === 'caller_left') {
-      caller.close('caller_left')
-      return caller.ended
-    }
+  /** From now on the caller takes what is written; once, after `opened`. */
+  attach(caller: CallerStream): void {
+    if (this.interruption === 'caller_left') return caller.close('caller_left')
     this.caller = caller
     if (this.result !== undefined) caller.close(this.result.outcome)
     else if (this.state === 'reading') this.writeIdle()
     else if (this.state === 'attaching') this.proceed()
-    return caller.ended
   }
 
   /**

@@ -9,9 +9,16 @@ import type { Usage } from '../core/token-usage.ts'
 import type { Outcome } from '../ledger/ledger.ts'
 import type { RequestLine } from './request-line.ts'
 
+/** What a request came with: the part of `Request` that is read of it. */
+export interface RequestHead {
+  readonly method: string
+  readonly url: string
+  readonly headers: Headers
+}
+
 export interface Tracer {
   /** Called when a request arrives. Undefined if it is not traced and its caller sent no trace either. */
-  begin(request: Request): RequestTrace | undefined
+  begin(request: RequestHead): RequestTrace | undefined
 }
 
 export interface RequestTrace {

@@ -18,6 +18,8 @@ export interface Work extends Demand {
   readonly choice?: OutputChoice
   /** The model's name as the caller wrote it. */
   readonly model: string
+  /** A whole answer is the text of server-sent events. Absent if it is not. */
+  readonly answersInEvents?: boolean
   /**
    * Estimates the input tokens and reads what the request needs: once, and after its model was found, so that a wrong
    * name costs no estimate.

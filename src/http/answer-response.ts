@@ -1,6 +1,7 @@
 /** The response of an answer: headers, and a whole body or a stream. */
 
 import { isAtMost } from '../core/bytes.ts'
+import { type CallerConnection, HttpStream } from '../gateway/caller-stream.ts'
 import type { Answer } from '../gateway/flow.ts'
 import { Pump } from '../gateway/pump.ts'
 import { answerHead } from './headers.ts'
@@ -12,24 +13,27 @@ type Whole = NonNullable<ReturnType<Pump['takeWhole']>>
 interface Answered {
   readonly log: { readonly requestId: string }
   readonly running: { readonly limitHeaders: Readonly<Record<string, string>> }
-  /** Whether a whole answer is the text of server-sent events. */
-  readonly isEventText: boolean
-  /** Called just before the answer ends. */
-  limitSilence(): void
 }
 
-export function responseOf(answer: Answer, context: Answered): Response {
+export function responseOf(answer: Answer, { log, running }: Answered, connection: CallerConnection): Response {
   const { content } = answer
-  const pump = content instanceof Pump ? content : undefined
-  const isStream = context.isEventText || pump !== undefined
-  const { headers, bytes } = answerHead(context.log.requestId, context.running.limitHeaders, answer, isStream)
-  const whole = content instanceof Pump ? content.takeWhole() : content
-  if (whole !== undefined) {
-    context.limitSilence()
-    return new Response(bodyOf(whole, Math.min(PLAIN_BYTES_MAX, GATHERED_BYTES_MAX - bytes)), { headers })
-  }
-  // A direct stream writes straight to the socket: one write per chunk, and the rejection of `pull` is the cut.
-  return new Response(new ReadableStream({ type: 'direct', pull: (sink) => pump?.attach(sink, context) }), { headers })
+  const { headers, bytes } = answerHead(log.requestId, running.limitHeaders, answer)
+  const whole = content instanceof Pump ? (content.takeWhole() ?? streamOf(content, connection)) : content
+  if (whole instanceof ReadableStream) return new Response(whole, { headers })
+  connection.limitSilence()
+  return new Response(bodyOf(whole, Math.min(PLAIN_BYTES_MAX, GATHERED_BYTES_MAX - bytes)), { headers })
+}
+
+/** A direct stream writes straight to the socket: one write per chunk, and the rejection of `pull` is the cut. */
+function streamOf(pump: Pump, connection: CallerConnection): ReadableStream {
+  return new ReadableStream({
+    type: 'direct',
+    pull(sink) {
+      const stream = new HttpStream(sink, connection)
+      pump.attach(stream)
+      return stream.ended
+    },
+  })
 }
 
 /**

@@ -6,26 +6,16 @@ import { CallerError } from '../core/caller-error.ts'
 import type { ImageKind } from '../core/image-request.ts'
 import type { DialectName } from '../dialects/dialect.ts'
 import type { ErrorFamily } from '../dialects/error-body.ts'
-import { handleCountTokens } from './count-tokens-endpoint.ts'
-import {
-  answerProbe,
-  type EdgeParts,
-  type EdgeState,
-  type Endpoint,
-  type Handler,
-  type RequestContext,
-  serve,
-} from './edge.ts'
-import { handleEmbeddings } from './embeddings-endpoint.ts'
-import { handleImages } from './images-endpoint.ts'
-import { handleInference } from './inference-endpoint.ts'
-import { handleModels } from './models-endpoint.ts'
+import { answerProbe, type Handler, HttpRequest } from './http-request.ts'
+import { runChat, runCount, runEmbeddings, runImages, runModels } from './inference-endpoints.ts'
+import type { EdgeParts, EdgeState, Endpoint, RequestLife, Run } from './request-life.ts'
 
-interface Route extends Endpoint {
+/** One method of one path. A `GET` has no body. */
+export interface Route extends Endpoint {
   readonly method: 'GET' | 'POST'
   readonly path: string
-  readonly handle: Handler
-  /** Whether the path exists in a configuration; absent: always. */
+  readonly run: Run
+  /** Whether it exists in a configuration; absent: always. */
   readonly isOffered?: (parts: EdgeParts) => boolean
   /** The message of the 404 if it is not offered. */
   readonly missing?: string
@@ -33,8 +23,8 @@ interface Route extends Endpoint {
 
 function inference(path: string, name: DialectName): Route {
   const family = name === 'messages' ? 'messages' : 'chat'
-  const handle: Handler = (context) => handleInference(context, context.parts.dialects[name])
-  return { method: 'POST', path, family, dialect: name, handle }
+  const run: Run = (life, key, bytes) => runChat(life, key, bytes, life.parts.dialects[name])
+  return { method: 'POST', path, family, dialect: name, run }
 }
 
 const compact: Route = {
@@ -42,19 +32,19 @@ const compact: Route = {
   path: '/v1/responses/compact',
   family: 'chat',
   dialect: 'responses',
-  handle(context) {
-    const { responses } = context.parts.dialects
-    return handleInference(context, { ...responses, read: responses.readCompact })
+  run(life, key, bytes) {
+    const { readCompact: read, unparsed } = life.parts.dialects.responses
+    return runChat(life, key, bytes, { read, unparsed })
   },
 }
 
 function counting(path: string): Route {
-  return { method: 'POST', path, family: 'messages', dialect: 'messages', handle: handleCountTokens }
+  return { method: 'POST', path, family: 'messages', dialect: 'messages', run: runCount }
 }
 
 function images(kind: ImageKind): Route {
-  const handle: Handler = (context) => handleImages(context, kind)
-  return { method: 'POST', path: `/v1/images/${kind}`, family: 'chat', dialect: 'images', handle }
+  const run: Run = (life, key, bytes) => runImages(life, key, bytes, kind)
+  return { method: 'POST', path: `/v1/images/${kind}`, family: 'chat', dialect: 'images', run }
 }
 
 /** As if the path did not exist, unless a configured model makes embeddings. */
@@ -65,11 +55,11 @@ const embeddings: Route = {
   dialect: 'embeddings',
   isOffered: ({ catalog }) => catalog.has('embedding'),
   missing: 'This gateway has no model that makes embeddings, so this path does not exist; ask its operator for one.',
-  handle: handleEmbeddings,
+  run: runEmbeddings,
 }
 
-const routes: readonly Route[] = [
-  { method: 'GET', path: '/v1/models', family: 'chat', dialect: 'models', handle: handleModels },
+const ROUTES: readonly Route[] = [
+  { method: 'GET', path: '/v1/models', family: 'chat', dialect: 'models', run: runModels },
   inference('/v1/chat/completions', 'chat'),
   inference('/v1/responses', 'responses'),
   compact,
@@ -94,11 +84,33 @@ export interface App {
   readonly routes: Readonly<Record<string, Readonly<Record<string, Fetch>>>>
 }
 
+/** The routes by their paths; a path may have several methods. */
+class RouteTable {
+  private readonly paths = new Map<string, Route[]>()
+
+  /** Throws if the path has the method already: the later route would silently replace the earlier. */
+  add(route: Route): void {
+    const { method, path } = route
+    const routes = this.at(path)
+    if (routes.some((other) => other.method === method)) throw new Error(`${method} ${path} has two routes`)
+    this.paths.set(path, [...routes, route])
+  }
+
+  at(path: string): readonly Route[] {
+    return this.paths.get(path) ?? []
+  }
+
+  /** For a request that no route takes. */
+  endpointAt(path: string): Endpoint {
+    return this.at(path)[0] ?? { family: familyOf(path), dialect: undefined }
+  }
+}
+
 /**
- * The app over a state that a reload changes. Elysia routes by the exact path; a handler takes the raw request and
- * returns a `Response`. Everything without a route goes to `rejectOther`, whatever its method.
+ * The app over a state that a reload changes. Each route is registered once: with Elysia and, by the same row, with
+ * Bun's router. What no route takes is refused, whatever its method. Throws if two routes have one path and method.
  */
-export function createApp(state: EdgeState): App {
+export function createApp(state: EdgeState, routes: readonly Route[] = ROUTES): App {
   let server: Server<undefined> | undefined
   state.peerOf = (request) => server?.requestIP(request)?.address ?? 'unknown'
   const app = new Elysia({
@@ -107,34 +119,35 @@ export function createApp(state: EdgeState): App {
     precompile: true,
     handler: { standardHostname: false },
   })
-  const served = (request: Request, endpoint: Endpoint, handle: Handler) => {
+  const serve = (request: Request, endpoint: Endpoint, handle: Handler) => {
     if (server === undefined) throw new Error('a request came before the server')
-    return serve(state, request, server, endpoint, handle)
+    const http = new HttpRequest(state, request, server, endpoint)
+    return http.serve(isHost(request.headers.get('host')) ? handle : rejectHost)
   }
-  const guarded = (request: Request, endpoint: Endpoint, handle: Handler) =>
-    served(request, endpoint, isHost(request.headers.get('host')) ? handle : rejectHost)
+  const table = new RouteTable()
+  const refuse: Handler = ({ life }) => rejectOther(life, table.at(pathOf(life.head.url)))
   const native: Record<string, Record<string, Fetch>> = {}
   for (const route of routes) {
-    const handle = handlerOf(route)
-    app.route(route.method, route.path, ({ request }) => guarded(request, route, handle), { parse: 'none' })
-    native[route.path] = {
-      [route.method]: (request: Request, from: Server<undefined>) => {
-        server = from
-        return guarded(request, route, handle)
-      },
-      // Bun would call the `GET` route of the path, and so would Elysia.
-      HEAD: (request: Request) => answerProbe(state, request, route.dialect),
+    const { method, path } = route
+    table.add(route)
+    const handle = handlerOf(route, refuse)
+    app.route(method, path, ({ request }) => serve(request, route, handle), { parse: 'none' })
+    // Bun would call the `GET` route of the path for a `HEAD`, and so would Elysia.
+    native[path] ??= { HEAD: (request) => answerProbe(state, request, route) }
+    native[path][method] = (request, from) => {
+      server = from
+      return serve(request, route, handle)
     }
   }
-  app.all('/*', ({ request }) => guarded(request, endpointOf(pathOf(request.url)), rejectOther), { parse: 'none' })
+  const endpointOf = (request: Request) => table.endpointAt(pathOf(request.url))
+  app.all('/*', ({ request }) => serve(request, endpointOf(request), refuse), { parse: 'none' })
   // Elysia compiles its handler at every read of `fetch`.
   const { fetch: route } = app.compile()
   return {
     routes: native,
     fetch(request, from) {
       server = from
-      if (request.method === 'HEAD') return answerProbe(state, request, endpointOf(pathOf(request.url)).dialect)
-      return route(request)
+      return request.method === 'HEAD' ? answerProbe(state, request, endpointOf(request)) : route(request)
     },
   }
 }
@@ -155,30 +168,21 @@ function rejectHost(): never {
   throw new CallerError('invalid_host', message)
 }
 
-function routeOf(path: string): Route | undefined {
-  return routes.find((known) => known.path === path)
-}
-
-function endpointOf(path: string): Endpoint {
-  return routeOf(path) ?? { family: familyOf(path), dialect: undefined }
-}
-
-function handlerOf({ handle, isOffered }: Route): Handler {
-  if (isOffered === undefined) return handle
-  return (context) => (isOffered(context.parts) ? handle(context) : rejectOther(context))
+function handlerOf({ method, run, isOffered }: Route, refuse: Handler): Handler {
+  const handle: Handler = method === 'GET' ? (http) => http.runBare(run) : (http) => http.receive(run)
+  return isOffered === undefined ? handle : (http) => (isOffered(http.life.parts) ? handle(http) : refuse(http))
 }
 
 /** A known path with another method is 405, all else 404. */
-function rejectOther({ request, parts }: RequestContext): never {
-  const path = pathOf(request.url)
-  const route = routeOf(path)
-  if (route === undefined || route.isOffered?.(parts) === false)
-    throw new CallerError('unknown_path', route?.missing ?? nothingAt(path))
-  if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') {
+function rejectOther({ head, parts }: RequestLife, onPath: readonly Route[]): never {
+  const path = pathOf(head.url)
+  const methods = onPath.flatMap(({ method, isOffered }) => (isOffered?.(parts) === false ? [] : [method]))
+  if (methods.length === 0) throw new CallerError('unknown_path', onPath[0]?.missing ?? nothingAt(path))
+  if (head.headers.get('upgrade')?.toLowerCase() === 'websocket') {
     throw new CallerError('upgrade_required', 'This API speaks plain HTTP; there are no websockets here.')
   }
-  const message = `This path takes ${route.method}, not ${request.method}.`
-  throw new CallerError('method_not_allowed', message, { headers: { allow: route.method } })
+  const message = `This path takes ${methods.join(' or ')}, not ${head.method}.`
+  throw new CallerError('method_not_allowed', message, { headers: { allow: methods.join(', ') } })
 }
 
 function nothingAt(path: string): string {

@@ -19,7 +19,6 @@ export function jsonHeaders(requestId: string, limitHeaders: Readonly<HeaderReco
  * and its response copies all: a copy of our own before that took 2 µs a request.
  */
 interface AnswerSet extends AnswerFields {
-  readonly isStream: boolean
   readonly headers: Headers
   /** The headers of limits, and the values that `headers` has now: setting one takes 0.1 µs, and most stay the same. */
   readonly names: readonly string[]
@@ -49,9 +48,9 @@ type AnswerFields = Omit<Answer, 'content'>
  * The set for an answer, with values of an earlier one in the fields that answers set: so the names of these fields are
  * part of the key. The models' names are those of the configuration, or matched one of them: they are fit for a header.
  */
-function setOf(answer: AnswerFields, limitHeaders: Readonly<HeaderRecord>, isStream: boolean): AnswerSet {
-  if (lastSet !== undefined && isOf(lastSet, answer, limitHeaders, isStream)) return lastSet
-  const { requestedModel, servedModel, fallbacks, route } = answer
+function setOf(answer: AnswerFields, limitHeaders: Readonly<HeaderRecord>): AnswerSet {
+  if (lastSet !== undefined && isOf(lastSet, answer, limitHeaders)) return lastSet
+  const { isStream, requestedModel, servedModel, fallbacks, route } = answer
   const names = Object.keys(limitHeaders)
   const fields = `${isStream} ${fallbacks} ${route !== undefined} ${names.join(' ')}`
   const key = `${fields}\n${servedModel}\n${requestedModel}`
@@ -72,9 +71,8 @@ function setOf(answer: AnswerFields, limitHeaders: Readonly<HeaderRecord>, isStr
 
 function isOf(
   set: AnswerSet,
-  { requestedModel, servedModel, fallbacks, route }: AnswerFields,
+  { isStream, requestedModel, servedModel, fallbacks, route }: AnswerFields,
   limitHeaders: Readonly<HeaderRecord>,
-  isStream: boolean,
 ): boolean {
   if (set.isStream !== isStream || set.fallbacks !== fallbacks || (set.route === undefined) !== (route === undefined))
     return false
@@ -90,13 +88,8 @@ function fieldBytes(name: string, value: string): number {
 }
 
 /** The next answer changes the headers: a response is to be made of them at once. */
-export function answerHead(
-  requestId: string,
-  limitHeaders: Readonly<HeaderRecord>,
-  answer: AnswerFields,
-  isStream: boolean,
-): AnswerHead {
-  const set = setOf(answer, limitHeaders, isStream)
+export function answerHead(requestId: string, limitHeaders: Readonly<HeaderRecord>, answer: AnswerFields): AnswerHead {
+  const set = setOf(answer, limitHeaders)
   const { headers, names, values } = set
   lastSet = set
   for (let i = 0; i < names.length; i++) {

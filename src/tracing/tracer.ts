@@ -8,7 +8,7 @@ import type { Usage } from '../core/token-usage.ts'
 import type { TracingConfig } from '../core/tracing-config.ts'
 import { loggedPath } from '../gateway/access-log.ts'
 import type { RequestLine } from '../gateway/request-line.ts'
-import type { CallEnd, CallTrace, RequestTrace, Tracer } from '../gateway/request-trace.ts'
+import type { CallEnd, CallTrace, RequestHead, RequestTrace, Tracer } from '../gateway/request-trace.ts'
 import type { Span } from './otlp.ts'
 import { type EndedCall, type EndedRequest, type ProviderNames, resourceOf, spansOf } from './spans.ts'
 import {
@@ -50,7 +50,7 @@ export class SpanTracer implements Tracer {
     this.random = options.random ?? Math.random
   }
 
-  begin(request: Request): RequestTrace | undefined {
+  begin(request: RequestHead): RequestTrace | undefined {
     const header = request.headers.get('traceparent')
     const caller = header === null ? undefined : parseTraceparent(header)
     if (caller === undefined && this.random() >= this.options.config.sample) return undefined
@@ -63,7 +63,7 @@ export class SpanTracer implements Tracer {
   }
 
   /** A sampled request has ended. */
-  ended(request: TracedRequest, { method, url }: Request, line: RequestLine, usage: Usage | undefined): void {
+  ended(request: TracedRequest, { method, url }: RequestHead, line: RequestLine, usage: Usage | undefined): void {
     if (line.organization === undefined && !this.admitsAnonymous()) return
     const { providers, isModel, take } = this.options
     const { traceId, caller, state, flags, calls } = request
@@ -104,7 +104,7 @@ class TracedRequest implements RequestTrace {
 
   constructor(
     private readonly tracer: SpanTracer,
-    private readonly request: Request,
+    private readonly request: RequestHead,
     readonly caller: TraceContext | undefined,
   ) {
     this.traceId = caller?.traceId ?? newTraceId()

@@ -1,6 +1,7 @@
 /** The two sides of a stream, controlled by the test: a provider's call and a caller's socket. */
 
 import { ProviderError } from '../../src/core/provider-error.ts'
+import { HttpStream } from '../../src/gateway/caller-stream.ts'
 import type { Pump, PumpOpener, StreamEnd } from '../../src/gateway/pump.ts'
 import type { BodyReader } from '../../src/providers/body-readers.ts'
 import { bytesOf } from '../support/bytes.ts'
@@ -137,4 +138,11 @@ export class HandSink {
   get text(): string {
     return this.writes.join('')
   }
+}
+
+/** Attaches a caller over HTTP. Resolves when the stream is complete, and rejects if it is cut. */
+export function attached(pump: Pump, sink: HandSink): Promise<void> {
+  const stream = new HttpStream(sink)
+  pump.attach(stream)
+  return stream.ended
 }

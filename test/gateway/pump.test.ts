@@ -12,7 +12,7 @@ import { UsageMeter } from '../../src/gateway/usage-meter.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import * as does from '../support/scenarios.ts'
-import { HandCall, HandSink, type Hearing, opened } from './by-hand.ts'
+import { attached, HandCall, HandSink, type Hearing, opened } from './by-hand.ts'
 import { seen } from './stage.ts'
 
 const SECOND = 1000
@@ -52,9 +52,9 @@ function make(call = new HandCall()): Made {
 }
 
 /** How the caller's side ends, once the headers went out. */
-async function attached({ opened, pump, sink }: Made): Promise<string> {
+async function outcomeOf({ opened, pump, sink }: Made): Promise<string> {
   await opened
-  return await pump.attach(sink).then(
+  return await attached(pump, sink).then(
     () => 'ended',
     () => 'cut',
   )
@@ -87,7 +87,7 @@ describe('headers', () => {
     it.pump.tick(later(5))
     await settled()
     expect(open).toBe(true)
-    void attached(it)
+    void outcomeOf(it)
     await settled()
     // Without a byte of a body Bun would keep them.
     expect(it.sink.writes).toEqual([KEEP_ALIVE])
@@ -106,7 +106,7 @@ describe('headers', () => {
       expect(await it.opened).toBe('open')
       leave(it)
       await it.ended
-      expect(await attached(it)).toBe('cut')
+      expect(await outcomeOf(it)).toBe('cut')
       expect([it.sink.text, it.sink.ended]).toEqual([KEEP_ALIVE, false])
     },
   )
@@ -149,7 +149,7 @@ describe('the tokens of the input, to a caller of Messages', () => {
     const sink = new HandSink()
     call.give(...frames, undefined)
     await opened(pump).open
-    await pump.attach(sink)
+    await attached(pump, sink)
     expect(usages(sink.text)).toEqual(expected)
   })
 
@@ -171,7 +171,7 @@ describe('keep-alive', () => {
     const it = make()
     it.call.give(role + hello)
     expect(await it.opened).toBe('open')
-    const end = attached(it)
+    const end = outcomeOf(it)
     await settled()
     expect(it.sink.writes.length).toBe(1)
     it.pump.tick(later(14.9))
@@ -200,7 +200,7 @@ describe('keep-alive', () => {
     it.pump.tick(later(30))
     it.sink.fill()
     it.call.give(role + hello)
-    void attached(it)
+    void outcomeOf(it)
     await settled()
     it.pump.tick(later(100))
     expect(it.sink.writes.length).toBe(1)
@@ -213,7 +213,7 @@ describe('a caller that does not read', () => {
     const it = make()
     it.sink.fill()
     it.call.give(role + hello)
-    const end = attached(it)
+    const end = outcomeOf(it)
     await settled()
     expect(it.call.done).toEqual(['pause'])
     it.call.give(world, restOf.join(''))
@@ -230,7 +230,7 @@ describe('a caller that does not read', () => {
     const it = make()
     it.sink.fill()
     it.call.give(role + hello)
-    const end = attached(it)
+    const end = outcomeOf(it)
     await settled()
     it.call.giveWhilePaused(world, restOf.join(''), new ProviderError('cut', 'x'))
     await settled()
@@ -244,7 +244,7 @@ describe('a caller that does not read', () => {
     const it = make()
     it.sink.fill()
     it.call.give(role + hello)
-    const end = attached(it)
+    const end = outcomeOf(it)
     await settled()
     it.pump.tick(later(119))
     await settled()
@@ -261,7 +261,7 @@ describe('a caller that does not read', () => {
     const many = hello.repeat(3000)
     it.sink.fill()
     it.call.give(role + many)
-    void attached(it)
+    void outcomeOf(it)
     await settled()
     expect(it.sink.writes.length).toBe(1)
     expect(it.sink.text.length).toBeLessThan(128 * 1024)
@@ -293,7 +293,7 @@ describe('ways out', () => {
   test.each(rows)('%s while the stream runs', async (_, leave, outcome) => {
     const it = make()
     it.call.give(role + hello)
-    const end = attached(it)
+    const end = outcomeOf(it)
     await settled()
     leave(it)
     expect(await end).toBe('cut')
@@ -311,7 +311,7 @@ describe('ways out', () => {
       leave(it)
       expect(await it.ended).toMatchObject({ outcome, bug: undefined })
       expect(it.pump.takeWhole()).toBeUndefined()
-      expect(await attached(it)).toBe('cut')
+      expect(await outcomeOf(it)).toBe('cut')
       expect(it.sink.ended).toBe(false)
     }
   })
@@ -319,7 +319,7 @@ describe('ways out', () => {
   test('the first way out counts', async () => {
     const it = make()
     it.call.give(role + hello)
-    void attached(it)
+    void outcomeOf(it)
     await settled()
     it.pump.interrupt('caller_left')
     it.pump.interrupt('drained')
@@ -342,7 +342,7 @@ describe('ways out', () => {
     const { open, ended } = opened(pump)
     await open
     const sink = new HandSink()
-    await expect(pump.attach(sink)).rejects.toThrow('cut')
+    await expect(attached(pump, sink)).rejects.toThrow('cut')
     expect(await ended).toMatchObject({ outcome: 'provider_cut', bug: expect.any(RangeError) })
     expect([sink.ended, call.done]).toEqual([false, ['abort']])
   })
@@ -355,7 +355,7 @@ describe('after the caller has left', () => {
     for (let at = 0; at <= bytes.length; at += 7) {
       const it = make()
       it.call.give(bytes.slice(0, at))
-      void attached(it)
+      void outcomeOf(it)
       await settled()
       const { writes } = it.sink
       const before = writes.length
@@ -373,7 +373,7 @@ describe('after the caller has left', () => {
     const it = make()
     it.sink.fill()
     it.call.give(role + hello)
-    void attached(it)
+    void outcomeOf(it)
     await settled()
     it.call.giveWhilePaused(world)
     it.call.give(restOf.join(''), undefined)
@@ -388,7 +388,7 @@ describe('after the caller has left', () => {
   test('nothing is read if too many calls read on', async () => {
     const it = make(new HandCall(false))
     it.call.give(role + hello)
-    void attached(it)
+    void outcomeOf(it)
     await settled()
     it.pump.interrupt('caller_left')
     expect(await it.ended).toMatchObject({ outcome: 'caller_left' })
@@ -398,7 +398,7 @@ describe('after the caller has left', () => {
   test('a stream that may not be charged more ends', async () => {
     const it = make()
     it.call.give(role + hello)
-    void attached(it)
+    void outcomeOf(it)
     await settled()
     it.pump.interrupt('caller_left')
     it.pump.interrupt('refused')
@@ -411,7 +411,7 @@ describe('after the caller has left', () => {
     it.call.give(role + hello)
     expect(await it.opened).toBe('open')
     it.pump.interrupt('caller_left')
-    expect(await attached(it)).toBe('cut')
+    expect(await outcomeOf(it)).toBe('cut')
     it.call.give(world, restOf.join(''))
     expect(await it.ended).toMatchObject({ outcome: 'caller_left' })
     expect(it.sink.writes).toEqual([])
@@ -425,7 +425,7 @@ describe('providers that never pause', () => {
     for (const it of streams) {
       // Reads that are there at once, and a socket that takes all: nothing here ever waits for input or output.
       it.call.give(role + hello, ...Array.from({ length: 4 }, () => chunk), restOf.join(''))
-      void attached(it)
+      void outcomeOf(it)
     }
     let written = 0
     for (const { sink } of streams) {
@@ -458,7 +458,7 @@ describe('providers that never pause', () => {
     const it = make()
     const most = hello.repeat(Math.floor((0.6 * SLICE) / hello.length))
     it.call.give(role, hello)
-    const ended = attached(it)
+    const ended = outcomeOf(it)
     const writesOf = (piece: string): number => {
       const before = it.sink.writes.length
       it.call.give(piece)

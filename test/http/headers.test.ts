@@ -3,24 +3,24 @@ import { answerHead } from '../../src/http/headers.ts'
 
 type Case = Parameters<typeof answerHead>
 
-const answer = { requestedModel: 'fast', servedModel: 'small', fallbacks: 0, route: undefined }
+const answer = { requestedModel: 'fast', servedModel: 'small', fallbacks: 0, route: undefined, isStream: false }
 const requests = (left: string) => ({ 'x-ratelimit-limit-requests': '9', 'x-ratelimit-remaining-requests': left })
 
 const cases: readonly Case[] = [
-  ['req_1', { ...requests('8'), 'x-ratelimit-limit-tokens': '70' }, answer, false],
-  ['req_2', requests('7'), answer, false],
-  ['req_3', {}, answer, false],
-  ['req_4', {}, { ...answer, route: 'a=answered' }, false],
-  ['req_5', requests('6'), { ...answer, route: 'b=answered' }, true],
-  ['req_6', requests('5'), { ...answer, fallbacks: 2 }, true],
-  ['req_7', requests('4'), { ...answer, requestedModel: 'small' }, false],
-  ['req_8', {}, { ...answer, servedModel: 'large' }, false],
-  ['req_9', requests('3'), answer, true],
-  ['req_10', requests('3'), { ...answer, fallbacks: 2 }, false],
-  ['req_11', { 'x-ratelimit-limit-tokens': '9', 'x-ratelimit-remaining-tokens': '3' }, answer, false],
+  ['req_1', { ...requests('8'), 'x-ratelimit-limit-tokens': '70' }, answer],
+  ['req_2', requests('7'), answer],
+  ['req_3', {}, answer],
+  ['req_4', {}, { ...answer, route: 'a=answered' }],
+  ['req_5', requests('6'), { ...answer, route: 'b=answered', isStream: true }],
+  ['req_6', requests('5'), { ...answer, fallbacks: 2, isStream: true }],
+  ['req_7', requests('4'), { ...answer, requestedModel: 'small' }],
+  ['req_8', {}, { ...answer, servedModel: 'large' }],
+  ['req_9', requests('3'), { ...answer, isStream: true }],
+  ['req_10', requests('3'), { ...answer, fallbacks: 2 }],
+  ['req_11', { 'x-ratelimit-limit-tokens': '9', 'x-ratelimit-remaining-tokens': '3' }, answer],
 ]
 
-function expected([requestId, limits, { requestedModel, servedModel, fallbacks, route }, isStream]: Case) {
+function expected([requestId, limits, { requestedModel, servedModel, fallbacks, route, isStream }]: Case) {
   return {
     ...limits,
     ...(route === undefined ? {} : { 'x-gateway-route': route }),

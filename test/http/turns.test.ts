@@ -5,7 +5,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
-import { RequestContext } from '../../src/http/edge.ts'
+import { RequestLife } from '../../src/http/request-life.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
@@ -46,7 +46,7 @@ beforeAll(async () => {
   upstream = await Upstream.start({ m: does.answersText('Hi') })
   weir = new Serving({ providers: { up: upstream.url } })
   const { dialects, gateway } = weir.service.state.current
-  note('arrived', RequestContext.prototype, 'bodyArrived')
+  note('arrived', RequestLife.prototype, 'body')
   for (const dialect of [dialects.chat, dialects.responses, dialects.messages]) note('accept', dialect, 'read')
   note('resolve', gateway.catalog, 'lookup')
   note('provider', openai, 'request')

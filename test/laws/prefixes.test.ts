@@ -19,7 +19,7 @@ import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { accept, SERVED } from '../dialects/responses/setting.ts'
-import { HandCall, HandSink, opened } from '../gateway/by-hand.ts'
+import { attached, HandCall, HandSink, opened } from '../gateway/by-hand.ts'
 import { openaiResponses } from '../providers/openai/dialect.ts'
 import { fixtures } from '../support/fixtures.ts'
 import { property, type Random } from '../support/random.ts'
@@ -77,7 +77,7 @@ async function outcome(
   await new Promise((resolve) => setImmediate(resolve))
   await new Promise((resolve) => setImmediate(resolve))
   const sink = new HandSink()
-  const kind = await pump.attach(sink).then(
+  const kind = await attached(pump, sink).then(
     () => 'whole',
     () => 'cut',
   )

@@ -1,0 +1,117 @@
+/** What each endpoint does with a request: reads its body, converts it, and runs it through the gateway. */
+
+import type { Key } from '../catalog/catalog.ts'
+import { modelList } from '../catalog/model-list.ts'
+import { CallerError } from '../core/caller-error.ts'
+import { turn } from '../core/event-loop.ts'
+import type { ImageKind, ImageRequest, MadeImages } from '../core/image-request.ts'
+import type { Dialect, Exchange } from '../dialects/dialect.ts'
+import { embeddingsBody } from '../dialects/embeddings/answer.ts'
+import { acceptEmbeddings } from '../dialects/embeddings/request.ts'
+import { refuseForbidden } from '../dialects/forbidden-fields.ts'
+import type { ImageUrls } from '../dialects/image-url.ts'
+import { imagesBody, imagesEvents } from '../dialects/images/answer.ts'
+import { acceptImageForm, acceptImages } from '../dialects/images/request.ts'
+import { ChatWork } from '../gateway/chat-work.ts'
+import { countTokens } from '../gateway/count-tokens.ts'
+import { EmbeddingWork } from '../gateway/embedding-work.ts'
+import { Flow } from '../gateway/flow.ts'
+import { ImageWork } from '../gateway/image-work.ts'
+import type { Work } from '../gateway/work.ts'
+import { boundaryOf, isForm, parseForm } from '../wire/multipart.ts'
+import { type RequestBody, readRequestBody, type UnparsedMembers } from '../wire/request-body.ts'
+import type { RequestLife } from './request-life.ts'
+
+/** Converts a body: a dialect's `read`, or that of one of its other endpoints. */
+type Reader = Pick<Dialect, 'read' | 'unparsed'>
+
+/** `POST /v1/chat/completions`, `/v1/responses` and `/v1/messages`: a conversation in the dialect of `reader`. */
+export function runChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: Reader): void | Promise<void> {
+  if (life.running.isHeavy) return runHeavyChat(life, key, bytes, reader)
+  const body = readDocument(life, bytes, reader.unparsed)
+  const exchange = reader.read(body, { organization: key.organization.id })
+  if (!(exchange instanceof Promise)) return runExchange(life, key, exchange)
+  return exchange.then((read) => runExchange(life, key, read))
+}
+
+async function runHeavyChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: Reader): Promise<void> {
+  const body = readDocument(life, bytes, reader.unparsed)
+  // Other documents are read meanwhile.
+  body.document.keep()
+  await turn()
+  const exchange = await reader.read(body, { organization: key.organization.id })
+  await turn()
+  runExchange(life, key, exchange)
+}
+
+function runExchange(life: RequestLife, key: Key, exchange: Exchange): void {
+  life.log.ignored = exchange.ignored
+  flow(life, key, new ChatWork(life.parts.gateway, key, exchange, life.log))
+}
+
+/** `POST /v1/messages/count_tokens` on both Messages prefixes: agents call it instead of sending a real request. */
+export async function runCount(life: RequestLife, key: Key, bytes: Uint8Array): Promise<void> {
+  const { parts, log, running } = life
+  const body = readDocument(life, bytes, parts.dialects.messages.unparsed)
+  if (running.isHeavy) {
+    body.document.keep()
+    await turn()
+  }
+  const request = parts.acceptCount(body)
+  if (running.isHeavy) await turn()
+  const tokens = await countTokens(parts.gateway, { key, request, running, log })
+  life.complete(JSON.stringify({ input_tokens: tokens }))
+}
+
+/** `POST /v1/embeddings`. */
+export function runEmbeddings(life: RequestLife, key: Key, bytes: Uint8Array): void {
+  if (isForm(contentType(life))) throw formRejected()
+  const embedding = acceptEmbeddings(bytes)
+  life.log.requestedModel = embedding.model
+  flow(life, key, new EmbeddingWork(embedding, embeddingsBody, life.log))
+}
+
+/** `POST /v1/images/generations` and `/v1/images/edits`: JSON, or a form for edits. */
+export function runImages(life: RequestLife, key: Key, bytes: Uint8Array, kind: ImageKind): void {
+  const image = acceptImage(kind, contentType(life), bytes, life.parts.imageUrls)
+  life.log.requestedModel = image.model
+  const bodyOf = image.stream ? (made: MadeImages) => imagesEvents(kind, made) : imagesBody
+  flow(life, key, new ImageWork(image, bodyOf, life.log))
+}
+
+/** Only edits may come as a form: SDKs send their files so. All else is read as JSON, whatever its content type. */
+function acceptImage(kind: ImageKind, type: string | null, bytes: Uint8Array, imageUrls: ImageUrls): ImageRequest {
+  if (type === null || !isForm(type)) return acceptImages(kind, bytes, imageUrls)
+  if (kind === 'edits') return acceptImageForm(parseForm(bytes, boundaryOf(type)), imageUrls)
+  throw formRejected()
+}
+
+/** `GET /v1/models`: the models that the caller's key may use. */
+export function runModels(life: RequestLife, key: Key): void {
+  const { catalog, patterns } = life.parts
+  life.complete(JSON.stringify(modelList(catalog, key, patterns)))
+}
+
+function flow(life: RequestLife, key: Key, work: Work): void {
+  new Flow(life.parts.gateway, key, work, life.running, life.log, life).run()
+}
+
+/** A JSON body without forbidden fields, whose long lists are not parsed. Throws `CallerError`. */
+function readDocument(life: RequestLife, bytes: Uint8Array, unparsed: UnparsedMembers): RequestBody {
+  if (isForm(contentType(life))) throw formRejected()
+  const body = readRequestBody(bytes, unparsed)
+  const { settings } = body
+  refuseForbidden(settings, life.endpoint.family === 'messages' ? 'accepted' : 'forbidden')
+  if (typeof settings['model'] === 'string') life.log.requestedModel = settings['model']
+  return body
+}
+
+function contentType({ head }: RequestLife): string | null {
+  return head.headers.get('content-type')
+}
+
+/** For a path that takes JSON only: the JSON parser's error about a form would not show the mistake. */
+function formRejected(): CallerError {
+  const message = 'This path does not take forms: send JSON. multipart/form-data is for POST /v1/images/edits alone.'
+  return new CallerError('unsupported_media_type', message)
+}
