@@ -16,7 +16,8 @@ import * as does from '../support/scenarios.ts'
 import { Serving } from '../support/serving.ts'
 import { Upstream } from '../support/upstream.ts'
 
-const [role = '', hello = ''] = does.chatFrames(['Hello'])
+const [role = '', hello = '', ...others] = does.chatFrames(['Hello', ' world'])
+const release = Promise.withResolvers<void>()
 
 let upstream: Upstream
 let weir: Serving
@@ -26,9 +27,12 @@ beforeAll(async () => {
     answers: does.answersText('Hel', 'lo'),
     stalls: does.stalls([role, hello]),
     breaks: does.resets([role, hello]),
+    waits: does.waits([role, hello], release.promise, does.rest(others)),
     rejects: does.json(400, '{"error":{"message":"no"}}'),
   })
-  const models = Object.fromEntries(['answers', 'stalls', 'breaks', 'rejects'].map((name) => [name, [`up/${name}`]]))
+  const models = Object.fromEntries(
+    ['answers', 'stalls', 'breaks', 'waits', 'rejects'].map((name) => [name, [`up/${name}`]]),
+  )
   weir = new Serving({ providers: { up: upstream.url }, models })
 })
 
@@ -177,12 +181,19 @@ test('a caller that leaves aborts its turn, which is settled', async () => {
   expect(weir.ledger.wrong).toEqual([])
 })
 
-test('a turn whose connection is full goes on when it drains', async () => {
-  const one = turn('stalls')
-  one.fill()
-  await one.begins
-  one.drain()
-  weir.service.state.inFlight.cut('drained')
-  expect(await lineOf(one)).toMatchObject({ outcome: 'drained' })
-  expect(one.heard).toEqual(['answered', 'close drained', 'ended'])
+test('nothing is written to a turn whose connection is full, until it drains; then all of it', async () => {
+  const [full, other] = [turn('waits'), turn('waits')]
+  full.fill()
+  await Promise.all([full.begins, other.begins])
+  const before = full.text.join('')
+  release.resolve()
+  // Its provider sends the rest at the same time, and all of it has come to another turn.
+  await other.ends
+  expect(other.heard).toContain('close completed')
+  expect([full.text.join(''), full.heard]).toEqual([before, ['answered']])
+  full.drain()
+  expect(await lineOf(full)).toMatchObject({ outcome: 'completed' })
+  expect(full.heard).toEqual(['answered', 'finish', 'close completed', 'ended'])
+  const deltas = full.text.join('').match(/"delta":"[a-zA-Z ]+"/g)
+  expect(deltas).toEqual(['"delta":"Hello"', '"delta":" world"'])
 })
