@@ -415,6 +415,31 @@ export const COMMANDS: readonly CommandEntry[] = [
     ],
     failure: UNREADABLE,
   }),
+  command('reconcile', "compares usage with a provider's bill", {
+    description: `
+      Compares the audit trail with the bills of providers, by UTC day and model: tokens of each class and dollars,
+      ours, theirs and the difference (ours less theirs), and the most likely cause of what differs. Reads the JSON of
+      OpenAI's usage and costs APIs and of Anthropic's usage and cost reports, grouped by model, and CSV with the
+      columns date, model, input_tokens, cached_input_tokens, cache_write_tokens, output_tokens and cost, whose input
+      includes the cached tokens. Models are matched by the names of targets, then by public names.`,
+    flags: [
+      parameter('from FILE', 'a bill: pages of JSON, or CSV; may be given several times', {
+        isRequired: true,
+        isRepeatable: true,
+      }),
+      parameter('since DATE', 'from this UTC day on (default: the first day of the bills)'),
+      parameter('until DATE', 'before this UTC day (default: the day after the last one of the bills)'),
+      parameter('tolerance SHARE', 'the difference that is no difference, as 1% or 0.01 (default: 1%)'),
+      WIDE,
+      json('print JSON; "cost" is in dollars, and null is what the bills do not have'),
+      CONFIG,
+    ],
+    examples: [
+      ['weir reconcile --from usage.json --from costs.json', "usage and costs of OpenAI's APIs"],
+      ['weir reconcile --from bill.csv --since 2026-11-01 --until 2026-12-01 --json', 'one month of a bill'],
+    ],
+    failure: 'something differs by more than the tolerance, or a file or the ledger cannot be read',
+  }),
   command('targets', 'forgets what was learned of a target', {
     description: `
       A target that rejects a field of weir's requests, or misses one, gets them without or with it from then on. weir

@@ -18,6 +18,8 @@ export type Flags = Readonly<Record<string, string | boolean | undefined>>
 /** What is given of a command line. */
 interface Parsed {
   readonly flags: Flags
+  /** All values of the flags that may be given several times, by name. */
+  readonly lists: Readonly<Record<string, readonly string[]>>
   /** Empty if the command takes none. */
   readonly argument: string
 }
@@ -64,11 +66,11 @@ export function parseFlags(args: readonly string[], command: string): Parsed {
     process.stdout.write(helpOf(entry))
     throw new Ended(exit.done)
   }
-  const { flags, words } = read(args, entry)
+  const { flags, lists, words } = read(args, entry)
   for (const flag of entry.flags) {
     if (flag.isRequired === true && flags[flag.name] === undefined) throw new UsageProblem(`missing ${flagForm(flag)}`)
   }
-  return { flags, argument: argumentOf(words, entry) }
+  return { flags, lists, argument: argumentOf(words, entry) }
 }
 
 /** The value of a flag that the table requires. */
@@ -104,12 +106,13 @@ function listed(words: readonly string[]): string {
 }
 
 /** The flags and the other words. Node's own checks are off, because its messages are for programmers. */
-function read(args: readonly string[], entry: CommandEntry): { flags: Flags; words: readonly string[] } {
+function read(args: readonly string[], entry: CommandEntry): Omit<Parsed, 'argument'> & { words: readonly string[] } {
   const options = Object.fromEntries(
     entry.flags.map(({ name, value }) => [name, { type: value === undefined ? 'boolean' : 'string' }] as const),
   )
   const { tokens } = parseArgs({ args: [...args], options, strict: false, allowPositionals: true, tokens: true })
   const flags: Record<string, string | boolean> = {}
+  const lists: Record<string, string[]> = {}
   const words: string[] = []
   for (const token of tokens) {
     if (token.kind === 'positional') words.push(token.value)
@@ -127,8 +130,9 @@ function read(args: readonly string[], entry: CommandEntry): { flags: Flags; wor
     if (isMissing || (inlineValue === false && value.startsWith('-') && value !== '-'))
       throw new UsageProblem(`--${name} needs a value`)
     flags[name] = value
+    if (flag.isRepeatable === true) lists[name] = [...(lists[name] ?? []), value]
   }
-  return { flags, words }
+  return { flags, lists, words }
 }
 
 function unknownFlag(rawName: string, { name, flags }: CommandEntry): string {

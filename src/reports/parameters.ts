@@ -12,6 +12,8 @@ export interface Parameter {
   readonly choices?: readonly string[]
   readonly about: string
   readonly isRequired?: boolean
+  /** As a flag, it may be given several times. */
+  readonly isRepeatable?: boolean
   /** As a flag, an empty value is allowed: it removes what was set. */
   readonly mayBeEmpty?: boolean
   /** In a query, the bounds of a whole number. */

@@ -1,0 +1,127 @@
+/** `weir reconcile`: usage of the audit trail against the bills of providers, whether or not the gateway runs. */
+
+import fs from 'node:fs'
+import { quoted } from '../config/problems.ts'
+import { instant } from '../config/timestamps.ts'
+import { DAY_MS } from '../core/durations.ts'
+import { messageOf } from '../core/error-message.ts'
+import { type Bill, BillProblem, readBill } from '../reports/provider-bill.ts'
+import { FIELDS, type ReconcileOptions, type Reconciliation, reconcile } from '../reports/reconciliation.ts'
+import { Ended, exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
+import { configured } from './ledger-access.ts'
+import { type Column, displayOf, fixedDollars, TextTable } from './text-table.ts'
+
+/** Returns the exit code: 1 if a row differs by more than the tolerance. */
+export async function reconcileBills(args: readonly string[]): Promise<number> {
+  const { flags, lists } = parseFlags(args, 'reconcile')
+  const tolerance = toleranceOf(flags['tolerance'])
+  if (tolerance === undefined)
+    return misused(`--tolerance must be a share such as 1% or 0.01, not ${quoted(String(flags['tolerance']))}`)
+  const bills = (lists['from'] ?? []).map(billOf)
+  const range = rangeOf(flags, bills)
+  if (typeof range === 'string') return misused(range)
+  const config = await configured(flags['config'])
+  const kept = dayText(Date.now() - config.audit.keepDays * DAY_MS)
+  if (range.since < kept) printToStderr(`warning: the audit is kept for audit.keep_days, so from ${kept} on`)
+  const { isAbove, ...found } = await reconcile(config, bills, { ...range, tolerance })
+  process.stdout.write(flags['json'] === true ? `${JSON.stringify(jsonOf(found))}\n` : textOf(found, flags))
+  return isAbove ? exit.wrong : exit.done
+}
+
+/** `1%` or `0.01`. */
+function toleranceOf(flag: string | boolean | undefined): number | undefined {
+  const [, number, unit] = /^(\d{1,3}(?:\.\d{1,9})?)(%?)$/.exec(String(flag ?? '1%')) ?? []
+  if (number === undefined) return undefined
+  const share = unit === '%' ? Number(number) / 100 : Number(number)
+  return share <= 1 ? share : undefined
+}
+
+function billOf(file: string): Bill {
+  try {
+    const bill = readBill(fs.readFileSync(file, 'utf8'))
+    if (bill.isCut) printToStderr(`warning: ${file} has no last page (has_more is true); fetch the other pages, too`)
+    return bill
+  } catch (error) {
+    if (!(error instanceof BillProblem) && !(error instanceof Error && 'code' in error)) throw error
+    printToStderr(`${file}: ${messageOf(error)}`)
+    throw new Ended(exit.wrong)
+  }
+}
+
+/** The days of the flags; without them, those of the bills. */
+function rangeOf(flags: Flags, bills: readonly Bill[]): Omit<ReconcileOptions, 'tolerance'> | string {
+  const dates = bills.flatMap((bill) => bill.dates).sort()
+  const [first, last] = [dates[0] ?? dayText(Date.now()), dates.at(-1) ?? dayText(Date.now())]
+  const since = dayOfFlag(flags['since'], first)
+  const until = dayOfFlag(flags['until'], dayText(Date.parse(last) + DAY_MS))
+  if (since === undefined) return `--since must be a date (2026-11-01), not ${quoted(String(flags['since']))}`
+  if (until === undefined) return `--until must be a date (2026-12-01), not ${quoted(String(flags['until']))}`
+  if (until <= since) return `--until ${until} must be after --since ${since}: the day of --until is not included`
+  return { since, until }
+}
+
+function dayOfFlag(flag: string | boolean | undefined, fallback: string): string | undefined {
+  if (flag === undefined) return fallback
+  return typeof flag === 'string' && flag.length === 10 && instant(flag) !== undefined ? flag : undefined
+}
+
+function dayText(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10)
+}
+
+type Figures = Reconciliation['total']['ours']
+
+/** Money in dollars. */
+function figuresOf(figures: Figures): Readonly<Record<string, number | null>> {
+  return Object.fromEntries(
+    FIELDS.map(([field, name]) => [name, isMoney(field) ? dollars(figures[field]) : figures[field]]),
+  )
+}
+
+function isMoney(field: (typeof FIELDS)[number][0]): boolean {
+  return field === 'microUsd'
+}
+
+function dollars(microUsd: number | null): number | null {
+  return microUsd === null ? null : Math.round(microUsd) / 1_000_000
+}
+
+function jsonOf({ since, until, rows, total }: Reconciliation) {
+  const sides = ({ ours, theirs, difference }: Reconciliation['total']) => ({
+    ...{ ours: figuresOf(ours), theirs: figuresOf(theirs), difference: figuresOf(difference) },
+  })
+  return {
+    ...{ since, until },
+    rows: rows.map((row) => ({ date: row.date, model: row.model, ...sides(row), cause: row.cause })),
+    total: sides(total),
+  }
+}
+
+const COLUMNS: readonly Column[] = [
+  { heading: 'date' },
+  { heading: 'model' },
+  { heading: '' },
+  { heading: 'ours', isNumber: true },
+  { heading: 'theirs', isNumber: true },
+  { heading: 'difference', isNumber: true },
+  { heading: 'cause', priority: 1 },
+]
+
+/** A line for each figure that either side has. */
+function textOf({ rows, total }: Reconciliation, flags: Flags): string {
+  const lines = [...rows, { date: 'total', model: '', ...total, cause: null }].flatMap((row) => {
+    const shown = FIELDS.filter(([field]) => row.theirs[field] !== null && (row.ours[field] || row.theirs[field]))
+    return shown.map(([field, name]) => [
+      ...[row.date, row.model, name],
+      ...[row.ours[field], row.theirs[field], row.difference[field]].map((value) => cellOf(value, isMoney(field))),
+      row.difference[field] === 0 ? '' : (row.cause ?? ''),
+    ])
+  })
+  return new TextTable(COLUMNS, displayOf(flags['wide'] === true)).print(lines)
+}
+
+function cellOf(value: number | null, isAmount: boolean): string {
+  if (value === null) return '-'
+  if (!isAmount) return String(value)
+  return `${value < 0 ? '-' : ''}${fixedDollars(Math.round(Math.abs(value)))}`
+}
