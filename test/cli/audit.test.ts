@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type Ledger, noCharge } from '../../src/ledger/ledger.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { connectOnce } from '../../src/redis/connect-once.ts'
-import { MAIN } from '../process/weir.ts'
+import { PROGRAM } from '../process/weir.ts'
 import { RedisServer } from '../support/redis.ts'
 import { use, World } from './world.ts'
 
@@ -159,7 +159,7 @@ test('more rows than one page are complete, and a reader that stops early ends i
   expect(last.stderr).toBe('weir: the last 100 of 2500 lines; --limit 0 prints all\n')
   const few = await world.weir('audit', '--csv', '--limit', '3')
   expect(few.stdout.trimEnd().split('\n')).toHaveLength(4)
-  const left = await world.shell('"$0" "$1" audit --json --limit 0 | head -n 1; exit $PIPESTATUS')
+  const left = await world.shell('"$@" audit --json --limit 0 | head -n 1; exit $PIPESTATUS')
   expect([left.code, left.stdout.split('\n').length, left.stderr]).toEqual([0, 2, ''])
 })
 
@@ -183,7 +183,7 @@ test('--follow prints what is added, each line once', async () => {
   const ledger = await world.ledger()
   await use(ledger, ci, 'small', { cost: 1 })
   await world.committed(1)
-  const child = Bun.spawn([process.execPath, MAIN, 'audit', '--json', '--follow'], {
+  const child = Bun.spawn([...PROGRAM, 'audit', '--json', '--follow'], {
     cwd: world.folder,
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -212,8 +212,8 @@ test('--follow prints what is added while its reader is slow to take the first l
   await world.committed(before)
   // The first lines are more than a pipe holds, so the command still writes them after the first one is read here.
   const slow = '{ read -r line; echo "$line"; read -r go <&3; cat; }'
-  const command = `exec "$0" "$1" audit --json --follow --limit 0 > >(${slow}) 3<&-`
-  const child = Bun.spawn(['bash', '-c', command, process.execPath, MAIN], {
+  const command = `exec "$@" audit --json --follow --limit 0 > >(${slow}) 3<&-`
+  const child = Bun.spawn(['bash', '-c', command, 'bash', ...PROGRAM], {
     cwd: world.folder,
     stdio: ['ignore', 'pipe', 'inherit', 'pipe'],
   })

@@ -5,7 +5,7 @@ import { chmod, lstat, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
-import { MAIN } from '../process/weir.ts'
+import { PROGRAM } from '../process/weir.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
@@ -42,7 +42,7 @@ function start(dataDir?: string): Promise<Gateway> {
 }
 
 async function weir(...args: readonly string[]) {
-  const child = Bun.spawn([process.execPath, MAIN, ...args, '--config', gateway.configFile], {
+  const child = Bun.spawn([...PROGRAM, ...args, '--config', gateway.configFile], {
     cwd: gateway.folder,
     env: { PATH: process.env['PATH'] },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -72,7 +72,7 @@ async function figuresOf(copy: string) {
   if (!isObject(config)) throw new Error('the configuration is no object')
   await writeFile(file, JSON.stringify({ ...config, data_dir: copy }))
   const read = async (...args: readonly string[]) => {
-    const child = Bun.spawn([process.execPath, MAIN, ...args, '--json', '--config', file], {
+    const child = Bun.spawn([...PROGRAM, ...args, '--json', '--config', file], {
       cwd: folder,
       stdio: ['ignore', 'pipe', 'inherit'],
     })
@@ -180,7 +180,7 @@ test('nothing to back up, and no directory to write to: one line each', async ()
     ['empty.yaml', `weir: ${empty} has nothing of weir to back up\n`],
     ['gone.yaml', /^weir: no backup was made: ENOENT[^\n]+\n$/],
   ] as const) {
-    const child = Bun.spawn([process.execPath, MAIN, 'backup', 'x', '--config', file], {
+    const child = Bun.spawn([...PROGRAM, 'backup', 'x', '--config', file], {
       cwd: folder,
       stdio: ['ignore', 'pipe', 'pipe'],
     })
@@ -197,9 +197,9 @@ test.each(['mkdir -m 777', 'ln -s ../planted'])('what another user planted is no
   await mkdir(join(folder, 'planted'), { recursive: true })
   const copy = join(shared, 'copy')
   // The name of the folder once had the process id, which `exec` keeps.
-  const backup = `exec "$0" "$1" backup ${copy} --config ${gateway.configFile}`
+  const backup = `exec "$@" backup ${copy} --config ${gateway.configFile}`
   const line = `cd ${shared} && ${plant} copy.unfinished-$$ && cd ${gateway.folder} && ${backup}`
-  const child = Bun.spawn(['bash', '-c', line, process.execPath, MAIN], {
+  const child = Bun.spawn(['bash', '-c', line, 'bash', ...PROGRAM], {
     env: { PATH: process.env['PATH'] },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

@@ -5,14 +5,14 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { BASE, edited } from '../config/fixture.ts'
+import { PROGRAM } from '../process/weir.ts'
 
-const MAIN = join(import.meta.dir, '../../src/main.ts')
 const directory = await mkdtemp(join(tmpdir(), 'weir-check-'))
 
 afterAll(() => rm(directory, { recursive: true, force: true }))
 
 async function weir(...args: readonly string[]) {
-  const child = Bun.spawn([process.execPath, MAIN, ...args], {
+  const child = Bun.spawn([...PROGRAM, ...args], {
     cwd: directory,
     env: { PATH: process.env['PATH'], OPENAI_API_KEY: 'sk-canary' },
     stdout: 'pipe',

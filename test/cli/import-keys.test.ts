@@ -12,7 +12,7 @@ import { amountsOf } from '../../src/core/limit-amounts.ts'
 import { limitsOfJson, limitTable } from '../../src/core/limits.ts'
 import { dumpRows, isTrue, listOf, timeOf } from '../../src/import/dump-rows.ts'
 import { fromLitellm } from '../../src/import/litellm.ts'
-import { MAIN, Weir } from '../process/weir.ts'
+import { PROGRAM, Weir } from '../process/weir.ts'
 import { RedisServer } from '../support/redis.ts'
 import { answersText } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
@@ -31,7 +31,7 @@ function folderWith(files: Readonly<Record<string, string>>): string {
 
 async function weir(cwd: string, ...args: readonly string[]) {
   const env = { PATH: process.env['PATH'], OPENAI_API_KEY: 'x', MASTER: 'master-key-0123456789' }
-  const child = Bun.spawn([process.execPath, MAIN, ...args], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = Bun.spawn([...PROGRAM, ...args], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] })
   const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited])
   return { code, stdout, stderr }
 }

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { fromLitellm } from '../../src/import/litellm.ts'
-import { MAIN } from '../process/weir.ts'
+import { PROGRAM } from '../process/weir.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'weir-import-'))
 afterAll(() => rm(folder, { recursive: true, force: true }))
@@ -76,7 +76,7 @@ const ENV = {
 }
 
 async function weir(env: Readonly<Record<string, string>>, ...args: readonly string[]) {
-  const child = Bun.spawn([process.execPath, MAIN, ...args], {
+  const child = Bun.spawn([...PROGRAM, ...args], {
     cwd: folder,
     env: { PATH: process.env['PATH'], ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

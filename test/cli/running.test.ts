@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { configuration, MAIN, Weir } from '../process/weir.ts'
+import { configuration, PROGRAM, Weir } from '../process/weir.ts'
 
 const BASE = configuration({ baseUrl: 'http://127.0.0.1:9/v1', models: ['small', 'large'] })
 let weir: Weir
@@ -18,7 +18,7 @@ afterAll(async () => {
 })
 
 async function command(...args: readonly string[]) {
-  const child = Bun.spawn([process.execPath, MAIN, ...args], {
+  const child = Bun.spawn([...PROGRAM, ...args], {
     cwd: weir.folder,
     env: { PATH: process.env['PATH'] },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -83,7 +83,7 @@ test('reloads that are requested at the same time share one that reads the lates
 test('references that only the gateway can replace do not hinder the command', async () => {
   // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the configuration
   await weir.configure(BASE.replace('owned_by', 'x').replace('api_key: provider-key', 'api_key: "${PATH}-$"'))
-  const child = Bun.spawn([process.execPath, MAIN, 'reload'], {
+  const child = Bun.spawn([...PROGRAM, 'reload'], {
     cwd: weir.folder,
     env: {},
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type LedgerPlace, openLedger, openUsageLog } from '../../src/assembly/open-ledger.ts'
 import { type Charge, type Ledger, noCharge } from '../../src/ledger/ledger.ts'
-import { MAIN } from '../process/weir.ts'
+import { PROGRAM } from '../process/weir.ts'
 
 /** A key of the configuration. */
 export const CONFIGURED = 'configured-key-0123456789'
@@ -33,12 +33,12 @@ export class World implements AsyncDisposable {
   }
 
   weir(...args: readonly string[]) {
-    return this.run([process.execPath, MAIN, ...args])
+    return this.run([...PROGRAM, ...args])
   }
 
-  /** Runs a line of bash, in which `"$0" "$1"` is weir. */
+  /** Runs a line of bash, in which `"$@"` is weir. */
   shell(line: string) {
-    return this.run(['bash', '-c', line, process.execPath, MAIN])
+    return this.run(['bash', '-c', line, 'bash', ...PROGRAM])
   }
 
   private async run(words: string[]) {

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LOST, MISTAKES } from '../config/mistakes.ts'
-import { configuration, KEY, MAIN, Weir } from '../process/weir.ts'
+import { configuration, KEY, PROGRAM, Weir } from '../process/weir.ts'
 import { use, World } from './world.ts'
 
 /** Each with a part of what it prints. */
@@ -82,7 +82,7 @@ describe('while a gateway runs', () => {
   })
 
   const command: Command = async (...args) => {
-    const child = Bun.spawn([process.execPath, MAIN, ...args], {
+    const child = Bun.spawn([...PROGRAM, ...args], {
       cwd: weir.folder,
       env: { PATH: process.env['PATH'] },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse, stringify } from 'yaml'
 import { isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
-import { MAIN } from '../process/weir.ts'
+import { PROGRAM } from '../process/weir.ts'
 import { Gateway } from '../support/gateway.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
@@ -84,7 +84,7 @@ async function check(text: string): Promise<{ readonly code: number; readonly pr
   for (const [path, fixture] of Object.entries(FILES))
     complete = complete.replaceAll(path, join(ROOT, 'test/fixtures/tls', fixture))
   await writeFile(file, complete)
-  const child = Bun.spawn([process.execPath, MAIN, 'check', '--config', file], {
+  const child = Bun.spawn([...PROGRAM, 'check', '--config', file], {
     cwd: folder,
     env: { PATH: process.env['PATH'], ...environmentOf(text) },
     stdio: ['ignore', 'ignore', 'pipe'],
