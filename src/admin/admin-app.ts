@@ -20,6 +20,7 @@ import { isPage, PAGE_PATHS, pageAnswer } from './pages.ts'
 import { addressed, bodyOf, checkLength, checkPath, notFound, queryOf } from './request-reading.ts'
 import { spendReader } from './spend-figures.ts'
 import type { Supervision } from './supervision.ts'
+import { priceAges } from './system-series.ts'
 
 export interface Admin {
   readonly address: { readonly host: string; readonly port: number }
@@ -116,7 +117,12 @@ function routes({ supervision, logger }: AdminParts, parts: OperationParts, acce
     })
     .get('/metrics', async () => {
       const [rows, limits] = await Promise.all([spend(), parts.data.spendLimits()])
-      const text = metricsText({ ...supervision.figures(), spend: rows, limits })
+      const text = metricsText({
+        ...supervision.figures(),
+        spend: rows,
+        limits,
+        priceAges: priceAges(supervision.state().config),
+      })
       return new Response(text, { headers: { 'content-type': METRICS_TYPE, ...COMMON_HEADERS } })
     })
     .get('/api/openapi.json', async () => {

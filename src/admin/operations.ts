@@ -354,7 +354,7 @@ async function recent({ query }: Call, { supervision }: OperationParts): Promise
 }
 
 async function explain({ query }: Call, { supervision }: OperationParts): Promise<object> {
-  const { key, model, conversation } = query
+  const { key, model, conversation, tier } = query
   const needs = valid(needsOf(query))
   const { config, rests: resting, isLedgerUp } = supervision.state()
   const learned = learnedOf(config, supervision)
@@ -362,6 +362,7 @@ async function explain({ query }: Call, { supervision }: OperationParts): Promis
     return await explainRequest(config, {
       ...{ key: String(key), model: String(model), needs, resting, learned, isLedgerUp },
       conversation: textOf(conversation),
+      tier: textOf(tier),
     })
   } catch (error) {
     throw error instanceof UnknownKey ? new AdminError(404, 'unknown_key', error.message) : error

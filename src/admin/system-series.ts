@@ -1,5 +1,7 @@
 /** The metrics of weir as a whole: what the supervisor knows at the moment of a request for them. */
 
+import type { Config } from '../config/config.ts'
+import { priceAgeDays } from '../core/money.ts'
 import { TARGET_STATES, type TargetState } from '../gateway/target-states.ts'
 import type { BudgetRow } from './api-shapes.ts'
 import type { SpendRow } from './spend-figures.ts'
@@ -9,6 +11,21 @@ export interface Figures extends SupervisorFigures {
   /** Absent while the ledger cannot be read. */
   readonly spend?: readonly SpendRow[] | undefined
   readonly limits?: readonly BudgetRow[] | undefined
+  readonly priceAges?: readonly PriceAge[] | undefined
+}
+
+/** How old the price list of a model is. */
+interface PriceAge {
+  readonly model: string
+  readonly days: number
+}
+
+/** Of the models whose prices are dated. */
+export function priceAges({ models }: Pick<Config, 'models'>, nowMs = Date.now()): readonly PriceAge[] {
+  return models.flatMap(({ name, price }) => {
+    const days = price?.asOf === undefined ? Number.NaN : priceAgeDays(price.asOf, nowMs)
+    return Number.isNaN(days) ? [] : [{ model: name, days }]
+  })
 }
 
 export type Labels = Readonly<Record<string, string>>
@@ -114,6 +131,13 @@ export const systemSeries: readonly SystemSeries[] = [
       'not grow while nothing calls the target.',
     ({ failing }) => (failing === undefined ? 0 : (failing.lastMs - failing.sinceMs) / 1000),
   ),
+  {
+    name: 'weir_price_age_days',
+    type: 'gauge',
+    help: 'Days since the day of the price list that the prices of the model are from (price.as_of).',
+    labels: ['model'],
+    samples: ({ priceAges: ages = [] }) => ages.map(({ model, days }) => ({ labels: { model }, value: days })),
+  },
   one('weir_ledger_up', '1 while the ledger answers and API keys can be read; else 0.', ({ ledgerUp }) =>
     ledgerUp ? 1 : 0,
   ),

@@ -22,6 +22,7 @@ export async function explain(args: readonly string[]): Promise<number> {
     ...{ key: requiredText(flags, 'key'), model: requiredText(flags, 'model'), needs },
     ...state,
     conversation: stringOf(flags['conversation']),
+    tier: stringOf(flags['tier']),
   })
   for (const remark of explanation.remarks) printToStderr(remark)
   const { lines } = explanation

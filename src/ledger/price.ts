@@ -177,6 +177,11 @@ function wantedTier({ defaultTier }: Price, asked: string | undefined): string |
   return namesNoTier(asked) ? defaultTier : asked
 }
 
+/** The prices that hold for a request of this tier and length, and the length above which they do. */
+export function ratesFor(price: Price, asked: string | undefined, inputTokens: number): Rates & Partial<LongRates> {
+  return ratesOf(price, wantedTier(price, asked), inputTokens)
+}
+
 /** What a request may take. */
 interface Reserved {
   /** The tier that the provider is asked for. */

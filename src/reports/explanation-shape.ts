@@ -17,7 +17,7 @@ export const explanation = t.Object({
       provider: t.String(),
       target: t.String({ description: "The provider's own name of the model" }),
       weight: nullable(t.Number({ description: 'With `spread: weighted`' })),
-      price: t.String({ description: 'In words, in dollars' }),
+      price: t.String({ description: 'For the tier and the tokens of the request, in words, in dollars' }),
       learned: t.Array(t.String(), { description: 'What the target has taught about requests to it, in words' }),
       rest: nullable(t.String({ description: 'Why the target is not called at the moment, in words' })),
     }),

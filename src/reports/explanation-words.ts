@@ -7,9 +7,10 @@ import { quoted } from '../config/problems.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { amountOf, amountText, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import { sentModel, type TargetRef } from '../core/model-config.ts'
-import { dollarsText, type Price } from '../core/money.ts'
+import { dollarsText, type Price, type Rates } from '../core/money.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import { failureText } from '../gateway/target-failure.ts'
+import { isPricedTier, pricedTiers, ratesFor } from '../ledger/price.ts'
 import { type RemainingLimit, remainingLimits } from '../ledger/remaining.ts'
 import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
 import type { Explanation } from './explanation-shape.ts'
@@ -22,6 +23,13 @@ export interface Learned extends Pick<TargetRef, 'provider' | 'model'> {
   readonly field: string
   /** Unix milliseconds; null: for good. */
   readonly untilMs: number | null
+}
+
+/** What the price of a request depends on. */
+interface AskedPrice {
+  /** The `service_tier` of the request. */
+  readonly tier: string | undefined
+  readonly inputTokens: number
 }
 
 interface Explained {
@@ -38,6 +46,7 @@ interface Explained {
   readonly resting: readonly Resting[] | undefined
   readonly learned: readonly Learned[]
   readonly conversation?: string | undefined
+  readonly asked: AskedPrice
   /** Undefined if no limit is set, or if the ledger cannot be read. */
   readonly figures: AccountUsage | undefined
 }
@@ -127,11 +136,13 @@ export function weightOf({ model, target }: Pick<Candidate, 'model' | 'target'>)
 const ANY_CONVERSATION =
   'conversations are spread over targets with a weight; --conversation shows the order for one of them'
 
-function candidateLines({ candidates, excluded, resting, learned, conversation }: Explained): readonly string[] {
+function candidateLines({ candidates, excluded, resting, learned, conversation, asked }: Explained): readonly string[] {
   if (candidates.length === 0) return []
   return [
     'candidates, in order:',
-    ...candidates.map((candidate, index) => candidateLine(candidate, index, resting ?? [], learned)),
+    ...candidates.map((candidate, index) =>
+      candidateLine(candidate, index, { resting: resting ?? [], learned, asked }),
+    ),
     ...excluded.map(exclusionLine),
     ...(conversation === undefined && candidates.some(({ model }) => model.weights !== undefined)
       ? [ANY_CONVERSATION]
@@ -147,8 +158,7 @@ function exclusionLine({ model, reason }: Exclusion): string {
 function candidateLine(
   { model, target }: Candidate,
   index: number,
-  resting: readonly Resting[],
-  learned: readonly Learned[],
+  { resting, learned, asked }: { resting: readonly Resting[] } & Pick<Explained, 'learned' | 'asked'>,
 ): string {
   const rest = restWords(target, resting)
   const cannot = [lacks(model, { ...noNeeds, images: true }), lacks(model, { ...noNeeds, tools: true })].filter(
@@ -159,20 +169,43 @@ function candidateLine(
   const share = weight === undefined ? '' : `; weight ${weight}`
   const place = `  ${index + 1}. ${placeText({ model, target })}${share}`
   const taught = learnedWords(target, learned).map((words) => `; ${words}`)
-  return `${place}; ${priceText(model.price)}${remarks}${taught.join('')}${rest === undefined ? '' : `; ${rest}`}`
+  return `${place}; ${priceText(model.price, asked)}${remarks}${taught.join('')}${rest === undefined ? '' : `; ${rest}`}`
 }
 
-export function priceText(price: Price | undefined): string {
+/** The price that holds for such a request, and for what other requests it is another one. */
+export function priceText(price: Price | undefined, { tier, inputTokens }: AskedPrice): string {
   if (price === undefined) return 'no price'
+  const rates = ratesFor(price, tier, inputTokens)
+  const remarks = [
+    ...tierWords(price, tier),
+    ...(rates.inputTokens === undefined ? lengthWords(price) : [`above ${rates.inputTokens} input tokens`]),
+  ]
+  return `${ratesText({ ...rates, image: price.image })}${remarks.length === 0 ? '' : ` (${remarks.join('; ')})`}`
+}
+
+function tierWords(price: Price, tier: string | undefined): readonly string[] {
+  if (tier !== undefined) return [isPricedTier(price, tier) ? `tier ${tier}` : `tier ${tier} has no price of its own`]
+  const names = pricedTiers(price)
+  if (price.defaultTier !== undefined) return [`tier ${price.defaultTier}, the default`]
+  return names.length === 0 ? [] : [`other prices for ${names.join(', ')}`]
+}
+
+function lengthWords({ above = [] }: Price): readonly string[] {
+  const lengths = above.map((row) => row.inputTokens)
+  return lengths.length === 0 ? [] : [`other prices above ${lengths.join(', ')} input tokens`]
+}
+
+function ratesText(rates: Rates): string {
   const parts = [
-    ['input', price.input],
-    ['cached input', price.cachedInput],
-    ['cache write', price.cacheWrite],
-    ['cache write 1h', price.cacheWrite1h],
-    ['output', price.output],
+    ['input', rates.input],
+    ['cached input', rates.cachedInput],
+    ['cache write', rates.cacheWrite],
+    ['cache write 1h', rates.cacheWrite1h],
+    ['audio input', rates.audioInput],
+    ['output', rates.output],
   ].flatMap(([what, amount]) => (typeof amount === 'number' ? [`${what} ${dollarsText(amount)}`] : []))
   const tokens = parts.length === 0 ? [] : [`${parts.join(', ')} a million tokens`]
-  return [...tokens, ...(price.image === undefined ? [] : [`${dollarsText(price.image)} an image`])].join(', ')
+  return [...tokens, ...(rates.image === undefined ? [] : [`${dollarsText(rates.image)} an image`])].join(', ')
 }
 
 /** The limits of an organisation or a key in one line; `figures` is undefined if what is left is unknown. */

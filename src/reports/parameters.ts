@@ -81,6 +81,7 @@ export const EXPLAIN_PARAMETERS: readonly Parameter[] = [
   parameter('tokens N', 'the input tokens of the request, as weir estimates them'),
   parameter('output-tokens N', 'the output limit of the request (max_tokens); without it none, as in Chat Completions'),
   parameter('ttl 5m|1h', 'the request asks for prompt caching of that duration', { choices: ['5m', '1h'] }),
+  parameter('tier NAME', 'the service tier that the request asks for (service_tier)'),
   parameter(
     'conversation TEXT',
     'the prompt_cache_key of the request: shows the order of targets with spread: weighted',

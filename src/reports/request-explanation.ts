@@ -45,6 +45,8 @@ interface ExplanationRequest {
   readonly needs: Needs
   /** The `prompt_cache_key` of a conversation, which decides the order of targets with `spread: weighted`. */
   readonly conversation?: string | undefined
+  /** Its `service_tier`. */
+  readonly tier?: string | undefined
   /** Undefined if no running gateway reported them. */
   readonly resting: readonly Resting[] | undefined
   /** What the running gateway has learned of targets; empty if none runs. */
@@ -64,8 +66,8 @@ export async function explainRequest(config: Config, request: ExplanationRequest
   const remarks = new Set<string>()
   const found = await findKey(catalog, config, request.key, remarks)
   if (typeof found === 'string') throw new UnknownKey(found)
-  const { model: name, needs, resting, learned = [], conversation, isLedgerUp } = request
-  const asked = { ...found, name, needs, resting, learned, conversation }
+  const { model: name, needs, resting, learned = [], conversation, tier, isLedgerUp } = request
+  const asked = { ...found, name, needs, resting, learned, conversation, tier }
   const state = stateOf(found, Date.now())
   const { figures, now } = await withFigures(config, found.key, remarks, async (figures, reader, isRead) => {
     const away = (isLedgerUp ?? (isRead || config.ledger.kind === 'embedded')) ? undefined : errorWithout(config)
@@ -87,19 +89,26 @@ function errorWithout({ ledger, ledgerUnreachable }: Config): CallerError | unde
 function previewed(
   catalog: Catalog,
   { routing }: Config,
-  { key, name, needs, conversation, resting = [] }: Omit<ExplainedRequest, 'state' | 'figures' | 'now' | 'learned'>,
+  {
+    key,
+    name,
+    needs,
+    conversation,
+    tier,
+    resting = [],
+  }: Omit<ExplainedRequest, 'state' | 'figures' | 'now' | 'learned'>,
   reader: AccountUsageReader | undefined,
   away: CallerError | undefined,
 ): Promise<Candidate | CallerError> {
   const rests = resting.map((rest) => ({ ...rest, rests: 1 }))
   return previewOf(
     { catalog, routing, rests, reader, away },
-    { key, name, kind: kindNamed(catalog, name), needs, conversation },
+    { key, name, kind: kindNamed(catalog, name), needs, conversation, tier },
   )
 }
 
 /** The request, and what the ledger and the running gateway report. */
-interface ExplainedRequest extends FoundKey, Pick<ExplanationRequest, 'needs' | 'resting' | 'conversation'> {
+interface ExplainedRequest extends FoundKey, Pick<ExplanationRequest, 'needs' | 'resting' | 'conversation' | 'tier'> {
   /** The model as the caller would name it. */
   readonly name: string
   readonly learned: readonly Learned[]
@@ -110,7 +119,8 @@ interface ExplainedRequest extends FoundKey, Pick<ExplanationRequest, 'needs' | 
 }
 
 function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: string[]): Explanation {
-  const { key, name, state, figures, resting, learned, now } = request
+  const { key, name, state, figures, resting, learned, now, tier, needs } = request
+  const asked = { tier, inputTokens: needs.inputTokens }
   const { organization } = key
   const { candidates, excluded } = resolutionOf(catalog, request)
   const models = name === AUTO ? catalog.autoCandidates : chain(catalog, name)
@@ -129,7 +139,7 @@ function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: str
         model: publicName(model),
         provider: target.provider,
         target: sentModel(target),
-        price: priceText(model.price),
+        price: priceText(model.price, asked),
       },
       weight: weightOf({ model, target }) ?? null,
       learned: [...learnedWords(target, learned)],
@@ -143,7 +153,7 @@ function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: str
       ...explainedLimits(key.id, key.limits, figures?.key),
     ],
     remarks,
-    lines: [...explanationLines({ ...request, models, candidates, excluded })],
+    lines: [...explanationLines({ ...request, asked, models, candidates, excluded })],
   }
 }
 

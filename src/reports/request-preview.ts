@@ -36,6 +36,8 @@ interface PreviewedRequest {
   readonly needs: Needs
   /** Its `prompt_cache_key`. */
   readonly conversation: string | undefined
+  /** Its `service_tier`. */
+  readonly tier: string | undefined
 }
 
 /** What decides about it: limits are not checked without a reader, and nothing rests without rests. */
@@ -96,12 +98,22 @@ function gatewayOf({ catalog, routing, rests, reader, away }: PreviewedGateway):
   }
 }
 
-function workOf(gateway: Gateway, { key, name, kind, needs, conversation }: PreviewedRequest, log: RequestLog): Work {
+function workOf(
+  gateway: Gateway,
+  { key, name, kind, needs, conversation, tier }: PreviewedRequest,
+  log: RequestLog,
+): Work {
   const none = () => ''
   const body = () => BytePieces.of([])
   switch (kind) {
     case 'chat':
-      return new PreviewChat(gateway, key, exchangeOf(name, needs, conversation), log, needs)
+      return new PreviewChat(
+        gateway,
+        key,
+        exchangeOf(name, needs, { promptCacheKey: conversation, serviceTier: tier }),
+        log,
+        needs,
+      )
     case 'image': {
       const content = () => ({ contentType: 'application/json', content: body() })
       const order = { kind: 'generations', prompt: '', images: 1, inputs: 0, size: undefined } as const
@@ -163,10 +175,10 @@ class PreviewEmbedding extends EmbeddingWork {
   }
 }
 
-function exchangeOf(model: string, needs: Needs, conversation: string | undefined): Exchange {
+function exchangeOf(model: string, needs: Needs, hints: ChatRequest['hints']): Exchange {
   const request: ChatRequest = {
     ...{ model, stream: false, conversation: NO_MESSAGES, tools: NO_TOOLS, stop: NO_TEXTS, sampling: {} },
-    hints: conversation === undefined ? NO_HINTS : { promptCacheKey: conversation },
+    hints: { ...NO_HINTS, ...hints },
     maxOutputTokens: needs.maxOutputTokens,
     limitsOutput: needs.limitsOutput,
     cacheStrict: needs.cache,

@@ -1,8 +1,10 @@
 /** The figures as Prometheus reads them. */
 
 import { expect, test } from 'bun:test'
+import { metricsText } from '../../src/admin/metrics.ts'
 import { type SpendRow, spendReader } from '../../src/admin/spend-figures.ts'
 import type { SupervisorFigures } from '../../src/admin/supervision.ts'
+import { priceAges } from '../../src/admin/system-series.ts'
 import type { Rest } from '../../src/gateway/breaker.ts'
 import { TARGET_STATES, type TargetState } from '../../src/gateway/target-states.ts'
 import { MergedFigures } from '../../src/metrics/merged-figures.ts'
@@ -163,3 +165,21 @@ test('spend is read once for all who ask, and left out while the ledger cannot b
   )
   expect(await broken()).toBeUndefined()
 })
+
+test('models whose prices are dated have an age', () => {
+  const models = [
+    { name: 'old', price: { input: 1, asOf: '2026-08-01' } },
+    { name: 'undated', price: { input: 1 } },
+    { name: 'free' },
+  ]
+  const ages = priceAges({ models: models.map((model) => ({ ...MODEL, ...model })) }, Date.UTC(2026, 10, 1, 12))
+  const text = metricsText({ ...supervisorFigures({}), priceAges: ages })
+  expect(text.split('\n').filter((line) => line.startsWith('weir_price_age_days'))).toEqual([
+    'weir_price_age_days{model="old"} 92',
+  ])
+})
+
+const MODEL = {
+  ...{ aliases: [], targets: [], fallbacks: [], defaultOutputTokens: 1, supports: [] },
+  promptCache: { key: false, explicit: false, ttls: [] },
+}

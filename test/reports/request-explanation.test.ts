@@ -1,4 +1,4 @@
-/** `weir explain` for models with `spread: weighted`: the order of targets is the one that the gateway uses. */
+/** `weir explain`: the order of targets with `spread: weighted` is the one that the gateway uses; and its prices. */
 
 import { expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -38,6 +38,41 @@ test('the order of targets for a conversation', async () => {
       await ask(serving.port, requestBytes('/v1/chat/completions', { key: KEY, body }))
       expect(upstream.calls.at(-1)?.model).toBe(candidates[0]?.target ?? '')
     }
+  } finally {
+    await rm(dataDir, { recursive: true })
+  }
+})
+
+test('the price of a tier and a length', async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'weir-explain-'))
+  const price = {
+    ...{ input: 1, cached_input: 0.1, output: 2, above: [{ input_tokens: 1000, input: 2, output: 4 }] },
+    ...{ tiers: { priority: { input: 3, output: 6 } }, tier_aliases: { fast: 'priority' } },
+  }
+  await using serving = new Serving({
+    providers: { up: 'http://127.0.0.1:9' },
+    models: { m: { targets: [{ provider: 'up', model: 'a' }], price } },
+  })
+  const key = serving.config.organizations[0]?.keys[0]?.id ?? ''
+  const priceOf = async (inputTokens: number, tier?: string) => {
+    const needs = { ...noNeeds, inputTokens }
+    const config = { ...serving.config, dataDir }
+    return (await explainRequest(config, { key, model: 'm', needs, resting: [], tier })).candidates[0]?.price
+  }
+  try {
+    expect(await priceOf(0)).toBe(
+      'input $1.00, cached input $0.10, output $2.00 a million tokens ' +
+        '(other prices for priority, fast; other prices above 1000 input tokens)',
+    )
+    expect(await priceOf(1000, 'fast')).toBe(
+      'input $3.00, output $6.00 a million tokens (tier fast; other prices above 1000 input tokens)',
+    )
+    expect(await priceOf(1001, 'priority')).toBe(
+      'input $6.00, output $12.00 a million tokens (tier priority; above 1000 input tokens)',
+    )
+    expect(await priceOf(1001, 'scale')).toContain(
+      'input $2.00, output $4.00 a million tokens (tier scale has no price',
+    )
   } finally {
     await rm(dataDir, { recursive: true })
   }
