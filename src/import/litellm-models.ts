@@ -6,6 +6,7 @@ import { shifted } from '../core/decimal.ts'
 import { isArray, isObject, type JsonObject, stringOf } from '../core/json.ts'
 import { addAliases, addFallbacks, DOES, type Kind } from './litellm-links.ts'
 import type { Notes } from './litellm-notes.ts'
+import { isTokenPrice, litellmPrice } from './litellm-prices.ts'
 import { LITELLM_PROVIDERS, splitModel } from './litellm-providers.ts'
 import { Providers, providerOf } from './litellm-settings.ts'
 
@@ -103,15 +104,15 @@ function published(prices: JsonObject, params: JsonObject, info: JsonObject): Js
   return found ?? {}
 }
 
-/** Prices that depend on the size or the kind of a request. */
+/** Prices that weir has nothing for. */
 function noteTiers(name: string, info: JsonObject, notes: Notes): void {
-  const tiers = Object.keys(info).filter(
+  const lost = Object.keys(info).filter(
     (field) =>
-      /_above_\d|_batches$|_flex$|_priority$|_audio_token|search_context_cost/.test(field) && info[field] != null,
+      /_above_\d|_batches$|_flex$|_priority$|_audio_token|search_context_cost/.test(field) &&
+      info[field] != null &&
+      !isTokenPrice(field),
   )
-  const isCarried = (field: string) => field === 'cache_creation_input_token_cost_above_1hr'
-  const lost = tiers.filter((field) => !isCarried(field))
-  if (lost.length > 0) notes.lost(name, `${lost.join(', ')}: weir has one price for each kind of token`)
+  if (lost.length > 0) notes.lost(name, `${lost.join(', ')}: weir has no such price`)
 }
 
 function withCredential(file: JsonObject, params: JsonObject, place: string, notes: Notes): JsonObject {
@@ -196,20 +197,13 @@ const CARRIED: ReadonlySet<string> = new Set([
   ...['aws_role_name', 'aws_profile_name', 'aws_web_identity_token', 'litellm_credential_name'],
   ...['vertex_project', 'vertex_location', 'vertex_credentials', 'organization'],
   ...['vertex_ai_project', 'vertex_ai_location', 'vertex_ai_credentials'],
-  ...['input_cost_per_token', 'output_cost_per_token', 'drop_params', 'region_name', 'weight', 'max_tokens'],
-  ...[
-    'output_cost_per_image',
-    'input_cost_per_image',
-    'cache_read_input_token_cost',
-    'cache_creation_input_token_cost',
-    'cache_creation_input_token_cost_above_1hr',
-    'base_model',
-  ],
+  ...['drop_params', 'region_name', 'weight', 'max_tokens'],
+  ...['output_cost_per_image', 'input_cost_per_image', 'base_model'],
 ])
 
 function noteParameters({ place, params }: Entry, notes: Notes): void {
   for (const name of Object.keys(params)) {
-    if (CARRIED.has(name) || params[name] === null) continue
+    if (CARRIED.has(name) || isTokenPrice(name) || params[name] === null) continue
     const isRate = name === 'rpm' || name === 'tpm'
     const advice = isRate ? '; weir limits organisations and keys (requests_per_minute, tokens_per_minute)' : ''
     notes.lost(`${place}.litellm_params.${name}`, `is not carried over${advice}`)
@@ -280,30 +274,19 @@ function numberIn(entries: readonly Entry[], field: string): number | undefined 
     .find((value): value is number => typeof value === 'number' && Number.isInteger(value) && value > 0)
 }
 
-/** A price above it is a mistake. */
-const PRICE_MAX = 10_000
-
-/** Dollars per million tokens from dollars per token, of `litellm_params` or `model_info`. */
+/** Prices of `litellm_params`, and those of `model_info` that these lack: of the first entry that has any. */
 function priceOf(entries: readonly Entry[], kind: Kind): JsonObject | undefined {
-  // Dollars by the decimal point alone: 0.0000001 times a million is 0.09999999999999999.
-  const cost = (field: string, places: number) =>
-    entries
-      .map(({ params, info }) => Number(shifted(params[field] ?? info[field], places) ?? Number.NaN))
-      .find((value) => Number.isFinite(value) && value >= 0)
-  const million = (field: string) => cost(field, 6)
-  const image = cost('output_cost_per_image', 0) ?? cost('input_cost_per_image', 0)
+  const written = entries.toReversed().map(({ params, info }) => ({ ...stated(info), ...stated(params) }))
+  const all: JsonObject = Object.assign({}, ...written)
+  const image = [all['output_cost_per_image'], all['input_cost_per_image']]
+    .map((cost) => Number(shifted(cost, 0) ?? Number.NaN))
+    .find((cost) => cost >= 0)
   if (kind === 'image' && image !== undefined && amountProblem(image) === undefined) return { image }
-  const [input, output] = [million('input_cost_per_token'), million('output_cost_per_token')]
-  if (input === undefined || input > PRICE_MAX) return undefined
-  if (kind === 'embedding') return { input }
-  if (output === undefined || output > PRICE_MAX) return undefined
-  const [cached, write] = [million('cache_read_input_token_cost'), million('cache_creation_input_token_cost')]
-  const hour = million('cache_creation_input_token_cost_above_1hr')
-  return {
-    input,
-    ...(cached === undefined ? {} : { cached_input: cached }),
-    ...(write === undefined ? {} : { cache_write: write }),
-    ...(hour === undefined ? {} : { cache_write_1h: hour }),
-    output,
-  }
+  if (kind !== 'embedding') return litellmPrice(all)
+  const price = litellmPrice({ ...all, output_cost_per_token: 0 })
+  return price?.['input'] === undefined ? undefined : { input: price['input'] }
+}
+
+function stated(values: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== null))
 }

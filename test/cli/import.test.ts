@@ -191,15 +191,28 @@ model_list:
       ...{ input_cost_per_token: 3e-6, output_cost_per_token: 1.5e-5, cache_read_input_token_cost: 3e-7 },
       ...{ cache_creation_input_token_cost: 3.75e-6, cache_creation_input_token_cost_above_1hr: 6e-6 },
       ...{ input_cost_per_token_above_200k_tokens: 6e-6, supports_function_calling: true },
+      ...{
+        input_cost_per_token_batches: 1.5e-6,
+        output_cost_per_token_priority: 3e-5,
+        input_cost_per_token_flex: null,
+      },
+      ...{ input_cost_per_token_above_200k_tokens_priority: 1.2e-5, input_cost_per_audio_token: 4e-5 },
     },
     'azure/gpt': { input_cost_per_token: 1.1e-7, output_cost_per_token: 4.4e-7 },
   }
+  const SONNET = { input: 3, cached_input: 0.3, cache_write: 3.75, cache_write_1h: 6, output: 15, audio_input: 40 }
   const imported = fromLitellm(file, { prices })
   if ('problem' in imported) throw new Error(imported.problem)
   const { models, providers } = parse(imported.text)
   expect(models.map((model: { price: object }) => model.price)).toEqual([
     { input: 2.5, output: 10 },
-    { input: 3, cached_input: 0.3, cache_write: 3.75, cache_write_1h: 6, output: 15 },
+    {
+      ...{ input: 3, cached_input: 0.3, cache_write: 3.75, cache_write_1h: 6, output: 15, audio_input: 40 },
+      above: [{ input_tokens: 200_000, ...SONNET, input: 6 }],
+      tiers: {
+        priority: { ...SONNET, output: 30, above: [{ input_tokens: 200_000, ...SONNET, input: 12, output: 30 }] },
+      },
+    },
     { input: 0.11, output: 0.44 },
     { input: 0.1, output: 0.3 },
   ])
@@ -207,7 +220,7 @@ model_list:
   expect(models[1].supports).toEqual(['tools'])
   expect(providers.bedrock).toEqual({ dialect: 'bedrock', region: 'eu-west-1', credentials: 'default' })
   const notes = imported.notes.join('\n')
-  expect(notes).toContain('lost: sonnet: input_cost_per_token_above_200k_tokens: weir has one price')
+  expect(notes).toContain('lost: sonnet: input_cost_per_token_batches: weir has no such price')
   expect(notes).toContain(
     'to do: model_list[1]: credentials: default takes the identity of the machine; give it that of',
   )
