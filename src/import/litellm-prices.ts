@@ -1,5 +1,5 @@
 /**
- * Prices of LiteLLM, by token, → those of weir, by a million: of the base tier, of longer requests and of service tiers.
+ * Prices of LiteLLM, by token, → those of weir, by a million: of the base tier, of long requests and of service tiers.
  */
 
 import { shifted } from '../core/decimal.ts'
@@ -19,11 +19,8 @@ const FIELDS: Readonly<Record<string, string>> = {
 const PRICE_MAX = 10_000
 
 /** `input_cost_per_token_above_272k_tokens_priority`: the length and the tier are optional. */
-const NAME = new RegExp(
-  `^(${Object.keys(FIELDS)
-    .toSorted((one, other) => other.length - one.length)
-    .join('|')})` + '(?:_above_(\\d{1,5})k_tokens)?(?:_(priority|flex))?$',
-)
+const KINDS = Object.keys(FIELDS).toSorted((one, other) => other.length - one.length)
+const NAME = new RegExp(`^(${KINDS.join('|')})(?:_above_(\\d{1,5})k_tokens)?(?:_(priority|flex))?$`)
 
 type Rates = Record<string, number>
 

@@ -180,7 +180,8 @@ export function priceText(price: Price | undefined, { tier, inputTokens }: Asked
     ...tierWords(price, tier),
     ...(rates.inputTokens === undefined ? lengthWords(price) : [`above ${rates.inputTokens} input tokens`]),
   ]
-  return `${ratesText({ ...rates, image: price.image })}${remarks.length === 0 ? '' : ` (${remarks.join('; ')})`}`
+  const words = ratesText({ ...rates, image: price.image })
+  return remarks.length === 0 ? words : `${words} (${remarks.join('; ')})`
 }
 
 function tierWords(price: Price, tier: string | undefined): readonly string[] {
