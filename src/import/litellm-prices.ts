@@ -18,8 +18,9 @@ const FIELDS: Readonly<Record<string, string>> = {
 /** A price above it is a mistake. */
 const PRICE_MAX = 10_000
 
-/** `input_cost_per_token_above_272k_tokens_priority`: the length and the tier are optional. */
+/** The longest first, of which another may be the beginning. */
 const KINDS = Object.keys(FIELDS).toSorted((one, other) => other.length - one.length)
+/** `input_cost_per_token_above_272k_tokens_priority`: the length and the tier are optional. */
 const NAME = new RegExp(`^(${KINDS.join('|')})(?:_above_(\\d{1,5})k_tokens)?(?:_(priority|flex))?$`)
 
 type Rates = Record<string, number>

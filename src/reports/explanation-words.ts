@@ -169,7 +169,8 @@ function candidateLine(
   const share = weight === undefined ? '' : `; weight ${weight}`
   const place = `  ${index + 1}. ${placeText({ model, target })}${share}`
   const taught = learnedWords(target, learned).map((words) => `; ${words}`)
-  return `${place}; ${priceText(model.price, asked)}${remarks}${taught.join('')}${rest === undefined ? '' : `; ${rest}`}`
+  const price = priceText(model.price, asked)
+  return `${place}; ${price}${remarks}${taught.join('')}${rest === undefined ? '' : `; ${rest}`}`
 }
 
 /** The price that holds for such a request, and for what other requests it is another one. */
