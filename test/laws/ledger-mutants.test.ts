@@ -1,6 +1,8 @@
 /**
- * Mutation tests: each seeded bug, in Lua and in TypeScript, must make the ledger's suite fail. Two run at a time, each
- * on a copy of the sources.
+ * Mutation tests: each seeded bug, in Lua and in TypeScript, must make a test of the ledger's suite fail. Two run at a
+ * time, each on a copy of the sources. `test/ledger/mutants.json` has the test that detects each mutant: that one alone
+ * runs, and must pass in the unchanged copy. A mutant without one, or whose test passes, gets the whole suite of its
+ * subject. `WEIR_MUTANTS=new` keeps what it finds in the file, `WEIR_MUTANTS=all` looks for each mutant again.
  */
 
 import { afterAll, describe, expect, test } from 'bun:test'
@@ -35,10 +37,28 @@ const HISTORIES = '150'
 /** These reveal most mutants, in 0.3 s; all of them take 6 s with Redis. */
 const FIRST_HISTORIES = '15'
 const JOURNAL_HISTORIES = '20'
-const RUN_MS = 20_000
-const COPY_MS = 240_000
+/** After this time a mutant that is to hang does. */
+const HANG_MS = 20_000
+/** Ends a run on a busy machine; it proves nothing. */
+const RUN_MS = 240_000
+const LONGEST_MS = 1_800_000
+const DETECTORS = join(ROOT, 'test/ledger/mutants.json')
+const SEARCH = process.env['WEIR_MUTANTS']
+/** A search for all takes the quickest of the tests that fail, and none that runs as long as this. */
+const SEARCHED_MS = 200_000
 
 type Subject = 'memory' | 'redis' | 'nodes' | 'emptied' | 'away' | 'folded' | 'absent' | 'journal'
+
+const listed: Readonly<Record<Subject, readonly Mutant[]>> = {
+  memory: memoryMutants,
+  journal: journalMutants,
+  nodes: nodeMutants,
+  emptied: restoreMutants,
+  away: awayMutants,
+  folded: foldMutants,
+  absent: sumMutants,
+  redis: luaMutants,
+}
 
 const copies = [copy(), copy()]
 afterAll(() => {
@@ -66,43 +86,62 @@ function copy(): string {
   return directory
 }
 
-/** A part of a suite: the arguments of `bun test`, and the number of random histories of the law. */
+/** A part of a suite: files of tests, a pattern of the tests' names, and the number of random histories of the law. */
 interface Part {
-  readonly words: readonly string[]
+  readonly files: readonly string[]
+  readonly pattern?: string
   readonly histories: string
 }
 
+/** The test that detects a mutant. */
+interface Detector {
+  readonly file: string
+  readonly test: string
+  readonly histories: string
+}
+
+const detectors: Record<string, Record<string, Detector>> = JSON.parse(readFileSync(DETECTORS, 'utf8'))
+
 /** The parts of the suite of a subject, the quick ones first. */
 function suiteOf(subject: Subject): readonly Part[] {
-  const part = (...words: readonly string[]): Part => ({ words, histories: HISTORIES })
-  if (subject === 'nodes') return [part(...SIMULATION)]
-  if (subject === 'away') return [part('-t', '960.0 hours', ...AWAY)]
-  if (subject === 'folded') return [part(...FOLDED)]
+  const part = (files: readonly string[], pattern?: string): Part => ({
+    ...{ files, histories: HISTORIES },
+    ...(pattern === undefined ? {} : { pattern }),
+  })
+  if (subject === 'nodes') return [part(SIMULATION)]
+  if (subject === 'away') return [part(AWAY, '960.0 hours')]
+  if (subject === 'folded') return [part(FOLDED)]
   if (subject === 'absent') {
     const first = '^(200 nodes|back after 40 days, with nothing)'
-    return [
-      part('-t', first, ...ABSENT),
-      part('-t', '(after 40 days serves nothing|data since|half a day|its reservations)', ...ABSENT),
-    ]
+    return [part(ABSENT, first), part(ABSENT, '(after 40 days serves nothing|data since|half a day|its reservations)')]
   }
-  if (subject === 'journal') return [part(...JOURNAL)]
+  if (subject === 'journal') return [part(JOURNAL)]
   // The suite of two gateways is left out: it waits for leases, and does not test how an emptied Redis is restored.
-  if (subject === 'emptied') return [part('-t', '^(?!two gateways on copies)', ...EMPTIED)]
-  const store = (...files: readonly string[]) => part('-t', `the store in ${subject}`, ...files)
+  if (subject === 'emptied') return [part(EMPTIED, '^(?!two gateways on copies)')]
+  const store = (...files: readonly string[]) => part(files, `the store in ${subject}`)
   // The states take a tenth of the time of the shares that the law of crossings draws.
   return [{ ...store(...LAW), histories: FIRST_HISTORIES }, store(STATES), store(CROSSINGS), store(...LAW)]
 }
 
-/** Whether the suite of a subject passes in a copy. */
-async function passes(directory: string, subject: Subject, ms = RUN_MS): Promise<boolean> {
-  for (const part of suiteOf(subject)) if ((await run(directory, part, ms)) !== 0) return false
-  return true
+function partOf({ file, test, histories }: Detector): Part {
+  // Bun prints `group > test`, and matches `group test`.
+  const words = test.split(' > ').map((word) => word.replaceAll(/[$()*+.?[\\\]^{|}]/g, '\\$&'))
+  return { files: [file], pattern: `^${words.join(' ')}$`, histories }
 }
 
-/** The exit code of a part of a suite in a copy. */
-async function run(directory: string, { words, histories }: Part, ms: number): Promise<number> {
-  const tests = [process.execPath, 'test', '--bail', '--timeout', String(ms), ...words]
-  const suite = Bun.spawn([process.execPath, GUARD, ...tests], {
+interface Ending {
+  /** Whether it was killed. */
+  readonly isLate: boolean
+  readonly code: number
+  /** From the quickest test on. */
+  readonly failed: readonly Detector[]
+}
+
+/** How a part of a suite ends in a copy; it is killed after `ms`. */
+async function run(directory: string, { files, pattern, histories }: Part, ms: number): Promise<Ending> {
+  const named = pattern === undefined ? [] : ['-t', pattern]
+  const until = SEARCH === 'all' ? ['--timeout', String(SEARCHED_MS)] : ['--bail', '--timeout', String(2 * ms)]
+  const suite = Bun.spawn([process.execPath, GUARD, process.execPath, 'test', ...until, ...named, ...files], {
     cwd: directory,
     env: {
       ...process.env,
@@ -114,17 +153,79 @@ async function run(directory: string, { words, histories }: Part, ms: number): P
       WEIR_SEED: '1',
     },
     stdout: 'ignore',
-    stderr: 'ignore',
-    // A mutant that never ends counts as detected. The guard also ends a Redis whose script does not end.
-    timeout: ms,
-    killSignal: 'SIGTERM',
+    stderr: 'pipe',
   })
-  return suite.exited
+  let isLate = false
+  const timer = setTimeout(() => {
+    isLate = true
+    // The guard also ends a Redis whose script does not end.
+    suite.kill('SIGTERM')
+  }, ms)
+  const [text, code] = await Promise.all([suite.stderr.text(), suite.exited])
+  clearTimeout(timer)
+  return { isLate, code, failed: failedOf(text, histories) }
 }
 
-/** Returns the mutants that the suite did not detect, and those whose text is not in the source exactly once. */
-async function survivors(mutants: readonly Mutant[], subject: Subject): Promise<string[]> {
-  const left = [...mutants]
+/** The tests that failed, but for those that ran out of time, by what Bun prints: files, and below each its tests. */
+function failedOf(text: string, histories: string): readonly Detector[] {
+  const failed: (Detector & { readonly ms: number })[] = []
+  let file = ''
+  for (const [at, line] of text.split('\n').entries()) {
+    file = /^(test\/\S+\.test\.ts):$/.exec(line)?.[1] ?? file
+    const [, test, ms] = /^\(fail\) (.*?)(?: \[([\d.]+)ms\])?$/.exec(line) ?? []
+    const isOutOfTime = text.split('\n')[at + 1]?.includes('this test timed out')
+    if (test !== undefined && !isOutOfTime) failed.push({ file, test, histories, ms: Number(ms ?? 0) })
+  }
+  return failed.sort((one, other) => one.ms - other.ms).map(({ ms: _, ...detector }) => detector)
+}
+
+/** Whether the tests of all parts pass in a copy. */
+async function passes(directory: string, parts: readonly Part[]): Promise<boolean> {
+  for (const part of parts) if ((await run(directory, part, RUN_MS)).code !== 0) return false
+  return true
+}
+
+/** What keeps a mutant, which is in the copy, from being detected; undefined if it is. */
+async function problemOf(directory: string, subject: Subject, mutant: Mutant): Promise<string | undefined> {
+  const name = nameOf(mutant)
+  const hangs = mutant[3] === 'hangs'
+  const known = SEARCH === 'all' ? undefined : detectors[subject]?.[name]
+  for (const part of [...(known === undefined ? [] : [partOf(known)]), ...suiteOf(subject)]) {
+    const { isLate, code, failed } = await run(directory, part, hangs ? HANG_MS : RUN_MS)
+    const [found] = failed
+    if (found !== undefined && known === undefined) note(subject, name, found)
+    if (found !== undefined || (isLate && hangs)) return undefined
+    if (isLate) return `${name}: ran for too long, which shows no fault`
+    if (code !== 0) return `${name}: the tests ran for too long, or did not start`
+  }
+  return `${name}: all tests pass`
+}
+
+function note(subject: Subject, name: string, detector: Detector): void {
+  const found = detectors[subject] ?? {}
+  detectors[subject] = { ...found, [name]: detector }
+  if (SEARCH === undefined) console.log(`Detected by ${detector.test}; WEIR_MUTANTS=new keeps that: ${name}`)
+}
+
+/** Writes a line for each mutant, and none for those that are gone. */
+function writeDetectors(): void {
+  const subjects = Object.entries(listed).map(([subject, mutants]) => {
+    const lines = mutants.flatMap((mutant) => {
+      const detector = detectors[subject]?.[nameOf(mutant)]
+      return detector === undefined ? [] : [`    ${JSON.stringify(nameOf(mutant))}: ${JSON.stringify(detector)}`]
+    })
+    return `  ${JSON.stringify(subject)}: {${['', ...lines].join(',\n').slice(1)}\n  }`
+  })
+  writeFileSync(DETECTORS, `{\n${subjects.join(',\n')}\n}\n`)
+}
+
+function nameOf([file, from, to]: Mutant): string {
+  return `${file}: '${from}' → '${to}'`
+}
+
+/** Returns the mutants that are not detected, and those whose text is not in the source exactly once. */
+async function survivors(subject: Subject): Promise<string[]> {
+  const left = [...listed[subject]]
   const alive: string[] = []
   const work = async (directory: string) => {
     for (let mutant = left.shift(); mutant !== undefined; mutant = left.shift()) {
@@ -139,60 +240,52 @@ async function survivors(mutants: readonly Mutant[], subject: Subject): Promise<
         path,
         text.replace(from, () => to),
       )
-      if (await passes(directory, subject)) alive.push(`${file}: '${from}' → '${to}'`)
+      const problem = await problemOf(directory, subject, mutant)
+      if (problem !== undefined) alive.push(problem)
       writeFileSync(path, text)
     }
   }
   await Promise.all(copies.map(work))
+  if (SEARCH !== undefined) writeDetectors()
   return alive
 }
 
+const NAMES: readonly (readonly [Subject, string])[] = [
+  ['memory', 'the in-memory store'],
+  ['journal', "the embedded ledger's journal"],
+  ['nodes', "a node's calls to its store"],
+  ['emptied', 'restoring an emptied Redis'],
+  ['away', 'a node that was away for long'],
+  ['folded', "folding a node's old usage"],
+  ['absent', "summing up a node's usage"],
+  ['redis', 'the scripts'],
+]
+
 describe('mutants', () => {
+  for (const [subject, name] of NAMES) {
+    test(
+      `all ${listed[subject].length} of ${name} are detected`,
+      async () => {
+        expect(await survivors(subject)).toEqual([])
+      },
+      LONGEST_MS,
+    )
+  }
+
+  // The last one, because a search may have found more of them.
   test(
-    'the unchanged copy passes',
+    'the tests that detect them pass in the unchanged copy',
     async () => {
-      const left: Subject[] = ['emptied', 'redis', 'away', 'folded', 'absent', 'journal', 'memory', 'nodes']
-      const failed: Subject[] = []
+      const all = Object.values(detectors).flatMap((found) => Object.values(found))
+      const left = [...new Map(all.map((detector) => [JSON.stringify(detector), detector])).values()]
+      const failed: Detector[] = []
       const work = async (directory: string) => {
-        for (let subject = left.shift(); subject !== undefined; subject = left.shift())
-          // The limit is generous because the machine may be busy.
-          if (!(await passes(directory, subject, COPY_MS))) failed.push(subject)
+        for (let detector = left.shift(); detector !== undefined; detector = left.shift())
+          if (!(await passes(directory, [partOf(detector)]))) failed.push(detector)
       }
       await Promise.all(copies.map(work))
       expect(failed).toEqual([])
     },
-    4 * COPY_MS,
+    LONGEST_MS,
   )
-
-  test(`all ${memoryMutants.length} of the in-memory store are detected`, async () => {
-    expect(await survivors(memoryMutants, 'memory')).toEqual([])
-  }, 300_000)
-
-  test(`all ${journalMutants.length} of the embedded ledger's journal are detected`, async () => {
-    expect(await survivors(journalMutants, 'journal')).toEqual([])
-  }, 600_000)
-
-  test(`all ${nodeMutants.length} of a node's calls to its store are detected`, async () => {
-    expect(await survivors(nodeMutants, 'nodes')).toEqual([])
-  }, 300_000)
-
-  test(`all ${restoreMutants.length} of restoring an emptied Redis are detected`, async () => {
-    expect(await survivors(restoreMutants, 'emptied')).toEqual([])
-  }, 300_000)
-
-  test(`all ${awayMutants.length} of a node that was away for long are detected`, async () => {
-    expect(await survivors(awayMutants, 'away')).toEqual([])
-  }, 300_000)
-
-  test(`all ${foldMutants.length} of folding a node's old usage are detected`, async () => {
-    expect(await survivors(foldMutants, 'folded')).toEqual([])
-  }, 300_000)
-
-  test(`all ${sumMutants.length} of summing up a node's usage are detected`, async () => {
-    expect(await survivors(sumMutants, 'absent')).toEqual([])
-  }, 300_000)
-
-  test(`all ${luaMutants.length} of the scripts are detected`, async () => {
-    expect(await survivors(luaMutants, 'redis')).toEqual([])
-  }, 600_000)
 })

@@ -1,6 +1,9 @@
-/** Plausible bugs: a file, a text that occurs in it once, and its replacement. The suite must detect each one. */
+/**
+ * Plausible bugs: a file, a text that occurs in it once, and its replacement. The suite must detect each one; those
+ * with `hangs` make something run or wait without an end, and are detected if they do.
+ */
 
-export type Mutant = readonly [file: string, from: string, to: string]
+export type Mutant = readonly [file: string, from: string, to: string, effect?: 'hangs']
 
 const STORE = 'redis/lua/store.lua'
 const RESERVE = 'redis/lua/reserve.lua'
@@ -56,7 +59,7 @@ export const luaMutants: readonly Mutant[] = [
   [RESERVE, 'refuse(s, BUDGET[b], math.huge, false)', 'refuse(s, BUDGET[b], math.huge, true)'],
   [RESERVE, 'elseif wanted > limit - spent then', 'elseif wanted >= limit - spent then'],
   [RESERVE, '(wanted - (limit - spent - held)) / held', 'wanted / held'],
-  [RESERVE, 'wait, refused_held and', 'wait, all_held and'],
+  [RESERVE, 'all = refused_held and', 'all = all_held and'],
   [RESERVE, 'or 0, all_held and', 'or 0, refused_held and'],
   [RESERVE, 'all_held = all_held and held', 'all_held = held'],
   [RESERVE, 'if wait <= longest then', 'if wait < longest then'],
@@ -347,7 +350,7 @@ export const journalMutants: readonly Mutant[] = [
   [JOURNAL, 'if (one.isStored || isKept(one)) unfilled', 'if (isKept(one)) unfilled'],
   [JOURNAL, 'one.isStored = isKept(one)', 'one.isStored = false'],
   [JOURNAL, '    unfilled.clear()\n', ''],
-  [JOURNAL, "if (one.state === 'live') live.push(liveValues(one))", ''],
+  [JOURNAL, "if (one.state === 'live') live.push(liveValues(one))", "if (one.state === 'live') {}"],
   [JOURNAL, "else if (one.state === 'lost') lost.push(liveValues(one))", ''],
   [JOURNAL, "return state === 'live' || state === 'lost'", "return state === 'live'"],
   [STATE_TABLES, '    this.dropLost.run(id)\n', ''],
