@@ -179,7 +179,7 @@ function checkPriceAge({ file, problems }: Check, asOf: string | undefined, path
   if (days === undefined) return
   if (Number.isNaN(days)) problems.add(path, 'is no day of the calendar')
   else if (most !== undefined && days > most)
-    problems.warn(path, `the price is ${days} days old; compare it with the provider's (weir prices diff)`)
+    problems.warn(path, `the price is ${days} days old; compare it with the provider's`)
 }
 
 function checkLimits({ problems }: Check, { context_window: all, max_output_tokens: output }: Model, path: Path): void {
