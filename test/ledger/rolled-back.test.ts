@@ -34,8 +34,11 @@ async function grownOld(ledger: RedisLedger, at: string): Promise<void> {
   await until(() => ledger.health().pending === 0)
   const file = new Database(join(at, 'outbox.sqlite'))
   file.run('UPDATE outbox SET taken_ms = taken_ms - 3600000, sent_ms = sent_ms - 3600000')
-  // By just enough, and once: a row is found by the time of its request's admission, or later.
-  file.run('UPDATE request_batch SET ended_ms = ended_ms - 60000 WHERE ended_ms > ?', [Date.now() - 60_000])
+  // By just enough, and once. They end before their admission now: an outbox lists such rows, because the time of an
+  // admission does not lead to them.
+  const young = Date.now() - 60_000
+  file.run('INSERT OR REPLACE INTO far_row SELECT id, batch FROM request WHERE batch_ended_ms > ?', [young])
+  file.run('UPDATE request_batch SET ended_ms = ended_ms - 60000 WHERE ended_ms > ?', [young])
   file.close()
 }
 
@@ -261,6 +264,24 @@ describe('a snapshot in which a request was running that has ended since', () =>
     await until(async () => (await failureOf(serve(ledger, account, 1))) === 'none')
     await until(() => ledger.health().pending === 0)
     expect(await spentOf(server, account)).toMatchObject({ spent: 334, key: 334, held: 0 })
+  })
+
+  test('a process that has not read the log yet finds it there', async () => {
+    await using server = await RedisServer.start()
+    const at = directory()
+    const ledger = await ledgerOn(server.socket, at)
+    const account = accountOf()
+    const running = await ledger.reserve(account, holdOf(60))
+    const saved = await snapshot(server)
+    await ledger.settle(running, chargeOf(33))
+    await grownOld(ledger, at)
+    await ledger.close()
+    open.pop()
+    await setBack(server, saved)
+    const again = await ledgerOn(server.socket, at)
+    await serve(again, account, 200)
+    await until(() => again.health().pending === 0)
+    expect(await spentOf(server, account)).toEqual(all(233))
   })
 })
 
