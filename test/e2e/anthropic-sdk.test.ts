@@ -220,18 +220,16 @@ describe.each(LINES.map((line) => [line.name, line] as const))('%s', (_, { Sdk, 
     expect(await thrownBy(connect().messages.stream(ask('raw', 'go')).finalMessage())).toBeInstanceOf(Error)
   })
 
-  test('an abort reaches the provider within a second', async () => {
+  test('an abort reaches the provider', async () => {
     stage.raw.on('raw', does.stalls(FRAMES.slice(0, 2)))
     const from = stage.raw.calls.length
     const stream = connect().messages.stream(ask('raw', 'go'))
-    let leftAt = Number.POSITIVE_INFINITY
-    stream.on('text', () => {
-      leftAt = performance.now()
-      stream.abort()
-    })
+    stream.on('text', () => stream.abort())
     expect(await thrownBy(stream.finalMessage())).toBeInstanceOf(Sdk.APIUserAbortError)
-    const ending = await (await stage.raw.call(undefined, from)).aborted
-    expect(ending.atMs - leftAt).toBeLessThan(1000)
+    await (await stage.raw.call(undefined, from)).aborted
+    expect(await stage.gateway.line((one) => one['outcome'] === 'caller_left')).toMatchObject({
+      requested_model: 'raw',
+    })
   })
 })
 

@@ -71,10 +71,8 @@ describe.each(ways)('by %s', (way, leave) => {
     await using caller = await stage.caller(model, body)
     const call = await stage.call(model, provider)
     if (sees !== undefined) await caller.until(sees)
-    const leftMs = performance.now()
     leave(caller)
-    const ending = await call.aborted
-    expect(ending.atMs - leftMs).toBeLessThan(1000)
+    await call.aborted
     const written = await stage.line(model)
     expect(written).toMatchObject({
       ...line,

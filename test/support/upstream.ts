@@ -11,7 +11,6 @@ import { bytesOf, chunkedOf, field, type Head, headOf, joined, textOf } from './
 export interface Ending {
   readonly by: 'us' | 'gateway'
   readonly reset: boolean
-  readonly atMs: number
 }
 
 /** A provider's reaction to a request. It may return before it has answered: the connection stays open. */
@@ -19,7 +18,6 @@ export type Scenario = (call: Call) => void | Promise<void>
 
 /** One request and its connection. */
 export class Call {
-  readonly atMs = performance.now()
   readonly method: string
   readonly path: string
   readonly json: JsonObject
@@ -247,7 +245,7 @@ class Link {
     this.ended = promise
     socket.on('close', () => {
       this.open = false
-      resolve({ by: this.byUs && !gatewayLeft ? 'us' : 'gateway', reset: failed, atMs: performance.now() })
+      resolve({ by: this.byUs && !gatewayLeft ? 'us' : 'gateway', reset: failed })
     })
   }
 
