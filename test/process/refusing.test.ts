@@ -42,12 +42,12 @@ async function admin(gateway: Gateway, path: string): Promise<Response> {
   return await fetch(`${gateway.adminUrl}${path}`)
 }
 
-/** Asks until the states of the limits are these: an answer may be up to 2 s old. */
-async function until(gateway: Gateway, day: string): Promise<void> {
+/** Asks until the states of the limits are these, and all is settled: an answer may be up to 2 s old. */
+async function until(gateway: Gateway, day: string, used: number): Promise<void> {
   for (;;) {
     const { rows } = (await (await admin(gateway, '/api/budgets')).json()) as { rows: JsonObject[] }
-    const states = rows.map(({ limit, state }) => `${limit} ${state}`).sort()
-    if (states.join() === `spend.day ${day},spend.month ok`) return
+    const states = rows.map(({ limit, state, used, held }) => `${limit} ${state} ${used} ${held}`).sort()
+    if (states.join() === `spend.day ${day} ${used} 0,spend.month ok ${used} 0`) return
     await Bun.sleep(50)
   }
 }
@@ -59,7 +59,7 @@ test.each(['embedded', 'redis'])('%s: at 60 % of the limit, on all nodes, until 
   const ledger = kind === 'redis' ? { ledger: { redis: redis.url } } : {}
   await using gateway = await start(upstream, hook, ledger)
   for (let i = 0; i < 2; i++) expect((await say(gateway, '/v1/chat/completions')).status).toBe(200)
-  await until(gateway, 'ok')
+  await until(gateway, 'ok', 600_000)
   const refused = await say(gateway, '/v1/chat/completions')
   expect([refused.status, refused.header('x-should-retry')]).toEqual([429, 'false'])
   expect(JSON.parse(refused.text).error).toMatchObject({
@@ -80,7 +80,7 @@ test.each(['embedded', 'redis'])('%s: at 60 % of the limit, on all nodes, until 
   const others = kind === 'redis' ? [await start(upstream, hook, ledger)] : []
   try {
     for (const node of [gateway, ...others]) {
-      await until(node, 'refusing')
+      await until(node, 'refusing', 600_000)
       const status = (await (await admin(node, '/api/status')).json()) as JsonObject
       expect(status).toMatchObject({
         limits: { near: 0, refusing: 1 },
@@ -109,7 +109,7 @@ test.each(['embedded', 'redis'])('%s: at 60 % of the limit, on all nodes, until 
     for (const node of [gateway, ...others]) {
       await writeFile(node.configFile, (await readFile(node.configFile, 'utf8')).replace('"day": 1', '"day": 2'))
       expect((await node.run('reload')).code).toBe(0)
-      await until(node, 'ok')
+      await until(node, 'ok', 900_000)
     }
     expect((await say(gateway, '/v1/chat/completions')).status).toBe(200)
     const [end] = await hook.until(1, ({ status }) => status === 'resolved')

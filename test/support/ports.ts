@@ -9,10 +9,18 @@ import net from 'node:net'
 const FIRST = 12_000
 const LAST = 22_000
 
-/** A port that is free, as is the one 10,000 above it, which Redis Cluster nodes use among themselves. */
+/** What was given: who has it may not listen on it yet, or have ended for a moment. */
+const given = new Set<number>()
+
+/**
+ * A port that is free and was not given before, as is the one 10,000 above it, which Redis Cluster nodes use among
+ * themselves.
+ */
 export async function lastingPort(): Promise<number> {
   for (;;) {
     const port = FIRST + Math.floor(Math.random() * (LAST - FIRST))
+    if (given.has(port)) continue
+    given.add(port)
     if ((await isFree(port)) && (await isFree(port + 10_000))) return port
   }
 }
