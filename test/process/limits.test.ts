@@ -145,6 +145,13 @@ describe.each(['embedded', 'redis'])('%s', (kind) => {
     const isRate = ['requests', 'tokens', 'concurrent_requests'].includes(row.limit)
     const expected = words[row.limit]
     const whose = row.scope === 'key' ? `key 'k-${id}'` : `organisation '${id}'`
+    const renewal = { day: /^\d{4}-\d\d-\d\dT00:00:00Z$/, month: /^\d{4}-\d\d-01T00:00:00Z$/ }[row.limit]
+    const budget = {
+      ...{ limit: 0.15, spent: 0.12, window: row.limit },
+      scope: row.scope === 'key' ? `key:k-${id}` : `organization:${id}`,
+      resets_at: renewal === undefined ? null : expect.stringMatching(renewal),
+    }
+    const more = isRate ? {} : budget
     for (const path of paths) {
       const refused = await say(id, path)
       const body = JSON.parse(refused.text)
@@ -152,10 +159,14 @@ describe.each(['embedded', 'redis'])('%s', (kind) => {
       expect([path, refused.status, expected?.message.exec(message)?.[1]]).toEqual([path, 429, whose])
       expect(body).toEqual(
         path === '/v1/messages'
-          ? { type: 'error', error: { type: 'rate_limit_error', message }, request_id: refused.header('request-id') }
+          ? {
+              type: 'error',
+              error: { type: 'rate_limit_error', message, ...more },
+              request_id: refused.header('request-id'),
+            }
           : {
               error: {
-                ...{ message, type: expected?.type, param: null },
+                ...{ message, type: expected?.type, param: null, ...more },
                 code: isRate ? 'rate_limit_exceeded' : 'insufficient_quota',
               },
             },
