@@ -1,6 +1,6 @@
 /** The public port: exact paths and their methods, and the answer to every other path and method. */
 
-import type { Server } from 'bun'
+import type { Server, WebSocketHandler } from 'bun'
 import { Elysia } from 'elysia'
 import { CallerError } from '../core/caller-error.ts'
 import type { ImageKind } from '../core/image-request.ts'
@@ -9,12 +9,15 @@ import type { ErrorFamily } from '../dialects/error-body.ts'
 import { answerProbe, type Handler, HttpRequest } from './http-request.ts'
 import { runChat, runCount, runEmbeddings, runImages, runModels } from './inference-endpoints.ts'
 import type { EdgeParts, EdgeState, Endpoint, RequestLife, Run } from './request-life.ts'
+import type { SocketConnection } from './socket-connection.ts'
 
 /** One method of one path. A `GET` has no body. */
 export interface Route extends Endpoint {
   readonly method: 'GET' | 'POST'
   readonly path: string
   readonly run: Run
+  /** A handshake of a WebSocket, which has no answer but the connection; all else is refused as without this route. */
+  readonly isSocket?: boolean
   /** Whether it exists in a configuration; absent: always. */
   readonly isOffered?: (parts: EdgeParts) => boolean
   /** The message of the 404 if it is not offered. */
@@ -62,6 +65,7 @@ const ROUTES: readonly Route[] = [
   { method: 'GET', path: '/v1/models', family: 'chat', dialect: 'models', run: runModels },
   inference('/v1/chat/completions', 'chat'),
   inference('/v1/responses', 'responses'),
+  { method: 'GET', path: '/v1/responses', family: 'chat', dialect: 'responses', isSocket: true, run: () => {} },
   compact,
   inference('/v1/messages', 'messages'),
   inference('/anthropic/v1/messages', 'messages'),
@@ -72,7 +76,7 @@ const ROUTES: readonly Route[] = [
   embeddings,
 ]
 
-type Fetch = (request: Request, server: Server<undefined>) => Response | Promise<Response>
+type Fetch = (request: Request, server: Server<SocketConnection>) => Response | Promise<Response> | undefined
 
 export interface App {
   /** Serves every request. */
@@ -82,6 +86,7 @@ export interface App {
    * does not find goes to `fetch`.
    */
   readonly routes: Readonly<Record<string, Readonly<Record<string, Fetch>>>>
+  readonly websocket: WebSocketHandler<SocketConnection>
 }
 
 /** The routes by their paths; a path may have several methods. */
@@ -111,7 +116,7 @@ class RouteTable {
  * Bun's router. What no route takes is refused, whatever its method. Throws if two routes have one path and method.
  */
 export function createApp(state: EdgeState, routes: readonly Route[] = ROUTES): App {
-  let server: Server<undefined> | undefined
+  let server: Server<SocketConnection> | undefined
   state.peerOf = (request) => server?.requestIP(request)?.address ?? 'unknown'
   const app = new Elysia({
     strictPath: true,
@@ -131,7 +136,8 @@ export function createApp(state: EdgeState, routes: readonly Route[] = ROUTES): 
     const { method, path } = route
     table.add(route)
     const handle = handlerOf(route, refuse)
-    app.route(method, path, ({ request }) => serve(request, route, handle), { parse: 'none' })
+    // Only Bun's router has a connection that can become a socket.
+    if (!route.isSocket) app.route(method, path, ({ request }) => serve(request, route, handle), { parse: 'none' })
     // Bun would call the `GET` route of the path for a `HEAD`, and so would Elysia.
     native[path] ??= { HEAD: (request) => answerProbe(state, request, route) }
     native[path][method] = (request, from) => {
@@ -144,6 +150,7 @@ export function createApp(state: EdgeState, routes: readonly Route[] = ROUTES): 
   // Elysia compiles its handler at every read of `fetch`.
   const { fetch: route } = app.compile()
   return {
+    websocket: state.sockets.handler,
     routes: native,
     fetch(request, from) {
       server = from
@@ -168,7 +175,8 @@ function rejectHost(): never {
   throw new CallerError('invalid_host', message)
 }
 
-function handlerOf({ method, run, isOffered }: Route, refuse: Handler): Handler {
+function handlerOf({ method, run, isOffered, isSocket }: Route, refuse: Handler): Handler {
+  if (isSocket === true) return (http) => (isHandshake(http.life.head) ? http.upgrade() : refuse(http))
   const handle: Handler = method === 'GET' ? (http) => http.runBare(run) : (http) => http.receive(run)
   return isOffered === undefined ? handle : (http) => (isOffered(http.life.parts) ? handle(http) : refuse(http))
 }
@@ -176,13 +184,17 @@ function handlerOf({ method, run, isOffered }: Route, refuse: Handler): Handler 
 /** A known path with another method is 405, all else 404. */
 function rejectOther({ head, parts }: RequestLife, onPath: readonly Route[]): never {
   const path = pathOf(head.url)
-  const methods = onPath.flatMap(({ method, isOffered }) => (isOffered?.(parts) === false ? [] : [method]))
+  const methods = onPath.flatMap(({ method, isOffered, isSocket }) =>
+    isSocket === true || isOffered?.(parts) === false ? [] : [method],
+  )
   if (methods.length === 0) throw new CallerError('unknown_path', onPath[0]?.missing ?? nothingAt(path))
-  if (head.headers.get('upgrade')?.toLowerCase() === 'websocket') {
-    throw new CallerError('upgrade_required', 'This API speaks plain HTTP; there are no websockets here.')
-  }
+  if (isHandshake(head)) throw new CallerError('upgrade_required', 'There are no WebSockets at this path.')
   const message = `This path takes ${methods.join(' or ')}, not ${head.method}.`
   throw new CallerError('method_not_allowed', message, { headers: { allow: methods.join(', ') } })
+}
+
+function isHandshake({ headers }: RequestLife['head']): boolean {
+  return headers.get('upgrade')?.toLowerCase() === 'websocket'
 }
 
 function nothingAt(path: string): string {

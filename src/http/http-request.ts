@@ -1,6 +1,5 @@
 /** One request over HTTP: reads its body within a deadline, makes its response, and watches its connection. */
 
-import type { Server } from 'bun'
 import { CallerError } from '../core/caller-error.ts'
 import { newRequestId } from '../core/request-id.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
@@ -12,6 +11,7 @@ import { readBody } from '../wire/body.ts'
 import { responseOf } from './answer-response.ts'
 import { errorHeaders, idHeaders, jsonHeaders } from './headers.ts'
 import { type EdgeState, type Endpoint, RequestLife, type Responder, type Run, writeLine } from './request-life.ts'
+import { SocketConnection } from './socket-connection.ts'
 
 /** The longest wait for a body. A declared one has as long as it takes at 1 KiB/s, and at least the minimum. */
 const BODY_MS_MAX = 60_000
@@ -22,7 +22,13 @@ const BODY_MS_MIN = 15_000
 const SILENCE_SECONDS = 120
 
 /** Bun's server, as a request needs it. */
-type HttpServer = Pick<Server<undefined>, 'timeout'>
+export interface HttpServer {
+  timeout(request: Request, seconds: number): void
+  upgrade(
+    request: Request,
+    options: { readonly data: SocketConnection; readonly headers: Record<string, string> },
+  ): boolean
+}
 
 /** Serves one request: answers through its life, at once or later. What it throws fails the request. */
 export type Handler = (http: HttpRequest) => void
@@ -30,6 +36,7 @@ export type Handler = (http: HttpRequest) => void
 export class HttpRequest implements Responder, Ticking {
   place = -1
   readonly life: RequestLife
+  private isUpgraded = false
   /** How long the connection may be silent is ours to limit, not Bun's. */
   private isSilenceOurs = false
   private isSilenceLifted = false
@@ -40,7 +47,7 @@ export class HttpRequest implements Responder, Ticking {
   private resolve: ((response: Response) => void) | undefined
 
   constructor(
-    state: EdgeState,
+    private readonly state: EdgeState,
     private readonly request: Request,
     private readonly server: HttpServer,
     endpoint: Endpoint,
@@ -49,10 +56,10 @@ export class HttpRequest implements Responder, Ticking {
   }
 
   /**
-   * What Bun gets: the response, or a promise of it. Whatever the handler throws becomes an error in the shape of the
+   * What Bun gets: the response, or a promise of it; undefined for a connection that became a socket. Whatever the handler throws becomes an error in the shape of the
    * endpoint: nothing that a caller sends ends in anything else.
    */
-  serve(handle: Handler): Response | Promise<Response> {
+  serve(handle: Handler): Response | Promise<Response> | undefined {
     try {
       this.life.admit()
       handle(this)
@@ -60,6 +67,7 @@ export class HttpRequest implements Responder, Ticking {
       this.life.failed(error)
     }
     if (this.response !== undefined) return this.response
+    if (this.isUpgraded) return undefined
     const answering = new Promise(takeResolve)
     this.resolve = resolveTaken
     return answering
@@ -86,6 +94,26 @@ export class HttpRequest implements Responder, Ticking {
     ticker.add(this)
     // Bun gives the body after this has returned, even if it came in one packet with the head.
     readBody(request, life)
+  }
+
+  /**
+   * Makes a socket of the connection, if the key and the gateway allow it. Throws `CallerError`. From here on Bun gives
+   * the connection's events to the handler of sockets, and there is no response.
+   */
+  upgrade(): void {
+    const { life, request, state } = this
+    life.begin(NOTHING)
+    // Bun keeps the headers of a request only until its handler returns.
+    const head = { method: request.method, url: request.url, headers: new Headers(request.headers) }
+    const connection = new SocketConnection(state, head, life.log.remote)
+    state.sockets.add(connection)
+    if (!this.server.upgrade(request, { data: connection, headers: idHeaders(life.log.requestId) })) {
+      state.sockets.remove(connection)
+      const message = 'This is no handshake of a WebSocket of version 13 (RFC 6455).'
+      throw new CallerError('upgrade_required', message)
+    }
+    this.isUpgraded = true
+    life.upgraded()
   }
 
   get hasLeft(): boolean {
@@ -175,6 +203,7 @@ function takeResolve(resolve: (response: Response) => void): void {
 let resolveTaken: ((response: Response) => void) | undefined
 
 const ONCE = { once: true } as const
+const NOTHING: Run = () => {}
 const NO_BYTES = new Uint8Array(0)
 
 /** The caller's address. Read at the start of a request, because Bun no longer has it once the caller has left. */

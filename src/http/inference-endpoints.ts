@@ -1,7 +1,8 @@
 /** What each endpoint does with a request: reads its body, converts it, and runs it through the gateway. */
 
-import type { Key } from '../catalog/catalog.ts'
+import { type Key, publicName } from '../catalog/catalog.ts'
 import { modelList } from '../catalog/model-list.ts'
+import { candidatesOf, selectModel } from '../catalog/resolve.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { turn } from '../core/event-loop.ts'
 import type { ImageKind, ImageRequest, MadeImages } from '../core/image-request.ts'
@@ -12,6 +13,7 @@ import { refuseForbidden } from '../dialects/forbidden-fields.ts'
 import type { ImageUrls } from '../dialects/image-url.ts'
 import { imagesBody, imagesEvents } from '../dialects/images/answer.ts'
 import { acceptImageForm, acceptImages } from '../dialects/images/request.ts'
+import { type Turn, warmUpStream } from '../dialects/responses/responses.ts'
 import { ChatWork } from '../gateway/chat-work.ts'
 import { countTokens } from '../gateway/count-tokens.ts'
 import { EmbeddingWork } from '../gateway/embedding-work.ts'
@@ -42,6 +44,29 @@ async function runHeavyChat(life: RequestLife, key: Key, bytes: Uint8Array, read
   const exchange = await reader.read(body, { organization: key.organization.id })
   await turn()
   runExchange(life, key, exchange)
+}
+
+/** A turn on a socket: what `POST /v1/responses` does with the same body, always as a stream. */
+export function runTurn(life: RequestLife, key: Key, bytes: Uint8Array, turn: Turn): void | Promise<void> {
+  const { unparsed, readTurn } = life.parts.dialects.responses
+  return runChat(life, key, bytes, { unparsed, read: (body, caller) => readTurn(body, caller, turn) })
+}
+
+/**
+ * A turn that only prepares the next one: checked as a request, and answered without a provider, so that nothing is
+ * reserved or charged.
+ */
+export async function runWarmUp(life: RequestLife, key: Key, bytes: Uint8Array, turn: Turn): Promise<void> {
+  const { parts, log } = life
+  const { unparsed, readTurn } = parts.dialects.responses
+  const exchange = await readTurn(readDocument(life, bytes, unparsed), { organization: key.organization.id }, turn)
+  log.ignored = exchange.ignored
+  const work = new ChatWork(parts.gateway, key, exchange, log)
+  const selected = selectModel(parts.catalog, key, work.model, work.kind)
+  work.estimate()
+  const [first] = candidatesOf(parts.catalog, key, selected, work).candidates
+  if (first === undefined) throw new Error('a resolution without candidates')
+  life.complete(warmUpStream(exchange, { model: publicName(first.model), createdAt: Math.floor(Date.now() / 1000) }))
 }
 
 function runExchange(life: RequestLife, key: Key, exchange: Exchange): void {

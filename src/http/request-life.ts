@@ -26,6 +26,7 @@ import type { BodyReceiver } from '../wire/body.ts'
 import type { RequestBody } from '../wire/request-body.ts'
 import type { AnonymousLog } from './anonymous-log.ts'
 import { authenticate } from './credentials.ts'
+import type { Sockets } from './sockets.ts'
 import { TAGS_HEADER, type TagsReader } from './tags-header.ts'
 
 /**
@@ -63,6 +64,7 @@ export interface EdgeState {
   readonly anonymous: AnonymousLog
   readonly tagCounts: TagCounts
   readonly figures: RequestRecorder
+  readonly sockets: Sockets
   /** The address that a connection comes from; set once there is a server. */
   peerOf: (request: Request) => string
   /** New requests are rejected: the process ends. */
@@ -187,6 +189,11 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
     this.log.status = 200
     this.answered(json)
     this.ended(COMPLETED)
+  }
+
+  /** Its connection became a socket, each turn of which is a request: this one leaves no line. */
+  upgraded(): void {
+    this.running.end()
   }
 
   /** The caller is gone. */

@@ -1,9 +1,10 @@
 /** Routes: a path may have several methods, and each of them one route. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { createApp, type Route } from '../../src/http/app.ts'
+import { type App, createApp, type Route } from '../../src/http/app.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
+import type { SocketConnection } from '../../src/http/socket-connection.ts'
 import { Serving } from '../support/serving.ts'
 
 const row = (method: Route['method'], path: string, answer: string): Route => ({
@@ -15,14 +16,15 @@ const ROWS = [row('GET', '/a', 'got a'), row('POST', '/a', 'posted a'), row('POS
 
 let weir: Serving
 /** The same routes by Bun's router, and by Elysia's alone. */
-const servers: Record<string, Bun.Server<undefined>> = {}
+const servers: Record<string, Bun.Server<SocketConnection>> = {}
 
 beforeAll(() => {
   weir = new Serving({ providers: { up: 'http://127.0.0.1:9' } })
-  const serve = (app: Partial<ReturnType<typeof createApp>> & Pick<ReturnType<typeof createApp>, 'fetch'>) =>
+  const serve = (app: Omit<App, 'routes'> & Partial<App>) =>
     Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, ...app })
   servers['Bun'] = serve(createApp(weir.service.state, ROWS))
-  servers['Elysia'] = serve({ fetch: createApp(weir.service.state, ROWS).fetch })
+  const { fetch, websocket } = createApp(weir.service.state, ROWS)
+  servers['Elysia'] = serve({ fetch, websocket })
 })
 
 afterAll(async () => {

@@ -6,6 +6,7 @@ import type { Adapters } from '../../src/assembly/provider-adapters.ts'
 import type { Config } from '../../src/config/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
+import type { SocketConnection } from '../../src/http/socket-connection.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
@@ -69,7 +70,7 @@ export class Serving implements AsyncDisposable {
   readonly peerUpdates: PeerUpdate[] = []
   readonly service: InferenceService
   readonly config: Config
-  private readonly server: Bun.Server<undefined>
+  private readonly server: Bun.Server<SocketConnection>
 
   /** `ledger`: instead of the one that records. */
   constructor(setup: GatewaySetup, ledger?: Ledger) {

@@ -6,16 +6,16 @@
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
-import type { StreamEncoder } from '../dialect.ts'
 import { SUMMARY_CHARS_MAX } from './compaction.ts'
 import { GrowingText } from './growing-text.ts'
 import type { Resource } from './resource.ts'
+import type { TurnEncoder } from './stream.ts'
 
 /** An escaped character takes at most six. Text beyond the limit of a summary is dropped. */
 const INSIDE_CHARS_MAX = 6 * SUMMARY_CHARS_MAX
 
 /** Gathers the text. Tool calls, which the model was not offered, are dropped. */
-export class CompactionEncoder implements StreamEncoder {
+export class CompactionEncoder implements TurnEncoder {
   readonly keepAlive = KEEP_ALIVE_COMMENT
   private sequence = 0
   /** The inside of a JSON string. */
@@ -37,8 +37,20 @@ export class CompactionEncoder implements StreamEncoder {
     return ''
   }
 
+  get responseId(): string {
+    return this.resource.id
+  }
+
   start(): string {
-    return this.lifecycle('response.created') + this.lifecycle('response.in_progress')
+    return this.lifecycle('response.created') + this.inProgress()
+  }
+
+  inProgress(): string {
+    return this.lifecycle('response.in_progress')
+  }
+
+  failed(code: string, message: string): string {
+    return this.lifecycle('response.failed', this.resource.failedLine(code, message))
   }
 
   encode(event: ContentEvent): string {

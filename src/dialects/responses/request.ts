@@ -48,6 +48,8 @@ interface Case extends Surroundings {
   readonly caller: Caller
   /** The body asks for a compaction without a trigger in its input, and the answer is never streamed. */
   readonly compact: boolean
+  /** What a turn on a socket continues; a `POST` continues nothing. */
+  readonly previousResponseId: string | null
 }
 
 /** Throws or rejects with `CallerError` with the path of the invalid field. */
@@ -70,7 +72,7 @@ function accepted(
   { document, values, bytes }: RequestBody,
   body: ResponsesBody,
   items: Items,
-  { sealer, caller, compact }: Case,
+  { sealer, caller, compact, previousResponseId }: Case,
 ): AcceptedResponses {
   const compaction = compact || items.types.includes(ITEMS.trigger)
   const limits = new RequestLimits()
@@ -96,12 +98,16 @@ function accepted(
     cacheStrict: true,
   }
   const isRepeated = !document.isNull(instructions)
-  const echo = echoOf(body, {
-    arena,
-    instructionsFrom: isRepeated ? document.fromOf(instructions) - 1 : 0,
-    instructionsTo: isRepeated ? document.toOf(instructions) + 1 : 0,
-    tools: compaction ? toolList : toolbox.unlifted,
-  })
+  const echo = echoOf(
+    body,
+    {
+      arena,
+      instructionsFrom: isRepeated ? document.fromOf(instructions) - 1 : 0,
+      instructionsTo: isRepeated ? document.toOf(instructions) + 1 : 0,
+      tools: compaction ? toolList : toolbox.unlifted,
+    },
+    previousResponseId,
+  )
   return { request: request, echo, toolbox, compaction }
 }
 

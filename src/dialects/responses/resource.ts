@@ -33,10 +33,12 @@ export interface Echo extends Repeated {
   readonly promptCacheKey: string | null
   readonly serviceTier: string
   readonly truncation: 'auto' | 'disabled'
+  /** What a turn on a socket continues. */
+  readonly previousResponseId: string | null
 }
 
 /** Forced tools have no effect, so `tool_choice` is `auto` for them. */
-export function echoOf(body: ResponsesBody, repeated: Repeated): Echo {
+export function echoOf(body: ResponsesBody, repeated: Repeated, previousResponseId: string | null): Echo {
   const choice = body.tool_choice
   return {
     ...repeated,
@@ -47,6 +49,7 @@ export function echoOf(body: ResponsesBody, repeated: Repeated): Echo {
     promptCacheKey: body.prompt_cache_key ?? null,
     serviceTier: body.service_tier ?? 'default',
     truncation: body.truncation === 'auto' ? 'auto' : 'disabled',
+    previousResponseId,
   }
 }
 
@@ -171,7 +174,22 @@ export class Resource {
     return this.opening('in_progress') + around(before, '', after, 'null')
   }
 
-  private opening(status: 'in_progress' | 'completed'): string {
+  /** The resource of a stream that broke off, within an event. */
+  failedLine(code: string, message: string): string {
+    const { before, after } = this.lineMembers
+    const error = `"error":${lineOf(JSON.stringify({ code, message }))}`
+    return (
+      this.opening('failed') +
+      around(
+        before.replace('"error":null', () => error),
+        '',
+        after,
+        'null',
+      )
+    )
+  }
+
+  private opening(status: 'in_progress' | 'completed' | 'failed'): string {
     const { createdAt } = this.served
     const completedAt = status === 'completed' ? Math.max(createdAt, Math.floor(Date.now() / 1000)) : 'null'
     return (
@@ -207,9 +225,10 @@ const NULL = part('null')
 const BEFORE_INSTRUCTIONS = '"background":false,"error":null,"incomplete_details":null,"instructions":'
 
 /** From `parallel_tool_calls` to the name of `tools`. */
-function beforeTools({ promptCacheKey, serviceTier, temperature, toolChoice }: Echo): string {
+function beforeTools({ promptCacheKey, serviceTier, temperature, toolChoice, previousResponseId }: Echo): string {
   return (
-    '"parallel_tool_calls":true,"previous_response_id":null,"presence_penalty":0,"frequency_penalty":0,' +
+    `"parallel_tool_calls":true,"previous_response_id":${JSON.stringify(previousResponseId)},` +
+    '"presence_penalty":0,"frequency_penalty":0,' +
     `"prompt_cache_key":${JSON.stringify(promptCacheKey)},"reasoning":{"effort":null,"summary":null},` +
     `"safety_identifier":null,"service_tier":${JSON.stringify(serviceTier)},"store":false,` +
     `"temperature":${temperature},"text":{"format":{"type":"text"}},"tool_choice":"${toolChoice}","tools":`

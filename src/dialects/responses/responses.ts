@@ -1,5 +1,6 @@
 /** The Responses dialect, and the compaction endpoint that comes with it. */
 
+import { CallerError } from '../../core/caller-error.ts'
 import type { ChatRequest } from '../../core/chat-request.ts'
 import { type Completion, type PlainAnswer, spokenText } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
@@ -15,7 +16,7 @@ import { compactionItem } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
 import { type AcceptedResponses, acceptResponses, type Surroundings, UNPARSED } from './request.ts'
 import { Resource, type ResourceObject } from './resource.ts'
-import { ResponsesEncoder } from './stream.ts'
+import { ResponsesEncoder, type TurnEncoder } from './stream.ts'
 
 export interface ResponsesDialect extends Dialect {
   /**
@@ -23,6 +24,20 @@ export interface ResponsesDialect extends Dialect {
    * `compaction_trigger`. The answer is whole even if `stream` is true. Throws `CallerError` like `accept`.
    */
   readCompact(body: RequestBody, caller: Caller): Exchange | Promise<Exchange>
+  /**
+   * Accepts a turn on a socket, whose input has all that it continues: it is always a stream. Throws `CallerError` like
+   * `read`.
+   */
+  readTurn(body: RequestBody, caller: Caller, turn: Turn): Exchange | Promise<Exchange>
+}
+
+/** One turn on a socket, which hears of its answer. */
+export interface Turn {
+  readonly previousResponseId: string | null
+  /** The answer begins, perhaps once more, by another provider. */
+  encodes(encoder: TurnEncoder): void
+  /** All items of the answer. The turn is not complete before its last event is written. */
+  made(items: readonly ItemText[], isCompaction: boolean): void
 }
 
 /**
@@ -30,14 +45,15 @@ export interface ResponsesDialect extends Dialect {
  */
 export function responses(surroundings: Surroundings): ResponsesDialect {
   const { sealer, itemStore } = surroundings
-  const read = (body: RequestBody, caller: Caller, compact: boolean) => {
-    const accepted = acceptResponses(body, { sealer, itemStore, caller, compact })
+  const read = (body: RequestBody, caller: Caller, compact: boolean, turn?: Turn) => {
+    const previousResponseId = turn?.previousResponseId ?? null
+    const accepted = acceptResponses(body, { sealer, itemStore, caller, compact, previousResponseId })
     const ignored = ignoredFields('responses', body.settings)
     const object = compact ? 'response.compaction' : 'response'
     const exchange = (one: AcceptedResponses) =>
       one.compaction
-        ? new CompactionExchange(one, ignored, caller, surroundings, object)
-        : new ResponsesExchange(one, ignored, caller, itemStore)
+        ? new CompactionExchange(one, ignored, caller, surroundings, object, turn)
+        : new ResponsesExchange(one, ignored, caller, itemStore, turn)
     return accepted instanceof Promise ? accepted.then(exchange) : exchange(accepted)
   }
   return {
@@ -45,8 +61,23 @@ export function responses(surroundings: Surroundings): ResponsesDialect {
     unparsed: UNPARSED,
     read: (body, caller) => read(body, caller, false),
     readCompact: (body, caller) => read(body, caller, true),
+    readTurn(body, caller, turn) {
+      const own = Object.entries(body.settings).filter(([name]) => !OF_THE_SOCKET.has(name))
+      return read({ ...body, settings: { ...Object.fromEntries(own), stream: true } }, caller, false, turn)
+    },
   }
 }
+
+/** Members of a frame that are the socket's, or have no effect on it. */
+const OF_THE_SOCKET: ReadonlySet<string> = new Set([
+  'type',
+  'stream_id',
+  'generate',
+  'previous_response_id',
+  'background',
+  'client_metadata',
+  'stream_options',
+])
 
 class ResponsesExchange implements Exchange {
   readonly isCompaction = false
@@ -57,6 +88,7 @@ class ResponsesExchange implements Exchange {
     readonly ignored: readonly string[],
     private readonly caller: Caller,
     private readonly itemStore: ItemStore | undefined,
+    private readonly turn: Turn | undefined,
   ) {
     this.request = accepted.request
   }
@@ -76,15 +108,37 @@ class ResponsesExchange implements Exchange {
 
   encoder(served: Served): ResponsesEncoder {
     const { echo, toolbox } = this.accepted
-    const { caller, itemStore } = this
+    const { caller, itemStore, turn } = this
     // Without a reference to this exchange: a stream would hold the body of its request for minutes.
-    const store = itemStore && ((items: readonly ItemText[]) => itemStore.put(caller.organization, items))
-    return new ResponsesEncoder(new Resource(served, echo), toolbox, store)
+    const put = itemStore && ((items: readonly ItemText[]) => itemStore.put(caller.organization, items))
+    if (turn === undefined) return new ResponsesEncoder(new Resource(served, echo), toolbox, put)
+    const store = (items: readonly ItemText[]) => {
+      put?.(items)
+      turn.made(items, false)
+    }
+    const encoder = new ResponsesEncoder(new Resource(served, echo), toolbox, store, true)
+    turn.encodes(encoder)
+    return encoder
+  }
+
+  warmUp(served: Served): string {
+    const encoder = new ResponsesEncoder(new Resource(served, this.accepted.echo), this.accepted.toolbox, undefined)
+    this.turn?.encodes(encoder)
+    this.turn?.made([], false)
+    return encoder.start() + encoder.endEmpty()
   }
 
   private store(items: readonly ItemText[]): void {
     this.itemStore?.put(this.caller.organization, items)
   }
+}
+
+/** The stream of a turn that only prepares the next one: no provider is asked, and the answer is empty. */
+export function warmUpStream(exchange: Exchange, served: Served): string {
+  if (!(exchange instanceof ResponsesExchange)) {
+    throw new CallerError('invalid_field', "'generate' may not be false in a compaction.", { param: 'generate' })
+  }
+  return exchange.warmUp(served)
 }
 
 /** The answer is one compaction item, so it is never plain. */
@@ -98,6 +152,7 @@ class CompactionExchange implements Exchange {
     private readonly caller: Caller,
     private readonly surroundings: Surroundings,
     private readonly object: ResourceObject,
+    private readonly turn: Turn | undefined,
   ) {
     this.request = accepted.request
   }
@@ -109,7 +164,9 @@ class CompactionExchange implements Exchange {
 
   encoder(served: Served): CompactionEncoder {
     const seal = (summary: string, reason: FinishReason) => this.seal(summary, reason)
-    return new CompactionEncoder(new Resource(served, this.accepted.echo), seal)
+    const encoder = new CompactionEncoder(new Resource(served, this.accepted.echo), seal)
+    this.turn?.encodes(encoder)
+    return encoder
   }
 
   /** The JSON text of the item. Throws a `ProviderError` for no summary, and for what a filter left of one. */
@@ -118,6 +175,7 @@ class CompactionExchange implements Exchange {
     const { sealer, itemStore } = this.surroundings
     const item = compactionItem(sealer, this.caller.organization, summary)
     itemStore?.put(this.caller.organization, [item])
+    this.turn?.made([item], true)
     return item.json
   }
 }

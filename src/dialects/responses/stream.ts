@@ -20,8 +20,12 @@ import type { OwnName, Toolbox } from './toolbox.ts'
  */
 const ANSWER_CHARS_MAX = 16 * 1024 * 1024
 
+/** Of an answer for which no provider was asked. */
+const NO_USAGE: Usage = { input: 0, output: 0 }
 // Each event up to its sequence number.
 const CREATED = opening('response.created')
+const IN_PROGRESS = opening('response.in_progress')
+const FAILED = opening('response.failed')
 const ITEM_ADDED = opening('response.output_item.added')
 const PART_ADDED = opening('response.content_part.added')
 const TEXT_DELTA = opening('response.output_text.delta')
@@ -37,6 +41,15 @@ const SEAM = joined(TEXT_DELTA_END, TEXT_DELTA)
 /** A delta up to and including its sequence number, which most streams repeat. */
 const numberedDeltas: string[] = []
 const NUMBERED_DELTAS_MAX = 1024
+
+/** The encoder of a turn on a socket, whose connection goes on after it. */
+export interface TurnEncoder extends StreamEncoder {
+  readonly responseId: string
+  /** That the turn goes on: an event for callers that count messages. */
+  inProgress(): string
+  /** The last event of a turn that broke off. */
+  failed(code: string, message: string): string
+}
 
 /** An item that was added and is not done. */
 interface OpenItem {
@@ -62,7 +75,7 @@ interface OpenCall extends OpenItem {
  * these events; so a call waits for the items before it. Deltas never wait, because every SDK accepts several open
  * items.
  */
-export class ResponsesEncoder implements StreamEncoder {
+export class ResponsesEncoder implements TurnEncoder {
   readonly keepAlive = KEEP_ALIVE_COMMENT
   private sequence = 0
   private items = 0
@@ -80,7 +93,21 @@ export class ResponsesEncoder implements StreamEncoder {
     private readonly toolbox: Toolbox,
     /** Stores the items of a whole answer, so that later requests can refer to them. */
     private readonly store: ((items: readonly ItemText[]) => void) | undefined,
+    /** For a turn on a socket, which also says that it is in progress. */
+    private readonly isTurn = false,
   ) {}
+
+  get responseId(): string {
+    return this.resource.id
+  }
+
+  inProgress(): string {
+    return this.event(IN_PROGRESS, `"response":${this.resource.inProgressLine()}`)
+  }
+
+  failed(code: string, message: string): string {
+    return this.event(FAILED, `"response":${this.resource.failedLine(code, message)}`)
+  }
 
   /**
    * Several texts at once, by one native join whose result is written as it is: with additions around it, it would be
@@ -127,7 +154,8 @@ export class ResponsesEncoder implements StreamEncoder {
   }
 
   start(): string {
-    return this.event(CREATED, `"response":${this.resource.inProgressLine()}`)
+    const created = this.event(CREATED, `"response":${this.resource.inProgressLine()}`)
+    return this.isTurn ? created + this.inProgress() : created
   }
 
   encode(event: ContentEvent): string {
@@ -145,6 +173,11 @@ export class ResponsesEncoder implements StreamEncoder {
   /** An answer that the output limit or a filter ended is `completed`, too: agents treat `incomplete` as an error. */
   end(_reason: FinishReason, usage: Usage): string {
     return this.closeAll() + this.complete(usage)
+  }
+
+  /** The end of an answer that has nothing, and for which no provider was asked. */
+  endEmpty(): string {
+    return this.event(COMPLETED, `"response":${this.resource.completedLine('', NO_USAGE)}`)
   }
 
   /** Only the number and the text differ from one delta of a message to the next. */

@@ -3,7 +3,6 @@
  * the process ends.
  */
 
-import type { Server } from 'bun'
 import { TIMER_MS_MAX } from '../../core/durations.ts'
 import { quietTurn } from '../../core/event-loop.ts'
 import type { InFlight } from '../../gateway/in-flight.ts'
@@ -12,7 +11,7 @@ import type { InFlight } from '../../gateway/in-flight.ts'
 const SETTLE_MS = 2000
 
 interface Draining {
-  readonly server: Server<undefined>
+  readonly server: { stop(now?: boolean): Promise<void> }
   readonly inFlight: InFlight
   readonly drainSeconds: number
   /** Resolves when running requests must be cut at once. */

@@ -7,6 +7,7 @@ import type { Server } from 'bun'
 import type { InferenceService } from '../../assembly/inference-service.ts'
 import { quietTurn } from '../../core/event-loop.ts'
 import type { App } from '../../http/app.ts'
+import type { SocketConnection } from '../../http/socket-connection.ts'
 import type { Logger } from '../../logging/log.ts'
 import { onDescriptorShortage } from '../../transport/descriptor-shortage.ts'
 import { descriptorLimit, watchDescriptors } from '../system/file-descriptors.ts'
@@ -21,7 +22,7 @@ const BUN_BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER
 
 export class WorkerServer {
   private constructor(
-    private readonly server: Server<undefined>,
+    private readonly server: Server<SocketConnection>,
     /** The port of the socket that it accepts from. */
     readonly port: number,
     private readonly service: InferenceService,
@@ -78,6 +79,7 @@ export class WorkerServer {
   /** Stops accepting connections; those that are open are closed after their next answer. */
   leave(): void {
     leaveListener(this.port)
+    this.service.state.sockets.leave()
     this.server.reload(closingEach(this.service.app))
   }
 
@@ -100,6 +102,7 @@ export class WorkerServer {
   drain(drainSeconds: number, cut: Promise<void>): Promise<'finished' | 'cut'> {
     const { state } = this.service
     state.draining = true
+    state.sockets.leave()
     this.proxied?.stop()
     return drain({ server: this.server, inFlight: state.inFlight, drainSeconds, cut })
   }
@@ -109,18 +112,18 @@ export class WorkerServer {
  * The handlers of an app, with `connection: close` in every response: Bun then closes the connection after it. A kept
  * connection that is closed at any other time may have a request under way, which its caller would see fail.
  */
-function closingEach({ fetch, routes }: App): App {
+function closingEach({ fetch, routes, websocket }: App): App {
   const closing =
     (handler: App['fetch']): App['fetch'] =>
     (request, server) => {
       const response = handler(request, server)
-      return response instanceof Promise ? response.then(closed) : closed(response)
+      return response instanceof Promise ? response.then(closed) : response && closed(response)
     }
   const paths = Object.entries(routes).map(([path, methods]) => {
     const handlers = Object.entries(methods).map(([method, handler]) => [method, closing(handler)] as const)
     return [path, Object.fromEntries(handlers)] as const
   })
-  return { fetch: closing(fetch), routes: Object.fromEntries(paths) }
+  return { websocket, fetch: closing(fetch), routes: Object.fromEntries(paths) }
 }
 
 function closed(response: Response): Response {

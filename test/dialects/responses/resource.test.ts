@@ -19,6 +19,7 @@ const plain: Echo = {
   instructionsFrom: 0,
   instructionsTo: 0,
   tools: noTools,
+  previousResponseId: null,
   maxOutputTokens: null,
   temperature: 1,
   topP: 1,

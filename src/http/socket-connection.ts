@@ -1,0 +1,273 @@
+/**
+ * One WebSocket of a caller: its lanes, the turns that run and wait, and the conversations that its next turns may
+ * continue, which no other connection finds.
+ */
+
+import type { ServerWebSocket } from 'bun'
+import { CallerError } from '../core/caller-error.ts'
+import { isArray, isObject } from '../core/json.ts'
+import { newRequestId } from '../core/request-id.ts'
+import type { RequestHead } from '../gateway/request-trace.ts'
+import type { EdgeState } from './request-life.ts'
+import { errorFrame, readFrame, type TurnFrame } from './socket-frames.ts'
+import { SocketTurn, type TurnBody, type TurnConnection } from './socket-turn.ts'
+
+const RUNNING_MAX = 16
+const WAITING_MAX = 64
+const LANES_MAX = 32
+/** As the body of a `POST`. */
+const BODY_BYTES_MAX = 10 * 1024 * 1024
+/** So many bytes in the caller's socket are no reason to read a provider again. */
+const FULL_BYTES = 64 * 1024
+/** RFC 6455, section 7.4.1; 1012 has its meaning from IANA's registry: clients connect again. */
+const CLOSE = { normal: 1000, policy: 1008, restart: 1012 } as const
+
+/** A response that may be continued. */
+interface Conversation {
+  readonly id: string
+  /** Its items in JSON, joined by commas: all input, and the output. */
+  readonly input: Buffer
+  readonly output: string
+}
+
+export class SocketConnection implements TurnConnection {
+  isClosed = false
+  full: Promise<void> | undefined
+  turns = 0
+  readonly openedMs = performance.now()
+  private socket: ServerWebSocket<SocketConnection> | undefined
+  private drained: (() => void) | undefined
+  private waiting: TurnFrame[] = []
+  private readonly running = new Set<SocketTurn>()
+  private readonly lanes = new Set<string>()
+  /** The most recent response of each lane, by its lane; the default one has none. */
+  private readonly conversations = new Map<string | undefined, Conversation>()
+  /** No new turn: why, and the code that the connection is closed with. */
+  private ending: { readonly error: CallerError; readonly code: number } | undefined
+
+  constructor(
+    private readonly state: EdgeState,
+    /** What it was opened with, which each of its turns comes with. */
+    readonly head: RequestHead,
+    private readonly remote: string,
+  ) {}
+
+  opened(socket: ServerWebSocket<SocketConnection>): void {
+    this.socket = socket
+    if (this.ending !== undefined) this.closeIfIdle()
+  }
+
+  message(message: string | Uint8Array): void {
+    let frame: TurnFrame | undefined
+    try {
+      const read = readFrame(message)
+      if ('reply' in read) {
+        if (read.reply !== undefined) this.send(read.reply)
+        return
+      }
+      frame = read
+      this.accept(frame)
+    } catch (error) {
+      if (!(error instanceof CallerError)) throw error
+      this.send(errorFrame(error, newRequestId(), NO_HEADERS, frame?.lane))
+    }
+  }
+
+  /** The caller's socket takes bytes again. */
+  drain(): void {
+    for (const turn of this.running) turn.progressMs = performance.now()
+    if ((this.socket?.getBufferedAmount() ?? 0) > FULL_BYTES) return
+    const { drained } = this
+    this.full = undefined
+    this.drained = undefined
+    drained?.()
+  }
+
+  /** The connection is gone: its turns are aborted. */
+  closed(): void {
+    this.isClosed = true
+    this.waiting = []
+    this.conversations.clear()
+    this.drained?.()
+    for (const turn of [...this.running]) turn.life.left()
+  }
+
+  /** The worker ends: no turn is begun, and the connection is closed after those that run. */
+  restart(): void {
+    const message = 'The gateway is restarting: connect again and send the whole conversation.'
+    this.end(new CallerError('shutting_down', message, { retryAfterSeconds: 1 }), CLOSE.restart)
+  }
+
+  /** No turn is begun any more. */
+  private end(error: CallerError, code: number): void {
+    if (this.ending !== undefined) return
+    this.ending = { error, code }
+    const { waiting } = this
+    this.waiting = []
+    for (const { lane } of waiting) this.send(errorFrame(error, newRequestId(), NO_HEADERS, lane))
+    this.closeIfIdle()
+  }
+
+  private closeIfIdle(): void {
+    if (this.ending !== undefined && this.running.size === 0) this.socket?.close(this.ending.code, 'restarting')
+  }
+
+  private accept(frame: TurnFrame): void {
+    const { lane } = frame
+    if (this.ending !== undefined) throw this.ending.error
+    if (lane !== undefined && !this.lanes.has(lane) && this.lanes.size >= LANES_MAX) {
+      const message =
+        `This WebSocket connection has reached its maximum number of distinct stream IDs (${LANES_MAX}). ` +
+        'Reuse an existing stream_id or open a new WebSocket connection.'
+      throw new CallerError('invalid_field', message, { code: 'websocket_stream_limit_reached', param: 'stream_id' })
+    }
+    if (this.mayBegin(frame)) this.begin(frame)
+    else if (this.waiting.length < WAITING_MAX) this.waiting.push(frame)
+    else {
+      const message = `${WAITING_MAX} turns wait on this connection; send this one again after another has ended.`
+      throw new CallerError('rate_limited', message, { code: 'websocket_queue_full', retryAfterSeconds: 1 })
+    }
+    if (lane !== undefined) this.lanes.add(lane)
+  }
+
+  private mayBegin({ lane }: TurnFrame): boolean {
+    if (this.running.size >= RUNNING_MAX) return false
+    for (const turn of this.running) if (turn.frame.lane === lane) return false
+    return true
+  }
+
+  private begin(frame: TurnFrame): void {
+    const turn = new SocketTurn(this.state, this, this.head, this.remote, frame)
+    this.turns++
+    this.running.add(turn)
+    turn.begin()
+  }
+
+  next(turn: SocketTurn): void {
+    this.running.delete(turn)
+    for (let index = 0; index < this.waiting.length && this.running.size < RUNNING_MAX; ) {
+      const frame = this.waiting[index]
+      if (frame === undefined || !this.mayBegin(frame)) index++
+      else {
+        this.waiting.splice(index, 1)
+        this.begin(frame)
+        // Turns may have ended, and others begun, within the call.
+        index = 0
+      }
+    }
+    this.closeIfIdle()
+  }
+
+  together(frames: () => void): void {
+    if (!this.isClosed) this.socket?.cork(frames)
+  }
+
+  /** Never dropped: Bun keeps what the caller's socket does not take. */
+  send(frame: string): void {
+    if (this.isClosed || this.socket === undefined || this.socket.sendText(frame) !== SENT_LATER) return
+    this.full ??= new Promise((resolve) => {
+      this.drained = resolve
+    })
+  }
+
+  ping(): void {
+    if (!this.isClosed) this.socket?.ping()
+  }
+
+  abandon(): void {
+    this.socket?.terminate()
+  }
+
+  bodyOf(frame: TurnFrame): TurnBody {
+    const { bytes, input, previousResponseId: previous } = frame
+    if (previous === undefined) return { bytes, input }
+    const parent = [...this.conversations.values()].find(({ id }) => id === previous)
+    if (parent === undefined) {
+      const message = `Previous response with id '${shown(previous)}' not found.`
+      throw new CallerError('invalid_field', message, {
+        code: 'previous_response_not_found',
+        param: 'previous_response_id',
+      })
+    }
+    // Its error is that of a `POST`.
+    if (input === undefined) return { bytes, input }
+    checkOutputs(bytes, input, parent)
+    const items = itemsOf(bytes, input)
+    const parts = [parent.input, Buffer.from(parent.output), items].filter(({ length }) => length > 0)
+    const list = parts.flatMap((part, index) => (index === 0 ? [part] : [COMMA, part]))
+    const [from, to] = input.isText ? [input.from, input.to] : [input.from - 1, input.to + 1]
+    const whole = Buffer.concat([bytes.subarray(0, from), OPEN, ...list, CLOSE_LIST, bytes.subarray(to)])
+    if (whole.length > BODY_BYTES_MAX) {
+      throw new CallerError('too_large', 'The conversation is larger than 10 MiB: shorten it.')
+    }
+    const end = whole.length - (bytes.length - to) - CLOSE_LIST.length
+    return { bytes: whole, input: { from: from + OPEN.length, to: end, isText: false } }
+  }
+
+  keep(turn: SocketTurn): void {
+    const { body, frame, output, isCompaction, responseId: id } = turn
+    if (body?.input === undefined || id === undefined) return
+    const input = isCompaction ? Buffer.alloc(0) : itemsOf(body.bytes, body.input)
+    this.conversations.set(frame.lane, { id, input, output: output.map(({ json }) => json).join() })
+  }
+
+  forget({ lane, previousResponseId: previous }: TurnFrame): void {
+    if (previous !== undefined && this.conversations.get(lane)?.id === previous) this.conversations.delete(lane)
+  }
+}
+
+/** What `sendText` returns for a frame that Bun keeps until the socket takes more. */
+const SENT_LATER = -1
+const NO_HEADERS = {}
+const COMMA = Buffer.from(',')
+const OPEN = Buffer.from('[')
+const CLOSE_LIST = Buffer.from(']')
+
+/** The items of an input as JSON, joined by commas. A text is one message of the user. */
+function itemsOf(bytes: Buffer, { from, to, isText }: NonNullable<TurnFrame['input']>): Buffer {
+  const written = bytes.subarray(from, to)
+  if (isText) return Buffer.from(`{"type":"message","role":"user","content":${written.toString()}}`)
+  return isBlank(written) ? Buffer.alloc(0) : written
+}
+
+function isBlank(bytes: Buffer): boolean {
+  return bytes.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d)
+}
+
+/**
+ * A result of a tool must answer a call that the conversation has. In JSON, a name stands in quotes that are not
+ * escaped, so that it is found without parsing what was sent before.
+ */
+function checkOutputs(bytes: Buffer, input: NonNullable<TurnFrame['input']>, parent: Conversation): void {
+  if (input.isText || !bytes.includes('call_output"')) return
+  const items: unknown = JSON.parse(`[${bytes.toString('utf8', input.from, input.to)}]`)
+  if (!isArray(items)) return
+  const known = new Set<string>()
+  let isRead = false
+  for (const [index, item] of items.entries()) {
+    if (!isObject(item) || typeof item['call_id'] !== 'string') continue
+    const { type, call_id: id } = item
+    if (type === 'function_call_output' && !known.has(id)) {
+      if (!isRead) for (const one of callIdsOf(parent)) known.add(one)
+      isRead = true
+      if (!known.has(id)) {
+        const message = `No tool call found for function call output with call_id '${shown(id)}'.`
+        throw new CallerError('invalid_field', message, { param: `input[${index}].call_id` })
+      }
+    }
+    known.add(id)
+  }
+}
+
+const CALL_ID = /"call_id"\s*:\s*("(?:[^"\\]|\\.)*")/g
+
+function callIdsOf({ input, output }: Conversation): readonly string[] {
+  const found: string[] = []
+  for (const text of [input.toString(), output])
+    for (const [, id = '""'] of text.matchAll(CALL_ID)) found.push(String(JSON.parse(id)))
+  return found
+}
+
+function shown(id: string): string {
+  return id.length > 100 ? `${id.slice(0, 100)}…` : id
+}

@@ -1,0 +1,131 @@
+/** Frames of the Responses API over WebSocket: what a caller's frame asks for, and the frames that weir sends. */
+
+import { CallerError } from '../core/caller-error.ts'
+import type { JsonObject } from '../core/json.ts'
+import { errorBody } from '../dialects/error-body.ts'
+import { type JsonDocument, NONE, words } from '../wire/json-document.ts'
+import { readRequestBody } from '../wire/request-body.ts'
+import { errorHeaders } from './headers.ts'
+
+/** What a frame has beside the fields of a `POST`; its input is not parsed. */
+const MEMBERS = { names: words('input'), members: [{ placeholder: () => '""' }] }
+const INPUT = 0
+const LANE = /^[A-Za-z0-9_.-]{1,256}$/
+
+/** A `response.create`. */
+export interface TurnFrame {
+  readonly bytes: Buffer
+  /** Absent: the default lane, whose frames do not name it. */
+  readonly lane: string | undefined
+  readonly previousResponseId: string | undefined
+  readonly isWarmUp: boolean
+  /** Where its input is in `bytes`: the items of a list without its brackets, or a text with its quotes. */
+  readonly input: { readonly from: number; readonly to: number; readonly isText: boolean } | undefined
+}
+
+/** A frame that asks for something that weir does not have, and what it gets. */
+interface Answered {
+  readonly reply: string | undefined
+}
+
+/** Throws `CallerError`, to which `laneOf` says the lane if the frame has a valid one. */
+export function readFrame(message: string | Uint8Array): TurnFrame | Answered {
+  if (typeof message !== 'string') throw notJson('The frame is binary.')
+  const bytes = Buffer.from(message)
+  const { settings, document, values } = read(bytes)
+  const { type } = settings
+  if (type === 'response.processed') return { reply: undefined }
+  if (type === 'response.steer' || type === 'response.inject') return { reply: unsupported(type, settings) }
+  if (type !== 'response.create') {
+    const message = "'type' must be 'response.create': weir takes no other event over a WebSocket."
+    throw new CallerError('invalid_field', message, { code: 'unsupported_event_type', param: 'type' })
+  }
+  const { stream_id: lane, previous_response_id: previous, generate } = settings
+  const isLane = lane === undefined || lane === null || (typeof lane === 'string' && LANE.test(lane))
+  if (!isLane) throw invalidLane()
+  return {
+    bytes,
+    lane: lane ?? undefined,
+    previousResponseId: previousOf(previous),
+    isWarmUp: generate === false,
+    input: inputIn(document, values[INPUT] ?? NONE),
+  }
+}
+
+function read(bytes: Buffer): ReturnType<typeof readRequestBody> {
+  try {
+    return readRequestBody(bytes, MEMBERS)
+  } catch (error) {
+    if (!(error instanceof CallerError) || error.row.status !== 400) throw error
+    throw notJson(error.message)
+  }
+}
+
+function previousOf(value: unknown): string | undefined {
+  if (value === undefined || value === null) return undefined
+  if (typeof value === 'string') return value
+  const message = "'previous_response_id' must be a string or null."
+  throw new CallerError('invalid_field', message, { param: 'previous_response_id' })
+}
+
+function inputIn(document: JsonDocument, value: number): TurnFrame['input'] {
+  if (value === NONE) return undefined
+  const [from, to] = [document.fromOf(value), document.toOf(value)]
+  if (document.isString(value)) return { from: from - 1, to: to + 1, isText: true }
+  return document.isList(value) ? { from: from + 1, to: to - 1, isText: false } : undefined
+}
+
+function notJson(why: string): CallerError {
+  const message = `Each frame must be text with one JSON object. ${why}`
+  return new CallerError('malformed_body', message, { code: 'invalid_json' })
+}
+
+function invalidLane(): CallerError {
+  const message =
+    "The 'stream_id' field must be a non-empty string with at most 256 characters and may only contain letters, " +
+    'numbers, underscores, hyphens, and periods.'
+  return new CallerError('invalid_field', message, { code: 'invalid_stream_id', param: 'stream_id' })
+}
+
+/** What running responses can be given elsewhere. */
+function unsupported(type: 'response.steer' | 'response.inject', settings: JsonObject): string {
+  const { previous_response_id, response_id, input } = settings
+  const [code, message] = ['steering_not_supported', 'A response that runs takes no further input here.']
+  if (type === 'response.inject') {
+    return JSON.stringify({ type: 'response.inject.failed', response_id, input, error: { code, message } })
+  }
+  const error = { type: 'invalid_request_error', code, message }
+  return JSON.stringify({ type: 'response.steer.failed', steer: { previous_response_id, input }, error })
+}
+
+/** The frame of an error: the status, body and headers that the answer to a `POST` would have. */
+export function errorFrame(
+  error: CallerError,
+  requestId: string,
+  limitHeaders: Readonly<Record<string, string>>,
+  lane: string | undefined,
+): string {
+  const all = Object.entries(errorHeaders(error, requestId, limitHeaders))
+  const headers = Object.fromEntries(all.filter(([name]) => !OF_HTTP.has(name)))
+  const { error: body } = errorBody(error, 'chat', requestId)
+  const frame = { type: 'error', status: error.row.status, error: { ...Object(body), headers }, headers }
+  return JSON.stringify(lane === undefined ? frame : { ...frame, stream_id: lane })
+}
+
+const OF_HTTP: ReadonlySet<string> = new Set(['content-type', 'cache-control', 'connection', 'www-authenticate'])
+
+const EVENT = 'event: '.length
+const DATA = '\ndata: '.length
+
+/**
+ * Calls `send` with each event of a text of server-sent events: its name, and its JSON, which is not parsed. Comments
+ * are left out.
+ */
+export function eachEvent(text: string, send: (name: string, json: string) => void): void {
+  let from = 0
+  for (let to = text.indexOf('\n\n'); to !== -1; to = text.indexOf('\n\n', from)) {
+    const line = text.indexOf('\n', from)
+    if (line < to) send(text.slice(from + EVENT, line), text.slice(line + DATA, to))
+    from = to + 2
+  }
+}

@@ -1,0 +1,185 @@
+/** One turn on a WebSocket: a request whose answer goes out as text frames, one for each event of a stream. */
+
+import type { CallerError } from '../core/caller-error.ts'
+import { ticker } from '../core/ticker.ts'
+import type { Turn } from '../dialects/responses/responses.ts'
+import type { TurnEncoder } from '../dialects/responses/stream.ts'
+import type { CallerStream } from '../gateway/caller-stream.ts'
+import type { Answer } from '../gateway/flow.ts'
+import { Pump } from '../gateway/pump.ts'
+import type { RequestHead } from '../gateway/request-trace.ts'
+import type { ItemText } from '../items/item-store.ts'
+import type { Outcome } from '../ledger/ledger.ts'
+import { KEEP_ALIVE_COMMENT } from '../wire/sse.ts'
+import { runTurn, runWarmUp } from './inference-endpoints.ts'
+import { type EdgeState, type Endpoint, RequestLife, type Responder } from './request-life.ts'
+import { eachEvent, errorFrame, type TurnFrame } from './socket-frames.ts'
+
+/** The body of a turn, and where its input is. */
+export interface TurnBody extends Pick<TurnFrame, 'bytes' | 'input'> {}
+
+/** The connection of a turn, and the conversations that it keeps. */
+export interface TurnConnection {
+  readonly isClosed: boolean
+  /** Sends frames in few packets: all that `frames` sends. */
+  together(frames: () => void): void
+  send(frame: string): void
+  ping(): void
+  /** While the caller's socket is full: resolves when it is not. */
+  readonly full: Promise<void> | undefined
+  /** The caller reads nothing. */
+  abandon(): void
+  /** The body of a turn, whose input has all that it continues. Throws `CallerError`. */
+  bodyOf(frame: TurnFrame): TurnBody
+  /** The turn is complete: another one may continue it. */
+  keep(turn: SocketTurn): void
+  /** The turn failed: what it continued in its own lane is forgotten. */
+  forget(frame: TurnFrame): void
+  /** The turn has ended. */
+  next(turn: SocketTurn): void
+}
+
+const ENDPOINT: Endpoint = { family: 'chat', dialect: 'responses' }
+/** Callers that count messages hear of a silent provider once in so many pings, which is a minute. */
+const PINGS_A_MESSAGE = 4
+
+export class SocketTurn implements Responder, CallerStream, Turn {
+  progressMs = performance.now()
+  readonly life: RequestLife
+  /** All input with what it continues, once it has begun. */
+  body: TurnBody | undefined
+  /** The items of its answer. */
+  output: readonly ItemText[] = []
+  isCompaction = false
+  private encoder: TurnEncoder | undefined
+  /** Who answers, for the first and the last event. */
+  private gateway = ''
+  private pings = 0
+
+  constructor(
+    state: EdgeState,
+    private readonly connection: TurnConnection,
+    head: RequestHead,
+    remote: string,
+    readonly frame: TurnFrame,
+  ) {
+    this.life = new RequestLife(state, this, head, remote, ENDPOINT)
+  }
+
+  /** Runs it. */
+  begin(): void {
+    const { life, frame, connection } = this
+    const run = frame.isWarmUp ? runWarmUp : runTurn
+    try {
+      life.admit()
+      life.begin((_, key, bytes) => run(life, key, bytes, this))
+      this.body = connection.bodyOf(frame)
+      const { bytes } = this.body
+      life.take(bytes.length)
+      life.body(bytes)
+    } catch (error) {
+      life.failed(error)
+    }
+  }
+
+  get responseId(): string | undefined {
+    return this.encoder?.responseId
+  }
+
+  get previousResponseId(): string | null {
+    return this.frame.previousResponseId ?? null
+  }
+
+  get hasLeft(): boolean {
+    return this.connection.isClosed
+  }
+
+  encodes(encoder: TurnEncoder): void {
+    this.encoder = encoder
+    this.output = []
+  }
+
+  made(items: readonly ItemText[], isCompaction: boolean): void {
+    this.output = items
+    this.isCompaction = isCompaction
+  }
+
+  answered(answer: Answer | string): void {
+    const { running, log } = this.life
+    if (typeof answer === 'string') {
+      const model = log.requestedModel
+      this.gateway = gatewayJson(model, model, 0, running.limitHeaders)
+      return this.finish(answer)
+    }
+    const { requestedModel, servedModel, fallbacks, content } = answer
+    if (!(content instanceof Pump)) throw new Error('a turn was not answered by a stream')
+    this.gateway = gatewayJson(requestedModel, servedModel, fallbacks, running.limitHeaders)
+    content.attach(this)
+  }
+
+  failed(error: CallerError): void {
+    const { connection, frame, life } = this
+    connection.forget(frame)
+    connection.send(errorFrame(error, life.log.requestId, life.running.limitHeaders, frame.lane))
+  }
+
+  ended(): void {
+    this.connection.next(this)
+  }
+
+  write(bytes: string | Uint8Array): Promise<unknown> | undefined {
+    const text =
+      typeof bytes === 'string' ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()
+    const { connection } = this
+    connection.together(() => eachEvent(text, this.send))
+    this.progressMs = ticker.nowMs
+    return connection.full
+  }
+
+  /** A comment of the stream is a ping here. */
+  writeIdle(bytes: string | Uint8Array): void {
+    if (bytes !== KEEP_ALIVE_COMMENT) {
+      this.write(bytes)
+      return
+    }
+    this.progressMs = ticker.nowMs
+    this.connection.ping()
+    this.pings++
+    if (this.pings % PINGS_A_MESSAGE === 0 && this.encoder !== undefined) this.write(this.encoder.inProgress())
+  }
+
+  finish(bytes: string | Uint8Array): void {
+    this.connection.keep(this)
+    this.write(bytes)
+  }
+
+  close(outcome: Outcome): void {
+    const { connection, encoder, frame } = this
+    if (outcome === 'completed' || connection.isClosed) return
+    connection.forget(frame)
+    if (outcome === 'timed_out' && connection.full !== undefined) return connection.abandon()
+    const [code, message] = outcome === 'refused' ? LIMITED : FAILED
+    if (encoder !== undefined) this.write(encoder.failed(code, message))
+  }
+
+  private readonly send = (name: string, json: string): void => {
+    const { lane } = this.frame
+    const isEdge = name === 'response.created' || name === 'response.completed' || name === 'response.failed'
+    const named = lane === undefined ? json : `{"stream_id":"${lane}",${json.slice(1)}`
+    this.connection.send(isEdge ? named.slice(0, -1) + this.gateway : named)
+  }
+}
+
+const LIMITED = ['rate_limit_exceeded', 'A limit of this API key or its organization was reached.'] as const
+const FAILED = ['server_error', 'The answer broke off before its end; send the turn again.'] as const
+
+/** The end of an event that says what the headers of an answer to a `POST` say. */
+function gatewayJson(
+  requested: string,
+  served: string,
+  fallbacks: number,
+  headers: Readonly<Record<string, string>>,
+): string {
+  const gateway = { requested_model: requested, served_model: served, fallback_count: fallbacks, headers }
+  return `,"gateway":${JSON.stringify(gateway)}}`
+}
