@@ -141,6 +141,7 @@ export class InferenceService {
       }),
       figures: this.figures,
       sockets: new Sockets(),
+      socketClosed: (end) => logEvent(logger, 'socket.closed', { ...end }),
       // `createApp` puts the function in that asks the server.
       peerOf: () => 'unknown',
       draining: false,

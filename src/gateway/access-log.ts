@@ -56,6 +56,8 @@ export class RequestLog {
   dialect: string | undefined
   /** The caller's address. */
   remote = 'unknown'
+  /** The id of the socket that the request came over; absent for HTTP. */
+  socket: string | undefined
   status = 0
   streamed = false
   ignored = NOTHING_IGNORED
@@ -208,6 +210,8 @@ export class RequestLog {
       tags: this.tags && tagsByName(this.tags.text),
       trace_id: this.trace?.traceId,
       remote: this.remote,
+      transport: this.socket === undefined ? undefined : 'websocket',
+      socket: this.socket,
       error: isErrorUnsent ? undefined : (this.errorCode ?? cutFor),
     }
     this.trace?.end(line, this.usage)

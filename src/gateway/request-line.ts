@@ -71,6 +71,10 @@ export interface RequestLine {
   readonly trace_id?: string | undefined
   /** The caller's address: digits, letters, dots and colons. */
   readonly remote: string
+  /** Absent for HTTP. */
+  readonly transport?: 'websocket' | undefined
+  /** The id of the socket, which its last line has, too. */
+  readonly socket?: string | undefined
   readonly error?: string | undefined
 }
 
@@ -105,7 +109,7 @@ const KEYS_MAX = 4096
 
 /** The fields of a line as JSON, without the braces around them: what `JSON.stringify` writes. */
 export function fieldsOfLine(line: RequestLine): string {
-  const { key, usage, attempts, ignored, error, first_byte_ms, finish_reason, tags, trace_id } = line
+  const { key, usage, attempts, ignored, error, socket, first_byte_ms, finish_reason, tags, trace_id } = line
   if (key === undefined || usage === undefined || (attempts ?? ignored ?? error) !== undefined)
     return JSON.stringify(line).slice(1, -1)
   const tier = line.service_tier === undefined ? '' : `,"service_tier":"${line.service_tier}"`
@@ -118,7 +122,8 @@ export function fieldsOfLine(line: RequestLine): string {
     `${firstByte},"total_ms":${line.total_ms},"input_tokens":${line.input_tokens},"cached_input_tokens":` +
     `${line.cached_input_tokens},"output_tokens":${line.output_tokens},"usage":"${usage}","cost_micro_usd":` +
     `${line.cost_micro_usd}${tier},"outcome":"${line.outcome}"` +
-    `${finish}${tagged}${trace},"remote":"${line.remote}"`
+    `${finish}${tagged}${trace},"remote":"${line.remote}"` +
+    (socket === undefined ? '' : `,"transport":"websocket","socket":"${socket}"`)
   )
 }
 

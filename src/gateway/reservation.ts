@@ -278,7 +278,8 @@ export class RequestReservation implements Ticking {
     else this.growAtTokens = this.reservedTokens
   }
 
-  private cut(why: 'unauthenticated' | 'quota_exhausted'): void {
+  /** Ends the stream of the request, if it has begun. */
+  cut(why: 'unauthenticated' | 'quota_exhausted'): void {
     this.cutCode ??= CALLER_ERRORS[why].code ?? undefined
     this.stream?.interrupt('refused')
   }

@@ -176,7 +176,8 @@ function rejectHost(): never {
 }
 
 function handlerOf({ method, run, isOffered, isSocket }: Route, refuse: Handler): Handler {
-  if (isSocket === true) return (http) => (isHandshake(http.life.head) ? http.upgrade() : refuse(http))
+  if (isSocket === true)
+    return (http) => (isHandshake(http.life.head) ? http.runBare((_, key) => http.upgrade(key)) : refuse(http))
   const handle: Handler = method === 'GET' ? (http) => http.runBare(run) : (http) => http.receive(run)
   return isOffered === undefined ? handle : (http) => (isOffered(http.life.parts) ? handle(http) : refuse(http))
 }

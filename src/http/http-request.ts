@@ -1,5 +1,6 @@
 /** One request over HTTP: reads its body within a deadline, makes its response, and watches its connection. */
 
+import type { Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { newRequestId } from '../core/request-id.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
@@ -100,12 +101,11 @@ export class HttpRequest implements Responder, Ticking {
    * Makes a socket of the connection, if the key and the gateway allow it. Throws `CallerError`. From here on Bun gives
    * the connection's events to the handler of sockets, and there is no response.
    */
-  upgrade(): void {
+  upgrade(key: Key): void {
     const { life, request, state } = this
-    life.begin(NOTHING)
     // Bun keeps the headers of a request only until its handler returns.
     const head = { method: request.method, url: request.url, headers: new Headers(request.headers) }
-    const connection = new SocketConnection(state, head, life.log.remote)
+    const connection = new SocketConnection(state, head, life.log.remote, key, state.sockets, life.log.requestId)
     state.sockets.add(connection)
     if (!this.server.upgrade(request, { data: connection, headers: idHeaders(life.log.requestId) })) {
       state.sockets.remove(connection)
@@ -203,7 +203,6 @@ function takeResolve(resolve: (response: Response) => void): void {
 let resolveTaken: ((response: Response) => void) | undefined
 
 const ONCE = { once: true } as const
-const NOTHING: Run = () => {}
 const NO_BYTES = new Uint8Array(0)
 
 /** The caller's address. Read at the start of a request, because Bun no longer has it once the caller has left. */

@@ -26,6 +26,7 @@ import type { BodyReceiver } from '../wire/body.ts'
 import type { RequestBody } from '../wire/request-body.ts'
 import type { AnonymousLog } from './anonymous-log.ts'
 import { authenticate } from './credentials.ts'
+import type { SocketEnd } from './socket-connection.ts'
 import type { Sockets } from './sockets.ts'
 import { TAGS_HEADER, type TagsReader } from './tags-header.ts'
 
@@ -65,6 +66,7 @@ export interface EdgeState {
   readonly tagCounts: TagCounts
   readonly figures: RequestRecorder
   readonly sockets: Sockets
+  readonly socketClosed: (fields: SocketEnd) => void
   /** The address that a connection comes from; set once there is a server. */
   peerOf: (request: Request) => string
   /** New requests are rejected: the process ends. */

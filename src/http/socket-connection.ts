@@ -4,10 +4,13 @@
  */
 
 import type { ServerWebSocket } from 'bun'
+import type { Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { isArray, isObject } from '../core/json.ts'
 import { newRequestId } from '../core/request-id.ts'
 import type { RequestHead } from '../gateway/request-trace.ts'
+import { type Conversation, type ConversationMemory, conversationBytes } from './conversation-memory.ts'
+import { refusedKeyError } from './credentials.ts'
 import type { EdgeState } from './request-life.ts'
 import { errorFrame, readFrame, type TurnFrame } from './socket-frames.ts'
 import { SocketTurn, type TurnBody, type TurnConnection } from './socket-turn.ts'
@@ -22,19 +25,31 @@ const FULL_BYTES = 64 * 1024
 /** RFC 6455, section 7.4.1; 1012 has its meaning from IANA's registry: clients connect again. */
 const CLOSE = { normal: 1000, policy: 1008, restart: 1012 } as const
 
-/** A response that may be continued. */
-interface Conversation {
-  readonly id: string
-  /** Its items in JSON, joined by commas: all input, and the output. */
-  readonly input: Buffer
-  readonly output: string
+/** What the log says of a socket that closed. */
+export interface SocketEnd {
+  /** The request id of its handshake, which the lines of its turns have, too. */
+  readonly socket: string
+  readonly organization: string
+  readonly key: string
+  readonly remote: string
+  readonly turns: number
+  readonly duration_ms: number
+  /** The code that it was closed with (RFC 6455): 1006 = without one. */
+  readonly code: number
+}
+
+/** The sockets of the worker. */
+interface Home {
+  readonly memory: ConversationMemory
+  /** How long a connection lives. */
+  readonly lifeMs: number
 }
 
 export class SocketConnection implements TurnConnection {
   isClosed = false
   full: Promise<void> | undefined
-  turns = 0
-  readonly openedMs = performance.now()
+  private turns = 0
+  private readonly openedMs = performance.now()
   private socket: ServerWebSocket<SocketConnection> | undefined
   private drained: (() => void) | undefined
   private waiting: TurnFrame[] = []
@@ -50,7 +65,39 @@ export class SocketConnection implements TurnConnection {
     /** What it was opened with, which each of its turns comes with. */
     readonly head: RequestHead,
     private readonly remote: string,
+    private readonly key: Key,
+    private readonly home: Home,
+    /** The request id of its handshake. */
+    readonly id: string,
   ) {}
+
+  get organization(): string {
+    return this.key.organization.id
+  }
+
+  /** Looks after its key and its age, a few times a second. */
+  look(nowMs: number): void {
+    if (this.ending?.code === CLOSE.policy) return
+    const { expiresAtMs = Number.POSITIVE_INFINITY } = this.key
+    if (this.state.current.gateway.isRevoked(this.key) || Date.now() >= expiresAtMs) this.revoke()
+    else if (nowMs - this.openedMs >= this.home.lifeMs) this.expire()
+  }
+
+  /** Its key is no longer accepted: running turns end now. */
+  private revoke(): void {
+    const error = refusedKeyError()
+    this.ending = undefined
+    this.end(error, CLOSE.policy)
+    for (const turn of [...this.running]) turn.cut(error)
+  }
+
+  private expire(): void {
+    const message =
+      `Responses websocket connection limit reached (${Math.round(this.home.lifeMs / 60_000)} minutes). ` +
+      'Create a new websocket connection to continue.'
+    const error = new CallerError('invalid_field', message, { code: 'websocket_connection_limit_reached' })
+    this.end(error, CLOSE.normal)
+  }
 
   opened(socket: ServerWebSocket<SocketConnection>): void {
     this.socket = socket
@@ -84,10 +131,15 @@ export class SocketConnection implements TurnConnection {
   }
 
   /** The connection is gone: its turns are aborted. */
-  closed(): void {
+  closed(code: number): void {
     this.isClosed = true
+    const { id, key, remote, turns, openedMs } = this
+    this.state.socketClosed({
+      ...{ socket: id, organization: this.organization, key: key.id, remote, turns, code },
+      duration_ms: Math.round(performance.now() - openedMs),
+    })
     this.waiting = []
-    this.conversations.clear()
+    for (const lane of [...this.conversations.keys()]) this.drop(lane)
     this.drained?.()
     for (const turn of [...this.running]) turn.life.left()
   }
@@ -109,7 +161,10 @@ export class SocketConnection implements TurnConnection {
   }
 
   private closeIfIdle(): void {
-    if (this.ending !== undefined && this.running.size === 0) this.socket?.close(this.ending.code, 'restarting')
+    const { ending, socket } = this
+    if (ending === undefined || this.running.size > 0 || this.isClosed || socket === undefined) return
+    if (ending.code !== CLOSE.restart) this.send(errorFrame(ending.error, newRequestId(), NO_HEADERS, undefined))
+    socket.close(ending.code)
   }
 
   private accept(frame: TurnFrame): void {
@@ -189,6 +244,7 @@ export class SocketConnection implements TurnConnection {
         param: 'previous_response_id',
       })
     }
+    this.home.memory.used(this.organization, parent)
     // Its error is that of a `POST`.
     if (input === undefined) return { bytes, input }
     checkOutputs(bytes, input, parent)
@@ -208,11 +264,24 @@ export class SocketConnection implements TurnConnection {
     const { body, frame, output, isCompaction, responseId: id } = turn
     if (body?.input === undefined || id === undefined) return
     const input = isCompaction ? Buffer.alloc(0) : itemsOf(body.bytes, body.input)
-    this.conversations.set(frame.lane, { id, input, output: output.map(({ json }) => json).join() })
+    const { lane } = frame
+    this.drop(lane)
+    const text = output.map(({ json }) => json).join()
+    const bytes = conversationBytes(input, text)
+    const conversation: Conversation = { id, input, output: text, bytes, forget: () => this.conversations.delete(lane) }
+    this.conversations.set(lane, conversation)
+    this.home.memory.keep(this.organization, conversation)
+  }
+
+  private drop(lane: string | undefined): void {
+    const conversation = this.conversations.get(lane)
+    if (conversation === undefined) return
+    this.conversations.delete(lane)
+    this.home.memory.drop(this.organization, conversation)
   }
 
   forget({ lane, previousResponseId: previous }: TurnFrame): void {
-    if (previous !== undefined && this.conversations.get(lane)?.id === previous) this.conversations.delete(lane)
+    if (previous !== undefined && this.conversations.get(lane)?.id === previous) this.drop(lane)
   }
 }
 

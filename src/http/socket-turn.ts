@@ -20,6 +20,7 @@ export interface TurnBody extends Pick<TurnFrame, 'bytes' | 'input'> {}
 
 /** The connection of a turn, and the conversations that it keeps. */
 export interface TurnConnection {
+  readonly id: string
   readonly isClosed: boolean
   /** Sends frames in few packets: all that `frames` sends. */
   together(frames: () => void): void
@@ -55,6 +56,8 @@ export class SocketTurn implements Responder, CallerStream, Turn {
   /** Who answers, for the first and the last event. */
   private gateway = ''
   private pings = 0
+  /** Why it was cut. */
+  private reason: CallerError | undefined
 
   constructor(
     state: EdgeState,
@@ -64,6 +67,7 @@ export class SocketTurn implements Responder, CallerStream, Turn {
     readonly frame: TurnFrame,
   ) {
     this.life = new RequestLife(state, this, head, remote, ENDPOINT)
+    this.life.log.socket = connection.id
   }
 
   /** Runs it. */
@@ -80,6 +84,14 @@ export class SocketTurn implements Responder, CallerStream, Turn {
     } catch (error) {
       life.failed(error)
     }
+  }
+
+  /** Ends it now: the key of its connection is no longer accepted. */
+  cut(error: CallerError): void {
+    const { running } = this.life
+    this.reason = error
+    running.reservation?.cut('unauthenticated')
+    running.interrupt('drained')
   }
 
   get responseId(): string | undefined {
@@ -117,8 +129,9 @@ export class SocketTurn implements Responder, CallerStream, Turn {
     content.attach(this)
   }
 
-  failed(error: CallerError): void {
+  failed(failure: CallerError): void {
     const { connection, frame, life } = this
+    const error = this.reason ?? failure
     connection.forget(frame)
     connection.send(errorFrame(error, life.log.requestId, life.running.limitHeaders, frame.lane))
   }
@@ -158,7 +171,7 @@ export class SocketTurn implements Responder, CallerStream, Turn {
     if (outcome === 'completed' || connection.isClosed) return
     connection.forget(frame)
     if (outcome === 'timed_out' && connection.full !== undefined) return connection.abandon()
-    const [code, message] = outcome === 'refused' ? LIMITED : FAILED
+    const [code, message] = outcome === 'refused' && this.reason === undefined ? LIMITED : FAILED
     if (encoder !== undefined) this.write(encoder.failed(code, message))
   }
 

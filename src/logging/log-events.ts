@@ -175,6 +175,13 @@ export const LOG_EVENTS = {
       'One address (`remote`) sent more than 20 requests without a valid key within a second; `requests` of them ' +
       'have no line of their own.',
   },
+  'socket.closed': {
+    level: 'info',
+    message: 'socket closed',
+    meaning:
+      'A WebSocket of a caller has ended. `socket` is its id, which the lines of its `turns` have, too; `code` is that ' +
+      'of the protocol, 1006 without one.',
+  },
   'internal.error': {
     level: 'error',
     message: 'internal error',

@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type App, createApp, type Route } from '../../src/http/app.ts'
+import type { SocketConnection } from '../../src/http/socket-connection.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
-import type { SocketConnection } from '../../src/http/socket-connection.ts'
 import { Serving } from '../support/serving.ts'
 
 const row = (method: Route['method'], path: string, answer: string): Route => ({

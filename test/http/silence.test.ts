@@ -5,6 +5,7 @@
  */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { SocketConnection } from '../../src/http/socket-connection.ts'
 import { Caller, requestBytes } from '../support/caller.ts'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
@@ -16,14 +17,14 @@ const [role = '', ...restOf] = does.chatFrames(['Hello', 'x'.repeat(20_000)])
 
 let upstream: Upstream
 let serving: Serving
-let server: Bun.Server<undefined>
+let server: Bun.Server<SocketConnection>
 /** The seconds that the gateway asked for, by the path and query of the request. */
 const asked = new Map<string, number[]>()
 /** Resolves once the limit of the request that is held was lifted. */
 const lifted = Promise.withResolvers<void>()
 
 /** The server as the gateway sees it. */
-function shortened(real: Bun.Server<undefined>, name: string): Bun.Server<undefined> {
+function shortened(real: Bun.Server<SocketConnection>, name: string): Bun.Server<SocketConnection> {
   const seconds: number[] = []
   asked.set(name, seconds)
   return new Proxy(real, {
@@ -69,6 +70,7 @@ beforeAll(async () => {
     hostname: '127.0.0.1',
     port: 0,
     development: false,
+    websocket: service.app.websocket,
     fetch: (request, real) => service.app.fetch(request, shortened(real, request.url.slice(request.url.indexOf('?')))),
   })
 })

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../src/core/json.ts'
+import { ConversationMemory } from '../../src/http/conversation-memory.ts'
 import { KEY } from '../support/gateway.ts'
 import * as does from '../support/scenarios.ts'
 import { Serving } from '../support/serving.ts'
@@ -201,7 +202,10 @@ test.each([
 })
 
 test('while the worker drains, idle sockets are closed, and no turn is begun', async () => {
-  const own = new Serving({ providers: { up: upstream.url }, models: { answers: ['up/answers'], stalls: ['up/stalls'] } })
+  const own = new Serving({
+    providers: { up: upstream.url },
+    models: { answers: ['up/answers'], stalls: ['up/stalls'] },
+  })
   await using idle = await SocketClient.open(own.port, KEY)
   await using busy = await SocketClient.open(own.port, KEY)
   busy.send(create({ model: 'stalls' }))
@@ -224,5 +228,49 @@ test('a caller that reads slowly gets every frame', async () => {
   const said = frames.filter(({ type }) => type === 'response.output_text.delta').map(({ delta }) => delta)
   expect(said).toEqual(texts)
   expect(frames.at(-1)?.['type']).toBe('response.completed')
+  await own[Symbol.asyncDispose]()
+})
+
+test('an organization keeps no more than its share, and forgets the oldest first', () => {
+  const memory = new ConversationMemory(10)
+  const forgotten: string[] = []
+  const one = (id: string, bytes: number) => {
+    return { id, input: Buffer.alloc(0), output: '', bytes, forget: () => void forgotten.push(id) }
+  }
+  const [a, b, c, large] = [one('a', 4), one('b', 4), one('c', 4), one('large', 11)]
+  memory.keep('acme', a)
+  memory.keep('acme', b)
+  memory.used('acme', a)
+  memory.keep('other', one('d', 10))
+  memory.keep('acme', c)
+  expect([forgotten, memory.bytes]).toEqual([['b'], 18])
+  memory.drop('acme', a)
+  memory.keep('acme', large)
+  expect([forgotten, memory.bytes]).toEqual([['b', 'c', 'large'], 10])
+})
+
+test('the lines of turns and of the socket name it', async () => {
+  const client = await connect()
+  const before = weir.lines.length
+  await client.turn(create({}))
+  await weir.idle()
+  await client[Symbol.asyncDispose]()
+  const [turn, end] = weir.lines.slice(before)
+  expect(turn).toMatchObject({ msg: 'request', transport: 'websocket', outcome: 'completed' })
+  expect(end).toMatchObject({ event: 'socket.closed', turns: 1, code: 1000, socket: String(turn?.['socket']) })
+})
+
+test('a key that is revoked ends running turns and the socket', async () => {
+  const own = new Serving({ providers: { up: upstream.url }, models: { stalls: ['up/stalls'] } })
+  await using busy = await SocketClient.open(own.port, KEY)
+  busy.send(create({ model: 'stalls' }))
+  await busy.frameOf('response.output_text.delta')
+  const { current } = own.service.state
+  own.service.state.current = { ...current, gateway: { ...current.gateway, isRevoked: () => true } }
+  expect(await busy.frameOf('response.failed')).toMatchObject({ response: { error: { code: 'server_error' } } })
+  expect(await busy.frameOf('error')).toMatchObject({ status: 401, error: { code: 'invalid_api_key' } })
+  expect(await busy.closed).toBe(1008)
+  await own.idle()
+  expect(own.ledger.wrong).toEqual([])
   await own[Symbol.asyncDispose]()
 })

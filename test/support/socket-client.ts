@@ -84,8 +84,8 @@ export class SocketClient implements AsyncDisposable {
     socket.pause()
     socket.write(maskedFrame(JSON.stringify(frame)))
     const frames: JsonObject[] = []
-    let bytes = Buffer.alloc(0)
-    socket.on('data', (more) => {
+    let bytes: Buffer = Buffer.alloc(0)
+    socket.on('data', (more: Buffer) => {
       bytes = Buffer.concat([bytes, more])
       for (let text = takeFrame(); text !== undefined; text = takeFrame()) {
         const one = parsed(text)
