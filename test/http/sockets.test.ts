@@ -1,6 +1,8 @@
 /** The Responses API over WebSocket: turns of a real client against weir and a provider over bare TCP. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import OpenAI from 'openai'
+import { ResponsesWS } from 'openai/resources/responses/ws'
 import type { JsonObject } from '../../src/core/json.ts'
 import { ConversationMemory } from '../../src/http/conversation-memory.ts'
 import { KEY } from '../support/gateway.ts'
@@ -257,7 +259,7 @@ test('the lines of turns and of the socket name it', async () => {
   await client[Symbol.asyncDispose]()
   const [turn, end] = weir.lines.slice(before)
   expect(turn).toMatchObject({ msg: 'request', transport: 'websocket', outcome: 'completed' })
-  expect(end).toMatchObject({ event: 'socket.closed', turns: 1, code: 1000, socket: String(turn?.['socket']) })
+  expect(end).toMatchObject({ event: 'socket.closed', turns: 1, code: 1005, socket: String(turn?.['socket']) })
 })
 
 test('a key that is revoked ends running turns and the socket', async () => {
@@ -273,4 +275,24 @@ test('a key that is revoked ends running turns and the socket', async () => {
   await own.idle()
   expect(own.ledger.wrong).toEqual([])
   await own[Symbol.asyncDispose]()
+})
+
+test("the official SDK's socket has a conversation", async () => {
+  const openai = new OpenAI({ apiKey: KEY, baseURL: `http://127.0.0.1:${weir.port}/v1` })
+  const socket = new ResponsesWS(openai)
+  const completed = async (): Promise<string> => {
+    for await (const event of socket) {
+      if (event.type === 'error') throw event.error
+      if (event.type === 'message' && event.message.type === 'response.completed') return event.message.response.id
+    }
+    throw new Error('the socket closed')
+  }
+  const first = completed()
+  socket.send({ type: 'response.create', model: 'answers', input: 'one' })
+  const id = await first
+  const second = completed()
+  socket.send({ type: 'response.create', model: 'answers', input: 'two', previous_response_id: id })
+  await second
+  expect(asked.at(-1)?.['messages']).toHaveLength(3)
+  socket.close()
 })
