@@ -14,7 +14,6 @@ import { TargetUsage } from '../gateway/target-usage.ts'
 import { AnonymousLog } from '../http/anonymous-log.ts'
 import { type App, createApp } from '../http/app.ts'
 import type { EdgeParts, EdgeState } from '../http/request-life.ts'
-import { Sockets } from '../http/sockets.ts'
 import type { ItemStore } from '../items/item-store.ts'
 import { itemStorePlace, openItemStore } from '../items/open-item-store.ts'
 import type { ItemChannel } from '../items/peer-item-store.ts'
@@ -140,7 +139,6 @@ export class InferenceService {
         limited: (organization, limit) => logEvent(logger, 'tags.limited', { organization, limit }),
       }),
       figures: this.figures,
-      sockets: new Sockets(),
       socketClosed: (end) => logEvent(logger, 'socket.closed', { ...end }),
       // `createApp` puts the function in that asks the server.
       peerOf: () => 'unknown',

@@ -10,6 +10,7 @@ import { answerProbe, type Handler, HttpRequest } from './http-request.ts'
 import { runChat, runCount, runEmbeddings, runImages, runModels } from './inference-endpoints.ts'
 import type { EdgeParts, EdgeState, Endpoint, RequestLife, Run } from './request-life.ts'
 import type { SocketConnection } from './socket-connection.ts'
+import { Sockets } from './sockets.ts'
 
 /** One method of one path. A `GET` has no body. */
 export interface Route extends Endpoint {
@@ -87,6 +88,7 @@ export interface App {
    */
   readonly routes: Readonly<Record<string, Readonly<Record<string, Fetch>>>>
   readonly websocket: WebSocketHandler<SocketConnection>
+  readonly sockets: Sockets
 }
 
 /** The routes by their paths; a path may have several methods. */
@@ -129,13 +131,14 @@ export function createApp(state: EdgeState, routes: readonly Route[] = ROUTES): 
     const http = new HttpRequest(state, request, server, endpoint)
     return http.serve(isHost(request.headers.get('host')) ? handle : rejectHost)
   }
+  const sockets = new Sockets()
   const table = new RouteTable()
   const refuse: Handler = ({ life }) => rejectOther(life, table.at(pathOf(life.head.url)))
   const native: Record<string, Record<string, Fetch>> = {}
   for (const route of routes) {
     const { method, path } = route
     table.add(route)
-    const handle = handlerOf(route, refuse)
+    const handle = handlerOf(route, refuse, sockets)
     // Only Bun's router has a connection that can become a socket.
     if (!route.isSocket) app.route(method, path, ({ request }) => serve(request, route, handle), { parse: 'none' })
     // Bun would call the `GET` route of the path for a `HEAD`, and so would Elysia.
@@ -150,7 +153,8 @@ export function createApp(state: EdgeState, routes: readonly Route[] = ROUTES): 
   // Elysia compiles its handler at every read of `fetch`.
   const { fetch: route } = app.compile()
   return {
-    websocket: state.sockets.handler,
+    sockets,
+    websocket: sockets.handler,
     routes: native,
     fetch(request, from) {
       server = from
@@ -175,9 +179,9 @@ function rejectHost(): never {
   throw new CallerError('invalid_host', message)
 }
 
-function handlerOf({ method, run, isOffered, isSocket }: Route, refuse: Handler): Handler {
+function handlerOf({ method, run, isOffered, isSocket }: Route, refuse: Handler, sockets: Sockets): Handler {
   if (isSocket === true)
-    return (http) => (isHandshake(http.life.head) ? http.runBare((_, key) => http.upgrade(key)) : refuse(http))
+    return (http) => (isHandshake(http.life.head) ? http.runBare((_, key) => http.upgrade(key, sockets)) : refuse(http))
   const handle: Handler = method === 'GET' ? (http) => http.runBare(run) : (http) => http.receive(run)
   return isOffered === undefined ? handle : (http) => (isOffered(http.life.parts) ? handle(http) : refuse(http))
 }

@@ -13,6 +13,7 @@ import { responseOf } from './answer-response.ts'
 import { errorHeaders, idHeaders, jsonHeaders } from './headers.ts'
 import { type EdgeState, type Endpoint, RequestLife, type Responder, type Run, writeLine } from './request-life.ts'
 import { SocketConnection } from './socket-connection.ts'
+import type { Sockets } from './sockets.ts'
 
 /** The longest wait for a body. A declared one has as long as it takes at 1 KiB/s, and at least the minimum. */
 const BODY_MS_MAX = 60_000
@@ -23,7 +24,7 @@ const BODY_MS_MIN = 15_000
 const SILENCE_SECONDS = 120
 
 /** Bun's server, as a request needs it. */
-export interface HttpServer {
+interface HttpServer {
   timeout(request: Request, seconds: number): void
   upgrade(
     request: Request,
@@ -57,8 +58,8 @@ export class HttpRequest implements Responder, Ticking {
   }
 
   /**
-   * What Bun gets: the response, or a promise of it; undefined for a connection that became a socket. Whatever the handler throws becomes an error in the shape of the
-   * endpoint: nothing that a caller sends ends in anything else.
+   * What Bun gets: the response, or a promise of it; undefined for a connection that became a socket. Whatever the
+   * handler throws becomes an error in the shape of the endpoint: nothing that a caller sends ends in anything else.
    */
   serve(handle: Handler): Response | Promise<Response> | undefined {
     try {
@@ -101,14 +102,14 @@ export class HttpRequest implements Responder, Ticking {
    * Makes a socket of the connection, if the key and the gateway allow it. Throws `CallerError`. From here on Bun gives
    * the connection's events to the handler of sockets, and there is no response.
    */
-  upgrade(key: Key): void {
+  upgrade(key: Key, sockets: Sockets): void {
     const { life, request, state } = this
     // Bun keeps the headers of a request only until its handler returns.
     const head = { method: request.method, url: request.url, headers: new Headers(request.headers) }
-    const connection = new SocketConnection(state, head, life.log.remote, key, state.sockets, life.log.requestId)
-    state.sockets.add(connection)
+    const connection = new SocketConnection(state, head, life.log.remote, key, sockets, life.log.requestId)
+    sockets.add(connection)
     if (!this.server.upgrade(request, { data: connection, headers: idHeaders(life.log.requestId) })) {
-      state.sockets.remove(connection)
+      sockets.remove(connection)
       const message = 'This is no handshake of a WebSocket of version 13 (RFC 6455).'
       throw new CallerError('upgrade_required', message)
     }

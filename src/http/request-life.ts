@@ -26,8 +26,6 @@ import type { BodyReceiver } from '../wire/body.ts'
 import type { RequestBody } from '../wire/request-body.ts'
 import type { AnonymousLog } from './anonymous-log.ts'
 import { authenticate } from './credentials.ts'
-import type { SocketEnd } from './socket-connection.ts'
-import type { Sockets } from './sockets.ts'
 import { TAGS_HEADER, type TagsReader } from './tags-header.ts'
 
 /**
@@ -57,6 +55,19 @@ interface RequestRecorder {
   record(line: RequestLine, log: RequestLog, catalog: Catalog): void
 }
 
+/** What is logged of a socket that closed. */
+interface SocketEnd {
+  /** The request id of its handshake, which the lines of its turns have, too. */
+  readonly socket: string
+  readonly organization: string
+  readonly key: string
+  readonly remote: string
+  readonly turns: number
+  readonly duration_ms: number
+  /** The code that it was closed with (RFC 6455): 1006 = without one. */
+  readonly code: number
+}
+
 export interface EdgeState {
   current: EdgeParts
   readonly inFlight: InFlight
@@ -65,7 +76,6 @@ export interface EdgeState {
   readonly anonymous: AnonymousLog
   readonly tagCounts: TagCounts
   readonly figures: RequestRecorder
-  readonly sockets: Sockets
   readonly socketClosed: (fields: SocketEnd) => void
   /** The address that a connection comes from; set once there is a server. */
   peerOf: (request: Request) => string

@@ -25,19 +25,6 @@ const FULL_BYTES = 64 * 1024
 /** RFC 6455, section 7.4.1; 1012 has its meaning from IANA's registry: clients connect again. */
 const CLOSE = { normal: 1000, policy: 1008, restart: 1012 } as const
 
-/** What the log says of a socket that closed. */
-export interface SocketEnd {
-  /** The request id of its handshake, which the lines of its turns have, too. */
-  readonly socket: string
-  readonly organization: string
-  readonly key: string
-  readonly remote: string
-  readonly turns: number
-  readonly duration_ms: number
-  /** The code that it was closed with (RFC 6455): 1006 = without one. */
-  readonly code: number
-}
-
 /** The sockets of the worker. */
 interface Home {
   readonly memory: ConversationMemory

@@ -28,7 +28,7 @@ interface Answered {
   readonly reply: string | undefined
 }
 
-/** Throws `CallerError`, to which `laneOf` says the lane if the frame has a valid one. */
+/** Throws `CallerError`. */
 export function readFrame(message: string | Uint8Array): TurnFrame | Answered {
   if (typeof message !== 'string') throw notJson('The frame is binary.')
   const bytes = Buffer.from(message)

@@ -4,12 +4,11 @@ import type { CallerError } from '../core/caller-error.ts'
 import { ticker } from '../core/ticker.ts'
 import type { Turn } from '../dialects/responses/responses.ts'
 import type { TurnEncoder } from '../dialects/responses/stream.ts'
+import type { RequestEnd } from '../gateway/access-log.ts'
 import type { CallerStream } from '../gateway/caller-stream.ts'
 import type { Answer } from '../gateway/flow.ts'
 import { Pump } from '../gateway/pump.ts'
 import type { RequestHead } from '../gateway/request-trace.ts'
-import type { ItemText } from '../items/item-store.ts'
-import type { Outcome } from '../ledger/ledger.ts'
 import { KEEP_ALIVE_COMMENT } from '../wire/sse.ts'
 import { runTurn, runWarmUp } from './inference-endpoints.ts'
 import { type EdgeState, type Endpoint, RequestLife, type Responder } from './request-life.ts'
@@ -44,13 +43,15 @@ const ENDPOINT: Endpoint = { family: 'chat', dialect: 'responses' }
 /** Callers that count messages hear of a silent provider once in so many pings, which is a minute. */
 const PINGS_A_MESSAGE = 4
 
+type Items = Parameters<Turn['made']>[0]
+
 export class SocketTurn implements Responder, CallerStream, Turn {
   progressMs = performance.now()
   readonly life: RequestLife
   /** All input with what it continues, once it has begun. */
   body: TurnBody | undefined
   /** The items of its answer. */
-  output: readonly ItemText[] = []
+  output: Items = []
   isCompaction = false
   private encoder: TurnEncoder | undefined
   /** Who answers, for the first and the last event. */
@@ -111,7 +112,7 @@ export class SocketTurn implements Responder, CallerStream, Turn {
     this.output = []
   }
 
-  made(items: readonly ItemText[], isCompaction: boolean): void {
+  made(items: Items, isCompaction: boolean): void {
     this.output = items
     this.isCompaction = isCompaction
   }
@@ -166,7 +167,7 @@ export class SocketTurn implements Responder, CallerStream, Turn {
     this.write(bytes)
   }
 
-  close(outcome: Outcome): void {
+  close(outcome: RequestEnd['outcome']): void {
     const { connection, encoder, frame } = this
     if (outcome === 'completed' || connection.isClosed) return
     connection.forget(frame)
@@ -186,7 +187,7 @@ export class SocketTurn implements Responder, CallerStream, Turn {
 const LIMITED = ['rate_limit_exceeded', 'A limit of this API key or its organization was reached.'] as const
 const FAILED = ['server_error', 'The answer broke off before its end; send the turn again.'] as const
 
-/** The end of an event that says what the headers of an answer to a `POST` say. */
+/** The end of an event with what the headers of an answer to a `POST` report. */
 function gatewayJson(
   requested: string,
   served: string,

@@ -179,8 +179,8 @@ export const LOG_EVENTS = {
     level: 'info',
     message: 'socket closed',
     meaning:
-      'A WebSocket of a caller has ended. `socket` is its id, which the lines of its `turns` have, too; `code` is that ' +
-      'of the protocol, 1006 without one.',
+      'A WebSocket of a caller has ended. `socket` is its id, which the lines of its `turns` have, too; `code` is ' +
+      'that of the protocol, 1006 without one.',
   },
   'internal.error': {
     level: 'error',

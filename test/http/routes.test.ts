@@ -20,7 +20,7 @@ const servers: Record<string, Bun.Server<SocketConnection>> = {}
 
 beforeAll(() => {
   weir = new Serving({ providers: { up: 'http://127.0.0.1:9' } })
-  const serve = (app: Omit<App, 'routes'> & Partial<App>) =>
+  const serve = (app: Pick<App, 'fetch' | 'websocket'> & Partial<App>) =>
     Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, ...app })
   servers['Bun'] = serve(createApp(weir.service.state, ROWS))
   const { fetch, websocket } = createApp(weir.service.state, ROWS)

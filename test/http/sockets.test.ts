@@ -105,7 +105,7 @@ describe('a turn', () => {
     expect(Object(asked.at(-1)?.['messages']).length).toBe(5)
   })
 
-  test('that continues what its connection does not have is told so', async () => {
+  test('that continues what its connection does not have gets that as an error', async () => {
     await using client = await connect()
     const first = await client.turn(create({}))
     await using other = await connect()
@@ -213,7 +213,7 @@ test('while the worker drains, idle sockets are closed, and no turn is begun', a
   busy.send(create({ model: 'stalls' }))
   await busy.frameOf('response.output_text.delta')
   busy.send(create({}))
-  own.service.state.sockets.leave()
+  own.service.app.sockets.leave()
   expect(await idle.closed).toBe(1012)
   expect(await busy.frameOf('error')).toMatchObject({ status: 503, error: { code: 'shutting_down' } })
   own.service.state.inFlight.cut('drained')
@@ -227,8 +227,8 @@ test('a caller that reads slowly gets every frame', async () => {
   await using large = await Upstream.start({ large: does.answersText(...texts) })
   const own = new Serving({ providers: { up: large.url }, models: { large: ['up/large'] } })
   const frames = await SocketClient.readSlowly(own.port, KEY, create({ model: 'large' }))
-  const said = frames.filter(({ type }) => type === 'response.output_text.delta').map(({ delta }) => delta)
-  expect(said).toEqual(texts)
+  const received = frames.filter(({ type }) => type === 'response.output_text.delta').map(({ delta }) => delta)
+  expect(received).toEqual(texts)
   expect(frames.at(-1)?.['type']).toBe('response.completed')
   await own[Symbol.asyncDispose]()
 })

@@ -22,11 +22,11 @@ beforeAll(async () => {
     return scenario(call)
   }
   upstream = await Upstream.start({
-    says: noted(does.answersText('Ein ', 'Wört', ' "\\ 🎈')),
+    speaks: noted(does.answersText('Ein ', 'Wört', ' "\\ 🎈')),
     breaks: noted(does.resets(does.chatFrames(['Hello']).slice(0, 2))),
     rejects: noted(does.json(400, '{"error":{"message":"no"}}')),
   })
-  const models = Object.fromEntries(['says', 'breaks', 'rejects'].map((name) => [name, [`up/${name}`]]))
+  const models = Object.fromEntries(['speaks', 'breaks', 'rejects'].map((name) => [name, [`up/${name}`]]))
   weir = new Serving({ providers: { up: upstream.url }, models })
 })
 
@@ -36,7 +36,7 @@ afterAll(async () => {
 })
 
 /** Two turns in three succeed. */
-const modelOf = (random: Random) => random.pick(['says', 'says', 'says', 'says', 'breaks', 'rejects'])
+const modelOf = (random: Random) => random.pick(['speaks', 'speaks', 'speaks', 'speaks', 'breaks', 'rejects'])
 
 function inputOf(random: Random): JsonObject['input'] {
   const text = random.pick(['hi', '', 'a "quoted" \\ text', 'Ünïcödé 🎈\n', 'x'.repeat(3000)])

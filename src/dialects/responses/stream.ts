@@ -93,7 +93,7 @@ export class ResponsesEncoder implements TurnEncoder {
     private readonly toolbox: Toolbox,
     /** Stores the items of a whole answer, so that later requests can refer to them. */
     private readonly store: ((items: readonly ItemText[]) => void) | undefined,
-    /** For a turn on a socket, which also says that it is in progress. */
+    /** For a turn on a socket, which also reports that it is in progress. */
     private readonly isTurn = false,
   ) {}
 

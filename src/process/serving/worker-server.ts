@@ -79,7 +79,7 @@ export class WorkerServer {
   /** Stops accepting connections; those that are open are closed after their next answer. */
   leave(): void {
     leaveListener(this.port)
-    this.service.state.sockets.leave()
+    this.service.app.sockets.leave()
     this.server.reload(closingEach(this.service.app))
   }
 
@@ -102,7 +102,7 @@ export class WorkerServer {
   drain(drainSeconds: number, cut: Promise<void>): Promise<'finished' | 'cut'> {
     const { state } = this.service
     state.draining = true
-    state.sockets.leave()
+    this.service.app.sockets.leave()
     this.proxied?.stop()
     return drain({ server: this.server, inFlight: state.inFlight, drainSeconds, cut })
   }
@@ -112,7 +112,7 @@ export class WorkerServer {
  * The handlers of an app, with `connection: close` in every response: Bun then closes the connection after it. A kept
  * connection that is closed at any other time may have a request under way, which its caller would see fail.
  */
-function closingEach({ fetch, routes, websocket }: App): App {
+function closingEach({ fetch, routes, ...app }: App): App {
   const closing =
     (handler: App['fetch']): App['fetch'] =>
     (request, server) => {
@@ -123,7 +123,7 @@ function closingEach({ fetch, routes, websocket }: App): App {
     const handlers = Object.entries(methods).map(([method, handler]) => [method, closing(handler)] as const)
     return [path, Object.fromEntries(handlers)] as const
   })
-  return { websocket, fetch: closing(fetch), routes: Object.fromEntries(paths) }
+  return { ...app, fetch: closing(fetch), routes: Object.fromEntries(paths) }
 }
 
 function closed(response: Response): Response {
