@@ -81,6 +81,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
     tags: config.tags === undefined || config.tags.length === 0 ? undefined : new TagsReader(config.tags),
     acceptCount: (body) => acceptCount(body, config.compatibility),
     tracer: tracerOf(config, catalog, spans),
+    hasSockets: config.responses.websockets !== false,
     gateway: {
       catalog,
       upstreams: new Map(config.providers.map((provider) => [provider.name, upstreamOf(provider, config, adapters)])),

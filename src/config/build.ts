@@ -115,10 +115,11 @@ function lowerCased(headers: Readonly<Record<string, string>>): Readonly<Record<
 /** The share of requests that is traced unless the file or the environment names one. */
 const SAMPLE = 0.01
 
-function responsesOf({ remember_items_seconds, redis, tls }: CompletedFile['responses']): Config['responses'] {
-  if (redis === undefined) return { rememberItemsSeconds: remember_items_seconds }
+function responsesOf(responses: CompletedFile['responses']): Config['responses'] {
+  const { remember_items_seconds, websockets, redis, tls } = responses
+  if (redis === undefined) return { rememberItemsSeconds: remember_items_seconds, websockets }
   return {
-    rememberItemsSeconds: remember_items_seconds,
+    ...{ rememberItemsSeconds: remember_items_seconds, websockets },
     redis: { ...addressesOf(redis), ...(tls === undefined ? {} : { tls }) },
   }
 }

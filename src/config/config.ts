@@ -56,6 +56,8 @@ export interface Config {
   /** 0 = items are not stored. */
   readonly responses: {
     readonly rememberItemsSeconds: number
+    /** Absent if the supervisor is of a version without them: then true. */
+    readonly websockets?: boolean
     /** Where items are stored; absent = in the ledger's Redis, else in the process. */
     readonly redis?: RedisConfig | undefined
   }

@@ -157,6 +157,12 @@ const responses = object(
       ),
       3600,
     ),
+    websockets: withDefault(
+      boolean(
+        'Whether callers may hold a WebSocket at `/v1/responses`; `false` answers 426, after which Codex uses HTTP',
+      ),
+      true,
+    ),
     redis: optional(redis),
     tls: optional(tls),
   },

@@ -71,7 +71,7 @@ export const CALLER_ERRORS = {
   unknown_path: row(404, 'unknown_url', INVALID, 'not_found_error', 'request'),
   /** The path takes another method; the `allow` header names it. */
   method_not_allowed: row(405, 'method_not_supported', INVALID, INVALID, 'request'),
-  /** A WebSocket was requested; weir serves plain HTTP only. */
+  /** A WebSocket was requested at a path that has none, or the operator has switched them off. */
   upgrade_required: row(426, 'upgrade_required', INVALID, INVALID, 'request'),
 
   /** No such model, an ambiguous alias, or `auto` for a key that may not use it. */

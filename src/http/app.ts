@@ -66,7 +66,11 @@ const ROUTES: readonly Route[] = [
   { method: 'GET', path: '/v1/models', family: 'chat', dialect: 'models', run: runModels },
   inference('/v1/chat/completions', 'chat'),
   inference('/v1/responses', 'responses'),
-  { method: 'GET', path: '/v1/responses', family: 'chat', dialect: 'responses', isSocket: true, run: () => {} },
+  {
+    ...{ method: 'GET', path: '/v1/responses', family: 'chat', dialect: 'responses', isSocket: true },
+    isOffered: ({ hasSockets }) => hasSockets,
+    run: () => {},
+  },
   compact,
   inference('/v1/messages', 'messages'),
   inference('/anthropic/v1/messages', 'messages'),
@@ -181,7 +185,10 @@ function rejectHost(): never {
 
 function handlerOf({ method, run, isOffered, isSocket }: Route, refuse: Handler, sockets: Sockets): Handler {
   if (isSocket === true)
-    return (http) => (isHandshake(http.life.head) ? http.runBare((_, key) => http.upgrade(key, sockets)) : refuse(http))
+    return (http) => {
+      const isOpened = isHandshake(http.life.head) && isOffered?.(http.life.parts) !== false
+      return isOpened ? http.runBare((_, key) => http.upgrade(key, sockets)) : refuse(http)
+    }
   const handle: Handler = method === 'GET' ? (http) => http.runBare(run) : (http) => http.receive(run)
   return isOffered === undefined ? handle : (http) => (isOffered(http.life.parts) ? handle(http) : refuse(http))
 }

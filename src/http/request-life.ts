@@ -48,6 +48,8 @@ export interface EdgeParts {
   readonly acceptCount: (body: RequestBody) => ChatRequest
   /** Absent without `tracing` in the configuration. */
   readonly tracer: Tracer | undefined
+  /** Whether callers may open a WebSocket. */
+  readonly hasSockets: boolean
 }
 
 /** Counts every request once, when it has ended. */

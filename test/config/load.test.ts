@@ -90,7 +90,7 @@ describe('defaults', () => {
       log: { format: 'auto' },
       metrics: { keyLabel: false },
       tags: [],
-      responses: { rememberItemsSeconds: 3600 },
+      responses: { rememberItemsSeconds: 3600, websockets: true },
       compatibility: { toolResultImages: 'refuse', imageUrls: 'public' },
       compaction: {},
       auto: { candidates: ['gpt', 'claude'] },

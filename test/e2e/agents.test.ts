@@ -305,14 +305,14 @@ describe('Codex', () => {
     expect(summary).toBeGreaterThan(-1)
   })
 
-  test('a websocket is rejected with 426, after which it falls back to HTTP', async () => {
+  test('a websocket at a path that has none is rejected with 426', async () => {
     const fields = {
       connection: 'Upgrade',
       upgrade: 'websocket',
       'sec-websocket-version': '13',
       'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
     }
-    const answer = await ask(gateway.port, requestBytes('/v1/responses', { key: KEY, fields }))
+    const answer = await ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, fields }))
     expect(answer.status).toBe(426)
     expect(answer.json()).toMatchObject({ error: { type: 'invalid_request_error' } })
     // Nobody has to act on it.

@@ -80,7 +80,16 @@ describe('the model list', () => {
   test('its exact shape', () =>
     expect(list('off', ['a'])).toEqual({
       object: 'list',
-      data: [{ id: 'a', object: 'model', created: 0, owned_by: 'somebody' }],
+      data: [
+        {
+          id: 'a',
+          object: 'model',
+          created: 0,
+          owned_by: 'somebody',
+          display_name: 'a',
+          supports: ['tools', 'images'],
+        },
+      ],
     }))
 
   test.each<['off' | 'available' | 'mandatory', string[] | undefined, string[]]>([

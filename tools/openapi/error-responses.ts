@@ -43,7 +43,10 @@ export const INFERENCE: readonly ErrorKind[] = [
   'upstream_timeout',
 ]
 
-/** The same on Messages paths. */
+/** Kinds of the paths whose bodies may ask for a service tier. */
+export const CONVERSATION: readonly ErrorKind[] = [...INFERENCE, 'unpriced_service_tier']
+
+/** Kinds of every Messages path with a body and a model. */
 export const MESSAGES_INFERENCE: readonly ErrorKind[] = [...INFERENCE, 'thread_not_found']
 
 /** The kinds that most paths of a family share. */

@@ -3,6 +3,7 @@
 import { COUNTED_HEADERS, PLAIN_HEADERS, SERVED_HEADERS } from './answer-headers.ts'
 import { samplesOf } from './code-samples.ts'
 import {
+  CONVERSATION,
   type ErrorKind,
   type ErrorTexts,
   EVERYWHERE,
@@ -146,7 +147,7 @@ function chatCompletions(answers: Sources['answers']['chat']): Operation {
     summary: 'Create a chat completion',
     description: `An answer in the form of Chat Completions. ${STREAM} It ends with \`data: [DONE]\`.`,
     family: 'chat',
-    errors: INFERENCE,
+    errors: CONVERSATION,
     body: { [JSON_BODY]: 'ChatRequest' },
     bodyExample: body,
     answer: 'ChatAnswer',
@@ -171,7 +172,7 @@ function responses(answers: Sources['answers']['responses']): Operation {
       'Conversations are not stored: send the whole history. With a `compaction_trigger` item the answer is one ' +
       '`compaction` item.',
     family: 'chat',
-    errors: [...INFERENCE, 'unsupported_cache'],
+    errors: [...CONVERSATION, 'unsupported_cache'],
     body: { [JSON_BODY]: 'ResponsesRequest' },
     bodyExample: body,
     answer: 'Response',
@@ -194,7 +195,7 @@ const compact: Operation = {
     'unchanged in the `input` of a later request: the summary is restored at the start of the conversation, with any ' +
     'model. The same as `POST /v1/responses` with a `compaction_trigger` item, but never streamed.',
   family: 'chat',
-  errors: [...INFERENCE, 'unsupported_cache'],
+  errors: [...CONVERSATION, 'unsupported_cache'],
   body: { [JSON_BODY]: 'ResponsesRequest' },
   bodyExample: { model: 'gpt-5-mini', input: HELLO },
   answer: 'CompactionResponse',
@@ -216,7 +217,7 @@ function messages(answers: Sources['answers']['messages'], suffix: string): Oper
       `An answer to a conversation, in the form of Messages. The same as \`POST ${other}\`. ${STREAM} It ends with ` +
       '`message_stop`.',
     family: 'messages',
-    errors: MESSAGES_INFERENCE,
+    errors: [...MESSAGES_INFERENCE, 'unpriced_service_tier'],
     body: { [JSON_BODY]: 'MessagesRequest' },
     bodyExample: body,
     answer: 'Message',
@@ -256,7 +257,7 @@ const ofImages = {
   method: 'post',
   tag: 'Images',
   family: 'chat',
-  errors: INFERENCE,
+  errors: [...INFERENCE, 'unpriced_image'],
   answer: 'Images',
   answerDescription: 'The images, in the format of the provider.',
   answerExample: { created: 1763650000, data: [{ b64_json: 'iVBORw0KGgo=' }] },
