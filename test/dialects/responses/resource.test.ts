@@ -32,6 +32,7 @@ const plain: Echo = {
 const changes: readonly Partial<Echo>[] = [
   { instructionsTo: from },
   { tools: oneTool },
+  { previousResponseId: 'resp_1' },
   { maxOutputTokens: 7 },
   { temperature: 0.5 },
   { topP: 0.25 },
