@@ -49,9 +49,8 @@ test('--port and --workers override the file', async () => {
 test('a worker that is killed is restarted, with one line', async () => {
   using upstream = provider()
   await using weir = await started(upstream)
-  const [first] = await weir.workers()
-  expect(first).toBeNumber()
-  process.kill(first ?? 0, 'SIGKILL')
+  const first = await weir.worker()
+  process.kill(first, 'SIGKILL')
   expect(await weir.line('worker died')).toMatchObject({ level: 'error', worker: 0, pid: first, restart_in_ms: 100 })
   await until(async () => (await weir.readyz()).status === 200)
   expect(await weir.models()).toEqual(['small'])
@@ -71,7 +70,7 @@ test('a worker that dies repeatedly is restarted later each time', async () => {
     [2, 200],
     [3, 400],
   ] as const) {
-    process.kill((await weir.workers())[0] ?? 0, 'SIGKILL')
+    process.kill(await weir.worker(), 'SIGKILL')
     expect(await weir.line('worker died', deaths)).toMatchObject({ how: 'signal SIGKILL', restart_in_ms })
     await until(async () => (await weir.readyz()).status === 200)
   }
@@ -154,7 +153,7 @@ test('a worker that is restarted after a reload has the new configuration', asyn
   await weir.configure(configuration({ baseUrl: upstream.baseUrl, models: ['large'] }))
   weir.signal('SIGHUP')
   await weir.line('configuration reloaded')
-  process.kill((await weir.workers())[0] ?? 0, 'SIGKILL')
+  process.kill(await weir.worker(), 'SIGKILL')
   await weir.line('worker died')
   await until(async () => (await weir.readyz()).status === 200)
   expect(await weir.models()).toEqual(['large'])

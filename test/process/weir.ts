@@ -121,6 +121,13 @@ export class Weir {
     this.process.kill(signal)
   }
 
+  /** The worker at `index`, and a failure if there is none: signals to process 0 go to the whole group of the test. */
+  async worker(index = 0): Promise<number> {
+    const pid = (await this.workers())[index]
+    if (pid === undefined) throw new Error(`weir has no worker ${index}`)
+    return pid
+  }
+
   workers(): Promise<readonly number[]> {
     return this.children('worker')
   }

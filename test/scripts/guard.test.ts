@@ -26,6 +26,13 @@ class Folder implements Disposable {
     return read()
   }
 
+  /** The process of the test in {@link project}. Its file is empty for a moment, and process 0 is the whole group. */
+  async tester(): Promise<number> {
+    const read = () => Number(readFileSync(join(this.path, 'tester'), { encoding: 'utf8', flag: 'a+' }))
+    await until(async () => read() > 0)
+    return read()
+  }
+
   [Symbol.dispose](): void {
     rmSync(this.path, { recursive: true, force: true })
   }
@@ -117,8 +124,7 @@ test('tests that are killed leave nothing running, whichever of the two processe
     using folder = project('await Bun.sleep(600_000)')
     const tests = runTests(folder)
     const pids = await folder.pids(4)
-    await until(async () => await Bun.file(join(folder.path, 'tester')).exists())
-    const tester = Number(readFileSync(join(folder.path, 'tester'), 'utf8'))
+    const tester = await folder.tester()
     process.kill(hit === 'the first' ? tests.pid : tester, 'SIGKILL')
     await tests.exited
     await noneLives([...pids, tester])
