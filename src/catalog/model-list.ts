@@ -1,4 +1,4 @@
-/** The body of `GET /v1/models`: the models that a key may use. */
+/** The models that a key may use, as `GET /v1/models` lists them, and in the form of Anthropic's list. */
 
 import { prefixOf, type Support } from '../core/model-config.ts'
 import { AUTO, type Catalog, type Key, type Model, publicName } from './catalog.ts'
@@ -58,21 +58,74 @@ export class PatternModels {
   }
 }
 
-/**
- * In the order of the configuration; the models of a pattern are in its place. `auto` comes first if the key may use
- * it, and alone if the key must use it. Aliases are not listed.
- */
+/** The body of `GET /v1/models`. */
 export function modelList(catalog: Catalog, key: Key, patterns: Pick<PatternModels, 'of'>): ModelList {
+  const item = (id: string): ModelItem => ({ id, object: 'model', created: 0, owned_by: catalog.ownedBy })
+  const items = usableModels(catalog, key, patterns).map((model) => ({
+    ...item(publicName(model)),
+    ...furtherFields(model),
+  }))
+  return { object: 'list', data: key.auto === 'off' ? items : [item(AUTO), ...items] }
+}
+
+/** A page of a list in Anthropic's form. */
+interface AnthropicModelList {
+  readonly data: readonly {
+    readonly type: 'model'
+    readonly id: string
+    readonly display_name: string
+    /** Anthropic's documented value for an unknown date of release. */
+    readonly created_at: '1970-01-01T00:00:00Z'
+  }[]
+  readonly has_more: boolean
+  readonly first_id: string | null
+  readonly last_id: string | null
+}
+
+/** Which part of the list: at most `limit` models, after or before one of them. */
+interface ModelPage {
+  readonly limit: number
+  readonly after: string | undefined
+  readonly before: string | undefined
+}
+
+/** The most models of a page, and how many it has if the caller names no limit. Anthropic takes 1,000 at most, too. */
+export const PAGE_MAX = 1000
+
+/** The same models as `modelList`, in Anthropic's form. An id that is not among them begins and ends no page. */
+export function anthropicModelList(
+  catalog: Catalog,
+  key: Key,
+  patterns: Pick<PatternModels, 'of'>,
+  { limit, after, before }: ModelPage,
+): AnthropicModelList {
+  const names = usableModels(catalog, key, patterns).map(publicName)
+  const all = key.auto === 'off' ? names : [AUTO, ...names]
+  const start = after === undefined ? 0 : all.indexOf(after) + 1
+  const end = before === undefined ? -1 : all.indexOf(before)
+  // A page before an id is the one next to it, in the same order.
+  const part = end === -1 ? all.slice(start) : all.slice(start, end)
+  const ids = end === -1 ? part.slice(0, limit) : part.slice(-limit)
+  return {
+    data: ids.map((id) => ({ type: 'model', id, display_name: id, created_at: '1970-01-01T00:00:00Z' })),
+    has_more: ids.length < part.length,
+    first_id: ids[0] ?? null,
+    last_id: ids.at(-1) ?? null,
+  }
+}
+
+/**
+ * In the order of the configuration; the models of a pattern are in its place. `auto` is none of them: it comes first
+ * in a list if the key may use it, and alone if the key must use it. Aliases are not listed.
+ */
+function usableModels(catalog: Catalog, key: Key, patterns: Pick<PatternModels, 'of'>): readonly Model[] {
   const allowed = catalog.allowed(key)
   const all = key.auto === 'mandatory' ? [] : catalog.models
-  const models = all.flatMap((model) => {
+  return all.flatMap((model) => {
     // The lists of a key apply to the names that a pattern stands for, and not to its own.
     if (prefixOf(model.name) !== undefined) return patterns.of(model).filter((one) => catalog.may(key, one))
     return allowed.has(model) ? [model] : []
   })
-  const item = (id: string): ModelItem => ({ id, object: 'model', created: 0, owned_by: catalog.ownedBy })
-  const items = models.map((model) => ({ ...item(publicName(model)), ...furtherFields(model) }))
-  return { object: 'list', data: key.auto === 'off' ? items : [item(AUTO), ...items] }
 }
 
 /** What SDKs of OpenAI ignore, and clients that know more of a model than its name may show. */

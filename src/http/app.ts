@@ -7,7 +7,7 @@ import type { ImageKind } from '../core/image-request.ts'
 import type { DialectName } from '../dialects/dialect.ts'
 import type { ErrorFamily } from '../dialects/error-body.ts'
 import { answerProbe, type Handler, HttpRequest } from './http-request.ts'
-import { runChat, runCount, runEmbeddings, runImages, runModels } from './inference-endpoints.ts'
+import { runAnthropicModels, runChat, runCount, runEmbeddings, runImages, runModels } from './inference-endpoints.ts'
 import type { EdgeParts, EdgeState, Endpoint, RequestLife, Run } from './request-life.ts'
 import type { SocketConnection } from './socket-connection.ts'
 import { Sockets } from './sockets.ts'
@@ -64,6 +64,7 @@ const embeddings: Route = {
 
 const ROUTES: readonly Route[] = [
   { method: 'GET', path: '/v1/models', family: 'chat', dialect: 'models', run: runModels },
+  { method: 'GET', path: '/anthropic/v1/models', family: 'messages', dialect: 'models', run: runAnthropicModels },
   inference('/v1/chat/completions', 'chat'),
   inference('/v1/responses', 'responses'),
   {
@@ -210,7 +211,7 @@ function isHandshake({ headers }: RequestLife['head']): boolean {
 }
 
 function nothingAt(path: string): string {
-  return path.startsWith('/v1/models/')
+  return /^(?:\/anthropic)?\/v1\/models\//.test(path)
     ? 'Single models cannot be requested: GET /v1/models lists all that this API key may use.'
     : 'There is nothing at this path; the paths of this API are exact and begin with /v1.'
 }

@@ -1,7 +1,7 @@
 /** What each endpoint does with a request: reads its body, converts it, and runs it through the gateway. */
 
 import { type Key, publicName } from '../catalog/catalog.ts'
-import { modelList } from '../catalog/model-list.ts'
+import { anthropicModelList, modelList, PAGE_MAX } from '../catalog/model-list.ts'
 import { candidatesOf, selectModel } from '../catalog/resolve.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { turn } from '../core/event-loop.ts'
@@ -115,6 +115,17 @@ function acceptImage(kind: ImageKind, type: string | null, bytes: Uint8Array, im
 export function runModels(life: RequestLife, key: Key): void {
   const { catalog, patterns } = life.parts
   life.complete(JSON.stringify(modelList(catalog, key, patterns)))
+}
+
+/** `GET /anthropic/v1/models`: the same models, for SDKs of Anthropic and for agents that look for models with them. */
+export function runAnthropicModels(life: RequestLife, key: Key): void {
+  const { catalog, patterns } = life.parts
+  const query = new URLSearchParams(life.head.url.split('?')[1])
+  const limit = Number(query.get('limit') ?? PAGE_MAX)
+  if (!Number.isInteger(limit) || limit < 1 || limit > PAGE_MAX)
+    throw new CallerError('invalid_field', `limit must be a whole number from 1 to ${PAGE_MAX}.`, { param: 'limit' })
+  const page = { limit, after: query.get('after_id') ?? undefined, before: query.get('before_id') ?? undefined }
+  life.complete(JSON.stringify(anthropicModelList(catalog, key, patterns, page)))
 }
 
 function flow(life: RequestLife, key: Key, work: Work): void {

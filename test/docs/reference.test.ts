@@ -40,7 +40,7 @@ const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwA
 
 /** What each operation's examples print, as a part. */
 function printed({ operation, lang }: Sample): RegExp {
-  if (operation === 'listModels') return /gpt-5-mini[\s\S]*claude-sonnet/
+  if (operation.startsWith('listModels')) return /gpt-5-mini[\s\S]*claude-sonnet/
   if (operation.includes('Image')) return /iVBORw0KGgo/
   if (operation.startsWith('countMessageTokens')) return /\d+/
   if (operation === 'createEmbedding') return lang === 'Shell' ? /AACAPwAAAEA=/ : /^2$/m

@@ -55,6 +55,14 @@ describe.each(LINES.map((line) => [line.name, line] as const))('%s', (_, { Sdk, 
   const connect = (path = '/anthropic', more: object = {}) =>
     new Sdk({ apiKey: KEY, baseURL: `${stage.gateway.url}${path}`, maxRetries: 0, ...more })
 
+  test('the SDK lists the models, page by page', async () => {
+    const whole = await connect().models.list()
+    const ids: string[] = []
+    for await (const { id } of connect().models.list({ limit: 2 })) ids.push(id)
+    expect(ids).toEqual(whole.data.map(({ id }) => id))
+    expect(ids.length).toBeGreaterThan(2)
+  })
+
   /** One answer, streamed or not. */
   async function answer(streamed: boolean, body: ReturnType<typeof ask> & { tools?: Anthropic.Tool[] }) {
     return streamed ? connect().messages.stream(body).finalMessage() : connect().messages.create(body)

@@ -483,6 +483,11 @@ describe('paths and methods', () => {
     }
   })
 
+  test('/anthropic/v1/models/m names the list, too', async () => {
+    const answer = await send(requestBytes('/anthropic/v1/models/m', { key: KEY }))
+    expect([answer.status, answer.text]).toEqual([404, expect.stringContaining('GET /v1/models')])
+  })
+
   test.each([
     CHAT,
     '/v1/responses',
@@ -507,6 +512,48 @@ describe('paths and methods', () => {
     expect(calls()).toBe(0)
     const wrong = requestBytes(path, { key: 'wrong', body: '--b--', fields: { 'content-type': 'multipart/form-data' } })
     expect((await send(wrong)).status).toBe(401)
+  })
+
+  describe('the list in the form of Anthropic', () => {
+    const list = async (query: string) => await send(requestBytes(`/anthropic/v1/models${query}`, { key: KEY }))
+    const page = async (query: string) => JSON.parse((await list(query)).text)
+    const idsOf = ({ data }: { data: readonly { id: string }[] }) => data.map(({ id }) => id)
+
+    test('has the models of the other list', async () => {
+      const { data } = JSON.parse((await send(requestBytes('/v1/models', { key: KEY }))).text)
+      const all = await page('')
+      expect(idsOf(all)).toEqual(idsOf({ data }))
+      expect(all).toEqual({
+        data: idsOf({ data }).map((id) => ({
+          ...{ type: 'model', id, display_name: id },
+          created_at: '1970-01-01T00:00:00Z',
+        })),
+        ...{ has_more: false, first_id: data[0].id, last_id: data.at(-1).id },
+      })
+    })
+
+    test('comes in pages, forwards and backwards', async () => {
+      const all = idsOf(await page(''))
+      const forwards: string[] = []
+      for (let query = '?limit=1'; ; query = `?limit=1&after_id=${encodeURIComponent(forwards.at(-1) as string)}`) {
+        const { has_more, last_id, ...rest } = await page(query)
+        forwards.push(...idsOf(rest))
+        expect(last_id).toBe(forwards.at(-1))
+        if (!has_more) break
+      }
+      expect(forwards).toEqual(all)
+      const before = await page(`?limit=1000&before_id=${encodeURIComponent(all.at(-1) as string)}`)
+      expect([idsOf(before), before.has_more]).toEqual([all.slice(0, -1), false])
+      expect(await page(`?after_id=${encodeURIComponent(all.at(-1) as string)}`)).toEqual({
+        ...{ data: [], has_more: false, first_id: null, last_id: null },
+      })
+    })
+
+    test.each(['0', '1001', 'x', '1.5', '-1', ''])('rejects the limit "%s"', async (limit) => {
+      const answer = await list(`?limit=${limit}`)
+      expect(answer.status).toBe(400)
+      expect(JSON.parse(answer.text)).toMatchObject({ type: 'error', error: { param: 'limit' } })
+    })
   })
 
   test('a query string is ignored', async () => {

@@ -29,6 +29,7 @@ function inBothForms(lang: string, label: string, { whole, stream }: Program): r
 function curlLine(request: SampleRequest, isStreamed: boolean): string {
   const bearer = '-H "authorization: Bearer $WEIR_KEY"'
   if (request.kind === 'models') return `curl -s ${BASE}/v1/models \\\n  ${bearer}`
+  if (request.kind === 'anthropic models') return `curl -s ${BASE}/anthropic/v1/models \\\n  -H "x-api-key: $WEIR_KEY"`
   if (request.kind === 'edits') {
     const fields = ['model=gpt-image', 'prompt=Add a sailing boat', 'image=@photo.png;type=image/png']
     const lines = [`curl -s ${BASE}/v1/images/edits`, `  ${bearer}`, ...fields.map((field) => `  -F "${field}"`)]

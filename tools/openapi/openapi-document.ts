@@ -37,8 +37,8 @@ its first valid event, so that an earlier failure has a status of its own. While
 out every 15 s (on Messages a \`ping\` event after \`message_start\`). weir never sends an error event: if a stream
 fails, the connection ends without the last event, which SDKs report as an error.
 
-**Paths** are exact, and a query string is ignored. \`HEAD\` on any path is 200 without authentication. There are no
-WebSockets.
+**Paths** are exact, and a query string is ignored. \`HEAD\` on any path is 200 without authentication. A
+WebSocket can be opened at \`/v1/responses\`, of which this document describes the POST.
 
 **Versions.** New fields in answers and new values of enumerations may appear at any time; clients must accept them.`
 
@@ -55,6 +55,24 @@ const models: Components = {
       supports: Type.Optional(Type.Array(Type.String(), { description: 'What the model can do.' })),
     },
     { description: 'A model that the key may use.' },
+  ),
+  AnthropicModel: Type.Object(
+    {
+      type: Type.Literal('model'),
+      id: Type.String({ minLength: 1, description: 'The public name, for `model` in requests.' }),
+      display_name: Type.String(),
+      created_at: Type.Literal('1970-01-01T00:00:00Z', { description: 'Always the same. It is no date.' }),
+    },
+    { description: 'A model that the key may use, in the form of Anthropic.' },
+  ),
+  AnthropicModelList: Type.Object(
+    {
+      data: Type.Array(Type.Unsafe({ $ref: '#/components/schemas/AnthropicModel' })),
+      has_more: Type.Boolean({ description: 'Whether models follow this page, or precede it if it has `before_id`.' }),
+      first_id: Type.Union([Type.String(), Type.Null()]),
+      last_id: Type.Union([Type.String(), Type.Null()]),
+    },
+    { description: 'The models that the key may use, in the form of Anthropic.' },
   ),
   ModelList: Type.Object(
     { object: Type.Literal('list'), data: Type.Array(Type.Unsafe({ $ref: '#/components/schemas/Model' })) },

@@ -43,6 +43,8 @@ interface Operation {
   readonly streamExample?: string
   readonly headers: object
   readonly samples: SampleRequest
+  /** Those of the query; without them a query string is ignored. */
+  readonly query?: readonly object[]
 }
 
 const JSON_BODY = 'application/json'
@@ -87,7 +89,7 @@ function operationObject(operation: Operation, texts: ErrorTexts): object {
     tags: [tag],
     summary,
     description,
-    parameters: PARAMETERS,
+    parameters: [...PARAMETERS, ...(operation.query ?? [])],
     ...(requestBody === undefined ? {} : { requestBody }),
     responses: {
       200: { description: answerDescription, headers, content: answerContent(operation) },
@@ -103,6 +105,7 @@ const STREAM = 'With `stream: true` the answer is a stream of server-sent events
 function operations({ answers }: Sources): Readonly<Record<string, Operation>> {
   return {
     '/v1/models': models,
+    '/anthropic/v1/models': anthropicModels,
     '/v1/chat/completions': chatCompletions(answers.chat),
     '/v1/responses': responses(answers.responses),
     '/v1/responses/compact': compact,
@@ -134,6 +137,37 @@ const models: Operation = {
   },
   headers: PLAIN_HEADERS,
   samples: { kind: 'models' },
+}
+
+const pageParameter = (name: string, description: string, schema: object) => ({
+  ...{ name, in: 'query', required: false },
+  ...{ description, schema },
+})
+
+const anthropicModels: Operation = {
+  method: 'get',
+  operationId: 'listModelsUnderAnthropic',
+  tag: 'Models',
+  summary: 'List the models, in the form of Anthropic',
+  description: 'The same models in the same order as `GET /v1/models`, in the form that SDKs of Anthropic read.',
+  family: 'messages',
+  errors: [...EVERYWHERE, 'invalid_field'],
+  answer: 'AnthropicModelList',
+  answerDescription: 'The models, or a page of them.',
+  answerExample: {
+    data: ['gpt-5-mini', 'claude-sonnet'].map((id) => ({
+      ...{ type: 'model', id, display_name: id },
+      created_at: '1970-01-01T00:00:00Z',
+    })),
+    ...{ has_more: false, first_id: 'gpt-5-mini', last_id: 'claude-sonnet' },
+  },
+  headers: PLAIN_HEADERS,
+  samples: { kind: 'anthropic models' },
+  query: [
+    pageParameter('limit', 'The most models of a page.', { type: 'integer', minimum: 1, maximum: 1000, default: 1000 }),
+    pageParameter('after_id', 'The page begins after this model.', { type: 'string' }),
+    pageParameter('before_id', 'The page ends before this model.', { type: 'string' }),
+  ],
 }
 
 const HELLO = [{ role: 'user', content: 'Hello!' }] as const

@@ -40,6 +40,7 @@ function literal(value: unknown): string {
 function wholeLines(request: SampleRequest): readonly string[] {
   switch (request.kind) {
     case 'models':
+    case 'anthropic models':
       return ['for model in client.models.list():', '    print(model.id)']
     case 'chat':
       return [

@@ -11,6 +11,7 @@ interface WithBody<Kind extends string> {
 
 export type SampleRequest =
   | { readonly kind: 'models' }
+  | { readonly kind: 'anthropic models' }
   | { readonly kind: 'edits' }
   | WithBody<'chat'>
   | WithBody<'responses'>
@@ -27,11 +28,12 @@ export interface Program {
 }
 
 export function isOfAnthropic({ kind }: SampleRequest): boolean {
-  return kind === 'messages' || kind === 'count'
+  return kind === 'messages' || kind === 'count' || kind === 'anthropic models'
 }
 
 /** The base address for an SDK. Those of Anthropic add `/v1` themselves. */
 export function sdkBase(request: SampleRequest): string {
+  if (request.kind === 'anthropic models') return `${BASE}/anthropic`
   if (request.kind !== 'messages' && request.kind !== 'count') return `${BASE}/v1`
   return request.path.startsWith('/anthropic/') ? `${BASE}/anthropic` : BASE
 }

@@ -39,6 +39,7 @@ function literal(value: unknown): string {
 function wholeLines(request: SampleRequest): readonly string[] {
   switch (request.kind) {
     case 'models':
+    case 'anthropic models':
       return ['for await (const model of client.models.list()) console.log(model.id)']
     case 'chat':
       return [
