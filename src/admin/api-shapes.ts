@@ -78,6 +78,9 @@ export const status = t.Object({
   ledger: t.Object({ kind: t.Union([t.Literal('embedded'), t.Literal('redis')]), up: t.Boolean() }),
   workers: t.Object({ configured: t.Integer(), ready: t.Integer(), restarts: t.Integer() }),
   now: t.Object(figures, { description: 'Over the last 10 seconds; shares and percentiles over the last minute' }),
+  compatibility: t.Record(t.String(), t.String(), {
+    description: 'The switches of native mode, unless an organisation or a key sets others',
+  }),
   targets: t.Object(Object.fromEntries(TARGET_STATES.map((state) => [state, t.Integer()])), {
     description: 'How many targets of the configuration are in each state',
   }),

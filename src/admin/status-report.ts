@@ -1,6 +1,7 @@
 /** What `GET /api/status` reports: the state of this weir, its figures, and what an operator should look at. */
 
 import { targetsOf } from '../assembly/targets.ts'
+import { compatibilityOf } from '../core/compatibility.ts'
 import { DAY_MS, MINUTE_MS } from '../core/durations.ts'
 import { dollars, percent } from '../core/figure-text.ts'
 import { targetKey } from '../core/model-config.ts'
@@ -62,6 +63,7 @@ export function statusOf(system: SystemState, read: ReadState, now: FiguresNow, 
     ledger: { kind: config.ledger.kind, up: system.isLedgerUp },
     workers,
     now,
+    compatibility: { ...compatibilityOf(config.compatibility) },
     targets: targetCounts(system),
     cost_today_micro_usd: read.costTodayMicroUsd ?? null,
     limits: { near: countOf(read.budgets, 'near'), refusing: countOf(read.budgets, 'refusing') },

@@ -1,6 +1,7 @@
 /** The catalog: the models, organisations and keys of one configuration. Immutable. */
 
 import type { AlertsConfig } from '../core/alerts-config.ts'
+import { type Compatibility, type CompatibilitySettings, compatibilityOf } from '../core/compatibility.ts'
 import { type ModelConfig, prefixOf, type Support, type Ttl } from '../core/model-config.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import { judge, type Verdict } from '../core/permission.ts'
@@ -20,13 +21,18 @@ export interface Model extends Omit<ModelConfig, 'supports' | 'promptCache'> {
   readonly promptCache: { readonly key: boolean; readonly explicit: boolean; readonly ttls: ReadonlySet<Ttl> }
 }
 
-interface Organization extends Omit<OrganizationConfig, 'keys'> {
+interface Organization extends Omit<OrganizationConfig, 'keys' | 'compatibility'> {
+  readonly compatibility: Compatibility
   /** Shares of its spend limits, and of those of its keys, that are reported; absent if there are none. */
   readonly alertShares: readonly number[] | undefined
 }
 
+/** What the configuration sets for every organisation. */
+type ForAll = Pick<Organization, 'alertShares' | 'compatibility'>
+
 /** A key with its organisation, without its secret. */
-export interface Key extends Omit<KeyConfig, 'sha256'> {
+export interface Key extends Omit<KeyConfig, 'sha256' | 'compatibility'> {
+  readonly compatibility: Compatibility
   readonly organization: Organization
 }
 
@@ -45,6 +51,7 @@ export interface CatalogConfig {
   /** Absent: none of them has service tiers. */
   readonly providers?: readonly { readonly name: string; readonly dialect: string; readonly baseUrl: string }[]
   readonly alerts?: Pick<AlertsConfig, 'spend'> | undefined
+  readonly compatibility?: CompatibilitySettings
 }
 
 /** The public name that callers see. */
@@ -83,7 +90,7 @@ export class Catalog {
   private readonly allowedOf = new WeakMap<Key, ReadonlySet<Model>>()
 
   private constructor(
-    private readonly alertShares: readonly number[] | undefined,
+    private readonly forAll: ForAll,
     /** The `owned_by` of every item of the model list. */
     readonly ownedBy: string,
     /** In the order of the configuration. */
@@ -110,9 +117,12 @@ export class Catalog {
     const models = data.models.map(modelOf)
     const credentials: Credential[] = []
     const { spend = [] } = data.alerts ?? {}
-    const shares = spend.length === 0 ? undefined : spend
+    const forAll: ForAll = {
+      alertShares: spend.length === 0 ? undefined : spend,
+      compatibility: compatibilityOf(data.compatibility),
+    }
     const organizations = data.organizations.map((item) => {
-      const organization = organizationOf(item, shares)
+      const organization = organizationOf(item, forAll)
       for (const key of item.keys) credentials.push({ sha256: key.sha256, key: keyOf(organization, key) })
       return organization
     })
@@ -122,7 +132,7 @@ export class Catalog {
       const api = tierApiOf(provider)
       if (api !== undefined) tierApis.set(provider.name, api)
     }
-    return new Catalog(shares, data.ownedBy, models, organizations, credentials, candidates, tierApis)
+    return new Catalog(forAll, data.ownedBy, models, organizations, credentials, candidates, tierApis)
   }
 
   /** The service tiers that the API of a provider has; undefined if it has none. */
@@ -181,7 +191,7 @@ export class Catalog {
 
   /** An organisation that is not of the configuration, as requests use it. */
   owner(organization: OrganizationConfig): Organization {
-    return organizationOf(organization, this.alertShares)
+    return organizationOf(organization, this.forAll)
   }
 
   /** Whether the lists of the organisation and the key allow the model, and every spend limit can price it. */
@@ -239,11 +249,9 @@ function modelOf(config: ModelConfig): Model {
   }
 }
 
-function organizationOf(
-  { keys: _, ...organization }: OrganizationConfig,
-  alertShares: Organization['alertShares'],
-): Organization {
-  return { ...organization, alertShares }
+function organizationOf({ keys: _, compatibility, ...organization }: OrganizationConfig, forAll: ForAll): Organization {
+  const { alertShares } = forAll
+  return { ...organization, alertShares, compatibility: compatibilityOf(compatibility, forAll.compatibility) }
 }
 
 /** A key of an organisation: of the configuration, or created on the command line. */
@@ -254,6 +262,7 @@ export function keyOf(organization: Organization, key: Omit<KeyConfig, 'sha256'>
     models: key.models,
     auto: key.auto,
     limits: key.limits,
+    compatibility: compatibilityOf(key.compatibility, organization.compatibility),
     tags: key.tags,
     expiresAtMs: key.expiresAtMs,
     disabled: key.disabled,

@@ -62,7 +62,7 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     metrics: { keyLabel: file.metrics.key_label },
     tags: file.tags,
     responses: responsesOf(file.responses),
-    compatibility: { toolResultImages: compatibility.tool_result_images, imageUrls: compatibility.image_urls },
+    compatibility: compatibilityOf(compatibility),
     compaction: file.compaction === undefined ? {} : { keys: file.compaction.keys },
     providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider, env)),
     models: file.models.map(modelOf),
@@ -70,6 +70,14 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     routing: { maxAttempts: routing.max_attempts, totalTimeoutMs: routing.total_timeout_ms, probe: routing.probe },
     organizations: file.organizations.map(organizationOf),
   }
+}
+
+function compatibilityOf({
+  tool_result_images: toolResultImages,
+  image_urls: imageUrls,
+  ...switches
+}: CompletedFile['compatibility']): Config['compatibility'] {
+  return { ...switches, toolResultImages, imageUrls }
 }
 
 /** What the file leaves out is that of the environment. */
@@ -216,6 +224,7 @@ function organizationOf(organization: FileOrganization): OrganizationConfig {
     rules: rulesOf(organization.rules),
     auto: organization.auto,
     limits: limitsOf(organization.limits),
+    ...(organization.compatibility && { compatibility: organization.compatibility }),
     keys: organization.keys.map((key) => keyOf(key, organization.auto)),
   }
 }
@@ -244,6 +253,7 @@ function keyOf(key: FileKey, auto: OrganizationConfig['auto']): KeyConfig {
     models: key.models,
     auto: key.auto ?? auto,
     limits: limitsOf(key.limits),
+    ...(key.compatibility && { compatibility: key.compatibility }),
     tags: key.tags,
     expiresAtMs: key.expires_at === undefined ? undefined : instant(key.expires_at),
     disabled: key.disabled,

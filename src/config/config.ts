@@ -4,6 +4,7 @@
  */
 
 import type { AlertsConfig } from '../core/alerts-config.ts'
+import type { CompatibilitySettings } from '../core/compatibility.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { ModelConfig } from '../core/model-config.ts'
 import type { OrganizationConfig } from '../core/organization-config.ts'
@@ -61,7 +62,10 @@ export interface Config {
     /** Where items are stored; absent = in the ledger's Redis, else in the process. */
     readonly redis?: RedisConfig | undefined
   }
-  readonly compatibility: { readonly toolResultImages: 'refuse' | 'pass'; readonly imageUrls: 'public' | 'any' }
+  readonly compatibility: CompatibilitySettings & {
+    readonly toolResultImages: 'refuse' | 'pass'
+    readonly imageUrls: 'public' | 'any'
+  }
   /** 32 bytes each, base64; the first encrypts, all decrypt. Absent = one is created and kept in `dataDir`. */
   readonly compaction: { readonly keys?: readonly string[] | undefined }
   readonly providers: readonly ProviderConfig[]

@@ -29,7 +29,7 @@ import {
 import { ledger, redis, tls } from './schema-ledger.ts'
 import { model, provider } from './schema-models.ts'
 import { alerts, log, metrics, tracing } from './schema-monitoring.ts'
-import { organization } from './schema-organizations.ts'
+import { organization, switches } from './schema-organizations.ts'
 
 const MIB = 1024 * 1024
 /** The largest request body that weir accepts. The memory limits below must allow at least one. */
@@ -191,8 +191,9 @@ const compatibility = object(
       ),
       'refuse',
     ),
+    ...switches,
   },
-  { description: 'Relaxed rules that some callers need' },
+  { description: 'Relaxed rules that some callers need, and [native mode](native.md)' },
 )
 
 const compaction = object(

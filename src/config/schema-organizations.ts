@@ -1,6 +1,7 @@
 /** The part of the schema for organisations and API keys: who may call which models, and how much they may use. */
 
 import { type TInteger, type TNumber, type TOptional, Type } from '@sinclair/typebox'
+import { MODES, SWITCHES } from '../core/compatibility.ts'
 import { type CountLimit, countLimits, type SpendLimit, spendLimits } from '../core/limits.ts'
 import {
   boolean,
@@ -61,6 +62,31 @@ export const limits = object(
   { description: 'Limits. Each is optional, and applies to the organisation or key as a whole' },
 )
 
+/** The switches that the whole configuration, an organisation and a key may set. */
+export const switches = {
+  mode: optional(
+    oneOf(
+      MODES,
+      '`native` turns on every switch of [native mode](native.md) that is not set itself; `specification` turns off',
+    ),
+  ),
+  provider_errors: optional(
+    oneOf(
+      SWITCHES.provider_errors,
+      'Errors of a provider about a request: `rewritten`, or `pass` with its own status, type, code and message',
+    ),
+  ),
+  metadata: optional(
+    oneOf(
+      SWITCHES.metadata,
+      'The field `metadata` on paths other than Messages: `refuse` answers 400, `accept` skips it',
+    ),
+  ),
+}
+
+const ownSwitches = (whose: string) =>
+  optional(object(switches, { description: `Switches of [native mode](native.md) for ${whose}` }))
+
 const rule = object(
   {
     allow: optional(Type.Array(glob, { minItems: 1, description: 'Patterns of models that the rule allows' })),
@@ -110,6 +136,7 @@ export const key = object(
       oneOf(AUTO, "Narrows the organisation's `auto`, or makes it mandatory. Without it, the organisation's setting"),
     ),
     limits: optional(limits),
+    compatibility: ownSwitches('the key. Without them, those of its organisation hold'),
     tags: optional(tags('Tags of requests that do not name them in `X-Gateway-Tags`. The names must be in `tags`')),
     expires_at: optional(text('A date (its first moment in UTC) or an RFC 3339 time, from which weir rejects the key')),
     disabled: withDefault(boolean('Makes weir reject the key'), false),
@@ -140,6 +167,7 @@ export const organization = object(
       'off',
     ),
     limits: optional(limits),
+    compatibility: ownSwitches('the organisation. Without them, those of the whole configuration hold'),
     keys: withDefault(
       Type.Array(key, { description: 'API keys. `weir keys create` makes more, without a change of the file' }),
       [],

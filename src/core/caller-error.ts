@@ -135,6 +135,13 @@ interface Quota {
   readonly resets_at: string | null
 }
 
+/** What a provider answered about the caller's request. */
+interface PassedError {
+  readonly status: number
+  readonly type: string | undefined
+  readonly code: string | null
+}
+
 interface CallerErrorDetail {
   /** The invalid field as a path: `messages[3].content[0].type`. */
   readonly param?: string | undefined
@@ -142,6 +149,8 @@ interface CallerErrorDetail {
   readonly code?: string | undefined
   /** Replaces the row's `type`: the name of the limit that was exceeded. */
   readonly type?: string | undefined
+  /** Replaces the row's `status`, `type` (in both shapes) and `code`: the provider's error is passed on as it is. */
+  readonly passed?: PassedError | undefined
   /** For the log: the limit by its key in the configuration (`spend.day`), and whose it is (`organization:acme`). */
   readonly limit?: { readonly name: string; readonly of: string } | undefined
   /** The budget that is used up, beside the four keys of the error; money in dollars. */
@@ -173,11 +182,22 @@ export class CallerError extends Error {
     this.row = CALLER_ERRORS[kind]
   }
 
+  get status(): number {
+    return this.detail.passed?.status ?? this.row.status
+  }
+
   get code(): string | null {
+    const { passed } = this.detail
+    if (passed !== undefined) return passed.code
     return this.detail.code ?? this.row.code
   }
 
   get type(): string {
-    return this.detail.type ?? this.row.type
+    return this.detail.passed?.type ?? this.detail.type ?? this.row.type
+  }
+
+  /** `error.type` in the Messages shape. */
+  get messagesType(): string {
+    return this.detail.passed?.type ?? this.row.messagesType
   }
 }

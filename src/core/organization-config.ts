@@ -1,5 +1,6 @@
 /** An organisation of the configuration with its keys: models they may use, and limits. Plain data without secrets. */
 
+import type { CompatibilitySettings } from './compatibility.ts'
 import type { Limits } from './limits.ts'
 import type { AccessRule } from './permission.ts'
 
@@ -14,6 +15,8 @@ export interface OrganizationConfig {
   readonly rules: readonly AccessRule[]
   readonly auto: AutoSetting
   readonly limits: Limits
+  /** Absent: as the whole configuration has it. */
+  readonly compatibility?: CompatibilitySettings | undefined
   readonly keys: readonly KeyConfig[]
   /** Its keys are rejected. Only an organisation that a command created can be disabled. */
   readonly disabled?: boolean | undefined
@@ -28,6 +31,8 @@ export interface KeyConfig {
   /** The key's own setting, or the organisation's if the key has none. */
   readonly auto: AutoSetting
   readonly limits: Limits
+  /** Absent: as the organisation has it. */
+  readonly compatibility?: CompatibilitySettings | undefined
   /** The values that hold where a request names none, by name. */
   readonly tags?: Readonly<Record<string, string>> | undefined
   /** Unix milliseconds; from this moment on the key is rejected. */

@@ -55,6 +55,9 @@ export interface ProviderErrorDetail {
   /** The provider's own code or type of the error, and its message without secrets, if it sent them. */
   readonly providerCode?: string | undefined
   readonly providerMessage?: string | undefined
+  /** Its type and its code as they are, for callers who get errors of providers unchanged. */
+  readonly ownType?: string | undefined
+  readonly ownCode?: string | undefined
   readonly cause?: unknown
 }
 

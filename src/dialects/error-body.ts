@@ -14,7 +14,7 @@ export type ErrorFamily = 'chat' | 'messages'
 export function errorBody(error: CallerError, family: ErrorFamily, requestId: string): JsonObject {
   if (family === 'chat') return { error: chatError(error) }
   if (error.row.stage === 'body') return { type: 'error', error: chatError(error), request_id: requestId }
-  const body: JsonObject = { type: error.row.messagesType, message: messagesText(error) }
+  const body: JsonObject = { type: error.messagesType, message: messagesText(error) }
   const { details, quota } = error.detail
   return {
     type: 'error',
@@ -29,7 +29,8 @@ export function errorBody(error: CallerError, family: ErrorFamily, requestId: st
  */
 const TOO_LONG = /prompt is too long|exceed context limit/i
 
-function messagesText({ code, message }: CallerError): string {
+function messagesText({ code, message, detail }: CallerError): string {
+  if (detail.passed !== undefined) return message
   return code === 'context_length_exceeded' && !TOO_LONG.test(message) ? `prompt is too long: ${message}` : message
 }
 

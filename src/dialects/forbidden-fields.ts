@@ -23,18 +23,21 @@ export const FORBIDDEN_FIELDS: ReadonlySet<string> = new Set([
   'metadata',
 ])
 
+/** Whether `metadata` is one of the forbidden fields on a path. */
+export type MetadataRule = 'accepted' | 'forbidden'
+
 /**
  * Throws `CallerError` `forbidden_field` if the top level of a body has a forbidden name, whatever its value. Messages
- * accepts `metadata`.
+ * accepts `metadata`, and so do all paths in native mode.
  */
-export function refuseForbidden(body: JsonObject, metadata: 'accepted' | 'forbidden'): void {
+export function refuseForbidden(body: JsonObject, metadata: MetadataRule): void {
   for (const name in body) {
     if (FORBIDDEN_FIELDS.has(name)) return refuseForbiddenNames(Object.keys(body), metadata)
   }
 }
 
 /** The same for the names of form fields. */
-export function refuseForbiddenNames(names: readonly string[], metadata: 'accepted' | 'forbidden'): void {
+export function refuseForbiddenNames(names: readonly string[], metadata: MetadataRule): void {
   const found = names.filter((name) => FORBIDDEN_FIELDS.has(name) && !(name === 'metadata' && metadata === 'accepted'))
   if (found.length === 0) return
   const listed = found.map((name) => `'${name}'`).join(', ')

@@ -157,7 +157,7 @@ export class RequestLog {
   }
 
   reject(error: CallerError, { method, url }: RequestHead): void {
-    this.status = error.row.status
+    this.status = error.status
     this.errorCode = error.code ?? error.kind
     const { param, limit, refusedKey } = error.detail
     this.limit = limit

@@ -2,6 +2,7 @@
 
 import type { Candidate } from '../catalog/resolve.ts'
 import { CallerError, type CallerErrorKind } from '../core/caller-error.ts'
+import type { Compatibility } from '../core/compatibility.ts'
 import type { ProviderError, ProviderErrorKind } from '../core/provider-error.ts'
 import type { Rest } from './breaker.ts'
 
@@ -96,13 +97,33 @@ export class CandidateFailures {
 
 /**
  * The error for a request that the provider rejects because of the caller's mistake; undefined for any other failure.
+ * `pass`: as the provider worded it, without secrets.
  */
-export function callersMistake(error: ProviderError): CallerError | undefined {
+export function callersMistake(
+  error: ProviderError,
+  errors: Compatibility['provider_errors'] = 'rewritten',
+): CallerError | undefined {
+  if (errors === 'pass') {
+    const passed = passedError(error)
+    if (passed !== undefined) return passed
+  }
   if (error.kind === 'rejected')
     return new CallerError('upstream_rejected', error.message, { code: error.detail.code, cause: error })
   if (error.kind === 'too_large') return new CallerError('upstream_too_large', error.message, { cause: error })
   return undefined
 }
+
+/** Undefined if there is nothing of the provider's to pass on: it names no status of a mistake, or no message. */
+function passedError(error: ProviderError): CallerError | undefined {
+  const { status = 0, providerMessage: message, ownType: type, ownCode: code = null, param } = error.detail
+  if (!PASSED_STATUSES.has(status) || message === undefined) return undefined
+  if (error.kind !== 'rejected' && error.kind !== 'too_large') return undefined
+  const kind = error.kind === 'rejected' ? 'upstream_rejected' : 'upstream_too_large'
+  return new CallerError(kind, message, { passed: { status, type, code }, param, cause: error })
+}
+
+/** With these, providers speak about the request. */
+const PASSED_STATUSES: ReadonlySet<number> = new Set([400, 413, 422])
 
 /** The code of the log line if the answer breaks off with this error: the one that a caller without content gets. */
 export function cutCode({ kind }: ProviderError): CallerErrorKind {

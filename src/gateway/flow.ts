@@ -424,7 +424,7 @@ export class Flow
       this.gateway.logEvent('provider.credential_rejected', { ...candidate.target, ...whyUnsent(error) })
     if (restBegins && error.kind === 'credit_exhausted')
       this.gateway.logEvent('provider.credit_exhausted', { ...candidate.target, ...failureOf(error) })
-    const mistake = callersMistake(error)
+    const mistake = callersMistake(error, this.key.compatibility.provider_errors)
     if (mistake !== undefined) throw mistake
     this.failures.failed(candidate, error)
   }

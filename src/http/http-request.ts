@@ -165,7 +165,7 @@ export class HttpRequest implements Responder, Ticking {
 
   failed(error: CallerError): void {
     const { log, running, endpoint } = this.life
-    const { status } = error.row
+    const { status } = error
     this.limitSilence()
     const body = JSON.stringify(errorBody(error, endpoint.family, log.requestId))
     this.respond(new Response(body, { status, headers: errorHeaders(error, log.requestId, running.limitHeaders) }))

@@ -9,10 +9,9 @@ import type { ImageKind, ImageRequest, MadeImages } from '../core/image-request.
 import type { Dialect, Exchange } from '../dialects/dialect.ts'
 import { embeddingsBody } from '../dialects/embeddings/answer.ts'
 import { acceptEmbeddings } from '../dialects/embeddings/request.ts'
-import { refuseForbidden } from '../dialects/forbidden-fields.ts'
-import type { ImageUrls } from '../dialects/image-url.ts'
+import { type MetadataRule, refuseForbidden } from '../dialects/forbidden-fields.ts'
 import { imagesBody, imagesEvents } from '../dialects/images/answer.ts'
-import { acceptImageForm, acceptImages } from '../dialects/images/request.ts'
+import { acceptImageForm, acceptImages, type ImageRules } from '../dialects/images/request.ts'
 import { type Turn, warmUpStream } from '../dialects/responses/responses.ts'
 import { ChatWork } from '../gateway/chat-work.ts'
 import { countTokens } from '../gateway/count-tokens.ts'
@@ -30,14 +29,14 @@ type Reader = Pick<Dialect, 'read' | 'unparsed'>
 /** `POST /v1/chat/completions`, `/v1/responses` and `/v1/messages`: a conversation in the dialect of `reader`. */
 export function runChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: Reader): void | Promise<void> {
   if (life.running.isHeavy) return runHeavyChat(life, key, bytes, reader)
-  const body = readDocument(life, bytes, reader.unparsed)
+  const body = readDocument(life, key, bytes, reader.unparsed)
   const exchange = reader.read(body, { organization: key.organization.id })
   if (!(exchange instanceof Promise)) return runExchange(life, key, exchange)
   return exchange.then((read) => runExchange(life, key, read))
 }
 
 async function runHeavyChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: Reader): Promise<void> {
-  const body = readDocument(life, bytes, reader.unparsed)
+  const body = readDocument(life, key, bytes, reader.unparsed)
   // Other documents are read meanwhile.
   body.document.keep()
   await turn()
@@ -59,7 +58,7 @@ export function runTurn(life: RequestLife, key: Key, bytes: Uint8Array, turn: Tu
 export async function runWarmUp(life: RequestLife, key: Key, bytes: Uint8Array, turn: Turn): Promise<void> {
   const { parts, log } = life
   const { unparsed, readTurn } = parts.dialects.responses
-  const exchange = await readTurn(readDocument(life, bytes, unparsed), { organization: key.organization.id }, turn)
+  const exchange = await readTurn(readDocument(life, key, bytes, unparsed), { organization: key.organization.id }, turn)
   log.ignored = exchange.ignored
   const work = new ChatWork(parts.gateway, key, exchange, log)
   const selected = selectModel(parts.catalog, key, work.model, work.kind)
@@ -77,7 +76,7 @@ function runExchange(life: RequestLife, key: Key, exchange: Exchange): void {
 /** `POST /v1/messages/count_tokens` on both Messages prefixes: agents call it instead of sending a real request. */
 export async function runCount(life: RequestLife, key: Key, bytes: Uint8Array): Promise<void> {
   const { parts, log, running } = life
-  const body = readDocument(life, bytes, parts.dialects.messages.unparsed)
+  const body = readDocument(life, key, bytes, parts.dialects.messages.unparsed)
   if (running.isHeavy) {
     body.document.keep()
     await turn()
@@ -91,23 +90,24 @@ export async function runCount(life: RequestLife, key: Key, bytes: Uint8Array): 
 /** `POST /v1/embeddings`. */
 export function runEmbeddings(life: RequestLife, key: Key, bytes: Uint8Array): void {
   if (isForm(contentType(life))) throw formRejected()
-  const embedding = acceptEmbeddings(bytes)
+  const embedding = acceptEmbeddings(bytes, metadataRule(key))
   life.log.requestedModel = embedding.model
   flow(life, key, new EmbeddingWork(embedding, embeddingsBody, life.log))
 }
 
 /** `POST /v1/images/generations` and `/v1/images/edits`: JSON, or a form for edits. */
 export function runImages(life: RequestLife, key: Key, bytes: Uint8Array, kind: ImageKind): void {
-  const image = acceptImage(kind, contentType(life), bytes, life.parts.imageUrls)
+  const rules = { imageUrls: life.parts.imageUrls, metadata: metadataRule(key) }
+  const image = acceptImage(kind, contentType(life), bytes, rules)
   life.log.requestedModel = image.model
   const bodyOf = image.stream ? (made: MadeImages) => imagesEvents(kind, made) : imagesBody
   flow(life, key, new ImageWork(image, bodyOf, life.log))
 }
 
 /** Only edits may come as a form: SDKs send their files so. All else is read as JSON, whatever its content type. */
-function acceptImage(kind: ImageKind, type: string | null, bytes: Uint8Array, imageUrls: ImageUrls): ImageRequest {
-  if (type === null || !isForm(type)) return acceptImages(kind, bytes, imageUrls)
-  if (kind === 'edits') return acceptImageForm(parseForm(bytes, boundaryOf(type)), imageUrls)
+function acceptImage(kind: ImageKind, type: string | null, bytes: Uint8Array, rules: ImageRules): ImageRequest {
+  if (type === null || !isForm(type)) return acceptImages(kind, bytes, rules)
+  if (kind === 'edits') return acceptImageForm(parseForm(bytes, boundaryOf(type)), rules)
   throw formRejected()
 }
 
@@ -133,13 +133,17 @@ function flow(life: RequestLife, key: Key, work: Work): void {
 }
 
 /** A JSON body without forbidden fields, whose long lists are not parsed. Throws `CallerError`. */
-function readDocument(life: RequestLife, bytes: Uint8Array, unparsed: UnparsedMembers): RequestBody {
+function readDocument(life: RequestLife, key: Key, bytes: Uint8Array, unparsed: UnparsedMembers): RequestBody {
   if (isForm(contentType(life))) throw formRejected()
   const body = readRequestBody(bytes, unparsed)
   const { settings } = body
-  refuseForbidden(settings, life.endpoint.family === 'messages' ? 'accepted' : 'forbidden')
+  refuseForbidden(settings, life.endpoint.family === 'messages' ? 'accepted' : metadataRule(key))
   if (typeof settings['model'] === 'string') life.log.requestedModel = settings['model']
   return body
+}
+
+function metadataRule({ compatibility }: Key): MetadataRule {
+  return compatibility.metadata === 'accept' ? 'accepted' : 'forbidden'
 }
 
 function contentType({ head }: RequestLife): string | null {

@@ -234,7 +234,7 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
     log.reject(error, this.head)
     responder.failed(error)
     const left = responder.hasLeft ? 'caller_left' : undefined
-    this.ended({ outcome: running.interrupted ?? left ?? (error.row.status === 504 ? 'timed_out' : 'refused') })
+    this.ended({ outcome: running.interrupted ?? left ?? (error.status === 504 ? 'timed_out' : 'refused') })
   }
 
   /** Writes the log line and removes the request from those in flight: the only place that does either. */

@@ -56,7 +56,7 @@ function read(bytes: Buffer): ReturnType<typeof readRequestBody> {
   try {
     return readRequestBody(bytes, MEMBERS)
   } catch (error) {
-    if (!(error instanceof CallerError) || error.row.status !== 400) throw error
+    if (!(error instanceof CallerError) || error.status !== 400) throw error
     throw notJson(error.message)
   }
 }
@@ -108,7 +108,7 @@ export function errorFrame(
   const all = Object.entries(errorHeaders(error, requestId, limitHeaders))
   const headers = Object.fromEntries(all.filter(([name]) => !OF_HTTP.has(name)))
   const { error: body } = errorBody(error, 'chat', requestId)
-  const frame = { type: 'error', status: error.row.status, error: { ...Object(body), headers }, headers }
+  const frame = { type: 'error', status: error.status, error: { ...Object(body), headers }, headers }
   return JSON.stringify(lane === undefined ? frame : { ...frame, stream_id: lane })
 }
 

@@ -85,12 +85,16 @@ export function reportedError(chunk: JsonObject): ProviderError {
   })
 }
 
-/** The words of the provider itself, for the log. */
-function ownWords({ code, type, message }: ErrorText): Pick<ProviderErrorDetail, 'providerCode' | 'providerMessage'> {
+type OwnWords = Pick<ProviderErrorDetail, 'providerCode' | 'providerMessage' | 'ownType' | 'ownCode'>
+
+/** The words of the provider itself. */
+function ownWords({ code, type, message }: ErrorText): OwnWords {
   return {
     // Some repeat the status there.
     providerCode: scrub(/^(?:[45]\d\d)?$/.test(code) ? type : code).slice(0, CODE_CHARS_MAX) || undefined,
     providerMessage: scrub(message) || undefined,
+    ownType: scrub(type).slice(0, CODE_CHARS_MAX) || undefined,
+    ownCode: scrub(code).slice(0, CODE_CHARS_MAX) || undefined,
   }
 }
 

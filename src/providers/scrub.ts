@@ -140,16 +140,18 @@ export function scrub(text: string, hide: readonly string[] = []): string {
  */
 export function conceal(error: ProviderError, endpoint: Endpoint): ProviderError {
   const hide = ownWords(endpoint)
-  const { providerCode, providerMessage } = error.detail
   const message = scrub(error.message, hide)
-  const own = {
-    providerCode: providerCode && scrub(providerCode, hide),
-    providerMessage: providerMessage && scrub(providerMessage, hide),
-  }
-  const isSame =
-    message === error.message && own.providerCode === providerCode && own.providerMessage === providerMessage
-  return isSame ? error : new ProviderError(error.kind, message, { ...error.detail, ...own })
+  const hidden = WORDS.flatMap((name) => {
+    const word = error.detail[name]
+    const shown = word === undefined ? undefined : scrub(word, hide)
+    return shown === word ? [] : [[name, shown] as const]
+  })
+  if (message === error.message && hidden.length === 0) return error
+  return new ProviderError(error.kind, message, { ...error.detail, ...Object.fromEntries(hidden) })
 }
+
+/** What a provider has written into its error beside the message. */
+const WORDS = ['providerCode', 'providerMessage', 'ownType', 'ownCode', 'param'] as const
 
 const LOGGED_CHARS_MAX = 300
 /** A passage in quotation marks. An apostrophe within a word opens and closes none. */

@@ -10,6 +10,7 @@ export const explanation = t.Object({
   model: t.String({ description: 'As the caller would name it' }),
   key_state: t.Union([t.Literal('active'), t.Literal('revoked'), t.Literal('disabled'), t.Literal('expired')]),
   auto: t.String({ description: 'Whether the key may, or must, let weir choose the model' }),
+  compatibility: t.Record(t.String(), t.String(), { description: 'The switches of native mode that hold for the key' }),
   permissions: t.Array(t.Object({ model: t.String(), allowed: t.Boolean(), reason: t.String() })),
   candidates: t.Array(
     t.Object({

@@ -5,6 +5,7 @@ import { type Access, access, type Key, kindOf, type Model, publicName } from '.
 import type { Candidate, Exclusion } from '../catalog/resolve.ts'
 import { quoted } from '../config/problems.ts'
 import { CallerError } from '../core/caller-error.ts'
+import type { Compatibility } from '../core/compatibility.ts'
 import { amountOf, amountText, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import { sentModel, type TargetRef } from '../core/model-config.ts'
 import { dollarsText, type Price, type Rates } from '../core/money.ts'
@@ -59,6 +60,7 @@ export function explanationLines(explained: Explained): readonly string[] {
     nowLine(explained),
     ...(state === 'active' ? [] : [`the key is ${state}: 401 invalid_api_key`]),
     `automatic selection: ${key.auto}`,
+    `compatibility: ${switchesText(key.compatibility)}`,
     ...models.map((model) => permission(key, model)),
     ...candidateLines(explained),
     limitLine(`organisation "${key.organization.id}"`, key.organization.limits, figures?.organization),
@@ -69,9 +71,15 @@ export function explanationLines(explained: Explained): readonly string[] {
   ]
 }
 
+function switchesText(switches: Compatibility): string {
+  return Object.entries(switches)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(', ')
+}
+
 /** What the caller would get now, word for word. */
 function nowLine({ now, conversation }: Explained): string {
-  if (now instanceof CallerError) return `rejected: ${now.row.status} ${now.code}: ${now.message}`
+  if (now instanceof CallerError) return `rejected: ${now.status} ${now.code}: ${now.message}`
   const { model } = now
   const isAny = model.weights !== undefined && conversation === undefined
   return isAny ? `admitted: a target of ${publicName(model)} is asked` : `admitted: ${placeText(now)} is asked first`

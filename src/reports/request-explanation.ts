@@ -130,6 +130,7 @@ function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: str
     model: name,
     key_state: state,
     auto: key.auto,
+    compatibility: { ...key.compatibility },
     permissions: models.map((model) => {
       const verdict = access(key, model)
       return { model: publicName(model), allowed: verdict.allowed, reason: reasonWords(key, verdict) }
@@ -158,8 +159,8 @@ function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: str
 }
 
 function rejectionOf(error: CallerError): Explanation['rejected'] {
-  const { row, code, message } = error
-  return { status: row.status, code: String(code), type: error.type, message }
+  const { status, code, message } = error
+  return { status, code: String(code), type: error.type, message }
 }
 
 function explainedLimits(key: string | null, limits: Limits, figures: ScopeUsage | undefined): Explanation['limits'] {

@@ -183,7 +183,12 @@ describe('in every field of a body that may contain a URL', () => {
   })
 
   const edit = (more: JsonObject) =>
-    fault(() => acceptImages('edits', bytesOf(JSON.stringify({ model: 'm', prompt: PRIVATE, ...more })), 'public'))
+    fault(() =>
+      acceptImages('edits', bytesOf(JSON.stringify({ model: 'm', prompt: PRIVATE, ...more })), {
+        imageUrls: 'public',
+        metadata: 'forbidden',
+      }),
+    )
 
   test.each<[string | undefined, JsonObject]>([
     ['images[0].image_url', { images: [{ image_url: PRIVATE }] }],
@@ -201,10 +206,14 @@ describe('in every field of a body that may contain a URL', () => {
 
   test('edits as JSON: a duplicate name is not forwarded', () => {
     const text = `{"model":"m","prompt":"x","images":[{"image_url":"${PRIVATE}","image\\u005furl":"${PUBLIC}"}]}`
-    expect(fault(() => acceptImages('edits', bytesOf(text), 'public'))).toBe('images')
+    expect(fault(() => acceptImages('edits', bytesOf(text), { imageUrls: 'public', metadata: 'forbidden' }))).toBe(
+      'images',
+    )
     const image = `{"image_url":"${PUBLIC}?a:b","x":{"y:":[1,{"z":2}]}}`
     const quoted = `{"model":"m","prompt":"a: \\"b\\":","images":[${image}]}`
-    expect(fault(() => acceptImages('edits', bytesOf(quoted), 'public'))).toBeUndefined()
+    expect(
+      fault(() => acceptImages('edits', bytesOf(quoted), { imageUrls: 'public', metadata: 'forbidden' })),
+    ).toBeUndefined()
   })
 
   const form = (name: string, text: string) =>
@@ -215,7 +224,7 @@ describe('in every field of a body that may contain a URL', () => {
           { name: 'prompt', content: bytesOf(PRIVATE) },
           { name, content: bytesOf(text) },
         ],
-        'public',
+        { imageUrls: 'public', metadata: 'forbidden' },
       ),
     )
 

@@ -104,7 +104,7 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
       const image = acceptImages(
         'generations',
         bytesOf(JSON.stringify({ model: 'painter', prompt: 'a weir', ...body })),
-        'public',
+        { imageUrls: 'public', metadata: 'forbidden' },
       )
       const log = new RequestLog('req_1', {
         write(written) {

@@ -60,7 +60,12 @@ const DIALECTS: readonly (readonly [string, JsonObject, (body: JsonObject) => un
     IMAGES,
     (body) => {
       const { body: sent, ...image } = JSON.parse(
-        JSON.stringify(acceptImages('generations', Buffer.from(JSON.stringify(body)), 'public')),
+        JSON.stringify(
+          acceptImages('generations', Buffer.from(JSON.stringify(body)), {
+            imageUrls: 'public',
+            metadata: 'forbidden',
+          }),
+        ),
       )
       return { image, sent }
     },

@@ -41,12 +41,13 @@ const ENDPOINTS = {
   },
   images: {
     schema: 'ImageGenerationRequest',
-    accept: (body) => acceptImages('generations', Buffer.from(JSON.stringify(body)), 'public'),
+    accept: (body) =>
+      acceptImages('generations', Buffer.from(JSON.stringify(body)), { imageUrls: 'public', metadata: 'forbidden' }),
     full: IMAGES,
   },
   embeddings: {
     schema: 'EmbeddingsRequest',
-    accept: (body) => acceptEmbeddings(Buffer.from(JSON.stringify(body))),
+    accept: (body) => acceptEmbeddings(Buffer.from(JSON.stringify(body)), 'forbidden'),
     full: EMBEDDINGS,
   },
 } as const satisfies Readonly<Record<string, Endpoint>>

@@ -179,8 +179,8 @@ async function send(request: ChatRequest, clock: Clock): Promise<void> {
 
 function accepted(path: ImageKind | 'form', bytes: Uint8Array, contentType: string): ImageRequest {
   return path === 'form'
-    ? acceptImageForm(parseForm(bytes, boundaryOf(contentType)), 'public')
-    : acceptImages(path, bytes, 'public')
+    ? acceptImageForm(parseForm(bytes, boundaryOf(contentType)), { imageUrls: 'public', metadata: 'forbidden' })
+    : acceptImages(path, bytes, { imageUrls: 'public', metadata: 'forbidden' })
 }
 
 /** CPU time of this thread in milliseconds. */

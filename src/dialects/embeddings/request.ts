@@ -5,7 +5,7 @@ import type { EmbeddingRequest } from '../../core/embedding-request.ts'
 import { isArray, isObject, type JsonValue } from '../../core/json.ts'
 import { parseBody } from '../../wire/body.ts'
 import { type Member, membersOf, writeMembers } from '../../wire/members.ts'
-import { refuseForbidden } from '../forbidden-fields.ts'
+import { type MetadataRule, refuseForbidden } from '../forbidden-fields.ts'
 import { invalid } from '../invalid-field.ts'
 import { checkEmbeddingsBody } from './schema.ts'
 
@@ -13,9 +13,9 @@ import { checkEmbeddingsBody } from './schema.ts'
 const INPUTS_MAX = 2048
 
 /** Throws `CallerError` with the path of the invalid field. */
-export function acceptEmbeddings(bytes: Uint8Array): EmbeddingRequest {
+export function acceptEmbeddings(bytes: Uint8Array, metadata: MetadataRule): EmbeddingRequest {
   const body = parseBody(bytes)
-  refuseForbidden(body, 'forbidden')
+  refuseForbidden(body, metadata)
   const { model, input } = checkEmbeddingsBody(body)
   const inputs = inputsOf(input)
   if (inputs.length > INPUTS_MAX) throw invalid('input', `at most ${INPUTS_MAX} inputs a request, not ${inputs.length}`)
@@ -29,7 +29,7 @@ export function acceptEmbeddings(bytes: Uint8Array): EmbeddingRequest {
  */
 function isSent(name: string, value: JsonValue | undefined): boolean {
   if (name === 'input') return true
-  return name !== 'model' && value !== null && !isObject(value) && !isArray(value)
+  return name !== 'model' && name !== 'metadata' && value !== null && !isObject(value) && !isArray(value)
 }
 
 type Input = ReturnType<typeof checkEmbeddingsBody>['input']

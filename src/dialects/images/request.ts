@@ -9,20 +9,26 @@ import type { JsonObject } from '../../core/json.ts'
 import { parseBody } from '../../wire/body.ts'
 import { type Member, membersOf, writeMembers } from '../../wire/members.ts'
 import { type FormPart, formText, mintBoundary, writeForm } from '../../wire/multipart.ts'
-import { refuseForbidden, refuseForbiddenNames } from '../forbidden-fields.ts'
+import { type MetadataRule, refuseForbidden, refuseForbiddenNames } from '../forbidden-fields.ts'
 import type { ImageUrls } from '../image-url.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { checkField, checkMember } from './inputs.ts'
 import { checkImagesBody, GENERATION_FIELDS, type ImagesBody, STREAM_FIELDS } from './schema.ts'
 
+/** What the operator lets through. */
+export interface ImageRules {
+  readonly imageUrls: ImageUrls
+  readonly metadata: MetadataRule
+}
+
 /** Accepts a JSON body. Throws `CallerError` with the path of the invalid field. */
-export function acceptImages(kind: ImageKind, bytes: Uint8Array, imageUrls: ImageUrls): ImageRequest {
+export function acceptImages(kind: ImageKind, bytes: Uint8Array, rules: ImageRules): ImageRequest {
   const body = parseBody(bytes)
-  refuseForbidden(body, 'forbidden')
+  refuseForbidden(body, rules.metadata)
   const checked = checkImagesBody(body)
   const sent = membersOf(bytes).filter(({ name }) => body[name] !== null && isSent(kind, name))
-  const rules = { imageUrls, limits: new RequestLimits() }
-  for (const member of sent) checkMember(member, body[member.name], rules)
+  const checks = { imageUrls: rules.imageUrls, limits: new RequestLimits() }
+  for (const member of sent) checkMember(member, body[member.name], checks)
   return requestOf(kind, checked, checked.images?.length ?? 0, jsonWriter(sent))
 }
 
@@ -33,20 +39,22 @@ function jsonWriter(sent: readonly Member[]): ImageRequest['body'] {
 
 /** The name of a field of any provider; that of a form may have an index or a key. */
 const PLAIN_NAME = /^[a-z][a-z0-9_]{0,63}(?:\[[a-z0-9_]{0,63}\])*$/i
+/** If it is accepted, it has no effect. */
+const METADATA = /^metadata(?:\[|$)/
 /** Properties of every object in JavaScript: a provider's server might change those of all its objects. */
 const INHERITED_NAME = /(?:^|\[)(?:__proto__|constructor|prototype)(?:\]|\[|$)/
 
 function isSent(kind: ImageKind, name: string): boolean {
-  if (name === 'model' || STREAM_FIELDS.has(name)) return false
+  if (name === 'model' || STREAM_FIELDS.has(name) || METADATA.test(name)) return false
   if (kind === 'generations') return GENERATION_FIELDS.has(name)
   return PLAIN_NAME.test(name) && !INHERITED_NAME.test(name)
 }
 
 /** Accepts the form of an edit. Files are not copied: the body for a provider has views of them. */
-export function acceptImageForm(parts: readonly FormPart[], imageUrls: ImageUrls): ImageRequest {
+export function acceptImageForm(parts: readonly FormPart[], { imageUrls, metadata }: ImageRules): ImageRequest {
   // SDKs flatten objects: `metadata[a]` is a part of `metadata`.
   const names = parts.map(({ name }) => name.replace(/\[.*$/s, ''))
-  refuseForbiddenNames([...new Set(names)], 'forbidden')
+  refuseForbiddenNames([...new Set(names)], metadata)
   const checked = checkImagesBody(fieldsOf(parts))
   const inputs = parts.filter(({ name }) => name === 'image' || name.startsWith('image[')).length
   const sent = parts.filter(({ name }) => isSent('edits', name))

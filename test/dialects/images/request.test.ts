@@ -8,7 +8,7 @@ import type { FormPart } from '../../../src/wire/multipart.ts'
 import { bytesOf, joined, textOf } from '../../support/bytes.ts'
 
 const acceptImages = (kind: 'generations' | 'edits', body: object) =>
-  acceptBytes(kind, bytesOf(JSON.stringify(body)), 'public')
+  acceptBytes(kind, bytesOf(JSON.stringify(body)), { imageUrls: 'public', metadata: 'forbidden' })
 const base = { model: 'painter', prompt: 'a weir' }
 
 function refusal(run: () => unknown): readonly [string, string | undefined] {
@@ -83,7 +83,7 @@ describe('JSON', () => {
 
   test('the sent body is a view of the caller’s bytes', () => {
     const bytes = bytesOf(JSON.stringify({ ...base, images: [{ image_url: 'data:,' }] }))
-    const { content } = acceptBytes('edits', bytes, 'public').body('upstream')
+    const { content } = acceptBytes('edits', bytes, { imageUrls: 'public', metadata: 'forbidden' }).body('upstream')
     expect([...content].filter(({ buffer }) => buffer === bytes.buffer).map(textOf)).toEqual([
       '"prompt":"a weir"',
       '"images":[{"image_url":"data:,"}]',
@@ -114,7 +114,10 @@ describe('JSON', () => {
     const body = { ...base, images: [{ image_url: 'data:,' }], strength: 1, Seed_2: 3 }
     const all = Object.entries(body).concat(strange.map((name) => [name, { polluted: true }] as never))
     const text = `{${all.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join()}}`
-    expect(sent(acceptBytes('edits', bytesOf(text), 'public'))).toEqual({ ...body, model: 'upstream' })
+    expect(sent(acceptBytes('edits', bytesOf(text), { imageUrls: 'public', metadata: 'forbidden' }))).toEqual({
+      ...body,
+      model: 'upstream',
+    })
   })
 
   test('and so do forms', async () => {
@@ -122,7 +125,9 @@ describe('JSON', () => {
     const fields = Object.entries({ ...base, strength: '1' }).concat([...strange, ...keyed].map((name) => [name, 'x']))
     const parts = fields.map(([name, value]) => ({ name, content: bytesOf(String(value)) }))
     const image = { name: 'image[]', filename: 'a.png', contentType: 'image/png', content: bytesOf('PNG') }
-    const names = (await sentForm(acceptImageForm([...parts, image], 'public'))).map(([name]) => name)
+    const names = (
+      await sentForm(acceptImageForm([...parts, image], { imageUrls: 'public', metadata: 'forbidden' }))
+    ).map(([name]) => name)
     expect(names).toEqual(['model', 'prompt', 'strength', 'image[]'])
   })
 
@@ -149,7 +154,10 @@ describe('JSON', () => {
 describe('a form', () => {
   test('is forwarded part by part, with the provider’s model name in place of the caller’s', async () => {
     const fields = { ...base, n: '2', size: 'auto', stream: 'true', partial_images: '1', input_fidelity: 'high' }
-    const request = acceptImageForm(form(fields, 'image[]', 'image[]', 'mask'), 'public')
+    const request = acceptImageForm(form(fields, 'image[]', 'image[]', 'mask'), {
+      imageUrls: 'public',
+      metadata: 'forbidden',
+    })
     expect(await sentForm(request)).toEqual([
       ['model', 'upstream'],
       ['prompt', 'a weir'],
@@ -164,14 +172,17 @@ describe('a form', () => {
   })
 
   test('of two models the last is used, and one is sent', async () => {
-    const request = acceptImageForm([...form({ ...base, model: 'first' }), ...form({ model: 'second' })], 'public')
+    const request = acceptImageForm([...form({ ...base, model: 'first' }), ...form({ model: 'second' })], {
+      imageUrls: 'public',
+      metadata: 'forbidden',
+    })
     expect(request.model).toBe('second')
     expect((await sentForm(request)).filter(([name]) => name === 'model')).toEqual([['model', 'upstream']])
   })
 
   test('files are views of the caller’s bytes', () => {
     const parts = form(base, 'image')
-    const { content } = acceptImageForm(parts, 'public').body('upstream')
+    const { content } = acceptImageForm(parts, { imageUrls: 'public', metadata: 'forbidden' }).body('upstream')
     const file = parts.at(-1)?.content
     expect(
       [...content].some(({ buffer, byteOffset }) => buffer === file?.buffer && byteOffset === file.byteOffset),
@@ -189,12 +200,17 @@ describe('a form', () => {
     ['a forbidden object, as SDKs flatten it', { ...base, 'metadata[a]': '1' }, 'forbidden_field', 'metadata'],
   ]
   test.each(refused)('%s is refused', (_, fields, failure, param) => {
-    expect(refusal(() => acceptImageForm(form(fields), 'public'))).toEqual([failure, param])
+    expect(refusal(() => acceptImageForm(form(fields), { imageUrls: 'public', metadata: 'forbidden' }))).toEqual([
+      failure,
+      param,
+    ])
   })
 
   test('every forbidden field is named, each once', () => {
     const fields = { ...base, api_key: '1', 'metadata[a]': '1', 'metadata[b]': '2' }
-    expect(() => acceptImageForm(form(fields), 'public')).toThrow("Forbidden fields: 'api_key', 'metadata'.")
+    expect(() => acceptImageForm(form(fields), { imageUrls: 'public', metadata: 'forbidden' })).toThrow(
+      "Forbidden fields: 'api_key', 'metadata'.",
+    )
   })
 })
 

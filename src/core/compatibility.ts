@@ -1,0 +1,42 @@
+/**
+ * What callers may send, and what they get to see, beyond the specification: the switches, and how the settings of the
+ * program, an organisation and a key become one choice for a request.
+ */
+
+/** The values of each switch: that of the specification first, then that of native mode. */
+export const SWITCHES = {
+  provider_errors: ['rewritten', 'pass'],
+  metadata: ['refuse', 'accept'],
+} as const
+
+type Switches = typeof SWITCHES
+
+export const MODES = ['specification', 'native'] as const
+
+/** What one level sets: the whole program, an organisation, or a key. */
+export type CompatibilitySettings = {
+  readonly [Name in keyof Switches]?: Switches[Name][number] | undefined
+} & { readonly mode?: (typeof MODES)[number] | undefined }
+
+/** What holds for a request. */
+export type Compatibility = { readonly [Name in keyof Switches]: Switches[Name][number] }
+
+const SPECIFICATION: Compatibility = { provider_errors: 'rewritten', metadata: 'refuse' }
+const NATIVE: Compatibility = { provider_errors: 'pass', metadata: 'accept' }
+
+/**
+ * What `settings` make of the choice of the level above. They decide the switches that they name and, if they name a
+ * mode, all others, too.
+ */
+export function compatibilityOf(
+  settings: CompatibilitySettings = {},
+  above: Compatibility = SPECIFICATION,
+): Compatibility {
+  const { mode, provider_errors, metadata } = settings
+  const others = mode === undefined ? above : mode === 'native' ? NATIVE : SPECIFICATION
+  if (provider_errors === undefined && metadata === undefined) return others
+  return {
+    provider_errors: provider_errors ?? others.provider_errors,
+    metadata: metadata ?? others.metadata,
+  }
+}

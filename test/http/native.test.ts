@@ -1,0 +1,157 @@
+/** The switches of native mode: what a key's callers may send and get that others may not. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { isObject } from '../../src/core/json.ts'
+import { ask, requestBytes } from '../support/caller.ts'
+import { Gateway, KEY } from '../support/gateway.ts'
+import { json } from '../support/scenarios.ts'
+import { speaks, textAnswer } from '../support/speech.ts'
+import { Upstream } from '../support/upstream.ts'
+
+/** One key for each way in which the settings of three levels meet. */
+const KEYS = {
+  native: 'native-key-0123456789abcdef',
+  specification: 'specification-key-0123456789',
+  single: 'single-key-0123456789abcdef',
+  inherited: 'inherited-key-0123456789abc',
+}
+
+let upstream: Upstream
+let gateway: Gateway
+
+beforeAll(async () => {
+  upstream = await Upstream.start()
+  gateway = await Gateway.start({
+    providers: { up: upstream.url },
+    models: {
+      m: ['up/m'],
+      picture: { targets: [{ provider: 'up', model: 'picture' }], supports: ['image_generation'] },
+      vectors: { targets: [{ provider: 'up', model: 'vectors' }], supports: ['embeddings'] },
+    },
+    config: {
+      compatibility: { mode: 'native', provider_errors: 'rewritten' },
+      organizations: [
+        {
+          id: 'test',
+          keys: [
+            { id: 'program', key: KEY },
+            { id: 'native', key: KEYS.native, compatibility: { mode: 'native' } },
+            { id: 'specification', key: KEYS.specification, compatibility: { mode: 'specification' } },
+          ],
+        },
+        {
+          id: 'other',
+          compatibility: { mode: 'specification', provider_errors: 'pass' },
+          keys: [
+            { id: 'inherited', key: KEYS.inherited },
+            { id: 'single', key: KEYS.single, compatibility: { metadata: 'accept' } },
+          ],
+        },
+      ],
+    },
+  })
+})
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]()
+  await upstream[Symbol.asyncDispose]()
+})
+
+const MESSAGES = [{ role: 'user', content: 'hi' }]
+const BODIES = {
+  '/v1/chat/completions': { model: 'm', messages: MESSAGES },
+  '/v1/responses': { model: 'm', input: 'hi' },
+  '/v1/messages': { model: 'm', max_tokens: 10, messages: MESSAGES },
+} as const
+const bytesFor = (path: string, body: object, key: string) => requestBytes(path, { key, body: { ...body } })
+
+/** What decides for each key, and the two switches that hold for it. */
+const CHOICES = [
+  ['the program', KEY, 'rewritten', 'accept'],
+  ["the key's mode, native", KEYS.native, 'pass', 'accept'],
+  ["the key's mode, specification", KEYS.specification, 'rewritten', 'refuse'],
+  ['a switch of the key, else of the organisation', KEYS.single, 'pass', 'accept'],
+  ['the organisation', KEYS.inherited, 'pass', 'refuse'],
+] as const
+
+describe.each(CHOICES)('%s decides', (_, key, errors, metadata) => {
+  test.each(['/v1/chat/completions', '/v1/responses'] as const)(`metadata on %s: ${metadata}`, async (path) => {
+    upstream.otherwise(speaks('openai', () => textAnswer('Hello.')))
+    const before = upstream.calls.length
+    const answer = await ask(gateway.port, bytesFor(path, { ...BODIES[path], metadata: { user: 'x' } }, key))
+    if (metadata === 'refuse')
+      return expect([answer.status, answer.text]).toEqual([400, expect.stringContaining('metadata')])
+    expect(answer.status).toBe(200)
+    expect(Buffer.from(upstream.calls[before]?.body ?? []).toString()).not.toContain('metadata')
+  })
+
+  test.each([
+    ['/v1/images/generations', { model: 'picture', prompt: 'x' }],
+    ['/v1/images/edits', { model: 'picture', prompt: 'x', images: [{ image_url: 'data:image/png;base64,AAAA' }] }],
+    ['/v1/embeddings', { model: 'vectors', input: 'x' }],
+  ])(`metadata on %s: ${metadata}`, async (path, body) => {
+    upstream.otherwise(json(400, '{"error":{"message":"reached"}}'))
+    for (const value of [{ user: 'x' }, 'x', null]) {
+      const before = upstream.calls.length
+      const { text } = await ask(gateway.port, bytesFor(path, { ...body, metadata: value }, key))
+      expect(text.includes('reached')).toBe(metadata === 'accept')
+      expect(Buffer.from(upstream.calls[before]?.body ?? []).toString())
+    }
+  })
+
+  test.each(Object.entries(BODIES))(`errors of a provider on %s: ${errors}`, async (path, body) => {
+    for (const status of [400, 413, 422]) {
+      const error = { message: 'The tool `x` is odd.', type: 'strange_error', param: 'tools[3].x', code: 'odd_tool' }
+      upstream.otherwise(json(status, JSON.stringify({ error })))
+      const answer = await ask(gateway.port, bytesFor(path, body, key))
+      const sent: unknown = JSON.parse(answer.text)
+      if (!isObject(sent)) throw new Error('an error that is no object')
+      if (errors === 'rewritten') {
+        expect(answer.status).toBe(status === 413 ? 413 : 400)
+        expect(answer.text).not.toContain('strange_error')
+        expect(answer.text).not.toContain('odd_tool')
+        continue
+      }
+      expect(answer.status).toBe(status)
+      const { message, type } = error
+      expect(sent).toMatchObject(path === '/v1/messages' ? { type: 'error', error: { type, message } } : { error })
+    }
+  })
+})
+
+test('what is passed on has no secrets and no addresses of the operator', async () => {
+  const secrets = ['sk-proj-0123456789abcdefghij', `127.0.0.1:${new URL(upstream.url).port}`]
+  for (const secret of secrets) {
+    const error = { message: `No: ${secret}.`, type: `t ${secret}`, param: `p ${secret}`, code: `c ${secret}` }
+    upstream.otherwise(json(400, JSON.stringify({ error })))
+    const answer = await ask(
+      gateway.port,
+      bytesFor('/v1/chat/completions', BODIES['/v1/chat/completions'], KEYS.native),
+    )
+    expect(answer.status).toBe(400)
+    expect(answer.text).not.toContain(secret)
+  }
+})
+
+test("an error that is not about the request is weir's own, whatever the mode", async () => {
+  for (const [status, expected] of [
+    [401, 502],
+    [404, 502],
+    [500, 502],
+  ] as const) {
+    upstream.otherwise(json(status, '{"error":{"message":"secret words","type":"strange_error"}}'))
+    const answer = await ask(
+      gateway.port,
+      bytesFor('/v1/chat/completions', BODIES['/v1/chat/completions'], KEYS.native),
+    )
+    expect([answer.status, answer.text.includes('strange_error')]).toEqual([expected, false])
+  }
+})
+
+test('explain and the status show the switches', async () => {
+  const explain = async (key: string) =>
+    JSON.parse((await gateway.run('explain', '--key', key, '--model', 'm', '--json')).stdout)
+  expect((await explain('single')).compatibility).toEqual({ provider_errors: 'pass', metadata: 'accept' })
+  expect((await explain('specification')).compatibility).toEqual({ provider_errors: 'rewritten', metadata: 'refuse' })
+  const status = await (await fetch(`${gateway.adminUrl}/api/status`)).json()
+  expect(status).toMatchObject({ compatibility: { provider_errors: 'rewritten', metadata: 'accept' } })
+})
