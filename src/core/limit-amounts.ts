@@ -25,9 +25,12 @@ export const ANY_RISE = -2
  */
 export type AlertShares = readonly number[] | 'unknown'
 
-/** The spend that reaches a share of a limit. Rounded, because 0.07 of 1,000,000 is 70,000.00000000001. */
+/**
+ * The spend that reaches a share of a limit. Rounded, because 0.07 of 1,000,000 is 70,000.00000000001. Never 0, which
+ * spend that has not begun would reach.
+ */
 export function thresholdOf(limitMicroUsd: number, share: number): number {
-  return Math.round(share * limitMicroUsd)
+  return Math.max(1, Math.round(share * limitMicroUsd))
 }
 
 interface Amounts {

@@ -31,6 +31,9 @@ test('a share is reached at exactly its amount; a limit of 0 has none', () => {
   expect(sharesOf(0, 0, [0.5])).toEqual([])
   // In floating-point numbers, 0.07 of a dollar is a little more than 70,000 micro-dollars.
   expect(sharesOf(70_000, 1_000_000, [0.07])).toEqual([0.07])
+  // Less than half a micro-dollar: not reached before anything is spent.
+  expect(sharesOf(0, 60_000, [0.000001])).toEqual([])
+  expect(sharesOf(1, 60_000, [0.000001])).toEqual([0.000001])
 })
 
 test('the id has no limit in it, and is kept for two windows more', () => {
