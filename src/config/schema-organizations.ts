@@ -70,6 +70,13 @@ export const switches = {
       '`native` turns on every switch of [native mode](native.md) that is not set itself; `specification` turns off',
     ),
   ),
+  status: optional(
+    oneOf(
+      SWITCHES.status,
+      'How an answer ended: `completed` for every answer of Responses, or `provider`: `incomplete`, and the stop ' +
+        'reasons of Anthropic on Messages',
+    ),
+  ),
   provider_errors: optional(
     oneOf(
       SWITCHES.provider_errors,

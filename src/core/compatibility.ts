@@ -5,6 +5,7 @@
 
 /** The values of each switch: that of the specification first, then that of native mode. */
 export const SWITCHES = {
+  status: ['completed', 'provider'],
   provider_errors: ['rewritten', 'pass'],
   metadata: ['refuse', 'accept'],
 } as const
@@ -21,8 +22,8 @@ export type CompatibilitySettings = {
 /** What holds for a request. */
 export type Compatibility = { readonly [Name in keyof Switches]: Switches[Name][number] }
 
-const SPECIFICATION: Compatibility = { provider_errors: 'rewritten', metadata: 'refuse' }
-const NATIVE: Compatibility = { provider_errors: 'pass', metadata: 'accept' }
+const SPECIFICATION: Compatibility = { status: 'completed', provider_errors: 'rewritten', metadata: 'refuse' }
+const NATIVE: Compatibility = { status: 'provider', provider_errors: 'pass', metadata: 'accept' }
 
 /**
  * What `settings` make of the choice of the level above. They decide the switches that they name and, if they name a
@@ -32,10 +33,11 @@ export function compatibilityOf(
   settings: CompatibilitySettings = {},
   above: Compatibility = SPECIFICATION,
 ): Compatibility {
-  const { mode, provider_errors, metadata } = settings
+  const { mode, status, provider_errors, metadata } = settings
   const others = mode === undefined ? above : mode === 'native' ? NATIVE : SPECIFICATION
-  if (provider_errors === undefined && metadata === undefined) return others
+  if (status === undefined && provider_errors === undefined && metadata === undefined) return others
   return {
+    status: status ?? others.status,
     provider_errors: provider_errors ?? others.provider_errors,
     metadata: metadata ?? others.metadata,
   }

@@ -1,6 +1,6 @@
 /** A whole answer in the canonical form, and how events fold into it. */
 
-import type { FinishReason, StreamEvent } from './event.ts'
+import type { FinishReason, OwnStop, StreamEvent } from './event.ts'
 import type { JsonValue } from './json.ts'
 import { mergeUsage, type Usage } from './token-usage.ts'
 
@@ -28,6 +28,7 @@ export interface Completion {
   readonly mixed?: string | undefined
   readonly toolCalls: readonly AnswerCall[]
   readonly reason: FinishReason
+  readonly own?: OwnStop | undefined
   readonly usage: Usage
   /** Chat Completions' `logprobs` objects of the text, in order; absent if the provider sent none. */
   readonly logprobs?: readonly JsonValue[] | undefined
@@ -57,6 +58,7 @@ export class Fold {
   private readonly calls: { callId: string; name: string; json: string[]; isWhole: boolean }[] = []
   private readonly logprobs: JsonValue[] = []
   private reason: FinishReason = 'stop'
+  private own: OwnStop | undefined
   private usage: Usage = {}
   private ended = false
 
@@ -82,6 +84,7 @@ export class Fold {
       }
       case 'finish':
         this.reason = event.reason
+        this.own = event.own
         return
       case 'usage':
         this.usage = mergeUsage(this.usage, event.usage)
@@ -106,6 +109,7 @@ export class Fold {
       mixed: this.refusal.length > 0 && this.text.length > 0 ? this.spoken.join('') : undefined,
       toolCalls: this.calls.map((call) => ({ ...call, json: call.json.join('') })),
       reason: this.reason,
+      own: this.own,
       usage: this.usage,
       logprobs: this.logprobs.length > 0 ? this.logprobs : undefined,
     }

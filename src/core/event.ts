@@ -11,6 +11,15 @@ import type { Usage } from './token-usage.ts'
 export type FinishReason = 'stop' | 'length' | 'tool-call' | 'content-filter'
 
 /**
+ * How Anthropic words a stop that the canonical reason does not express, for callers of Messages. `sequence`: the stop
+ * sequence that the model wrote.
+ */
+export interface OwnStop {
+  readonly reason: string
+  readonly sequence: string | null
+}
+
+/**
  * Order law: `start (text | refusal | reasoning | tool-start tool-delta+)* finish usage? end`. `usage` may also come
  * earlier and more than once; each figure replaces the one before it. `gateway/event-check.ts` asserts this law on
  * everything that a decoder emits.
@@ -38,7 +47,7 @@ export type StreamEvent =
       /** Set by the gateway's check, not by decoders: this delta completes the JSON object, and no more follow. */
       readonly isLast?: true | undefined
     }
-  | { readonly type: 'finish'; readonly reason: FinishReason }
+  | { readonly type: 'finish'; readonly reason: FinishReason; readonly own?: OwnStop | undefined }
   | { readonly type: 'usage'; readonly usage: Usage }
   | { readonly type: 'end' }
 

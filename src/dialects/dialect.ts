@@ -4,8 +4,9 @@
  */
 
 import type { ChatRequest } from '../core/chat-request.ts'
+import type { Compatibility } from '../core/compatibility.ts'
 import type { Completion, PlainAnswer } from '../core/completion.ts'
-import type { ContentEvent, FinishReason } from '../core/event.ts'
+import type { ContentEvent, FinishReason, OwnStop } from '../core/event.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { RequestBody, UnparsedMembers } from '../wire/request-body.ts'
 import type { TextForm } from '../wire/text-copier.ts'
@@ -23,6 +24,8 @@ export interface Served {
 /** Who sends the request. */
 export interface Caller {
   readonly organization: string
+  /** Whether answers report how the provider ended them. Absent: `completed`. */
+  readonly status?: Compatibility['status']
 }
 
 export interface Dialect {
@@ -71,7 +74,7 @@ export interface StreamEncoder {
   start(): string
   encode(event: ContentEvent): string
   /** The answer is whole: closes open items and writes the final events. `usage` is the usage of the whole answer. */
-  end(reason: FinishReason, usage: Usage): string
+  end(reason: FinishReason, usage: Usage, own?: OwnStop): string
   /**
    * What `encode` returns for several text events, from texts as the insides of JSON strings (`jsonInside` in
    * `wire/sse.ts`), which are copied rather than parsed and escaped again. `encode({ type: 'text', text })` equals

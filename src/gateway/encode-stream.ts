@@ -34,7 +34,7 @@ export class EncodeStream implements EventSink, EventOwner {
         return
       case 'end':
         // If the provider left a figure out, the caller gets our own count, never a made-up 0.
-        this.text += this.encoder.end(this.meter.reason ?? 'stop', this.meter.count(true).usage)
+        this.text += this.encoder.end(this.meter.reason ?? 'stop', this.meter.count(true).usage, this.meter.own)
         break
       default:
         this.text += this.encoder.encode(event)

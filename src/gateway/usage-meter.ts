@@ -1,7 +1,7 @@
 /** What one provider's answer has used so far: the provider's own figures if it reported them, else our count. */
 
 import type { PlainAnswer } from '../core/completion.ts'
-import type { FinishReason, StreamEvent } from '../core/event.ts'
+import type { FinishReason, OwnStop, StreamEvent } from '../core/event.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { believed, isAbsurd, mergeUsage, needsCount, outputOf, type Usage } from '../core/token-usage.ts'
 import { OutputCount } from '../ledger/estimate.ts'
@@ -68,6 +68,8 @@ export class UsageMeter {
   private readonly tokensMax: number
   /** Why the model stopped; undefined until it did. */
   reason: FinishReason | undefined
+  /** The provider's own words for it, if they say more. */
+  own: OwnStop | undefined
   private readonly startedMs: number
   /** When the first content came. */
   private contentMs: number | undefined
@@ -111,6 +113,7 @@ export class UsageMeter {
         return
       case 'finish':
         this.reason = event.reason
+        this.own = event.own
         return
       case 'start':
         if (event.serviceTier !== undefined)

@@ -6,7 +6,7 @@ import { candidatesOf, selectModel } from '../catalog/resolve.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { turn } from '../core/event-loop.ts'
 import type { ImageKind, ImageRequest, MadeImages } from '../core/image-request.ts'
-import type { Dialect, Exchange } from '../dialects/dialect.ts'
+import type { Caller, Dialect, Exchange } from '../dialects/dialect.ts'
 import { embeddingsBody } from '../dialects/embeddings/answer.ts'
 import { acceptEmbeddings } from '../dialects/embeddings/request.ts'
 import { type MetadataRule, refuseForbidden } from '../dialects/forbidden-fields.ts'
@@ -30,7 +30,7 @@ type Reader = Pick<Dialect, 'read' | 'unparsed'>
 export function runChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: Reader): void | Promise<void> {
   if (life.running.isHeavy) return runHeavyChat(life, key, bytes, reader)
   const body = readDocument(life, key, bytes, reader.unparsed)
-  const exchange = reader.read(body, { organization: key.organization.id })
+  const exchange = reader.read(body, callerOf(key))
   if (!(exchange instanceof Promise)) return runExchange(life, key, exchange)
   return exchange.then((read) => runExchange(life, key, read))
 }
@@ -40,7 +40,7 @@ async function runHeavyChat(life: RequestLife, key: Key, bytes: Uint8Array, read
   // Other documents are read meanwhile.
   body.document.keep()
   await turn()
-  const exchange = await reader.read(body, { organization: key.organization.id })
+  const exchange = await reader.read(body, callerOf(key))
   await turn()
   runExchange(life, key, exchange)
 }
@@ -58,7 +58,7 @@ export function runTurn(life: RequestLife, key: Key, bytes: Uint8Array, turn: Tu
 export async function runWarmUp(life: RequestLife, key: Key, bytes: Uint8Array, turn: Turn): Promise<void> {
   const { parts, log } = life
   const { unparsed, readTurn } = parts.dialects.responses
-  const exchange = await readTurn(readDocument(life, key, bytes, unparsed), { organization: key.organization.id }, turn)
+  const exchange = await readTurn(readDocument(life, key, bytes, unparsed), callerOf(key), turn)
   log.ignored = exchange.ignored
   const work = new ChatWork(parts.gateway, key, exchange, log)
   const selected = selectModel(parts.catalog, key, work.model, work.kind)
@@ -140,6 +140,10 @@ function readDocument(life: RequestLife, key: Key, bytes: Uint8Array, unparsed: 
   refuseForbidden(settings, life.endpoint.family === 'messages' ? 'accepted' : metadataRule(key))
   if (typeof settings['model'] === 'string') life.log.requestedModel = settings['model']
   return body
+}
+
+function callerOf({ organization, compatibility }: Key): Caller {
+  return { organization: organization.id, status: compatibility.status }
 }
 
 function metadataRule({ compatibility }: Key): MetadataRule {

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { isObject } from '../../src/core/json.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
-import { json } from '../support/scenarios.ts'
+import { json, stream as streams } from '../support/scenarios.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 
@@ -22,9 +22,13 @@ let gateway: Gateway
 beforeAll(async () => {
   upstream = await Upstream.start()
   gateway = await Gateway.start({
-    providers: { up: upstream.url },
+    providers: {
+      up: upstream.url,
+      claude: { dialect: 'anthropic', base_url: upstream.url, api_key: 'secret-of-claude' },
+    },
     models: {
       m: ['up/m'],
+      claude: ['claude/c'],
       picture: { targets: [{ provider: 'up', model: 'picture' }], supports: ['image_generation'] },
       vectors: { targets: [{ provider: 'up', model: 'vectors' }], supports: ['embeddings'] },
     },
@@ -118,6 +122,88 @@ describe.each(CHOICES)('%s decides', (_, key, errors, metadata) => {
   })
 })
 
+/** How a provider of each API ends an answer of text, whole and as a stream. */
+const ENDINGS = {
+  openai(reason: string, text: string) {
+    const choice = { index: 0, message: { role: 'assistant', content: text }, finish_reason: reason }
+    const delta = { index: 0, delta: { role: 'assistant', content: text }, finish_reason: null }
+    const chunks = [{ choices: [delta] }, { choices: [{ index: 0, delta: {}, finish_reason: reason }] }]
+    const stream = chunks.map(
+      (chunk) => `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', ...chunk })}\n\n`,
+    )
+    return [{ id: 'c', object: 'chat.completion', choices: [choice] }, [...stream, 'data: [DONE]\n\n']] as const
+  },
+  anthropic(reason: string, text: string, sequence: string | null = null) {
+    const message = {
+      id: 'msg_1',
+      type: 'message',
+      role: 'assistant',
+      model: 'c',
+      usage: { input_tokens: 3, output_tokens: 2 },
+    }
+    const stop = { stop_reason: reason, stop_sequence: sequence }
+    const events = [
+      { type: 'message_start', message: { ...message, content: [], stop_reason: null, stop_sequence: null } },
+      { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+      { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } },
+      { type: 'content_block_stop', index: 0 },
+      { type: 'message_delta', delta: stop, usage: { output_tokens: 2 } },
+      { type: 'message_stop' },
+    ]
+    const stream = events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+    return [{ ...message, content: [{ type: 'text', text }], ...stop }, stream] as const
+  },
+}
+
+/** How an answer ended, for each caller: the provider's ending, then what the specification and native mode report. */
+const STOPS = [
+  ['m', ENDINGS.openai('length', 'a'), 'max_tokens', 'max_tokens', null, 'max_output_tokens'],
+  ['m', ENDINGS.openai('content_filter', 'a'), 'stop_sequence', 'refusal', null, 'content_filter'],
+  ['m', ENDINGS.openai('stop', 'a'), 'end_turn', 'end_turn', null, null],
+  ['claude', ENDINGS.anthropic('end_turn', 'a'), 'end_turn', 'end_turn', null, null],
+  ['claude', ENDINGS.anthropic('stop_sequence', 'a', 'END'), 'end_turn', 'stop_sequence', 'END', null],
+  ['claude', ENDINGS.anthropic('pause_turn', 'a'), 'end_turn', 'pause_turn', null, null],
+  ['claude', ENDINGS.anthropic('refusal', 'a'), 'stop_sequence', 'refusal', null, 'content_filter'],
+  [
+    'claude',
+    ENDINGS.anthropic('model_context_window_exceeded', 'a'),
+    ...(['max_tokens', 'model_context_window_exceeded', null, 'max_output_tokens'] as const),
+  ],
+] as const
+
+describe.each(STOPS)('an answer of %s', (model, [body, stream], specified, native, sequence, incomplete) => {
+  const answered = async (path: string, sent: object, key: string, streamed: boolean) => {
+    upstream.otherwise(streamed ? streams(stream) : json(200, JSON.stringify(body)))
+    return (await ask(gateway.port, bytesFor(path, { ...sent, model, stream: streamed }, key))).text
+  }
+
+  test.each([true, false])(`that ends with ${native} on Messages (streamed: %p)`, async (streamed) => {
+    for (const [key, reason, met] of [
+      [KEYS.native, native, sequence],
+      [KEYS.specification, specified, null],
+    ] as const) {
+      const text = await answered('/v1/messages', { ...BODIES['/v1/messages'], stop_sequences: ['END'] }, key, streamed)
+      expect(text).toContain(`"stop_reason":"${reason}","stop_sequence":${JSON.stringify(met)}`)
+    }
+  })
+
+  test.each([true, false])(`that is incomplete by ${incomplete} on Responses (streamed: %p)`, async (streamed) => {
+    for (const [key, reason] of [
+      [KEYS.native, incomplete],
+      [KEYS.specification, null],
+    ] as const) {
+      const text = await answered('/v1/responses', BODIES['/v1/responses'], key, streamed)
+      const status = reason === null ? 'completed' : 'incomplete'
+      const [name, data = ''] = (text.split('event: ').at(-1) ?? '').split('\ndata: ')
+      if (streamed) expect(name).toBe(`response.${status}`)
+      expect(streamed ? JSON.parse(data).response : JSON.parse(text)).toMatchObject({
+        ...{ status, incomplete_details: reason === null ? null : { reason } },
+        output: [{ type: 'message', status, content: [{ type: 'output_text', text: 'a' }] }],
+      })
+    }
+  })
+})
+
 test('what is passed on has no secrets and no addresses of the operator', async () => {
   const secrets = ['sk-proj-0123456789abcdefghij', `127.0.0.1:${new URL(upstream.url).port}`]
   for (const secret of secrets) {
@@ -150,8 +236,18 @@ test("an error that is not about the request is weir's own, whatever the mode", 
 test('explain and the status show the switches', async () => {
   const explain = async (key: string) =>
     JSON.parse((await gateway.run('explain', '--key', key, '--model', 'm', '--json')).stdout)
-  expect((await explain('single')).compatibility).toEqual({ provider_errors: 'pass', metadata: 'accept' })
-  expect((await explain('specification')).compatibility).toEqual({ provider_errors: 'rewritten', metadata: 'refuse' })
+  expect((await explain('single')).compatibility).toEqual({
+    status: 'completed',
+    provider_errors: 'pass',
+    metadata: 'accept',
+  })
+  expect((await explain('specification')).compatibility).toEqual({
+    status: 'completed',
+    provider_errors: 'rewritten',
+    metadata: 'refuse',
+  })
   const status = await (await fetch(`${gateway.adminUrl}/api/status`)).json()
-  expect(status).toMatchObject({ compatibility: { provider_errors: 'rewritten', metadata: 'accept' } })
+  expect(status).toMatchObject({
+    compatibility: { status: 'provider', provider_errors: 'rewritten', metadata: 'accept' },
+  })
 })

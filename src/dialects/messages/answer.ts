@@ -1,7 +1,8 @@
 /** A whole answer → the body of Messages. */
 
+import type { Compatibility } from '../../core/compatibility.ts'
 import { type AnswerCall, type Completion, type PlainAnswer, spokenText } from '../../core/completion.ts'
-import type { FinishReason } from '../../core/event.ts'
+import type { FinishReason, OwnStop } from '../../core/event.ts'
 import { parseExact } from '../../core/exact-json.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Usage } from '../../core/token-usage.ts'
@@ -10,7 +11,7 @@ import type { Served } from '../dialect.ts'
 import { messagesUsage, messagesUsageJson } from './usage.ts'
 
 /** The text comes first, then the calls. */
-export function messagesAnswer(completion: Completion, served: Served): JsonObject {
+export function messagesAnswer(completion: Completion, served: Served, status: Status = 'completed'): JsonObject {
   const calls = completion.toolCalls.flatMap((call) => toolUse(call))
   const text = spokenText(completion)
   const content = text === '' && calls.length > 0 ? calls : [{ type: 'text', text }, ...calls]
@@ -20,8 +21,7 @@ export function messagesAnswer(completion: Completion, served: Served): JsonObje
     role: 'assistant',
     model: served.model,
     content,
-    stop_reason: stopReason(completion.reason, completion.toolCalls.length > 0),
-    stop_sequence: null,
+    ...stopOf(completion, completion.toolCalls.length > 0, status),
     usage: messagesUsage(completion.usage),
   }
 }
@@ -30,19 +30,39 @@ export function messagesAnswer(completion: Completion, served: Served): JsonObje
 export function messagesPlain(
   { text, reason, usage }: PlainAnswer & { readonly usage: Usage },
   served: Served,
+  status: Status = 'completed',
 ): string {
   return (
     `{"id":"${mintId('msg')}","type":"message","role":"assistant","model":${JSON.stringify(served.model)},` +
-    `"content":[{"type":"text","text":${JSON.stringify(text)}}],"stop_reason":"${stopReason(reason, false)}",` +
-    `"stop_sequence":null,"usage":${messagesUsageJson(usage)}}`
+    `"content":[{"type":"text","text":${JSON.stringify(text)}}],` +
+    `${JSON.stringify(stopOf({ reason }, false, status)).slice(1, -1)},"usage":${messagesUsageJson(usage)}}`
   )
+}
+
+type Status = Compatibility['status']
+
+/** How an answer ended. A type and no interface, so that it is JSON. */
+type Stop = { readonly stop_reason: string; readonly stop_sequence: string | null }
+
+/**
+ * How an answer ended, in the words of Messages. `called`: whether it has a tool call. `provider`: in Anthropic's own
+ * words, if the provider has sent them, and what a filter ended is a `refusal`, also if another provider filtered.
+ */
+export function stopOf(
+  { reason, own }: { readonly reason: FinishReason; readonly own?: OwnStop | undefined },
+  called: boolean,
+  status: Status,
+): Stop {
+  if (status === 'provider' && own !== undefined) return { stop_reason: own.reason, stop_sequence: own.sequence }
+  const filtered = status === 'provider' && reason === 'content-filter'
+  return { stop_reason: filtered ? 'refusal' : stopReason(reason, called), stop_sequence: null }
 }
 
 /**
  * The `stop_reason` of Messages. `called`: whether the answer has a tool call. A complete answer with a call stopped
  * for it, whatever the provider reported, and one without a call has none to run.
  */
-export function stopReason(reason: FinishReason, called: boolean): string {
+function stopReason(reason: FinishReason, called: boolean): string {
   switch (reason) {
     case 'length':
       return 'max_tokens'

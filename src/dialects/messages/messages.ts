@@ -1,8 +1,10 @@
 /** The Messages dialect. */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
+import type { Compatibility } from '../../core/compatibility.ts'
 import type { Completion, PlainAnswer } from '../../core/completion.ts'
 import type { Usage } from '../../core/token-usage.ts'
+import { mintId } from '../answer-ids.ts'
 import type { Dialect, Exchange, Served, StreamMeter } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
 import { messagesAnswer, messagesPlain } from './answer.ts'
@@ -14,7 +16,9 @@ export function messages(options: MessagesOptions): Dialect {
   return {
     name: 'messages',
     unparsed: UNPARSED,
-    read: (body) => new MessagesExchange(acceptMessages(body, options), ignoredFields('messages', body.settings)),
+    read(body, { status = 'completed' }) {
+      return new MessagesExchange(acceptMessages(body, options), ignoredFields('messages', body.settings), status)
+    },
   }
 }
 
@@ -24,17 +28,18 @@ class MessagesExchange implements Exchange {
   constructor(
     readonly request: ChatRequest,
     readonly ignored: readonly string[],
+    private readonly status: Compatibility['status'],
   ) {}
 
   answer(completion: Completion, served: Served): string {
-    return JSON.stringify(messagesAnswer(completion, served))
+    return JSON.stringify(messagesAnswer(completion, served, this.status))
   }
 
   plain(answer: PlainAnswer & { readonly usage: Usage }, served: Served): string {
-    return messagesPlain(answer, served)
+    return messagesPlain(answer, served, this.status)
   }
 
   encoder(served: Served, meter: StreamMeter): MessagesEncoder {
-    return new MessagesEncoder(served, meter)
+    return new MessagesEncoder(served, meter, mintId('msg'), this.status)
   }
 }

@@ -3,14 +3,15 @@
  * the open block is whole.
  */
 
-import type { ContentEvent, FinishReason } from '../../core/event.ts'
+import type { Compatibility } from '../../core/compatibility.ts'
+import type { ContentEvent, FinishReason, OwnStop } from '../../core/event.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent, textEvents } from '../../wire/sse.ts'
 import type { TextForm } from '../../wire/text-copier.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder, StreamMeter } from '../dialect.ts'
-import { stopReason } from './answer.ts'
+import { stopOf } from './answer.ts'
 import { messagesUsageJson } from './usage.ts'
 
 /**
@@ -66,6 +67,7 @@ export class MessagesEncoder implements StreamEncoder {
     private readonly served: Served,
     private readonly meter: StreamMeter,
     private readonly id: string = mintId('msg'),
+    private readonly status: Compatibility['status'] = 'completed',
   ) {}
 
   /**
@@ -114,8 +116,8 @@ export class MessagesEncoder implements StreamEncoder {
     }
   }
 
-  end(reason: FinishReason, usage: Usage): string {
-    const stopped = `{"stop_reason":"${stopReason(reason, this.calls.length > 0)}","stop_sequence":null}`
+  end(reason: FinishReason, usage: Usage, own?: OwnStop): string {
+    const stopped = jsonLine(stopOf({ reason, own }, this.calls.length > 0, this.status))
     return (
       `${this.closeAll()}event: message_delta\ndata: {"type":"message_delta","delta":${stopped},` +
       `"usage":${messagesUsageJson(usage)}}\n\n${MESSAGE_STOP}`

@@ -5,24 +5,27 @@ import type { JsonObject } from '../../core/json.ts'
 import type { ItemText } from '../../items/item-store.ts'
 import { jsonLine } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
+import type { Ending } from './resource.ts'
 import type { OwnName, Toolbox } from './toolbox.ts'
 
 /**
  * The items of an answer: a message if there is text, then the calls; one empty message if there is neither. A refusal
  * is text, because weir sends no parts of other types. A Responses body has no field for the reason of the finish.
  */
-export function outputItems(completion: Completion, toolbox: Toolbox): ItemText[] {
+export function outputItems(completion: Completion, toolbox: Toolbox, ending: Ending): ItemText[] {
   const text = spokenText(completion)
-  const calls = completion.toolCalls.map((call) => callItem(mintId('fc'), call, toolbox.ownName(call.name)))
-  return text === '' && calls.length > 0 ? calls : [messageItem(mintId('msg'), text), ...calls]
+  const calls = completion.toolCalls.map((call) =>
+    callItem(mintId('fc'), call, toolbox.ownName(call.name), call.isWhole ? 'completed' : ending.status),
+  )
+  return text === '' && calls.length > 0 ? calls : [messageItem(mintId('msg'), text, ending), ...calls]
 }
 
 /** The message of a whole answer. */
-export function messageItem(id: string, text: string): ItemText {
-  return { id, json: messageItemJson(id, 'completed', quotedTextPartJson(JSON.stringify(text))) }
+export function messageItem(id: string, text: string, { status }: Ending): ItemText {
+  return { id, json: messageItemJson(id, status, quotedTextPartJson(JSON.stringify(text))) }
 }
 
-type ItemStatus = 'in_progress' | 'completed'
+type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
 
 /**
  * A part of a message as JSON text. `inside` is the text as the inside of a JSON string (`wire/sse.ts`, `jsonInside`).
@@ -47,8 +50,8 @@ export function callItemJson(id: string, status: ItemStatus, inside: string, cal
   return `{"id":"${id}","type":"function_call","status":"${status}","arguments":"${inside}",${rest}`
 }
 
-function callItem(id: string, call: ToolCall, own: OwnName): ItemText {
-  const item = { id, type: 'function_call', status: 'completed', arguments: call.json, ...calledAs(call.callId, own) }
+function callItem(id: string, call: ToolCall, own: OwnName, status: ItemStatus): ItemText {
+  const item = { id, type: 'function_call', status, arguments: call.json, ...calledAs(call.callId, own) }
   return { id, json: JSON.stringify(item) }
 }
 

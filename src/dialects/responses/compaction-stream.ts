@@ -8,7 +8,7 @@ import type { Usage } from '../../core/token-usage.ts'
 import { jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
 import { SUMMARY_CHARS_MAX } from './compaction.ts'
 import { GrowingText } from './growing-text.ts'
-import type { Resource } from './resource.ts'
+import { COMPLETED, type Resource } from './resource.ts'
 import type { TurnEncoder } from './stream.ts'
 
 /** An escaped character takes at most six. Text beyond the limit of a summary is dropped. */
@@ -62,7 +62,7 @@ export class CompactionEncoder implements TurnEncoder {
     const item = this.seal(summary, reason)
     const added = this.item('response.output_item.added', item)
     const done = this.item('response.output_item.done', item)
-    return added + done + this.lifecycle('response.completed', this.resource.completedLine(item, usage))
+    return added + done + this.lifecycle('response.completed', this.resource.endedLine(item, usage, COMPLETED))
   }
 
   private lifecycle(type: string, response: string = this.resource.inProgressLine()): string {

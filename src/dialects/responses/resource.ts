@@ -4,7 +4,9 @@
  */
 
 import type { Arena } from '../../core/arena.ts'
+import type { Compatibility } from '../../core/compatibility.ts'
 import { INPUT, STRICT, TEXT, type ToolList } from '../../core/conversation.ts'
+import type { FinishReason } from '../../core/event.ts'
 import { JsonBuilder, part } from '../../core/json-builder.ts'
 import { openaiTier } from '../../core/service-tier.ts'
 import type { Usage } from '../../core/token-usage.ts'
@@ -22,6 +24,22 @@ interface Repeated {
   readonly instructionsTo: number
   /** The tools that the model gets under the caller's own names. */
   readonly tools: ToolList
+}
+
+/** How an answer ended. `reason`: of an incomplete one. */
+export interface Ending {
+  readonly status: 'completed' | 'incomplete'
+  readonly reason: string | null
+}
+
+/** Every answer that ended is completed, unless the caller gets the provider's status: agents fail on others. */
+export const COMPLETED: Ending = { status: 'completed', reason: null }
+
+/** The ending of an answer for a caller who gets this kind of status. */
+export function endingOf(reason: FinishReason, status: Compatibility['status']): Ending {
+  if (status === 'completed') return COMPLETED
+  if (reason === 'length') return { status: 'incomplete', reason: 'max_output_tokens' }
+  return reason === 'content-filter' ? { status: 'incomplete', reason: 'content_filter' } : COMPLETED
 }
 
 /** The fields of the request that the resource repeats. */
@@ -143,9 +161,9 @@ export class Resource {
   ) {}
 
   /** The body of a whole answer, as bytes if it repeats many. `output` is the JSON of its items. */
-  completed(output: string, usage: Usage): string | Uint8Array {
+  whole(output: string, usage: Usage, { status, reason }: Ending): string | Uint8Array {
     const echo = kept(this.echo)
-    const beginning = this.opening('completed') + BEFORE_INSTRUCTIONS
+    const beginning = this.opening(status) + withReason(BEFORE_INSTRUCTIONS, reason)
     const middle = `${this.afterInstructions(echo)},"output":[${output}],${withTier(beforeTools(echo), usage)}`
     const end = `${afterTools(echo)},"usage":${responsesUsageJson(usage)},"metadata":{}}`
     if (!isLong(echo)) return beginning + instructionsText(echo) + middle + toolsText(echo.tools) + end
@@ -163,9 +181,12 @@ export class Resource {
   }
 
   /** The same within an event. */
-  completedLine(output: string, usage: Usage): string {
+  endedLine(output: string, usage: Usage, { status, reason }: Ending): string {
     const { before, after } = this.lineMembers
-    return this.opening('completed') + around(before, output, withTier(after, usage), responsesUsageJson(usage))
+    return (
+      this.opening(status) +
+      around(withReason(before, reason), output, withTier(after, usage), responsesUsageJson(usage))
+    )
   }
 
   /** The resource before any output, within an event. */
@@ -189,7 +210,7 @@ export class Resource {
     )
   }
 
-  private opening(status: 'in_progress' | 'completed' | 'failed'): string {
+  private opening(status: 'in_progress' | 'failed' | Ending['status']): string {
     const { createdAt } = this.served
     const completedAt = status === 'completed' ? Math.max(createdAt, Math.floor(Date.now() / 1000)) : 'null'
     return (
@@ -239,6 +260,13 @@ function beforeTools({ promptCacheKey, serviceTier, temperature, toolChoice, pre
 function afterTools({ topP, truncation }: Echo): string {
   return `,"top_logprobs":0,"top_p":${topP},"truncation":"${truncation}"`
 }
+
+/** The first members of a response with the reason why it is incomplete. */
+function withReason(members: string, reason: string | null): string {
+  return reason === null ? members : members.replace(NO_DETAILS, `"incomplete_details":{"reason":"${reason}"}`)
+}
+
+const NO_DETAILS = '"incomplete_details":null'
 
 const TIER = '"service_tier":"'
 

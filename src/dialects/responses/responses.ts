@@ -2,6 +2,7 @@
 
 import { CallerError } from '../../core/caller-error.ts'
 import type { ChatRequest } from '../../core/chat-request.ts'
+import type { Compatibility } from '../../core/compatibility.ts'
 import { type Completion, type PlainAnswer, spokenText } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
 import { ProviderError } from '../../core/provider-error.ts'
@@ -15,7 +16,7 @@ import { messageItem, outputItems } from './answer.ts'
 import { compactionItem } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
 import { type AcceptedResponses, acceptResponses, type Surroundings, UNPARSED } from './request.ts'
-import { Resource, type ResourceObject } from './resource.ts'
+import { COMPLETED, endingOf, Resource, type ResourceObject } from './resource.ts'
 import { ResponsesEncoder, type TurnEncoder } from './stream.ts'
 
 export interface ResponsesDialect extends Dialect {
@@ -94,38 +95,49 @@ class ResponsesExchange implements Exchange {
   }
 
   answer(completion: Completion, served: Served): string | Uint8Array {
-    const items = outputItems(completion, this.accepted.toolbox)
+    const ending = endingOf(completion.reason, this.status)
+    const items = outputItems(completion, this.accepted.toolbox, ending)
     this.store(items)
     const output = items.map(({ json }) => json).join()
-    return new Resource(served, this.accepted.echo).completed(output, completion.usage)
+    return new Resource(served, this.accepted.echo).whole(output, completion.usage, ending)
   }
 
-  plain({ text, usage }: PlainAnswer & { readonly usage: Usage }, served: Served): string | Uint8Array {
-    const item = messageItem(mintId('msg'), text)
+  plain({ text, reason, usage }: PlainAnswer & { readonly usage: Usage }, served: Served): string | Uint8Array {
+    const ending = endingOf(reason, this.status)
+    const item = messageItem(mintId('msg'), text, ending)
     this.store([item])
-    return new Resource(served, this.accepted.echo).completed(item.json, usage)
+    return new Resource(served, this.accepted.echo).whole(item.json, usage, ending)
   }
 
   encoder(served: Served): ResponsesEncoder {
     const { echo, toolbox } = this.accepted
-    const { caller, itemStore, turn } = this
+    const { caller, itemStore, turn, status } = this
     // Without a reference to this exchange: a stream would hold the body of its request for minutes.
     const put = itemStore && ((items: readonly ItemText[]) => itemStore.put(caller.organization, items))
-    if (turn === undefined) return new ResponsesEncoder(new Resource(served, echo), toolbox, put)
+    if (turn === undefined) return new ResponsesEncoder(new Resource(served, echo), toolbox, put, status)
     const store = (items: readonly ItemText[]) => {
       put?.(items)
       turn.made(items, false)
     }
-    const encoder = new ResponsesEncoder(new Resource(served, echo), toolbox, store, true)
+    const encoder = new ResponsesEncoder(new Resource(served, echo), toolbox, store, status, true)
     turn.encodes(encoder)
     return encoder
   }
 
   warmUp(served: Served): string {
-    const encoder = new ResponsesEncoder(new Resource(served, this.accepted.echo), this.accepted.toolbox, undefined)
+    const encoder = new ResponsesEncoder(
+      new Resource(served, this.accepted.echo),
+      this.accepted.toolbox,
+      undefined,
+      this.status,
+    )
     this.turn?.encodes(encoder)
     this.turn?.made([], false)
     return encoder.start() + encoder.endEmpty()
+  }
+
+  private get status(): Compatibility['status'] {
+    return this.caller.status ?? 'completed'
   }
 
   private store(items: readonly ItemText[]): void {
@@ -159,7 +171,7 @@ class CompactionExchange implements Exchange {
 
   answer(completion: Completion, served: Served): string | Uint8Array {
     const item = this.seal(spokenText(completion), completion.reason)
-    return new Resource(served, this.accepted.echo, this.object).completed(item, completion.usage)
+    return new Resource(served, this.accepted.echo, this.object).whole(item, completion.usage, COMPLETED)
   }
 
   encoder(served: Served): CompactionEncoder {

@@ -2,6 +2,7 @@
  * Canonical events → the Responses stream. What does not change from event to event is serialised once for each item.
  */
 
+import type { Compatibility } from '../../core/compatibility.ts'
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { Usage } from '../../core/token-usage.ts'
@@ -12,7 +13,7 @@ import { mintId } from '../answer-ids.ts'
 import type { StreamEncoder } from '../dialect.ts'
 import { callItemJson, messageItemJson, textPartJson } from './answer.ts'
 import { GrowingText } from './growing-text.ts'
-import type { Resource } from './resource.ts'
+import { COMPLETED, type Ending, endingOf, type Resource } from './resource.ts'
 import type { OwnName, Toolbox } from './toolbox.ts'
 
 /**
@@ -34,7 +35,7 @@ const PART_DONE = opening('response.content_part.done')
 const ARGUMENTS_DELTA = opening('response.function_call_arguments.delta')
 const ARGUMENTS_DONE = opening('response.function_call_arguments.done')
 const ITEM_DONE = opening('response.output_item.done')
-const COMPLETED = opening('response.completed')
+const LAST = { completed: opening('response.completed'), incomplete: opening('response.incomplete') } as const
 const TEXT_DELTA_END = '","logprobs":[]}\n\n'
 /** The end of a delta, and the next one up to its number. */
 const SEAM = joined(TEXT_DELTA_END, TEXT_DELTA)
@@ -86,6 +87,7 @@ export class ResponsesEncoder implements TurnEncoder {
   /** The index of the first call that is not done. */
   private nextCall = 0
   private messageDone: ItemText | undefined
+  private ending: Ending = COMPLETED
   private readonly callsDone: ItemText[] = []
 
   constructor(
@@ -93,6 +95,7 @@ export class ResponsesEncoder implements TurnEncoder {
     private readonly toolbox: Toolbox,
     /** Stores the items of a whole answer, so that later requests can refer to them. */
     private readonly store: ((items: readonly ItemText[]) => void) | undefined,
+    private readonly status: Compatibility['status'] = 'completed',
     /** For a turn on a socket, which also reports that it is in progress. */
     private readonly isTurn = false,
   ) {}
@@ -170,14 +173,15 @@ export class ResponsesEncoder implements TurnEncoder {
     }
   }
 
-  /** An answer that the output limit or a filter ended is `completed`, too: agents treat `incomplete` as an error. */
-  end(_reason: FinishReason, usage: Usage): string {
+  /** What is open at the end of an incomplete answer is incomplete, too. */
+  end(reason: FinishReason, usage: Usage): string {
+    this.ending = endingOf(reason, this.status)
     return this.closeAll() + this.complete(usage)
   }
 
   /** The end of an answer that has nothing, and for which no provider was asked. */
   endEmpty(): string {
-    return this.event(COMPLETED, `"response":${this.resource.completedLine('', NO_USAGE)}`)
+    return this.event(LAST.completed, `"response":${this.resource.endedLine('', NO_USAGE, COMPLETED)}`)
   }
 
   /** Only the number and the text differ from one delta of a message to the next. */
@@ -213,7 +217,7 @@ export class ResponsesEncoder implements TurnEncoder {
     const inside = message.inside.whole()
     const place = `"item_id":"${id}","output_index":${outputIndex},"content_index":0`
     const part = textPartJson(inside)
-    const json = messageItemJson(id, 'completed', part)
+    const json = messageItemJson(id, this.ending.status, part)
     this.messageDone = { id, json }
     return (
       this.event(TEXT_DONE, `${place},"text":"${inside}","logprobs":[]`) +
@@ -246,7 +250,7 @@ export class ResponsesEncoder implements TurnEncoder {
     const inside = call.inside.whole()
     const place = `"item_id":"${id}","output_index":${outputIndex}`
     const arguments_ = `${place},"name":"${jsonInside(own.name)}","arguments":"${inside}"`
-    const json = callItemJson(id, 'completed', inside, callId, own)
+    const json = callItemJson(id, call.isWhole ? 'completed' : this.ending.status, inside, callId, own)
     this.callsDone.push({ id, json })
     return this.event(ARGUMENTS_DONE, arguments_) + this.itemEvent(ITEM_DONE, outputIndex, json)
   }
@@ -288,7 +292,7 @@ export class ResponsesEncoder implements TurnEncoder {
     const items = this.messageDone === undefined ? this.callsDone : [this.messageDone, ...this.callsDone]
     this.store?.(items)
     const output = items.map(({ json }) => json).join()
-    return this.event(COMPLETED, `"response":${this.resource.completedLine(output, usage)}`)
+    return this.event(LAST[this.ending.status], `"response":${this.resource.endedLine(output, usage, this.ending)}`)
   }
 
   private open(id: string, place: string): OpenItem {

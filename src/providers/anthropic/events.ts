@@ -4,7 +4,7 @@
  */
 
 import type { PlainAnswer } from '../../core/completion.ts'
-import type { FinishReason, StreamEvent } from '../../core/event.ts'
+import type { FinishReason, OwnStop, StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
@@ -132,17 +132,18 @@ export class AnthropicDecoder implements StreamDecoder {
     this.start(events)
     const delta = isObject(chunk['delta']) ? chunk['delta'] : {}
     const reason = stringOf(delta['stop_reason'])
-    if (reason !== undefined) this.finish(finishReason(reason), events)
+    if (reason !== undefined) this.finish(finishReason(reason), events, ownStop(reason, delta['stop_sequence']))
     if (!isObject(chunk['usage'])) return
     this.counts.add(chunk['usage'])
     events.push({ type: 'usage', usage: this.counts.usage })
   }
 
-  private finish(reason: FinishReason, events: StreamEvent[]): void {
+  private finish(reason: FinishReason, events: StreamEvent[], own?: OwnStop): void {
     if (this.finished) return
     this.finished = true
     this.tools.endAll(events)
-    events.push({ type: 'finish', reason: this.tools.reason(reason) })
+    const finish = { type: 'finish', reason: this.tools.reason(reason) } as const
+    events.push(own === undefined ? finish : { ...finish, own })
   }
 
   private stop(events: StreamEvent[]): void {
@@ -166,7 +167,7 @@ export function anthropicPlain(body: JsonObject): PlainAnswer | undefined {
   const block = isArray(content) && content.length === 1 ? content[0] : undefined
   if (type === 'error' || isObject(error) || !isObject(block) || block['type'] !== 'text') return undefined
   if (typeof block['text'] !== 'string') return undefined
-  if (stop !== 'end_turn' && stop !== 'stop_sequence' && stop !== 'max_tokens') return undefined
+  if (stop !== 'end_turn' && stop !== 'max_tokens') return undefined
   const counts = new Counts()
   if (isObject(usage)) counts.add(usage)
   return { text: block['text'], reason: finishReason(stop), usage: isObject(usage) ? counts.usage : undefined }
@@ -185,6 +186,18 @@ function finishReason(reason: string): FinishReason {
       // end_turn, stop_sequence, pause_turn, and reasons added later.
       return 'stop'
   }
+}
+
+/** Reasons that say more than the canonical ones. */
+const OWN_REASONS: ReadonlySet<string> = new Set([
+  'stop_sequence',
+  'pause_turn',
+  'refusal',
+  'model_context_window_exceeded',
+])
+
+function ownStop(reason: string, sequence: unknown): OwnStop | undefined {
+  return OWN_REASONS.has(reason) ? { reason, sequence: stringOf(sequence) ?? null } : undefined
 }
 
 /** Numbers of an event reach the caller only in the input of a tool that comes whole. */

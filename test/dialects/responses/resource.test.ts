@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test'
 import { Arena } from '../../../src/core/arena.ts'
 import { INPUT, NAME, ToolList } from '../../../src/core/conversation.ts'
-import { type Echo, Resource } from '../../../src/dialects/responses/resource.ts'
+import { COMPLETED, type Echo, Resource } from '../../../src/dialects/responses/resource.ts'
 import { answerText } from '../../support/bytes.ts'
 
 const INSTRUCTIONS = '"Be brief.\u2028"'
@@ -47,7 +47,7 @@ const served = { model: 'm', createdAt: 1_763_650_000 }
 /** What a stream repeats of its request, beside what a whole answer does, which is made anew each time. */
 function bothOf(echo: Echo, model = 'm') {
   const resource = new Resource({ ...served, model }, echo)
-  const whole = JSON.parse(answerText(resource.completed('', {})))
+  const whole = JSON.parse(answerText(resource.whole('', {}, COMPLETED)))
   const line = resource.inProgressLine()
   expect(line).not.toMatch(/[\u0085\u2028\u2029]/)
   const { status: _, completed_at: __, usage: ___, ...streamed } = JSON.parse(line)
