@@ -196,17 +196,19 @@ function bytesOf(body: string | BytePieces): Buffer {
 
 /** A letter of ASCII as an escape of JSON, or of JSON within a string of JSON. */
 const ESCAPED_LETTER = /\\+u00([2-7][\da-f])/gi
+const ESCAPED_SLASH = /\\+\//g
 
 function occurrences(body: string | BytePieces, words: RegExp): number {
   const json = typeof body === 'string' ? body : body.joined().toString('latin1')
-  const text = json.replace(ESCAPED_LETTER, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+  const letters = json.replace(ESCAPED_LETTER, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+  const text = letters.replace(ESCAPED_SLASH, '/')
   return text.match(words)?.length ?? 0
 }
 
 /** What may come before the name of a field in an error that rejects it; callers write none of it. */
 const OPENING_WORDS =
   'a|additional|allowed|argument|arguments|assistant|are|at|bad|bad_request|base64|because|block|body|but|' +
-  'call|calls|chatcompletionrequest|code|content|corrupted|decoding|does|enabled|error|errors|extra|' +
+  'call|calls|chatcompletionrequest|code|content|corrupted|decoding|does|enabled|enum|error|errors|extra|' +
   'extra_forbidden|failed|field|fields|for|function|got|in|incorrect|index|input|inputs|invalid|' +
   'invalid_request_error|is|item|items|json|key|keys|keyword|loc|message|messages|missing|mode|model|msg|must|' +
   'name|not|of|option|param|parameter|parameters|parts|passed|payload|permitted|properties|property|received|' +

@@ -5,6 +5,7 @@
 
 import { ProviderError } from '../core/provider-error.ts'
 import { byteText, decodedText, isPlain } from './byte-text.ts'
+import { StringShortener } from './string-shortener.ts'
 
 /** Receives the name of an event ('' if it has none) and its data. */
 export type FrameSink = (event: string, data: string) => void
@@ -28,6 +29,10 @@ export interface Shortcut {
 export const FRAME_CHARS_MAX = 1024 * 1024 + 64 * 1024
 /** UTF-8 takes at most three bytes for each UTF-16 unit. */
 const BYTES_A_CHAR_MAX = 3
+/** Where a line is shortened, however it is cut into chunks. */
+const SHORTENED_FROM_BYTES = BYTES_A_CHAR_MAX * FRAME_CHARS_MAX
+/** The most characters of an event that is shortened. */
+const SHORTENED_CHARS_MAX = 4 * FRAME_CHARS_MAX
 
 /** A read of this size may hold many events. Its first part, of the same size, is enough to learn from. */
 const LONG_READ_BYTES = 2048
@@ -51,12 +56,18 @@ export class SseFramer {
   private data: string | undefined
   /** The data lines of the event after its first, each with the line end before it. */
   private moreData: GatheredText | undefined
+  /** Of the line that has not ended, if it is longer than an event may be. */
+  private shortener: StringShortener | undefined
+  /** The most characters of one event. */
+  private readonly charsMax: number
 
   constructor(
     private readonly shortcut?: Shortcut,
-    /** The most characters of one event. */
-    private readonly charsMax: number = FRAME_CHARS_MAX,
-  ) {}
+    /** `repeat`: longer events repeat what came before, so that their strings are shortened. */
+    private readonly longOnes: 'are errors' | 'repeat' = 'are errors',
+  ) {
+    this.charsMax = longOnes === 'repeat' ? SHORTENED_CHARS_MAX : FRAME_CHARS_MAX
+  }
 
   push(chunk: Uint8Array, sink: FrameSink, from = 0, to: number = chunk.byteLength): void {
     if (from === to) return
@@ -106,7 +117,7 @@ export class SseFramer {
       const end = isReturn ? carriage : feed
       if (end === -1) break
       const line = text.slice(from, end)
-      this.line(this.held.length === 0 ? line : this.held.take() + line, sink)
+      this.line(this.whole(line), sink)
       from = isReturn && feed === end + 1 ? end + 2 : end + 1
       this.afterReturn = isReturn && from === text.length && feed !== end + 1
       if (this.shortcut !== undefined && this.isBetween)
@@ -122,8 +133,26 @@ export class SseFramer {
   }
 
   private keep(piece: string): void {
-    this.held.add(piece)
+    this.hold(piece)
     if (this.held.length + this.dataLength > this.bytesMax) throw this.tooLong()
+  }
+
+  private hold(piece: string): void {
+    const room = SHORTENED_FROM_BYTES - this.held.length
+    if (this.shortener !== undefined) return this.held.add(this.shortener.take(piece))
+    if (this.longOnes === 'are errors' || piece.length <= room) return this.held.add(piece)
+    const before = this.held.take() + piece.slice(0, room)
+    this.shortener = new StringShortener(before)
+    this.held.add(before)
+    this.held.add(this.shortener.take(piece.slice(room)))
+  }
+
+  /** The line that has not ended, with its end. */
+  private whole(end: string): string {
+    if (this.held.length === 0 && end.length <= SHORTENED_FROM_BYTES) return end
+    this.hold(end)
+    this.shortener = undefined
+    return this.held.take()
   }
 
   private get dataLength(): number {

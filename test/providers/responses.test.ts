@@ -1,6 +1,7 @@
 /** The Responses API toward OpenAI, Azure and servers like them: which requests take it, and how they are written. */
 
 import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import type { JsonObject } from '../../src/core/json.ts'
@@ -48,6 +49,8 @@ describe('which API', () => {
     ['gpt-5.1-codex-max', ['responses', 'responses', 'responses', 'responses']],
     ['codex-mini-latest', ['responses', 'responses', 'responses', 'responses']],
     ['gpt-5.1-prose', [chat, chat, chat, chat]],
+    ['ft:gpt-4.1:acme-pro:codex:x1', [chat, chat, chat, chat]],
+    ['ft:gpt-5.6-sol:acme::x1', [chat, 'responses', 'responses', chat]],
   ])('%s of OpenAI', (model, apis) => {
     expect(requests.map((request) => apiOf(request, { endpoint: OPENAI, model }))).toEqual(apis)
   })
@@ -110,6 +113,13 @@ describe('what a rejection teaches', () => {
       [chat, 'responses'],
     ],
     [ALONE, 404, plain, 'api', ['responses', 'responses']],
+    ...[
+      'Model m is not available here. Use the Responses API (/v1/responses) instead.',
+      'This model is available only through the Responses API: POST /v1/responses.',
+      'This model requires the `/v1/responses` endpoint.',
+      'Chat is not offered for this model but only at /v1/responses.',
+      'Please call POST /v1/responses.',
+    ].map((message) => [message, 404, plain, 'api', ['responses', 'responses']] as const),
     [ALONE, 400, tools, 'api', ['responses', 'responses']],
   ] as const)('%s', (message, status, request, field, later) => {
     const target = { endpoint: endpoint(), model: 'gpt-x' }
@@ -125,6 +135,10 @@ describe('what a rejection teaches', () => {
     [NOT_CHAT, 404],
     ['The model `gpt-x` does not exist or you do not have access to it.', 404],
     ['This model is not supported in v1/responses.', 400],
+    ['This model is only supported in v1/chat/completions and not in v1/responses.', 400],
+    ['These tools cannot be used with the Responses API (/v1/responses).', 400],
+    ['Parameter is unsupported on this model in /v1/responses.', 400],
+    ['The chatCompletion operation does not work with the specified model, gpt-x.', 400],
     ['Failed to download https://evil.test/: please use /v1/responses', 400],
     ['Overloaded. Please use /v1/responses.', 503],
   ])('nothing: %s', (message, status) => {
@@ -134,12 +148,15 @@ describe('what a rejection teaches', () => {
     expect(openai.learn?.(rejection)).toBeUndefined()
   })
 
-  test('is not kept if the words are the caller’s', () => {
-    const target = { endpoint: endpoint(), model: 'gpt-x' }
-    const messages = [{ role: 'user', parts: [{ type: 'text', text: 'please use /v1/responses' }] }] as const
-    expect(learned(ALONE, plainRequest({ messages }), target, 404)?.keep()).toBeUndefined()
-    expect(apiOf(plain, target)).toBe(chat)
-  })
+  test.each(['please use /v1/responses', String.raw`please use \/v1\/responses`, String.raw`use \\/v1\\\/responses`])(
+    'is not kept if the words are the caller’s: %s',
+    (text) => {
+      const target = { endpoint: endpoint(), model: 'gpt-x' }
+      const messages = [{ role: 'user', parts: [{ type: 'text', text }] }] as const
+      expect(learned(ALONE, plainRequest({ messages }), target, 404)?.keep()).toBeUndefined()
+      expect(apiOf(plain, target)).toBe(chat)
+    },
+  )
 
   test('nothing where the configuration decides', () => {
     const at = endpoint({ api: 'chat' })
@@ -396,6 +413,75 @@ describe('the answer', () => {
     const last =
       '{"type":"response.completed","response":{"status":"completed","output":[!],"usage":{"output_tokens":2}}}'
     expect(decoder.decode('response.completed', last)).toContainEqual({ type: 'end' })
+  })
+})
+
+test('an answer of 10 MB takes no more memory than its longest delta, and is counted by its last event', () => {
+  const lengths: number[] = []
+  const decoder = openaiResponses.decoder()
+  const framer = openaiResponses.framer()
+  const events: StreamEvent[] = []
+  const write = (event: JsonObject) =>
+    framer.push(Buffer.from(`event: ${event['type']}\ndata: ${JSON.stringify(event)}\n\n`), (name, data) => {
+      lengths.push(data.length)
+      for (const each of decoder.decode(name, data)) if (each.type !== 'text') events.push(each)
+    })
+  const piece = String.raw`"é" \ \"`.repeat(8000)
+  const text = piece.repeat(120)
+  const item = { type: 'message', content: [{ type: 'output_text', text }] }
+  write(ADDED)
+  for (let at = 0; at < 120; at++) write(delta(piece))
+  write({ type: 'response.output_text.done', text })
+  write({ type: 'response.output_item.done', item, output_index: 0 })
+  const usage = { input_tokens: 3, output_tokens: 2 }
+  write({ type: 'response.completed', response: { status: 'completed', output: [item], usage, service_tier: 'flex' } })
+  expect(Math.max(...lengths)).toBeLessThan(3_700_000)
+  expect(text.length).toBeGreaterThan(9_000_000)
+  expect(events.slice(1)).toEqual([
+    { type: 'usage', usage: expect.objectContaining({ input: 3, output: 2, serviceTier: 'flex' }) },
+    { type: 'finish', reason: 'stop' },
+    { type: 'end' },
+  ])
+})
+
+test('a text that is in its item alone, and too long for an event, is an error and never shortened', () => {
+  const decoder = openaiResponses.decoder()
+  const framer = openaiResponses.framer()
+  const item = { type: 'message', content: [{ type: 'output_text', text: 'x'.repeat(4_000_000) }] }
+  const write = (event: JsonObject) =>
+    framer.push(Buffer.from(`data: ${JSON.stringify(event)}\n\n`), (name, data) => void decoder.decode(name, data))
+  write(ADDED)
+  expect(() => write({ type: 'response.output_item.done', item, output_index: 0 })).toThrow(
+    expect.objectContaining({ kind: 'broken' }),
+  )
+})
+
+describe.each(['openai', 'openai-6'])('the events of the union of %s', (sdk) => {
+  const path = Bun.resolveSync(`${sdk}/resources/responses/responses`, import.meta.dir).replace(/\.m?js$/, '.d.ts')
+  const types = new Set(readFileSync(path, 'utf8').match(/(?<=type: ')response\.[a-z_.]+(?=';)/g))
+  /** Those that end an answer, or are of clients. */
+  for (const type of ['completed', 'incomplete', 'failed', 'create', 'cancel', 'steer'])
+    types.delete(`response.${type}`)
+
+  test('are all there', () => expect(types.size).toBeGreaterThan(45))
+
+  test.each([...types, 'keepalive', 'response.unheard_of'])('%s', (type) => {
+    const stream = [{ type: 'response.created' }, ADDED, delta('a'), delta('b'), COMPLETED]
+    const isDelta = type === 'response.output_text.delta' || type === 'response.refusal.delta'
+    const own = {
+      'response.function_call_arguments.delta': { output_index: 1 },
+      'response.output_item.added': { output_index: 1, item: { type: 'web_search_call' } },
+    }[type]
+    const more = { ...{ item_id: 'x', output_index: 0, delta: isDelta ? '' : 'x', text: 'x' }, ...own }
+    const item = { type: 'function_call', call_id: 'c', name: 'f', arguments: '' }
+    const call = own === undefined ? [] : [{ type: 'response.output_item.added', output_index: 1, item }]
+    const withoutThoughts = (events: readonly JsonObject[]) =>
+      read(events).events.filter((event) => !/^(?:reasoning|tool-delta)$/.test(event.type))
+    const between = (...events: readonly JsonObject[]) => [...stream.slice(0, 3), ...events, ...stream.slice(3)]
+    const isCall = type.startsWith('response.function_call_arguments.delta')
+    expect(withoutThoughts(between(...(isCall ? call : []), { type, ...more }))).toEqual(
+      withoutThoughts(between(...(isCall ? call : []))),
+    )
   })
 })
 

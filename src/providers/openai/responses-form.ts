@@ -31,7 +31,9 @@ const NEEDS_FOR_EFFORT = 504
 const NEEDS_FOR_TOOLS = 506
 /** These always reason. */
 const ALWAYS_REASONS = /^gpt-(?:6-astra|6\.1-sol)(?:-|$)/
-const VERSION = /^(?:ft:)?gpt-(\d{1,2})(?:\.(\d{1,2}))?(?=-|:|$)/
+const VERSION = /^gpt-(\d{1,2})(?:\.(\d{1,2}))?(?=-|$)/
+/** A fine-tuned model has its owner's words after the name of its base. */
+const FINE_TUNED = /^ft:([^:]*).*$/
 
 /** By which API a target is asked. */
 export interface ApiNeeds {
@@ -49,7 +51,8 @@ export function apiNeeds({ model, endpoint, api = endpoint.api ?? 'auto' }: Targ
   return { api, need, takesToolsByResponses: false, takesResponsesAlone: false }
 }
 
-function needOf(model: string): ResponsesNeed {
+function needOf(name: string): ResponsesNeed {
+  const model = name.replace(FINE_TUNED, '$1')
   if (RESPONSES_ALONE.test(model)) return 'all'
   if (ALWAYS_REASONS.test(model)) return 'tools'
   const [, major = 0, minor = 0] = VERSION.exec(model) ?? []
@@ -74,9 +77,17 @@ export function needsResponses({ tools, sampling }: ChatRequest, form: ApiNeeds)
   }
 }
 
+/** "the Responses API (`/v1/responses`" */
+const ITS_PATH =
+  '\\s+(?:(?:the|our|its|new|openai|responses|api|endpoint|path|post):?\\s+)*[`\'"(]*(?:post\\s+)?/?v1/responses\\b'
+const PLACED = 'via|with|through|in|on|by|at|for'
 /** "…, use /v1/responses", "only supported in v1/responses". */
-const REMEDY = /\b(?:use|using|via|with|through|try|in|on|by|to)\s+(?:the\s+)?[`'"]?\/?v1\/responses\b/i
-const NO_REMEDY = /\bnot (?:\w+ )?(?:via|with|through|in|on|by)\s+(?:the\s+)?[`'"]?\/?v1\/responses\b/i
+const REMEDY = new RegExp(`\\b(?:use|using|call|try|requires?|needs?|to|${PLACED})${ITS_PATH}`, 'i')
+/** "not supported in v1/responses", "cannot be used with /v1/responses". */
+const NO_REMEDY = new RegExp(
+  `(?:\\bnot|\\bcannot|n't|\\bunsupported)(?:\\s+(?!but\\b|only\\b)\\w+){0,3}\\s+(?:${PLACED})${ITS_PATH}`,
+  'i',
+)
 /** The remedy is in the first sentences, and nothing that a server has fetched comes before it. */
 const OPENING_CHARS_MAX = 500
 

@@ -1,17 +1,14 @@
 /** How answers of the Responses API are read, whole and as streams. */
 
-import { FRAME_CHARS_MAX, SseFramer } from '../../wire/frames.ts'
+import { SseFramer } from '../../wire/frames.ts'
 import type { AnswerReader } from '../provider.ts'
 import { openaiResponseError } from './error.ts'
 import { ResponsesDecoder, responsesEvents, responsesPlain } from './responses-events.ts'
 import { StopDecoder, stoppedEvents } from './stop-decoder.ts'
 
-/** The last event repeats the whole answer and the tools of the request. */
-const LAST_EVENT_CHARS_MAX = 8 * FRAME_CHARS_MAX
-
 export const responsesReader: AnswerReader = {
   streamType: 'text/event-stream',
-  framer: (shortcut) => new SseFramer(shortcut, LAST_EVENT_CHARS_MAX),
+  framer: (shortcut) => new SseFramer(shortcut, 'repeat'),
   decoder: () => new ResponsesDecoder(),
   events: responsesEvents,
   plain: responsesPlain,
@@ -22,7 +19,7 @@ export const responsesReader: AnswerReader = {
 export function stoppedReader(stop: readonly string[]): AnswerReader {
   return {
     ...responsesReader,
-    framer: () => new SseFramer(undefined, LAST_EVENT_CHARS_MAX),
+    framer: () => new SseFramer(undefined, 'repeat'),
     decoder: () => new StopDecoder(new ResponsesDecoder(), stop),
     events: (body) => stoppedEvents(responsesEvents(body), stop),
     plain: () => undefined,
