@@ -15,7 +15,7 @@ import { Attempt } from './attempt.ts'
 import { CandidateFailures, callersMistake, cutCode } from './candidate-failures.ts'
 import { CandidateTurns, type RestListener } from './candidate-turns.ts'
 import { type Gateway, upstreamOf } from './gateway.ts'
-import { interruptedError, type RunningRequest } from './in-flight.ts'
+import { type Interruption, interruptedError, type RunningRequest } from './in-flight.ts'
 import type { CallListener, Content, ProviderCall } from './provider-call.ts'
 import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
 import { failureOf } from './request-line.ts'
@@ -63,7 +63,11 @@ export class Flow
   private excluded: readonly Exclusion[] = []
   /** Known once the model is resolved. */
   private turns: CandidateTurns | undefined
-  private calls = 0
+  /**
+   * Failed calls, as `routing.max_attempts` counts them. One that was not sent is none of them, nor one whose
+   * rejection shows how else to write the request.
+   */
+  private failedAttempts = 0
   /** Made at the first failure: few requests have one. */
   private madeFailures: CandidateFailures | undefined
   /** Known once the ledger has admitted the request. */
@@ -135,11 +139,11 @@ export class Flow
     try {
       const turns = this.requireTurns()
       const isAutomatic = this.work.model === AUTO
-      const isFirst = this.calls === 0
+      const isFirst = this.failedAttempts === 0
       const next = this.isOver ? undefined : turns.next(isFirst)
       if (next instanceof Promise) return void this.tryLater(next)
       const attempt = next ?? (isFirst ? turns.nextAtRest(isAutomatic) : undefined)
-      if (attempt === undefined) throw this.failures.toCallerError(isAutomatic, this.calls)
+      if (attempt === undefined) throw this.failures.toCallerError(isAutomatic, this.failedAttempts)
       this.try(attempt)
     } catch (error) {
       this.endWithError(error)
@@ -165,7 +169,8 @@ export class Flow
   }
 
   private get isOver(): boolean {
-    return this.calls >= this.gateway.routing.maxAttempts || (this.calls > 0 && performance.now() >= this.dueMs)
+    const { failedAttempts } = this
+    return failedAttempts >= this.gateway.routing.maxAttempts || (failedAttempts > 0 && performance.now() >= this.dueMs)
   }
 
   private get failures(): CandidateFailures {
@@ -222,7 +227,6 @@ export class Flow
     const reservation = this.requireReservation()
     attempt.startedMs = performance.now()
     this.log.markAsked(attempt.startedMs)
-    this.calls++
     const usual = upstreamOf(this.gateway, candidate)
     const upstream = learned === undefined ? usual : { ...usual, provider: learned.provider }
     const call = this.work.ask(candidate, upstream, this.dueMs)
@@ -252,8 +256,10 @@ export class Flow
       if (!(content instanceof Pump)) attempt.permit.completed(false)
       this.noteAttempt(attempt)
       const { interrupted } = this.running
-      if (interrupted !== undefined && !(content instanceof Pump))
-        return this.endInterrupted(attempt, interruptedError(interrupted), true)
+      if (interrupted !== undefined && !(content instanceof Pump)) {
+        this.chargeInterrupted(attempt, interrupted, true)
+        return this.endWithError(interruptedError(interrupted))
+      }
       const answer = this.answerOf(attempt.candidate, content)
       if (content instanceof Pump) return this.relay(answer, content, call)
       this.requireReservation().settleInBackground('completed', call.bill(true), this)
@@ -343,28 +349,40 @@ export class Flow
   failed(thrown: unknown): void {
     const { attempt, reservation } = this
     if (attempt === undefined || reservation === undefined) return this.listener.failed(thrown)
+    try {
+      const learned = this.judge(attempt, reservation, thrown)
+      if (learned === undefined) this.next()
+      else this.callAgain(attempt.candidate, learned)
+    } catch (error) {
+      this.endWithError(error)
+    }
+  }
+
+  /**
+   * Records a failed call. Returns another way to write the request, for the same candidate; undefined if the next
+   * candidate is to be called. Throws the error that ends the request.
+   */
+  private judge(attempt: Attempt, reservation: RequestReservation, thrown: unknown): Learned | undefined {
     const { candidate, permit, call } = attempt
-    let learned: Learned | undefined
     try {
       const error = thrown instanceof ProviderError ? this.concealed(candidate, thrown) : undefined
-      const isInterrupted = this.running.interruptedByNow !== undefined
+      const { interruptedByNow: interrupted } = this.running
       if (error !== undefined) this.noteAttempt(attempt, error)
-      if (isInterrupted) return this.endInterrupted(attempt, error ?? thrown)
+      if (interrupted !== undefined) {
+        this.chargeInterrupted(attempt, interrupted)
+        throw error ?? thrown
+      }
       // A call that failed costs nothing: its usage is no longer reported to the ledger.
       call?.abort()
       if (call !== undefined) reservation.follow(undefined)
       if (error === undefined) throw thrown
-      learned = this.learns(attempt, error)
+      const learned = this.learns(attempt, error)
       if (learned === undefined) this.recordFailure(attempt, error)
-    } catch (error) {
-      this.endWithError(error)
-      return
+      return learned
     } finally {
       // No effect on a permit that has reported. A stream that breaks off later still reports its failure with it.
       permit.release()
     }
-    if (learned === undefined) this.next()
-    else this.callAgain(candidate, learned)
   }
 
   /**
@@ -385,38 +403,27 @@ export class Flow
     if (kept !== undefined) this.gateway.logEvent('target.form_learned', { ...candidate.target, field, kept, seen })
   }
 
-  /** The call before was none of the attempts that a request may make. */
   private callAgain(candidate: Candidate, learned: Learned): void {
-    this.calls--
-    this.try(new Attempt(candidate, this.gateway.breaker.enterAnyway(candidate.target), this.calls === 0, learned))
+    const permit = this.gateway.breaker.enterAnyway(candidate.target)
+    this.try(new Attempt(candidate, permit, this.failedAttempts === 0, learned))
   }
 
   /**
    * The caller left, or the process ends, during a call: it is charged if the provider may have received the request.
    * `isAnswered`: a whole answer still came.
    */
-  private endInterrupted({ call }: Attempt, error: unknown, isAnswered = false): void {
-    const { interrupted } = this.running
-    try {
-      if (call !== undefined && interrupted !== undefined) {
-        call.abort()
-        this.log.servedBy(call.candidate, undefined)
-        if (call.wasSent()) this.reservation?.settleInBackground(interrupted, call.bill(isAnswered), this)
-      }
-    } catch (bug) {
-      return this.endWithError(bug)
-    }
-    this.endWithError(error)
+  private chargeInterrupted({ call }: Attempt, interrupted: Interruption, isAnswered = false): void {
+    if (call === undefined) return
+    call.abort()
+    this.log.servedBy(call.candidate, undefined)
+    if (call.wasSent()) this.reservation?.settleInBackground(interrupted, call.bill(isAnswered), this)
   }
 
   /** What a failure means for the target and for the request. Throws if no other candidate is to be called. */
   private recordFailure({ candidate, permit, isFirst }: Attempt, error: ProviderError): void {
-    // Nothing was sent, so this is no attempt, and shows nothing about the target.
-    if (error.detail.unsent === true) {
-      this.calls--
-      this.failures.cannotTake(error)
-      return
-    }
+    // Nothing was sent, so this shows nothing about the target.
+    if (error.detail.unsent === true) return this.failures.cannotTake(error)
+    this.failedAttempts++
     // A later candidate that ran out of the request's time had less time than its own deadlines allow: it did not fail.
     const restBegins = (isFirst || error.detail.hurried !== true) && permit.failed(error)
     // Logged once per rest, not per request.

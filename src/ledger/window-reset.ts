@@ -20,7 +20,7 @@ export interface WindowReset {
 
 /** The clocks disagree, or a gateway has the ledger open. `message` is a complete line for the operator. */
 export class WindowResetError extends Error {
-  override readonly name = 'LedgerFileError'
+  override readonly name = 'WindowResetError'
 }
 
 /**

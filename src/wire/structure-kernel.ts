@@ -54,13 +54,15 @@ const IN_STRING = 8
 const INVALID = 9
 const HEX = 10
 const FOUND = 11
+/** The sum that carries over runs of backslashes. */
+const CARRIED = 12
 /** The globals, within a call. Locals are not stored and loaded for each block. */
-const WAS_ESCAPED = 12
-const WAS_IN_STRING = 13
-const WAS_HEX = 14
+const WAS_ESCAPED = 13
+const WAS_IN_STRING = 14
+const WAS_HEX = 15
 /** The four parts of the block. */
-const PARTS = 15
-const LOCALS = ['i32', ...new Array<'i64'>(11).fill('i64'), ...new Array<'v128'>(4).fill('v128')] as const
+const PARTS = 16
+const LOCALS = ['i32', ...new Array<'i64'>(12).fill('i64'), ...new Array<'v128'>(4).fill('v128')] as const
 
 const EVEN_BITS = 0x5555_5555_5555_5555n
 const code = (character: string) => character.charCodeAt(0)
@@ -107,15 +109,30 @@ function bitsOf(test: (value: Code) => Code): Code {
 const not = (value: Code) => i64.xor(value, i64.const(-1n))
 const setBits = (local: number, bits: Code) => set(local, i64.or(get(local), bits))
 
-/** The characters that a backslash escapes: those that follow an odd number of backslashes. */
+/**
+ * The characters that a backslash escapes: those that follow an odd number of backslashes. Eight bytes as an example,
+ * within a string, the bit of the first byte on the left; `.` is 0:
+ *
+ *     bytes               a \ \ n \ " b "
+ *     BACKSLASHES         . 1 1 . 1 . . .
+ *     FOLLOWS             . . 1 1 . 1 . .   one place later
+ *     ESCAPED, at first   . 1 . . . . . .   where a run begins at an odd place
+ *     CARRIED             . . . 1 1 . . .   BACKSLASHES plus that: the run at 1 has become a carry at 3
+ *     even places         1 . 1 . 1 . 1 .
+ *       xor CARRIED << 1  1 . 1 . . 1 1 .   even places, and odd ones after a run that began at an odd place
+ *     ESCAPED             . . 1 . . 1 . .   of these, what follows a backslash: the second `\`, and the quote
+ *
+ * So of the two quotes only the last one ends the string: QUOTES without ESCAPED is `. . . . . . . 1`, and IN_STRING
+ * `1 1 1 1 1 1 1 .`.
+ */
 const findEscaped: readonly Code[] = [
   set(BACKSLASHES, i64.and(get(BACKSLASHES), not(get(WAS_ESCAPED)))),
   set(FOLLOWS, i64.or(i64.shiftLeft(get(BACKSLASHES), i64.const(1n)), get(WAS_ESCAPED))),
   // The first of a run that begins at an odd place; adding it carries over the whole run.
   set(ESCAPED, i64.and(get(BACKSLASHES), not(i64.or(i64.const(EVEN_BITS), get(FOLLOWS))))),
-  set(HEX, i64.add(get(ESCAPED), get(BACKSLASHES))),
-  set(WAS_ESCAPED, i64.extend(i64.lessThan(get(HEX), get(ESCAPED)))),
-  set(ESCAPED, i64.and(i64.xor(i64.const(EVEN_BITS), i64.shiftLeft(get(HEX), i64.const(1n))), get(FOLLOWS))),
+  set(CARRIED, i64.add(get(ESCAPED), get(BACKSLASHES))),
+  set(WAS_ESCAPED, i64.extend(i64.lessThan(get(CARRIED), get(ESCAPED)))),
+  set(ESCAPED, i64.and(i64.xor(i64.const(EVEN_BITS), i64.shiftLeft(get(CARRIED), i64.const(1n))), get(FOLLOWS))),
 ]
 
 /** Each `\u` is followed by four digits. `INVALID` has what follows a backslash and is not another escape. */
