@@ -3,9 +3,11 @@
  * new ones.
  */
 
+import { hostname } from 'node:os'
 import { AUTO, Catalog } from '../catalog/catalog.ts'
 import { PatternModels } from '../catalog/model-list.ts'
 import type { Config, ProviderConfig } from '../config/config.ts'
+import type { ProviderDialect } from '../config/provider-dialects.ts'
 import { CallerAddress } from '../core/caller-address.ts'
 import { messageOf } from '../core/error-message.ts'
 import { chat } from '../dialects/chat/chat.ts'
@@ -30,13 +32,13 @@ import type { FormStore } from '../providers/form-store.ts'
 import { keepForms } from '../providers/learned-form.ts'
 import type { Provider } from '../providers/provider.ts'
 import type { SpanExporter } from '../tracing/span-exporter.ts'
+import type { ProviderNames } from '../tracing/spans.ts'
 import { SpanTracer } from '../tracing/tracer.ts'
 import { compactionKeys } from './compaction-keys.ts'
 import { type Adapters, adapterOfModel } from './provider-adapters.ts'
-import { withoutShortcuts } from './shortcuts.ts'
 import { TargetEntries } from './target-entries.ts'
 import { targetsOf } from './targets.ts'
-import { processAttributes, tracedProvider } from './trace-names.ts'
+import { VERSION } from './version.ts'
 
 /** A valid configuration that cannot be served. The message is for the operator. */
 export class UnusableConfiguration extends Error {
@@ -143,4 +145,42 @@ function upstreamOf(endpoint: ProviderConfig, config: Config, adapters: Adapters
     return other === undefined ? [] : [[target.model, { provider: used(other), endpoint }] as const]
   })
   return own.length === 0 ? { provider, endpoint } : { provider, endpoint, byModel: new Map(own) }
+}
+
+/** `gen_ai.provider.name` of the semantic conventions: the vendor of the API, also if another server speaks it. */
+const SYSTEMS: Readonly<Record<ProviderDialect, string>> = {
+  openai: 'openai',
+  azure: 'azure.ai.openai',
+  anthropic: 'anthropic',
+  gemini: 'gcp.gemini',
+  bedrock: 'aws.bedrock',
+  vertex: 'gcp.vertex_ai',
+}
+
+/** How a provider appears in traces. */
+function tracedProvider({ dialect, baseUrl, propagateTrace }: ProviderConfig): ProviderNames {
+  const { hostname: address, port, protocol } = new URL(baseUrl)
+  return {
+    system: SYSTEMS[dialect],
+    address,
+    port: port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port),
+    propagates: propagateTrace === true,
+  }
+}
+
+/** Distinguishes the workers of all nodes. */
+const INSTANCE = crypto.randomUUID()
+
+/** Attributes of everything that this process sends to a collector. */
+function processAttributes(): Readonly<Record<string, string>> {
+  return { 'service.version': VERSION, 'service.instance.id': INSTANCE, 'host.name': hostname() }
+}
+
+/**
+ * An adapter without its fast paths (`shortcuts: false`): every event is decoded and encoded. An operator who suspects
+ * a fast path can rule it out. What is sent is the same.
+ */
+export function withoutShortcuts(provider: Provider): Provider {
+  // Frames that are not offered to a shortcut are decoded.
+  return { ...provider, plain: undefined, framer: () => provider.framer() }
 }

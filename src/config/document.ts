@@ -3,10 +3,10 @@
  * that no problem ever shows a secret.
  */
 
+import { createHash } from 'node:crypto'
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml'
 import type { JsonValue } from '../core/json.ts'
 import { didYouMean, type Path, type Problems, pathText, quoted } from './problems.ts'
-import { isUnused, standInFor } from './stand-ins.ts'
 import { explained } from './yaml-errors.ts'
 
 /** What `${NAME}` and `${file:PATH}` are replaced from. `error` completes a sentence that begins with the reference. */
@@ -199,4 +199,26 @@ class Reader {
 function withTilde(path: string, found: ReturnType<Sources['readFile']>): ReturnType<Sources['readFile']> {
   if ('text' in found || !path.startsWith('~')) return found
   return { error: `${found.error} (~ is not replaced by a home directory)` }
+}
+
+/**
+ * Sections whose references no command needs that works with the ledger and the keys. The service has the secrets in
+ * its environment, and a shell that asks for usage or for keys has not.
+ */
+const UNUSED: ReadonlySet<unknown> = new Set(['admin', 'providers', 'compaction', 'alerts', 'tracing', 'responses'])
+const SECRETS_OF_KEYS: ReadonlySet<unknown> = new Set(['key', 'sha256'])
+
+/** True if the value at a path may be a stand-in for a command that works with the ledger and the keys. */
+function isUnused(path: Path): boolean {
+  const [section, , list] = path
+  return UNUSED.has(section) || (section === 'organizations' && list === 'keys' && SECRETS_OF_KEYS.has(path.at(-1)))
+}
+
+/** A value that the checks accept for every secret, and that no other path has. */
+function standInFor(path: Path): string {
+  const digest = createHash('sha256').update(JSON.stringify(path)).digest()
+  if (path[0] === 'alerts' && (path.at(-1) === 'webhook' || path.at(-1) === 'url')) {
+    return `https://stand-in.invalid/${digest.toString('hex')}`
+  }
+  return path[0] === 'compaction' ? digest.toString('base64') : digest.toString('hex')
 }

@@ -20,7 +20,7 @@ export function plainAnswer(
   meter: UsageMeter,
   served: Served,
 ): string | Uint8Array | undefined {
-  if (exchange.plain === undefined || !isObject(body)) return undefined
+  if (exchange.plain === undefined || provider.plain === undefined || !isObject(body)) return undefined
   const plain = provider.plain(body)
   if (plain === undefined) return undefined
   meter.addPlain(plain)

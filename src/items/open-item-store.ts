@@ -1,12 +1,13 @@
 /** Opens the item store of a configuration: on this machine, or in Redis for all gateways. */
 
+import { createHash } from 'node:crypto'
 import type { Config } from '../config/config.ts'
+import { type JsonObject, parseObject } from '../core/json.ts'
 import type { RedisConfig } from '../core/redis-config.ts'
-import type { ItemStore } from './item-store.ts'
+import type { ItemStore, ItemText } from './item-store.ts'
 import { LocalItemStore } from './local-item-store.ts'
 import { type ItemChannel, PeerItemStore } from './peer-item-store.ts'
 import type { RedisItems } from './redis-items.ts'
-import { SealedItemStore } from './sealed-item-store.ts'
 import type { Sealer } from './sealer.ts'
 
 /** Equal for two configurations that can share one store: a reload that changes nothing here keeps the stored items. */
@@ -41,4 +42,35 @@ export function openMachineItems({ responses, ledger }: Config): LocalItemStore 
 async function loadRedisItems(redis: RedisConfig, ttlSeconds: number): Promise<RedisItems> {
   const { RedisItems } = await import('./redis-items.ts')
   return new RedisItems(redis, { ttlSeconds })
+}
+
+/** Items of all gateways in Redis, encrypted before they leave the process. */
+class SealedItemStore implements ItemStore {
+  constructor(
+    private readonly sealer: Sealer,
+    private readonly items: Promise<RedisItems>,
+  ) {}
+
+  async get(organization: string, id: string): Promise<JsonObject | undefined> {
+    const items = await this.items
+    const sealed = await items.get(organization, digest(id))
+    const json = sealed === undefined ? undefined : this.sealer.open('item', organization, sealed)
+    return json === undefined ? undefined : parseObject(json)
+  }
+
+  put(organization: string, items: readonly ItemText[]): void {
+    const pieces = items.map(({ id, json }) => {
+      return { id: digest(id), bytes: this.sealer.seal('item', organization, json) }
+    })
+    void this.items.then((redis) => redis.put(organization, pieces))
+  }
+
+  close(): void {
+    void this.items.then((redis) => redis.close())
+  }
+}
+
+/** A caller chooses the id that it asks for, and that id may be as long as a request body. */
+function digest(id: string): string {
+  return createHash('sha256').update(id).digest('base64url')
 }

@@ -80,10 +80,10 @@ export interface AnswerReader {
   /** The events of a whole answer, `end` included. Throws `ProviderError` for a body that is not an answer. */
   events(body: JsonValue): readonly StreamEvent[]
   /**
-   * The answer if it is nothing but text, and all else in it is usual; otherwise undefined. Then `events` has one text,
-   * or none if the text is empty, the same reason and the same usage.
+   * A shortcut, which an adapter may lack: the answer if it is nothing but text, and all else in it is usual; otherwise
+   * undefined. Then `events` has one text, or none if the text is empty, the same reason and the same usage.
    */
-  plain(body: JsonObject): PlainAnswer | undefined
+  readonly plain?: ((body: JsonObject) => PlainAnswer | undefined) | undefined
   /** The error of a response with an error status. `body` is its text, at most 64 KiB, or empty. */
   responseError(status: number, headers: ResponseHeaders, body: string): ProviderError
 }

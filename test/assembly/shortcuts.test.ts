@@ -1,7 +1,7 @@
 /** `shortcuts: false`: nothing takes a fast path, and the results are the same. */
 
 import { describe, expect, test } from 'bun:test'
-import { withoutShortcuts } from '../../src/assembly/shortcuts.ts'
+import { withoutShortcuts } from '../../src/assembly/edge-parts.ts'
 import type { StreamEvent } from '../../src/core/event.ts'
 import { DecodeStream } from '../../src/gateway/decode-stream.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
@@ -46,6 +46,6 @@ describe.each([
 
   test('and so are whole answers', () => {
     expect(copied).toBeGreaterThan(20)
-    expect(full.plain({})).toBeUndefined()
+    expect(full.plain).toBeUndefined()
   })
 })

@@ -22,6 +22,6 @@ export function stoppedReader(stop: readonly string[]): AnswerReader {
     framer: () => new SseFramer(undefined, 'repeat'),
     decoder: () => new StopDecoder(new ResponsesDecoder(), stop),
     events: (body) => stoppedEvents(responsesEvents(body), stop),
-    plain: () => undefined,
+    plain: undefined,
   }
 }

@@ -10,7 +10,6 @@ import { rejectsSignature, SIGNATURE_WORDS } from '../thought-signature.ts'
 import { type MessageVariant, USUAL } from './chat-body.ts'
 import { azureAddress, azureResponses, openaiAddress, type ProviderAddress } from './endpoints.ts'
 import { isMistral, MISTRAL } from './mistral.ts'
-import { isMoonshot, MOONSHOT } from './moonshot.ts'
 import {
   type ApiNeeds,
   apiNeeds,
@@ -20,7 +19,22 @@ import {
   responsesForm,
   wantsResponses,
 } from './responses-form.ts'
-import { WITH_SIGNATURES, WITH_THOUGHTS } from './thoughts.ts'
+
+/**
+ * Kimi thinks by default, and then a message with tool calls must have the thoughts that led to them, or Moonshot's own
+ * API answers 400 ("reasoning_content is missing in assistant tool call message"). Callers have no thoughts to send
+ * back, because no dialect shows them any; a blank one is accepted. Kimi on other servers does not need this.
+ */
+const MOONSHOT: MessageVariant = { thoughts: 'with calls' }
+
+/**
+ * Blank thoughts in every message of the assistant, for models of DeepSeek and Xiaomi. Other models reject them, so
+ * only a server that has missed them gets them.
+ */
+const WITH_THOUGHTS: MessageVariant = { thoughts: 'always' }
+
+/** A signature for the first of parallel calls: for Gemini's Chat Completions endpoint. */
+const WITH_SIGNATURES: MessageVariant = { signatures: true }
 
 /** What every request to a target has in common. */
 export interface ServerForm extends ProviderAddress, ApiNeeds {
@@ -72,6 +86,10 @@ function formOf(target: Target, address: ProviderAddress, { url }: ProviderAddre
 
 function variantOf(baseUrl: string): MessageVariant {
   return isMistral(baseUrl) ? MISTRAL : isMoonshot(baseUrl) ? MOONSHOT : USUAL
+}
+
+function isMoonshot(baseUrl: string): boolean {
+  return /^https?:\/\/(?:[^/]+\.)?(?:moonshot\.(?:ai|cn)|kimi\.com)(?:[:/]|$)/.test(baseUrl)
 }
 
 /** "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead." */
