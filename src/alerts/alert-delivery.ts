@@ -5,7 +5,7 @@
 
 import { parseObject, stringOf } from '../core/json.ts'
 import type { HookQueue, QueuedAlert } from './alert-queue.ts'
-import type { Attempt } from './webhook.ts'
+import type { PostResult } from './webhook.ts'
 
 /** A hook that hangs holds each of these for 10 s. */
 const AT_ONCE = 4
@@ -43,7 +43,7 @@ interface Delivered {
 export interface DeliveryOptions {
   readonly queue: HookQueue
   /** Takes the JSON of an alert. Never rejects. */
-  readonly post: (body: string) => Promise<Attempt>
+  readonly post: (body: string) => Promise<PostResult>
   readonly sent: (alert: Delivered) => void
   readonly failed: (alert: Omit<Delivered, 'status'> & { readonly reason: string }) => void
   /** The queue cannot be read or written. */

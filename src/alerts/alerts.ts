@@ -23,7 +23,7 @@ import {
 import { AlertClaims } from './alert-claims.ts'
 import { AlertDelivery, type Clock, SYSTEM_CLOCK } from './alert-delivery.ts'
 import { AlertQueue, type Claim, type QueuedAlert, type WonClaim } from './alert-queue.ts'
-import { type Attempt, Webhook } from './webhook.ts'
+import { type PostResult, Webhook } from './webhook.ts'
 
 /** A queue that cannot be used is logged at most this often. */
 const BROKEN_MS = 60_000
@@ -54,7 +54,7 @@ export interface HookFailure {
 }
 
 /** What came of a test of a hook. */
-export type TestedHook = { readonly hook: string } & Attempt
+export type TestedHook = { readonly hook: string } & PostResult
 
 /** For the log. */
 interface FailedAlert {

@@ -6,7 +6,7 @@ import { type PostAnswer, ShortPost } from '../providers/short-post.ts'
 import { alertmanagerBody, type HookBody, hookBody } from './hook-formats.ts'
 
 /** `reason` completes "not delivered:". */
-export type Attempt = { readonly ok: true } | { readonly ok: false; readonly reason: string }
+export type PostResult = { readonly ok: true } | { readonly ok: false; readonly reason: string }
 
 export class Webhook {
   private readonly posts: ShortPost
@@ -20,10 +20,10 @@ export class Webhook {
   }
 
   /** Posts an alert, given as its JSON. Never rejects. */
-  async post(text: string): Promise<Attempt> {
+  async post(text: string): Promise<PostResult> {
     // A reminder that arrived after the end would begin the alert again.
     await this.reminding
-    return attemptOf(await this.send(hookBody(text, this.config, this.nowMs())))
+    return resultOf(await this.send(hookBody(text, this.config, this.nowMs())))
   }
 
   /** Posts again what has not ended, to an Alertmanager, which else takes it as over. Nothing is tried again. */
@@ -41,7 +41,7 @@ export class Webhook {
   }
 }
 
-function attemptOf(answer: PostAnswer): Attempt {
+function resultOf(answer: PostAnswer): PostResult {
   if ('failure' in answer) return { ok: false, reason: `the webhook is ${answer.failure}` }
   const { status } = answer
   return status >= 200 && status < 300 ? { ok: true } : { ok: false, reason: `the webhook answered ${status}` }

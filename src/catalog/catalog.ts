@@ -37,7 +37,7 @@ export interface Key extends Omit<KeyConfig, 'sha256' | 'compatibility'> {
 }
 
 /** A key and the SHA-256 hash of its token, as 64 lower-case hex digits. */
-export interface Credential {
+export interface HashedKey {
   readonly sha256: string
   readonly key: Key
 }
@@ -97,7 +97,7 @@ export class Catalog {
     readonly models: readonly Model[],
     readonly organizations: readonly Organization[],
     /** The keys of the configuration; `KeyRing` finds them. */
-    readonly credentials: readonly Credential[],
+    readonly credentials: readonly HashedKey[],
     /** The candidates of `auto`, in order. */
     readonly autoCandidates: readonly Model[],
     private readonly tierApis: ReadonlyMap<string, TierApi>,
@@ -115,7 +115,7 @@ export class Catalog {
   /** Expects a checked configuration: names are unique and references exist. A name that does not exist is left out. */
   static from(data: CatalogConfig): Catalog {
     const models = data.models.map(modelOf)
-    const credentials: Credential[] = []
+    const credentials: HashedKey[] = []
     const { spend = [] } = data.alerts ?? {}
     const forAll: ForAll = {
       alertShares: spend.length === 0 ? undefined : spend,

@@ -2,7 +2,13 @@
 
 import type { Check } from './check-context.ts'
 import type { Path, Problems } from './problems.ts'
-import { type Credential, DIALECT_FIELDS, type DialectField, providerDialects, takersOf } from './provider-dialects.ts'
+import {
+  type CredentialKind,
+  DIALECT_FIELDS,
+  type DialectField,
+  providerDialects,
+  takersOf,
+} from './provider-dialects.ts'
 import type { Loose } from './schema-errors.ts'
 import type { File } from './schema-file.ts'
 import { readServiceAccount } from './service-account.ts'
@@ -52,7 +58,7 @@ function checkFields(provider: Provider, path: Path, problems: Problems): void {
 /** A provider needs exactly one of the credentials that its dialect accepts, and all keys of it. */
 function checkCredentials(
   provider: Provider,
-  credentials: readonly Credential[],
+  credentials: readonly CredentialKind[],
   path: Path,
   problems: Problems,
 ): void {

@@ -26,7 +26,7 @@ interface Row {
 }
 
 /** One kind of credential: the keys that it requires, and optional ones. */
-export interface Credential {
+export interface CredentialKind {
   readonly needs: readonly DialectField[]
   readonly takes: readonly DialectField[]
 }
@@ -86,7 +86,7 @@ export type DialectField = (typeof rows)[ProviderDialect]['takes'][number]
 interface DialectRow extends Row {
   readonly needs: readonly (DialectField | 'base_url')[]
   readonly takes: readonly DialectField[]
-  readonly credentials?: readonly Credential[]
+  readonly credentials?: readonly CredentialKind[]
 }
 
 export const providerDialects: Readonly<Record<ProviderDialect, DialectRow>> = rows

@@ -4,10 +4,10 @@ import type { Explanation } from '../admin/api-shapes.ts'
 import { amountText, span } from '../core/figure-text.ts'
 import { ApiError, askJson } from './api-client.ts'
 import { element, type State, StateMark } from './elements.ts'
-import type { RequestLine } from './request-line-view.ts'
+import type { RequestView } from './request-line-view.ts'
 
 /** Resolves to the elements that show it; a failure is one of them. */
-export async function explanation(request: RequestLine): Promise<readonly Node[]> {
+export async function explanation(request: RequestView): Promise<readonly Node[]> {
   const { key, requested_model: model, input_tokens: tokens } = request
   if (key === undefined || model === undefined)
     return [prose('Not explained: the request has no known key, or names no model.')]

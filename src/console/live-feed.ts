@@ -5,7 +5,7 @@
 
 import type { BudgetRow, Status, TargetRow } from '../admin/api-shapes.ts'
 import { ApiError, askJson, TokenNeeded } from './api-client.ts'
-import type { RequestLine } from './request-line-view.ts'
+import type { RequestView } from './request-line-view.ts'
 import { readEvents } from './server-events.ts'
 
 /** Tables are asked for this long after their last answer. */
@@ -40,9 +40,9 @@ interface FeedListener {
   /** The API answers, and cannot read the budgets. */
   budgetsUnread(problem: string): void
   /** The last requests that ended, the newest first. */
-  recent(lines: readonly RequestLine[]): void
+  recent(lines: readonly RequestView[]): void
   /** Another one has ended. */
-  request(line: RequestLine): void
+  request(line: RequestView): void
   omitted(requests: number): void
   /** Resolves when the person has entered a token. */
   token(wasRejected: boolean): Promise<void>
@@ -91,7 +91,7 @@ export class LiveFeed {
   private async connected(abort: AbortController): Promise<void> {
     const { listener } = this
     const status = await askJson<Status>('/api/status?history=true')
-    const recent = await askJson<{ readonly rows: readonly RequestLine[] }>('/api/requests?recent=200')
+    const recent = await askJson<{ readonly rows: readonly RequestView[] }>('/api/requests?recent=200')
     this.failures = 0
     this.lastEventMs = Date.now()
     listener.connection({ kind: 'live' })

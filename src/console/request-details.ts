@@ -3,11 +3,11 @@
 import { count, dollars, duration } from '../core/figure-text.ts'
 import { element, StateMark } from './elements.ts'
 import { explanation } from './explanation.ts'
-import { type Attempt, modelOf, ownerOf, type RequestLine, resultState, resultWord } from './request-line-view.ts'
+import { type AttemptView, modelOf, ownerOf, type RequestView, resultState, resultWord } from './request-line-view.ts'
 import { fullTime } from './units.ts'
 
 /** Resolves when the details are closed. */
-export async function showDetails(line: RequestLine): Promise<void> {
+export async function showDetails(line: RequestView): Promise<void> {
   const close = element('button', { class: 'button', type: 'button' }, 'Close')
   const dialog = element('dialog', { class: 'details', 'aria-labelledby': 'details-title' })
   const explained = element('div', { 'aria-live': 'polite' }, element('p', { class: 'prose' }, 'Loading …'))
@@ -30,7 +30,7 @@ export async function showDetails(line: RequestLine): Promise<void> {
   dialog.remove()
 }
 
-function head(line: RequestLine, close: HTMLElement): HTMLElement {
+function head(line: RequestView, close: HTMLElement): HTMLElement {
   const mark = new StateMark()
   mark.show(resultState(line), [line.status, resultWord(line)].filter((word) => word !== undefined).join(' '))
   const about = element('p', { class: 'about' }, mark.node, element('span', { dir: 'auto' }, ownerOf(line)))
@@ -43,7 +43,7 @@ function part(title: string, content: Node): HTMLElement {
 }
 
 /** The attempts in order. A line names them only if there were several. */
-function attempts(line: RequestLine): Node {
+function attempts(line: RequestView): Node {
   const { provider, served_model, requested_model, status, total_ms = 0 } = line
   const only = {
     provider: provider ?? '',
@@ -51,7 +51,7 @@ function attempts(line: RequestLine): Node {
     ms: total_ms,
     status: status ?? 0,
   }
-  const made: readonly Attempt[] = line.attempts ?? (provider === undefined ? [] : [only])
+  const made: readonly AttemptView[] = line.attempts ?? (provider === undefined ? [] : [only])
   if (made.length === 0) return element('p', { class: 'prose' }, 'None: no provider was asked.')
   const totalMs = Math.max(
     1,
@@ -71,7 +71,7 @@ interface Offset {
   readonly totalMs: number
 }
 
-function attemptStep(attempt: Attempt, at: number, offset: Offset): HTMLElement {
+function attemptStep(attempt: AttemptView, at: number, offset: Offset): HTMLElement {
   const { provider, model, status, error, cause, ms } = attempt
   const mark = new StateMark('state note')
   const words = [
@@ -97,12 +97,12 @@ function attemptStep(attempt: Attempt, at: number, offset: Offset): HTMLElement 
 }
 
 /** The words of the provider itself for its failure. */
-function providerWords({ provider_code: code, provider_message: message }: Attempt): readonly HTMLElement[] {
+function providerWords({ provider_code: code, provider_message: message }: AttemptView): readonly HTMLElement[] {
   const words = [code, message].filter((word) => word !== undefined && word !== '')
   return words.length === 0 ? [] : [element('span', { class: 'state note', dir: 'auto' }, words.join(': '))]
 }
 
-function facts(line: RequestLine): HTMLElement {
+function facts(line: RequestView): HTMLElement {
   const { time, cost_micro_usd: cost, tags, input_tokens, cached_input_tokens, output_tokens, usage } = line
   const inputs = input_tokens === undefined ? undefined : count(input_tokens)
   const cached = cached_input_tokens ? `, ${count(cached_input_tokens)} of them cached` : ''

@@ -3,7 +3,7 @@
 import type { State } from './elements.ts'
 
 /** One call to one candidate. */
-export interface Attempt {
+export interface AttemptView {
   readonly provider: string
   readonly model: string
   readonly status?: number
@@ -16,7 +16,7 @@ export interface Attempt {
 }
 
 /** The fields of the log line that the console shows; each may be absent. */
-export interface RequestLine {
+export interface RequestView {
   readonly request_id: string
   readonly time?: string
   readonly organization?: string
@@ -27,7 +27,7 @@ export interface RequestLine {
   readonly served_model?: string
   readonly provider?: string
   readonly fallbacks?: number
-  readonly attempts?: readonly Attempt[]
+  readonly attempts?: readonly AttemptView[]
   readonly status?: number
   readonly streamed?: boolean
   readonly first_byte_ms?: number
@@ -52,7 +52,7 @@ export interface RequestLine {
 }
 
 /** The word for how the request ended; of a refused one, its error. */
-export function resultWord({ outcome, error, fallbacks = 0 }: RequestLine): string {
+export function resultWord({ outcome, error, fallbacks = 0 }: RequestView): string {
   if (error !== undefined) return words(error)
   if (outcome === 'completed' && fallbacks > 0) return 'completed, fallback'
   return outcome === undefined ? 'ended' : words(outcome)
@@ -63,32 +63,32 @@ function words(code: string): string {
 }
 
 /** Bad if weir or a provider is the cause. A refused request is no alarm: the operator need not act on it. */
-export function resultState({ status = 0, outcome }: RequestLine): State {
+export function resultState({ status = 0, outcome }: RequestView): State {
   if (status >= 500 || outcome === 'provider_cut' || outcome === 'timed_out') return 'bad'
   if (status >= 400 || outcome === 'caller_left' || outcome === 'drained') return 'neutral'
   return 'good'
 }
 
 /** Whether the caller did not get a whole answer, whatever the cause. */
-export function isFailed({ status = 0, outcome }: RequestLine): boolean {
+export function isFailed({ status = 0, outcome }: RequestView): boolean {
   return status >= 400 || (outcome !== undefined && outcome !== 'completed')
 }
 
 /** `acme · ci`; a request without a valid key has neither. */
-export function ownerOf({ organization, key, remote }: RequestLine): string {
+export function ownerOf({ organization, key, remote }: RequestView): string {
   const parts = [organization, key].filter((part) => part !== undefined)
   return parts.length === 0 ? (remote ?? 'no valid key') : parts.join(' · ')
 }
 
 /** `gpt-5-mini`, and what served it if that is another: `gpt-5-mini → claude-sonnet`. */
-export function modelOf({ requested_model, served_model }: RequestLine): string {
+export function modelOf({ requested_model, served_model }: RequestView): string {
   if (requested_model === undefined) return served_model ?? '–'
   if (served_model === undefined || served_model === requested_model) return requested_model
   return `${requested_model} → ${served_model}`
 }
 
 /** The text that a filter searches, in lower case. */
-export function searchText(line: RequestLine): string {
+export function searchText(line: RequestView): string {
   const tags = Object.entries(line.tags ?? {}).map(([name, value]) => `${name}=${value}`)
   const attempts = (line.attempts ?? []).flatMap(({ provider, model, error }) => [provider, model, error ?? ''])
   const { request_id, organization, key, dialect, provider, status, outcome, error, limit, remote, trace_id } = line

@@ -10,7 +10,7 @@ import {
   isFailed,
   modelOf,
   ownerOf,
-  type RequestLine,
+  type RequestView,
   resultState,
   resultWord,
   searchText,
@@ -24,11 +24,11 @@ const REDRAW_MS = 1_000
 const PRESS_MS = 800
 
 export class RequestsBand {
-  readonly table: LiveTable<RequestLine>
+  readonly table: LiveTable<RequestView>
   private readonly heldBack = element('p', { class: 'held-back' })
-  private lines: readonly RequestLine[] = []
+  private lines: readonly RequestView[] = []
   /** Arrived since the last redraw, the oldest first; at most `LINES_MAX`. */
-  private arrived: RequestLine[] = []
+  private arrived: RequestView[] = []
   private arrivedCount = 0
   private omitted = 0
   private redraw: ReturnType<typeof setTimeout> | undefined
@@ -40,9 +40,9 @@ export class RequestsBand {
   /** `open` shows the details of a request. */
   constructor(
     section: HTMLElement,
-    private readonly open: (line: RequestLine) => Promise<void>,
+    private readonly open: (line: RequestView) => Promise<void>,
   ) {
-    this.table = new LiveTable<RequestLine>({
+    this.table = new LiveTable<RequestView>({
       section,
       title: 'Requests',
       columns: columns(),
@@ -60,14 +60,14 @@ export class RequestsBand {
   }
 
   /** Replaces all requests; the newest first. */
-  reset(lines: readonly RequestLine[]): void {
+  reset(lines: readonly RequestView[]): void {
     this.lines = lines.slice(0, LINES_MAX)
     this.arrived = []
     this.arrivedCount = this.omitted = 0
     this.schedule()
   }
 
-  add(line: RequestLine): void {
+  add(line: RequestView): void {
     this.arrived.push(line)
     this.arrivedCount++
     if (this.arrived.length > 2 * LINES_MAX) this.arrived.splice(0, LINES_MAX)
@@ -160,7 +160,7 @@ export class RequestsBand {
   }
 }
 
-function columns(): readonly Column<RequestLine>[] {
+function columns(): readonly Column<RequestView>[] {
   return [
     { name: 'time', title: 'Time', cell: timeCell },
     { name: 'result', title: 'Result', cell: resultCell },
@@ -187,13 +187,13 @@ function columns(): readonly Column<RequestLine>[] {
   ]
 }
 
-function tokensOf({ input_tokens, output_tokens }: RequestLine): string {
+function tokensOf({ input_tokens, output_tokens }: RequestView): string {
   if (input_tokens === undefined && output_tokens === undefined) return '–'
   return `${count(input_tokens ?? 0)} → ${count(output_tokens ?? 0)}`
 }
 
 /** The button that opens the details; it covers the row. */
-function timeCell(): Cell<RequestLine> {
+function timeCell(): Cell<RequestView> {
   const button = element('button', { class: 'open', type: 'button' })
   return {
     content: button,
@@ -205,7 +205,7 @@ function timeCell(): Cell<RequestLine> {
   }
 }
 
-function resultCell(): Cell<RequestLine> {
+function resultCell(): Cell<RequestView> {
   const mark = new StateMark()
   const code = element('span', { class: 'code' })
   mark.node.insertBefore(code, mark.node.lastChild)
@@ -218,7 +218,7 @@ function resultCell(): Cell<RequestLine> {
   }
 }
 
-function ownerCell(): Cell<RequestLine> {
+function ownerCell(): Cell<RequestView> {
   const content = element('span', { dir: 'auto', class: 'two' })
   return {
     content,

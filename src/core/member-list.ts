@@ -7,12 +7,12 @@
  * young objects freed only 60 % of the garbage and took 8 ms instead of 1.
  */
 
-export interface Member {
+export interface ListMember {
   /** Its place in the list; -1 if it is in none. It can be in one list at a time. */
   place: number
 }
 
-export class MemberList<T extends Member> {
+export class MemberList<T extends ListMember> {
   private readonly members: T[] = []
 
   get size(): number {

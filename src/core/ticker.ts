@@ -3,10 +3,10 @@
  * an idle process looks after.
  */
 
-import { type Member, MemberList } from './member-list.ts'
+import { type ListMember, MemberList } from './member-list.ts'
 
 /** Something that watches a deadline. */
-export interface Ticking extends Member {
+export interface Ticking extends ListMember {
   /** `nowMs` is monotonic (`performance.now()`), not wall time. */
   tick(nowMs: number): void
 }

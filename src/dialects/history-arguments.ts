@@ -8,7 +8,7 @@ import type { JsonDocument } from '../wire/json-document.ts'
 import { valuesWithin } from '../wire/json-text.ts'
 import type { RequestLimits } from './request-limits.ts'
 
-interface Reading {
+interface ReadOptions {
   readonly entries: EntryWriter
   readonly arena: Arena
   readonly limits: RequestLimits
@@ -19,7 +19,12 @@ interface Reading {
  * the field. Returns whether they are the text that came. Throws `CallerError` if they are too deep, or those of all
  * calls too many.
  */
-export function readArguments(document: JsonDocument, value: number, reading: Reading, path: () => string): boolean {
+export function readArguments(
+  document: JsonDocument,
+  value: number,
+  reading: ReadOptions,
+  path: () => string,
+): boolean {
   const { entries, arena, limits } = reading
   if (document.isNull(value)) {
     entries.add(ARGUMENTS, arena.addJson('{}'), arena.end)

@@ -16,7 +16,7 @@ import { CandidateFailures, callersMistake, cutCode } from './candidate-failures
 import { CandidateTurns, type RestListener } from './candidate-turns.ts'
 import { type Gateway, upstreamOf } from './gateway.ts'
 import { type Interruption, interruptedError, type RunningRequest } from './in-flight.ts'
-import type { CallListener, Content, ProviderCall } from './provider-call.ts'
+import type { Content, ProviderCall, ProviderCallListener } from './provider-call.ts'
 import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
 import { failureOf } from './request-line.ts'
 import { accountOf, type ErrorReporter, RequestReservation } from './reservation.ts'
@@ -55,7 +55,7 @@ export interface FlowListener {
  * most requests wait for nothing but the provider, and a promise for each step would be a third of their garbage.
  */
 export class Flow
-  implements CallListener, ErrorReporter, PumpListener, RestListener, LaterListener<RequestReservation>
+  implements ProviderCallListener, ErrorReporter, PumpListener, RestListener, LaterListener<RequestReservation>
 {
   /** A call that has not begun to answer ends now, and no further candidate is called. */
   private readonly dueMs: number

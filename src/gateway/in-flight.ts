@@ -1,7 +1,7 @@
 /** The requests that a worker is running, and how one is interrupted: because its caller left, or the process ends. */
 
 import { CallerError } from '../core/caller-error.ts'
-import { type Member, MemberList } from '../core/member-list.ts'
+import { type ListMember, MemberList } from '../core/member-list.ts'
 import type { BodyShare } from './body-memory.ts'
 import type { RequestReservation } from './reservation.ts'
 
@@ -22,7 +22,7 @@ export interface Interruptible {
 
 const NO_HEADERS: Readonly<Record<string, string>> = {}
 
-export class RunningRequest implements Member {
+export class RunningRequest implements ListMember {
   place = -1
   /** Set once the ledger has admitted the request. */
   reservation: RequestReservation | undefined

@@ -20,7 +20,7 @@ import type { Counted } from './usage-meter.ts'
 export type Content = string | Uint8Array | Pump
 
 /** Hears what becomes of a call: at most one of `began` and `failed`, and nothing once the call was aborted. */
-export interface CallListener {
+export interface ProviderCallListener {
   /** The provider has taken the request. */
   accepted(): void
   /** The caller's body of a whole answer, or a stream that has begun. */
@@ -37,7 +37,7 @@ export abstract class ProviderCall implements Interruptible, Metered, HeadReader
   protected readonly connection: UpstreamCall
   /** Grows with the output of an answer that is read as a stream. */
   protected reservation: RequestReservation | undefined
-  private listener: CallListener | undefined
+  private listener: ProviderCallListener | undefined
 
   constructor(
     readonly candidate: Candidate,
@@ -52,7 +52,7 @@ export abstract class ProviderCall implements Interruptible, Metered, HeadReader
   }
 
   /** Sends the request. */
-  send(listener: CallListener, reservation: RequestReservation): void {
+  send(listener: ProviderCallListener, reservation: RequestReservation): void {
     this.listener = listener
     this.reservation = reservation
     this.connection.send(this)
@@ -140,7 +140,7 @@ function errorOf({ status, headers }: UpstreamCall, provider: AnswerReader, text
 
 /**
  * Sends a request; resolves with the body of the answer. `accepted` is called once the provider has taken the request.
- * Throws what `CallListener.failed` gets.
+ * Throws what `ProviderCallListener.failed` gets.
  */
 export function sendForText(
   connection: UpstreamCall,

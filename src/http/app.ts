@@ -8,12 +8,12 @@ import type { DialectName } from '../dialects/dialect.ts'
 import type { ErrorFamily } from '../dialects/error-body.ts'
 import { answerProbe, type Handler, HttpRequest } from './http-request.ts'
 import { runAnthropicModels, runChat, runCount, runEmbeddings, runImages, runModels } from './inference-endpoints.ts'
-import type { EdgeParts, EdgeState, Endpoint, RequestLife, Run } from './request-life.ts'
+import type { ApiPath, EdgeParts, EdgeState, RequestLife, Run } from './request-life.ts'
 import type { SocketConnection } from './socket-connection.ts'
 import { Sockets } from './sockets.ts'
 
 /** One method of one path. A `GET` has no body. */
-export interface Route extends Endpoint {
+export interface Route extends ApiPath {
   readonly method: 'GET' | 'POST'
   readonly path: string
   readonly run: Run
@@ -113,7 +113,7 @@ class RouteTable {
   }
 
   /** For a request that no route takes. */
-  endpointAt(path: string): Endpoint {
+  apiPathAt(path: string): ApiPath {
     return this.at(path)[0] ?? { family: familyOf(path), dialect: undefined }
   }
 }
@@ -131,7 +131,7 @@ export function createApp(state: EdgeState, routes: readonly Route[] = ROUTES): 
     precompile: true,
     handler: { standardHostname: false },
   })
-  const serve = (request: Request, endpoint: Endpoint, handle: Handler) => {
+  const serve = (request: Request, endpoint: ApiPath, handle: Handler) => {
     if (server === undefined) throw new Error('a request came before the server')
     const http = new HttpRequest(state, request, server, endpoint)
     return http.serve(isHost(request.headers.get('host')) ? handle : rejectHost)
@@ -153,8 +153,8 @@ export function createApp(state: EdgeState, routes: readonly Route[] = ROUTES): 
       return serve(request, route, handle)
     }
   }
-  const endpointOf = (request: Request) => table.endpointAt(pathOf(request.url))
-  app.all('/*', ({ request }) => serve(request, endpointOf(request), refuse), { parse: 'none' })
+  const apiPathOf = (request: Request) => table.apiPathAt(pathOf(request.url))
+  app.all('/*', ({ request }) => serve(request, apiPathOf(request), refuse), { parse: 'none' })
   // Elysia compiles its handler at every read of `fetch`.
   const { fetch: route } = app.compile()
   return {
@@ -163,7 +163,7 @@ export function createApp(state: EdgeState, routes: readonly Route[] = ROUTES): 
     routes: native,
     fetch(request, from) {
       server = from
-      return request.method === 'HEAD' ? answerProbe(state, request, endpointOf(request)) : route(request)
+      return request.method === 'HEAD' ? answerProbe(state, request, apiPathOf(request)) : route(request)
     },
   }
 }

@@ -11,7 +11,7 @@ import type { RequestLine } from '../gateway/request-line.ts'
 import { readBody } from '../wire/body.ts'
 import { responseOf } from './answer-response.ts'
 import { errorHeaders, idHeaders, jsonHeaders } from './headers.ts'
-import { type EdgeState, type Endpoint, RequestLife, type Responder, type Run, writeLine } from './request-life.ts'
+import { type ApiPath, type EdgeState, RequestLife, type Responder, type Run, writeLine } from './request-life.ts'
 import { SocketConnection } from './socket-connection.ts'
 import type { Sockets } from './sockets.ts'
 
@@ -52,7 +52,7 @@ export class HttpRequest implements Responder, Ticking {
     private readonly state: EdgeState,
     private readonly request: Request,
     private readonly server: HttpServer,
-    endpoint: Endpoint,
+    endpoint: ApiPath,
   ) {
     this.life = new RequestLife(state, this, request, remoteOf(state, request), endpoint)
   }
@@ -183,7 +183,7 @@ export class HttpRequest implements Responder, Ticking {
 }
 
 /** `HEAD` succeeds at once, without authentication and even while the process drains: agents probe with it. */
-export function answerProbe(state: EdgeState, request: Request, { dialect }: Endpoint): Response {
+export function answerProbe(state: EdgeState, request: Request, { dialect }: ApiPath): Response {
   const write = (line: RequestLine) => {
     writeLine(state, line)
     state.figures.record(line, log, state.current.catalog)

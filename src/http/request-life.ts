@@ -88,7 +88,7 @@ export interface EdgeState {
 }
 
 /** What a request is made to: the shape of its errors, and the dialect that is logged, if it is known. */
-export interface Endpoint {
+export interface ApiPath {
   readonly family: ErrorFamily
   readonly dialect: string | undefined
 }
@@ -137,7 +137,7 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
     readonly head: RequestHead,
     /** The caller's address. */
     remote: string,
-    readonly endpoint: Endpoint,
+    readonly endpoint: ApiPath,
   ) {
     this.parts = state.current
     this.log = new RequestLog(newRequestId(), this)

@@ -11,7 +11,7 @@ import { Pump } from '../gateway/pump.ts'
 import type { RequestHead } from '../gateway/request-trace.ts'
 import { KEEP_ALIVE_COMMENT } from '../wire/sse.ts'
 import { runTurn, runWarmUp } from './inference-endpoints.ts'
-import { type EdgeState, type Endpoint, RequestLife, type Responder } from './request-life.ts'
+import { type ApiPath, type EdgeState, RequestLife, type Responder } from './request-life.ts'
 import { eachEvent, errorFrame, type TurnFrame } from './socket-frames.ts'
 
 /** The body of a turn, and where its input is. */
@@ -39,7 +39,7 @@ export interface TurnConnection {
   next(turn: SocketTurn): void
 }
 
-const ENDPOINT: Endpoint = { family: 'chat', dialect: 'responses' }
+const ENDPOINT: ApiPath = { family: 'chat', dialect: 'responses' }
 /** Callers that count messages hear of a silent provider once in so many pings, which is a minute. */
 const PINGS_A_MESSAGE = 4
 

@@ -1,7 +1,7 @@
 /** Finds the configured key of a token by its SHA-256. Keeps no token beyond the call. */
 
 import { timingSafeEqual } from 'node:crypto'
-import type { Credential, Key } from '../catalog/catalog.ts'
+import type { HashedKey, Key } from '../catalog/catalog.ts'
 
 /** Longer than any key. A longer token is not hashed, so that callers cannot make hashing slow. */
 export const TOKEN_LENGTH_MAX = 4096
@@ -24,7 +24,7 @@ export class KeyRing implements KeyFinder {
   private readonly byHash = new Map<number, Entry>()
 
   /** If two credentials have the same hash, the later one counts. */
-  constructor(credentials: Iterable<Credential>) {
+  constructor(credentials: Iterable<HashedKey>) {
     for (const { sha256, key } of credentials) {
       const digest = Buffer.from(sha256, 'hex')
       this.byHash.set(beginningOf(digest), { digest, key, next: this.byHash.get(beginningOf(digest)) })

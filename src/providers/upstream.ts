@@ -7,7 +7,7 @@ import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError, type ProviderErrorDetail } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import { HttpClient } from '../transport/client.ts'
-import { Exchange, type ResponseHandler } from '../transport/exchange.ts'
+import { HttpExchange, type ResponseHandler } from '../transport/exchange.ts'
 import { withToken } from './access-tokens.ts'
 import { type BodyReader, BodyText, type TextReader } from './body-readers.ts'
 import type { Dispatch, ResponseHeaders } from './provider.ts'
@@ -34,7 +34,7 @@ const client = new HttpClient()
 type Phase = 'connect' | 'first byte' | 'idle' | 'paused' | 'release'
 
 /** What a call needs of its exchange. */
-export type ExchangeInUse = Pick<Exchange, 'send' | 'pause' | 'resume' | 'abort' | 'canConnect' | 'wasSent'>
+export type ExchangeInUse = Pick<HttpExchange, 'send' | 'pause' | 'resume' | 'abort' | 'canConnect' | 'wasSent'>
 
 /** Takes the head of an answer, or the error that came instead: one call of one of the two. Neither may throw. */
 export interface HeadReader {
@@ -76,7 +76,7 @@ export class UpstreamCall implements Ticking, ResponseHandler {
     private readonly stream: boolean,
     /** No answer later than this (`performance.now()`), even if the provider's own deadlines allow it. */
     private dueMs: number,
-    private readonly exchange: ExchangeInUse = new Exchange(client),
+    private readonly exchange: ExchangeInUse = new HttpExchange(client),
   ) {
     this.request = request
   }

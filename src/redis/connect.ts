@@ -197,12 +197,12 @@ export interface Address {
   readonly port: number
 }
 
-interface Endpoint extends Address {
+interface RedisEndpoint extends Address {
   readonly isSecure: boolean
 }
 
 /** Host and port of each address; an address that is no URL is left out. */
-export function endpointsOf(place: RedisConfig): readonly Endpoint[] {
+export function endpointsOf(place: RedisConfig): readonly RedisEndpoint[] {
   const standard = place.kind === 'sentinel' ? SENTINEL_PORT : PORT
   return addressesOf(place)
     .filter((address) => URL.canParse(address))

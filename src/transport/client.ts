@@ -3,7 +3,7 @@
 import { type ForwardProxies, proxiesOfProcess } from '../core/forward-proxies.ts'
 import { Addresses } from './addresses.ts'
 import { Authorities } from './dial.ts'
-import type { Exchange, ExchangeOwner } from './exchange.ts'
+import type { ExchangeOwner, HttpExchange } from './exchange.ts'
 import type { Origin } from './origin.ts'
 import { Pool } from './pool.ts'
 import { type HttpRequest, type RequestHead, RequestHeads } from './request-head.ts'
@@ -33,11 +33,11 @@ export class HttpClient implements ExchangeOwner {
     return this.heads.of(request)
   }
 
-  connect(exchange: Exchange): void {
+  connect(exchange: HttpExchange): void {
     this.poolOf(exchange.origin).connect(exchange)
   }
 
-  withdraw(exchange: Exchange): void {
+  withdraw(exchange: HttpExchange): void {
     this.poolOf(exchange.origin).withdraw(exchange)
   }
 

@@ -5,7 +5,7 @@
  */
 
 import type { RawSocket, SocketEvents } from './dial.ts'
-import type { Exchange } from './exchange.ts'
+import type { HttpExchange } from './exchange.ts'
 import { ResponseSyntaxError } from './response-head.ts'
 import { ResponseParser } from './response-parser.ts'
 import { TransportError } from './transport-error.ts'
@@ -20,7 +20,7 @@ interface ConnectionOwner {
 
 export class Connection implements SocketEvents {
   private readonly parser = new ResponseParser()
-  private exchange: Exchange | undefined
+  private exchange: HttpExchange | undefined
   /** What the socket did not take yet; the rest of the request follows it. */
   private unwritten: Uint8Array | undefined
   private isPaused = false
@@ -38,7 +38,7 @@ export class Connection implements SocketEvents {
   ) {}
 
   /** Sends the request of an exchange; its response goes to it. Only while the connection is idle. */
-  start(exchange: Exchange): void {
+  start(exchange: HttpExchange): void {
     if (this.isClosed || this.exchange !== undefined) throw new Error('the connection is not idle')
     this.exchange = exchange
     this.parser.begin(exchange)
@@ -135,7 +135,7 @@ export class Connection implements SocketEvents {
     }
   }
 
-  private finish(exchange: Exchange, isClean: boolean): void {
+  private finish(exchange: HttpExchange, isClean: boolean): void {
     this.resume()
     this.exchange = undefined
     this.served += 1

@@ -38,9 +38,9 @@ export interface ExchangeOwner {
   /** Throws `TransportError` for a request that cannot be sent. */
   headOf(request: HttpRequest): RequestHead
   /** The exchange needs a connection. */
-  connect(exchange: Exchange): void
+  connect(exchange: HttpExchange): void
   /** The exchange no longer needs one. */
-  withdraw(exchange: Exchange): void
+  withdraw(exchange: HttpExchange): void
   /** Resolves with false if no new connection to the origin can be made within `ms`. */
   canConnect(origin: Origin, ms: number): Promise<boolean>
 }
@@ -63,7 +63,7 @@ const REPEAT_WITHIN_MS = 100
 /** A longer text is written as bytes, without the copy that joining it to the head makes. */
 const TEXT_CHARS_MAX = 64 * 1024
 /** One object per request: it is what its caller holds, what waits for a connection, and what the parser feeds. */
-export class Exchange implements ResponseSink {
+export class HttpExchange implements ResponseSink {
   /** Absent before `send`, and if the request cannot be sent. */
   private request: RequestHead | undefined
   /** Absent once it is not needed again: the response may take minutes, and bodies are up to 10 MiB. */

@@ -8,7 +8,7 @@ import type { Addresses } from './addresses.ts'
 import { Connection } from './connection.ts'
 import { Connector } from './connector.ts'
 import type { Authorities, RawSocket } from './dial.ts'
-import type { Exchange } from './exchange.ts'
+import type { HttpExchange } from './exchange.ts'
 import type { Origin } from './origin.ts'
 import type { TransportError } from './transport-error.ts'
 
@@ -28,7 +28,7 @@ export class Pool implements Ticking {
   private open = 0
   /** The one that became free last is used first, so that the others grow old. */
   private readonly free: Connection[] = []
-  private readonly waiting = new Set<Exchange>()
+  private readonly waiting = new Set<HttpExchange>()
   /** The oldest first. */
   private readonly connectors = new Set<Connector>()
 
@@ -42,7 +42,7 @@ export class Pool implements Ticking {
     return this.open === 0 && this.waiting.size === 0 && this.connectors.size === 0
   }
 
-  connect(exchange: Exchange): void {
+  connect(exchange: HttpExchange): void {
     const kept = this.takeFree(exchange)
     if (kept !== undefined) return kept.start(exchange)
     this.waiting.add(exchange)
@@ -50,7 +50,7 @@ export class Pool implements Ticking {
   }
 
   /** Closes connection attempts that no request waits for, the oldest first: it is the likeliest to fail. */
-  withdraw(exchange: Exchange): void {
+  withdraw(exchange: HttpExchange): void {
     this.waiting.delete(exchange)
     for (const connector of this.connectors) {
       if (this.connectors.size <= this.waiting.size) return
@@ -125,7 +125,7 @@ export class Pool implements Ticking {
     this.makeConnections()
   }
 
-  private takeFree(exchange: Exchange): Connection | undefined {
+  private takeFree(exchange: HttpExchange): Connection | undefined {
     const last = this.free.at(-1)
     if (last === undefined || exchange.isRepeat) return undefined
     if (!exchange.isRepeatable && performance.now() - last.idleSinceMs > SURELY_OPEN_MS) return undefined
@@ -144,7 +144,7 @@ export class Pool implements Ticking {
   }
 
   /** `isKept`: for a connection that has carried others. */
-  private firstWaiting(isKept: boolean): Exchange | undefined {
+  private firstWaiting(isKept: boolean): HttpExchange | undefined {
     for (const exchange of this.waiting) if (!isKept || !exchange.isRepeat) return exchange
     return undefined
   }

@@ -6,7 +6,7 @@
 import { CallerError } from '../core/caller-error.ts'
 import { BACKSLASH, CLOSE, CLOSE_LIST, COLON, COMMA, OPEN, OPEN_LIST, QUOTE } from '../core/json-bytes.ts'
 
-export interface Member {
+export interface JsonMember {
   readonly name: string
   /** The name, the colon and the value: a view of the object's bytes. */
   readonly bytes: Uint8Array
@@ -22,9 +22,9 @@ const NAME_BYTES_MAX = 1024
  * counts, as in a parser. `bytes` must be a JSON object that was parsed before. Throws `CallerError` `malformed_body`
  * if there are too many members.
  */
-export function membersOf(bytes: Uint8Array): readonly Member[] {
+export function membersOf(bytes: Uint8Array): readonly JsonMember[] {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const members = new Map<string, Member>()
+  const members = new Map<string, JsonMember>()
   let at = buffer.indexOf(OPEN) + 1
   for (let count = 0; ; count++) {
     const start = buffer.indexOf(QUOTE, at)
@@ -93,7 +93,10 @@ export function countNames(bytes: Uint8Array): number {
 }
 
 /** The bytes of an object with a first member of our own, followed by these members. */
-export function writeMembers(first: readonly [name: string, value: string], members: readonly Member[]): Uint8Array[] {
+export function writeMembers(
+  first: readonly [name: string, value: string],
+  members: readonly JsonMember[],
+): Uint8Array[] {
   const [name, value] = first
   const pieces: Uint8Array[] = [Buffer.from(`{${JSON.stringify(name)}:${JSON.stringify(value)}`)]
   for (const member of members) pieces.push(Buffer.of(COMMA), member.bytes)

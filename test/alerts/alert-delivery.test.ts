@@ -9,7 +9,7 @@ import { alertOf, derivedId } from '../../src/alerts/alert.ts'
 import { AlertClaims } from '../../src/alerts/alert-claims.ts'
 import { AlertDelivery, type DeliveryOptions } from '../../src/alerts/alert-delivery.ts'
 import { AlertQueue, type Claim, WEBHOOK_KEY } from '../../src/alerts/alert-queue.ts'
-import type { Attempt } from '../../src/alerts/webhook.ts'
+import type { PostResult } from '../../src/alerts/webhook.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'weir-alerts-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -17,7 +17,7 @@ let folders = 0
 
 const START_MS = Date.parse('2026-11-21T12:00:00Z')
 const HOUR_MS = 3_600_000
-const FAILED: Attempt = { ok: false, reason: 'the webhook answered 500' }
+const FAILED: PostResult = { ok: false, reason: 'the webhook answered 500' }
 
 /** A clock that the test moves from timer to timer. */
 class VirtualClock {
@@ -143,8 +143,8 @@ test('a delivered alert is gone, and ends the failure', async () => {
 })
 
 test('four at once; one that hangs delays no other', async () => {
-  const { promise, resolve } = Promise.withResolvers<Attempt>()
-  const post = (body: string) => (JSON.parse(body).id === 'slow' ? promise : Promise.resolve<Attempt>({ ok: true }))
+  const { promise, resolve } = Promise.withResolvers<PostResult>()
+  const post = (body: string) => (JSON.parse(body).id === 'slow' ? promise : Promise.resolve<PostResult>({ ok: true }))
   const { clock, delivery, sent, add } = opened({ post })
   for (const id of ['slow', 'a', 'b', 'c', 'd', 'e']) add(id)
   delivery.wake()
@@ -154,7 +154,7 @@ test('four at once; one that hangs delays no other', async () => {
   await clock.until(0)
   expect(sent).toContain('slow')
 
-  const all = Promise.withResolvers<Attempt>()
+  const all = Promise.withResolvers<PostResult>()
   const hanging = opened({ post: () => all.promise })
   for (let i = 0; i < 10; i++) hanging.add(String(i))
   hanging.delivery.wake()
@@ -251,7 +251,7 @@ test('a queue that cannot be written is left alone for a minute', async () => {
 })
 
 test('the end waits for what runs, and begins nothing', async () => {
-  const { promise, resolve } = Promise.withResolvers<Attempt>()
+  const { promise, resolve } = Promise.withResolvers<PostResult>()
   const { clock, queue, delivery, posts, add } = opened({ post: () => promise })
   for (let i = 0; i < 6; i++) add(String(i))
   delivery.wake()
@@ -293,7 +293,7 @@ test('what begins is reported once, and its end with the same id, also after a r
 
 test('an end waits for the delivery of its beginning, and delays nothing else', async () => {
   let isUp = false
-  const post = async (body: string): Promise<Attempt> =>
+  const post = async (body: string): Promise<PostResult> =>
     isUp || JSON.parse(body).model !== 'm' ? { ok: true } : FAILED
   const { clock, posts, begin, end, wake } = opened({ post })
   begin('a')
@@ -319,7 +319,7 @@ test('of several nodes, the one that reported the beginning reports the end, and
     if (!winners.has(id)) winners.set(id, token)
     return winners.get(id) === token
   }
-  const post = async (): Promise<Attempt> => ({ ok: true })
+  const post = async (): Promise<PostResult> => ({ ok: true })
   const [one, two] = [opened({ claim, post }), opened({ claim, post })]
   const both = async (ms: number) => {
     one.wake()
@@ -376,7 +376,7 @@ test('a hook that is down holds up no other', async () => {
   queue.useHooks(['down', 'up'])
   const clock = new VirtualClock()
   const got: string[] = []
-  const deliveryOf = (key: string, post: (body: string) => Promise<Attempt>) =>
+  const deliveryOf = (key: string, post: (body: string) => Promise<PostResult>) =>
     new AlertDelivery({
       ...{ queue: queue.of(key), clock, post },
       ...{ sent: () => {}, failed: () => {}, broken: () => {} },

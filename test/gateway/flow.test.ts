@@ -11,7 +11,7 @@ import { Breaker } from '../../src/gateway/breaker.ts'
 import type { Answer } from '../../src/gateway/flow.ts'
 import type { Gateway, Upstream } from '../../src/gateway/gateway.ts'
 import { InFlight, type RunningRequest } from '../../src/gateway/in-flight.ts'
-import { type CallListener, ProviderCall } from '../../src/gateway/provider-call.ts'
+import { ProviderCall, type ProviderCallListener } from '../../src/gateway/provider-call.ts'
 import { TargetUsage } from '../../src/gateway/target-usage.ts'
 import type { Work } from '../../src/gateway/work.ts'
 import type { Charge } from '../../src/ledger/ledger.ts'
@@ -49,7 +49,7 @@ class MadeCall extends ProviderCall {
     super(candidate, upstream, { url: 'http://p.test', headers: {}, body: '' }, false, HOUR)
   }
 
-  override send(listener: CallListener): void {
+  override send(listener: ProviderCallListener): void {
     this.does(this.candidate.target.model).then(
       (answer) => listener.began(answer),
       (error: unknown) => listener.failed(error),

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { type Member, MemberList } from '../../src/core/member-list.ts'
+import { type ListMember, MemberList } from '../../src/core/member-list.ts'
 import { property } from '../support/random.ts'
 
-class Named implements Member {
+class Named implements ListMember {
   place = -1
 
   constructor(readonly name: string) {}

@@ -37,14 +37,14 @@ test('a connection that fails for lack of descriptors is reported, though Bun ca
     import fs from 'node:fs'
     import { onDescriptorShortage } from ${from('transport/descriptor-shortage.ts')}
     import { HttpClient } from ${from('transport/client.ts')}
-    import { Exchange } from ${from('transport/exchange.ts')}
+    import { HttpExchange } from ${from('transport/exchange.ts')}
     const client = new HttpClient()
     const reported = []
     onDescriptorShortage((code) => reported.push(code))
     using server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('') })
     const ask = () => new Promise((done) => {
       const handler = { head() {}, data() {}, end: () => done('answered'), fail: (error) => done(error.kind) }
-      new Exchange(client).send({ url: 'http://127.0.0.1:' + server.port, headers: {}, body: '' }, handler)
+      new HttpExchange(client).send({ url: 'http://127.0.0.1:' + server.port, headers: {}, body: '' }, handler)
     })
     const open = []
     try { for (;;) open.push(fs.openSync('/dev/null')) } catch {}

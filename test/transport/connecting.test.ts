@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { Addresses } from '../../src/transport/addresses.ts'
 import { HttpClient } from '../../src/transport/client.ts'
-import { Exchange } from '../../src/transport/exchange.ts'
+import { HttpExchange } from '../../src/transport/exchange.ts'
 import { BlackHole } from './black-hole.ts'
 import { Exchanged, response } from './exchanges.ts'
 import { RawServer } from './raw-server.ts'
@@ -136,7 +136,7 @@ describe('addresses and names', () => {
 
   test.each(['ftp://127.0.0.1/', 'nonsense'])('what is no HTTP URL fails, and nothing was sent: %s', async (url) => {
     const client = new HttpClient()
-    const exchange = new Exchange(client)
+    const exchange = new HttpExchange(client)
     const { promise, resolve } = Promise.withResolvers<string>()
     exchange.send(
       { url, headers: {}, body: '' },

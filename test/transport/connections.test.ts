@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
 import { HttpClient } from '../../src/transport/client.ts'
-import { Exchange } from '../../src/transport/exchange.ts'
+import { HttpExchange } from '../../src/transport/exchange.ts'
 import { Exchanged, response } from './exchanges.ts'
 import { RawServer } from './raw-server.ts'
 
@@ -279,7 +279,7 @@ describe('connections', () => {
     })
     const client = new HttpClient()
     let received = 0
-    const exchange = new Exchange(client)
+    const exchange = new HttpExchange(client)
     const ended = Promise.withResolvers<void>()
     const begun = Promise.withResolvers<void>()
     exchange.send(
@@ -331,7 +331,7 @@ describe('connections', () => {
     })
     const client = new HttpClient()
     let received = 0
-    const exchange = new Exchange(client)
+    const exchange = new HttpExchange(client)
     const ended = Promise.withResolvers<void>()
     exchange.send(
       { url: server.url(), headers: {}, body: '{}' },

@@ -4,7 +4,7 @@ import { BytePieces } from '../../src/core/byte-pieces.ts'
 import type { ProviderError } from '../../src/core/provider-error.ts'
 import type { ResponseHeaders } from '../../src/providers/provider.ts'
 import type { HttpClient } from '../../src/transport/client.ts'
-import { Exchange } from '../../src/transport/exchange.ts'
+import { HttpExchange } from '../../src/transport/exchange.ts'
 import type { HttpRequest } from '../../src/transport/request-head.ts'
 
 /** What an exchange has come to; `end` is the last event, absent while it goes on. */
@@ -16,7 +16,7 @@ export interface Outcome {
 
 export class Exchanged {
   readonly outcome: Outcome = { body: '' }
-  readonly exchange: Exchange
+  readonly exchange: HttpExchange
   headers: ResponseHeaders | undefined
   error: ProviderError | undefined
   private isSending = true
@@ -31,7 +31,7 @@ export class Exchanged {
     headers = {},
     more: Partial<HttpRequest> = {},
   ) {
-    this.exchange = new Exchange(client)
+    this.exchange = new HttpExchange(client)
     this.send({ url, headers, body: typeof body === 'string' ? body : BytePieces.of(body), ...more })
   }
 

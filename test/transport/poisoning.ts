@@ -5,7 +5,7 @@
 
 import type { Socket } from 'node:net'
 import { HttpClient } from '../../src/transport/client.ts'
-import { Exchange } from '../../src/transport/exchange.ts'
+import { HttpExchange } from '../../src/transport/exchange.ts'
 import { Random } from '../support/random.ts'
 import { SEED } from '../support/seed.ts'
 import { RawServer } from './raw-server.ts'
@@ -74,7 +74,7 @@ type When = 'never' | 'at once' | 'at the head' | 'in the body' | 'later'
 function one(client: HttpClient, url: string, nonce: string, random: Random, tally: Tally): Promise<void> {
   const when = random.pick<When>(['never', 'never', 'never', 'at once', 'at the head', 'in the body', 'later'])
   const { promise, resolve } = Promise.withResolvers<void>()
-  const exchange = new Exchange(client)
+  const exchange = new HttpExchange(client)
   const expected = bodyOf(nonce)
   let body = ''
   let isOver = false

@@ -62,7 +62,7 @@ const FUNCTION_TYPE = words('function')
 const NO_PARAMETERS = '{"type":"object","properties":{}}'
 
 /** What reading a conversation needs besides the body. */
-interface Reading {
+interface ReadOptions {
   readonly limits: RequestLimits
   readonly imageUrls: ImageUrls
 }
@@ -75,7 +75,12 @@ const callMembers = new Int32Array(CALL.length)
 const members = new Int32Array(2)
 
 /** `messages`: a list. Throws `CallerError` with the path of the invalid field. */
-export function readMessages(document: JsonDocument, arena: Arena, messages: number, reading: Reading): Conversation {
+export function readMessages(
+  document: JsonDocument,
+  arena: Arena,
+  messages: number,
+  reading: ReadOptions,
+): Conversation {
   entries.begin()
   const reader = new MessageReader(document, arena, reading)
   for (let item = document.firstItem(messages); item !== NONE; item = document.nextItem(item)) reader.message(item)
@@ -91,7 +96,7 @@ class MessageReader {
   constructor(
     private readonly document: JsonDocument,
     private readonly arena: Arena,
-    private readonly reading: Reading,
+    private readonly reading: ReadOptions,
   ) {}
 
   message(message: number): void {

@@ -4,7 +4,7 @@ import { BytePieces } from '../../core/byte-pieces.ts'
 import type { EmbeddingRequest } from '../../core/embedding-request.ts'
 import { isArray, isObject, type JsonValue } from '../../core/json.ts'
 import { parseBody } from '../../wire/body.ts'
-import { type Member, membersOf, writeMembers } from '../../wire/members.ts'
+import { type JsonMember, membersOf, writeMembers } from '../../wire/members.ts'
 import { type MetadataRule, refuseForbidden } from '../forbidden-fields.ts'
 import { invalid } from '../invalid-field.ts'
 import { checkEmbeddingsBody } from './schema.ts'
@@ -44,6 +44,6 @@ function isTokens(input: Exclude<Input, string>): input is number[] {
 }
 
 /** Not a closure within `acceptEmbeddings`, because that would keep the parsed body in memory too. */
-function writer(sent: readonly Member[]): EmbeddingRequest['body'] {
+function writer(sent: readonly JsonMember[]): EmbeddingRequest['body'] {
   return (model) => BytePieces.of(writeMembers(['model', model], sent))
 }

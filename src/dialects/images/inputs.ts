@@ -4,7 +4,7 @@
  */
 
 import { isArray, isObject, type JsonValue } from '../../core/json.ts'
-import { countNames, type Member } from '../../wire/members.ts'
+import { countNames, type JsonMember } from '../../wire/members.ts'
 import { type FormPart, formText } from '../../wire/multipart.ts'
 import { checkImageUrl, type ImageUrls, isAddress } from '../image-url.ts'
 import { invalid } from '../invalid-field.ts'
@@ -22,7 +22,7 @@ interface Rules {
 }
 
 /** Checks one member of a JSON body. Throws `CallerError` with the path of the invalid field. */
-export function checkMember({ name, bytes }: Member, value: JsonValue | undefined, rules: Rules): void {
+export function checkMember({ name, bytes }: JsonMember, value: JsonValue | undefined, rules: Rules): void {
   if (value === undefined || WORDS.has(name)) return
   // Of two members with the same name we read the last, but the provider, which gets both, may read the first.
   if (countNames(bytes) !== 1 + namesIn(value)) throw invalid(name, 'holds an object with a name that comes twice')

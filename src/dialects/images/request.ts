@@ -7,7 +7,7 @@ import { BytePieces } from '../../core/byte-pieces.ts'
 import type { ImageBody, ImageKind, ImageRequest } from '../../core/image-request.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { parseBody } from '../../wire/body.ts'
-import { type Member, membersOf, writeMembers } from '../../wire/members.ts'
+import { type JsonMember, membersOf, writeMembers } from '../../wire/members.ts'
 import { type FormPart, formText, mintBoundary, writeForm } from '../../wire/multipart.ts'
 import { type MetadataRule, refuseForbidden, refuseForbiddenNames } from '../forbidden-fields.ts'
 import type { ImageUrls } from '../image-url.ts'
@@ -33,7 +33,7 @@ export function acceptImages(kind: ImageKind, bytes: Uint8Array, rules: ImageRul
 }
 
 /** Not a closure within `acceptImages`, because that would keep the parsed body in memory too. */
-function jsonWriter(sent: readonly Member[]): ImageRequest['body'] {
+function jsonWriter(sent: readonly JsonMember[]): ImageRequest['body'] {
   return (model) => ({ contentType: 'application/json', content: BytePieces.of(writeMembers(['model', model], sent)) })
 }
 

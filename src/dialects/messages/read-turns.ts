@@ -35,7 +35,7 @@ import type { RequestLimits } from '../request-limits.ts'
 export type ToolResultImages = 'refuse' | 'pass'
 
 /** What reading a conversation needs besides the body. */
-interface Reading {
+interface ReadOptions {
   readonly limits: RequestLimits
   readonly toolResultImages: ToolResultImages
 }
@@ -92,7 +92,7 @@ export function readConversation(
   document: JsonDocument,
   arena: Arena,
   { system, messages }: { readonly system: number; readonly messages: number },
-  reading: Reading,
+  reading: ReadOptions,
 ): Conversation {
   entries.begin()
   const reader = new MessageReader(document, arena, reading)
@@ -116,7 +116,7 @@ class MessageReader {
   constructor(
     private readonly document: JsonDocument,
     private readonly arena: Arena,
-    private readonly reading: Reading,
+    private readonly reading: ReadOptions,
   ) {}
 
   /** The path of the current block. */

@@ -5,10 +5,10 @@
 
 import type { CrossingReader, SpendCrossing } from '../spend-crossing.ts'
 import { crossingOf } from './crossing-table.ts'
-import { Reading } from './sqlite-readers.ts'
+import { SqliteReader } from './sqlite-readers.ts'
 import type { Row } from './state-tables.ts'
 
-export class EmbeddedCrossingReader extends Reading implements CrossingReader {
+export class EmbeddedCrossingReader extends SqliteReader implements CrossingReader {
   /** The names of what was taken. A crossing with more spent has another name. */
   private taken = new Set<string>()
 

@@ -4,7 +4,7 @@ import type { Database } from 'bun:sqlite'
 import { budgetLimits } from '../../core/limits.ts'
 import type { KeyActivity } from '../../keys/key-list.ts'
 import { activityOf, type KeyActivityReader } from '../key-activity.ts'
-import { Reading } from './sqlite-readers.ts'
+import { SqliteReader } from './sqlite-readers.ts'
 import { type Row, scopeOf } from './state-tables.ts'
 
 /** The scope of a key has this in front of its id; that of the organisation has none. */
@@ -12,7 +12,7 @@ const KEY_PREFIX = 'k'
 
 const DAY = budgetLimits.findIndex(({ window }) => window === 'day')
 
-export class EmbeddedKeyActivityReader extends Reading implements KeyActivityReader {
+export class EmbeddedKeyActivityReader extends SqliteReader implements KeyActivityReader {
   async read(organization: string, keys: readonly string[]): Promise<ReadonlyMap<string, KeyActivity>> {
     const wanted = new Set(keys)
     const found = new Map<string, KeyActivity>()

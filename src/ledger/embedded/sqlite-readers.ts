@@ -40,7 +40,7 @@ import { figuresOf, newScope, type ReservationState, type ScopeState } from './s
  * Opens the files for each query: they do not exist before the first request, and the gateway can checkpoint its
  * write-ahead log only while no reader has it open.
  */
-export abstract class Reading {
+export abstract class SqliteReader {
   constructor(private readonly directory: string) {}
 
   async close(): Promise<void> {}
@@ -69,7 +69,7 @@ export abstract class Reading {
   }
 }
 
-export class EmbeddedUsageLog extends Reading implements UsageLog {
+export class EmbeddedUsageLog extends SqliteReader implements UsageLog {
   async read(query: UsageQuery): Promise<readonly UsageRow[]> {
     return this.from((database, tail) => withTail(readUsage(database, query), tail, query)) ?? []
   }
@@ -93,7 +93,7 @@ function withTail(rows: readonly UsageRow[], tail: readonly Group<Row>[], query:
   return summed
 }
 
-export class EmbeddedAuditLog extends Reading implements AuditLog {
+export class EmbeddedAuditLog extends SqliteReader implements AuditLog {
   async *read(query: AuditQuery): AsyncGenerator<readonly AuditRow[]> {
     if (query.id !== undefined) {
       const row = this.find(query, query.id)
@@ -180,7 +180,7 @@ function isWanted(row: AuditRow, { sinceMs, untilMs, organization, key, id }: Au
  */
 const GATHERED_MS = 60_000
 
-export class EmbeddedAccountUsageReader extends Reading implements AccountUsageReader {
+export class EmbeddedAccountUsageReader extends SqliteReader implements AccountUsageReader {
   constructor(
     directory: string,
     private readonly now: () => number = Date.now,

@@ -1,7 +1,7 @@
 /** The data of the store in memory: the state of scopes (organisations and keys) and of reservations. */
 
 import { budgetLimits, byName, rateLimits, type UnitAmounts } from '../../core/limits.ts'
-import type { Member } from '../../core/member-list.ts'
+import type { ListMember } from '../../core/member-list.ts'
 import type { Budget, ScopeUsage } from '../reservation-store.ts'
 import { budgetWindows } from '../window.ts'
 
@@ -65,7 +65,7 @@ export interface ScopeState {
 type ReservationPhase = 'live' | 'settled' | 'lost' | 'cancelled'
 
 /** A reservation. Its `place` is that in the journal's list of what SQLite gets next. */
-export interface ReservationState extends Member {
+export interface ReservationState extends ListMember {
   readonly id: string
   readonly organization: string
   state: ReservationPhase

@@ -19,7 +19,7 @@ import { SettleCall } from './delivery/settle-call.ts'
 import { SettlementSender } from './delivery/settlement-sender.ts'
 import { SettlementsInFlight } from './delivery/settlements-in-flight.ts'
 import { Outbox, PENDING_MAX } from './outbox/outbox.ts'
-import { type CallListener, DataLossError } from './protocol/epochs.ts'
+import { DataLossError, type ReplyListener } from './protocol/epochs.ts'
 import type { Link } from './protocol/link.ts'
 import type { NodeLog } from './protocol/node-log.ts'
 import type { Settlement } from './protocol/settlement.ts'
@@ -93,7 +93,7 @@ class RedisReservation implements Reservation {
  * The first call of a reservation. Nearly always it is granted, and nothing else is awaited: async functions between
  * here and Redis kept eight promises for each request.
  */
-class FirstCall extends Later<Reservation> implements CallListener<ReserveReply> {
+class FirstCall extends Later<Reservation> implements ReplyListener<ReserveReply> {
   constructor(
     private readonly ledger: RedisLedger,
     private readonly attempts: ReserveAttempts,

@@ -18,7 +18,7 @@ interface Workers {
 
 /** Resolves to the reason why the old worker stays, after the new one has ended; undefined if it was replaced. */
 export async function replaceWorker({ old, next, onTakenOver, ended }: Workers): Promise<string | undefined> {
-  const attempt = new Attempt(old, next)
+  const attempt = new ReplacementAttempt(old, next)
   const limit = Promise.withResolvers<string>()
   const timer = setTimeout(() => limit.resolve(attempt.lateness()), READY_MS_MAX)
   const problem = await Promise.race([attempt.run(), limit.promise, ended.then(() => 'weir ends')])
@@ -33,7 +33,7 @@ export async function replaceWorker({ old, next, onTakenOver, ended }: Workers):
   return problem
 }
 
-class Attempt {
+class ReplacementAttempt {
   isOver = false
   private reasons: readonly string[] = ['has not loaded its code']
 

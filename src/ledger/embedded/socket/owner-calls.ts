@@ -1,7 +1,7 @@
 /** The calls of a worker to the owner of the ledger: what is sent, and what it returns. */
 
 import { CallerError } from '../../../core/caller-error.ts'
-import type { Member } from '../../../core/member-list.ts'
+import type { ListMember } from '../../../core/member-list.ts'
 import type { Account, Charge, Estimate, Hold, LedgerHealth, RateStatuses, Reservation } from '../../ledger.ts'
 import { fullError, isHeld, reservationOf } from '../../refusal.ts'
 import type { ExtendReply } from '../../reservation-store.ts'
@@ -16,7 +16,7 @@ const HEALTH_WAIT_MS = 250
 const NOTHING: Estimate = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
 
 /** A reservation that the owner has granted. */
-export class Granted implements Reservation, Member {
+export class Granted implements Reservation, ListMember {
   /** In the list of those that have not ended. */
   place = -1
   soFar: Estimate = NOTHING

@@ -5,7 +5,7 @@
 
 import { isPermanent } from '../../../redis/redis-errors.ts'
 import type { SettleOptions, SettleReply } from '../../reservation-store.ts'
-import { type CallListener, DataLossError } from '../protocol/epochs.ts'
+import { DataLossError, type ReplyListener } from '../protocol/epochs.ts'
 import type { Link } from '../protocol/link.ts'
 import type { NodeLog, Pending } from '../protocol/node-log.ts'
 import type { Restoration } from '../recovery/restoration.ts'
@@ -23,7 +23,7 @@ interface Delivered {
 }
 
 /** A settlement that is sent for the first time. */
-export interface FirstSending extends Pending, Delivered, CallListener<SettleReply> {}
+export interface FirstSending extends Pending, Delivered, ReplyListener<SettleReply> {}
 
 export class SettlementSender {
   /** The last options, because most settlements in a row have the same. */

@@ -3,7 +3,7 @@
  * waits for a part of Redis that is slow for another organisation.
  */
 
-import { type Member, MemberList } from '../../../core/member-list.ts'
+import { type ListMember, MemberList } from '../../../core/member-list.ts'
 import { ConcurrencyLimit } from '../../../redis/concurrency-limit.ts'
 import { SETTLED_AT_ONCE } from '../store/settle-batches.ts'
 
@@ -20,7 +20,7 @@ interface OfOrganization {
   readonly limit: ConcurrencyLimit
 }
 
-export interface SettlementInFlight extends Member {
+export interface SettlementInFlight extends ListMember {
   readonly organization: string
   /** Called when it ends. Nearly all settlements have none. */
   listeners: (() => void)[] | undefined

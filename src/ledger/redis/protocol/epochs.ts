@@ -71,7 +71,7 @@ export interface NumberedRow extends UsageRow {
 }
 
 /** Hears what becomes of a call: one of the two, once. Neither may throw. */
-export interface CallListener<Reply> {
+export interface ReplyListener<Reply> {
   replied(reply: Reply): void
   failed(error: unknown): void
 }
@@ -81,9 +81,9 @@ export interface RecoverableStore extends ReservationStore {
   // Every request makes these two calls. With a listener each keeps two promises and five functions less until the
   // reply comes.
   /** The same as `reserve`. */
-  reserveFor(listener: CallListener<ReserveReply>, account: Account, hold: Hold): void
+  reserveFor(listener: ReplyListener<ReserveReply>, account: Account, hold: Hold): void
   /** The same as `settle`. */
-  settleFor(listener: CallListener<SettleReply>, admission: Admission, charge: Charge, options: SettleOptions): void
+  settleFor(listener: ReplyListener<SettleReply>, admission: Admission, charge: Charge, options: SettleOptions): void
   /**
    * Returns what it has of a node. Begins another epoch if it is in an earlier one than the node knows, or in the one
    * that `ended` names (0: none).

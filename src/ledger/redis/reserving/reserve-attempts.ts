@@ -6,7 +6,7 @@
 import { isTimeout, wasNeverSent } from '../../../redis/redis-errors.ts'
 import type { Account, Hold } from '../../ledger.ts'
 import type { ReserveReply } from '../../reservation-store.ts'
-import { type CallListener, DataLossError } from '../protocol/epochs.ts'
+import { DataLossError, type ReplyListener } from '../protocol/epochs.ts'
 import type { Link } from '../protocol/link.ts'
 import type { ReserveQueue } from './reserve-queue.ts'
 
@@ -34,7 +34,7 @@ export class ReserveAttempts {
    * Sends the first call if none waits before it; else returns false. After its reply or error `granted` or `goOn` must
    * be called.
    */
-  begin(listener: CallListener<ReserveReply>): boolean {
+  begin(listener: ReplyListener<ReserveReply>): boolean {
     if (!this.queue.enter(this.account.organization)) return false
     this.link.store.reserveFor(listener, this.account, this.hold)
     return true

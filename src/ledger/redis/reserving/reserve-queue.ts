@@ -26,7 +26,7 @@ export class ReserveQueueFullError extends Error {
 }
 
 /** Resolves when its call may run; rejects after `WAIT_MS`. */
-class Turn implements Limited {
+class QueuedCall implements Limited {
   isSettled = false
   private readonly resolvers = Promise.withResolvers<void>()
 
@@ -47,7 +47,7 @@ class Turn implements Limited {
 
 interface OrganizationQueue {
   inFlight: number
-  readonly waiting: Set<Turn>
+  readonly waiting: Set<QueuedCall>
 }
 
 export class ReserveQueue {
@@ -64,7 +64,7 @@ export class ReserveQueue {
 
   /** True if a call may run now; then `leave` must follow. False if it would have to wait. */
   enter(organization: string): boolean {
-    const one = this.organizations.get(organization) ?? { inFlight: 0, waiting: new Set<Turn>() }
+    const one = this.organizations.get(organization) ?? { inFlight: 0, waiting: new Set<QueuedCall>() }
     if (!this.isFree(one)) return false
     this.organizations.set(organization, one)
     this.begin(one)
@@ -85,7 +85,7 @@ export class ReserveQueue {
   run<T>(organization: string, call: () => Promise<T>): Promise<T> {
     if (this.enter(organization)) return this.begun(organization, call())
     if (this.waiting >= WAITING_MAX) return Promise.reject(new ReserveQueueFullError())
-    const one = this.organizations.get(organization) ?? { inFlight: 0, waiting: new Set<Turn>() }
+    const one = this.organizations.get(organization) ?? { inFlight: 0, waiting: new Set<QueuedCall>() }
     this.organizations.set(organization, one)
     return this.wait(organization, one).then(() => this.begun(organization, call()))
   }
@@ -107,7 +107,7 @@ export class ReserveQueue {
 
   /** Resolves when the call may run and is counted as in flight. */
   private async wait(organization: string, one: OrganizationQueue): Promise<void> {
-    const turn = new Turn()
+    const turn = new QueuedCall()
     one.waiting.add(turn)
     this.waiting += 1
     this.deadline.watch(turn)
@@ -152,7 +152,7 @@ export class ReserveQueue {
 }
 
 /** The turn that has waited longest and has not expired. */
-function nextOf({ waiting }: OrganizationQueue): Turn | undefined {
+function nextOf({ waiting }: OrganizationQueue): QueuedCall | undefined {
   for (const turn of waiting) if (!turn.isSettled) return turn
   return undefined
 }

@@ -18,7 +18,6 @@ import {
 } from '../../reservation-store.ts'
 import type { UsagePlace } from '../../usage-log.ts'
 import type {
-  CallListener,
   Entered,
   Epochs,
   FoundReservation,
@@ -26,6 +25,7 @@ import type {
   NodeFigures,
   NumberedRow,
   RecoverableStore,
+  ReplyListener,
 } from '../protocol/epochs.ts'
 import { limitsArgument } from './account-arguments.ts'
 import { figureArguments } from './audit-lua.ts'
@@ -67,7 +67,7 @@ export class RedisStore implements RecoverableStore {
   }
 
   /** Those that are called in the same turn of the event loop are sent together. */
-  reserveFor(listener: CallListener<ReserveReply>, account: Account, hold: Hold): void {
+  reserveFor(listener: ReplyListener<ReserveReply>, account: Account, hold: Hold): void {
     this.reserving.reserve(account, hold, listener)
   }
 
@@ -96,7 +96,7 @@ export class RedisStore implements RecoverableStore {
   }
 
   /** Those that are called in the same turn of the event loop are sent together. */
-  settleFor(listener: CallListener<SettleReply>, admission: Admission, charge: Charge, options: SettleOptions): void {
+  settleFor(listener: ReplyListener<SettleReply>, admission: Admission, charge: Charge, options: SettleOptions): void {
     this.settlements.settle(admission, charge, options, listener)
   }
 

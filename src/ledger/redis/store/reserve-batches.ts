@@ -10,7 +10,7 @@ import { isPermanent } from '../../../redis/redis-errors.ts'
 import { type Account, demandOf, type Hold } from '../../ledger.ts'
 import { checkEstimate, type ReserveReply } from '../../reservation-store.ts'
 import { seriesOfHold } from '../../usage-series.ts'
-import { type CallListener, DataLossError, type Epochs, UNKNOWN_EPOCH } from '../protocol/epochs.ts'
+import { DataLossError, type Epochs, type ReplyListener, UNKNOWN_EPOCH } from '../protocol/epochs.ts'
 import { BatchAccounts } from './account-arguments.ts'
 import { furtherUnits } from './record-layout.ts'
 import { numberAt, ratesOf, refusalOf, roomOf } from './reply-readers.ts'
@@ -23,7 +23,7 @@ const RESERVED_AT_ONCE = 16
 interface Reserving {
   readonly account: Account
   readonly hold: Hold
-  readonly listener: CallListener<ReserveReply>
+  readonly listener: ReplyListener<ReserveReply>
 }
 
 export class ReserveBatches {
@@ -41,7 +41,7 @@ export class ReserveBatches {
   ) {}
 
   /** Fails with `DataLossError`, `RangeError` if an amount is not valid, and the errors of the connection. */
-  reserve(account: Account, hold: Hold, listener: CallListener<ReserveReply>): void {
+  reserve(account: Account, hold: Hold, listener: ReplyListener<ReserveReply>): void {
     try {
       checkEstimate(hold.estimate)
     } catch (error) {

@@ -8,7 +8,7 @@ import { isPermanent } from '../../../redis/redis-errors.ts'
 import { type Admission, type Charge, usedOf } from '../../ledger.ts'
 import { checkEstimate, type SettleOptions, type SettleReply } from '../../reservation-store.ts'
 import { seriesOf } from '../../usage-series.ts'
-import { type CallListener, DataLossError, UNKNOWN_EPOCH } from '../protocol/epochs.ts'
+import { DataLossError, type ReplyListener, UNKNOWN_EPOCH } from '../protocol/epochs.ts'
 import { BatchAccounts } from './account-arguments.ts'
 import { chargeValues } from './audit-lua.ts'
 import { furtherUnits } from './record-layout.ts'
@@ -23,7 +23,7 @@ const NO_NODE = { node: '', epoch: UNKNOWN_EPOCH }
 interface SettleCall {
   readonly admission: Admission
   readonly charge: Charge
-  readonly listener: CallListener<SettleReply>
+  readonly listener: ReplyListener<SettleReply>
 }
 
 /** Settlements of one organisation that share the arguments of a call. */
@@ -48,7 +48,7 @@ export class SettleBatches {
   ) {}
 
   /** Fails with `DataLossError`, `RangeError` if an amount is not valid, and the errors of the connection. */
-  settle(admission: Admission, charge: Charge, options: SettleOptions, listener: CallListener<SettleReply>): void {
+  settle(admission: Admission, charge: Charge, options: SettleOptions, listener: ReplyListener<SettleReply>): void {
     try {
       checkEstimate(charge)
     } catch (error) {
