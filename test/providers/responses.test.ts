@@ -406,6 +406,25 @@ describe('the answer', () => {
     })
   })
 
+  test('may have the types of its events in their names alone, and its calls by their ids', () => {
+    const decoder = openaiResponses.decoder()
+    const item = { type: 'function_call', id: 'fc_1', call_id: 'c1', name: 'f', arguments: '' }
+    const events = [
+      { ...ADDED, item },
+      { type: 'response.function_call_arguments.delta', delta: '{"a":1}', item_id: 'fc_1', output_index: 1 },
+      { type: 'response.output_item.done', item: { ...item, arguments: '{"a":1}' }, output_index: 1 },
+      COMPLETED,
+    ].flatMap(({ type, ...event }) => decoder.decode(type, JSON.stringify(event)))
+    expect(events).toEqual([
+      { type: 'start' },
+      { type: 'tool-start', index: 0, callId: 'c1', name: 'f' },
+      { type: 'tool-delta', index: 0, json: '{"a":1}' },
+      { type: 'usage', usage: expect.objectContaining({ input: 3 }) },
+      { type: 'finish', reason: 'tool-call' },
+      { type: 'end' },
+    ])
+  })
+
   test('is read to its last member without its output', () => {
     // The output is no JSON: nothing but the counts is parsed.
     const decoder = openaiResponses.decoder()

@@ -36,6 +36,8 @@ export class ResponsesDecoder implements StreamDecoder {
   private hasThoughts = false
   /** Made with the first call. */
   private calls: ToolBlocks | undefined
+  /** The indexes of calls by their ids: some servers give one item several indexes. */
+  private readonly places = new Map<JsonValue | undefined, number>()
 
   decode(event: string, data: string): readonly StreamEvent[] {
     if (this.ended || isBlank(data)) return []
@@ -52,7 +54,7 @@ export class ResponsesDecoder implements StreamDecoder {
       case 'response.completed':
       case 'response.incomplete':
       case 'response.failed':
-        return this.last(data)
+        return this.last(type, data)
       default:
         return REPEATING.has(type) || data === '[DONE]' ? [] : this.read(type, parseFrame(data, hasLogprobs))
     }
@@ -147,10 +149,18 @@ export class ResponsesDecoder implements StreamDecoder {
   private call(index: number, { call_id, id, name, arguments: written }: JsonObject, events: StreamEvent[]): void {
     this.calls ??= new ToolBlocks()
     this.calls.begin(index, call_id ?? id, name, written, events)
+    this.places.set(id ?? call_id, index)
+  }
+
+  /** The index of the call that has not ended, by the one of an event, or else by the id of its item. */
+  private placeOf(index: number, id: JsonValue | undefined): number {
+    if (this.calls?.has(index) === true) return index
+    const place = this.places.get(id)
+    return place !== undefined && this.calls?.has(place) === true ? place : index
   }
 
   private argumentsOf(chunk: JsonObject, events: StreamEvent[]): void {
-    const index = indexOf(chunk)
+    const index = this.placeOf(indexOf(chunk), chunk['item_id'])
     const json = stringOf(chunk['delta']) ?? ''
     if (this.calls === undefined) throw new ProviderError('broken', 'a delta of a tool call belongs to no call')
     if (json !== '') this.silent.delete(index)
@@ -178,14 +188,19 @@ export class ResponsesDecoder implements StreamDecoder {
         this.hasText = false
         return
       case 'function_call':
-        if (this.calls?.has(index) !== true) this.call(index, { ...item, arguments: '' }, events)
-        this.calls?.delta(index, stringOf(item['arguments']) ?? '', events)
-        this.calls?.end(index, events)
+        this.wholeCall(this.placeOf(index, item['id'] ?? item['call_id']), index, item, events)
         return
       case 'reasoning':
         if (!this.hasThoughts) for (const part of partsOf(item)) thought(part['text'], events)
         this.hasThoughts = false
     }
+  }
+
+  private wholeCall(place: number, index: number, item: JsonObject, events: StreamEvent[]): void {
+    if (this.calls?.has(place) !== true) this.call(place, { ...item, arguments: '' }, events)
+    const haveArgumentsCome = place !== index && !this.silent.delete(place)
+    if (!haveArgumentsCome) this.calls?.delta(place, stringOf(item['arguments']) ?? '', events)
+    this.calls?.end(place, events)
   }
 
   private part(part: JsonObject, events: StreamEvent[]): void {
@@ -194,12 +209,10 @@ export class ResponsesDecoder implements StreamDecoder {
   }
 
   /** The last event. The members of its answer that no other event has, if the answer has come. */
-  private last(data: string): readonly StreamEvent[] {
-    const type = TYPE.exec(data)?.[1]
-    const answer = this.hasItems && type !== undefined ? membersText(data, 'response', LAST_MEMBERS) : undefined
-    const chunk: JsonObject =
-      answer === undefined ? parseFrame(data, hasNoNumbers) : { type, response: parseFrame(answer, hasNoNumbers) }
-    return this.read('', chunk)
+  private last(type: string, data: string): readonly StreamEvent[] {
+    const answer = this.hasItems ? membersText(data, 'response', LAST_MEMBERS) : undefined
+    const chunk = answer === undefined ? parseFrame(data, hasNoNumbers) : { response: parseFrame(answer, hasNoNumbers) }
+    return this.read(type, chunk)
   }
 
   private finish(answer: JsonObject, type: string, events: StreamEvent[]): void {
