@@ -13,6 +13,11 @@ export interface Needs extends Marks {
   readonly inputTokens: number
   readonly maxOutputTokens: number | undefined
   readonly limitsOutput: boolean
+  /**
+   * Whether the answer must follow a schema: models that cannot are passed over if others can (`preferred`), or are no
+   * candidates at all (`required`).
+   */
+  readonly schema: 'preferred' | 'required' | undefined
   /** Whether a cache mark that the model cannot honour is an error. */
   readonly cache: boolean
 }
@@ -24,13 +29,17 @@ export const noNeeds: Needs = {
   inputTokens: 0,
   maxOutputTokens: undefined,
   limitsOutput: false,
+  schema: undefined,
   cache: false,
   ttls: [],
   isMarked: false,
 }
 
-/** Reads the whole history, once per request. `inputTokens` is the estimate that the ledger reserves, too. */
-export function needsOf(request: ChatRequest, inputTokens: number): Needs {
+/**
+ * Reads the whole history, once per request. `inputTokens` is the estimate that the ledger reserves, too. `schemas`:
+ * whether models are chosen by whether they follow a schema.
+ */
+export function needsOf(request: ChatRequest, inputTokens: number, schemas = false): Needs {
   const marks = marksOf(request)
   return {
     images: hasImage(request),
@@ -38,10 +47,16 @@ export function needsOf(request: ChatRequest, inputTokens: number): Needs {
     inputTokens,
     maxOutputTokens: request.maxOutputTokens,
     limitsOutput: request.limitsOutput,
+    schema: schemas ? schemaNeed(request) : undefined,
     cache: request.cacheStrict && marks.isMarked,
     ttls: marks.ttls,
     isMarked: marks.isMarked,
   }
+}
+
+function schemaNeed({ sampling: { responseFormat, requiresFormat } }: ChatRequest): Needs['schema'] {
+  if (responseFormat === undefined || responseFormat['type'] === 'text') return undefined
+  return requiresFormat === true ? 'required' : 'preferred'
 }
 
 function hasImage(request: ChatRequest): boolean {

@@ -2,10 +2,11 @@
 
 import type { AlertsConfig } from '../core/alerts-config.ts'
 import { type Compatibility, type CompatibilitySettings, compatibilityOf } from '../core/compatibility.ts'
-import { type ModelConfig, prefixOf, type Support, type Ttl } from '../core/model-config.ts'
+import { type ModelConfig, prefixOf, type Support, sentModel, type TargetRef, type Ttl } from '../core/model-config.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import { judge, type Verdict } from '../core/permission.ts'
 import { type TierApi, tierApiOf } from '../core/service-tier.ts'
+import { takesSchema } from '../core/structured-output.ts'
 
 /** Which endpoints serve a model: the three chat dialects, the image endpoints, or the embeddings endpoint. */
 export type ModelKind = 'chat' | 'image' | 'embedding'
@@ -101,6 +102,7 @@ export class Catalog {
     /** The candidates of `auto`, in order. */
     readonly autoCandidates: readonly Model[],
     private readonly tierApis: ReadonlyMap<string, TierApi>,
+    private readonly providerDialects: ReadonlyMap<string, string>,
   ) {
     for (const model of models) this.byName.set(model.name, model)
     for (const model of models) {
@@ -132,12 +134,19 @@ export class Catalog {
       const api = tierApiOf(provider)
       if (api !== undefined) tierApis.set(provider.name, api)
     }
-    return new Catalog(forAll, data.ownedBy, models, organizations, credentials, candidates, tierApis)
+    const dialects = new Map(data.providers?.map(({ name, dialect }) => [name, dialect]))
+    return new Catalog(forAll, data.ownedBy, models, organizations, credentials, candidates, tierApis, dialects)
   }
 
   /** The service tiers that the API of a provider has; undefined if it has none. */
   tierApi(provider: string): TierApi | undefined {
     return this.tierApis.get(provider)
+  }
+
+  /** Whether a target of a model follows a schema for its answer. */
+  followsSchema({ supports }: Model, target: TargetRef): boolean {
+    const dialect = this.providerDialects.get(target.provider)
+    return supports.has('structured_output') || (dialect !== undefined && takesSchema(dialect, sentModel(target)))
   }
 
   /** Whether any model is of this kind. */

@@ -6,7 +6,7 @@
 import { CallerError } from '../core/caller-error.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import { lacks, type Needs } from './capability.ts'
-import { AUTO, type Catalog, type Key, kindOf, type Model, type ModelKind } from './catalog.ts'
+import { AUTO, type Catalog, type Key, kindOf, type Model, type ModelKind, publicName } from './catalog.ts'
 
 /** Why a model of another kind does not serve these endpoints. */
 const LACKS_KIND = { image: 'makes no images', embedding: 'makes no embeddings' } as const
@@ -93,14 +93,48 @@ export function selectModel(catalog: Catalog, key: Key, name: string, kind: Mode
  *
  * A target that the circuit breaker rests is a candidate, too, because the rest ends.
  *
- * Throws `CallerError` `auto_resolution_failed`.
+ * Throws `CallerError` `auto_resolution_failed`, or `unsupported_schema`.
  */
 export function candidatesOf(catalog: Catalog, key: Key, selected: Selection, demand: Demand): Resolution {
+  const { schema } = demand.needs
+  if (schema !== undefined)
+    return thatFollowSchemas(catalog, selected, allCandidates(catalog, key, selected, demand), schema)
+  return allCandidates(catalog, key, selected, demand)
+}
+
+function allCandidates(catalog: Catalog, key: Key, selected: Selection, demand: Demand): Resolution {
   if (selected !== AUTO && selected.fallbacks.length === 0) return withoutFallbacks(selected)
   const { models, excluded } =
     selected === AUTO ? automatic(catalog, key, demand) : withFallbacks(catalog, key, selected, demand)
   return { candidates: models.flatMap((model) => model.targets.map((target) => ({ model, target }))), excluded }
 }
+
+/**
+ * Those of them that follow a schema for the answer. If none does, a request whose dialect always passed its schema on
+ * keeps the model that it names, and the provider decides.
+ */
+function thatFollowSchemas(
+  catalog: Catalog,
+  selected: Selection,
+  { candidates, excluded }: Resolution,
+  schema: 'preferred' | 'required',
+): Resolution {
+  const kept = candidates.filter(({ model, target }) => catalog.followsSchema(model, target))
+  if (kept.length > 0) {
+    const models = new Set(candidates.map(({ model }) => model))
+    for (const { model } of kept) models.delete(model)
+    return { candidates: kept, excluded: [...excluded, ...[...models].map((model) => ({ model, reason: NO_SCHEMA }))] }
+  }
+  if (selected !== AUTO && schema === 'preferred') return { candidates, excluded }
+  if (selected === AUTO) {
+    const message = 'No candidate of automatic selection can follow a schema for its answer.'
+    throw new CallerError('auto_resolution_failed', message, { param: 'model' })
+  }
+  const message = `The model '${publicName(selected)}' follows no schema for its answer; send none.`
+  throw new CallerError('unsupported_schema', message, { param: 'model' })
+}
+
+const NO_SCHEMA = 'follows no schema'
 
 const alone = new WeakMap<Model, Resolution>()
 

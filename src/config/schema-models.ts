@@ -329,12 +329,19 @@ export const model = object(
       4096,
     ),
     supports: withDefault(
-      Type.Array(oneOf(['tools', 'images', 'image_generation', 'embeddings'], 'Something that the model can do'), {
-        uniqueItems: true,
-        description:
-          'What the model can do: `tools` and `images` (as input) for chat models, ' +
-          '`image_generation` for models of the image endpoints, `embeddings` for models of `POST /v1/embeddings`',
-      }),
+      Type.Array(
+        oneOf(
+          ['tools', 'images', 'structured_output', 'image_generation', 'embeddings'],
+          'Something that the model can do',
+        ),
+        {
+          uniqueItems: true,
+          description:
+            'What the model can do: `tools` and `images` (as input) for chat models, ' +
+            '`structured_output` for those that follow a schema though weir does not know it, ' +
+            '`image_generation` for models of the image endpoints, `embeddings` for models of `POST /v1/embeddings`',
+        },
+      ),
       [],
     ),
     prompt_cache: withDefault(promptCache, {}),

@@ -70,6 +70,13 @@ export const switches = {
       '`native` turns on every switch of [native mode](native.md) that is not set itself; `specification` turns off',
     ),
   ),
+  structured_output: optional(
+    oneOf(
+      SWITCHES.structured_output,
+      'Schemas for answers: `off` takes only `response_format` of Chat Completions, `pass` also `text.format` of ' +
+        'Responses and `output_config.format` of Messages, and looks for a model that follows them',
+    ),
+  ),
   status: optional(
     oneOf(
       SWITCHES.status,

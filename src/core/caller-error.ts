@@ -86,6 +86,8 @@ export const CALLER_ERRORS = {
   wrong_endpoint: row(400, 'model_not_supported', INVALID, INVALID, 'request'),
   /** Responses: the model does not support `cache_control`, or not with this TTL. */
   unsupported_cache: row(400, 'unsupported_cache_control', INVALID, INVALID, 'request'),
+  /** No target of the model follows a schema for its answer. */
+  unsupported_schema: row(400, 'unsupported_structured_output', INVALID, INVALID, 'request'),
   /** A spend limit holds, and the tier that the request asks for has no price. */
   unpriced_service_tier: row(400, 'unpriced_service_tier', INVALID, INVALID, 'request'),
   /** A spend limit holds, and no row of the model's `price.images` fits the order. */

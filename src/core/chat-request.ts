@@ -26,6 +26,8 @@ interface Sampling {
   readonly reasoningEffort?: string | undefined
   readonly verbosity?: string | undefined
   readonly responseFormat?: JsonObject | undefined
+  /** Set if a model that ignores `responseFormat` must not answer. */
+  readonly requiresFormat?: boolean | undefined
 }
 
 /** What the caller states about itself and the service it wants. An adapter passes on those fields that its API has. */

@@ -5,6 +5,7 @@
 
 /** The values of each switch: that of the specification first, then that of native mode. */
 export const SWITCHES = {
+  structured_output: ['off', 'pass'],
   status: ['completed', 'provider'],
   provider_errors: ['rewritten', 'pass'],
   metadata: ['refuse', 'accept'],
@@ -19,11 +20,23 @@ export type CompatibilitySettings = {
   readonly [Name in keyof Switches]?: Switches[Name][number] | undefined
 } & { readonly mode?: (typeof MODES)[number] | undefined }
 
+const SWITCH_NAMES = Object.keys(SWITCHES) as (keyof Switches)[]
+
 /** What holds for a request. */
 export type Compatibility = { readonly [Name in keyof Switches]: Switches[Name][number] }
 
-const SPECIFICATION: Compatibility = { status: 'completed', provider_errors: 'rewritten', metadata: 'refuse' }
-const NATIVE: Compatibility = { status: 'provider', provider_errors: 'pass', metadata: 'accept' }
+const SPECIFICATION: Compatibility = {
+  structured_output: 'off',
+  status: 'completed',
+  provider_errors: 'rewritten',
+  metadata: 'refuse',
+}
+const NATIVE: Compatibility = {
+  structured_output: 'pass',
+  status: 'provider',
+  provider_errors: 'pass',
+  metadata: 'accept',
+}
 
 /**
  * What `settings` make of the choice of the level above. They decide the switches that they name and, if they name a
@@ -33,12 +46,8 @@ export function compatibilityOf(
   settings: CompatibilitySettings = {},
   above: Compatibility = SPECIFICATION,
 ): Compatibility {
-  const { mode, status, provider_errors, metadata } = settings
+  const { mode } = settings
   const others = mode === undefined ? above : mode === 'native' ? NATIVE : SPECIFICATION
-  if (status === undefined && provider_errors === undefined && metadata === undefined) return others
-  return {
-    status: status ?? others.status,
-    provider_errors: provider_errors ?? others.provider_errors,
-    metadata: metadata ?? others.metadata,
-  }
+  const own = SWITCH_NAMES.filter((name) => settings[name] !== undefined)
+  return own.length === 0 ? others : { ...others, ...Object.fromEntries(own.map((name) => [name, settings[name]])) }
 }

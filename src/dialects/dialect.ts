@@ -24,8 +24,8 @@ export interface Served {
 /** Who sends the request. */
 export interface Caller {
   readonly organization: string
-  /** Whether answers report how the provider ended them. Absent: `completed`. */
-  readonly status?: Compatibility['status']
+  /** What its key may send and get beyond the specification. Absent: nothing. */
+  readonly compatibility?: Compatibility
 }
 
 export interface Dialect {

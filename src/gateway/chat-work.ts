@@ -74,7 +74,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
 
   estimate(): void {
     const { request } = this.exchange
-    this.needs = needsOf(request, estimateInput(request))
+    this.needs = needsOf(request, estimateInput(request), this.key.compatibility.structured_output === 'pass')
     this.audioTokens = estimateAudio(request)
   }
 

@@ -143,7 +143,7 @@ function readDocument(life: RequestLife, key: Key, bytes: Uint8Array, unparsed: 
 }
 
 function callerOf({ organization, compatibility }: Key): Caller {
-  return { organization: organization.id, status: compatibility.status }
+  return { organization: organization.id, compatibility }
 }
 
 function metadataRule({ compatibility }: Key): MetadataRule {

@@ -532,7 +532,10 @@ const WRONG: readonly Row[] = [
     what: 'a wrong ability',
     replace: '    max_output_tokens: 128000',
     by: '    supports: [vision]',
-    lines: ['25: models[0].supports[0]: "vision" is not one of tools, images, image_generation, embeddings'],
+    lines: [
+      '25: models[0].supports[0]: "vision" is not one of tools, images, ' +
+        'structured_output, image_generation, embeddings',
+    ],
   },
   {
     what: 'a window in words',

@@ -25,10 +25,16 @@ beforeAll(async () => {
     providers: {
       up: upstream.url,
       claude: { dialect: 'anthropic', base_url: upstream.url, api_key: 'secret-of-claude' },
+      google: { dialect: 'gemini', base_url: upstream.url, api_key: 'secret-of-google' },
     },
     models: {
       m: ['up/m'],
       claude: ['claude/c'],
+      modern: ['claude/claude-sonnet-4-5'],
+      old: ['claude/claude-3-haiku'],
+      named: { targets: [{ provider: 'claude', model: 'c' }], supports: ['structured_output'] },
+      mixed: { targets: [{ provider: 'claude', model: 'claude-3-haiku' }], fallbacks: ['old', 'modern'] },
+      gem: ['google/gemini-3-pro'],
       picture: { targets: [{ provider: 'up', model: 'picture' }], supports: ['image_generation'] },
       vectors: { targets: [{ provider: 'up', model: 'vectors' }], supports: ['embeddings'] },
     },
@@ -204,6 +210,102 @@ describe.each(STOPS)('an answer of %s', (model, [body, stream], specified, nativ
   })
 })
 
+describe('a schema for the answer', () => {
+  const properties = { city: { type: 'string' } }
+  const schema = { type: 'object', properties, required: ['city'], additionalProperties: false }
+  const named = { name: 'place', schema, strict: true }
+  /** What each dialect sends. */
+  const ASKED = {
+    '/v1/chat/completions': { response_format: { type: 'json_schema', json_schema: named } },
+    '/v1/responses': { text: { format: { type: 'json_schema', ...named }, verbosity: 'low' } },
+    '/v1/messages': { output_config: { format: { type: 'json_schema', schema } } },
+  } as const
+  const paths = ['/v1/chat/completions', '/v1/responses', '/v1/messages'] as const
+
+  /** The caller's answer, and what the provider got. */
+  async function sent(path: keyof typeof ASKED, model: string, key: string, asked: object = ASKED[path]) {
+    upstream.otherwise((call) => {
+      const whole = { openai: ENDINGS.openai('stop', '{}')[0], anthropic: ENDINGS.anthropic('end_turn', '{}')[0] }
+      const candidates = [{ content: { role: 'model', parts: [{ text: '{}' }] }, finishReason: 'STOP', index: 0 }]
+      const body = whole[call.path.includes('/messages') ? 'anthropic' : 'openai']
+      return call.answer(200, JSON.stringify(call.path.includes('generateContent') ? { candidates } : body))
+    })
+    const before = upstream.calls.length
+    const answer = await ask(gateway.port, bytesFor(path, { ...BODIES[path], model, ...asked }, key))
+    return { answer, call: upstream.calls[before]?.json, calls: upstream.calls.length - before }
+  }
+
+  test.each(paths)('of %s goes to every provider that follows one', async (path) => {
+    // Messages has no name and no `strict`.
+    const more = path === '/v1/messages' ? { name: 'answer' } : { name: 'place', strict: true }
+    const chat = await sent(path, 'm', KEYS.native)
+    expect(chat.call?.['response_format']).toEqual({ type: 'json_schema', json_schema: { schema, ...more } })
+    const claude = await sent(path, 'modern', KEYS.native)
+    expect(claude.call?.['output_config']).toEqual({ format: { type: 'json_schema', schema } })
+    const gemini = await sent(path, 'gem', KEYS.native)
+    const config = { responseMimeType: 'application/json', responseJsonSchema: schema }
+    expect(gemini.call?.['generationConfig']).toMatchObject(config)
+    expect([chat, claude, gemini].map(({ answer }) => answer.status)).toEqual([200, 200, 200])
+  })
+
+  test.each(paths)('of %s passes over a model that follows none', async (path) => {
+    const { answer, calls } = await sent(path, 'mixed', KEYS.native)
+    expect([answer.status, answer.header('x-gateway-served-model'), calls]).toEqual([200, 'modern', 1])
+    expect(answer.header('x-gateway-fallback-count')).toBe('0')
+  })
+
+  test.each(paths)('of %s alone with such a model', async (path) => {
+    const { answer, calls } = await sent(path, 'old', KEYS.native)
+    // What Chat Completions always passed on still passes.
+    const passes = path === '/v1/chat/completions'
+    expect([answer.status, calls]).toEqual(passes ? [200, 1] : [400, 0])
+    expect(answer.text.includes("The model 'old' follows no schema for its answer")).toBe(!passes)
+    expect((await sent(path, 'named', KEYS.native)).answer.status).toBe(200)
+  })
+
+  test('has no effect by the specification, but on Chat Completions', async () => {
+    const ignored = { '/v1/responses': ['text.format', 'text.verbosity'], '/v1/messages': ['output_config'] }
+    for (const path of ['/v1/responses', '/v1/messages'] as const) {
+      const { answer, call } = await sent(path, 'm', KEYS.specification)
+      expect([answer.status, call?.['response_format']]).toEqual([200, undefined])
+      expect((await gateway.request(answer.header('x-request-id')))['ignored']).toEqual(ignored[path])
+    }
+    const { answer, call } = await sent('/v1/chat/completions', 'mixed', KEYS.specification)
+    expect([answer.header('x-gateway-served-model'), call?.['output_config']]).toEqual(['mixed', undefined])
+  })
+
+  test('is in the answer of Responses, and not among what was ignored', async () => {
+    const { answer } = await sent('/v1/responses', 'm', KEYS.native)
+    expect(JSON.parse(answer.text).text).toEqual({ format: { type: 'json_schema', description: null, ...named } })
+    expect((await gateway.request(answer.header('x-request-id')))['ignored']).toEqual(['text.verbosity'])
+  })
+
+  test('without a schema, JSON', async () => {
+    const { call, answer } = await sent('/v1/responses', 'm', KEYS.native, {
+      text: { format: { type: 'json_object' } },
+    })
+    expect(call?.['response_format']).toEqual({ type: 'json_object' })
+    expect(JSON.parse(answer.text).text).toEqual({ format: { type: 'json_object' } })
+    for (const none of [null, { format: null }, { format: { type: 'text' } }]) {
+      const plain = await sent('/v1/responses', 'm', KEYS.native, { text: none })
+      expect([plain.answer.status, plain.call?.['response_format']]).toEqual([200, undefined])
+    }
+  })
+
+  test.each([
+    ['/v1/responses', { text: { format: 'json' } }, 'text.format'],
+    ['/v1/responses', { text: { format: { type: 'xml' } } }, 'text.format.type'],
+    ['/v1/responses', { text: { format: { type: 'json_schema', schema: {} } } }, 'text.format.name'],
+    ['/v1/responses', { text: { format: { type: 'json_schema', name: 'x' } } }, 'text.format.schema'],
+    ['/v1/messages', { output_config: { format: { type: 'json_object' } } }, 'output_config.format.type'],
+    ['/v1/messages', { output_config: { format: { type: 'json_schema' } } }, 'output_config.format.schema'],
+    ['/v1/messages', { output_format: { type: 'json_schema', schema: 1 } }, 'output_format.schema'],
+  ] as const)('%s rejects %j', async (path, asked, param) => {
+    const { answer, calls } = await sent(path, 'm', KEYS.native, asked)
+    expect([answer.status, JSON.parse(answer.text).error.param, calls]).toEqual([400, param, 0])
+  })
+})
+
 test('what is passed on has no secrets and no addresses of the operator', async () => {
   const secrets = ['sk-proj-0123456789abcdefghij', `127.0.0.1:${new URL(upstream.url).port}`]
   for (const secret of secrets) {
@@ -237,17 +339,19 @@ test('explain and the status show the switches', async () => {
   const explain = async (key: string) =>
     JSON.parse((await gateway.run('explain', '--key', key, '--model', 'm', '--json')).stdout)
   expect((await explain('single')).compatibility).toEqual({
+    structured_output: 'off',
     status: 'completed',
     provider_errors: 'pass',
     metadata: 'accept',
   })
   expect((await explain('specification')).compatibility).toEqual({
+    structured_output: 'off',
     status: 'completed',
     provider_errors: 'rewritten',
     metadata: 'refuse',
   })
   const status = await (await fetch(`${gateway.adminUrl}/api/status`)).json()
   expect(status).toMatchObject({
-    compatibility: { status: 'provider', provider_errors: 'rewritten', metadata: 'accept' },
+    compatibility: { structured_output: 'pass', status: 'provider', provider_errors: 'rewritten', metadata: 'accept' },
   })
 })

@@ -8,7 +8,7 @@ import { mintId } from '../answer-ids.ts'
 import type { Dialect, Exchange, Served, StreamMeter } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
 import { messagesAnswer, messagesPlain } from './answer.ts'
-import { acceptMessages, type MessagesOptions, UNPARSED } from './request.ts'
+import { acceptMessages, type MessagesOptions, UNPARSED, withoutFormat } from './request.ts'
 import { MessagesEncoder } from './stream.ts'
 
 /** `options` are the operator's settings. */
@@ -16,8 +16,11 @@ export function messages(options: MessagesOptions): Dialect {
   return {
     name: 'messages',
     unparsed: UNPARSED,
-    read(body, { status = 'completed' }) {
-      return new MessagesExchange(acceptMessages(body, options), ignoredFields('messages', body.settings), status)
+    read(body, { compatibility }) {
+      const takesFormat = compatibility?.structured_output === 'pass'
+      const request = acceptMessages(body, { ...options, takesFormat })
+      const settings = takesFormat ? withoutFormat(body.settings) : body.settings
+      return new MessagesExchange(request, ignoredFields('messages', settings), compatibility?.status ?? 'completed')
     },
   }
 }

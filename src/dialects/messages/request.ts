@@ -3,7 +3,7 @@
 import { Arena } from '../../core/arena.ts'
 import { CallerError } from '../../core/caller-error.ts'
 import { type ChatRequest, type Hints, NO_HINTS, NO_TEXTS, type ToolChoice } from '../../core/chat-request.ts'
-import { isObject } from '../../core/json.ts'
+import { isObject, type JsonObject, objectOf } from '../../core/json.ts'
 import { NONE, words } from '../../wire/json-document.ts'
 import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
 import { cacheMark } from '../cache-mark.ts'
@@ -27,10 +27,12 @@ export const UNPARSED: UnparsedMembers = {
 
 export interface MessagesOptions {
   readonly toolResultImages: ToolResultImages
+  /** Whether the caller may ask for an answer by a schema. Absent: no. */
+  readonly takesFormat?: boolean
 }
 
 /** Throws `CallerError` with the path of the invalid field. */
-export function acceptMessages(body: RequestBody, { toolResultImages }: MessagesOptions): ChatRequest {
+export function acceptMessages(body: RequestBody, { toolResultImages, takesFormat }: MessagesOptions): ChatRequest {
   const { document, settings, values, bytes } = body
   const checked = checkMessagesBody(settings)
   const limits = new RequestLimits()
@@ -48,13 +50,41 @@ export function acceptMessages(body: RequestBody, { toolResultImages }: Messages
     maxOutputTokens: outputLimit(checked),
     limitsOutput: true,
     stop: checked.stop_sequences ?? NO_TEXTS,
-    sampling: { temperature: checked.temperature ?? undefined, topP: checked.top_p ?? undefined },
+    sampling: {
+      temperature: checked.temperature ?? undefined,
+      topP: checked.top_p ?? undefined,
+      ...(takesFormat === true && { responseFormat: acceptFormat(settings), requiresFormat: true }),
+    },
     hints: acceptHints(checked),
     cache: cacheMark(checked, ''),
     cacheStrict: false,
   }
   refuseThread(checked.thread)
   return request
+}
+
+/** The member of `output_config`, or that of the beta before it, as Chat Completions has it. */
+function acceptFormat(settings: JsonObject): JsonObject | undefined {
+  const config = objectOf(settings['output_config'])
+  const [path, format] =
+    (config?.['format'] ?? null) === null
+      ? ['output_format', settings['output_format']]
+      : ['output_config.format', config?.['format']]
+  if (format === undefined || format === null) return undefined
+  if (!isObject(format) || format['type'] !== 'json_schema') throw invalid(`${path}.type`, "must be 'json_schema'")
+  if (!isObject(format['schema'])) throw missing(`${path}.schema`)
+  return { type: 'json_schema', json_schema: { name: FORMAT_NAME, schema: format['schema'] } }
+}
+
+/** Other APIs want a name for the schema. */
+const FORMAT_NAME = 'answer'
+
+/** The settings without those that `takesFormat` gives an effect. */
+export function withoutFormat(settings: JsonObject): JsonObject {
+  const { output_format: _, output_config: config, ...others } = settings
+  if (!isObject(config)) return others
+  const { format: __, ...rest } = config
+  return { ...others, output_config: rest }
 }
 
 /** The body of `count_tokens`. Its fields for output and streaming have no effect. */

@@ -3,11 +3,13 @@
 import { Arena } from '../../core/arena.ts'
 import { type ChatRequest, NO_HINTS, NO_TEXTS, type ToolChoice } from '../../core/chat-request.ts'
 import { NO_TOOLS } from '../../core/conversation.ts'
+import { isObject, type JsonObject } from '../../core/json.ts'
 import type { ItemStore } from '../../items/item-store.ts'
 import type { Sealer } from '../../items/sealer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
 import type { Caller } from '../dialect.ts'
+import { invalid, missing } from '../invalid-field.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { InputReader, ITEMS, type Items, itemsOf } from './input.ts'
 import { withoutReferences } from './references.ts'
@@ -62,6 +64,35 @@ export function acceptResponses(body: RequestBody, one: Case): AcceptedResponses
   return accepted(whole, checked, itemsIn(whole), one)
 }
 
+/** `text.format` as Chat Completions has it; undefined for plain text. */
+function acceptFormat(text: unknown): JsonObject | undefined {
+  const format = isObject(text) ? (text['format'] ?? null) : null
+  if (format === null) return undefined
+  if (!isObject(format)) throw invalid('text.format', 'must be an object')
+  const { type, name, schema, description, strict } = format
+  if (type === 'text') return undefined
+  if (type === 'json_object') return { type }
+  if (type !== 'json_schema') throw invalid('text.format.type', "must be 'text', 'json_object' or 'json_schema'")
+  if (typeof name !== 'string' || name === '') throw missing('text.format.name')
+  if (!isObject(schema)) throw missing('text.format.schema')
+  return {
+    type,
+    json_schema: {
+      ...{ name, schema },
+      ...(typeof description === 'string' && { description }),
+      ...(typeof strict === 'boolean' && { strict }),
+    },
+  }
+}
+
+/** The settings without those that a schema for the answer makes of effect. */
+export function withoutFormat(settings: JsonObject): JsonObject {
+  const { text, ...others } = settings
+  if (!isObject(text)) return settings
+  const { format: _, ...rest } = text
+  return { ...others, text: rest }
+}
+
 /** None if the input is a string. */
 function itemsIn({ document, values }: RequestBody): Items {
   const input = values[INPUT] ?? NONE
@@ -74,6 +105,7 @@ function accepted(
   items: Items,
   { sealer, caller, compact, previousResponseId }: Case,
 ): AcceptedResponses {
+  const format = caller.compatibility?.structured_output === 'pass' ? acceptFormat(body.text) : undefined
   const compaction = compact || items.types.includes(ITEMS.trigger)
   const limits = new RequestLimits()
   const arena = new Arena(bytes)
@@ -93,7 +125,11 @@ function accepted(
     maxOutputTokens: body.max_output_tokens ?? undefined,
     limitsOutput: true,
     stop: NO_TEXTS,
-    sampling: { temperature: body.temperature ?? undefined, topP: body.top_p ?? undefined },
+    sampling: {
+      temperature: body.temperature ?? undefined,
+      topP: body.top_p ?? undefined,
+      ...(format !== undefined && !compaction && { responseFormat: format, requiresFormat: true }),
+    },
     hints: hintsOf(body),
     cacheStrict: true,
   }
@@ -107,6 +143,7 @@ function accepted(
       tools: compaction ? toolList : toolbox.unlifted,
     },
     previousResponseId,
+    format,
   )
   return { request: request, echo, toolbox, compaction }
 }

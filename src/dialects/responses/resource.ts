@@ -7,6 +7,7 @@ import type { Arena } from '../../core/arena.ts'
 import type { Compatibility } from '../../core/compatibility.ts'
 import { INPUT, STRICT, TEXT, type ToolList } from '../../core/conversation.ts'
 import type { FinishReason } from '../../core/event.ts'
+import { isObject, type JsonObject } from '../../core/json.ts'
 import { JsonBuilder, part } from '../../core/json-builder.ts'
 import { openaiTier } from '../../core/service-tier.ts'
 import type { Usage } from '../../core/token-usage.ts'
@@ -53,10 +54,17 @@ export interface Echo extends Repeated {
   readonly truncation: 'auto' | 'disabled'
   /** What a turn on a socket continues. */
   readonly previousResponseId: string | null
+  /** `text.format` as JSON. */
+  readonly textFormat: string
 }
 
 /** Forced tools have no effect, so `tool_choice` is `auto` for them. */
-export function echoOf(body: ResponsesBody, repeated: Repeated, previousResponseId: string | null): Echo {
+export function echoOf(
+  body: ResponsesBody,
+  repeated: Repeated,
+  previousResponseId: string | null,
+  format: JsonObject | undefined,
+): Echo {
   const choice = body.tool_choice
   return {
     ...repeated,
@@ -68,7 +76,16 @@ export function echoOf(body: ResponsesBody, repeated: Repeated, previousResponse
     serviceTier: body.service_tier ?? 'default',
     truncation: body.truncation === 'auto' ? 'auto' : 'disabled',
     previousResponseId,
+    textFormat: format === undefined ? PLAIN_TEXT : formatJson(format),
   }
+}
+
+const PLAIN_TEXT = '{"type":"text"}'
+
+/** A format of Chat Completions as Responses has it, with every member that its schema requires. */
+function formatJson({ type = null, json_schema: schema }: JsonObject): string {
+  if (!isObject(schema)) return JSON.stringify({ type })
+  return JSON.stringify({ type, description: null, strict: false, ...schema })
 }
 
 const OPEN_LIST = part('[')
@@ -246,13 +263,14 @@ const NULL = part('null')
 const BEFORE_INSTRUCTIONS = '"background":false,"error":null,"incomplete_details":null,"instructions":'
 
 /** From `parallel_tool_calls` to the name of `tools`. */
-function beforeTools({ promptCacheKey, serviceTier, temperature, toolChoice, previousResponseId }: Echo): string {
+function beforeTools(echo: Echo): string {
+  const { promptCacheKey, serviceTier, temperature, toolChoice, previousResponseId, textFormat } = echo
   return (
     `"parallel_tool_calls":true,"previous_response_id":${JSON.stringify(previousResponseId)},` +
     '"presence_penalty":0,"frequency_penalty":0,' +
     `"prompt_cache_key":${JSON.stringify(promptCacheKey)},"reasoning":{"effort":null,"summary":null},` +
     `"safety_identifier":null,"service_tier":${JSON.stringify(serviceTier)},"store":false,` +
-    `"temperature":${temperature},"text":{"format":{"type":"text"}},"tool_choice":"${toolChoice}","tools":`
+    `"temperature":${temperature},"text":{"format":${textFormat}},"tool_choice":"${toolChoice}","tools":`
   )
 }
 

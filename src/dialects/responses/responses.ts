@@ -15,7 +15,7 @@ import { ignoredFields } from '../ignored-fields.ts'
 import { messageItem, outputItems } from './answer.ts'
 import { compactionItem } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
-import { type AcceptedResponses, acceptResponses, type Surroundings, UNPARSED } from './request.ts'
+import { type AcceptedResponses, acceptResponses, type Surroundings, UNPARSED, withoutFormat } from './request.ts'
 import { COMPLETED, endingOf, Resource, type ResourceObject } from './resource.ts'
 import { ResponsesEncoder, type TurnEncoder } from './stream.ts'
 
@@ -49,7 +49,8 @@ export function responses(surroundings: Surroundings): ResponsesDialect {
   const read = (body: RequestBody, caller: Caller, compact: boolean, turn?: Turn) => {
     const previousResponseId = turn?.previousResponseId ?? null
     const accepted = acceptResponses(body, { sealer, itemStore, caller, compact, previousResponseId })
-    const ignored = ignoredFields('responses', body.settings)
+    const takesFormat = caller.compatibility?.structured_output === 'pass'
+    const ignored = ignoredFields('responses', takesFormat ? withoutFormat(body.settings) : body.settings)
     const object = compact ? 'response.compaction' : 'response'
     const exchange = (one: AcceptedResponses) =>
       one.compaction
@@ -137,7 +138,7 @@ class ResponsesExchange implements Exchange {
   }
 
   private get status(): Compatibility['status'] {
-    return this.caller.status ?? 'completed'
+    return this.caller.compatibility?.status ?? 'completed'
   }
 
   private store(items: readonly ItemText[]): void {

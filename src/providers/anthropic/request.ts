@@ -4,6 +4,7 @@ import type { ChatRequest, ToolChoice } from '../../core/chat-request.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
+import { isStructuredClaude } from '../../core/structured-output.ts'
 import { SentMarks } from '../cache-marks.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { jsonMember, member } from '../json-members.ts'
@@ -21,11 +22,6 @@ const PATH = '/v1/messages'
 const API_VERSION = '2023-06-01'
 /** `max_tokens` is required; this is sent if the caller set no limit and the dialect has no default. */
 const OUTPUT_TOKENS_DEFAULT = 4096
-/**
- * Claude 4.5 and later support structured outputs: `output_config.format` and `strict` tools. Earlier models reject the
- * fields.
- */
-const STRUCTURED = /claude-[a-z]+-(?:4-[5-9]|4-\d\d(?!\d)|[5-9](?!\d)|\d\d(?!\d))/
 /** A longer `metadata.user_id` is rejected. */
 const USER_CHARS_MAX = 256
 /** Around an entry, and around all of them, in bytes. */
@@ -55,17 +51,12 @@ export const messageForms = new TargetForms<MessageForm>(
       count: `${endpoint.baseUrl}${PATH}/count_tokens`,
       headers: headers.of(endpoint),
       takesServiceTier: true,
-      takesStrict: takesStrict(model),
+      takesStrict: isStructuredClaude(model),
       wantsThinking: false,
     }
   },
   [THINKING],
 )
-
-/** By the model's name. */
-export function takesStrict(model: string): boolean {
-  return STRUCTURED.test(model)
-}
 
 const headers = new EndpointHeaders(({ apiKey }) => ({
   'anthropic-version': API_VERSION,

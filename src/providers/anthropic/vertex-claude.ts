@@ -3,13 +3,14 @@
 import type { ChatRequest } from '../../core/chat-request.ts'
 import { IMAGE_URL } from '../../core/conversation.ts'
 import { ProviderError } from '../../core/provider-error.ts'
+import { isStructuredClaude } from '../../core/structured-output.ts'
 import { googleResponseError } from '../google-error.ts'
 import { PerTarget } from '../per-target.ts'
 import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { smallestChat } from '../smallest-chat.ts'
 import { vertexHeaders, vertexModel } from '../vertex-address.ts'
 import { anthropic } from './anthropic.ts'
-import { countRequest, type MessageForm, messageRequest, takesStrict } from './request.ts'
+import { countRequest, type MessageForm, messageRequest } from './request.ts'
 
 /** The first member of a body. */
 const OPENING = '{"anthropic_version":"vertex-2023-10-16"'
@@ -39,7 +40,7 @@ const forms = new PerTarget((target): MessageForm => {
     count: vertexModel(target, 'anthropic', 'count-tokens:rawPredict'),
     headers: vertexHeaders.of(target.endpoint),
     takesServiceTier: false,
-    takesStrict: takesStrict(model),
+    takesStrict: isStructuredClaude(model),
     wantsThinking: false,
   }
 })

@@ -27,6 +27,7 @@ const plain: Echo = {
   promptCacheKey: null,
   serviceTier: 'default',
   truncation: 'disabled',
+  textFormat: '{"type":"text"}',
 }
 /** Each changes one field; together they change all. */
 const changes: readonly Partial<Echo>[] = [
@@ -40,6 +41,7 @@ const changes: readonly Partial<Echo>[] = [
   { promptCacheKey: 'cache-1' },
   { serviceTier: 'flex' },
   { truncation: 'auto' },
+  { textFormat: '{"type":"json_object"}' },
 ]
 
 const served = { model: 'm', createdAt: 1_763_650_000 }
