@@ -14,7 +14,7 @@ import type { ImageRequest } from '../core/image-request.ts'
 import { prefixOf, type Support, type TargetRef, targetKey } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { sendForText } from '../gateway/provider-call.ts'
-import type { Dispatch, Provider } from '../providers/provider.ts'
+import type { Dispatch, Learned, Provider } from '../providers/provider.ts'
 import { smallestChat } from '../providers/smallest-chat.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
 
@@ -75,12 +75,35 @@ async function probe(target: TargetRef, endpoint: Endpoint, adapter: Provider, k
     ms: Math.round(performance.now() - begun),
   })
   try {
-    const request = requestOf(target, endpoint, adapter, kind)
-    await sendForText(new UpstreamCall(request, endpoint, false, due), adapter, () => {})
+    await ask(target, endpoint, adapter, kind, due)
     return found({ reachable: 'yes', credential: 'accepted', model: 'known', remark: '' })
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error
     return found(judged(error))
+  }
+}
+
+/** Throws the rejection unless it teaches how to write the request: then it is sent again, as one of a caller is. */
+async function ask(
+  target: TargetRef,
+  endpoint: Endpoint,
+  adapter: Provider,
+  kind: ModelKind,
+  due: number,
+  learned?: Learned,
+): Promise<void> {
+  const provider = learned?.provider ?? adapter
+  const sentMs = performance.now()
+  try {
+    const request = requestOf(target, endpoint, provider, kind)
+    await sendForText(new UpstreamCall(request, endpoint, false, due), provider, () => {})
+  } catch (error) {
+    if (!(error instanceof ProviderError) || kind !== 'chat' || learned?.first !== undefined) throw error
+    const { model, api } = target
+    const rejected = { target: { endpoint, model, api }, request: smallestChat(model), organization: '', sentMs }
+    const next = provider.learn?.({ error, ...rejected })
+    if (next === undefined) throw error
+    await ask(target, endpoint, adapter, kind, due, next)
   }
 }
 

@@ -111,6 +111,16 @@ describe('check --providers', () => {
         return Response.json({ choices: [{ message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }] })
       if (body['model'] === 'picky')
         return Response.json({ error: { message: 'max_tokens must be at least 100' } }, { status: 400 })
+      if (body['model'] === 'alone' && request.url.endsWith('/responses')) {
+        if ('include' in body)
+          return Response.json(
+            { error: { message: 'Encrypted content is not supported.', param: 'include' } },
+            { status: 400 },
+          )
+        return Response.json({ status: 'completed', output: [] })
+      }
+      if (body['model'] === 'alone')
+        return Response.json({ error: { message: 'This model is only supported in v1/responses.' } }, { status: 404 })
       if (body['model'] === 'broken') return new Response('<html>', { status: 502 })
       return Response.json({ error: { message: 'The model does not exist', code: 'model_not_found' } }, { status: 404 })
     },
@@ -159,14 +169,16 @@ organizations: [{ id: acme }]
       file([
         ['good', 'known'],
         ['good', 'painter'],
+        ['good', 'alone'],
       ]),
     )
     const { code, stdout } = await weir('check', '--config', 'probed.yaml', '--providers')
     expect(stdout.split('\n').map((line) => line.replace(/ +(?:\d+|ms)$/, ''))).toEqual([
-      'probed.yaml: ok (3 providers, 2 models, 1 organisation, 0 keys)',
+      'probed.yaml: ok (3 providers, 3 models, 1 organisation, 0 keys)',
       'provider  model    reachable  credential  model is',
       'good      known    yes        accepted    known',
       'good      painter  yes        accepted    known',
+      'good      alone    yes        accepted    known',
       '',
     ])
     expect(code).toBe(0)
