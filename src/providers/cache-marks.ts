@@ -1,4 +1,4 @@
-/** Which cache marks of a request are sent to Anthropic and Bedrock, which accept four. */
+/** How cache marks are written, and which of a request are sent to Anthropic and Bedrock, which accept four. */
 
 import {
   type CacheMark,
@@ -8,11 +8,19 @@ import {
   RESULT_ID,
   type ToolList,
 } from '../core/conversation.ts'
+import { part } from '../core/json-builder.ts'
 import { MarkOrder } from './mark-order.ts'
 import { NO_ENTRY, PLACEHOLDER, type Turns } from './turns.ts'
 
 /** "A maximum of 4 blocks with cache_control may be provided." */
 const MARKS_MAX = 4
+
+/** The ends of what carries a cache mark, for each mark, in the order of `MARKS`. */
+export function markedEnds(before: string, after: string): readonly Uint8Array[] {
+  return ['', ',"ttl":"5m"', ',"ttl":"1h"'].map((ttl) =>
+    part(`${before},"cache_control":{"type":"ephemeral"${ttl}}${after}`),
+  )
+}
 
 /**
  * The marks in the order in which the provider reads them: tools, system, messages. Of more than four the last four are

@@ -13,7 +13,7 @@ import {
   type ToolList,
 } from '../../core/conversation.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
-import type { SentMarks } from '../cache-marks.ts'
+import { markedEnds, type SentMarks } from '../cache-marks.ts'
 import { CallInputWriter, writeObjectSchema } from '../call-arguments.ts'
 import { mediaType } from '../media-type.ts'
 import type { SentCallIds } from '../sent-call-ids.ts'
@@ -55,16 +55,9 @@ const DESCRIPTION = part('","description":"')
 const SCHEMA = part('","input_schema":')
 const STRICTNESS = part(',"strict":')
 /** The ends of blocks, after the inside of a string and after a value, by the index of the cache mark. */
-const TEXT_ENDS = [part('"}'), ...marked('"', '}')]
-const IMAGE_ENDS = [part('"}}'), ...marked('"}', '}')]
-const ENDS = [part('}'), ...marked('', '}')]
-
-/** For each cache mark, in the order of `MARKS`. */
-function marked(before: string, after: string): readonly Uint8Array[] {
-  return ['', ',"ttl":"5m"', ',"ttl":"1h"'].map((ttl) =>
-    part(`${before},"cache_control":{"type":"ephemeral"${ttl}}${after}`),
-  )
-}
+const TEXT_ENDS = [part('"}'), ...markedEnds('"', '}')]
+const IMAGE_ENDS = [part('"}}'), ...markedEnds('"}', '}')]
+const ENDS = [part('}'), ...markedEnds('', '}')]
 
 export class MessageBodyWriter {
   /** With the marks to send. */

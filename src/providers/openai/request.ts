@@ -2,7 +2,7 @@
 
 import { type ChatRequest, NO_HINTS, type ToolChoice } from '../../core/chat-request.ts'
 import type { CacheMark } from '../../core/conversation.ts'
-import type { JsonObject, JsonValue } from '../../core/json.ts'
+import type { JsonValue } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import { jsonMember, member } from '../json-members.ts'
 import { marksInOrder } from '../mark-order.ts'
@@ -65,16 +65,7 @@ function settings(request: ChatRequest, form: ServerForm, cache: CacheMark | und
     member('reasoning_effort', sampling.reasoningEffort) +
     member('verbosity', sampling.verbosity) +
     jsonMember('response_format', sampling.responseFormat)
-  if (hints !== NO_HINTS) {
-    text +=
-      member('user', hints.user) +
-      member('safety_identifier', hints.safetyIdentifier) +
-      member('service_tier', hints.serviceTier) +
-      member('prompt_cache_key', hints.promptCacheKey) +
-      member('prompt_cache_retention', hints.promptCacheRetention) +
-      jsonMember('prompt_cache_options', hints.promptCacheOptions)
-  }
-  if (cache !== undefined) text += jsonMember('cache_control', openaiMark(cache))
+  text += hintMembers(hints, cache)
   if (!stream) return text
   if (!form.takesStreamOptions) return `${text},"stream":true`
   // OpenAI pads every event of a stream with up to 16 random characters, a fifth of its bytes, unless asked not to.
@@ -83,9 +74,20 @@ function settings(request: ChatRequest, form: ServerForm, cache: CacheMark | und
   return `${text},"stream":true,"stream_options":{"include_usage":true${padding}}`
 }
 
-/** The form of OpenRouter and LiteLLM; marks that the model does not support were removed before. */
-export function openaiMark(mark: CacheMark): JsonObject {
-  return { type: 'ephemeral', ttl: mark.ttl }
+/** The members of the hints and of the request's own cache mark, of which most requests have none. */
+export function hintMembers(hints: ChatRequest['hints'], cache: CacheMark | undefined): string {
+  // The form of OpenRouter and LiteLLM; marks that the model does not support were removed before.
+  const mark = cache === undefined ? '' : jsonMember('cache_control', { type: 'ephemeral', ttl: cache.ttl })
+  if (hints === NO_HINTS) return mark
+  return (
+    member('user', hints.user) +
+    member('safety_identifier', hints.safetyIdentifier) +
+    member('service_tier', hints.serviceTier) +
+    member('prompt_cache_key', hints.promptCacheKey) +
+    member('prompt_cache_retention', hints.promptCacheRetention) +
+    jsonMember('prompt_cache_options', hints.promptCacheOptions) +
+    mark
+  )
 }
 
 function openaiToolChoice(choice: ToolChoice, names: ToolNames): JsonValue {

@@ -1,6 +1,6 @@
 /** The canonical request → the body of a Responses request, for OpenAI, Azure and servers with this API. */
 
-import { type ChatRequest, NO_HINTS, type ToolChoice } from '../../core/chat-request.ts'
+import type { ChatRequest, ToolChoice } from '../../core/chat-request.ts'
 import type { CacheMark } from '../../core/conversation.ts'
 import { type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
@@ -9,7 +9,7 @@ import { marksInOrder } from '../mark-order.ts'
 import type { UpstreamRequest } from '../provider.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
-import { openaiMark } from './request.ts'
+import { hintMembers } from './request.ts'
 import { ResponsesBodyWriter } from './responses-body.ts'
 import { responsesReader, stoppedReader } from './responses-reader.ts'
 import type { ServerForm } from './server-form.ts'
@@ -65,16 +65,7 @@ function settings(request: ChatRequest, form: ServerForm, cache: CacheMark | und
       ? ''
       : `,"reasoning":{"effort":${JSON.stringify(sampling.reasoningEffort)}}`) +
     jsonMember('text', textSettings(sampling))
-  if (hints !== NO_HINTS) {
-    text +=
-      member('user', hints.user) +
-      member('safety_identifier', hints.safetyIdentifier) +
-      member('service_tier', hints.serviceTier) +
-      member('prompt_cache_key', hints.promptCacheKey) +
-      member('prompt_cache_retention', hints.promptCacheRetention) +
-      jsonMember('prompt_cache_options', hints.promptCacheOptions)
-  }
-  if (cache !== undefined) text += jsonMember('cache_control', openaiMark(cache))
+  text += hintMembers(hints, cache)
   const include = [
     ...(form.sendsThoughts ? ['reasoning.encrypted_content'] : []),
     ...(sampling.logprobs === true ? ['message.output_text.logprobs'] : []),

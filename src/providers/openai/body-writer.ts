@@ -1,0 +1,200 @@
+/** What the bodies of Chat Completions and Responses have in common: texts, parts of a user's message, and tools. */
+
+import {
+  AUDIO,
+  type Conversation,
+  FILE,
+  FILE_NAME,
+  IMAGE,
+  IMAGE_URL,
+  INPUT,
+  MARKED,
+  TEXT,
+  type ToolList,
+} from '../../core/conversation.ts'
+import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import { markedEnds } from '../cache-marks.ts'
+import type { ToolNames } from '../tool-names.ts'
+
+export const OPEN_LIST = part('[')
+export const CLOSE_LIST = part(']')
+export const COMMA = part(',')
+export const CLOSE = part('}')
+const QUOTE = part('"')
+export const NOTHING = part('')
+export const LINE_END = part('\\n')
+/** The end of a part, by the index of its cache mark. */
+export const PART_ENDS: readonly Uint8Array[] = [part('"}'), ...markedEnds('"', '}')]
+const DATA = part('data:')
+const BASE64 = part(';base64,')
+const IMAGE_ENDS = [CLOSE, ...markedEnds('', '}')]
+const FILE_NAME_MEMBER = part('"filename":"')
+const AFTER_NAME = part('",')
+const FILE_DATA = part('"file_data":"')
+const DESCRIPTION = part('","description":"')
+const PARAMETERS = part('","parameters":')
+const STRICTNESS = part(',"strict":')
+
+/** What differs between the two APIs: how parts and tools begin and end. */
+interface PartForms {
+  readonly text: Uint8Array
+  readonly image: Uint8Array
+  /** After the address of an image, by the index of its detail. */
+  readonly imageDetails: readonly Uint8Array[]
+  readonly file: Uint8Array
+  readonly fileEnd: Uint8Array
+  readonly tool: Uint8Array
+  /** For a tool that does not say whether it is strict. */
+  readonly unknownStrictness: Uint8Array
+  /** By the index of the cache mark. */
+  readonly toolEnds: readonly Uint8Array[]
+}
+
+export abstract class OpenaiBodyWriter {
+  constructor(
+    protected readonly json: JsonBuilder,
+    protected readonly names: ToolNames,
+    private readonly forms: PartForms,
+  ) {}
+
+  /** Writes a part with sound, and returns the entry after it. */
+  protected abstract audio(conversation: Conversation, at: number, end: number): number
+
+  /** No parts are sent as an empty text, because an empty list is rejected. */
+  protected parts(conversation: Conversation, first: number, end: number): void {
+    const { json } = this
+    const isOne = first < end && conversation.next(first) === end && conversation.bitsAt(first) === TEXT
+    if (first === end || isOne) return this.text(conversation, first, end, NOTHING)
+    json.part(OPEN_LIST)
+    for (let at = first; at < end; ) {
+      if (at > first) json.part(COMMA)
+      at = this.part(conversation, at, end)
+    }
+    json.part(CLOSE_LIST)
+  }
+
+  /** Returns the entry after the part. */
+  private part(conversation: Conversation, at: number, end: number): number {
+    const { json } = this
+    switch (conversation.kindAt(at)) {
+      case TEXT:
+        json.part(this.forms.text)
+        json.entry(conversation, at)
+        json.part(PART_ENDS[conversation.markIndexAt(at)] ?? NOTHING)
+        return conversation.next(at)
+      case IMAGE:
+      case IMAGE_URL:
+        return this.image(conversation, at)
+      case AUDIO:
+        return this.audio(conversation, at, end)
+      case FILE:
+        return this.file(conversation, at, end)
+      default:
+        throw new Error(`a user's message has an entry of kind ${conversation.kindAt(at)}`)
+    }
+  }
+
+  private image(conversation: Conversation, at: number): number {
+    const { json, forms } = this
+    const type = conversation.next(at)
+    const isInline = conversation.kindAt(at) === IMAGE
+    json.part(forms.image)
+    if (isInline) {
+      json.part(DATA)
+      json.entry(conversation, type)
+      json.part(BASE64)
+    }
+    json.entry(conversation, at)
+    json.part(forms.imageDetails[conversation.detailIndexAt(at)] ?? NOTHING)
+    json.part(IMAGE_ENDS[conversation.markIndexAt(at)] ?? NOTHING)
+    return isInline ? conversation.next(type) : type
+  }
+
+  private file(conversation: Conversation, at: number, end: number): number {
+    const { json, forms } = this
+    const next = conversation.next(at)
+    const hasName = next < end && conversation.kindAt(next) === FILE_NAME
+    json.part(forms.file)
+    if (hasName) {
+      json.part(FILE_NAME_MEMBER)
+      json.entry(conversation, next)
+      json.part(AFTER_NAME)
+    }
+    json.part(FILE_DATA)
+    json.entry(conversation, at)
+    json.part(forms.fileEnd)
+    return hasName ? conversation.next(next) : next
+  }
+
+  /**
+   * One string, which every server accepts. Parts only to carry cache marks, and then split only after a mark: in the
+   * next turn the mark has moved, and the text before it must be the same bytes. `mark`: the index of a mark on the
+   * whole text.
+   */
+  protected text(conversation: Conversation, first: number, end: number, separator: Uint8Array, mark = 0): void {
+    const { json } = this
+    const { text } = this.forms
+    let isMarked = mark > 0 && first < end
+    for (let at = first; at < end; at = conversation.next(at)) isMarked ||= conversation.bitsAt(at) >= MARKED
+    if (isMarked) json.part(OPEN_LIST)
+    json.part(isMarked ? text : QUOTE)
+    for (let at = first; at < end; ) {
+      const next = conversation.next(at)
+      const isLast = next === end
+      if (at > first) json.part(separator)
+      json.entry(conversation, at)
+      const own = isLast && mark > 0 ? mark : conversation.markIndexAt(at)
+      // Only a part with a mark ends before the whole text does.
+      if (own > 0 || (isMarked && isLast)) json.part(PART_ENDS[own] ?? NOTHING)
+      if (own > 0 && !isLast) {
+        json.part(COMMA)
+        json.part(text)
+      }
+      at = next
+    }
+    json.part(isMarked ? CLOSE_LIST : QUOTE)
+  }
+
+  /** The arguments of a call, as the inside of a string. */
+  protected argumentsOf(conversation: Conversation, written: number): void {
+    const [from, to] = [conversation.fromAt(written), conversation.toAt(written)]
+    if (conversation.kindAt(written) === INPUT) this.json.json(from, to, conversation.arena)
+    else this.json.span(from, to, conversation.arena)
+  }
+
+  /** A list of tools, of which those with a name in `offered` are written if it is given. */
+  tools(tools: ToolList, offered?: ReadonlySet<string>): void {
+    const { json } = this
+    json.part(OPEN_LIST)
+    let written = 0
+    for (let tool = 0; tool < tools.end; tool = tools.endOfTool(tool)) {
+      if (offered?.has(this.names.sent(tools.textAt(tool))) === false) continue
+      if (written++ > 0) json.part(COMMA)
+      this.tool(tools, tool)
+    }
+    json.part(CLOSE_LIST)
+  }
+
+  private tool(tools: ToolList, tool: number): void {
+    const { json, forms } = this
+    const end = tools.endOfTool(tool)
+    let isStrictnessGiven = false
+    json.part(forms.tool)
+    this.names.write(json, tools, tool)
+    for (let entry = tools.next(tool); entry < end; entry = tools.next(entry)) {
+      const kind = tools.kindAt(entry)
+      isStrictnessGiven ||= kind !== TEXT && kind !== INPUT
+      json.part(kind === TEXT ? DESCRIPTION : kind === INPUT ? PARAMETERS : STRICTNESS)
+      json.entry(tools, entry)
+    }
+    if (!isStrictnessGiven) json.part(forms.unknownStrictness)
+    json.part(forms.toolEnds[tools.markIndexAt(tool)] ?? NOTHING)
+  }
+}
+
+/** The first entry from `from` on that is not of this kind, or `end`. */
+export function after(conversation: Conversation, from: number, end: number, kind: number): number {
+  let entry = from
+  while (entry < end && conversation.kindAt(entry) === kind) entry = conversation.next(entry)
+  return entry
+}
