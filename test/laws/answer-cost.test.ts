@@ -20,7 +20,9 @@ import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
+import { stoppedReader } from '../../src/providers/openai/responses-reader.ts'
 import type { Provider } from '../../src/providers/provider.ts'
+import { openaiResponses } from '../providers/openai/dialect.ts'
 import { Encoding } from '../support/encoding.ts'
 import { readAtOnce } from '../support/literal.ts'
 import { ORGANIZATION, sealer, threadMs } from '../support/request-path.ts'
@@ -161,6 +163,13 @@ for (const [name, value] of Object.entries(VALUES)) {
     },
   )
 }
+const responsesCall = (index: number) => `{"type":"function_call","call_id":"c${index}","name":"f","arguments":""}`
+const responsesEvent = (type: string, more: string) => frame(`{"type":"response.${type}",${more}}`)
+const responsesEnd = (output: string) =>
+  responsesEvent('completed', `"response":{"status":"completed","output":[${output}],"usage":{}}`)
+/** The most and the longest that are taken. */
+const STOP = Array.from({ length: 64 }, (_, at) => `${'a'.repeat(1020)}${at}`)
+
 hostile.push(
   {
     name: 'openai: many calls',
@@ -261,6 +270,29 @@ hostile.push(
         each(bytes, () => '{"functionCall":{"name":"f"},"thoughtSignature":"a"}', ','),
         ',"finishReason":"STOP"',
       ),
+  },
+  {
+    name: 'openai-responses: texts beside calls without arguments',
+    provider: openaiResponses,
+    whole: (bytes) => `{"status":"completed","output":[${each(bytes, (i) => responsesCall(i), ',')}]}`,
+    stream: (bytes) =>
+      each(bytes / 4, (i) =>
+        responsesEvent('output_item.added', `"output_index":${i % 4000},"item":${responsesCall(i)}`),
+      ) +
+      each(bytes / 2, () => responsesEvent('output_text.delta', '"output_index":9999,"delta":"a"')) +
+      responsesEnd(''),
+  },
+  {
+    name: 'openai-responses: a last event of escapes',
+    provider: openaiResponses,
+    stream: (bytes) =>
+      responsesEvent('output_text.delta', '"delta":"a"') +
+      responsesEnd(`{"type":"message","content":[{"type":"output_text","text":"${times('\\\\\\"', bytes)}"}]}`),
+  },
+  {
+    name: 'openai-responses: texts that begin stop sequences',
+    provider: { ...openaiResponses, ...stoppedReader(STOP) },
+    stream: (bytes) => each(bytes / 4, () => responsesEvent('output_text.delta', '"delta":"aaaa"')) + responsesEnd(''),
   },
   { name: 'empty lines', provider: openai, stream: (bytes) => '\n'.repeat(bytes) },
   { name: 'empty data', provider: openai, stream: (bytes) => times('data:\n', bytes) },

@@ -522,6 +522,16 @@ describe('stop sequences', () => {
     expect(hasStopped).toBe(!pieces.join('').includes('STOX'))
   })
 
+  test.each([
+    ['64 of 1,024 characters', Array(64).fill('x'.repeat(1024)), true],
+    ['too many', Array(65).fill('x'), false],
+    ['a longer one', ['x'.repeat(1025)], false],
+  ])('%s', (_, stop, isTaken) => {
+    const request = expect(() => sent({ stop }))
+    if (isTaken) request.not.toThrow()
+    else request.toThrow(expect.objectContaining({ kind: 'rejected', detail: { unsent: true } }))
+  })
+
   test('end a whole answer, whose usage stays', () => {
     const content = [{ type: 'output_text', text: 'one STOP two' }]
     const body = {

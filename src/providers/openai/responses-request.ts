@@ -4,6 +4,7 @@ import type { ChatRequest, ToolChoice } from '../../core/chat-request.ts'
 import type { CacheMark } from '../../core/conversation.ts'
 import { type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
+import { ProviderError } from '../../core/provider-error.ts'
 import { jsonMember, member } from '../json-members.ts'
 import { marksInOrder } from '../mark-order.ts'
 import type { UpstreamRequest } from '../provider.ts'
@@ -17,9 +18,13 @@ import type { ServerForm } from './server-form.ts'
 /** Around an entry, and around all of them, in bytes. */
 const AROUND_ENTRY = 24
 const AROUND_ALL = 512
+/** weir looks for each stop sequence in each piece of a text. Chat Completions takes four. */
+const STOP_SEQUENCES_MAX = 64
+const STOP_CHARS_MAX = 1024
 /** "Expected a value >= 16". */
 const OUTPUT_TOKENS_MIN = 16
 
+/** Throws `ProviderError` `rejected` with `unsent` for what the API has no place for, and weir cannot do itself. */
 export function responsesRequest(request: ChatRequest, form: ServerForm): UpstreamRequest {
   const given = { conversation: request.conversation, tools: request.tools, cache: request.cache }
   const { conversation, tools, cache } = marksInOrder(given)
@@ -27,6 +32,7 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
   const expected = conversation.arena.end + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
   const { responses } = form
+  const stop = keptStop(request)
   const writer = new ResponsesBodyWriter(json, names, responses.hasDeveloper)
   json.text(responses.opening)
   writer.input(conversation)
@@ -40,7 +46,6 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
     )
   }
   json.text(`${settings(request, form, cache)}}`)
-  const stop = stopSequences(request.stop, { isClaude: false })
   return {
     url: responses.url,
     headers: form.headers,
@@ -49,6 +54,16 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
     ignored: ignoredOf(request),
     reader: stop === undefined ? responsesReader : stoppedReader(stop),
   }
+}
+
+function keptStop(request: ChatRequest): readonly string[] | undefined {
+  const stop = stopSequences(request.stop, { isClaude: false })
+  if (stop === undefined || (stop.length <= STOP_SEQUENCES_MAX && stop.every(({ length }) => length <= STOP_CHARS_MAX)))
+    return stop
+  const most = `${STOP_SEQUENCES_MAX} stop sequences of ${STOP_CHARS_MAX} characters`
+  throw new ProviderError('rejected', `Too many or too long stop sequences: this model takes ${most}.`, {
+    unsent: true,
+  })
 }
 
 /**
