@@ -5,7 +5,7 @@
 
 import type { BytePieces } from '../core/byte-pieces.ts'
 import type { Endpoint } from '../core/endpoint.ts'
-import type { ProviderError } from '../core/provider-error.ts'
+import { ProviderError } from '../core/provider-error.ts'
 import { FormStore, type LearningTarget } from './form-store.ts'
 import { PerTarget } from './per-target.ts'
 import type { Learned, Provider, Rejection, Target } from './provider.ts'
@@ -171,7 +171,7 @@ function learnFrom<Form extends object>(
   const rejected = api({ of: () => before }).request(request, target).body
   const after = { ...before, ...lesson.change }
   const retry = { ...provider, ...retryApi({ of: () => after }) }
-  if (bytesOf(retry.request(request, target).body).equals(bytesOf(rejected))) return undefined
+  if (writesSame(retry, { request, target }, rejected)) return undefined
   const isQuoted = occurrences(rejected, lesson.words) > lesson.own
   if (isQuoted && givesUpUsage) return undefined
   const learned: Learned = {
@@ -188,6 +188,20 @@ function learnFrom<Form extends object>(
     },
   }
   return learned
+}
+
+/** False also if the new form cannot express the request: then it is sent to the next candidate. */
+function writesSame(
+  provider: Pick<Provider, 'request'>,
+  { request, target }: Pick<Rejection, 'request' | 'target'>,
+  rejected: string | BytePieces,
+): boolean {
+  try {
+    return bytesOf(provider.request(request, target).body).equals(bytesOf(rejected))
+  } catch (error) {
+    if (error instanceof ProviderError && error.detail.unsent === true) return false
+    throw error
+  }
 }
 
 function bytesOf(body: string | BytePieces): Buffer {

@@ -67,6 +67,7 @@ beforeAll(async () => {
     'gpt-sound': openaiServer(audio, () => textAnswer('No.')),
     'gpt-sdk': openaiServer({ needsResponses: 'everything', refusesNone: true }, inThreeSteps),
     'gpt-older': openaiServer({ needsResponses: 'everything', thinks: false, isOlder: true }, () => textAnswer('Old.')),
+    'gpt-unheard': openaiServer(audio, () => textAnswer('No.')),
     'gpt-hears': openaiServer({ needsResponses: 'nothing' }, () => textAnswer('I hear.')),
   })
   const openai = (model: string, more = {}) => ({ provider: 'up', model, ...more })
@@ -80,6 +81,7 @@ beforeAll(async () => {
       refuses: { targets: [openai('gpt-refuses', { api: 'responses' })], ...ABLE },
       stop: { targets: [openai('gpt-stop', { api: 'responses' })], ...ABLE },
       sound: { targets: [openai('gpt-sound', { api: 'responses' })], ...ABLE },
+      unheard: { targets: [openai('gpt-unheard'), openai('gpt-hears')], ...ABLE },
       hears: { targets: [openai('gpt-sound', { api: 'responses' }), openai('gpt-hears')], ...ABLE },
     },
   })
@@ -364,5 +366,7 @@ describe('fields that the Responses API does not have', () => {
       ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body: { ...body, model } }))
     expect((await heard('sound')).status).toBe(400)
     expect(await heard('hears')).toMatchObject({ status: 200, text: expect.stringContaining('I hear.') })
+    // The first one is asked by Chat Completions, and names an API that cannot be sent the sound.
+    expect(await heard('unheard')).toMatchObject({ status: 200, text: expect.stringContaining('I hear.') })
   })
 })
