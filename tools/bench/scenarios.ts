@@ -62,7 +62,11 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
     ),
   ),
   bulk,
-  ...Object.fromEntries(CALLERS.map((caller) => [`paced-${caller}`, (setup: Setup) => paced(setup, caller)])),
+  ...Object.fromEntries(CALLERS.map((caller) => [`paced-${caller}`, (setup: Setup) => paced(setup, caller, 'openai')])),
+  'paced-chat-obfuscated': (setup) => paced(setup, 'chat', 'obfuscated'),
+  ...Object.fromEntries(
+    CALLERS.map((caller) => [`paced-${caller}-responses`, (setup: Setup) => paced(setup, caller, 'responses')]),
+  ),
   open,
   ...Object.fromEntries(
     (['200k', '2m'] as const).flatMap((size) =>
@@ -135,9 +139,9 @@ async function bulk(setup: Setup): Promise<readonly Measurement[]> {
   ]
 }
 
-async function paced(setup: Setup, caller: Caller): Promise<readonly Measurement[]> {
+async function paced(setup: Setup, caller: Caller, provider: ProviderName): Promise<readonly Measurement[]> {
   const { pacedStreams: streams } = setup.plan
-  const traffic = { caller, provider: 'openai', size: 'small' } as const
+  const traffic = { caller, provider, size: 'small' } as const
   const run = (target: Server) => held(setup, target, { ...traffic, kind: 'paced' }, streams)
   const rounds = await interleaved(
     setup,
@@ -148,7 +152,7 @@ async function paced(setup: Setup, caller: Caller): Promise<readonly Measurement
     },
     run,
   )
-  const name = `${streams} streams of 50 events a second, ${pairName(caller, 'openai')}`
+  const name = `${streams} streams of 50 events a second, ${pairName(caller, provider)}`
   return [
     {
       name: `${name}: CPU an event`,
