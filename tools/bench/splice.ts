@@ -8,10 +8,14 @@ import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
+import { responsesReader } from '../../src/providers/openai/responses-reader.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import type { Measurement } from './rounds.ts'
 
-const PROVIDERS: Readonly<Record<string, Provider>> = { openai, anthropic, gemini, bedrock }
+const PROVIDERS: Readonly<Record<string, Provider>> = {
+  ...{ openai, anthropic, gemini, bedrock },
+  'openai-responses': { ...openai, ...responsesReader },
+}
 const FOLDER = `${import.meta.dir}/../../test/fixtures/providers`
 /** Bytes of one chunk: a frame in pieces, about a frame, and the whole stream. */
 const CHUNK_BYTES = [64, 400, 1024 * 1024] as const

@@ -56,7 +56,8 @@ export class SharedForms {
 
   /** This node has learned something. */
   add(evidence: FormEvidence): void {
-    this.unsent.push(evidence)
+    // While Redis is away, callers of a pattern's models could add to it without end.
+    if (this.unsent.length < STORED_MAX) this.unsent.push(evidence)
     void this.look()
   }
 
