@@ -83,7 +83,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
     tags: config.tags === undefined || config.tags.length === 0 ? undefined : new TagsReader(config.tags),
     acceptCount: (body) => acceptCount(body, config.compatibility),
     tracer: tracerOf(config, catalog, spans),
-    hasSockets: config.responses.websockets !== false,
+    sockets: socketsOf(config),
     gateway: {
       catalog,
       upstreams: new Map(config.providers.map((provider) => [provider.name, upstreamOf(provider, config, adapters)])),
@@ -100,6 +100,13 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
       isRevoked: (key) => keys.isRevoked(key),
     },
   }
+}
+
+/** The defaults are for a supervisor of a version without the settings. */
+function socketsOf({ listen, responses }: Config): EdgeParts['sockets'] {
+  const { websockets = true, socketMinutes = 60, socketBytes = 64 * 1024 * 1024 } = responses
+  const { workerSockets: max = 20_000 } = listen
+  return { isOffered: websockets, max, lifeMs: socketMinutes * 60_000, conversationBytes: socketBytes }
 }
 
 function dialectsOf(config: Config, itemStore: ItemStore | undefined): EdgeParts['dialects'] {

@@ -35,6 +35,7 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
       port: listen.port,
       explainHeader: listen.explain_header,
       bodyBytes: { organizationBytes: listen.organization_body_bytes, workerBytes: listen.worker_body_bytes },
+      workerSockets: listen.worker_sockets,
       trustedProxies: listen.trusted_proxies,
       proxyProtocol: listen.proxy_protocol,
     },
@@ -124,10 +125,14 @@ function lowerCased(headers: Readonly<Record<string, string>>): Readonly<Record<
 const SAMPLE = 0.01
 
 function responsesOf(responses: CompletedFile['responses']): Config['responses'] {
-  const { remember_items_seconds, websockets, redis, tls } = responses
-  if (redis === undefined) return { rememberItemsSeconds: remember_items_seconds, websockets }
-  return {
+  const { remember_items_seconds, websockets, socket_minutes, socket_bytes, redis, tls } = responses
+  const own = {
     ...{ rememberItemsSeconds: remember_items_seconds, websockets },
+    ...{ socketMinutes: socket_minutes, socketBytes: socket_bytes },
+  }
+  if (redis === undefined) return own
+  return {
+    ...own,
     redis: { ...addressesOf(redis), ...(tls === undefined ? {} : { tls }) },
   }
 }
@@ -262,8 +267,9 @@ function keyOf(key: FileKey, auto: OrganizationConfig['auto']): KeyConfig {
 
 export function limitsOf(limits: FileLimits | undefined): Limits {
   if (limits === undefined) return {}
-  const { spend } = limits
-  const counts: Limits = Object.fromEntries(countLimits.map(({ key, property }) => [property, limits[key]]))
+  const { spend, sockets } = limits
+  const own = countLimits.map(({ key, property }) => [property, limits[key]] as const)
+  const counts: Limits = { ...Object.fromEntries(own), ...(sockets === undefined ? {} : { sockets }) }
   if (spend === undefined) return counts
   const amounts = Object.fromEntries(spendLimits.map(({ key, property }) => [property, microUsd(spend[key])]))
   return { ...counts, spend: { ...amounts, strict: spend.strict, onExhausted: spend.on_exhausted } }

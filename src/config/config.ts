@@ -18,6 +18,8 @@ export interface Config {
     readonly port: number
     readonly explainHeader: boolean
     readonly bodyBytes: { readonly organizationBytes: number; readonly workerBytes: number }
+    /** The most WebSockets of one worker. Absent if the supervisor is of a version without it. */
+    readonly workerSockets?: number
     /** Addresses and networks in CIDR form. Absent if the supervisor is of a version without it: then none. */
     readonly trustedProxies?: readonly string[]
     /** Whether connections begin with a header of the PROXY protocol. Absent: the same, then they do not. */
@@ -59,6 +61,10 @@ export interface Config {
     readonly rememberItemsSeconds: number
     /** Absent if the supervisor is of a version without them: then true. */
     readonly websockets?: boolean
+    /** How long one lives. Absent: the same. */
+    readonly socketMinutes?: number
+    /** What those of one organisation keep in one worker. Absent: the same. */
+    readonly socketBytes?: number
     /** Where items are stored; absent = in the ledger's Redis, else in the process. */
     readonly redis?: RedisConfig | undefined
   }

@@ -8,6 +8,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import {
   boolean,
   type Completed,
+  count,
   host,
   IDENTIFIER,
   IDENTIFIER_WORDS,
@@ -61,6 +62,10 @@ const listen = object(
           'weir answers requests beyond it with 503',
       ),
       512 * MIB,
+    ),
+    worker_sockets: withDefault(
+      count('How many WebSockets one worker holds. weir answers further handshakes with 503'),
+      20_000,
     ),
     trusted_proxies: withDefault(
       Type.Array(unbroken('An address, or a network such as `10.0.0.0/8`'), {
@@ -162,6 +167,19 @@ const responses = object(
         'Whether callers may hold a WebSocket at `/v1/responses`; `false` answers 426, after which Codex uses HTTP',
       ),
       true,
+    ),
+    socket_minutes: withDefault(
+      integer(1, 1440, 'How long a WebSocket lives. Then its running turns end, and it is closed'),
+      60,
+    ),
+    socket_bytes: withDefault(
+      integer(
+        0,
+        Number.MAX_SAFE_INTEGER,
+        'The most conversations, added up, that the WebSockets of one organisation keep in one worker. weir forgets ' +
+          'the oldest idle ones beyond it, and their callers send the whole conversation again',
+      ),
+      64 * MIB,
     ),
     redis: optional(redis),
     tls: optional(tls),

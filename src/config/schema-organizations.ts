@@ -2,7 +2,7 @@
 
 import { type TInteger, type TNumber, type TOptional, Type } from '@sinclair/typebox'
 import { MODES, SWITCHES } from '../core/compatibility.ts'
-import { type CountLimit, countLimits, type SpendLimit, spendLimits } from '../core/limits.ts'
+import { type CountLimit, countLimits, SOCKETS_DEFAULT, type SpendLimit, spendLimits } from '../core/limits.ts'
 import {
   boolean,
   count,
@@ -34,6 +34,9 @@ function spendFields(): Readonly<Record<string, TOptional<TNumber>>> {
 export const limits = object(
   {
     ...countFields(),
+    sockets: optional(
+      count(`WebSockets that are open at the same time, in each worker. Without it, ${SOCKETS_DEFAULT} may be`),
+    ),
     spend: optional(
       object(
         {

@@ -147,7 +147,12 @@ export type UnitAmounts = Readonly<Record<LimitUnit, number>>
 /** Limits of one organisation or one key; absent: no limit. Spend in micro-dollars per UTC calendar window. */
 export type Limits = { readonly [L in CountLimit as L['property']]?: number | undefined } & {
   readonly spend?: Spend | undefined
+  /** WebSockets that are open in one worker: not in the table, because the ledger does not know of them. */
+  readonly sockets?: number | undefined
 }
+
+/** How many WebSockets an organisation or a key may have open in one worker if its limits do not name a number. */
+export const SOCKETS_DEFAULT = 1000
 
 type Spend = { readonly [L in SpendLimit as L['property']]?: number | undefined } & {
   /** Reserve the highest possible cost from the start, not a part that grows. */
@@ -187,7 +192,8 @@ export function configuredLimits(limits: Limits): JsonObject {
     ...(limits.spend?.strict === true ? { strict: true } : {}),
     ...(limits.spend?.onExhausted === 'cut' ? { on_exhausted: 'cut' } : {}),
   }
-  return { ...present(counts), ...(limits.spend === undefined ? {} : { spend }) }
+  const all = present([...counts, ['sockets', limits.sockets]])
+  return { ...all, ...(limits.spend === undefined ? {} : { spend }) }
 }
 
 function present(entries: readonly (readonly [string, number | undefined])[]): Readonly<Record<string, number>> {
@@ -206,7 +212,7 @@ export function limitsOfJson(value: unknown): Limits | undefined {
   if (!isObject(value)) return undefined
   const limits: Record<string, unknown> = {}
   let isEmpty = true
-  for (const { property } of countLimits) {
+  for (const property of COUNTED) {
     const amount = amountIn(value, property)
     if (amount === undefined) continue
     limits[property] = amount
@@ -216,6 +222,8 @@ export function limitsOfJson(value: unknown): Limits | undefined {
   if (spend !== undefined) limits['spend'] = spend
   return isEmpty && spend === undefined ? undefined : limits
 }
+
+const COUNTED = [...countLimits.map(({ property }) => property), 'sockets']
 
 function spendOfJson(value: JsonObject): Spend | undefined {
   const spend: Record<string, number> = {}

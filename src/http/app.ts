@@ -69,7 +69,7 @@ const ROUTES: readonly Route[] = [
   inference('/v1/responses', 'responses'),
   {
     ...{ method: 'GET', path: '/v1/responses', family: 'chat', dialect: 'responses', isSocket: true },
-    isOffered: ({ hasSockets }) => hasSockets,
+    isOffered: ({ sockets }) => sockets.isOffered,
     run: () => {},
   },
   compact,
@@ -136,7 +136,7 @@ export function createApp(state: EdgeState, routes: readonly Route[] = ROUTES): 
     const http = new HttpRequest(state, request, server, endpoint)
     return http.serve(isHost(request.headers.get('host')) ? handle : rejectHost)
   }
-  const sockets = new Sockets()
+  const sockets = new Sockets(state)
   const table = new RouteTable()
   const refuse: Handler = ({ life }) => rejectOther(life, table.at(pathOf(life.head.url)))
   const native: Record<string, Record<string, Fetch>> = {}

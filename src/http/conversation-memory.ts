@@ -31,8 +31,8 @@ interface Kept {
 export class ConversationMemory {
   private readonly organizations = new Map<string, Kept>()
 
-  /** `bytesMax`: for each organization. */
-  constructor(private readonly bytesMax: number) {}
+  /** `bytesMax`: for each organization, at the moment. */
+  constructor(private readonly bytesMax: () => number) {}
 
   /** Bytes of all conversations. */
   get bytes(): number {
@@ -50,8 +50,9 @@ export class ConversationMemory {
     }
     kept.conversations.add(conversation)
     kept.bytes += conversation.bytes
+    const bytesMax = this.bytesMax()
     for (const oldest of kept.conversations) {
-      if (kept.bytes <= this.bytesMax) return
+      if (kept.bytes <= bytesMax) return
       oldest.forget()
       this.drop(organization, oldest)
     }

@@ -106,6 +106,8 @@ export class HttpRequest implements Responder, Ticking {
     const { life, request, state } = this
     // Bun keeps the headers of a request only until its handler returns.
     const head = { method: request.method, url: request.url, headers: new Headers(request.headers) }
+    // It would be taken for that of each turn.
+    head.headers.delete('content-type')
     const connection = new SocketConnection(state, head, life.log.remote, key, sockets, life.log.requestId)
     sockets.add(connection)
     if (!this.server.upgrade(request, { data: connection, headers: idHeaders(life.log.requestId) })) {

@@ -48,8 +48,18 @@ export interface EdgeParts {
   readonly acceptCount: (body: RequestBody) => ChatRequest
   /** Absent without `tracing` in the configuration. */
   readonly tracer: Tracer | undefined
-  /** Whether callers may open a WebSocket. */
-  readonly hasSockets: boolean
+  readonly sockets: SocketSettings
+}
+
+/** The settings of WebSockets. */
+export interface SocketSettings {
+  /** Whether callers may open one. */
+  readonly isOffered: boolean
+  /** The most of one worker. */
+  readonly max: number
+  readonly lifeMs: number
+  /** What the conversations of one organisation may take in one worker. */
+  readonly conversationBytes: number
 }
 
 /** Counts every request once, when it has ended. */

@@ -8,9 +8,10 @@ import type { Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { isArray, isObject } from '../core/json.ts'
 import { newRequestId } from '../core/request-id.ts'
+import { ticker } from '../core/ticker.ts'
+import type { BodyShare } from '../gateway/body-memory.ts'
 import type { RequestHead } from '../gateway/request-trace.ts'
 import { type Conversation, type ConversationMemory, conversationBytes } from './conversation-memory.ts'
-import { refusedKeyError } from './credentials.ts'
 import type { EdgeState } from './request-life.ts'
 import { errorFrame, readFrame, type TurnFrame } from './socket-frames.ts'
 import { SocketTurn, type TurnBody, type TurnConnection } from './socket-turn.ts'
@@ -22,14 +23,26 @@ const LANES_MAX = 32
 const BODY_BYTES_MAX = 10 * 1024 * 1024
 /** So many bytes in the caller's socket are no reason to read a provider again. */
 const FULL_BYTES = 64 * 1024
+/** What may be written beside turns, such as errors, to a caller that does not read. */
+const UNREAD_BYTES_MAX = 1024 * 1024
+/** A caller that reads nothing for this long is cut. */
+const STALL_MS = 120_000
+/** How often something is sent while turns run and their providers are silent. */
+const PING_MS = 15_000
 /** RFC 6455, section 7.4.1; 1012 has its meaning from IANA's registry: clients connect again. */
 const CLOSE = { normal: 1000, policy: 1008, restart: 1012 } as const
 
 /** The sockets of the worker. */
-interface Home {
+export interface Home {
   readonly memory: ConversationMemory
   /** How long a connection lives. */
   readonly lifeMs: number
+}
+
+/** A turn that is not begun, and its part in the memory for bodies. */
+interface Waiting {
+  readonly frame: TurnFrame
+  readonly share: BodyShare
 }
 
 export class SocketConnection implements TurnConnection {
@@ -39,40 +52,53 @@ export class SocketConnection implements TurnConnection {
   private readonly openedMs = performance.now()
   private socket: ServerWebSocket<SocketConnection> | undefined
   private drained: (() => void) | undefined
-  private waiting: TurnFrame[] = []
+  private waiting: Waiting[] = []
   private readonly running = new Set<SocketTurn>()
   private readonly lanes = new Set<string>()
   /** The most recent response of each lane, by its lane; the default one has none. */
   private readonly conversations = new Map<string | undefined, Conversation>()
   /** No new turn: why, and the code that the connection is closed with. */
   private ending: { readonly error: CallerError; readonly code: number } | undefined
+  /** When the caller last took something, while its socket is full. */
+  private progressMs = 0
+  private sentMs = 0
+  /** What was written beside turns since the socket is full. */
+  private unreadBytes = 0
 
   constructor(
     private readonly state: EdgeState,
     /** What it was opened with, which each of its turns comes with. */
     readonly head: RequestHead,
     private readonly remote: string,
-    private readonly key: Key,
+    readonly key: Key,
     private readonly home: Home,
     /** The request id of its handshake. */
     readonly id: string,
   ) {}
 
-  get organization(): string {
+  /** The header that it was opened with: each turn looks the key up again. */
+  get credential(): string {
+    const { headers } = this.head
+    return headers.get('authorization') ?? headers.get('x-api-key') ?? ''
+  }
+
+  private get organization(): string {
     return this.key.organization.id
   }
 
-  /** Looks after its key and its age, a few times a second. */
-  look(nowMs: number): void {
-    if (this.ending?.code === CLOSE.policy) return
-    const { expiresAtMs = Number.POSITIVE_INFINITY } = this.key
-    if (this.state.current.gateway.isRevoked(this.key) || Date.now() >= expiresAtMs) this.revoke()
-    else if (nowMs - this.openedMs >= this.home.lifeMs) this.expire()
+  /** Looks after its key, its age and its caller, a few times a second. */
+  look(nowMs: number, keys: { errorOf(connection: SocketConnection): CallerError | undefined }): void {
+    if (this.full !== undefined && nowMs - this.progressMs >= STALL_MS) return this.abandon()
+    if (this.ending?.code !== CLOSE.policy) {
+      const error = keys.errorOf(this)
+      if (error !== undefined) this.revoke(error)
+      else if (nowMs - this.openedMs >= this.home.lifeMs) this.expire()
+    }
+    if (this.running.size > 0 && nowMs - this.sentMs >= PING_MS) this.ping(nowMs)
   }
 
   /** Its key is no longer accepted: running turns end now. */
-  private revoke(): void {
-    const error = refusedKeyError()
+  private revoke(error: CallerError): void {
     this.ending = undefined
     this.end(error, CLOSE.policy)
     for (const turn of [...this.running]) turn.cut(error)
@@ -95,26 +121,37 @@ export class SocketConnection implements TurnConnection {
     let frame: TurnFrame | undefined
     try {
       const read = readFrame(message)
-      if ('reply' in read) {
-        if (read.reply !== undefined) this.send(read.reply)
-        return
-      }
+      if ('reply' in read) return this.reply(read.reply)
       frame = read
+      if (frame.error !== undefined) throw frame.error
       this.accept(frame)
     } catch (error) {
       if (!(error instanceof CallerError)) throw error
-      this.send(errorFrame(error, newRequestId(), NO_HEADERS, frame?.lane))
+      if (frame !== undefined) this.forget(frame)
+      this.reply(errorFrame(error, newRequestId(), NO_HEADERS, frame?.lane))
     }
+  }
+
+  /** Answers a frame that is no turn, or none that is begun. A caller that sends such frames must read the answers. */
+  private reply(text: string | undefined): void {
+    if (text === undefined) return
+    this.send(text)
+    if (this.full === undefined) return
+    this.unreadBytes += text.length
+    if (this.unreadBytes > UNREAD_BYTES_MAX) this.abandon()
   }
 
   /** The caller's socket takes bytes again. */
   drain(): void {
-    for (const turn of this.running) turn.progressMs = performance.now()
+    this.progressMs = performance.now()
+    for (const turn of this.running) turn.progressMs = this.progressMs
     if ((this.socket?.getBufferedAmount() ?? 0) > FULL_BYTES) return
     const { drained } = this
     this.full = undefined
     this.drained = undefined
+    this.unreadBytes = 0
     drained?.()
+    this.beginWaiting()
   }
 
   /** The connection is gone: its turns are aborted. */
@@ -125,7 +162,7 @@ export class SocketConnection implements TurnConnection {
       ...{ socket: id, organization: this.organization, key: key.id, remote, turns, code },
       duration_ms: Math.round(performance.now() - openedMs),
     })
-    this.waiting = []
+    this.takeWaiting()
     for (const lane of [...this.conversations.keys()]) this.drop(lane)
     this.drained?.()
     for (const turn of [...this.running]) turn.life.left()
@@ -141,10 +178,16 @@ export class SocketConnection implements TurnConnection {
   private end(error: CallerError, code: number): void {
     if (this.ending !== undefined) return
     this.ending = { error, code }
+    for (const { lane } of this.takeWaiting()) this.send(errorFrame(error, newRequestId(), NO_HEADERS, lane))
+    this.closeIfIdle()
+  }
+
+  /** The turns that wait, which will not be begun. */
+  private takeWaiting(): readonly TurnFrame[] {
     const { waiting } = this
     this.waiting = []
-    for (const { lane } of waiting) this.send(errorFrame(error, newRequestId(), NO_HEADERS, lane))
-    this.closeIfIdle()
+    for (const { share } of waiting) share.release()
+    return waiting.map(({ frame }) => frame)
   }
 
   private closeIfIdle(): void {
@@ -163,17 +206,25 @@ export class SocketConnection implements TurnConnection {
         'Reuse an existing stream_id or open a new WebSocket connection.'
       throw new CallerError('invalid_field', message, { code: 'websocket_stream_limit_reached', param: 'stream_id' })
     }
-    if (this.mayBegin(frame)) this.begin(frame)
-    else if (this.waiting.length < WAITING_MAX) this.waiting.push(frame)
-    else {
+    const isNext = this.mayBegin(frame)
+    if (!isNext) this.wait(frame)
+    if (lane !== undefined) this.lanes.add(lane)
+    if (isNext) this.begin(frame)
+  }
+
+  private wait(frame: TurnFrame): void {
+    if (this.waiting.length >= WAITING_MAX) {
       const message = `${WAITING_MAX} turns wait on this connection; send this one again after another has ended.`
       throw new CallerError('rate_limited', message, { code: 'websocket_queue_full', retryAfterSeconds: 1 })
     }
-    if (lane !== undefined) this.lanes.add(lane)
+    const share = this.state.bodies.share(this.organization)
+    share.take(frame.bytes.length)
+    this.waiting.push({ frame, share })
   }
 
+  /** Not for a caller that does not read, whose turns would fill its socket with whole answers. */
   private mayBegin({ lane }: TurnFrame): boolean {
-    if (this.running.size >= RUNNING_MAX) return false
+    if (this.running.size >= RUNNING_MAX || this.full !== undefined) return false
     for (const turn of this.running) if (turn.frame.lane === lane) return false
     return true
   }
@@ -181,23 +232,29 @@ export class SocketConnection implements TurnConnection {
   private begin(frame: TurnFrame): void {
     const turn = new SocketTurn(this.state, this, this.head, this.remote, frame)
     this.turns++
+    this.sentMs = performance.now()
     this.running.add(turn)
     turn.begin()
   }
 
   next(turn: SocketTurn): void {
     this.running.delete(turn)
+    this.beginWaiting()
+    this.closeIfIdle()
+  }
+
+  private beginWaiting(): void {
     for (let index = 0; index < this.waiting.length && this.running.size < RUNNING_MAX; ) {
-      const frame = this.waiting[index]
-      if (frame === undefined || !this.mayBegin(frame)) index++
+      const one = this.waiting[index]
+      if (one === undefined || !this.mayBegin(one.frame)) index++
       else {
         this.waiting.splice(index, 1)
-        this.begin(frame)
+        one.share.release()
+        this.begin(one.frame)
         // Turns may have ended, and others begun, within the call.
         index = 0
       }
     }
-    this.closeIfIdle()
   }
 
   together(frames: () => void): void {
@@ -206,13 +263,17 @@ export class SocketConnection implements TurnConnection {
 
   /** Never dropped: Bun keeps what the caller's socket does not take. */
   send(frame: string): void {
-    if (this.isClosed || this.socket === undefined || this.socket.sendText(frame) !== SENT_LATER) return
-    this.full ??= new Promise((resolve) => {
+    if (this.isClosed || this.socket === undefined) return
+    this.sentMs = ticker.nowMs
+    if (this.socket.sendText(frame) !== SENT_LATER || this.full !== undefined) return
+    this.progressMs = performance.now()
+    this.full = new Promise((resolve) => {
       this.drained = resolve
     })
   }
 
-  ping(): void {
+  private ping(nowMs: number): void {
+    this.sentMs = nowMs
     if (!this.isClosed) this.socket?.ping()
   }
 
@@ -250,7 +311,7 @@ export class SocketConnection implements TurnConnection {
   keep(turn: SocketTurn): void {
     const { body, frame, output, isCompaction, responseId: id } = turn
     if (body?.input === undefined || id === undefined) return
-    const input = isCompaction ? Buffer.alloc(0) : itemsOf(body.bytes, body.input)
+    const input = isCompaction ? Buffer.alloc(0) : heldAlone(itemsOf(body.bytes, body.input), body.bytes)
     const { lane } = frame
     this.drop(lane)
     const text = output.map(({ json }) => json).join()
@@ -284,6 +345,11 @@ function itemsOf(bytes: Buffer, { from, to, isText }: NonNullable<TurnFrame['inp
   const written = bytes.subarray(from, to)
   if (isText) return Buffer.from(`{"type":"message","role":"user","content":${written.toString()}}`)
   return isBlank(written) ? Buffer.alloc(0) : written
+}
+
+/** The items without the rest of their frame, such as long instructions, which nothing counts. */
+function heldAlone(items: Buffer, { length }: Buffer): Buffer {
+  return length - items.length > items.length / 8 ? Buffer.from(items) : items
 }
 
 function isBlank(bytes: Buffer): boolean {

@@ -1,7 +1,6 @@
 /** Frames of the Responses API over WebSocket: what a caller's frame asks for, and the frames that weir sends. */
 
 import { CallerError } from '../core/caller-error.ts'
-import type { JsonObject } from '../core/json.ts'
 import { errorBody } from '../dialects/error-body.ts'
 import { type JsonDocument, NONE, words } from '../wire/json-document.ts'
 import { readRequestBody } from '../wire/request-body.ts'
@@ -21,6 +20,8 @@ export interface TurnFrame {
   readonly isWarmUp: boolean
   /** Where its input is in `bytes`: the items of a list without its brackets, or a text with its quotes. */
   readonly input: { readonly from: number; readonly to: number; readonly isText: boolean } | undefined
+  /** What is wrong with a frame whose lane is known. */
+  readonly error: CallerError | undefined
 }
 
 /** A frame that asks for something that weir does not have, and what it gets. */
@@ -35,7 +36,7 @@ export function readFrame(message: string | Uint8Array): TurnFrame | Answered {
   const { settings, document, values } = read(bytes)
   const { type } = settings
   if (type === 'response.processed') return { reply: undefined }
-  if (type === 'response.steer' || type === 'response.inject') return { reply: unsupported(type, settings) }
+  if (type === 'response.steer' || type === 'response.inject') return { reply: unsupported(type, message) }
   if (type !== 'response.create') {
     const message = "'type' must be 'response.create': weir takes no other event over a WebSocket."
     throw new CallerError('invalid_field', message, { code: 'unsupported_event_type', param: 'type' })
@@ -46,9 +47,10 @@ export function readFrame(message: string | Uint8Array): TurnFrame | Answered {
   return {
     bytes,
     lane: lane ?? undefined,
-    previousResponseId: previousOf(previous),
+    previousResponseId: typeof previous === 'string' ? previous : undefined,
     isWarmUp: generate === false,
     input: inputIn(document, values[INPUT] ?? NONE),
+    error: mistyped('previous_response_id', previous, 'string') ?? mistyped('generate', generate, 'boolean'),
   }
 }
 
@@ -61,11 +63,9 @@ function read(bytes: Buffer): ReturnType<typeof readRequestBody> {
   }
 }
 
-function previousOf(value: unknown): string | undefined {
-  if (value === undefined || value === null) return undefined
-  if (typeof value === 'string') return value
-  const message = "'previous_response_id' must be a string or null."
-  throw new CallerError('invalid_field', message, { param: 'previous_response_id' })
+function mistyped(param: string, value: unknown, type: 'string' | 'boolean'): CallerError | undefined {
+  if (value === undefined || value === null || typeof value === type) return undefined
+  return new CallerError('invalid_field', `'${param}' must be a ${type} or null.`, { param })
 }
 
 function inputIn(document: JsonDocument, value: number): TurnFrame['input'] {
@@ -88,8 +88,9 @@ function invalidLane(): CallerError {
 }
 
 /** What running responses can be given elsewhere. */
-function unsupported(type: 'response.steer' | 'response.inject', settings: JsonObject): string {
-  const { previous_response_id, response_id, input } = settings
+function unsupported(type: 'response.steer' | 'response.inject', frame: string): string {
+  // With its input, which `readFrame` has not parsed.
+  const { previous_response_id, response_id, input } = JSON.parse(frame)
   const [code, message] = ['steering_not_supported', 'A response that runs takes no further input here.']
   if (type === 'response.inject') {
     return JSON.stringify({ type: 'response.inject.failed', response_id, input, error: { code, message } })

@@ -24,7 +24,6 @@ export interface TurnConnection {
   /** Sends frames in few packets: all that `frames` sends. */
   together(frames: () => void): void
   send(frame: string): void
-  ping(): void
   /** While the caller's socket is full: resolves when it is not. */
   readonly full: Promise<void> | undefined
   /** The caller reads nothing. */
@@ -40,8 +39,11 @@ export interface TurnConnection {
 }
 
 const ENDPOINT: ApiPath = { family: 'chat', dialect: 'responses' }
-/** Callers that count messages hear of a silent provider once in so many pings, which is a minute. */
-const PINGS_A_MESSAGE = 4
+/**
+ * A comment of the stream, of which a silent provider's has one each 15 s, is nothing here, because the connection
+ * sends pings. Callers that count messages hear of the turn once a minute.
+ */
+const COMMENTS_A_MESSAGE = 4
 
 type Items = Parameters<Turn['made']>[0]
 
@@ -56,7 +58,8 @@ export class SocketTurn implements Responder, CallerStream, Turn {
   private encoder: TurnEncoder | undefined
   /** Who answers, for the first and the last event. */
   private gateway = ''
-  private pings = 0
+  /** Since its last frame. */
+  private comments = 0
   /** Why it was cut. */
   private reason: CallerError | undefined
 
@@ -145,21 +148,20 @@ export class SocketTurn implements Responder, CallerStream, Turn {
     const text =
       typeof bytes === 'string' ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()
     const { connection } = this
+    this.comments = 0
     connection.together(() => eachEvent(text, this.send))
     this.progressMs = ticker.nowMs
     return connection.full
   }
 
-  /** A comment of the stream is a ping here. */
   writeIdle(bytes: string | Uint8Array): void {
     if (bytes !== KEEP_ALIVE_COMMENT) {
       this.write(bytes)
       return
     }
     this.progressMs = ticker.nowMs
-    this.connection.ping()
-    this.pings++
-    if (this.pings % PINGS_A_MESSAGE === 0 && this.encoder !== undefined) this.write(this.encoder.inProgress())
+    this.comments++
+    if (this.comments >= COMMENTS_A_MESSAGE && this.encoder !== undefined) this.write(this.encoder.inProgress())
   }
 
   finish(bytes: string | Uint8Array): void {

@@ -2,63 +2,77 @@
 
 import type { ServerWebSocket, WebSocketHandler } from 'bun'
 import { CallerError } from '../core/caller-error.ts'
+import { SOCKETS_DEFAULT } from '../core/limits.ts'
 import { slowTicker, type Ticking } from '../core/ticker.ts'
+import type { KeyFinder } from '../keys/key-ring.ts'
 import { ConversationMemory } from './conversation-memory.ts'
-import type { SocketConnection } from './socket-connection.ts'
+import { authenticate } from './credentials.ts'
+import type { EdgeState, SocketSettings } from './request-life.ts'
+import type { Home, SocketConnection } from './socket-connection.ts'
 
-/** As the body of a `POST`, and the members that a frame has besides. Longer frames close the connection (1009). */
-const FRAME_BYTES_MAX = 10 * 1024 * 1024 + 4096
+/** As the body of a `POST`. Bun closes the connection of a longer frame (1009), also of one in fragments. */
+const FRAME_BYTES_MAX = 10 * 1024 * 1024
 /** Bun sends a ping before it, and closes a connection without an answer. Its own maximum is 960. */
 const IDLE_SECONDS = 600
-/** Never reached, because nothing is written to a socket that is full: beyond it Bun would drop frames. */
+/** Beyond it Bun would drop frames. Connections hold back before: what their turns and errors write is bounded. */
 const BUFFER_BYTES_MAX = 1024 * 1024 * 1024
-const SOCKETS_MAX = 20_000
-const ORGANIZATION_SOCKETS_MAX = 1000
-const ORGANIZATION_BYTES_MAX = 64 * 1024 * 1024
-const LIFE_MS = 3_600_000
 
-export class Sockets implements Ticking {
+export class Sockets implements Ticking, Home {
   place = -1
-  /** What is kept of their conversations. */
-  readonly memory = new ConversationMemory(ORGANIZATION_BYTES_MAX)
-  readonly lifeMs = LIFE_MS
+  readonly memory: ConversationMemory
   private readonly open = new Set<SocketConnection>()
+  /** How many are open, by organization and by key. */
   private readonly counts = new Map<string, number>()
   private isLeaving = false
 
+  constructor(private readonly state: EdgeState) {
+    this.memory = new ConversationMemory(() => this.settings.conversationBytes)
+  }
+
+  get lifeMs(): number {
+    return this.settings.lifeMs
+  }
+
+  private get settings(): SocketSettings {
+    return this.state.current.sockets
+  }
+
   /** Throws `CallerError` if there is no room for one more. */
   add(connection: SocketConnection): void {
-    if (this.isLeaving) {
-      const message = 'The gateway is restarting; connect again.'
-      throw new CallerError('shutting_down', message, { retryAfterSeconds: 1, headers: { connection: 'close' } })
-    }
-    if (this.open.size >= SOCKETS_MAX) {
+    if (this.open.size >= this.settings.max) {
       throw new CallerError('overloaded', 'The gateway has too many sockets; try again.', { retryAfterSeconds: 1 })
     }
-    const { organization } = connection
-    const count = this.counts.get(organization) ?? 0
-    if (count >= ORGANIZATION_SOCKETS_MAX) {
-      const message = `Organization '${organization}' has ${count} sockets open; close one, or use POST.`
-      throw new CallerError('rate_limited', message, { type: 'concurrent_requests', retryAfterSeconds: 1 })
-    }
-    this.counts.set(organization, count + 1)
+    const owners = ownersOf(connection)
+    for (const { name, words, max = SOCKETS_DEFAULT } of owners)
+      if (this.countOf(name) >= max) {
+        const message = `${words} has ${max} sockets open, which is its limit; close one, or use POST.`
+        throw new CallerError('rate_limited', message, { type: 'concurrent_requests', retryAfterSeconds: 1 })
+      }
+    for (const { name } of owners) this.counts.set(name, this.countOf(name) + 1)
     this.open.add(connection)
     if (this.open.size === 1) slowTicker.add(this)
+    // On a connection from before another worker took over: the caller connects again, and reaches that one.
+    if (this.isLeaving) connection.restart()
   }
 
   /** The connection is closed, or its handshake failed. */
   remove(connection: SocketConnection): void {
     if (!this.open.delete(connection)) return
-    const { organization } = connection
-    const count = (this.counts.get(organization) ?? 1) - 1
-    if (count > 0) this.counts.set(organization, count)
-    else this.counts.delete(organization)
+    for (const { name } of ownersOf(connection)) {
+      const count = this.countOf(name) - 1
+      if (count > 0) this.counts.set(name, count)
+      else this.counts.delete(name)
+    }
     if (this.open.size === 0) slowTicker.remove(this)
   }
 
-  tick(): void {
-    const nowMs = performance.now()
-    for (const connection of this.open) connection.look(nowMs)
+  private countOf(name: string): number {
+    return this.counts.get(name) ?? 0
+  }
+
+  tick(nowMs: number): void {
+    const keys = new KeyChecks(this.state.current.keys)
+    for (const connection of this.open) connection.look(nowMs, keys)
   }
 
   /** The worker ends: idle sockets are closed now, the others after the turns that run. */
@@ -81,5 +95,38 @@ export class Sockets implements Ticking {
       this.remove(socket.data)
       socket.data.closed(code)
     },
+  }
+}
+
+/** Who has a limit of sockets that counts this one. */
+function ownersOf({ key }: SocketConnection) {
+  const { organization } = key
+  return [
+    { name: organization.id, words: `Organization '${organization.id}'`, max: organization.limits.sockets },
+    { name: `${organization.id}\0${key.id}`, words: `Key '${key.id}'`, max: key.limits.sockets },
+  ]
+}
+
+/** Whether keys are still accepted, each looked up once for all the sockets that were opened with it. */
+class KeyChecks {
+  private readonly errors = new Map<string, CallerError | undefined>()
+
+  constructor(private readonly keys: KeyFinder) {}
+
+  /** The error of a credential that is not accepted any more. */
+  errorOf({ credential, head }: SocketConnection): CallerError | undefined {
+    if (!this.errors.has(credential)) this.errors.set(credential, this.check(head.headers))
+    return this.errors.get(credential)
+  }
+
+  private check(headers: Headers): CallerError | undefined {
+    try {
+      authenticate(headers, this.keys, Date.now())
+    } catch (error) {
+      if (!(error instanceof CallerError)) throw error
+      // Keys that cannot be looked up at the moment are not revoked.
+      if (error.kind === 'unauthenticated') return error
+    }
+    return undefined
   }
 }

@@ -35,7 +35,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     '',
     'listen: { zzzzzz: 1 }',
     'listen.zzzzzz: unknown key; known here: host, port, explain_header, organization_body_bytes, ' +
-      'worker_body_bytes, trusted_proxies, proxy_protocol',
+      'worker_body_bytes, worker_sockets, trusted_proxies, proxy_protocol',
   ],
   ['unknown key of a model', 'aliases:', 'alias:', 'models[0].alias: unknown key (did you mean "aliases"?)'],
   [
