@@ -65,16 +65,8 @@ export class Later<T> implements PromiseLike<T> {
   }
 }
 
-/** A result that is there, or comes later. */
-export type MaybeLater<T> = T | Promise<T> | Later<T>
-
-export function isLater<T>(result: MaybeLater<T>): result is Promise<T> | Later<T> {
-  return result instanceof Later || result instanceof Promise
-}
-
-/** A promise as a `Later`, for one way of waiting for both. */
-export function laterOf<T>(result: Promise<T> | Later<T>): Later<T> {
-  if (result instanceof Later) return result
+/** A promise as a `Later`. */
+export function laterOf<T>(result: Promise<T>): Later<T> {
   const later = new Later<T>()
   later.follow(result)
   return later

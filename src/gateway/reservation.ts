@@ -5,7 +5,7 @@
 
 import type { Key } from '../catalog/catalog.ts'
 import { CALLER_ERRORS, CallerError } from '../core/caller-error.ts'
-import { isLater, type Later, type LaterListener, laterOf } from '../core/later.ts'
+import { Later, type LaterListener } from '../core/later.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import {
   type Account,
@@ -139,8 +139,9 @@ export class RequestReservation implements Ticking {
       tags: log.tags?.held,
       choice,
     })
-    if (!isLater(reservation)) return RequestReservation.opened(ledger, reservation, quote, log)
-    return laterOf(reservation).map((reserved) => RequestReservation.opened(ledger, reserved, quote, log))
+    if (reservation instanceof Later)
+      return reservation.map((reserved) => RequestReservation.opened(ledger, reserved, quote, log))
+    return RequestReservation.opened(ledger, reservation, quote, log)
   }
 
   private static opened(ledger: Ledger, reservation: Reservation, quote: Quote, log: RequestLog): RequestReservation {
@@ -299,7 +300,7 @@ export class RequestReservation implements Ticking {
         : chargeOf(bill, outcome, tags?.charged() ?? '', remote)
     if (bill !== undefined) this.log.charge(charge, bill.counted.usage)
     const settling = this.ledger.settle(this.reservation, charge)
-    return isLater(settling) ? laterOf(settling) : undefined
+    return settling instanceof Later ? settling : undefined
   }
 
   /**

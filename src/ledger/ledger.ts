@@ -3,7 +3,7 @@
  * idempotent by the reservation's id: their amounts are totals, never differences, so a repeated call changes nothing.
  */
 
-import type { MaybeLater } from '../core/later.ts'
+import type { Later } from '../core/later.ts'
 import type { AlertShares } from '../core/limit-amounts.ts'
 import type { Limits, UnitAmounts } from '../core/limits.ts'
 import type { Charge } from './audit-columns.ts'
@@ -109,21 +109,24 @@ export interface LedgerHealth {
   readonly pending: number
 }
 
+/** What `settle` did: it changes nothing if the reservation had ended. */
+export type Settled = 'settled' | 'already_settled'
+
 /** A ledger in this process returns results, and throws errors at once; of others both come later. */
 export interface Ledger {
   /**
    * Throws `CallerError` `rate_limited`, `exceeds_limit` or `quota_exhausted` if a limit rejects the request (then
    * nothing is charged), `ledger_unavailable` if the ledger cannot be reached or written.
    */
-  reserve(account: Account, hold: Hold): MaybeLater<Reservation>
+  reserve(account: Account, hold: Hold): Reservation | Later<Reservation>
   /**
    * Extends the lease, records the use so far and raises what is held. False if a limit has no room for that; the use
    * is recorded anyway. Throws `CallerError` `ledger_unavailable` if the reservation was lost or the ledger cannot be
    * reached.
    */
-  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): MaybeLater<boolean>
+  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): boolean | Later<boolean>
   /** Charges the actual use and releases the rest. Never refuses: the tokens are already used. */
-  settle(reservation: Reservation, charge: Charge): MaybeLater<'settled' | 'already_settled'>
+  settle(reservation: Reservation, charge: Charge): Settled | Later<Settled>
   /** The last known state. */
   health(): LedgerHealth
   /** Checks the store and returns its state. */

@@ -106,14 +106,14 @@ export interface ReservationStore {
    * Reserves one request, its tokens, a place among the concurrent requests and its cost, or refuses and changes
    * nothing. Ends overdue reservations first. `floorMicroUsd` is charged at least if the reservation is lost.
    */
-  reserve(account: Account, hold: Hold): Promise<ReserveReply>
+  reserve(account: Account, hold: Hold): PromiseLike<ReserveReply>
   /**
    * Records progress (held becomes spent), extends the lease, and raises what is held to `wanted`: money if every spend
    * limit has room (else `exhausted`), tokens if the rates have room.
    */
   extend(account: Account, id: string, soFar: Estimate, wanted: Estimate): Promise<ExtendReply>
   /** Releases what is held and corrects what is spent to the actual cost. Never refuses. */
-  settle(admission: Admission, charge: Charge, options?: SettleOptions): Promise<SettleReply>
+  settle(admission: Admission, charge: Charge, options?: SettleOptions): PromiseLike<SettleReply>
   /**
    * Releases what is held. Recorded progress stays spent; no floor is charged, and that of a lost reservation is
    * returned. An unknown id can no longer be reserved.

@@ -1,6 +1,6 @@
 /** Measures the calls of a ledger. */
 
-import { isLater, type LaterListener, laterOf, type MaybeLater } from '../core/later.ts'
+import { Later, type LaterListener } from '../core/later.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger/ledger.ts'
 
 interface Times {
@@ -23,9 +23,9 @@ export class TimedLedger implements Ledger {
     this.settlements = timesOf('settle')
   }
 
-  reserve(account: Account, hold: Hold): MaybeLater<Reservation> {
+  reserve(account: Account, hold: Hold): ReturnType<Ledger['reserve']> {
     const startMs = performance.now()
-    let result: MaybeLater<Reservation> | undefined
+    let result: ReturnType<Ledger['reserve']> | undefined
     try {
       result = this.ledger.reserve(account, hold)
       return result
@@ -34,9 +34,9 @@ export class TimedLedger implements Ledger {
     }
   }
 
-  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): MaybeLater<boolean> {
+  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): ReturnType<Ledger['extend']> {
     const startMs = performance.now()
-    let result: MaybeLater<boolean> | undefined
+    let result: ReturnType<Ledger['extend']> | undefined
     try {
       result = this.ledger.extend(reservation, soFar, wanted)
       return result
@@ -70,9 +70,9 @@ export class TimedLedger implements Ledger {
 }
 
 /** A call that throws, or is rejected later, counts as well. */
-function observe(times: Times, startMs: number, result: MaybeLater<unknown>): void {
+function observe(times: Times, startMs: number, result: unknown): void {
   const timing = new Timing(times, startMs)
-  if (isLater(result)) laterOf(result).listen(timing)
+  if (result instanceof Later) result.listen(timing)
   else timing.ended()
 }
 

@@ -11,6 +11,7 @@ import { BytePieces } from '../core/byte-pieces.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { type ChatRequest, NO_HINTS, NO_TEXTS } from '../core/chat-request.ts'
 import { NO_MESSAGES, NO_TOOLS } from '../core/conversation.ts'
+import { type Later, laterOf } from '../core/later.ts'
 import type { Exchange } from '../dialects/dialect.ts'
 import { RequestLog } from '../gateway/access-log.ts'
 import { Affinity } from '../gateway/affinity.ts'
@@ -196,27 +197,35 @@ class PreviewLedger implements Ledger {
     private readonly away: CallerError | undefined,
   ) {}
 
-  async reserve(account: Account, hold: Hold): Promise<Reservation> {
-    if (this.away !== undefined) throw this.away
-    const reply = await this.reader?.preview(account, hold)
-    const nowMs = Date.now()
-    if (reply === undefined) return { id: hold.id, account, held: hold.estimate, admittedMs: nowMs }
-    return reservationOf(account, hold, reply, nowMs)
+  reserve(account: Account, hold: Hold): Later<Reservation> {
+    return laterOf(
+      (async () => {
+        if (this.away !== undefined) throw this.away
+        const reply = await this.reader?.preview(account, hold)
+        const nowMs = Date.now()
+        if (reply === undefined) return { id: hold.id, account, held: hold.estimate, admittedMs: nowMs }
+        return reservationOf(account, hold, reply, nowMs)
+      })(),
+    )
   }
 
   /** For a later candidate that may cost more: nothing is held yet, so what it needs is needed as a whole. */
-  async extend({ account, held, id }: Reservation, _soFar: Estimate, wanted: Estimate): Promise<boolean> {
-    const estimate = {
-      inputTokens: Math.max(held.inputTokens + held.outputTokens, wanted.inputTokens + wanted.outputTokens),
-      outputTokens: 0,
-      costMicroUsd: Math.max(held.costMicroUsd, wanted.costMicroUsd),
-    }
-    const reply = await this.reader?.preview(account, { id, estimate, floorMicroUsd: 0 })
-    return reply === undefined || reply.outcome === 'granted'
+  extend({ account, held, id }: Reservation, _soFar: Estimate, wanted: Estimate): Later<boolean> {
+    return laterOf(
+      (async () => {
+        const estimate = {
+          inputTokens: Math.max(held.inputTokens + held.outputTokens, wanted.inputTokens + wanted.outputTokens),
+          outputTokens: 0,
+          costMicroUsd: Math.max(held.costMicroUsd, wanted.costMicroUsd),
+        }
+        const reply = await this.reader?.preview(account, { id, estimate, floorMicroUsd: 0 })
+        return reply === undefined || reply.outcome === 'granted'
+      })(),
+    )
   }
 
-  async settle(): Promise<'settled'> {
-    return 'settled'
+  settle(): Later<'settled'> {
+    return laterOf(Promise.resolve<'settled'>('settled'))
   }
 
   health(): LedgerHealth {

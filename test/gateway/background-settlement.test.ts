@@ -4,6 +4,7 @@
  */
 
 import { expect, test } from 'bun:test'
+import { Later, laterOf } from '../../src/core/later.ts'
 import { ask } from '../support/caller.ts'
 import { answersText } from '../support/scenarios.ts'
 import { Serving } from '../support/serving.ts'
@@ -16,7 +17,7 @@ test('a store that never answers delays no whole answer', async () => {
   let settling = 0
   serving.ledger.settle = () => {
     settling++
-    return new Promise(() => undefined)
+    return new Later<'settled'>()
   }
   const answer = await ask(serving.port, chat('m'))
   expect(answer.status).toBe(200)
@@ -27,7 +28,7 @@ test('a store that never answers delays no whole answer', async () => {
 test('the error of a store is logged for the operator, and does not reach a caller that has its answer', async () => {
   await using upstream = await Upstream.start({ m: answersText('Hello.') })
   await using serving = new Serving({ providers: { up: upstream.url } })
-  serving.ledger.settle = () => Promise.reject(new Error('the store is broken'))
+  serving.ledger.settle = () => laterOf(Promise.reject(new Error('the store is broken')))
   const answer = await ask(serving.port, chat('m'))
   expect(answer.status).toBe(200)
   await serving.idle()

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { isLater, Later, type LaterListener, laterOf } from '../../src/core/later.ts'
+import { Later, type LaterListener, laterOf } from '../../src/core/later.ts'
 
 class Heard implements LaterListener<number> {
   readonly words: string[] = []
@@ -74,8 +74,4 @@ test('it follows a promise', async () => {
   expect(heard).toEqual([])
   await Promise.resolve()
   expect([heard, failed]).toEqual([['resolved 4'], ['rejected Error: lost']])
-})
-
-test('a result that is there differs from one that comes', () => {
-  expect([1, new Later<number>(), Promise.resolve(1)].map((one) => isLater<number>(one))).toEqual([false, true, true])
 })

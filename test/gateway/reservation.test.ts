@@ -2,6 +2,7 @@
 
 import { afterEach, describe, expect, test } from 'bun:test'
 import { CallerError } from '../../src/core/caller-error.ts'
+import { type Later, laterOf } from '../../src/core/later.ts'
 import { RequestLog } from '../../src/gateway/access-log.ts'
 import { RequestReservation } from '../../src/gateway/reservation.ts'
 import type { Counted } from '../../src/gateway/usage-meter.ts'
@@ -27,20 +28,32 @@ class Recorder implements Ledger {
   refusal: CallerError | undefined
   grants: () => boolean = () => false
 
-  async reserve(of: Account, hold: Hold): Promise<Reservation> {
-    this.holds.push(hold)
-    return { id: hold.id, account: of, held: hold.estimate, admittedMs: 0 }
+  reserve(of: Account, hold: Hold): Later<Reservation> {
+    return laterOf(
+      (async () => {
+        this.holds.push(hold)
+        return { id: hold.id, account: of, held: hold.estimate, admittedMs: 0 }
+      })(),
+    )
   }
 
-  async extend(_: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean> {
-    this.extensions.push([soFar, wanted])
-    if (this.refusal !== undefined) throw this.refusal
-    return this.grants()
+  extend(_: Reservation, soFar: Estimate, wanted: Estimate): Later<boolean> {
+    return laterOf(
+      (async () => {
+        this.extensions.push([soFar, wanted])
+        if (this.refusal !== undefined) throw this.refusal
+        return this.grants()
+      })(),
+    )
   }
 
-  async settle(_: Reservation, actual: Charge): Promise<'settled'> {
-    this.settlements.push(actual)
-    return 'settled'
+  settle(_: Reservation, actual: Charge): Later<'settled'> {
+    return laterOf(
+      (async (): Promise<'settled'> => {
+        this.settlements.push(actual)
+        return 'settled'
+      })(),
+    )
   }
 
   health(): LedgerHealth {
@@ -339,7 +352,7 @@ describe('it is settled', () => {
     reservation.settleInBackground('completed', bill, reporter)
     expect(ledger.settlements).toMatchObject([{ ...amounts(0, 0), outcome: 'refused' }])
     const broken = await open(ledger)
-    ledger.settle = () => Promise.reject(new RangeError('a bug'))
+    ledger.settle = () => laterOf(Promise.reject(new RangeError('a bug')))
     broken.settleInBackground('completed', bill, reporter)
     await Bun.sleep(0)
     expect(errors).toEqual([expect.any(RangeError)])

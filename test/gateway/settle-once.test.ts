@@ -9,6 +9,7 @@ import { InferenceService } from '../../src/assembly/inference-service.ts'
 import { loadAdapters } from '../../src/assembly/provider-adapters.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
+import { type Later, laterOf } from '../../src/core/later.ts'
 import type { Account, Charge, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 import { Caller } from '../support/caller.ts'
 import { configOf } from '../support/gateway.ts'
@@ -25,21 +26,29 @@ class Counting implements Ledger {
   readonly reserved = new Set<string>()
   readonly settled = new Map<string, Charge[]>()
 
-  async reserve(account: Account, hold: Hold): Promise<Reservation> {
-    // A slow store: callers leave meanwhile.
-    if (this.reserved.size % 3 === 0) await turn()
-    this.reserved.add(hold.id)
-    return { id: hold.id, account, held: hold.estimate, admittedMs: 0 }
+  reserve(account: Account, hold: Hold): Later<Reservation> {
+    return laterOf(
+      (async () => {
+        // A slow store: callers leave meanwhile.
+        if (this.reserved.size % 3 === 0) await turn()
+        this.reserved.add(hold.id)
+        return { id: hold.id, account, held: hold.estimate, admittedMs: 0 }
+      })(),
+    )
   }
 
-  async extend(): Promise<boolean> {
-    return true
+  extend(): Later<boolean> {
+    return laterOf(Promise.resolve<boolean>(true))
   }
 
-  async settle(reservation: Reservation, actual: Charge): Promise<'settled'> {
-    const earlier = this.settled.get(reservation.id) ?? []
-    this.settled.set(reservation.id, [...earlier, actual])
-    return 'settled'
+  settle(reservation: Reservation, actual: Charge): Later<'settled'> {
+    return laterOf(
+      (async (): Promise<'settled'> => {
+        const earlier = this.settled.get(reservation.id) ?? []
+        this.settled.set(reservation.id, [...earlier, actual])
+        return 'settled'
+      })(),
+    )
   }
 
   health(): LedgerHealth {

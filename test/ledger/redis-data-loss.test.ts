@@ -243,7 +243,9 @@ test('a node that dies while it restores continues at the same place', async () 
   const { epoch } = await store.enter(account.organization, { node: outbox.node, epoch: 7, legacyEpoch: 0 }, 0)
   // No settlement of this node counts before it has begun to restore.
   const admission = { id: 'early', account, admittedMs: Date.now() }
-  const early = store.settle(admission, chargeOf(1), { isDirect: true, from: { node: outbox.node, epoch } })
+  const early = Promise.resolve(
+    store.settle(admission, chargeOf(1), { isDirect: true, from: { node: outbox.node, epoch } }),
+  )
   await expect(early).rejects.toThrow(DataLossError)
   await early.catch(() => undefined)
   for (const [i, row] of (await outbox.enter(account.organization, epoch, NOTHING, [])).slice(0, 10).entries()) {

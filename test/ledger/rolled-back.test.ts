@@ -412,7 +412,8 @@ async function history(seed: number, server: RedisServer): Promise<void> {
     if (reservation === undefined) return
     if (random.below(2) === 0) await Bun.sleep(random.below(60))
     const posted = { ...reservation.held, costMicroUsd: 1 }
-    if (random.below(3) === 0) await ledger.extend(reservation, posted, reservation.held).catch(() => undefined)
+    if (random.below(3) === 0)
+      await Promise.resolve(ledger.extend(reservation, posted, reservation.held)).catch(() => undefined)
     cost += mine
     ended += 1
     await ledger.settle(reservation, chargeOf(mine))

@@ -38,7 +38,7 @@ test('the calls of one turn are one write, and other commands in between keep th
   }
   const replies = await Promise.all(
     accounts.flatMap((account, i) => [
-      store.reserve(account, holdOf(1)).then(({ outcome }) => outcome),
+      Promise.resolve(store.reserve(account, holdOf(1))).then(({ outcome }) => outcome),
       client.echo(`number ${i}`),
     ]),
   )
@@ -90,7 +90,7 @@ test('a key of an unknown version does not reject the reservations beside it', a
   await client.hset(redisKey(one.organization, 'scopes'), `k${other.key}`, Buffer.from([0x91, 99]))
   const replies = await Promise.all(
     [one, other, one].map((account) =>
-      store.reserve(account, holdOf(1)).then(
+      Promise.resolve(store.reserve(account, holdOf(1))).then(
         ({ outcome }) => outcome,
         (error: Error) => error.message,
       ),
@@ -131,7 +131,9 @@ test('a reservation of an unknown version does not hold up the settlements besid
   // A list of one number, 99, in msgpack.
   await client.hset(redisKey(account.organization, 'reservations'), holds[1]?.id ?? '', Buffer.from([0x91, 99]))
   const settled = holds.map(({ id }) => store.settle({ id, account, admittedMs: Date.now() }, chargeOf(7)))
-  const replies = await Promise.all(settled.map((reply) => reply.catch((error: Error) => error.message)))
+  const replies = await Promise.all(
+    settled.map((reply) => Promise.resolve(reply).catch((error: Error) => error.message)),
+  )
   expect(replies).toEqual(['settled', expect.stringContaining('VERSION'), 'settled'])
   client.disconnect()
 })

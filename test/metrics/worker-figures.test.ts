@@ -184,9 +184,8 @@ function record(figures: WorkerFigures, line: Partial<RequestLine>): void {
 /** A gateway whose ledger refuses every request for a limit of its key. */
 function refusing(upstream: Upstream): Serving {
   const serving = new Serving({ providers: { up: upstream.url }, models: MODELS })
-  serving.ledger.reserve = () =>
-    Promise.reject(
-      new CallerError('quota_exhausted', 'The limit is used up.', { limit: { name: 'spend.day', of: 'key:one' } }),
-    )
+  serving.ledger.reserve = () => {
+    throw new CallerError('quota_exhausted', 'The limit is used up.', { limit: { name: 'spend.day', of: 'key:one' } })
+  }
   return serving
 }

@@ -1,5 +1,6 @@
 /** An in-process ledger without limits: it records reservations until they are settled, and admits everything. */
 
+import { type Later, laterOf } from '../../src/core/later.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 
 export class UnlimitedLedger implements Ledger {
@@ -10,17 +11,23 @@ export class UnlimitedLedger implements Ledger {
     return this.live.size
   }
 
-  async reserve(account: Account, hold: Hold): Promise<Reservation> {
-    this.live.add(hold.id)
-    return { id: hold.id, account, held: hold.estimate, admittedMs: Date.now() }
+  reserve(account: Account, hold: Hold): Later<Reservation> {
+    return laterOf(
+      (async () => {
+        this.live.add(hold.id)
+        return { id: hold.id, account, held: hold.estimate, admittedMs: Date.now() }
+      })(),
+    )
   }
 
-  async extend(_reservation: Reservation, _soFar: Estimate, _wanted: Estimate): Promise<boolean> {
-    return true
+  extend(_reservation: Reservation, _soFar: Estimate, _wanted: Estimate): Later<boolean> {
+    return laterOf(Promise.resolve<boolean>(true))
   }
 
-  async settle(reservation: Reservation, _actual: Charge): Promise<'settled' | 'already_settled'> {
-    return this.live.delete(reservation.id) ? 'settled' : 'already_settled'
+  settle(reservation: Reservation, _actual: Charge): Later<'settled' | 'already_settled'> {
+    return laterOf(
+      Promise.resolve<'settled' | 'already_settled'>(this.live.delete(reservation.id) ? 'settled' : 'already_settled'),
+    )
   }
 
   health(): LedgerHealth {

@@ -6,6 +6,7 @@ import type { Adapters } from '../../src/assembly/provider-adapters.ts'
 import type { Config } from '../../src/config/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
+import { type Later, laterOf } from '../../src/core/later.ts'
 import type { SocketConnection } from '../../src/http/socket-connection.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
@@ -22,20 +23,32 @@ export class RecordingLedger implements Ledger {
   /** Settlements wait for this after they are recorded. */
   settling: Promise<void> = Promise.resolve()
 
-  async reserve(account: Account, hold: Hold): Promise<Reservation> {
-    this.reserved.push(hold)
-    return { id: hold.id, account, held: hold.estimate, admittedMs: 0 }
+  reserve(account: Account, hold: Hold): Later<Reservation> {
+    return laterOf(
+      (async () => {
+        this.reserved.push(hold)
+        return { id: hold.id, account, held: hold.estimate, admittedMs: 0 }
+      })(),
+    )
   }
 
-  async extend(_reservation: Reservation, _soFar: Estimate, wanted: Estimate): Promise<boolean> {
-    this.wanted.push(wanted)
-    return wanted.costMicroUsd <= this.costMax
+  extend(_reservation: Reservation, _soFar: Estimate, wanted: Estimate): Later<boolean> {
+    return laterOf(
+      (async () => {
+        this.wanted.push(wanted)
+        return wanted.costMicroUsd <= this.costMax
+      })(),
+    )
   }
 
-  async settle(reservation: Reservation, actual: Charge): Promise<'settled'> {
-    this.settled.set(reservation.id, [...(this.settled.get(reservation.id) ?? []), actual])
-    await this.settling
-    return 'settled'
+  settle(reservation: Reservation, actual: Charge): Later<'settled'> {
+    return laterOf(
+      (async (): Promise<'settled'> => {
+        this.settled.set(reservation.id, [...(this.settled.get(reservation.id) ?? []), actual])
+        await this.settling
+        return 'settled'
+      })(),
+    )
   }
 
   health(): LedgerHealth {

@@ -8,6 +8,7 @@ import { pino } from 'pino'
 import { InferenceService } from '../../src/assembly/inference-service.ts'
 import { loadAdapters } from '../../src/assembly/provider-adapters.ts'
 import { parseConfig } from '../../src/config/parse.ts'
+import { type Later, laterOf } from '../../src/core/later.ts'
 import type { Account, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 
 /** Counts reservations that are open, and those that were settled twice. */
@@ -16,20 +17,28 @@ class CountingLedger implements Ledger {
   reserved = 0
   settledTwice = 0
 
-  async reserve(account: Account, hold: Hold): Promise<Reservation> {
-    this.reserved++
-    this.live.add(hold.id)
-    return { id: hold.id, account, held: hold.estimate, admittedMs: 0 }
+  reserve(account: Account, hold: Hold): Later<Reservation> {
+    return laterOf(
+      (async () => {
+        this.reserved++
+        this.live.add(hold.id)
+        return { id: hold.id, account, held: hold.estimate, admittedMs: 0 }
+      })(),
+    )
   }
 
-  async extend(_reservation: Reservation, _soFar: Estimate, _wanted: Estimate): Promise<boolean> {
-    return true
+  extend(_reservation: Reservation, _soFar: Estimate, _wanted: Estimate): Later<boolean> {
+    return laterOf(Promise.resolve<boolean>(true))
   }
 
-  async settle({ id }: Reservation): Promise<'settled' | 'already_settled'> {
-    if (this.live.delete(id)) return 'settled'
-    this.settledTwice++
-    return 'already_settled'
+  settle({ id }: Reservation): Later<'settled' | 'already_settled'> {
+    return laterOf(
+      (async () => {
+        if (this.live.delete(id)) return 'settled'
+        this.settledTwice++
+        return 'already_settled'
+      })(),
+    )
   }
 
   health(): LedgerHealth {

@@ -6,11 +6,21 @@
 
 import { CallerError } from '../../core/caller-error.ts'
 import { messageOf } from '../../core/error-message.ts'
-import { Later } from '../../core/later.ts'
+import { Later, type LaterListener, laterOf } from '../../core/later.ts'
 import type { RedisConfig } from '../../core/redis-config.ts'
 import { LoopPauses } from '../../redis/loop-deadline.ts'
 import { commandProblem, isPermanent, writeProblem } from '../../redis/redis-errors.ts'
-import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, RateStatuses, Reservation } from '../ledger.ts'
+import type {
+  Account,
+  Charge,
+  Estimate,
+  Hold,
+  Ledger,
+  LedgerHealth,
+  RateStatuses,
+  Reservation,
+  Settled,
+} from '../ledger.ts'
 import { isHeld, reservationOf, unreachedError } from '../refusal.ts'
 import type { ReserveReply } from '../reservation-store.ts'
 import type { UsageRow } from '../usage-log.ts'
@@ -19,7 +29,7 @@ import { SettleCall } from './delivery/settle-call.ts'
 import { SettlementSender } from './delivery/settlement-sender.ts'
 import { SettlementsInFlight } from './delivery/settlements-in-flight.ts'
 import { Outbox, PENDING_MAX } from './outbox/outbox.ts'
-import { DataLossError, type ReplyListener } from './protocol/epochs.ts'
+import { DataLossError } from './protocol/epochs.ts'
 import type { Link } from './protocol/link.ts'
 import type { NodeLog } from './protocol/node-log.ts'
 import type { Settlement } from './protocol/settlement.ts'
@@ -93,7 +103,7 @@ class RedisReservation implements Reservation {
  * The first call of a reservation. Nearly always it is granted, and nothing else is awaited: async functions between
  * here and Redis kept eight promises for each request.
  */
-class FirstCall extends Later<Reservation> implements ReplyListener<ReserveReply> {
+class FirstCall extends Later<Reservation> implements LaterListener<ReserveReply> {
   constructor(
     private readonly ledger: RedisLedger,
     private readonly attempts: ReserveAttempts,
@@ -103,13 +113,13 @@ class FirstCall extends Later<Reservation> implements ReplyListener<ReserveReply
     super()
   }
 
-  replied(reply: ReserveReply): void {
+  resolved(reply: ReserveReply): void {
     if (reply.outcome !== 'granted') return this.goOn(Promise.resolve(reply))
     this.attempts.granted()
     this.resolve(new RedisReservation(this.account, this.hold, reply.admittedMs, reply.rates))
   }
 
-  failed(error: unknown): void {
+  rejected(error: unknown): void {
     this.goOn(Promise.reject(error))
   }
 
@@ -188,7 +198,7 @@ export class RedisLedger implements Ledger {
     }
   }
 
-  reserve(account: Account, hold: Hold): Promise<Reservation> | Later<Reservation> {
+  reserve(account: Account, hold: Hold): Later<Reservation> {
     const { organization } = account
     const { breaker } = this.link
     const attempts = new ReserveAttempts(this.link, this.queue, account, hold)
@@ -198,9 +208,8 @@ export class RedisLedger implements Ledger {
       !breaker.isOpen &&
       !this.restoration.isDoubted(organization) &&
       !this.resending.has(organization)
-    if (!isUsual) return this.reserveOn(attempts, account, hold)
     const first = new FirstCall(this, attempts, account, hold)
-    if (!attempts.begin(first)) return this.reserveOn(attempts, account, hold)
+    if (!isUsual || !attempts.begin(first)) return laterOf(this.reserveOn(attempts, account, hold))
     this.register(organization)
     return first
   }
@@ -248,7 +257,11 @@ export class RedisLedger implements Ledger {
    * Posts progress and asks for more room. With `allow`, true if Redis cannot be reached. Throws `CallerError`
    * `ledger_unavailable` with `refuse`.
    */
-  async extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean> {
+  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Later<boolean> {
+    return laterOf(this.extendNow(reservation, soFar, wanted))
+  }
+
+  private async extendNow(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean> {
     try {
       if (!this.link.isReady) throw unreachedError()
       return isHeld(await this.link.store.extend(reservation.account, reservation.id, soFar, wanted))
@@ -259,13 +272,10 @@ export class RedisLedger implements Ledger {
   }
 
   /** Resolves when the settlement is in this node's outbox; it is in Redis, or the outbox sends it later. */
-  settle(
-    reservation: Reservation,
-    charge: Charge,
-  ): Promise<'settled' | 'already_settled'> | Later<'settled' | 'already_settled'> {
+  settle(reservation: Reservation, charge: Charge): Settled | Later<Settled> {
     if (reservation instanceof RedisReservation) {
       // The outbox itself does not detect a second settlement.
-      if (reservation.isSettled) return Promise.resolve('already_settled')
+      if (reservation.isSettled) return 'already_settled'
       reservation.isSettled = true
     }
     const { account, id, admittedMs, held } = reservation

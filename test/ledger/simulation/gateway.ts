@@ -157,7 +157,7 @@ export class Gateway {
     for (let past = 0; past < total; past += EXTEND_MS) {
       await this.sleep(Math.min(EXTEND_MS, total - past), life)
       const soFar = amountsOf(Math.floor((cost * Math.min(total, past + EXTEND_MS)) / total))
-      ledger.extend(reservation, soFar, amountsOf(soFar.costMicroUsd + 50)).catch(letPass)
+      Promise.resolve(ledger.extend(reservation, soFar, amountsOf(soFar.costMicroUsd + 50))).catch(letPass)
     }
   }
 

@@ -3,6 +3,7 @@
  * with a timeout do.
  */
 
+import { laterOf } from '../../../src/core/later.ts'
 import type { FullStore } from '../../../src/ledger/embedded/socket/full-store.ts'
 import { DataLossError, Epochs, type RecoverableStore } from '../../../src/ledger/redis/protocol/epochs.ts'
 import type { Link, Surveyed } from '../../../src/ledger/redis/protocol/link.ts'
@@ -44,21 +45,9 @@ export class SimulatedLink implements Link {
     this.lostMs = world.nowMs
     this.breaker = new CircuitBreaker(() => world.nowMs)
     this.store = {
-      reserve: (account, hold) => this.call(() => server.reserve(account, hold)),
+      reserve: (account, hold) => laterOf(this.call(() => server.reserve(account, hold))),
       extend: (account, id, soFar, wanted) => this.call((store) => store.extend(account, id, soFar, wanted)),
-      settle: (...settlement) => this.call(() => server.settle(...settlement)),
-      reserveFor: (listener, ...reservation) => {
-        this.call(() => server.reserve(...reservation)).then(
-          (reply) => listener.replied(reply),
-          (error: unknown) => listener.failed(error),
-        )
-      },
-      settleFor: (listener, ...settlement) => {
-        this.call(() => server.settle(...settlement)).then(
-          (reply) => listener.replied(reply),
-          (error: unknown) => listener.failed(error),
-        )
-      },
+      settle: (...settlement) => laterOf(this.call(() => server.settle(...settlement))),
       cancel: (account, id) => this.call((store) => store.cancel(account, id)),
       reap: (organization) => this.call((store) => store.reap(organization)),
       figures: (account) => this.call((store) => store.figures(account)),

@@ -1,6 +1,7 @@
 /** The calls of a worker to the owner of the ledger: what is sent, and what it returns. */
 
 import { CallerError } from '../../../core/caller-error.ts'
+import { Later } from '../../../core/later.ts'
 import type { ListMember } from '../../../core/member-list.ts'
 import type { Account, Charge, Estimate, Hold, LedgerHealth, RateStatuses, Reservation } from '../../ledger.ts'
 import { fullError, isHeld, reservationOf } from '../../refusal.ts'
@@ -55,20 +56,14 @@ export interface Call {
   giveUp(): void
 }
 
-abstract class Asked<Result> implements Call {
+abstract class Asked<Result> extends Later<Result> implements Call {
   isSent = false
   isGivenUp = false
   readonly sinceMs = performance.now()
   readonly waitMs: number = WAIT_MS
-  readonly result: Promise<Result>
-  protected resolve: (result: Result) => void = () => {}
-  protected reject: (error: unknown) => void = () => {}
 
   constructor(readonly seq: number) {
-    this.result = new Promise((resolve, reject) => {
-      this.resolve = resolve
-      this.reject = reject
-    })
+    super()
   }
 
   abstract sendOn(link: OwnerLink): void
@@ -97,9 +92,7 @@ export class ReserveCall extends Asked<Granted> {
   }
 
   granted(admittedMs: number, rates: RateStatuses): Granted {
-    const granted = new Granted(this.account, this.hold, admittedMs, rates, this.sinceMs)
-    this.resolve(granted)
-    return granted
+    return new Granted(this.account, this.hold, admittedMs, rates, this.sinceMs)
   }
 
   notGranted(reply: NotGranted): void {

@@ -6,6 +6,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
+import type { Later } from '../../../core/later.ts'
 import { MemberList } from '../../../core/member-list.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, RateStatuses, Reservation } from '../../ledger.ts'
 import { checkEstimate, type ExtendReply, TERMS } from '../../reservation-store.ts'
@@ -68,18 +69,18 @@ export class SharedLedger implements Ledger {
     return ledger
   }
 
-  reserve(account: Account, hold: Hold): Promise<Reservation> {
-    if (this.waiting.size + this.endings.size >= UNFINISHED_MAX) return Promise.reject(unreachable())
+  reserve(account: Account, hold: Hold): Later<Reservation> {
+    if (this.waiting.size + this.endings.size >= UNFINISHED_MAX) throw unreachable()
     const call = new ReserveCall(this.next(), account, hold)
     this.ask(call)
-    return call.result
+    return call
   }
 
-  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Promise<boolean> {
-    if (!(reservation instanceof Granted)) return Promise.reject(unknown(reservation))
+  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): Later<boolean> {
+    if (!(reservation instanceof Granted)) throw unknown(reservation)
     const call = new ExtendCall(this.next(), reservation, soFar, wanted)
     this.ask(call)
-    return call.result
+    return call
   }
 
   /** The owner gets it within some milliseconds, or when it is back. */
@@ -108,7 +109,7 @@ export class SharedLedger implements Ledger {
   async askHealth(): Promise<LedgerHealth> {
     const call = new HealthCall(this.next())
     this.ask(call)
-    const answered = await call.result
+    const answered = await call
     if (answered !== undefined) this.lastHealth = answered
     // An earlier complaint is more specific.
     else if (this.link !== undefined && this.lastHealth.up) this.isUnfit(AWAY)
@@ -236,7 +237,11 @@ export class SharedLedger implements Ledger {
     const call = this.answered(seq)
     if (!(call instanceof ReserveCall)) throw unexpected(seq)
     // One that was given up has been cancelled since.
-    if (!call.isGivenUp) this.live.add(call.granted(admittedMs, rates))
+    if (call.isGivenUp) return
+    const granted = call.granted(admittedMs, rates)
+    this.live.add(granted)
+    // Its request may settle it at once.
+    call.resolve(granted)
   }
 
   private notGranted(seq: number, reply: NotGranted): void {

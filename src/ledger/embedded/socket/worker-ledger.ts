@@ -4,7 +4,6 @@
  * leads to this process.
  */
 
-import type { MaybeLater } from '../../../core/later.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../ledger.ts'
 import { LedgerServer } from './ledger-server.ts'
 import { SharedLedger } from './shared-ledger.ts'
@@ -30,11 +29,11 @@ export class WorkerLedger implements Ledger {
     this.own ??= new LedgerServer(directory, { ...options, isTakeover: true })
   }
 
-  reserve(account: Account, hold: Hold): MaybeLater<Reservation> {
+  reserve(account: Account, hold: Hold): ReturnType<Ledger['reserve']> {
     return this.current.reserve(account, hold)
   }
 
-  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): MaybeLater<boolean> {
+  extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): ReturnType<Ledger['extend']> {
     return this.ledgerOf(reservation).extend(reservation, soFar, wanted)
   }
 

@@ -54,11 +54,11 @@ export class SettleCall extends Later<Outcome> implements CommitListener, Starta
     else this.delivered('settled')
   }
 
-  replied(reply: SettleReply): void {
+  resolved(reply: SettleReply): void {
     this.delivery.replied(reply, this)
   }
 
-  failed(error: unknown): void {
+  rejected(error: unknown): void {
     this.delivery.failed(error, this)
   }
 

@@ -3,9 +3,10 @@
  * fails stays in the outbox.
  */
 
+import type { Later, LaterListener } from '../../../core/later.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
 import type { SettleOptions, SettleReply } from '../../reservation-store.ts'
-import { DataLossError, type ReplyListener } from '../protocol/epochs.ts'
+import { DataLossError } from '../protocol/epochs.ts'
 import type { Link } from '../protocol/link.ts'
 import type { NodeLog, Pending } from '../protocol/node-log.ts'
 import type { Restoration } from '../recovery/restoration.ts'
@@ -23,7 +24,7 @@ interface Delivered {
 }
 
 /** A settlement that is sent for the first time. */
-export interface FirstSending extends Pending, Delivered, ReplyListener<SettleReply> {}
+export interface FirstSending extends Pending, Delivered, LaterListener<SettleReply> {}
 
 export class SettlementSender {
   /** The last options, because most settlements in a row have the same. */
@@ -39,7 +40,7 @@ export class SettlementSender {
   send(sending: FirstSending): void {
     const { settlement } = sending
     if (this.restoration.isDoubted(settlement.account.organization)) return this.sendOn(sending, undefined)
-    this.link.store.settleFor(sending, settlement, settlement.charge, this.optionsOf(sending, false))
+    this.settle(sending).listen(sending)
   }
 
   /** The reply of the first call of a settlement. */
@@ -107,7 +108,7 @@ export class SettlementSender {
     return 'compared'
   }
 
-  private settle(pending: Pending, isDirect = false): Promise<SettleReply> {
+  private settle(pending: Pending, isDirect = false): Later<SettleReply> {
     const { settlement } = pending
     return this.link.store.settle(settlement, settlement.charge, this.optionsOf(pending, isDirect))
   }

@@ -3,6 +3,7 @@
  * knows, Redis has lost figures. These are the messages between a node and Redis about it.
  */
 
+import type { Later } from '../../../core/later.ts'
 import type { Account, Admission, Charge, Hold } from '../../ledger.ts'
 import type { ReservationStore, ReserveReply, SettleOptions, SettleReply } from '../../reservation-store.ts'
 import type { UsageFigures } from '../../usage-figures.ts'
@@ -70,20 +71,11 @@ export interface NumberedRow extends UsageRow {
   readonly last: number
 }
 
-/** Hears what becomes of a call: one of the two, once. Neither may throw. */
-export interface ReplyListener<Reply> {
-  replied(reply: Reply): void
-  failed(error: unknown): void
-}
-
 /** A store that may lose data, which nodes can give back. */
 export interface RecoverableStore extends ReservationStore {
-  // Every request makes these two calls. With a listener each keeps two promises and five functions less until the
-  // reply comes.
-  /** The same as `reserve`. */
-  reserveFor(listener: ReplyListener<ReserveReply>, account: Account, hold: Hold): void
-  /** The same as `settle`. */
-  settleFor(listener: ReplyListener<SettleReply>, admission: Admission, charge: Charge, options: SettleOptions): void
+  // Every request makes these two calls. As promises each kept two promises and five functions until the reply came.
+  reserve(account: Account, hold: Hold): Later<ReserveReply>
+  settle(admission: Admission, charge: Charge, options?: SettleOptions): Later<SettleReply>
   /**
    * Returns what it has of a node. Begins another epoch if it is in an earlier one than the node knows, or in the one
    * that `ended` names (0: none).

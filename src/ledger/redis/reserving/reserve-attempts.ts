@@ -3,10 +3,11 @@
  * The script gives a repeated call the same reply as the first.
  */
 
+import type { Later, LaterListener } from '../../../core/later.ts'
 import { isTimeout, wasNeverSent } from '../../../redis/redis-errors.ts'
 import type { Account, Hold } from '../../ledger.ts'
 import type { ReserveReply } from '../../reservation-store.ts'
-import { DataLossError, type ReplyListener } from '../protocol/epochs.ts'
+import { DataLossError } from '../protocol/epochs.ts'
 import type { Link } from '../protocol/link.ts'
 import type { ReserveQueue } from './reserve-queue.ts'
 
@@ -34,9 +35,9 @@ export class ReserveAttempts {
    * Sends the first call if none waits before it; else returns false. After its reply or error `granted` or `goOn` must
    * be called.
    */
-  begin(listener: ReplyListener<ReserveReply>): boolean {
+  begin(listener: LaterListener<ReserveReply>): boolean {
     if (!this.queue.enter(this.account.organization)) return false
-    this.link.store.reserveFor(listener, this.account, this.hold)
+    this.send().listen(listener)
     return true
   }
 
@@ -62,18 +63,22 @@ export class ReserveAttempts {
   }
 
   /** A call that got no reply in time is sent once more. */
-  private repeated(call: Promise<ReserveReply>): Promise<ReserveReply> {
-    return call.catch((error: unknown) => {
+  private async repeated(call: PromiseLike<ReserveReply>): Promise<ReserveReply> {
+    try {
+      return await call
+    } catch (error) {
       this.failed(error)
       if (!isTimeout(error)) throw error
-      return this.send().catch((another: unknown) => {
-        this.failed(another)
-        throw another
-      })
-    })
+    }
+    try {
+      return await this.send()
+    } catch (error) {
+      this.failed(error)
+      throw error
+    }
   }
 
-  private send(): Promise<ReserveReply> {
+  private send(): Later<ReserveReply> {
     return this.link.store.reserve(this.account, this.hold)
   }
 

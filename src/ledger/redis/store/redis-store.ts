@@ -4,6 +4,7 @@
  */
 
 import type { Cluster, Redis } from 'ioredis'
+import type { Later } from '../../../core/later.ts'
 import type { UnitAmounts } from '../../../core/limits.ts'
 import type { DayOfKey } from '../../key-activity.ts'
 import { type Account, type Admission, type Charge, type Estimate, type Hold, usedOf } from '../../ledger.ts'
@@ -25,7 +26,6 @@ import type {
   NodeFigures,
   NumberedRow,
   RecoverableStore,
-  ReplyListener,
 } from '../protocol/epochs.ts'
 import { limitsArgument } from './account-arguments.ts'
 import { figureArguments } from './audit-lua.ts'
@@ -62,13 +62,9 @@ export class RedisStore implements RecoverableStore {
     this.settlements = new SettleBatches(this.scripts, other, witness)
   }
 
-  reserve(account: Account, hold: Hold): Promise<ReserveReply> {
-    return new Promise((resolve, reject) => this.reserveFor({ replied: resolve, failed: reject }, account, hold))
-  }
-
   /** Those that are called in the same turn of the event loop are sent together. */
-  reserveFor(listener: ReplyListener<ReserveReply>, account: Account, hold: Hold): void {
-    this.reserving.reserve(account, hold, listener)
+  reserve(account: Account, hold: Hold): Later<ReserveReply> {
+    return this.reserving.reserve(account, hold)
   }
 
   preview(account: Account, hold: Hold): Promise<ReserveReply> {
@@ -89,15 +85,9 @@ export class RedisStore implements RecoverableStore {
     return reply.outcome
   }
 
-  settle(admission: Admission, charge: Charge, options: SettleOptions = {}): Promise<SettleReply> {
-    return new Promise((resolve, reject) => {
-      this.settleFor({ replied: resolve, failed: reject }, admission, charge, options)
-    })
-  }
-
   /** Those that are called in the same turn of the event loop are sent together. */
-  settleFor(listener: ReplyListener<SettleReply>, admission: Admission, charge: Charge, options: SettleOptions): void {
-    this.settlements.settle(admission, charge, options, listener)
+  settle(admission: Admission, charge: Charge, options: SettleOptions = {}): Later<SettleReply> {
+    return this.settlements.settle(admission, charge, options)
   }
 
   async cancel(account: Account, id: string): Promise<CancelReply> {

@@ -5,12 +5,13 @@
  */
 
 import type { Cluster, Redis } from 'ioredis'
+import { Later } from '../../../core/later.ts'
 import { limitUnits } from '../../../core/limits.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
 import { type Account, demandOf, type Hold } from '../../ledger.ts'
 import { checkEstimate, type ReserveReply } from '../../reservation-store.ts'
 import { seriesOfHold } from '../../usage-series.ts'
-import { DataLossError, type Epochs, type ReplyListener, UNKNOWN_EPOCH } from '../protocol/epochs.ts'
+import { DataLossError, type Epochs, UNKNOWN_EPOCH } from '../protocol/epochs.ts'
 import { BatchAccounts } from './account-arguments.ts'
 import { furtherUnits } from './record-layout.ts'
 import { numberAt, ratesOf, refusalOf, roomOf } from './reply-readers.ts'
@@ -20,17 +21,20 @@ import type { Reply } from './script-replies.ts'
 /** Reservations in one call, which blocks Redis while it runs. */
 const RESERVED_AT_ONCE = 16
 
-interface Reserving {
-  readonly account: Account
-  readonly hold: Hold
-  readonly listener: ReplyListener<ReserveReply>
+class ReserveCall extends Later<ReserveReply> {
+  constructor(
+    readonly account: Account,
+    readonly hold: Hold,
+  ) {
+    super()
+  }
 }
 
 export class ReserveBatches {
   /** Those of this turn. */
-  private batches: Reserving[][] = []
+  private batches: ReserveCall[][] = []
   /** The last batch of each organisation. A new map for each turn: see `MemberList`. */
-  private open = new Map<string, Reserving[]>()
+  private open = new Map<string, ReserveCall[]>()
 
   constructor(
     private readonly scripts: ScriptCaller,
@@ -41,13 +45,15 @@ export class ReserveBatches {
   ) {}
 
   /** Fails with `DataLossError`, `RangeError` if an amount is not valid, and the errors of the connection. */
-  reserve(account: Account, hold: Hold, listener: ReplyListener<ReserveReply>): void {
+  reserve(account: Account, hold: Hold): Later<ReserveReply> {
+    const call = new ReserveCall(account, hold)
     try {
       checkEstimate(hold.estimate)
+      this.batchOf(account.organization).push(call)
     } catch (error) {
-      return listener.failed(error)
+      call.reject(error)
     }
-    this.batchOf(account.organization).push({ account, hold, listener })
+    return call
   }
 
   /** What `reserve` would reply now. */
@@ -60,10 +66,10 @@ export class ReserveBatches {
     return replyOf(account, reply)
   }
 
-  private batchOf(organization: string): Reserving[] {
+  private batchOf(organization: string): ReserveCall[] {
     const known = this.open.get(organization)
     if (known !== undefined && known.length < RESERVED_AT_ONCE) return known
-    const batch: Reserving[] = []
+    const batch: ReserveCall[] = []
     this.open.set(organization, batch)
     if (this.batches.push(batch) === 1) setImmediate(() => this.flush())
     return batch
@@ -77,7 +83,7 @@ export class ReserveBatches {
   }
 
   /** Each reservation gets its own reply or error. */
-  private send(batch: readonly Reserving[]): void {
+  private send(batch: readonly ReserveCall[]): void {
     const [first] = batch
     if (first === undefined) return
     const { organization } = first.account
@@ -86,12 +92,12 @@ export class ReserveBatches {
       (error: unknown) => {
         // One whose record cannot be read would reject the others.
         if (batch.length > 1 && isPermanent(error)) for (const one of batch) this.send([one])
-        else for (const { listener } of batch) listener.failed(error)
+        else for (const one of batch) one.reject(error)
       },
     )
   }
 
-  private argumentsOf(organization: string, batch: readonly Omit<Reserving, 'listener'>[]) {
+  private argumentsOf(organization: string, batch: readonly Pick<ReserveCall, 'account' | 'hold'>[]) {
     const accounts = new BatchAccounts()
     const requests: (readonly (string | number)[])[] = []
     for (const { account: own, hold } of batch) {
@@ -114,27 +120,26 @@ export class ReserveBatches {
   }
 }
 
-function answer(batch: readonly Reserving[], replies: readonly Reply<'reserve'>[]): void {
+function answer(batch: readonly ReserveCall[], replies: readonly Reply<'reserve'>[]): void {
   const isLost = replies[0]?.outcome === 'emptied'
   for (let i = 0; i < batch.length; i++) {
     const one = batch[i]
     const reply = replies[i]
     if (one === undefined) continue
-    const { account, listener } = one
-    if (isLost) listener.failed(new DataLossError(account.organization))
-    else if (reply === undefined) listener.failed(new Error('Redis sent fewer replies than the call has reservations.'))
+    if (isLost) one.reject(new DataLossError(one.account.organization))
+    else if (reply === undefined) one.reject(new Error('Redis sent fewer replies than the call has reservations.'))
     else answerOne(one, reply)
   }
 }
 
-function answerOne({ account, listener }: Reserving, reply: Reply<'reserve'>): void {
+function answerOne(call: ReserveCall, reply: Reply<'reserve'>): void {
   let read: ReserveReply
   try {
-    read = replyOf(account, reply)
+    read = replyOf(call.account, reply)
   } catch (error) {
-    return listener.failed(error)
+    return call.reject(error)
   }
-  listener.replied(read)
+  call.resolve(read)
 }
 
 /** Where the room of each unit begins in a refusal: after the wait, both marks of what is held, and what is spent. */

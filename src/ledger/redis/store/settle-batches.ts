@@ -4,11 +4,12 @@
  */
 
 import type { Cluster, Redis } from 'ioredis'
+import { Later } from '../../../core/later.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
 import { type Admission, type Charge, usedOf } from '../../ledger.ts'
 import { checkEstimate, type SettleOptions, type SettleReply } from '../../reservation-store.ts'
 import { seriesOf } from '../../usage-series.ts'
-import { DataLossError, type ReplyListener, UNKNOWN_EPOCH } from '../protocol/epochs.ts'
+import { DataLossError, UNKNOWN_EPOCH } from '../protocol/epochs.ts'
 import { BatchAccounts } from './account-arguments.ts'
 import { chargeValues } from './audit-lua.ts'
 import { furtherUnits } from './record-layout.ts'
@@ -20,10 +21,13 @@ export const SETTLED_AT_ONCE = 16
 /** For a settlement without `from`. */
 const NO_NODE = { node: '', epoch: UNKNOWN_EPOCH }
 
-interface SettleCall {
-  readonly admission: Admission
-  readonly charge: Charge
-  readonly listener: ReplyListener<SettleReply>
+class ChargeCall extends Later<SettleReply> {
+  constructor(
+    readonly admission: Admission,
+    readonly charge: Charge,
+  ) {
+    super()
+  }
 }
 
 /** Settlements of one organisation that share the arguments of a call. */
@@ -32,7 +36,7 @@ interface Batch {
   readonly isDirect: boolean
   readonly node: string
   readonly epoch: number
-  readonly settlements: SettleCall[]
+  readonly settlements: ChargeCall[]
 }
 
 export class SettleBatches {
@@ -48,13 +52,15 @@ export class SettleBatches {
   ) {}
 
   /** Fails with `DataLossError`, `RangeError` if an amount is not valid, and the errors of the connection. */
-  settle(admission: Admission, charge: Charge, options: SettleOptions, listener: ReplyListener<SettleReply>): void {
+  settle(admission: Admission, charge: Charge, options: SettleOptions): Later<SettleReply> {
+    const call = new ChargeCall(admission, charge)
     try {
       checkEstimate(charge)
+      this.batchFor(admission.account.organization, options).settlements.push(call)
     } catch (error) {
-      return listener.failed(error)
+      call.reject(error)
     }
-    this.batchFor(admission.account.organization, options).settlements.push({ admission, charge, listener })
+    return call
   }
 
   private batchFor(organization: string, { isDirect = false, from = NO_NODE }: SettleOptions): Batch {
@@ -86,7 +92,7 @@ export class SettleBatches {
         // One whose reservation cannot be read would hold up the others for good.
         if (settlements.length > 1 && isPermanent(error))
           for (const one of settlements) this.send({ ...batch, settlements: [one] })
-        else for (const { listener } of settlements) listener.failed(error)
+        else for (const one of settlements) one.reject(error)
       },
     )
   }
@@ -117,10 +123,10 @@ export class SettleBatches {
 function answer({ organization, settlements }: Batch, outcomes: readonly (SettleReply | 'emptied')[]): void {
   const isLost = outcomes[0] === 'emptied'
   for (let i = 0; i < settlements.length; i++) {
-    const listener = settlements[i]?.listener
+    const call = settlements[i]
     const outcome = outcomes[i]
-    if (isLost || outcome === 'emptied') listener?.failed(new DataLossError(organization))
-    else if (outcome !== undefined) listener?.replied(outcome)
-    else listener?.failed(new Error('Redis sent fewer outcomes than the call has settlements.'))
+    if (isLost || outcome === 'emptied') call?.reject(new DataLossError(organization))
+    else if (outcome !== undefined) call?.resolve(outcome)
+    else call?.reject(new Error('Redis sent fewer outcomes than the call has settlements.'))
   }
 }
