@@ -107,6 +107,7 @@ function target(baseUrl: string): Target {
 
 const providers: Readonly<Record<string, readonly [Provider, Target]>> = {
   openai: [openai, target('https://provider.test/v1')],
+  responses: [openai, { ...target('https://provider.test/v1'), api: 'responses' }],
   mistral: [openai, target('https://api.mistral.ai/v1')],
   anthropic: [anthropic, target('https://provider.test')],
   gemini: [gemini, target('https://provider.test')],
