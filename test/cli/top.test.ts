@@ -64,7 +64,7 @@ class Terminal {
   get frame(): readonly string[] {
     const frames = this.shown.split('\u001b[?2026h\u001b[H').filter((text) => text.includes('\u001b[?2026l'))
     const [frame = ''] = (frames.at(-1) ?? '').split('\u001b[J')
-    return frame.split('\r\n').map((line) => line.replace(/\u001b\[\d*[a-zA-Z]/g, ''))
+    return frame.split(/\r+\n/).map((line) => line.replace(/\u001b\[\d*[a-zA-Z]/g, ''))
   }
 }
 

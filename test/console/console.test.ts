@@ -149,7 +149,8 @@ describe('the console', () => {
     await rows(page, 'Requests').filter({ hasText: 'globex' }).waitFor()
     await page.keyboard.press('/')
     await page.keyboard.type('acme 429')
-    await page.waitForFunction('document.querySelectorAll("#requests tbody tr").length === 1')
+    // Not `waitForFunction`: the page evaluates no text once it has to wait.
+    await rows(page, 'Requests').nth(1).waitFor({ state: 'detached' })
     expect(await rows(page, 'Requests').textContent()).toContain('acme · ci')
     await page.keyboard.type(' nothing-like-it')
     await page.getByText('Nothing matches.').waitFor()

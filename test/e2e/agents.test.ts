@@ -337,14 +337,11 @@ describe('other requests of agents', () => {
     },
   )
 
-  test.each(['/v1/models/acme-large', '/anthropic/v1/models?limit=1000', '/v1/unknown'])(
-    'GET %s is a 404 in JSON',
-    async (path) => {
-      const response = await fetch(`${gateway.url}${path}`, { headers: { authorization: `Bearer ${KEY}` } })
-      expect(response.status).toBe(404)
-      expect(await response.json()).toMatchObject({ error: { message: expect.any(String) } })
-    },
-  )
+  test.each(['/v1/models/acme-large', '/v1/unknown'])('GET %s is a 404 in JSON', async (path) => {
+    const response = await fetch(`${gateway.url}${path}`, { headers: { authorization: `Bearer ${KEY}` } })
+    expect(response.status).toBe(404)
+    expect(await response.json()).toMatchObject({ error: { message: expect.any(String) } })
+  })
 
   test.each([
     '/v1/chat/completions',

@@ -103,7 +103,13 @@ test('counters survive a worker that is killed, and lose nothing when the worker
   expect(sumOf(text, 'weir_worker_restarts_total', 'signal')).toBe(1)
   expect(sumOf(text, 'weir_time_to_first_token_seconds_count')).toBe(10)
   expect(sumOf(text, 'weir_spend_limit_usd', 'window="day"')).toBe(5)
-  const labels = ['process="worker"', 'version="[\\d.]+"', 'commit="\\w+"', 'bun="[\\d.]+"', 'node="[^"]+"']
+  const labels = [
+    'process="worker"',
+    'version="[\\d.]+(?:\\+[\\w.]+)?"',
+    'commit="\\w+"',
+    'bun="[\\d.]+"',
+    'node="[^"]+"',
+  ]
   expect(text).toMatch(new RegExp(`^weir_build_info\\{${labels.join(',')}\\} 1$`, 'm'))
   for (const process of ['process="supervisor",worker=""', 'process="worker",worker="1"', 'process="ledger"'])
     expect(sumOf(text, 'process_resident_memory_bytes', process)).toBeGreaterThan(10_000_000)
