@@ -367,7 +367,8 @@ export class Flow
     try {
       const error = thrown instanceof ProviderError ? this.concealed(candidate, thrown) : undefined
       const { interruptedByNow: interrupted } = this.running
-      if (error !== undefined) this.noteAttempt(attempt, error)
+      const learned = error && interrupted === undefined ? this.learns(attempt, error) : undefined
+      if (error !== undefined) this.noteAttempt(attempt, error, learned)
       if (interrupted !== undefined) {
         this.chargeInterrupted(attempt, interrupted)
         throw error ?? thrown
@@ -376,7 +377,6 @@ export class Flow
       call?.abort()
       if (call !== undefined) reservation.follow(undefined)
       if (error === undefined) throw thrown
-      const learned = this.learns(attempt, error)
       if (learned === undefined) this.recordFailure(attempt, error)
       return learned
     } finally {
@@ -442,12 +442,12 @@ export class Flow
     return upstream === undefined ? error : conceal(error, upstream.endpoint)
   }
 
-  /** One attempt for the log line, the trace and the route header. */
-  private noteAttempt(attempt: Attempt, error?: ProviderError): void {
+  /** One attempt for the log line, the trace and the route header, which has none that is made again. */
+  private noteAttempt(attempt: Attempt, error?: ProviderError, learned?: Learned): void {
     const { log, running } = this
     log.attempts.push(attempt.line(log.heardMs, running.interrupted, error))
     attempt.endTrace(running.interrupted, error)
-    this.route?.add(attempt.candidate, error?.kind ?? 'answered')
+    if (learned === undefined) this.route?.add(attempt.candidate, error?.kind ?? 'answered')
   }
 
   private requireTurns(): CandidateTurns {

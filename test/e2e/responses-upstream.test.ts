@@ -84,6 +84,7 @@ beforeAll(async () => {
       unheard: { targets: [openai('gpt-unheard'), openai('gpt-hears')], ...ABLE },
       hears: { targets: [openai('gpt-sound', { api: 'responses' }), openai('gpt-hears')], ...ABLE },
     },
+    config: { listen: { explain_header: true, port: 0 } },
   })
 })
 
@@ -143,7 +144,9 @@ describe('a model that takes tools by the Responses API alone', () => {
 })
 
 test('a model that is on Responses alone, and does not think: both are learned from one request', async () => {
-  const answer = await openai().chat.completions.create({ model: 'alone', messages: [{ role: 'user', content: 'Hi' }] })
+  const body = { model: 'alone', messages: [{ role: 'user' as const, content: 'Hi' }] }
+  const { data: answer, response } = await openai().chat.completions.create(body).withResponse()
+  expect(response.headers.get('x-gateway-route')).toBe('alone@up=answered')
   expect(answer.choices[0]?.message.content).toBe('Alone.')
   expect(paths('gpt-alone')).toEqual(['/v1/chat/completions', '/v1/responses', '/v1/responses'])
   await openai().chat.completions.create({ model: 'alone', messages: [{ role: 'user', content: 'Hi' }] })
