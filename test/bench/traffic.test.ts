@@ -3,17 +3,20 @@ import { ANSWERS, BURST_TEXTS, burstOf, JSON_TEXT, PACED_TEXT_LENGTH, pacedText 
 import { conversationOf } from '../../tools/bench/conversation.ts'
 import { isWhole, textOfAnswer, textOfStream } from '../../tools/bench/dialects.ts'
 import { AnswerReader } from '../../tools/bench/http.ts'
-import { answerOf, type Dialect, KINDS, modelOf, NATIVE, PROVIDERS } from '../../tools/bench/traffic.ts'
+import { answerOf, type Dialect, KINDS, modelOf, NATIVE, PROVIDERS, STREAMED } from '../../tools/bench/traffic.ts'
 
-const DIALECTS: readonly Dialect[] = ['chat', 'messages', 'responses', 'gemini']
+const DIALECTS: readonly Dialect[] = ['chat', 'messages', 'responses', 'gemini', 'bedrock']
 
-describe.each(PROVIDERS.map((provider) => [provider] as const))('the answers of %s', (provider) => {
+test.each(PROVIDERS.map((provider) => [provider] as const))('a whole answer of %s has its text', (provider) => {
+  expect(textOfAnswer(NATIVE[provider], ANSWERS[provider].json)).toBe(JSON_TEXT)
+})
+
+describe.each(STREAMED.map((provider) => [provider] as const))('the streams of %s', (provider) => {
   const dialect = NATIVE[provider]
   const stream = ANSWERS[provider].first + burstOf(provider, 0) + ANSWERS[provider].last
 
   test('have the text that a caller must read', () => {
     expect(textOfStream(dialect, stream)).toBe(BURST_TEXTS.burst)
-    expect(textOfAnswer(dialect, ANSWERS[provider].json)).toBe(JSON_TEXT)
   })
 
   test('are whole only with their last event', () => {

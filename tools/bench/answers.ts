@@ -178,12 +178,24 @@ const gemini: AnswerFormat = {
   }),
 }
 
+const bedrock: AnswerFormat = {
+  first: '',
+  event: () => '',
+  last: '',
+  json: JSON.stringify({
+    output: { message: { role: 'assistant', content: [{ text: JSON_TEXT }] } },
+    stopReason: 'end_turn',
+    usage: { inputTokens: 12, outputTokens: 9, totalTokens: 21 },
+  }),
+}
+
 export const ANSWERS: Readonly<Record<ProviderName, AnswerFormat>> = {
   openai: chatFormat(() => ''),
   obfuscated: chatFormat(obfuscation),
   responses,
   anthropic,
   gemini,
+  bedrock,
 }
 
 const WORDS = [

@@ -168,6 +168,16 @@ const WRITERS: Readonly<Record<Dialect, Writer>> = {
     tools: [{ functionDeclarations: tools }],
     generationConfig: { maxOutputTokens: 4096 },
   }),
+  bedrock: (system, tools, turns) => ({
+    system: [{ text: system }],
+    messages: turns.flatMap(bedrockMessages),
+    toolConfig: {
+      tools: tools.map(({ name, description, parameters }) => ({
+        toolSpec: { name, description, inputSchema: { json: parameters } },
+      })),
+    },
+    inferenceConfig: { maxTokens: 4096 },
+  }),
 }
 
 function chatMessages(turn: Turn): readonly object[] {
@@ -218,5 +228,15 @@ function geminiContents(turn: Turn): readonly object[] {
   return [
     { role: 'model', parts: [{ text }, { functionCall: { name, args: input } }] },
     { role: 'user', parts: [{ functionResponse: { name, response: { output: result } } }] },
+  ]
+}
+
+function bedrockMessages(turn: Turn): readonly object[] {
+  if ('question' in turn) return [{ role: 'user', content: [{ text: turn.question }] }]
+  const { text, call, result } = turn
+  const { id: toolUseId, name, input } = call
+  return [
+    { role: 'assistant', content: [{ text }, { toolUse: { toolUseId, name, input } }] },
+    { role: 'user', content: [{ toolResult: { toolUseId, content: [{ text: result }] } }] },
   ]
 }

@@ -72,6 +72,17 @@ const FORMATS: Readonly<Record<Dialect, DialectFormat>> = {
     last: '"finishReason":"STOP"',
     text: ['candidates', 0, 'content', 'parts', 0, 'text'],
   },
+  bedrock: {
+    path: '/model',
+    members: {
+      system: [{ text: SYSTEM }],
+      messages: [{ role: 'user', content: [{ text: QUESTION }] }],
+      inferenceConfig: { temperature: TEMPERATURE, maxTokens: LIMIT },
+    },
+    marker: '"text":"',
+    last: '',
+    text: ['output', 'message', 'content', 0, 'text'],
+  },
 }
 
 /** The path and the body of a request in `dialect`. */

@@ -250,6 +250,7 @@ function configuration(provider: Server, folder: string, { free, redis, workers,
       responses: { dialect: 'openai', api: 'responses', base_url: `${origin}/v1`, api_key },
       anthropic: { dialect: 'anthropic', base_url: origin, api_key },
       gemini: { dialect: 'gemini', base_url: origin, api_key },
+      bedrock: { dialect: 'bedrock', region: 'us-east-1', base_url: origin, api_key },
     },
     models: PROVIDERS.flatMap((name) =>
       KINDS.map((kind) => ({

@@ -20,9 +20,9 @@ import {
   BURSTS,
   CALLERS,
   type Caller,
-  PROVIDERS,
   type ProviderName,
   type Size,
+  STREAMED,
   type Traffic,
 } from './traffic.ts'
 
@@ -37,6 +37,8 @@ const CONVERSATIONS: readonly (readonly [caller: Caller, provider: ProviderName,
   ['chat', 'anthropic', 4],
   ['messages', 'openai', 4],
   ['responses', 'openai', 4],
+  ['chat', 'gemini', 4],
+  ['chat', 'bedrock', 4],
   ['chat', 'responses', 4],
   ['messages', 'responses', 4],
   ['responses', 'responses', 4],
@@ -49,6 +51,7 @@ const PROVIDER_NAMES = {
   responses: 'OpenAI Responses',
   anthropic: 'Anthropic',
   gemini: 'Gemini',
+  bedrock: 'Bedrock',
 } as const
 
 const pairName = (caller: Caller, provider: ProviderName) => `${DIALECT_NAMES[caller]} → ${PROVIDER_NAMES[provider]}`
@@ -58,7 +61,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   json,
   ...Object.fromEntries(
     CALLERS.flatMap((caller) =>
-      PROVIDERS.map((provider) => [`burst-${caller}-${provider}`, (setup: Setup) => burst(setup, caller, provider)]),
+      STREAMED.map((provider) => [`burst-${caller}-${provider}`, (setup: Setup) => burst(setup, caller, provider)]),
     ),
   ),
   bulk,

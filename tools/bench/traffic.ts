@@ -7,14 +7,16 @@
 export const CALLERS = ['chat', 'messages', 'responses'] as const
 export type Caller = (typeof CALLERS)[number]
 
-/** `gemini` is what a caller of the pass-through speaks if the provider is Gemini. */
-export type Dialect = Caller | 'gemini'
+/** The last two are what a caller of the pass-through speaks if the provider does. */
+export type Dialect = Caller | 'gemini' | 'bedrock'
 
 /**
  * `obfuscated` is OpenAI as it streams by default: a string of random length in every event. `responses` is the same by
  * its Responses API.
  */
-export const PROVIDERS = ['openai', 'obfuscated', 'responses', 'anthropic', 'gemini'] as const
+export const STREAMED = ['openai', 'obfuscated', 'responses', 'anthropic', 'gemini'] as const
+/** The streams of Bedrock are binary, and none is measured. */
+export const PROVIDERS = [...STREAMED, 'bedrock'] as const
 export type ProviderName = (typeof PROVIDERS)[number]
 
 /** The dialect that a provider speaks, and so a caller of the pass-through. */
@@ -24,6 +26,7 @@ export const NATIVE: Readonly<Record<ProviderName, Dialect>> = {
   responses: 'responses',
   anthropic: 'messages',
   gemini: 'gemini',
+  bedrock: 'bedrock',
 }
 
 /**
