@@ -3,14 +3,15 @@
  * answer or error, as from an earlier version that parsed the whole body and wrote objects.
  */
 
-import { describe, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { isArray, isObject, type JsonValue } from '../../src/core/json.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import type { DialectName } from '../../src/dialects/dialect.ts'
+import { conversationOf } from '../../tools/bench/conversation.ts'
 import { property, Random } from '../support/random.ts'
 import { bodyOf, long, mutated, USUAL, written } from './large-bodies.ts'
-import { type BodyName, earlierOutcomeOf, outcomeOf } from './versions.ts'
+import { type BodyName, earlierOutcomeOf, outcomeOf, writtenBack } from './versions.ts'
 
 setDefaultTimeout(180_000)
 
@@ -44,6 +45,35 @@ for (const name of ['chat', 'messages', 'responses'] as const) {
 
 describe('responses', () => {
   property('a request for a summary', CASES / 4, (random) => compare('compact', Buffer.from(USUAL.responses(random))))
+})
+
+/** The members that have the conversation. */
+const MEMBERS = ['system', 'instructions', 'messages', 'input', 'tools'] as const
+
+function conversationIn(body: JsonObject | undefined): string {
+  return JSON.stringify(MEMBERS.map((member) => body?.[member] ?? null))
+}
+
+describe('written back in its own form', () => {
+  test.each(['chat', 'messages'] as const)('a conversation of %s is what it was', (name) => {
+    const body = { model: 'm', ...conversationOf(name, 20_000) }
+    expect(conversationIn(writtenBack(name, Buffer.from(JSON.stringify(body))))).toBe(conversationIn(body))
+  })
+
+  // What a reader or a writer normalises (an empty list, a null, a text beside a refusal) has its form after two times.
+  describe.each(['chat', 'messages', 'responses'] as const)('%s changes twice at most', (name) => {
+    let compared = 0
+    property('random bodies', CASES / 2, (random) => {
+      const again = (body: JsonObject | undefined) => body && writtenBack(name, Buffer.from(JSON.stringify(body)))
+      const once = writtenBack(name, Buffer.from(random.below(2) ? USUAL[name](random) : bodyOf(name, random, 40)))
+      if (once === undefined) return
+      const twice = again(once)
+      compared++
+      expect(conversationIn(again(twice))).toBe(conversationIn(twice))
+      expect(twice).toBeDefined()
+    })
+    test('for many bodies', () => expect(compared).toBeGreaterThan(CASES / 10))
+  })
 })
 
 const FOLDER = join(import.meta.dir, '../fixtures/callers')

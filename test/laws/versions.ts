@@ -9,9 +9,11 @@ import type { Model } from '../../src/catalog/catalog.ts'
 import { fit } from '../../src/catalog/fitted-request.ts'
 import type { CallerError } from '../../src/core/caller-error.ts'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
+import type { Endpoint } from '../../src/core/endpoint.ts'
 import { isExactNumber } from '../../src/core/exact-json.ts'
-import { isObject, type JsonObject } from '../../src/core/json.ts'
+import { isObject, type JsonObject, parseObject } from '../../src/core/json.ts'
 import { isInNumber } from '../../src/core/json-bytes.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
 import { chat } from '../../src/dialects/chat/chat.ts'
 import type { Caller, Dialect, DialectName, Exchange, StreamMeter } from '../../src/dialects/dialect.ts'
 import { messages } from '../../src/dialects/messages/messages.ts'
@@ -80,6 +82,26 @@ const MODELS = ([true, false] as const).map((explicit): Model => {
 /** The outcome in this version. */
 export function outcomeOf(name: BodyName, bytes: Uint8Array): Outcome {
   return outcome(CURRENT, name, bytes)
+}
+
+/** Where each dialect's own form is written: by whom, at which address, for which model. */
+const OWN_FORMS: Readonly<Record<DialectName, readonly [Provider, Partial<Endpoint>, model: string]>> = {
+  chat: [openai, { baseUrl: 'https://api.openai.com/v1' }, 'gpt-4.1'],
+  messages: [anthropic, { baseUrl: 'https://provider.test' }, CLAUDE],
+  responses: [openai, { baseUrl: 'https://api.openai.com/v1', api: 'responses' }, 'gpt-4.1'],
+}
+
+/** What a reader makes of a body, written back in its own form; undefined if the reader or the provider rejects it. */
+export function writtenBack(name: DialectName, bytes: Uint8Array): JsonObject | undefined {
+  const [provider, place, model] = OWN_FORMS[name]
+  try {
+    const { request } = CURRENT.accept(name, bytes)
+    const sent = provider.request(request, { endpoint: endpoint({ apiKey: 'k', ...place }), model })
+    return parseObject(sentText(sent.body))
+  } catch (error) {
+    if (isCallerError(error) || error instanceof ProviderError) return undefined
+    throw error
+  }
 }
 
 /** The outcome in the earlier version. */
