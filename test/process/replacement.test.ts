@@ -34,6 +34,7 @@ test.each([
       streams: 20,
       connectionsPerSecond: 50,
       kept: 10,
+      sockets: 5,
     })
     let current = await weir.workers()
     for (let count = 1; count <= REPLACEMENTS; count++) {

@@ -1,9 +1,10 @@
 /**
- * A steady load on a gateway, of which no request may fail: long streams, new connections, and kept connections that
- * are used again. Every answer has the same usage, so its cost is known.
+ * A steady load on a gateway, of which no request may fail: long streams, new connections, kept connections that are
+ * used again, and sockets that continue their conversations. Every answer has the same usage, so its cost is known.
  */
 
 import { Caller, requestBytes } from '../support/caller.ts'
+import { RawSocket } from '../support/socket-client.ts'
 import { configuration, KEY, PROGRAM, type Weir } from './weir.ts'
 
 const encoder = new TextEncoder()
@@ -78,6 +79,8 @@ interface LoadOptions {
   readonly connectionsPerSecond: number
   /** Connections that send one request after another, and are opened again when the gateway closes them. */
   readonly kept: number
+  /** Sockets with one streamed turn after the other. The gateway must close each, which is then opened again. */
+  readonly sockets?: number
   /** What each connection begins with. */
   readonly opening?: Uint8Array
 }
@@ -96,6 +99,7 @@ export class SteadyLoad {
   constructor(private readonly options: LoadOptions) {
     for (let index = 0; index < options.streams; index++) this.run(() => this.stream())
     for (let index = 0; index < options.kept; index++) this.run(() => this.keep())
+    for (let index = 0; index < (options.sockets ?? 0); index++) this.run(() => this.converse())
     this.run(() => this.connect())
   }
 
@@ -154,6 +158,24 @@ export class SteadyLoad {
     }
   }
 
+  /** Until its worker was replaced at least once. */
+  private async converse(): Promise<void> {
+    for (let closed = 0; closed === 0 || !this.isOver; closed++) {
+      using socket = await RawSocket.with(this.options.port, KEY, this.options.opening)
+      let previous: string | null = null
+      for (let isOpen = true; isOpen && (closed === 0 || !this.isOver); ) {
+        socket.send({ ...TURN, previous_response_id: previous })
+        const last = (await socket.turn()).at(-1)
+        const { id = null, error } = { ...Object(last?.['response']), ...last }
+        isOpen = socket.status === 101 && last !== undefined && error?.code !== 'shutting_down'
+        if (!isOpen && socket.status === 101) continue
+        const isWhole = last?.['type'] === 'response.completed'
+        this.count(isWhole ? 200 : socket.status, isWhole, `a turn: ${JSON.stringify(last ?? null)}`)
+        previous = id
+      }
+    }
+  }
+
   private async opened(): Promise<Caller> {
     const { port, opening } = this.options
     const caller = await Caller.connect(port)
@@ -166,6 +188,8 @@ export class SteadyLoad {
     else this.failures.push(`${status}, ${isWhole ? 'whole' : 'cut'}: ${text.slice(-300)}`)
   }
 }
+
+const TURN = { type: 'response.create', model: 'small', input: 'Hello', max_output_tokens: 1000 }
 
 function request(stream: boolean): Uint8Array {
   const body = { model: 'small', stream, messages: [{ role: 'user', content: 'Hello' }], max_tokens: 1000 }

@@ -158,11 +158,13 @@ export class RawSocket implements Disposable {
     port: number,
     fields: Readonly<Record<string, string>>,
     path = '/v1/responses',
+    opening: Uint8Array = Buffer.alloc(0),
   ): Promise<RawSocket> {
     const one = new RawSocket(net.connect(port, '127.0.0.1'))
+    one.write(opening)
     const lines = Object.entries({ ...UPGRADE, ...fields }).map(([name, value]) => `${name}: ${value}\r\n`)
     one.write(`GET ${path} HTTP/1.1\r\nHost: weir\r\n${lines.join('')}\r\n`)
-    await one.until(() => one.bytes.includes('\r\n\r\n'))
+    await one.until(() => one.bytes.includes('\r\n\r\n') || one.isGone)
     const end = one.bytes.indexOf('\r\n\r\n')
     const [line = '', ...rest] = one.bytes.toString('latin1', 0, end).split('\r\n')
     one.bytes = one.bytes.subarray(end + 4)
@@ -171,8 +173,8 @@ export class RawSocket implements Disposable {
     return one
   }
 
-  static with(port: number, key: string): Promise<RawSocket> {
-    return RawSocket.open(port, { authorization: `Bearer ${key}` })
+  static with(port: number, key: string, opening?: Uint8Array): Promise<RawSocket> {
+    return RawSocket.open(port, { authorization: `Bearer ${key}` }, undefined, opening)
   }
 
   write(bytes: string | Uint8Array): void {
