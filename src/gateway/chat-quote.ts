@@ -18,10 +18,15 @@ export function sentOutputLimit(key: Key, model: Model, needs: Needs): number | 
 }
 
 /** What a request means for its price besides its tokens: as in `Quote`. */
-export type Priced = Pick<Quote, 'asked' | 'audioTokens'>
+export interface Priced extends Pick<Quote, 'asked' | 'audioTokens'> {
+  /** The least output limit that the provider takes, which is reserved for a lower one. */
+  readonly leastOutput?: number
+}
 
-export function chatQuote(key: Key, model: Model, needs: Needs, { asked, audioTokens }: Priced = {}): Quote {
-  const maxOutputTokens = sentOutputLimit(key, model, needs) ?? model.maxOutputTokens
+export function chatQuote(key: Key, model: Model, needs: Needs, of: Priced = {}): Quote {
+  const { asked, audioTokens, leastOutput = 0 } = of
+  const limit = sentOutputLimit(key, model, needs) ?? model.maxOutputTokens
+  const maxOutputTokens = limit === undefined ? undefined : Math.max(limit, leastOutput)
   return {
     model: model.name,
     inputTokens: needs.inputTokens,

@@ -8,7 +8,7 @@ import { CallerError } from '../core/caller-error.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { UnitAmounts } from '../core/limits.ts'
-import { sentModel } from '../core/model-config.ts'
+import { sentModel, type TargetRef } from '../core/model-config.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import { BASE_TIER, boundedTier, isBaseTier, sentTier, type TierApi } from '../core/service-tier.ts'
 import type { Exchange } from '../dialects/dialect.ts'
@@ -98,7 +98,16 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   }
 
   quote(candidate: Candidate): Quote {
-    return this.prepare(candidate).quote
+    const { quote } = this.prepare(candidate)
+    const leastOutput = this.leastOutput(candidate.target)
+    return (quote.maxOutputTokens ?? leastOutput) >= leastOutput ? quote : { ...quote, maxOutputTokens: leastOutput }
+  }
+
+  /** What a strict limit reserves at least. */
+  private leastOutput(target: TargetRef | undefined): number {
+    const upstream = target && isStrict(this.key) ? this.gateway.upstreams.get(target.provider) : undefined
+    if (target === undefined || upstream === undefined) return 0
+    return upstream.provider.leastOutput?.(this.exchange.request, targetOf(target, upstream.endpoint)) ?? 0
   }
 
   largestOutput(room: UnitAmounts): number | undefined {
@@ -110,6 +119,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       return {
         asked: sentTier(api, this.exchange.request.hints.serviceTier, isStrict(key)),
         audioTokens: this.audioTokens,
+        leastOutput: this.leastOutput(target),
       }
     }
     return model && largestOutput({ catalog, key, name, needs, model, priced }, room)
@@ -120,7 +130,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { provider, endpoint } = upstream
     this.askedTier = quote.asked
     this.noteIgnored(request.hints.serviceTier)
-    const target = targetOf(candidate, endpoint)
+    const target = targetOf(candidate.target, endpoint)
     const sent = provider.request(request, target)
     this.log.leftOut = sent.ignored
     return new ChatCall(
@@ -138,7 +148,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { provider, endpoint } = upstream
     return provider.learn?.({
       error,
-      target: targetOf(candidate, endpoint),
+      target: targetOf(candidate.target, endpoint),
       request: this.prepare(candidate).request,
       organization: this.key.organization.id,
       sentMs,
@@ -243,7 +253,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   }
 }
 
-function targetOf({ target }: Candidate, endpoint: Endpoint): Target {
+function targetOf(target: TargetRef, endpoint: Endpoint): Target {
   const model = sentModel(target)
   return target.api === undefined ? { endpoint, model } : { endpoint, model, api: target.api }
 }

@@ -147,6 +147,8 @@ export interface Provider extends AnswerReader {
    * removed. Throws `ProviderError` `rejected` with `unsent` for content that the provider's API cannot express.
    */
   request(request: ChatRequest, target: Target): UpstreamRequest
+  /** The least output limit that the API takes for the request; a lower one is raised. Absent if there is none. */
+  leastOutput?(request: ChatRequest, target: Target): number
   /**
    * If the error may be about how the request was written and not about what its caller asked for: how to write it
    * instead. Absent if nothing is learned.

@@ -56,8 +56,12 @@ const chatModel = (more: JsonObject) => ({
   ...more,
 })
 
+const byResponses = { targets: [{ provider: 'up', model: 'm', api: 'responses' }] }
+
 test.each([
   ['default', 'loose', {}, {}, undefined, 4096],
+  ['strict: the least of the Responses API', 'strict', byResponses, { max_tokens: 5 }, 16, 16],
+  ['default: the caller’s limit', 'loose', byResponses, { max_tokens: 5 }, 16, 5],
   ['strict: the model’s limit', 'strict', {}, {}, 8000, 8000],
   ['strict: the caller’s limit', 'strict', {}, { max_tokens: 70 }, 70, 70],
   ['strict: no more than the context window has room for', 'strict', { context_window: 5000 }, {}, 4994, 4994],
@@ -73,10 +77,10 @@ test.each([
     const request = { model: 'm', messages: [{ role: 'user', content: 'Hi' }], ...body }
     const answer = await ask(serving.port, requestBytes('/v1/chat/completions', { key: keyOf(id), body: request }))
     expect(answer.status).toBe(200)
-    const { max_tokens, max_completion_tokens } = upstream.calls[0]?.json ?? {}
-    expect([max_completion_tokens ?? max_tokens, serving.ledger.reserved[0]?.estimate.outputTokens]).toEqual([
-      sent,
-      held,
-    ])
+    const { max_tokens, max_completion_tokens, max_output_tokens } = upstream.calls[0]?.json ?? {}
+    expect([
+      max_completion_tokens ?? max_tokens ?? max_output_tokens,
+      serving.ledger.reserved[0]?.estimate.outputTokens,
+    ]).toEqual([sent, held])
   },
 )

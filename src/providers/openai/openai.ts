@@ -13,7 +13,7 @@ import { OpenaiDecoder, openaiEvents, openaiPlain } from './events.ts'
 import { azureImages, openaiImages } from './image-api.ts'
 import { chatRequest } from './request.ts'
 import { needsResponses } from './responses-form.ts'
-import { responsesRequest } from './responses-request.ts'
+import { OUTPUT_TOKENS_MIN, responsesRequest } from './responses-request.ts'
 import { azureForms, lessonOf, openaiForms, type ServerForm } from './server-form.ts'
 
 const chatApi: RequestApi<ServerForm> = (forms) => ({
@@ -21,6 +21,7 @@ const chatApi: RequestApi<ServerForm> = (forms) => ({
     const form = forms.of(target)
     return needsResponses(request, form) ? responsesRequest(request, form) : chatRequest(request, form)
   },
+  leastOutput: (request, target) => (needsResponses(request, forms.of(target)) ? OUTPUT_TOKENS_MIN : 0),
 })
 
 export const openai: Provider = {

@@ -22,7 +22,7 @@ const AROUND_ALL = 512
 const STOP_SEQUENCES_MAX = 64
 const STOP_CHARS_MAX = 1024
 /** "Expected a value >= 16". */
-const OUTPUT_TOKENS_MIN = 16
+export const OUTPUT_TOKENS_MIN = 16
 
 /** Throws `ProviderError` `rejected` with `unsent` for what the API has no place for, and weir cannot do itself. */
 export function responsesRequest(request: ChatRequest, form: ServerForm): UpstreamRequest {
