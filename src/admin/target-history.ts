@@ -13,8 +13,8 @@ interface Reading {
 
 const SPAN_MS = 15 * 60_000
 
-/** Attempts that show nothing about a target: it was interrupted, or the request was wrong. */
-const NO_SIGN: readonly string[] = ['caller_left', 'drained', 'rejected', 'too_large']
+/** Results of attempts by which a target is not judged: the attempt was interrupted, or the request was wrong. */
+const NOT_JUDGED: readonly string[] = ['caller_left', 'drained', 'rejected', 'too_large']
 
 export class TargetHistory {
   private readings: Reading[] = []
@@ -26,7 +26,7 @@ export class TargetHistory {
     this.step()
   }
 
-  /** To be called every minute. */
+  /** To be called every minute: keeps a reading, and the last one that is at least 15 minutes old. */
   step(): void {
     const reading = this.reading()
     const first = this.readings.findLastIndex(({ atMs }) => atMs <= reading.atMs - SPAN_MS)
@@ -50,18 +50,18 @@ export class TargetHistory {
 }
 
 function between(before: Counted | undefined, now: Counted): TargetFigures {
-  let [attempts, answered, noSign] = [0, 0, 0]
+  let [attempts, answered, notJudged] = [0, 0, 0]
   for (const [result, count] of now.attempts) {
     const added = count - (before?.attempts.get(result) ?? 0)
     attempts += added
     if (result === 'answered') answered += added
-    if (NO_SIGN.includes(result)) noSign += added
+    if (NOT_JUDGED.includes(result)) notJudged += added
   }
   const firstByte = before === undefined ? now.firstByte : now.firstByte.minus(before.firstByte)
   const { lastError } = now
   return {
     attempts,
-    judged: attempts - noSign,
+    judged: attempts - notJudged,
     answered,
     firstByteP50: firstByte.quantileSeconds(0.5),
     firstByteP95: firstByte.quantileSeconds(0.95),

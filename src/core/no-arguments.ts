@@ -15,8 +15,3 @@ export function isNoArguments(json: string): boolean {
 export function mayBeNoArguments(beginning: string): boolean {
   return beginning.length <= CHARS_MAX && NULL.startsWith(beginning.trim())
 }
-
-/** The JSON text of an earlier call's arguments, which is `{}` if there are none: some servers parse it. */
-export function argumentsOrNone(json: string): string {
-  return isNoArguments(json) ? '{}' : json
-}

@@ -13,14 +13,14 @@ import type { EventSink } from './event-check.ts'
 
 type Decoding = Pick<Provider, 'framer' | 'decoder'>
 
-/** The shapes that the streams of each provider adapter have taught. */
-const known = new WeakMap<Decoding, Shapes>()
+/** The shapes of frames that were learned from the streams of each provider adapter. */
+const shapesByAdapter = new WeakMap<Decoding, Shapes>()
 
 function shapesOf(provider: Decoding): Shapes {
-  let shapes = known.get(provider)
+  let shapes = shapesByAdapter.get(provider)
   if (shapes === undefined) {
     shapes = new Shapes((event, chunk) => provider.decoder().read(event, chunk))
-    known.set(provider, shapes)
+    shapesByAdapter.set(provider, shapes)
   }
   return shapes
 }

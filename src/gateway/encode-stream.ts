@@ -63,6 +63,7 @@ export class EncodeStream implements EventSink, EventOwner {
     return count
   }
 
+  /** Another stream needs the copier's memory: its events go on as text. */
   displaced(events: string): void {
     this.copier = undefined
     this.text = events + this.text

@@ -11,12 +11,9 @@ import type { Work } from './work.ts'
 
 /**
  * The candidates, with the targets of each weighted model in the order of the conversation's hash. Models keep their
- * order; without a weighted model it is the same list, and `request` is not asked: naming a conversation takes a hash.
+ * order; without a weighted model it is the same list, and `work` is not asked: naming a conversation takes a hash.
  */
-export function spread(
-  candidates: readonly Candidate[],
-  request: Pick<Work, 'conversationWith'>,
-): readonly Candidate[] {
+export function spread(candidates: readonly Candidate[], work: Pick<Work, 'conversationWith'>): readonly Candidate[] {
   let ordered: Candidate[] | undefined
   for (let from = 0; from < candidates.length; ) {
     const model = candidates[from]?.model
@@ -27,7 +24,7 @@ export function spread(
       ordered.splice(
         from,
         to - from,
-        ...byScore(candidates.slice(from, to), model.weights, request.conversationWith(model.name)),
+        ...byScore(candidates.slice(from, to), model.weights, work.conversationWith(model.name)),
       )
     }
     from = to

@@ -38,7 +38,7 @@ import {
   USER,
 } from '../../src/core/conversation.ts'
 import { isObject, type JsonObject, objectOf, stringOf } from '../../src/core/json.ts'
-import { argumentsOrNone } from '../../src/core/no-arguments.ts'
+import { isNoArguments } from '../../src/core/no-arguments.ts'
 import type { Caller, Dialect, Exchange } from '../../src/dialects/dialect.ts'
 import { readRequestBody } from '../../src/wire/request-body.ts'
 
@@ -182,7 +182,7 @@ class Maker {
     for (const call of message.toolCalls) {
       this.text(CALL_ID, call.callId, call)
       this.text(NAME, call.name)
-      this.text(ARGUMENTS, argumentsOrNone(call.json))
+      this.text(ARGUMENTS, isNoArguments(call.json) ? '{}' : call.json)
     }
   }
 

@@ -14,6 +14,7 @@ export interface KnownEpoch {
   readonly epoch: number
   /** False: something has not been given back to it yet. */
   readonly complete: boolean
+  /** The epoch in which an earlier version wrote this node's settlements, without their node; 0: none. */
   readonly legacyEpoch: number
 }
 
@@ -27,6 +28,7 @@ export interface Expected {
 export interface FoundOfNode extends NodeFigures {
   /** Reservations of all nodes, by id. */
   readonly reservations: ReadonlyMap<string, FoundReservation>
+  /** Requests of the node's legacy epoch are in the budgets, and not in the node's figures. */
   readonly isLegacy: boolean
   readonly sums?: NodeSums | undefined
   /** Settlements that were acknowledged since then may be resent one by one. */
@@ -36,6 +38,7 @@ export interface FoundOfNode extends NodeFigures {
 /** Takes the usage of this node that Redis has lost, and the node gives back. */
 export type LackingListener = (rows: readonly UsageRow[]) => void
 
+/** A settlement that is not acknowledged. */
 export interface Pending {
   readonly settlement: Settlement
   /**
@@ -63,9 +66,11 @@ export interface NodeLog {
   pendingCount(): number
   /** Adds a settlement. `isSent`: it is sent after its commit. */
   add(settlement: Settlement, isSent: boolean, listener: CommitListener): void
+  /** It is sent from now on: after a crash, Redis may have taken it. */
   sent(id: string): void
   /** Redis took it in an epoch of its organisation. If that epoch has ended, it is resent. */
   taken(id: string, organization: string, epoch: number): void
+  /** Redis cannot take it as it is: it is due again in a minute. */
   postponed(id: string): void
   /** Settlements that are due to be resent, the oldest first; with `early`, all that are not acknowledged. */
   pending(most: number, early?: boolean): readonly Pending[]
