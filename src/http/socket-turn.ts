@@ -58,6 +58,8 @@ export class SocketTurn implements Responder, CallerStream, Turn {
   private encoder: TurnEncoder | undefined
   /** Who answers, for the first and the last event. */
   private gateway = ''
+  /** Frames of its answer. */
+  private sent = 0
   /** Since its last frame. */
   private comments = 0
   /** Why it was cut. */
@@ -175,12 +177,13 @@ export class SocketTurn implements Responder, CallerStream, Turn {
     connection.forget(frame)
     if (outcome === 'timed_out' && connection.full !== undefined) return connection.abandon()
     const [code, message] = outcome === 'refused' && this.reason === undefined ? LIMITED : FAILED
-    if (encoder !== undefined) this.write(encoder.failed(code, message))
+    if (encoder !== undefined) this.write(encoder.failed(this.sent, code, message))
   }
 
   private readonly send = (name: string, json: string): void => {
     const { lane } = this.frame
     const isEdge = EDGES.has(name)
+    this.sent++
     const named = lane === undefined ? json : `{"stream_id":"${lane}",${json.slice(1)}`
     this.connection.send(isEdge ? named.slice(0, -1) + this.gateway : named)
   }

@@ -49,7 +49,8 @@ export class CompactionEncoder implements TurnEncoder {
     return this.lifecycle('response.in_progress')
   }
 
-  failed(code: string, message: string): string {
+  failed(number: number, code: string, message: string): string {
+    this.sequence = number
     return this.lifecycle('response.failed', this.resource.failedLine(code, message))
   }
 

@@ -48,8 +48,8 @@ export interface TurnEncoder extends StreamEncoder {
   readonly responseId: string
   /** That the turn goes on: an event for callers that count messages. */
   inProgress(): string
-  /** The last event of a turn that broke off. */
-  failed(code: string, message: string): string
+  /** The last event of a turn that broke off, with its number: of the events before, not all were sent. */
+  failed(number: number, code: string, message: string): string
 }
 
 /** An item that was added and is not done. */
@@ -108,7 +108,8 @@ export class ResponsesEncoder implements TurnEncoder {
     return this.event(IN_PROGRESS, `"response":${this.resource.inProgressLine()}`)
   }
 
-  failed(code: string, message: string): string {
+  failed(number: number, code: string, message: string): string {
+    this.sequence = number
     return this.event(FAILED, `"response":${this.resource.failedLine(code, message)}`)
   }
 
