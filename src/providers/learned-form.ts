@@ -223,13 +223,13 @@ function occurrences(body: string | BytePieces, words: RegExp): number {
 
 /** What may come before the name of a field in an error that rejects it; callers write none of it. */
 const OPENING_WORDS =
-  'a|additional|allowed|argument|arguments|assistant|are|at|bad|bad_request|base64|because|block|body|but|' +
-  'call|calls|chatcompletionrequest|code|content|corrupted|decoding|does|enabled|enum|error|errors|extra|' +
-  'extra_forbidden|failed|field|fields|for|function|got|in|incorrect|index|input|inputs|invalid|' +
-  'invalid_request_error|is|item|items|json|key|keys|keyword|loc|message|messages|missing|mode|model|msg|must|' +
-  'name|not|of|option|param|parameter|parameters|parts|passed|payload|permitted|properties|property|received|' +
-  'request|required|submit|supplied|supported|the|thinking|this|to|tool|turn|type|unable|unexpected|unknown|' +
-  'unrecognized|unsupported|validation|value|was|with'
+  'a|additional|allowed|argument|arguments|assistant|are|at|bad|bad_request|base64|because|block|body|but|call|calls|' +
+  'chatcompletionrequest|code|content|corrupted|decoding|does|enabled|enum|error|errors|extra|extra_forbidden|failed|' +
+  'field|fields|for|function|got|in|incorrect|index|input|inputs|invalid|invalid_request_error|is|item|items|json|' +
+  'key|keys|keyword|literal_error|loc|message|messages|missing|mode|model|msg|must|name|not|of|option|param|' +
+  'parameter|parameters|parts|passed|payload|permitted|properties|property|received|request|required|submit|supplied|' +
+  'supported|the|thinking|this|to|tool|turn|type|unable|unexpected|unknown|unrecognized|unsupported|validation|value|' +
+  'was|with'
 /** The name of a function, which is the caller's: it is searched for the field, too. */
 const FUNCTION_NAME = '`[\\w.:-]{1,128}`'
 /** A rejection names its field in its first sentence. */

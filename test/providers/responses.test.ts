@@ -179,6 +179,18 @@ describe('what a rejection teaches', () => {
     expect(Object.keys(objectOf(body))).toEqual(['model', 'input', 'store', 'stream'])
   })
 
+  test.each([
+    "Unknown parameter: 'include'.",
+    "Invalid value: 'reasoning.encrypted_content'. Supported values are: 'message.output_text.logprobs'.",
+    "body.include.0: Input should be 'file_search_call.results'",
+    "[{'type': 'literal_error', 'loc': ('body', 'include', 0), 'msg': 'Input should be …'}]",
+    'include: Extra inputs are not permitted',
+    '`include` is not supported by this server',
+  ])('that it gives no encrypted thoughts: %s', (message) => {
+    const target = { endpoint: endpoint({ api: 'responses' }), model: 'gpt-x' }
+    expect(learned(message, plain, target)?.field).toBe('include')
+  })
+
   test('two things at once: the API, and then the thoughts', () => {
     const target = { endpoint: endpoint(), model: 'gpt-x' }
     const first = learned(ALONE, plain, target, 404)

@@ -114,7 +114,7 @@ export function lessonOf({ error, request }: Rejection, form: ServerForm): Lesso
 }
 
 /** "Encrypted content is not supported with this model." */
-const rejectsThoughts = rejecting('include(?:\\[\\d+\\])?|(?:reasoning\\.)?encrypted[_ ]content')
+const rejectsThoughts = rejecting('include(?:\\[\\d+\\]|\\.\\d+)?|(?:reasoning\\.)?encrypted[_ ]content')
 const rejectsPadding = rejecting('(?:stream_options\\.)?include_obfuscation|stream_options')
 
 /** The same of a request by the Responses API. */
@@ -123,8 +123,9 @@ function responsesLesson(error: ProviderError): Lesson<ServerForm> | undefined {
   if (kind !== 'rejected') return undefined
   const { param = '' } = detail
   if (param.startsWith('stream_options') || rejectsPadding(error)) return NO_PADDING
-  const isThoughts = /^include\b/.test(param) || rejectsThoughts(error)
-  return isThoughts && !message.includes('logprobs') ? NO_THOUGHTS : undefined
+  const isInclude = /^include\b/.test(param) || rejectsThoughts(error)
+  const isOther = message.includes('logprobs') && !/encrypted[_ ]content/i.test(message)
+  return isInclude && !isOther ? NO_THOUGHTS : undefined
 }
 
 const API: Lesson<ServerForm> = {
