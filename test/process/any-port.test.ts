@@ -52,7 +52,7 @@ inOwnNetwork(import.meta.path, () => {
   test('a worker that dies is replaced on the same port', async () => {
     using upstream = provider()
     await using weir = await Weir.ready(configuration({ baseUrl: upstream.baseUrl }))
-    const [worker = 0] = await weir.workers()
+    const worker = await weir.worker()
     process.kill(worker, 'SIGKILL')
     await weir.line('worker died')
     const answers = () =>

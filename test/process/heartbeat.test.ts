@@ -63,7 +63,7 @@ describe('a worker that stands still', () => {
   })
 
   test('is reported, killed and replaced', async () => {
-    const [worker = 0] = await weir.workers()
+    const worker = await weir.worker()
     process.kill(worker, 'SIGSTOP')
     expect(await weir.line('worker does not answer')).toMatchObject({
       ...{ level: 'error', event: 'worker.stuck', worker: 0, pid: worker, silent_ms: 20_000 },

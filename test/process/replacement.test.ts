@@ -205,7 +205,8 @@ test.each([
   )
   expect(await weir.models()).toEqual(['small'])
   const owner = await weir.ledgerOwner()
-  for (const pid of [...before, owner ?? 0]) process.kill(pid, 'SIGKILL')
+  if (owner === undefined) throw new Error('the ledger has no process')
+  for (const pid of [...before, owner]) process.kill(pid, 'SIGKILL')
   // Each was killed, and could not be started again.
   await weir.line('worker died', before.length + 2)
   await until(() => weir.lines.some(({ event, how }) => event === 'ledger.owner_died' && how !== 'signal SIGKILL'))

@@ -144,3 +144,9 @@ test('`bun test PATH` has a timeout of 3 minutes, unless one is given', async ()
     expect(command.match(/--timeout/g)).toHaveLength(1)
   }
 })
+
+test('no test signals its own group', () => {
+  // Signal 0 does nothing, even if it is sent.
+  for (const pid of [0, -0, Number('')]) expect(() => process.kill(pid, 0)).toThrow('its own group')
+  expect(process.kill(process.pid, 0)).toBe(true)
+})

@@ -3,6 +3,8 @@
  * killed leaves no process running. The restart also sets the timeout, for which bunfig.toml has no key in Bun 1.4.5;
  * `setDefaultTimeout` here would apply to the first file only. Linux only: elsewhere tests run without a guard, and you
  * pass `--timeout 180000` yourself.
+ *
+ * It also lets no test signal process 0: that is the whole group, and ends the run.
  */
 
 import { existsSync, readFileSync } from 'node:fs'
@@ -38,4 +40,10 @@ if (command !== undefined) {
     stdio: ['inherit', 'inherit', 'inherit'],
   })
   process.exit(signalCode === undefined ? exitCode : 1)
+}
+
+const kill = process.kill.bind(process)
+process.kill = (pid, signal) => {
+  if (!Number.isInteger(pid) || pid === 0) throw new Error(`A test signals process ${pid}, which is its own group.`)
+  return kill(pid, signal)
 }
