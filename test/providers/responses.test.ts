@@ -119,6 +119,8 @@ describe('what a rejection teaches', () => {
       'This model requires the `/v1/responses` endpoint.',
       'Chat is not offered for this model but only at /v1/responses.',
       'Please call POST /v1/responses.',
+      'Use the /openai/v1/responses endpoint for this model.',
+      'This model is not here. Use https://api.openai.com/v1/responses.',
     ].map((message) => [message, 404, plain, 'api', ['responses', 'responses']] as const),
     [ALONE, 400, tools, 'api', ['responses', 'responses']],
   ] as const)('%s', (message, status, request, field, later) => {
@@ -140,6 +142,7 @@ describe('what a rejection teaches', () => {
     ['Parameter is unsupported on this model in /v1/responses.', 400],
     ['The chatCompletion operation does not work with the specified model, gpt-x.', 400],
     ['Failed to download https://evil.test/: please use /v1/responses', 400],
+    ['Failed to load the image at https://evil.test/v1/responses', 400],
     ['Overloaded. Please use /v1/responses.', 503],
   ])('nothing: %s', (message, status) => {
     const error = new ProviderError(status === 400 ? 'rejected' : 'failed', message, { status })

@@ -79,7 +79,8 @@ export function needsResponses({ tools, sampling }: ChatRequest, form: ApiNeeds)
 
 /** "the Responses API (`/v1/responses`" */
 const ITS_PATH =
-  '\\s+(?:(?:the|our|its|new|openai|responses|api|endpoint|path|post):?\\s+)*[`\'"(]*(?:post\\s+)?/?v1/responses\\b'
+  '\\s+(?:(?:the|our|its|new|openai|responses|api|endpoint|path|post):?\\s+)*[`\'"(]*' +
+  '(?:post\\s+)?(?:https://(?:[\\w-]+\\.)*(?:openai|azure)\\.com)?(?:/openai)?/?v1/responses\\b'
 const PLACED = 'via|with|through|in|on|by|at|for'
 /** "…, use /v1/responses", "only supported in v1/responses". */
 const REMEDY = new RegExp(`\\b(?:use|using|call|try|requires?|needs?|to|${PLACED})${ITS_PATH}`, 'i')
