@@ -161,6 +161,12 @@ describe('what a rejection teaches', () => {
     },
   )
 
+  test('nothing of an error about what the caller has written', () => {
+    const target = { endpoint: endpoint(), model: 'gpt-x' }
+    expect(learned(ALONE, plain, target, 400, 'messages[0].content[1].image_url.url')).toBeUndefined()
+    expect(learned(ALONE, plain, target, 400, 'model')?.field).toBe('api')
+  })
+
   test('nothing where the configuration decides', () => {
     const at = endpoint({ api: 'chat' })
     expect(learned(ALONE, plain, { endpoint: at, model: 'gpt-x' }, 404)).toBeUndefined()

@@ -89,6 +89,8 @@ const NO_REMEDY = new RegExp(
   `(?:\\bnot|\\bcannot|n't|\\bunsupported)(?:\\s+(?!but\\b|only\\b)\\w+){0,3}\\s+(?:${PLACED})${ITS_PATH}`,
   'i',
 )
+/** The error is about what the caller has written, or a server has fetched for it: its words may be anybody's. */
+const OF_CONTENT = /messages|content|image|file|url|audio|schema|download/i
 /** The remedy is in the first sentences, and nothing that a server has fetched comes before it. */
 const OPENING_CHARS_MAX = 500
 
@@ -98,7 +100,9 @@ const OPENING_CHARS_MAX = 500
  */
 export function wantsResponses(error: ProviderError, { tools }: ChatRequest): 'tools' | 'all' | undefined {
   const opening = error.message.slice(0, OPENING_CHARS_MAX)
-  if (error.kind !== 'rejected' && error.detail.status !== 404) return undefined
+  const { status, param = '', providerCode = '' } = error.detail
+  if (error.kind !== 'rejected' && status !== 404) return undefined
+  if (OF_CONTENT.test(param) || OF_CONTENT.test(providerCode)) return undefined
   const at = opening.search(REMEDY)
   if (at === -1 || opening.slice(0, at).includes('://') || NO_REMEDY.test(opening)) return undefined
   if (!/\btools?\b/i.test(opening)) return 'all'
