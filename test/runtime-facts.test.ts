@@ -10,6 +10,7 @@ import { connect as connectSecurely, type TlsOptions } from 'node:tls'
 import { gzipSync } from 'node:zlib'
 import { handleOf } from '../src/transport/dial.ts'
 import { ask, Caller, requestBytes } from './support/caller.ts'
+import { frame, RawSocket, TEXT } from './support/socket-client.ts'
 import { RawServer } from './transport/raw-server.ts'
 
 /** A test server that records its requests. */
@@ -505,6 +506,65 @@ describe('a request', () => {
     const body = Uint8Array.from(gzipSync('{}'))
     const answer = await ask(gateway.port, requestBytes('/', { body, fields: { 'content-encoding': 'gzip' } }))
     expect(answer.text).toBe(String(body.length))
+  })
+})
+
+describe('a WebSocket', () => {
+  const piece = 'x'.repeat(100_000)
+
+  test.each([false, true])(
+    'drops frames beyond its limit, and with closeOnBackpressureLimit (%s) loses its connection, too',
+    async (closes) => {
+      const ended = Promise.withResolvers<number>()
+      const written = Promise.withResolvers<readonly number[]>()
+      const server = Bun.serve({
+        hostname: '127.0.0.1',
+        port: 0,
+        fetch: (request, self) => (self.upgrade(request) ? undefined : new Response(null, { status: 400 })),
+        websocket: {
+          backpressureLimit: 1_000_000,
+          closeOnBackpressureLimit: closes,
+          message: (socket) => written.resolve(Array.from({ length: 200 }, () => socket.sendText(piece))),
+          close: (_, code) => ended.resolve(code),
+        },
+      })
+      using raw = await RawSocket.open(server.port ?? 0, {})
+      raw.pause()
+      raw.write(frame(TEXT, 'go'))
+      const results = await written.promise
+      // Sent, kept, dropped.
+      expect(results.indexOf(-1)).toBeGreaterThan(0)
+      expect(results.lastIndexOf(-1)).toBeLessThan(results.indexOf(0))
+      raw.resume()
+      if (closes) expect(await ended.promise).toBe(1006)
+      else for (const result of results) if (result !== 0) expect((await raw.next())?.data.length).toBe(piece.length)
+      await server.stop(true)
+    },
+  )
+
+  test('that is closed still sends all that it has kept, and reports the end of its turn at once', async () => {
+    const ended = Promise.withResolvers<number>()
+    const server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: (request, self) => (self.upgrade(request) ? undefined : new Response(null, { status: 400 })),
+      websocket: {
+        backpressureLimit: 100_000_000,
+        message(socket) {
+          for (let count = 0; count < 200; count++) socket.sendText(piece)
+          socket.close(1012)
+        },
+        close: (_, code) => ended.resolve(code),
+      },
+    })
+    using raw = await RawSocket.open(server.port ?? 0, {})
+    raw.pause()
+    raw.write(frame(TEXT, 'go'))
+    expect(await ended.promise).toBe(1012)
+    raw.resume()
+    for (let count = 0; count < 200; count++) expect((await raw.next())?.data.length).toBe(piece.length)
+    expect(await raw.code()).toBe(1012)
+    await server.stop(true)
   })
 })
 

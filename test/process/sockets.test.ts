@@ -4,11 +4,13 @@ import { expect, test } from 'bun:test'
 import { readFile, writeFile } from 'node:fs/promises'
 import type { JsonObject } from '../../src/core/json.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
+import { RedisServer } from '../support/redis.ts'
 import * as does from '../support/scenarios.ts'
 import { SocketClient } from '../support/socket-client.ts'
 import { Upstream } from '../support/upstream.ts'
 
 const TOKEN = 'admin-token-0123456789'
+const POOR = 'poor-key-0123456789'
 const [role = '', hello = ''] = does.chatFrames(['Hello'])
 const turn = (more: JsonObject = {}): JsonObject => ({ type: 'response.create', model: 'm', input: 'hi', ...more })
 
@@ -25,6 +27,40 @@ async function endsRefused(client: SocketClient): Promise<void> {
   expect(await client.next()).toMatchObject({ type: 'error', status: 401, error: { code: 'invalid_api_key' } })
   expect(await client.closed).toBe(1008)
 }
+
+/** 300 turns at once, on 20 sockets. */
+async function crowd(gateway: Gateway): Promise<readonly JsonObject[]> {
+  const lanes = Array.from({ length: 15 }, (_, index) => `lane-${index}`)
+  const ends = Array.from({ length: 20 }, async () => {
+    await using client = await SocketClient.open(gateway.port, POOR)
+    for (const stream_id of lanes) client.send(turn({ model: 'ten', max_output_tokens: 10, stream_id }))
+    const last: JsonObject[] = []
+    while (last.length < lanes.length) {
+      const frame = await client.next()
+      if (frame['type'] === 'response.completed' || frame['type'] === 'error') last.push(frame)
+    }
+    return last
+  })
+  return (await Promise.all(ends)).flat()
+}
+
+test.each(['embedded', 'Redis'])('ledger %s: of 300 turns at once a budget for 100 admits 100', async (kind) => {
+  await using redis = await RedisServer.start()
+  const ten = does.answersText(...Array.from({ length: 10 }, () => 'x'))
+  await using upstream = await Upstream.start({ ten })
+  const organization = { id: 'poor', limits: { spend: { total: 0.001 } }, keys: [{ id: 'poor', key: POOR }] }
+  await using gateway = await Gateway.start({
+    providers: { up: upstream.url },
+    // A turn of ten tokens holds ten millionths of a dollar, and costs as much.
+    models: { ten: { targets: [{ provider: 'up', model: 'ten' }], price: { input: 0, output: 1 } } },
+    config: { workers: 2, organizations: [organization], ...(kind === 'Redis' && { ledger: { redis: redis.url } }) },
+  })
+  const last = await crowd(gateway)
+  expect(last.filter(({ type }) => type === 'response.completed')).toHaveLength(100)
+  const refused = last.filter(({ type }) => type === 'error')
+  expect(refused.map(({ status }) => status)).toEqual(refused.map(() => 429))
+  expect(upstream.calls).toHaveLength(100)
+})
 
 test('a reload keeps sockets, a key that ends closes its own, and a drain lets turns end or cuts them', async () => {
   await using upstream = await Upstream.start({ m: does.answersText('Hello'), stalls: does.stalls([role, hello]) })
