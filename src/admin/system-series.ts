@@ -107,6 +107,12 @@ export const systemSeries: readonly SystemSeries[] = [
       ]
     },
   },
+  one('weir_sockets', 'WebSockets of callers that are open.', ({ counted }) => counted.gauges().sockets),
+  one(
+    'weir_socket_state_bytes',
+    'Bytes of the conversations that open WebSockets may continue.',
+    ({ counted }) => counted.gauges().socketStateBytes,
+  ),
   ofTargets(
     'weir_target_resting',
     '1 while the target is skipped after failures, or until a probe of it succeeds; else 0.',

@@ -139,7 +139,10 @@ export class InferenceService {
         limited: (organization, limit) => logEvent(logger, 'tags.limited', { organization, limit }),
       }),
       figures: this.figures,
-      socketClosed: (end) => logEvent(logger, 'socket.closed', { ...end }),
+      socketClosed: (end) => {
+        this.figures.socketClosed(end.reason)
+        logEvent(logger, 'socket.closed', { ...end })
+      },
       // `createApp` puts the function in that asks the server.
       peerOf: () => 'unknown',
       draining: false,

@@ -112,6 +112,7 @@ function facts(line: RequestView): HTMLElement {
     ['Organisation', line.organization],
     ['Key', line.key_state === undefined ? line.key : `${line.key ?? ''} (${line.key_state})`],
     ['API', [line.dialect, line.streamed === true ? 'streamed' : undefined].filter(Boolean).join(', ')],
+    ['Transport', line.transport === undefined ? undefined : `${line.transport}, ${line.socket ?? ''}`],
     ['Asked for', line.requested_model],
     ['Served by', [line.served_model, line.provider].filter(Boolean).join(' at ')],
     ['First byte', line.first_byte_ms === undefined ? undefined : duration(line.first_byte_ms)],

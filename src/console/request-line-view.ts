@@ -30,6 +30,9 @@ export interface RequestView {
   readonly attempts?: readonly AttemptView[]
   readonly status?: number
   readonly streamed?: boolean
+  /** `websocket`; absent for HTTP. */
+  readonly transport?: string
+  readonly socket?: string
   readonly first_byte_ms?: number
   readonly total_ms?: number
   readonly input_tokens?: number
@@ -91,7 +94,35 @@ export function modelOf({ requested_model, served_model }: RequestView): string 
 export function searchText(line: RequestView): string {
   const tags = Object.entries(line.tags ?? {}).map(([name, value]) => `${name}=${value}`)
   const attempts = (line.attempts ?? []).flatMap(({ provider, model, error }) => [provider, model, error ?? ''])
-  const { request_id, organization, key, dialect, provider, status, outcome, error, limit, remote, trace_id } = line
-  const fields = [request_id, organization, key, dialect, provider, status, outcome, error, limit, remote, trace_id]
+  const {
+    request_id,
+    organization,
+    key,
+    dialect,
+    provider,
+    status,
+    outcome,
+    error,
+    limit,
+    remote,
+    trace_id,
+    transport,
+    socket,
+  } = line
+  const fields = [
+    request_id,
+    organization,
+    key,
+    dialect,
+    provider,
+    status,
+    outcome,
+    error,
+    limit,
+    remote,
+    trace_id,
+    transport,
+    socket,
+  ]
   return [...fields, modelOf(line), resultWord(line), ...tags, ...attempts].join(' ').toLowerCase()
 }

@@ -168,7 +168,10 @@ function columns(): readonly Column<RequestView>[] {
     {
       name: 'model',
       title: 'Model',
-      cell: () => twoLines(modelOf, ({ provider, dialect }) => [dialect, provider].filter(Boolean).join(' · ')),
+      cell: () =>
+        twoLines(modelOf, ({ provider, dialect, transport }) =>
+          [dialect, transport, provider].filter(Boolean).join(' · '),
+        ),
     },
     textColumn({ name: 'tokens', title: 'Tokens in → out', isNumber: true, text: tokensOf }),
     textColumn({

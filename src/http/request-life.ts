@@ -62,10 +62,27 @@ export interface SocketSettings {
   readonly conversationBytes: number
 }
 
-/** Counts every request once, when it has ended. */
+/** Counts every request once, when it has ended, and what sockets do besides. */
 interface RequestRecorder {
   record(line: RequestLine, log: RequestLog, catalog: Catalog): void
+  /** A turn was to continue an earlier response: whether its socket still had it. */
+  continued(result: 'found' | 'not_found'): void
 }
+
+/**
+ * Why a socket ended. The caller closed it, was `lost` without closing it, answered no ping (`silent`), read nothing
+ * (`stalled`) or sent a frame that is `too_large`; its key was refused, it reached its age (`expired`), or the worker
+ * ends (`restart`).
+ */
+export type SocketEndReason =
+  | 'caller'
+  | 'lost'
+  | 'silent'
+  | 'stalled'
+  | 'too_large'
+  | 'key_refused'
+  | 'expired'
+  | 'restart'
 
 /** What is logged of a socket that closed. */
 interface SocketEnd {
@@ -76,6 +93,7 @@ interface SocketEnd {
   readonly remote: string
   readonly turns: number
   readonly duration_ms: number
+  readonly reason: SocketEndReason
   /** The code that it was closed with (RFC 6455): 1006 = without one. */
   readonly code: number
 }

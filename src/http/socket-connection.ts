@@ -12,7 +12,7 @@ import { ticker } from '../core/ticker.ts'
 import type { BodyShare } from '../gateway/body-memory.ts'
 import type { RequestHead } from '../gateway/request-trace.ts'
 import { type Conversation, type ConversationMemory, conversationBytes } from './conversation-memory.ts'
-import type { EdgeState } from './request-life.ts'
+import type { EdgeState, SocketEndReason } from './request-life.ts'
 import { errorFrame, readFrame, type TurnFrame } from './socket-frames.ts'
 import { SocketTurn, type TurnBody, type TurnConnection } from './socket-turn.ts'
 
@@ -30,7 +30,16 @@ const STALL_MS = 120_000
 /** How often something is sent while turns run and their providers are silent. */
 const PING_MS = 15_000
 /** RFC 6455, section 7.4.1; 1012 has its meaning from IANA's registry: clients connect again. */
-const CLOSE = { normal: 1000, policy: 1008, restart: 1012 } as const
+const CLOSE = { normal: 1000, policy: 1008, lost: 1006, restart: 1012 } as const
+/** What Bun reports, with 1006, of connections that it closed itself. */
+const TOO_LARGE = 'Received too big message'
+const TIMED_OUT = 'WebSocket timed out from inactivity'
+/** The reason in the log for a socket that weir closes with this code. */
+const REASONS: Readonly<Record<number, SocketEndReason>> = {
+  [CLOSE.normal]: 'expired',
+  [CLOSE.policy]: 'key_refused',
+  [CLOSE.restart]: 'restart',
+}
 
 /** The sockets of the worker. */
 export interface Home {
@@ -59,6 +68,8 @@ export class SocketConnection implements TurnConnection {
   private readonly conversations = new Map<string | undefined, Conversation>()
   /** No new turn: why, and the code that the connection is closed with. */
   private ending: { readonly error: CallerError; readonly code: number } | undefined
+  /** Why weir closed it, if it did. */
+  private reason: SocketEndReason | undefined
   /** When the caller last took something, while its socket is full. */
   private progressMs = 0
   private sentMs = 0
@@ -155,11 +166,20 @@ export class SocketConnection implements TurnConnection {
   }
 
   /** The connection is gone: its turns are aborted. */
-  closed(code: number): void {
+  closed(code: number, words: string): void {
     this.isClosed = true
     const { id, key, remote, turns, openedMs } = this
+    const reason = this.reason ?? (code === CLOSE.lost ? lossOf(words) : 'caller')
     this.state.socketClosed({
-      ...{ socket: id, organization: this.organization, key: key.id, remote, turns, code },
+      ...{
+        socket: id,
+        organization: this.organization,
+        key: key.id,
+        remote,
+        turns,
+        reason,
+        code,
+      },
       duration_ms: Math.round(performance.now() - openedMs),
     })
     this.takeWaiting()
@@ -194,6 +214,7 @@ export class SocketConnection implements TurnConnection {
     const { ending, socket } = this
     if (ending === undefined || this.running.size > 0 || this.isClosed || socket === undefined) return
     if (ending.code !== CLOSE.restart) this.send(errorFrame(ending.error, newRequestId(), NO_HEADERS, undefined))
+    this.reason = REASONS[ending.code]
     socket.close(ending.code)
   }
 
@@ -278,6 +299,7 @@ export class SocketConnection implements TurnConnection {
   }
 
   abandon(): void {
+    this.reason = 'stalled'
     this.socket?.terminate()
   }
 
@@ -285,6 +307,7 @@ export class SocketConnection implements TurnConnection {
     const { bytes, input, previousResponseId: previous } = frame
     if (previous === undefined) return { bytes, input }
     const parent = [...this.conversations.values()].find(({ id }) => id === previous)
+    this.state.figures.continued(parent === undefined ? 'not_found' : 'found')
     if (parent === undefined) {
       const message = `Previous response with id '${shown(previous)}' not found.`
       throw new CallerError('invalid_field', message, {
@@ -331,6 +354,11 @@ export class SocketConnection implements TurnConnection {
   forget({ lane, previousResponseId: previous }: TurnFrame): void {
     if (previous !== undefined && this.conversations.get(lane)?.id === previous) this.drop(lane)
   }
+}
+
+/** `words`: Bun's, of a connection that was not closed by a frame. */
+function lossOf(words: string): SocketEndReason {
+  return words === TOO_LARGE ? 'too_large' : words === TIMED_OUT ? 'silent' : 'lost'
 }
 
 /** What `sendText` returns for a frame that Bun keeps until the socket takes more. */

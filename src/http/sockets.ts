@@ -29,6 +29,11 @@ export class Sockets implements Ticking, Home {
     this.memory = new ConversationMemory(() => this.settings.conversationBytes)
   }
 
+  /** How many are open. */
+  get count(): number {
+    return this.open.size
+  }
+
   get lifeMs(): number {
     return this.settings.lifeMs
   }
@@ -91,9 +96,9 @@ export class Sockets implements Ticking, Home {
     open: (socket) => socket.data.opened(socket),
     message: (socket, message) => socket.data.message(message),
     drain: (socket) => socket.data.drain(),
-    close: (socket: ServerWebSocket<SocketConnection>, code) => {
+    close: (socket: ServerWebSocket<SocketConnection>, code, words) => {
       this.remove(socket.data)
-      socket.data.closed(code)
+      socket.data.closed(code, words)
     },
   }
 }

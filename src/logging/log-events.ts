@@ -179,8 +179,10 @@ export const LOG_EVENTS = {
     level: 'info',
     message: 'socket closed',
     meaning:
-      'A WebSocket of a caller has ended. `socket` is its id, which the lines of its `turns` have, too; `code` is ' +
-      'that of the protocol, 1006 without one.',
+      'A WebSocket of a caller has ended after so many `turns`, whose lines have its id (`socket`), too. `reason`: ' +
+      '`caller` closed it, was `lost` without closing it, answered no ping (`silent`), read nothing (`stalled`) or ' +
+      'sent a frame that is `too_large`; `key_refused`; it was open for as long as it may (`expired`); or the worker ' +
+      'ends (`restart`). `code` is that of the protocol, 1006 without one.',
   },
   'internal.error': {
     level: 'error',

@@ -73,6 +73,18 @@ export const counterFamilies = {
       'none (the provider has no such request, or does not allow it) or the kind of failure.',
     labels: [...TARGET, 'result'],
   },
+  weir_socket_turns_total: {
+    help: 'Turns on WebSockets that ended. Each is one of weir_requests_total, too.',
+    labels: [],
+  },
+  weir_socket_closed_total: {
+    help: 'WebSockets that ended, by the reason of their log line.',
+    labels: ['reason'],
+  },
+  weir_previous_response_total: {
+    help: 'Turns with previous_response_id, by whether their WebSocket still had that response: found or not_found.',
+    labels: ['result'],
+  },
   weir_trace_spans_dropped_total: {
     help: 'Spans that the collector of traces did not take, or not fast enough.',
     labels: [],

@@ -38,6 +38,9 @@ export interface WorkerGauges {
   readonly inFlight: number
   /** Streams that have begun and run. */
   readonly streams: number
+  /** WebSockets of callers that are open, and the bytes of the conversations that they keep. */
+  readonly sockets: number
+  readonly socketStateBytes: number
   /** Settlements that have not reached the ledger's store. */
   readonly outboxPending: number
   /** The longest time that the event loop was late since the last post, in seconds. */

@@ -126,14 +126,17 @@ export class MergedFigures {
 
   /** Sums over the workers that run; the lag is the largest. */
   gauges(): WorkerGauges {
-    let [inFlight, streams, outboxPending, loopLagSeconds] = [0, 0, 0, 0]
+    let [inFlight, streams, sockets, socketStateBytes, outboxPending, loopLagSeconds] = [0, 0, 0, 0, 0, 0]
     for (const worker of this.workers.values()) {
       inFlight += worker.inFlight
       streams += worker.streams
+      // Workers of an earlier version do not count sockets.
+      sockets += worker.sockets ?? 0
+      socketStateBytes += worker.socketStateBytes ?? 0
       outboxPending += worker.outboxPending
       loopLagSeconds = Math.max(loopLagSeconds, worker.loopLagSeconds)
     }
-    return { inFlight, streams, outboxPending, loopLagSeconds }
+    return { inFlight, streams, sockets, socketStateBytes, outboxPending, loopLagSeconds }
   }
 
   gaugesOf(pid: number): WorkerGauges | undefined {

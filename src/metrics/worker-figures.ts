@@ -75,9 +75,11 @@ export class WorkerFigures {
   private groupCount = 0
   private readonly errors = new Map<string, TargetError>()
   private readonly overhead: Histogram
+  private readonly socketTurns: Counter
 
   constructor(private readonly options: WorkerFiguresOptions) {
     this.overhead = this.series.histogram('weir_overhead_seconds', [])
+    this.socketTurns = this.series.counter('weir_socket_turns_total', [])
   }
 
   /** A request has ended. `line` is its log line, `log` has what the line leaves out. */
@@ -99,7 +101,17 @@ export class WorkerFigures {
       this.series.counter('weir_fallbacks_total', [configuredName(catalog, line.requested_model), model]).add(1)
     if (log.unpricedTier !== undefined)
       this.series.counter('weir_unpriced_requests_total', [model, log.unpricedTier]).add(1)
+    if (line.transport !== undefined) this.socketTurns.add(1)
     if (log.limit !== undefined) this.refusal(line.organization ?? '', log.limit)
+  }
+
+  socketClosed(reason: string): void {
+    this.series.counter('weir_socket_closed_total', [reason]).add(1)
+  }
+
+  /** A turn was to continue an earlier response. */
+  continued(result: 'found' | 'not_found'): void {
+    this.series.counter('weir_previous_response_total', [result]).add(1)
   }
 
   /** A target has begun to rest after failures. */

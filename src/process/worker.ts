@@ -357,11 +357,14 @@ class Worker {
 
 function posterOf(service: InferenceService): FiguresPoster {
   const { inFlight } = service.state
+  const { sockets } = service.app
   return new FiguresPoster({
     figures: service.figures,
     gauges: () => ({
       inFlight: inFlight.size,
       streams: inFlight.streams,
+      sockets: sockets.count,
+      socketStateBytes: sockets.memory.bytes,
       outboxPending: service.health().pending,
     }),
     send: (post) => send({ type: 'figures', figures: post }),

@@ -19,7 +19,7 @@ function world() {
       {
         counters,
         histograms: {},
-        gauges: { inFlight: 3, streams: 2, outboxPending: 0, loopLagSeconds: 0 },
+        gauges: { inFlight: 3, streams: 2, sockets: 0, socketStateBytes: 0, outboxPending: 0, loopLagSeconds: 0 },
         errors: [],
         ...more,
       },

@@ -45,6 +45,10 @@ afterAll(async () => {
 /** The connections of a worker. */
 const open = (serving: Serving): Set<SocketConnection> => Reflect.get(serving.service.app.sockets, 'open')
 
+/** Why its sockets ended, in order: of the last lines of each. */
+const reasonsOf = ({ lines }: Serving) =>
+  lines.flatMap(({ reason, event }) => (event === 'socket.closed' ? [reason] : []))
+
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await Bun.sleep(1)
 }
@@ -519,6 +523,7 @@ describe('a caller that reads slowly', () => {
     own.service.app.sockets.tick(performance.now() + 121_000)
     await until(() => open(own).size === 0)
     await own.idle()
+    expect(reasonsOf(own).at(-1)).toBe('stalled')
     raw.resume()
     expect((await raw.turn()).at(-1)?.['type']).not.toBe('response.completed')
   })
@@ -551,7 +556,46 @@ test('the lines of turns and of the socket name it', async () => {
   await client[Symbol.asyncDispose]()
   const [turn, end] = weir.lines.slice(before)
   expect(turn).toMatchObject({ msg: 'request', transport: 'websocket', outcome: 'completed' })
-  expect(end).toMatchObject({ event: 'socket.closed', turns: 1, code: 1005, socket: String(turn?.['socket']) })
+  const socket = String(turn?.['socket'])
+  expect(end).toMatchObject({ event: 'socket.closed', turns: 1, reason: 'caller', code: 1005, socket })
+})
+
+test('the reason why a socket ended is logged and counted, and so are its turns and what they continue', async () => {
+  const own = new Serving({ providers: { up: upstream.url }, models: { answers: ['up/answers'] } })
+  const ended = (reason: string) => until(() => reasonsOf(own).at(-1) === reason)
+  const client = await SocketClient.open(own.port, KEY)
+  const first = await client.turn(create({}))
+  for (let turns = 0; turns < 2; turns++) await client.turn(create({ previous_response_id: idOf(first) }))
+  await client[Symbol.asyncDispose]()
+  await ended('caller')
+  const raw = await RawSocket.with(own.port, KEY)
+  raw[Symbol.dispose]()
+  await ended('lost')
+  using large = await RawSocket.with(own.port, KEY)
+  large.write(frame(TEXT, Buffer.alloc(10 * 1024 * 1024 + 1)))
+  await ended('too_large')
+  await using idle = await SocketClient.open(own.port, KEY)
+  expect(own.service.app.sockets.count).toBe(1)
+  own.service.app.sockets.leave()
+  await idle.closed
+  await ended('restart')
+  const { counters } = own.service.figures.take({
+    ...{ inFlight: 0, streams: 0, sockets: 0, socketStateBytes: 0, outboxPending: 0, loopLagSeconds: 0 },
+  })
+  expect(counters).toMatchObject({
+    weir_socket_turns_total: [[[], 3]],
+    weir_socket_closed_total: [
+      [['caller'], 1],
+      [['lost'], 1],
+      [['too_large'], 1],
+      [['restart'], 1],
+    ],
+    weir_previous_response_total: [
+      [['found'], 1],
+      [['not_found'], 1],
+    ],
+  })
+  await own[Symbol.asyncDispose]()
 })
 
 test('a key that is revoked ends running turns and the socket', async () => {
@@ -565,6 +609,7 @@ test('a key that is revoked ends running turns and the socket', async () => {
   expect(await busy.frameOf('error')).toMatchObject({ status: 401, error: { code: 'invalid_api_key' } })
   expect(await busy.closed).toBe(1008)
   await own.idle()
+  expect(reasonsOf(own)).toEqual(['key_refused'])
   expect(own.ledger.wrong).toEqual([])
   await own[Symbol.asyncDispose]()
 })
@@ -594,6 +639,7 @@ test('a socket lives for as long as the configuration allows', async () => {
   expect(await busy.frameOf('response.failed')).toMatchObject({ type: 'response.failed' })
   expect(await busy.next()).toMatchObject({ error: { code: 'websocket_connection_limit_reached' } })
   expect(await busy.closed).toBe(1000)
+  expect(reasonsOf(own)).toEqual(['expired', 'expired'])
   await own[Symbol.asyncDispose]()
 })
 

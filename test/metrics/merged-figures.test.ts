@@ -7,7 +7,10 @@ import { MergedFigures } from '../../src/metrics/merged-figures.ts'
 import { TimeCounts } from '../../src/metrics/time-counts.ts'
 import { property } from '../support/random.ts'
 
-const GAUGES = { inFlight: 3, streams: 1, outboxPending: 2, loopLagSeconds: 0.5 }
+const GAUGES = {
+  ...{ inFlight: 3, streams: 1, sockets: 7, socketStateBytes: 10 },
+  ...{ outboxPending: 2, loopLagSeconds: 0.5 },
+}
 const NOTHING: FiguresPost = { counters: {}, histograms: {}, gauges: GAUGES, errors: [] }
 const REQUESTS = ['chat', 'm', 'acme', '200', 'completed', '']
 
@@ -19,7 +22,10 @@ test('what an ended worker counted stays, and what it was doing does not', () =>
   const merged = new MergedFigures()
   merged.add(requests([REQUESTS, 2]), 1)
   merged.add(requests([REQUESTS, 3]), 2)
-  expect(merged.gauges()).toEqual({ inFlight: 6, streams: 2, outboxPending: 4, loopLagSeconds: 0.5 })
+  expect(merged.gauges()).toEqual({
+    ...{ inFlight: 6, streams: 2, sockets: 14, socketStateBytes: 20 },
+    ...{ outboxPending: 4, loopLagSeconds: 0.5 },
+  })
   merged.gone(1)
   // Its last message may arrive after its end.
   merged.add(requests([REQUESTS, 1]))

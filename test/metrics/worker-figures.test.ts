@@ -15,7 +15,14 @@ import { Serving } from '../support/serving.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 
-const GAUGES: WorkerGauges = { inFlight: 0, streams: 0, outboxPending: 0, loopLagSeconds: 0 }
+const GAUGES: WorkerGauges = {
+  inFlight: 0,
+  streams: 0,
+  sockets: 0,
+  socketStateBytes: 0,
+  outboxPending: 0,
+  loopLagSeconds: 0,
+}
 const PRICE = { input: 1, output: 1 }
 
 const MODELS = {

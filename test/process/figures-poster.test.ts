@@ -13,7 +13,7 @@ class Posting {
   private nowMs = performance.now()
   readonly poster = new FiguresPoster({
     figures: this,
-    gauges: () => ({ inFlight: this.running, streams: 0, outboxPending: 0 }),
+    gauges: () => ({ inFlight: this.running, streams: 0, sockets: 0, socketStateBytes: 0, outboxPending: 0 }),
     send: ({ gauges }) => this.posts.push(gauges),
   })
 

@@ -66,6 +66,8 @@ export class FiguresPoster implements Ticking {
       posted === undefined ||
       gauges.inFlight !== posted.inFlight ||
       gauges.streams !== posted.streams ||
+      gauges.sockets !== posted.sockets ||
+      gauges.socketStateBytes !== posted.socketStateBytes ||
       gauges.outboxPending !== posted.outboxPending ||
       Math.abs(gauges.loopLagSeconds - posted.loopLagSeconds) >= LAG_STEP_SECONDS
     )
