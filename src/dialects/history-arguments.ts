@@ -1,7 +1,8 @@
 /** The arguments of a call in a caller's history → an entry. */
 
 import type { Arena } from '../core/arena.ts'
-import { ARGUMENTS, type EntryWriter, INPUT } from '../core/conversation.ts'
+import { ARGUMENTS, INPUT } from '../core/conversation.ts'
+import type { EntryWriter } from '../core/entry-writer.ts'
 import { OPEN } from '../core/json-bytes.ts'
 import { isNoArguments } from '../core/no-arguments.ts'
 import type { JsonDocument } from '../wire/json-document.ts'

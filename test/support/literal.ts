@@ -15,7 +15,6 @@ import {
   Conversation,
   DETAILED,
   DETAILS,
-  EntryWriter,
   FAILED,
   FILE,
   FILE_NAME,
@@ -37,6 +36,7 @@ import {
   ToolList,
   USER,
 } from '../../src/core/conversation.ts'
+import { EntryWriter } from '../../src/core/entry-writer.ts'
 import { isObject, type JsonObject, objectOf, stringOf } from '../../src/core/json.ts'
 import { isNoArguments } from '../../src/core/no-arguments.ts'
 import type { Caller, Dialect, Exchange } from '../../src/dialects/dialect.ts'

@@ -1,5 +1,5 @@
 /**
- * The messages and tools of a Chat Completions body → entries. Every part is read by its known members, so that unknown
+ * The messages of a Chat Completions body → entries. Every part is read by its known members, so that unknown
  * ones never reach a provider.
  */
 
@@ -10,35 +10,29 @@ import {
   CALL_ID,
   Conversation,
   DETAILED,
-  EntryWriter,
   EXACT,
   FILE,
   FILE_NAME,
   FORMAT,
   IMAGE,
   IMAGE_URL,
-  INPUT,
   MARKED,
   MEDIA_TYPE,
   NAME,
-  NO_TOOLS,
-  OF_OBJECT,
   REFUSAL,
   RESULT_ID,
-  STRICT,
   SYSTEM,
   TEXT,
   TOOL,
-  ToolList,
   USER,
 } from '../../core/conversation.ts'
+import { EntryWriter } from '../../core/entry-writer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { readMark } from '../cache-mark.ts'
 import { readArguments } from '../history-arguments.ts'
 import { checkImageUrl, type ImageUrls, isAddress } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
-import { schemaKind } from '../tool-schema.ts'
 
 const MESSAGE = words('role', 'content', 'tool_calls', 'tool_call_id', 'cache_control', 'refusal')
 const [ROLE, CONTENT, TOOL_CALLS, TOOL_CALL_ID, CACHE_CONTROL, REFUSED] = [0, 1, 2, 3, 4, 5]
@@ -56,10 +50,7 @@ const AUDIO_MEMBERS = words('data', 'format')
 const FILE_MEMBERS = words('file_data', 'filename')
 const CALL = words('id', 'function', 'type')
 const CALLED = words('name', 'arguments')
-const TOOL_MEMBERS = words('type', 'function', 'cache_control')
-const FUNCTION = words('name', 'description', 'parameters', 'strict')
-const FUNCTION_TYPE = words('function')
-const NO_PARAMETERS = '{"type":"object","properties":{}}'
+const CALL_TYPE = words('function')
 
 /** What reading a conversation needs besides the body. */
 interface ReadOptions {
@@ -337,7 +328,7 @@ class MessageReader {
     const count = document.select(call, CALL, callMembers)
     const id = callMembers[0] ?? NONE
     const called = callMembers[1] ?? NONE
-    if (count !== 3 || document.word(callMembers[2] ?? NONE, FUNCTION_TYPE) === NONE) this.isExact = false
+    if (count !== 3 || document.word(callMembers[2] ?? NONE, CALL_TYPE) === NONE) this.isExact = false
     if (id === NONE || !document.isString(id)) throw missing(`${path()}.id`)
     if (called === NONE || !document.isObject(called)) throw missing(`${path()}.function`)
     if (document.select(called, CALLED, members) !== 2) this.isExact = false
@@ -354,66 +345,3 @@ class MessageReader {
 const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w=.+-]+)*;base64,/
 /** No image has a longer head. Without a limit, the pattern would scan a long text to its end. */
 const DATA_URL_HEAD_CHARS_MAX = 1024
-
-/** Whether the schema of a body accepts a list of tools. */
-export function areTools(document: JsonDocument, tools: number): boolean {
-  if (!document.isList(tools)) return false
-  const found = new Int32Array(TOOL_MEMBERS.length)
-  const members = new Int32Array(FUNCTION.length)
-  for (let tool = document.firstItem(tools); tool !== NONE; tool = document.nextItem(tool)) {
-    if (!document.isObject(tool)) return false
-    document.select(tool, TOOL_MEMBERS, found)
-    const type = found[0] ?? NONE
-    const called = found[1] ?? NONE
-    if (type === NONE || !document.isString(type)) return false
-    if (document.isNull(called)) continue
-    if (!document.isObject(called)) return false
-    document.select(called, FUNCTION, members)
-    const name = members[0] ?? NONE
-    const description = members[1] ?? NONE
-    const parameters = members[2] ?? NONE
-    const strict = members[3] ?? NONE
-    if (name === NONE || !document.isString(name) || document.fromOf(name) === document.toOf(name)) return false
-    if (!document.isNull(description) && !document.isString(description)) return false
-    if (!document.isNull(parameters) && !document.isObject(parameters)) return false
-    if (!document.isNull(strict) && !document.isBoolean(strict)) return false
-  }
-  return true
-}
-
-/**
- * `tools`: a list that the schema accepts, or none. Tools of other types than `function` are left out, because most
- * providers have no counterpart.
- */
-export function readTools(document: JsonDocument, arena: Arena, tools: number, limits: RequestLimits): ToolList {
-  if (document.isNull(tools)) return NO_TOOLS
-  entries.begin()
-  limits.checkTools(document.countItems(tools), 'tools')
-  let index = 0
-  for (let tool = document.firstItem(tools); tool !== NONE; tool = document.nextItem(tool), index++)
-    readTool(document, arena, tool, index)
-  return new ToolList(arena, entries.take(), 'chat')
-}
-
-const toolMembers = new Int32Array(TOOL_MEMBERS.length)
-const functionMembers = new Int32Array(FUNCTION.length)
-
-function readTool(document: JsonDocument, arena: Arena, tool: number, index: number): void {
-  document.select(tool, TOOL_MEMBERS, toolMembers)
-  const type = toolMembers[0] ?? NONE
-  const called = toolMembers[1] ?? NONE
-  if (document.word(type, FUNCTION_TYPE) === NONE) return
-  const path = () => `tools[${index}]`
-  if (document.isNull(called)) throw missing(`${path()}.function`)
-  document.select(called, FUNCTION, functionMembers)
-  const name = functionMembers[0] ?? NONE
-  const description = functionMembers[1] ?? NONE
-  const parameters = functionMembers[2] ?? NONE
-  const strict = functionMembers[3] ?? NONE
-  const mark = readMark(document, toolMembers[2] ?? NONE, path)
-  entries.add(NAME + mark * MARKED, document.fromOf(name), document.toOf(name))
-  if (!document.isNull(description)) entries.add(TEXT, document.fromOf(description), document.toOf(description))
-  if (document.isNull(parameters)) entries.add(INPUT + OF_OBJECT, arena.addJson(NO_PARAMETERS), arena.end)
-  else entries.add(schemaKind(document, parameters), document.fromOf(parameters), document.toOf(parameters))
-  if (!document.isNull(strict)) entries.add(STRICT, document.fromOf(strict), document.toOf(strict))
-}

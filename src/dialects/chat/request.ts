@@ -11,7 +11,8 @@ import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
 import type { ImageUrls } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { RequestLimits } from '../request-limits.ts'
-import { areTools, readMessages, readTools } from './read-conversation.ts'
+import { readMessages } from './read-conversation.ts'
+import { areTools, readTools } from './read-functions.ts'
 import { type ChatBody, checkChatBody } from './schema.ts'
 
 /** The schema is asked about messages and tools only if it may reject them. */

@@ -1,17 +1,8 @@
 /** The tools of a Messages body → entries. */
 
 import type { Arena } from '../../core/arena.ts'
-import {
-  EntryWriter,
-  INPUT,
-  MARKED,
-  NAME,
-  NO_TOOLS,
-  OF_OBJECT,
-  STRICT,
-  TEXT,
-  ToolList,
-} from '../../core/conversation.ts'
+import { INPUT, MARKED, NAME, NO_TOOLS, OF_OBJECT, STRICT, TEXT, ToolList } from '../../core/conversation.ts'
+import { EntryWriter } from '../../core/entry-writer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { isWholeMark, readMark } from '../cache-mark.ts'
 import { invalid, missing } from '../invalid-field.ts'

@@ -11,7 +11,6 @@ import {
   CONTINUED,
   Conversation,
   ENTRY_INTS,
-  EntryWriter,
   EXACT,
   FAILED,
   IMAGE,
@@ -25,6 +24,7 @@ import {
   TOOL,
   USER,
 } from '../../core/conversation.ts'
+import { EntryWriter } from '../../core/entry-writer.ts'
 import { solidStart } from '../../core/solid-text.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { isWholeMark, readMark } from '../cache-mark.ts'

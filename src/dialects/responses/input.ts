@@ -5,7 +5,8 @@
 
 import type { Arena } from '../../core/arena.ts'
 import { CallerError } from '../../core/caller-error.ts'
-import { ASSISTANT, Conversation, EntryWriter, MARKED, NAME, SYSTEM, TEXT, USER } from '../../core/conversation.ts'
+import { ASSISTANT, Conversation, MARKED, NAME, SYSTEM, TEXT, USER } from '../../core/conversation.ts'
+import { EntryWriter } from '../../core/entry-writer.ts'
 import type { Sealer } from '../../items/sealer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { readMark } from '../cache-mark.ts'

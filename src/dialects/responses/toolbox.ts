@@ -5,7 +5,8 @@
 
 import { createHash } from 'node:crypto'
 import type { Arena } from '../../core/arena.ts'
-import { EntryWriter, INPUT, NAME, NO_TOOLS, STRICT, TEXT, ToolList } from '../../core/conversation.ts'
+import { INPUT, NAME, NO_TOOLS, STRICT, TEXT, ToolList } from '../../core/conversation.ts'
+import { EntryWriter } from '../../core/entry-writer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'

@@ -1,17 +1,8 @@
 /** Messages, calls and outputs in the order of the input → entries in the order of a conversation. */
 
 import type { Arena } from '../../core/arena.ts'
-import {
-  ASSISTANT,
-  CALL_ID,
-  ENTRY_INTS,
-  EntryWriter,
-  RESULT_ID,
-  SYSTEM,
-  TEXT,
-  TOOL,
-  USER,
-} from '../../core/conversation.ts'
+import { ASSISTANT, CALL_ID, ENTRY_INTS, RESULT_ID, SYSTEM, TEXT, TOOL, USER } from '../../core/conversation.ts'
+import { EntryWriter } from '../../core/entry-writer.ts'
 
 /** Entries that belong at another place than the end: their place, and their first and last among those put aside. */
 interface Inserted {

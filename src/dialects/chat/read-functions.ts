@@ -1,0 +1,80 @@
+/** The tools of a Chat Completions body, which are functions → entries. */
+
+import type { Arena } from '../../core/arena.ts'
+import { INPUT, MARKED, NAME, NO_TOOLS, OF_OBJECT, STRICT, TEXT, ToolList } from '../../core/conversation.ts'
+import { EntryWriter } from '../../core/entry-writer.ts'
+import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
+import { readMark } from '../cache-mark.ts'
+import { missing } from '../invalid-field.ts'
+import type { RequestLimits } from '../request-limits.ts'
+import { schemaKind } from '../tool-schema.ts'
+
+const TOOL_MEMBERS = words('type', 'function', 'cache_control')
+const FUNCTION = words('name', 'description', 'parameters', 'strict')
+const FUNCTION_TYPE = words('function')
+const NO_PARAMETERS = '{"type":"object","properties":{}}'
+
+const entries = new EntryWriter()
+
+/** Whether the schema of a body accepts a list of tools. */
+export function areTools(document: JsonDocument, tools: number): boolean {
+  if (!document.isList(tools)) return false
+  const found = new Int32Array(TOOL_MEMBERS.length)
+  const members = new Int32Array(FUNCTION.length)
+  for (let tool = document.firstItem(tools); tool !== NONE; tool = document.nextItem(tool)) {
+    if (!document.isObject(tool)) return false
+    document.select(tool, TOOL_MEMBERS, found)
+    const type = found[0] ?? NONE
+    const called = found[1] ?? NONE
+    if (type === NONE || !document.isString(type)) return false
+    if (document.isNull(called)) continue
+    if (!document.isObject(called)) return false
+    document.select(called, FUNCTION, members)
+    const name = members[0] ?? NONE
+    const description = members[1] ?? NONE
+    const parameters = members[2] ?? NONE
+    const strict = members[3] ?? NONE
+    if (name === NONE || !document.isString(name) || document.fromOf(name) === document.toOf(name)) return false
+    if (!document.isNull(description) && !document.isString(description)) return false
+    if (!document.isNull(parameters) && !document.isObject(parameters)) return false
+    if (!document.isNull(strict) && !document.isBoolean(strict)) return false
+  }
+  return true
+}
+
+/**
+ * `tools`: a list that the schema accepts, or none. Tools of other types than `function` are left out, because most
+ * providers have no counterpart.
+ */
+export function readTools(document: JsonDocument, arena: Arena, tools: number, limits: RequestLimits): ToolList {
+  if (document.isNull(tools)) return NO_TOOLS
+  entries.begin()
+  limits.checkTools(document.countItems(tools), 'tools')
+  let index = 0
+  for (let tool = document.firstItem(tools); tool !== NONE; tool = document.nextItem(tool), index++)
+    readTool(document, arena, tool, index)
+  return new ToolList(arena, entries.take(), 'chat')
+}
+
+const toolMembers = new Int32Array(TOOL_MEMBERS.length)
+const functionMembers = new Int32Array(FUNCTION.length)
+
+function readTool(document: JsonDocument, arena: Arena, tool: number, index: number): void {
+  document.select(tool, TOOL_MEMBERS, toolMembers)
+  const type = toolMembers[0] ?? NONE
+  const called = toolMembers[1] ?? NONE
+  if (document.word(type, FUNCTION_TYPE) === NONE) return
+  const path = () => `tools[${index}]`
+  if (document.isNull(called)) throw missing(`${path()}.function`)
+  document.select(called, FUNCTION, functionMembers)
+  const name = functionMembers[0] ?? NONE
+  const description = functionMembers[1] ?? NONE
+  const parameters = functionMembers[2] ?? NONE
+  const strict = functionMembers[3] ?? NONE
+  const mark = readMark(document, toolMembers[2] ?? NONE, path)
+  entries.add(NAME + mark * MARKED, document.fromOf(name), document.toOf(name))
+  if (!document.isNull(description)) entries.add(TEXT, document.fromOf(description), document.toOf(description))
+  if (document.isNull(parameters)) entries.add(INPUT + OF_OBJECT, arena.addJson(NO_PARAMETERS), arena.end)
+  else entries.add(schemaKind(document, parameters), document.fromOf(parameters), document.toOf(parameters))
+  if (!document.isNull(strict)) entries.add(STRICT, document.fromOf(strict), document.toOf(strict))
+}
