@@ -440,6 +440,37 @@ export const COMMANDS: readonly CommandEntry[] = [
     ],
     failure: 'something differs by more than the tolerance, or a file or the ledger cannot be read',
   }),
+  command('prices', 'compares the prices of the configuration with a price list', {
+    description: 'Compares the prices of the configuration with a price list, and writes those of the list into it.',
+    flags: [CONFIG],
+    examples: [
+      ['weir prices diff --from prices.json', 'prints what differs'],
+      ['weir prices diff --help', 'its flags'],
+    ],
+  }),
+  command('prices diff', 'prints each price that a price list has otherwise', {
+    description: `
+      Reads a price list: LiteLLM's JSON of model prices, the JSON of OpenRouter's /models, or YAML of models[].price as
+      in a configuration. Prints one line for each price of the configuration that differs, the dearest first (the
+      list's price divided by that of the configuration), and the tiers and lengths that only the list has. What the
+      list does not state is not compared. Models are matched by the names of their targets, then by their public name
+      and aliases; those that are not in the list are on standard error.`,
+    flags: [
+      parameter('from FILE', 'the price list', { isRequired: true }),
+      parameter('model GLOB', 'only models whose public name or alias matches, with * and ? (default: all of them)'),
+      parameter(
+        'apply',
+        'write the prices of the list into the configuration file, and leave everything else of it, comments ' +
+          'included, byte for byte; weir reload puts them into force',
+      ),
+      CONFIG,
+    ],
+    examples: [
+      ['weir prices diff --from model_prices_and_context_window.json', "with LiteLLM's list"],
+      ["weir prices diff --from prices.yaml --model 'gpt-*' --apply && weir reload", 'takes the prices over'],
+    ],
+    failure: 'a price differs (with --apply: could not be written), or a file cannot be read',
+  }),
   command('targets', 'forgets what was learned of a target', {
     description: `
       A target that rejects a field of weir's requests, or misses one, gets them without or with it from then on. weir

@@ -35,7 +35,7 @@ const REFERENCE_BYTES_MAX = 64 * 1024
 export async function loadConfig(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
-  { revoked, use }: LoadOptions = {},
+  options: LoadOptions = {},
 ): Promise<LoadResult> {
   const read = readText(file, FILE_BYTES_MAX)
   if ('error' in read) {
@@ -43,9 +43,19 @@ export async function loadConfig(
     const line = read.line === undefined ? '' : `:${read.line}`
     return { ok: false, problems: [`${file}${line}: ${read.error}${advice}`], warnings: [] }
   }
+  return await loadConfigText(read.text, file, env, options)
+}
+
+/** The same for a text that the file is to have. */
+export async function loadConfigText(
+  text: string,
+  file: string,
+  env: Readonly<Record<string, string | undefined>>,
+  { revoked, use }: LoadOptions = {},
+): Promise<LoadResult> {
   const { parseConfig } = await import('./parse.ts')
   const { problemText } = await import('./problems.ts')
-  const parsed = parseConfig(read.text, {
+  const parsed = parseConfig(text, {
     env,
     readFile: referencedFrom(file),
     cores: availableParallelism(),

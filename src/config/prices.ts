@@ -4,10 +4,13 @@
  * million tokens.
  */
 
+import { Value } from '@sinclair/typebox/value'
 import { shifted } from '../core/decimal.ts'
 import type { LongRates, NamedTier, Price, Rates, TierRates } from '../core/money.ts'
 import { isBaseTier } from '../core/service-tier.ts'
+import { type Path, pathText, quoted } from './problems.ts'
 import type { CompletedFile } from './schema-file.ts'
+import { model as modelSchema } from './schema-models.ts'
 
 type FilePrice = NonNullable<CompletedFile['models'][number]['price']>
 type FileRates = Pick<FilePrice, 'input' | 'cached_input' | 'cache_write' | 'cache_write_1h' | 'output' | 'audio_input'>
@@ -16,6 +19,21 @@ type FileTier = NonNullable<FilePrice['tiers']>[string]
 /** Dollars → whole micro-dollars: $0.25 per million tokens is 250,000 micro-dollars per million tokens. */
 export function microUsd(dollars: number | undefined): number | undefined {
   return dollars === undefined ? undefined : Math.round(dollars * 1_000_000)
+}
+
+/** A price of whatever file, or the first thing that is wrong with it. */
+export function checkedPrice(value: unknown, place: Path): { readonly price: Price } | { readonly problem: string } {
+  const schema = modelSchema.properties.price
+  if (Value.Check(schema, value) && value !== undefined) return { price: priceOf(value) }
+  const error = Value.Errors(schema, value).First()
+  const path = error?.path.split('/').slice(1) ?? []
+  return {
+    problem: `${pathText([...place, ...path])}: ${error?.message ?? 'is no price'}; found ${shown(error?.value)}`,
+  }
+}
+
+function shown(value: unknown): string {
+  return typeof value === 'object' && value !== null ? 'a list or a map' : quoted(String(value))
 }
 
 export function priceOf(price: FilePrice): Price {
@@ -111,22 +129,34 @@ function scaled(rates: Rates, ratio: Ratio): Rates {
 /** The rates of a tier for a length that it does not state: they grow as those of the model do. */
 function grown(own: Rates, base: Rates, { inputTokens, ...long }: LongRates): LongRates {
   const rates = each((field) => {
-    const [mine, from, to] = [own[field], priced(base, field), priced(long, field)]
+    const [mine, from, to] = [own[field], effectiveRate(base, field), effectiveRate(long, field)]
     if (mine === undefined || from === undefined || to === undefined) return mine
     return from === 0 ? to : times(mine, [BigInt(to), BigInt(from)])
   }, own.image)
   return { inputTokens, ...rates }
 }
 
-const FIELDS = ['input', 'cachedInput', 'cacheWrite', 'cacheWrite1h', 'output', 'audioInput'] as const
+/** The prices of tokens, and their names in the file. */
+const TOKEN_FIELDS = [
+  ['input', 'input'],
+  ['cachedInput', 'cached_input'],
+  ['cacheWrite', 'cache_write'],
+  ['cacheWrite1h', 'cache_write_1h'],
+  ['output', 'output'],
+  ['audioInput', 'audio_input'],
+] as const
+export const RATE_FIELDS = [...TOKEN_FIELDS, ['image', 'image']] as const
 
-function each(rate: (field: (typeof FIELDS)[number]) => number | undefined, image: number | undefined): Rates {
-  return { ...Object.fromEntries(FIELDS.map((field) => [field, rate(field)])), image }
+type TokenField = (typeof TOKEN_FIELDS)[number][0]
+export type RateField = (typeof RATE_FIELDS)[number][0]
+
+function each(rate: (field: TokenField) => number | undefined, image: number | undefined): Rates {
+  return { ...Object.fromEntries(TOKEN_FIELDS.map(([field]) => [field, rate(field)])), image }
 }
 
 /** What a part of the input costs with these rates. */
-function priced(rates: Rates, field: (typeof FIELDS)[number]): number | undefined {
+export function effectiveRate(rates: Rates, field: RateField): number | undefined {
   const { input, cacheWrite } = rates
-  if (field === 'output' || field === 'input') return rates[field]
+  if (field === 'output' || field === 'input' || field === 'image') return rates[field]
   return rates[field] ?? (field === 'cacheWrite1h' ? (cacheWrite ?? input) : input)
 }

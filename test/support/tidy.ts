@@ -161,7 +161,12 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
   },
   'import/': {
     from: ['core/', 'config/'],
-    packages: { 'import/litellm.ts': ['yaml'], 'import/litellm-keys.ts': ['node:crypto'] },
+    packages: {
+      'import/litellm.ts': ['yaml'],
+      'import/litellm-keys.ts': ['node:crypto'],
+      'import/price-edits.ts': ['yaml'],
+      'import/price-list.ts': ['yaml'],
+    },
   },
   'reference/': { from: ['core/'], packages: {} },
   'logging/': { from: ['core/'], packages: { [ANYWHERE]: ['node:fs', 'node:os', 'node:tty', 'pino'] } },
