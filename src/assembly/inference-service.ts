@@ -35,12 +35,13 @@ import { remaining } from './targets.ts'
 const UPGRADE_REFUSED = 426
 
 /**
- * What one worker learns and the others should know: which targets rest after failures, and which target a conversation
- * stays with.
+ * What one worker learns and the others should know: which targets rest after failures, which target a conversation
+ * stays with, and of which model's tier it has warned.
  */
 export type PeerUpdate =
   | { readonly about: 'rest'; readonly rest: Rest }
   | { readonly about: 'place'; readonly place: Place }
+  | { readonly about: 'tier'; readonly model: string }
 
 interface InferenceServiceOptions {
   readonly config: Config
@@ -85,7 +86,7 @@ export class InferenceService {
   private readonly logger: Logger
   private readonly breaker: Breaker
   private readonly affinity: Affinity
-  private readonly targetUsage = new TargetUsage()
+  private readonly targetUsage: TargetUsage
   private readonly providerLists: ProviderLists
   private readonly spans: SpanExporter
 
@@ -117,6 +118,7 @@ export class InferenceService {
     // Without a clock of their own, both read `performance.now()`.
     this.breaker = new Breaker(undefined, publishRest, claimProbe, targetTurned)
     this.affinity = new Affinity(undefined, (place) => publish({ about: 'place', place }))
+    this.targetUsage = new TargetUsage((model) => publish({ about: 'tier', model }))
     this.spans = new SpanExporter({
       dropped: (spans) => this.figures.spansDropped(spans),
       dropping: (fields) => logEvent(logger, 'traces.dropping', fields),
@@ -246,7 +248,8 @@ export class InferenceService {
   /** Applies what another worker learned. */
   apply(update: PeerUpdate): void {
     if (update.about === 'rest') this.breaker.receive(update.rest)
-    else this.affinity.receive(update.place)
+    else if (update.about === 'place') this.affinity.receive(update.place)
+    else this.targetUsage.receiveTier(update.model)
   }
 
   /** The health of the ledger and of the key store, as far as it is known without asking them. */

@@ -1,6 +1,6 @@
 /**
  * What the complete answers of a target have shown of how it reports usage. Each worker measures for itself, of the
- * targets that it was configured with.
+ * targets that it was configured with; only what is warned of once is known to all of them.
  */
 
 import { HOUR_MS } from '../core/durations.ts'
@@ -22,12 +22,21 @@ export class TargetUsage {
   /** When an answer of a model last named a tier without a price, by the model's public name. */
   private readonly unknownTiers = new Map<string, number>()
 
+  /** `publish` reports to the other workers that this one warns of a tier without a price, by the model's name. */
+  constructor(private readonly publish: (model: string) => void = () => {}) {}
+
   /** Whether this is the first answer of a model within an hour that names a tier without a price. */
   isNewTier(model: string, nowMs = performance.now()): boolean {
     const lastMs = this.unknownTiers.get(model)
     if (lastMs !== undefined && nowMs - lastMs < HOUR_MS) return false
     this.unknownTiers.set(model, nowMs)
+    this.publish(model)
     return true
+  }
+
+  /** Another worker has warned of a tier of this model. */
+  receiveTier(model: string, nowMs = performance.now()): void {
+    this.unknownTiers.set(model, nowMs)
   }
 
   /** A stream reported so many tokens of thoughts that it did not send; its first content came after `ms`. */

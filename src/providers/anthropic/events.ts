@@ -220,7 +220,7 @@ class Counts {
   private tier: string | undefined
 
   add(usage: JsonObject): void {
-    this.tier = stringOf(usage['service_tier']) ?? this.tier
+    this.tier = stringOf(usage['service_tier']) || this.tier
     this.uncached = tokenCount(usage['input_tokens']) ?? this.uncached
     this.read = tokenCount(usage['cache_read_input_tokens']) ?? this.read
     const split = isObject(usage['cache_creation']) ? usage['cache_creation'] : {}
