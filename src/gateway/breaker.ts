@@ -5,12 +5,13 @@
 
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 import { ProviderError, type ProviderErrorKind } from '../core/provider-error.ts'
-import { StreamRecord, type StreamTimes } from './stream-cuts.ts'
+import { Permit, type Reports } from './permit.ts'
+import type { StreamTimes } from './stream-cuts.ts'
 import { type Failure, failureOfError } from './target-failure.ts'
+import { RECENT_MAX, TargetHealth } from './target-health.ts'
 
-/** A target rests after this many failures in a row, or if half of its last 20 calls failed. */
+/** A target rests after this many failures in a row, or if half of its last `RECENT_MAX` calls failed. */
 export const FAILURES_IN_A_ROW = 3
-const RECENT_MAX = 20
 /** The first rest; each further one without a success in between is twice as long, up to the maximum. */
 export const REST_MS_MIN = 1000
 const REST_MS_MAX = 30_000
@@ -18,13 +19,8 @@ const REST_MS_MAX = 30_000
 const CREDIT_REST_MS = 60_000
 /** The longest rest that a 429 can ask for. */
 const ASKED_MS_MAX = 60_000
-/** From so many streams on that broke off in a row, the first content of the next one is no sign of health. */
-const CUTS_IN_A_ROW = 2
 /** While one worker probes a target, the others do not call it for this long: should that worker die, they go on. */
 const PROBE_MS = 5000
-
-/** A caller's mistake is no sign of the target's health. */
-const CALLERS_MISTAKES: ReadonlySet<ProviderErrorKind> = new Set(['rejected', 'too_large'])
 
 /** When calls of a target answered and failed, in Unix milliseconds; 0: never. For the operator, not for routing. */
 export interface TargetTimes extends TargetRef {
@@ -59,159 +55,9 @@ export interface Rest extends TargetRef, Failure {
   readonly cuts?: number | undefined
 }
 
-class Health {
-  /** Since the last success, or the last rest. */
-  failuresInARow = 0
-  /** Since the last success. */
-  failures = 0
-  /**
-   * Streams in a row that broke off after their first content, without a whole answer in between. Those that a restart
-   * of the provider breaks off together are one: a stream counts if its call began after the one before had counted.
-   */
-  cutsInARow = 0
-  /** All that have counted. */
-  cuts = 0
-  readonly streams = new StreamRecord()
-  /** The newest outcomes as bits, the newest lowest: 1 = failed. */
-  recent = 0
-  /** How many of them there are, up to `RECENT_MAX`. */
-  seen = 0
-  rests = 0
-  untilMs = 0
-  asked = false
-  failure: Failure = { reason: 'failed' }
-  answeredMs = 0
-  failedMs = 0
-  failingSinceMs = 0
-  failuresMs: readonly number[] = []
-  /** One of the times has changed since they were last taken. */
-  isChanged = false
-  probing = false
-  /** Another worker was probing it, by its last message. */
-  probedElsewhere = false
-  /** This worker is asking whether it may probe. */
-  claiming = false
-  /** Counts the rests: a call that began before a rest is no sign of the target's health after it. */
-  generation = 0
-
-  constructor(readonly target: TargetRef) {}
-
-  record(failed: 0 | 1): void {
-    this.recent = ((this.recent << 1) | failed) & ((1 << RECENT_MAX) - 1)
-    this.seen = Math.min(this.seen + 1, RECENT_MAX)
-  }
-
-  forget(): void {
-    this.failuresInARow = 0
-    this.recent = 0
-    this.seen = 0
-  }
-
-  /** Its streams break off, so only a whole answer shows that it is healthy. */
-  get breaksOff(): boolean {
-    return this.cutsInARow >= CUTS_IN_A_ROW
-  }
-
-  /** How many of the newest outcomes are failures. */
-  get recentFailures(): number {
-    let count = 0
-    for (let bits = this.recent; bits !== 0; bits &= bits - 1) count++
-    return count
-  }
-}
-
-/** What a permit reports to the breaker. */
-interface Reports {
-  succeeded(health: Health): void
-  failed(health: Health, error: ProviderError, isCurrent: boolean): boolean
-  exhausted(health: Health, ms: number): void
-  cameWhole(health: Health, streamed: boolean): void
-  brokeOff(health: Health, beganMs: number, error: ProviderError): void
-  probeReleased(health: Health): void
-}
-
-/** Permission for one call to a target. Its holder reports how the call ended, or releases the permit. */
-export class Permit {
-  private isOpen = true
-  private hasAnswered = false
-  private readonly generation: number
-  private readonly cuts: number
-
-  constructor(
-    private readonly breaker: Reports,
-    private readonly health: Health,
-    private readonly isProbe: boolean,
-    private readonly beganMs: number,
-  ) {
-    this.generation = health.generation
-    this.cuts = health.cuts
-  }
-
-  /** The target answers. A stream may still fail afterwards: if those before did, this shows nothing yet. */
-  succeeded(): void {
-    this.hasAnswered = true
-    if (this.health.breaksOff) return
-    this.isOpen = false
-    if (this.isCurrent) this.breaker.succeeded(this.health)
-  }
-
-  /**
-   * The target answers, and reports that its rate limit has nothing left for this long: it rests, so that the next
-   * request does not have to be refused first.
-   */
-  exhausted(ms: number): void {
-    this.hasAnswered = true
-    if (this.health.breaksOff) return
-    this.isOpen = false
-    if (this.isCurrent) this.breaker.exhausted(this.health, ms)
-  }
-
-  /** After `succeeded` or `exhausted`: the answer came whole. */
-  completed(streamed: boolean): void {
-    const { breaksOff } = this.health
-    this.breaker.cameWhole(this.health, streamed)
-    this.health.cutsInARow = 0
-    if (breaksOff) this.succeeded()
-  }
-
-  /** The target failed; a caller's mistake only ends a probe. True if a rest begins with this failure. */
-  failed(error: ProviderError): boolean {
-    if (CALLERS_MISTAKES.has(error.kind)) {
-      this.release()
-      return false
-    }
-    this.isOpen = false
-    const { isCurrent, health } = this
-    if (this.isProbe && isCurrent) health.probing = false
-    if (this.hasAnswered && this.cuts === health.cuts) {
-      health.cuts++
-      health.cutsInARow++
-      this.breaker.brokeOff(health, this.beganMs, error)
-    }
-    return this.breaker.failed(health, error, isCurrent)
-  }
-
-  /**
-   * The call shows nothing about the target: its caller left, or the time of the request was up. No effect after
-   * `failed`, nor after a `succeeded` that counted.
-   */
-  release(): void {
-    if (!this.isOpen) return
-    this.isOpen = false
-    if (!this.isProbe || !this.isCurrent || !this.health.probing) return
-    this.health.probing = false
-    this.breaker.probeReleased(this.health)
-  }
-
-  /** The target has not begun a rest since this call began. */
-  private get isCurrent(): boolean {
-    return this.health.generation === this.generation
-  }
-}
-
 export class Breaker {
-  private readonly healths = new Map<string, Health>()
-  private changed: Health[] = []
+  private readonly healths = new Map<string, TargetHealth>()
+  private changed: TargetHealth[] = []
 
   private readonly reports: Reports = {
     succeeded: (health) => this.succeed(health),
@@ -343,21 +189,21 @@ export class Breaker {
     health.generation++
   }
 
-  private permit(health: Health, isProbe = false): Permit {
+  private permit(health: TargetHealth, isProbe = false): Permit {
     return new Permit(this.reports, health, isProbe, this.wallMs())
   }
 
-  private mayProbe({ probing, claiming, untilMs }: Health): boolean {
+  private mayProbe({ probing, claiming, untilMs }: TargetHealth): boolean {
     return !probing && !claiming && this.now() >= untilMs
   }
 
-  private probe(health: Health): Permit {
+  private probe(health: TargetHealth): Permit {
     health.probing = true
     this.send(this.restOfHealth(health, PROBE_MS))
     return this.permit(health, true)
   }
 
-  private succeed(health: Health): void {
+  private succeed(health: TargetHealth): void {
     this.noteAnswer(health)
     health.failuresInARow = 0
     health.failures = 0
@@ -366,7 +212,7 @@ export class Breaker {
     this.send(this.restOfHealth(health))
   }
 
-  private recover(health: Health): void {
+  private recover(health: TargetHealth): void {
     health.rests = 0
     health.untilMs = 0
     health.asked = false
@@ -376,7 +222,7 @@ export class Breaker {
     health.forget()
   }
 
-  private noteAnswer(health: Health): void {
+  private noteAnswer(health: TargetHealth): void {
     const isTurn = health.answeredMs <= health.failedMs
     health.answeredMs = isTurn ? Math.max(this.wallMs(), health.failedMs + 1) : this.wallMs()
     health.failingSinceMs = 0
@@ -384,7 +230,7 @@ export class Breaker {
     this.noteChange(health, isTurn)
   }
 
-  private noteFailure(health: Health, failure: Failure): void {
+  private noteFailure(health: TargetHealth, failure: Failure): void {
     const isTurn = health.failingSinceMs === 0
     health.failedMs = Math.max(this.wallMs(), health.answeredMs + 1)
     if (isTurn) health.failingSinceMs = health.failedMs
@@ -393,7 +239,7 @@ export class Breaker {
     this.noteChange(health, isTurn)
   }
 
-  private noteChange(health: Health, isTurn: boolean): void {
+  private noteChange(health: TargetHealth, isTurn: boolean): void {
     if (!health.isChanged) {
       health.isChanged = true
       this.changed.push(health)
@@ -402,7 +248,7 @@ export class Breaker {
   }
 
   /** `isCurrent`: the call began after the last rest. The failures of older calls are why the target rests already. */
-  private fail(health: Health, error: ProviderError, isCurrent: boolean): boolean {
+  private fail(health: TargetHealth, error: ProviderError, isCurrent: boolean): boolean {
     const { kind, detail } = error
     const failure = failureOfError(error)
     this.noteFailure(health, failure)
@@ -415,14 +261,14 @@ export class Breaker {
   }
 
   /** It is no failure: the target is still called if there is no other. */
-  private exhaust(health: Health, ms: number): void {
+  private exhaust(health: TargetHealth, ms: number): void {
     this.noteAnswer(health)
     health.failures = 0
     health.rests = 0
     this.rest(health, { reason: 'rate_limited' }, Math.min(ms, ASKED_MS_MAX), false)
   }
 
-  private rest(health: Health, failure: Failure, ms: number, asked: boolean): void {
+  private rest(health: TargetHealth, failure: Failure, ms: number, asked: boolean): void {
     health.failure = failure
     health.asked = asked
     health.untilMs = this.now() + ms
@@ -437,7 +283,7 @@ export class Breaker {
   }
 
   /** How many milliseconds a target rests after one more failure; 0 if it does not. */
-  private restAfter(health: Health, kind: ProviderErrorKind): number {
+  private restAfter(health: TargetHealth, kind: ProviderErrorKind): number {
     // It was called in spite of its rest, because there was no other: another failure shows nothing new.
     if (this.now() < health.untilMs) return 0
     health.record(1)
@@ -450,17 +296,17 @@ export class Breaker {
     return begins ? Math.min(REST_MS_MIN * 2 ** health.rests, REST_MS_MAX) : 0
   }
 
-  private of({ provider, model }: TargetRef): Health {
+  private of({ provider, model }: TargetRef): TargetHealth {
     const key = targetKey({ provider, model })
     let health = this.healths.get(key)
     if (health === undefined) {
-      health = new Health({ provider, model })
+      health = new TargetHealth({ provider, model })
       this.healths.set(key, health)
     }
     return health
   }
 
-  private restOfHealth(health: Health, restMs = Math.max(0, health.untilMs - this.now())): Rest {
+  private restOfHealth(health: TargetHealth, restMs = Math.max(0, health.untilMs - this.now())): Rest {
     const { target, rests, asked, failure, failures, cutsInARow } = health
     const probing = health.probing || (health.probedElsewhere && restMs > 0)
     return { ...target, restMs: Math.ceil(restMs), rests, asked, ...failure, failures, probing, cuts: cutsInARow }

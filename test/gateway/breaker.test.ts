@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from 'bun:test'
 import { ProviderError, type ProviderErrorDetail, type ProviderErrorKind } from '../../src/core/provider-error.ts'
-import { Breaker, type Permit, type Rest } from '../../src/gateway/breaker.ts'
+import { Breaker, type Rest } from '../../src/gateway/breaker.ts'
+import type { Permit } from '../../src/gateway/permit.ts'
 import { ProbeLeases } from '../../src/process/ipc/probe-lease.ts'
 import { property, type Random } from '../support/random.ts'
 
