@@ -8,7 +8,7 @@ import { messageOf } from '../core/error-message.ts'
 import type { ModelConfig } from '../core/model-config.ts'
 import { matches } from '../core/permission.ts'
 import { byDearness, differenceText, listedPrice, priceDifferences } from '../import/price-differences.ts'
-import { EditProblem, editedText, type Wanted, withoutPrice } from '../import/price-edits.ts'
+import { withPrice } from '../import/price-edits.ts'
 import { type PriceList, PriceListProblem, readPriceList } from '../import/price-list.ts'
 import { Ended, exit, parseFlags, printToStderr, requiredText, runAction } from './command.ts'
 
@@ -16,9 +16,6 @@ import { Ended, exit, parseFlags, printToStderr, requiredText, runAction } from 
 export function prices(args: readonly string[]): Promise<number> {
   return runAction('prices', { diff }, args)
 }
-
-/** Steps that the prices of one model may take: aliases are written out first, and some prices follow from others. */
-const STEPS_MAX = 50
 
 /** Returns 1 if a price differs, and with `--apply` only if one still does. */
 async function diff(args: readonly string[]): Promise<number> {
@@ -68,7 +65,12 @@ async function apply(file: string, list: PriceList, indexes: readonly number[]):
   let text = read.text
   let written = 0
   for (const index of indexes) {
-    const next = await withPrice(text, file, index, list)
+    const next = await withPrice(text, index, async (candidate) => {
+      const loaded = await loadConfigText(candidate, file, environment(), { use: 'ledger' })
+      if (!loaded.ok) return { problem: loaded.problems[0] ?? '' }
+      const { model, theirs, differences } = wantedOf(loaded.config, index, list)
+      return { ours: model.price, theirs, differences }
+    })
     if ('problem' in next) printToStderr(`${file}: models[${index}].price ${next.problem}; correct it yourself`)
     else {
       text = next.text
@@ -78,30 +80,6 @@ async function apply(file: string, list: PriceList, indexes: readonly number[]):
   if (text !== read.text) replaceFile(file, text)
   process.stdout.write(`${file}: prices of ${written} ${written === 1 ? 'model' : 'models'} written\n`)
   return written === indexes.length ? exit.done : exit.wrong
-}
-
-type Written = { readonly text: string } | { readonly problem: string }
-
-async function withPrice(before: string, file: string, index: number, list: PriceList): Promise<Written> {
-  let text = before
-  for (let step = 0; step < STEPS_MAX; step++) {
-    const loaded = await loadConfigText(text, file, environment(), { use: 'ledger' })
-    if (!loaded.ok) return { problem: `would not be valid: ${loaded.problems[0] ?? ''}` }
-    const { model, theirs, differences } = wantedOf(loaded.config, index, list)
-    if (theirs === undefined || differences.length === 0)
-      return withoutPrice(text, index) === withoutPrice(before, index)
-        ? { text }
-        : { problem: 'cannot be changed without other values' }
-    try {
-      const next = editedText(text, index, { ours: model.price, theirs, differences } satisfies Wanted)
-      if (next === text) break
-      text = next
-    } catch (error) {
-      if (!(error instanceof EditProblem)) throw error
-      return { problem: error.message }
-    }
-  }
-  return { problem: 'cannot be changed' }
 }
 
 /** In one step, so that nobody reads half of it; a link stays a link. */

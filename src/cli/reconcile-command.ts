@@ -17,7 +17,12 @@ export async function reconcileBills(args: readonly string[]): Promise<number> {
   const tolerance = toleranceOf(flags['tolerance'])
   if (tolerance === undefined)
     return misused(`--tolerance must be a share such as 1% or 0.01, not ${quoted(String(flags['tolerance']))}`)
-  const bills = (lists['from'] ?? []).map(billOf)
+  const files = lists['from'] ?? []
+  const bills = files.map(billOf)
+  bills.forEach((bill, index) => {
+    if (bill.isCut && !bills.some((other) => continues(other, bill)))
+      printToStderr(`warning: ${files[index]} has no last page (has_more is true); fetch the other pages, too`)
+  })
   const range = rangeOf(flags, bills)
   if (typeof range === 'string') return misused(range)
   const config = await configured(flags['config'])
@@ -38,14 +43,18 @@ function toleranceOf(flag: string | boolean | undefined): number | undefined {
 
 function billOf(file: string): Bill {
   try {
-    const bill = readBill(fs.readFileSync(file, 'utf8'))
-    if (bill.isCut) printToStderr(`warning: ${file} has no last page (has_more is true); fetch the other pages, too`)
-    return bill
+    return readBill(fs.readFileSync(file, 'utf8'))
   } catch (error) {
     if (!(error instanceof BillProblem) && !(error instanceof Error && 'code' in error)) throw error
     printToStderr(`${file}: ${messageOf(error)}`)
     throw new Ended(exit.wrong)
   }
+}
+
+/** Whether a file has later pages of the same report. */
+function continues(other: Bill, bill: Bill): boolean {
+  const kindOf = ({ lines }: Bill) => lines.map(({ source, tokens }) => `${source} ${tokens === undefined}`)[0]
+  return kindOf(other) === kindOf(bill) && (other.dates.at(-1) ?? '') > (bill.dates.at(-1) ?? '')
 }
 
 /** The days of the flags; without them, those of the bills. */

@@ -22,15 +22,16 @@ import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import type { LongRates, Price, Rates, TierRates } from '../core/money.ts'
 import { dollarsOf, type PriceDifference } from './price-differences.ts'
 
-/** The text cannot be edited here; completes a sentence that begins with the model. */
-export class EditProblem extends Error {
+/** The text cannot be edited here; completes a sentence that begins with the price. */
+class EditProblem extends Error {
   override readonly name = 'EditProblem'
 }
 
 /** What a model is to be charged, and what it is charged by the text. */
 export interface Wanted {
   readonly ours: Price | undefined
-  readonly theirs: Price
+  /** Undefined if the list has none for the model. */
+  readonly theirs: Price | undefined
   readonly differences: readonly PriceDifference[]
 }
 
@@ -40,22 +41,49 @@ interface Edit {
   readonly text: string
 }
 
+/** Steps that the prices of one model may take: aliases are written out first, and some prices follow from others. */
+const STEPS_MAX = 50
+
+type Edited = { readonly text: string } | { readonly problem: string }
+
+/**
+ * The text with the wanted prices of the model with this index. `wantedOf` reads a text as the configuration that it
+ * would be, and returns what of the model's price is to change then.
+ */
+export async function withPrice(
+  before: string,
+  index: number,
+  wantedOf: (text: string) => Promise<Wanted | { readonly problem: string }>,
+): Promise<Edited> {
+  let text = before
+  for (let step = 0; step < STEPS_MAX; step++) {
+    const wanted = await wantedOf(text)
+    if ('problem' in wanted) return { problem: `would not be valid: ${wanted.problem}` }
+    const { ours, theirs, differences } = wanted
+    if (theirs === undefined || differences.length === 0) {
+      const isAlone = withoutPrice(text, index) === withoutPrice(before, index)
+      return isAlone ? { text } : { problem: 'cannot be changed without other values' }
+    }
+    try {
+      const next = new Editor(text, index).run({ ours, theirs, differences })
+      if (next === text) break
+      text = next
+    } catch (error) {
+      if (!(error instanceof EditProblem)) throw error
+      return { problem: error.message }
+    }
+  }
+  return { problem: 'cannot be changed' }
+}
+
 /** Everything of a configuration but the price of one model: what an edit must not change. */
-export function withoutPrice(text: string, index: number): string {
+function withoutPrice(text: string, index: number): string {
   const data: JsonValue = parseDocument(text).toJS({ maxAliasCount: -1 })
   if (!isObject(data) || !Array.isArray(data['models'])) return JSON.stringify(data)
   const models = data['models'].map((model, at) =>
     at === index && isObject(model) ? { ...model, price: undefined } : model,
   )
   return JSON.stringify({ ...data, models })
-}
-
-/**
- * One step towards the wanted prices of the model with this index; the next one begins with the text that it returns.
- * Throws `EditProblem`.
- */
-export function editedText(text: string, index: number, wanted: Wanted): string {
-  return new Editor(text, index).run(wanted)
 }
 
 /** An alias was written out: the step is done, and the next one sees values of their own. */
@@ -76,7 +104,8 @@ class Editor {
     this.eol = text.includes('\r\n') ? '\r\n' : '\n'
   }
 
-  run(wanted: Wanted): string {
+  /** One step towards the wanted prices; the next one begins with the text that it returns. */
+  run(wanted: Wanted & { readonly theirs: Price }): string {
     try {
       this.plan(wanted)
     } catch (error) {
@@ -92,7 +121,7 @@ class Editor {
     return text
   }
 
-  private plan({ ours, theirs, differences }: Wanted): void {
+  private plan({ ours, theirs, differences }: Wanted & { readonly theirs: Price }): void {
     const models = this.own(this.mapOf(this.document.contents).get('models', true) ?? null)
     if (!isSeq(models)) throw new EditProblem('has no place in the file')
     const model = this.mapOf(models.items[this.index])

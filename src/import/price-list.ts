@@ -20,7 +20,7 @@ export type PriceList = ReadonlyMap<string, Price>
 
 /** Throws `PriceListProblem`. Rows without a price are left out. */
 export function readPriceList(text: string): PriceList {
-  const value = dataOf(text)
+  const value = dataOf(text.replace(/^\uFEFF/, ''))
   if (!isObject(value)) throw unknownForm()
   if (isArray(value['models'])) return fromModels(value['models'])
   if (isArray(value['data'])) return fromOpenRouter(value['data'])

@@ -45,23 +45,42 @@ export class BillProblem extends Error {
 }
 
 /** Throws `BillProblem`. */
-export function readBill(text: string): Bill {
+export function readBill(written: string): Bill {
+  const text = written.replace(/^\uFEFF/, '')
   return /^\s*[[{]/.test(text) ? fromPages(pagesOf(text)) : fromCsv(text)
 }
 
-/** One page, a list of pages, or one page a line. */
+/** Pages, lists of pages, or both, one after another: files that were put together stay readable. */
 function pagesOf(text: string): readonly JsonObject[] {
-  const pages = parsed(text) ?? text.split('\n').flatMap((line) => (line.trim() === '' ? [] : [parsed(line) ?? null]))
-  const list = isArray(pages) ? pages : [pages]
-  if (!list.every(isObject)) throw new BillProblem('is not JSON: give a page, a list of pages, or one page a line')
-  return list
+  const pages = valuesIn(text).flatMap((value) => (isArray(value) ? value : [value]))
+  if (pages.length === 0 || !pages.every(isObject)) throw noPages()
+  return pages
 }
 
-function parsed(text: string): JsonValue | undefined {
+function noPages(): BillProblem {
+  return new BillProblem('is not JSON: give a page, a list of pages, or one page after another')
+}
+
+/** All JSON values of a text, each an object or an array. */
+function valuesIn(text: string): readonly JsonValue[] {
+  const values: JsonValue[] = []
+  let [depth, from] = [0, 0]
+  // Strings, which may hold brackets, and the brackets that are none of them.
+  for (const { 0: token, index } of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/g)) {
+    if (token === '{' || token === '[') depth++
+    if ((token !== '}' && token !== ']') || --depth > 0) continue
+    values.push(parsed(text.slice(from, index + 1)))
+    from = index + 1
+  }
+  if (text.slice(from).trim() !== '') throw noPages()
+  return values
+}
+
+function parsed(text: string): JsonValue {
   try {
     return JSON.parse(text)
   } catch {
-    return undefined
+    throw noPages()
   }
 }
 

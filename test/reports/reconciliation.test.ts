@@ -228,6 +228,10 @@ describe('the bill', () => {
     ['{"data":[{}]}', 'has data that is no bucket'],
     ['{}', 'has a page without data'],
     ['[1', 'is not JSON'],
+    ['{"data":[]} {"data":', 'is not JSON'],
+    ['{"data":[]}, {"data":[]}', 'is not JSON'],
+    ['[]', 'is not JSON'],
+    ['{"data":[]}}', 'is not JSON'],
     ['a,b\n1,2\n', 'is neither JSON nor CSV'],
     [csv('2026-13-01,m,1,1,1,1,1'), 'row 2: date must be a day'],
     [csv('2026-11-01,m,-1,1,1,1,1'), 'row 2: input_tokens must be a whole number'],
@@ -244,5 +248,9 @@ describe('the bill', () => {
     const first = JSON.stringify({ ...openaiPage(), has_more: true })
     expect(readBill(`${first}\n${JSON.stringify(openaiPage())}\n`)).toMatchObject({ dates: [day, day], isCut: false })
     expect(readBill(first).isCut).toBe(true)
+    // As curl prints them, one after another.
+    const pretty = JSON.stringify(openaiPage({ model: 'a}{"b', input_tokens: 1 }), null, 2)
+    const both = readBill(`${pretty}\n${JSON.stringify([openaiPage()])}${pretty}\n`)
+    expect(both.lines.map(({ model }) => model)).toEqual(['a}{"b', 'a}{"b'])
   })
 })
