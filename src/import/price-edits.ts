@@ -28,7 +28,7 @@ class EditProblem extends Error {
 }
 
 /** What a model is to be charged, and what it is charged by the text. */
-export interface Wanted {
+interface Wanted {
   readonly ours: Price | undefined
   /** Undefined if the list has none for the model. */
   readonly theirs: Price | undefined
