@@ -103,6 +103,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   metrics: 'metrics: { key_label: false }',
   tags: 'tags: [project, team]',
   responses: 'responses: { remember_items_seconds: 3600 }',
+  continuity: 'continuity: { keep_seconds: 86400 }',
   compatibility: 'compatibility: { tool_result_images: pass, image_urls: public }',
   compaction: `compaction: { keys: ["\${WEIR_COMPACTION_KEY}", "\${WEIR_OLD_COMPACTION_KEY}"] }`,
   providers: `providers:

@@ -19,6 +19,7 @@ import type { Breaker } from '../gateway/breaker.ts'
 import type { Upstream } from '../gateway/gateway.ts'
 import type { ProviderLists } from '../gateway/provider-lists.ts'
 import type { TargetUsage } from '../gateway/target-usage.ts'
+import { type ThinkingTargets, ThoughtMemory } from '../gateway/thought-memory.ts'
 import type { EdgeParts } from '../http/request-life.ts'
 import { TagsReader } from '../http/tags-header.ts'
 import type { ItemStore } from '../items/item-store.ts'
@@ -35,6 +36,7 @@ import type { SpanExporter } from '../tracing/span-exporter.ts'
 import type { ProviderNames } from '../tracing/spans.ts'
 import { SpanTracer } from '../tracing/tracer.ts'
 import { compactionKeys } from './compaction-keys.ts'
+import type { ConversationStores } from './conversation-stores.ts'
 import { type Adapters, adapterOfModel } from './provider-adapters.ts'
 import { TargetEntries } from './target-entries.ts'
 import { targetsOf } from './targets.ts'
@@ -49,12 +51,13 @@ export class UnusableConfiguration extends Error {
 export interface LastingParts {
   readonly ledger: Ledger
   readonly logger: Logger
-  readonly itemStore: ItemStore | undefined
+  readonly stores: ConversationStores
   /** What was learned of targets. */
   readonly forms: FormStore
   readonly breaker: Breaker
   readonly affinity: Affinity
   readonly targetUsage: TargetUsage
+  readonly thinking: ThinkingTargets
   /** What providers list of the models of patterns. */
   readonly providerLists: ProviderLists
   /** Takes the spans of traced requests. */
@@ -67,7 +70,7 @@ export interface LastingParts {
 
 /** Throws `UnusableConfiguration`. */
 export function buildEdgeParts(config: Config, adapters: Adapters, lasting: LastingParts): EdgeParts {
-  const { ledger, logger, itemStore, breaker, affinity, targetUsage, spans, storedKeys, serves } = lasting
+  const { ledger, logger, stores, breaker, affinity, targetUsage, spans, storedKeys, serves } = lasting
   const catalog = Catalog.from(config)
   const keys = new AcceptedKeys(catalog, storedKeys, serves)
   const entries = new TargetEntries(config)
@@ -77,7 +80,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
     catalog,
     patterns: new PatternModels(catalog, lasting.providerLists),
     keys,
-    dialects: dialectsOf(config, itemStore),
+    dialects: dialectsOf(config, stores.items),
     imageUrls: config.compatibility.imageUrls,
     callerAddress: new CallerAddress(config.listen.trustedProxies ?? []),
     tags: config.tags === undefined || config.tags.length === 0 ? undefined : new TagsReader(config.tags),
@@ -92,6 +95,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
       breaker,
       affinity,
       targetUsage,
+      thoughts: stores.thoughts && new ThoughtMemory(stores.thoughts, lasting.thinking),
       random: Math.random,
       explainRoute: config.listen.explainHeader,
       report: (error, requestId) =>

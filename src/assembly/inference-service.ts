@@ -11,11 +11,10 @@ import { fieldsOfLine, type RequestLine } from '../gateway/request-line.ts'
 import { TagCounts } from '../gateway/request-tags.ts'
 import { TargetProber } from '../gateway/target-prober.ts'
 import { TargetUsage } from '../gateway/target-usage.ts'
+import { ThinkingTargets } from '../gateway/thought-memory.ts'
 import { AnonymousLog } from '../http/anonymous-log.ts'
 import { type App, createApp } from '../http/app.ts'
 import type { EdgeParts, EdgeState } from '../http/request-life.ts'
-import type { ItemStore } from '../items/item-store.ts'
-import { itemStorePlace, openItemStore } from '../items/open-item-store.ts'
 import type { ItemChannel } from '../items/peer-item-store.ts'
 import type { ConfiguredKeys } from '../keys/configured-revocations.ts'
 import type { FollowedKeys } from '../keys/key-follower.ts'
@@ -27,6 +26,7 @@ import { TimedLedger } from '../metrics/timed-ledger.ts'
 import { WorkerFigures } from '../metrics/worker-figures.ts'
 import { FormStore } from '../providers/form-store.ts'
 import { SpanExporter } from '../tracing/span-exporter.ts'
+import { type ConversationStores, closeStores, openStores } from './conversation-stores.ts'
 import { buildEdgeParts, type LastingParts, sealerOf } from './edge-parts.ts'
 import type { Adapters } from './provider-adapters.ts'
 import { remaining } from './targets.ts'
@@ -66,7 +66,7 @@ const SPANS_MS = 3000
 
 interface Prepared {
   readonly config: Config
-  readonly itemStore: ItemStore | undefined
+  readonly stores: ConversationStores
   readonly parts: EdgeParts
 }
 
@@ -77,7 +77,7 @@ export class InferenceService {
   /** What this worker counts. */
   readonly figures: WorkerFigures
   private config: Config
-  private itemStore: ItemStore | undefined
+  private stores: ConversationStores
   private prepared: Prepared | undefined
   private storedKeys: FollowedKeys = { table: new KeyTable(), isRead: false, complaint: undefined }
   private readonly items: ItemChannel | undefined
@@ -87,6 +87,7 @@ export class InferenceService {
   private readonly breaker: Breaker
   private readonly affinity: Affinity
   private readonly targetUsage: TargetUsage
+  private readonly thinking = new ThinkingTargets()
   private readonly providerLists: ProviderLists
   private readonly spans: SpanExporter
 
@@ -109,7 +110,7 @@ export class InferenceService {
     this.logger = logger
     this.items = items
     this.forms = forms
-    this.itemStore = openItemStore(config, sealerOf(config), items)
+    this.stores = openStores(config, sealerOf(config), items)
     const publishRest = (rest: Rest) => {
       if (begins(rest)) this.figures.rested(rest)
       logRest(logger, rest)
@@ -132,7 +133,7 @@ export class InferenceService {
       logEvent(logger, 'provider.models_unread', { provider, reason: kind, status: detail.status }),
     )
     this.state = {
-      current: buildEdgeParts(config, adapters, this.lasting(this.itemStore)),
+      current: buildEdgeParts(config, adapters, this.lasting(this.stores)),
       inFlight: new InFlight(),
       bodies: new BodyMemory(config.listen.bodyBytes),
       log: logged,
@@ -160,10 +161,8 @@ export class InferenceService {
 
   /** Builds everything that follows from a new configuration, for `commit`. Throws `UnusableConfiguration`. */
   prepare(config: Config, adapters: Adapters): void {
-    // Stored items outlive a reload, unless it changes where or for how long they are stored.
-    const isSame = itemStorePlace(config) === itemStorePlace(this.config)
-    const itemStore = isSame ? this.itemStore : openItemStore(config, sealerOf(config), this.items)
-    this.prepared = { config, itemStore, parts: buildEdgeParts(config, adapters, this.lasting(itemStore)) }
+    const stores = openStores(config, sealerOf(config), this.items, { config: this.config, stores: this.stores })
+    this.prepared = { config, stores, parts: buildEdgeParts(config, adapters, this.lasting(stores)) }
   }
 
   /** Serves what was prepared, from the next request on. */
@@ -172,10 +171,11 @@ export class InferenceService {
     const remains = remaining(this.config, this.prepared.config)
     this.breaker.keep(remains)
     this.targetUsage.keep(remains)
+    this.thinking.keep(remains)
     this.config = this.prepared.config
     this.exportSpans()
-    if (this.itemStore !== this.prepared.itemStore) this.itemStore?.close?.()
-    this.itemStore = this.prepared.itemStore
+    closeStores(this.stores, this.prepared.stores)
+    this.stores = this.prepared.stores
     this.state.current = this.prepared.parts
     this.providerLists.use(this.prepared.parts.gateway)
     this.prepared = undefined
@@ -183,7 +183,7 @@ export class InferenceService {
 
   /** Drops what was prepared. */
   abort(): void {
-    if (this.prepared !== undefined && this.prepared.itemStore !== this.itemStore) this.prepared.itemStore?.close?.()
+    if (this.prepared !== undefined) closeStores(this.prepared.stores, this.stores)
     this.prepared = undefined
   }
 
@@ -279,16 +279,17 @@ export class InferenceService {
     if (tracing !== undefined) this.spans.use(tracing)
   }
 
-  private lasting(itemStore: ItemStore | undefined): LastingParts {
-    const { ledger, logger, forms, breaker, affinity, targetUsage, providerLists, spans } = this
+  private lasting(stores: ConversationStores): LastingParts {
+    const { ledger, logger, forms, breaker, affinity, targetUsage, thinking, providerLists, spans } = this
     return {
       ledger,
       logger,
-      itemStore,
+      stores,
       forms,
       breaker,
       affinity,
       targetUsage,
+      thinking,
       providerLists,
       spans,
       storedKeys: () => this.storedKeys,

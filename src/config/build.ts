@@ -63,6 +63,10 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     metrics: { keyLabel: file.metrics.key_label },
     tags: file.tags,
     responses: responsesOf(file.responses),
+    continuity: {
+      keepSeconds: file.continuity.keep_seconds,
+      organizationBytes: file.continuity.organization_bytes,
+    },
     compatibility: compatibilityOf(compatibility),
     compaction: file.compaction === undefined ? {} : { keys: file.compaction.keys },
     providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider, env)),

@@ -68,6 +68,8 @@ export interface Config {
     /** Where items are stored; absent = in the ledger's Redis, else in the process. */
     readonly redis?: RedisConfig | undefined
   }
+  /** How long and how much of the thoughts of models is kept. Absent from a supervisor of before: nothing. */
+  readonly continuity?: { readonly keepSeconds: number; readonly organizationBytes: number }
   readonly compatibility: CompatibilitySettings & {
     readonly toolResultImages: 'refuse' | 'pass'
     readonly imageUrls: 'public' | 'any'

@@ -191,6 +191,24 @@ const responses = object(
   },
 )
 
+const continuity = object(
+  {
+    keep_seconds: withDefault(
+      integer(0, 2_592_000, 'How long weir keeps what models want back of their thoughts. `0` keeps nothing'),
+      21_600,
+    ),
+    organization_bytes: withDefault(
+      integer(1_048_576, 17_179_869_184, 'What that of one organisation may take, in bytes; its oldest go first'),
+      67_108_864,
+    ),
+  },
+  {
+    description:
+      'Thoughts of models, which callers cannot send back ([continuity](continuity.md)). They are kept where output ' +
+      'items are, encrypted in Redis',
+  },
+)
+
 const compatibility = object(
   {
     image_urls: withDefault(
@@ -340,6 +358,7 @@ export const schema = object(
       [],
     ),
     responses: withDefault(responses, {}),
+    continuity: withDefault(continuity, {}),
     compatibility: withDefault(compatibility, {}),
     compaction: optional(compaction),
     providers: Type.Record(identifier('The name that targets use'), provider, {

@@ -5,6 +5,7 @@
 
 import type { CacheMark, Conversation, ToolList } from './conversation.ts'
 import type { JsonObject, JsonValue } from './json.ts'
+import type { EntryThoughts } from './thoughts.ts'
 
 export type ToolChoice =
   | { readonly mode: 'auto' | 'none' | 'required' }
@@ -69,4 +70,6 @@ export interface ChatRequest {
   readonly cache?: CacheMark | undefined
   /** True if a cache mark that the model cannot honour is an error (Responses); otherwise it is dropped. */
   readonly cacheStrict: boolean
+  /** What the target has issued of its thoughts, for its history; absent if there is nothing. */
+  readonly thoughts?: EntryThoughts | undefined
 }

@@ -40,6 +40,8 @@ export interface PlainAnswer {
   readonly reason: FinishReason
   /** Absent if the provider reported none. */
   readonly usage: Usage | undefined
+  /** It came with thoughts that the provider wants back. */
+  readonly hasThoughts?: boolean
 }
 
 /**
@@ -96,6 +98,7 @@ export class Fold {
         if (event.serviceTier !== undefined) this.usage = { serviceTier: event.serviceTier }
         return
       case 'reasoning':
+      case 'thought':
         return
     }
   }

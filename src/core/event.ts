@@ -20,9 +20,9 @@ export interface OwnStop {
 }
 
 /**
- * Order law: `start (text | refusal | reasoning | tool-start tool-delta+)* finish usage? end`. `usage` may also come
- * earlier and more than once; each figure replaces the one before it. `gateway/event-check.ts` asserts this law on
- * everything that a decoder emits.
+ * Order law: `start (text | refusal | reasoning | thought | tool-start tool-delta+)* finish usage? end`. `usage` may
+ * also come earlier and more than once; each figure replaces the one before it. `gateway/event-check.ts` asserts this
+ * law on everything that a decoder emits.
  *
  * - `index` numbers the tool calls of an answer from 0 in the order of their starts. Deltas of several calls may
  *   interleave.
@@ -39,6 +39,11 @@ export type StreamEvent =
   | { readonly type: 'refusal'; readonly text: string }
   /** The model's reasoning: counted and charged as output, and never sent to a caller. */
   | { readonly type: 'reasoning'; readonly text: string }
+  /**
+   * What the provider wants back with the conversation (`core/thoughts.ts`): JSON in its own form. It stands before
+   * what follows it, or belongs to the text, the last call or the whole answer. Never sent to a caller.
+   */
+  | { readonly type: 'thought'; readonly json: string; readonly on?: 'text' | 'call' | 'answer' | undefined }
   | { readonly type: 'tool-start'; readonly index: number; readonly callId: string; readonly name: string }
   | {
       readonly type: 'tool-delta'

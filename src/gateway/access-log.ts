@@ -10,6 +10,7 @@ import type { FinishReason } from '../core/event.ts'
 import { tagsByName, tierOfTags } from '../core/tags.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { Charge, Outcome } from '../ledger/ledger.ts'
+import type { RecallCounts } from './recalled-thoughts.ts'
 import type { AttemptFailure, AttemptLine, RefusedLine, RequestLine } from './request-line.ts'
 import type { RequestTags } from './request-tags.ts'
 import type { RequestHead, RequestTrace } from './request-trace.ts'
@@ -61,6 +62,8 @@ export class RequestLog {
   status = 0
   streamed = false
   ignored = NOTHING_IGNORED
+  /** How many answers of the history had thoughts for the target; absent if none were looked up. */
+  continuity: RecallCounts | undefined
   /** Those that the provider that was called last does not have. */
   leftOut: readonly string[] | undefined
   /** A service tier without a price that the request asked for or was served by: a name of `boundedTier`. */

@@ -25,6 +25,7 @@ import { plainAnswer } from './plain-answer.ts'
 import { ProviderCall, parseJson } from './provider-call.ts'
 import { Pump, type PumpOpener } from './pump.ts'
 import type { Bill } from './quote.ts'
+import type { ThoughtKeeper } from './thought-keeper.ts'
 import type { Counted, UsageMeter } from './usage-meter.ts'
 
 /** Values in a whole answer with log probabilities: some thousand tokens, each with 20 alternatives and their bytes. */
@@ -65,6 +66,8 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     private readonly tier: string | undefined,
     private readonly meter: UsageMeter,
     dueMs: number,
+    /** Keeps the thoughts of the answer; absent if the target has none. */
+    private readonly keeper?: ThoughtKeeper,
   ) {
     super(candidate, { provider: request.reader ?? provider, endpoint }, request, work.exchange.request.stream, dueMs)
     this.toolNames = request.toolNames
@@ -124,7 +127,14 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
       else connection.readText(this)
       return
     }
-    this.pump = new Pump(connection, toolNames, provider, work.exchange.encoder(this.servedBy(), meter), meter)
+    this.pump = new Pump(
+      connection,
+      toolNames,
+      provider,
+      work.exchange.encoder(this.servedBy(), meter),
+      meter,
+      this.keeper,
+    )
     if (this.hasLeft) this.pump.leave()
     if (isStream) this.pump.open(this)
     else connection.readText(this)
@@ -153,14 +163,14 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   /** Undefined if the answer is more than text. */
   private plainBody(body: JsonValue): string | Uint8Array | undefined {
     const { provider, meter, work } = this
-    const plain = plainAnswer(body, provider, work.exchange, meter, this.servedBy())
+    const plain = plainAnswer(body, provider, work.exchange, meter, this.servedBy(), this.keeper !== undefined)
     if (plain !== undefined) work.markFirstByte()
     return plain
   }
 
   private foldedBody(body: JsonValue): string | Uint8Array {
     const answer = new WholeAnswer(this.meter)
-    const check = new EventCheck(answer, this.toolNames)
+    const check = new EventCheck(answer, this.toolNames, this.keeper)
     for (const event of this.provider.events(body)) check.event(event)
     return this.bodyOf(answer)
   }
@@ -179,7 +189,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   /** Reads the answer of a provider that streams although a whole answer was asked for. */
   private async fold(): Promise<void> {
     const answer = new WholeAnswer(this.meter)
-    const decoder = new DecodeStream(this.provider, new EventCheck(answer, this.toolNames), 'decoded')
+    const decoder = new DecodeStream(this.provider, new EventCheck(answer, this.toolNames, this.keeper), 'decoded')
     try {
       await this.readStream(decoder)
       this.work.markAnswered()

@@ -6,11 +6,13 @@ import { fit } from '../catalog/fitted-request.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import { CallerError } from '../core/caller-error.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
+import { ASSISTANT } from '../core/conversation.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { UnitAmounts } from '../core/limits.ts'
 import { sentModel, type TargetRef } from '../core/model-config.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import { BASE_TIER, boundedTier, isBaseTier, sentTier, type TierApi } from '../core/service-tier.ts'
+import type { EntryThoughts } from '../core/thoughts.ts'
 import type { Exchange } from '../dialects/dialect.ts'
 import { estimateAudio, estimateInput } from '../ledger/estimate.ts'
 import type { OutputChoice } from '../ledger/ledger.ts'
@@ -20,8 +22,9 @@ import type { RequestLog } from './access-log.ts'
 import { ConversationKey } from './affinity.ts'
 import { type AskedChat, ChatCall } from './chat-call.ts'
 import { chatQuote, largestOutput, type Priced, sentOutputLimit } from './chat-quote.ts'
-import type { Gateway, Upstream } from './gateway.ts'
+import { type Gateway, type Upstream, upstreamOf } from './gateway.ts'
 import type { Quote } from './quote.ts'
+import type { Issuer, RecalledThoughts } from './recalled-thoughts.ts'
 import { UsageMeter } from './usage-meter.ts'
 import type { Work } from './work.ts'
 
@@ -45,6 +48,13 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   private audioTokens = 0
   /** What the provider that was called last was asked for. */
   private askedTier: string | undefined
+  /** Pending while thoughts are looked up. */
+  fetching: Promise<void> | undefined
+  private recalled: RecalledThoughts | undefined
+  /** What the candidate that was called last got back. */
+  private sentThoughts: EntryThoughts | undefined
+  /** A candidate has rejected its own thoughts: the request goes on without any. */
+  private dropsThoughts = false
   /** Undefined once a stream has begun, like the caller's request. */
   private named: ConversationKey | undefined
 
@@ -84,7 +94,53 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
 
   order(candidates: readonly Candidate[]): readonly Candidate[] {
     this.requested = candidates[0]?.model
+    this.recall(candidates)
     return this.gateway.affinity.order(candidates, this.conversation, this.gateway.breaker)
+  }
+
+  /** Looks up what the targets have issued of their thoughts, while the ledger reserves. */
+  private recall(candidates: readonly Candidate[]): void {
+    const { thoughts: memory } = this.gateway
+    const { conversation } = this.exchange.request
+    if (memory === undefined || !conversation.has(ASSISTANT)) return
+    const asks = (candidate: Candidate) => this.issuerOf(candidate) !== undefined && memory.mayThink(candidate.target)
+    if (!candidates.some(asks)) return
+    const found = memory.recall(this.key.organization.id, conversation)
+    if (!(found instanceof Promise)) return this.use(found)
+    this.fetching = found.then((recalled) => {
+      this.use(recalled)
+      this.fetching = undefined
+    })
+  }
+
+  /** What is given back is input, too. */
+  private use(recalled: RecalledThoughts | undefined): void {
+    this.recalled = recalled
+    if (recalled === undefined || recalled.isEmpty) return
+    this.needs = { ...this.needs, inputTokens: this.needs.inputTokens + recalled.tokens }
+    this.prepared = undefined
+  }
+
+  /** Who issues the thoughts of a candidate; undefined if it has none, or none are kept. */
+  private issuerOf(candidate: Candidate): Issuer | undefined {
+    const { thoughts: memory } = this.gateway
+    if (memory === undefined) return undefined
+    const { provider, endpoint } = upstreamOf(this.gateway, candidate)
+    const target = targetOf(candidate.target, endpoint)
+    const form = provider.thoughtForm?.(target, this.exchange.request)
+    return form && memory.issuer(endpoint, target.model, form)
+  }
+
+  /** The request with what the candidate has issued of its thoughts. */
+  private withThoughts(request: ChatRequest, { target }: Candidate, issuer: Issuer | undefined): ChatRequest {
+    const { recalled } = this
+    if (issuer === undefined || recalled === undefined || this.dropsThoughts) return request
+    const counts = { found: 0, missing: 0, otherIssuer: 0 }
+    const thoughts = recalled.for(issuer, counts)
+    this.log.continuity = counts
+    if (thoughts === undefined) return request
+    this.gateway.thoughts?.found(target)
+    return { ...request, thoughts }
   }
 
   served(candidate: Candidate): void {
@@ -95,6 +151,8 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.asked = undefined
     this.prepared = undefined
     this.named = undefined
+    this.recalled = undefined
+    this.sentThoughts = undefined
   }
 
   quote(candidate: Candidate): Quote {
@@ -131,7 +189,12 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.askedTier = quote.asked
     this.noteIgnored(request.hints.serviceTier)
     const target = targetOf(candidate.target, endpoint)
-    const sent = provider.request(request, target)
+    const issuer = this.issuerOf(candidate)
+    const written = this.withThoughts(request, candidate, issuer)
+    this.sentThoughts = written.thoughts
+    const sent = provider.request(written, target)
+    const { conversation } = this.exchange.request
+    const { id } = this.key.organization
     this.log.leftOut = sent.ignored
     return new ChatCall(
       this,
@@ -141,18 +204,23 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       quote.asked,
       new UsageMeter(quote.inputTokens, quote.maxOutputTokens),
       dueMs,
+      issuer && this.gateway.thoughts?.keeper(id, conversation, candidate.target, issuer),
     )
   }
 
   learn(candidate: Candidate, upstream: Upstream, error: ProviderError, sentMs: number): Learned | undefined {
     const { provider, endpoint } = upstream
-    return provider.learn?.({
+    const learned = provider.learn?.({
       error,
       target: targetOf(candidate.target, endpoint),
-      request: this.prepare(candidate).request,
+      request: { ...this.prepare(candidate).request, thoughts: this.sentThoughts },
       organization: this.key.organization.id,
       sentMs,
     })
+    if (learned !== undefined || this.sentThoughts === undefined || !rejectsThoughts(error)) return learned
+    // The issuer does not take back what it issued, such as after a change of its keys.
+    this.dropsThoughts = true
+    return { provider, field: 'thoughts', seen: error.message, keep: () => undefined }
   }
 
   markFirstByte(): void {
@@ -256,6 +324,13 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
 function targetOf(target: TargetRef, endpoint: Endpoint): Target {
   const model = sentModel(target)
   return target.api === undefined ? { endpoint, model } : { endpoint, model, api: target.api }
+}
+
+/** Words of errors about thoughts. A request is sent once more, at most, for an error about something else. */
+const ABOUT_THOUGHTS = /thinking|thought|reasoning|signature|encrypted/i
+
+function rejectsThoughts({ kind, message }: ProviderError): boolean {
+  return kind === 'rejected' && ABOUT_THOUGHTS.test(message)
 }
 
 function kept<T>(value: T | undefined): T {

@@ -29,6 +29,7 @@ export class EncodeStream implements EventSink, EventOwner {
         this.text += this.encoder.start()
         return
       case 'reasoning':
+      case 'thought':
       case 'usage':
       case 'finish':
         return

@@ -10,6 +10,7 @@ import { restoreToolName, type UpstreamRequest } from '../providers/provider.ts'
 import { DEPTH_MAX, VALUES_MAX } from '../wire/json-shape.ts'
 import { ObjectText } from '../wire/object-text.ts'
 import type { TextCopier } from '../wire/text-copier.ts'
+import type { ThoughtKeeper } from './thought-keeper.ts'
 
 /** Takes the events of one answer. */
 export interface EventSink {
@@ -53,6 +54,8 @@ export class EventCheck implements EventSink {
     private readonly sink: EventSink,
     /** Tool names that the provider got in another form; see `UpstreamRequest`. */
     private readonly toolNames: UpstreamRequest['toolNames'],
+    /** Absent if no thoughts are kept. */
+    private readonly keeper?: ThoughtKeeper,
   ) {}
 
   get room(): number {
@@ -60,13 +63,17 @@ export class EventCheck implements EventSink {
   }
 
   copyTexts(copier: TextCopier): number {
-    return this.phase === ANSWERING && this.half === undefined ? (this.sink.copyTexts?.(copier) ?? 0) : 0
+    if (this.phase !== ANSWERING || this.half !== undefined) return 0
+    const count = this.sink.copyTexts?.(copier) ?? 0
+    if (count > 0) this.keeper?.inside(copier.joined)
+    return count
   }
 
   texts(insides: readonly string[], joined: string): void {
     if (this.phase !== ANSWERING) throw this.misplaced('text')
     // No text that is copied is or has a half.
     this.releaseHalf()
+    this.keeper?.inside(joined)
     this.sink.texts(insides, joined)
   }
 
@@ -87,7 +94,7 @@ export class EventCheck implements EventSink {
    * left of it.
    */
   private joined(event: StreamEvent): StreamEvent | undefined {
-    if (event.type === 'usage' || event.type === 'reasoning') return event
+    if (event.type === 'usage' || event.type === 'reasoning' || event.type === 'thought') return event
     const { half } = this
     let whole = event
     if (half !== undefined && isContinued(half, event)) {
@@ -119,7 +126,7 @@ export class EventCheck implements EventSink {
         if (event.index !== this.calls.length)
           throw new Error(`order of events: call ${event.index} started as the ${this.calls.length}th, counted from 0`)
         this.calls.push(new ObjectText())
-        return this.sink.event(restoreToolName(event, this.toolNames))
+        return this.send(restoreToolName(event, this.toolNames))
       case 'tool-delta':
         if (this.phase !== ANSWERING) throw this.misplaced(event.type)
         return this.addArguments(event)
@@ -138,7 +145,12 @@ export class EventCheck implements EventSink {
       default:
         if (this.phase !== ANSWERING) throw this.misplaced(event.type)
     }
-    this.sink.event(event)
+    this.send(event)
+  }
+
+  private send(event: StreamEvent): void {
+    const kept = this.keeper === undefined ? event : this.keeper.event(event)
+    if (kept !== undefined) this.sink.event(kept)
   }
 
   private addArguments(event: Extract<StreamEvent, { type: 'tool-delta' }>): void {

@@ -193,7 +193,8 @@ export class Flow
     this.attempt = attempt
     try {
       const isAllowed = this.requireReservation().requote(this.work.quote(attempt.candidate, this.key))
-      if (isAllowed === true && !this.hasBrokenDown && !this.running.isHeavy) this.call(attempt)
+      const isReady = !this.hasBrokenDown && !this.running.isHeavy && this.work.fetching === undefined
+      if (isAllowed === true && isReady) this.call(attempt)
       else void this.callLater(attempt, isAllowed)
     } catch (error) {
       this.failed(error)
@@ -209,10 +210,20 @@ export class Flow
       }
       if (this.hasBrokenDown) await this.pause()
       if (this.running.isHeavy) await turn()
+      if (this.work.fetching !== undefined && !(await this.fetch(attempt))) return this.next()
       this.call(attempt)
     } catch (error) {
       this.failed(error)
     }
+  }
+
+  /** Waits for what the call needs, which may make it dearer. Resolves to false if the limits do not allow it then. */
+  private async fetch(attempt: Attempt): Promise<boolean> {
+    await this.work.fetching
+    if (await this.requireReservation().requote(this.work.quote(attempt.candidate, this.key))) return true
+    this.route?.add(attempt.candidate, 'over the limit')
+    attempt.permit.release()
+    return false
   }
 
   /** Before the next candidate, if the last one broke down. */

@@ -8,6 +8,7 @@ import type { Provider } from '../providers/provider.ts'
 import type { Affinity } from './affinity.ts'
 import type { Breaker } from './breaker.ts'
 import type { TargetUsage } from './target-usage.ts'
+import type { ThoughtMemory } from './thought-memory.ts'
 
 /** A provider of the configuration with the adapter of its API. */
 export interface Upstream {
@@ -38,6 +39,8 @@ export interface Gateway {
   readonly affinity: Affinity
   /** How targets report usage. It outlives the configuration, too. */
   readonly targetUsage: TargetUsage
+  /** Absent if thoughts are not kept. */
+  readonly thoughts?: ThoughtMemory | undefined
   /** From 0 to 1, 1 excluded. */
   readonly random: () => number
   /** Whether answers report how their model was chosen. */

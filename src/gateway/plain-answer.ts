@@ -11,7 +11,7 @@ import type { UsageMeter } from './usage-meter.ts'
 
 /**
  * The caller's body, and its usage in the meter; undefined, and nothing in the meter, if the answer is
- * more than text. Throws `ProviderError` for an answer far beyond its limit.
+ * more than text, or came with thoughts that are to be kept. Throws `ProviderError` for an answer far beyond its limit.
  */
 export function plainAnswer(
   body: JsonValue,
@@ -19,10 +19,11 @@ export function plainAnswer(
   exchange: Pick<Exchange, 'plain'>,
   meter: UsageMeter,
   served: Served,
+  keepsThoughts = false,
 ): string | Uint8Array | undefined {
   if (exchange.plain === undefined || provider.plain === undefined || !isObject(body)) return undefined
   const plain = provider.plain(body)
-  if (plain === undefined) return undefined
+  if (plain === undefined || (keepsThoughts && plain.hasThoughts === true)) return undefined
   meter.addPlain(plain)
   const { usage } = meter.count(true)
   return exchange.plain({ text: plain.text, reason: plain.reason, usage }, served)

@@ -20,6 +20,7 @@ import { EventCheck } from './event-check.ts'
 import { HeldBytes } from './held-bytes.ts'
 import type { Interruptible, Interruption } from './in-flight.ts'
 import type { RequestReservation } from './reservation.ts'
+import type { ThoughtKeeper } from './thought-keeper.ts'
 import type { UsageMeter } from './usage-meter.ts'
 
 /** Headers wait for the first content, but at most this long after the first valid event. */
@@ -95,9 +96,10 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     provider: Pick<AnswerReader, 'framer' | 'decoder'>,
     private readonly encoder: StreamEncoder,
     private readonly meter: UsageMeter,
+    keeper?: ThoughtKeeper,
   ) {
     this.encoded = new EncodeStream(encoder, meter)
-    this.check = new EventCheck(this.encoded, toolNames)
+    this.check = new EventCheck(this.encoded, toolNames, keeper)
     this.decoder = new DecodeStream(provider, this.check)
   }
 

@@ -47,6 +47,8 @@ export interface Work extends Demand {
    * sent (`performance.now()`).
    */
   learn(candidate: Candidate, upstream: Upstream, error: ProviderError, sentMs: number): Learned | undefined
+  /** Pending while something that a call needs is fetched; never rejects. Absent if nothing is. */
+  readonly fetching?: Promise<void> | undefined
   /** The candidate has answered. */
   served(candidate: Candidate): void
   /**

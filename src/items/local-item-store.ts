@@ -60,6 +60,8 @@ interface LocalItemStoreOptions {
    * not stored.
    */
   readonly bytesMax?: number
+  /** What the items of one organization may take, beyond which it loses its oldest. Absent: only the limit over all. */
+  readonly organizationBytesMax?: number
   /** Milliseconds of a monotonic clock. */
   readonly nowMs?: () => number
 }
@@ -68,12 +70,14 @@ export class LocalItemStore implements ItemStore {
   private readonly organizations = new Map<string, OrganizationItems>()
   private readonly ttlMs: number
   private readonly bytesMax: number
+  private readonly organizationBytesMax: number
   private readonly nowMs: () => number
   private bytes = 0
 
   constructor(options: LocalItemStoreOptions) {
     this.ttlMs = options.ttlSeconds * 1000
     this.bytesMax = options.bytesMax ?? BYTES_MAX
+    this.organizationBytesMax = options.organizationBytesMax ?? this.bytesMax
     this.nowMs = options.nowMs ?? (() => performance.now())
   }
 
@@ -101,7 +105,7 @@ export class LocalItemStore implements ItemStore {
   private store(organization: string, id: string, json: string, now: number): void {
     const length = Buffer.byteLength(json)
     const entryBytes = ENTRY_BYTES + id.length
-    if (length + entryBytes + ORGANIZATION_BYTES > this.bytesMax) return
+    if (length + entryBytes + ORGANIZATION_BYTES > Math.min(this.bytesMax, this.organizationBytesMax)) return
     const own = this.itemsOf(organization)
     const segment = this.segmentFor(own, length, entryBytes, now)
     if (segment === undefined) return
@@ -133,7 +137,7 @@ export class LocalItemStore implements ItemStore {
       if (this.makeRoom(own, entryBytes, now) && own.segments.at(-1) === newest) return newest
     }
     const grown = Math.min(SEGMENT_BYTES_MAX, Math.max(SEGMENT_BYTES_MIN, own.bytes))
-    const least = Math.min(grown, Math.floor(this.bytesMax / SEGMENTS_MIN))
+    const least = Math.min(grown, Math.floor(Math.min(this.bytesMax, this.organizationBytesMax) / SEGMENTS_MIN))
     const size = Math.max(length, least)
     if (!this.makeRoom(own, size + entryBytes, now)) {
       this.deleteIfEmpty(own)
@@ -151,6 +155,7 @@ export class LocalItemStore implements ItemStore {
    */
   private makeRoom(own: OrganizationItems, size: number, now: number): boolean {
     this.dropExpired(own, now)
+    while (own.bytes + size > this.organizationBytesMax && own.segments.length > 0) this.dropOldest(own)
     if (this.bytes + size <= this.bytesMax) return true
     for (const one of this.organizations.values()) {
       this.dropExpired(one, now)

@@ -9,8 +9,8 @@ import { findWithWaits } from './repeated-look-up.ts'
 
 /** The way to the process that stores the items. */
 export interface ItemChannel {
-  /** Never throws, and drops items that it cannot send. */
-  put(organization: string, items: readonly ItemText[]): void
+  /** Never throws, and drops items that it cannot send. `isUrgent`: they may be asked for at once, and only once. */
+  put(organization: string, items: readonly ItemText[], isUrgent?: boolean): void
   /** Resolves to the JSON text; undefined if it is not stored. Rejects if there is no answer. */
   get(organization: string, id: string): Promise<string | undefined>
 }

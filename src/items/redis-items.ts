@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto'
 import type { RedisConfig } from '../core/redis-config.ts'
 import clock from '../redis/clock.lua' with { type: 'text' }
 import { connect, type RedisClient } from '../redis/connect.ts'
-import getItem from './get-item.lua' with { type: 'text' }
+import getItems from './get-items.lua' with { type: 'text' }
 import putItems from './put-items.lua' with { type: 'text' }
 import { findWithWaits } from './repeated-look-up.ts'
 
@@ -30,6 +30,8 @@ const WAITS_MS = [10, 90]
 interface RedisItemsOptions {
   readonly ttlSeconds: number
   readonly ownerBytesMax?: number
+  /** What its keys are named after; by default `items`. */
+  readonly name?: string
 }
 
 /**
@@ -39,12 +41,14 @@ interface RedisItemsOptions {
  */
 export class RedisItems {
   private readonly client: RedisClient
+  private readonly name: string
   private readonly ttlMs: number
   private readonly ownerBytesMax: number
 
   /** Connects on its own, now and whenever Redis comes back. */
-  constructor(place: RedisConfig, { ttlSeconds, ownerBytesMax = OWNER_BYTES_MAX }: RedisItemsOptions) {
-    this.client = connect(place, 'weir-items')
+  constructor(place: RedisConfig, { ttlSeconds, ownerBytesMax = OWNER_BYTES_MAX, name = 'items' }: RedisItemsOptions) {
+    this.name = name
+    this.client = connect(place, `weir-${name}`)
     this.ttlMs = ttlSeconds * 1000
     this.ownerBytesMax = ownerBytesMax
   }
@@ -75,9 +79,15 @@ export class RedisItems {
    */
   get(owner: string, id: string): Promise<Buffer | undefined> {
     return findWithWaits(async () => {
-      const bytes = await this.run(scripts.get, owner, [id])
-      return bytes instanceof Buffer ? bytes : undefined
+      const [bytes] = await this.getAll(owner, [id])
+      return bytes
     }, WAITS_MS)
+  }
+
+  /** The bytes of each id, or undefined. Rejects if Redis does not answer. */
+  async getAll(owner: string, ids: readonly string[]): Promise<readonly (Buffer | undefined)[]> {
+    const found = await this.run(scripts.get, owner, ids)
+    return Array.isArray(found) ? found.map((bytes) => (bytes instanceof Buffer ? bytes : undefined)) : []
   }
 
   close(): void {
@@ -94,7 +104,7 @@ export class RedisItems {
     owner: string,
     words: readonly (string | number | Buffer)[],
   ): Promise<unknown> {
-    const items = `weir:items:{${createHash('sha256').update(owner).digest('base64url')}}`
+    const items = `weir:${this.name}:{${createHash('sha256').update(owner).digest('base64url')}}`
     const keys = [items, `${items}:order`]
     try {
       return await this.client.callBuffer('EVALSHA', sha1, keys.length, ...keys, ...words)
@@ -115,4 +125,4 @@ function script(body: string): Script {
   return { lua, sha1: createHash('sha1').update(lua).digest('hex') }
 }
 
-const scripts = { put: script(putItems), get: script(getItem) } as const
+const scripts = { put: script(putItems), get: script(getItems) } as const

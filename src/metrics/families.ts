@@ -85,6 +85,12 @@ export const counterFamilies = {
     help: 'Turns with previous_response_id, by whether their WebSocket still had that response: found or not_found.',
     labels: ['result'],
   },
+  weir_continuity_total: {
+    help:
+      'Answers in the histories of requests whose thoughts were looked up. result is found, missing (they had none, ' +
+      'or these are not kept any more) or other_issuer.',
+    labels: ['result'],
+  },
   weir_trace_spans_dropped_total: {
     help: 'Spans that the collector of traces did not take, or not fast enough.',
     labels: [],

@@ -102,6 +102,7 @@ export class WorkerFigures {
     if (log.unpricedTier !== undefined)
       this.series.counter('weir_unpriced_requests_total', [model, log.unpricedTier]).add(1)
     if (line.transport !== undefined) this.socketTurns.add(1)
+    if (log.continuity !== undefined) this.continuity(log.continuity)
     if (log.limit !== undefined) this.refusal(line.organization ?? '', log.limit)
   }
 
@@ -112,6 +113,15 @@ export class WorkerFigures {
   /** A turn was to continue an earlier response. */
   continued(result: 'found' | 'not_found'): void {
     this.series.counter('weir_previous_response_total', [result]).add(1)
+  }
+
+  private continuity({ found, missing, otherIssuer }: NonNullable<RequestLog['continuity']>): void {
+    for (const [result, count] of [
+      ['found', found],
+      ['missing', missing],
+      ['other_issuer', otherIssuer],
+    ] as const)
+      if (count > 0) this.series.counter('weir_continuity_total', [result]).add(count)
   }
 
   /** A target has begun to rest after failures. */

@@ -8,6 +8,7 @@ import type { StreamEvent } from '../core/event.ts'
 import type { ImageFigures, ImageRequest } from '../core/image-request.ts'
 import type { JsonObject, JsonValue } from '../core/json.ts'
 import type { ProviderError } from '../core/provider-error.ts'
+import type { ThoughtForm } from '../core/thoughts.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { HttpRequest } from '../transport/request-head.ts'
 import type { FrameSink, Shortcut } from '../wire/frames.ts'
@@ -149,6 +150,11 @@ export interface Provider extends AnswerReader {
   request(request: ChatRequest, target: Target): UpstreamRequest
   /** The least output limit that the API takes for the request; a lower one is raised. Absent if there is none. */
   leastOutput?(request: ChatRequest, target: Target): number
+  /**
+   * In which form a target's thoughts are kept and given back; undefined for a model that has none, and for one that
+   * takes none back. Absent: none of its models has any.
+   */
+  thoughtForm?(target: Target, request: ChatRequest): ThoughtForm | undefined
   /**
    * If the error may be about how the request was written and not about what its caller asked for: how to write it
    * instead. Absent if nothing is learned.

@@ -92,6 +92,7 @@ describe('defaults', () => {
       metrics: { keyLabel: false },
       tags: [],
       responses: { rememberItemsSeconds: 3600, websockets: true, socketMinutes: 60, socketBytes: 64 * 1024 * 1024 },
+      continuity: { keepSeconds: 21_600, organizationBytes: 67_108_864 },
       compatibility: { toolResultImages: 'refuse', imageUrls: 'public' },
       compaction: {},
       auto: { candidates: ['gpt', 'claude'] },

@@ -351,6 +351,7 @@ describe('an answer of Anthropic', () => {
     expect(events).toEqual([
       { type: 'start' },
       { type: 'reasoning', text: 'hm' },
+      { type: 'thought', json: '{"type":"thinking","thinking":"hm","signature":"s"}' },
       { type: 'text', text: 'Hi' },
       { type: 'tool-start', index: 0, callId: 'a', name: 'f' },
       { type: 'tool-delta', index: 0, json: '{"b":1}' },

@@ -5,6 +5,7 @@
 
 import { describe, expect, test } from 'bun:test'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
+import { CALL_ID } from '../../src/core/conversation.ts'
 import type { Endpoint } from '../../src/core/endpoint.ts'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
@@ -57,10 +58,12 @@ function learn(provider: Provider, error: ProviderError, of: Case): Learned {
 }
 
 /** A call with a signature, which gets an id of ours. */
-function signedCall(provider: Provider): string {
-  const part = { functionCall: { name: 'f', args: {} }, thoughtSignature: 'c2lnbmVk' }
-  const events = provider.events({ candidates: [{ content: { parts: [part] }, finishReason: 'STOP' }] })
-  return events.flatMap((event) => (event.type === 'tool-start' ? [event.callId] : []))[0] ?? ''
+/** A request whose calls have signatures of their own. */
+function signed(request: ChatRequest): ChatRequest {
+  const { conversation } = request
+  const isCall = (entry: number) => conversation.kindAt(entry) === CALL_ID
+  const known = (entry: number) => (isCall(entry) ? '"c2lnbmVk"' : undefined)
+  return { ...request, thoughts: { form: 'gemini', before: () => [], with: known } }
 }
 
 describe.each([
@@ -69,8 +72,8 @@ describe.each([
 ] as const)('%s, of a model whose name does not show that it wants signatures', (_, provider, at, model) => {
   const requestOf = (ids: readonly string[]) =>
     plainRequest({ messages: [{ role: 'user', parts: [{ type: 'text', text: 'Hi' }] }, ...turn(...ids)] })
-  const signatures = (by: Provider, ids: readonly string[]) => {
-    const { contents } = objectOf(by.request(requestOf(ids), { endpoint: at, model }).body)
+  const signatures = (by: Provider, ids: readonly string[], request = requestOf(ids)) => {
+    const { contents } = objectOf(by.request(request, { endpoint: at, model }).body)
     const parts = list(contents)
       .filter(isObject)
       .flatMap(({ parts }) => list(parts).filter(isObject))
@@ -87,11 +90,11 @@ describe.each([
   })
 
   test('a signature that is rejected is replaced in that request alone', () => {
-    const signed = signedCall(provider)
-    const learned = learn(provider, CORRUPTED, { at, model, request: requestOf([signed]) })
-    expect(signatures(learned.provider, [signed])).toEqual([DUMMY])
+    const request = signed(requestOf(['a']))
+    const learned = learn(provider, CORRUPTED, { at, model, request })
+    expect(signatures(learned.provider, ['a'], request)).toEqual([DUMMY])
     learned.keep()
-    expect(signatures(provider, [signed])).toEqual(['c2lnbmVk'])
+    expect(signatures(provider, ['a'], request)).toEqual(['c2lnbmVk'])
   })
 })
 

@@ -34,7 +34,9 @@ export function responsesRules(body: JsonObject, request: Literal): void {
       body,
     )
   const calls = new Set<string>()
-  for (const item of objects(body['input'], 'items')) checkItem(item, calls)
+  const items = objects(body['input'], 'items')
+  for (const item of items) checkItem(item, calls)
+  for (const [at, item] of items.entries()) if (item['type'] === 'reasoning') mustBeFollowed(item, items.slice(at + 1))
   checkTools(body)
   if (isObject(body['text'])) {
     onlyKeys(body['text'], ['format', 'verbosity'])
@@ -43,8 +45,20 @@ export function responsesRules(body: JsonObject, request: Literal): void {
   }
 }
 
+/** "Item 'rs_…' of type 'reasoning' was provided without its required following item." */
+function mustBeFollowed(item: JsonObject, after: readonly JsonObject[]): void {
+  const next = after.find(({ type }) => type !== 'reasoning')
+  const isOfModel = next?.['type'] === 'function_call' || next?.['role'] === 'assistant'
+  must(isOfModel, 'reasoning stands before an item of the model', item)
+}
+
 function checkItem(item: JsonObject, calls: Set<string>): void {
   switch (item['type']) {
+    case 'reasoning':
+      onlyKeys(item, ['type', 'id', 'summary', 'encrypted_content'])
+      must(typeof item['encrypted_content'] === 'string', 'reasoning is encrypted', item)
+      must(Array.isArray(item['summary']), 'reasoning has a summary', item)
+      return
     case 'function_call':
       onlyKeys(item, ['type', 'call_id', 'name', 'arguments'])
       must(NAME.test(String(item['name'])), 'names are legal', item)
@@ -59,7 +73,7 @@ function checkItem(item: JsonObject, calls: Set<string>): void {
       checkContent(item['output'], ['input_text', 'input_image', 'input_file'])
       return
     default:
-      onlyKeys(item, ['role', 'content'])
+      onlyKeys(item, item['role'] === 'assistant' ? ['role', 'content', 'phase'] : ['role', 'content'])
       must(/^(?:user|assistant|system|developer)$/.test(String(item['role'])), 'a known role', item)
       checkContent(
         item['content'],

@@ -3,7 +3,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { vertexClaude } from '../../src/providers/anthropic/vertex-claude.ts'
-import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import type { Provider, Target } from '../../src/providers/provider.ts'
 import { isClaudeOnVertex } from '../../src/providers/vertex-address.ts'
@@ -129,21 +128,5 @@ describe('calls of Gemini', () => {
     const { body } = vertexGemini.request(plainRequest({ messages }), at('gemini-2.5-flash'))
     const response = (text: string) => ({ functionResponse: { name: 'weather', response: { result: text } } })
     expect(objectOf(body)).toMatchObject({ contents: { 4: { parts: [response('sunny'), response('snow')] } } })
-  })
-
-  test('a signature that came from Vertex AI is sent to Gemini’s own API, too', () => {
-    const thoughtSignature = 'CpcBAVSoXO6c'
-    const parts = [{ functionCall: { name: 'weather', args: {} }, thoughtSignature }]
-    const events = vertexGemini.events({ candidates: [{ content: { role: 'model', parts }, finishReason: 'STOP' }] })
-    const callId = events.flatMap((event) => (event.type === 'tool-start' ? [event.callId] : []))[0] ?? ''
-    const later = plainRequest({
-      messages: [
-        { role: 'user', parts: [{ type: 'text', text: 'Go.' }] },
-        { role: 'assistant', parts: [], toolCalls: [{ callId, name: 'weather', json: '{}' }] },
-        result(callId, 'rain'),
-      ],
-    })
-    for (const provider of [gemini, vertexGemini])
-      expect(JSON.stringify(objectOf(provider.request(later, at('gemini-3-pro')).body))).toContain(thoughtSignature)
   })
 })

@@ -72,6 +72,7 @@ export class Encoding implements EventSink {
         this.out += this.encoder.start()
         return
       case 'reasoning':
+      case 'thought':
         return
       case 'usage':
         this.usage = mergeUsage(this.usage, event.usage)

@@ -14,6 +14,7 @@ const LETTER = {
   text: 't',
   refusal: 'x',
   reasoning: 'h',
+  thought: 'k',
   'tool-start': 'r',
   'tool-delta': 'd',
   usage: 'u',

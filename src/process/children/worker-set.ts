@@ -10,8 +10,7 @@ import type { Config } from '../../config/config.ts'
 import { TIMER_MS_MAX } from '../../core/durations.ts'
 import { Breaker } from '../../gateway/breaker.ts'
 import { TargetStates } from '../../gateway/target-states.ts'
-import type { LocalItemStore } from '../../items/local-item-store.ts'
-import { itemStorePlace, openMachineItems } from '../../items/open-item-store.ts'
+import { MachineItems } from '../../items/machine-items.ts'
 import type { Logger } from '../../logging/log.ts'
 import { logEvent } from '../../logging/log-events.ts'
 import { MergedFigures } from '../../metrics/merged-figures.ts'
@@ -82,7 +81,7 @@ export class WorkerSet {
   private readonly ledgers = new Map<WorkerProcess, LedgerReport>()
   private readonly ledger: LedgerOwnership
   /** What the workers' callers may refer to, if it is not in Redis. Workers are replaced, and this process is not. */
-  private items: LocalItemStore | undefined
+  private readonly items = new MachineItems()
   /** `drain_seconds` of the configuration in force. */
   private drainSeconds = 0
   private hasStarted = false
@@ -276,7 +275,7 @@ export class WorkerSet {
   private use(config: Config, before?: Config): void {
     this.drainSeconds = config.drainSeconds
     this.forms.use(config)
-    if (before === undefined || itemStorePlace(before) !== itemStorePlace(config)) this.items = openMachineItems(config)
+    this.items.use(config, before)
   }
 
   /**
@@ -335,8 +334,8 @@ export class WorkerSet {
       onLedger: (up, problem) => void this.ledgers.set(worker, { up, problem }),
       onPeerUpdate: (update) => this.broadcast(worker, update),
       onProbeClaim: (target) => this.probes.grant(holder, target),
-      onItems: (organization, items) => this.items?.put(organization, items),
-      onRecall: (organization, id) => this.items?.getText(organization, id),
+      onItems: (organization, items) => this.items.put(organization, items),
+      onRecall: (organization, id) => this.items.getText(organization, id),
       onFormEvidence: (evidence) => this.forms.hear(evidence),
       learnedForms: () => this.forms.all(),
       onRequests: (lines, omitted) => this.options.onRequests(lines, omitted),

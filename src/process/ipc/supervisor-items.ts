@@ -33,7 +33,7 @@ export class SupervisorItems implements ItemChannel {
 
   constructor(private readonly send: (message: Sent) => void) {}
 
-  put(organization: string, items: readonly ItemText[]): void {
+  put(organization: string, items: readonly ItemText[], isUrgent = false): void {
     const size = sizeOf(items)
     if (items.length === 0 || this.underway + size > UNDERWAY_MAX) return
     this.underway += size
@@ -41,6 +41,7 @@ export class SupervisorItems implements ItemChannel {
     const waiting = this.unsent.get(organization)
     if (waiting === undefined) this.unsent.set(organization, [...items])
     else waiting.push(...items)
+    if (isUrgent) this.flush()
   }
 
   private flush(): void {

@@ -8,7 +8,7 @@ import { learn, type RequestApi } from '../learned-form.ts'
 import { listedIds } from '../listed-models.ts'
 import type { Provider } from '../provider.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlain } from './events.ts'
-import { anthropicModels, countRequest, type MessageForm, messageForms, messageRequest } from './request.ts'
+import { anthropicModels, countRequest, type MessageForm, mayThink, messageForms, messageRequest } from './request.ts'
 import { missesThinking, THINKING } from './thinking.ts'
 
 const messageApi: RequestApi<MessageForm> = (forms) => ({
@@ -16,6 +16,7 @@ const messageApi: RequestApi<MessageForm> = (forms) => ({
 })
 
 export const anthropic: Provider = {
+  thoughtForm: ({ model }) => (mayThink(model) ? 'messages' : undefined),
   ...messageApi(messageForms),
   learn: (rejection) =>
     learn(

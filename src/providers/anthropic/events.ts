@@ -19,6 +19,8 @@ export class AnthropicDecoder implements StreamDecoder {
   private readonly counts = new Counts()
   private started = false
   private finished = false
+  /** Blocks of thinking that are not whole, by their index. */
+  private readonly thinking = new Map<number, { thinking: string; signature: string }>()
   private ended = false
 
   decode(event: string, data: string): readonly StreamEvent[] {
@@ -44,7 +46,7 @@ export class AnthropicDecoder implements StreamDecoder {
     this.start(events)
     for (const [index, block] of content.entries()) {
       this.beginBlock({ index, content_block: block }, events)
-      this.tools.end(index, events)
+      this.endBlock(index, events)
     }
     this.messageDelta({ delta: message, usage: message['usage'] }, events)
     this.stop(events)
@@ -64,7 +66,7 @@ export class AnthropicDecoder implements StreamDecoder {
         this.blockDelta(chunk, events)
         return
       case 'content_block_stop':
-        this.tools.end(blockIndex(chunk), events)
+        this.endBlock(blockIndex(chunk), events)
         return
       case 'message_delta':
         this.messageDelta(chunk, events)
@@ -99,7 +101,8 @@ export class AnthropicDecoder implements StreamDecoder {
     const block = isObject(chunk['content_block']) ? chunk['content_block'] : {}
     this.start(events)
     if (block['type'] === 'text') this.text(block['text'], events)
-    if (block['type'] === 'thinking') this.thought(block['thinking'], events)
+    if (block['type'] === 'thinking') this.beginThinking(chunk, block, events)
+    if (block['type'] === 'redacted_thinking') events.push({ type: 'thought', json: JSON.stringify(block) })
     if (block['type'] === 'tool_use')
       this.tools.begin(blockIndex(chunk), block['id'], block['name'], block['input'], events)
   }
@@ -108,7 +111,8 @@ export class AnthropicDecoder implements StreamDecoder {
     const delta = isObject(chunk['delta']) ? chunk['delta'] : {}
     this.start(events)
     if (delta['type'] === 'text_delta') this.text(delta['text'], events)
-    if (delta['type'] === 'thinking_delta') this.thought(delta['thinking'], events)
+    if (delta['type'] === 'thinking_delta') this.addThinking(chunk, delta['thinking'], events)
+    if (delta['type'] === 'signature_delta') this.addSignature(chunk, delta['signature'])
     if (delta['type'] === 'input_json_delta') this.pieceOfInput(blockIndex(chunk), delta['partial_json'], events)
   }
 
@@ -122,6 +126,35 @@ export class AnthropicDecoder implements StreamDecoder {
 
   private text(text: unknown, events: StreamEvent[]): void {
     if (typeof text === 'string' && text !== '') events.push({ type: 'text', text })
+  }
+
+  private beginThinking(chunk: JsonObject, block: JsonObject, events: StreamEvent[]): void {
+    const [thinking, signature] = [stringOf(block['thinking']) ?? '', stringOf(block['signature']) ?? '']
+    this.thinking.set(blockIndex(chunk), { thinking, signature })
+    this.thought(thinking, events)
+  }
+
+  private addThinking(chunk: JsonObject, text: unknown, events: StreamEvent[]): void {
+    const block = this.thinking.get(blockIndex(chunk))
+    if (block !== undefined && typeof text === 'string' && block.thinking.length < THINKING_CHARS_MAX)
+      block.thinking += text
+    this.thought(text, events)
+  }
+
+  private addSignature(chunk: JsonObject, signature: unknown): void {
+    const block = this.thinking.get(blockIndex(chunk))
+    if (block !== undefined && typeof signature === 'string' && block.signature.length < THINKING_CHARS_MAX)
+      block.signature += signature
+  }
+
+  /** Thinking is given back with its signature or, to servers that have none, without. */
+  private endBlock(index: number, events: StreamEvent[]): void {
+    this.tools.end(index, events)
+    const block = this.thinking.get(index)
+    this.thinking.delete(index)
+    if (block === undefined || block.thinking.length >= THINKING_CHARS_MAX) return
+    if (block.thinking !== '' || block.signature !== '')
+      events.push({ type: 'thought', json: JSON.stringify({ type: 'thinking', ...block }) })
   }
 
   private thought(text: unknown, events: StreamEvent[]): void {
@@ -187,6 +220,9 @@ function finishReason(reason: string): FinishReason {
       return 'stop'
   }
 }
+
+/** Longer thinking is not kept. */
+const THINKING_CHARS_MAX = 1024 * 1024
 
 /** Reasons that say more than the canonical ones. */
 const OWN_REASONS: ReadonlySet<string> = new Set([

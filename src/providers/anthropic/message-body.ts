@@ -13,6 +13,7 @@ import {
   type ToolList,
 } from '../../core/conversation.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import type { EntryThoughts } from '../../core/thoughts.ts'
 import { markedEnds, type SentMarks } from '../cache-marks.ts'
 import { CallInputWriter, writeObjectSchema } from '../call-arguments.ts'
 import { mediaType } from '../media-type.ts'
@@ -73,6 +74,7 @@ export class MessageBodyWriter {
     private readonly marks: SentMarks,
     private readonly ids: SentCallIds,
     private readonly variant: MessageVariant,
+    private readonly thoughts: EntryThoughts | undefined,
   ) {
     const { conversation } = marks
     this.conversation = conversation
@@ -152,7 +154,8 @@ export class MessageBodyWriter {
   private isAsItCame(turn: number): boolean {
     const { turns, conversation } = this
     if (!this.isOwnForm || turns.blockAt(turns.firstBlock(turn)) === PLACEHOLDER) return false
-    if (turns.isAnswer(turn) && (turn === turns.count - 1 || this.variant.wantsThinking)) return false
+    if (turns.isAnswer(turn) && (turn === turns.count - 1 || this.variant.wantsThinking || this.hasThoughts(turn)))
+      return false
     const first = turns.firstMessage(turn)
     if (!conversation.isExact(first)) return false
     const end = turns.endOfMessages(turn)
@@ -181,12 +184,29 @@ export class MessageBodyWriter {
     const first = turns.firstBlock(turn)
     const end = turns.firstBlock(turn + 1)
     json.part(turns.isAnswer(turn) ? ASSISTANT_TURN : USER_TURN)
-    if (this.variant.wantsThinking && turns.kindOf(turns.blockAt(end - 1)) === CALL_ID) json.part(THINKING)
+    const isBlank = this.variant.wantsThinking && turns.kindOf(turns.blockAt(end - 1)) === CALL_ID
+    if (isBlank && !this.hasThoughts(turn)) json.part(THINKING)
     for (let place = first; place < end; place++) {
       if (place > first) json.part(COMMA)
+      if (this.thoughts !== undefined) this.thoughtsBefore(turns.blockAt(place))
       this.block(turns.blockAt(place), this.marks.indexAt(place))
     }
     json.part(CLOSE_TURN)
+  }
+
+  private thoughtsBefore(block: number): void {
+    for (const thought of this.thoughts?.before(block) ?? []) {
+      this.json.text(thought)
+      this.json.part(COMMA)
+    }
+  }
+
+  private hasThoughts(turn: number): boolean {
+    const { thoughts, turns } = this
+    if (thoughts === undefined) return false
+    for (let place = turns.firstBlock(turn); place < turns.firstBlock(turn + 1); place++)
+      if (thoughts.before(turns.blockAt(place)).length > 0) return true
+    return false
   }
 
   /** `mark`: the index of its cache mark. */

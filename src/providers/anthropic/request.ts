@@ -5,6 +5,7 @@ import type { Endpoint } from '../../core/endpoint.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import { isStructuredClaude } from '../../core/structured-output.ts'
+import type { EntryThoughts } from '../../core/thoughts.ts'
 import { SentMarks } from '../cache-marks.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { jsonMember, member } from '../json-members.ts'
@@ -98,7 +99,7 @@ function written(request: ChatRequest, form: MessageForm, opening: string) {
   const marks = new SentMarks(turns, offeredTools(request, request.tools), request.cache)
   const expected = conversation.arena.end + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
-  const writer = new MessageBodyWriter(json, names, turns, marks, new SentCallIds(turns), form)
+  const writer = new MessageBodyWriter(json, names, turns, marks, new SentCallIds(turns), form, thoughtsOf(request))
   json.text(opening)
   if (marks.tools.isEmpty) json.text(calledTools(turns, names))
   else {
@@ -108,6 +109,15 @@ function written(request: ChatRequest, form: MessageForm, opening: string) {
   }
   writer.messages()
   return { json, names }
+}
+
+function thoughtsOf({ thoughts }: ChatRequest): EntryThoughts | undefined {
+  return thoughts?.form === 'messages' ? thoughts : undefined
+}
+
+/** Whether a model may think: those before Claude 3.7 never do. Other servers' models may. */
+export function mayThink(model: string): boolean {
+  return !/claude-(?:instant|2|3-(?:haiku|sonnet|opus|5))/.test(model)
 }
 
 /**

@@ -12,13 +12,13 @@ import {
 } from '../../core/conversation.ts'
 import { objectOf } from '../../core/json.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import type { EntryThoughts } from '../../core/thoughts.ts'
 import { CallInputWriter } from '../call-arguments.ts'
 import { mediaType } from '../media-type.ts'
 import { SentCallIds } from '../sent-call-ids.ts'
 import { NO_SIGNATURE } from '../thought-signature.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { NO_ENTRY, type Turns } from '../turns.ts'
-import type { Signatures } from './signatures.ts'
 
 /** What models and servers differ in. */
 export interface ContentVariant {
@@ -58,6 +58,8 @@ const FILE_DATA = part('{"fileData":{"mimeType":"')
 const FILE_URI = part('","fileUri":"')
 const CLOSE_DATA = part('"}}')
 
+const REPLACEMENT = JSON.stringify(NO_SIGNATURE)
+
 /** The name of the member that is not sent, and the beginning of an escape in which a name may be hidden. */
 const DIALECT = part('$schema')
 const ESCAPE = part('\\u')
@@ -72,8 +74,8 @@ export class ContentBodyWriter {
     private readonly json: JsonBuilder,
     private readonly names: ToolNames,
     private readonly turns: Turns,
-    private readonly signatures: Signatures,
     private readonly variant: ContentVariant,
+    private readonly thoughts: EntryThoughts | undefined,
   ) {
     this.conversation = turns.conversation
     this.ids = new SentCallIds(turns)
@@ -206,7 +208,9 @@ export class ContentBodyWriter {
     const { json } = this
     json.part(TEXT_PART)
     this.turns.text(json, block)
-    json.part(CLOSE_TEXT)
+    const signature = this.thoughts?.with(block)
+    if (signature === undefined) return json.part(CLOSE_TEXT)
+    json.text(`","thoughtSignature":${signature}}`)
   }
 
   /** Only the first of parallel calls carries a signature. */
@@ -220,9 +224,9 @@ export class ContentBodyWriter {
     json.part(CALL_ARGUMENTS)
     this.inputs.write(json, conversation, conversation.next(name))
     json.part(CLOSE)
-    const known = this.signatures.isEmpty ? undefined : this.signatures.of(conversation.textAt(block))
-    const signature = known ?? (this.variant.wantsSignatures && isFirst ? NO_SIGNATURE : undefined)
-    if (signature !== undefined) json.text(`,"thoughtSignature":${JSON.stringify(signature)}`)
+    const known = this.thoughts?.with(block)
+    const signature = known ?? (this.variant.wantsSignatures && isFirst ? REPLACEMENT : undefined)
+    if (signature !== undefined) json.text(`,"thoughtSignature":${signature}`)
     json.part(CLOSE)
   }
 

@@ -14,7 +14,6 @@ import { isBlank, parseFrame } from '../frame-json.ts'
 import { googleReportedError } from '../google-error.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { PartialCall } from './partial-call.ts'
-import type { Signatures } from './signatures.ts'
 
 /**
  * One per stream. Complete after a finish reason (or a blocked prompt) and a clean end of the bytes: there is no other
@@ -31,8 +30,6 @@ export class GeminiDecoder implements StreamDecoder {
   private ended = false
   /** A call whose arguments are still to come. */
   private partial: PartialCall | undefined
-
-  constructor(private readonly signatures: Signatures) {}
 
   decode(_event: string, data: string): readonly StreamEvent[] {
     // Some proxies add the final marker of other APIs.
@@ -82,6 +79,8 @@ export class GeminiDecoder implements StreamDecoder {
     if (isObject(call)) this.call(call, part['thoughtSignature'], events)
     const text = stringOf(part['text']) ?? ''
     if (text !== '') events.push({ type: part['thought'] === true ? 'reasoning' : 'text', text })
+    const signature = stringOf(part['thoughtSignature'])
+    if (signature && !isObject(call)) events.push({ type: 'thought', json: JSON.stringify(signature), on: 'text' })
   }
 
   /** A call with a signature gets an id of ours, under which only its caller can find the signature again. */
@@ -97,9 +96,9 @@ export class GeminiDecoder implements StreamDecoder {
     if (name === '') throw new ProviderError('broken', 'a tool call has no name')
     const signed = typeof signature === 'string' && signature !== ''
     const callId = this.ids.of(signed ? '' : (stringOf(call['id']) ?? ''))
-    if (signed) this.signatures.keep(callId, signature)
     const index = this.calls++
     events.push({ type: 'tool-start', index, callId, name })
+    if (signed) events.push({ type: 'thought', json: JSON.stringify(signature), on: 'call' })
     if (call['willContinue'] !== true && !isArray(call['partialArgs'])) {
       events.push({ type: 'tool-delta', index, json: inputJson(call['args']) })
       return
@@ -123,8 +122,8 @@ export class GeminiDecoder implements StreamDecoder {
 }
 
 /** The events of a whole answer, or of the array of chunks that a server without `alt=sse` sends as a stream. */
-export function geminiEvents(body: JsonValue, signatures: Signatures): readonly StreamEvent[] {
-  const decoder = new GeminiDecoder(signatures)
+export function geminiEvents(body: JsonValue): readonly StreamEvent[] {
+  const decoder = new GeminiDecoder()
   const chunks: readonly JsonValue[] = isArray(body) ? body : [body]
   const events: StreamEvent[] = []
   for (const chunk of chunks) {
@@ -148,9 +147,11 @@ export function geminiPlain(body: JsonObject): PlainAnswer | undefined {
   const parts = isObject(content) ? content['parts'] : undefined
   const part = isArray(parts) && parts.length === 1 ? parts[0] : undefined
   if (index !== 0 || !isObject(part) || part['thought'] === true || isObject(part['functionCall'])) return undefined
+
   if (typeof part['text'] !== 'string' || (finish !== 'STOP' && finish !== 'MAX_TOKENS')) return undefined
   const counted = isObject(usage) ? geminiUsage(usage, true) : undefined
-  return { text: part['text'], reason: finishReason(finish), usage: counted }
+  const hasThoughts = part['thoughtSignature'] !== undefined
+  return { text: part['text'], reason: finishReason(finish), usage: counted, ...(hasThoughts && { hasThoughts }) }
 }
 
 /** Throws `ProviderError` `broken` if the model produced malformed output, such as half a call. */

@@ -17,18 +17,19 @@ import {
   geminiForms,
   geminiModels,
   geminiNames,
+  mayThink,
   SIGNATURES,
 } from './request.ts'
-import { Signatures, signatures } from './signatures.ts'
 
-/** With the signatures that are known, or with others. */
-export function contentApi<Form extends GeminiForm>(known: Signatures = signatures): RequestApi<Form> {
-  return (forms) => ({
-    request: (request, target) => contentRequest(request, forms.of(target), known),
-  })
-}
+export const contentApi: RequestApi<GeminiForm> = (forms) => ({
+  request: (request, target) => contentRequest(request, forms.of(target)),
+})
 
-/** Without the known signatures, one of which may be what was rejected: each call gets the replacement. */
+/** Without signatures, one of which may be what was rejected: each call gets the replacement. */
+const unsignedApi: RequestApi<GeminiForm> = (forms) => ({
+  request: (request, target) => contentRequest({ ...request, thoughts: undefined }, forms.of(target)),
+})
+
 export function learnedSignatures(
   provider: Provider,
   forms: TargetForms<GeminiForm>,
@@ -36,31 +37,32 @@ export function learnedSignatures(
 ): Learned | undefined {
   const lessonOf = ({ error, request }: Rejection) =>
     rejectsSignature(error) ? { ...SIGNATURES, own: signedCalls(request) } : undefined
-  return learn({ provider, forms, lessonOf, api: contentApi(), retryApi: contentApi(new Signatures()) }, rejection)
+  return learn({ provider, forms, lessonOf, api: contentApi, retryApi: unsignedApi }, rejection)
 }
 
 /** Calls that are sent with their own signature. */
-function signedCalls(request: ChatRequest): number {
-  const conversation = request.conversation
+function signedCalls({ conversation, thoughts }: ChatRequest): number {
+  if (thoughts === undefined) return 0
   let signed = 0
   for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {
     const isCall = conversation.kindAt(entry) === CALL_ID
-    if (isCall && signatures.of(conversation.textAt(entry)) !== undefined) signed++
+    if (isCall && thoughts.with(entry) !== undefined) signed++
   }
   return signed
 }
 
 export const gemini: Provider = {
-  ...contentApi()(geminiForms),
+  thoughtForm: ({ model }) => (mayThink(model) ? 'gemini' : undefined),
+  ...contentApi(geminiForms),
   learn: (rejection) => learnedSignatures(gemini, geminiForms, rejection),
   streamType: 'text/event-stream',
   framer: (shortcut) => new SseFramer(shortcut),
-  decoder: () => new GeminiDecoder(signatures),
-  events: (body) => geminiEvents(body, signatures),
+  decoder: () => new GeminiDecoder(),
+  events: geminiEvents,
   plain: geminiPlain,
   responseError: googleResponseError,
   counter: {
-    request: (request, target) => contentCountRequest(request, geminiForms.of(target), signatures),
+    request: (request, target) => contentCountRequest(request, geminiForms.of(target)),
     tokens: (body) => (isObject(body) ? tokenCount(body['totalTokens']) : undefined),
   },
   probe: ({ endpoint }) => geminiModels(endpoint, 1),

@@ -5,6 +5,7 @@ import type { ToolList } from '../../core/conversation.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import { isObject, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
+import type { EntryThoughts } from '../../core/thoughts.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { jsonMember, member } from '../json-members.ts'
 import { type Lesson, TargetForms } from '../learned-form.ts'
@@ -15,7 +16,6 @@ import { SIGNATURE_WORDS } from '../thought-signature.ts'
 import { type NameRule, ToolNames } from '../tool-names.ts'
 import { offeredTools, Turns } from '../turns.ts'
 import { ContentBodyWriter, type ContentVariant } from './content-body.ts'
-import type { Signatures } from './signatures.ts'
 
 /** Dots, colons and dashes are legal, but not as the first character. */
 const NAMES: NameRule = { legal: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/, illegal: /[^a-zA-Z0-9_.:-]/g, charsMax: 64 }
@@ -62,9 +62,9 @@ export const geminiForms = new TargetForms(
   [SIGNATURES],
 )
 
-export function contentRequest(request: ChatRequest, form: GeminiForm, signatures: Signatures): UpstreamRequest {
+export function contentRequest(request: ChatRequest, form: GeminiForm): UpstreamRequest {
   const names = new ToolNames(request, NAMES)
-  const json = written(request, form, names, signatures, { opening: '{', isWhole: true })
+  const json = written(request, form, names, { opening: '{', isWhole: true })
   json.text('}')
   return {
     url: request.stream ? form.streamed : form.whole,
@@ -75,11 +75,11 @@ export function contentRequest(request: ChatRequest, form: GeminiForm, signature
 }
 
 /** The same request for the API's token counter. */
-export function contentCountRequest(request: ChatRequest, form: GeminiForm, signatures: Signatures): UpstreamRequest {
+export function contentCountRequest(request: ChatRequest, form: GeminiForm): UpstreamRequest {
   const { countedModel: model } = form
   const isWhole = model !== undefined
   const opening = isWhole ? `{"generateContentRequest":{"model":${JSON.stringify(model)},` : '{'
-  const json = written(request, form, new ToolNames(request, NAMES), signatures, { opening, isWhole })
+  const json = written(request, form, new ToolNames(request, NAMES), { opening, isWhole })
   json.text(isWhole ? '}}' : '}')
   return { url: form.count, headers: form.headers, body: json.take() }
 }
@@ -122,14 +122,13 @@ function written(
   request: ChatRequest,
   form: GeminiForm,
   names: ToolNames,
-  signatures: Signatures,
   { opening, isWhole }: { readonly opening: string; readonly isWhole: boolean },
 ): JsonBuilder {
   const conversation = request.conversation
   const tools = declared(request, request.tools)
   const expected = conversation.arena.end + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
-  const writer = new ContentBodyWriter(json, names, new Turns(conversation), signatures, form)
+  const writer = new ContentBodyWriter(json, names, new Turns(conversation), form, thoughtsOf(request))
   json.text(opening)
   writer.system()
   writer.tools(tools)
@@ -138,6 +137,15 @@ function written(
   writer.contents()
   if (isWhole) json.text(generationConfig(request, !tools.isEmpty))
   return json
+}
+
+function thoughtsOf({ thoughts }: ChatRequest): EntryThoughts | undefined {
+  return thoughts?.form === 'gemini' ? thoughts : undefined
+}
+
+/** Whether a model may sign its thoughts: those before Gemini 2.5 never do. */
+export function mayThink(model: string): boolean {
+  return !/gemini-(?:1|2\.0)/.test(model)
 }
 
 /**

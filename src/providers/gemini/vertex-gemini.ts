@@ -7,7 +7,6 @@ import { smallestChat } from '../smallest-chat.ts'
 import { vertexHeaders, vertexModel } from '../vertex-address.ts'
 import { contentApi, gemini, learnedSignatures } from './gemini.ts'
 import { contentCountRequest, type GeminiForm, SIGNATURES, wantsSignatures } from './request.ts'
-import { signatures } from './signatures.ts'
 
 /** Vertex AI rejects ids of calls as unknown fields; it matches results with calls by name and order. */
 const forms = new TargetForms(
@@ -27,7 +26,7 @@ const forms = new TargetForms(
 
 export const vertexGemini: Provider = {
   ...gemini,
-  ...contentApi()(forms),
+  ...contentApi(forms),
   learn: (rejection) => learnedSignatures(vertexGemini, forms, rejection),
   counter: { request: countRequest, tokens: (body) => gemini.counter?.tokens(body) },
   // Its list of models needs a project for billing in a header; its counter is free as well.
@@ -36,5 +35,5 @@ export const vertexGemini: Provider = {
 }
 
 function countRequest(request: ChatRequest, target: Target): UpstreamRequest {
-  return contentCountRequest(request, forms.of(target), signatures)
+  return contentCountRequest(request, forms.of(target))
 }

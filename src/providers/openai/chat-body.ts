@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { type Conversation, FORMAT, REFUSAL, SYSTEM, TEXT, TOOL, type ToolList, USER } from '../../core/conversation.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import type { EntryThoughts } from '../../core/thoughts.ts'
 import { markedEnds } from '../cache-marks.ts'
 import { NO_SIGNATURE } from '../thought-signature.ts'
 import type { ToolNames } from '../tool-names.ts'
@@ -55,6 +56,7 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
     json: JsonBuilder,
     names: ToolNames,
     private readonly variant: MessageVariant,
+    private readonly thoughts: EntryThoughts | undefined,
   ) {
     super(json, names, FORMS)
   }
@@ -62,7 +64,8 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
   /** The list of messages. In the entries of an assistant's message, texts precede refusals, and these calls. */
   messages(conversation: Conversation): void {
     const { json } = this
-    const isOwnForm = conversation.form === 'chat' && this.variant === USUAL && !this.names.areChanged
+    const isOwnForm =
+      conversation.form === 'chat' && this.variant === USUAL && !this.names.areChanged && this.thoughts === undefined
     json.part(OPEN_LIST)
     for (let message = 0; message < conversation.end; ) {
       if (message > 0) json.part(COMMA)
@@ -107,12 +110,12 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
         this.text(conversation, conversation.next(first), end, LINE_END, conversation.markIndexAt(first))
         break
       default:
-        this.answer(conversation, first, end)
+        this.answer(conversation, message, first, end)
     }
     json.part(CLOSE)
   }
 
-  private answer(conversation: Conversation, first: number, end: number): void {
+  private answer(conversation: Conversation, message: number, first: number, end: number): void {
     const { json, variant } = this
     const refusals = after(conversation, first, end, TEXT)
     const calls = after(conversation, refusals, end, REFUSAL)
@@ -125,7 +128,10 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
     }
     const hasCalls = calls < end
     if (hasCalls) this.calls(conversation, calls, end)
-    if (variant.thoughts === 'always' || (hasCalls && variant.thoughts !== undefined)) json.part(THOUGHTS)
+    const thoughts = this.thoughts?.with(message)
+    // As members of the message: an object without its braces.
+    if (thoughts !== undefined && (hasCalls || variant.thoughts === 'always')) json.text(`,${thoughts.slice(1, -1)}`)
+    else if (variant.thoughts === 'always' || (hasCalls && variant.thoughts !== undefined)) json.part(THOUGHTS)
     if (variant.isMistral === true && !hasCalls && end === conversation.end) json.part(PREFIX)
   }
 

@@ -26,6 +26,8 @@ export class OpenaiDecoder implements StreamDecoder {
   /** The last reason: some servers send one with each call, so that only the end of the stream shows which is final. */
   private reason: FinishReason | undefined
   private ended = false
+  /** The model's thoughts, and the field in which the server sends them. */
+  private thoughts: { readonly field: string; text: string } | undefined
 
   decode(event: string, data: string): readonly StreamEvent[] {
     if (this.ended || isBlank(data)) return []
@@ -79,6 +81,9 @@ export class OpenaiDecoder implements StreamDecoder {
   private end(): readonly StreamEvent[] {
     const events: StreamEvent[] = []
     this.calls?.finish(events)
+    const { thoughts } = this
+    if (thoughts !== undefined && thoughts.text.length < THOUGHT_CHARS_MAX)
+      events.push({ type: 'thought', json: JSON.stringify({ [thoughts.field]: thoughts.text }), on: 'answer' })
     const reason = this.reason ?? 'stop'
     events.push({ type: 'finish', reason: reason === 'stop' && this.calls !== undefined ? 'tool-call' : reason })
     if (this.tier !== this.firstTier) events.push({ type: 'usage', usage: { serviceTier: this.tier } })
@@ -99,7 +104,7 @@ export class OpenaiDecoder implements StreamDecoder {
 
   private delta(delta: JsonObject, logprobs: JsonObject | undefined, events: StreamEvent[]): void {
     const thought = thoughtOf(delta)
-    if (thought !== '') events.push({ type: 'reasoning', text: thought })
+    if (thought !== '') this.think(thought, delta, events)
     const text = textOf(delta['content'])
     if (text !== '' || logprobs !== undefined) {
       events.push(logprobs === undefined ? { type: 'text', text } : { type: 'text', text, logprobs })
@@ -108,6 +113,14 @@ export class OpenaiDecoder implements StreamDecoder {
     if (refusal !== undefined && refusal !== '') events.push({ type: 'refusal', text: refusal })
     const calls = delta['tool_calls']
     if (isArray(calls)) for (const call of calls) if (isObject(call)) this.addCall(call, events)
+  }
+
+  private think(thought: string, delta: JsonObject, events: StreamEvent[]): void {
+    events.push({ type: 'reasoning', text: thought })
+    const field = THOUGHT_FIELDS.find((name) => delta[name] === thought)
+    if (field === undefined) return
+    this.thoughts ??= { field, text: '' }
+    if (this.thoughts.text.length < THOUGHT_CHARS_MAX) this.thoughts.text += thought
   }
 
   private addCall(call: JsonObject, events: StreamEvent[]): void {
@@ -125,6 +138,10 @@ export class OpenaiDecoder implements StreamDecoder {
     if (usage !== undefined) events.push({ type: 'usage', usage })
   }
 }
+
+const THOUGHT_FIELDS = ['reasoning_content', 'reasoning'] as const
+/** Longer thoughts are not kept. */
+const THOUGHT_CHARS_MAX = 1024 * 1024
 
 /** The events of a non-streamed answer. */
 export function openaiEvents(body: JsonValue): readonly StreamEvent[] {

@@ -24,7 +24,20 @@ const chatApi: RequestApi<ServerForm> = (forms) => ({
   leastOutput: (request, target) => (needsResponses(request, forms.of(target)) ? OUTPUT_TOKENS_MIN : 0),
 })
 
+/** OpenAI's own Chat Completions shows no thoughts; other servers have theirs in a field of the message. */
+const openaiThoughts: Provider['thoughtForm'] = (target, request) => {
+  const form = openaiForms.of(target)
+  if (needsResponses(request, form)) return form.sendsThoughts ? 'responses' : undefined
+  return form.isOpenai ? undefined : 'chat'
+}
+
+const azureThoughts: Provider['thoughtForm'] = (target, request) => {
+  const form = azureForms.of(target)
+  return needsResponses(request, form) && form.sendsThoughts ? 'responses' : undefined
+}
+
 export const openai: Provider = {
+  thoughtForm: openaiThoughts,
   ...chatApi(openaiForms),
   learn: (rejection) => learn({ provider: openai, forms: openaiForms, api: chatApi, lessonOf }, rejection),
   reportedUsage: (target) => openaiForms.reportedUsage(target),
@@ -42,6 +55,7 @@ export const openai: Provider = {
 
 export const azure: Provider = {
   ...openai,
+  thoughtForm: azureThoughts,
   ...chatApi(azureForms),
   learn: (rejection) => learn({ provider: azure, forms: azureForms, api: chatApi, lessonOf }, rejection),
   reportedUsage: (target) => azureForms.reportedUsage(target),

@@ -23,7 +23,12 @@ export function chatRequest(request: ChatRequest, form: ServerForm): UpstreamReq
   const names = new ToolNames(request, NAMES_OF_64)
   const expected = conversation.arena.end + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
-  const writer = new ChatBodyWriter(json, names, form.variant)
+  const writer = new ChatBodyWriter(
+    json,
+    names,
+    form.variant,
+    request.thoughts?.form === 'chat' ? request.thoughts : undefined,
+  )
   json.text(form.opening)
   writer.messages(conversation)
   // The API rejects tool settings without tools.

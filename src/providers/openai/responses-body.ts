@@ -3,6 +3,7 @@
 import { type Conversation, MARKED, REFUSAL, SYSTEM, TEXT, TOOL, USER } from '../../core/conversation.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import { ProviderError } from '../../core/provider-error.ts'
+import type { EntryThoughts } from '../../core/thoughts.ts'
 import { markedEnds } from '../cache-marks.ts'
 import { CallPlaces } from '../call-places.ts'
 import { SentCallIds } from '../sent-call-ids.ts'
@@ -50,6 +51,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     names: ToolNames,
     /** Models that think take the system's texts as those of the developer. */
     private readonly hasDeveloper: boolean,
+    private readonly thoughts: EntryThoughts | undefined,
   ) {
     super(json, names, FORMS)
   }
@@ -105,14 +107,18 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     // A message without anything stays one, so that those around it do not follow each other.
     const isSpoken = first < calls || calls === end
     if (isSpoken) {
+      if (this.thoughts !== undefined)
+        for (let at = first; at < calls; at = conversation.next(at)) this.thoughtsBefore(at)
       json.part(ASSISTANT_ITEM)
       this.spoken(conversation, first, refusals, calls)
+      if (this.thoughts !== undefined) this.phase(conversation, first, calls)
       json.part(CLOSE)
     }
     for (let call = calls; call < end; ) {
       const name = conversation.next(call)
       const written = conversation.next(name)
       if (isSpoken || call > calls) json.part(COMMA)
+      if (this.thoughts !== undefined) this.thoughtsBefore(call)
       json.part(CALL_ITEM)
       ids.write(json, call)
       json.part(CALL_NAME)
@@ -121,6 +127,20 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
       this.argumentsOf(conversation, written)
       json.part(END)
       call = conversation.next(written)
+    }
+  }
+
+  private thoughtsBefore(entry: number): void {
+    for (const thought of this.thoughts?.before(entry) ?? []) {
+      this.json.text(thought)
+      this.json.part(COMMA)
+    }
+  }
+
+  private phase(conversation: Conversation, first: number, end: number): void {
+    for (let at = first; at < end; at = conversation.next(at)) {
+      const phase = this.thoughts?.with(at)
+      if (phase !== undefined) return this.json.text(`,"phase":${phase}`)
     }
   }
 

@@ -34,6 +34,7 @@ export class ResponsesDecoder implements StreamDecoder {
   private hasText = false
   /** The same for thoughts. */
   private hasThoughts = false
+  private hasPhase = false
   /** Made with the first call. */
   private calls: ToolBlocks | undefined
   /** The indexes of calls by their ids: some servers give one item several indexes. */
@@ -144,6 +145,14 @@ export class ResponsesDecoder implements StreamDecoder {
       throw new ProviderError('broken', `the answer holds more than ${CALLS_MAX} items`)
     this.silent.add(index)
     if (item['type'] === 'function_call') this.call(index, item, events)
+    if (item['type'] === 'message') this.phase(item, events)
+  }
+
+  /** Whether a message is a comment or the answer: models want to know it of their earlier messages. */
+  private phase({ phase }: JsonObject, events: StreamEvent[]): void {
+    if (typeof phase !== 'string' || this.hasPhase) return
+    this.hasPhase = true
+    events.push({ type: 'thought', json: JSON.stringify(phase), on: 'text' })
   }
 
   private call(index: number, { call_id, id, name, arguments: written }: JsonObject, events: StreamEvent[]): void {
@@ -186,6 +195,7 @@ export class ResponsesDecoder implements StreamDecoder {
       case 'message':
         for (const part of partsOf(item)) this.part(part, events)
         this.hasText = false
+        this.phase(item, events)
         return
       case 'function_call':
         this.wholeCall(this.placeOf(index, item['id'] ?? item['call_id']), index, item, events)
@@ -193,6 +203,7 @@ export class ResponsesDecoder implements StreamDecoder {
       case 'reasoning':
         if (!this.hasThoughts) for (const part of partsOf(item)) thought(part['text'], events)
         this.hasThoughts = false
+        if (item['encrypted_content']) events.push({ type: 'thought', json: JSON.stringify(sealedThought(item)) })
     }
   }
 
@@ -257,8 +268,10 @@ export function responsesPlain(body: JsonObject): PlainAnswer | undefined {
   if (!isArray(output) || error || (status !== undefined && status !== 'completed' && status !== 'incomplete'))
     return undefined
   let text: string | undefined
+  let hasThoughts = false
   for (const item of output) {
     if (!isObject(item)) return undefined
+    if (item['phase'] || item['encrypted_content']) hasThoughts = true
     if (item['type'] === 'reasoning' && !hasFilled(item['content'])) continue
     const { type, content } = item
     const part = isArray(content) && content.length === 1 ? content[0] : undefined
@@ -269,7 +282,12 @@ export function responsesPlain(body: JsonObject): PlainAnswer | undefined {
   }
   if (text === undefined) return undefined
   const reason = finishReason(status ?? 'completed', objectOf(details)?.['reason'])
-  return { text, reason, usage: responsesUsage(body) }
+  return { text, reason, usage: responsesUsage(body), ...(hasThoughts && { hasThoughts }) }
+}
+
+/** An item of reasoning as requests have it. Its content is encrypted with it. */
+function sealedThought({ id, summary = [], encrypted_content }: JsonObject): JsonObject {
+  return { type: 'reasoning', ...(id !== undefined && { id }), summary, encrypted_content: encrypted_content ?? null }
 }
 
 function partsOf({ content }: JsonObject): readonly JsonObject[] {

@@ -5,6 +5,7 @@ import type { CacheMark } from '../../core/conversation.ts'
 import { type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import { ProviderError } from '../../core/provider-error.ts'
+import type { EntryThoughts } from '../../core/thoughts.ts'
 import { jsonMember, member } from '../json-members.ts'
 import { marksInOrder } from '../mark-order.ts'
 import type { UpstreamRequest } from '../provider.ts'
@@ -33,7 +34,7 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
   const json = new JsonBuilder(conversation.arena, expected)
   const { responses } = form
   const stop = keptStop(request)
-  const writer = new ResponsesBodyWriter(json, names, responses.hasDeveloper)
+  const writer = new ResponsesBodyWriter(json, names, responses.hasDeveloper, thoughtsOf(request))
   json.text(responses.opening)
   writer.input(conversation)
   // The API rejects tool settings without tools.
@@ -64,6 +65,10 @@ function keptStop(request: ChatRequest): readonly string[] | undefined {
   throw new ProviderError('rejected', `Too many or too long stop sequences: this model takes ${most}.`, {
     unsent: true,
   })
+}
+
+function thoughtsOf({ thoughts }: ChatRequest): EntryThoughts | undefined {
+  return thoughts?.form === 'responses' ? thoughts : undefined
 }
 
 /**

@@ -1,0 +1,48 @@
+/**
+ * Thoughts of a model that its provider wants back with the conversation, such as a signed block of thinking. Only the
+ * adapter that read them knows what is in them. Callers never see them; weir keeps them between two requests.
+ */
+
+/** Where a thought belongs in its answer: before its text, with its text, with all of it, … */
+export const BEFORE_TEXT = 0
+export const WITH_TEXT = 1
+export const WITH_ANSWER = 2
+/** … before the call of this index, or with it. */
+export const beforeCall = (index: number): number => 3 + 2 * index
+export const withCall = (index: number): number => 4 + 2 * index
+
+/** A place from `beforeCall` or `withCall` as the index of its call; undefined for the other places. */
+export function callOf(place: number): { readonly index: number; readonly isBefore: boolean } | undefined {
+  return place < 3 ? undefined : { index: (place - 3) >> 1, isBefore: (place - 3) % 2 === 0 }
+}
+
+/** One thought: JSON in the form of its provider's API. */
+export interface Thought {
+  readonly place: number
+  readonly json: string
+}
+
+/** In whose form thoughts are written: an API gets no thoughts in the form of another. */
+export type ThoughtForm = 'messages' | 'gemini' | 'responses' | 'chat'
+
+/** The thoughts for one request to one target. `entry`: of the conversation, a text, a call or a message. */
+export interface EntryThoughts {
+  readonly form: ThoughtForm
+  /** Those that come before an entry. */
+  before(entry: number): readonly string[]
+  /** That which belongs to an entry. */
+  with(entry: number): string | undefined
+}
+
+/** Keeps thoughts by keys, as text. No organisation gets those of another. */
+export interface ThoughtStore {
+  /** What is kept under each key, in their order. Never rejects: what cannot be read is missing. */
+  get(
+    organization: string,
+    keys: readonly string[],
+  ): Promise<readonly (string | undefined)[]> | readonly (string | undefined)[]
+  /** Never throws: what cannot be kept is dropped. */
+  put(organization: string, key: string, text: string): void
+  /** Called once, after a reload has replaced the store. */
+  close?(): void
+}

@@ -1,0 +1,121 @@
+/** Where the thoughts of models are kept: on this machine, or in Redis for all gateways. */
+
+import type { Config } from '../config/config.ts'
+import { isArray } from '../core/json.ts'
+import type { RedisConfig } from '../core/redis-config.ts'
+import type { ThoughtStore } from '../core/thoughts.ts'
+import { LocalItemStore } from './local-item-store.ts'
+import type { ItemChannel } from './peer-item-store.ts'
+import type { RedisItems } from './redis-items.ts'
+import type { Sealer } from './sealer.ts'
+
+/** Before the ids of thoughts among the items of a machine, and before the keys of a look-up, each on a line. */
+const PREFIX = 'thought:'
+/** What the thoughts of all organisations take in the memory of a machine; more only if one may have more. */
+const MACHINE_BYTES_MAX = 256 * 1024 * 1024
+
+/** Equal for two configurations that can share one store. */
+export function thoughtStorePlace({ continuity, responses, ledger }: Config): string {
+  const redis = responses.redis ?? (ledger.kind === 'redis' ? ledger.redis : undefined)
+  return JSON.stringify([continuity, redis])
+}
+
+/** Undefined if the configuration keeps none. Arguments as for items (`open-item-store.ts`). */
+export function openThoughtStore(config: Config, sealer: Sealer, peers?: ItemChannel): ThoughtStore | undefined {
+  const { continuity, responses, ledger } = config
+  if (continuity === undefined || continuity.keepSeconds === 0) return undefined
+  const redis = responses.redis ?? (ledger.kind === 'redis' ? ledger.redis : undefined)
+  if (redis !== undefined) return new SealedThoughts(sealer, loadRedis(redis, continuity))
+  if (peers !== undefined) return new PeerThoughts(peers)
+  const items = openMachineThoughts(config)
+  return items && new LocalThoughts(items)
+}
+
+/** Where a machine keeps the thoughts of its workers' answers; undefined if it keeps none. */
+export function openMachineThoughts({ continuity, responses, ledger }: Config): LocalItemStore | undefined {
+  const isLocal = responses.redis === undefined && ledger.kind === 'embedded'
+  if (!isLocal || continuity === undefined || continuity.keepSeconds === 0) return undefined
+  const { keepSeconds: ttlSeconds, organizationBytes: organizationBytesMax } = continuity
+  const bytesMax = Math.max(MACHINE_BYTES_MAX, organizationBytesMax)
+  return new LocalItemStore({ ttlSeconds, bytesMax, organizationBytesMax })
+}
+
+/** Whether an id, or what is looked up, is that of thoughts. */
+export function isOfThoughts(id: string): boolean {
+  return id.startsWith(PREFIX)
+}
+
+/** The answer to a look-up of several keys: a list in JSON. */
+export function recalledThoughts(items: LocalItemStore, organization: string, lookup: string): string {
+  const keys = lookup.split('\n')
+  return JSON.stringify(keys.map((key) => items.getText(organization, key) ?? null))
+}
+
+class LocalThoughts implements ThoughtStore {
+  constructor(private readonly items: LocalItemStore) {}
+
+  get(organization: string, keys: readonly string[]): readonly (string | undefined)[] {
+    return keys.map((key) => this.items.getText(organization, PREFIX + key))
+  }
+
+  put(organization: string, key: string, text: string): void {
+    this.items.put(organization, [{ id: PREFIX + key, json: text }])
+  }
+}
+
+/** In the memory of the process that outlives the workers of a machine. */
+class PeerThoughts implements ThoughtStore {
+  constructor(private readonly channel: ItemChannel) {}
+
+  async get(organization: string, keys: readonly string[]): Promise<readonly (string | undefined)[]> {
+    try {
+      const lookup = keys.map((key) => PREFIX + key).join('\n')
+      const json = await this.channel.get(organization, lookup)
+      const texts: unknown = json === undefined ? [] : JSON.parse(json)
+      return isArray(texts) ? texts.map((text) => (typeof text === 'string' ? text : undefined)) : []
+    } catch {
+      // The other process does not answer in time: the model does without its earlier thoughts.
+      return []
+    }
+  }
+
+  put(organization: string, key: string, text: string): void {
+    this.channel.put(organization, [{ id: PREFIX + key, json: text }], true)
+  }
+}
+
+/** In Redis, encrypted before they leave the process. */
+class SealedThoughts implements ThoughtStore {
+  constructor(
+    private readonly sealer: Sealer,
+    private readonly items: Promise<RedisItems>,
+  ) {}
+
+  async get(organization: string, keys: readonly string[]): Promise<readonly (string | undefined)[]> {
+    try {
+      const sealed = await (await this.items).getAll(organization, keys)
+      return sealed.map((bytes) => bytes && this.sealer.open('thought', organization, bytes))
+    } catch {
+      // Redis does not answer: the model does without its earlier thoughts.
+      return []
+    }
+  }
+
+  put(organization: string, key: string, text: string): void {
+    const bytes = this.sealer.seal('thought', organization, text)
+    void this.items.then((redis) => redis.put(organization, [{ id: key, bytes }]))
+  }
+
+  close(): void {
+    void this.items.then((redis) => redis.close())
+  }
+}
+
+/** The Redis client is loaded only if a configuration needs it. */
+async function loadRedis(
+  redis: RedisConfig,
+  { keepSeconds: ttlSeconds, organizationBytes: ownerBytesMax }: NonNullable<Config['continuity']>,
+): Promise<RedisItems> {
+  const { RedisItems } = await import('./redis-items.ts')
+  return new RedisItems(redis, { ttlSeconds, ownerBytesMax, name: 'thoughts' })
+}
