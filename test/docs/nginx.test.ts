@@ -1,4 +1,4 @@
-/** The configuration of nginx in the documents: the nginx of this machine passes streams on, whole and cut. */
+/** The configuration of nginx in the documents: nginx passes on streams, whole and cut, and WebSockets. */
 
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -63,6 +63,25 @@ interface Streamed {
   readonly ended: Promise<{ readonly whole: boolean; readonly text: string }>
 }
 
+/** A WebSocket through nginx, over TLS, and the types of its frames so far. */
+async function socket(): Promise<{
+  readonly socket: WebSocket
+  readonly types: string[]
+  readonly ended: Promise<number>
+}> {
+  const types: string[] = []
+  const headers = { authorization: `Bearer ${KEY}` }
+  const tls = { ca: readFileSync(join(TLS, 'authority.crt'), 'utf8') }
+  const opened = new WebSocket(`wss://127.0.0.1:${place.port}/v1/responses`, { headers, tls })
+  opened.addEventListener('message', ({ data }) => types.push(JSON.parse(data).type))
+  const ended = new Promise<number>((resolve) => opened.addEventListener('close', ({ code }) => resolve(code)))
+  await new Promise((resolve, reject) => {
+    opened.addEventListener('open', resolve)
+    opened.addEventListener('error', reject)
+  })
+  return { socket: opened, types, ended }
+}
+
 /** Asks for a stream over HTTP/2. nginx listens some milliseconds after its start. */
 async function ask(model: string): Promise<Streamed> {
   const authority = readFileSync(join(TLS, 'authority.crt'))
@@ -119,4 +138,20 @@ test('a stream arrives while the provider is still writing, and ends whole', asy
 test('a stream that broke off does not end as a whole one', async () => {
   const { whole, text } = await (await ask('breaks')).ended
   expect([whole, text.includes('Hel'), text.includes('[DONE]')]).toEqual([false, true, false])
+})
+
+test('a WebSocket has its events one by one, and its end', async () => {
+  const { socket: opened, types, ended } = await socket()
+  const last = (type: string) =>
+    new Promise<void>((resolve) => {
+      if (types.includes(type)) resolve()
+      opened.addEventListener('message', () => types.includes(type) && resolve())
+    })
+  opened.send(JSON.stringify({ type: 'response.create', model: 'breaks', input: 'hi' }))
+  await last('response.failed')
+  expect(types).toContain('response.output_text.delta')
+  opened.send(JSON.stringify({ type: 'response.create', model: 'slow', input: 'hi' }))
+  await last('response.completed')
+  place.gateway.signal('SIGUSR2')
+  expect(await ended).toBe(1012)
 })
