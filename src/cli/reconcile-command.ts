@@ -5,7 +5,7 @@ import { quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { messageOf } from '../core/error-message.ts'
-import { type Bill, BillProblem, readBill } from '../reports/provider-bill.ts'
+import { BillProblem, type ProviderBill, readBill } from '../reports/provider-bill.ts'
 import { FIELDS, type ReconcileOptions, type Reconciliation, reconcile } from '../reports/reconciliation.ts'
 import { Ended, exit, type Flags, misused, parseFlags, printToStderr } from './command.ts'
 import { configured } from './ledger-access.ts'
@@ -41,7 +41,7 @@ function toleranceOf(flag: string | boolean | undefined): number | undefined {
   return share <= 1 ? share : undefined
 }
 
-function billOf(file: string): Bill {
+function billOf(file: string): ProviderBill {
   try {
     return readBill(fs.readFileSync(file, 'utf8'))
   } catch (error) {
@@ -52,13 +52,13 @@ function billOf(file: string): Bill {
 }
 
 /** Whether a file has later pages of the same report. */
-function continues(other: Bill, bill: Bill): boolean {
-  const kindOf = ({ lines }: Bill) => lines.map(({ source, tokens }) => `${source} ${tokens === undefined}`)[0]
+function continues(other: ProviderBill, bill: ProviderBill): boolean {
+  const kindOf = ({ lines }: ProviderBill) => lines.map(({ source, tokens }) => `${source} ${tokens === undefined}`)[0]
   return kindOf(other) === kindOf(bill) && (other.dates.at(-1) ?? '') > (bill.dates.at(-1) ?? '')
 }
 
 /** The days of the flags; without them, those of the bills. */
-function rangeOf(flags: Flags, bills: readonly Bill[]): Omit<ReconcileOptions, 'tolerance'> | string {
+function rangeOf(flags: Flags, bills: readonly ProviderBill[]): Omit<ReconcileOptions, 'tolerance'> | string {
   const dates = bills.flatMap((bill) => bill.dates).sort()
   const [first, last] = [dates[0] ?? dayText(Date.now()), dates.at(-1) ?? dayText(Date.now())]
   const since = dayOfFlag(flags['since'], first)

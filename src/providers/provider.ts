@@ -10,7 +10,7 @@ import type { JsonObject, JsonValue } from '../core/json.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { ThoughtForm } from '../core/thoughts.ts'
 import type { Usage } from '../core/token-usage.ts'
-import type { HttpRequest } from '../transport/request-head.ts'
+import type { ClientRequest } from '../transport/request-head.ts'
 import type { FrameSink, Shortcut } from '../wire/frames.ts'
 import type { Kept } from './form-store.ts'
 
@@ -24,7 +24,7 @@ export interface Target {
 }
 
 /** A request to send. */
-export interface Dispatch extends HttpRequest {
+export interface Dispatch extends ClientRequest {
   /** All headers, with a signature that only asynchronous hashing can make. Absent if `headers` are complete. */
   readonly sign?: (() => Promise<Readonly<Record<string, string>>>) | undefined
 }

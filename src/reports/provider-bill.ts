@@ -31,7 +31,7 @@ export interface BillLine {
   readonly tier?: string | undefined
 }
 
-export interface Bill {
+export interface ProviderBill {
   readonly lines: readonly BillLine[]
   /** All days that it is about, those without usage too. */
   readonly dates: readonly string[]
@@ -45,7 +45,7 @@ export class BillProblem extends Error {
 }
 
 /** Throws `BillProblem`. */
-export function readBill(written: string): Bill {
+export function readBill(written: string): ProviderBill {
   const text = written.replace(/^\uFEFF/, '')
   return /^\s*[[{]/.test(text) ? fromPages(pagesOf(text)) : fromCsv(text)
 }
@@ -84,7 +84,7 @@ function parsed(text: string): JsonValue {
   }
 }
 
-function fromPages(pages: readonly JsonObject[]): Bill {
+function fromPages(pages: readonly JsonObject[]): ProviderBill {
   const lines: BillLine[] = []
   const dates: string[] = []
   for (const { data } of pages) {
@@ -165,7 +165,7 @@ function amountOf(value: JsonValue | undefined, currency: JsonValue | undefined,
 
 const COLUMNS = ['date', 'model', 'input_tokens', 'cached_input_tokens', 'cache_write_tokens', 'output_tokens', 'cost']
 
-function fromCsv(text: string): Bill {
+function fromCsv(text: string): ProviderBill {
   const rows = readCsv(text)
   if ('problem' in rows) throw new BillProblem(rows.problem)
   const lacking = COLUMNS.filter((name) => !Object.hasOwn(rows[0] ?? {}, name))

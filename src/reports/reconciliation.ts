@@ -14,7 +14,7 @@ import { tierOfTags } from '../core/tags.ts'
 import type { AuditRow } from '../ledger/audit-columns.ts'
 import { chargedMicroUsd } from '../ledger/price.ts'
 import { withLedger } from './ledger-part.ts'
-import type { Bill, BillLine, BillSource } from './provider-bill.ts'
+import type { BillLine, BillSource, ProviderBill } from './provider-bill.ts'
 
 /** Tokens and micro-dollars; null if the bill does not have them. */
 interface Figures {
@@ -79,7 +79,7 @@ interface Theirs extends Figures {
 }
 
 /** Throws `LedgerProblem`. */
-export async function reconcile(config: Config, bills: readonly Bill[], options: ReconcileOptions) {
+export async function reconcile(config: Config, bills: readonly ProviderBill[], options: ReconcileOptions) {
   const lines = bills.flatMap(({ lines: all }) => all).filter((line) => isWithin(line.date, options))
   const names = new Names(config, lines)
   const ours = await ourFigures(config, names, options)

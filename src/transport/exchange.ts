@@ -7,7 +7,7 @@ import { type Decompressor, decompressorOf } from './decompressor.ts'
 import type { Origin } from './origin.ts'
 import { PieceWriter } from './piece-writer.ts'
 import { credentialRefusal } from './proxy-tunnel.ts'
-import type { HttpRequest, RequestHead } from './request-head.ts'
+import type { ClientRequest, RequestHead } from './request-head.ts'
 import type { ResponseHead } from './response-head.ts'
 import type { ResponseSink } from './response-parser.ts'
 import { TransportError } from './transport-error.ts'
@@ -36,7 +36,7 @@ export interface ResponseHandler {
 /** Finds connections for exchanges. */
 export interface ExchangeOwner {
   /** Throws `TransportError` for a request that cannot be sent. */
-  headOf(request: HttpRequest): RequestHead
+  headOf(request: ClientRequest): RequestHead
   /** The exchange needs a connection. */
   connect(exchange: HttpExchange): void
   /** The exchange no longer needs one. */
@@ -67,7 +67,7 @@ export class HttpExchange implements ResponseSink {
   /** Absent before `send`, and if the request cannot be sent. */
   private request: RequestHead | undefined
   /** Absent once it is not needed again: the response may take minutes, and bodies are up to 10 MiB. */
-  private body: HttpRequest['body'] | undefined
+  private body: ClientRequest['body'] | undefined
   private handler: ResponseHandler | undefined
   private carrier: Carrier | undefined
   private decompressor: Decompressor | undefined
@@ -100,7 +100,7 @@ export class HttpExchange implements ResponseSink {
   constructor(private readonly owner: ExchangeOwner) {}
 
   /** Sends a request; its response goes to the handler. Once. */
-  send(request: HttpRequest, handler: ResponseHandler): void {
+  send(request: ClientRequest, handler: ResponseHandler): void {
     const { body } = request
     this.handler = handler
     try {

@@ -14,7 +14,7 @@ type RequestHeaders = Readonly<Record<string, string>>
 type RequestMethod = 'GET' | 'POST'
 
 /** A request to send. The body is text, or pieces that are sent in order and not copied. */
-export interface HttpRequest {
+export interface ClientRequest {
   /** `POST` unless it is set. */
   readonly method?: RequestMethod | undefined
   readonly url: string
@@ -59,7 +59,7 @@ export class RequestHeads {
   constructor(private readonly proxies: () => ForwardProxies) {}
 
   /** Throws `TransportError` for a URL that is not HTTP, a header that cannot be sent, and an unusable proxy. */
-  of({ url, headers, method = 'POST' }: HttpRequest): RequestHead {
+  of({ url, headers, method = 'POST' }: ClientRequest): RequestHead {
     const known = this.known.get(url)
     if (known !== undefined && known.method === method && areEqual(known.headers, headers)) return known
     const place = placeOf(url)

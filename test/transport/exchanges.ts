@@ -5,7 +5,7 @@ import type { ProviderError } from '../../src/core/provider-error.ts'
 import type { ResponseHeaders } from '../../src/providers/provider.ts'
 import type { HttpClient } from '../../src/transport/client.ts'
 import { HttpExchange } from '../../src/transport/exchange.ts'
-import type { HttpRequest } from '../../src/transport/request-head.ts'
+import type { ClientRequest } from '../../src/transport/request-head.ts'
 
 /** What an exchange has come to; `end` is the last event, absent while it goes on. */
 export interface Outcome {
@@ -29,13 +29,13 @@ export class Exchanged {
     url: string,
     body: string | readonly Uint8Array[] = '{}',
     headers = {},
-    more: Partial<HttpRequest> = {},
+    more: Partial<ClientRequest> = {},
   ) {
     this.exchange = new HttpExchange(client)
     this.send({ url, headers, body: typeof body === 'string' ? body : BytePieces.of(body), ...more })
   }
 
-  private send(request: HttpRequest): void {
+  private send(request: ClientRequest): void {
     this.exchange.send(request, this)
     this.isSending = false
   }

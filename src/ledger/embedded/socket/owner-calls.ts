@@ -157,7 +157,7 @@ export interface Ending {
   sendOn(link: OwnerLink): void
 }
 
-export class SettleCall implements Ending {
+export class SettleEnding implements Ending {
   constructor(
     readonly seq: number,
     private readonly reservation: Granted,
@@ -172,7 +172,7 @@ export class SettleCall implements Ending {
 }
 
 /** Cancels a reservation that was asked for in vain: the owner may have granted it, or be about to. */
-export class CancelCall implements Ending {
+export class CancelEnding implements Ending {
   constructor(
     readonly seq: number,
     private readonly asked: ReserveCall,

@@ -15,13 +15,13 @@ import { FrameError } from './frame-reader.ts'
 import { LEDGER_SOCKET } from './ledger-server.ts'
 import {
   type Call,
-  CancelCall,
+  CancelEnding,
   type Ending,
   ExtendCall,
   Granted,
   HealthCall,
   ReserveCall,
-  SettleCall,
+  SettleEnding,
   unreachable,
   WAIT_MS,
 } from './owner-calls.ts'
@@ -90,7 +90,7 @@ export class SharedLedger implements Ledger {
     if (reservation.place === -1) return 'already_settled'
     this.live.remove(reservation)
     const isDirect = performance.now() - reservation.leasedMs < TERMS.leaseMs
-    this.end(new SettleCall(this.next(), reservation, charge, isDirect))
+    this.end(new SettleEnding(this.next(), reservation, charge, isDirect))
     return 'settled'
   }
 
@@ -156,7 +156,7 @@ export class SharedLedger implements Ledger {
     for (const call of this.waiting.snapshot()) {
       if (call.isGivenUp || now - call.sinceMs < call.waitMs) continue
       call.giveUp()
-      if (call instanceof ReserveCall && call.isSent) this.end(new CancelCall(this.next(), call))
+      if (call instanceof ReserveCall && call.isSent) this.end(new CancelEnding(this.next(), call))
     }
     if (this.waiting.size > 0) this.limit ??= setTimeout(() => this.check(), CHECK_MS)
   }
