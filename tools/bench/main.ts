@@ -9,11 +9,12 @@ import { ownScenarios } from './ledger-scenarios.ts'
 import { machine, openFilesMax } from './machine.ts'
 import { metrics, observed } from './observation-scenarios.ts'
 import { measurePeers } from './peer-rows.ts'
+import { priceMeasurements } from './price.ts'
 import { Loader, type Server, startPassThrough, startProvider, startWeir } from './processes.ts'
 import { FULL, type Measurement, type Plan, QUICK } from './rounds.ts'
 import { scenarios } from './scenarios.ts'
 
-const alone = { ...ownScenarios, metrics, observed }
+const alone = { ...ownScenarios, metrics, observed, price: priceMeasurements }
 const NAMES = [...Object.keys(scenarios), ...Object.keys(alone)]
 
 const HELP = `Usage: scripts/bench [--quick] [--only NAME,…] [--json] [--against-itself | --peers]
