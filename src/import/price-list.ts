@@ -68,28 +68,51 @@ function fromModels(models: readonly JsonValue[]): PriceList {
   return found
 }
 
-/** Dollars per token, as texts; a negative price is that of a model that stands for several. */
+/** The prices of OpenRouter, and the names of weir for them. */
+const OPENROUTER_FIELDS: Readonly<Record<string, string>> = {
+  prompt: 'input',
+  completion: 'output',
+  input_cache_read: 'cached_input',
+  input_cache_write: 'cache_write',
+  input_cache_write_1h: 'cache_write_1h',
+  audio: 'audio_input',
+}
+
 function fromOpenRouter(rows: readonly JsonValue[]): PriceList {
-  const FIELDS = {
-    prompt: 'input',
-    completion: 'output',
-    input_cache_read: 'cached_input',
-    input_cache_write: 'cache_write',
-    audio: 'audio_input',
-  }
   const found = new Map<string, Price>()
   for (const row of rows) {
     const [id, pricing] = isObject(row) ? [stringOf(row['id']), row['pricing']] : []
     if (id === undefined || !isObject(pricing)) continue
-    const fields = Object.entries(FIELDS).flatMap(([theirs, ours]) => {
-      const dollars = Number(shifted(pricing[theirs], 6) ?? Number.NaN)
-      return dollars >= 0 ? [[ours, dollars] as const] : []
-    })
-    const price = Object.fromEntries(fields)
-    if (price['input'] !== undefined && price['output'] !== undefined) addIfValid(found, id, price)
+    const base = openRouterRates(pricing)
+    if (base['input'] === undefined || base['output'] === undefined) continue
+    const overrides = isArray(pricing['overrides']) ? pricing['overrides'].filter(isObject) : []
+    const above = overrides.filter(isOfLength).map(({ min_prompt_tokens: length = null, ...rates }) => ({
+      ...{ input_tokens: length, ...base, ...openRouterRates(rates) },
+    }))
+    addIfValid(found, id, { ...base, ...(above.length === 0 ? {} : { above }) })
   }
   if (found.size === 0) throw unknownForm()
   return found
+}
+
+/** Whether prices hold from a length on, and under no other condition, such as an hour. */
+function isOfLength(override: JsonObject): boolean {
+  const { min_prompt_tokens: length, ...rates } = override
+  return typeof length === 'number' && Object.keys(rates).every((name) => Object.hasOwn(OPENROUTER_FIELDS, name))
+}
+
+/**
+ * Dollars per token, as texts. A negative price is that of a model that stands for several; 0 for a part of an input
+ * that is not free stands for none.
+ */
+function openRouterRates(pricing: JsonObject): Readonly<Record<string, number>> {
+  const isFree = Number(pricing['prompt'] ?? 1) === 0
+  const rates = Object.entries(OPENROUTER_FIELDS).flatMap(([theirs, ours]) => {
+    const dollars = Number(shifted(pricing[theirs], 6) ?? Number.NaN)
+    const isStated = dollars > 0 || (dollars === 0 && (isFree || ours === 'input' || ours === 'output'))
+    return isStated ? [[ours, dollars] as const] : []
+  })
+  return Object.fromEntries(rates)
 }
 
 function fromLitellm(list: JsonObject): PriceList {

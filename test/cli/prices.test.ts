@@ -181,8 +181,13 @@ test.each(['\n', '\r\n'])('--apply writes what differs and no other byte, with l
 describe('a list', () => {
   test("of OpenRouter's form", () => {
     const pricing = { prompt: '0.0000025', completion: '0.000015', input_cache_read: '0.00000025', request: '0' }
+    const overrides = [
+      { min_prompt_tokens: 272_000, prompt: '0.000005' },
+      { min_prompt_tokens: 1000, prompt: '0.01', utc_start: 1630 },
+    ]
     const data = [
-      { id: 'openai/gpt-5', pricing },
+      { id: 'openai/gpt-5', pricing: { ...pricing, input_cache_write: '0', overrides } },
+      { id: 'some/free', pricing: { prompt: '0', completion: '0', input_cache_read: '0' } },
       { id: 'openrouter/auto', pricing: { prompt: '-1', completion: '-1' } },
       { id: 'no/output', pricing: { prompt: '0.1' } },
       { id: 'too/dear', pricing: { prompt: '1', completion: '1' } },
@@ -190,7 +195,18 @@ describe('a list', () => {
       null,
     ]
     expect([...readPriceList(JSON.stringify({ data }))]).toEqual([
-      ['openai/gpt-5', expect.objectContaining({ input: 2_500_000, cachedInput: 250_000, output: 15_000_000 })],
+      [
+        'openai/gpt-5',
+        expect.objectContaining({
+          ...{ input: 2_500_000, cachedInput: 250_000, cacheWrite: undefined, output: 15_000_000 },
+          above: [
+            expect.objectContaining({
+              ...{ inputTokens: 272_000, input: 5_000_000, cachedInput: 250_000, output: 15_000_000 },
+            }),
+          ],
+        }),
+      ],
+      ['some/free', expect.objectContaining({ input: 0, cachedInput: 0, output: 0 })],
     ])
   })
 
