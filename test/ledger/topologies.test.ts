@@ -13,7 +13,7 @@ import type { RedisConfig } from '../../src/core/redis-config.ts'
 import { RedisItems } from '../../src/items/redis-items.ts'
 import { KeyFollower } from '../../src/keys/key-follower.ts'
 import { openRedisKeyStore, redisKeyBackend } from '../../src/keys/redis-key-store.ts'
-import type { Account } from '../../src/ledger/ledger.ts'
+import type { Account, Ledger } from '../../src/ledger/ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { dayOf } from '../../src/ledger/window.ts'
 import { lastingPort } from '../support/ports.ts'
@@ -54,10 +54,17 @@ async function node(...settings: readonly string[]): Promise<Server> {
   return { port, client, process }
 }
 
+/** On a busy machine a ledger opens without Redis, for which it waits a second. */
+async function connectedLedger(place: LedgerPlace): Promise<Ledger> {
+  const ledger = await openLedger(place)
+  await until(() => ledger.health().ready)
+  return ledger
+}
+
 /** The guarantees of any ledger, checked over several organisations, so that every node of a cluster has a part. */
 async function exercise(redis: RedisConfig): Promise<void> {
   const place: LedgerPlace = { ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() }
-  const ledger = await openLedger(place)
+  const ledger = await connectedLedger(place)
   const accounts = Array.from({ length: 12 }, () => accountOf(spend({ total: 1000 })))
   for (const account of accounts) {
     const reservation = await ledger.reserve(account, holdOf(600))
@@ -239,7 +246,7 @@ test('a master of a cluster dies with data that its replica lacks: all of it is 
     ledgerUnreachable: 'refuse',
     dataDir: directory(),
   }
-  const ledger = await openLedger(place)
+  const ledger = await connectedLedger(place)
   const [account, elsewhere] = [await accountOn(first), accountOf(spend({ total: 100_000 }))]
   const spendOn = async (of: Account, cost: number) =>
     ledger.settle(await ledger.reserve(of, holdOf(100)), chargeOf(cost))
@@ -275,7 +282,7 @@ test('slots that move to another master: calls are refused or wait meanwhile, an
   if (from === undefined || to === undefined) throw new Error('There are no masters.')
   const redis = placeOf(nodes)
   const place: LedgerPlace = { ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() }
-  const ledger = await openLedger(place)
+  const ledger = await connectedLedger(place)
   const account = await accountOn(from)
   const slot = Number(await from.client.call('CLUSTER', 'KEYSLOT', redisKey(account.organization, 'scopes')))
   const running = await ledger.reserve(account, holdOf(100))
@@ -359,7 +366,7 @@ test("a sentinel's master dies with data that its replica lacks: all of it is ch
   await until(async () => String(await probe.call('SENTINEL', 'REPLICAS', 'mymaster')).includes(String(replica.port)))
   const redis: RedisConfig = { kind: 'sentinel', sentinels: [`redis://127.0.0.1:${port}`], name: 'mymaster' }
   const place: LedgerPlace = { ledger: { kind: 'redis', redis }, ledgerUnreachable: 'refuse', dataDir: directory() }
-  const ledger = await openLedger(place)
+  const ledger = await connectedLedger(place)
   const account = accountOf(spend({ total: 100_000 }))
   const spendOn = async (cost: number) => ledger.settle(await ledger.reserve(account, holdOf(100)), chargeOf(cost))
   await spendOn(10)
