@@ -64,3 +64,59 @@ test('responses.redis: gateways with embedded ledgers share items, and this Redi
   expect((await post(other.port, [reference, { role: 'user', content: 'Again.' }])).status).toBe(200)
   expect(textOf(upstream.calls.at(-1)?.body ?? new Uint8Array())).toContain('The word is plum.')
 })
+
+test.each(['Redis', 'embedded'])('%s: thoughts outlive the worker that kept them', async (kind) => {
+  await using redis = await RedisServer.start()
+  await using upstream = await Upstream.start()
+  const reasoning = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'sealed-by-the-provider' }
+  const call_id = 'call_0123456789ABCDEFGHIJ'
+  const called = { type: 'function_call', id: 'fc_1', call_id, name: 'look', arguments: '{}' }
+  upstream.otherwise(json(200, JSON.stringify({ status: 'completed', output: [reasoning, called] })))
+  await using gateway = await Gateway.start({
+    providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x', api: 'responses' } },
+    models: { m: ['up/gpt-6-sol'] },
+    config: { ledger: kind === 'Redis' ? { redis: redis.url } : kind, workers: 2 },
+  })
+  const tools = [{ type: 'function', function: { name: 'look' } }]
+  const history = [
+    { role: 'user', content: 'Look.' },
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id: call_id, type: 'function', function: { name: 'look', arguments: '{}' } }],
+    },
+    { role: 'tool', tool_call_id: call_id, content: 'seen' },
+  ]
+  const isGivenBack = async (messages: readonly object[]) => {
+    const body = { model: 'm', messages, tools }
+    expect((await ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))).status).toBe(200)
+    return textOf(upstream.calls.at(-1)?.body ?? new Uint8Array()).includes('sealed-by-the-provider')
+  }
+  // Thoughts reach Redis after the answer, and not before the worker has connected.
+  do await isGivenBack(history.slice(0, 1))
+  while (!(await isGivenBack(history)))
+  for (let turn = 0; turn < 8; turn++) expect(await isGivenBack(history)).toBe(true)
+  for (const line of gateway.lines.filter(({ event }) => event === 'worker.started'))
+    process.kill(Number(line['pid']), 'SIGKILL')
+  await gateway.line(({ event }) => event === 'worker.died')
+  expect(await isGivenBackOnceServed()).toBe(true)
+  if (kind !== 'Redis') return
+  const client = new Redis(redis.url)
+  const key = (await client.keys('weir:thoughts:*')).find((one) => !one.endsWith(':order')) ?? ''
+  const stored = Object.values(await client.hgetall(key)).join()
+  client.disconnect()
+  expect(stored).not.toContain('sealed-by-the-provider')
+
+  /** A new worker accepts a moment after the old one has died. */
+  async function isGivenBackOnceServed(): Promise<boolean> {
+    for (;;) {
+      const body = { model: 'm', messages: history, tools }
+      const answer = await ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body })).catch(
+        () => undefined,
+      )
+      if (answer?.status === 200)
+        return textOf(upstream.calls.at(-1)?.body ?? new Uint8Array()).includes('sealed-by-the-provider')
+      await Bun.sleep(20)
+    }
+  }
+})
