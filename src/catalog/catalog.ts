@@ -79,6 +79,8 @@ const MATCHED = /^[A-Za-z0-9][\w.:@+-]*(?:\/[A-Za-z0-9][\w.:@+-]*)*$/
 export class Catalog {
   private readonly byName = new Map<string, Model>()
   private readonly byAlias = new Map<string, Model | 'ambiguous'>()
+  /** The service tiers that any model has a price for, and their aliases. */
+  readonly tierNames: ReadonlySet<string>
   /** Models whose names are patterns, the longest first. */
   private readonly patterns: readonly Model[]
   /** The models of names that matched a pattern, most of which are asked for again. */
@@ -112,6 +114,7 @@ export class Catalog {
       .filter(({ name }) => prefixOf(name) !== undefined)
       .sort((one, other) => other.name.length - one.name.length)
     for (const organization of organizations) this.organizationById.set(organization.id, organization)
+    this.tierNames = new Set(models.flatMap(({ price }) => price?.tiers?.flatMap(({ names }) => names) ?? []))
   }
 
   /** Expects a checked configuration: names are unique and references exist. A name that does not exist is left out. */

@@ -66,7 +66,7 @@ export class RequestLog {
   continuity: RecallCounts | undefined
   /** Those that the provider that was called last does not have. */
   leftOut: readonly string[] | undefined
-  /** A service tier without a price that the request asked for or was served by: a name of `boundedTier`. */
+  /** A service tier without a price that the request asked for or was served by; its names are bounded. */
   unpricedTier: string | undefined
   tags: RequestTags | undefined
   /** Absent unless the request is traced. */

@@ -245,13 +245,18 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { price } = model
     if (price === undefined) return
     if (isUnpricedAnswer(price, served)) {
-      this.log.unpricedTier = boundedTier(served)
+      this.log.unpricedTier = this.tierLabel(served)
       if (!this.gateway.targetUsage.isNewTier(model.name)) return
       const tier = served.slice(0, SHOWN_MAX)
       this.gateway.logEvent('price.tier_unknown', { model: publicName(model), provider: target.provider, tier })
     } else if (this.askedTier !== undefined && !isPricedTier(price, this.askedTier)) {
-      this.log.unpricedTier = boundedTier(this.askedTier)
+      this.log.unpricedTier = this.tierLabel(this.askedTier)
     }
+  }
+
+  /** A label of a metric: a name of the table or of the configuration, or one for all others. */
+  private tierLabel(tier: string): string {
+    return this.gateway.catalog.tierNames.has(tier) ? tier : boundedTier(tier)
   }
 
   noteUsage({ target }: Candidate, meter: UsageMeter, isStream: boolean): void {

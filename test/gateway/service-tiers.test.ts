@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
+import type { WorkerGauges } from '../../src/metrics/figures-post.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { stream as streams } from '../support/scenarios.ts'
 import { Serving } from '../support/serving.ts'
@@ -13,6 +14,15 @@ const PRICE = {
   above: [{ input_tokens: 1000, input: 20, output: 200 }],
   tiers: { priority: { input: 30, output: 300 }, flex: { factor: 0.5 } },
   tier_aliases: { fast: 'priority' },
+}
+
+const GAUGES: WorkerGauges = {
+  inFlight: 0,
+  streams: 0,
+  sockets: 0,
+  socketStateBytes: 0,
+  outboxPending: 0,
+  loopLagSeconds: 0,
 }
 
 /** What the provider reports next. */
@@ -90,6 +100,7 @@ beforeAll(async () => {
       responses: { ...target('responses'), ...more },
       messages: { ...target('messages'), ...more },
       usual: { ...target('chat'), price: { ...PRICE, default_tier: 'fast' }, ...more },
+      custom: { ...target('chat'), price: { input: 1, output: 1, tiers: { express: { factor: 2 } } }, ...more },
       failing: {
         ...target('chat', 'broken'),
         price: { input: 1, output: 1, tiers: { priority: { factor: 2 } } },
@@ -247,6 +258,22 @@ describe('a tier without a price', () => {
     const { sent, line } = await say('chat', { as: 'free', tier: 'scale' })
     expect(sent).toBe('scale')
     expect(line['cost_micro_usd']).toBe(200)
+  })
+
+  test('is counted by a name that weir or the configuration knows', async () => {
+    const counted = () => {
+      const { counters } = serving.service.figures.take(GAUGES)
+      return (counters['weir_unpriced_requests_total'] ?? []).map(([labels, added]) => [...labels, added])
+    }
+    counted()
+    report = { input: 10, output: 1 }
+    for (const tier of ['scale', 'express', 'express', 'x'.repeat(10_000), 'Priority', 'priority', 'flex', 'auto'])
+      await say('chat', { as: 'free', tier })
+    expect(counted()).toEqual([
+      ['chat', 'scale', 1],
+      ['chat', 'express', 2],
+      ['chat', 'other', 2],
+    ])
   })
 
   test('in an answer is charged at the base price, and warned of once an hour and model by all workers', async () => {
