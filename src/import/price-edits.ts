@@ -141,7 +141,7 @@ class Editor {
       const node = tier === undefined ? price : this.tierNode(price, tier)
       if (node.has('factor') && mine !== undefined) {
         rewritten.add(tierKey)
-        this.replaceFactor(node, tierFields(others, mine))
+        this.replaceFactor(node, tierFields(others, others.above === undefined ? { ...mine, above: undefined } : mine))
         continue
       }
       if (above > 0) this.setLength(node, above, others, mine ?? ours)

@@ -5,9 +5,10 @@
 
 import { parseDocument } from 'yaml'
 import { checkedPrice } from '../config/prices.ts'
+import type { Path } from '../config/problems.ts'
 import { shifted } from '../core/decimal.ts'
 import { messageOf } from '../core/error-message.ts'
-import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, objectOf, stringOf } from '../core/json.ts'
 import type { Price } from '../core/money.ts'
 import { litellmPrice } from './litellm-prices.ts'
 
@@ -57,7 +58,7 @@ function fromModels(models: readonly JsonValue[]): PriceList {
   const found = new Map<string, Price>()
   models.forEach((row, index) => {
     if (!isObject(row) || row['price'] === undefined || row['price'] === null) return
-    const checked = checkedPrice(row['price'], ['models', index, 'price'])
+    const checked = statedPrice(row['price'], ['models', index, 'price'])
     if ('problem' in checked) throw new PriceListProblem(`is no price list: ${checked.problem}`)
     const targets = isArray(row['targets']) ? row['targets'].filter(isObject).map((target) => target['model']) : []
     const aliases = isArray(row['aliases']) ? row['aliases'] : []
@@ -66,6 +67,20 @@ function fromModels(models: readonly JsonValue[]): PriceList {
   })
   if (found.size === 0) throw new PriceListProblem('has no models with a name and a price')
   return found
+}
+
+/**
+ * What a list states of a model: lengths that a tier does not state are left out, although its prices grow with them,
+ * so that they are not compared. The tier of the configuration grows as the model does, too.
+ */
+export function statedPrice(value: JsonValue, place: Path): ReturnType<typeof checkedPrice> {
+  const checked = checkedPrice(value, place)
+  if ('problem' in checked) return checked
+  const tiers = checked.price.tiers?.map((tier) => {
+    const written = objectOf(objectOf(objectOf(value)?.['tiers'])?.[tier.names[0] ?? ''])
+    return written?.['above'] === undefined ? { ...tier, above: undefined } : tier
+  })
+  return { price: { ...checked.price, tiers } }
 }
 
 /** The prices of OpenRouter, and the names of weir for them. */
@@ -132,6 +147,6 @@ function fromLitellm(list: JsonObject): PriceList {
 
 /** A row of a public list that no configuration could have is left out. */
 function addIfValid(found: Map<string, Price>, name: string, price: JsonObject): void {
-  const checked = checkedPrice(price, [name])
+  const checked = statedPrice(price, [name])
   if ('price' in checked) found.set(name, checked.price)
 }

@@ -6,11 +6,11 @@
 import { expect, test } from 'bun:test'
 import { stringify } from 'yaml'
 import { parseConfig } from '../../src/config/parse.ts'
-import { checkedPrice } from '../../src/config/prices.ts'
 import type { JsonObject, JsonValue } from '../../src/core/json.ts'
 import type { Price } from '../../src/core/money.ts'
 import { priceDifferences } from '../../src/import/price-differences.ts'
 import { withPrice } from '../../src/import/price-edits.ts'
+import { statedPrice } from '../../src/import/price-list.ts'
 import { Random, randomSeed } from '../ledger/random.ts'
 
 const OPTIONS = { env: {}, readFile: () => ({ error: 'there are no files here' }), cores: 1 }
@@ -68,7 +68,7 @@ function priceIn(text: string, at: number): Price | undefined {
 test('an edit leaves nothing to differ, and everything else as it is', async () => {
   const random = new Random(randomSeed('price edits'))
   for (let round = 0; round < 150; round++) {
-    const listed = checkedPrice(price(random), ['list'])
+    const listed = statedPrice(price(random), ['list'])
     if ('problem' in listed) throw new Error(listed.problem)
     const theirs = listed.price
     const isShared = random.oneIn(4)
