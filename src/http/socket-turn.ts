@@ -123,16 +123,22 @@ export class SocketTurn implements Responder, CallerStream, Turn {
   }
 
   answered(answer: Answer | string): void {
-    const { running, log } = this.life
+    const { log } = this.life
     if (typeof answer === 'string') {
       const model = log.requestedModel
-      this.gateway = gatewayJson(model, model, 0, running.limitHeaders)
+      this.gateway = gatewayJson(model, model, 0, this.headers)
       return this.finish(answer)
     }
     const { requestedModel, servedModel, fallbacks, content } = answer
     if (!(content instanceof Pump)) throw new Error('a turn was not answered by a stream')
-    this.gateway = gatewayJson(requestedModel, servedModel, fallbacks, running.limitHeaders)
+    this.gateway = gatewayJson(requestedModel, servedModel, fallbacks, this.headers)
     content.attach(this)
+  }
+
+  /** What an answer to a `POST` would have as headers, too. */
+  private get headers(): Readonly<Record<string, string>> {
+    const { log, running } = this.life
+    return { 'x-request-id': log.requestId, ...running.limitHeaders }
   }
 
   failed(failure: CallerError): void {

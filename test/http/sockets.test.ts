@@ -159,6 +159,8 @@ describe('a turn', () => {
     expect(frames.some((frame) => 'stream_id' in frame)).toBe(false)
     const gateway = { requested_model: 'answers', served_model: 'answers', fallback_count: 0 }
     expect(frames[0]).toMatchObject({ gateway })
+    const { headers } = Object(frames[0]?.['gateway'])
+    expect(await weir.lineOf(headers['x-request-id'])).toMatchObject({ outcome: 'completed', transport: 'websocket' })
     expect(frames.at(-1)).toMatchObject({ gateway })
   })
 

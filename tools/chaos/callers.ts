@@ -14,12 +14,12 @@ const DIALECTS = [
 ] as const
 
 /** Values of the tag `project`; '' for a request without it. */
-const PROJECTS = ['', 'a', 'b']
-const LEAVES_ONE_IN = 12
-const PATIENCE_MS = 60_000
+export const PROJECTS = ['', 'a', 'b']
+export const LEAVES_ONE_IN = 12
+export const PATIENCE_MS = 60_000
 /** Pauses between two requests: after an answer, and after a rejection or a connection that failed. */
-const PAUSE_MS = 60
-const REFUSED_PAUSE_MS = 200
+export const PAUSE_MS = 60
+export const REFUSED_PAUSE_MS = 200
 
 /**
  * - `complete`: every byte arrived
@@ -46,6 +46,8 @@ export interface Result {
   readonly arrivedAfterMs: number
   /** The beginning of a wrong answer. */
   readonly what: string
+  /** Of a turn over a WebSocket: whether it continued an earlier one. */
+  readonly turn?: 'first' | 'continued'
 }
 
 export interface Load {

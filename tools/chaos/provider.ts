@@ -25,7 +25,7 @@ export interface Served {
 const LONG_ONE_IN = 50
 
 export class Provider implements AsyncDisposable {
-  /** By the mark in the text of a request. */
+  /** By the mark in the text of a request; by the last one of a conversation. */
   readonly served = new Map<string, Served>()
 
   private constructor(
@@ -52,7 +52,7 @@ export class Provider implements AsyncDisposable {
   }
 
   private async serve(call: Call): Promise<void> {
-    const [, mark = '', number = '0'] = /\b([a-z]+-(\d+))-mark\b/.exec(textOf(call.body)) ?? []
+    const [, mark = '', number = '0'] = [...textOf(call.body).matchAll(/\b([a-z]+-(\d+))-mark\b/g)].at(-1) ?? []
     const plan = planOf(this.seed + Number(number))
     const served = this.served.get(mark) ?? {
       costMicroUsd: plan.inputTokens * PRICE.input + plan.pieces * PRICE.output,

@@ -49,6 +49,12 @@ export function checkAnswers(report: Report, answers: Answers): void {
   checkCut(report, answers)
   checkRefused(report, answers)
   checkDrained(report, answers)
+  const turns = results.filter(({ turn }) => turn !== undefined)
+  const continued = turns.filter(({ turn, end }) => turn === 'continued' && end === 'complete')
+  report.check(
+    `turns over WebSockets: ${turns.length}, of which ${continued.length} are complete and continued another`,
+    continued.length > 0,
+  )
   const known = new Set(results.map(({ id }) => id))
   report.check(`${known.size} requests have different ids`, known.size > 1)
 }

@@ -57,7 +57,10 @@ import { RedisServer } from './redis-server.ts'
 import { checkAnswers, type Report } from './report.ts'
 import { RotatedKey } from './rotation.ts'
 import { SentinelSet } from './sentinels.ts'
+import { callOverSocketsUntil } from './socket-callers.ts'
 
+/** One in so many callers holds WebSockets. */
+const SOCKETS_ONE_IN = 3
 /** The duration of a lease and of the reaper's interval, and time for a busy machine. */
 const WAIT_MS_MAX = 75_000
 /** The least part of its limit that the key with the small budget spends, in at most so many rounds of all callers. */
@@ -100,7 +103,10 @@ function loadOf(
 }
 
 function callers(run: Run, load: Load, untilMs: number): readonly Promise<void>[] {
-  return Array.from({ length: run.callers }, (_, i) => callUntil(untilMs, load, new Random(run.seed + 1000 * (i + 1))))
+  return Array.from({ length: run.callers }, (_, i) => {
+    const call = i % SOCKETS_ONE_IN === 1 ? callOverSocketsUntil : callUntil
+    return call(untilMs, load, new Random(run.seed + 1000 * (i + 1)))
+  })
 }
 
 /** Keys that change during the faults. */
