@@ -7,6 +7,7 @@ import { type Check, checkOf } from './answer-check.ts'
 import { requestOf } from './dialects.ts'
 import { AnswerReader, type AnswerSink, postBytes } from './http.ts'
 import { Counter, type Counts } from './load-counter.ts'
+import { SocketCaller, type SocketUse } from './socket-load.ts'
 import { BURST_EVENTS, BURSTS, type Dialect, type Traffic } from './traffic.ts'
 
 /**
@@ -26,6 +27,8 @@ interface OpenLoad {
   /** Lines of further headers. */
   readonly headers: string
   readonly repeats: boolean
+  /** Over WebSockets; absent: by `POST`. */
+  readonly sockets?: SocketUse | undefined
 }
 
 export type FromLoad = { readonly type: 'counts'; readonly counts: Counts } | { readonly type: 'stopped' }
@@ -109,13 +112,14 @@ class Load {
   readonly counter = new Counter()
   readonly bytes: Buffer
   repeats: boolean
-  private readonly connected = new Set<Connection>()
+  private readonly connected = new Set<Connection | SocketCaller>()
   private readonly idle = Promise.withResolvers<void>()
   readonly traffic: Traffic
   readonly dialect: Dialect
   readonly paced: boolean
 
-  constructor({ traffic, dialect, key, headers, repeats }: OpenLoad) {
+  constructor(private readonly message: OpenLoad) {
+    const { traffic, dialect, key, headers, repeats } = message
     this.traffic = traffic
     this.dialect = dialect
     this.repeats = repeats
@@ -135,16 +139,22 @@ class Load {
   /** Sends no new requests; resolves when all connections have ended. */
   async stop(): Promise<void> {
     this.repeats = false
+    for (const one of this.connected) if (one instanceof SocketCaller) one.stop()
     if (this.connected.size > 0) await this.idle.promise
   }
 
-  closed(connection: Connection): void {
+  closed(connection: Connection | SocketCaller): void {
     this.connected.delete(connection)
     if (this.connected.size === 0) this.idle.resolve()
   }
 
   private async connect(port: number): Promise<void> {
+    const { sockets, key, traffic } = this.message
     try {
+      if (sockets !== undefined) {
+        this.connected.add(await SocketCaller.open(port, key, traffic, sockets, this))
+        return
+      }
       const socket = await Bun.connect<Connection | undefined>({
         hostname: '127.0.0.1',
         port,

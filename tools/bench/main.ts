@@ -13,8 +13,9 @@ import { priceMeasurements } from './price.ts'
 import { Loader, type Server, startPassThrough, startProvider, startWeir } from './processes.ts'
 import { FULL, type Measurement, type Plan, QUICK } from './rounds.ts'
 import { scenarios } from './scenarios.ts'
+import { socketScenarios } from './socket-scenarios.ts'
 
-const alone = { ...ownScenarios, metrics, observed, price: priceMeasurements }
+const alone = { ...ownScenarios, metrics, observed, price: priceMeasurements, ...socketScenarios }
 const NAMES = [...Object.keys(scenarios), ...Object.keys(alone)]
 
 const HELP = `Usage: scripts/bench [--quick] [--only NAME,…] [--json] [--against-itself | --peers]

@@ -7,6 +7,7 @@ import type { Subprocess } from 'bun'
 import { Redis } from 'ioredis'
 import type { FromLoad, ToLoad } from './load.ts'
 import type { Counts } from './load-counter.ts'
+import type { SocketUse } from './socket-load.ts'
 import { KINDS, modelOf, NATIVE, PROVIDERS, type Traffic } from './traffic.ts'
 
 const MAIN = join(import.meta.dir, '../../src/main.ts')
@@ -26,6 +27,8 @@ export interface Server extends AsyncDisposable {
   readonly interpreted?: boolean
   /** How many times the plan's requests it is warmed up with; absent = once. */
   readonly warmUps?: number
+  /** Requests are turns on WebSockets; absent: `POST`s. */
+  readonly sockets?: SocketUse
   /** True if it speaks the dialect of its caller; others pass the provider's bytes on. */
   readonly converts: boolean
 }
@@ -228,6 +231,7 @@ export async function startRedis(): Promise<RedisProcess> {
 /** Every limit, none of which the load can reach. */
 export const LIMITS = {
   requests_per_minute: 1_000_000_000,
+  sockets: 1_000_000,
   tokens_per_minute: 1_000_000_000,
   concurrent_requests: 1_000_000,
   spend: { day: 1_000_000, month: 1_000_000, total: 1_000_000 },
@@ -296,6 +300,7 @@ export class Loader implements AsyncDisposable {
       connections,
       repeats,
       headers: target.headers ?? '',
+      sockets: target.sockets,
     })
   }
 

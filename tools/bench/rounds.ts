@@ -147,8 +147,8 @@ export async function closedLoop(
   return { ...round, total: counts.answers }
 }
 
-/** Opens streams and waits until each of them has sent an event. */
-async function start(loader: Loader, target: Server, traffic: Traffic, streams: number): Promise<void> {
+/** Opens streams and waits until each of them has sent an event, or sockets until they are open. */
+export async function start(loader: Loader, target: Server, traffic: Traffic, streams: number): Promise<void> {
   loader.open(target, traffic, streams, false)
   const deadline = performance.now() + STARTED_MS_MAX
   for (let counts = await loader.read(); counts.started < streams; counts = await loader.read()) {
@@ -196,7 +196,8 @@ export async function bytesAStream(setup: Setup, target: Server, traffic: Traffi
   return grown / half
 }
 
-async function measured({ loader, provider }: Setup, target: Server, seconds: number): Promise<Round> {
+/** One round of what runs. */
+export async function measured({ loader, provider }: Setup, target: Server, seconds: number): Promise<Round> {
   const loadCpu = () => cpuMs(loader.pid) + cpuMs(provider.pid)
   const counts = await loader.read()
   const [cpu, load, startedMs] = [cpuMs(target.pid), loadCpu(), performance.now()]
