@@ -4,6 +4,7 @@ import type { Browser, Page } from 'playwright-core'
 import { Weir } from '../process/weir.ts'
 import { lastingPort } from '../support/ports.ts'
 import { RedisServer } from '../support/redis.ts'
+import { SocketClient } from '../support/socket-client.ts'
 import { startBrowser, WatchedPage } from './browser.ts'
 
 const KEY = 'console-test-key-0123456789'
@@ -171,6 +172,20 @@ describe('the console', () => {
     expect(await rows(page, 'Requests').filter({ hasText: 'model not found' }).count()).toBeGreaterThan(0)
     await only.click()
     await rows(page, 'Requests').filter({ hasText: 'completed' }).first().waitFor()
+    expect(watched.problems).toEqual([])
+  })
+
+  test('shows which requests came over a WebSocket', async () => {
+    await using client = await SocketClient.open(Number(new URL(weir.address).port), KEY)
+    await client.turn({ type: 'response.create', model: 'small', input: 'Hi', generate: false })
+    await using watched = await openConsole()
+    const { page } = watched
+    const row = rows(page, 'Requests').filter({ hasText: 'responses · websocket' }).first()
+    await row.getByRole('button').click()
+    await page
+      .getByRole('dialog')
+      .getByText(/^websocket, req_/)
+      .waitFor()
     expect(watched.problems).toEqual([])
   })
 

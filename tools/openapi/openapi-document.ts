@@ -37,8 +37,14 @@ its first valid event, so that an earlier failure has a status of its own. While
 out every 15 s (on Messages a \`ping\` event after \`message_start\`). weir never sends an error event: if a stream
 fails, the connection ends without the last event, which SDKs report as an error.
 
-**Paths** are exact, and a query string is ignored. \`HEAD\` on any path is 200 without authentication. A
-WebSocket can be opened at \`/v1/responses\`, of which this document describes the POST.
+**Paths** are exact, and a query string is ignored. \`HEAD\` on any path is 200 without authentication.
+
+**WebSockets.** One can be opened at \`/v1/responses\`, with the key in a header, unless the operator has switched
+that off (426). The caller sends frames of JSON: the body of the \`POST\` and \`"type": "response.create"\`, with
+\`previous_response_id\` to continue a response of this connection, \`stream_id\` to name a lane, and
+\`"generate": false\` to warm up. weir answers with the events of the stream, one in each frame, the first and the last
+with a member \`gateway\` for what the \`POST\` has in headers. A turn that fails before its content is a frame of type
+\`error\` with \`status\`, \`error\` and \`headers\`; one that fails later ends with \`response.failed\`.
 
 **Versions.** New fields in answers and new values of enumerations may appear at any time; clients must accept them.`
 
