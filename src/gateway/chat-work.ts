@@ -103,9 +103,11 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { thoughts: memory } = this.gateway
     const { conversation } = this.exchange.request
     if (memory === undefined || !conversation.has(ASSISTANT)) return
-    const asks = (candidate: Candidate) => this.issuerOf(candidate) !== undefined && memory.mayThink(candidate.target)
+    const { id } = this.key.organization
+    const asks = (candidate: Candidate) =>
+      this.issuerOf(candidate) !== undefined && memory.mayThink(id, candidate.target)
     if (!candidates.some(asks)) return
-    const found = memory.recall(this.key.organization.id, conversation)
+    const found = memory.recall(id, conversation)
     if (!(found instanceof Promise)) return this.use(found)
     this.fetching = found.then((recalled) => {
       this.use(recalled)
@@ -139,7 +141,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const thoughts = recalled.for(issuer, counts)
     this.log.continuity = counts
     if (thoughts === undefined) return request
-    this.gateway.thoughts?.found(target)
+    this.gateway.thoughts?.found(this.key.organization.id, target)
     return { ...request, thoughts }
   }
 

@@ -14,14 +14,13 @@ import {
 
 /** Thoughts of a larger answer are not kept. */
 const THOUGHT_CHARS_MAX = 1024 * 1024
-const BLANKS = /\s+/g
 
 /** What is kept of an answer. */
 export interface KeptThoughts {
   readonly thoughts: readonly Thought[]
   /** The ids of its calls, in order. */
   readonly callIds: readonly string[]
-  /** A digest of its text without white space, which callers trim. */
+  /** A digest of its text without the white space around it, which callers trim. */
   readonly textDigest: string
 }
 
@@ -31,6 +30,7 @@ export class ThoughtKeeper {
   /** Of the text; made when the first thought comes, because most answers have none. */
   private text: Hash | undefined
   private hasText = false
+  private blanks = ''
   /** Text came before the first thought. */
   private missesText = false
   private chars = 0
@@ -89,9 +89,18 @@ export class ThoughtKeeper {
   }
 
   private addText(text: string): void {
-    this.hasText ||= text.trim() !== ''
-    if (this.text === undefined) this.missesText ||= this.hasText
-    else this.text.update(text.replace(BLANKS, ''))
+    const hasText = this.hasText || text.trim() !== ''
+    if (this.text === undefined) this.missesText ||= hasText
+    else if (hasText) this.hash(this.text, this.hasText ? text : text.trimStart())
+    this.hasText = hasText
+  }
+
+  /** Holds white space back until something follows it. */
+  private hash(hash: Hash, text: string): void {
+    const solid = text.trimEnd()
+    if (solid !== '') hash.update(this.blanks + solid)
+    const blanks = text.slice(solid.length)
+    this.blanks = solid === '' ? this.blanks + blanks : blanks
   }
 
   private end(): void {
@@ -104,5 +113,5 @@ export class ThoughtKeeper {
 
 /** The digest of a text as the keeper makes it. */
 export function textDigest(text: string): string {
-  return createHash('sha256').update(text.replace(BLANKS, '')).digest('base64url')
+  return createHash('sha256').update(text.trim()).digest('base64url')
 }

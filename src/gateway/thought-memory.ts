@@ -3,61 +3,63 @@
 import { createHash } from 'node:crypto'
 import type { Conversation } from '../core/conversation.ts'
 import type { Endpoint } from '../core/endpoint.ts'
-import { type TargetRef, targetKey } from '../core/model-config.ts'
+import type { TargetRef } from '../core/model-config.ts'
 import type { ThoughtForm, ThoughtStore } from '../core/thoughts.ts'
 import { type Issuer, nextStanding, RecalledThoughts, recordOf } from './recalled-thoughts.ts'
 import { ThoughtKeeper } from './thought-keeper.ts'
 
-/** How long a target counts as one that has thoughts after it was first asked for any. */
-const UNKNOWN_MS = 60_000
-/** How often one whose answers had no thoughts is asked for some again: others may have had some. */
+/** Look-ups for an organisation at a target that may find nothing before most are left out. */
+const MISSES_MAX = 16
+/** How often one is made all the same: an answer of another worker may have had thoughts. */
 const AGAIN_MS = 10_000
+/** Pairs of organisation and target that are known at a time. */
+const KNOWN_MAX = 10_000
 
-interface KnownTarget {
+interface Known {
   readonly target: TargetRef
-  readonly sinceMs: number
-  /** Its answers, or histories of it, had thoughts. */
+  /** Answers, or histories, had thoughts. */
   thinks: boolean
+  misses: number
   askedMs: number
 }
 
-/** Which targets have thoughts, as far as this worker knows. It outlives the configuration. */
+/** Which targets think for which organisations, as far as this worker knows. It outlives the configuration. */
 export class ThinkingTargets {
-  private readonly targets = new Map<string, KnownTarget>()
+  private readonly pairs = new Map<string, Known>()
 
   /** `now`: monotonic milliseconds. */
   constructor(private readonly now: () => number = () => performance.now()) {}
 
   /**
-   * Whether its thoughts should be looked up. A look-up leaves this process, so the conversations of models without
-   * thoughts, such as most of Claude's, do without, but for one from time to time.
+   * Whether thoughts should be looked up. A look-up leaves this process, so the conversations of models that do not
+   * think, such as most of Claude's, do without, but for one from time to time.
    */
-  mayThink(target: TargetRef): boolean {
+  mayThink(organization: string, target: TargetRef): boolean {
+    const known = this.known(organization, target)
     const nowMs = this.now()
-    const known = this.known(target, nowMs)
-    if (known.thinks || nowMs - known.sinceMs < UNKNOWN_MS) return true
-    if (nowMs - known.askedMs < AGAIN_MS) return false
+    if (!known.thinks && known.misses >= MISSES_MAX && nowMs - known.askedMs < AGAIN_MS) return false
+    known.misses++
     known.askedMs = nowMs
     return true
   }
 
-  thinks(target: TargetRef): void {
-    this.known(target, this.now()).thinks = true
+  thinks(organization: string, target: TargetRef): void {
+    this.known(organization, target).thinks = true
   }
 
   /** Forgets the targets that a new configuration does not have. */
   keep(remains: (target: TargetRef) => boolean): void {
-    for (const [key, { target }] of this.targets) if (!remains(target)) this.targets.delete(key)
+    for (const [key, { target }] of this.pairs) if (!remains(target)) this.pairs.delete(key)
   }
 
-  private known(target: TargetRef, nowMs: number): KnownTarget {
-    const key = targetKey(target)
-    let known = this.targets.get(key)
-    if (known === undefined) {
-      const { provider, model } = target
-      known = { target: { provider, model }, sinceMs: nowMs, thinks: false, askedMs: nowMs }
-      this.targets.set(key, known)
-    }
+  private known(organization: string, { provider, model }: TargetRef): Known {
+    const key = `${organization}/${provider}/${model}`
+    let known = this.pairs.get(key)
+    if (known !== undefined) return known
+    // One that is forgotten is looked up again, as a new one is.
+    if (this.pairs.size >= KNOWN_MAX) this.pairs.clear()
+    known = { target: { provider, model }, thinks: false, misses: 0, askedMs: 0 }
+    this.pairs.set(key, known)
     return known
   }
 }
@@ -71,8 +73,8 @@ export class ThoughtMemory {
     private readonly targets: ThinkingTargets,
   ) {}
 
-  mayThink(target: TargetRef): boolean {
-    return this.targets.mayThink(target)
+  mayThink(organization: string, target: TargetRef): boolean {
+    return this.targets.mayThink(organization, target)
   }
 
   /** What was kept of the answers of a history; undefined if it has none. Never rejects. */
@@ -81,8 +83,8 @@ export class ThoughtMemory {
   }
 
   /** What was found belongs to these targets. */
-  found(target: TargetRef): void {
-    this.targets.thinks(target)
+  found(organization: string, target: TargetRef): void {
+    this.targets.thinks(organization, target)
   }
 
   issuer(endpoint: Endpoint, model: string, form: ThoughtForm): Issuer {
@@ -95,7 +97,7 @@ export class ThoughtMemory {
     return new ThoughtKeeper(issuer.form, (kept) => {
       const { key, text } = recordOf(issuer, standing, kept)
       this.store.put(organization, key, text)
-      this.targets.thinks(target)
+      this.targets.thinks(organization, target)
     })
   }
 
