@@ -56,6 +56,8 @@ interface Waiting {
 
 export class SocketConnection implements TurnConnection {
   isClosed = false
+  /** The value of the header that its key came in. Kept, because reading a header takes 0.1 µs of each look. */
+  readonly credential: string
   full: Promise<void> | undefined
   private turns = 0
   private readonly openedMs = performance.now()
@@ -85,12 +87,9 @@ export class SocketConnection implements TurnConnection {
     private readonly home: Home,
     /** The request id of its handshake. */
     readonly id: string,
-  ) {}
-
-  /** The header that it was opened with: each turn looks the key up again. */
-  get credential(): string {
-    const { headers } = this.head
-    return headers.get('authorization') ?? headers.get('x-api-key') ?? ''
+  ) {
+    const { headers } = head
+    this.credential = headers.get('authorization') ?? headers.get('x-api-key') ?? ''
   }
 
   private get organization(): string {
