@@ -96,7 +96,8 @@ function refusalError(account: Account, hold: Hold, reply: RefusedReply, nowMs: 
     },
   }
   if (limit.kind !== 'budget') {
-    const words = `${most} ${limit.noun} for ${owner}`
+    const noun = most === 1 ? limit.noun.replace('requests', 'request').replace('tokens', 'token') : limit.noun
+    const words = `${most} ${noun} for ${owner}`
     if (refusal.waitMs === undefined) {
       return new CallerError('exceeds_limit', tooLarge(limit, words, refused), { ...detail, type: limit.name })
     }

@@ -179,7 +179,7 @@ export function conformance(installation: Installation): void {
         expect([tokens.kind, tokens.type]).toEqual(['rate_limited', 'tokens'])
         const places = await refused(ledger, account, holdOf(1, 10))
         expect([places.type, places.detail.retryAfterSeconds]).toEqual(['concurrent_requests', 1])
-        expect(places.message).toContain("1 concurrent requests for key 'ci'")
+        expect(places.message).toContain("1 concurrent request for key 'ci'")
       })
 
       test('a limit of 0 rejects every request', async () => {

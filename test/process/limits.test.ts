@@ -31,12 +31,12 @@ const spendMessage = (window: string, end: string) =>
 /** The message of each limit, and the error `type` if the limit is a rate. */
 const words: Readonly<Record<string, { readonly message: RegExp; readonly type: string }>> = {
   requests: {
-    message: /^Rate limit reached: 1 requests per minute for (.+)\. Try again in \d+ s\.$/,
+    message: /^Rate limit reached: 1 request per minute for (.+)\. Try again in \d+ s\.$/,
     type: 'requests',
   },
   tokens: { message: /^Rate limit reached: 13 tokens per minute for (.+)\. Try again in \d+ s\.$/, type: 'tokens' },
   concurrent_requests: {
-    message: /^Rate limit reached: 1 concurrent requests for (.+)\. Try again in \d+ s\.$/,
+    message: /^Rate limit reached: 1 concurrent request for (.+)\. Try again in \d+ s\.$/,
     type: 'concurrent_requests',
   },
   day: {
