@@ -4,6 +4,7 @@ import { expect, test } from 'bun:test'
 import { newRequestId } from '../../src/core/request-id.ts'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import type { RecoverableStore } from '../../src/ledger/redis/protocol/epochs.ts'
+import type { Restoration } from '../../src/ledger/redis/recovery/restoration.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { opened } from './opened.ts'
@@ -73,6 +74,12 @@ test('FLUSHALL under load: every organisation is charged once, and little is res
 }, 120_000)
 
 test('an organisation with many rows of usage is served, within its budget, while they are given back', async () => {
+  // On a busy machine Redis may seem lost for a moment. Then a settlement waits for all rows, and nothing is shown.
+  for (let tries = 0; !(await isServedWhileGiven()); tries++) expect(tries).toBeLessThan(5)
+})
+
+/** False if Redis was in doubt meanwhile. */
+async function isServedWhileGiven(): Promise<boolean> {
   await using server = await RedisServer.start()
   const account = accountOf(spend({ total: 13_000 }))
   const at = directory()
@@ -99,9 +106,15 @@ test('an organisation with many rows of usage is served, within its budget, whil
   }
   const reservation = await ledger.reserve(account, holdOf(50))
   expect(restored).toBeLessThan(1200)
-  // Not awaited before the rows may go on: if Redis is in doubt again, it waits for them.
   const settling = ledger.settle(reservation, chargeOf(50))
-  await until(async () => (await totals(server, account)).live === 0)
+  const restoration: Pick<Restoration, 'isDoubted'> = Reflect.get(ledger, 'restoration')
+  const isDoubted = () => restoration.isDoubted(account.organization)
+  await until(async () => isDoubted() || (await totals(server, account)).live === 0)
+  if (isDoubted()) {
+    open()
+    await settling
+    return false
+  }
   expect(restored).toBeLessThan(1200)
   expect((await totals(server, account)).spent).toBe(10 * restored + 50)
   // Nearly all of it is owed. The rows on their way count twice, so both are decided between two lots of rows.
@@ -113,7 +126,8 @@ test('an organisation with many rows of usage is served, within its budget, whil
   await ledger.settle(await granted, chargeOf(950))
   await until(async () => (await totals(server, account)).spent === 13_000)
   expect(await totals(server, account)).toEqual({ spent: 13_000, held: 0, live: 0 })
-})
+  return true
+}
 
 test('an organisation that Redis never knew is entered without reading the log', async () => {
   const outbox = new Outbox(directory())
