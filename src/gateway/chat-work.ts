@@ -51,6 +51,8 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   /** Pending while thoughts are looked up. */
   fetching: Promise<void> | undefined
   private recalled: RecalledThoughts | undefined
+  /** For the first candidate, or one after it. */
+  private hasPrepared = false
   /** What the candidate that was called last got back. */
   private sentThoughts: EntryThoughts | undefined
   /** A candidate has rejected its own thoughts: the request goes on without any. */
@@ -145,6 +147,13 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     return { ...request, thoughts }
   }
 
+  /** What was reserved for thoughts that this candidate does not get: they are not charged by an estimate. */
+  private unsentTokens(issuer: Issuer | undefined): number {
+    const { recalled } = this
+    if (recalled === undefined) return 0
+    return recalled.tokens - (issuer === undefined || this.sentThoughts === undefined ? 0 : recalled.tokensFor(issuer))
+  }
+
   served(candidate: Candidate): void {
     this.gateway.affinity.served(candidate, this.conversation)
   }
@@ -204,7 +213,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       upstream,
       sent,
       quote.asked,
-      new UsageMeter(quote.inputTokens, quote.maxOutputTokens),
+      new UsageMeter(quote.inputTokens - this.unsentTokens(issuer), quote.maxOutputTokens),
       dueMs,
       issuer && this.gateway.thoughts?.keeper(id, conversation, candidate.target, issuer),
     )
@@ -289,6 +298,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       const asked = this.tierFor(model, api)
       const request = withServiceTier(fit(this.limited(model), model, this.needs), asked)
       const { audioTokens } = this
+      this.hasPrepared = true
       this.prepared = { model, api, request, quote: chatQuote(this.key, model, this.needs, { asked, audioTokens }) }
     }
     return this.prepared
@@ -303,7 +313,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const tier = sentTier(api, this.exchange.request.hints.serviceTier, isStrict(key))
     const { price } = model
     if (tier === undefined || price === undefined || isPricedTier(price, tier) || !isSpendLimited(key)) return tier
-    if (this.prepared === undefined) throw unpricedTier(model, tier, pricedTiers(price))
+    if (!this.hasPrepared) throw unpricedTier(model, tier, pricedTiers(price))
     return isStrict(key) ? BASE_TIER : undefined
   }
 

@@ -18,8 +18,12 @@ import {
 } from '../core/thoughts.ts'
 import { type KeptThoughts, textDigest } from './thought-keeper.ts'
 
-/** The last answers that are looked up: models make use of recent thoughts. */
-const ANSWERS_MAX = 64
+/**
+ * The last answers that are looked up: models make use of recent thoughts. So many at least, and up to twice as many:
+ * those without move on by so many at once, because each move changes the beginning of the request, which the provider
+ * then has no longer in its prompt cache.
+ */
+const ANSWERS_MIN = 64
 /** Bytes of each text around an answer that its key depends on. */
 const AROUND_BYTES = 16_384
 
@@ -81,7 +85,7 @@ function sentAnswers(conversation: Conversation): readonly SentAnswer[] {
   const anchor = anchorOf(conversation)
   return found
     .map((answer, ordinal) => ({ ...answer, ordinal }))
-    .slice(-ANSWERS_MAX)
+    .slice(Math.max(0, Math.floor(found.length / ANSWERS_MIN) - 1) * ANSWERS_MIN)
     .map(({ before, ordinal, ...answer }) => {
       const standing = () => ({ anchor, around: aroundOf(conversation, before), ordinal })
       const [call] = answer.calls
@@ -200,8 +204,18 @@ export class RecalledThoughts {
 
   /** What all of it may take of a model's input: encrypted thoughts have about four characters a token. */
   get tokens(): number {
+    return this.tokensOf(() => true)
+  }
+
+  /** The same of what this issuer gets back. */
+  tokensFor({ id, form }: Issuer): number {
+    return this.tokensOf((record) => record.issuer === id && record.form === form)
+  }
+
+  private tokensOf(counts: (record: ThoughtRecord) => boolean): number {
     let chars = 0
-    for (const record of this.records) for (const { json } of record?.thoughts ?? []) chars += json.length
+    for (const record of this.records)
+      if (record !== undefined && counts(record)) for (const { json } of record.thoughts) chars += json.length
     return Math.ceil(chars / CHARS_A_TOKEN)
   }
 

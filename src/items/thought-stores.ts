@@ -14,6 +14,12 @@ const PREFIX = 'thought:'
 /** What the thoughts of all organisations take in the memory of a machine; more only if one may have more. */
 const MACHINE_BYTES_MAX = 256 * 1024 * 1024
 
+/**
+ * About what one look-up finds at most, of the last keys: more than any model reads, and a request must not fill the
+ * memory of a machine with what its organisation has.
+ */
+const LOOKUP_CHARS_MAX = 8 * 1024 * 1024
+
 /** Equal for two configurations that can share one store. */
 export function thoughtStorePlace({ continuity, responses, ledger }: Config): string {
   const redis = responses.redis ?? (ledger.kind === 'redis' ? ledger.redis : undefined)
@@ -47,15 +53,25 @@ export function isOfThoughts(id: string): boolean {
 
 /** The answer to a look-up of several keys: a list in JSON. */
 export function recalledThoughts(items: LocalItemStore, organization: string, lookup: string): string {
-  const keys = lookup.split('\n')
-  return JSON.stringify(keys.map((key) => items.getText(organization, key) ?? null))
+  return JSON.stringify(textsOf(items, organization, lookup.split('\n')).map((text) => text ?? null))
+}
+
+function textsOf(items: LocalItemStore, organization: string, ids: readonly string[]): readonly (string | undefined)[] {
+  let left = LOOKUP_CHARS_MAX
+  const found = ids.toReversed().map((id) => {
+    const text = left > 0 ? items.getText(organization, id) : undefined
+    left -= text?.length ?? 0
+    return text
+  })
+  return found.reverse()
 }
 
 class LocalThoughts implements ThoughtStore {
   constructor(private readonly items: LocalItemStore) {}
 
   get(organization: string, keys: readonly string[]): readonly (string | undefined)[] {
-    return keys.map((key) => this.items.getText(organization, PREFIX + key))
+    const ids = keys.map((key) => PREFIX + key)
+    return textsOf(this.items, organization, ids)
   }
 
   put(organization: string, key: string, text: string): void {

@@ -400,6 +400,21 @@ test('a call that the caller leaves out takes its thoughts along', async () => {
   expect(JSON.stringify(sent)).not.toContain('reasoning","')
 })
 
+test('thoughts that a target does not get are not charged by an estimate', async () => {
+  const { history } = await begin('claude', false, { thought: true, text: '', call: `${ID}c` })
+  const unreported = json(
+    200,
+    JSON.stringify({ ...message, usage: {}, content: [{ type: 'text', text: 'Done.' }], stop_reason: 'end_turn' }),
+  )
+  const charged = async (model: string, key: string) => {
+    const { text } = await send(model, history, unreported, {}, key)
+    return JSON.parse(text).usage.prompt_tokens
+  }
+  const without = await charged('claude2', OTHER_KEY)
+  expect(await charged('claude2', KEY)).toBe(without)
+  expect(await charged('claude', KEY)).toBeGreaterThan(without)
+})
+
 test('the answer of a stream that breaks off is not kept', async () => {
   const answer = { thought: true, text: '', call: `${ID}b` }
   const question = [{ role: 'user', content: 'cut' }]

@@ -5,6 +5,7 @@
 
 import type { PlainAnswer } from '../../core/completion.ts'
 import type { FinishReason, OwnStop, StreamEvent } from '../../core/event.ts'
+import { GatheredText } from '../../core/gathered-text.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
@@ -20,7 +21,7 @@ export class AnthropicDecoder implements StreamDecoder {
   private started = false
   private finished = false
   /** Blocks of thinking that are not whole, by their index. */
-  private readonly thinking = new Map<number, { thinking: string; signature: string }>()
+  private readonly thinking = new Map<number, { thinking: GatheredText; signature: string }>()
   private ended = false
 
   decode(event: string, data: string): readonly StreamEvent[] {
@@ -129,15 +130,16 @@ export class AnthropicDecoder implements StreamDecoder {
   }
 
   private beginThinking(chunk: JsonObject, block: JsonObject, events: StreamEvent[]): void {
-    const [thinking, signature] = [stringOf(block['thinking']) ?? '', stringOf(block['signature']) ?? '']
-    this.thinking.set(blockIndex(chunk), { thinking, signature })
-    this.thought(thinking, events)
+    const thinking = new GatheredText()
+    thinking.add(stringOf(block['thinking']) ?? '')
+    this.thinking.set(blockIndex(chunk), { thinking, signature: stringOf(block['signature']) ?? '' })
+    this.thought(block['thinking'], events)
   }
 
   private addThinking(chunk: JsonObject, text: unknown, events: StreamEvent[]): void {
     const block = this.thinking.get(blockIndex(chunk))
     if (block !== undefined && typeof text === 'string' && block.thinking.length < THINKING_CHARS_MAX)
-      block.thinking += text
+      block.thinking.add(text)
     this.thought(text, events)
   }
 
@@ -153,8 +155,10 @@ export class AnthropicDecoder implements StreamDecoder {
     const block = this.thinking.get(index)
     this.thinking.delete(index)
     if (block === undefined || block.thinking.length >= THINKING_CHARS_MAX) return
-    if (block.thinking !== '' || block.signature !== '')
-      events.push({ type: 'thought', json: JSON.stringify({ type: 'thinking', ...block }) })
+    const { signature } = block
+    const thinking = block.thinking.toString()
+    if (thinking !== '' || signature !== '')
+      events.push({ type: 'thought', json: JSON.stringify({ type: 'thinking', thinking, signature }) })
   }
 
   private thought(text: unknown, events: StreamEvent[]): void {

@@ -2,6 +2,7 @@
 
 import type { PlainAnswer } from '../../core/completion.ts'
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
+import { GatheredText } from '../../core/gathered-text.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
@@ -27,7 +28,7 @@ export class OpenaiDecoder implements StreamDecoder {
   private reason: FinishReason | undefined
   private ended = false
   /** The model's thoughts, and the field in which the server sends them. */
-  private thoughts: { readonly field: string; text: string } | undefined
+  private thoughts: { readonly field: string; readonly text: GatheredText } | undefined
 
   decode(event: string, data: string): readonly StreamEvent[] {
     if (this.ended || isBlank(data)) return []
@@ -83,7 +84,7 @@ export class OpenaiDecoder implements StreamDecoder {
     this.calls?.finish(events)
     const { thoughts } = this
     if (thoughts !== undefined && thoughts.text.length < THOUGHT_CHARS_MAX)
-      events.push({ type: 'thought', json: JSON.stringify({ [thoughts.field]: thoughts.text }), on: 'answer' })
+      events.push({ type: 'thought', json: JSON.stringify({ [thoughts.field]: thoughts.text.toString() }), on: 'answer' })
     const reason = this.reason ?? 'stop'
     events.push({ type: 'finish', reason: reason === 'stop' && this.calls !== undefined ? 'tool-call' : reason })
     if (this.tier !== this.firstTier) events.push({ type: 'usage', usage: { serviceTier: this.tier } })
@@ -119,8 +120,8 @@ export class OpenaiDecoder implements StreamDecoder {
     events.push({ type: 'reasoning', text: thought })
     const field = THOUGHT_FIELDS.find((name) => delta[name] === thought)
     if (field === undefined) return
-    this.thoughts ??= { field, text: '' }
-    if (this.thoughts.text.length < THOUGHT_CHARS_MAX) this.thoughts.text += thought
+    this.thoughts ??= { field, text: new GatheredText() }
+    if (this.thoughts.text.length < THOUGHT_CHARS_MAX) this.thoughts.text.add(thought)
   }
 
   private addCall(call: JsonObject, events: StreamEvent[]): void {

@@ -34,7 +34,7 @@ export class ResponsesDecoder implements StreamDecoder {
   private hasText = false
   /** The same for thoughts. */
   private hasThoughts = false
-  private hasPhase = false
+  private lastPhase = ''
   /** Made with the first call. */
   private calls: ToolBlocks | undefined
   /** The indexes of calls by their ids: some servers give one item several indexes. */
@@ -148,10 +148,13 @@ export class ResponsesDecoder implements StreamDecoder {
     if (item['type'] === 'message') this.phase(item, events)
   }
 
-  /** Whether a message is a comment or the answer: models want to know it of their earlier messages. */
+  /**
+   * Whether a message is a comment or the answer: models want to know it of their earlier messages. Callers get several
+   * messages as one, which is what the last one is.
+   */
   private phase({ phase }: JsonObject, events: StreamEvent[]): void {
-    if (typeof phase !== 'string' || this.hasPhase) return
-    this.hasPhase = true
+    if (typeof phase !== 'string' || phase === this.lastPhase) return
+    this.lastPhase = phase
     events.push({ type: 'thought', json: JSON.stringify(phase), on: 'text' })
   }
 
