@@ -1,4 +1,4 @@
-/** Text that comes in many small pieces: strings that are joined one by one keep each piece, at six times the memory. */
+/** A text of many small pieces: strings that are joined one by one keep each piece, at six times the memory. */
 
 const PART_CHARS = 4096
 
@@ -14,7 +14,7 @@ export class GatheredText {
   add(text: string): void {
     this.tail += text
     if (this.tail.length < PART_CHARS) return
-    // Makes one string of the pieces, in half the bytes where it is ASCII; reading a character of it does not.
+    // Makes one string of the pieces, in half the bytes if it is ASCII; reading a character of it does not.
     this.tail = JSON.parse(JSON.stringify(this.tail))
     this.parts.push(this.tail)
     this.partChars += this.tail.length

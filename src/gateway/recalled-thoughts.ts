@@ -4,7 +4,17 @@
  */
 
 import { createHash } from 'node:crypto'
-import { ASSISTANT, CALL_ID, type Conversation, REFUSAL, RESULT_ID, TEXT, USER } from '../core/conversation.ts'
+import {
+  ASSISTANT,
+  CALL_ID,
+  type Conversation,
+  IMAGE,
+  IMAGE_URL,
+  REFUSAL,
+  RESULT_ID,
+  TEXT,
+  USER,
+} from '../core/conversation.ts'
 import { isArray, numberOf, parseObject, stringOf } from '../core/json.ts'
 import {
   BEFORE_TEXT,
@@ -19,13 +29,13 @@ import {
 import { type KeptThoughts, textDigest } from './thought-keeper.ts'
 
 /**
- * The last answers that are looked up: models make use of recent thoughts. So many at least, and up to twice as many:
- * those without move on by so many at once, because each move changes the beginning of the request, which the provider
+ * The least of the last answers that are looked up, because models make use of recent thoughts; at most twice as many
+ * are. The limit moves on by this number at once: each move changes the beginning of the request, which the provider
  * then has no longer in its prompt cache.
  */
 const ANSWERS_MIN = 64
 /** Bytes of each text around an answer that its key depends on. */
-const AROUND_BYTES = 16_384
+const AROUND_BYTES = 65_536
 
 /** Who issued thoughts: only it can read them. */
 export interface Issuer {
@@ -128,8 +138,8 @@ export function recordOf(
   return { key, text: JSON.stringify({ issuer: issuer.id, form: issuer.form, callIds, thoughts: places }) }
 }
 
-/** Ids of real APIs have 20 random characters and more; those of some servers are numbers, the same in each answer. */
-const RANDOM_ID = /[A-Za-z0-9_-]{20,}/
+/** Ids of real APIs have 20 random characters and more; those of some servers are names and numbers that come again. */
+const RANDOM_ID = /[A-Za-z0-9]{16,}/
 
 function callKey(callId: string, standing: () => Standing): string {
   if (!RANDOM_ID.test(callId)) return `call:${textKey(standing(), callId)}`
@@ -141,32 +151,40 @@ function textKey({ anchor, around, ordinal }: Standing, text: string): string {
   return `text:${hash.digest('base64url')}`
 }
 
-/** The beginning of a conversation: its first message of the user. */
+/** The beginning of a conversation: all up to the end of the first message of the user. */
 function anchorOf(conversation: Conversation): string {
-  for (let message = 0; message < conversation.end; message = conversation.endOfMessage(message))
-    if (conversation.kindAt(message) === USER) return aroundOf(conversation, message)
-  return ''
-}
-
-/**
- * A hash of the beginnings of a message's texts, and of the call that it answers. It only distinguishes turns of one
- * organisation, so a fast one will do: sha256 of 16 KB takes 20 times as long.
- */
-function aroundOf(conversation: Conversation, message: number): string {
-  if (message < 0) return ''
-  const { arena } = conversation
   let hash = 0n
-  const end = conversation.endOfMessage(message)
-  for (let entry = conversation.next(message); entry < end; entry = conversation.next(entry)) {
-    const kind = conversation.kindAt(entry)
-    if (kind !== TEXT && kind !== RESULT_ID) continue
-    const from = conversation.fromAt(entry)
-    const to = Math.min(conversation.toAt(entry), from + AROUND_BYTES)
-    const bytes = arena.bufferAt(from).subarray(arena.indexAt(from), arena.indexAt(from, to))
-    hash = BigInt(Bun.hash.wyhash(bytes, hash))
+  for (let message = 0; message < conversation.end; message = conversation.endOfMessage(message)) {
+    hash = addMessage(conversation, message, hash)
+    if (conversation.kindAt(message) === USER) break
   }
   return hash.toString(36)
 }
+
+function aroundOf(conversation: Conversation, message: number): string {
+  return message < 0 ? '' : addMessage(conversation, message, 0n).toString(36)
+}
+
+/**
+ * Hashes a message: the lengths and beginnings of its texts and images, and the call that it answers. It only
+ * distinguishes turns of one organisation, so a fast hash will do: sha256 takes 20 times as long.
+ */
+function addMessage(conversation: Conversation, message: number, before: bigint): bigint {
+  const { arena } = conversation
+  let hash = before
+  const end = conversation.endOfMessage(message)
+  for (let entry = conversation.next(message); entry < end; entry = conversation.next(entry)) {
+    if (!HASHED.has(conversation.kindAt(entry))) continue
+    const from = conversation.fromAt(entry)
+    const length = conversation.toAt(entry) - from
+    const to = from + Math.min(length, AROUND_BYTES)
+    const bytes = arena.bufferAt(from).subarray(arena.indexAt(from), arena.indexAt(from, to))
+    hash = BigInt(Bun.hash.wyhash(bytes, hash ^ BigInt(length)))
+  }
+  return hash
+}
+
+const HASHED: ReadonlySet<number> = new Set([TEXT, RESULT_ID, IMAGE, IMAGE_URL])
 
 /** The answers of one request's history, and what was kept of them. */
 export class RecalledThoughts {

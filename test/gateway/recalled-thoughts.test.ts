@@ -18,7 +18,13 @@ function lookedUp(answers: number): readonly string[] {
     { role: 'tool', callId: callId(at), parts: [{ type: 'text', text: 'x' }], isError: undefined },
   ]).flat()
   let keys: readonly string[] = []
-  const store: ThoughtStore = { get: (_, asked) => ((keys = asked), []), put: () => undefined }
+  const store: ThoughtStore = {
+    get(_, asked) {
+      keys = asked
+      return []
+    },
+    put: () => undefined,
+  }
   const question: Message = { role: 'user', parts: [{ type: 'text', text: 'Go.' }] }
   void RecalledThoughts.find(store, 'o', plainRequest({ messages: [question, ...messages] }).conversation)
   return keys

@@ -84,7 +84,11 @@ export class OpenaiDecoder implements StreamDecoder {
     this.calls?.finish(events)
     const { thoughts } = this
     if (thoughts !== undefined && thoughts.text.length < THOUGHT_CHARS_MAX)
-      events.push({ type: 'thought', json: JSON.stringify({ [thoughts.field]: thoughts.text.toString() }), on: 'answer' })
+      events.push({
+        type: 'thought',
+        json: JSON.stringify({ [thoughts.field]: thoughts.text.toString() }),
+        on: 'answer',
+      })
     const reason = this.reason ?? 'stop'
     events.push({ type: 'finish', reason: reason === 'stop' && this.calls !== undefined ? 'tool-call' : reason })
     if (this.tier !== this.firstTier) events.push({ type: 'usage', usage: { serviceTier: this.tier } })
