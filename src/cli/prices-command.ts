@@ -82,7 +82,7 @@ async function apply(file: string, list: PriceList, indexes: readonly number[]):
   return written === indexes.length ? exit.done : exit.wrong
 }
 
-/** In one step, so that nobody reads half of it; a link stays a link. */
+/** Replaces the file by a rename, so that no reader sees half of it. A symbolic link is kept. */
 function replaceFile(file: string, text: string): void {
   const path = fs.realpathSync(file)
   const { mode, uid, gid } = fs.statSync(path)

@@ -90,39 +90,26 @@ export function modelOf({ requested_model, served_model }: RequestView): string 
   return `${requested_model} → ${served_model}`
 }
 
+const SEARCHED = [
+  'request_id',
+  'organization',
+  'key',
+  'dialect',
+  'provider',
+  'status',
+  'outcome',
+  'error',
+  'limit',
+  'remote',
+  'trace_id',
+  'transport',
+  'socket',
+] as const satisfies readonly (keyof RequestView)[]
+
 /** The text that a filter searches, in lower case. */
 export function searchText(line: RequestView): string {
+  const fields = SEARCHED.map((name) => line[name])
   const tags = Object.entries(line.tags ?? {}).map(([name, value]) => `${name}=${value}`)
   const attempts = (line.attempts ?? []).flatMap(({ provider, model, error }) => [provider, model, error ?? ''])
-  const {
-    request_id,
-    organization,
-    key,
-    dialect,
-    provider,
-    status,
-    outcome,
-    error,
-    limit,
-    remote,
-    trace_id,
-    transport,
-    socket,
-  } = line
-  const fields = [
-    request_id,
-    organization,
-    key,
-    dialect,
-    provider,
-    status,
-    outcome,
-    error,
-    limit,
-    remote,
-    trace_id,
-    transport,
-    socket,
-  ]
   return [...fields, modelOf(line), resultWord(line), ...tags, ...attempts].join(' ').toLowerCase()
 }

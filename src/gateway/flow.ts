@@ -217,7 +217,7 @@ export class Flow
     }
   }
 
-  /** Waits for what the call needs, which may make it dearer. Resolves to false if the limits do not allow it then. */
+  /** Waits for what the call needs, which may raise its price. Resolves to false if the limits do not allow it then. */
   private async fetch(attempt: Attempt): Promise<boolean> {
     await this.work.fetching
     if (await this.requireReservation().requote(this.work.quote(attempt.candidate, this.key))) return true

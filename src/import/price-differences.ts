@@ -115,7 +115,7 @@ function ofImages(model: string, ours: Price | undefined, theirs: Price): readon
   })
 }
 
-/** By how many times the list is dearer at the most. */
+/** The largest ratio of the list's price to ours among the rates. */
 function growthOf({ rates }: PriceDifference): number {
   return Math.max(...rates.map(({ ours, theirs }) => (theirs === ours ? 1 : theirs / (ours ?? 0))))
 }

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
-import type { WorkerGauges } from '../../src/metrics/figures-post.ts'
 import { ask, requestBytes } from '../support/caller.ts'
+import { IDLE_GAUGES } from '../support/gauges.ts'
 import { stream as streams } from '../support/scenarios.ts'
 import { Serving } from '../support/serving.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
@@ -14,15 +14,6 @@ const PRICE = {
   above: [{ input_tokens: 1000, input: 20, output: 200 }],
   tiers: { priority: { input: 30, output: 300 }, flex: { factor: 0.5 } },
   tier_aliases: { fast: 'priority' },
-}
-
-const GAUGES: WorkerGauges = {
-  inFlight: 0,
-  streams: 0,
-  sockets: 0,
-  socketStateBytes: 0,
-  outboxPending: 0,
-  loopLagSeconds: 0,
 }
 
 /** What the provider reports next. */
@@ -262,7 +253,7 @@ describe('a tier without a price', () => {
 
   test('is counted by a name that weir or the configuration knows', async () => {
     const counted = () => {
-      const { counters } = serving.service.figures.take(GAUGES)
+      const { counters } = serving.service.figures.take(IDLE_GAUGES)
       return (counters['weir_unpriced_requests_total'] ?? []).map(([labels, added]) => [...labels, added])
     }
     counted()

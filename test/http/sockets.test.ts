@@ -7,6 +7,7 @@ import type { JsonObject } from '../../src/core/json.ts'
 import { ConversationMemory } from '../../src/http/conversation-memory.ts'
 import type { SocketConnection } from '../../src/http/socket-connection.ts'
 import { KEY } from '../support/gateway.ts'
+import { IDLE_GAUGES } from '../support/gauges.ts'
 import * as does from '../support/scenarios.ts'
 import { Serving } from '../support/serving.ts'
 import { fragments, frame, PING, RawSocket, SocketClient, TEXT } from '../support/socket-client.ts'
@@ -582,7 +583,7 @@ test('the reason why a socket ended is logged and counted, and so are its turns 
   await idle.closed
   await ended('restart')
   const { counters } = own.service.figures.take({
-    ...{ inFlight: 0, streams: 0, sockets: 0, socketStateBytes: 0, outboxPending: 0, loopLagSeconds: 0 },
+    ...IDLE_GAUGES,
   })
   expect(counters).toMatchObject({
     weir_socket_turns_total: [[[], 3]],

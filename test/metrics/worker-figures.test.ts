@@ -7,22 +7,15 @@ import type { JsonObject } from '../../src/core/json.ts'
 import { RequestLog } from '../../src/gateway/access-log.ts'
 import type { RequestLine } from '../../src/gateway/request-line.ts'
 import { KEYS_MAX } from '../../src/metrics/families.ts'
-import type { FiguresPost, WorkerGauges } from '../../src/metrics/figures-post.ts'
+import type { FiguresPost } from '../../src/metrics/figures-post.ts'
 import { MergedFigures } from '../../src/metrics/merged-figures.ts'
 import { WorkerFigures } from '../../src/metrics/worker-figures.ts'
 import { KEY } from '../support/gateway.ts'
+import { IDLE_GAUGES } from '../support/gauges.ts'
 import { Serving } from '../support/serving.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
 import { Upstream } from '../support/upstream.ts'
 
-const GAUGES: WorkerGauges = {
-  inFlight: 0,
-  streams: 0,
-  sockets: 0,
-  socketStateBytes: 0,
-  outboxPending: 0,
-  loopLagSeconds: 0,
-}
 const PRICE = { input: 1, output: 1 }
 
 const MODELS = {
@@ -78,7 +71,7 @@ test('requests, tokens, cost, attempts and times are counted once, by configured
   const whole = (await (await ask(serving, { model: 'alias' })).json()) as { usage: { total_tokens: number } }
   await (await ask(serving, { model: 'm', stream: true })).text()
   await serving.idle()
-  const post = serving.service.figures.take(GAUGES)
+  const post = serving.service.figures.take(IDLE_GAUGES)
   const lines = linesOf(post)
   const charges = [...serving.ledger.settled.values()].flat()
   const sum = (of: (charge: (typeof charges)[number]) => number) => charges.reduce((total, one) => total + of(one), 0)
@@ -107,7 +100,7 @@ test('a fallback, a target that fails and a stream that breaks off show in attem
   // weir breaks its own answer off, too.
   await ask(serving, { model: 'cut', stream: true }).then((answer) => expect(answer.text()).rejects.toThrow())
   await serving.idle()
-  const post = serving.service.figures.take(GAUGES)
+  const post = serving.service.figures.take(IDLE_GAUGES)
   const lines = linesOf(post)
   expect(lines).toContain('weir_fallbacks_total tired,tired 1')
   expect(lines).toContain('weir_attempts_total up,broken,failed 1')
@@ -133,7 +126,7 @@ test('a limit that refuses is counted with its owner', async () => {
   await using gateway = refusing(upstream)
   await (await ask(gateway, { model: 'm' })).text()
   await gateway.idle()
-  const post = gateway.service.figures.take(GAUGES)
+  const post = gateway.service.figures.take(IDLE_GAUGES)
   expect(linesOf(post)).toContain('weir_limit_refusals_total test,key,spend.day 1')
   expect(linesOf(post)).toContain('weir_requests_total chat,m,test,429,refused,insufficient_quota 1')
   const merged = new MergedFigures()
@@ -152,7 +145,7 @@ test('what a hostile caller writes makes no series', async () => {
     await (await fetch(`http://127.0.0.1:${serving.port}/${i}`, { method: 'HEAD' })).text()
   }
   await serving.idle()
-  const post = serving.service.figures.take(GAUGES)
+  const post = serving.service.figures.take(IDLE_GAUGES)
   expect(linesOf(post)).toEqual([
     'weir_requests_total ,,,200,completed, 100',
     'weir_requests_total ,,,404,refused,unknown_url 100',
@@ -168,14 +161,14 @@ test('what a hostile caller writes makes no series', async () => {
 test('ten thousand models that do not exist make no series', () => {
   const figures = new WorkerFigures({ keyLabel: false })
   for (let i = 0; i < 10_000; i++) record(figures, { requested_model: `unknown-${i}`, key: `k${i}` })
-  const [series, ...others] = figures.take(GAUGES).counters['weir_requests_total'] ?? []
+  const [series, ...others] = figures.take(IDLE_GAUGES).counters['weir_requests_total'] ?? []
   expect([series, others]).toEqual([[['chat', '', 'acme', '404', 'refused', ''], 10_000], []])
 })
 
 test('with the label of keys, the first keys have series of their own and the others share one', () => {
   const figures = new WorkerFigures({ keyLabel: true })
   for (let i = 0; i < KEYS_MAX + 10; i++) record(figures, { key: `k${i}` })
-  const series = figures.take(GAUGES).counters['weir_requests_total'] ?? []
+  const series = figures.take(IDLE_GAUGES).counters['weir_requests_total'] ?? []
   expect(series).toHaveLength(KEYS_MAX + 1)
   expect(series.at(-1)).toEqual([['chat', '', 'acme', '404', 'refused', '', '(other)'], 10])
 })
