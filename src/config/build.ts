@@ -233,6 +233,7 @@ function organizationOf(organization: FileOrganization): OrganizationConfig {
     rules: rulesOf(organization.rules),
     auto: organization.auto,
     limits: limitsOf(organization.limits),
+    timezone: organization.timezone,
     ...(organization.compatibility && { compatibility: organization.compatibility }),
     keys: organization.keys.map((key) => keyOf(key, organization.auto)),
   }

@@ -3,6 +3,7 @@
  * limits.
  */
 
+import { isTimeZone } from '../core/calendar.ts'
 import { judge } from '../core/permission.ts'
 import { rulesOf } from './build.ts'
 import type { Check } from './check-context.ts'
@@ -33,6 +34,7 @@ export function checkOrganizations(check: Check): void {
     checkRules(check, organization, path)
     checkSpend(check, organization.limits?.spend, [...path, 'limits', 'spend'])
     checkAuto(check, organization.auto, [...path, 'auto'])
+    checkTimeZone(check, organization.timezone, [...path, 'timezone'])
     organization.keys?.forEach((key, at) => {
       if (key === undefined) return
       const inside = [...path, 'keys', at]
@@ -59,6 +61,11 @@ function checkRules({ problems }: Check, organization: Organization, path: Path)
     if (both === 2) problems.add([...path, 'rules', index], 'has both allow and deny; split it into two rules')
     if (!named) problems.add([...path, 'rules', index], 'needs allow or deny')
   })
+}
+
+function checkTimeZone({ problems, shown }: Check, zone: string | undefined, path: Path): void {
+  if (zone === undefined || isTimeZone(zone)) return
+  problems.add(path, `${shown(path, zone)} is not a time zone; name one as in Europe/Berlin, or UTC`)
 }
 
 function checkSpend({ problems }: Check, spend: NonNullable<Organization['limits']>['spend'], path: Path): void {

@@ -184,6 +184,10 @@ export const organization = object(
       'off',
     ),
     limits: optional(limits),
+    timezone: withDefault(
+      text('The time zone of the days, weeks and months of its budgets, such as `Europe/Berlin`'),
+      'UTC',
+    ),
     compatibility: ownSwitches('the organisation. Without them, those of the whole configuration hold'),
     keys: withDefault(
       Type.Array(key, { description: 'API keys. `weir keys create` makes more, without a change of the file' }),

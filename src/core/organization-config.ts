@@ -15,6 +15,8 @@ export interface OrganizationConfig {
   readonly rules: readonly AccessRule[]
   readonly auto: AutoSetting
   readonly limits: Limits
+  /** Of the days, weeks and months of its budgets; absent = UTC. */
+  readonly timezone?: string | undefined
   /** Absent: as the whole configuration has it. */
   readonly compatibility?: CompatibilitySettings | undefined
   readonly keys: readonly KeyConfig[]
