@@ -255,6 +255,7 @@ const keyFields = {
   models: nullable(t.Array(t.String(), { description: 'Patterns of public names; null: all of the organisation' })),
   limits: t.Record(t.String(), t.Unknown(), { description: 'As in the configuration; money in dollars' }),
   tags: t.Record(t.String(), t.String()),
+  fixed_tags: t.Record(t.String(), t.String()),
   created_at: nullable(time),
   expires_at: nullable(time),
   revoked_at: nullable(time),

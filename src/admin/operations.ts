@@ -88,6 +88,7 @@ const KEY_BODY = {
   limits: 'As in the configuration; money in dollars',
   expires_at: 'A date, an RFC 3339 time or a duration such as 90d',
   tags: 'Values that hold where a request names none, by name',
+  fixed_tags: 'Values that hold whatever a request names, by name',
 }
 const ORGANIZATION_BODY = {
   models: KEY_BODY.models,

@@ -21,7 +21,7 @@ import type { ProviderLists } from '../gateway/provider-lists.ts'
 import type { TargetUsage } from '../gateway/target-usage.ts'
 import { type ThinkingTargets, ThoughtMemory } from '../gateway/thought-memory.ts'
 import type { EdgeParts } from '../http/request-life.ts'
-import { TagsReader } from '../http/tags-header.ts'
+import { TagsReader } from '../http/tags-reader.ts'
 import type { ItemStore } from '../items/item-store.ts'
 import { Sealer } from '../items/sealer.ts'
 import { AcceptedKeys } from '../keys/accepted-keys.ts'
@@ -83,7 +83,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
     dialects: dialectsOf(config, stores.items),
     imageUrls: config.compatibility.imageUrls,
     callerAddress: new CallerAddress(config.listen.trustedProxies ?? []),
-    tags: config.tags === undefined || config.tags.length === 0 ? undefined : new TagsReader(config.tags),
+    tags: tagsReader(config),
     acceptCount: (body) => acceptCount(body, config.compatibility),
     tracer: tracerOf(config, catalog, spans),
     sockets: socketsOf(config),
@@ -104,6 +104,10 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
       isRevoked: (key) => keys.isRevoked(key),
     },
   }
+}
+
+function tagsReader({ tags = [], tagRules = {} }: Config): TagsReader | undefined {
+  return tags.length === 0 ? undefined : new TagsReader(tags, tagRules)
 }
 
 /** The defaults are for a supervisor of a version without the settings. */

@@ -276,6 +276,7 @@ export function keyOf(organization: Organization, key: Omit<KeyConfig, 'sha256'>
     limits: key.limits,
     compatibility: compatibilityOf(key.compatibility, organization.compatibility),
     tags: key.tags,
+    fixedTags: key.fixedTags,
     expiresAtMs: key.expiresAtMs,
     disabled: key.disabled,
   }

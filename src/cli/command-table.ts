@@ -83,6 +83,7 @@ const KEY_FLAGS = [
     'tags NAME=VALUE,…',
     'tags of requests that name none themselves; the names must be in tags of the configuration',
   ),
+  removable('fixed-tags NAME=VALUE,…', 'tags of every request, whatever it names itself'),
   removable(
     'expires WHEN',
     'when the key expires: after 90d, 12h, 30m or 90s, or at a date (2027-01-31, its first moment in ' +

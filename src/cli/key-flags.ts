@@ -18,7 +18,8 @@ export function descriptionOf(flags: Flags, nowMs: number): JsonObject | string 
       ...field('models', flags['models'], globs),
       ...limits(flags),
       ...field('expires_at', flags['expires'], (words) => expiry(words, nowMs)),
-      ...field('tags', flags['tags'], tags),
+      ...field('tags', flags['tags'], (words) => tags('tags', words)),
+      ...field('fixed_tags', flags['fixed-tags'], (words) => tags('fixed-tags', words)),
     }
   } catch (error) {
     if (!(error instanceof FlagProblem)) throw error
@@ -73,16 +74,16 @@ function globs(words: string): JsonValue {
 }
 
 /** `team=a,project=b`; an empty value removes that tag. */
-function tags(words: string): JsonValue {
+function tags(flag: string, words: string): JsonValue {
   const pairs = words.split(',').map((pair) => {
     const [, name, value] = /^\s*([^=\s]+)\s*=\s*(\S*)\s*$/.exec(pair) ?? []
     if (name === undefined || value === undefined)
-      throw new FlagProblem(`--tags must be NAME=VALUE pairs separated by commas, not ${quoted(words)}`)
+      throw new FlagProblem(`--${flag} must be NAME=VALUE pairs separated by commas, not ${quoted(words)}`)
     return [name, value === '' ? null : value] as const
   })
   const names = pairs.map(([name]) => name)
   const twice = names.find((name, i) => names.indexOf(name) !== i)
-  if (twice !== undefined) throw new FlagProblem(`--tags has ${quoted(twice)} twice`)
+  if (twice !== undefined) throw new FlagProblem(`--${flag} has ${quoted(twice)} twice`)
   return Object.fromEntries(pairs)
 }
 

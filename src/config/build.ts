@@ -61,7 +61,7 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     ...tracingOf(file, env),
     ...alertsOf(file),
     metrics: { keyLabel: file.metrics.key_label },
-    tags: file.tags,
+    ...tagsOf(file.tags),
     responses: responsesOf(file.responses),
     continuity: {
       keepSeconds: file.continuity.keep_seconds,
@@ -226,6 +226,15 @@ function modelOf(model: FileModel): ModelConfig {
   }
 }
 
+function tagsOf(tags: CompletedFile['tags']): Pick<Config, 'tags' | 'tagRules'> {
+  const rules = tags.flatMap((tag) => {
+    if (typeof tag === 'string') return []
+    const { name, from, required, counted } = tag
+    return [[name, { from, required, counted }] as const]
+  })
+  return { tags: tags.map((tag) => (typeof tag === 'string' ? tag : tag.name)), tagRules: Object.fromEntries(rules) }
+}
+
 function organizationOf(organization: FileOrganization): OrganizationConfig {
   return {
     id: organization.id,
@@ -265,6 +274,7 @@ function keyOf(key: FileKey, auto: OrganizationConfig['auto']): KeyConfig {
     limits: limitsOf(key.limits),
     ...(key.compatibility && { compatibility: key.compatibility }),
     tags: key.tags,
+    ...(key.fixed_tags && { fixedTags: key.fixed_tags }),
     expiresAtMs: key.expires_at === undefined ? undefined : instant(key.expires_at),
     disabled: key.disabled,
   }

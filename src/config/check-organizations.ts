@@ -7,6 +7,7 @@ import { isTimeZone } from '../core/calendar.ts'
 import { judge } from '../core/permission.ts'
 import { rulesOf } from './build.ts'
 import type { Check } from './check-context.ts'
+import { tagNameOf } from './check-tags.ts'
 import { hashOf, isHash } from './key-hash.ts'
 import { didYouMean, type Path, pathText } from './problems.ts'
 import type { Loose } from './schema-errors.ts'
@@ -108,6 +109,7 @@ function checkKey(check: Check, organization: Organization, key: Key, path: Path
     check.problems.add([...path, 'auto'], `cannot be ${own} because the organisation's is mandatory; remove it`)
   }
   checkTags(check, key.tags, [...path, 'tags'])
+  checkTags(check, key.fixed_tags, [...path, 'fixed_tags'])
   if (key.expires_at !== undefined && instant(key.expires_at) === undefined) {
     check.problems.add(
       [...path, 'expires_at'],
@@ -118,8 +120,9 @@ function checkKey(check: Check, organization: Organization, key: Key, path: Path
 
 function checkTags({ completed, problems }: Check, tags: Key['tags'], path: Path): void {
   // A name that is wrong there may be the one that is meant.
-  if (completed.tags?.some((_, at) => problems.has(['tags', at]))) return
-  const names = (completed.tags ?? []).filter((name) => name !== undefined)
+  const names = (completed.tags ?? []).map(tagNameOf).filter((name) => name !== undefined)
+  const known = completed.tags?.length ?? 0
+  if (names.length < known || completed.tags?.some((_, at) => problems.has(['tags', at]))) return
   for (const name of Object.keys(tags ?? {})) {
     if (names.includes(name)) continue
     const advice = didYouMean(name, names) || '; add it there'

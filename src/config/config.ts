@@ -9,6 +9,7 @@ import type { Endpoint } from '../core/endpoint.ts'
 import type { ModelConfig } from '../core/model-config.ts'
 import type { OrganizationConfig } from '../core/organization-config.ts'
 import type { RedisConfig } from '../core/redis-config.ts'
+import type { TagRule } from '../core/tags.ts'
 import type { TracingConfig } from '../core/tracing-config.ts'
 import type { ProviderDialect } from './provider-dialects.ts'
 
@@ -56,6 +57,8 @@ export interface Config {
   readonly metrics?: { readonly keyLabel: boolean }
   /** Names of tags. Absent if the supervisor is of a version without them: then there are none. */
   readonly tags?: readonly string[]
+  /** Of the tags that have some, by name. Absent likewise. */
+  readonly tagRules?: Readonly<Record<string, TagRule>>
   /** 0 = items are not stored. */
   readonly responses: {
     readonly rememberItemsSeconds: number

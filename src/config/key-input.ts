@@ -26,6 +26,7 @@ export interface KeyDescription {
   /** Unix milliseconds. */
   readonly expiresAtMs?: number | undefined
   readonly tags?: Readonly<Record<string, string>> | undefined
+  readonly fixedTags?: Readonly<Record<string, string>> | undefined
 }
 
 /** The value, or what is wrong with the input. */
@@ -38,6 +39,7 @@ const schema = object({
   limits: optional(limits),
   expires_at: optional(text('When the key expires')),
   tags: key.properties.tags,
+  fixed_tags: key.properties.fixed_tags,
 })
 
 const FIELDS = Object.keys(schema.properties)
@@ -50,7 +52,8 @@ export function readKey(input: unknown, tags: readonly string[], nowMs: number):
   if (!isObject(input)) return { problem: 'the description of a key must be an object' }
   const problems = problemsOf(schema, input)
   if (problems.length > 0) return { problem: problems.join('; ') }
-  const problem = spendProblem(input['limits']) ?? tagProblem(input['tags'], tags)
+  const problem =
+    spendProblem(input['limits']) ?? tagProblem(input, 'tags', tags) ?? tagProblem(input, 'fixed_tags', tags)
   if (problem !== undefined) return { problem }
   const value = described(input, nowMs)
   if (value.expiresAtMs === undefined && input['expires_at'] !== undefined)
@@ -59,8 +62,8 @@ export function readKey(input: unknown, tags: readonly string[], nowMs: number):
 }
 
 /**
- * Applies a change to a key: fields that are absent stay, and `null` removes a field, also within `limits`, `spend` and
- * `tags`.
+ * Applies a change to a key: fields that are absent stay, and `null` removes a field, also within `limits`, `spend`,
+ * `tags` and `fixed_tags`.
  */
 export function patchKey(
   before: KeyDescription,
@@ -74,7 +77,7 @@ export function patchKey(
   const fixed = (['organization', 'id'] as const).find((field) => (patch[field] ?? before[field]) !== before[field])
   if (fixed !== undefined) return { problem: `${fixed}: cannot be changed; create another key` }
   // Tags that were set under an earlier configuration may stay.
-  const allowed = [...tags, ...Object.keys(before.tags ?? {})]
+  const allowed = [...tags, ...Object.keys({ ...before.tags, ...before.fixedTags })]
   return readKey(merged(before, inputOf(before), patch), allowed, nowMs)
 }
 
@@ -173,33 +176,39 @@ function spendProblem(own: unknown): string | undefined {
   return first && `limits.spend${first.key === undefined ? '' : `.${first.key}`}: ${first.words}`
 }
 
-function tagProblem(given: unknown, allowed: readonly string[]): string | undefined {
+function tagProblem(input: JsonObject, field: string, allowed: readonly string[]): string | undefined {
+  const given = input[field]
   if (!isObject(given)) return undefined
   const names = Object.keys(given)
-  if (names.length > TAGS_MAX) return `tags: has ${names.length} tags; a key may have ${TAGS_MAX}`
+  if (names.length > TAGS_MAX) return `${field}: has ${names.length} tags; a key may have ${TAGS_MAX}`
   const wrong = names.find((name) => !allowed.includes(name))
   if (wrong === undefined) return undefined
   const known = allowed.length === 0 ? 'the configuration has no tags' : `the configuration has ${allowed.join(', ')}`
-  return `tags.${wrong}: is not in tags of the configuration${didYouMean(wrong, allowed) || `; ${known}`}`
+  return `${field}.${wrong}: is not in tags of the configuration${didYouMean(wrong, allowed) || `; ${known}`}`
 }
 
 /** Expects input that the schema accepts. */
 function described(input: JsonObject, nowMs: number): KeyDescription {
   // TypeBox does not type what it fills in.
   const completed = Value.Default(schema, Value.Clone(input)) as Completed<typeof schema>
-  const { organization, id, models, limits: own, expires_at: expiry, tags } = completed
+  const { organization, id, models, limits: own, expires_at: expiry, tags, fixed_tags: fixedTags } = completed
   return {
     organization,
     id,
     models,
     limits: given(own),
     expiresAtMs: expiry === undefined ? undefined : moment(expiry, nowMs),
-    tags: tags === undefined || Object.keys(tags).length === 0 ? undefined : tags,
+    tags: filled(tags),
+    fixedTags: filled(fixedTags),
   }
 }
 
+function filled(tags: KeyDescription['tags']): KeyDescription['tags'] {
+  return tags === undefined || Object.keys(tags).length === 0 ? undefined : tags
+}
+
 /** A key in the form of the input. */
-function inputOf({ organization, id, models, limits: own, expiresAtMs, tags }: KeyDescription): JsonObject {
+function inputOf({ organization, id, models, limits: own, expiresAtMs, tags, fixedTags }: KeyDescription): JsonObject {
   return {
     organization,
     id,
@@ -207,6 +216,7 @@ function inputOf({ organization, id, models, limits: own, expiresAtMs, tags }: K
     ...(own === undefined ? {} : { limits: configuredLimits(own) }),
     ...(expiresAtMs === undefined ? {} : { expires_at: new Date(expiresAtMs).toISOString() }),
     ...(tags === undefined ? {} : { tags }),
+    ...(fixedTags === undefined ? {} : { fixed_tags: fixedTags }),
   }
 }
 

@@ -9,6 +9,7 @@ import { checkModels } from './check-models.ts'
 import { checkOrganizations } from './check-organizations.ts'
 import { checkProcess } from './check-process.ts'
 import { checkProviders } from './check-providers.ts'
+import { checkTagList } from './check-tags.ts'
 import { checkTracing } from './check-tracing.ts'
 import type { Config } from './config.ts'
 import { readDocument, type Sources } from './document.ts'
@@ -60,6 +61,7 @@ export function parseConfig(text: string, options: ParseOptions): ParseResult {
   checkTracing(check)
   checkAlerts(check)
   checkModels(check)
+  checkTagList(check)
   checkOrganizations(check)
   checkDoubtful(check, options.nowMs ?? Date.now(), options.revoked ?? new Map())
   const warnings = problems.warningList(locator)

@@ -22,7 +22,6 @@ import {
   period,
   port,
   secret,
-  tagName,
   text,
   unbroken,
   withDefault,
@@ -31,6 +30,7 @@ import { ledger, redis, tls } from './schema-ledger.ts'
 import { model, provider } from './schema-models.ts'
 import { alerts, log, metrics, tracing } from './schema-monitoring.ts'
 import { organization, switches } from './schema-organizations.ts'
+import { tagList } from './schema-tags.ts'
 
 const MIB = 1024 * 1024
 /** The largest request body that weir accepts. The memory limits below must allow at least one. */
@@ -347,16 +347,7 @@ export const schema = object(
     tracing: optional(tracing),
     alerts: optional(alerts),
     metrics: withDefault(metrics, {}),
-    tags: withDefault(
-      Type.Array(tagName('A name, such as `project`'), {
-        maxItems: 32,
-        uniqueItems: true,
-        description:
-          'The names of tags that callers may set with the header `X-Gateway-Tags`, and operators on keys. ' +
-          '`weir usage --by tag:NAME` sums up by them. Without names the header is ignored',
-      }),
-      [],
-    ),
+    tags: withDefault(tagList, []),
     responses: withDefault(responses, {}),
     continuity: withDefault(continuity, {}),
     compatibility: withDefault(compatibility, {}),

@@ -155,6 +155,7 @@ export const key = object(
     limits: optional(limits),
     compatibility: ownSwitches('the key. Without them, those of its organisation hold'),
     tags: optional(tags('Tags of requests that do not name them in `X-Gateway-Tags`. The names must be in `tags`')),
+    fixed_tags: optional(tags('Tags of every request, whatever it names itself. The names must be in `tags`')),
     expires_at: optional(text('A date (its first moment in UTC) or an RFC 3339 time, from which weir rejects the key')),
     disabled: withDefault(boolean('Makes weir reject the key'), false),
   },

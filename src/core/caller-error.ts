@@ -65,6 +65,8 @@ export const CALLER_ERRORS = {
   multiple_credentials: row(400, 'multiple_credentials', INVALID, INVALID, 'request'),
   /** A tag of `X-Gateway-Tags` that is not configured, has a value that none may have, or comes twice. */
   invalid_tags: row(400, 'invalid_tags', INVALID, INVALID, 'request'),
+  /** A tag that every request must have. */
+  missing_tag: row(400, 'missing_tag', INVALID, INVALID, 'request'),
   /** Not exactly one valid `Host` header. */
   invalid_host: row(400, 'invalid_host', INVALID, INVALID, 'request'),
   /** No endpoint at this path. */

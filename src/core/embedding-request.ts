@@ -6,6 +6,8 @@ import type { JsonObject } from './json.ts'
 export interface EmbeddingRequest {
   /** The name of the model as the caller wrote it. */
   readonly model: string
+  /** Whom the caller sends it for. */
+  readonly user?: string | undefined
   /** Texts, or texts that the caller has cut into tokens. */
   readonly inputs: readonly (string | readonly number[])[]
   /** The JSON body with the provider's name of the model, in pieces that are views of the caller's bytes. */

@@ -17,6 +17,8 @@ export interface ImageRequest {
   readonly kind: ImageKind
   /** The name of the model as the caller wrote it. */
   readonly model: string
+  /** Whom the caller sends it for. */
+  readonly user?: string | undefined
   readonly prompt: string
   /** How many images are requested: 1 to 10. */
   readonly images: number

@@ -37,6 +37,8 @@ export interface KeyConfig {
   readonly compatibility?: CompatibilitySettings | undefined
   /** The values that hold where a request names none, by name. */
   readonly tags?: Readonly<Record<string, string>> | undefined
+  /** The values that hold whatever a request names, by name. */
+  readonly fixedTags?: Readonly<Record<string, string>> | undefined
   /** Unix milliseconds; from this moment on the key is rejected. */
   readonly expiresAtMs?: number | undefined
   readonly disabled: boolean

@@ -6,6 +6,16 @@
 /** The values that a tag may have. */
 export const TAG_VALUE = '^[A-Za-z0-9._/@:-]{1,64}$'
 
+/** Where the values of a tag come from, and what becomes of them. */
+export interface TagRule {
+  /** `header:NAME`, or `user`: the body's. The first with a value decides. */
+  readonly from: readonly string[]
+  /** A request without it is rejected. */
+  readonly required: boolean
+  /** Whether reports sum up by it. */
+  readonly counted: boolean
+}
+
 /** How many tags a request may name, and a key may have. */
 export const TAGS_MAX = 8
 

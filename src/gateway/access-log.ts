@@ -210,7 +210,7 @@ export class RequestLog {
       ignored: this.allIgnored,
       outcome,
       finish_reason: this.finishReason && FINISH_REASONS[this.finishReason],
-      tags: this.tags && tagsByName(this.tags.text),
+      tags: this.tags && tagsByName(this.tags.all),
       trace_id: this.trace?.traceId,
       remote: this.remote,
       transport: this.socket === undefined ? undefined : 'websocket',

@@ -57,10 +57,12 @@ export class TagCounts {
   }
 }
 
-/** The tags of one request, which has some. */
+/** The tags of one request, which has some. Texts are as in `core/tags.ts`. */
 export class RequestTags {
   constructor(
-    /** As in `core/tags.ts`; not empty. */
+    /** Not empty. */
+    readonly all: string,
+    /** Those that reports sum up by. */
     readonly text: string,
     private readonly organization: string,
     private readonly counts: TagCounts,
@@ -68,12 +70,12 @@ export class RequestTags {
 
   /** For a reservation: the tags that count if it is never settled. */
   get held(): string {
-    return this.marked(this.counts.hasRoom(this.organization, this.text))
+    return this.text === '' ? '' : this.marked(this.counts.hasRoom(this.organization, this.text))
   }
 
   /** For the charge. */
   charged(): string {
-    return this.marked(this.counts.count(this.organization, this.text))
+    return this.text === '' ? '' : this.marked(this.counts.count(this.organization, this.text))
   }
 
   private marked(isCounted: boolean): string {

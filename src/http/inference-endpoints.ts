@@ -9,6 +9,7 @@ import type { ImageKind, ImageRequest, MadeImages } from '../core/image-request.
 import type { Caller, Dialect, Exchange } from '../dialects/dialect.ts'
 import { embeddingsBody } from '../dialects/embeddings/answer.ts'
 import { acceptEmbeddings } from '../dialects/embeddings/request.ts'
+import { endUserOf } from '../dialects/end-user.ts'
 import { type MetadataRule, refuseForbidden } from '../dialects/forbidden-fields.ts'
 import { imagesBody, imagesEvents } from '../dialects/images/answer.ts'
 import { acceptImageForm, acceptImages, type ImageRules } from '../dialects/images/request.ts'
@@ -30,6 +31,7 @@ type Reader = Pick<Dialect, 'read' | 'unparsed'>
 export function runChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: Reader): void | Promise<void> {
   if (life.running.isHeavy) return runHeavyChat(life, key, bytes, reader)
   const body = readDocument(life, key, bytes, reader.unparsed)
+  life.identify(() => endUserOf(body.settings))
   const exchange = reader.read(body, callerOf(key))
   if (!(exchange instanceof Promise)) return runExchange(life, key, exchange)
   return exchange.then((read) => runExchange(life, key, read))
@@ -37,6 +39,7 @@ export function runChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: 
 
 async function runHeavyChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: Reader): Promise<void> {
   const body = readDocument(life, key, bytes, reader.unparsed)
+  life.identify(() => endUserOf(body.settings))
   // Other documents are read meanwhile.
   body.document.keep()
   await turn()
@@ -92,6 +95,7 @@ export function runEmbeddings(life: RequestLife, key: Key, bytes: Uint8Array): v
   if (isForm(contentType(life))) throw formRejected()
   const embedding = acceptEmbeddings(bytes, metadataRule(key))
   life.log.requestedModel = embedding.model
+  life.identify(() => embedding.user)
   flow(life, key, new EmbeddingWork(embedding, embeddingsBody, life.log))
 }
 
@@ -100,6 +104,7 @@ export function runImages(life: RequestLife, key: Key, bytes: Uint8Array, kind: 
   const rules = { imageUrls: life.parts.imageUrls, metadata: metadataRule(key) }
   const image = acceptImage(kind, contentType(life), bytes, rules)
   life.log.requestedModel = image.model
+  life.identify(() => image.user)
   const bodyOf = image.stream ? (made: MadeImages) => imagesEvents(kind, made) : imagesBody
   flow(life, key, new ImageWork(image, bodyOf, life.log))
 }

@@ -26,7 +26,7 @@ import type { BodyReceiver } from '../wire/body.ts'
 import type { RequestBody } from '../wire/request-body.ts'
 import type { AnonymousLog } from './anonymous-log.ts'
 import { authenticate } from './credentials.ts'
-import { TAGS_HEADER, type TagsReader } from './tags-header.ts'
+import type { TagsReader } from './tags-reader.ts'
 
 /**
  * What one configuration makes of the edge. A reload replaces all of it; running requests keep what they started with.
@@ -198,12 +198,29 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
     const { id } = key.organization
     log.organization = id
     log.key = key.id
-    const tags = parts.tags?.read(head.headers.get(TAGS_HEADER), key) ?? ''
-    if (tags !== '') log.tags = new RequestTags(tags, id, state.tagCounts)
     this.key = key
+    if (parts.tags !== undefined) this.readTags(parts.tags, key, undefined)
     this.run = run
     this.share = state.bodies.share(id)
     this.running.holds(this.share)
+  }
+
+  /**
+   * Reads the tags again for a request that a model is to answer. `user`: whom its body names. Throws `CallerError`
+   * `missing_tag`.
+   */
+  identify(user: () => string | undefined): void {
+    const { key } = this
+    const { tags: reader } = this.parts
+    if (reader === undefined || key === undefined) return
+    if (reader.readsUser) this.readTags(reader, key, user())
+    reader.requireAll(this.log.tags?.all ?? '')
+  }
+
+  private readTags(reader: TagsReader, key: Key, user: string | undefined): void {
+    const { all, counted } = reader.read(this.head.headers, key, user)
+    const { tagCounts } = this.state
+    this.log.tags = all === '' ? undefined : new RequestTags(all, counted, key.organization.id, tagCounts)
   }
 
   /** Before so many bytes of the body are read. Throws `CallerError` if there is no memory for them. */

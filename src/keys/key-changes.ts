@@ -70,7 +70,7 @@ type Taken = 'created' | 'updated' | 'unchanged' | 'taken'
 export class KeyChanges {
   constructor(private readonly parts: KeyChangesParts) {}
 
-  /** `input`: `{"organization", "id", "models", "limits", "expires_at", "tags"}` as in the configuration. */
+  /** `input`: `{"organization", "id", "models", "limits", "expires_at", "tags", "fixed_tags"}` as configured. */
   async create(input: unknown): Promise<NewKey> {
     const nowMs = Date.now()
     const { config } = this.parts
@@ -104,8 +104,8 @@ export class KeyChanges {
       checkActive(record, 'changed')
       const description = valid(patchKey(record, patch, config.tags ?? [], nowMs))
       if (given['expires_at'] !== undefined) checkExpiry(description, nowMs)
-      const { models, limits, expiresAtMs, tags } = description
-      const next = withSpent({ ...record, models, limits, expiresAtMs, tags }, record.limits?.spend?.before)
+      const { models, limits, expiresAtMs, tags, fixedTags } = description
+      const next = withSpent({ ...record, models, limits, expiresAtMs, tags, fixedTags }, record.limits?.spend?.before)
       if (given['limits'] !== undefined || given['models'] !== undefined) checkPrices(config, owner, next)
       return next
     }
@@ -357,12 +357,13 @@ async function unknownKey(store: KeyStore, id: string): Promise<KeyProblem> {
 }
 
 /** The fields of a key for the admin audit, with the names of the configuration. */
-function detailsOf({ models, limits, expiresAtMs, tags }: KeyDescription): JsonObject {
+function detailsOf({ models, limits, expiresAtMs, tags, fixedTags }: KeyDescription): JsonObject {
   return {
     ...(models === undefined ? {} : { models }),
     ...(limits === undefined ? {} : { limits: configuredLimits(limits) }),
     ...(expiresAtMs === undefined ? {} : { expires_at: timeText(expiresAtMs) }),
     ...(tags === undefined ? {} : { tags }),
+    ...(fixedTags === undefined ? {} : { fixed_tags: fixedTags }),
   }
 }
 

@@ -27,6 +27,7 @@ export interface ListedKey {
   readonly models: readonly string[] | undefined
   readonly limits: Limits
   readonly tags: Readonly<Record<string, string>>
+  readonly fixedTags: Readonly<Record<string, string>>
   readonly createdMs: number | undefined
   readonly expiresAtMs: number | undefined
   readonly revokedMs: number | undefined
@@ -77,14 +78,25 @@ type Row = Omit<ListedKey, 'activity'>
 
 /** `owner`: its organisation, if that is known. */
 function storedRow(record: KeyRecord, owner: Pick<OrganizationConfig, 'disabled'> | undefined, nowMs: number): Row {
-  const { id, organization, shown, models, limits = {}, tags = {}, createdMs, expiresAtMs, revokedMs } = record
+  const {
+    id,
+    organization,
+    shown,
+    models,
+    limits = {},
+    tags = {},
+    fixedTags = {},
+    createdMs,
+    expiresAtMs,
+    revokedMs,
+  } = record
   const { previous } = record
   const graceUntilMs = previous !== undefined && nowMs < previous.untilMs ? previous.untilMs : undefined
   const live = isUsable({ disabled: false, expiresAtMs }, nowMs) ? 'active' : 'expired'
   const ofOwner = owner === undefined ? 'orphaned' : owner.disabled === true ? 'disabled' : live
   const state = revokedMs !== undefined ? 'revoked' : ofOwner
   return {
-    ...{ id, organization, source: 'store', shown, models, limits, tags },
+    ...{ id, organization, source: 'store', shown, models, limits, tags, fixedTags },
     ...{ createdMs, expiresAtMs, revokedMs, graceUntilMs, state },
   }
 }
@@ -95,12 +107,12 @@ function configuredRows(
   nowMs: number,
 ): readonly Row[] {
   return keys.map((key) => {
-    const { id, models, limits, tags = {}, expiresAtMs, disabled } = key
+    const { id, models, limits, tags = {}, fixedTags = {}, expiresAtMs, disabled } = key
     const revocation = revocations.get(id)
     const revokedMs = !disabled && revocation?.organization === organization ? revocation.createdMs : undefined
     const live = isUsable(key, nowMs) ? 'active' : 'expired'
     return {
-      ...{ id, organization, source: 'configuration', shown: undefined, models, limits, tags },
+      ...{ id, organization, source: 'configuration', shown: undefined, models, limits, tags, fixedTags },
       ...{ createdMs: undefined, expiresAtMs, revokedMs, graceUntilMs: undefined },
       state: disabled ? 'disabled' : revokedMs !== undefined ? 'revoked' : live,
     }
@@ -129,6 +141,7 @@ export function keyJson(key: ListedKey): JsonObject {
     models: key.models ?? null,
     limits: configuredLimits(key.limits),
     tags: key.tags,
+    fixed_tags: key.fixedTags,
     created_at: time(key.createdMs),
     expires_at: time(key.expiresAtMs),
     revoked_at: time(key.revokedMs),

@@ -18,6 +18,8 @@ export interface KeyRecord {
   readonly limits?: Limits | undefined
   /** The values that hold where a request names none, by name. */
   readonly tags?: Readonly<Record<string, string>> | undefined
+  /** The values that hold whatever a request names, by name. */
+  readonly fixedTags?: Readonly<Record<string, string>> | undefined
   /** The secret before the last rotation. An earlier one is not accepted any more. */
   readonly previous?: PreviousSecret | undefined
   /**
@@ -60,9 +62,9 @@ export function revocationOf(organization: string, key: string, nowMs: number): 
 
 /** The key of a record, as requests use it. It has the `auto` of its organization. */
 export function storedKey(organization: Key['organization'], record: KeyRecord): Key {
-  const { id, models, limits = {}, tags, expiresAtMs } = record
+  const { id, models, limits = {}, tags, fixedTags, expiresAtMs } = record
   const disabled = organization.disabled === true
-  return keyOf(organization, { id, models, auto: organization.auto, limits, tags, expiresAtMs, disabled })
+  return keyOf(organization, { id, models, auto: organization.auto, limits, tags, fixedTags, expiresAtMs, disabled })
 }
 
 /** How long a record is kept after its key was revoked or has expired. The spend of the key is kept forever. */
@@ -96,6 +98,7 @@ export function keyRecordOfJson(value: unknown): KeyRecord | undefined {
     models: isArray(models) ? models.filter((glob) => typeof glob === 'string') : undefined,
     limits: limitsOfJson(value['limits']),
     tags: tagsOf(value['tags']),
+    fixedTags: tagsOf(value['fixedTags']),
     previous: previousOf(value['previous']),
     revision: numberOf(value['revision']),
     createdMs,

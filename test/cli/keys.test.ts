@@ -32,7 +32,14 @@ for (const kind of ['embedded', 'redis'] as const) {
     expect(keys.map((key: { id: string }) => key.id)).toEqual(['ci', 'laptop', 'old'])
     expect(laptop).toEqual({
       ...{ id: 'laptop', organization: 'acme', source: 'store', shown: token.slice(0, 12), models: ['small', 'x-*'] },
-      ...{ limits: {}, tags: {}, created_at: expect.any(String), expires_at: expect.any(String), revoked_at: null },
+      ...{
+        limits: {},
+        tags: {},
+        fixed_tags: {},
+        created_at: expect.any(String),
+        expires_at: expect.any(String),
+        revoked_at: null,
+      },
       ...{ grace_until: null, last_used_at: null, spend_today_micro_usd: 0, state: 'active' },
     })
     expect(Date.parse(laptop.expires_at) - Date.parse(laptop.created_at)).toBe(90 * 86_400_000)

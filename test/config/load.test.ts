@@ -91,6 +91,7 @@ describe('defaults', () => {
       log: { format: 'auto' },
       metrics: { keyLabel: false },
       tags: [],
+      tagRules: {},
       responses: { rememberItemsSeconds: 3600, websockets: true, socketMinutes: 60, socketBytes: 64 * 1024 * 1024 },
       continuity: { keepSeconds: 21_600, organizationBytes: 67_108_864 },
       compatibility: { toolResultImages: 'refuse', imageUrls: 'public' },

@@ -496,6 +496,30 @@ const table: readonly [string, string, string, ...string[]][] = [
     '{ id: ci, key: 0123456789abcdef0, tags: { team: "a b" } }',
     'organizations[0].keys[0].tags.team: must be 1 to 64 letters, digits or ._/@:-',
   ],
+  [
+    'two tags of one name',
+    '',
+    'tags: [project, { name: project }]',
+    'tags[1]: has the name of tags[0]; names are unique',
+  ],
+  [
+    'source of a tag',
+    '',
+    'tags: [{ name: person, from: [body] }]',
+    'tags[0].from[0]: must be user, or header: and the name of a header',
+  ],
+  [
+    'a credential as the source of a tag',
+    '',
+    'tags: [{ name: person, from: ["header:Authorization"] }]',
+    'tags[0].from[0]: is a header for credentials, which must not be in logs and reports',
+  ],
+  [
+    'fixed tag that is no tag',
+    '{ id: ci, key: 0123456789abcdef0 }',
+    '{ id: ci, key: 0123456789abcdef0, fixed_tags: { team: a } }',
+    'organizations[0].keys[0].fixed_tags.team: is not in tags of the configuration; add it there',
+  ],
   ['name of a tag', '', 'tags: [project, "a=b"]', 'tags[1]: must be 1 to 64 letters, digits or ._-'],
   [
     'expiry',

@@ -11,7 +11,7 @@ test('1,000 combinations of an organisation have sums in a day; the others keep 
     limited: (organization, limit) => limited.push(`${organization} ${limit}`),
     now: () => now,
   })
-  const charged = (organization: string, text: string) => new RequestTags(text, organization, counts).charged()
+  const charged = (organization: string, text: string) => new RequestTags(text, text, organization, counts).charged()
   for (let n = 0; n < 1000; n++) expect(charged('acme', `user=${n}`)).toBe(`user=${n}`)
   expect(limited).toEqual([])
   for (let n = 1000; n < 3000; n++) {
@@ -27,9 +27,10 @@ test('1,000 combinations of an organisation have sums in a day; the others keep 
 
 test('a reservation takes no place, because it may be rejected', () => {
   const counts = new TagCounts({ limited: () => undefined })
-  for (let n = 0; n < 5000; n++) expect(new RequestTags(`user=${n}`, 'acme', counts).held).toBe(`user=${n}`)
-  for (let n = 0; n < 1000; n++) new RequestTags(`user=${n}`, 'acme', counts).charged()
-  const late = new RequestTags('user=1000', 'acme', counts)
+  for (let n = 0; n < 5000; n++)
+    expect(new RequestTags(`user=${n}`, `user=${n}`, 'acme', counts).held).toBe(`user=${n}`)
+  for (let n = 0; n < 1000; n++) new RequestTags(`user=${n}`, `user=${n}`, 'acme', counts).charged()
+  const late = new RequestTags('user=1000', 'user=1000', 'acme', counts)
   expect(countedTags(late.held)).toBe('(other)')
 })
 

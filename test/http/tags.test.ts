@@ -146,6 +146,131 @@ describe('tags that are rejected: 400 invalid_tags', () => {
   })
 })
 
+const USER_JSON = '{"device_id":"d1","session_id":"s1"}'
+const hashed = (value: string) => `h:${new Bun.CryptoHasher('sha256').update(value).digest('base64url').slice(0, 22)}`
+
+describe('tags with sources', () => {
+  let sourced: Gateway
+
+  beforeAll(async () => {
+    sourced = await Gateway.start({
+      providers: { up: provider.url },
+      models: { m: { targets: [{ provider: 'up', model: 'up' }], price: { input: 1, output: 1 } } },
+      config: {
+        compatibility: { metadata: 'accept' },
+        tags: [
+          'project',
+          { name: 'person', from: ['header:X-Person', 'user'], required: true },
+          { name: 'session', from: ['header:Session_id'], counted: false },
+        ],
+        organizations: [
+          {
+            id: 'test',
+            keys: [
+              { id: 'one', key: KEY },
+              { id: 'two', key: TAGGED, tags: { person: 'by-key' }, fixed_tags: { project: 'fixed' } },
+            ],
+          },
+        ],
+      },
+    })
+  })
+
+  afterAll(() => sourced[Symbol.asyncDispose]())
+
+  async function ask(path: string, headers: Readonly<Record<string, string>>, more: JsonObject, key = KEY) {
+    const answer = await fetch(`${sourced.url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${key}`, ...headers },
+      body: JSON.stringify({ ...BODIES[path], ...more }),
+    })
+    const body: unknown = await answer.json()
+    const { tags, error } = await sourced.request(answer.headers.get('x-request-id'))
+    return { status: answer.status, body, tags, error }
+  }
+
+  test.each([
+    ['a header', { 'x-person': 'anna' }, {}, { person: 'anna' }],
+    ['a header before the body', { 'x-person': 'anna' }, { user: 'ben' }, { person: 'anna' }],
+    ['user', {}, { user: 'ben' }, { person: 'ben' }],
+    ['user in a long body', {}, { user: 'ben', stop: ['x'.repeat(3000)] }, { person: 'ben' }],
+    ['safety_identifier', {}, { safety_identifier: 'cleo' }, { person: 'cleo' }],
+    ['metadata.user_id', {}, { metadata: { user_id: 'dan' } }, { person: 'dan' }],
+    ['JSON, of which a hash stays', {}, { user: USER_JSON }, { person: hashed(USER_JSON) }],
+    ['a text that is too long', { 'x-person': 'x'.repeat(65) }, {}, { person: hashed('x'.repeat(65)) }],
+    ['an empty header', { 'x-person': ' ' }, { user: 'ben' }, { person: 'ben' }],
+    ['X-Gateway-Tags before any source', { 'x-gateway-tags': 'person=eve', 'x-person': 'anna' }, {}, { person: 'eve' }],
+    ['a session beside it', { 'x-person': 'anna', session_id: 's/1' }, {}, { person: 'anna', session: 's/1' }],
+  ])('from %s', async (_, headers, more, tags) => {
+    const { status, tags: found } = await ask('/v1/chat/completions', headers, more)
+    expect([status, found]).toEqual([200, tags])
+  })
+
+  test('Messages names its user in metadata, and images in user', async () => {
+    const { tags } = await ask('/v1/messages', {}, { metadata: { user_id: USER_JSON } })
+    expect(tags).toEqual({ person: hashed(USER_JSON) })
+    expect((await ask('/v1/images/generations', {}, { user: 'ben' })).tags).toEqual({ person: 'ben' })
+  })
+
+  test.each(Object.keys(BODIES).filter((path) => BODIES[path] !== undefined && !path.endsWith('count_tokens')))(
+    'a request without a required tag is 400 missing_tag on %s',
+    async (path) => {
+      const { status, body, error } = await ask(path, {}, {})
+      const message =
+        "The tag 'person' is missing. Send it in the header X-Gateway-Tags: person=VALUE or the header X-Person or " +
+        "the field 'user'."
+      expect([status, error, body]).toMatchObject([400, 'missing_tag', { error: { message } }])
+    },
+  )
+
+  test('tokens are counted, and models listed, without it', async () => {
+    expect((await ask('/v1/messages/count_tokens', {}, {})).error).not.toBe('missing_tag')
+    const listed = await fetch(`${sourced.url}/v1/models`, { headers: { authorization: `Bearer ${KEY}` } })
+    expect([listed.status, await listed.text()]).toEqual([200, expect.stringContaining('"m"')])
+  })
+
+  test("a key's fixed tags hold whatever the request names, and its own if nothing else does", async () => {
+    const { tags } = await ask('/v1/chat/completions', { 'x-gateway-tags': 'project=mine' }, {}, TAGGED)
+    expect(tags).toEqual({ person: 'by-key', project: 'fixed' })
+    expect((await ask('/v1/chat/completions', { 'x-person': 'anna' }, {}, TAGGED)).tags).toEqual({
+      ...{ person: 'anna', project: 'fixed' },
+    })
+  })
+
+  test('a tag that is not counted makes no sums', async () => {
+    await ask('/v1/chat/completions', { 'x-person': 'zoe', session_id: 'only-here' }, {})
+    let found = ''
+    while (!found.includes('zoe'))
+      found = (await sourced.run('usage', '--json', '--by', 'tag:person,tag:session')).stdout
+    expect(found).not.toContain('only-here')
+  })
+
+  test('a stored key has fixed tags, which change and go', async () => {
+    const secret = (
+      await sourced.run('keys', 'create', '--org', 'test', '--id', 'made', '--fixed-tags', 'project=p1')
+    ).stdout.trim()
+    const project = async () =>
+      Reflect.get(
+        Object(
+          (await ask('/v1/chat/completions', { 'x-person': 'a', 'x-gateway-tags': 'project=mine' }, {}, secret)).tags,
+        ),
+        'project',
+      )
+    let first = await project()
+    while (first === undefined) first = await project()
+    expect(first).toBe('p1')
+    const listed = JSON.parse((await sourced.run('keys', 'list', '--json')).stdout)
+    expect(listed.keys.find(({ id }: { id: string }) => id === 'made')).toMatchObject({ fixed_tags: { project: 'p1' } })
+    expect((await sourced.run('keys', 'update', '--id', 'made', '--fixed-tags', 'project=')).code).toBe(0)
+    let last = await project()
+    while (last === 'p1') last = await project()
+    expect(last).toBe('mine')
+    expect(
+      (await sourced.run('keys', 'create', '--org', 'test', '--id', 'bad', '--fixed-tags', 'nope=1')).stderr,
+    ).toContain('fixed_tags.nope: is not in tags of the configuration')
+  })
+})
+
 test('usage and audit have the tags, to the micro-dollar', async () => {
   for (const path of ['/v1/responses', '/v1/messages']) expect((await send('a=1', { path })).status).toBe(200)
   await gateway.line(({ tags }) => JSON.stringify(tags) === '{"a":"1"}')

@@ -5,6 +5,7 @@ import type { EmbeddingRequest } from '../../core/embedding-request.ts'
 import { isArray, isObject, type JsonValue } from '../../core/json.ts'
 import { parseBody } from '../../wire/body.ts'
 import { type JsonMember, membersOf, writeMembers } from '../../wire/members.ts'
+import { endUserOf } from '../end-user.ts'
 import { type MetadataRule, refuseForbidden } from '../forbidden-fields.ts'
 import { invalid } from '../invalid-field.ts'
 import { checkEmbeddingsBody } from './schema.ts'
@@ -20,7 +21,7 @@ export function acceptEmbeddings(bytes: Uint8Array, metadata: MetadataRule): Emb
   const inputs = inputsOf(input)
   if (inputs.length > INPUTS_MAX) throw invalid('input', `at most ${INPUTS_MAX} inputs a request, not ${inputs.length}`)
   const sent = membersOf(bytes).filter(({ name }) => isSent(name, body[name]))
-  return { model, inputs, body: writer(sent) }
+  return { model, user: endUserOf(body), inputs, body: writer(sent) }
 }
 
 /**

@@ -9,6 +9,7 @@ import type { JsonObject } from '../../core/json.ts'
 import { parseBody } from '../../wire/body.ts'
 import { type JsonMember, membersOf, writeMembers } from '../../wire/members.ts'
 import { type FormPart, formText, mintBoundary, writeForm } from '../../wire/multipart.ts'
+import { endUserOf } from '../end-user.ts'
 import { type MetadataRule, refuseForbidden, refuseForbiddenNames } from '../forbidden-fields.ts'
 import type { ImageUrls } from '../image-url.ts'
 import { RequestLimits } from '../request-limits.ts'
@@ -29,7 +30,7 @@ export function acceptImages(kind: ImageKind, bytes: Uint8Array, rules: ImageRul
   const sent = membersOf(bytes).filter(({ name }) => body[name] !== null && isSent(kind, name))
   const checks = { imageUrls: rules.imageUrls, limits: new RequestLimits() }
   for (const member of sent) checkMember(member, body[member.name], checks)
-  return requestOf(kind, checked, checked.images?.length ?? 0, jsonWriter(sent))
+  return requestOf({ kind, user: endUserOf(body), inputs: checked.images?.length ?? 0 }, checked, jsonWriter(sent))
 }
 
 /** Not a closure within `acceptImages`, because that would keep the parsed body in memory too. */
@@ -55,7 +56,8 @@ export function acceptImageForm(parts: readonly FormPart[], { imageUrls, metadat
   // SDKs flatten objects: `metadata[a]` is a part of `metadata`.
   const names = parts.map(({ name }) => name.replace(/\[.*$/s, ''))
   refuseForbiddenNames([...new Set(names)], metadata)
-  const checked = checkImagesBody(fieldsOf(parts))
+  const fields = fieldsOf(parts)
+  const checked = checkImagesBody(fields)
   const inputs = parts.filter(({ name }) => name === 'image' || name.startsWith('image[')).length
   const sent = parts.filter(({ name }) => isSent('edits', name))
   for (const part of sent) checkField(part, imageUrls)
@@ -64,7 +66,7 @@ export function acceptImageForm(parts: readonly FormPart[], { imageUrls, metadat
     const pieces = BytePieces.of(writeForm([{ name: 'model', content: Buffer.from(model) }, ...sent], boundary))
     return { contentType: `multipart/form-data; boundary=${boundary}`, content: pieces }
   }
-  return requestOf('edits', checked, inputs, write)
+  return requestOf({ kind: 'edits', user: endUserOf(fields), inputs }, checked, write)
 }
 
 /** The fields that are checked, as a JSON body would have them. Of several with the same name the last counts. */
@@ -73,7 +75,13 @@ function fieldsOf(parts: readonly FormPart[]): JsonObject {
     const part = parts.findLast((each) => each.name === name)
     return part === undefined ? undefined : formText(part.content)
   }
-  const given = { model: text('model'), prompt: text('prompt'), size: text('size'), quality: text('quality') }
+  const given = {
+    model: text('model'),
+    prompt: text('prompt'),
+    size: text('size'),
+    quality: text('quality'),
+    user: text('user'),
+  }
   const n = text('n')
   const stream = text('stream')
   return {
@@ -84,17 +92,15 @@ function fieldsOf(parts: readonly FormPart[]): JsonObject {
 }
 
 function requestOf(
-  kind: ImageKind,
+  own: Pick<ImageRequest, 'kind' | 'user' | 'inputs'>,
   checked: ImagesBody,
-  inputs: number,
   body: (model: string) => ImageBody,
 ): ImageRequest {
   return {
-    kind,
+    ...own,
     model: checked.model,
     prompt: checked.prompt,
     images: checked.n ?? 1,
-    inputs,
     size: checked.size ?? undefined,
     quality: checked.quality ?? undefined,
     stream: checked.stream ?? false,
