@@ -1,14 +1,14 @@
 #!/usr/bin/env -S bun --no-env-file --config=/dev/null --tsconfig-override=/dev/null --no-install
 /** The command line: runs the command that it names. The code of a command is loaded only if it is called. */
 
-import { exit, misused, parseFlags, printToStderr, type Run, untilEnd } from './cli/command.ts'
+import { exit, misused, parseFlags, printToStderr, type RunCommand, untilEnd } from './cli/command.ts'
 import { COMMANDS } from './cli/command-table.ts'
 import { helpOf, overview } from './cli/help-text.ts'
 import { environment } from './config/load.ts'
 import { didYouMean, quoted } from './config/problems.ts'
 import { useProxiesOf } from './core/forward-proxies.ts'
 
-const runs: Readonly<Record<string, Run>> = {
+const runs: Readonly<Record<string, RunCommand>> = {
   serve: async (args) => (await import('./cli/serve-command.ts')).serve(args),
   check: async (args) => (await import('./cli/check-command.ts')).check(args),
   reload: async (args) => (await import('./cli/running-commands.ts')).reload(args),

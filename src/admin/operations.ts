@@ -14,7 +14,7 @@ import { KeyProblem } from '../keys/key-problem.ts'
 import { organizationJson } from '../keys/organization-changes.ts'
 import { usageReport } from '../ledger/usage-report.ts'
 import { auditLine, auditOptions, lastRows } from '../reports/audit-options.ts'
-import type { Learned } from '../reports/explanation-words.ts'
+import type { LearnedField } from '../reports/explanation-words.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import {
@@ -381,7 +381,7 @@ function targetNamed(config: Config, name: string): TargetRef {
 }
 
 /** What was learned of all targets of the configuration. */
-function learnedOf(config: Config, supervision: Supervision): readonly Learned[] {
+function learnedOf(config: Config, supervision: Supervision): readonly LearnedField[] {
   return targetsOf(config).flatMap((target) =>
     supervision
       .formsOf(target)

@@ -3,7 +3,7 @@
  * with the same token for a day: the ledger is down.
  */
 
-import type { Clock } from './alert-delivery.ts'
+import type { AlertClock } from './alert-delivery.ts'
 import type { AlertQueue, Claim, UnclaimedAlert } from './alert-queue.ts'
 
 /** Claims that are made at the same time. */
@@ -14,7 +14,7 @@ const KEPT_MS = 86_400_000
 
 interface ClaimOptions {
   readonly queue: Pick<AlertQueue, 'unclaimed' | 'claimLater' | 'unclaim'>
-  readonly clock: Clock
+  readonly clock: AlertClock
   /** Whether this node delivers an alert that one of all nodes must. Rejects if the ledger does not answer. */
   readonly claim: (id: string, claim: Claim, forMs: number) => Promise<boolean>
   /** This node delivers the alert. */

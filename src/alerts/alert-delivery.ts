@@ -17,13 +17,13 @@ const KEPT_MS = 86_400_000
 const BROKEN_PAUSE_MS = 60_000
 
 /** The clock and the timer, which tests replace. */
-export interface Clock {
+export interface AlertClock {
   nowMs(): number
   /** Calls back after so long; returns what cancels it. */
   after(ms: number, callback: () => void): () => void
 }
 
-export const SYSTEM_CLOCK: Clock = {
+export const SYSTEM_CLOCK: AlertClock = {
   nowMs: Date.now,
   after(ms, callback) {
     const timer = setTimeout(callback, ms)
@@ -48,11 +48,11 @@ export interface DeliveryOptions {
   readonly failed: (alert: Omit<Delivered, 'status'> & { readonly reason: string }) => void
   /** The queue cannot be read or written. */
   readonly broken: (error: unknown) => void
-  readonly clock?: Clock
+  readonly clock?: AlertClock
 }
 
 export class AlertDelivery {
-  private readonly clock: Clock
+  private readonly clock: AlertClock
   /** The alerts that are being delivered, by their place in the queue. */
   private readonly running = new Map<number, Promise<void>>()
   private cancel: () => void = () => {}

@@ -21,7 +21,7 @@ import {
   topicOf,
 } from './alert.ts'
 import { AlertClaims } from './alert-claims.ts'
-import { AlertDelivery, type Clock, SYSTEM_CLOCK } from './alert-delivery.ts'
+import { type AlertClock, AlertDelivery, SYSTEM_CLOCK } from './alert-delivery.ts'
 import { AlertQueue, type Claim, type QueuedAlert, type WonClaim } from './alert-queue.ts'
 import { type PostResult, Webhook } from './webhook.ts'
 
@@ -42,7 +42,7 @@ interface AlertsOptions {
   readonly logger: Logger
   /** Chooses the node that delivers an alert, rejects if the ledger does not answer; absent if there is one node. */
   readonly claim?: ((id: string, claim: Claim, forMs: number) => Promise<boolean>) | undefined
-  readonly clock?: Clock
+  readonly clock?: AlertClock
 }
 
 /** How long a hook has not taken anything, and why. */
@@ -80,7 +80,7 @@ interface Opened {
 
 export class Alerts {
   private config: AlertsConfig
-  private readonly clock: Clock
+  private readonly clock: AlertClock
   /** Opened at the first use that succeeds. */
   private opened: Opened | undefined
   private brokenMs = Number.NEGATIVE_INFINITY

@@ -114,7 +114,7 @@ function tagsReader({ tags = [], tagRules = {} }: Config): TagsReader | undefine
 function socketsOf({ listen, responses }: Config): EdgeParts['sockets'] {
   const { websockets = true, socketMinutes = 60, socketBytes = 64 * 1024 * 1024 } = responses
   const { workerSockets: max = 20_000 } = listen
-  return { isOffered: websockets, max, lifeMs: socketMinutes * 60_000, conversationBytes: socketBytes }
+  return { isOffered: websockets, max, lifeMs: socketMinutes * 60_000, continuableBytes: socketBytes }
 }
 
 function dialectsOf(config: Config, itemStore: ItemStore | undefined): EdgeParts['dialects'] {

@@ -84,12 +84,12 @@ export function misused(line: string): number {
   return exit.usage
 }
 
-export type Run = (args: readonly string[]) => Promise<number>
+export type RunCommand = (args: readonly string[]) => Promise<number>
 
 /** Runs a command of a group, such as `keys create`: the first of `args` names it. Returns the exit code. */
 export async function runAction(
   group: string,
-  runs: Readonly<Record<string, Run>>,
+  runs: Readonly<Record<string, RunCommand>>,
   [action, ...args]: readonly string[],
 ): Promise<number> {
   const known = actionsOf(group)

@@ -5,7 +5,7 @@
 
 import { isArray, isObject, numberOf, stringOf } from '../core/json.ts'
 import { providerErrorKinds } from '../core/provider-error.ts'
-import type { Learned, Resting } from '../reports/explanation-words.ts'
+import type { LearnedField, Resting } from '../reports/explanation-words.ts'
 import { explainRequest, needsOf } from '../reports/request-explanation.ts'
 import { exit, misused, parseFlags, printToStderr, requiredText } from './command.ts'
 import { askGateway, GatewayProblem } from './gateway-client.ts'
@@ -32,7 +32,7 @@ export async function explain(args: readonly string[]): Promise<number> {
 
 interface GatewayState {
   readonly resting: readonly Resting[] | undefined
-  readonly learned?: readonly Learned[]
+  readonly learned?: readonly LearnedField[]
   readonly isLedgerUp: boolean | undefined
 }
 
@@ -61,7 +61,7 @@ function restingTarget(rest: unknown): readonly Resting[] {
   return [{ provider, model, ...failure, restMs, asked: rest['asked'] === true, probing: rest['probing'] === true }]
 }
 
-function learnedForm(form: unknown): readonly Learned[] {
+function learnedForm(form: unknown): readonly LearnedField[] {
   if (!isObject(form)) return []
   const [provider, model, field] = [form['provider'], form['model'], form['field']].map(stringOf)
   if (provider === undefined || model === undefined || field === undefined) return []

@@ -1,7 +1,7 @@
 /** Shows whether the page is live. A lost connection is plain to see, with the time of the next attempt. */
 
 import { element, setText } from './elements.ts'
-import type { Connection } from './live-feed.ts'
+import type { FeedState } from './live-feed.ts'
 import { clockTime } from './units.ts'
 
 export class ConnectionLine {
@@ -9,7 +9,7 @@ export class ConnectionLine {
   /** Not read out: it changes every second. */
   private readonly wait = element('span', { 'aria-hidden': 'true' })
   private readonly retry = element('button', { class: 'link', type: 'button' }, 'Retry now')
-  private state: Connection = { kind: 'connecting' }
+  private state: FeedState = { kind: 'connecting' }
   private lastLive: Date | undefined
 
   constructor(node: HTMLElement, onRetry: () => void) {
@@ -21,7 +21,7 @@ export class ConnectionLine {
     this.show(this.state)
   }
 
-  show(state: Connection): void {
+  show(state: FeedState): void {
     if (this.state.kind === 'live' && state.kind === 'lost') this.lastLive = new Date()
     this.state = state
     document.body.dataset['connection'] = state.kind

@@ -18,7 +18,7 @@ const RETRY_MS_MAX = 10_000
 const HIDDEN_MS_MAX = 30_000
 
 /** What the page shows as the state of its connection. */
-export type Connection =
+export type FeedState =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'live' }
   | { readonly kind: 'paused' }
@@ -33,7 +33,7 @@ export interface Budgets {
 }
 
 interface FeedListener {
-  connection(state: Connection): void
+  connection(state: FeedState): void
   status(status: Status): void
   targets(rows: readonly TargetRow[]): void
   budgets(answer: Budgets): void

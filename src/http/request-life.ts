@@ -59,7 +59,7 @@ export interface SocketSettings {
   readonly max: number
   readonly lifeMs: number
   /** What the conversations of one organisation may take in one worker. */
-  readonly conversationBytes: number
+  readonly continuableBytes: number
 }
 
 /** Counts every request once, when it has ended, and what sockets do besides. */

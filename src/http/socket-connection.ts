@@ -11,7 +11,7 @@ import { newRequestId } from '../core/request-id.ts'
 import { ticker } from '../core/ticker.ts'
 import type { BodyShare } from '../gateway/body-memory.ts'
 import type { RequestHead } from '../gateway/request-trace.ts'
-import { type Conversation, type ConversationMemory, conversationBytes } from './conversation-memory.ts'
+import { type Continuable, type ContinuationMemory, continuableBytes } from './continuation-memory.ts'
 import type { EdgeState, SocketEndReason } from './request-life.ts'
 import { errorFrame, readFrame, type TurnFrame } from './socket-frames.ts'
 import { SocketTurn, type TurnBody, type TurnConnection } from './socket-turn.ts'
@@ -43,7 +43,7 @@ const REASONS: Readonly<Record<number, SocketEndReason>> = {
 
 /** The sockets of the worker. */
 export interface Home {
-  readonly memory: ConversationMemory
+  readonly memory: ContinuationMemory
   /** How long a connection lives. */
   readonly lifeMs: number
 }
@@ -67,7 +67,7 @@ export class SocketConnection implements TurnConnection {
   private readonly running = new Set<SocketTurn>()
   private readonly lanes = new Set<string>()
   /** The most recent response of each lane, by its lane; the default one has none. */
-  private readonly conversations = new Map<string | undefined, Conversation>()
+  private readonly conversations = new Map<string | undefined, Continuable>()
   /** No new turn: why, and the code that the connection is closed with. */
   private ending: { readonly error: CallerError; readonly code: number } | undefined
   /** Why weir closed it, if it did. */
@@ -337,8 +337,8 @@ export class SocketConnection implements TurnConnection {
     const { lane } = frame
     this.drop(lane)
     const text = output.map(({ json }) => json).join()
-    const bytes = conversationBytes(input, text)
-    const conversation: Conversation = { id, input, output: text, bytes, forget: () => this.conversations.delete(lane) }
+    const bytes = continuableBytes(input, text)
+    const conversation: Continuable = { id, input, output: text, bytes, forget: () => this.conversations.delete(lane) }
     this.conversations.set(lane, conversation)
     this.home.memory.keep(this.organization, conversation)
   }
@@ -387,7 +387,7 @@ function isBlank(bytes: Buffer): boolean {
  * A result of a tool must answer a call that the conversation has. In JSON, a name stands in quotes that are not
  * escaped, so that it is found without parsing what was sent before.
  */
-function checkOutputs(bytes: Buffer, input: NonNullable<TurnFrame['input']>, parent: Conversation): void {
+function checkOutputs(bytes: Buffer, input: NonNullable<TurnFrame['input']>, parent: Continuable): void {
   if (input.isText || !bytes.includes('call_output"')) return
   const items: unknown = JSON.parse(`[${bytes.toString('utf8', input.from, input.to)}]`)
   if (!isArray(items)) return
@@ -410,7 +410,7 @@ function checkOutputs(bytes: Buffer, input: NonNullable<TurnFrame['input']>, par
 
 const CALL_ID = /"call_id"\s*:\s*("(?:[^"\\]|\\.)*")/g
 
-function callIdsOf({ input, output }: Conversation): readonly string[] {
+function callIdsOf({ input, output }: Continuable): readonly string[] {
   const found: string[] = []
   for (const text of [input.toString(), output])
     for (const [, id = '""'] of text.matchAll(CALL_ID)) found.push(String(JSON.parse(id)))

@@ -5,7 +5,7 @@ import { CallerError } from '../core/caller-error.ts'
 import { SOCKETS_DEFAULT } from '../core/limits.ts'
 import { slowTicker, type Ticking } from '../core/ticker.ts'
 import type { KeyFinder } from '../keys/key-ring.ts'
-import { ConversationMemory } from './conversation-memory.ts'
+import { ContinuationMemory } from './continuation-memory.ts'
 import { authenticate } from './credentials.ts'
 import type { EdgeState, SocketSettings } from './request-life.ts'
 import type { Home, SocketConnection } from './socket-connection.ts'
@@ -19,14 +19,14 @@ const BUFFER_BYTES_MAX = 1024 * 1024 * 1024
 
 export class Sockets implements Ticking, Home {
   place = -1
-  readonly memory: ConversationMemory
+  readonly memory: ContinuationMemory
   private readonly open = new Set<SocketConnection>()
   /** How many are open, by organization and by key. */
   private readonly counts = new Map<string, number>()
   private isLeaving = false
 
   constructor(private readonly state: EdgeState) {
-    this.memory = new ConversationMemory(() => this.settings.conversationBytes)
+    this.memory = new ContinuationMemory(() => this.settings.continuableBytes)
   }
 
   /** How many are open. */

@@ -70,7 +70,7 @@ interface StoredBatch {
 }
 
 /** From a time to a time. */
-export type Span = readonly [fromMs: number, toMs: number]
+export type TimeSpan = readonly [fromMs: number, toMs: number]
 
 /**
  * The last row of each request of an organisation that has one of these ids and ended within one of these spans, which
@@ -81,7 +81,7 @@ export async function findRows(
   organization: string,
   ids: ReadonlySet<string>,
   batches: ReadonlyMap<string, number>,
-  spans: readonly Span[],
+  spans: readonly TimeSpan[],
 ): Promise<readonly AuditRow[]> {
   const found = new Map(batches)
   for (const span of spans) await search(database, organization, ids, span, found)
@@ -96,7 +96,7 @@ async function search(
   database: Database,
   organization: string,
   ids: ReadonlySet<string>,
-  [fromMs, toMs]: Span,
+  [fromMs, toMs]: TimeSpan,
   found: Map<string, number>,
 ): Promise<void> {
   const batches = database.query<StoredBatch, [string, number, number, number, number]>(

@@ -7,7 +7,7 @@ interface Times {
   observe(seconds: number): void
 }
 
-type Operation = 'reserve' | 'extend' | 'settle'
+type LedgerOperation = 'reserve' | 'extend' | 'settle'
 
 export class TimedLedger implements Ledger {
   private readonly reserves: Times
@@ -16,7 +16,7 @@ export class TimedLedger implements Ledger {
 
   constructor(
     private readonly ledger: Ledger,
-    timesOf: (operation: Operation) => Times,
+    timesOf: (operation: LedgerOperation) => Times,
   ) {
     this.reserves = timesOf('reserve')
     this.extensions = timesOf('extend')

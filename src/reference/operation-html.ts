@@ -6,7 +6,7 @@ import { objectOf, textOf } from './document-values.ts'
 import { blocks, html, inline, type Markup, separated } from './markup.ts'
 import { nameOfRef, schemaLink } from './schema-html.ts'
 
-export interface Operation {
+export interface DocumentedOperation {
   readonly method: string
   readonly path: string
   readonly operation: JsonObject
@@ -21,11 +21,11 @@ interface Surroundings {
 }
 
 /** The id of an operation within the page. */
-export function operationId({ operation }: Operation): string {
+export function operationId({ operation }: DocumentedOperation): string {
   return textOf(operation['operationId'])
 }
 
-export function operationSection(each: Operation, around: Surroundings): Markup {
+export function operationSection(each: DocumentedOperation, around: Surroundings): Markup {
   const { method, path, operation } = each
   return html`<section class="operation" id="${operationId(each)}">
 <h3>${textOf(operation['summary'])}

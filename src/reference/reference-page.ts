@@ -3,7 +3,7 @@
 import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { objectOf, objectsOf, textOf } from './document-values.ts'
 import { blocks, html, inline, type Markup, separated } from './markup.ts'
-import { errorRows, type Operation, operationId, operationSection } from './operation-html.ts'
+import { type DocumentedOperation, errorRows, operationId, operationSection } from './operation-html.ts'
 import { schemaBody } from './schema-html.ts'
 
 /** The addresses of the files that the page loads. */
@@ -57,7 +57,7 @@ ${errorSection(document)}
 interface Tag {
   readonly name: string
   readonly description: string
-  readonly operations: readonly Operation[]
+  readonly operations: readonly DocumentedOperation[]
 }
 
 interface Shapes {
@@ -78,7 +78,7 @@ function anchorOf(name: string): string {
 function tagsOf(document: JsonObject): readonly Tag[] {
   const operations = Object.entries(objectOf(document['paths'])).flatMap(([path, methods]) =>
     Object.entries(objectOf(methods)).map(
-      ([method, operation]): Operation => ({ method, path, operation: objectOf(operation) }),
+      ([method, operation]): DocumentedOperation => ({ method, path, operation: objectOf(operation) }),
     ),
   )
   return objectsOf(document['tags']).map((tag) => {
@@ -131,7 +131,7 @@ function schemasByTag(document: JsonObject, tags: readonly Tag[]): ReadonlyMap<s
 }
 
 function navigation(tags: readonly Tag[], schemas: ReadonlyMap<string, readonly string[]>): Markup {
-  const group = (name: string, operations: readonly Operation[]) => {
+  const group = (name: string, operations: readonly DocumentedOperation[]) => {
     const own = schemas.get(name) ?? []
     return html`<li><a href="#${anchorOf(name)}">${name}</a><ul>${operations.map(operationEntry)}</ul>
 <details><summary>Schemas</summary><ul class="names">${own.map(schemaEntry)}</ul></details></li>`
@@ -145,7 +145,7 @@ ${group(SHARED, [])}
 <li><a href="#errors">Errors</a></li></ul></details></nav>`
 }
 
-function operationEntry(operation: Operation): Markup {
+function operationEntry(operation: DocumentedOperation): Markup {
   const { method, path } = operation
   const badge = html`<span class="method ${method}">${method.toUpperCase()}</span>`
   return html`<li><a href="#${operationId(operation)}">${badge} ${path}</a></li>`

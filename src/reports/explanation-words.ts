@@ -20,7 +20,7 @@ import type { Explanation } from './explanation-shape.ts'
 export type Resting = Pick<Rest, 'provider' | 'model' | 'restMs' | 'asked' | 'probing' | 'reason' | 'status' | 'cause'>
 
 /** A field that the running gateway has learned to add to the requests to a target, or to leave out. */
-export interface Learned extends Pick<TargetRef, 'provider' | 'model'> {
+export interface LearnedField extends Pick<TargetRef, 'provider' | 'model'> {
   readonly field: string
   /** Unix milliseconds; null: for good. */
   readonly untilMs: number | null
@@ -45,7 +45,7 @@ interface Explained {
   /** The candidate that would be called first, or the error that the caller would get. */
   readonly now: Candidate | CallerError
   readonly resting: readonly Resting[] | undefined
-  readonly learned: readonly Learned[]
+  readonly learned: readonly LearnedField[]
   readonly conversation?: string | undefined
   readonly asked: AskedPrice
   /** Undefined if no limit is set, or if the ledger cannot be read. */
@@ -126,7 +126,7 @@ export function restWords(target: TargetRef, resting: readonly Resting[]): strin
 }
 
 /** What was learned of a target, each in words. */
-export function learnedWords(target: TargetRef, learned: readonly Learned[]): readonly string[] {
+export function learnedWords(target: TargetRef, learned: readonly LearnedField[]): readonly string[] {
   return learned
     .filter(({ provider, model }) => provider === target.provider && model === sentModel(target))
     .map(({ field, untilMs }) => `learned ${field} ${untilMs === null ? 'for good' : `until ${timeText(untilMs)}`}`)

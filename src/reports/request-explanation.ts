@@ -25,7 +25,7 @@ import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
 import type { Explanation } from './explanation-shape.ts'
 import {
   explanationLines,
-  type Learned,
+  type LearnedField,
   learnedWords,
   priceText,
   type Resting,
@@ -50,7 +50,7 @@ interface ExplanationRequest {
   /** Undefined if no running gateway reported them. */
   readonly resting: readonly Resting[] | undefined
   /** What the running gateway has learned of targets; empty if none runs. */
-  readonly learned?: readonly Learned[] | undefined
+  readonly learned?: readonly LearnedField[] | undefined
   /** Whether the ledger of the running gateway answers. Undefined if none reported it. */
   readonly isLedgerUp?: boolean | undefined
 }
@@ -111,7 +111,7 @@ function previewed(
 interface ExplainedRequest extends FoundKey, Pick<ExplanationRequest, 'needs' | 'resting' | 'conversation' | 'tier'> {
   /** The model as the caller would name it. */
   readonly name: string
-  readonly learned: readonly Learned[]
+  readonly learned: readonly LearnedField[]
   readonly state: Explanation['key_state']
   readonly figures: AccountUsage | undefined
   /** The candidate that would be called first, or the error that the caller would get. */

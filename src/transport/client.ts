@@ -6,7 +6,7 @@ import { Authorities } from './dial.ts'
 import type { ExchangeOwner, HttpExchange } from './exchange.ts'
 import type { Origin } from './origin.ts'
 import { Pool } from './pool.ts'
-import { type ClientRequest, type RequestHead, RequestHeads } from './request-head.ts'
+import { type ClientRequest, type OutgoingHead, RequestHeads } from './request-head.ts'
 
 /** Pools beyond this are dropped if they are empty. Origins are those of the configuration and of its reloads. */
 const POOLS_MAX = 256
@@ -29,7 +29,7 @@ export class HttpClient implements ExchangeOwner {
     this.heads = new RequestHeads(() => proxies ?? proxiesOfProcess())
   }
 
-  headOf(request: ClientRequest): RequestHead {
+  headOf(request: ClientRequest): OutgoingHead {
     return this.heads.of(request)
   }
 

@@ -7,7 +7,7 @@ import { type Decompressor, decompressorOf } from './decompressor.ts'
 import type { Origin } from './origin.ts'
 import { PieceWriter } from './piece-writer.ts'
 import { credentialRefusal } from './proxy-tunnel.ts'
-import type { ClientRequest, RequestHead } from './request-head.ts'
+import type { ClientRequest, OutgoingHead } from './request-head.ts'
 import type { ResponseHead } from './response-head.ts'
 import type { ResponseSink } from './response-parser.ts'
 import { TransportError } from './transport-error.ts'
@@ -36,7 +36,7 @@ export interface ResponseHandler {
 /** Finds connections for exchanges. */
 export interface ExchangeOwner {
   /** Throws `TransportError` for a request that cannot be sent. */
-  headOf(request: ClientRequest): RequestHead
+  headOf(request: ClientRequest): OutgoingHead
   /** The exchange needs a connection. */
   connect(exchange: HttpExchange): void
   /** The exchange no longer needs one. */
@@ -65,7 +65,7 @@ const TEXT_CHARS_MAX = 64 * 1024
 /** One object per request: it is what its caller holds, what waits for a connection, and what the parser feeds. */
 export class HttpExchange implements ResponseSink {
   /** Absent before `send`, and if the request cannot be sent. */
-  private request: RequestHead | undefined
+  private request: OutgoingHead | undefined
   /** Absent once it is not needed again: the response may take minutes, and bodies are up to 10 MiB. */
   private body: ClientRequest['body'] | undefined
   private handler: ResponseHandler | undefined
@@ -203,7 +203,7 @@ export class HttpExchange implements ResponseSink {
     return head + body
   }
 
-  private headText({ text }: RequestHead): string {
+  private headText({ text }: OutgoingHead): string {
     return `${text}${this.bodyBytes}\r\n\r\n`
   }
 

@@ -24,7 +24,7 @@ export interface ClientRequest {
   readonly isSentOnce?: true | undefined
 }
 
-export interface RequestHead {
+export interface OutgoingHead {
   readonly method: RequestMethod
   readonly headers: RequestHeaders
   readonly origin: Origin
@@ -54,12 +54,12 @@ const HEADS_MAX = 4096
 
 /** The last head for each URL. */
 export class RequestHeads {
-  private readonly known = new Map<string, RequestHead>()
+  private readonly known = new Map<string, OutgoingHead>()
 
   constructor(private readonly proxies: () => ForwardProxies) {}
 
   /** Throws `TransportError` for a URL that is not HTTP, a header that cannot be sent, and an unusable proxy. */
-  of({ url, headers, method = 'POST' }: ClientRequest): RequestHead {
+  of({ url, headers, method = 'POST' }: ClientRequest): OutgoingHead {
     const known = this.known.get(url)
     if (known !== undefined && known.method === method && areEqual(known.headers, headers)) return known
     const place = placeOf(url)
@@ -88,7 +88,7 @@ function areEqual(some: RequestHeaders, others: RequestHeaders): boolean {
   return count === 0
 }
 
-function written(place: URL, headers: RequestHeaders, method: RequestMethod, origin: Origin): RequestHead {
+function written(place: URL, headers: RequestHeaders, method: RequestMethod, origin: Origin): OutgoingHead {
   const { pathname, search, host } = place
   // A proxy that passes requests on gets the whole URL; one that only makes a tunnel never sees this head.
   const proxy = origin.isSecure ? undefined : origin.proxy

@@ -25,7 +25,7 @@ export function words(...texts: readonly string[]): Words {
 }
 
 /** The value of a member that is left out of an object, and the JSON that is read in its place. */
-export interface Hole {
+export interface LeftOut {
   readonly value: number
   readonly placeholder: string
 }
@@ -223,11 +223,11 @@ export class JsonDocument {
    * The document, parsed, with placeholders for some of its values, which must be in their order. Numbers of its own
    * members are plain. Throws `LongNumbersError`.
    */
-  parse(holes: readonly Hole[]): JsonValue {
+  parse(leftOut: readonly LeftOut[]): JsonValue {
     const { bytes } = this
     let text = ''
     let at = 0
-    for (const { value, placeholder } of holes) {
+    for (const { value, placeholder } of leftOut) {
       const isString = this.isString(value)
       text += textOf(bytes, at, this.fromOf(value) - (isString ? 1 : 0)) + placeholder
       at = this.toOf(value) + (isString ? 1 : 0)

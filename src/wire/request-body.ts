@@ -5,7 +5,7 @@
 
 import { isObject, type JsonObject } from '../core/json.ts'
 import { parseBody } from './body.ts'
-import { type Hole, JsonDocument, NONE, type Words } from './json-document.ts'
+import { JsonDocument, type LeftOut, NONE, type Words } from './json-document.ts'
 
 /** How a member is left out of what is parsed. */
 interface UnparsedMember {
@@ -55,7 +55,7 @@ function parsedWithHoles(bytes: Uint8Array, { names, members }: UnparsedMembers)
     throw new Error('the structure of a body and its parser disagree')
   }
   const values = valuesIn(document, names)
-  const settings = document.parse(holesIn(document, values, members))
+  const settings = document.parse(leftOutOf(document, values, members))
   if (!isObject(settings)) throw new Error('a body that is an object was parsed as something else')
   return { bytes, document, settings, values }
 }
@@ -66,12 +66,16 @@ function valuesIn(document: JsonDocument, names: Words): Int32Array {
   return values
 }
 
-function holesIn(document: JsonDocument, values: Int32Array, members: UnparsedMembers['members']): readonly Hole[] {
-  const holes: Hole[] = []
+function leftOutOf(
+  document: JsonDocument,
+  values: Int32Array,
+  members: UnparsedMembers['members'],
+): readonly LeftOut[] {
+  const leftOut: LeftOut[] = []
   for (let index = 0; index < members.length; index++) {
     const value = values[index] ?? NONE
     const placeholder = value === NONE ? undefined : members[index]?.placeholder(document, value)
-    if (placeholder !== undefined) holes.push({ value, placeholder })
+    if (placeholder !== undefined) leftOut.push({ value, placeholder })
   }
-  return holes.length > 1 ? holes.sort((one, other) => one.value - other.value) : holes
+  return leftOut.length > 1 ? leftOut.sort((one, other) => one.value - other.value) : leftOut
 }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import { ResponsesWS } from 'openai/resources/responses/ws'
 import type { JsonObject } from '../../src/core/json.ts'
-import { ConversationMemory } from '../../src/http/conversation-memory.ts'
+import { ContinuationMemory } from '../../src/http/continuation-memory.ts'
 import type { SocketConnection } from '../../src/http/socket-connection.ts'
 import { KEY } from '../support/gateway.ts'
 import { IDLE_GAUGES } from '../support/gauges.ts'
@@ -533,7 +533,7 @@ describe('a caller that reads slowly', () => {
 })
 
 test('an organization keeps no more than its share, and forgets the oldest first', () => {
-  const memory = new ConversationMemory(() => 10)
+  const memory = new ContinuationMemory(() => 10)
   const forgotten: string[] = []
   const one = (id: string, bytes: number) => {
     return { id, input: Buffer.alloc(0), output: '', bytes, forget: () => void forgotten.push(id) }

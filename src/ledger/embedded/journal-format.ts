@@ -71,16 +71,16 @@ function headOf(body: Uint8Array): string {
 }
 
 /** A group whose line is whole. */
-export interface Found extends Pick<Group<Row>, 'number' | 'synced'> {
+export interface WholeGroup extends Pick<Group<Row>, 'number' | 'synced'> {
   /** Most groups of a file are in SQLite already, and reading one takes most of the time: a start needs few. */
   read(): Group<Row>
 }
 
 /** What a file of the journal has. */
 export interface Lines {
-  readonly groups: readonly Found[]
+  readonly groups: readonly WholeGroup[]
   /** Groups that cannot be read because the first line is damaged. */
-  readonly unreadable: readonly Pick<Found, 'number' | 'synced'>[]
+  readonly unreadable: readonly Pick<WholeGroup, 'number' | 'synced'>[]
   /** Bytes of lines that are incomplete or damaged. */
   readonly badBytes: number
 }
@@ -91,7 +91,7 @@ const GROUP_BYTES = 64
 
 /** Reads a file; damaged lines are skipped. Throws `LedgerFileError` if a newer version of weir wrote it. */
 export function readLines(bytes: Uint8Array, path: string): Lines {
-  const groups: Found[] = []
+  const groups: WholeGroup[] = []
   let names: Header | undefined
   let badBytes = 0
   for (let start = 0; start < bytes.length; ) {

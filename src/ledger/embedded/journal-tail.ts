@@ -11,12 +11,12 @@ import { LedgerFileError } from '../../sqlite/database.ts'
 import { figuresOf, type UsageFigures } from '../usage-figures.ts'
 import type { UsagePlace } from '../usage-log.ts'
 import { JOURNAL_FILE, OLD_JOURNAL_FILE } from './journal-file.ts'
-import { type Found, type Group, type Lines, readLines } from './journal-format.ts'
+import { type Group, type Lines, readLines, type WholeGroup } from './journal-format.ts'
 import type { Row } from './state-tables.ts'
 
 /** The files of a journal as they were read. */
 interface JournalRead {
-  readonly groups: readonly Found[]
+  readonly groups: readonly WholeGroup[]
   readonly unreadable: Lines['unreadable']
   readonly badBytes: number
 }

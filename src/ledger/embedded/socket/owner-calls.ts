@@ -152,12 +152,12 @@ export class HealthCall extends Asked<LedgerHealth | undefined> {
 }
 
 /** A call that ends a reservation. No caller awaits its answer. */
-export interface Ending {
+export interface EndingCall {
   readonly seq: number
   sendOn(link: OwnerLink): void
 }
 
-export class SettleEnding implements Ending {
+export class SettleEnding implements EndingCall {
   constructor(
     readonly seq: number,
     private readonly reservation: Granted,
@@ -172,7 +172,7 @@ export class SettleEnding implements Ending {
 }
 
 /** Cancels a reservation that was asked for in vain: the owner may have granted it, or be about to. */
-export class CancelEnding implements Ending {
+export class CancelEnding implements EndingCall {
   constructor(
     readonly seq: number,
     private readonly asked: ReserveCall,

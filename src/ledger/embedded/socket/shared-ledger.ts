@@ -16,7 +16,7 @@ import { LEDGER_SOCKET } from './ledger-server.ts'
 import {
   type Call,
   CancelEnding,
-  type Ending,
+  type EndingCall,
   ExtendCall,
   Granted,
   HealthCall,
@@ -47,7 +47,7 @@ export class SharedLedger implements Ledger {
   /** Calls without an answer. */
   private readonly waiting = new CallQueue<Call>()
   /** Calls that end reservations and are not in the owner's journal yet. */
-  private readonly endings = new CallQueue<Ending>()
+  private readonly endings = new CallQueue<EndingCall>()
   /** Reservations that have not ended. */
   private readonly live = new MemberList<Granted>()
   private limit: ReturnType<typeof setTimeout> | undefined
@@ -144,7 +144,7 @@ export class SharedLedger implements Ledger {
     call.sendOn(this.link)
   }
 
-  private end(call: Ending): void {
+  private end(call: EndingCall): void {
     this.endings.push(call)
     if (this.link !== undefined) call.sendOn(this.link)
   }

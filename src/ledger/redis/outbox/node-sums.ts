@@ -6,7 +6,7 @@
 import { addUsage, figuresOf, minusUsage, noUsage, type UsageFigures } from '../../usage-figures.ts'
 import { placeName, type UsageRow } from '../../usage-log.ts'
 import type { NodeSums } from '../protocol/epochs.ts'
-import type { Found, Logged } from './reconcile.ts'
+import type { Logged, StoredFigures } from './reconcile.ts'
 
 /**
  * The figures by place, with the sums spread over the places that they were made of: first over what Redis has
@@ -16,7 +16,7 @@ import type { Found, Logged } from './reconcile.ts'
  */
 export function withSums(
   sums: NodeSums | undefined,
-  { figures, reservations }: Found,
+  { figures, reservations }: StoredFigures,
   served: readonly UsageRow[],
   logged: readonly Logged[],
 ): ReadonlyMap<string, UsageFigures> {

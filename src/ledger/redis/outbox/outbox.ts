@@ -12,7 +12,7 @@ import { requestTimeMs } from '../../../core/request-id.ts'
 import { fileIdentity, openDatabase } from '../../../sqlite/database.ts'
 import { GroupCommit } from '../../../sqlite/group-commit.ts'
 import { settledValues } from '../../audit-columns.ts'
-import { findRows, type Span } from '../../request-table.ts'
+import { findRows, type TimeSpan } from '../../request-table.ts'
 import { LogWriter, ROWS_KEPT_MS, UsageSums } from '../../request-writer.ts'
 import { usageOf } from '../../usage-figures.ts'
 import { placeOf, type UsagePlace, type UsageRow } from '../../usage-log.ts'
@@ -448,7 +448,7 @@ export class Outbox implements NodeLog {
 }
 
 /** The times before a time at which requests of these admissions may have ended, in order, none twice. */
-function spansOf(times: readonly number[], untilMs: number): readonly Span[] {
+function spansOf(times: readonly number[], untilMs: number): readonly TimeSpan[] {
   const spans: [number, number][] = []
   for (const ms of times.toSorted((a, b) => a - b)) {
     const [from, to] = [ms - CLOCKS_APART_MS, Math.min(untilMs, ms + LONGEST_REQUEST_MS + CLOCKS_APART_MS)]

@@ -17,7 +17,7 @@ export interface Logged {
 }
 
 /** What the store has, after it began to refuse settlements that the node had sent before. */
-export interface Found {
+export interface StoredFigures {
   /** The figures of this node, by `placeName`. */
   readonly figures: ReadonlyMap<string, UsageFigures>
   /** Reservations of all nodes, by id. */
@@ -42,7 +42,7 @@ export const RESEND_MAX = 1000
 export function reconcile(
   served: readonly UsageRow[],
   logged: readonly Logged[],
-  found: Found,
+  found: StoredFigures,
   resendMax = RESEND_MAX,
 ): Plan {
   const resend: string[] = []

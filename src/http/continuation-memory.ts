@@ -4,7 +4,7 @@
  */
 
 /** A response that may be continued on its connection. */
-export interface Conversation {
+export interface Continuable {
   readonly id: string
   /** All its input in JSON, items joined by commas. */
   readonly input: Buffer
@@ -18,17 +18,17 @@ export interface Conversation {
 /** What a conversation takes besides its texts. */
 const OVERHEAD_BYTES = 1024
 
-export function conversationBytes(input: Buffer, output: string): number {
+export function continuableBytes(input: Buffer, output: string): number {
   return input.length + Buffer.byteLength(output) + OVERHEAD_BYTES
 }
 
 interface Kept {
   /** In the order of their last use. */
-  readonly conversations: Set<Conversation>
+  readonly conversations: Set<Continuable>
   bytes: number
 }
 
-export class ConversationMemory {
+export class ContinuationMemory {
   private readonly organizations = new Map<string, Kept>()
 
   /** `bytesMax`: for each organization, at the moment. */
@@ -42,7 +42,7 @@ export class ConversationMemory {
   }
 
   /** Forgets older ones of the organization until there is room: this one itself if it alone is too large. */
-  keep(organization: string, conversation: Conversation): void {
+  keep(organization: string, conversation: Continuable): void {
     let kept = this.organizations.get(organization)
     if (kept === undefined) {
       kept = { conversations: new Set(), bytes: 0 }
@@ -59,13 +59,13 @@ export class ConversationMemory {
   }
 
   /** It was continued: now it is the newest. */
-  used(organization: string, conversation: Conversation): void {
+  used(organization: string, conversation: Continuable): void {
     const conversations = this.organizations.get(organization)?.conversations
     if (conversations?.delete(conversation)) conversations.add(conversation)
   }
 
   /** Its connection no longer has it. */
-  drop(organization: string, conversation: Conversation): void {
+  drop(organization: string, conversation: Continuable): void {
     const kept = this.organizations.get(organization)
     if (!kept?.conversations.delete(conversation)) return
     kept.bytes -= conversation.bytes
