@@ -9,18 +9,17 @@ import { turn } from '../core/event-loop.ts'
 import { Later, type LaterListener } from '../core/later.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Learned } from '../providers/provider.ts'
-import { conceal } from '../providers/scrub.ts'
 import { COMPLETED, type RequestEnd, type RequestLog } from './access-log.ts'
 import { Attempt } from './attempt.ts'
-import { CandidateFailures, callersMistake, cutCode } from './candidate-failures.ts'
-import { CandidateTurns, type RestListener } from './candidate-turns.ts'
+import { AttemptRecord } from './attempt-record.ts'
+import { cutCode } from './candidate-failures.ts'
+import { CandidateTurns } from './candidate-turns.ts'
 import { type Gateway, upstreamOf } from './gateway.ts'
 import { type Interruption, interruptedError, type RunningRequest } from './in-flight.ts'
 import type { Content, ProviderCall, ProviderCallListener } from './provider-call.ts'
 import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
 import { failureOf } from './request-line.ts'
 import { accountOf, type ErrorReporter, RequestReservation } from './reservation.ts'
-import { RouteHeader } from './route-header.ts'
 import { spread } from './spread.ts'
 import type { Work } from './work.ts'
 
@@ -54,24 +53,14 @@ export interface FlowListener {
  * One per request; `run` is called once. Each step calls the next one, and only a step that must wait is asynchronous:
  * most requests wait for nothing but the provider, and a promise for each step would be a third of their garbage.
  */
-export class Flow
-  implements ProviderCallListener, ErrorReporter, PumpListener, RestListener, LaterListener<RequestReservation>
-{
-  /** A call that has not begun to answer ends now, and no further candidate is called. */
-  private readonly dueMs: number
-  private readonly route: RouteHeader | undefined
+export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, LaterListener<RequestReservation> {
   private excluded: readonly Exclusion[] = []
   /** Known once the model is resolved. */
   private turns: CandidateTurns | undefined
-  /**
-   * Failed calls, as `routing.max_attempts` counts them. One that was not sent is none of them, nor one whose
-   * rejection shows how else to write the request.
-   */
-  private failedAttempts = 0
-  /** Made at the first failure: few requests have one. */
-  private madeFailures: CandidateFailures | undefined
   /** Known once the ledger has admitted the request. */
   private reservation: RequestReservation | undefined
+  private readonly attempts: AttemptRecord
+  /** The last one. */
   private attempt: Attempt | undefined
 
   constructor(
@@ -82,8 +71,7 @@ export class Flow
     private readonly log: RequestLog,
     private readonly listener: FlowListener,
   ) {
-    this.dueMs = log.receivedMs + gateway.routing.totalTimeoutMs
-    this.route = gateway.explainRoute ? new RouteHeader() : undefined
+    this.attempts = new AttemptRecord(gateway, key, work, running, log)
   }
 
   run(): void {
@@ -106,7 +94,7 @@ export class Flow
     const { candidates, excluded } = candidatesOf(catalog, key, selected, work)
     this.excluded = excluded
     const listed = spread(candidates, work)
-    this.turns = new CandidateTurns(listed, work.order(listed), this.gateway.breaker, this)
+    this.turns = new CandidateTurns(listed, work.order(listed), this.gateway.breaker, this.attempts)
   }
 
   private reserve(): RequestReservation | Later<RequestReservation> {
@@ -139,11 +127,11 @@ export class Flow
     try {
       const turns = this.requireTurns()
       const isAutomatic = this.work.model === AUTO
-      const isFirst = this.failedAttempts === 0
-      const next = this.isOver ? undefined : turns.next(isFirst)
+      const { isFirst, isOver } = this.attempts
+      const next = isOver ? undefined : turns.next(isFirst)
       if (next instanceof Promise) return void this.tryLater(next)
       const attempt = next ?? (isFirst ? turns.nextAtRest(isAutomatic) : undefined)
-      if (attempt === undefined) throw this.failures.toCallerError(isAutomatic, this.failedAttempts)
+      if (attempt === undefined) throw this.attempts.toCallerError(isAutomatic)
       this.try(attempt)
     } catch (error) {
       this.endWithError(error)
@@ -168,32 +156,12 @@ export class Flow
     this.listener.failed(interrupted === undefined ? error : interruptedError(interrupted))
   }
 
-  private get isOver(): boolean {
-    const { failedAttempts } = this
-    return failedAttempts >= this.gateway.routing.maxAttempts || (failedAttempts > 0 && performance.now() >= this.dueMs)
-  }
-
-  private get failures(): CandidateFailures {
-    this.madeFailures ??= new CandidateFailures()
-    return this.madeFailures
-  }
-
-  private get hasBrokenDown(): boolean {
-    return this.madeFailures?.hasBrokenDown === true
-  }
-
-  rests(candidate: Candidate): void {
-    this.route?.add(candidate, 'resting')
-    const rest = this.gateway.breaker.restOf(candidate.target)
-    if (rest !== undefined) this.failures.rested(candidate, rest)
-  }
-
   /** Calls one candidate, or the next one if it costs more than the limits allow. */
   private try(attempt: Attempt): void {
     this.attempt = attempt
     try {
       const isAllowed = this.requireReservation().requote(this.work.quote(attempt.candidate, this.key))
-      const isReady = !this.hasBrokenDown && !this.running.isHeavy && this.work.fetching === undefined
+      const isReady = !this.attempts.hasBrokenDown && !this.running.isHeavy && this.work.fetching === undefined
       if (isAllowed === true && isReady) this.call(attempt)
       else void this.callLater(attempt, isAllowed)
     } catch (error) {
@@ -204,11 +172,11 @@ export class Flow
   private async callLater(attempt: Attempt, allowing: boolean | Promise<boolean>): Promise<void> {
     try {
       if (!(await allowing)) {
-        this.route?.add(attempt.candidate, 'over the limit')
+        this.attempts.route?.add(attempt.candidate, 'over the limit')
         attempt.permit.release()
         return this.next()
       }
-      if (this.hasBrokenDown) await this.pause()
+      if (this.attempts.hasBrokenDown) await this.pause()
       if (this.running.isHeavy) await turn()
       if (this.work.fetching !== undefined && !(await this.fetch(attempt))) return this.next()
       this.call(attempt)
@@ -221,7 +189,7 @@ export class Flow
   private async fetch(attempt: Attempt): Promise<boolean> {
     await this.work.fetching
     if (await this.requireReservation().requote(this.work.quote(attempt.candidate, this.key))) return true
-    this.route?.add(attempt.candidate, 'over the limit')
+    this.attempts.route?.add(attempt.candidate, 'over the limit')
     attempt.permit.release()
     return false
   }
@@ -229,7 +197,7 @@ export class Flow
   /** Before the next candidate, if the last one broke down. */
   private async pause(): Promise<void> {
     const ms = this.gateway.random() * JITTER_MS_MAX
-    if (performance.now() + ms < this.dueMs) await Bun.sleep(ms)
+    if (performance.now() + ms < this.attempts.dueMs) await Bun.sleep(ms)
   }
 
   /** From now on an interruption stops the call, and the ledger follows its usage. */
@@ -240,7 +208,7 @@ export class Flow
     this.log.markAsked(attempt.startedMs)
     const usual = upstreamOf(this.gateway, candidate)
     const upstream = learned === undefined ? usual : { ...usual, provider: learned.provider }
-    const call = this.work.ask(candidate, upstream, this.dueMs)
+    const call = this.work.ask(candidate, upstream, this.attempts.dueMs)
     const { interrupted } = this.running
     if (interrupted !== undefined) throw interruptedError(interrupted)
     attempt.call = call
@@ -265,7 +233,7 @@ export class Flow
     try {
       this.succeeded(attempt, call)
       if (!(content instanceof Pump)) attempt.permit.completed(false)
-      this.noteAttempt(attempt)
+      this.attempts.note(attempt)
       const { interrupted } = this.running
       if (interrupted !== undefined && !(content instanceof Pump)) {
         this.chargeInterrupted(attempt, interrupted, true)
@@ -283,7 +251,7 @@ export class Flow
 
   /** A target with nothing left of its rate limit rests, if there is another one. */
   private succeeded({ candidate, permit, learned }: Attempt, call: ProviderCall): void {
-    if (learned !== undefined) this.keep(learned, candidate)
+    if (learned !== undefined) this.attempts.keep(learned, candidate)
     const exhaustedMs = this.requireTurns().isOnly ? undefined : call.exhaustedMs
     if (exhaustedMs === undefined || exhaustedMs === 0) permit.succeeded()
     else permit.exhausted(exhaustedMs)
@@ -302,7 +270,7 @@ export class Flow
       requestedModel: this.work.model,
       servedModel: publicName(candidate.model),
       fallbacks,
-      route: this.route?.text(this.excluded),
+      route: this.attempts.route?.text(this.excluded),
     }
   }
 
@@ -331,7 +299,7 @@ export class Flow
     this.log.markAnswered()
     const isFailure = error !== undefined && (outcome === 'provider_cut' || error.kind === 'timeout')
     if (isFailure && attempt !== undefined) {
-      this.log.streamFailure = failureOf(this.concealed(attempt.candidate, error))
+      this.log.streamFailure = failureOf(this.attempts.conceal(attempt.candidate, error))
       attempt.permit.failed(error)
     } else if (outcome === 'completed') attempt?.permit.completed(true)
     else attempt?.permit.release()
@@ -376,10 +344,10 @@ export class Flow
   private judge(attempt: Attempt, reservation: RequestReservation, thrown: unknown): Learned | undefined {
     const { candidate, permit, call } = attempt
     try {
-      const error = thrown instanceof ProviderError ? this.concealed(candidate, thrown) : undefined
+      const error = thrown instanceof ProviderError ? this.attempts.conceal(candidate, thrown) : undefined
       const { interruptedByNow: interrupted } = this.running
-      const learned = error && interrupted === undefined ? this.learns(attempt, error) : undefined
-      if (error !== undefined) this.noteAttempt(attempt, error, learned)
+      const learned = error && interrupted === undefined ? this.attempts.learn(attempt, error) : undefined
+      if (error !== undefined) this.attempts.note(attempt, error, learned)
       if (interrupted !== undefined) {
         this.chargeInterrupted(attempt, interrupted)
         throw error ?? thrown
@@ -388,7 +356,7 @@ export class Flow
       call?.abort()
       if (call !== undefined) reservation.follow(undefined)
       if (error === undefined) throw thrown
-      if (learned === undefined) this.recordFailure(attempt, error)
+      if (learned === undefined) this.attempts.fail(attempt, error)
       return learned
     } finally {
       // No effect on a permit that has reported. A stream that breaks off later still reports its failure with it.
@@ -396,27 +364,9 @@ export class Flow
     }
   }
 
-  /**
-   * Another way to write the request, if the provider may have rejected how it was written: which name it has for a
-   * limit, for example, shows only in its answer. Twice a candidate, for a server that rejects two things: a third
-   * rejection is the caller's.
-   */
-  private learns({ candidate, learned, startedMs }: Attempt, error: ProviderError): Learned | undefined {
-    if (learned?.first !== undefined || performance.now() >= this.dueMs) return undefined
-    const usual = upstreamOf(this.gateway, candidate)
-    const upstream = learned === undefined ? usual : { ...usual, provider: learned.provider }
-    return this.work.learn(candidate, upstream, error, startedMs)
-  }
-
-  private keep({ field, seen, first, ...learned }: Learned, candidate: Candidate): void {
-    if (first !== undefined) this.keep(first, candidate)
-    const kept = learned.keep()
-    if (kept !== undefined) this.gateway.logEvent('target.form_learned', { ...candidate.target, field, kept, seen })
-  }
-
   private callAgain(candidate: Candidate, learned: Learned): void {
     const permit = this.gateway.breaker.enterAnyway(candidate.target)
-    this.try(new Attempt(candidate, permit, this.failedAttempts === 0, learned))
+    this.try(new Attempt(candidate, permit, this.attempts.isFirst, learned))
   }
 
   /**
@@ -428,37 +378,6 @@ export class Flow
     call.abort()
     this.log.servedBy(call.candidate, undefined)
     if (call.wasSent()) this.reservation?.settleInBackground(interrupted, call.bill(isAnswered), this)
-  }
-
-  /** What a failure means for the target and for the request. Throws if no other candidate is to be called. */
-  private recordFailure({ candidate, permit, isFirst }: Attempt, error: ProviderError): void {
-    // Nothing was sent, so this shows nothing about the target.
-    if (error.detail.unsent === true) return this.failures.cannotTake(error)
-    this.failedAttempts++
-    // A later candidate that ran out of the request's time had less time than its own deadlines allow: it did not fail.
-    const restBegins = (isFirst || error.detail.hurried !== true) && permit.failed(error)
-    // Logged once per rest, not per request.
-    if (restBegins && error.kind === 'credential')
-      this.gateway.logEvent('provider.credential_rejected', { ...candidate.target, ...whyUnsent(error) })
-    if (restBegins && error.kind === 'credit_exhausted')
-      this.gateway.logEvent('provider.credit_exhausted', { ...candidate.target, ...failureOf(error) })
-    const mistake = callersMistake(error, this.key.compatibility.provider_errors)
-    if (mistake !== undefined) throw mistake
-    this.failures.failed(candidate, error)
-  }
-
-  /** The error without the operator's credentials and addresses, because its message may reach the caller. */
-  private concealed({ target }: Candidate, error: ProviderError): ProviderError {
-    const upstream = this.gateway.upstreams.get(target.provider)
-    return upstream === undefined ? error : conceal(error, upstream.endpoint)
-  }
-
-  /** One attempt for the log line, the trace and the route header, which has none that is made again. */
-  private noteAttempt(attempt: Attempt, error?: ProviderError, learned?: Learned): void {
-    const { log, running } = this
-    log.attempts.push(attempt.line(log.heardMs, running.interrupted, error))
-    attempt.endTrace(running.interrupted, error)
-    if (learned === undefined) this.route?.add(attempt.candidate, error?.kind ?? 'answered')
   }
 
   private requireTurns(): CandidateTurns {
@@ -474,9 +393,4 @@ export class Flow
   report(error: unknown): void {
     this.gateway.report(error, this.log.requestId)
   }
-}
-
-/** Why weir had no credential to send; empty if it was the provider that rejected one. */
-function whyUnsent({ message, detail }: ProviderError): { readonly why?: string } {
-  return detail.status === undefined ? { why: message } : {}
 }

@@ -5,10 +5,8 @@
  */
 
 import { CallerError } from '../../core/caller-error.ts'
-import { messageOf } from '../../core/error-message.ts'
 import { Later, type LaterListener, laterOf } from '../../core/later.ts'
 import type { RedisConfig } from '../../core/redis-config.ts'
-import { LoopPauses } from '../../redis/loop-deadline.ts'
 import { commandProblem, isPermanent, writeProblem } from '../../redis/redis-errors.ts'
 import type {
   Account,
@@ -28,6 +26,8 @@ import { Cancellations } from './delivery/cancellations.ts'
 import { SettleCall } from './delivery/settle-call.ts'
 import { SettlementSender } from './delivery/settlement-sender.ts'
 import { SettlementsInFlight } from './delivery/settlements-in-flight.ts'
+import { NodeHealth, type WhenUnreachable } from './node-health.ts'
+import { after, realTime, type Time } from './node-time.ts'
 import { Outbox, PENDING_MAX } from './outbox/outbox.ts'
 import { DataLossError } from './protocol/epochs.ts'
 import type { Link } from './protocol/link.ts'
@@ -41,9 +41,6 @@ import { ReserveAttempts } from './reserving/reserve-attempts.ts'
 import { ReserveQueue, ReserveQueueFullError } from './reserving/reserve-queue.ts'
 import { ReserveRetry } from './reserving/reserve-retry.ts'
 
-/** Whether requests are rejected or served without a reservation while Redis cannot be reached. */
-export type WhenUnreachable = 'refuse' | 'allow'
-
 /** The interval of the background work: probing, cancelling, sending what the outbox still has. */
 const BEAT_MS = 250
 /** Calls are tried 3 times if Redis loses data: it may lose data again meanwhile. */
@@ -51,33 +48,11 @@ const TRIES = 3
 /** How often all organisations are checked for data loss and overdue reservations. */
 const SWEEP_MS = 30_000
 
-/** The clock and the timer of this machine. Tests simulate them. */
-export interface Time {
-  now(): number
-  /** Calls a function every `ms` milliseconds. Returns a function that stops it. */
-  every(ms: number, call: () => void): () => void
-  /** Resolves when the event loop has run for so long; absent = after so long. */
-  readonly afterRunning?: (ms: number) => Promise<void>
-}
-
 interface OutboxOptions {
   /** How long single requests are kept in the outbox, in milliseconds. */
   readonly keepMs?: number | undefined
   /** False for all but one of the processes that share the outbox. */
   readonly isKeeper?: boolean
-}
-
-const pauses = new LoopPauses()
-
-const realTime: Time = {
-  now: Date.now,
-  // A settlement cannot be sent, nor its reply be read, while the loop of this process is busy.
-  afterRunning: (ms) => pauses.wait(ms),
-  every: (ms, call) => {
-    const timer = setInterval(call, ms)
-    timer.unref()
-    return () => clearInterval(timer)
-  },
 }
 
 /** How long `close` waits for settlements in flight; the outbox sends the others later. */
@@ -138,15 +113,11 @@ export class RedisLedger implements Ledger {
   private readonly delivery: SettlementSender
   private readonly settlementsInFlight = new SettlementsInFlight()
   private readonly passed = new PassedBudgets()
+  private readonly ownHealth: NodeHealth
   private readonly queue: ReserveQueue
-  private readonly reserveRetry = new ReserveRetry(this.settlementsInFlight, (ms) => this.after(ms))
-  /** Why the last beat failed; undefined if it succeeded. */
-  private beatProblem: string | undefined
+  private readonly reserveRetry = new ReserveRetry(this.settlementsInFlight, (ms) => after(this.time, ms))
   private working: Promise<void> | undefined
   private comparing: Promise<void> | undefined
-  private healthCheck: Promise<string | undefined> | undefined
-  /** Redis replies but rejected a write, such as a reservation of this organisation. */
-  private standstill: { readonly organization: string; readonly why: string } | undefined
   private closed = false
 
   constructor(
@@ -157,6 +128,7 @@ export class RedisLedger implements Ledger {
     /** True for one of the processes that share the outbox: it sweeps over all organisations. */
     isKeeper = true,
   ) {
+    this.ownHealth = new NodeHealth(link, outbox, unreachable)
     this.cancellations = new Cancellations(link, () => time.now())
     this.queue = new ReserveQueue(time === realTime ? undefined : time)
     const register = (organization: string) => link.register(organization)
@@ -241,7 +213,7 @@ export class RedisLedger implements Ledger {
     } catch (error) {
       const why = writeProblem(error)
       // Redis rejects new reservations, but still releases and records: the breaker stays closed.
-      if (why !== undefined) this.standstill = { organization: account.organization, why }
+      if (why !== undefined) this.ownHealth.writeRejected(account.organization, why)
       // Unexpected data in one organisation's keys and our own full queue are no faults of the server.
       else if (!isPermanent(error) && !(error instanceof ReserveQueueFullError)) breaker.failed()
       if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancellations.add(account, hold.id)
@@ -290,48 +262,12 @@ export class RedisLedger implements Ledger {
     return settling
   }
 
-  private after(ms: number): Promise<void> {
-    const { afterRunning } = this.time
-    if (afterRunning !== undefined) return afterRunning(ms)
-    return new Promise((resolve) => {
-      const stop = this.time.every(ms, () => {
-        stop()
-        resolve()
-      })
-    })
-  }
-
   health(): LedgerHealth {
-    const { pending, unreadable } = this.pendingCount()
-    const isFull = this.outbox.uncommitted > PENDING_MAX
-    const isWriting = this.link.isReady && this.standstill === undefined
-    return {
-      ready: !isFull && (this.unreachable === 'allow' || isWriting),
-      up: !isFull && isWriting,
-      complaint: this.outbox.complaint ?? this.linkComplaint ?? this.beatProblem ?? unreadable,
-      pending: pending + this.outbox.uncommitted,
-    }
+    return this.ownHealth.get()
   }
 
-  /**
-   * If Redis rejects settlements, too, the breaker opens although Redis replies: then the rejected write is the cause
-   * to report.
-   */
-  private get linkComplaint(): string | undefined {
-    const why = this.standstill?.why
-    return this.link.isConnected ? (why ?? this.link.complaint) : (this.link.complaint ?? why)
-  }
-
-  async askHealth(): Promise<LedgerHealth> {
-    // Concurrent callers share one check.
-    this.healthCheck ??= this.link.trouble().finally(() => {
-      this.healthCheck = undefined
-    })
-    const trouble = await this.healthCheck
-    const health = this.health()
-    if (trouble === undefined) return health
-    const complaint = health.complaint ?? trouble
-    return { ...health, ready: health.ready && this.unreachable === 'allow', up: false, complaint }
+  askHealth(): Promise<LedgerHealth> {
+    return this.ownHealth.ask()
   }
 
   /**
@@ -347,22 +283,13 @@ export class RedisLedger implements Ledger {
     return this.passed.report({ store: this.link.store, accountOf, isComplete, nowMs: this.time.now() }, report)
   }
 
-  /** A file that cannot be read at the moment is reported instead of thrown: it must not end the process. */
-  private pendingCount(): { readonly pending: number; readonly unreadable?: string } {
-    try {
-      return { pending: this.outbox.pendingCount() }
-    } catch (error) {
-      return { pending: 0, unreadable: messageOf(error) }
-    }
-  }
-
   async close(): Promise<void> {
     this.closed = true
     for (const stop of this.stops) stop()
     await Promise.all([this.working, this.comparing])
     if (this.link.isReady) {
       this.outbox.commit()
-      await Promise.race([this.settlementsInFlight.all(), this.after(CLOSE_MS)])
+      await Promise.race([this.settlementsInFlight.all(), after(this.time, CLOSE_MS)])
       await this.delivery.sendAll()
     }
     this.link.close()
@@ -415,7 +342,7 @@ export class RedisLedger implements Ledger {
     const sending = this.delivery
       .resend(this.outbox.resent(organization))
       .catch((error: unknown) => {
-        this.beatProblem = commandProblem(error)
+        this.ownHealth.workProblem = commandProblem(error)
       })
       .finally(() => {
         if (this.resending.get(organization) === sending) this.resending.delete(organization)
@@ -429,11 +356,11 @@ export class RedisLedger implements Ledger {
     this.working = this.work()
       .then(
         () => {
-          this.beatProblem = undefined
+          this.ownHealth.workProblem = undefined
         },
         (error: unknown) => {
           // The disk is full or the file is locked: the next beat retries, and `health` reports it.
-          this.beatProblem = commandProblem(error)
+          this.ownHealth.workProblem = commandProblem(error)
         },
       )
       .finally(() => {
@@ -443,18 +370,10 @@ export class RedisLedger implements Ledger {
 
   private async work(): Promise<void> {
     if (this.link.breaker.isOpen && !(await this.link.probe())) return
-    await this.checkStandstill()
+    await this.ownHealth.checkStandstill()
     await this.cancellations.send()
     this.outbox.forget()
     await this.delivery.sendSome()
-  }
-
-  private async checkStandstill(): Promise<void> {
-    const { standstill } = this
-    if (standstill === undefined) return
-    const { organization } = standstill
-    const why = await this.link.standstill(organization).catch(() => standstill.why)
-    if (this.standstill === standstill) this.standstill = why === undefined ? undefined : { organization, why }
   }
 
   /** A server that restarted may have lost its last writes. */
@@ -473,7 +392,7 @@ export class RedisLedger implements Ledger {
   private compareDoubted(): void {
     const doubts = this.comparing === undefined && !this.closed ? this.restoration.doubts() : []
     if (doubts.length === 0 || !this.link.isReady) return
-    this.comparing = this.forAll(doubts, (organization) => this.restoration.assure(organization)).finally(() => {
+    this.comparing = this.compare(doubts).finally(() => {
       this.comparing = undefined
     })
   }
@@ -484,18 +403,12 @@ export class RedisLedger implements Ledger {
     this.link.register(organization).catch(() => this.organizations.delete(organization))
   }
 
-  /**
-   * Calls a function for each organisation while Redis can be reached. Unexpected data in the keys of one organisation
-   * does not stop the others.
-   */
-  private async forAll(
-    organizations: Iterable<string>,
-    call: (organization: string) => Promise<unknown>,
-  ): Promise<void> {
+  /** Unexpected data in the keys of one organisation does not stop the others. */
+  private async compare(organizations: readonly string[]): Promise<void> {
     for (const organization of organizations) {
       if (!this.link.isReady) return
       try {
-        await call(organization)
+        await this.restoration.assure(organization)
       } catch (error) {
         if (!isPermanent(error)) return
       }

@@ -5,7 +5,8 @@
 
 import { CallerError } from '../../../src/core/caller-error.ts'
 import { type Account, type Estimate, noCharge, type Reservation } from '../../../src/ledger/ledger.ts'
-import { RedisLedger, type WhenUnreachable } from '../../../src/ledger/redis/redis-ledger.ts'
+import type { WhenUnreachable } from '../../../src/ledger/redis/node-health.ts'
+import { RedisLedger } from '../../../src/ledger/redis/redis-ledger.ts'
 import { Disk, SimulatedLog } from './disk.ts'
 import { type Faults, SimulatedLink } from './network.ts'
 import { LOST_MOST_MS, type Server } from './server.ts'

@@ -6,13 +6,10 @@
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { HOUR_MS } from '../../../core/durations.ts'
 import { turn } from '../../../core/event-loop.ts'
-import { requestTimeMs } from '../../../core/request-id.ts'
 import { fileIdentity, openDatabase } from '../../../sqlite/database.ts'
 import { GroupCommit } from '../../../sqlite/group-commit.ts'
 import { settledValues } from '../../audit-columns.ts'
-import { findRows, type TimeSpan } from '../../request-table.ts'
 import { LogWriter, ROWS_KEPT_MS, UsageSums } from '../../request-writer.ts'
 import { usageOf } from '../../usage-figures.ts'
 import { placeOf, type UsagePlace, type UsageRow } from '../../usage-log.ts'
@@ -27,13 +24,15 @@ import type {
   NodeLog,
   Pending,
 } from '../protocol/node-log.ts'
-import { type Settlement, settlementOfRow } from '../protocol/settlement.ts'
+import type { Settlement } from '../protocol/settlement.ts'
+import { EpochEntrance } from './epoch-entrance.ts'
 import { EpochRows } from './epoch-rows.ts'
 import { LogTail } from './log-tail.ts'
 import { OutboxEntries } from './outbox-entries.ts'
 import { type Group, OutboxGroups } from './outbox-groups.ts'
 import { OUTBOX_FILE, OUTBOX_SCHEMA } from './outbox-schema.ts'
 import { RESEND_MAX } from './reconcile.ts'
+import { isFar, RowFinder } from './row-finder.ts'
 
 /** Settlements that may wait for their commit; beyond it the ledger takes no new requests. About 10 MB. */
 export const PENDING_MAX = 10_000
@@ -43,16 +42,8 @@ const FIRST_WAY_MS = 2000
 const POSTPONED_MS = 60_000
 /** How long an acknowledged entry is kept, to be resent if the server lost it. */
 const TAKEN_KEPT_MS = 900_000
-/**
- * Rows are searched from `CLOCKS_APART_MS` before a request's admission to `LONGEST_REQUEST_MS` after it. Those of
- * longer requests, and of requests that were admitted by a clock that is further off, are listed in `far_row`.
- */
-const LONGEST_REQUEST_MS = 3_600_000
-const CLOCKS_APART_MS = 5000
 /** Groups that one commit splits. */
 const SPLIT_AT_ONCE = 5
-/** How long organisations enter epochs in one transaction, and in one turn of the event loop. */
-const ENTERING_MS = 10
 /** Entries whose row numbers are kept in memory: more than can be in flight. */
 const PLACES_MAX = 4 * PENDING_MAX
 
@@ -72,17 +63,6 @@ interface Waiting {
   isReleased: boolean
 }
 
-/** An organisation that enters an epoch. */
-interface Entering {
-  readonly organization: string
-  readonly epoch: number
-  readonly found: FoundOfNode
-  readonly resent: readonly Settlement[]
-  readonly lacking: LackingListener | undefined
-  readonly resolve: (rows: readonly UsageRow[]) => void
-  readonly reject: (error: unknown) => void
-}
-
 export class Outbox implements NodeLog {
   /** The place of the file, which no copy shares. */
   readonly home: string
@@ -93,8 +73,8 @@ export class Outbox implements NodeLog {
   private readonly groups: OutboxGroups
   private readonly entries: OutboxEntries
   private readonly group: GroupCommit
-  private readonly farRows: ReturnType<typeof prepareFarRows>
-  private farRowsDroppedMs = 0
+  private readonly rows: RowFinder
+  private readonly entrance: EpochEntrance
   // New lists for each commit, not maps: see `MemberList` for what those would cost the collector.
   private waiting: Waiting[] = []
   private marks: Mark[] = []
@@ -104,8 +84,6 @@ export class Outbox implements NodeLog {
   private forgets = false
   /** The next commit splits more groups. */
   private areMoreDue = false
-  /** Those that wait for a transaction, in their order. */
-  private entering: Entering[] = []
 
   /** `keepMs`: how long single requests are kept. Throws `LedgerFileError`. */
   constructor(
@@ -119,7 +97,7 @@ export class Outbox implements NodeLog {
     this.writer = new LogWriter(this.database, keepMs)
     this.tail = new LogTail(this.database, now)
     this.epochs = new EpochRows(this.database, this.tail)
-    this.farRows = prepareFarRows(this.database)
+    this.rows = new RowFinder(this.database, this.tail)
     this.entries = new OutboxEntries(this.database, PLACES_MAX)
     this.groups = new OutboxGroups(this.database, (...entry) => this.entries.insert(...entry))
     const gathered = {
@@ -132,6 +110,7 @@ export class Outbox implements NodeLog {
       },
     }
     this.group = new GroupCommit(this.database, path, gathered)
+    this.entrance = new EpochEntrance(this.epochs, this.groups, this.group, (work) => this.transaction(work))
   }
 
   get uncommitted(): number {
@@ -222,22 +201,8 @@ export class Outbox implements NodeLog {
     return this.epochs.places(organization)
   }
 
-  async find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]> {
-    if (admittedMs.size === 0) return []
-    const known = new Map<string, number>()
-    const times: number[] = []
-    for (const [id, ms] of admittedMs) {
-      const batch = this.farRows.find.get(id)?.batch
-      if (batch !== undefined) known.set(id, batch)
-      // A request that got no reply to its reservation counts as admitted by the clock of this machine, as its id does.
-      else times.push(ms, requestTimeMs(id) ?? ms)
-    }
-    const ids = new Set(admittedMs.keys())
-    await this.tail.read()
-    const recent = this.tail.find(organization, ids)
-    const spans = spansOf(times, recent?.fromMs ?? Number.POSITIVE_INFINITY)
-    const rows = await findRows(this.database, organization, ids, known, spans)
-    return [...rows, ...(recent?.rows ?? [])].map((row) => settlementOfRow(row))
+  find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]> {
+    return this.rows.find(organization, admittedMs)
   }
 
   async prepare(organization: string, epoch: number, found: FoundOfNode): Promise<void> {
@@ -262,62 +227,7 @@ export class Outbox implements NodeLog {
     resent: readonly Settlement[],
     lacking?: LackingListener,
   ): Promise<readonly UsageRow[]> {
-    return new Promise((resolve, reject) => {
-      this.entering.push({ organization, epoch, found, resent, lacking, resolve, reject })
-      if (this.entering.length === 1) setImmediate(() => this.enterSome())
-    })
-  }
-
-  /** Lets those that wait enter, in one transaction for as many as one turn of the event loop has time for. */
-  private enterSome(): void {
-    const { entering } = this
-    // Marks of the epochs before must be in the file now, or be written after the new ones are entered.
-    if (!this.commit()) {
-      this.entering = []
-      for (const one of entering) this.enterUnwritten(one)
-      return
-    }
-    const count = this.enterUntil(performance.now() + ENTERING_MS) ?? this.enterUntil(0) ?? 1
-    this.entering = this.entering.slice(count)
-    if (this.entering.length > 0) setImmediate(() => this.enterSome())
-  }
-
-  /**
-   * Lets the first enter, and more until a time. Returns how many did. If one of several fails, none has entered: then
-   * it returns undefined, and the first must be tried alone.
-   */
-  private enterUntil(untilMs: number): number | undefined {
-    const { entering } = this
-    const given: (readonly UsageRow[])[] = []
-    let tried = 0
-    try {
-      this.transaction(() => {
-        for (const { organization, epoch, found, resent, lacking } of entering) {
-          if (tried > 0 && performance.now() > untilMs) break
-          tried += 1
-          this.groups.splitOf(organization)
-          given.push(this.epochs.enter(organization, epoch, found, resent, lacking))
-        }
-      })
-    } catch (error) {
-      // The commit may fail after all of them have entered, as on a full disk.
-      if (tried > 1) return undefined
-      entering[0]?.reject(error)
-      return 1
-    }
-    for (const [i, rows] of given.entries()) entering[i]?.resolve(rows)
-    return given.length
-  }
-
-  /** An organisation without usage has nothing to give back, so it is served even while the disk is full. */
-  private enterUnwritten({ organization, resolve, reject }: Entering): void {
-    try {
-      const known = this.epochOf(organization)
-      if (known.epoch === 0 && known.legacyEpoch === 0 && this.places(organization).length === 0) return resolve([])
-      throw new Error(`The outbox cannot be written: ${this.complaint}.`)
-    } catch (error) {
-      reject(error)
-    }
+    return this.entrance.enter({ organization, epoch, found, resent, lacking })
   }
 
   entered(organization: string, epoch: number): void {
@@ -380,7 +290,7 @@ export class Outbox implements NodeLog {
       this.epochs.served(place.organization, figures.requests)
     })
     this.writer.dropOld(now)
-    this.dropFarRows(now)
+    this.rows.dropFar(now)
     // If the clock is far ahead, recent days are not folded: the day of what Redis loses would be unknown.
     const foldedBefore = this.writer.foldOld(now, Math.min(dayOf(now), this.epochs.newestDay()))
     if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)
@@ -427,7 +337,7 @@ export class Outbox implements NodeLog {
       const isOfGroup = isSent && !isReleased
       const rows = isOfGroup ? grouped : single
       rows.push(settledValues({ id, organization, key, admittedMs }, 'settled', now, charge, heldMicroUsd))
-      if (now < admittedMs - CLOCKS_APART_MS || now > admittedMs + LONGEST_REQUEST_MS) far.push({ id, rows })
+      if (isFar(admittedMs, now)) far.push({ id, rows })
       const figures = usageOf(charge)
       if (figures !== undefined) usage.add(placeOf(settlement), figures)
       if (isOfGroup) group.push(settlement)
@@ -436,35 +346,7 @@ export class Outbox implements NodeLog {
     const groupedIn = group.length > 0 ? this.writer.rows(JSON.stringify(grouped), now) : 0
     if (group.length > 0) this.groups.add(groupedIn, group, now + FIRST_WAY_MS)
     const singleIn = single.length > 0 ? this.writer.rows(JSON.stringify(single), now) : 0
-    for (const { id, rows } of far) this.farRows.add.run(id, rows === grouped ? groupedIn : singleIn)
-  }
-
-  /** Drops those whose rows are dropped, once an hour. */
-  private dropFarRows(now: number): void {
-    if (Math.abs(now - this.farRowsDroppedMs) < HOUR_MS) return
-    this.farRowsDroppedMs = now
-    this.farRows.drop.run()
-  }
-}
-
-/** The times before a time at which requests of these admissions may have ended, in order, none twice. */
-function spansOf(times: readonly number[], untilMs: number): readonly TimeSpan[] {
-  const spans: [number, number][] = []
-  for (const ms of times.toSorted((a, b) => a - b)) {
-    const [from, to] = [ms - CLOCKS_APART_MS, Math.min(untilMs, ms + LONGEST_REQUEST_MS + CLOCKS_APART_MS)]
-    const last = spans.at(-1)
-    if (from >= untilMs) break
-    if (last !== undefined && from <= last[1]) last[1] = to
-    else spans.push([from, to])
-  }
-  return spans
-}
-
-function prepareFarRows(database: Database) {
-  return {
-    find: database.query<{ batch: number }, [string]>('SELECT batch FROM far_row WHERE id = ?'),
-    add: database.query('INSERT OR REPLACE INTO far_row (id, batch) VALUES (?, ?)'),
-    drop: database.query('DELETE FROM far_row WHERE batch < (SELECT min(number) FROM request_batch)'),
+    for (const { id, rows } of far) this.rows.addFar(id, rows === grouped ? groupedIn : singleIn)
   }
 }
 

@@ -1,0 +1,131 @@
+/**
+ * The attempts of one request: how many failed and why, what they teach about their targets, and what the log line, the
+ * trace and the route header show of them.
+ */
+
+import type { Key } from '../catalog/catalog.ts'
+import type { Candidate } from '../catalog/resolve.ts'
+import type { CallerError } from '../core/caller-error.ts'
+import type { ProviderError } from '../core/provider-error.ts'
+import type { Learned } from '../providers/provider.ts'
+import { conceal } from '../providers/scrub.ts'
+import type { RequestLog } from './access-log.ts'
+import type { Attempt } from './attempt.ts'
+import { CandidateFailures, callersMistake } from './candidate-failures.ts'
+import type { RestListener } from './candidate-turns.ts'
+import { type Gateway, upstreamOf } from './gateway.ts'
+import type { RunningRequest } from './in-flight.ts'
+import { failureOf } from './request-line.ts'
+import { RouteHeader } from './route-header.ts'
+import type { Work } from './work.ts'
+
+export class AttemptRecord implements RestListener {
+  readonly route: RouteHeader | undefined
+  /** A call that has not begun to answer ends now, and no further candidate is called. */
+  readonly dueMs: number
+  /**
+   * Failed calls, as `routing.max_attempts` counts them. One that was not sent is none of them, nor one whose
+   * rejection shows how else to write the request.
+   */
+  private failed = 0
+  /** Made at the first failure: few requests have one. */
+  private madeFailures: CandidateFailures | undefined
+
+  constructor(
+    private readonly gateway: Gateway,
+    private readonly key: Key,
+    private readonly work: Work,
+    private readonly running: RunningRequest,
+    private readonly log: RequestLog,
+  ) {
+    this.dueMs = log.receivedMs + gateway.routing.totalTimeoutMs
+    this.route = gateway.explainRoute ? new RouteHeader() : undefined
+  }
+
+  /** No call has failed. */
+  get isFirst(): boolean {
+    return this.failed === 0
+  }
+
+  /** No further candidate may be called. */
+  get isOver(): boolean {
+    const { failed } = this
+    return failed >= this.gateway.routing.maxAttempts || (failed > 0 && performance.now() >= this.dueMs)
+  }
+
+  /** The last candidate that was called answered that it broke down. */
+  get hasBrokenDown(): boolean {
+    return this.madeFailures?.hasBrokenDown === true
+  }
+
+  private get failures(): CandidateFailures {
+    this.madeFailures ??= new CandidateFailures()
+    return this.madeFailures
+  }
+
+  rests(candidate: Candidate): void {
+    this.route?.add(candidate, 'resting')
+    const rest = this.gateway.breaker.restOf(candidate.target)
+    if (rest !== undefined) this.failures.rested(candidate, rest)
+  }
+
+  /** The error of a request that no candidate answers. `isAutomatic`: its model was `auto`. */
+  toCallerError(isAutomatic: boolean): CallerError {
+    return this.failures.toCallerError(isAutomatic, this.failed)
+  }
+
+  /** One attempt for the log line, the trace and the route header, which has none that is made again. */
+  note(attempt: Attempt, error?: ProviderError, learned?: Learned): void {
+    const { log, running } = this
+    log.attempts.push(attempt.line(log.heardMs, running.interrupted, error))
+    attempt.endTrace(running.interrupted, error)
+    if (learned === undefined) this.route?.add(attempt.candidate, error?.kind ?? 'answered')
+  }
+
+  /**
+   * Another way to write the request, if the provider may have rejected how it was written: which name it has for a
+   * limit, for example, shows only in its answer. Twice a candidate, for a server that rejects two things: a third
+   * rejection is the caller's.
+   */
+  learn({ candidate, learned, startedMs }: Attempt, error: ProviderError): Learned | undefined {
+    if (learned?.first !== undefined || performance.now() >= this.dueMs) return undefined
+    const usual = upstreamOf(this.gateway, candidate)
+    const upstream = learned === undefined ? usual : { ...usual, provider: learned.provider }
+    return this.work.learn(candidate, upstream, error, startedMs)
+  }
+
+  /** The target has accepted what was learned. */
+  keep({ field, seen, first, ...learned }: Learned, candidate: Candidate): void {
+    if (first !== undefined) this.keep(first, candidate)
+    const kept = learned.keep()
+    if (kept !== undefined) this.gateway.logEvent('target.form_learned', { ...candidate.target, field, kept, seen })
+  }
+
+  /** What a failure means for the target and for the request. Throws if no other candidate is to be called. */
+  fail({ candidate, permit, isFirst }: Attempt, error: ProviderError): void {
+    // Nothing was sent, so this shows nothing about the target.
+    if (error.detail.unsent === true) return this.failures.cannotTake(error)
+    this.failed++
+    // A later candidate that ran out of the request's time had less time than its own deadlines allow: it did not fail.
+    const restBegins = (isFirst || error.detail.hurried !== true) && permit.failed(error)
+    // Logged once per rest, not per request.
+    if (restBegins && error.kind === 'credential')
+      this.gateway.logEvent('provider.credential_rejected', { ...candidate.target, ...whyUnsent(error) })
+    if (restBegins && error.kind === 'credit_exhausted')
+      this.gateway.logEvent('provider.credit_exhausted', { ...candidate.target, ...failureOf(error) })
+    const mistake = callersMistake(error, this.key.compatibility.provider_errors)
+    if (mistake !== undefined) throw mistake
+    this.failures.failed(candidate, error)
+  }
+
+  /** The error without the operator's credentials and addresses, because its message may reach the caller. */
+  conceal({ target }: Candidate, error: ProviderError): ProviderError {
+    const upstream = this.gateway.upstreams.get(target.provider)
+    return upstream === undefined ? error : conceal(error, upstream.endpoint)
+  }
+}
+
+/** Why weir had no credential to send; empty if it was the provider that rejected one. */
+function whyUnsent({ message, detail }: ProviderError): { readonly why?: string } {
+  return detail.status === undefined ? { why: message } : {}
+}

@@ -1,0 +1,36 @@
+/** The time of a node with Redis, which tests simulate. */
+
+import { LoopPauses } from '../../redis/loop-deadline.ts'
+
+/** The clock and the timer of this machine. Tests simulate them. */
+export interface Time {
+  now(): number
+  /** Calls a function every `ms` milliseconds. Returns a function that stops it. */
+  every(ms: number, call: () => void): () => void
+  /** Resolves when the event loop has run for so long; absent = after so long. */
+  readonly afterRunning?: (ms: number) => Promise<void>
+}
+
+const pauses = new LoopPauses()
+
+export const realTime: Time = {
+  now: Date.now,
+  // A settlement cannot be sent, nor its reply be read, while the loop of this process is busy.
+  afterRunning: (ms) => pauses.wait(ms),
+  every: (ms, call) => {
+    const timer = setInterval(call, ms)
+    timer.unref()
+    return () => clearInterval(timer)
+  },
+}
+
+/** Resolves after so long, or when the event loop has run for so long. */
+export function after({ afterRunning, every }: Time, ms: number): Promise<void> {
+  if (afterRunning !== undefined) return afterRunning(ms)
+  return new Promise((resolve) => {
+    const stop = every(ms, () => {
+      stop()
+      resolve()
+    })
+  })
+}
