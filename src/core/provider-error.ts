@@ -34,6 +34,10 @@ export const providerErrorKinds = [
   'cut',
 ] as const
 
+export function isErrorKind(value: unknown): value is ProviderErrorKind {
+  return providerErrorKinds.some((kind) => kind === value)
+}
+
 export interface ProviderErrorDetail {
   /** The provider's HTTP status, if it sent one. */
   readonly status?: number | undefined

@@ -20,7 +20,7 @@ const CREDIT_REST_MS = 60_000
 /** The longest rest that a 429 can ask for. */
 const ASKED_MS_MAX = 60_000
 /** While one worker probes a target, the others do not call it for this long: should that worker die, they go on. */
-const PROBE_MS = 5000
+export const PROBE_MS = 5000
 
 /** When calls of a target answered and failed, in Unix milliseconds; 0: never. For the operator, not for routing. */
 export interface TargetTimes extends TargetRef {

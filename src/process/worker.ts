@@ -192,7 +192,7 @@ class Worker {
         items: this.items,
         forms: this.forms,
         publish: (update) => send({ type: 'news', news: update }),
-        claimProbe: config.workers === 1 ? undefined : this.claims.ask,
+        claimProbe: config.workers === 1 && config.ledger.kind === 'embedded' ? undefined : this.claims.ask,
         targetTurned: () => this.targets.turned(),
       })
       this.poster = posterOf(service)

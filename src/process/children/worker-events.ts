@@ -29,7 +29,7 @@ export interface WorkerProcessEvents {
   /** It learned what the other workers should know. */
   readonly onPeerUpdate: (update: PeerUpdate) => void
   /** It claims the lease to probe a target. Returns whether it gets it. */
-  readonly onProbeClaim: (target: TargetRef) => boolean
+  readonly onProbeClaim: (target: TargetRef) => boolean | Promise<boolean>
   /** It sent items of an answer. */
   readonly onItems: (organization: string, items: readonly ItemText[]) => void
   /** It asks for an item. Returns its JSON text. */
@@ -106,7 +106,15 @@ export function report(
       events.onFormEvidence(message.evidence)
       return
     case 'claim':
-      send({ type: 'granted', id: message.id, granted: events.onProbeClaim(message.target) })
+      void answerClaim(message.id, events.onProbeClaim(message.target), send)
       return
   }
+}
+
+async function answerClaim(
+  id: number,
+  granting: boolean | Promise<boolean>,
+  send: (message: ToWorker) => void,
+): Promise<void> {
+  send({ type: 'granted', id, granted: await granting })
 }

@@ -8,6 +8,7 @@ import type { PeerUpdate } from '../../assembly/inference-service.ts'
 import { remaining } from '../../assembly/targets.ts'
 import type { Config } from '../../config/config.ts'
 import { TIMER_MS_MAX } from '../../core/durations.ts'
+import type { TargetRef } from '../../core/model-config.ts'
 import { Breaker } from '../../gateway/breaker.ts'
 import { TargetStates } from '../../gateway/target-states.ts'
 import { MachineItems } from '../../items/machine-items.ts'
@@ -25,6 +26,7 @@ import { LedgerOwnership } from './ledger-ownership.ts'
 import { programProblem } from './program-file.ts'
 import { follow, swap } from './reload.ts'
 import { replaceWorker } from './replacement.ts'
+import { SharedRests } from './shared-rests.ts'
 import { WorkerProcess } from './worker-process.ts'
 
 /** The time of a log line. */
@@ -77,6 +79,8 @@ export class WorkerSet {
   private readonly others = new Set<WorkerProcess>()
   private spawned = 0
   private readonly probes = new ProbeLeases(this.health)
+  /** Present if there is a Redis, with which there may be other nodes. */
+  private sharedRests: SharedRests | undefined
   /** What the workers report of the ledger. */
   private readonly ledgers = new Map<WorkerProcess, LedgerReport>()
   private readonly ledger: LedgerOwnership
@@ -244,6 +248,7 @@ export class WorkerSet {
     await Promise.all(this.all().map((worker) => worker.drain()))
     clearTimeout(limit)
     this.forms.close()
+    this.sharedRests?.close()
     await this.ledger.stop()
   }
 
@@ -255,6 +260,7 @@ export class WorkerSet {
   async kill(): Promise<void> {
     this.isEnding = true
     this.forms.close()
+    this.sharedRests?.close()
     await Promise.all(this.all().map((worker) => worker.kill()))
     await this.ledger.kill()
   }
@@ -276,6 +282,12 @@ export class WorkerSet {
     this.drainSeconds = config.drainSeconds
     this.forms.use(config)
     this.items.use(config, before)
+    const { ledger } = config
+    if (ledger.kind === 'redis')
+      this.sharedRests ??= new SharedRests(ledger.redis, {
+        received: (rest) => this.broadcast({ about: 'rest', rest }),
+      })
+    this.sharedRests?.use(config)
   }
 
   /**
@@ -332,8 +344,11 @@ export class WorkerSet {
         if (times.some(({ failedMs, answeredMs }) => failedMs > answeredMs)) this.judgeSoon()
       },
       onLedger: (up, problem) => void this.ledgers.set(worker, { up, problem }),
-      onPeerUpdate: (update) => this.broadcast(worker, update),
-      onProbeClaim: (target) => this.probes.grant(holder, target),
+      onPeerUpdate: (update) => {
+        if (update.about === 'rest') this.sharedRests?.send(update.rest)
+        this.broadcast(update, worker)
+      },
+      onProbeClaim: (target) => this.grantProbe(holder, target),
       onItems: (organization, items) => this.items.put(organization, items),
       onRecall: (organization, id) => this.items.getText(organization, id),
       onFormEvidence: (evidence) => this.forms.hear(evidence),
@@ -379,7 +394,19 @@ export class WorkerSet {
     if (this.all().length > 1) setTimeout(judge, REPORT_MS_MAX + 100).unref()
   }
 
-  private broadcast(from: WorkerProcess, update: PeerUpdate): void {
+  /** Whether a worker may probe a target: one at a time of all nodes. */
+  private grantProbe(holder: number, target: TargetRef): boolean | Promise<boolean> {
+    if (!this.probes.grant(holder, target)) return false
+    return (
+      this.sharedRests?.claim(target).then((granted) => {
+        if (!granted) this.probes.refuse(holder, target)
+        return granted
+      }) ?? true
+    )
+  }
+
+  /** Passes on what a worker, or without `from` another node, found out. */
+  private broadcast(update: PeerUpdate, from?: WorkerProcess): void {
     if (update.about === 'rest') {
       this.probes.hear(update.rest)
       this.targets.hearRest(update.rest)

@@ -35,6 +35,11 @@ export class ProbeLeases {
     return true
   }
 
+  /** Another node probes the target: this worker's lease ends. */
+  refuse(worker: number, target: TargetRef): void {
+    if (this.holders.get(targetKey(target)) === worker) this.holders.delete(targetKey(target))
+  }
+
   /** Takes what a worker reports of a target. Anything but the start of a probe ends the lease. */
   hear(rest: Rest): void {
     this.health.receive(rest)

@@ -1,0 +1,179 @@
+/**
+ * Which targets rest, for all nodes of a Redis: a stream of what each node found out, which the others read, and a
+ * lease for the one node that probes a target. While Redis is away each node goes on with what it knows.
+ */
+
+import { TargetEntries } from '../../assembly/target-entries.ts'
+import type { Config } from '../../config/config.ts'
+import { isObject, numberOf, parseObject, stringOf } from '../../core/json.ts'
+import { type TargetRef, targetKey } from '../../core/model-config.ts'
+import { isErrorKind } from '../../core/provider-error.ts'
+import type { RedisConfig } from '../../core/redis-config.ts'
+import { PROBE_MS, type Rest } from '../../gateway/breaker.ts'
+import type { RedisClient } from '../../redis/connect.ts'
+
+const NEWS = 'weir:{targets}:news'
+const PROBE = 'weir:{targets}:probe:'
+
+/** How often a node looks for what others have found out. */
+const LOOK_MS = 400
+/** A rest is at most a minute long, so nothing older matters to a node that starts. */
+const PAST_MS = 120_000
+/** Messages that are kept, and messages that wait while Redis is away; the oldest go first. */
+const KEPT_MAX = 1000
+const READ_MAX = 500
+
+interface SharedRestsOptions {
+  /** Takes what another node found out about a target of this configuration. */
+  readonly received: (rest: Rest) => void
+}
+
+export class SharedRests {
+  private readonly node = crypto.randomUUID()
+  private entries = new TargetEntries({ providers: [], models: [] })
+  private client: RedisClient | undefined
+  private readonly timer: ReturnType<typeof setInterval>
+  /** The last message that was read; undefined before the first look. */
+  private last: string | undefined
+  private readonly unsent: string[] = []
+  private looking = false
+  private isClosed = false
+
+  constructor(
+    place: RedisConfig,
+    private readonly options: SharedRestsOptions,
+  ) {
+    this.timer = setInterval(() => void this.look(), LOOK_MS)
+    this.timer.unref()
+    void this.open(place)
+  }
+
+  use(config: Config): void {
+    this.entries = new TargetEntries(config)
+  }
+
+  /** A worker of this node found something out. */
+  send(rest: Rest): void {
+    const entry = this.entries.of(rest.provider, rest.model)
+    if (entry === '') return
+    if (this.unsent.length >= KEPT_MAX) this.unsent.shift()
+    this.unsent.push(JSON.stringify({ node: this.node, entry, rest }))
+    if (!rest.probing) void this.release(rest)
+    void this.look()
+  }
+
+  /** Resolves to whether this node may probe a target. Without Redis it may. */
+  async claim(target: TargetRef): Promise<boolean> {
+    const { client } = this
+    if (client?.status !== 'ready') return true
+    try {
+      const key = this.probeKey(target)
+      if ((await client.set(key, this.node, 'PX', PROBE_MS, 'NX')) === 'OK') return true
+      return (await client.get(key)) === this.node
+    } catch {
+      // Redis is away: the ledger reports that.
+      return true
+    }
+  }
+
+  close(): void {
+    this.isClosed = true
+    clearInterval(this.timer)
+    this.client?.disconnect()
+  }
+
+  /** The Redis client is loaded only if a configuration needs it. */
+  private async open(place: RedisConfig): Promise<void> {
+    const { connect } = await import('../../redis/connect.ts')
+    if (this.isClosed) return
+    this.client = connect(place, 'weir-targets')
+    this.client.once('ready', () => void this.look())
+  }
+
+  private probeKey(target: TargetRef): string {
+    return `${PROBE}${this.entries.of(target.provider, target.model)}:${targetKey(target)}`
+  }
+
+  /** The next probe may be another node's. */
+  private async release(target: TargetRef): Promise<void> {
+    const { client } = this
+    if (client?.status !== 'ready') return
+    try {
+      const key = this.probeKey(target)
+      if ((await client.get(key)) === this.node) await client.del(key)
+    } catch {
+      // The lease ends by itself.
+    }
+  }
+
+  /** Sends what is new here, and takes what is new there. What fails is done at the next look. */
+  private async look(): Promise<void> {
+    const { client } = this
+    if (client === undefined || this.looking || client.status !== 'ready') return
+    this.looking = true
+    try {
+      for (let text = this.unsent[0]; text !== undefined; text = this.unsent[0]) {
+        await client.xadd(NEWS, 'MAXLEN', '~', KEPT_MAX, '*', 'rest', text)
+        this.unsent.shift()
+      }
+      await this.read(client)
+    } catch {
+      // Redis is away: the ledger reports that.
+    } finally {
+      this.looking = false
+    }
+  }
+
+  private async read(client: RedisClient): Promise<void> {
+    if (this.last === undefined) {
+      const nowMs = await timeOf(client)
+      // Of each target the newest message counts.
+      const past = await client.xrevrange(NEWS, '+', nowMs - PAST_MS, 'COUNT', KEPT_MAX)
+      this.last = past[0]?.[0] ?? `${nowMs - PAST_MS}`
+      const newest = new Map<string, Rest>()
+      for (const entry of past) {
+        const rest = this.restOf(entry, nowMs)
+        if (rest !== undefined && !newest.has(targetKey(rest))) newest.set(targetKey(rest), rest)
+      }
+      for (const rest of newest.values()) this.options.received(rest)
+      return
+    }
+    const found = await client.xread('COUNT', READ_MAX, 'STREAMS', NEWS, this.last)
+    for (const entry of found?.[0]?.[1] ?? []) {
+      this.last = entry[0]
+      const rest = this.restOf(entry)
+      if (rest !== undefined) this.options.received(rest)
+    }
+  }
+
+  /** Undefined if it is of this node, or of a target that this node does not have with the same settings. */
+  private restOf([id, fields]: [id: string, fields: string[]], nowMs?: number): Rest | undefined {
+    const message = parseObject(fields[1] ?? '')
+    const rest = restOfJson(message?.['rest'])
+    if (rest === undefined || message?.['node'] === this.node) return undefined
+    const entry = this.entries.of(rest.provider, rest.model)
+    if (entry === '' || stringOf(message?.['entry']) !== entry) return undefined
+    const ageMs = nowMs === undefined ? 0 : Math.max(0, nowMs - Number.parseInt(id, 10))
+    const restMs = Math.max(0, rest.restMs - ageMs)
+    return { ...rest, restMs, probing: rest.probing && restMs > 0 }
+  }
+}
+
+/** The time of Redis, in Unix milliseconds: that of its streams. */
+async function timeOf(client: RedisClient): Promise<number> {
+  const [seconds, micros] = await client.time()
+  return (numberOf(Number(seconds)) ?? 0) * 1000 + Math.floor(Number(micros) / 1000)
+}
+
+/** A rest that another node sent as JSON; undefined if the value is none. */
+function restOfJson(value: unknown): Rest | undefined {
+  if (!isObject(value)) return undefined
+  const { provider, model, reason } = value
+  const [restMs, rests] = [numberOf(value['restMs']), numberOf(value['rests'])]
+  if (typeof provider !== 'string' || typeof model !== 'string' || !isErrorKind(reason)) return undefined
+  if (restMs === undefined || rests === undefined) return undefined
+  const flags = { asked: value['asked'] === true, probing: value['probing'] === true }
+  const failure = { reason, status: numberOf(value['status']), cause: stringOf(value['cause']) }
+  const counts = { failures: numberOf(value['failures']), cuts: numberOf(value['cuts']) }
+  return { provider, model, restMs, rests, ...flags, ...failure, ...counts }
+}
