@@ -53,7 +53,7 @@ export function openLog(fd = 1, env: Readonly<Record<string, string | undefined>
     write: descriptor(fd),
     isWhole: isRegularFile(fd),
     notice: (dropped) => {
-      const { level, message: msg } = LOG_EVENTS['log.dropped']
+      const [level, msg] = LOG_EVENTS['log.dropped']
       const time = new Date().toISOString()
       return `${JSON.stringify({ level, time, ...node, event: 'log.dropped', dropped, msg })}\n`
     },

@@ -101,11 +101,14 @@ describe('errors', () => {
   })
 })
 
-test('every log event has its row, with its level, message and meaning', () => {
-  const rows = rowsOf('docs/logs.md').map((cells) => cells.map((cell) => cell.replace(/\[([^\]]+)\]\([^)]+\)/g, '$1')))
-  const missing = Object.entries(LOG_EVENTS)
-    .map(([event, { level, message, meaning }]) => [event, level, message, meaning.replaceAll('`', '')])
-    .filter((wanted) => !rows.some((row) => Bun.deepEquals(row, wanted)))
+test('every log event has its row, with its level and message, and a meaning', () => {
+  const rows = rowsOf('docs/logs.md')
+  const missing = Object.entries(LOG_EVENTS).filter(
+    ([event, [level, message]]) =>
+      !rows.some(
+        ([name, at, msg, meaning = '']) => [name, at, msg].join() === [event, level, message].join() && meaning !== '',
+      ),
+  )
   expect(missing).toEqual([])
   const known = new Set(Object.keys(LOG_EVENTS))
   expect(

@@ -40,7 +40,7 @@ test('an event has its name, its message and its fields', () => {
     event: 'ledger.down',
     worker: 0,
     problem: 'no "x"',
-    msg: LOG_EVENTS['ledger.down'].message,
+    msg: LOG_EVENTS['ledger.down'][1],
   }
   expect(words(event)).toBe('TIME ERROR ledger.down ledger down worker=0 problem="no \\"x\\""')
   expect(words({ event: 'config.reloaded', changes: ['+ model a'], msg: 'configuration reloaded' })).toBe(
