@@ -73,6 +73,13 @@ export const switches = {
       '`native` turns on every switch of [native mode](native.md) that is not set itself; `specification` turns off',
     ),
   ),
+  reasoning: optional(
+    oneOf(
+      SWITCHES.reasoning,
+      'How much a model thinks: `off` takes only `reasoning_effort` of Chat Completions, for OpenAI; `pass` takes ' +
+        'the fields of every dialect, for every provider, and answers have the thoughts',
+    ),
+  ),
   structured_output: optional(
     oneOf(
       SWITCHES.structured_output,

@@ -5,6 +5,7 @@
 
 import type { CacheMark, Conversation, ToolList } from './conversation.ts'
 import type { JsonObject, JsonValue } from './json.ts'
+import type { Reasoning } from './reasoning.ts'
 import type { EntryThoughts } from './thoughts.ts'
 
 export type ToolChoice =
@@ -24,6 +25,7 @@ interface Sampling {
   readonly logitBias?: JsonObject | undefined
   readonly logprobs?: boolean | undefined
   readonly topLogprobs?: number | undefined
+  /** As the caller wrote it, if its thoughts do not pass. */
   readonly reasoningEffort?: string | undefined
   readonly verbosity?: string | undefined
   readonly responseFormat?: JsonObject | undefined
@@ -70,6 +72,8 @@ export interface ChatRequest {
   readonly cache?: CacheMark | undefined
   /** True if a cache mark that the model cannot honour is an error (Responses); otherwise it is dropped. */
   readonly cacheStrict: boolean
+  /** Absent if the caller's thoughts do not pass. */
+  readonly reasoning?: Reasoning | undefined
   /** What the target has issued of its thoughts, for its history; absent if there is nothing. */
   readonly thoughts?: EntryThoughts | undefined
 }

@@ -5,6 +5,7 @@
 
 /** The values of each switch: that of the specification first, then that of native mode. */
 export const SWITCHES = {
+  reasoning: ['off', 'pass'],
   structured_output: ['off', 'pass'],
   status: ['completed', 'provider'],
   provider_errors: ['rewritten', 'pass'],
@@ -26,12 +27,14 @@ const SWITCH_NAMES = Object.keys(SWITCHES) as (keyof Switches)[]
 export type Compatibility = { readonly [Name in keyof Switches]: Switches[Name][number] }
 
 const SPECIFICATION: Compatibility = {
+  reasoning: 'off',
   structured_output: 'off',
   status: 'completed',
   provider_errors: 'rewritten',
   metadata: 'refuse',
 }
 const NATIVE: Compatibility = {
+  reasoning: 'pass',
   structured_output: 'pass',
   status: 'provider',
   provider_errors: 'pass',

@@ -30,6 +30,7 @@ import {
   IMAGE,
   IMAGE_URL,
   REFUSAL,
+  RESULT_ID,
   SYSTEM,
   TEXT,
   TOOL,
@@ -154,6 +155,12 @@ export class Turns {
     const from = conversation.fromAt(block)
     const end = arena.indexAt(from, conversation.toAt(block))
     return solidEnd(arena.bufferAt(from), arena.indexAt(from), end) === end
+  }
+
+  /** Whether a turn begins with the results of calls. */
+  isAnswered(turn: number): boolean {
+    const first = this.blockAt(this.firstBlock(turn))
+    return first !== PLACEHOLDER && this.conversation.kindAt(first) === RESULT_ID
   }
 
   /** The first entry at or after this one that is a text of the same result and not blank, or `NO_ENTRY`. */

@@ -339,12 +339,14 @@ test('explain and the status show the switches', async () => {
   const explain = async (key: string) =>
     JSON.parse((await gateway.run('explain', '--key', key, '--model', 'm', '--json')).stdout)
   expect((await explain('single')).compatibility).toEqual({
+    reasoning: 'off',
     structured_output: 'off',
     status: 'completed',
     provider_errors: 'pass',
     metadata: 'accept',
   })
   expect((await explain('specification')).compatibility).toEqual({
+    reasoning: 'off',
     structured_output: 'off',
     status: 'completed',
     provider_errors: 'rewritten',
@@ -352,6 +354,9 @@ test('explain and the status show the switches', async () => {
   })
   const status = await (await fetch(`${gateway.adminUrl}/api/status`)).json()
   expect(status).toMatchObject({
-    compatibility: { structured_output: 'pass', status: 'provider', provider_errors: 'rewritten', metadata: 'accept' },
+    compatibility: {
+      ...{ reasoning: 'pass', structured_output: 'pass', status: 'provider' },
+      ...{ provider_errors: 'rewritten', metadata: 'accept' },
+    },
   })
 })

@@ -15,8 +15,8 @@ export function chat({ imageUrls }: { readonly imageUrls: ImageUrls }): Dialect 
   return {
     name: 'chat',
     unparsed: UNPARSED,
-    read(body) {
-      const { request, includeUsage } = acceptChat(body, imageUrls)
+    read(body, { compatibility }) {
+      const { request, includeUsage } = acceptChat(body, imageUrls, compatibility?.reasoning === 'pass')
       return new ChatExchange(request, includeUsage, ignoredFields('chat', body.settings))
     },
   }

@@ -10,6 +10,7 @@ import { NONE, words } from '../../wire/json-document.ts'
 import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
 import type { ImageUrls } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
+import { chatReasoning } from '../read-reasoning.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { readMessages } from './read-conversation.ts'
 import { areTools, readTools } from './read-functions.ts'
@@ -45,8 +46,12 @@ function checkBias(bias: JsonValue | undefined): void {
         throw invalid('logit_bias', `must not have more than ${BIAS_ENTRIES_MAX} entries`)
 }
 
-/** Throws `CallerError` with the path of the invalid field. */
-export function acceptChat({ document, settings, values, bytes }: RequestBody, imageUrls: ImageUrls): AcceptedChat {
+/** Throws `CallerError` with the path of the invalid field. `takesReasoning`: whether its thoughts pass. */
+export function acceptChat(
+  { document, settings, values, bytes }: RequestBody,
+  imageUrls: ImageUrls,
+  takesReasoning = false,
+): AcceptedChat {
   checkBias(settings['logit_bias'])
   const chat = checkChatBody(settings)
   const limits = new RequestLimits()
@@ -63,14 +68,15 @@ export function acceptChat({ document, settings, values, bytes }: RequestBody, i
     maxOutputTokens: chat.max_completion_tokens ?? chat.max_tokens ?? undefined,
     limitsOutput: false,
     stop: typeof chat.stop === 'string' ? [chat.stop] : (chat.stop ?? NO_TEXTS),
-    sampling: acceptSampling(chat, settings),
+    sampling: acceptSampling(chat, settings, takesReasoning),
     hints: acceptHints(chat, settings),
     cacheStrict: false,
+    ...(takesReasoning && { reasoning: chatReasoning(settings) }),
   }
   return { request: request, includeUsage: chat.stream_options?.include_usage === true }
 }
 
-function acceptSampling(chat: ChatBody, body: JsonObject): ChatRequest['sampling'] {
+function acceptSampling(chat: ChatBody, body: JsonObject, takesReasoning: boolean): ChatRequest['sampling'] {
   return {
     temperature: chat.temperature ?? undefined,
     topP: chat.top_p ?? undefined,
@@ -80,7 +86,7 @@ function acceptSampling(chat: ChatBody, body: JsonObject): ChatRequest['sampling
     logitBias: chat.logit_bias ?? undefined,
     logprobs: chat.logprobs ?? undefined,
     topLogprobs: chat.top_logprobs ?? undefined,
-    reasoningEffort: chat.reasoning_effort ?? undefined,
+    reasoningEffort: takesReasoning ? undefined : (chat.reasoning_effort ?? undefined),
     verbosity: chat.verbosity ?? undefined,
     responseFormat: objectOf(body['response_format']),
   }

@@ -7,6 +7,7 @@ import type { Usage } from '../../core/token-usage.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Dialect, Exchange, Served, StreamMeter } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
+import { withoutReasoning } from '../read-reasoning.ts'
 import { messagesAnswer, messagesPlain } from './answer.ts'
 import { acceptMessages, type MessagesOptions, UNPARSED, withoutFormat } from './request.ts'
 import { MessagesEncoder } from './stream.ts'
@@ -18,8 +19,10 @@ export function messages(options: MessagesOptions): Dialect {
     unparsed: UNPARSED,
     read(body, { compatibility }) {
       const takesFormat = compatibility?.structured_output === 'pass'
-      const request = acceptMessages(body, { ...options, takesFormat })
-      const settings = takesFormat ? withoutFormat(body.settings) : body.settings
+      const takesReasoning = compatibility?.reasoning === 'pass'
+      const request = acceptMessages(body, { ...options, takesFormat, takesReasoning })
+      const formatted = takesFormat ? withoutFormat(body.settings) : body.settings
+      const settings = takesReasoning ? withoutReasoning(formatted) : formatted
       return new MessagesExchange(request, ignoredFields('messages', settings), compatibility?.status ?? 'completed')
     },
   }

@@ -8,6 +8,7 @@ import { NONE, words } from '../../wire/json-document.ts'
 import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
 import { cacheMark } from '../cache-mark.ts'
 import { invalid, missing } from '../invalid-field.ts'
+import { messagesReasoning } from '../read-reasoning.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { readTools } from './read-tools.ts'
 import { areMessages, readConversation, type ToolResultImages } from './read-turns.ts'
@@ -29,10 +30,15 @@ export interface MessagesOptions {
   readonly toolResultImages: ToolResultImages
   /** Whether the caller may ask for an answer by a schema. Absent: no. */
   readonly takesFormat?: boolean
+  /** Whether the caller may state how much the model thinks. Absent: no. */
+  readonly takesReasoning?: boolean
 }
 
 /** Throws `CallerError` with the path of the invalid field. */
-export function acceptMessages(body: RequestBody, { toolResultImages, takesFormat }: MessagesOptions): ChatRequest {
+export function acceptMessages(
+  body: RequestBody,
+  { toolResultImages, takesFormat, takesReasoning }: MessagesOptions,
+): ChatRequest {
   const { document, settings, values, bytes } = body
   const checked = checkMessagesBody(settings)
   const limits = new RequestLimits()
@@ -58,6 +64,7 @@ export function acceptMessages(body: RequestBody, { toolResultImages, takesForma
     hints: acceptHints(checked),
     cache: cacheMark(checked, ''),
     cacheStrict: false,
+    ...(takesReasoning === true && { reasoning: messagesReasoning(settings, !tools.isEmpty) }),
   }
   refuseThread(checked.thread)
   return request

@@ -10,6 +10,7 @@ import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
 import type { Caller } from '../dialect.ts'
 import { invalid, missing } from '../invalid-field.ts'
+import { responsesReasoning } from '../read-reasoning.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { InputReader, ITEMS, type Items, itemsOf } from './input.ts'
 import { withoutReferences } from './references.ts'
@@ -100,12 +101,13 @@ function itemsIn({ document, values }: RequestBody): Items {
 }
 
 function accepted(
-  { document, values, bytes }: RequestBody,
+  { document, settings, values, bytes }: RequestBody,
   body: ResponsesBody,
   items: Items,
   { sealer, caller, compact, previousResponseId }: Case,
 ): AcceptedResponses {
   const format = caller.compatibility?.structured_output === 'pass' ? acceptFormat(body.text) : undefined
+  const reasoning = caller.compatibility?.reasoning === 'pass' ? responsesReasoning(settings) : undefined
   const compaction = compact || items.types.includes(ITEMS.trigger)
   const limits = new RequestLimits()
   const arena = new Arena(bytes)
@@ -132,6 +134,7 @@ function accepted(
     },
     hints: hintsOf(body),
     cacheStrict: true,
+    reasoning,
   }
   const isRepeated = !document.isNull(instructions)
   const echo = echoOf(
@@ -144,6 +147,7 @@ function accepted(
     },
     previousResponseId,
     format,
+    reasoning,
   )
   return { request: request, echo, toolbox, compaction }
 }

@@ -9,6 +9,7 @@ import { INPUT, STRICT, TEXT, type ToolList } from '../../core/conversation.ts'
 import type { FinishReason } from '../../core/event.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { JsonBuilder, part } from '../../core/json-builder.ts'
+import type { Reasoning } from '../../core/reasoning.ts'
 import { openaiTier } from '../../core/service-tier.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { lineOf } from '../../wire/sse.ts'
@@ -56,6 +57,8 @@ export interface Echo extends Repeated {
   readonly previousResponseId: string | null
   /** `text.format` as JSON. */
   readonly textFormat: string
+  /** `reasoning` as JSON. */
+  readonly reasoning: string
 }
 
 /** Forced tools have no effect, so `tool_choice` is `auto` for them. */
@@ -64,6 +67,7 @@ export function echoOf(
   repeated: Repeated,
   previousResponseId: string | null,
   format: JsonObject | undefined,
+  reasoning?: Pick<Reasoning, 'effort' | 'summary'>,
 ): Echo {
   const choice = body.tool_choice
   return {
@@ -77,6 +81,7 @@ export function echoOf(
     truncation: body.truncation === 'auto' ? 'auto' : 'disabled',
     previousResponseId,
     textFormat: format === undefined ? PLAIN_TEXT : formatJson(format),
+    reasoning: JSON.stringify({ effort: reasoning?.effort ?? null, summary: reasoning?.summary ?? null }),
   }
 }
 
@@ -264,11 +269,11 @@ const BEFORE_INSTRUCTIONS = '"background":false,"error":null,"incomplete_details
 
 /** From `parallel_tool_calls` to the name of `tools`. */
 function beforeTools(echo: Echo): string {
-  const { promptCacheKey, serviceTier, temperature, toolChoice, previousResponseId, textFormat } = echo
+  const { promptCacheKey, serviceTier, temperature, toolChoice, previousResponseId, textFormat, reasoning } = echo
   return (
     `"parallel_tool_calls":true,"previous_response_id":${JSON.stringify(previousResponseId)},` +
     '"presence_penalty":0,"frequency_penalty":0,' +
-    `"prompt_cache_key":${JSON.stringify(promptCacheKey)},"reasoning":{"effort":null,"summary":null},` +
+    `"prompt_cache_key":${JSON.stringify(promptCacheKey)},"reasoning":${reasoning},` +
     `"safety_identifier":null,"service_tier":${JSON.stringify(serviceTier)},"store":false,` +
     `"temperature":${temperature},"text":{"format":${textFormat}},"tool_choice":"${toolChoice}","tools":`
   )

@@ -12,6 +12,7 @@ import type { RequestBody } from '../../wire/request-body.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Caller, Dialect, Exchange, Served } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
+import { withoutReasoning } from '../read-reasoning.ts'
 import { messageItem, outputItems } from './answer.ts'
 import { compactionItem } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
@@ -50,7 +51,9 @@ export function responses(surroundings: Surroundings): ResponsesDialect {
     const previousResponseId = turn?.previousResponseId ?? null
     const accepted = acceptResponses(body, { sealer, itemStore, caller, compact, previousResponseId })
     const takesFormat = caller.compatibility?.structured_output === 'pass'
-    const ignored = ignoredFields('responses', takesFormat ? withoutFormat(body.settings) : body.settings)
+    const formatted = takesFormat ? withoutFormat(body.settings) : body.settings
+    const takesReasoning = caller.compatibility?.reasoning === 'pass'
+    const ignored = ignoredFields('responses', takesReasoning ? withoutReasoning(formatted) : formatted)
     const object = compact ? 'response.compaction' : 'response'
     const exchange = (one: AcceptedResponses) =>
       one.compaction

@@ -3,12 +3,21 @@
 import { isObject } from '../../core/json.ts'
 import { tokenCount } from '../../core/token-usage.ts'
 import { SseFramer } from '../../wire/frames.ts'
+import { thinkingLesson } from '../claude-thinking.ts'
 import { responseError } from '../error-response.ts'
 import { learn, type RequestApi } from '../learned-form.ts'
 import { listedIds } from '../listed-models.ts'
 import type { Provider } from '../provider.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlain } from './events.ts'
-import { anthropicModels, countRequest, type MessageForm, mayThink, messageForms, messageRequest } from './request.ts'
+import {
+  anthropicModels,
+  countRequest,
+  type MessageForm,
+  mayThink,
+  messageForms,
+  messageRequest,
+  sentThinking,
+} from './request.ts'
 import { missesThinking, THINKING } from './thinking.ts'
 
 const messageApi: RequestApi<MessageForm> = (forms) => ({
@@ -22,7 +31,8 @@ export const anthropic: Provider = {
     learn(
       {
         ...{ provider: anthropic, forms: messageForms, api: messageApi },
-        lessonOf: ({ error }) => (missesThinking(error) ? THINKING : undefined),
+        lessonOf: ({ error, request }, form) =>
+          missesThinking(error) ? THINKING : request.reasoning && thinkingLesson(error, sentThinking(request, form)),
       },
       rejection,
     ),

@@ -7,6 +7,8 @@ import { JsonBuilder } from '../../core/json-builder.ts'
 import { isStructuredClaude } from '../../core/structured-output.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { SentMarks } from '../cache-marks.ts'
+import { keptSampling, THINKING_LESSONS, type Thinking, type ThinkingForm, thinkingOf } from '../claude-thinking.ts'
+import { claudeThinking } from '../efforts.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { jsonMember, member } from '../json-members.ts'
 import { TargetForms } from '../learned-form.ts'
@@ -30,7 +32,7 @@ const AROUND_ENTRY = 8
 const AROUND_ALL = 512
 
 /** What the requests for one model have in common, at Anthropic's own API or at Vertex AI. */
-export interface MessageForm extends MessageVariant {
+export interface MessageForm extends MessageVariant, ThinkingForm {
   /** The first member of the body, and that of a body for the token counter. */
   readonly opening: string
   readonly countOpening: string
@@ -54,9 +56,10 @@ export const messageForms = new TargetForms<MessageForm>(
       takesServiceTier: true,
       takesStrict: isStructuredClaude(model),
       wantsThinking: false,
+      ...claudeThinking(model),
     }
   },
-  [THINKING],
+  [THINKING, ...THINKING_LESSONS],
 )
 
 const headers = new EndpointHeaders(({ apiKey }) => ({
@@ -70,20 +73,29 @@ export function anthropicModels(endpoint: Endpoint, limit: number): Dispatch {
 }
 
 export function messageRequest(request: ChatRequest, form: MessageForm): UpstreamRequest {
-  const opening = `${form.opening},"max_tokens":${request.maxOutputTokens ?? OUTPUT_TOKENS_DEFAULT}`
-  const { json, names } = written(request, form, opening)
-  json.text(`${settings(request, form)}}`)
+  const turns = new Turns(request.conversation)
+  const thinking = thinkingOf(request, form, turns, thoughtsOf(request), form.wantsThinking)
+  const limit = thinking.maxTokens ?? request.maxOutputTokens ?? OUTPUT_TOKENS_DEFAULT
+  const { json, names } = written(request, form, turns, `${form.opening},"max_tokens":${limit}`)
+  const ignored: string[] = [...(thinking.ignored ?? [])]
+  json.text(`${settings(request, form, thinking, ignored)}}`)
   return {
     url: request.stream ? form.streamed : form.whole,
     headers: form.headers,
     body: json.take(),
     toolNames: names.restore,
+    ignored: ignored.length === 0 ? undefined : ignored,
   }
+}
+
+/** The fields of thinking in a request to this target. */
+export function sentThinking(request: ChatRequest, form: MessageForm): Thinking {
+  return thinkingOf(request, form, new Turns(request.conversation), thoughtsOf(request), form.wantsThinking)
 }
 
 /** The same request for the API's token counter, with the fields that count as input. */
 export function countRequest(request: ChatRequest, form: MessageForm): UpstreamRequest {
-  const { json } = written(request, form, form.countOpening)
+  const { json } = written(request, form, new Turns(request.conversation), form.countOpening)
   json.text('}')
   return { url: form.count, headers: form.headers, body: json.take() }
 }
@@ -92,9 +104,8 @@ export function countRequest(request: ChatRequest, form: MessageForm): UpstreamR
  * A body up to its messages. Members have one order and absent ones are left out, so that equal beginnings of a
  * conversation are equal bytes.
  */
-function written(request: ChatRequest, form: MessageForm, opening: string) {
-  const conversation = request.conversation
-  const turns = new Turns(conversation)
+function written(request: ChatRequest, form: MessageForm, turns: Turns, opening: string) {
+  const { conversation } = request
   const names = new ToolNames(request, NAMES_OF_128)
   const marks = new SentMarks(turns, offeredTools(request, request.tools), request.cache)
   const expected = conversation.arena.end + AROUND_ENTRY * conversation.end + AROUND_ALL
@@ -149,13 +160,13 @@ function typeOf(choice: ToolChoice = { mode: 'auto' }): string {
  * The range of the API's temperature is 0 to 1, and newer models reject it together with `top_p`: the temperature is
  * kept, because more callers mean it.
  */
-function settings(request: ChatRequest, form: MessageForm): string {
-  const { sampling, hints, stop, stream } = request
-  const { temperature, topP } = sampling
+function settings(request: ChatRequest, form: MessageForm, thinking: Thinking, ignored: string[]): string {
+  const { hints, stop, stream } = request
+  const { temperature, topP } = keptSampling(request, thinking.isOn, ignored)
   const user = userOf(request)
   const kept = temperature === undefined ? member('top_p', topP) : member('temperature', inRange(temperature))
   let text = jsonMember('stop_sequences', stopSequences(stop, { isClaude: true })) + kept
-  if (form.takesStrict) text += jsonMember('output_config', outputConfig(request))
+  text += jsonMember('thinking', thinking.thinking) + jsonMember('output_config', outputConfig(request, form, thinking))
   if (user !== undefined) text += jsonMember('metadata', { user_id: user })
   if (form.takesServiceTier) text += member('service_tier', serviceTier(hints.serviceTier))
   return stream ? `${text},"stream":true` : text
@@ -166,10 +177,15 @@ function inRange(temperature: number): number {
 }
 
 /** The caller's JSON schema for the answer; plain JSON mode has no counterpart. */
-function outputConfig({ sampling: { responseFormat } }: ChatRequest): JsonObject | undefined {
-  const named = responseFormat?.['type'] === 'json_schema' ? responseFormat['json_schema'] : undefined
+function outputConfig(
+  { sampling: { responseFormat } }: ChatRequest,
+  { takesStrict }: MessageForm,
+  { effort }: Thinking,
+): JsonObject | undefined {
+  const named = takesStrict && responseFormat?.['type'] === 'json_schema' ? responseFormat['json_schema'] : undefined
   const schema = isObject(named) ? named['schema'] : undefined
-  return isObject(schema) ? { format: { type: 'json_schema', schema } } : undefined
+  if (!isObject(schema) && effort === undefined) return undefined
+  return { effort, format: isObject(schema) ? { type: 'json_schema', schema } : undefined }
 }
 
 function userOf({ hints }: ChatRequest): string | undefined {

@@ -4,6 +4,7 @@ import type { ChatRequest } from '../../core/chat-request.ts'
 import { IMAGE_URL } from '../../core/conversation.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { isStructuredClaude } from '../../core/structured-output.ts'
+import { claudeThinking } from '../efforts.ts'
 import { googleResponseError } from '../google-error.ts'
 import { PerTarget } from '../per-target.ts'
 import type { Provider, Target, UpstreamRequest } from '../provider.ts'
@@ -42,6 +43,7 @@ const forms = new PerTarget((target): MessageForm => {
     takesServiceTier: false,
     takesStrict: isStructuredClaude(model),
     wantsThinking: false,
+    ...claudeThinking(model),
   }
 })
 

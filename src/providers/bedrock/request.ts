@@ -4,7 +4,10 @@ import type { ChatRequest } from '../../core/chat-request.ts'
 import { CALL_ID, RESULT_ID } from '../../core/conversation.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
+import { effortOf, lowered } from '../../core/reasoning.ts'
 import { SentMarks } from '../cache-marks.ts'
+import { keptSampling, thinkingOf } from '../claude-thinking.ts'
+import { claudeThinking } from '../efforts.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { jsonMember, member } from '../json-members.ts'
 import type { Target, UpstreamRequest } from '../provider.ts'
@@ -38,7 +41,8 @@ export function bedrockRequest(request: ChatRequest, target: Target): UpstreamRe
   // Model ids and ARNs contain `:` and `/`, which must stay inside one path segment.
   const method = request.stream ? 'converse-stream' : 'converse'
   const url = `${endpoint.baseUrl}/model/${encodeURIComponent(model)}/${method}`
-  const body = converseBody(request, model, names)
+  const ignored: string[] = []
+  const body = converseBody(request, model, names, ignored)
   const sign =
     apiKey === undefined && aws !== undefined
       ? async () => {
@@ -46,7 +50,14 @@ export function bedrockRequest(request: ChatRequest, target: Target): UpstreamRe
           return { ...(await signatureHeaders(aws.region, keys, url, JSON_TYPE, body)), ...endpoint.headers }
         }
       : undefined
-  return { url, headers: headers.of(endpoint), body, toolNames: names.restore, sign }
+  return {
+    url,
+    headers: headers.of(endpoint),
+    body,
+    toolNames: names.restore,
+    sign,
+    ...(ignored.length > 0 && { ignored }),
+  }
 }
 
 /**
@@ -55,7 +66,12 @@ export function bedrockRequest(request: ChatRequest, target: Target): UpstreamRe
  * Converse has no tool choice `none` and rejects calls in the history of a request without tools. A request that offers
  * none describes them in text instead: a model that sees the tools could call them.
  */
-function converseBody(request: ChatRequest, model: string, names: ToolNames): UpstreamRequest['body'] {
+function converseBody(
+  request: ChatRequest,
+  model: string,
+  names: ToolNames,
+  ignored: string[],
+): UpstreamRequest['body'] {
   const conversation = request.conversation
   const turns = new Turns(conversation)
   const tools = request.tools
@@ -73,7 +89,7 @@ function converseBody(request: ChatRequest, model: string, names: ToolNames): Up
   }
   writer.system()
   writer.messages()
-  json.text(`${inferenceConfig(request, CLAUDE.test(model))}}`)
+  json.text(`${inferenceConfig(request, thinkingFor(request, model, turns), CLAUDE.test(model), ignored)}}`)
   return json.take()
 }
 
@@ -95,13 +111,45 @@ function toolChoice({ toolChoice: choice }: ChatRequest, names: ToolNames): Json
   }
 }
 
+/** What the models of a maker take in addition to Converse's own fields. */
+interface ModelFields {
+  readonly fields?: JsonObject | undefined
+  /** The model thinks, so that some settings are rejected. */
+  readonly isOn: boolean
+  readonly ignored?: readonly string[] | undefined
+}
+
+function thinkingFor(request: ChatRequest, model: string, turns: Turns): ModelFields {
+  const { reasoning } = request
+  if (reasoning === undefined) return { isOn: false }
+  if (CLAUDE.test(model)) {
+    const { thinking, effort, isOn, ignored } = thinkingOf(request, claudeThinking(model), turns, request.thoughts)
+    const fields = { thinking, output_config: effort === undefined ? undefined : { effort } }
+    return { fields: thinking === undefined && effort === undefined ? undefined : fields, isOn, ignored }
+  }
+  const effort = effortOf(reasoning)
+  if (effort === undefined) return { isOn: false }
+  const word = lowered(effort, OTHER_EFFORTS)
+  if (/nova-2/.test(model)) {
+    const config = effort === 'none' ? { type: 'disabled' } : { type: 'enabled', maxReasoningEffort: word }
+    return { fields: { reasoningConfig: config }, isOn: false }
+  }
+  if (/gpt-oss/.test(model)) return { fields: { reasoning_effort: word }, isOn: false }
+  return { isOn: false, ignored: [reasoning.field] }
+}
+
+const OTHER_EFFORTS = ['low', 'medium', 'high'] as const
+
 /** The API's temperature range is 0 to 1; newer Claude models reject temperature together with `topP`. */
-function inferenceConfig({ sampling, maxOutputTokens, stop }: ChatRequest, isClaude: boolean): string {
-  const { temperature, topP } = sampling
+function inferenceConfig(request: ChatRequest, thinking: ModelFields, isClaude: boolean, ignored: string[]): string {
+  const { maxOutputTokens, stop } = request
+  ignored.push(...(thinking.ignored ?? []))
+  const { temperature, topP } = keptSampling(request, thinking.isOn, ignored)
   const config =
     member('maxTokens', maxOutputTokens) +
     member('temperature', temperature === undefined ? undefined : Math.min(1, Math.max(0, temperature))) +
     member('topP', isClaude && temperature !== undefined ? undefined : topP) +
     jsonMember('stopSequences', stopSequences(stop, { isClaude }))
-  return config === '' ? '' : `,"inferenceConfig":{${config.slice(1)}}`
+  const inference = config === '' ? '' : `,"inferenceConfig":{${config.slice(1)}}`
+  return inference + jsonMember('additionalModelRequestFields', thinking.fields)
 }

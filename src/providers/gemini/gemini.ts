@@ -20,6 +20,7 @@ import {
   mayThink,
   SIGNATURES,
 } from './request.ts'
+import { thinkingLesson } from './thinking-config.ts'
 
 export const contentApi: RequestApi<GeminiForm> = (forms) => ({
   request: (request, target) => contentRequest(request, forms.of(target)),
@@ -35,9 +36,10 @@ export function learnedSignatures(
   forms: TargetForms<GeminiForm>,
   rejection: Rejection,
 ): Learned | undefined {
-  const lessonOf = ({ error, request }: Rejection) =>
-    rejectsSignature(error) ? { ...SIGNATURES, own: signedCalls(request) } : undefined
-  return learn({ provider, forms, lessonOf, api: contentApi, retryApi: unsignedApi }, rejection)
+  const lessonOf = ({ error, request }: Rejection, form: GeminiForm) =>
+    rejectsSignature(error) ? { ...SIGNATURES, own: signedCalls(request) } : thinkingLesson(error, request, form)
+  const retryApi = rejectsSignature(rejection.error) ? unsignedApi : contentApi
+  return learn({ provider, forms, lessonOf, api: contentApi, retryApi }, rejection)
 }
 
 /** Calls that are sent with their own signature. */

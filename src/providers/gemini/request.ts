@@ -6,6 +6,7 @@ import type { Endpoint } from '../../core/endpoint.ts'
 import { isObject, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
+import { geminiThinking } from '../efforts.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { jsonMember, member } from '../json-members.ts'
 import { type Lesson, TargetForms } from '../learned-form.ts'
@@ -16,6 +17,7 @@ import { SIGNATURE_WORDS } from '../thought-signature.ts'
 import { type NameRule, ToolNames } from '../tool-names.ts'
 import { offeredTools, Turns } from '../turns.ts'
 import { ContentBodyWriter, type ContentVariant } from './content-body.ts'
+import { ignoredThinking, THINKING_LESSONS, type ThinkingForm, thinkingConfig } from './thinking-config.ts'
 
 /** Dots, colons and dashes are legal, but not as the first character. */
 const NAMES: NameRule = { legal: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/, illegal: /[^a-zA-Z0-9_.:-]/g, charsMax: 64 }
@@ -26,7 +28,7 @@ const AROUND_ENTRY = 16
 const AROUND_ALL = 512
 
 /** What the requests for one model have in common, at Google's own API or at Vertex AI. */
-export interface GeminiForm extends ContentVariant {
+export interface GeminiForm extends ContentVariant, ThinkingForm {
   readonly whole: string
   readonly streamed: string
   /** The address of the token counter. */
@@ -49,7 +51,7 @@ export const SIGNATURES: Lesson<GeminiForm> = {
   own: 0,
 }
 
-export const geminiForms = new TargetForms(
+export const geminiForms = new TargetForms<GeminiForm>(
   (target): GeminiForm => ({
     whole: urlOf(target, 'generateContent'),
     streamed: urlOf(target, 'streamGenerateContent?alt=sse'),
@@ -58,8 +60,9 @@ export const geminiForms = new TargetForms(
     headers: headers.of(target.endpoint),
     callIds: true,
     wantsSignatures: wantsSignatures(target.model),
+    ...geminiThinking(target.model),
   }),
-  [SIGNATURES],
+  [SIGNATURES, ...THINKING_LESSONS],
 )
 
 export function contentRequest(request: ChatRequest, form: GeminiForm): UpstreamRequest {
@@ -71,6 +74,7 @@ export function contentRequest(request: ChatRequest, form: GeminiForm): Upstream
     headers: form.headers,
     body: json.take(),
     toolNames: names.restore,
+    ignored: ignoredThinking(request, form),
   }
 }
 
@@ -135,7 +139,7 @@ function written(
   const config = isWhole && !tools.isEmpty ? toolConfig(request, names) : undefined
   if (config !== undefined) json.text(`"toolConfig":${JSON.stringify(config)},`)
   writer.contents()
-  if (isWhole) json.text(generationConfig(request, !tools.isEmpty))
+  if (isWhole) json.text(generationConfig(request, form, !tools.isEmpty))
   return json
 }
 
@@ -177,13 +181,15 @@ function toolConfig({ toolChoice }: ChatRequest, names: ToolNames): JsonObject |
 }
 
 /** Penalties are left out: most models reject them. */
-function generationConfig({ sampling, maxOutputTokens, stop }: ChatRequest, hasTools: boolean): string {
+function generationConfig(request: ChatRequest, form: GeminiForm, hasTools: boolean): string {
+  const { sampling, maxOutputTokens, stop } = request
   const config =
     member('maxOutputTokens', maxOutputTokens) +
     member('temperature', sampling.temperature) +
     member('topP', sampling.topP) +
     jsonMember('stopSequences', stopSequences(stop, { isClaude: false })) +
     member('seed', sampling.seed) +
+    jsonMember('thinkingConfig', thinkingConfig(request, form)) +
     // JSON answers and function calling exclude each other.
     (hasTools ? '' : jsonMode(sampling.responseFormat))
   return config === '' ? '' : `,"generationConfig":{${config.slice(1)}}`

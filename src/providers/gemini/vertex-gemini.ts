@@ -1,15 +1,17 @@
 /** Google's models on Vertex AI: Gemini's API at other addresses. */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
+import { geminiThinking } from '../efforts.ts'
 import { TargetForms } from '../learned-form.ts'
 import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { smallestChat } from '../smallest-chat.ts'
 import { vertexHeaders, vertexModel } from '../vertex-address.ts'
 import { contentApi, gemini, learnedSignatures } from './gemini.ts'
 import { contentCountRequest, type GeminiForm, SIGNATURES, wantsSignatures } from './request.ts'
+import { THINKING_LESSONS } from './thinking-config.ts'
 
 /** Vertex AI rejects ids of calls as unknown fields; it matches results with calls by name and order. */
-const forms = new TargetForms(
+const forms = new TargetForms<GeminiForm>(
   (target): GeminiForm => {
     const url = vertexModel(target, 'google', target.model)
     return {
@@ -19,9 +21,10 @@ const forms = new TargetForms(
       headers: vertexHeaders.of(target.endpoint),
       callIds: false,
       wantsSignatures: wantsSignatures(target.model),
+      ...geminiThinking(target.model),
     }
   },
-  [SIGNATURES],
+  [SIGNATURES, ...THINKING_LESSONS],
 )
 
 export const vertexGemini: Provider = {

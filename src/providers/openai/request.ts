@@ -10,6 +10,7 @@ import type { UpstreamRequest } from '../provider.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { ChatBodyWriter } from './chat-body.ts'
+import { chatEffort, ignoredEffort } from './effort.ts'
 import { allowedBy, mistralSettings, narrowedChoice } from './mistral.ts'
 import type { ServerForm } from './server-form.ts'
 
@@ -42,7 +43,9 @@ export function chatRequest(request: ChatRequest, form: ServerForm): UpstreamReq
     `${form.variant.isMistral === true ? mistralSettings(request, form.limitName) : settings(request, form, cache)}}`,
   )
   const asksUsage = request.stream && form.takesStreamOptions
-  return { url: form.url, headers: form.headers, body: json.take(), toolNames: names.restore, asksUsage }
+  const left = ignoredEffort(request, form)
+  const ignored = left.length === 0 ? undefined : left
+  return { url: form.url, headers: form.headers, body: json.take(), toolNames: names.restore, asksUsage, ignored }
 }
 
 function toolSettings({ toolChoice, parallelToolCalls }: ChatRequest, names: ToolNames, isNarrowed: boolean): string {
@@ -67,7 +70,7 @@ function settings(request: ChatRequest, form: ServerForm, cache: CacheMark | und
     jsonMember('logit_bias', sampling.logitBias) +
     member('logprobs', sampling.logprobs) +
     member('top_logprobs', sampling.topLogprobs) +
-    member('reasoning_effort', sampling.reasoningEffort) +
+    chatEffort(request, form) +
     member('verbosity', sampling.verbosity) +
     jsonMember('response_format', sampling.responseFormat)
   text += hintMembers(hints, cache)

@@ -7,6 +7,7 @@ import type { ChatRequest } from '../../core/chat-request.ts'
 import type { ChatApi } from '../../core/endpoint.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import type { Target } from '../provider.ts'
+import { type EffortForm, sentEffort } from './effort.ts'
 
 /**
  * Which requests a model takes by the Responses API alone. `tools with effort`: those with tools and an explicit
@@ -61,12 +62,13 @@ function needOf(name: string): ResponsesNeed {
   return version >= NEEDS_FOR_EFFORT ? 'tools with effort' : 'none'
 }
 
-export function needsResponses({ tools, sampling }: ChatRequest, form: ApiNeeds): boolean {
+export function needsResponses(request: ChatRequest, form: ApiNeeds & EffortForm): boolean {
+  const { tools } = request
   const { api, need } = form
   if (api !== 'auto') return api === 'responses'
   if (need === 'all' || form.takesResponsesAlone) return true
   if (tools.isEmpty) return false
-  const effort = sampling.reasoningEffort
+  const effort = sentEffort(request, form)
   switch (need) {
     case 'tools with effort':
       return form.takesToolsByResponses || (effort !== undefined && effort !== 'none')

@@ -11,6 +11,7 @@ import { marksInOrder } from '../mark-order.ts'
 import type { UpstreamRequest } from '../provider.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
+import { ignoredEffort, responsesEffort } from './effort.ts'
 import { hintMembers } from './request.ts'
 import { ResponsesBodyWriter } from './responses-body.ts'
 import { responsesReader, stoppedReader } from './responses-reader.ts'
@@ -52,7 +53,7 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
     headers: form.headers,
     body: json.take(),
     toolNames: names.restore,
-    ignored: ignoredOf(request),
+    ignored: ignoredOf(request, form),
     reader: stop === undefined ? responsesReader : stoppedReader(stop),
   }
 }
@@ -81,9 +82,7 @@ function settings(request: ChatRequest, form: ServerForm, cache: CacheMark | und
     member('temperature', sampling.temperature) +
     member('top_p', sampling.topP) +
     member('top_logprobs', sampling.logprobs === true ? (sampling.topLogprobs ?? 0) : undefined) +
-    (sampling.reasoningEffort === undefined
-      ? ''
-      : `,"reasoning":{"effort":${JSON.stringify(sampling.reasoningEffort)}}`) +
+    responsesEffort(request, form) +
     jsonMember('text', textSettings(sampling))
   text += hintMembers(hints, cache)
   const include = [
@@ -122,10 +121,12 @@ function sentChoice(choice: ToolChoice, names: ToolNames): JsonValue {
 }
 
 /** The caller's fields that only Chat Completions has, and that would have had an effect. */
-function ignoredOf({ sampling }: ChatRequest): readonly string[] | undefined {
-  const { seed, frequencyPenalty, presencePenalty, logitBias } = sampling
-  if (seed === undefined && !frequencyPenalty && !presencePenalty && logitBias === undefined) return undefined
-  const ignored: string[] = []
+function ignoredOf(request: ChatRequest, form: ServerForm): readonly string[] | undefined {
+  const { seed, frequencyPenalty, presencePenalty, logitBias } = request.sampling
+  const effort = ignoredEffort(request, form)
+  const isNone = seed === undefined && !frequencyPenalty && !presencePenalty && logitBias === undefined
+  if (isNone) return effort.length === 0 ? undefined : effort
+  const ignored: string[] = [...effort]
   if (seed !== undefined) ignored.push('seed')
   if (frequencyPenalty) ignored.push('frequency_penalty')
   if (presencePenalty) ignored.push('presence_penalty')

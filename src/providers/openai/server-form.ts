@@ -8,6 +8,7 @@ import { type Lesson, rejecting, TargetForms } from '../learned-form.ts'
 import type { Rejection, Target } from '../provider.ts'
 import { rejectsSignature, SIGNATURE_WORDS } from '../thought-signature.ts'
 import { type MessageVariant, USUAL } from './chat-body.ts'
+import { type EffortForm, effortForm, effortLessonOf, REASONING_LESSONS } from './effort.ts'
 import { azureAddress, azureResponses, openaiAddress, type ProviderAddress } from './endpoints.ts'
 import { isMistral, MISTRAL } from './mistral.ts'
 import {
@@ -37,7 +38,7 @@ const WITH_THOUGHTS: MessageVariant = { thoughts: 'always' }
 const WITH_SIGNATURES: MessageVariant = { signatures: true }
 
 /** What every request to a target has in common. */
-export interface ServerForm extends ProviderAddress, ApiNeeds {
+export interface ServerForm extends ProviderAddress, ApiNeeds, EffortForm {
   readonly isOpenai: boolean
   /** How its messages differ from OpenAI's. */
   readonly variant: MessageVariant
@@ -74,6 +75,7 @@ function formOf(target: Target, address: ProviderAddress, { url }: ProviderAddre
     ...address,
     isOpenai,
     ...apiNeeds(target, isOpenai),
+    ...effortForm(model, address.url),
     responses: responsesForm(model, url, isOpenai || AZURE.test(url)),
     sendsThoughts: mayThink(model),
     takesPadding: true,
@@ -102,13 +104,15 @@ const missesThoughts = rejecting('reasoning_content')
 /** What a server that rejected a request with this error is to get; undefined if the error shows nothing about that. */
 export function lessonOf({ error, request }: Rejection, form: ServerForm): Lesson<ServerForm> | undefined {
   const { kind, detail } = error
-  if (needsResponses(request, form)) return responsesLesson(error)
+  if (needsResponses(request, form)) return responsesLesson(error) ?? effortLessonOf(error, request, form)
   const wanted = form.api === 'auto' ? wantsResponses(error, request) : undefined
   if (wanted !== undefined) return wanted === 'tools' ? API_WITH_TOOLS : API
   if (kind !== 'rejected') return undefined
   const { variant } = form
   if (rejectsLimit(error)) return OTHER_LIMIT
   if (detail.param === 'stream_options' || rejectsOptions(error)) return NO_OPTIONS
+  const effort = effortLessonOf(error, request, form)
+  if (effort !== undefined && !missesThoughts(error)) return effort
   const lesson = missesThoughts(error) ? THOUGHTS : rejectsSignature(error) ? SIGNATURES : undefined
   return variant === USUAL || variant === lesson?.change.variant ? lesson : undefined
 }
@@ -178,13 +182,23 @@ const SIGNATURES: Lesson<ServerForm> = {
   own: 0,
 }
 
-const LESSONS = [OTHER_LIMIT, NO_OPTIONS, THOUGHTS, SIGNATURES, API, API_WITH_TOOLS, NO_THOUGHTS, NO_PADDING]
+const LESSONS: readonly Lesson<ServerForm>[] = [
+  OTHER_LIMIT,
+  NO_OPTIONS,
+  THOUGHTS,
+  SIGNATURES,
+  API,
+  API_WITH_TOOLS,
+  NO_THOUGHTS,
+  NO_PADDING,
+  ...REASONING_LESSONS,
+]
 
-export const openaiForms = new TargetForms(
+export const openaiForms = new TargetForms<ServerForm>(
   (target) => formOf(target, openaiAddress(target, CHAT_PATH), openaiAddress(target, RESPONSES_PATH)),
   LESSONS,
 )
-export const azureForms = new TargetForms(
+export const azureForms = new TargetForms<ServerForm>(
   (target) => formOf(target, azureAddress(target, CHAT_PATH), azureResponses(target)),
   LESSONS,
 )

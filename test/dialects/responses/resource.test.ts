@@ -28,6 +28,7 @@ const plain: Echo = {
   serviceTier: 'default',
   truncation: 'disabled',
   textFormat: '{"type":"text"}',
+  reasoning: '{"effort":null,"summary":null}',
 }
 /** Each changes one field; together they change all. */
 const changes: readonly Partial<Echo>[] = [
@@ -42,6 +43,7 @@ const changes: readonly Partial<Echo>[] = [
   { serviceTier: 'flex' },
   { truncation: 'auto' },
   { textFormat: '{"type":"json_object"}' },
+  { reasoning: '{"effort":"low","summary":null}' },
 ]
 
 const served = { model: 'm', createdAt: 1_763_650_000 }

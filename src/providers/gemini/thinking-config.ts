@@ -1,0 +1,93 @@
+/** How much a model of Gemini is to think, in the words of its API. */
+
+import type { ChatRequest } from '../../core/chat-request.ts'
+import type { JsonObject } from '../../core/json.ts'
+import type { ProviderError } from '../../core/provider-error.ts'
+import { budgetOf, effortOf, lowered, type Reasoning, wantsThoughts } from '../../core/reasoning.ts'
+import { EFFORT_LESSONS, type EffortGaps, effortLesson, type GeminiThinking, takenBy } from '../efforts.ts'
+import { type Lesson, rejecting } from '../learned-form.ts'
+
+export interface ThinkingForm extends GeminiThinking, EffortGaps {
+  /** It has rejected levels, or numbers of tokens. */
+  readonly rejectsLevels?: boolean | undefined
+  readonly rejectsBudgets?: boolean | undefined
+  /** It does not think. */
+  readonly rejectsThinking?: boolean | undefined
+}
+
+/** Undefined if the caller leaves it to the model, or the model does not think. */
+export function thinkingConfig({ reasoning }: ChatRequest, form: ThinkingForm): JsonObject | undefined {
+  if (reasoning === undefined || !thinks(form)) return undefined
+  const isShown = reasoning.shows.texts && (wantsThoughts(reasoning) === true || reasoning.summary !== undefined)
+  const amount = amountOf(reasoning, form)
+  if (!isShown && amount === undefined) return undefined
+  return { ...amount, includeThoughts: isShown ? true : undefined }
+}
+
+export function ignoredThinking({ reasoning }: ChatRequest, form: ThinkingForm): readonly string[] | undefined {
+  if (reasoning === undefined || thinks(form) || wantsThoughts(reasoning) !== true) return undefined
+  return [reasoning.field]
+}
+
+function thinks({ levels, budgets, rejectsThinking }: ThinkingForm): boolean {
+  return rejectsThinking !== true && (levels.length > 0 || budgets !== undefined)
+}
+
+/** What models that have rejected levels take. */
+const USUAL_BUDGETS = { least: 512, most: 24_576, hasOff: true } as const
+
+function amountOf(reasoning: Reasoning, form: ThinkingForm): JsonObject | undefined {
+  const effort = effortOf(reasoning)
+  if (effort === undefined) return undefined
+  const { levels, rejectsLevels, rejectsBudgets } = form
+  if (levels.length > 0 && rejectsLevels !== true) return { thinkingLevel: lowered(effort, takenBy(form, levels)) }
+  if (rejectsBudgets === true) return undefined
+  const { least, most, hasOff } = form.budgets ?? USUAL_BUDGETS
+  const tokens = effort === 'none' ? 0 : (reasoning.budget ?? budgetOf(effort))
+  return { thinkingBudget: tokens === 0 && hasOff ? 0 : Math.min(most, Math.max(least, tokens)) }
+}
+
+const rejectsLevel = rejecting('(?:generation_?config\\.)?(?:thinking_?config\\.)?thinking[ _]?level')
+const rejectsBudget = rejecting('(?:generation_?config\\.)?(?:thinking_?config\\.)?thinking[ _]?budget')
+const rejectsAll = rejecting('thinking(?:[ _]?config)?')
+
+const NO_LEVELS: Lesson<ThinkingForm> = {
+  field: 'thinkingLevel',
+  change: { rejectsLevels: true },
+  words: /thinkingLevel/gi,
+  own: 1,
+}
+const NO_BUDGETS: Lesson<ThinkingForm> = {
+  field: 'thinkingBudget',
+  change: { rejectsBudgets: true },
+  words: /thinkingBudget/gi,
+  own: 1,
+}
+const NO_THINKING: Lesson<ThinkingForm> = {
+  field: 'thinkingConfig',
+  change: { rejectsThinking: true },
+  words: /thinkingConfig/gi,
+  own: 1,
+}
+/** Of a level. */
+const LEVELS = EFFORT_LESSONS.map((lesson) => ({ ...lesson, words: /thinkingLevel/gi }))
+
+export const THINKING_LESSONS: readonly Lesson<ThinkingForm>[] = [NO_LEVELS, NO_BUDGETS, NO_THINKING, ...LEVELS]
+
+/** What a rejection shows about how a model thinks. */
+export function thinkingLesson(
+  error: ProviderError,
+  request: ChatRequest,
+  form: ThinkingForm,
+): Lesson<ThinkingForm> | undefined {
+  const sent = thinkingConfig(request, form)
+  if (sent === undefined || error.kind !== 'rejected') return undefined
+  const level = sent['thinkingLevel']
+  if (level !== undefined && rejectsLevel(error)) {
+    const word = form.levels.find((one) => one === level)
+    const isAboutValue = typeof level === 'string' && error.message.toLowerCase().includes(level)
+    return word !== undefined && isAboutValue ? { ...effortLesson(word), words: /thinkingLevel/gi } : NO_LEVELS
+  }
+  if (sent['thinkingBudget'] !== undefined && rejectsBudget(error)) return NO_BUDGETS
+  return rejectsAll(error) && /not (?:enabled|supported)|unknown name/i.test(error.message) ? NO_THINKING : undefined
+}
