@@ -32,7 +32,7 @@ organizations:
 \`\`\`
 
 \`providers\`, \`models\` and \`organizations\` are required; everything else has a default. \`weir.example.yaml\`
-is a longer example with comments, and \`src/config/weir.schema.json\` is the JSON Schema for editors.
+is a longer example with comments, and \`docs/weir.schema.json\` is the JSON Schema for editors.
 
 ## Check a file
 

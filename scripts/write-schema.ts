@@ -1,5 +1,5 @@
 /**
- * Writes what is generated from the schema of the configuration: `src/config/weir.schema.json` and
+ * Writes what is generated from the schema of the configuration: `docs/weir.schema.json` and
  * `docs/configuration.md`.
  */
 
@@ -9,5 +9,5 @@ import { configurationPage } from './configuration-page.ts'
 
 const ROOT = join(import.meta.dir, '..')
 
-await Bun.write(join(ROOT, 'src/config/weir.schema.json'), jsonSchema())
+await Bun.write(join(ROOT, 'docs/weir.schema.json'), jsonSchema())
 await Bun.write(join(ROOT, 'docs/configuration.md'), configurationPage())

@@ -417,7 +417,7 @@ describe('files', () => {
   })
 
   test.each([
-    ['src/config/weir.schema.json', jsonSchema],
+    ['docs/weir.schema.json', jsonSchema],
     ['docs/configuration.md', configurationPage],
   ])('%s is current: bun scripts/write-schema.ts', async (path, generate) => {
     expect(await Bun.file(join(ROOT, path)).text()).toBe(generate())
