@@ -3,14 +3,12 @@
  * inference API.
  */
 
-import { hostname } from 'node:os'
 import type { Admin } from '../admin/admin-app.ts'
-import type { ReloadResult, SupervisorFigures, SystemState } from '../admin/supervision.ts'
+import type { ReloadResult } from '../admin/supervision.ts'
 import { servingProblem } from '../assembly/data-dir.ts'
 import { isLedgerProblem, lockDataDir } from '../assembly/open-ledger.ts'
 import type { ConfigLoader } from '../assembly/served-config.ts'
-import { targetsOf } from '../assembly/targets.ts'
-import { buildOf, VERSION, versionOf } from '../assembly/version.ts'
+import { VERSION } from '../assembly/version.ts'
 import type { Config } from '../config/config.ts'
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 import type { Changer } from '../keys/admin-audit.ts'
@@ -27,9 +25,9 @@ import { appendToAudit } from './reload-audit.ts'
 import { ServiceManager } from './service-manager/service-manager.ts'
 import { type PassedSocket, passedSocket, portProblem } from './service-manager/socket-activation.ts'
 import { AddressProblem, authority, explain, type ListenAddress } from './system/listen-address.ts'
-import { ProcessUsages } from './system/process-usage.ts'
 import { StartProblem } from './system/start-problem.ts'
-import { bytesIn, DiskWatch, spaceOf } from './watchers/disk-watch.ts'
+import { SystemReport } from './system-report.ts'
+import { DiskWatch } from './watchers/disk-watch.ts'
 import { ModelWatch } from './watchers/model-watch.ts'
 import { SupervisorAlerts } from './watchers/supervisor-alerts.ts'
 
@@ -72,17 +70,12 @@ function logged(changes: readonly string[]): readonly string[] {
 
 const BY_SIGNAL: Changer = { source: 'config', actor: 'signal:SIGHUP' }
 
-function sumOf(counts: Readonly<Record<string, number>>): number {
-  return Object.values(counts).reduce((sum, count) => sum + count, 0)
-}
-
 class Supervisor {
   private readonly workers: WorkerSet
   private readonly config: ConfigInForce
-  private readonly usages = new ProcessUsages()
+  private readonly report: SystemReport
   /** What asked for the reload that comes next or runs. */
   private reloadBy: Changer = BY_SIGNAL
-  private readonly startedAtMs = Date.now() - performance.now()
   private onRequests: (lines: readonly string[], omitted: number) => void = () => {}
   private admin: Admin | undefined
   private control: Control | undefined
@@ -138,6 +131,7 @@ class Supervisor {
       swap: (current, next) => workers.reload(current, next),
       use: (config) => this.alerts.use(config),
     })
+    this.report = new SystemReport(workers, this.config, this.alerts)
   }
 
   async run(): Promise<void> {
@@ -208,12 +202,12 @@ class Supervisor {
       this.admin = openAdmin(address, {
         logger: this.log.logger,
         supervision: {
-          state: () => this.state(),
+          state: () => this.report.state(this.port),
           reasons: () => this.reasons(),
           stateOf: (target) => this.workers.targets.stateOf(target),
           formsOf: (target) => this.workers.forms.of(target),
           forgetForms: (target, by) => this.forgetForms(target, by),
-          figures: () => this.figures(),
+          figures: () => this.report.figures(),
           sums: this.workers.figures,
           recent: (count) => this.workers.recent(count),
           watch: (isWatched) => this.workers.watch(isWatched),
@@ -344,54 +338,6 @@ class Supervisor {
 
   private logEvent(event: LogEventName, fields?: Readonly<Record<string, unknown>>): void {
     logEvent(this.log.logger, event, fields)
-  }
-
-  private figures(): SupervisorFigures {
-    const { workers } = this
-    const { current: config, lastReload, loadedMs } = this.config
-    const targets = config === undefined ? [] : targetsOf(config)
-    return {
-      counted: workers.figures,
-      targets: targets.map((target) => ({ target, state: workers.targets.stateOf(target) })),
-      workers: {
-        configured: workers.size,
-        ready: workers.readyCount,
-        restarts: workers.restarts,
-        loopLag: workers.loopLag(),
-      },
-      ledgerUp: workers.isLedgerUp,
-      ledgerFields: workers.fields,
-      freeBytes: config === undefined ? undefined : spaceOf(config.dataDir)?.freeBytes,
-      dataDirBytes: config === undefined ? undefined : bytesIn(config.dataDir),
-      lastReload: { isSuccess: (lastReload?.problems.length ?? 0) === 0, succeededMs: loadedMs },
-      node: config?.nodeName ?? hostname(),
-      builds: [{ process: 'supervisor', ...buildOf(versionOf()) }, ...workers.builds()],
-      processes: this.usages.read([{ process: 'supervisor', worker: '', pid: process.pid }, ...workers.processes()]),
-    }
-  }
-
-  /** Only called after the configuration was read. */
-  private state(): SystemState {
-    const { workers } = this
-    const { current: config, lastReload, warnings } = this.config
-    if (config === undefined) throw new Error('The admin port is open before the configuration is read.')
-    return {
-      ...versionOf(),
-      config,
-      node: config.nodeName ?? hostname(),
-      port: this.port,
-      startedAtMs: this.startedAtMs,
-      lastReload,
-      warnings,
-      isLedgerUp: workers.isLedgerUp,
-      ledgerProblem: workers.ledgerReports.find(({ up }) => !up)?.problem,
-      workers: { configured: workers.size, ready: workers.readyCount, restarts: sumOf(workers.restarts) },
-      lastDeath: workers.lastDeath,
-      space: spaceOf(config.dataDir),
-      rests: workers.health.rests(),
-      stateOf: (target) => workers.targets.stateOf(target),
-      alertFailures: this.alerts.failures,
-    }
   }
 
   private async reasons(): Promise<readonly string[]> {
