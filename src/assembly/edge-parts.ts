@@ -7,7 +7,7 @@ import { hostname } from 'node:os'
 import { AUTO, Catalog } from '../catalog/catalog.ts'
 import { PatternModels } from '../catalog/model-list.ts'
 import type { Config, ProviderConfig } from '../config/config.ts'
-import type { ProviderDialect } from '../config/provider-dialects.ts'
+import { providerDialects } from '../config/provider-dialects.ts'
 import { CallerAddress } from '../core/caller-address.ts'
 import { messageOf } from '../core/error-message.ts'
 import { chat } from '../dialects/chat/chat.ts'
@@ -162,21 +162,11 @@ function upstreamOf(endpoint: ProviderConfig, config: Config, adapters: Adapters
   return own.length === 0 ? { provider, endpoint } : { provider, endpoint, byModel: new Map(own) }
 }
 
-/** `gen_ai.provider.name` of the semantic conventions: the vendor of the API, also if another server speaks it. */
-const SYSTEMS: Readonly<Record<ProviderDialect, string>> = {
-  openai: 'openai',
-  azure: 'azure.ai.openai',
-  anthropic: 'anthropic',
-  gemini: 'gcp.gemini',
-  bedrock: 'aws.bedrock',
-  vertex: 'gcp.vertex_ai',
-}
-
 /** How a provider appears in traces. */
 function tracedProvider({ dialect, baseUrl, propagateTrace }: ProviderConfig): ProviderNames {
   const { hostname: address, port, protocol } = new URL(baseUrl)
   return {
-    system: SYSTEMS[dialect],
+    system: providerDialects[dialect].system,
     address,
     port: port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port),
     propagates: propagateTrace === true,

@@ -10,6 +10,8 @@ interface Row {
    * absent if every account has its own.
    */
   readonly baseUrl?: string
+  /** `gen_ai.provider.name` in traces: the vendor of the API, also if another server speaks it. */
+  readonly system: string
   /** Required keys. */
   readonly needs: readonly string[]
   /** Keys that it accepts besides those of every provider. */
@@ -33,14 +35,23 @@ export interface CredentialKind {
 
 const rows = {
   openai: {
+    system: 'openai',
     baseUrl: 'https://api.openai.com/v1',
     needs: [],
     takes: ['api_key', 'api'],
     images: true,
     embeddings: true,
   },
-  anthropic: { baseUrl: 'https://api.anthropic.com', needs: [], takes: ['api_key'], images: false, embeddings: false },
+  anthropic: {
+    system: 'anthropic',
+    baseUrl: 'https://api.anthropic.com',
+    needs: [],
+    takes: ['api_key'],
+    images: false,
+    embeddings: false,
+  },
   gemini: {
+    system: 'gcp.gemini',
     baseUrl: 'https://generativelanguage.googleapis.com',
     needs: [],
     takes: ['api_key'],
@@ -48,12 +59,14 @@ const rows = {
     embeddings: false,
   },
   azure: {
+    system: 'azure.ai.openai',
     needs: ['base_url', 'api_version'],
     takes: ['api_key', 'api_version', 'credentials', 'api'],
     images: true,
     embeddings: true,
   },
   bedrock: {
+    system: 'aws.bedrock',
     images: false,
     embeddings: false,
     baseUrl: 'https://bedrock-runtime.{region}.amazonaws.com',
@@ -66,6 +79,7 @@ const rows = {
     ],
   },
   vertex: {
+    system: 'gcp.vertex_ai',
     images: false,
     embeddings: false,
     baseUrl: 'https://{location}-aiplatform.googleapis.com',

@@ -12,7 +12,10 @@ import type { Counted } from './usage-meter.ts'
 
 /** How much output is reserved at a time, unless the caller's limit is lower. */
 export const SLICE_TOKENS = 4096
-/** More is reserved when this much of the reserved output is left. Also the smallest piece, which uses up a budget. */
+/**
+ * More is reserved when this much of the reserved output is left. Also the smallest piece, for a budget without room
+ * for a slice.
+ */
 export const MARGIN_TOKENS = 1024
 
 /** What a request may cost. */

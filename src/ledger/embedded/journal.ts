@@ -52,7 +52,10 @@ const FILL_ROWS = 4000
 const ROTATE_BYTES = 4 * 1024 * 1024
 /** How long SQLite may block the process if another one has the file locked. */
 const BUSY_MS = 20
-/** Callers hear within milliseconds what is in the file. */
+/**
+ * A worker repeats to a new owner what it has heard no end of. It hears of an end milliseconds after it is in the file,
+ * so the ids of requests that ended in this time suffice to take none twice.
+ */
 const RECENT_MS = 10_000
 /** How long the state of the journal at the start is reported. */
 const NOTICE_MS = 10_000
