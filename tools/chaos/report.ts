@@ -71,6 +71,13 @@ function wasKilledNear(answers: Answers, result: Result, withinMs: number): bool
   )
 }
 
+/** How long after the end of an answer its gateway was killed, for a person who looks into a failure. */
+function nextKill({ gateways }: Answers, { gateway, endedMs }: Result): string {
+  const { kills = [], ownerKills = [] } = gateways[gateway] ?? {}
+  const after = [...kills, ...ownerKills].map((ms) => Math.round(ms - endedMs)).filter((ms) => ms > 0)
+  return after.length === 0 ? 'no kill followed' : `the next kill came ${Math.min(...after)} ms after its end`
+}
+
 /**
  * True if the owner of the ledger was killed around the end of the answer and no other had taken over until `untilMs`:
  * then only a worker had the settlement. An owner that admits requests has taken over.
@@ -95,7 +102,7 @@ function checkComplete(report: Report, answers: Answers): void {
     const charge = answers.chargeOf(one.id ?? '')
     if (charge === cost) exact++
     else if (wasKilledNear(answers, one, COMMIT_WINDOW_MS)) killed.push(charge)
-    else examples.push(`${one.id} of ${one.mark} cost ${cost} and is charged ${charge}`)
+    else examples.push(`${one.id} of ${one.mark} cost ${cost} and is charged ${charge}; ${nextKill(answers, one)}`)
   }
   report.check(
     `complete answers: ${whole.length} = ${exact} charged exactly + ` +
@@ -120,7 +127,9 @@ function checkCut(report: Report, answers: Answers): void {
     `answers that were cut: ${cut.length} = ${cut.length - free.length} charged + ` +
       `${free.length - unexplained.length} whose gateway was killed + ${unexplained.length} not charged`,
     unexplained.length === 0,
-    unexplained.map(({ id, mark }) => `${id} of ${mark} is charged ${answers.chargeOf(id ?? '')}`),
+    unexplained.map(
+      (one) => `${one.id} of ${one.mark} is charged ${answers.chargeOf(one.id ?? '')}; ${nextKill(answers, one)}`,
+    ),
   )
 }
 
