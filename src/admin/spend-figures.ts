@@ -2,7 +2,7 @@
 
 import { openAccountUsageReader } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
-import { budgetLimits } from '../core/limits.ts'
+import { ownerSpendLimits } from '../core/limits.ts'
 import type { Account } from '../ledger/ledger.ts'
 import type { AccountUsage } from '../ledger/reservation-store.ts'
 import { withLedger } from '../reports/ledger-part.ts'
@@ -49,7 +49,7 @@ async function readSpendRows(config: Config): Promise<readonly SpendRow[]> {
 
 function rowsOf({ organization, organizationLimits }: Account, usage: AccountUsage | undefined): readonly SpendRow[] {
   if (usage === undefined) return []
-  return budgetLimits.map(({ name, window, property }) => {
+  return ownerSpendLimits.map(({ name, window, property }) => {
     const { spent, held } = usage.organization[name]
     const limitMicroUsd = organizationLimits.spend?.[property]
     return { organization, window, usedMicroUsd: spent, heldMicroUsd: held, limitMicroUsd }

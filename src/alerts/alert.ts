@@ -7,12 +7,15 @@ import { createHash, randomUUID } from 'node:crypto'
 import type { ALERT_NAMES } from '../core/alerts-config.ts'
 import { type JsonObject, numberOf, stringOf } from '../core/json.ts'
 
-/** An organisation, or a key of it, and one window of its spend limits. */
+/** An organisation, a key or a budget of it, and one window of its spend limits. */
 interface SpendFields {
   readonly organization: string
   /** Null for a limit of the organisation. */
   readonly key: string | null
-  readonly window: 'day' | 'month' | 'total'
+  /** Of a budget; absent for other limits. */
+  readonly budget?: string
+  readonly value?: string | null
+  readonly window: 'hour' | 'day' | 'week' | 'month' | 'total'
   readonly limit_usd: number
   readonly spent_usd: number
 }

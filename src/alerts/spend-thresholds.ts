@@ -12,7 +12,9 @@ export interface LimitSpend {
   readonly organization: string
   /** Null for a limit of the organisation. */
   readonly key: string | null
-  readonly window: 'day' | 'month' | 'total'
+  /** The budget of the organisation, and the value that its counter is for; null and absent for other limits. */
+  readonly budget?: { readonly name: string; readonly value: string | null } | undefined
+  readonly window: 'hour' | 'day' | 'week' | 'month' | 'total'
   readonly limitMicroUsd: number
   readonly spentMicroUsd: number
   /** The end of the window, in Unix milliseconds; undefined for `total`. */
@@ -20,7 +22,7 @@ export interface LimitSpend {
 }
 
 /** Two windows more. */
-const KEPT_MS = { day: 2 * DAY_MS, month: 62 * DAY_MS } as const
+const KEPT_MS = { hour: DAY_MS, day: 2 * DAY_MS, week: 14 * DAY_MS, month: 62 * DAY_MS } as const
 /** For the window that never ends. */
 const FOREVER_MS = 3650 * DAY_MS
 
@@ -39,7 +41,7 @@ export function reachedThresholds(
   return shares
     .filter((share) => spentMicroUsd >= thresholdOf(limitMicroUsd, share))
     .map((share) => ({
-      parts: ['spend.threshold', organization, key, window, endMs ?? null, share],
+      parts: ['spend.threshold', organization, key, window, endMs ?? null, share, ...budgetParts(spend)],
       organization,
       forgetMs: forgetMs(spend, nowMs),
       occurrence: { type: 'spend.threshold', fields: { ...fields, share } },
@@ -50,15 +52,22 @@ export function reachedThresholds(
 export function refusingLimit(spend: LimitSpend, nowMs: number): ReportedOnce {
   const { organization, key, window, endMs } = spend
   return {
-    parts: ['spend.refusing', organization, key, window, endMs ?? null],
+    parts: ['spend.refusing', organization, key, window, endMs ?? null, ...budgetParts(spend)],
     organization,
     forgetMs: forgetMs(spend, nowMs),
     occurrence: { type: 'spend.refusing', fields: fieldsOf(spend) },
   }
 }
 
-function fieldsOf({ organization, key, window, limitMicroUsd, spentMicroUsd }: LimitSpend) {
-  return { organization, key, window, limit_usd: limitMicroUsd / 1_000_000, spent_usd: spentMicroUsd / 1_000_000 }
+/** None for a limit of an organisation or a key, whose alerts keep the identity that they have had. */
+function budgetParts({ budget }: LimitSpend): readonly (string | null)[] {
+  return budget === undefined ? [] : [budget.name, budget.value]
+}
+
+function fieldsOf({ organization, key, budget, window, limitMicroUsd, spentMicroUsd }: LimitSpend) {
+  const amounts = { limit_usd: limitMicroUsd / 1_000_000, spent_usd: spentMicroUsd / 1_000_000 }
+  if (budget === undefined) return { organization, key, window, ...amounts }
+  return { organization, key, budget: budget.name, value: budget.value, window, ...amounts }
 }
 
 function forgetMs({ window, endMs }: LimitSpend, nowMs: number): number {

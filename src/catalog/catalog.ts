@@ -1,7 +1,9 @@
 /** The catalog: the models, organisations and keys of one configuration. Immutable. */
 
 import type { AlertsConfig } from '../core/alerts-config.ts'
+import { type BudgetConfig, matchesKey, matchesModel } from '../core/budget-config.ts'
 import { type Compatibility, type CompatibilitySettings, compatibilityOf } from '../core/compatibility.ts'
+import type { Limits } from '../core/limits.ts'
 import { type ModelConfig, prefixOf, type Support, sentModel, type TargetRef, type Ttl } from '../core/model-config.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import { judge, type Verdict } from '../core/permission.ts'
@@ -232,20 +234,53 @@ export function isRest(text: string): boolean {
  */
 export function access(key: Key, model: Model): Access {
   const verdict = judge(key.organization, key, publicName(model))
-  if (!verdict.allowed || !isSpendLimited(key)) return verdict
+  if (!verdict.allowed || !isSpendLimitedFor(key, publicName(model))) return verdict
   if (model.price === undefined) return { allowed: false, by: 'price' }
   const isOpen = kindOf(model) === 'chat' && model.maxOutputTokens === undefined && (model.price.output ?? 0) > 0
   return isOpen && isStrict(key) ? { allowed: false, by: 'output limit' } : verdict
 }
 
-/** Whether a spend limit holds for a key. */
-export function isSpendLimited({ limits, organization }: Key): boolean {
-  return limits.spend !== undefined || organization.limits.spend !== undefined
+/** Whether a spend limit holds for a key, if only that of a budget which counts a part of its requests. */
+export function isSpendLimited(key: Key): boolean {
+  const { limits, organization } = key
+  return limits.spend !== undefined || organization.limits.spend !== undefined || budgetsOfKey(key).some(hasSpend)
 }
 
-/** Whether a spend limit of the key or its organisation reserves the maximum cost of a request from the start. */
-export function isStrict({ limits, organization }: Key): boolean {
-  return limits.spend?.strict === true || organization.limits.spend?.strict === true
+function isSpendLimitedFor(key: Key, model: string): boolean {
+  const { limits, organization } = key
+  const isOfModel = (budget: BudgetConfig) => hasSpend(budget) && matchesModel(budget, model)
+  return limits.spend !== undefined || organization.limits.spend !== undefined || budgetsOfKey(key).some(isOfModel)
+}
+
+/** Whether a spend limit reserves the maximum cost of a request from the start: the key's, or one as above. */
+export function isStrict(key: Key): boolean {
+  const { limits, organization } = key
+  if (limits.spend?.strict === true || organization.limits.spend?.strict === true) return true
+  return budgetsOfKey(key).some((budget) => limitsWithin(budget).some(({ spend }) => spend?.strict === true))
+}
+
+function hasSpend(budget: BudgetConfig): boolean {
+  return limitsWithin(budget).some(({ spend }) => spend !== undefined)
+}
+
+/** All limits that a budget may have for some value. */
+function limitsWithin({ limits, except }: BudgetConfig): readonly Limits[] {
+  return [limits, ...except.values()]
+}
+
+const NO_BUDGETS: readonly BudgetConfig[] = []
+const budgetsOfKeys = new WeakMap<Key, readonly BudgetConfig[]>()
+
+/** The budgets that may count requests of a key, whatever their tags and models are. */
+export function budgetsOfKey(key: Key): readonly BudgetConfig[] {
+  const { budgets } = key.organization
+  if (budgets === undefined) return NO_BUDGETS
+  let own = budgetsOfKeys.get(key)
+  if (own === undefined) {
+    own = budgets.filter((budget) => matchesKey(budget, key.id))
+    budgetsOfKeys.set(key, own)
+  }
+  return own
 }
 
 export function kindOf(model: Model): ModelKind {

@@ -5,7 +5,7 @@ import { durationMs } from '../config/key-input.ts'
 import { quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
 import type { JsonObject, JsonValue } from '../core/json.ts'
-import { type Limit, limitTable } from '../core/limits.ts'
+import { isOfOwners, type Limit, limitTable } from '../core/limits.ts'
 import type { Flags } from './command.ts'
 
 /** Wrong usage. `message` names the flag. */
@@ -51,7 +51,7 @@ function field(name: string, given: Flags[string], read: (words: string) => Json
 function limits(flags: Flags): JsonObject {
   const of = (isMoney: boolean) =>
     limitTable
-      .filter(({ unit }) => (unit === 'micro_usd') === isMoney)
+      .filter((limit) => isOfOwners(limit) && (limit.unit === 'micro_usd') === isMoney)
       .map((limit) => field(limit.key, flags[limitFlag(limit)], (words) => amount(limit, words)))
       .flatMap((one) => Object.entries(one))
   const [counts, spend] = [Object.fromEntries(of(false)), Object.fromEntries(of(true))]

@@ -2,15 +2,15 @@
 
 import { createHash } from 'node:crypto'
 import type { HookConfig } from '../core/alerts-config.ts'
-import { countLimits, type Limits, spendLimits } from '../core/limits.ts'
 import type { ModelConfig } from '../core/model-config.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import type { AccessRule } from '../core/permission.ts'
 import type { RedisConfig } from '../core/redis-config.ts'
+import { budgetOf, limitsOf } from './build-limits.ts'
 import type { Config, LedgerConfig, ProviderConfig } from './config.ts'
 import { hashOf } from './key-hash.ts'
 import { environmentTracing, tracesUrl } from './otel-environment.ts'
-import { microUsd, priceOf } from './prices.ts'
+import { priceOf } from './prices.ts'
 import { defaultBaseUrl } from './provider-dialects.ts'
 import type { Loose } from './schema-errors.ts'
 import type { CompletedFile, File } from './schema-file.ts'
@@ -22,7 +22,6 @@ type FileProvider = CompletedFile['providers'][string]
 type FileModel = CompletedFile['models'][number]
 type FileOrganization = CompletedFile['organizations'][number]
 type FileKey = FileOrganization['keys'][number]
-type FileLimits = NonNullable<FileOrganization['limits']>
 type FileRedis = Exclude<CompletedFile['ledger'], 'embedded'>['redis']
 
 type Env = Readonly<Record<string, string | undefined>>
@@ -243,6 +242,7 @@ function organizationOf(organization: FileOrganization): OrganizationConfig {
     auto: organization.auto,
     limits: limitsOf(organization.limits),
     timezone: organization.timezone,
+    ...(organization.budgets.length === 0 ? {} : { budgets: organization.budgets.map(budgetOf) }),
     ...(organization.compatibility && { compatibility: organization.compatibility }),
     keys: organization.keys.map((key) => keyOf(key, organization.auto)),
   }
@@ -278,14 +278,4 @@ function keyOf(key: FileKey, auto: OrganizationConfig['auto']): KeyConfig {
     expiresAtMs: key.expires_at === undefined ? undefined : instant(key.expires_at),
     disabled: key.disabled,
   }
-}
-
-export function limitsOf(limits: FileLimits | undefined): Limits {
-  if (limits === undefined) return {}
-  const { spend, sockets } = limits
-  const own = countLimits.map(({ key, property }) => [property, limits[key]] as const)
-  const counts: Limits = { ...Object.fromEntries(own), ...(sockets === undefined ? {} : { sockets }) }
-  if (spend === undefined) return counts
-  const amounts = Object.fromEntries(spendLimits.map(({ key, property }) => [property, microUsd(spend[key])]))
-  return { ...counts, spend: { ...amounts, strict: spend.strict, onExhausted: spend.on_exhausted } }
 }

@@ -6,6 +6,7 @@
 import { isTimeZone } from '../core/calendar.ts'
 import { judge } from '../core/permission.ts'
 import { rulesOf } from './build.ts'
+import { checkBudgets } from './check-budgets.ts'
 import type { Check } from './check-context.ts'
 import { tagNameOf } from './check-tags.ts'
 import { hashOf, isHash } from './key-hash.ts'
@@ -36,6 +37,7 @@ export function checkOrganizations(check: Check): void {
     checkSpend(check, organization.limits?.spend, [...path, 'limits', 'spend'])
     checkAuto(check, organization.auto, [...path, 'auto'])
     checkTimeZone(check, organization.timezone, [...path, 'timezone'])
+    checkBudgets(check, organization, [...path, 'budgets'])
     organization.keys?.forEach((key, at) => {
       if (key === undefined) return
       const inside = [...path, 'keys', at]

@@ -107,8 +107,9 @@ export const modelName = (description: string) => pattern(MODEL_NAME, MODEL_NAME
 export const glob = modelName('A pattern: `*` matches any characters, `?` any one')
 
 /** The name of a tag. It stands in a header in front of an equals sign. */
+export const TAG_NAME = '[A-Za-z0-9._-]{1,64}'
 export const tagName = (description: string) =>
-  pattern('^[A-Za-z0-9._-]{1,64}$', 'must be 1 to 64 letters, digits or ._-', description)
+  pattern(`^${TAG_NAME}$`, 'must be 1 to 64 letters, digits or ._-', description)
 
 /** Tags by name. */
 export const tags = (description: string) =>

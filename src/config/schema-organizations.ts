@@ -1,12 +1,11 @@
 /** The part of the schema for organisations and API keys: who may call which models, and how much they may use. */
 
-import { type TInteger, type TNumber, type TOptional, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import { MODES, SWITCHES } from '../core/compatibility.ts'
-import { type CountLimit, countLimits, SOCKETS_DEFAULT, type SpendLimit, spendLimits } from '../core/limits.ts'
+import { ownerSpendLimits, SOCKETS_DEFAULT } from '../core/limits.ts'
 import {
   boolean,
   count,
-  dollars,
   glob,
   identifier,
   object,
@@ -18,18 +17,8 @@ import {
   text,
   withDefault,
 } from './field-types.ts'
-
-/** A field for each limit of the table that is not money. */
-function countFields(): Readonly<Record<CountLimit['key'], TOptional<TInteger>>>
-function countFields(): Readonly<Record<string, TOptional<TInteger>>> {
-  return Object.fromEntries(countLimits.map(({ key, description }) => [key, optional(count(description))]))
-}
-
-/** A field for each limit of the table that is money. */
-function spendFields(): Readonly<Record<SpendLimit['key'], TOptional<TNumber>>>
-function spendFields(): Readonly<Record<string, TOptional<TNumber>>> {
-  return Object.fromEntries(spendLimits.map(({ key, description }) => [key, optional(dollars(description))]))
-}
+import { budgets } from './schema-budgets.ts'
+import { countFields, spendFields } from './schema-limits.ts'
 
 export const limits = object(
   {
@@ -40,7 +29,7 @@ export const limits = object(
     spend: optional(
       object(
         {
-          ...spendFields(),
+          ...spendFields(ownerSpendLimits),
           strict: withDefault(
             boolean(
               'Reserves the whole output limit of a request from the start, not a slice that grows. ' +
@@ -196,6 +185,7 @@ export const organization = object(
       text('The time zone of the days, weeks and months of its budgets, such as `Europe/Berlin`'),
       'UTC',
     ),
+    budgets,
     compatibility: ownSwitches('the organisation. Without them, those of the whole configuration hold'),
     keys: withDefault(
       Type.Array(key, { description: 'API keys. `weir keys create` makes more, without a change of the file' }),

@@ -1,6 +1,6 @@
 /** Checks of spend limits beyond the schema, for keys and organisations of the configuration and for created keys. */
 
-import { spendLimits } from '../core/limits.ts'
+import { ownerSpendLimits, spendLimits } from '../core/limits.ts'
 
 /** Amounts are kept in whole micro-dollars. */
 const SMALLEST_USD = 0.000001
@@ -20,7 +20,8 @@ interface SpendProblem {
 /** What is wrong with spend limits whose types are right. */
 export function spendProblems(spend: Readonly<Record<string, unknown>>): readonly SpendProblem[] {
   // Without an amount they would limit nothing, but still exclude every model without a price.
-  if (!hasAmount(spend)) return [{ words: `needs at least one of ${spendLimits.map(({ key }) => key).join(', ')}` }]
+  if (!hasAmount(spend))
+    return [{ words: `needs at least one of ${ownerSpendLimits.map(({ key }) => key).join(', ')}` }]
   return spendLimits.flatMap(({ key }) => {
     const amount = spend[key]
     const words = typeof amount === 'number' ? amountProblem(amount) : undefined

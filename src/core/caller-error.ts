@@ -103,6 +103,8 @@ export const CALLER_ERRORS = {
   rate_limited: row(429, 'rate_limit_exceeded', 'requests', 'rate_limit_error', 'request'),
   /** The request alone is larger than a rate limit. Waiting does not help. */
   exceeds_limit: row(429, 'rate_limit_exceeded', 'tokens', 'rate_limit_error', 'request', STOP_RETRYING),
+  /** A budget counts by values of the callers, and has as many counters as it may have. */
+  too_many_values: row(429, 'too_many_values', 'budgets', 'rate_limit_error', 'request', STOP_RETRYING),
   /** A spend limit is used up until its window ends. */
   quota_exhausted: row(429, 'insufficient_quota', 'insufficient_quota', 'rate_limit_error', 'request', STOP_RETRYING),
 
@@ -157,6 +159,8 @@ interface CallerErrorDetail {
   readonly passed?: PassedError | undefined
   /** For the log: the limit by its key in the configuration (`spend.day`), and whose it is (`organization:acme`). */
   readonly limit?: { readonly name: string; readonly of: string } | undefined
+  /** The place of the counter among those of the request, if a budget refuses it. */
+  readonly counter?: number | undefined
   /** The budget that is used up, beside the four keys of the error; money in dollars. */
   readonly quota?: Quota | undefined
   /** For the log: the key that was sent, if it is known and not accepted. */

@@ -1,6 +1,7 @@
 /**
- * The table of limits that an organisation or a key may have. The configuration's fields, the ledgers' state, the names
- * in the Lua scripts, the errors of rejected requests, `x-ratelimit-*` headers and `weir explain` are made from it.
+ * The table of limits that an organisation, a key or a budget may have. The configuration's fields, the ledgers' state,
+ * the names in the Lua scripts, the errors of rejected requests, `x-ratelimit-*` headers and `weir explain` are made
+ * from it.
  *
  * To add a limit, append a row; if its unit is new, also add what a request takes of it (`demandOf` and `usedOf` in
  * `ledger/ledger.ts`). Its state begins empty in stored data. The ledgers store the `name`, so it must not change.
@@ -23,6 +24,8 @@ interface Row {
   readonly words: string
   /** In a rejection: for a rate or concurrency the text after the amount, for a budget the name of the limit. */
   readonly noun: string
+  /** Only the budgets of an organisation may have it. */
+  readonly ofBudgets?: true
 }
 
 /** A bucket of this amount, refilled evenly over its window. */
@@ -39,10 +42,13 @@ interface Concurrency extends Row {
   readonly unit: 'requests'
 }
 
-/** A maximum for one calendar window in UTC. What running requests hold counts as used. */
+/**
+ * A maximum for one calendar window: in UTC for organisations and keys, in the organisation's time zone for its
+ * budgets. What running requests hold counts as used.
+ */
 interface Budget extends Row {
   readonly kind: 'budget'
-  readonly window: 'day' | 'month' | 'total'
+  readonly window: 'hour' | 'day' | 'week' | 'month' | 'total'
 }
 
 const table = [
@@ -114,6 +120,30 @@ const table = [
     words: 'in total',
     noun: 'total spend limit',
   },
+  {
+    name: 'hour',
+    kind: 'budget',
+    window: 'hour',
+    unit: 'micro_usd',
+    key: 'hour',
+    property: 'hour',
+    description: 'the most in an hour of the clock',
+    words: 'an hour',
+    noun: 'hourly spend limit',
+    ofBudgets: true,
+  },
+  {
+    name: 'week',
+    kind: 'budget',
+    window: 'week',
+    unit: 'micro_usd',
+    key: 'week',
+    property: 'week',
+    description: 'the most in a week, which begins on Monday',
+    words: 'a week',
+    noun: 'weekly spend limit',
+    ofBudgets: true,
+  },
 ] as const satisfies readonly (Rate | Concurrency | Budget)[]
 
 export type Limit = (typeof table)[number]
@@ -121,16 +151,25 @@ export type LimitName = Limit['name']
 export type LimitUnit = Limit['unit']
 export type RateLimit = Extract<Limit, { readonly kind: 'rate' }>
 export type BudgetLimit = Extract<Limit, { readonly kind: 'budget' }>
-export type SpendLimit = Extract<Limit, { readonly unit: 'micro_usd' }>
+type SpendLimit = Extract<Limit, { readonly unit: 'micro_usd' }>
 export type CountLimit = Exclude<Limit, SpendLimit>
 
 export const limitTable: readonly Limit[] = table
+/** True for a limit that an organisation or a key may have. */
+export function isOfOwners<L extends Limit>(limit: L): limit is Exclude<L, { readonly ofBudgets: true }> {
+  return !('ofBudgets' in limit)
+}
+
 /** In the order in which a request is checked against them: rates, concurrency, budgets. */
 export const rateLimits = table.filter((limit) => limit.kind === 'rate')
 export const concurrencyLimits = table.filter((limit) => limit.kind === 'concurrency')
 export const budgetLimits = table.filter((limit) => limit.kind === 'budget')
+/** Of these, those that organisations and keys may have, too: they come before the others. */
+export const ownerBudgetLimits = budgetLimits.filter(isOfOwners)
 /** Those under `limits.spend` in the configuration, then those directly under `limits`. */
 export const spendLimits = table.filter((limit) => limit.unit === 'micro_usd')
+/** Those that an organisation or a key may have. */
+export const ownerSpendLimits = spendLimits.filter(isOfOwners)
 export const countLimits = table.filter((limit) => limit.unit !== 'micro_usd')
 
 export const limitUnits: readonly LimitUnit[] = [...new Set<LimitUnit>(table.map(({ unit }) => unit))]
@@ -144,7 +183,7 @@ export function byUnit(amount: (unit: LimitUnit) => number): Readonly<Record<str
 /** Amounts by unit; whole numbers from 0 to 2^53 - 1. */
 export type UnitAmounts = Readonly<Record<LimitUnit, number>>
 
-/** Limits of one organisation or one key; absent: no limit. Spend in micro-dollars per UTC calendar window. */
+/** Limits of one organisation, key or budget; absent: no limit. Spend in micro-dollars per calendar window. */
 export type Limits = { readonly [L in CountLimit as L['property']]?: number | undefined } & {
   readonly spend?: Spend | undefined
   /** WebSockets that are open in one worker: not in the table, because the ledger does not know of them. */

@@ -1,5 +1,6 @@
 /** An organisation of the configuration with its keys: models they may use, and limits. Plain data without secrets. */
 
+import type { BudgetConfig } from './budget-config.ts'
 import type { CompatibilitySettings } from './compatibility.ts'
 import type { Limits } from './limits.ts'
 import type { AccessRule } from './permission.ts'
@@ -17,6 +18,8 @@ export interface OrganizationConfig {
   readonly limits: Limits
   /** Of the days, weeks and months of its budgets; absent = UTC. */
   readonly timezone?: string | undefined
+  /** Absent = none. */
+  readonly budgets?: readonly BudgetConfig[] | undefined
   /** Absent: as the whole configuration has it. */
   readonly compatibility?: CompatibilitySettings | undefined
   readonly keys: readonly KeyConfig[]

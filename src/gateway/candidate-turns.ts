@@ -13,6 +13,8 @@ export interface RestListener {
 
 export class CandidateTurns {
   private turns = 0
+  /** Candidates at the beginning that a budget does not allow. */
+  private passed = 0
   /** Candidates to call although they rest, once none of the others could be called. */
   private resting: Candidate[] | undefined
 
@@ -37,6 +39,13 @@ export class CandidateTurns {
     return Math.max(this.candidates.indexOf(candidate), this.listed.indexOf(candidate))
   }
 
+  /** Makes a candidate the first that is called. Returns those before it. */
+  begin(candidate: Candidate): readonly Candidate[] {
+    this.passed = Math.max(0, this.candidates.indexOf(candidate))
+    this.turns = this.passed
+    return this.candidates.slice(0, this.passed)
+  }
+
   /**
    * The next candidate that does not rest; undefined if there is none. A promise if the other workers must be asked
    * whether this one may probe the candidate; it resolves to undefined if it may not, and then this is called again.
@@ -56,7 +65,7 @@ export class CandidateTurns {
 
   /** After `next` found none, and no candidate was called: the next of those that may be called at rest. */
   nextAtRest(isAutomatic: boolean): Attempt | undefined {
-    this.resting ??= callableAtRest(this.candidates, this.breaker, isAutomatic)
+    this.resting ??= callableAtRest(this.candidates.slice(this.passed), this.breaker, isAutomatic)
     const candidate = this.resting.shift()
     return candidate && new Attempt(candidate, this.breaker.enterAnyway(candidate.target), true)
   }

@@ -13,12 +13,14 @@ import { sentModel } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { believed } from '../core/token-usage.ts'
 import { estimateInput } from '../ledger/estimate.ts'
+import type { Account } from '../ledger/ledger.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
 import type { RequestLog } from './access-log.ts'
 import { type Gateway, upstreamOf } from './gateway.ts'
 import type { RunningRequest } from './in-flight.ts'
 import { parseJson, sendForText } from './provider-call.ts'
-import { accountOf, RequestReservation } from './reservation.ts'
+import { accountOf } from './request-budgets.ts'
+import { RequestReservation } from './reservation.ts'
 
 /** A request whose input tokens are counted. */
 interface CountRequest {
@@ -42,9 +44,10 @@ export async function countTokens(gateway: Gateway, counted: CountRequest): Prom
   const { candidates } = candidatesOf(gateway.catalog, key, selected, { kind: 'chat', needs })
   const first = candidates.find(({ target }) => gateway.breaker.isHealthy(target))
   const count = async () => (first && (await countedBy(gateway, first, counted, needs))) ?? needs.inputTokens
-  if (!limitsRequests(key)) return await count()
+  const account = accountOf(key, log.tags?.text, candidates[0]?.model, gateway.overrides)
+  if (!limitsRequests(account)) return await count()
   const quote = { model: candidates[0]?.model.name ?? '', inputTokens: 0, maxOutputTokens: 0, price: undefined }
-  const reservation = await RequestReservation.open(gateway.ledger, accountOf(key), quote, log)
+  const reservation = await RequestReservation.open(gateway.ledger, account, quote, log)
   running.reservation = reservation
   const reporter = { report: (error: unknown) => gateway.report(error, log.requestId) }
   try {
@@ -58,8 +61,9 @@ export async function countTokens(gateway: Gateway, counted: CountRequest): Prom
 }
 
 /** Without such limits the ledger is not called: an agent that counts before each turn would double its calls. */
-function limitsRequests({ limits, organization }: Key): boolean {
-  return hasLimit([limits, organization.limits], ({ unit }) => unit === 'requests')
+function limitsRequests({ organizationLimits, keyLimits, budgets = [] }: Account): boolean {
+  const all = [organizationLimits, keyLimits, ...budgets.map(({ limits }) => limits)]
+  return hasLimit(all, ({ unit }) => unit === 'requests')
 }
 
 async function countedBy(

@@ -5,9 +5,11 @@
 
 import { AUTO, type Key, publicName } from '../catalog/catalog.ts'
 import { type Candidate, candidatesOf, type Exclusion, selectModel } from '../catalog/resolve.ts'
+import { CallerError } from '../core/caller-error.ts'
 import { turn } from '../core/event-loop.ts'
 import { Later, type LaterListener } from '../core/later.ts'
 import { ProviderError } from '../core/provider-error.ts'
+import type { Account } from '../ledger/ledger.ts'
 import type { Learned } from '../providers/provider.ts'
 import { COMPLETED, type RequestEnd, type RequestLog } from './access-log.ts'
 import { Attempt } from './attempt.ts'
@@ -18,8 +20,10 @@ import { type Gateway, upstreamOf } from './gateway.ts'
 import { type Interruption, interruptedError, type RunningRequest } from './in-flight.ts'
 import type { Content, ProviderCall, ProviderCallListener } from './provider-call.ts'
 import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
+import type { Quote } from './quote.ts'
+import { accountOf, hasSameCounters } from './request-budgets.ts'
 import { failureOf } from './request-line.ts'
-import { accountOf, type ErrorReporter, RequestReservation } from './reservation.ts'
+import { type ErrorReporter, RequestReservation } from './reservation.ts'
 import { spread } from './spread.ts'
 import type { Work } from './work.ts'
 
@@ -81,7 +85,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
       if (opening instanceof Later) opening.listen(this)
       else this.resolved(opening)
     } catch (error) {
-      this.listener.failed(error)
+      this.rejected(error)
     }
   }
 
@@ -97,17 +101,17 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     this.turns = new CandidateTurns(listed, work.order(listed), this.gateway.breaker, this.attempts)
   }
 
-  private reserve(): RequestReservation | Later<RequestReservation> {
-    const [first] = this.requireTurns().candidates
-    if (first === undefined) throw new Error('a resolution without candidates')
+  /** Reserves for a candidate, the first one if no budget has refused it. */
+  private reserve(candidate = this.requireTurns().candidates[0]): RequestReservation | Later<RequestReservation> {
+    if (candidate === undefined) throw new Error('a resolution without candidates')
     const { gateway, work } = this
-    return RequestReservation.open(
-      gateway.ledger,
-      accountOf(this.key),
-      work.quote(first, this.key),
-      this.log,
-      work.choice,
-    )
+    const quote = work.quote(candidate, this.key)
+    return RequestReservation.open(gateway.ledger, this.accountFor(candidate), quote, this.log, work.choice)
+  }
+
+  /** The owners of the limits that a candidate counts under. */
+  private accountFor({ model }: Candidate): Account {
+    return accountOf(this.key, this.log.tags?.text, model, this.gateway.overrides)
   }
 
   /** The ledger has admitted the request. */
@@ -119,7 +123,28 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
 
   /** The ledger has not admitted it. */
   rejected(error: unknown): void {
-    this.listener.failed(error)
+    const first = this.turns?.candidates[0]
+    if (first === undefined || !downgrades(error, this.accountFor(first))) return this.listener.failed(error)
+    void this.downgrade(error).catch((thrown: unknown) => this.listener.failed(thrown))
+  }
+
+  /**
+   * Reserves for the next candidates one after the other: a budget refuses the first one and lets others take its
+   * place. Throws the first refusal if none of them is admitted.
+   */
+  private async downgrade(refusal: unknown): Promise<void> {
+    const turns = this.requireTurns()
+    for (const candidate of turns.candidates.slice(1)) {
+      try {
+        const reservation = await this.reserve(candidate)
+        for (const passed of turns.begin(candidate)) this.attempts.route?.add(passed, 'over the limit')
+        return this.resolved(reservation)
+      } catch (error) {
+        if (!(error instanceof CallerError)) throw error
+        if (!downgrades(error, this.accountFor(candidate))) break
+      }
+    }
+    throw refusal
   }
 
   /** Calls the next candidate; fails the request if there is none. */
@@ -160,12 +185,32 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
   private try(attempt: Attempt): void {
     this.attempt = attempt
     try {
-      const isAllowed = this.requireReservation().requote(this.work.quote(attempt.candidate, this.key))
+      const isAllowed = this.isAllowed(attempt.candidate)
       const isReady = !this.attempts.hasBrokenDown && !this.running.isHeavy && this.work.fetching === undefined
       if (isAllowed === true && isReady) this.call(attempt)
       else void this.callLater(attempt, isAllowed)
     } catch (error) {
       this.failed(error)
+    }
+  }
+
+  /** False if the limits do not allow a candidate. */
+  private isAllowed(candidate: Candidate): boolean | Promise<boolean> {
+    const reservation = this.requireReservation()
+    const quote = this.work.quote(candidate, this.key)
+    const account = this.accountFor(candidate)
+    const isSame = hasSameCounters(account, reservation.account)
+    return isSame ? reservation.requote(quote) : this.move(reservation, account, quote)
+  }
+
+  /** Throws the refusal of a budget that has no other candidate in its place. */
+  private async move(reservation: RequestReservation, account: Account, quote: Quote): Promise<boolean> {
+    try {
+      await reservation.move(account, quote)
+      return true
+    } catch (error) {
+      if (downgrades(error, account)) return false
+      throw error
     }
   }
 
@@ -393,4 +438,10 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
   report(error: unknown): void {
     this.gateway.report(error, this.log.requestId)
   }
+}
+
+/** Whether a budget refuses and lets another candidate take its place. */
+function downgrades(error: unknown, { budgets }: Account): boolean {
+  const counter = error instanceof CallerError ? error.detail.counter : undefined
+  return counter !== undefined && budgets?.[counter]?.downgrades === true
 }

@@ -7,6 +7,7 @@ import type { Ledger } from '../ledger/ledger.ts'
 import type { Provider } from '../providers/provider.ts'
 import type { Affinity } from './affinity.ts'
 import type { Breaker } from './breaker.ts'
+import type { LimitOverrides } from './request-budgets.ts'
 import type { TargetUsage } from './target-usage.ts'
 import type { ThoughtMemory } from './thought-memory.ts'
 
@@ -32,6 +33,8 @@ export interface Gateway {
   /** By the provider's name in the configuration. */
   readonly upstreams: ReadonlyMap<string, Upstream>
   readonly ledger: Ledger
+  /** Limits of counters that are raised at present; absent: none. */
+  readonly overrides?: LimitOverrides | undefined
   readonly routing: { readonly maxAttempts: number; readonly totalTimeoutMs: number }
   /** Which targets rest. It outlives the configuration. */
   readonly breaker: Breaker

@@ -3,13 +3,13 @@
  * once, however the request ends.
  */
 
-import type { Key } from '../catalog/catalog.ts'
 import { CALLER_ERRORS, CallerError } from '../core/caller-error.ts'
 import { Later, type LaterListener } from '../core/later.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
 import {
   type Account,
   type Estimate,
+  type Hold,
   type Ledger,
   noCharge,
   type Outcome,
@@ -61,18 +61,21 @@ export interface ErrorReporter {
 
 const NOTHING: Estimate = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
 
-const accounts = new WeakMap<Key, Account>()
+/** One limit that cuts streams is enough. */
+function cutsStreams({ organizationLimits, keyLimits, budgets = [] }: Account): boolean {
+  const all = [organizationLimits, keyLimits, ...budgets.map(({ limits }) => limits)]
+  return all.some(({ spend }) => spend?.onExhausted === 'cut')
+}
 
-/** The limits that a request with this key falls under: the same object for the same key. */
-export function accountOf(key: Key): Account {
-  let account = accounts.get(key)
-  if (account === undefined) {
-    const { id, limits, organization } = key
-    const { id: name, limits: organizationLimits, alertShares } = organization
-    account = { organization: name, organizationLimits, key: id, keyLimits: limits, alertShares }
-    accounts.set(key, account)
+function holdOf(id: string, quote: Quote, log: RequestLog, choice?: OutputChoice): Hold {
+  return {
+    id,
+    estimate: estimateOf(quote, 0),
+    floorMicroUsd: floorOf(quote),
+    model: quote.model,
+    tags: log.tags?.held,
+    choice,
   }
-  return account
 }
 
 /** Not at the price of a cache write: what was written to a cache is not known. */
@@ -93,6 +96,10 @@ export class RequestReservation implements Ticking {
   /** `x-ratelimit-*`, for an answer and for an error. */
   readonly limitHeaders: Readonly<Record<string, string>>
   private settled = false
+  /** It holds nothing: no other candidate was reserved for after the last one. */
+  private isReleased = false
+  /** How often it was reserved anew for another candidate. */
+  private moves = 0
   private extendedMs = performance.now()
   /** Output tokens that are reserved, and the count from which more is reserved. */
   private reservedTokens = 0
@@ -102,7 +109,7 @@ export class RequestReservation implements Ticking {
   /** Extensions during which a provider was working and nothing of its answer was visible. */
   private unseenExtensions = 0
   /** One limit that cuts streams is enough: the ledger does not report which limit refused an extension. */
-  private readonly cutsOnRefusal: boolean
+  private cutsOnRefusal: boolean
   private call: Metered | undefined
   private stream: GuardedStream | undefined
   private access: KeyAccess | undefined
@@ -110,13 +117,12 @@ export class RequestReservation implements Ticking {
 
   private constructor(
     private readonly ledger: Ledger,
-    private readonly reservation: Reservation,
+    private reservation: Reservation,
     private quote: Quote,
     private readonly log: RequestLog,
   ) {
-    const { organizationLimits, keyLimits } = reservation.account
     this.limitHeaders = rateLimitHeaders(reservation)
-    this.cutsOnRefusal = organizationLimits.spend?.onExhausted === 'cut' || keyLimits.spend?.onExhausted === 'cut'
+    this.cutsOnRefusal = cutsStreams(reservation.account)
     this.setReserved(outputUpTo(quote, 0, SLICE_TOKENS))
   }
 
@@ -131,14 +137,7 @@ export class RequestReservation implements Ticking {
     log: RequestLog,
     choice?: OutputChoice,
   ): RequestReservation | Later<RequestReservation> {
-    const reservation = ledger.reserve(account, {
-      id: log.requestId,
-      estimate: estimateOf(quote, 0),
-      floorMicroUsd: floorOf(quote),
-      model: quote.model,
-      tags: log.tags?.held,
-      choice,
-    })
+    const reservation = ledger.reserve(account, holdOf(log.requestId, quote, log, choice))
     if (reservation instanceof Later)
       return reservation.map((reserved) => RequestReservation.opened(ledger, reserved, quote, log))
     return RequestReservation.opened(ledger, reservation, quote, log)
@@ -182,6 +181,30 @@ export class RequestReservation implements Ticking {
    */
   requote(quote: Quote): boolean | Promise<boolean> {
     return isSameQuote(quote, this.quote) || this.requoted(quote)
+  }
+
+  /** The owners of the limits that it counts under. */
+  get account(): Account {
+    return this.reservation.account
+  }
+
+  /**
+   * Reserves for another candidate under other budgets: what was reserved is released first, and what a limit refuses
+   * then is thrown. The request has a further id in the ledger, because a reservation keeps its owners.
+   */
+  async move(account: Account, quote: Quote): Promise<void> {
+    const { log } = this
+    if (!this.isReleased) {
+      this.isReleased = true
+      await this.ledger.settle(this.reservation, noCharge('refused', log.tags?.text, log.remote))
+    }
+    this.moves += 1
+    this.reservation = await this.ledger.reserve(account, holdOf(`${log.requestId}-${this.moves}`, quote, log))
+    this.isReleased = false
+    this.quote = quote
+    this.unseenExtensions = 0
+    this.cutsOnRefusal = cutsStreams(account)
+    this.setReserved(outputUpTo(quote, 0, SLICE_TOKENS))
   }
 
   private async requoted(quote: Quote): Promise<boolean> {
@@ -293,6 +316,7 @@ export class RequestReservation implements Ticking {
     if (this.settled) return undefined
     this.settled = true
     ticker.remove(this)
+    if (this.isReleased) return undefined
     const { tags, remote } = this.log
     const charge =
       bill === undefined

@@ -17,14 +17,46 @@ export interface Estimate {
   readonly costMicroUsd: number
 }
 
-/** The owners of the limits that apply to a request: its organisation and its key. All limits of both apply. */
+/**
+ * The owners of the limits that apply to a request: its organisation, its key and the counters of the budgets that it
+ * matches. All limits of all of them apply.
+ */
 export interface Account {
   readonly organization: string
   readonly organizationLimits: Limits
   readonly key: string
   readonly keyLimits: Limits
-  /** The shares of both spend limits that are alerted of; absent: no crossing is recorded. */
+  /** The shares of all spend limits that are alerted of; absent: no crossing is recorded. */
   readonly alertShares?: AlertShares | undefined
+  /** Absent if it matches none; at most `BUDGETS_MAX` of `core/budget-config.ts`. */
+  readonly budgets?: readonly CounterAccount[] | undefined
+  /** The time zone of the windows of its budgets. */
+  readonly timeZone?: string | undefined
+}
+
+/** The counter of a budget that a request counts in. */
+export interface CounterAccount {
+  /** The name of the budget, and the value that the counter is for; '' if the budget has one counter. */
+  readonly name: string
+  readonly value: string
+  readonly limits: Limits
+  /** Milliseconds after its last request when the counter ends; absent: with the last of its windows. */
+  readonly idleMs?: number | undefined
+  /** The value is of the caller's making, so that the number of counters is bounded. */
+  readonly isBounded?: boolean | undefined
+  /** A request that it refuses may be served by another model. The ledger does not need it. */
+  readonly downgrades?: boolean | undefined
+}
+
+/** How the stores name a counter: no name of a budget has a tab. */
+export function counterName({ name, value }: Pick<CounterAccount, 'name' | 'value'>): string {
+  return value === '' ? name : `${name}\t${value}`
+}
+
+/** The budget and the value of a counter with this name. */
+export function counterOf(name: string): Pick<CounterAccount, 'name' | 'value'> {
+  const tab = name.indexOf('\t')
+  return tab < 0 ? { name, value: '' } : { name: name.slice(0, tab), value: name.slice(tab + 1) }
 }
 
 /** What a reservation is to hold. */
@@ -78,8 +110,7 @@ export interface RateStatus {
 }
 
 /**
- * In the order of `rateLimits`, for the organisation or the key, whichever has less left; undefined if neither has the
- * limit.
+ * In the order of `rateLimits`, for the owner that has least left; undefined if none of them has the limit.
  */
 export type RateStatuses = readonly (RateStatus | undefined)[]
 

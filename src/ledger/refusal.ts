@@ -4,20 +4,21 @@
  */
 
 import { CallerError } from '../core/caller-error.ts'
-import { DAY_MS } from '../core/durations.ts'
+import { DAY_MS, MINUTE_MS } from '../core/durations.ts'
 import {
   amountOf,
   type BudgetLimit,
   configuredName,
   type Limit,
+  type Limits,
   limitTable,
   spentBefore,
   type UnitAmounts,
 } from '../core/limits.ts'
 import { dollarsText } from '../core/money.ts'
-import { type Account, demandOf, type Hold, type Reservation } from './ledger.ts'
+import { type Account, type CounterAccount, demandOf, type Hold, type Reservation } from './ledger.ts'
 import { rateLimitHeaders } from './rate-limit-headers.ts'
-import type { ExtendReply, Refusal, ReserveReply } from './reservation-store.ts'
+import { COUNTERS_MAX, type ExtendReply, type Refusal, type ReserveReply } from './reservation-store.ts'
 import { windowEndMs, windowOf } from './window.ts'
 
 /** Micro-dollars of a dollar. */
@@ -36,6 +37,8 @@ export function reservationOf(account: Account, hold: Hold, reply: ReserveReply,
       return { id: hold.id, account, held: hold.estimate, admittedMs: reply.admittedMs, rates: reply.rates }
     case 'refused':
       throw refusalError(account, hold, reply, nowMs)
+    case 'crowded':
+      throw crowdedError(account, reply.counter)
     case 'ended':
       throw new Error(`Reservation '${hold.id}' has already ended. Use a new id for each request.`)
   }
@@ -75,25 +78,68 @@ interface Refused {
   readonly most: number
   /** What of it was spent elsewhere: the store knows only the rest. */
   readonly before: number
-  /** `organisation 'acme'` or `key 'ci'`. */
+  /** `organisation 'acme'`, `key 'ci'` or `budget 'person' of 'ann'`. */
   readonly owner: string
+}
+
+/** Whose limit it is: in words, in the log, and the limits. */
+interface Owner {
+  readonly words: string
+  readonly of: string
+  readonly limits: Limits
+  /** The windows of its budgets end at a multiple of this. */
+  readonly stepMs: number
+}
+
+/** Clocks of time zones differ by multiples of it. */
+const ZONE_STEP_MS = 15 * MINUTE_MS
+
+function ownerOf(account: Account, { scope, counter = 0 }: Refusal): Owner {
+  const { organization, organizationLimits, key, keyLimits, budgets } = account
+  if (scope === 'organization') {
+    const of = `organization:${organization}`
+    return { words: `organisation '${organization}'`, of, limits: organizationLimits, stepMs: DAY_MS }
+  }
+  const budget = budgets?.[counter]
+  if (scope === 'key' || budget === undefined) {
+    return { words: `key '${key}'`, of: `key:${key}`, limits: keyLimits, stepMs: DAY_MS }
+  }
+  const words = budgetOwner(budget)
+  return { words, of: counterLabel(budget), limits: budget.limits, stepMs: ZONE_STEP_MS }
+}
+
+function budgetOwner({ name, value }: Pick<CounterAccount, 'name' | 'value'>): string {
+  return value === '' ? `budget '${name}'` : `budget '${name}' of '${value}'`
+}
+
+/** `budget:person:ann`, in errors and in the log. */
+function counterLabel({ name, value }: Pick<CounterAccount, 'name' | 'value'>): string {
+  return value === '' ? `budget:${name}` : `budget:${name}:${value}`
+}
+
+function crowdedError({ organization, budgets }: Account, counter: number): CallerError {
+  const budget = budgets?.[counter] ?? { name: '', value: '' }
+  const most = COUNTERS_MAX.toLocaleString('en-US')
+  return new CallerError(
+    'too_many_values',
+    `The budget '${budget.name}' has no counter for '${budget.value}' yet, and organisation '${organization}' has ` +
+      `${most} counters already, the most there may be at a time. Use a value that is in use, or wait until the ` +
+      'windows of others end.',
+    { limit: { name: 'counters', of: counterLabel(budget) } },
+  )
 }
 
 /** The caller's error. `nowMs`, in Unix milliseconds, is needed for the time when a budget renews. */
 function refusalError(account: Account, hold: Hold, reply: RefusedReply, nowMs: number): CallerError {
   const { refusal, rates, room } = reply
   const limit = limitNamed(refusal.limit)
-  const isOrganization = refusal.scope === 'organization'
-  const owner = isOrganization ? `organisation '${account.organization}'` : `key '${account.key}'`
-  const limits = isOrganization ? account.organizationLimits : account.keyLimits
+  const { words: owner, of, limits, stepMs } = ownerOf(account, refusal)
   const [most, before] = [amountOf(limits, limit) ?? 0, spentBefore(limits, limit, nowMs)]
   const refused = { hold, refusal, room, most, before, owner }
   const detail = {
     headers: rateLimitHeaders({ rates }),
-    limit: {
-      name: configuredName(limit),
-      of: isOrganization ? `organization:${account.organization}` : `key:${account.key}`,
-    },
+    limit: { name: configuredName(limit), of },
+    ...(refusal.scope === 'budget' ? { counter: refusal.counter } : {}),
   }
   if (limit.kind !== 'budget') {
     const noun = most === 1 ? limit.noun.replace('requests', 'request').replace('tokens', 'token') : limit.noun
@@ -114,7 +160,7 @@ function refusalError(account: Account, hold: Hold, reply: RefusedReply, nowMs: 
     const type = unit === 'micro_usd' ? 'spend' : unit
     return new CallerError('rate_limited', message, { ...detail, type, retryAfterSeconds })
   }
-  const renewsAt = renewal(limit, refused, nowMs)
+  const renewsAt = renewal(limit, refused, nowMs, stepMs)
   const message = exhaustedWords(limit, refused, renewsAt) + smallerWords(refused)
   return new CallerError('quota_exhausted', message, {
     ...detail,
@@ -122,7 +168,7 @@ function refusalError(account: Account, hold: Hold, reply: RefusedReply, nowMs: 
       limit: limit.unit === 'micro_usd' ? most / MICRO : most,
       spent: (before + (refusal.spent ?? 0)) / (limit.unit === 'micro_usd' ? MICRO : 1),
       window: limit.window,
-      scope: detail.limit.of,
+      scope: of,
       resets_at: renewsAt ?? null,
     },
   })
@@ -174,13 +220,18 @@ function exhaustedWords(limit: BudgetLimit, refused: Refused, renewsAt: string |
 }
 
 /** When the budget renews; undefined if waiting does not help. */
-function renewal(limit: BudgetLimit, { hold, most, before, refusal }: Refused, nowMs: number): string | undefined {
+function renewal(
+  limit: BudgetLimit,
+  { hold, most, before, refusal }: Refused,
+  nowMs: number,
+  stepMs: number,
+): string | undefined {
   if (demandOf(hold)[limit.unit] > most) return undefined
   const end = before === 0 ? undefined : windowEndMs(limit.window, windowOf(limit.window, nowMs))
   const waitMs = refusal.waitMs ?? (end === undefined ? undefined : end - nowMs)
   if (waitMs === undefined) return undefined
-  // Windows end at midnight UTC. Rounding removes the few seconds that the clocks may differ.
-  const renewsAt = new Date(Math.round((nowMs + waitMs) / DAY_MS) * DAY_MS)
+  // Rounding removes the few seconds that the clocks may differ.
+  const renewsAt = new Date(Math.round((nowMs + waitMs) / stepMs) * stepMs)
   return `${renewsAt.toISOString().slice(0, 19)}Z`
 }
 

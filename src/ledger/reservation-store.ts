@@ -33,12 +33,25 @@ export const TERMS: Terms = { leaseMs: 30_000, endedMs: 600_000, lostMs: 31 * DA
 /** How far the store's clock and the gateway's may differ before no window is rolled on the word of one of them. */
 export const CLOCK_SKEW_MS = 60_000
 
+/** The owners that every request has. */
 export const scopeNames = ['organization', 'key'] as const
-export type ScopeName = (typeof scopeNames)[number]
+export type ScopeName = (typeof scopeNames)[number] | 'budget'
+
+/** Whose limit refuses a request. */
+interface RefusalScope {
+  readonly scope: ScopeName
+  /** The place of the counter among those of the account, if it is one. */
+  readonly counter?: number
+}
+
+/** The scope with this place in the lists of an account: its organisation, its key, then its counters. */
+export function refusalScope(place: number): RefusalScope {
+  const owner = scopeNames[place]
+  return owner === undefined ? { scope: 'budget', counter: place - scopeNames.length } : { scope: owner }
+}
 
 /** The limit that refuses a request; if several do, the one with the longest wait. */
-export interface Refusal {
-  readonly scope: ScopeName
+export interface Refusal extends RefusalScope {
   readonly limit: LimitName
   /** Milliseconds until this limit alone would allow the request; undefined if waiting does not help. */
   readonly waitMs: number | undefined
@@ -69,8 +82,13 @@ export type ReserveReply =
        */
       readonly room?: UnitAmounts | undefined
     }
+  /** Nothing was charged: the organisation has as many counters as it may have, and this one would be new. */
+  | { readonly outcome: 'crowded'; readonly counter: number }
   /** The reservation was settled, lost or cancelled before this call. */
   | { readonly outcome: 'ended' }
+
+/** How many counters with values of callers' making an organisation may have at a time. */
+export const COUNTERS_MAX = 100_000
 
 export type ExtendReply = 'extended' | 'exhausted' | 'ended' | 'unknown'
 export type SettleReply = 'settled' | 'already_settled' | 'cancelled' | 'unknown'
@@ -96,7 +114,7 @@ export interface Budget {
   readonly refused: number
 }
 
-/** What one organisation or key uses now: rates (rounded up), live requests, budgets. */
+/** What one organisation, key or counter uses now: rates (rounded up), live requests, budgets. */
 export type ScopeUsage = { readonly live: number } & { readonly [L in RateLimit as L['name']]: number } & {
   readonly [L in BudgetLimit as L['name']]: Budget
 }
@@ -131,6 +149,14 @@ export interface ReservationStore {
 export interface AccountUsage {
   readonly organization: ScopeUsage
   readonly key: ScopeUsage
+  /** Of the counters of its budgets, in their order; absent if there are none. */
+  readonly budgets?: readonly CounterUsage[] | undefined
+}
+
+/** What a counter uses now, with the end of each of its windows by the name of the limit. */
+export interface CounterUsage {
+  readonly usage: ScopeUsage
+  readonly endsMs: { readonly [L in BudgetLimit as L['name']]: number }
 }
 
 /** Throws `RangeError` if an amount is not a whole number from 0 to 2^53 - 1. The Lua scripts check the same. */

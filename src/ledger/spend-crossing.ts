@@ -9,8 +9,10 @@ import { type BudgetLimit, budgetLimits } from '../core/limits.ts'
 
 export interface SpendCrossing {
   readonly organization: string
-  /** Undefined for a limit of the organisation. */
+  /** Undefined for a limit of the organisation, and for one of a counter. */
   readonly key: string | undefined
+  /** The counter whose limit it is, as `counterName`; undefined for other limits. */
+  readonly counter?: string | undefined
   readonly budget: BudgetLimit['name']
   /** As in `window.ts`. */
   readonly window: number
@@ -24,16 +26,18 @@ export interface SpendCrossing {
 
 /** Before a budget's name in records of refusals. An earlier version of weir skips budgets that it does not know. */
 const REFUSED = 'refused_'
+/** Before the name in records of counters, which earlier versions do not know either. */
+const OF_COUNTER = 'budget_'
 
-/** How a record names its budget. */
-export function recordName(budget: string, isRefusal: boolean): string {
-  return isRefusal ? `${REFUSED}${budget}` : budget
+/** How a record names its budget. `scope` as in the ledgers. */
+export function recordName(scope: string, budget: string, isRefusal: boolean): string {
+  return `${scope.startsWith('b') ? OF_COUNTER : ''}${isRefusal ? REFUSED : ''}${budget}`
 }
 
 /** Undefined if a later version of weir has written the record, about a budget that this one does not know. */
-export function ofRecordName(name: unknown): Pick<SpendCrossing, 'budget' | 'isRefusal'> | undefined {
+export function ofRecordName(scope: string, name: unknown): Pick<SpendCrossing, 'budget' | 'isRefusal'> | undefined {
   for (const isRefusal of [false, true]) {
-    const budget = budgetLimits.find((limit) => recordName(limit.name, isRefusal) === name)?.name
+    const budget = budgetLimits.find((limit) => recordName(scope, limit.name, isRefusal) === name)?.name
     if (budget !== undefined) return { budget, isRefusal }
   }
   return undefined
@@ -51,7 +55,11 @@ export interface CrossingReader {
   close(): Promise<void>
 }
 
-/** The id of the key whose scope has this name in the ledgers: '' is the organisation's, `k` and the id a key's. */
-export function keyOfScope(name: string): string | undefined {
-  return name === '' ? undefined : name.slice(1)
+/**
+ * Whose scope has this name in the ledgers: '' is the organisation's, `k` and the id a key's, `b` and a name a
+ * counter's.
+ */
+export function ownerOfScope(name: string): Pick<SpendCrossing, 'key' | 'counter'> {
+  if (name.startsWith('b')) return { key: undefined, counter: name.slice(1) }
+  return { key: name === '' ? undefined : name.slice(1) }
 }

@@ -1,7 +1,11 @@
-/** The calendar windows of budgets: UTC days and months as whole numbers, and when each ends. */
+/**
+ * The calendar windows of budgets as whole numbers, and when each ends: those of organisations and keys in UTC, those
+ * of counters in a time zone. Both number windows alike: by the local date.
+ */
 
-import { DAY_MS } from '../core/durations.ts'
-import { type BudgetLimit, budgetLimits } from '../core/limits.ts'
+import { windowAt } from '../core/calendar.ts'
+import { DAY_MS, HOUR_MS } from '../core/durations.ts'
+import { type BudgetLimit, budgetLimits, ownerBudgetLimits } from '../core/limits.ts'
 
 /** Days since 1970-01-01. */
 export function dayOf(ms: number): number {
@@ -24,28 +28,79 @@ export function monthEndMs(month: number): number {
   return Date.UTC(1970, month + 1, 1)
 }
 
-/** The window of a budget at a time. */
+/** The window of a budget at a time in UTC. */
 export function windowOf(window: BudgetLimit['window'], ms: number): number {
   if (window === 'day') return dayOf(ms)
+  if (window === 'hour') return Math.floor(ms / HOUR_MS)
+  if (window === 'week') return weekOf(dayOf(ms))
   return window === 'month' ? monthOf(ms) : 0
+}
+
+/** Weeks since that of 1970-01-01, a Thursday. */
+function weekOf(day: number): number {
+  return Math.floor((day + 3) / 7)
 }
 
 let current: { readonly fromMs: number; readonly windows: readonly number[] } = { fromMs: Number.NaN, windows: [] }
 
 /**
- * The windows of all budgets at a time, in the order of `budgetLimits`. Every verb of a ledger asks, and they change
- * with the day.
+ * The windows of the budgets of an organisation or a key at a time, in the order of `ownerBudgetLimits`. Every verb of
+ * a ledger asks, and they change with the day.
  */
 export function budgetWindows(ms: number): readonly number[] {
   if (ms >= current.fromMs && ms < current.fromMs + DAY_MS) return current.windows
-  current = { fromMs: dayOf(ms) * DAY_MS, windows: budgetLimits.map(({ window }) => windowOf(window, ms)) }
+  current = { fromMs: dayOf(ms) * DAY_MS, windows: ownerBudgetLimits.map(({ window }) => windowOf(window, ms)) }
   return current.windows
 }
 
 /** The first millisecond after a window of `windowOf`; undefined for the one that never ends. */
 export function windowEndMs(window: BudgetLimit['window'], at: number): number | undefined {
   if (window === 'day') return dayEndMs(at)
+  if (window === 'hour') return (at + 1) * HOUR_MS
+  if (window === 'week') return dayEndMs(7 * (at + 1) - 4)
   return window === 'month' ? monthEndMs(at) : undefined
+}
+
+/** The windows of a counter at a time, in the order of `budgetLimits`, with the first millisecond of and after each. */
+export interface ZonedWindows {
+  readonly windows: readonly number[]
+  readonly starts: readonly number[]
+  readonly ends: readonly number[]
+}
+
+/** The end of a window that never ends. */
+export const NEVER_MS = Number.MAX_SAFE_INTEGER
+
+interface KnownWindows extends ZonedWindows {
+  readonly fromMs: number
+  readonly untilMs: number
+}
+
+const zoned = new Map<string, KnownWindows>()
+
+/** The same objects as long as no window ends. Throws `RangeError` for an unknown zone. */
+export function windowsIn(timeZone: string, ms: number): ZonedWindows {
+  const known = zoned.get(timeZone)
+  if (known !== undefined && ms >= known.fromMs && ms < known.untilMs) return known
+  const periods = budgetLimits.map(({ window }) => zonedWindow(timeZone, window, ms))
+  const made = {
+    windows: periods.map(({ number }) => number),
+    starts: periods.map(({ start }) => start),
+    ends: periods.map(({ end }) => end),
+    fromMs: Math.max(...periods.map(({ start }) => start)),
+    untilMs: Math.min(...periods.map(({ end }) => end)),
+  }
+  zoned.set(timeZone, made)
+  return made
+}
+
+function zonedWindow(timeZone: string, window: BudgetLimit['window'], ms: number) {
+  if (window === 'total') return { start: 0, end: NEVER_MS, number: 0 }
+  const { start, end, name } = windowAt(timeZone, window, ms)
+  if (window === 'hour') return { start, end, number: Math.floor(start / HOUR_MS) }
+  if (window === 'month') return { start, end, number: monthOf(Date.parse(`${name}-01T00:00:00Z`)) }
+  const day = dayOf(Date.parse(`${window === 'day' ? name : windowAt(timeZone, 'day', start).name}T00:00:00Z`))
+  return { start, end, number: window === 'day' ? day : weekOf(day) }
 }
 
 /** How many days before today usage is kept by hour; older usage is kept by day. */

@@ -5,7 +5,7 @@
 import { expect } from 'bun:test'
 import type { Limits } from '../../src/core/limits.ts'
 import { AMOUNT_MAX } from '../../src/ledger/embedded/store-state.ts'
-import { type Account, type Charge, type Estimate, noCharge } from '../../src/ledger/ledger.ts'
+import { type Account, type Charge, type CounterAccount, type Estimate, noCharge } from '../../src/ledger/ledger.ts'
 import type { UsageFigures } from '../../src/ledger/usage-figures.ts'
 import { Model } from './model.ts'
 import type { Random } from './random.ts'
@@ -134,8 +134,10 @@ class History {
       await this.audit(organization)
     }
     for (const account of this.accounts) {
-      const { organization, key } = await store.figures(account)
-      expect([organization.live, organization.total.held, key.live, key.total.held]).toEqual([0, 0, 0, 0])
+      const { organization, key, budgets = [] } = await store.figures(account)
+      for (const usage of [organization, key, ...budgets.map((one) => one.usage)]) {
+        expect([usage.live, usage.total.held]).toEqual([0, 0])
+      }
     }
   }
 
@@ -200,10 +202,15 @@ class History {
    */
   private async withinLimits(account: Account, costs: boolean): Promise<void> {
     const figures = await this.subject.store.figures(account)
-    for (const [limits, { requests, tokens, live, day, month, total }] of [
-      [account.organizationLimits, figures.organization],
-      [account.keyLimits, figures.key],
-    ] as const) {
+    const counters = (account.budgets ?? []).flatMap(({ limits }, i) => {
+      const usage = figures.budgets?.[i]?.usage
+      return usage === undefined ? [] : [[limits, usage] as const]
+    })
+    for (const [limits, { requests, tokens, live, day, month, total, hour, week }] of [
+      [account.organizationLimits, figures.organization] as const,
+      [account.keyLimits, figures.key] as const,
+      ...counters,
+    ]) {
       const within = (used: number, limit: number | undefined) =>
         expect(used).toBeLessThanOrEqual(limit ?? Number.POSITIVE_INFINITY)
       within(requests, limits.requestsPerMinute)
@@ -213,6 +220,8 @@ class History {
       within(day.spent + day.held, limits.spend?.day)
       within(month.spent + month.held, limits.spend?.month)
       within(total.spent + total.held, limits.spend?.total)
+      within(hour.spent + hour.held, limits.spend?.hour)
+      within(week.spent + week.held, limits.spend?.week)
     }
   }
 
@@ -320,11 +329,25 @@ class History {
 
   private drawAccounts(): Account[] {
     const [one, two] = [this.drawLimits(), this.drawLimits()]
+    const counters = ['team', 'person\tann', 'person\tbob'].map((name) => this.drawCounter(name))
     return [
       { organization: 'acme', organizationLimits: one, key: 'ci', keyLimits: this.drawLimits() },
       { organization: 'acme', organizationLimits: one, key: 'dev', keyLimits: this.drawLimits() },
       { organization: 'b{r}ace', organizationLimits: two, key: 'ci', keyLimits: this.drawLimits() },
-    ]
+    ].map((account) => {
+      const budgets = counters.filter(() => this.random.oneIn(3))
+      return budgets.length === 0 ? account : { ...account, budgets, timeZone: 'UTC' }
+    })
+  }
+
+  /** It has a limit of a window that never ends, so that it does not end itself. */
+  private drawCounter(name: string): CounterAccount {
+    const [budget = '', value = ''] = name.split('\t')
+    const limits = this.drawLimits()
+    const spend = { strict: false, onExhausted: 'finish' as const, total: this.scale, ...limits.spend }
+    const amount = () => this.random.maybe(Math.floor(this.scale * this.random.unit()))
+    const all = { ...spend, hour: amount(), week: amount(), total: spend.total ?? this.scale }
+    return { name: budget, value, limits: { ...limits, spend: all } }
   }
 
   private drawLimits(): Limits {

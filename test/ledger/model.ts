@@ -5,7 +5,14 @@
  */
 
 import { byUnit, type LimitName, type Limits, type UnitAmounts } from '../../src/core/limits.ts'
-import type { Account, Admission, Charge, Estimate, Hold } from '../../src/ledger/ledger.ts'
+import {
+  type Account,
+  type Admission,
+  type Charge,
+  counterName,
+  type Estimate,
+  type Hold,
+} from '../../src/ledger/ledger.ts'
 import type {
   CancelReply,
   ExtendReply,
@@ -36,8 +43,39 @@ const FIELDS = [
 ] as const
 const SUM_MAX = Number.MAX_SAFE_INTEGER
 
-/** The organisation's windows, then the key's: day, month, total. */
-type Windows = readonly [readonly number[], readonly number[]]
+/** An organisation, a key or a counter: the name of its scope here, and whose limits they are in a refusal. */
+interface Owner {
+  readonly name: string
+  readonly limits: Limits
+  readonly of: { readonly scope: ScopeName; readonly counter?: number }
+}
+
+/** The windows of budgets; hours and weeks of counters alone. */
+type Windows = Readonly<Record<(typeof BUDGETS)[number], number>>
+
+const BUDGETS = ['day', 'month', 'total', 'hour', 'week'] as const
+const OWN_BUDGETS = ['day', 'month', 'total'] as const
+
+function isCounter({ of }: Owner): boolean {
+  return of.scope === 'budget'
+}
+
+function budgetsOf(owner: Owner): readonly (typeof BUDGETS)[number][] {
+  return isCounter(owner) ? BUDGETS : OWN_BUDGETS
+}
+
+function windowsAt(ms: number): Windows {
+  const day = dayOf(ms)
+  // 1970-01-05 was a Monday.
+  return { day, month: monthOf(ms), total: 0, hour: Math.floor(ms / 3_600_000), week: Math.floor((day - 4) / 7) + 1 }
+}
+
+function endOf(budget: (typeof BUDGETS)[number], { day, month, hour, week }: Windows): number {
+  if (budget === 'day') return dayEndMs(day)
+  if (budget === 'month') return monthEndMs(month)
+  if (budget === 'hour') return (hour + 1) * 3_600_000
+  return budget === 'week' ? dayEndMs(4 + 7 * week - 1) : Number.POSITIVE_INFINITY
+}
 
 interface Entry {
   readonly id: string
@@ -49,9 +87,10 @@ interface Entry {
   readonly tags: string
   readonly input: number
   readonly floor: number
-  readonly windows: Windows
-  /** When it was added to the buckets of requests and tokens: the organisation's and the key's. */
-  readonly moments: readonly { readonly requests: Moment; readonly tokens: Moment }[]
+  /** By the names of its owners. */
+  readonly windows: ReadonlyMap<string, Windows>
+  /** When it was added to the buckets of requests and tokens of each owner. */
+  readonly moments: ReadonlyMap<string, { readonly requests: Moment; readonly tokens: Moment }>
   tokens: number
   held: number
   posted: Estimate
@@ -68,12 +107,11 @@ type Counted = Pick<Charge, 'model' | 'provider' | 'tags'>
 interface ScopeClock {
   requests: Bucket
   tokens: Bucket
-  day: number
-  month: number
+  windows: Windows
 }
 
 /** The figures of a scope that the model computes. */
-type ModelFigures = Pick<ScopeUsage, 'live' | 'requests' | 'tokens' | 'day' | 'month' | 'total'>
+type ModelFigures = Pick<ScopeUsage, 'live' | 'requests' | 'tokens' | 'day' | 'month' | 'total' | 'hour' | 'week'>
 
 /** What a budget refused in a window because of what is spent, since room was made last. */
 interface Mark {
@@ -83,6 +121,7 @@ interface Mark {
 
 export interface ModelRefusal {
   readonly scope: ScopeName
+  readonly counter?: number
   readonly limit: LimitName
   readonly waitMs: number | undefined
   readonly held: boolean
@@ -127,11 +166,17 @@ export class Model {
       undo()
       return { outcome: 'refused', ...refused }
     }
-    const moments = this.both(account).map(([scope, { requestsPerMinute, tokensPerMinute }]) => ({
-      requests: momentOf(scope.requests, requestsPerMinute),
-      tokens: momentOf(scope.tokens, tokensPerMinute),
-    }))
-    for (const [scope, limits] of this.both(account)) {
+    const owners = ownersOf(account)
+    const moments = new Map(
+      owners.map((owner) => {
+        const { requests, tokens } = this.scope(owner)
+        const { requestsPerMinute, tokensPerMinute } = owner.limits
+        const moment = { requests: momentOf(requests, requestsPerMinute), tokens: momentOf(tokens, tokensPerMinute) }
+        return [owner.name, moment]
+      }),
+    )
+    for (const owner of owners) {
+      const [scope, limits] = [this.scope(owner), owner.limits]
       scope.requests = pour(scope.requests, 1, limits.requestsPerMinute)
       scope.tokens = pour(scope.tokens, tokens, limits.tokensPerMinute)
     }
@@ -145,7 +190,7 @@ export class Model {
       tags: hold.tags ?? '',
       input: hold.estimate.inputTokens,
       floor: hold.floorMicroUsd,
-      windows: this.windows(account),
+      windows: new Map(owners.map((owner) => [owner.name, this.scope(owner).windows])),
       moments,
       tokens,
       held: hold.estimate.costMicroUsd,
@@ -163,7 +208,8 @@ export class Model {
     const entry = this.get(account, id)
     if (entry === undefined) return 'unknown'
     if (entry.state !== 'live') return 'ended'
-    this.pass(account)
+    const owners = ownersOf(account, entry)
+    this.pass(account, entry)
     const held = entry.held
     const heldTokens = entry.tokens
     entry.posted = {
@@ -172,16 +218,18 @@ export class Model {
       costMicroUsd: Math.max(entry.posted.costMicroUsd, soFar.costMicroUsd),
     }
     entry.held = Math.max(held, wanted.costMicroUsd)
-    const fits = entry.held === held || this.withinSpend(account, entry)
+    const fits = entry.held === held || this.withinSpend(owners, entry)
     if (!fits) entry.held = held
     const taken = Math.max(heldTokens, Math.min(SUM_MAX, entry.posted.inputTokens + entry.posted.outputTokens))
     const most = Math.max(taken, Math.min(SUM_MAX, wanted.inputTokens + wanted.outputTokens))
-    const roomy = this.both(account).every(
-      ([scope, limits]) =>
-        levelOf(scope.tokens) + (most - heldTokens) <= (limits.tokensPerMinute ?? Number.POSITIVE_INFINITY),
+    const roomy = owners.every(
+      (owner) =>
+        levelOf(this.scope(owner).tokens) + (most - heldTokens) <=
+        (owner.limits.tokensPerMinute ?? Number.POSITIVE_INFINITY),
     )
     entry.tokens = roomy ? most : taken
-    for (const [scope, limits] of this.both(account)) {
+    for (const owner of owners) {
+      const [scope, limits] = [this.scope(owner), owner.limits]
       scope.tokens = pour(scope.tokens, entry.tokens - heldTokens, limits.tokensPerMinute)
     }
     entry.due = Math.max(entry.due, this.clock.now + LEASE_MS)
@@ -199,7 +247,7 @@ export class Model {
     }
     if (entry.state === 'settled') return 'already_settled'
     if (entry.state === 'cancelled') return 'cancelled'
-    this.pass(account)
+    this.pass(account, entry)
     const { inputTokens, outputTokens, costMicroUsd } = charge
     this.correct(account, entry, Math.min(SUM_MAX, inputTokens + outputTokens))
     this.finish(entry, 'settled', costMicroUsd, ENDED_MS)
@@ -216,11 +264,12 @@ export class Model {
       return 'cancelled'
     }
     if (entry.state !== 'live' && entry.state !== 'lost') return 'ended'
-    this.pass(account)
+    this.pass(account, entry)
     const { inputTokens, outputTokens, costMicroUsd } = entry.posted
     this.correct(account, entry, Math.min(SUM_MAX, inputTokens + outputTokens))
-    for (const [i, [scope, { requestsPerMinute }]] of this.both(account).entries()) {
-      const back = this.back(entry, 1, 0, scope.requests, entry.moments[i]?.requests, requestsPerMinute)
+    for (const owner of ownersOf(account, entry)) {
+      const [scope, { requestsPerMinute }] = [this.scope(owner), owner.limits]
+      const back = this.back(entry, 1, 0, scope.requests, entry.moments.get(owner.name)?.requests, requestsPerMinute)
       scope.requests = pour(scope.requests, -back, requestsPerMinute)
     }
     this.finish(entry, 'cancelled', costMicroUsd, ENDED_MS)
@@ -246,13 +295,18 @@ export class Model {
     return reaped
   }
 
-  figures(account: Account): { readonly organization: ModelFigures; readonly key: ModelFigures } {
+  figures(account: Account): {
+    readonly organization: ModelFigures
+    readonly key: ModelFigures
+    readonly budgets?: readonly { readonly usage: ModelFigures }[]
+  } {
     this.reap(account.organization)
     const undo = this.pass(account)
-    const [organization, key] = (['organization', 'key'] as const).map((name, i) => this.figuresOf(account, name, i))
+    const [organization, key, ...counters] = ownersOf(account).map((owner) => this.figuresOf(owner))
     undo()
     if (organization === undefined || key === undefined) throw new Error('Expected two scopes.')
-    return { organization, key }
+    if (counters.length === 0) return { organization, key }
+    return { organization, key, budgets: counters.map((usage) => ({ usage })) }
   }
 
   /** Figures by `day hour key model provider tags`. */
@@ -284,14 +338,13 @@ export class Model {
   }
 
   private charge({ account, id, admittedMs }: Admission, charge: Charge): void {
-    const windows = (scope: readonly number[]) => [
-      Math.min(dayOf(admittedMs), scope[0] ?? 0),
-      Math.min(monthOf(admittedMs), scope[1] ?? 0),
-      0,
-    ]
-    const [organization, key] = this.windows(account)
-    const bound: Windows = [windows(organization), windows(key)]
-    const entry: Entry = { ...this.blank(account, id), admitted: admittedMs, windows: bound }
+    const admission = windowsAt(admittedMs)
+    const bound = ownersOf(account).map((owner) => {
+      const { windows } = this.scope(owner)
+      const each = BUDGETS.map((budget) => [budget, Math.min(admission[budget], windows[budget])] as const)
+      return [owner.name, Object.fromEntries(each) as Windows] as const
+    })
+    const entry: Entry = { ...this.blank(account, id), admitted: admittedMs, windows: new Map(bound) }
     entry.usage = usageOf(charge)
     const cost = entry.usage === undefined ? charge.costMicroUsd : this.claim(entry, entry.usage)
     this.finish(entry, 'settled', cost, ENDED_MS)
@@ -330,8 +383,8 @@ export class Model {
       account,
       state: 'live',
       due: 0,
-      windows: [[], []],
-      moments: [],
+      windows: new Map(),
+      moments: new Map(),
       posted,
       usage: undefined,
       unclaimed: undefined,
@@ -353,41 +406,35 @@ export class Model {
     this.known.set(`${entry.account.organization} ${entry.id}`, entry)
   }
 
-  private scope(name: string): ScopeClock {
+  private scope({ name }: Owner): ScopeClock {
     const { now } = this.clock
     const empty = emptyBucket(now)
-    const scope = this.scopes.get(name) ?? { requests: empty, tokens: empty, day: dayOf(now), month: monthOf(now) }
+    // The gateway names the windows of a new counter by its own clock, which may differ.
+    const opened = name.includes('\n') ? this.clock.witness : now
+    const scope = this.scopes.get(name) ?? { requests: empty, tokens: empty, windows: windowsAt(opened) }
     this.scopes.set(name, scope)
     return scope
   }
 
-  private both(account: Account): readonly [ScopeClock, Limits][] {
-    return [
-      [this.scope(account.organization), account.organizationLimits],
-      [this.scope(`${account.organization} ${account.key}`), account.keyLimits],
-    ]
-  }
-
-  private windows(account: Account): Windows {
-    const [organization, key] = this.both(account).map(([scope]) => [scope.day, scope.month, 0])
-    return [organization ?? [], key ?? []]
-  }
-
   /**
-   * Advances both scopes to the current time. The returned function undoes that: a call that changes nothing does not
-   * advance them either.
+   * Advances all scopes of an account to the current time, or those of a request that it made. The returned function
+   * undoes that: a call that changes nothing does not advance them either.
    */
-  private pass(account: Account): () => void {
+  private pass(account: Account, entry?: Entry): () => void {
     const { now, witness } = this.clock
-    const names = [account.organization, `${account.organization} ${account.key}`]
-    const before = names.map((name) => [name, this.scopes.get(name)] as const)
+    const owners = ownersOf(account, entry)
+    const before = owners.map(({ name }) => [name, this.scopes.get(name)] as const)
     for (const [name, scope] of before) if (scope !== undefined) this.scopes.set(name, { ...scope })
-    for (const [scope, limits] of this.both(account)) {
+    for (const owner of owners) {
+      const [scope, { limits }] = [this.scope(owner), owner]
       scope.requests = timePasses(scope.requests, now, limits.requestsPerMinute)
       scope.tokens = timePasses(scope.tokens, now, limits.tokensPerMinute)
       if (Math.abs(now - witness) > 60_000) continue
-      scope.day = Math.max(scope.day, dayOf(now))
-      scope.month = Math.max(scope.month, monthOf(now))
+      // Both clocks must have passed the end of a counter's window, and its account has the next one.
+      if (isCounter(owner) && account.budgets === undefined) continue
+      const ahead = windowsAt(isCounter(owner) ? Math.min(now, witness) : now)
+      const windows = BUDGETS.map((budget) => [budget, Math.max(scope.windows[budget], ahead[budget])] as const)
+      scope.windows = Object.fromEntries(windows) as Windows
     }
     return () => {
       for (const [name, scope] of before) {
@@ -398,15 +445,16 @@ export class Model {
   }
 
   private refusal(account: Account, tokens: number, cost: number): Omit<Refused, 'outcome'> | undefined {
-    const all: { scope: ScopeName; limit: LimitName; wait: number; held: boolean; spent?: number }[] = []
+    const all: (Owner['of'] & { limit: LimitName; wait: number; held: boolean; spent?: number })[] = []
     const { now } = this.clock
-    for (const [i, [clock, limits]] of this.both(account).entries()) {
-      const scope: ScopeName = i === 0 ? 'organization' : 'key'
-      const { live, day, month, total } = this.figuresOf(account, scope, i)
+    for (const owner of ownersOf(account)) {
+      const { limits, of } = owner
+      const [clock, figures] = [this.scope(owner), this.figuresOf(owner)]
+      const { live } = figures
       const rate = (limit: LimitName, used: number, wanted: number, most: number | undefined) => {
         if (most === undefined || used + wanted <= most) return
         all.push({
-          scope,
+          ...of,
           limit,
           wait: wanted > most ? Number.POSITIVE_INFINITY : ((used + wanted - most) * 60_000) / most,
           held: limit === 'tokens' && live > 0 && wanted <= most,
@@ -417,93 +465,89 @@ export class Model {
       const places = limits.concurrentRequests ?? Number.POSITIVE_INFINITY
       if (live >= places)
         all.push({
-          ...{ scope, limit: 'concurrent_requests', wait: places === 0 ? Number.POSITIVE_INFINITY : 1000 },
+          ...{ ...of, limit: 'concurrent_requests', wait: places === 0 ? Number.POSITIVE_INFINITY : 1000 },
           held: places > 0,
         })
-      const spend = (
-        limit: LimitName,
-        budget: { spent: number; held: number },
-        most: number | undefined,
-        end: number,
-      ) => {
+      for (const limit of budgetsOf(owner)) {
+        const [budget, most] = [figures[limit], limits.spend?.[limit]]
         const [spent, held, limited] = [BigInt(budget.spent), BigInt(budget.held), BigInt(most ?? SUM_MAX)]
         const missing = spent + held + BigInt(cost) - limited
-        if (cost === 0 || missing <= 0n) return
+        if (cost === 0 || missing <= 0n) continue
         const isHeld = spent + BigInt(cost) <= limited
         // From 1 s, if a tenth of the held money must be released, to 10 s, if all of it must.
+        const end = endOf(limit, clock.windows)
         const wait = isHeld ? Math.max(1000, (10_000 * Number(missing)) / budget.held) : Math.max(1, end - now)
         const isNever = cost > (most ?? SUM_MAX)
-        all.push({ scope, limit, wait: isNever ? Number.POSITIVE_INFINITY : wait, held: isHeld, spent: budget.spent })
+        all.push({
+          ...{ ...of, limit, wait: isNever ? Number.POSITIVE_INFINITY : wait, held: isHeld, spent: budget.spent },
+        })
       }
-      spend('day', day, limits.spend?.day, dayEndMs(clock.day))
-      spend('month', month, limits.spend?.month, monthEndMs(clock.month))
-      spend('total', total, limits.spend?.total, Number.POSITIVE_INFINITY)
     }
     const longest = Math.max(...all.map(({ wait }) => wait))
     const first = all.find(({ wait }) => wait === longest)
     if (first === undefined) return undefined
     const waitMs = Number.isFinite(longest) ? Math.min(SUM_MAX, Math.ceil(longest)) : undefined
-    const { scope, limit, held, spent } = first
-    const refusal = { scope, limit, waitMs, held, spent }
-    return { refusal, held: all.every((one) => one.held), room: this.room(account) }
+    const { wait: _, spent, ...refusal } = first
+    return {
+      refusal: { ...refusal, waitMs, spent },
+      held: all.every((one) => one.held),
+      room: this.room(account),
+    }
   }
 
   /** What each limit leaves. */
   private room(account: Account): UnitAmounts {
     const [requests, tokens, money] = [[SUM_MAX], [SUM_MAX], [BigInt(SUM_MAX)]]
-    for (const [i, [clock, limits]] of this.both(account).entries()) {
-      const { live, ...budgets } = this.figuresOf(account, i === 0 ? 'organization' : 'key', i)
+    for (const owner of ownersOf(account)) {
+      const { limits } = owner
+      const [clock, figures] = [this.scope(owner), this.figuresOf(owner)]
       requests.push(Math.floor((limits.requestsPerMinute ?? Number.POSITIVE_INFINITY) - levelOf(clock.requests)))
-      requests.push((limits.concurrentRequests ?? Number.POSITIVE_INFINITY) - live)
+      requests.push((limits.concurrentRequests ?? Number.POSITIVE_INFINITY) - figures.live)
       tokens.push(Math.floor((limits.tokensPerMinute ?? Number.POSITIVE_INFINITY) - levelOf(clock.tokens)))
-      for (const name of ['day', 'month', 'total'] as const)
-        money.push(BigInt(limits.spend?.[name] ?? SUM_MAX) - BigInt(budgets[name].spent) - BigInt(budgets[name].held))
+      for (const name of budgetsOf(owner))
+        money.push(BigInt(limits.spend?.[name] ?? SUM_MAX) - BigInt(figures[name].spent) - BigInt(figures[name].held))
     }
     const least = Number(money.sort((one, other) => Number(one - other))[0])
     const room = { requests: Math.min(...requests), tokens: Math.min(...tokens), micro_usd: least }
     return byUnit((unit) => Math.max(0, room[unit]))
   }
 
-  /** Every budget that would refuse the request if nothing ran. */
+  /** Every budget that would refuse the request if nothing ran. A counter is not kept for a refused request. */
   private noteRefusals(account: Account, cost: number): void {
-    for (const [i, [, { spend }]] of this.both(account).entries()) {
-      const figures = this.figuresOf(account, i === 0 ? 'organization' : 'key', i)
-      for (const name of ['day', 'month', 'total'] as const) {
+    for (const owner of ownersOf(account)) {
+      if (isCounter(owner) && !this.entries.some(({ windows }) => windows.has(owner.name))) continue
+      const figures = this.figuresOf(owner)
+      for (const name of budgetsOf(owner)) {
         const { window, spent } = figures[name]
-        const left = BigInt(spend?.[name] ?? SUM_MAX) - BigInt(spent)
+        const left = BigInt(owner.limits.spend?.[name] ?? SUM_MAX) - BigInt(spent)
         if (cost === 0 || BigInt(cost) <= left) continue
-        const mark = this.markOf(account, i, name)
+        const mark = this.markOf(owner, name)
         const before = mark.costs.filter(() => mark.window === window && BigInt(Math.min(...mark.costs)) > left)
-        this.marks.set(this.nameOf(account, i, name), { window, costs: [...before, cost] })
+        this.marks.set(`${owner.name} ${name}`, { window, costs: [...before, cost] })
       }
     }
   }
 
-  private markOf(account: Account, i: number, budget: string): Mark {
-    return this.marks.get(this.nameOf(account, i, budget)) ?? { window: -1, costs: [] }
+  private markOf({ name }: Owner, budget: string): Mark {
+    return this.marks.get(`${name} ${budget}`) ?? { window: -1, costs: [] }
   }
 
-  private nameOf({ organization, key }: Account, i: number, budget: string): string {
-    return JSON.stringify([organization, i === 0 ? '' : `k${key}`, budget])
-  }
-
-  private withinSpend(account: Account, entry: Entry): boolean {
-    return this.both(account).every(([, limits], i) => {
-      const { day, month, total } = this.figuresOf(account, i === 0 ? 'organization' : 'key', i)
-      const [dayWindow, monthWindow] = entry.windows[i] ?? []
-      const within = (budget: { spent: number; held: number }, most: number | undefined) =>
-        BigInt(budget.spent) + BigInt(budget.held) <= BigInt(most ?? SUM_MAX)
-      return (
-        (day.window !== dayWindow || within(day, limits.spend?.day)) &&
-        (month.window !== monthWindow || within(month, limits.spend?.month)) &&
-        within(total, limits.spend?.total)
-      )
+  private withinSpend(owners: readonly Owner[], entry: Entry): boolean {
+    return owners.every((owner) => {
+      const [figures, windows] = [this.figuresOf(owner), entry.windows.get(owner.name)]
+      return budgetsOf(owner).every((name) => {
+        const { window, spent, held } = figures[name]
+        const most = BigInt(owner.limits.spend?.[name] ?? SUM_MAX)
+        return window !== windows?.[name] || BigInt(spent) + BigInt(held) <= most
+      })
     })
   }
 
   private correct(account: Account, entry: Entry, tokens: number): void {
-    for (const [i, [scope, { tokensPerMinute }]] of this.both(account).entries()) {
-      const back = this.back(entry, entry.tokens, tokens, scope.tokens, entry.moments[i]?.tokens, tokensPerMinute)
+    for (const owner of ownersOf(account, entry)) {
+      const [scope, { tokensPerMinute }] = [this.scope(owner), owner.limits]
+      const moment = entry.moments.get(owner.name)?.tokens
+      const back = this.back(entry, entry.tokens, tokens, scope.tokens, moment, tokensPerMinute)
       scope.tokens = pour(scope.tokens, -back, tokensPerMinute)
     }
   }
@@ -527,18 +571,16 @@ export class Model {
     return Math.min(charge - used, Math.max(0, charge - (perMinute * age) / 60_000))
   }
 
-  private figuresOf(account: Account, name: ScopeName, i: number): ModelFigures {
-    const clock = this.scope(name === 'organization' ? account.organization : `${account.organization} ${account.key}`)
-    const bound = this.entries.filter(
-      (entry) =>
-        entry.account.organization === account.organization &&
-        (name === 'organization' || entry.account.key === account.key),
-    )
-    const budget = (window: number, b: number, limit: string) => {
-      const inWindow = bound.filter((entry) => entry.windows[i]?.[b] === window)
+  private figuresOf(owner: Owner): ModelFigures {
+    const clock = this.scope(owner)
+    const bound = this.entries.filter(({ windows }) => windows.has(owner.name))
+    const budget = (limit: (typeof BUDGETS)[number]) => {
+      if (!budgetsOf(owner).includes(limit)) return { window: 0, spent: 0, held: 0, refused: 0 }
+      const window = clock.windows[limit]
+      const inWindow = bound.filter((entry) => entry.windows.get(owner.name)?.[limit] === window)
       const spent = inWindow.reduce((sum, entry) => sum + spentOf(entry), 0n)
       const held = inWindow.reduce((sum, entry) => sum + unposted(entry), 0)
-      const mark = this.markOf(account, i, limit)
+      const mark = this.markOf(owner, limit)
       const refused = mark.window === window ? Math.min(...mark.costs) : 0
       return { window, spent: spent > BigInt(SUM_MAX) ? SUM_MAX : Number(spent), held, refused }
     }
@@ -546,11 +588,30 @@ export class Model {
       requests: Math.ceil(levelOf(clock.requests)),
       tokens: Math.ceil(levelOf(clock.tokens)),
       live: bound.filter(({ state }) => state === 'live').length,
-      day: budget(clock.day, 0, 'day'),
-      month: budget(clock.month, 1, 'month'),
-      total: budget(0, 2, 'total'),
+      day: budget('day'),
+      month: budget('month'),
+      total: budget('total'),
+      hour: budget('hour'),
+      week: budget('week'),
     }
   }
+}
+
+/** The owners of an account. With an entry those that it counted in, whose limits the account may not have any more. */
+function ownersOf(account: Account, entry?: Entry): readonly Owner[] {
+  const { organization, key, budgets = [] } = account
+  const own: readonly Owner[] = [
+    { name: organization, limits: account.organizationLimits, of: { scope: 'organization' } },
+    { name: `${organization} ${key}`, limits: account.keyLimits, of: { scope: 'key' } },
+  ]
+  const counters = budgets.map((budget, counter): Owner => {
+    const name = `${organization}\n${counterName(budget)}`
+    return { name, limits: budget.limits, of: { scope: 'budget', counter } }
+  })
+  if (entry === undefined) return [...own, ...counters]
+  const known = new Map(counters.map((owner) => [owner.name, owner]))
+  const counted = [...entry.windows.keys()].filter((name) => name.includes('\n'))
+  return [...own, ...counted.map((name) => known.get(name) ?? { name, limits: {}, of: { scope: 'budget' as const } })]
 }
 
 function spentOf(entry: Entry): bigint {

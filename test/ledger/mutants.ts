@@ -6,6 +6,7 @@
 export type Mutant = readonly [file: string, from: string, to: string, effect?: 'hangs']
 
 const STORE = 'redis/lua/store.lua'
+const COUNTERS = 'redis/lua/counters.lua'
 const RESERVE = 'redis/lua/reserve.lua'
 const EXTEND = 'redis/lua/extend.lua'
 const SETTLE = 'redis/lua/settle.lua'
@@ -13,6 +14,32 @@ const CANCEL = 'redis/lua/cancel.lua'
 const TAKEN = 'redis/lua/taken.lua'
 
 export const luaMutants: readonly Mutant[] = [
+  [COUNTERS, 'if window > opened and now >= ends[b] then', 'if window > opened then'],
+  [COUNTERS, 'if now < windows[3][b] then window, fin = window - 1, windows[3][b] end', ''],
+  [
+    COUNTERS,
+    'scope[SPENT[b]], scope[HELD[b]], ends[b] = window, 0, 0, fin',
+    'scope[SPENT[b]], ends[b] = window, 0, fin',
+  ],
+  [COUNTERS, 'if windows and is_trusted() then', 'if windows then'],
+  [COUNTERS, 'if #due > 0 then save_counters() end', ''],
+  [COUNTERS, 'amounts_of(reservation, lost_amount), nil, owners)', 'amounts_of(reservation, posted), nil, owners)'],
+  [COUNTERS, 'free(reservation, scopes, used, limits, owners)', ''],
+  [COUNTERS, 'correct(reservation, scopes, limits, used, owners)', ''],
+  [COUNTERS, 'known[owners[i][1]] or UNKNOWN_LIMITS', 'UNKNOWN_LIMITS'],
+  [RESERVE, 'if scopes.names then begin_hold(id, reservation) end', ''],
+  [RESERVE, 'if counter and counters[counter].is_new then return end', ''],
+  [RESERVE, 'if SAVES == 1 then save_counters() end', 'save_counters()'],
+  [EXTEND, 'if owners then move(reservation, scopes, unit, spent, more, limits, owners) end', ''],
+  [EXTEND, 'save_hold(id, { reservation, owners })', ''],
+  [SETTLE, 'if owners then change_counters(scopes) end', ''],
+  [SETTLE, 'min(scopes[s][WINDOW[b]], windows[b])', 'scopes[s][WINDOW[b]]'],
+  [
+    SETTLE,
+    'correct(reservation, scopes, limits, used)\n    if hold then end_hold(id, hold, used, request.account) end',
+    '',
+  ],
+  [CANCEL, 'end_hold(id, hold, used, account)', ''],
   [STORE, 'min(AMOUNT_MAX, scope[at] + spent)', 'scope[at] + spent'],
   [STORE, 'if window > scope[WINDOW[b]] then', 'if window ~= scope[WINDOW[b]] then'],
   [
@@ -25,14 +52,22 @@ export const luaMutants: readonly Mutant[] = [
   [STORE, 'local elapsed = max(0, now - scope[DRAINED[r]])', 'local elapsed = now - scope[DRAINED[r]]'],
   [STORE, 'scope[DRAINED[r]] = now', 'scope[DRAINED[r]] = max(scope[DRAINED[r]], now)'],
   [STORE, 'if left < 0 then', 'if false then'],
-  [RESERVE, 'reservation[idled[r]] = -1', 'reservation[idled[r]] = scope[IDLED[r]]'],
+  [
+    RESERVE,
+    'own[RATE[r]] ~= NONE and scope[IDLED[r]] or -1\n    end\n  end\n  if',
+    'scope[IDLED[r]]\n    end\n  end\n  if',
+  ],
   [STORE, 'elseif before ~= scope[IDLED[r]] then', 'elseif true then'],
-  [STORE, 'if trusted then roll(scope) end', 'roll(scope)'],
+  [STORE, 'if trusted then roll(scopes[s]) end', 'roll(scopes[s])'],
   [STORE, 'min(unused, back)', 'unused'],
   [STORE, 'return wanted <= limit - scope[SPENT[b]] - scope[HELD[b]]', 'return wanted <= limit - scope[SPENT[b]]'],
   [STORE, 'return wanted <= limit - scope[SPENT[b]]', 'return wanted < limit - scope[SPENT[b]]'],
-  [STORE, 'if scope[WINDOW[b]] == reservation[admission[b]] and', 'if'],
-  [STORE, 'local scope, admission = scopes[s], ADMISSION[s]', 'local scope, admission = scopes[s], ADMISSION[1]'],
+  [STORE, 'if scope[WINDOW[b]] == window and', 'if'],
+  [
+    STORE,
+    'local scope, admission, bound = scopes[s], ADMISSION[s],',
+    'local scope, admission, bound = scopes[s], ADMISSION[1],',
+  ],
   [STORE, 'is_live and -unposted(reservation, unit) or 0', '-unposted(reservation, unit)'],
   [STORE, 'if not is_live then return end', ''],
   [STORE, 'return max(reservation[POSTED], reservation[FLOOR])', 'return reservation[FLOOR]'],
@@ -40,7 +75,7 @@ export const luaMutants: readonly Mutant[] = [
   [STORE, 'if reservation[STATE] == IS_LOST then return lost_amount', 'if false then return lost_amount'],
   [CANCEL, 'if reservation[STATE] == IS_LOST then\n', 'if false then\n'],
   [STORE, 'reservation[ADMITTED]) + LOST_MS', 'reservation[ADMITTED]) + ENDED_MS'],
-  [STORE, "DEADLINES, '-inf', now,", "DEADLINES, '-inf', now - 1,"],
+  [COUNTERS, "DEADLINES, '-inf', now,", "DEADLINES, '-inf', now - 1,"],
   [STORE, "redis.call('HDEL', RESERVATIONS, id)", ''],
   [STORE, 'min(unused, back)', 'min(max(0, unused), back)'],
   [
@@ -66,17 +101,13 @@ export const luaMutants: readonly Mutant[] = [
   [RESERVE, 'wanted > limit and math.huge', 'wanted >= limit and math.huge'],
   [RESERVE, 'scopes[s][LIVE] + 1 <= most', 'scopes[s][LIVE] <= most'],
   [RESERVE, 'if wanted == 0 or has_room', 'if has_room'],
+  [RESERVE, 'max(1, fin - now)', 'fin - now'],
   [
     RESERVE,
-    'max(1, window_end_ms(PERIOD[b], scope[WINDOW[b]]) - now)',
-    'window_end_ms(PERIOD[b], scope[WINDOW[b]]) - now',
-  ],
-  [
-    RESERVE,
-    'for s = 1, 2 do\n    for r = 1, RATES do check_rate',
+    'for s = 1, #scopes do\n    for r = 1, RATES do check_rate',
     'for s = 1, 1 do\n    for r = 1, RATES do check_rate',
   ],
-  [RESERVE, 'scope[used] + demand[RATE_UNIT[r]]', 'scope[used] + input'],
+  [RESERVE, 'use(scopes, limits, unit, demand[unit])', 'use(scopes, limits, unit, demand[TOKENS])'],
   [RESERVE, 'reservation[admission[b]] = scope[WINDOW[b]]', 'reservation[admission[b]] = scopes[1][WINDOW[b]]'],
   [RESERVE, 'min(room, floor(limit - scope[USED[r]]))', 'floor(limit - scope[USED[r]])'],
   [RESERVE, 'budget_limit(own, b) - scope[SPENT[b]] - scope[HELD[b]]', 'budget_limit(own, b) - scope[SPENT[b]]'],
@@ -95,13 +126,13 @@ export const luaMutants: readonly Mutant[] = [
     'then end\n      end\n    end\n  end\n  return true\nend\n\nlocal function rates_allow',
   ],
   [EXTEND, 'reservation[field] = budgets and rates and grown or taken', 'reservation[field] = grown'],
-  [EXTEND, 'if bound and not has_room', 'if not has_room'],
+  [EXTEND, ' and scopes[s][WINDOW[b]] == admitted then', ' then'],
   [EXTEND, 'max(0, grown - progress) - unposted_before', 'max(0, grown - progress)'],
   [EXTEND, 'max(reservation[DUE], now + LEASE_MS)', 'now + LEASE_MS'],
   [EXTEND, 'use(scopes, limits, unit, reservation[field] - held)', ''],
   [EXTEND, 'budgets and rates and grown or taken', 'budgets and rates and grown or held'],
   [EXTEND, 'save_reservation(id, reservation)', ''],
-  [SETTLE, "if reservation and reservation[STATE] == IS_SETTLED then return { 'already_settled' } end", ''],
+  [SETTLE, "return { 'already_settled' }", ''],
   [SETTLE, "if reservation and reservation[STATE] == IS_CANCELLED then return { 'cancelled' } end", ''],
   [SETTLE, 'note(usage, USAGE, place, -1, lost_figures(reservation))', ''],
   [SETTLE, 'correct(reservation, scopes, limits, used)', ''],
@@ -110,7 +141,7 @@ export const luaMutants: readonly Mutant[] = [
   [SETTLE, "if charge.model ~= '' then\n    local", 'if true then\n    local'],
   [SETTLE, 'bury_all(settled, IS_SETTLED)', ''],
   [SETTLE, 'for i = 1, #requests do\n  outcomes', 'for i = 1, 1 do\n  outcomes'],
-  [STORE, 'a > 1 and accounts[1].scopes[1] or scopes[1]', 'scopes[1]'],
+  [COUNTERS, 'a > 1 and accounts[1].scopes[1] or scopes[1]', 'scopes[1]'],
   [RESERVE, 'for i = 1, #requests do replies', 'for i = 1, 1 do replies'],
   [RESERVE, 'save_reservations(granted, reservations)', ''],
   [RESERVE, 'reservations[id], changed[key] = reservation, scopes', 'changed[key] = scopes'],
@@ -137,7 +168,7 @@ export const luaMutants: readonly Mutant[] = [
   [STORE, "local owner = s == 1 and ''", "local owner = s == 3 and ''"],
   [STORE, 'exact(scopes[s][WINDOW[b]])', 'exact(CURRENT[PERIOD[b]])'],
   [SETTLE, 'free(reservation, scopes, used, limits)', 'free(reservation, scopes, used, { {}, {} })'],
-  [SETTLE, 'used[BUDGET_UNITS[i]], 0, limits)', 'used[BUDGET_UNITS[i]], 0, { {}, {} })'],
+  [SETTLE, 'used[unit], 0, limits)\n', 'used[unit], 0, { {}, {} })\n'],
   [EXTEND, 'unit, spent, more, limits)', 'unit, spent, more, { {}, {} })'],
   [STORE, 'add_figures(NODES, field, 1, lost_figures(reservation))', ''],
   [STORE, 'claimed[i] = min(totals[i], figures[i])', ''],
@@ -157,10 +188,19 @@ const BUCKET = 'embedded/rate-bucket.ts'
 const SCOPE = 'embedded/scope-moves.ts'
 const STATE = 'embedded/store-state.ts'
 const RESERVATION = 'embedded/reservation-moves.ts'
+const ACCOUNTS = 'embedded/account-state.ts'
+const COUNTER_TABLE = 'embedded/counters.ts'
 const FULL = 'embedded/socket/full-store.ts'
 const THRESHOLDS = '../core/limit-amounts.ts'
 
 export const memoryMutants: readonly Mutant[] = [
+  [ACCOUNTS, 'scopes: [...pair, ...own]', 'scopes: pair'],
+  [ACCOUNTS, 'budget === undefined ? UNKNOWN_AMOUNTS :', ''],
+  [ACCOUNTS, 'const zoned = account.budgets && windowsIn(timeZone, now)', 'const zoned = windowsIn(timeZone, now)'],
+  [SCOPE, 'window > opened && now < (scope.ends[i] ?? 0)', 'false'],
+  [SCOPE, 'roll(scope, i, window)\n    if (scope.ends', 'if (scope.ends'],
+  [COUNTER_TABLE, 'now < scope.untilMs || scope.live > 0', 'now < scope.untilMs'],
+  [COUNTER_TABLE, 'this.scopes.size + opened.filter(isNew).length > COUNTERS_MAX', 'false'],
   [SCOPE, 'window <= (scope.windows[index] ?? 0)', 'window === (scope.windows[index] ?? 0)'],
   [SCOPE, '  budget.held = 0\n', ''],
   [BUCKET, 'bucket.used = Math.max(0, left)', 'bucket.used = left'],
@@ -190,7 +230,7 @@ export const memoryMutants: readonly Mutant[] = [
   [SCOPE, 'if (refused === 0) scope.crossings', 'if (false) scope.crossings'],
   [MARK, 'return isRefusedForSpend(limit, spent, refused) ?', 'return refused > 0 ?'],
   [MARK, 'Math.min(refused, wanted)', 'wanted'],
-  [MEMORY, 'markRefusals(scopes[1], limits[1]', 'markRefusals(scopes[1], limits[0]'],
+  [MEMORY, 'markRefusals(scope, at(limits, i)', 'markRefusals(scope, at(limits, 0)'],
   [BUCKET, 'if (perMinute !== NO_LIMIT) bucket.used += amount', 'bucket.used += amount'],
   [MEMORY, "if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }", ''],
   [MEMORY, 'this.reapUntil(organization, now)\n    const known', 'const known'],
@@ -211,7 +251,7 @@ export const memoryMutants: readonly Mutant[] = [
   [LIMITS, 'this.allHeld &&= held', 'this.allHeld = held'],
   [RESERVATION, ' || scope.windows[j] !== windows[j]', ''],
   [RESERVATION, 'isLive ? -unposted(reservation, unit) : 0', '-unposted(reservation, unit)'],
-  [RESERVATION, 'if (isLive) {', 'if (true) {'],
+  [RESERVATION, 'if (!isLive) return', ''],
   [RESERVATION, 'Math.max(reservation.postedMicroUsd, soFar.costMicroUsd)', 'soFar.costMicroUsd'],
   [RESERVATION, "const now = outcome === 'fits' ? grown : taken", 'const now = grown'],
   [RESERVATION, 'Math.max(0, grown - progress) - unpostedBefore', 'Math.max(0, grown - progress)'],
@@ -225,10 +265,10 @@ export const memoryMutants: readonly Mutant[] = [
   [SCOPE, 'isSame(one) && one.spent >= spent)', 'isSame(one))'],
   [SCOPE, 'if (scope.crossings.some((one) => isSame(one) && one.spent >= spent)) return', ''],
   [SCOPE, 'one.budget === budget && one.window === window', 'one.budget === budget'],
-  [MEMORY, 'amountsOf(keyLimits, alertShares)', 'amountsOf(keyLimits)'],
+  [ACCOUNTS, 'amountsOf(keyLimits, alertShares)', 'amountsOf(keyLimits)'],
   [THRESHOLDS, 'threshold <= after', 'threshold < after'],
   [THRESHOLDS, 'THRESHOLDS_FROM + budget * count', 'THRESHOLDS_FROM'],
-  [FULL, '(claimed?.costMicroUsd ?? 0), 0, limits)', '(claimed?.costMicroUsd ?? 0), 0, [[], []])'],
+  [FULL, 'used[unit], 0, limits)', 'used[unit], 0, [[], []])'],
   [FULL, '(claimed?.costMicroUsd ?? 0)', '0'],
   [FULL, 'this.unclaimed.set(name, addUsage(totals, minusUsage(claimed)))', ''],
   [FULL, '|| now - reservation.admittedMs < this.terms.lostMs - CLOCK_SKEW_MS', ''],

@@ -103,7 +103,7 @@ test('a reply may be cut at any byte, and each call gets its own', async () => {
   for (cut = 1; cut < reply.length; cut++) {
     const [granted, refused] = await Promise.all([store.reserve(account, holdOf(1)), store.reserve(account, holdOf(2))])
     expect([cut, granted.outcome, refused.outcome]).toEqual([cut, 'granted', 'refused'])
-    if (granted.outcome !== 'ended') expect(granted.rates[0]).toEqual({ limit: 60, remaining: 5, resetMs: 6 })
+    if (granted.outcome === 'granted') expect(granted.rates[0]).toEqual({ limit: 60, remaining: 5, resetMs: 6 })
   }
   client.disconnect()
 })

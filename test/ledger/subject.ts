@@ -54,6 +54,10 @@ export interface Subject {
   crossings(): Promise<readonly SpendCrossing[]>
   /** Deletes those, unless more was spent. In memory the journal has them, and they are gone once they are read. */
   take(crossings: readonly SpendCrossing[]): Promise<void>
+  /** Drops counters that have ended; absent if `reap` does. */
+  sweep?(): void
+  /** The connection of a store in Redis. */
+  readonly redis?: Redis | undefined
   open(): Promise<void>
   /** Deletes everything. */
   reset(): Promise<void>
@@ -124,6 +128,7 @@ export function memorySubject(): Subject {
       })
     },
     take: async () => undefined,
+    sweep: () => current.store.reapAll(),
     reset: async () => {
       current = make()
     },
@@ -201,6 +206,10 @@ class RedisSubject implements Subject {
     const { redis, store } = this.parts
     redis.set(NOW_KEY, this.clock.now)
     return store
+  }
+
+  get redis(): Redis {
+    return this.parts.redis
   }
 
   usage(organization: string): Promise<ReadonlyMap<string, UsageFigures>> {

@@ -28,6 +28,6 @@ export class EmbeddedCrossingReader extends SqliteReader implements CrossingRead
   }
 }
 
-function nameOf({ organization, key, budget, window, spentMicroUsd, isRefusal }: SpendCrossing): string {
-  return JSON.stringify([organization, key, budget, window, spentMicroUsd, isRefusal])
+function nameOf({ organization, key, counter, budget, window, spentMicroUsd, isRefusal }: SpendCrossing): string {
+  return JSON.stringify([organization, key, counter, budget, window, spentMicroUsd, isRefusal])
 }

@@ -2,7 +2,7 @@
 
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite'
 import { budgetLimits } from '../../core/limits.ts'
-import { CROSSING_KEPT_MS, keyOfScope, ofRecordName, recordName, type SpendCrossing } from '../spend-crossing.ts'
+import { CROSSING_KEPT_MS, ofRecordName, ownerOfScope, recordName, type SpendCrossing } from '../spend-crossing.ts'
 import type { ScopeState } from './store-state.ts'
 
 type Value = string | number
@@ -21,7 +21,7 @@ export const CROSSING_SQL = `CREATE TABLE IF NOT EXISTS crossing (
 /** The rows of a scope's crossings, by the names of the columns. */
 export function crossingValues({ organization, key, crossings }: ScopeState, nowMs: number): readonly Value[][] {
   return crossings.map(({ budget, window, spent, limit, isRefusal }) => {
-    const name = recordName(budgetLimits[budget]?.name ?? '', isRefusal)
+    const name = recordName(key, budgetLimits[budget]?.name ?? '', isRefusal)
     return [organization, key, name, window, spent, limit, nowMs]
   })
 }
@@ -52,12 +52,13 @@ export class CrossingWriter {
 
 /** A row of the table, or of the journal; undefined if a later version of weir has written it about another budget. */
 export function crossingOf(row: Readonly<Record<string, Value>>): SpendCrossing | undefined {
-  const named = ofRecordName(row['budget'])
+  const scope = String(row['key'] ?? '')
+  const named = ofRecordName(scope, row['budget'])
   if (named === undefined) return undefined
   const limit = Number(row['limit_amount'] ?? -1)
   return {
     organization: String(row['organization'] ?? ''),
-    key: keyOfScope(String(row['key'] ?? '')),
+    ...ownerOfScope(scope),
     ...named,
     window: Number(row['at_window'] ?? 0),
     spentMicroUsd: Number(row['spent'] ?? 0),

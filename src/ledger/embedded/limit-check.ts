@@ -1,5 +1,5 @@
 /**
- * Checks a request against the limits of an account's two scopes, and computes what is left of the rates. Changes
+ * Checks a request against the limits of all scopes of an account, and computes what is left of the rates. Changes
  * nothing: a request that is refused must leave the scopes as they were.
  */
 
@@ -14,11 +14,11 @@ import {
   type UnitAmounts,
 } from '../../core/limits.ts'
 import type { RateStatus, RateStatuses } from '../ledger.ts'
-import { type Refusal, type ScopeName, scopeNames } from '../reservation-store.ts'
-import { budgetWindows, windowEndMs } from '../window.ts'
+import { type Refusal, refusalScope } from '../reservation-store.ts'
+import { budgetWindows, NEVER_MS, windowEndMs, type ZonedWindows } from '../window.ts'
 import { levelAt, remainingOf, statusOf, waitMs } from './rate-bucket.ts'
-import type { BothAmounts, Pair } from './reservation-moves.ts'
-import { budgetAmount, concurrencyAmount, hasRoom, rateAmount } from './scope-moves.ts'
+import { type AllAmounts, at, type Scopes } from './reservation-moves.ts'
+import { budgetAmount, concurrencyAmount, hasRoom, rateAmount, windowAhead } from './scope-moves.ts'
 import { AMOUNT_MAX, type BudgetState, type ScopeState } from './store-state.ts'
 
 /** The time when a running request ends is unknown; 1 s is a guess. */
@@ -32,10 +32,10 @@ const HELD_WAIT_MS_MAX = 10_000
  * for every request: nearly all of them are granted and need none of it.
  */
 class Obstacles {
-  /** The scope whose limits are being checked. */
-  scope: ScopeName = 'organization'
+  /** The place among an account's scopes of the one whose limits are being checked. */
+  scope = 0
   private found: LimitName | undefined
-  private foundIn: ScopeName = 'organization'
+  private foundIn = 0
   private isFoundHeld = false
   private spentOfFound: number | undefined
   private longest = 0
@@ -65,8 +65,8 @@ class Obstacles {
     const { found: limit, longest } = this
     if (limit === undefined) return undefined
     const wait = Number.isFinite(longest) ? Math.min(AMOUNT_MAX, Math.ceil(longest)) : undefined
-    const { foundIn: scope, isFoundHeld: held, spentOfFound: spent } = this
-    return { refusal: { scope, limit, waitMs: wait, held, spent }, held: this.allHeld }
+    const { foundIn, isFoundHeld: held, spentOfFound: spent } = this
+    return { refusal: { ...refusalScope(foundIn), limit, waitMs: wait, held, spent }, held: this.allHeld }
   }
 }
 
@@ -82,19 +82,21 @@ interface Refused {
  * of them refuses only because of the reservations of running requests.
  */
 export function firstRefusal(
-  scopes: Pair<ScopeState>,
-  amounts: BothAmounts,
+  scopes: Scopes,
+  amounts: AllAmounts,
   demand: UnitAmounts,
   now: number,
+  zoned: ZonedWindows | undefined,
 ): Refused | undefined {
   obstacles.clear()
-  for (let i = 0; i < 2; i++) {
-    obstacles.scope = scopeNames[i] ?? 'key'
-    const scope = i === 0 ? scopes[0] : scopes[1]
-    const ofScope = i === 0 ? amounts[0] : amounts[1]
+  const windows = budgetWindows(now)
+  for (let i = 0; i < scopes.length; i++) {
+    obstacles.scope = i
+    const scope = at(scopes, i)
+    const ofScope = at(amounts, i)
     checkRates(scope, ofScope, demand, now)
     checkConcurrency(scope, ofScope)
-    checkBudgets(scope, ofScope, demand, now)
+    checkBudgets(scope, ofScope, demand, now, i < 2 ? windows : (zoned?.windows ?? windows))
   }
   return obstacles.refused
 }
@@ -123,20 +125,25 @@ function checkConcurrency(scope: ScopeState, amounts: readonly number[]): void {
   }
 }
 
-function checkBudgets(scope: ScopeState, amounts: readonly number[], demand: UnitAmounts, now: number): void {
-  const windows = budgetWindows(now)
-  for (let i = 0; i < budgetLimits.length; i++) {
+function checkBudgets(
+  scope: ScopeState,
+  amounts: readonly number[],
+  demand: UnitAmounts,
+  now: number,
+  windows: readonly number[],
+): void {
+  for (let i = 0; i < scope.budgets.length; i++) {
     const limit = budgetLimits[i]
     if (limit === undefined) continue
     const most = budgetAmount(amounts, i)
     const wanted = demand[limit.unit]
-    const { spent, held } = standingOf(scope, i, windows)
+    const { spent, held } = standingOf(scope, i, windows, now)
     // A request that costs nothing passes, also if the budget is overdrawn.
     if (wanted === 0 || hasRoom(most, spent, held, wanted)) continue
     if (wanted > most) obstacles.add(limit.name, Number.POSITIVE_INFINITY, false, spent)
     else if (wanted > most - spent) {
-      const window = Math.max(windows[i] ?? 0, scope.windows[i] ?? 0)
-      obstacles.add(limit.name, (windowEndMs(limit.window, window) ?? Number.POSITIVE_INFINITY) - now, false, spent)
+      const end = endOf(scope, i, windowAhead(scope, i, now, windows)) ?? Number.POSITIVE_INFINITY
+      obstacles.add(limit.name, Math.max(1, end - now), false, spent)
     } else {
       const missing = wanted - (most - spent - held)
       obstacles.add(limit.name, Math.max(HELD_WAIT_MS_MIN, (HELD_WAIT_MS_MAX * missing) / held), true, spent)
@@ -144,12 +151,32 @@ function checkBudgets(scope: ScopeState, amounts: readonly number[], demand: Uni
   }
 }
 
-/** The most of each unit that a request may take to pass all limits now. For a request that was refused. */
-export function roomOf(scopes: Pair<ScopeState>, amounts: BothAmounts, now: number): UnitAmounts {
-  return byUnit((unit) => Math.min(roomIn(scopes[0], amounts[0], unit, now), roomIn(scopes[1], amounts[1], unit, now)))
+/** When a window of a scope ends; undefined for one that never does. */
+function endOf(scope: ScopeState, budget: number, window: number): number | undefined {
+  const { ends, windows } = scope
+  if (ends.length === 0) return windowEndMs(budgetLimits[budget]?.window ?? 'total', window)
+  return windows[budget] === window && ends[budget] !== NEVER_MS ? ends[budget] : undefined
 }
 
-function roomIn(scope: ScopeState, amounts: readonly number[], unit: LimitUnit, now: number): number {
+/** The most of each unit that a request may take to pass all limits now. For a request that was refused. */
+export function roomOf(scopes: Scopes, amounts: AllAmounts, now: number, zoned: ZonedWindows | undefined): UnitAmounts {
+  const windows = budgetWindows(now)
+  return byUnit((unit) =>
+    Math.min(
+      ...scopes.map((scope, i) =>
+        roomIn(scope, at(amounts, i), unit, now, i < 2 ? windows : (zoned?.windows ?? windows)),
+      ),
+    ),
+  )
+}
+
+function roomIn(
+  scope: ScopeState,
+  amounts: readonly number[],
+  unit: LimitUnit,
+  now: number,
+  windows: readonly number[],
+): number {
   let room = AMOUNT_MAX
   rateLimits.forEach((limit, i) => {
     const bucket = scope.rates[i]
@@ -161,44 +188,37 @@ function roomIn(scope: ScopeState, amounts: readonly number[], unit: LimitUnit, 
     const most = concurrencyAmount(amounts, i)
     if (limit.unit === unit && most !== NO_LIMIT) room = Math.min(room, most - scope.live)
   })
-  const windows = budgetWindows(now)
-  budgetLimits.forEach((limit, i) => {
-    if (limit.unit !== unit) return
-    const { spent, held } = standingOf(scope, i, windows)
+  scope.budgets.forEach((_, i) => {
+    if (budgetLimits[i]?.unit !== unit) return
+    const { spent, held } = standingOf(scope, i, windows, now)
     room = Math.min(room, budgetAmount(amounts, i) - spent - held)
   })
   return Math.max(0, room)
 }
 
 /** What is spent and held of a budget; nothing in a window that the scope has not opened yet. */
-function standingOf(scope: ScopeState, budget: number, windows: readonly number[]): BudgetState {
-  const isNew = (windows[budget] ?? 0) > (scope.windows[budget] ?? 0)
+function standingOf(scope: ScopeState, budget: number, windows: readonly number[], now: number): BudgetState {
+  const isNew = windowAhead(scope, budget, now, windows) > (scope.windows[budget] ?? 0)
   return (isNew ? undefined : scope.budgets[budget]) ?? NOTHING_SPENT
 }
 
 const NOTHING_SPENT: BudgetState = { spent: 0, held: 0, refused: 0, refusedIn: 0 }
 
-/** What is left of each rate, for the organisation or the key, whichever has less left. */
-export function rateStatuses(scopes: Pair<ScopeState>, amounts: BothAmounts, now: number): RateStatuses {
+/** What is left of each rate, for the owner that has least left. */
+export function rateStatuses(scopes: Scopes, amounts: AllAmounts, now: number): RateStatuses {
   const statuses: (RateStatus | undefined)[] = []
   for (let i = 0; i < rateLimits.length; i++) statuses.push(tighterStatus(scopes, amounts, i, now))
   return statuses
 }
 
-function tighterStatus(
-  scopes: Pair<ScopeState>,
-  amounts: BothAmounts,
-  rate: number,
-  now: number,
-): RateStatus | undefined {
-  const limit = rateAmount(amounts[0], rate)
-  const ownLimit = rateAmount(amounts[1], rate)
-  const bucket = scopes[0].rates[rate]
-  const ownBucket = scopes[1].rates[rate]
-  if (bucket === undefined || ownBucket === undefined) return undefined
-  const level = levelAt(bucket, limit, now)
-  const ownLevel = levelAt(ownBucket, ownLimit, now)
-  if (limit === NO_LIMIT) return ownLimit === NO_LIMIT ? undefined : statusOf(ownLevel, ownLimit)
-  const isOwn = ownLimit !== NO_LIMIT && remainingOf(ownLevel, ownLimit) < remainingOf(level, limit)
-  return isOwn ? statusOf(ownLevel, ownLimit) : statusOf(level, limit)
+function tighterStatus(scopes: Scopes, amounts: AllAmounts, rate: number, now: number): RateStatus | undefined {
+  let tightest: RateStatus | undefined
+  for (let s = 0; s < scopes.length; s++) {
+    const limit = rateAmount(at(amounts, s), rate)
+    const bucket = at(scopes, s).rates[rate]
+    if (limit === NO_LIMIT || bucket === undefined) continue
+    const level = levelAt(bucket, limit, now)
+    if (tightest === undefined || remainingOf(level, limit) < tightest.remaining) tightest = statusOf(level, limit)
+  }
+  return tightest
 }

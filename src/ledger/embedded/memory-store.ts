@@ -3,7 +3,6 @@
  * scripts in `redis/store` implement the same verbs; one property test compares both with one model.
  */
 
-import { amountsOf } from '../../core/limit-amounts.ts'
 import type { UnitAmounts } from '../../core/limits.ts'
 import type { EndKind } from '../audit-columns.ts'
 import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../ledger.ts'
@@ -18,10 +17,13 @@ import {
 } from '../reservation-store.ts'
 import { minusUsage, type UsageFigures, usageOf } from '../usage-figures.ts'
 import { seriesAt, seriesOf } from '../usage-series.ts'
+import { budgetWindows } from '../window.ts'
+import { type AccountState, accountState, advanceAll, stateOfRequest } from './account-state.ts'
+import { Counters, keptUntil } from './counters.ts'
 import { firstRefusal, rateStatuses, roomOf } from './limit-check.ts'
 import { DueOrder, ReservationIndex, UNLINKED } from './reservation-index.ts'
 import {
-  type BothAmounts,
+  at,
   begin,
   correctRates,
   free,
@@ -29,10 +31,19 @@ import {
   grow,
   lostUsage,
   newReservation,
-  type Pair,
+  type Scopes,
 } from './reservation-moves.ts'
-import { advance, markRefusals } from './scope-moves.ts'
-import { copyOf, figuresOf, NO_WINDOWS, newScope, type ReservationState, type ScopeState } from './store-state.ts'
+import { markRefusals } from './scope-moves.ts'
+import {
+  copyOf,
+  counterUsageOf,
+  figuresOf,
+  HAS_ENDED,
+  NO_WINDOWS,
+  newScope,
+  type ReservationState,
+  type ScopeState,
+} from './store-state.ts'
 
 /** The clock of a store, in Unix milliseconds. It may step back. */
 export interface Clock {
@@ -43,6 +54,7 @@ export interface Clock {
 
 /** Receives every change of a store. */
 export interface Changes {
+  /** One whose `untilMs` is `HAS_ENDED` is dropped. */
   scope(scope: ScopeState): void
   /** A reservation began, changed or ended. */
   reservation(reservation: ReservationState): void
@@ -60,20 +72,18 @@ export interface Changes {
 interface Organization {
   /** Its own scope by '', those of its keys by `k` and the key's id. */
   readonly scopes: Map<string, ScopeState>
+  readonly counters: Counters
   /** By the id of a key: its organisation's scope and its own. */
-  readonly pairs: Map<string, Pair<ScopeState>>
+  readonly pairs: Map<string, Scopes>
   readonly live: DueOrder
   readonly lost: DueOrder
   /** Settled and cancelled ones, to recognise repeated calls. */
   readonly ended: DueOrder
 }
 
-/** Where the requests of an account count, and the amounts of its limits. */
-interface AccountState {
+/** `isStored`: its scopes are stored, so a call that has changed them need not look. */
+interface KnownState extends AccountState {
   readonly organization: Organization
-  readonly scopes: Pair<ScopeState>
-  readonly limits: BothAmounts
-  /** Its scopes are stored, so a call that has changed them need not look. */
   readonly isStored: boolean
 }
 
@@ -82,7 +92,7 @@ export class MemoryStore {
   /** All reservations of the orders of all organisations. */
   private readonly reservations = new ReservationIndex()
   /** The states of accounts whose scopes are stored: finding one otherwise takes seven look-ups. */
-  private readonly accountStates = new WeakMap<Account, AccountState>()
+  private readonly accountStates = new WeakMap<Account, KnownState>()
 
   constructor(
     protected readonly clock: Clock,
@@ -98,21 +108,24 @@ export class MemoryStore {
     checkEstimate(hold.estimate)
     const now = this.clock.now()
     const state = this.stateOf(account, now)
-    const { organization, scopes, limits } = state
+    const { organization, scopes, limits, zoned } = state
     this.reapUntil(organization, now)
     const known = this.find(account.organization, hold.id)
     if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }
     if (known !== undefined)
       return { outcome: 'granted', admittedMs: known.admittedMs, rates: rateStatuses(scopes, limits, now) }
+    const { budgets } = state
+    const crowded = budgets === undefined ? -1 : organization.counters.crowded(budgets, scopes.slice(2), now)
+    if (crowded >= 0) return { outcome: 'crowded', counter: crowded }
     const demand = demandOf(hold)
-    const refused = firstRefusal(scopes, limits, demand, now)
+    const refused = firstRefusal(scopes, limits, demand, now, zoned)
     if (refused !== undefined) {
       this.refuse(state, demand, now)
-      const [rates, room] = [rateStatuses(scopes, limits, now), roomOf(scopes, limits, now)]
+      const [rates, room] = [rateStatuses(scopes, limits, now), roomOf(scopes, limits, now, zoned)]
       return { outcome: 'refused', ...refused, rates, room }
     }
     // All checks are done. Nothing below may fail, and nothing above has changed anything.
-    advanceBoth(scopes, limits, now)
+    advanceAll(state, now)
     const reservation = newReservation(account, hold, demand, scopes, now, now + this.terms.leaseMs, limits)
     begin(reservation, scopes, limits)
     this.changed(state)
@@ -131,9 +144,9 @@ export class MemoryStore {
     if (reservation === undefined) return 'unknown'
     if (reservation.state !== 'live') return 'ended'
     const now = this.clock.now()
-    const state = this.stateOf(account, now)
+    const state = this.stateOf(account, now, reservation)
     const { organization, scopes, limits } = state
-    advanceBoth(scopes, limits, now)
+    advanceAll(state, now)
     const fits = grow(reservation, scopes, limits, soFar, wanted)
     reservation.dueMs = Math.max(reservation.dueMs, now + this.terms.leaseMs)
     this.changed(state)
@@ -153,9 +166,9 @@ export class MemoryStore {
     if (known === undefined) return 'unknown'
     if (known.state === 'settled') return 'already_settled'
     const used = usedOf(charge, 1)
-    const state = this.stateOf(account, now)
+    const state = this.stateOf(account, now, known)
     const { scopes, limits } = state
-    advanceBoth(scopes, limits, now)
+    advanceAll(state, now)
     const isLate = known.state === 'lost'
     if (isLate) this.changes.used(known, seriesAt(known.series, known.admittedMs), minusUsage(lostUsage(known)))
     free(known, scopes, used, limits)
@@ -179,19 +192,28 @@ export class MemoryStore {
   figures(account: Account): AccountUsage {
     const now = this.clock.now()
     this.reapUntil(this.organization(account.organization), now)
-    const [organization, key] = this.both(account.organization, account.key, now)
-    const scopes = advanceBoth([copyOf(organization), copyOf(key)], bothAmounts(account), now)
-    return { organization: figuresOf(scopes[0]), key: figuresOf(scopes[1]) }
+    const state = this.stateOf(account, now)
+    const scopes = state.scopes.map(copyOf)
+    advanceAll({ ...state, scopes }, now)
+    const [organization, key, ...counters] = scopes
+    if (organization === undefined || key === undefined) throw new Error('an account without scopes')
+    const usage = { organization: figuresOf(organization), key: figuresOf(key) }
+    return counters.length === 0 ? usage : { ...usage, budgets: counters.map(counterUsageOf) }
   }
 
-  /** Of all organisations and keys. */
+  /** Of all organisations, keys and counters. */
   scopes(): readonly ScopeState[] {
-    return [...this.organizations.values()].flatMap(({ scopes }) => [...scopes.values()])
+    return [...this.organizations.values()].flatMap(({ scopes, counters }) => [
+      ...scopes.values(),
+      ...counters.scopes.values(),
+    ])
   }
 
   /** Restores the state that another process left. Must come before any other call. */
   restore(scopes: readonly ScopeState[], reservations: readonly ReservationState[]): void {
-    for (const scope of scopes) this.organization(scope.organization).scopes.set(scope.key, scope)
+    for (const scope of scopes) {
+      if (scope.untilMs !== HAS_ENDED) this.mapOf(scope).set(scope.key, scope)
+    }
     for (const reservation of reservations) {
       const own = { ...reservation, ...UNLINKED }
       this.orderOf(own).put(own)
@@ -216,8 +238,8 @@ export class MemoryStore {
    * of the calendar, and their windows follow the clock, forwards only.
    */
   shift(stepMs: number): void {
-    for (const { scopes, live, lost, ended } of this.organizations.values()) {
-      for (const scope of scopes.values()) {
+    for (const { scopes, counters, live, lost, ended } of this.organizations.values()) {
+      for (const scope of [...scopes.values(), ...counters.scopes.values()]) {
         scope.at += stepMs
         for (const bucket of scope.rates) bucket.at += stepMs
         this.changes.scope(scope)
@@ -242,22 +264,41 @@ export class MemoryStore {
    * would hold its reservations for ever.
    */
   reapAll(): void {
-    for (const organization of this.organizations.keys()) this.reap(organization)
+    for (const id of this.organizations.keys()) {
+      this.reap(id)
+      this.organization(id).counters.sweep(this.clock.now())
+    }
   }
 
   protected find(organization: string, id: string): ReservationState | undefined {
     return this.reservations.get(organization, id)
   }
 
-  private stateOf(account: Account, now: number): AccountState {
-    const known = this.accountStates.get(account)
-    if (known !== undefined) return known
+  /**
+   * `reservation`: of a call about one. It counts in the counters of its admission, whatever budgets there are now.
+   */
+  protected stateOf(account: Account, now: number, reservation?: ReservationState): KnownState {
+    const isSimple = account.budgets === undefined && (reservation?.counters.length ?? 0) === 0
+    if (isSimple) {
+      const known = this.accountStates.get(account)
+      if (known !== undefined) return known
+    }
     const organization = this.organization(account.organization)
-    const scopes = this.both(account.organization, account.key, now)
-    const isStored = organization.pairs.has(account.key)
-    const state = { organization, scopes, limits: bothAmounts(account), isStored }
+    const { counters } = organization
+    const pair = this.both(account.organization, account.key, now)
+    const own =
+      reservation === undefined
+        ? accountState(account, pair, counters, now)
+        : stateOfRequest(account, reservation.counters, pair, counters, now)
+    const isStored = isSimple && organization.pairs.has(account.key)
+    const state = { ...own, organization, isStored }
     if (isStored) this.accountStates.set(account, state)
     return state
+  }
+
+  private mapOf({ organization, key }: ScopeState): Map<string, ScopeState> {
+    const { scopes, counters } = this.organization(organization)
+    return key.startsWith('b') ? counters.scopes : scopes
   }
 
   protected organization(id: string): Organization {
@@ -265,6 +306,7 @@ export class MemoryStore {
     if (known !== undefined) return known
     const organization: Organization = {
       scopes: new Map(),
+      counters: new Counters(id, (scope) => this.changes.scope(scope)),
       pairs: new Map(),
       live: new DueOrder(),
       lost: new DueOrder(),
@@ -288,50 +330,48 @@ export class MemoryStore {
   }
 
   /** Both scopes of a key, new ones if it has none: they are dropped unless `keep` gets them. */
-  protected both(id: string, key: string, now: number): Pair<ScopeState> {
+  protected both(id: string, key: string, now: number): Scopes {
     const { pairs, scopes } = this.organization(id)
     const known = pairs.get(key)
     if (known !== undefined) return known
     const name = `k${key}`
     const own = scopes.get(name)
-    const pair = [scopes.get('') ?? newScope(id, '', now), own ?? newScope(id, name, now)] as const
+    const pair = [scopes.get('') ?? newScope(id, '', now), own ?? newScope(id, name, now)]
     if (own !== undefined) pairs.set(key, pair)
     return pair
   }
 
   /** A refused request consumes nothing, and is seen only in the marks of the budgets that refuse it. */
-  private refuse({ scopes, limits, isStored }: AccountState, demand: UnitAmounts, now: number): void {
-    const [isOfOrganization, isOfKey] = [
-      markRefusals(scopes[0], limits[0], demand, now),
-      markRefusals(scopes[1], limits[1], demand, now),
-    ]
-    if (!isStored && (isOfOrganization || isOfKey)) return this.keepUnopened(scopes)
-    if (isOfOrganization) this.changes.scope(scopes[0])
-    if (isOfKey) this.changes.scope(scopes[1])
+  private refuse({ scopes, limits, zoned }: KnownState, demand: UnitAmounts, now: number): void {
+    const ofOwners = budgetWindows(now)
+    const marked = scopes.filter((scope, i) => {
+      // A counter that no request has opened is not kept for one that was refused.
+      if (i >= 2 && this.mapOf(scope).get(scope.key) !== scope) return false
+      return markRefusals(scope, at(limits, i), demand, now, i < 2 ? ofOwners : (zoned?.windows ?? ofOwners))
+    })
+    if (marked.length === 0) return
+    for (const scope of scopes.slice(0, 2)) {
+      if (this.mapOf(scope).get(scope.key) === scope) continue
+      scope.windows = NO_WINDOWS
+      if (!marked.includes(scope)) marked.push(scope)
+    }
+    this.keep(marked)
   }
 
-  private keepUnopened(pair: Pair<ScopeState>): void {
-    const { scopes } = this.organization(pair[0].organization)
-    for (const scope of pair) if (scopes.get(scope.key) !== scope) scope.windows = NO_WINDOWS
-    this.keep(pair)
-  }
-
-  private changed({ scopes, isStored }: AccountState): void {
+  protected changed({ scopes, budgets, isStored }: KnownState): void {
+    if (budgets !== undefined) {
+      for (const [i, budget] of budgets.entries()) at(scopes, i + 2).untilMs = keptUntil(at(scopes, i + 2), budget)
+    }
     if (!isStored) return this.keep(scopes)
-    this.changes.scope(scopes[0])
-    this.changes.scope(scopes[1])
+    for (let i = 0; i < scopes.length; i++) this.changes.scope(at(scopes, i))
   }
 
   /** Stores the scopes of a call that has changed them. */
-  protected keep(pair: Pair<ScopeState>): void {
-    const [organization, key] = pair
-    const { scopes } = this.organization(organization.organization)
-    if (scopes.get(key.key) !== key) {
-      scopes.set('', organization)
-      scopes.set(key.key, key)
+  protected keep(changed: Scopes): void {
+    for (const scope of changed) {
+      this.mapOf(scope).set(scope.key, scope)
+      this.changes.scope(scope)
     }
-    this.changes.scope(organization)
-    this.changes.scope(key)
   }
 
   private reapUntil({ live, lost, ended }: Organization, now: number): number {
@@ -360,7 +400,10 @@ export class MemoryStore {
 
   /** Ends a reservation whose cost is unknown: charges its progress, and at least its floor. */
   private lose(reservation: ReservationState, now: number): void {
-    const scopes = this.both(reservation.organization, reservation.key, now)
+    const { organization, key, counters } = reservation
+    const pair = this.both(organization, key, now)
+    const known = this.organization(organization).counters
+    const scopes = counters.length === 0 ? pair : [...pair, ...counters.map((name) => known.open(name, now))]
     freeLost(reservation, scopes)
     this.keep(scopes)
     this.end(reservation, 'lost', now)
@@ -389,16 +432,4 @@ export class MemoryStore {
       this.changes.forgotten(reservation.id)
     }
   }
-}
-
-/** The amounts of the organisation's limits, then of the key's. */
-export function bothAmounts(account: Account): BothAmounts {
-  const { organizationLimits, keyLimits, alertShares } = account
-  return [amountsOf(organizationLimits, alertShares), amountsOf(keyLimits, alertShares)]
-}
-
-export function advanceBoth(scopes: Pair<ScopeState>, amounts: BothAmounts, now: number): Pair<ScopeState> {
-  advance(scopes[0], amounts[0], now)
-  advance(scopes[1], amounts[1], now)
-  return scopes
 }

@@ -1,4 +1,4 @@
-/** Changes to one reservation and its two scopes: amounts move between held, spent and free. */
+/** Changes to one reservation and the scopes of its owners: amounts move between held, spent and free. */
 
 import { amountsOf, reachesThreshold } from '../../core/limit-amounts.ts'
 import { budgetLimits, byUnit, type LimitUnit, limitUnits, rateLimits, type UnitAmounts } from '../../core/limits.ts'
@@ -7,13 +7,13 @@ import { type UsageFigures, usageOfLost } from '../usage-figures.ts'
 import { seriesOfHold } from '../usage-series.ts'
 import { correct } from './rate-bucket.ts'
 import { budgetAmount, cross, hasRoom, idledOf, rateAmount, use } from './scope-moves.ts'
-import { NOT_CHARGED, type ReservationState, type ScopeState } from './store-state.ts'
+import { NO_COUNTERS, NOT_CHARGED, type ReservationState, type ScopeState } from './store-state.ts'
 
-/** The organisation's, then the key's. */
-export type Pair<T> = readonly [T, T]
+/** The scopes of the organisation, of the key, then of the counters of budgets. */
+export type Scopes = readonly ScopeState[]
 
-/** The amounts of the limits of both scopes, as `amountsOf` returns them. */
-export type BothAmounts = Pair<readonly number[]>
+/** The amounts of the limits of scopes, in their order, as `amountsOf` returns them. */
+export type AllAmounts = readonly (readonly number[])[]
 
 const BUDGET_UNITS: readonly LimitUnit[] = limitUnits.filter((unit) => budgetLimits.some((one) => one.unit === unit))
 
@@ -22,10 +22,10 @@ export function newReservation(
   account: Account,
   hold: Hold,
   held: UnitAmounts,
-  scopes: Pair<ScopeState>,
+  scopes: Scopes,
   now: number,
   dueMs: number,
-  amounts: BothAmounts,
+  amounts: AllAmounts,
 ): ReservationState {
   return {
     id: hold.id,
@@ -41,8 +41,9 @@ export function newReservation(
     postedOutput: 0,
     postedMicroUsd: 0,
     floorMicroUsd: hold.floorMicroUsd,
-    windows: [scopes[0].windows, scopes[1].windows],
-    idled: idledOf(scopes[0], scopes[1], amounts),
+    counters: scopes.length === 2 ? NO_COUNTERS : scopes.slice(2).map(({ key }) => key),
+    windows: scopes.map(({ windows }) => windows),
+    idled: idledOf(scopes, amounts),
     isChanged: false,
     isStored: false,
     place: -1,
@@ -53,15 +54,17 @@ export function newReservation(
 }
 
 /** Charges the limits of both scopes with what a new reservation holds. */
-export function begin(reservation: ReservationState, scopes: Pair<ScopeState>, amounts: BothAmounts): void {
-  for (const unit of limitUnits) {
-    for (let i = 0; i < 2; i++) use(at(scopes, i), at(amounts, i), unit, reservation.held[unit])
-  }
+export function begin(reservation: ReservationState, scopes: Scopes, amounts: AllAmounts): void {
+  for (const unit of limitUnits) useAll(scopes, amounts, unit, reservation.held[unit])
   for (const unit of BUDGET_UNITS) {
     move(reservation, scopes, unit, posted(reservation, unit), unposted(reservation, unit), amounts)
   }
-  scopes[0].live += 1
-  scopes[1].live += 1
+  for (let i = 0; i < scopes.length; i++) at(scopes, i).live += 1
+}
+
+/** Charges the rates of a unit in all scopes. */
+function useAll(scopes: Scopes, amounts: AllAmounts, unit: LimitUnit, taken: number): void {
+  for (let i = 0; i < scopes.length; i++) use(at(scopes, i), at(amounts, i), unit, taken)
 }
 
 /**
@@ -70,14 +73,14 @@ export function begin(reservation: ReservationState, scopes: Pair<ScopeState>, a
  */
 export function move(
   reservation: ReservationState,
-  scopes: Pair<ScopeState>,
+  scopes: Scopes,
   unit: LimitUnit,
   spent: number,
   held: number,
-  amounts: BothAmounts,
+  amounts: AllAmounts,
 ): void {
   if (spent === 0 && held === 0) return
-  for (let i = 0; i < 2; i++) {
+  for (let i = 0; i < scopes.length; i++) {
     const windows = at(reservation.windows, i)
     const scope = at(scopes, i)
     for (let j = 0; j < scope.budgets.length; j++) {
@@ -120,33 +123,26 @@ export function chargedMicroUsd(reservation: ReservationState): number {
 }
 
 /** Releases what is held, and corrects what is spent to what was used. */
-export function free(
-  reservation: ReservationState,
-  scopes: Pair<ScopeState>,
-  used: UnitAmounts,
-  amounts: BothAmounts,
-): void {
+export function free(reservation: ReservationState, scopes: Scopes, used: UnitAmounts, amounts: AllAmounts): void {
   const isLive = reservation.state === 'live'
   for (const unit of BUDGET_UNITS) {
     const held = isLive ? -unposted(reservation, unit) : 0
     move(reservation, scopes, unit, used[unit] - charged(reservation, unit), held, amounts)
   }
-  if (isLive) {
-    scopes[0].live -= 1
-    scopes[1].live -= 1
-  }
+  if (!isLive) return
+  for (let i = 0; i < scopes.length; i++) at(scopes, i).live -= 1
 }
 
-const UNKNOWN = amountsOf({}, 'unknown')
-const UNKNOWN_AMOUNTS: BothAmounts = [UNKNOWN, UNKNOWN]
+/** The amounts of limits that are not known: every rise of the spend is recorded. */
+export const UNKNOWN_AMOUNTS = amountsOf({}, 'unknown')
 
 /** The same for a reservation whose lease has expired. Its account, with the limits, is not known. */
-export function freeLost(reservation: ReservationState, scopes: Pair<ScopeState>): void {
+export function freeLost(reservation: ReservationState, scopes: Scopes): void {
   free(
     reservation,
     scopes,
     byUnit((unit) => lostAmount(reservation, unit)),
-    UNKNOWN_AMOUNTS,
+    scopes.map(() => UNKNOWN_AMOUNTS),
   )
 }
 
@@ -156,8 +152,8 @@ export function freeLost(reservation: ReservationState, scopes: Pair<ScopeState>
  */
 export function grow(
   reservation: ReservationState,
-  scopes: Pair<ScopeState>,
-  amounts: BothAmounts,
+  scopes: Scopes,
+  amounts: AllAmounts,
   soFar: Estimate,
   wanted: Estimate,
 ): boolean {
@@ -177,8 +173,8 @@ export function grow(
 
 interface Growth {
   readonly reservation: ReservationState
-  readonly scopes: Pair<ScopeState>
-  readonly amounts: BothAmounts
+  readonly scopes: Scopes
+  readonly amounts: AllAmounts
 }
 
 /**
@@ -204,7 +200,7 @@ function growUnit(
   const now = outcome === 'fits' ? grown : taken
   if (now !== held) {
     reservation.held = { ...reservation.held, [unit]: now }
-    for (let i = 0; i < 2; i++) use(at(scopes, i), at(amounts, i), unit, now - held)
+    useAll(scopes, amounts, unit, now - held)
   }
   move(reservation, scopes, unit, spent, unposted(reservation, unit) - unpostedBefore, amounts)
   return outcome
@@ -213,8 +209,8 @@ function growUnit(
 /** Whether every budget of the unit whose window is still the reservation's has room. */
 function fitsBudgets(
   { windows }: ReservationState,
-  scopes: Pair<ScopeState>,
-  amounts: BothAmounts,
+  scopes: Scopes,
+  amounts: AllAmounts,
   unit: LimitUnit,
   more: number,
 ): boolean {
@@ -229,7 +225,7 @@ function fitsBudgets(
 }
 
 /** Whether every rate limit of the unit has room. */
-function fitsRates(scopes: Pair<ScopeState>, amounts: BothAmounts, unit: LimitUnit, more: number): boolean {
+function fitsRates(scopes: Scopes, amounts: AllAmounts, unit: LimitUnit, more: number): boolean {
   return scopes.every((scope, i) =>
     scope.rates.every(({ used }, j) => {
       const perMinute = rateAmount(at(amounts, i), j)
@@ -241,8 +237,8 @@ function fitsRates(scopes: Pair<ScopeState>, amounts: BothAmounts, unit: LimitUn
 /** Corrects the charges to the rates to the actual use. */
 export function correctRates(
   reservation: ReservationState,
-  scopes: Pair<ScopeState>,
-  amounts: BothAmounts,
+  scopes: Scopes,
+  amounts: AllAmounts,
   used: UnitAmounts,
   now: number,
 ): void {
@@ -251,7 +247,7 @@ export function correctRates(
     const unit = rateLimits[j]?.unit
     if (unit === undefined || reservation.held[unit] === used[unit]) continue
     const amount = reservation.held[unit]
-    for (let i = 0; i < 2; i++) {
+    for (let i = 0; i < scopes.length; i++) {
       const bucket = at(scopes, i).rates[j]
       const idled = reservation.idled[i * rateLimits.length + j] ?? NOT_CHARGED
       if (bucket !== undefined) correct(bucket, rateAmount(at(amounts, i), j), { amount, ageMs, idled }, used[unit])
@@ -265,6 +261,7 @@ export function lostUsage(reservation: ReservationState): UsageFigures {
   return usageOfLost(input, reservation.postedOutput, chargedMicroUsd(reservation))
 }
 
-function at<T>(pair: Pair<T>, index: number): T {
-  return index === 0 ? pair[0] : pair[1]
+/** An element that is there: the lists of scopes, amounts and windows are equally long. */
+export function at<T>(list: readonly T[], index: number): T {
+  return list[index] as T
 }

@@ -1,5 +1,6 @@
 /**
- * Changes to one scope (an organisation or a key). `amounts` are those of its limits, as `amountsOf` returns them.
+ * Changes to one scope (an organisation, a key or a counter). `amounts` are those of its limits, as `amountsOf` returns
+ * them.
  */
 
 import { NO_LIMIT } from '../../core/limit-amounts.ts'
@@ -12,7 +13,7 @@ import {
   type UnitAmounts,
 } from '../../core/limits.ts'
 import { isRefusedForSpend, refusedAfter } from '../refusal-mark.ts'
-import { budgetWindows } from '../window.ts'
+import { budgetWindows, type ZonedWindows } from '../window.ts'
 import { drain, take } from './rate-bucket.ts'
 import { AMOUNT_MAX, type BudgetCrossing, NOT_CHARGED, type ScopeState } from './store-state.ts'
 
@@ -42,17 +43,21 @@ export function budgetAmount(amounts: readonly number[], budget: number): number
  * Advances a scope to `now`: drains its buckets and opens new budget windows. If the clock stepped back, windows stay.
  */
 export function advance(scope: ScopeState, amounts: readonly number[], now: number): void {
+  drainAll(scope, amounts, now)
+  const windows = budgetWindows(now)
+  if (scope.windows === windows) return
+  for (let i = 0; i < windows.length; i++) roll(scope, i, windows[i] ?? 0)
+  // The same array in all scopes of a day: the next call has nothing to compare.
+  if (windows.every((window, i) => window === scope.windows[i])) scope.windows = windows
+}
+
+function drainAll(scope: ScopeState, amounts: readonly number[], now: number): void {
   const { rates } = scope
   for (let i = 0; i < rates.length; i++) {
     const bucket = rates[i]
     if (bucket !== undefined) drain(bucket, rateAmount(amounts, i), now)
   }
   scope.at = now
-  const windows = budgetWindows(now)
-  if (scope.windows === windows) return
-  for (let i = 0; i < windows.length; i++) roll(scope, i, windows[i] ?? 0)
-  // The same array in all scopes of a day: the next call has nothing to compare.
-  if (windows.every((window, i) => window === scope.windows[i])) scope.windows = windows
 }
 
 function roll(scope: ScopeState, index: number, window: number): void {
@@ -61,6 +66,37 @@ function roll(scope: ScopeState, index: number, window: number): void {
   scope.windows = scope.windows.with(index, window)
   budget.spent = 0
   budget.held = 0
+}
+
+/**
+ * The same for a counter. If its time zone changes, the window that runs goes on until its end, and only one of a later
+ * date opens: none opens twice.
+ */
+export function advanceCounter(
+  scope: ScopeState,
+  amounts: readonly number[],
+  now: number,
+  zoned: ZonedWindows | undefined,
+): void {
+  drainAll(scope, amounts, now)
+  // A call about a request that counted in it, and whose account has no counters any more.
+  if (zoned === undefined) return
+  const { windows, ends } = zoned
+  if (scope.windows === windows) return
+  for (let i = 0; i < windows.length; i++) {
+    const [window, end] = [windows[i] ?? 0, ends[i] ?? 0]
+    const opened = scope.windows[i] ?? 0
+    if (window < opened || (window > opened && now < (scope.ends[i] ?? 0))) continue
+    roll(scope, i, window)
+    if (scope.ends[i] !== end) scope.ends = scope.ends.with(i, end)
+  }
+  if (windows.every((window, i) => window === scope.windows[i])) scope.windows = windows
+}
+
+/** The windows of a counter at a time: its own, or that which the next request would open. */
+export function windowAhead(scope: ScopeState, index: number, now: number, windows: readonly number[]): number {
+  const [opened, window] = [scope.windows[index] ?? 0, windows[index] ?? 0]
+  return window > opened && now >= (scope.ends[index] ?? 0) ? window : opened
 }
 
 /** Records what a budget has spent, which has reached a threshold. */
@@ -78,14 +114,19 @@ export function cross(scope: ScopeState, amounts: readonly number[], budget: num
  * Marks the budgets that refuse a request because of what is spent. Returns whether a mark has changed: the first of a
  * window is recorded as a crossing, too.
  */
-export function markRefusals(scope: ScopeState, amounts: readonly number[], demand: UnitAmounts, now: number): boolean {
-  const windows = budgetWindows(now)
+export function markRefusals(
+  scope: ScopeState,
+  amounts: readonly number[],
+  demand: UnitAmounts,
+  now: number,
+  windows: readonly number[],
+): boolean {
   let hasChanged = false
   budgetLimits.forEach(({ unit }, i) => {
     const [budget, limit] = [scope.budgets[i], budgetAmount(amounts, i)]
     if (budget === undefined) return
     const opened = scope.windows[i] ?? 0
-    const window = Math.max(opened, windows[i] ?? 0)
+    const window = windowAhead(scope, i, now, windows)
     // In a window that the scope has not opened yet, nothing is spent.
     const spent = window > opened ? 0 : budget.spent
     if (!isRefusedForSpend(limit, spent, demand[unit])) return
@@ -111,15 +152,13 @@ export function use(scope: ScopeState, amounts: readonly number[], unit: string,
   }
 }
 
-/** The `idled` counts of both scopes, which a reservation keeps for later corrections. */
-export function idledOf(
-  organization: ScopeState,
-  key: ScopeState,
-  amounts: readonly [readonly number[], readonly number[]],
-): readonly number[] {
+/** The `idled` counts of scopes, which a reservation keeps for later corrections. */
+export function idledOf(scopes: readonly ScopeState[], amounts: readonly (readonly number[])[]): readonly number[] {
   const counts: number[] = []
-  for (let i = 0; i < rateLimits.length; i++) counts.push(idled(organization, amounts[0], i))
-  for (let i = 0; i < rateLimits.length; i++) counts.push(idled(key, amounts[1], i))
+  for (let s = 0; s < scopes.length; s++) {
+    const scope = scopes[s]
+    for (let i = 0; scope !== undefined && i < rateLimits.length; i++) counts.push(idled(scope, amounts[s] ?? [], i))
+  }
   return counts
 }
 

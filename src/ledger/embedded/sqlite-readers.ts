@@ -11,18 +11,19 @@ import { requestTimeMs } from '../../core/request-id.ts'
 import { openReadOnly } from '../../sqlite/database.ts'
 import { type AuditRow, rowOfValues } from '../audit-columns.ts'
 import { type AuditLog, type AuditQuery, endsOf } from '../audit-log.ts'
-import type { Account, Hold } from '../ledger.ts'
+import { type Account, counterName, type Hold } from '../ledger.ts'
 import type { AccountUsageReader } from '../remaining.ts'
 import { readUsage } from '../request-table.ts'
 import { UsageSums } from '../request-writer.ts'
 import type { AccountUsage, ReserveReply } from '../reservation-store.ts'
 import { isAnyUsage } from '../usage-figures.ts'
 import type { UsageLog, UsageQuery, UsageRow } from '../usage-log.ts'
+import { windowsIn } from '../window.ts'
 import { before, type Commit, lastCommit, type RowPage, readCorrected, readPage } from './audit-pages.ts'
 import type { Group } from './journal-format.ts'
 import { idOfRow, readJournal, tailOf, usageOfRow } from './journal-tail.ts'
 import { type Changes, MemoryStore } from './memory-store.ts'
-import { advance } from './scope-moves.ts'
+import { advance, advanceCounter } from './scope-moves.ts'
 import {
   LEDGER_FILE,
   LEDGER_SCHEMA,
@@ -34,7 +35,14 @@ import {
   scopeOf,
   type Value,
 } from './state-tables.ts'
-import { figuresOf, newScope, type ReservationState, type ScopeState } from './store-state.ts'
+import {
+  counterUsageOf,
+  figuresOf,
+  newCounter,
+  newScope,
+  type ReservationState,
+  type ScopeState,
+} from './store-state.ts'
 
 /**
  * Opens the files for each query: they do not exist before the first request, and the gateway can checkpoint its
@@ -207,7 +215,8 @@ export class EmbeddedAccountUsageReader extends SqliteReader implements AccountU
     const { organization, key } = account
     this.from((database, tail) => {
       const stored = storedScopes(database, tail)
-      const scopes = ['', `k${key}`].flatMap((name) => stored(organization, name) ?? [])
+      const counters = (account.budgets ?? []).map((budget) => `b${counterName(budget)}`)
+      const scopes = ['', `k${key}`, ...counters].flatMap((name) => stored(organization, name) ?? [])
       store.restore(scopes, liveOfOrganization(database, tail, organization))
     })
     return store.reserve(account, hold)
@@ -215,14 +224,24 @@ export class EmbeddedAccountUsageReader extends SqliteReader implements AccountU
 
   async warning(): Promise<undefined> {}
 
-  private usageOf({ organization, organizationLimits, key, keyLimits }: Account, stored: StoredScopes): AccountUsage {
+  private usageOf(account: Account, stored: StoredScopes): AccountUsage {
+    const { organization, organizationLimits, key, keyLimits, budgets, timeZone = 'UTC' } = account
     const now = this.now()
     const usage = (name: string, limits: Limits) => {
       const scope = stored(organization, name) ?? newScope(organization, name, now)
       advance(scope, amountsOf(limits), now)
       return figuresOf(scope)
     }
-    return { organization: usage('', organizationLimits), key: usage(`k${key}`, keyLimits) }
+    const both = { organization: usage('', organizationLimits), key: usage(`k${key}`, keyLimits) }
+    if (budgets === undefined) return both
+    const zoned = windowsIn(timeZone, now)
+    const counters = budgets.map((budget) => {
+      const name = `b${counterName(budget)}`
+      const scope = stored(organization, name) ?? newCounter(organization, name, now, zoned)
+      advanceCounter(scope, amountsOf(budget.limits), now, zoned)
+      return counterUsageOf(scope)
+    })
+    return { ...both, budgets: counters }
   }
 }
 

@@ -32,7 +32,7 @@ export class EmbeddedWindowReset implements WindowReset {
     const set = this.database.transaction(() => {
       const writer = new StateWriter(this.database)
       for (const scope of readScopes(this.database)) {
-        if (scope.organization !== organization) continue
+        if (scope.organization !== organization || scope.key.startsWith('b')) continue
         const spent = spentNow(usage, scope.key === '' ? undefined : scope.key.slice(1), now)
         const set = new Set<string>()
         for (const [i, budget] of scope.budgets.entries()) {

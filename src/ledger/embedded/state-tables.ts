@@ -5,14 +5,24 @@
  */
 
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite'
-import { budgetLimits, byUnit, type LimitUnit, limitUnits, rateLimits } from '../../core/limits.ts'
+import {
+  type BudgetLimit,
+  budgetLimits,
+  byUnit,
+  isOfOwners,
+  type LimitUnit,
+  limitUnits,
+  ownerBudgetLimits,
+  rateLimits,
+} from '../../core/limits.ts'
 import type { Schema } from '../../sqlite/database.ts'
 import { LOG_SQL, LOG_VIEWS } from '../request-table.ts'
 import { scopeNames } from '../reservation-store.ts'
 import { FIGURE_DEFINITIONS } from '../usage-figures.ts'
+import { NEVER_MS } from '../window.ts'
 import { CROSSING_SQL } from './crossing-table.ts'
 import { UNLINKED } from './reservation-index.ts'
-import { NO_CROSSINGS, NOT_CHARGED, type ReservationState, type ScopeState } from './store-state.ts'
+import { HAS_ENDED, NO_CROSSINGS, NOT_CHARGED, type ReservationState, type ScopeState } from './store-state.ts'
 
 export const LEDGER_FILE = 'ledger.sqlite'
 
@@ -22,7 +32,7 @@ export type Row = Readonly<Record<string, Value>>
 interface Column {
   readonly name: string
   readonly type: 'TEXT' | 'INTEGER' | 'REAL'
-  /** The property of the state that is stored in it, as source text for `valuesOf`. */
+  /** What of the state is stored in it, as source text for `valuesOf`. */
   readonly property: string
 }
 
@@ -34,50 +44,66 @@ const HELD_ONE: readonly LimitUnit[] = ['requests']
 const heldColumn = (unit: LimitUnit) => HELD_COLUMNS[unit] ?? `held_${unit}`
 const storedUnits = limitUnits.filter((unit) => !HELD_ONE.includes(unit))
 /** The window of a budget that never renews is not stored. */
-const endingBudgets = budgetLimits.flatMap((limit, index) => (limit.window === 'total' ? [] : [{ ...limit, index }]))
+const endingBudgets = ownerBudgetLimits.flatMap((limit, index) =>
+  limit.window === 'total' ? [] : [{ ...limit, index }],
+)
 
 const SCOPE_COLUMNS: readonly Column[] = [
-  { name: 'organization', type: 'TEXT', property: 'organization' },
-  { name: 'key', type: 'TEXT', property: 'key' },
-  { name: 'at_ms', type: 'INTEGER', property: 'at' },
-  ...rateLimits.map(({ name }, i): Column => ({ name, type: 'REAL', property: `rates[${i}].used` })),
-  { name: 'live', type: 'INTEGER', property: 'live' },
-  ...budgetLimits.flatMap(({ name, window }, i): readonly Column[] => [
-    ...(window === 'total' ? [] : [budgetColumn(name, `windows[${i}]`)]),
-    budgetColumn(`${name}_spent`, `budgets[${i}].spent`),
-    budgetColumn(`${name}_held`, `budgets[${i}].held`),
-    budgetColumn(`${name}_refused`, `budgets[${i}].refused`),
-    budgetColumn(`${name}_refused_in`, `budgets[${i}].refusedIn`),
-  ]),
+  { name: 'organization', type: 'TEXT', property: 'state.organization' },
+  { name: 'key', type: 'TEXT', property: 'state.key' },
+  { name: 'at_ms', type: 'INTEGER', property: 'state.at' },
+  ...rateLimits.map(({ name }, i): Column => ({ name, type: 'REAL', property: `state.rates[${i}].used` })),
+  { name: 'live', type: 'INTEGER', property: 'state.live' },
+  ...budgetLimits.flatMap((limit, i): readonly Column[] => {
+    const { name, window } = limit
+    // Only counters have the others, and the ends of windows.
+    const [mark, otherwise] = isOfOwners(limit) ? ['', ''] : ['?', ' ?? 0']
+    const budget = (property: string) => `(state.budgets[${i}]${mark}.${property}${otherwise})`
+    return [
+      ...(window === 'total' ? [] : [amountColumn(name, `(state.windows[${i}]${otherwise})`)]),
+      amountColumn(`${name}_spent`, budget('spent')),
+      amountColumn(`${name}_held`, budget('held')),
+      amountColumn(`${name}_refused`, budget('refused')),
+      amountColumn(`${name}_refused_in`, budget('refusedIn')),
+      ...(window === 'total' ? [] : [amountColumn(`${name}_ends_ms`, `(state.ends[${i}] ?? 0)`)]),
+    ]
+  }),
+  amountColumn('until_ms', 'state.untilMs'),
 ]
 
-function budgetColumn(name: string, property: string): Column {
+function amountColumn(name: string, property: string): Column {
   return { name, type: 'INTEGER', property }
 }
 
 const LIVE_COLUMNS: readonly Column[] = [
-  { name: 'id', type: 'TEXT', property: 'id' },
-  { name: 'organization', type: 'TEXT', property: 'organization' },
-  { name: 'key', type: 'TEXT', property: 'key' },
-  { name: 'model', type: 'TEXT', property: 'series' },
-  { name: 'admitted_ms', type: 'INTEGER', property: 'admittedMs' },
-  { name: 'due_ms', type: 'INTEGER', property: 'dueMs' },
-  { name: 'input_tokens', type: 'INTEGER', property: 'inputTokens' },
-  ...storedUnits.map((unit): Column => ({ name: heldColumn(unit), type: 'INTEGER', property: `held.${unit}` })),
-  { name: 'posted_input', type: 'INTEGER', property: 'postedInput' },
-  { name: 'posted_output', type: 'INTEGER', property: 'postedOutput' },
-  { name: 'posted', type: 'INTEGER', property: 'postedMicroUsd' },
-  { name: 'floor', type: 'INTEGER', property: 'floorMicroUsd' },
+  { name: 'id', type: 'TEXT', property: 'state.id' },
+  { name: 'organization', type: 'TEXT', property: 'state.organization' },
+  { name: 'key', type: 'TEXT', property: 'state.key' },
+  { name: 'model', type: 'TEXT', property: 'state.series' },
+  { name: 'admitted_ms', type: 'INTEGER', property: 'state.admittedMs' },
+  { name: 'due_ms', type: 'INTEGER', property: 'state.dueMs' },
+  { name: 'input_tokens', type: 'INTEGER', property: 'state.inputTokens' },
+  ...storedUnits.map((unit): Column => ({ name: heldColumn(unit), type: 'INTEGER', property: `state.held.${unit}` })),
+  { name: 'posted_input', type: 'INTEGER', property: 'state.postedInput' },
+  { name: 'posted_output', type: 'INTEGER', property: 'state.postedOutput' },
+  { name: 'posted', type: 'INTEGER', property: 'state.postedMicroUsd' },
+  { name: 'floor', type: 'INTEGER', property: 'state.floorMicroUsd' },
   ...scopeNames.flatMap((scope, s) =>
     endingBudgets.map(
       ({ name, index }): Column => ({
         name: `${scope}_${name}`,
         type: 'INTEGER',
-        property: `windows[${s}][${index}]`,
+        property: `state.windows[${s}][${index}]`,
       }),
     ),
   ),
+  { name: 'counters', type: 'TEXT', property: 'countersText(state)' },
 ]
+
+/** The counters of a reservation and their windows at its admission, as JSON; '' for none. */
+function countersText({ counters, windows }: Pick<ReservationState, 'counters' | 'windows'>): string {
+  return counters.length === 0 ? '' : JSON.stringify(counters.map((name, i) => [name, windows[i + 2]]))
+}
 
 function definition({ name, type }: { readonly name: string; readonly type: string }): string {
   // A column that an older file lacks is added to it, empty.
@@ -150,8 +176,8 @@ type Values = readonly Value[]
  * 20 ms is written, and a loop over the columns took 0.4 µs longer.
  */
 function valuesOf<State>(columns: readonly Column[]): (state: State) => Values {
-  const values = columns.map(({ property }) => `state.${property}`).join(', ')
-  return new Function(`return (state) => [${values}]`)()
+  const values = columns.map(({ property }) => property).join(', ')
+  return new Function('countersText', `return (state) => [${values}]`)(countersText)
 }
 
 export const scopeValues = valuesOf<ScopeState>(SCOPE_COLUMNS)
@@ -169,6 +195,7 @@ type Insertion = Statement<unknown, SQLQueryBindings[]>
 /** Writes the tables; for use inside a transaction. */
 export class StateWriter {
   private readonly putScope: Insertion
+  private readonly dropScope
   private readonly putLive: Insertion
   private readonly dropLive
   private readonly putLost: Insertion
@@ -178,6 +205,7 @@ export class StateWriter {
 
   constructor(database: Database) {
     this.putScope = database.query<unknown, SQLQueryBindings[]>(insertion('scope', SCOPE_COLUMNS))
+    this.dropScope = database.query('DELETE FROM scope WHERE organization = ? AND key = ?')
     this.putLive = database.query<unknown, SQLQueryBindings[]>(insertion('live', LIVE_COLUMNS))
     this.dropLive = database.query('DELETE FROM live WHERE id = ?')
     this.putLost = database.query<unknown, SQLQueryBindings[]>(insertion('lost', LIVE_COLUMNS))
@@ -187,7 +215,8 @@ export class StateWriter {
   }
 
   scope(scope: ScopeState): void {
-    this.putScope.run(...scopeValues(scope))
+    if (scope.untilMs === HAS_ENDED) this.dropScope.run(scope.organization, scope.key)
+    else this.putScope.run(...scopeValues(scope))
   }
 
   /** Deletes a reservation that has ended. */
@@ -231,7 +260,9 @@ function textIn(row: Row, name: string): string {
 
 export function scopeOf(row: Row): ScopeState {
   const [organization, key, at] = [textIn(row, 'organization'), textIn(row, 'key'), numberIn(row, 'at_ms')]
-  const windows = budgetLimits.map(({ name, window }) => (window === 'total' ? 0 : numberIn(row, name)))
+  const isCounter = key.startsWith('b')
+  const limits: readonly BudgetLimit[] = isCounter ? budgetLimits : ownerBudgetLimits
+  const windows = limits.map(({ name, window }) => (window === 'total' ? 0 : numberIn(row, name)))
   return {
     organization,
     key,
@@ -240,13 +271,17 @@ export function scopeOf(row: Row): ScopeState {
     rates: rateLimits.map(({ name }) => ({ used: numberIn(row, name), at, idled: 0 })),
     live: numberIn(row, 'live'),
     windows,
-    budgets: budgetLimits.map(({ name }, i) => ({
+    budgets: limits.map(({ name }, i) => ({
       spent: numberIn(row, `${name}_spent`),
       held: numberIn(row, `${name}_held`),
       refused: numberIn(row, `${name}_refused`),
       // An earlier version kept marks only of the window that the scope had opened.
       refusedIn: numberIn(row, `${name}_refused_in`) || (windows[i] ?? 0),
     })),
+    ends: isCounter
+      ? limits.map(({ name, window }) => (window === 'total' ? NEVER_MS : numberIn(row, `${name}_ends_ms`)))
+      : [],
+    untilMs: numberIn(row, 'until_ms'),
     crossings: NO_CROSSINGS,
     isChanged: false,
   }
@@ -254,7 +289,10 @@ export function scopeOf(row: Row): ScopeState {
 
 export function liveOf(row: Row, state: 'live' | 'lost' = 'live'): ReservationState {
   const windowsOf = (scope: string) =>
-    budgetLimits.map(({ name, window }) => (window === 'total' ? 0 : numberIn(row, `${scope}_${name}`)))
+    ownerBudgetLimits.map(({ name, window }) => (window === 'total' ? 0 : numberIn(row, `${scope}_${name}`)))
+  const counters: readonly (readonly [name: string, windows: readonly number[]])[] = JSON.parse(
+    textIn(row, 'counters') || '[]',
+  )
   return {
     id: textIn(row, 'id'),
     organization: textIn(row, 'organization'),
@@ -269,8 +307,9 @@ export function liveOf(row: Row, state: 'live' | 'lost' = 'live'): ReservationSt
     postedOutput: numberIn(row, 'posted_output'),
     postedMicroUsd: numberIn(row, 'posted'),
     floorMicroUsd: numberIn(row, 'floor'),
-    windows: [windowsOf('organization'), windowsOf('key')],
-    idled: scopeNames.flatMap(() => rateLimits.map(() => NOT_CHARGED)),
+    counters: counters.map(([name]) => name),
+    windows: [windowsOf('organization'), windowsOf('key'), ...counters.map(([, windows]) => windows)],
+    idled: [...scopeNames, ...counters].flatMap(() => rateLimits.map(() => NOT_CHARGED)),
     isChanged: false,
     isStored: true,
     place: -1,

@@ -1,9 +1,9 @@
-/** The data of the store in memory: the state of scopes (organisations and keys) and of reservations. */
+/** The data of the store in memory: the state of scopes (organisations, keys, counters) and of reservations. */
 
-import { budgetLimits, byName, rateLimits, type UnitAmounts } from '../../core/limits.ts'
+import { budgetLimits, byName, ownerBudgetLimits, rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import type { ListMember } from '../../core/member-list.ts'
-import type { Budget, ScopeUsage } from '../reservation-store.ts'
-import { budgetWindows } from '../window.ts'
+import type { Budget, CounterUsage, ScopeUsage } from '../reservation-store.ts'
+import { budgetWindows, NEVER_MS, type ZonedWindows } from '../window.ts'
 
 /** Amounts stop growing here, at $9.0 billion: larger sums would not be exact. */
 export const AMOUNT_MAX = Number.MAX_SAFE_INTEGER
@@ -38,10 +38,10 @@ export interface BudgetCrossing {
 
 export const NO_CROSSINGS: readonly BudgetCrossing[] = []
 
-/** One organisation, or one key of it. */
+/** One organisation, one key of it, or one counter of its budgets. */
 export interface ScopeState {
   readonly organization: string
-  /** '' for the organisation itself, else `k` and the key's id. */
+  /** '' for the organisation itself, `k` and the key's id, or `b` and the counter's name. */
   readonly key: string
   /** When it was advanced last. */
   at: number
@@ -54,8 +54,11 @@ export interface ScopeState {
    * new window is written to a new array.
    */
   windows: readonly number[]
-  /** In the order of `budgetLimits`. */
+  /** In the order of `budgetLimits`; only a counter has all of them. */
   readonly budgets: readonly BudgetState[]
+  /** When each window ends, and until when the counter is kept; of other scopes, nothing and 0. */
+  ends: readonly number[]
+  untilMs: number
   /** Since the last group of the journal; for each window the one with the largest spend. */
   crossings: readonly BudgetCrossing[]
   /** Mark of the journal: it has changed since the last group. */
@@ -82,11 +85,13 @@ export interface ReservationState extends ListMember {
   postedOutput: number
   postedMicroUsd: number
   readonly floorMicroUsd: number
-  /** The budget windows of the organisation and of the key at its admission, in the order of `budgetLimits`. */
-  readonly windows: readonly [readonly number[], readonly number[]]
+  /** The names of the scopes of its counters, which follow the organisation and the key in the lists below. */
+  readonly counters: readonly string[]
+  /** The windows of each scope at its admission, in the order of `budgetLimits`. */
+  readonly windows: readonly (readonly number[])[]
   /**
-   * `idled` of each bucket when it was charged, in the order of `rateLimits`, first for the organisation, then for the
-   * key; `NOT_CHARGED` if there was no limit.
+   * `idled` of each bucket when it was charged, in the order of `rateLimits`, one scope after the other; `NOT_CHARGED`
+   * if there was no limit.
    */
   readonly idled: readonly number[]
   /** Marks of the journal: it has changed since the last group; SQLite has it. */
@@ -101,6 +106,14 @@ export interface ReservationState extends ListMember {
 /** Stands in `idled` for a bucket that had no limit, so that nothing was charged. */
 export const NOT_CHARGED = -1
 
+/** Stands in `untilMs` for a counter that has ended. */
+export const HAS_ENDED = -1
+
+/** The counters of a reservation whose request matches no budget. */
+export const NO_COUNTERS: readonly string[] = []
+
+const NO_ENDS: readonly number[] = []
+
 export function newScope(organization: string, key: string, now: number): ScopeState {
   return {
     organization,
@@ -109,14 +122,25 @@ export function newScope(organization: string, key: string, now: number): ScopeS
     rates: rateLimits.map(() => ({ used: 0, at: now, idled: 0 })),
     live: 0,
     windows: budgetWindows(now),
-    budgets: budgetLimits.map(() => ({ spent: 0, held: 0, refused: 0, refusedIn: 0 })),
+    budgets: ownerBudgetLimits.map(nothingSpent),
+    ends: NO_ENDS,
+    untilMs: 0,
     crossings: NO_CROSSINGS,
     isChanged: false,
   }
 }
 
+/** The scope of a counter in the windows of its time zone. */
+export function newCounter(organization: string, key: string, now: number, { windows, ends }: ZonedWindows) {
+  return { ...newScope(organization, key, now), windows, ends, budgets: budgetLimits.map(nothingSpent) }
+}
+
+function nothingSpent(): BudgetState {
+  return { spent: 0, held: 0, refused: 0, refusedIn: 0 }
+}
+
 /** The windows of a scope whose first request was refused: the next one opens them. */
-export const NO_WINDOWS: readonly number[] = budgetLimits.map(() => 0)
+export const NO_WINDOWS: readonly number[] = ownerBudgetLimits.map(() => 0)
 
 /** A snapshot for readers. */
 export function figuresOf({ rates, live, windows, budgets }: ScopeState): ScopeUsage {
@@ -132,9 +156,14 @@ export function figuresOf({ rates, live, windows, budgets }: ScopeState): ScopeU
   }
 }
 
+/** The same for a counter. */
+export function counterUsageOf(scope: ScopeState): CounterUsage {
+  return { usage: figuresOf(scope), endsMs: byName(budgetLimits, (_, index) => scope.ends[index] ?? NEVER_MS) }
+}
+
 /** A copy for readers, who advance it to their time. */
 export function copyOf(scope: ScopeState): ScopeState {
-  const { organization, key, at, rates, live, windows, budgets } = scope
+  const { organization, key, at, rates, live, windows, budgets, ends, untilMs } = scope
   return {
     organization,
     key,
@@ -143,6 +172,8 @@ export function copyOf(scope: ScopeState): ScopeState {
     live,
     windows,
     budgets: budgets.map(({ spent, held, refused, refusedIn }) => ({ spent, held, refused, refusedIn })),
+    ends,
+    untilMs,
     crossings: NO_CROSSINGS,
     isChanged: false,
   }

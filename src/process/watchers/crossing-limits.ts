@@ -4,6 +4,7 @@ import type { LimitSpend } from '../../alerts/spend-thresholds.ts'
 import { openKeyStore } from '../../assembly/open-ledger.ts'
 import type { Config } from '../../config/config.ts'
 import { amountOf, budgetLimits, type Limits, spentBefore } from '../../core/limits.ts'
+import { counterOf } from '../../ledger/ledger.ts'
 import type { SpendCrossing } from '../../ledger/spend-crossing.ts'
 import { windowEndMs } from '../../ledger/window.ts'
 import { withLedger } from '../../reports/ledger-part.ts'
@@ -21,16 +22,33 @@ export async function spendsOfCrossings(
     key === undefined || configuredLimits(config, organization, key) ? [] : [key],
   )
   const stored = await storedLimits(config, storedIds)
-  return crossings.map(({ organization, key, budget, window, spentMicroUsd, limitMicroUsd }) => {
-    const limits = configuredLimits(config, organization, key) ?? stored.get(`${organization}\0${key}`) ?? {}
+  return crossings.map(({ organization, key, counter, budget, window, spentMicroUsd, limitMicroUsd }) => {
+    const limits =
+      (counter === undefined
+        ? configuredLimits(config, organization, key)
+        : counterLimits(config, organization, counter)) ??
+      stored.get(`${organization}\0${key}`) ??
+      {}
     const limit = budgetLimits.find(({ name }) => name === budget)
     const before = limit === undefined ? 0 : spentBefore(limits, limit, Date.now())
     return {
       ...{ organization, key: key ?? null, window: budget, spentMicroUsd: spentMicroUsd + before },
+      ...(counter === undefined ? {} : { budget: budgetFields(counter) }),
       limitMicroUsd: (before === 0 ? limitMicroUsd : undefined) ?? (limit && amountOf(limits, limit)) ?? 0,
       endMs: windowEndMs(budget, window),
     }
   })
+}
+
+function budgetFields(counter: string): LimitSpend['budget'] {
+  const { name, value } = counterOf(counter)
+  return { name, value: value === '' ? null : value }
+}
+
+function counterLimits({ organizations }: Config, organization: string, counter: string): Limits | undefined {
+  const { name, value } = counterOf(counter)
+  const budget = organizations.find(({ id }) => id === organization)?.budgets?.find((one) => one.name === name)
+  return budget?.except.get(value) ?? budget?.limits
 }
 
 function configuredLimits({ organizations }: Config, organization: string, key?: string): Limits | undefined {

@@ -4,7 +4,7 @@
  * takes back reservations that only their callers remember.
  */
 
-import { byUnit } from '../../../core/limits.ts'
+import { byUnit, limitUnits } from '../../../core/limits.ts'
 import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../../ledger.ts'
 import {
   type CancelReply,
@@ -23,10 +23,11 @@ import {
   usageOfLost,
 } from '../../usage-figures.ts'
 import { seriesAt, seriesOf } from '../../usage-series.ts'
-import { dayOf, monthOf } from '../../window.ts'
-import { advanceBoth, bothAmounts, MemoryStore } from '../memory-store.ts'
-import { begin, correctRates, free, grow, lostUsage, move, newReservation, type Pair } from '../reservation-moves.ts'
-import { newScope, type ReservationState, type ScopeState } from '../store-state.ts'
+import { budgetWindows, dayOf, windowsIn } from '../../window.ts'
+import { advanceAll } from '../account-state.ts'
+import { MemoryStore } from '../memory-store.ts'
+import { begin, correctRates, free, grow, lostUsage, move, newReservation, type Scopes } from '../reservation-moves.ts'
+import type { ReservationState } from '../store-state.ts'
 
 const NOTHING = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
 
@@ -46,31 +47,23 @@ export class FullStore extends MemoryStore {
     const known = this.find(account.organization, id)
     if (known === undefined) {
       const hold = { id, estimate: NOTHING, floorMicroUsd: 0 }
-      const empty = (key: string) => newScope(account.organization, key, now)
-      const blank = newReservation(
-        account,
-        hold,
-        demandOf(hold),
-        [empty(''), empty('k')],
-        now,
-        now,
-        bothAmounts(account),
-      )
-      this.end(blank, 'cancelled', now)
+      const { scopes, limits } = this.stateOf(account, now)
+      this.end(newReservation(account, hold, demandOf(hold), scopes, now, now, limits), 'cancelled', now)
       return 'cancelled'
     }
     if (known.state !== 'live' && known.state !== 'lost') return 'ended'
-    const scopes = this.advanced(account, now)
+    const state = this.stateOf(account, now, known)
+    const { scopes, limits } = state
+    advanceAll(state, now)
     const kind = known.state === 'lost' ? 'withdrawn' : 'cancelled'
     const series = seriesAt(known.series, known.admittedMs)
     if (known.state === 'lost') this.changes.used(known, series, minusUsage(lostUsage(known)))
     const { postedInput, postedOutput, postedMicroUsd } = known
     const progress = { inputTokens: postedInput, outputTokens: postedOutput, images: 0, costMicroUsd: postedMicroUsd }
     const used = usedOf(progress, 0)
-    const limits = bothAmounts(account)
     free(known, scopes, used, limits)
     correctRates(known, scopes, limits, used, now)
-    this.keep(scopes)
+    this.changed(state)
     this.end(known, 'cancelled', now)
     if (known.postedMicroUsd > 0) {
       this.changes.used(known, series, usageOfLost(known.postedInput, known.postedOutput, known.postedMicroUsd))
@@ -88,15 +81,16 @@ export class FullStore extends MemoryStore {
     checkEstimate(soFar)
     if (this.find(account.organization, hold.id) !== undefined) return
     const now = this.clock.now()
-    const scopes = this.advanced(account, now)
-    const limits = bothAmounts(account)
+    const state = this.stateOf(account, now)
+    const { scopes, limits } = state
+    advanceAll(state, now)
     const reservation: ReservationState = {
       ...newReservation(account, hold, demandOf(hold), scopes, admittedMs, now + this.terms.leaseMs, limits),
-      windows: windowsAt(scopes, admittedMs),
+      windows: windowsAt(scopes, account, admittedMs),
     }
     begin(reservation, scopes, limits)
     grow(reservation, scopes, limits, soFar, hold.estimate)
-    this.keep(scopes)
+    this.changed(state)
     this.start(this.organization(account.organization), reservation)
   }
 
@@ -115,27 +109,25 @@ export class FullStore extends MemoryStore {
     return claimed
   }
 
-  private advanced({ organization, key, ...limits }: Account, now: number) {
-    return advanceBoth(this.both(organization, key, now), bothAmounts({ organization, key, ...limits }), now)
-  }
-
-  /** Charges a settlement's cost to the windows that its request was admitted in. */
+  /** Charges a settlement to the windows that its request was admitted in. */
   private charge({ account, id, admittedMs }: Admission, charge: Charge): SettleReply {
     checkEstimate(charge)
     const now = this.clock.now()
-    const scopes = this.advanced(account, now)
+    const state = this.stateOf(account, now)
+    const { scopes, limits } = state
+    advanceAll(state, now)
     const hold: Hold = { id, estimate: charge, floorMicroUsd: 0, model: charge.model }
     const nothing = byUnit(() => 0)
-    const limits = bothAmounts(account)
     const reservation: ReservationState = {
       ...newReservation(account, hold, nothing, scopes, admittedMs, now, limits),
       state: 'settled',
-      windows: windowsAt(scopes, admittedMs),
+      windows: windowsAt(scopes, account, admittedMs),
     }
     const usage = usageOf(charge)
     const claimed = usage && this.claim(reservation, usage, now)
-    move(reservation, scopes, 'micro_usd', charge.costMicroUsd - (claimed?.costMicroUsd ?? 0), 0, limits)
-    this.keep(scopes)
+    const used = usedOf({ ...charge, costMicroUsd: charge.costMicroUsd - (claimed?.costMicroUsd ?? 0) }, 1)
+    for (const unit of limitUnits) move(reservation, scopes, unit, used[unit], 0, limits)
+    this.changed(state)
     this.end(reservation, 'settled', now)
     this.count(reservation, charge)
     if (claimed !== undefined) {
@@ -150,9 +142,11 @@ function unclaimedName({ organization, admittedMs, key }: ReservationState): str
   return `${organization}\0${dayOf(admittedMs)}\0${key}`
 }
 
-/** The budget windows of a request that was admitted at a time, none of which is later than the scopes' own. */
-function windowsAt(scopes: Pair<ScopeState>, admittedMs: number): Pair<readonly number[]> {
-  const admission = [dayOf(admittedMs), monthOf(admittedMs), 0]
-  const windows = (scope: ScopeState) => scope.windows.map((window, i) => Math.min(window, admission[i] ?? 0))
-  return [windows(scopes[0]), windows(scopes[1])]
+/** The windows of a request that was admitted at a time, none of which is later than the scopes' own. */
+function windowsAt(scopes: Scopes, { timeZone = 'UTC' }: Account, admittedMs: number): readonly (readonly number[])[] {
+  const ofOwners = budgetWindows(admittedMs)
+  const ofCounters = scopes.length === 2 ? ofOwners : windowsIn(timeZone, admittedMs).windows
+  return scopes.map((scope, s) =>
+    scope.windows.map((window, i) => Math.min(window, (s < 2 ? ofOwners : ofCounters)[i] ?? 0)),
+  )
 }

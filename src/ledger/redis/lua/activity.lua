@@ -1,6 +1,6 @@
 -- Returns when some keys of an organisation were last used, and what they spent and hold in their current day.
 --
--- keys: scopes reservations deadlines audit usage nodes crossings
+-- keys: scopes reservations deadlines audit usage nodes crossings counters ends
 -- arguments: listed
 -- outcomes:
 --   activity, and as text for each of the keys: the time of its last use, 0 if it was never used, then window, spent

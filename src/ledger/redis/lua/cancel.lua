@@ -1,8 +1,8 @@
 -- Releases what is held; what was posted stays spent, and no floor is charged. An unknown id is barred, so that a
 -- reserve call that arrives later is rejected.
 --
--- keys: scopes reservations deadlines audit usage nodes crossings
--- arguments: id witness key organizationLimits keyLimits
+-- keys: scopes reservations deadlines audit usage nodes crossings counters ends
+-- arguments: id witness key organizationLimits keyLimits budgets
 -- outcomes:
 --   cancelled
 --   ended   (settled or cancelled before)
@@ -26,6 +26,13 @@ local used = amounts_of(reservation, posted)
 used[REQUESTS] = 0
 free(reservation, scopes, used, limits)
 correct(reservation, scopes, limits, used)
+local hold = (reservation[HAS_COUNTERS] or 0) > 0 and load_hold(id)
+if hold then
+  local account = { scopes = scopes, limits = limits }
+  if given then add_counters(account, given) end
+  end_hold(id, hold, used, account)
+  save_counters()
+end
 save_scopes(key, scopes)
 bury(id, IS_CANCELLED)
 

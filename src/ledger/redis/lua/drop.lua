@@ -1,7 +1,7 @@
 -- Deletes the figures of a key that nobody can use any more, once none of its requests runs and none can be settled
 -- late.
 --
--- keys: scopes reservations deadlines audit usage nodes crossings
+-- keys: scopes reservations deadlines audit usage nodes crossings counters ends
 -- arguments: key
 -- outcomes:
 --   dropped

@@ -3,7 +3,7 @@
 -- settlements sent under the old epoch are refused, so that the node's figures do not change until it has given back
 -- what is missing.
 --
--- keys: scopes reservations deadlines audit usage nodes crossings
+-- keys: scopes reservations deadlines audit usage nodes crossings counters ends
 -- arguments: known node ended legacy
 -- outcomes:
 --   entered sums epoch given requests legacy empty   (sums: as the record has them; given: rows that the node has given

@@ -1,8 +1,8 @@
 -- Posts progress (held becomes spent), extends the lease, and holds more: money if every spend limit has room, tokens
 -- if the rates have room. All amounts are totals, so that a repeated or late call changes nothing.
 --
--- keys: scopes reservations deadlines audit usage nodes crossings
--- arguments: id witness key organizationLimits keyLimits input output cost wantedTokens wantedCost
+-- keys: scopes reservations deadlines audit usage nodes crossings counters ends
+-- arguments: id witness key organizationLimits keyLimits budgets input output cost wantedTokens wantedCost
 -- outcomes:
 --   extended
 --   exhausted   (the progress is posted, the lease extended; no more is held)
@@ -15,13 +15,25 @@ if reservation[STATE] ~= IS_LIVE then return { 'ended' } end
 
 local scopes = load_scopes(key)
 advance(scopes, limits)
+local hold = reservation[HAS_COUNTERS] and reservation[HAS_COUNTERS] > 0 and load_hold(id)
+if hold and hold[1][STATE] ~= IS_LIVE then hold = nil end
+local owners = hold and hold[2]
+if owners then
+  local account = { scopes = scopes, limits = limits }
+  if given then add_counters(account, given) end
+  local own, own_limits = scopes_of(owners, given and given[1]), limits_of(owners, account)
+  advance_counters(own, own_limits, given and given[1])
+  scopes = { scopes[1], scopes[2], unpack(own, 3) }
+  scopes.key, scopes.names = key, own.names
+  limits = { limits[1], limits[2], unpack(own_limits, 3) }
+end
 
 local function budgets_allow(unit, more)
-  for b = 1, BUDGETS do
-    if BUDGET_UNIT[b] == unit then
-      for s = 1, 2 do
-        local bound = scopes[s][WINDOW[b]] == reservation[ADMISSION[s][b]]
-        if bound and not has_room(scopes[s], b, budget_limit(limits[s], b), more) then return false end
+  for s = 1, #scopes do
+    for b = 1, s > 2 and BUDGETS or OWN_BUDGETS do
+      local admitted = s > 2 and owners[s - 2][2][b] or s <= 2 and reservation[ADMISSION[s][b]]
+      if BUDGET_UNIT[b] == unit and scopes[s][WINDOW[b]] == admitted then
+        if not has_room(scopes[s], b, budget_limit(limits[s], b), more) then return false end
       end
     end
   end
@@ -31,7 +43,7 @@ end
 local function rates_allow(unit, more)
   for r = 1, RATES do
     if RATE_UNIT[r] == unit then
-      for s = 1, 2 do
+      for s = 1, #scopes do
         local limit = limits[s][RATE[r]]
         if limit ~= NONE and scopes[s][USED[r]] + more > limit then return false end
       end
@@ -50,7 +62,10 @@ local function grow(unit, field, taken, wanted, before)
   local rates = grown == taken or rates_allow(unit, grown - held)
   reservation[field] = budgets and rates and grown or taken
   local more = unposted(reservation, unit) - unposted_before
-  if spent ~= 0 or more ~= 0 then move(reservation, scopes, unit, spent, more, limits) end
+  if spent ~= 0 or more ~= 0 then
+    move(reservation, scopes, unit, spent, more, limits)
+    if owners then move(reservation, scopes, unit, spent, more, limits, owners) end
+  end
   if reservation[field] ~= held then use(scopes, limits, unit, reservation[field] - held) end
   return budgets, rates
 end
@@ -68,4 +83,9 @@ local tokens = grow(TOKENS, ACCOUNTED, taken, wanted_tokens, posted_tokens)
 reservation[DUE] = max(reservation[DUE], now + LEASE_MS)
 save_scopes(key, scopes)
 save_reservation(id, reservation)
+if hold then
+  change_counters(scopes)
+  save_hold(id, { reservation, owners })
+end
+save_counters()
 return { budgets and rates and tokens and 'extended' or 'exhausted' }

@@ -1,7 +1,7 @@
 -- Adds a day of what a node served for a key and series to the first day of its month, and deletes the day. A repeated
 -- call does nothing. Stores up to which day months are folded: figures from before it are compared by month.
 --
--- keys: scopes reservations deadlines audit usage nodes crossings
+-- keys: scopes reservations deadlines audit usage nodes crossings counters ends
 -- arguments: node day key series
 -- outcomes:
 --   folded

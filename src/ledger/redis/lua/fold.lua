@@ -1,7 +1,7 @@
 -- Adds the usage of a day, key and series to the first day of its month, or that of an hour to its day, and deletes it.
 -- A repeated call does nothing.
 --
--- keys: scopes reservations deadlines audit usage nodes crossings
+-- keys: scopes reservations deadlines audit usage nodes crossings counters ends
 -- arguments: day key series month into
 -- `month` and `into` are the day and the series of the larger sum.
 -- outcomes:

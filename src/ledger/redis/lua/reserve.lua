@@ -3,10 +3,11 @@
 -- request comes before its first change: a rejected request consumes nothing. Many in one call: creating the functions
 -- below takes as long as reserving for one or two requests, and scopes are read and written once.
 --
--- keys: scopes reservations deadlines audit usage nodes crossings
+-- keys: scopes reservations deadlines audit usage nodes crossings counters ends
 -- arguments: witness epoch accounts requests
--- `accounts` and `requests` are JSON. An account: key, limits of the organisation, limits of the key. A request: id,
--- number of its account, series, input tokens, output tokens, cost, floor of the cost, amounts of further units.
+-- `accounts` and `requests` are JSON. An account: key, limits of the organisation, limits of the key, and if it has
+-- counters, these as `add_counters` takes them. A request: id, number of its account, series, input tokens, output
+-- tokens, cost, floor of the cost, amounts of further units.
 --
 -- `preview` is the same script with SAVES = 0: it replies what `reserve` would, and only ends overdue reservations.
 --
@@ -14,13 +15,15 @@
 -- between its words, or `emptied` for all.
 -- outcomes:
 --   granted admitted, rates   (the same for a repeated call)
---   refused scope limit wait held all_held spent, room, rates   (scope and limit by name; wait in milliseconds, -1:
+--   refused scope limit wait held all_held spent, room, rates   (scope and limit by name; `budget` and a number from 0:
+--     that counter of the account; wait in milliseconds, -1:
 --     waiting never helps; held is of this limit, all_held of all limits that reject; spent of a budget, else -1)
 --   emptied   (Redis has lost the data of the epoch that the caller knows; nothing is changed)
+--   crowded counter   (the organisation has too many counters for this one of the account, a number from 0, to be new)
 --   ended   (settled, lost or cancelled before)
 -- `held` is 1 if the request would pass without the reservations of running requests. `rates` are two numbers for each
--- rate of the organisation, then of the key: what remains, and the milliseconds until it is full; -1 -1 without a
--- limit. `room` is a number for each unit: the most of it that a request may take to pass now.
+-- rate of the organisation, of the key, then of each counter: what remains, and the milliseconds until it is full;
+-- -1 -1 without a limit. `room` is a number for each unit: the most of it that a request may take to pass now.
 
 if SAVES == 1 then
   local current = this_epoch(epoch)
@@ -31,12 +34,19 @@ reap()
 
 -- Everything that can have an unknown version is read before the first write: then nothing is changed.
 open_accounts(accounts)
-local ids, granted, changed = {}, {}, {}
+local ids, granted, changed, holds = {}, {}, {}, {}
 for i = 1, #requests do
   requests[i] = read_request(requests[i], accounts)
   ids[i] = requests[i].id
 end
 local reservations = load_reservations(ids)
+
+local counted
+-- How many counters there are.
+local function counter_count()
+  counted = counted or tonumber(redis.call('HGET', COUNTERS, COUNT) or 0)
+  return counted
+end
 
 -- Of the request that is being decided.
 local limits, scopes, demand
@@ -44,7 +54,7 @@ local limits, scopes, demand
 local longest, refused_scope, refused_limit, refused_held, all_held
 
 local function with_rates(reply)
-  for s = 1, 2 do
+  for s = 1, #scopes do
     for r = 1, RATES do
       local limit, used = limits[s][RATE[r]], scopes[s][USED[r]]
       reply[#reply + 1] = limit == NONE and -1 or exact(max(0, floor(limit - used)))
@@ -59,6 +69,17 @@ local function refuse(s, limit, wait, held)
   all_held = all_held and held
   if wait <= longest then return end
   longest, refused_scope, refused_limit, refused_held = wait, s, limit, held
+end
+
+-- The place of the first counter that would be new although there are as many as there may be.
+local function crowded_counter(account)
+  local names, added, first = account.scopes.names, 0, nil
+  for i = 1, #names do
+    if counters[names[i]].is_new and account.bounded[i] then
+      added, first = added + 1, first or i
+    end
+  end
+  return added > 0 and counter_count() + added > COUNTERS_MAX and first
 end
 
 local function check_rate(s, r)
@@ -85,7 +106,8 @@ local function check_budget(s, b)
     refuse(s, BUDGET[b], math.huge, false)
   elseif wanted > limit - spent then
     -- Without trusted clocks a window may not have rolled yet although its end has passed: it will soon.
-    refuse(s, BUDGET[b], max(1, window_end_ms(PERIOD[b], scope[WINDOW[b]]) - now), false)
+    local fin = s > 2 and counters[scopes.names[s - 2]].ends[b] or window_end_ms(PERIOD[b], scope[WINDOW[b]])
+    refuse(s, BUDGET[b], fin == AMOUNT_MAX and math.huge or max(1, fin - now), false)
   else
     -- The larger the share of the held amount that must be released, the longer the wait.
     refuse(s, BUDGET[b], max(HELD_WAIT_MS_MIN, HELD_WAIT_MS_MAX * (wanted - (limit - spent - held)) / held), true)
@@ -103,13 +125,13 @@ end
 local function with_room(reply)
   for unit = 1, UNITS do
     local room = AMOUNT_MAX
-    for s = 1, 2 do
+    for s = 1, #scopes do
       local scope, own = scopes[s], limits[s]
       for r = 1, RATES do
         local limit = own[RATE[r]]
         if RATE_UNIT[r] == unit and limit ~= NONE then room = min(room, floor(limit - scope[USED[r]])) end
       end
-      for b = 1, BUDGETS do
+      for b = 1, s > 2 and BUDGETS or OWN_BUDGETS do
         if BUDGET_UNIT[b] == unit then room = min(room, budget_limit(own, b) - scope[SPENT[b]] - scope[HELD[b]]) end
       end
       for p = 1, unit == REQUESTS and #CONCURRENCY or 0 do
@@ -124,11 +146,13 @@ end
 
 -- Marks the budgets that would reject a request even if nothing ran. `refusal-mark.ts` is the same.
 local function mark_refusals(s, key)
-  local scope, marks = scopes[s], nil
-  for b = 1, BUDGETS do
+  local scope, marks, counter = scopes[s], nil, s > 2 and scopes.names[s - 2]
+  -- A counter that no request has opened is not kept for one that was refused.
+  if counter and counters[counter].is_new then return end
+  for b = 1, counter and BUDGETS or OWN_BUDGETS do
     local limit, spent, wanted = budget_limit(limits[s], b), scope[SPENT[b]], demand[BUDGET_UNIT[b]]
     if wanted > 0 and wanted > limit - spent then
-      marks = marks or load_refused(s, key)
+      marks = marks or load_refused(s, key, counter)
       local before = refused_of(marks, scope, b)
       local is_refusing = before > 0 and before > limit - spent
       local after = is_refusing and min(before, wanted) or wanted
@@ -136,10 +160,43 @@ local function mark_refusals(s, key)
       if after ~= before then
         for i = #marks + 1, 2 * BUDGETS do marks[i] = 0 end
         marks[2 * b - 1], marks[2 * b] = scope[WINDOW[b]], after
-        redis.call('HSET', SCOPES, refused_field(s, key), cmsgpack.pack(marks))
+        local hash, field = SCOPES, not counter and refused_field(s, key)
+        if counter then hash, field = COUNTERS, MARKS .. counter end
+        redis.call('HSET', hash, field, cmsgpack.pack(marks))
       end
     end
   end
+end
+
+-- The windows of the counters of a request, and the counts of their buckets, as its hold keeps them.
+local function owners_of()
+  local owners = {}
+  for s = 3, #scopes do
+    local scope, own, windows, idled = scopes[s], limits[s], {}, {}
+    for b = 1, BUDGETS do windows[b] = scope[WINDOW[b]] end
+    for r = 1, RATES do idled[r] = own[RATE[r]] ~= NONE and scope[IDLED[r]] or -1 end
+    owners[s - 2] = { scopes.names[s - 2], windows, idled }
+  end
+  return owners
+end
+
+-- Adds what a reservation holds to its counters.
+local function begin_hold(id, reservation)
+  for s = 3, #scopes do
+    local scope = scopes[s]
+    scope[LIVE] = scope[LIVE] + 1
+    for b = 1, BUDGETS do
+      local wanted, unit = demand[BUDGET_UNIT[b]], BUDGET_UNIT[b]
+      local spent = posted(reservation, unit)
+      scope[SPENT[b]] = sum(scope[SPENT[b]], spent)
+      scope[HELD[b]] = scope[HELD[b]] + wanted - spent
+    end
+    local counter = counters[scopes.names[s - 2]]
+    if counter.is_new and counted then counted = counted + 1 end
+  end
+  reservation[HAS_COUNTERS] = #scopes - 2
+  holds[id] = { reservation, owners_of() }
+  change_counters(scopes)
 end
 
 local function reserve(request)
@@ -147,18 +204,20 @@ local function reserve(request)
   limits, scopes, demand = request.account.limits, request.account.scopes, request.demand
   if reservation and reservation[STATE] ~= IS_LIVE then return { 'ended' } end
   if reservation then return with_rates({ 'granted', exact(reservation[ADMITTED]) }) end
+  local crowded = scopes.names and crowded_counter(request.account)
+  if crowded then return { 'crowded', crowded - 1 } end
 
   longest, refused_scope, refused_limit, refused_held, all_held = 0, nil, nil, false, true
-  for s = 1, 2 do
+  for s = 1, #scopes do
     for r = 1, RATES do check_rate(s, r) end
     for p = 1, #CONCURRENCY do check_concurrency(s, CONCURRENCY[p]) end
-    for b = 1, BUDGETS do check_budget(s, b) end
+    for b = 1, s > 2 and BUDGETS or OWN_BUDGETS do check_budget(s, b) end
   end
 
   if refused_scope then
-    for s = 1, SAVES * 2 do mark_refusals(s, key) end
+    for s = 1, SAVES * #scopes do mark_refusals(s, key) end
     local wait = longest == math.huge and -1 or exact(min(AMOUNT_MAX, ceil(longest)))
-    local scope, limit = SCOPE_NAMES[refused_scope], LIMITS[refused_limit]
+    local scope, limit = SCOPE_NAMES[refused_scope] or 'budget' .. refused_scope - 3, LIMITS[refused_limit]
     local held, all = refused_held and 1 or 0, all_held and 1 or 0
     return with_rates(with_room({ 'refused', scope, limit, wait, held, all, spent_of_refused() }))
   end
@@ -172,7 +231,7 @@ local function reserve(request)
   for s = 1, 2 do
     local scope, own, admission, idled = scopes[s], limits[s], ADMISSION[s], IDLED_BEFORE[s]
     scope[LIVE] = scope[LIVE] + 1
-    for b = 1, BUDGETS do
+    for b = 1, OWN_BUDGETS do
       local wanted, unit = demand[BUDGET_UNIT[b]], BUDGET_UNIT[b]
       local spent = posted(reservation, unit)
       reservation[admission[b]] = scope[WINDOW[b]]
@@ -180,14 +239,11 @@ local function reserve(request)
       scope[HELD[b]] = scope[HELD[b]] + wanted - spent
     end
     for r = 1, RATES do
-      local used = USED[r]
-      reservation[idled[r]] = -1
-      if own[RATE[r]] ~= NONE then
-        reservation[idled[r]] = scope[IDLED[r]]
-        scope[used] = scope[used] + demand[RATE_UNIT[r]]
-      end
+      reservation[idled[r]] = own[RATE[r]] ~= NONE and scope[IDLED[r]] or -1
     end
   end
+  if scopes.names then begin_hold(id, reservation) end
+  for unit = 1, UNITS do use(scopes, limits, unit, demand[unit]) end
   reservations[id], changed[key] = reservation, scopes
   granted[#granted + 1] = id
   return with_rates({ 'granted', exact(now) })
@@ -198,5 +254,7 @@ for i = 1, #requests do replies[i] = table.concat(reserve(requests[i]), ' ') end
 if #granted > 0 and SAVES == 1 then
   for key, scopes in pairs(changed) do save_scopes(key, scopes) end
   save_reservations(granted, reservations)
+  for id, hold in pairs(holds) do save_hold(id, hold) end
 end
+if SAVES == 1 then save_counters() end
 return { table.concat(replies, '\n') }

@@ -1,7 +1,7 @@
 -- Sets back to now the windows of an organisation and of one key that lie ahead, with what was spent in the current
 -- ones: one list of amounts for each, in the order of the budgets.
 --
--- keys: scopes reservations deadlines audit usage nodes crossings
+-- keys: scopes reservations deadlines audit usage nodes crossings counters ends
 -- arguments: witness key organizationSpent keySpent
 -- outcomes:
 --   reset count
@@ -13,7 +13,7 @@ local spent = { organization_spent, key_spent }
 local count = 0
 for s = 1, 2 do
   local scope, is_set = scopes[s], {}
-  for b = 1, BUDGETS do
+  for b = 1, OWN_BUDGETS do
     local period = PERIOD[b]
     if scope[WINDOW[b]] > CURRENT[period] then
       scope[WINDOW[b]], scope[SPENT[b]], scope[HELD[b]] = CURRENT[period], amount(spent[s][b]), 0

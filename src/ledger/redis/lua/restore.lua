@@ -1,7 +1,7 @@
 -- Gives back to Redis what it lacks of one node's log: one row of usage for each call, each once, in the order of their
 -- numbers. The last row ends it; number 0 of 0 means that nothing is missing.
 --
--- keys: scopes reservations deadlines audit usage nodes crossings
+-- keys: scopes reservations deadlines audit usage nodes crossings counters ends
 -- arguments: witness epoch node number last key day series
 -- `figures` are those of the row; `charge` has them as columns.
 --
@@ -23,7 +23,7 @@ if last > 0 then
   for s = 1, 2 do
     local scope = scopes[s]
     if is_trusted() then roll(scope) end
-    for b = 1, BUDGETS do
+    for b = 1, OWN_BUDGETS do
       -- No later than the scope's own window, as in settle.lua.
       local restored = scope[WINDOW[b]] <= windows[PERIOD[b]] and used[BUDGET_UNIT[b]] or 0
       scope[SPENT[b]] = sum(scope[SPENT[b]], restored)

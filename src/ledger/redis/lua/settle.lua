@@ -3,10 +3,11 @@
 -- corrected. Many in one call: creating the functions below takes as long as settling one or two requests, and scopes
 -- and usage are read and written once.
 --
--- keys: scopes reservations deadlines audit usage nodes crossings
+-- keys: scopes reservations deadlines audit usage nodes crossings counters ends
 -- arguments: witness direct epoch node accounts requests
--- `accounts` and `requests` are JSON. An account: key, limits of the organisation, limits of the key. A request: id,
--- number of its account, time of its admission, series, the columns of its charge, amounts of further units.
+-- `accounts` and `requests` are JSON. An account is as that of `reserve`. A request: id, number of its account, time of
+-- its admission, series, the columns of its charge, amounts of further units, and if direct is 1 and its account has
+-- counters, their windows at its admission.
 --
 -- The reply is one text with spaces between its words: an outcome for each request, or `emptied` for all.
 -- outcomes:
@@ -41,12 +42,29 @@ local function note(lists, hash, field, sign, figures)
   add_to(totals, sign, figures)
 end
 
+-- The counters of a request without a reservation, in the windows of its admission, no later than their own.
+local function admitted_owners(scopes, windows)
+  local owners = {}
+  for s = 3, #scopes do
+    local bound = {}
+    for b = 1, BUDGETS do bound[b] = min(scopes[s][WINDOW[b]], windows[b]) end
+    owners[s - 2] = { scopes.names[s - 2], bound, {} }
+  end
+  return owners
+end
+
 local function settle(request)
   local id, admitted, charge, used, series = request.id, request.admitted, request.charge, request.used, request.series
   local key, limits, scopes = request.account.key, request.account.limits, request.account.scopes
   local reservation = reservations[id]
   if not reservation and direct == 0 then return { 'unknown' } end
-  if reservation and reservation[STATE] == IS_SETTLED then return { 'already_settled' } end
+  local has_counters = request.account.windows or reservation and (reservation[HAS_COUNTERS] or 0) > 0
+  local hold = has_counters and load_hold(id)
+  if reservation and reservation[STATE] == IS_SETTLED then
+    -- A gateway of an earlier version has settled it, and knows no holds.
+    if hold then end_hold(id, hold, used, request.account) end
+    return { 'already_settled' }
+  end
   if reservation and reservation[STATE] == IS_CANCELLED then return { 'cancelled' } end
 
   local kind, held, claimed = 'settled', 0, nil
@@ -59,18 +77,25 @@ local function settle(request)
     end
     free(reservation, scopes, used, limits)
     correct(reservation, scopes, limits, used)
+    if hold then end_hold(id, hold, used, request.account) end
   else
     kind = 'direct'
     -- No later than the scope's own window, which does not roll while the clocks disagree.
     local windows, bound = windows_at(admitted), {}
     for s = 1, 2 do
-      for b = 1, BUDGETS do bound[ADMISSION[s][b]] = min(scopes[s][WINDOW[b]], windows[PERIOD[b]]) end
+      for b = 1, OWN_BUDGETS do bound[ADMISSION[s][b]] = min(scopes[s][WINDOW[b]], windows[PERIOD[b]]) end
     end
+    local owners = scopes.names and request.windows and admitted_owners(scopes, request.windows)
     if charge.model ~= '' then
       claimed = claim(admitted, key, figures_of(charge))
       used[MICRO_USD] = used[MICRO_USD] - claimed[COST_FIGURE]
     end
-    for i = 1, #BUDGET_UNITS do move(bound, scopes, BUDGET_UNITS[i], used[BUDGET_UNITS[i]], 0, limits) end
+    for i = 1, #BUDGET_UNITS do
+      local unit = BUDGET_UNITS[i]
+      move(bound, scopes, unit, used[unit], 0, limits)
+      if owners then move(bound, scopes, unit, used[unit], 0, limits, owners) end
+    end
+    if owners then change_counters(scopes) end
   end
   reservations[id], changed[key] = ended(IS_SETTLED), scopes
 
@@ -102,4 +127,5 @@ if #settled > 0 then
   if record then save_node(node, record) end
   for i = 1, #entries do audit(unpack(entries[i])) end
 end
+save_counters()
 return { table.concat(outcomes, ' ') }

@@ -5,7 +5,7 @@
 -- Arguments of redis.call, cmsgpack and %.0f are exact to 2^53.
 
 local SCOPES, RESERVATIONS, DEADLINES, AUDIT, USAGE, NODES = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local CROSSINGS = KEYS[7]
+local CROSSINGS, COUNTERS, COUNTER_ENDS = KEYS[7], KEYS[8], KEYS[9]
 
 -- Fields of the hash of scopes: the organisation's epoch, and the epoch that gateways of an earlier version know. They
 -- treat a new epoch as a total loss, so theirs does not change while some of them still run.
@@ -110,7 +110,7 @@ local function is_trusted()
   return math.abs(now - witness) <= CLOCK_SKEW_MS
 end
 
--- The budgets' windows at a time, by period.
+-- The budgets' windows of an organisation or a key at a time, by period.
 local function windows_at(ms)
   return { day_of(ms), month_of(ms), 0 }
 end
@@ -212,33 +212,22 @@ local function drain(scope, r, per_minute)
 end
 
 local function roll(scope)
-  for b = 1, BUDGETS do
+  for b = 1, OWN_BUDGETS do
     local window = CURRENT[PERIOD[b]]
     if window > scope[WINDOW[b]] then scope[WINDOW[b]], scope[SPENT[b]], scope[HELD[b]] = window, 0, 0 end
   end
 end
 
+local function advance_scope(scope, own)
+  for r = 1, RATES do drain(scope, r, own[RATE[r]]) end
+  scope[AT] = now
+end
+
 local function advance(scopes, limits)
   local trusted = is_trusted()
   for s = 1, 2 do
-    local scope, own = scopes[s], limits[s]
-    for r = 1, RATES do drain(scope, r, own[RATE[r]]) end
-    scope[AT] = now
-    if trusted then roll(scope) end
-  end
-end
-
--- Reads each account of a call for many requests, with its scopes as they are now.
-local function open_accounts(accounts)
-  local scopes_by_key = {}
-  for a = 1, #accounts do
-    local account = { key = accounts[a][1], limits = { accounts[a][2], accounts[a][3] } }
-    accounts[a] = account
-    local scopes = scopes_by_key[account.key] or load_scopes(account.key)
-    -- The organisation's scope is the same for all keys.
-    scopes[1] = a > 1 and accounts[1].scopes[1] or scopes[1]
-    scopes_by_key[account.key], account.scopes = scopes, scopes
-    advance(scopes, account.limits)
+    advance_scope(scopes[s], limits[s])
+    if trusted then roll(scopes[s]) end
   end
 end
 
@@ -247,7 +236,7 @@ local function use(scopes, limits, unit, taken)
   for r = 1, RATES do
     if RATE_UNIT[r] == unit then
       local used = USED[r]
-      for s = 1, 2 do
+      for s = 1, #scopes do
         if limits[s][RATE[r]] ~= NONE then scopes[s][used] = scopes[s][used] + taken end
       end
     end
@@ -297,15 +286,16 @@ end
 -- Corrects the rates from what was reserved to what was used. The unused part is returned in full if the bucket never
 -- ran empty since the admission: all that drained was charged to some request. If it ran empty, only the part of the
 -- charge that cannot have drained yet is returned, because capacity that passed unused must not be granted later. Use
--- beyond the reservation is added.
-local function correct(reservation, scopes, limits, used)
+-- beyond the reservation is added. `owners` are those of a hold, whose scopes are at the places from 3 on.
+local function correct(reservation, scopes, limits, used, owners)
   local age = max(0, now - reservation[ADMITTED])
   for r = 1, RATES do
     local charge = reserved(reservation, RATE_UNIT[r])
     local unused = charge - used[RATE_UNIT[r]]
-    for s = 1, unused == 0 and 0 or 2 do
-      local scope, per_minute, before = scopes[s], limits[s][RATE[r]], reservation[IDLED_BEFORE[s][r]]
+    for s = owners and 3 or 1, unused == 0 and 0 or owners and #scopes or 2 do
+      local scope, per_minute = scopes[s], limits[s][RATE[r]]
       if per_minute ~= NONE then
+        local before = owners and owners[s - 2][3][r] or not owners and reservation[IDLED_BEFORE[s][r]]
         local back = charge
         if before == -1 then
           back = 0
@@ -343,8 +333,9 @@ end
 -- counts. If no gateway has alerts, it ends after a day without a record.
 local function record_crossing(scopes, s, b, limit, before_name)
   local spent = scopes[s][SPENT[b]]
-  local owner = s == 1 and '' or scope_field(scopes.key)
-  local field = owner .. '\0' .. before_name .. LIMITS[BUDGET[b]] .. '\0' .. exact(scopes[s][WINDOW[b]])
+  local owner = s == 1 and '' or s == 2 and scope_field(scopes.key) or 'b' .. scopes.names[s - 2]
+  local name = (s > 2 and 'budget_' or '') .. before_name .. LIMITS[BUDGET[b]]
+  local field = owner .. '\0' .. name .. '\0' .. exact(scopes[s][WINDOW[b]])
   local known = redis.call('HGET', CROSSINGS, field)
   if known and tonumber(string.match(known, '^%d+')) >= spent then return end
   if not known and redis.call('HLEN', CROSSINGS) >= CROSSINGS_MAX then return end
@@ -358,8 +349,13 @@ local function refused_field(s, key)
   return 'refused' .. (s == 1 and '' or scope_field(key))
 end
 
-local function load_refused(s, key)
-  local packed = redis.call('HGET', SCOPES, refused_field(s, key))
+local function load_refused(s, key, counter)
+  local packed
+  if counter then
+    packed = redis.call('HGET', COUNTERS, MARKS .. counter)
+  else
+    packed = redis.call('HGET', SCOPES, refused_field(s, key))
+  end
   return packed and cmsgpack.unpack(packed) or {}
 end
 
@@ -369,12 +365,13 @@ local function refused_of(marks, scope, b)
 end
 
 -- Adds to `spent` and `held` of each budget of a unit that is still in the reservation's window. Without `limits`,
--- every rise of `spent` is recorded.
-local function move(reservation, scopes, unit, spent, held, limits)
-  for s = 1, 2 do
-    local scope, admission = scopes[s], ADMISSION[s]
-    for b = 1, BUDGETS do
-      if scope[WINDOW[b]] == reservation[admission[b]] and BUDGET_UNIT[b] == unit then
+-- every rise of `spent` is recorded. `owners` as in `correct`.
+local function move(reservation, scopes, unit, spent, held, limits, owners)
+  for s = owners and 3 or 1, owners and #scopes or 2 do
+    local scope, admission, bound = scopes[s], ADMISSION[s], owners and owners[s - 2][2]
+    for b = 1, owners and BUDGETS or OWN_BUDGETS do
+      local window = bound and bound[b] or not bound and reservation[admission[b]]
+      if scope[WINDOW[b]] == window and BUDGET_UNIT[b] == unit then
         local at, held_at = SPENT[b], HELD[b]
         local before, own = scope[at], limits and limits[s]
         -- The figures of a revoked key are deleted before the last late settlement of it can have come.
@@ -390,15 +387,15 @@ local function move(reservation, scopes, unit, spent, held, limits)
 end
 
 -- Releases what is held, and corrects `spent` to what was used.
-local function free(reservation, scopes, used, limits)
+local function free(reservation, scopes, used, limits, owners)
   local is_live = reservation[STATE] == IS_LIVE
   for i = 1, #BUDGET_UNITS do
     local unit = BUDGET_UNITS[i]
     local held = is_live and -unposted(reservation, unit) or 0
-    move(reservation, scopes, unit, used[unit] - charged(reservation, unit), held, limits)
+    move(reservation, scopes, unit, used[unit] - charged(reservation, unit), held, limits, owners)
   end
   if not is_live then return end
-  for s = 1, 2 do scopes[s][LIVE] = scopes[s][LIVE] - 1 end
+  for s = owners and 3 or 1, owners and #scopes or 2 do scopes[s][LIVE] = scopes[s][LIVE] - 1 end
 end
 
 -- Parses a list of figures: whole numbers with commas between them. A list from before a figure existed lacks it; one
@@ -543,18 +540,4 @@ local function claim(admitted, key, figures)
   end
   if is_any_left then save_figures(NODES, field, totals) else redis.call('HDEL', NODES, field) end
   return claimed
-end
-
--- Ends overdue reservations: a live one becomes lost, an ended one is deleted. Returns how many.
-local function reap()
-  local due = redis.call('ZRANGEBYSCORE', DEADLINES, '-inf', now, 'LIMIT', 0, REAPED_MAX)
-  for _, id in ipairs(due) do
-    local reservation = load_reservation(id)
-    if reservation and reservation[STATE] == IS_LIVE then
-      lose(id, reservation)
-    else
-      delete(id, reservation)
-    end
-  end
-  return #due
 end

@@ -2,7 +2,7 @@
 -- the node comes back, it knows from its own log what each sum consists of. An earlier version does not know the sums,
 -- and would give everything back a second time: it rejects the record because of its version.
 --
--- keys: scopes reservations deadlines audit usage nodes crossings
+-- keys: scopes reservations deadlines audit usage nodes crossings counters ends
 -- arguments: node rows
 -- `rows` is JSON: the day, the key and the series of each.
 -- outcomes:

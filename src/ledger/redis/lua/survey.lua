@@ -1,7 +1,7 @@
 -- Reads the state of many organisations in one call: whether a reservation is overdue, and which figures of a node
 -- Redis has.
 --
--- keys: for each organisation scopes deadlines nodes
+-- keys: for each organisation scopes deadlines nodes ends
 -- arguments: node
 -- Returns four texts for each: overdue epoch given requests (given: as `enter` returns it; -2: Redis has nothing of the
 -- node in this epoch, or the keys cannot be read)
@@ -20,8 +20,9 @@ local function text(value)
   reply[#reply + 1] = string.format('%.0f', value)
 end
 
-for i = 1, #KEYS, 3 do
+for i = 1, #KEYS, 4 do
   local due = read('ZRANGEBYSCORE', KEYS[i + 1], '-inf', now, 'LIMIT', 0, 1)
+  if due and #due == 0 then due = read('ZRANGEBYSCORE', KEYS[i + 3], '-inf', now, 'LIMIT', 0, 1) end
   local epoch = tonumber(read('HGET', KEYS[i], 'epoch') or 0)
   local packed = read('HGET', KEYS[i + 2], node)
   local record = packed and cmsgpack.unpack(packed) or {}

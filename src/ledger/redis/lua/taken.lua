@@ -1,6 +1,6 @@
 -- Deletes crossings whose alerts a gateway has queued, unless more was spent meanwhile.
 --
--- keys: scopes reservations deadlines audit usage nodes crossings
+-- keys: scopes reservations deadlines audit usage nodes crossings counters ends
 -- arguments: crossings
 -- `crossings` is JSON: a list of fields and values, as they were read.
 -- outcomes:

@@ -89,8 +89,9 @@ export class OutboxGroups {
 
   /** Adds a group whose rows are in `request_batch`. */
   add(batch: number, settlements: readonly Settlement[], dueMs: number): void {
-    const accounts = new Set(settlements.map(({ account }) => account))
-    this.statements.add.run(batch, dueMs, settlements.length, `[${Array.from(accounts, accountText).join(',')}]`)
+    const accounts = Map.groupBy(settlements, ({ account }) => account)
+    const texts = Array.from(accounts, ([account, own]) => storedAccount(account, own))
+    this.statements.add.run(batch, dueMs, settlements.length, `[${texts.join(',')}]`)
     this.change.added = { batch, ids: new Set(settlements.map(({ id }) => id)) }
   }
 
@@ -170,14 +171,18 @@ export class OutboxGroups {
     const stored = this.statements.rows.get(batch)
     const acknowledged = own === undefined ? undefined : this.change.acknowledged.get(own)
     const byOwner = new Map<string, Account>()
-    const known: readonly Account[] = JSON.parse(accounts)
-    for (const account of known) byOwner.set(ownerOf(account), account)
+    const byId = new Map<string, Account>()
+    const known: readonly StoredAccount[] = JSON.parse(accounts)
+    for (const { ids, ...account } of known) {
+      byOwner.set(ownerOf(account), account)
+      for (const id of ids ?? []) byId.set(id, account)
+    }
     const rows: readonly (readonly (string | number)[])[] = JSON.parse(stored?.rows ?? '[]')
     for (const values of rows) {
       const row = rowOfValues(values)
       // What this process knows as acknowledged needs no entry.
       if (own !== undefined && (!own.ids.has(row.id) || acknowledged?.has(row.id) === true)) continue
-      const settlement = settlementOfRow(row, byOwner.get(ownerOf(row)))
+      const settlement = settlementOfRow(row, byId.get(row.id) ?? byOwner.get(ownerOf(row)))
       const number = this.writeEntry(settlement, dueMs, stored?.endedMs ?? 0)
       if (own !== undefined) this.place(row.id, number, own)
     }
@@ -192,6 +197,17 @@ export class OutboxGroups {
 
 function ownerOf({ organization, key }: { readonly organization: string; readonly key: string }): string {
   return `${organization}\0${key}`
+}
+
+/** As a group stores it. A key has an account for each choice of counters: then it needs the ids of its requests. */
+interface StoredAccount extends Account {
+  readonly ids?: readonly string[]
+}
+
+function storedAccount(account: Account, settlements: readonly Settlement[]): string {
+  const text = accountText(account)
+  if (account.budgets === undefined) return text
+  return `${text.slice(0, -1)},"ids":${JSON.stringify(settlements.map(({ id }) => id))}}`
 }
 
 function accountText(account: Account): string {

@@ -1,7 +1,7 @@
 /** Reads the spend that reached a threshold from the ledger in Redis, and deletes what a gateway has queued. */
 
 import type { RedisClient } from '../../../redis/connect.ts'
-import { type CrossingReader, keyOfScope, ofRecordName, type SpendCrossing } from '../../spend-crossing.ts'
+import { type CrossingReader, ofRecordName, ownerOfScope, type SpendCrossing } from '../../spend-crossing.ts'
 import { redisKey } from '../store/redis-keys.ts'
 import { RedisStore } from '../store/redis-store.ts'
 
@@ -72,13 +72,13 @@ export class RedisCrossingReader implements CrossingReader {
 /** Empty for a record of a later version of weir, about a budget that this one does not know. */
 function storedOf(organization: string, field: string, value: string): readonly Stored[] {
   const [scope = '', name, window] = field.split('\0')
-  const named = ofRecordName(name)
+  const named = ofRecordName(scope, name)
   if (named === undefined) return []
   const [spent, limit = -1] = value.split(' ').map(Number)
   return [
     {
       organization,
-      key: keyOfScope(scope),
+      ...ownerOfScope(scope),
       ...named,
       window: Number(window),
       spentMicroUsd: spent ?? 0,

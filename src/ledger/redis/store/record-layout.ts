@@ -4,20 +4,22 @@
  * them.
  */
 
-import { ANY_RISE } from '../../../core/limit-amounts.ts'
+import { ANY_RISE, amountsOf } from '../../../core/limit-amounts.ts'
 import {
   budgetLimits,
   concurrencyLimits,
+  isOfOwners,
   type Limit,
   limitTable,
   limitUnits,
+  ownerBudgetLimits,
   rateLimits,
 } from '../../../core/limits.ts'
 import { scopeNames } from '../../reservation-store.ts'
 
 /**
- * Fields of an organisation or a key. `day`, `month` and `total` are windows; a rate's `…_idled` counts how often its
- * bucket ran empty.
+ * Fields of an organisation, a key or a counter. `day`, `month` and `total` are windows; a rate's `…_idled` counts how
+ * often its bucket ran empty.
  */
 const FIRST_SCOPE_FIELDS = [
   ...['version', 'at', 'requests', 'tokens', 'live'],
@@ -45,7 +47,8 @@ export const furtherUnits = limitUnits.filter((unit) => !FIRST_UNITS.includes(un
 export const scopeFields: readonly string[] = extended(FIRST_SCOPE_FIELDS, limitTable.flatMap(scopeFieldsOf))
 
 export const reservationFields: readonly string[] = extended(FIRST_RESERVATION_FIELDS, [
-  ...limitTable.flatMap(reservationFieldsOf),
+  'counters',
+  ...limitTable.filter(isOfOwners).flatMap(reservationFieldsOf),
   ...furtherUnits.map(reservedField),
 ])
 
@@ -74,7 +77,7 @@ const RESERVATION_NAMES = [
 ]
 
 /** Windows, in the order of their numbers in the scripts. */
-const PERIODS: readonly string[] = ['day', 'month', 'total']
+const PERIODS: readonly string[] = ['day', 'month', 'total', 'hour', 'week']
 
 /** Lua locals for every position that the scripts use, so that no script contains a position as a number. */
 export function layoutLua(): string {
@@ -96,12 +99,16 @@ export function layoutLua(): string {
   return [
     locals(['AT', 'LIVE'], bySlot(scopeFields, ['at', 'live'])),
     locals(upper(RESERVATION_NAMES), bySlot(reservationFields, RESERVATION_NAMES)),
+    locals(['HAS_COUNTERS'], bySlot(reservationFields, ['counters'])),
     locals(upper(limitUnits), limitUnits.map(unitNumber)),
     locals(
       upper(PERIODS),
       PERIODS.map((_, index) => index + 1),
     ),
     locals(['SCOPE_FIELDS', 'RATES', 'BUDGETS'], [scopeFields.length, rates.length, budgets.length]),
+    // Those of an organisation or a key come first.
+    locals(['OWN_BUDGETS'], [ownerBudgetLimits.length]),
+    `local UNKNOWN_LIMITS = ${list(amountsOf({}, 'unknown'))}`,
     locals(['LIMIT_COUNT', 'ANY_RISE'], [limitTable.length, ANY_RISE]),
     locals(['UNITS', 'FIRST_FURTHER_UNIT'], [limitUnits.length, FIRST_UNITS.length + 1]),
     `local LIMITS = ${list(limitTable.map(({ name }) => `'${name}'`))}`,
@@ -113,7 +120,11 @@ export function layoutLua(): string {
     `local BUDGET, BUDGET_UNIT = ${list(budgetLimits.map(limitNumber))}, ${list(unitsOf(budgetLimits))}`,
     `local PERIOD = ${list(budgetLimits.map(({ window }) => PERIODS.indexOf(window) + 1))}`,
     `local BUDGET_UNITS = ${list([...new Set(unitsOf(budgetLimits))])}`,
-    `local WINDOW, ADMISSION = ${list(scope('', budgets))}, ${perScope(budgets, '')}`,
+    `local WINDOW = ${list(scope('', budgets))}`,
+    `local ADMISSION = ${perScope(
+      ownerBudgetLimits.map(({ name }) => name),
+      '',
+    )}`,
     `local SPENT, HELD = ${list(scope('_spent', budgets))}, ${list(scope('_held', budgets))}`,
     `local FURTHER_RESERVED = {${furtherUnits.map(furtherSlot).join()} }`,
     `local function empty_scope(at, day, month) return ${list(scopeFields.map(initial))} end`,
@@ -127,7 +138,7 @@ function initial(field: string): string {
   if (field === 'version') return 'VERSION'
   if (field === 'at' || field.endsWith('_drained')) return 'at'
   const budget = budgetLimits.find(({ name }) => name === field)
-  return budget === undefined || budget.window === 'total' ? '0' : budget.window
+  return budget?.window === 'day' || budget?.window === 'month' ? budget.window : '0'
 }
 
 function slotOf(fields: readonly string[], name: string): number {

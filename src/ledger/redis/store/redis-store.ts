@@ -27,11 +27,11 @@ import type {
   NumberedRow,
   RecoverableStore,
 } from '../protocol/epochs.ts'
-import { limitsArgument } from './account-arguments.ts'
+import { countersArgument, limitsArgument } from './account-arguments.ts'
 import { figureArguments } from './audit-lua.ts'
 import { furtherUnits } from './record-layout.ts'
 import { figuresOfNode, nodeSumsOf, storedReservations } from './recovery-reads.ts'
-import { numberAt, scopeUsageOf } from './reply-readers.ts'
+import { accountUsageOf, numberAt } from './reply-readers.ts'
 import { ReserveBatches } from './reserve-batches.ts'
 import { ScriptCaller } from './script-caller.ts'
 import type { Arguments } from './scripts.ts'
@@ -112,8 +112,7 @@ export class RedisStore implements RecoverableStore {
       account.organization,
       this.accountArguments(account, ''),
     )
-    const half = numbers.length / 2
-    return { organization: scopeUsageOf(numbers.slice(0, half)), key: scopeUsageOf(numbers.slice(half)) }
+    return accountUsageOf(numbers)
   }
 
   /** Adds the usage of a day to its month, or that of an hour to its day. */
@@ -223,12 +222,14 @@ export class RedisStore implements RecoverableStore {
   }
 
   private accountArguments(account: Account, id: string): Arguments<'cancel'> {
+    const witness = this.witness()
     return {
       id,
-      witness: this.witness(),
+      witness,
       key: account.key,
       organizationLimits: limitsArgument(account.organizationLimits, account.alertShares),
       keyLimits: limitsArgument(account.keyLimits, account.alertShares),
+      budgets: countersArgument(account, witness),
     }
   }
 }

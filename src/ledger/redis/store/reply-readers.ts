@@ -12,7 +12,14 @@ import {
 } from '../../../core/limits.ts'
 import type { Account, RateStatus, RateStatuses } from '../../ledger.ts'
 import { tighter } from '../../rate-limit-headers.ts'
-import { type Refusal, type ScopeUsage, scopeNames } from '../../reservation-store.ts'
+import {
+  type AccountUsage,
+  type CounterUsage,
+  type Refusal,
+  refusalScope,
+  type ScopeUsage,
+  scopeNames,
+} from '../../reservation-store.ts'
 
 /** The numbers of a reply, after its outcome and words. */
 export type Numbers = readonly number[]
@@ -26,13 +33,27 @@ export function numberAt(numbers: Numbers, index: number): number {
 
 /** Reads the limit that rejects a request, and its wait. Throws `RangeError` if the limit is unknown. */
 export function refusalOf([scopeName, limitName]: readonly string[], numbers: Numbers): Refusal {
-  const scope = scopeNames.find((name) => name === scopeName)
+  const place = placeOf(scopeName)
   const limit = limitTable.find(({ name }) => name === limitName)?.name
   const wait = numberAt(numbers, 0)
-  if (scope === undefined || limit === undefined)
+  if (place === undefined || limit === undefined)
     throw new RangeError(`Unknown limit in a reply from Redis: '${limitName}' of '${scopeName}'.`)
   const [held, spent] = [numberAt(numbers, 1) === 1, numberAt(numbers, 3)]
-  return { scope, limit, waitMs: wait < 0 ? undefined : wait, held, spent: spent < 0 ? undefined : spent }
+  return {
+    ...refusalScope(place),
+    limit,
+    waitMs: wait < 0 ? undefined : wait,
+    held,
+    spent: spent < 0 ? undefined : spent,
+  }
+}
+
+/** The place of an owner in the lists of an account: `organization`, `key`, or `budget` and the number of a counter. */
+function placeOf(scopeName = ''): number | undefined {
+  const [, counter] = /^budget(\d)$/.exec(scopeName) ?? []
+  if (counter !== undefined) return scopeNames.length + Number(counter)
+  const place = scopeNames.findIndex((name) => name === scopeName)
+  return place < 0 ? undefined : place
 }
 
 /** A number for each unit. */
@@ -40,18 +61,25 @@ export function roomOf(numbers: Numbers, from: number): UnitAmounts {
   return byUnit((unit) => numberAt(numbers, from + limitUnits.indexOf(unit)))
 }
 
-/** Two numbers for each rate of the organisation, then of the key: what remains, and the milliseconds until full. */
-export function ratesOf({ organizationLimits, keyLimits }: Account, numbers: Numbers, from: number): RateStatuses {
+/**
+ * Two numbers for each rate of the organisation, of the key, then of each counter: what remains, and the milliseconds
+ * until full.
+ */
+export function ratesOf(account: Account, numbers: Numbers, from: number): RateStatuses {
+  const { organizationLimits, keyLimits, budgets = [] } = account
   const rates: (RateStatus | undefined)[] = []
   for (const limit of rateLimits) {
     const ofOrganization = from + 2 * rates.length
     const ofKey = ofOrganization + 2 * rateLimits.length
-    rates.push(
-      tighter(
-        rateOf(amountOf(organizationLimits, limit), numbers, ofOrganization),
-        rateOf(amountOf(keyLimits, limit), numbers, ofKey),
-      ),
+    let status = tighter(
+      rateOf(amountOf(organizationLimits, limit), numbers, ofOrganization),
+      rateOf(amountOf(keyLimits, limit), numbers, ofKey),
     )
+    for (const [i, { limits }] of budgets.entries()) {
+      const ofCounter = ofOrganization + 2 * rateLimits.length * (scopeNames.length + i)
+      status = tighter(status, rateOf(amountOf(limits, limit), numbers, ofCounter))
+    }
+    rates.push(status)
   }
   return rates
 }
@@ -63,7 +91,7 @@ function rateOf(limit: number | undefined, numbers: Numbers, index: number): Rat
 }
 
 /** Reads the numbers that `figures.lua` returns for one scope. */
-export function scopeUsageOf(numbers: Numbers): ScopeUsage {
+function scopeUsageOf(numbers: Numbers): ScopeUsage {
   const budgets = rateLimits.length + 1
   return {
     live: numberAt(numbers, rateLimits.length),
@@ -75,4 +103,21 @@ export function scopeUsageOf(numbers: Numbers): ScopeUsage {
       refused: numberAt(numbers, budgets + 4 * index + 3),
     })),
   }
+}
+
+/** How many numbers `figures.lua` returns for an organisation or a key, and for a counter. */
+const SCOPE_NUMBERS = rateLimits.length + 1 + 4 * budgetLimits.length
+const COUNTER_NUMBERS = SCOPE_NUMBERS + budgetLimits.length
+
+/** Reads all numbers that `figures.lua` returns. */
+export function accountUsageOf(numbers: Numbers): AccountUsage {
+  const [organization, key] = [numbers, numbers.slice(SCOPE_NUMBERS)].map(scopeUsageOf)
+  if (organization === undefined || key === undefined) throw new RangeError('A reply from Redis has too few scopes.')
+  const budgets: CounterUsage[] = []
+  for (let from = 2 * SCOPE_NUMBERS; from < numbers.length; from += COUNTER_NUMBERS) {
+    const own = numbers.slice(from, from + COUNTER_NUMBERS)
+    const endsMs = byName(budgetLimits, (_, index) => numberAt(own, SCOPE_NUMBERS + index))
+    budgets.push({ usage: scopeUsageOf(own), endsMs })
+  }
+  return budgets.length === 0 ? { organization, key } : { organization, key, budgets }
 }

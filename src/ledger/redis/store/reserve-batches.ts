@@ -98,7 +98,8 @@ export class ReserveBatches {
   }
 
   private argumentsOf(organization: string, batch: readonly Pick<ReserveCall, 'account' | 'hold'>[]) {
-    const accounts = new BatchAccounts()
+    const witness = this.witness()
+    const accounts = new BatchAccounts(witness)
     const requests: (readonly (string | number)[])[] = []
     for (const { account: own, hold } of batch) {
       const account = this.epochs?.present(own) ?? own
@@ -112,7 +113,7 @@ export class ReserveBatches {
       requests.push(values)
     }
     return {
-      witness: this.witness(),
+      witness,
       epoch: this.epochs?.of(organization) ?? UNKNOWN_EPOCH,
       accounts: accounts.argument(),
       requests: JSON.stringify(requests),
@@ -158,6 +159,8 @@ function replyOf(account: Account, { outcome, words, numbers }: Reply<'reserve' 
         room: roomOf(numbers, ROOM_FROM),
         rates: ratesOf(account, numbers, ROOM_FROM + limitUnits.length),
       }
+    case 'crowded':
+      return { outcome, counter: numberAt(numbers, 0) }
     case 'emptied':
       throw new DataLossError(account.organization)
     case 'ended':

@@ -8,11 +8,12 @@ import { createHash } from 'node:crypto'
 import { limitUnits } from '../../../core/limits.ts'
 import clock from '../../../redis/clock.lua' with { type: 'text' }
 import { chargeColumns } from '../../audit-columns.ts'
-import { CLOCK_SKEW_MS, TERMS } from '../../reservation-store.ts'
+import { CLOCK_SKEW_MS, COUNTERS_MAX, TERMS } from '../../reservation-store.ts'
 import { DAYS_KEPT, NODE_DAYS_KEPT } from '../../window.ts'
 import account from '../lua/account.lua' with { type: 'text' }
 import activity from '../lua/activity.lua' with { type: 'text' }
 import cancel from '../lua/cancel.lua' with { type: 'text' }
+import counters from '../lua/counters.lua' with { type: 'text' }
 import drop from '../lua/drop.lua' with { type: 'text' }
 import enter from '../lua/enter.lua' with { type: 'text' }
 import extend from '../lua/extend.lua' with { type: 'text' }
@@ -32,10 +33,12 @@ import { auditLua, chargeLua, FIGURE_ARGUMENTS, figuresLua } from './audit-lua.t
 import { furtherUnits, layoutLua } from './record-layout.ts'
 
 /** Every script gets the same keys; those of one organisation are in one slot of a cluster. */
-export const scriptKeys = ['scopes', 'reservations', 'deadlines', 'audit', 'usage', 'nodes', 'crossings'] as const
+export const scriptKeys = [
+  ...['scopes', 'reservations', 'deadlines', 'audit', 'usage', 'nodes', 'crossings', 'counters', 'ends'],
+] as const
 
 /** The first arguments of every script about one account. */
-const ACCOUNT = ['id', 'witness', 'key', 'organizationLimits', 'keyLimits'] as const
+const ACCOUNT = ['id', 'witness', 'key', 'organizationLimits', 'keyLimits', 'budgets'] as const
 
 /** The Lua function that reads an argument ('': as text); all others are amounts. */
 const READERS: Readonly<Record<string, string>> = {
@@ -47,6 +50,7 @@ const READERS: Readonly<Record<string, string>> = {
   witness: 'tonumber',
   organizationLimits: 'cjson.decode',
   keyLimits: 'cjson.decode',
+  budgets: '',
   organizationSpent: 'cjson.decode',
   keySpent: 'cjson.decode',
   accounts: 'cjson.decode',
@@ -66,10 +70,12 @@ interface Script<Argument extends string, Outcome extends string> {
   readonly hasFigures?: boolean | undefined
 }
 
+const RESERVE_OUTCOMES = ['granted', 'refused', 'emptied', 'crowded', 'ended'] as const
+
 export const scripts = {
-  reserve: script(reserve, ['witness', 'epoch', 'accounts', 'requests'], ['granted', 'refused', 'emptied', 'ended']),
+  reserve: script(reserve, ['witness', 'epoch', 'accounts', 'requests'], RESERVE_OUTCOMES),
   /** What `reserve` would reply now. */
-  preview: script(reserve, ['witness', 'epoch', 'accounts', 'requests'], ['granted', 'refused', 'emptied', 'ended']),
+  preview: script(reserve, ['witness', 'epoch', 'accounts', 'requests'], RESERVE_OUTCOMES),
   extend: script(
     extend,
     [...ACCOUNT, 'input', 'output', 'cost', 'wantedTokens', 'wantedCost'],
@@ -164,7 +170,7 @@ function settlementLua(): string {
   local used = ${amountsTable(used)}
   return {
     id = values[1], account = accounts[values[2]], admitted = amount(values[3]), series = values[4],
-    charge = charge, used = used,
+    charge = charge, used = used, windows = values[${afterCharge + furtherUnits.length}],
   }
 end
 `
@@ -216,6 +222,7 @@ const CONSTANTS = Object.entries({
   ENDED_MS: TERMS.endedMs,
   LOST_MS: TERMS.lostMs,
   CLOCK_SKEW_MS,
+  COUNTERS_MAX,
   DAYS_KEPT,
   NODE_DAYS_KEPT,
   SUMS_VERSION,
@@ -284,7 +291,7 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
       (hasFigures === true ? figuresLua() : '') +
       (REQUESTS[name]?.() ?? '')
     const saves = `local SAVES = ${name === 'preview' ? 0 : 1}\n`
-    const parts = [CONSTANTS, saves, layout, clockLua, first, store, own, scripts[name].lua]
+    const parts = [CONSTANTS, saves, layout, clockLua, first, store, counters, own, scripts[name].lua]
     const lua = begin + withoutUnused(withoutConstants(parts.join('\n')))
     return { lua, sha1: createHash('sha1').update(lua).digest('hex'), arguments: names }
   }

@@ -9,6 +9,7 @@ import { isPermanent } from '../../../redis/redis-errors.ts'
 import { type Admission, type Charge, usedOf } from '../../ledger.ts'
 import { checkEstimate, type SettleOptions, type SettleReply } from '../../reservation-store.ts'
 import { seriesOf } from '../../usage-series.ts'
+import { windowsIn } from '../../window.ts'
 import { DataLossError, UNKNOWN_EPOCH } from '../protocol/epochs.ts'
 import { BatchAccounts } from './account-arguments.ts'
 import { chargeValues } from './audit-lua.ts'
@@ -98,19 +99,24 @@ export class SettleBatches {
   }
 
   private argumentsOf({ isDirect, node, epoch, settlements }: Batch) {
-    const accounts = new BatchAccounts()
-    const requests: (readonly (string | number)[])[] = []
+    const witness = this.witness()
+    const accounts = new BatchAccounts(witness)
+    const requests: (readonly (string | number | readonly number[])[])[] = []
     for (const { admission, charge } of settlements) {
       const { account, id, admittedMs } = admission
-      const values = [id, accounts.numberOf(account), admittedMs, seriesOf(charge), ...chargeValues(charge)]
+      const values: (string | number | readonly number[])[] = [id, accounts.numberOf(account), admittedMs]
+      values.push(seriesOf(charge), ...chargeValues(charge))
       if (furtherUnits.length > 0) {
         const used = usedOf(charge, 1)
         for (const unit of furtherUnits) values.push(used[unit])
       }
+      if (isDirect && account.budgets !== undefined) {
+        values.push(windowsIn(account.timeZone ?? 'UTC', admittedMs).windows)
+      }
       requests.push(values)
     }
     return {
-      witness: this.witness(),
+      witness,
       direct: isDirect ? 1 : 0,
       epoch,
       node,

@@ -14,7 +14,7 @@ import { RECORD_VERSION, SUMS_VERSION } from './scripts.ts'
 /** About 5 µs each, so that a call delays no other for long. */
 const A_CALL = 100
 const ABREAST_IN_CLUSTER = 32
-const KEYS = ['scopes', 'deadlines', 'nodes'] as const
+const KEYS = ['scopes', 'deadlines', 'nodes', 'ends'] as const
 const NUMBERS = 4
 const ALL_GIVEN = -1
 

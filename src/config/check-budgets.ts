@@ -1,0 +1,124 @@
+/** Checks of budgets beyond the schema: names, what they refer to, and how many of them may apply to one request. */
+
+import { BUDGETS_MAX, matchesKey, matchesModel } from '../core/budget-config.ts'
+import type { Check } from './check-context.ts'
+import { tagNameOf } from './check-tags.ts'
+import { didYouMean, type Path } from './problems.ts'
+import type { Loose } from './schema-errors.ts'
+import type { File } from './schema-file.ts'
+import { spendProblems } from './spend-limits.ts'
+
+type Organization = Loose<File['organizations'][number]>
+type Budget = Loose<NonNullable<File['organizations'][number]['budgets']>[number]>
+
+export function checkBudgets(check: Check, organization: Organization, path: Path): void {
+  const seen = new Map<string, number>()
+  organization.budgets?.forEach((budget, index) => {
+    if (budget === undefined) return
+    const inside = [...path, index]
+    const first = budget.name === undefined ? undefined : seen.get(budget.name)
+    if (first !== undefined) {
+      check.problems.add([...inside, 'name'], `is the name of budgets[${first}], too; names are unique`)
+    } else if (budget.name !== undefined) seen.set(budget.name, index)
+    checkBudget(check, budget, inside)
+  })
+  checkCount(check, organization, path)
+}
+
+function checkBudget(check: Check, budget: Budget, path: Path): void {
+  const { problems } = check
+  checkLimits(check, budget.limits, [...path, 'limits'])
+  for (const [value, limits] of Object.entries(budget.except ?? {})) {
+    checkLimits(check, limits, [...path, 'except', value])
+  }
+  if (budget.per === undefined && !Object.hasOwn(budget, 'per') && Object.keys(budget.except ?? {}).length > 0) {
+    problems.add([...path, 'except'], 'needs per: without it the budget has one counter, and no values')
+  }
+  if (budget.per?.startsWith('tag:')) checkTag(check, budget.per.slice('tag:'.length), [...path, 'per'])
+  for (const name of Object.keys(budget.match?.tags ?? {})) checkTag(check, name, [...path, 'match', 'tags', name])
+}
+
+function checkLimits({ problems }: Check, limits: Budget['limits'], path: Path): void {
+  if (limits === undefined) return
+  if (limits.spend === undefined) return
+  for (const { key, words } of spendProblems(limits.spend)) {
+    problems.add(key === undefined ? [...path, 'spend'] : [...path, 'spend', key], words)
+  }
+}
+
+function checkTag({ completed, problems, shown }: Check, name: string, path: Path): void {
+  // A name that is wrong there may be the one that is meant.
+  const names = (completed.tags ?? []).map(tagNameOf).filter((one) => one !== undefined)
+  const known = completed.tags?.length ?? 0
+  if (names.length < known || completed.tags?.some((_, at) => problems.has(['tags', at]))) return
+  if (names.includes(name)) return
+  problems.add(path, `${shown(path, name)} is not in tags of the configuration${didYouMean(name, names) || '; add it'}`)
+}
+
+/** A budget whose match can be compared. */
+interface Sound {
+  readonly match: {
+    readonly keys?: readonly string[] | undefined
+    readonly models?: readonly string[] | undefined
+    readonly tags?: Readonly<Record<string, readonly string[]>> | undefined
+  }
+}
+
+function checkCount({ file, problems }: Check, organization: Organization, path: Path): void {
+  const budgets = (organization.budgets ?? []).flatMap((budget) => (budget === undefined ? [] : [soundOf(budget)]))
+  if (budgets.length <= BUDGETS_MAX) return
+  const keys = samples(
+    budgets.flatMap(({ match }) => match.keys ?? []),
+    (organization.keys ?? []).flatMap((key) => key?.id ?? []),
+  )
+  const models = samples(
+    budgets.flatMap(({ match }) => match.models ?? []),
+    (file.models ?? []).flatMap((model) => model?.name ?? []),
+  )
+  let most = 0
+  for (const key of keys) {
+    const ofKey = budgets.filter((budget) => matchesKey(budget, key))
+    for (const model of ofKey.length <= BUDGETS_MAX ? [] : models) {
+      const names = [...new Set(ofKey.flatMap(({ match }) => Object.keys(match.tags ?? {})))]
+      const both = ofKey.filter((budget) => matchesModel(budget, model))
+      most = Math.max(most, mostAtOnce(both, names))
+    }
+  }
+  if (most > BUDGETS_MAX) {
+    problems.add(path, `has ${most} budgets that may apply to the same request, and at most ${BUDGETS_MAX} may`)
+  }
+}
+
+/** Names that exist, and for each pattern one that it matches: keys are created later, and models may be patterns. */
+function samples(globs: readonly string[], names: readonly string[]): readonly string[] {
+  const made = globs.flatMap((glob) => [glob.replaceAll('*', ''), glob.replaceAll('*', 'x')])
+  return [...new Set([...names, ...made.map((name) => name.replaceAll('?', 'x')), '\u0000'])]
+}
+
+/** The largest number of budgets that hold for the same values of these tags. More than `BUDGETS_MAX` is enough. */
+function mostAtOnce(budgets: readonly Sound[], [tag, ...others]: readonly string[]): number {
+  if (tag === undefined || budgets.length <= BUDGETS_MAX) return budgets.length
+  const free = budgets.filter(({ match }) => match.tags?.[tag] === undefined)
+  let most = mostAtOnce(free, others)
+  for (const value of new Set(budgets.flatMap(({ match }) => match.tags?.[tag] ?? []))) {
+    if (most > BUDGETS_MAX) return most
+    const some = budgets.filter(({ match }) => match.tags?.[tag]?.includes(value) ?? true)
+    most = Math.max(most, mostAtOnce(some, others))
+  }
+  return most
+}
+
+function soundOf({ match }: Budget): Sound {
+  const tags = Object.entries(match?.tags ?? {}).map(([name, values]) => [name, sound(values) ?? []] as const)
+  return {
+    match: {
+      keys: sound(match?.keys),
+      models: sound(match?.models),
+      ...(tags.length === 0 ? {} : { tags: Object.fromEntries(tags) }),
+    },
+  }
+}
+
+function sound(words: readonly (string | undefined)[] | undefined): readonly string[] | undefined {
+  return words?.filter((word) => word !== undefined)
+}

@@ -1,0 +1,130 @@
+/**
+ * The budgets that a request matches: its key, its tags and the model that is to serve it decide. Callers choose tags,
+ * so what is remembered is bounded.
+ */
+
+import { budgetsOfKey, type Key, type Model, publicName } from '../catalog/catalog.ts'
+import { type BudgetConfig, matchesModel, matchesTags } from '../core/budget-config.ts'
+import type { Limits } from '../core/limits.ts'
+import { tagsByName } from '../core/tags.ts'
+import type { Account, CounterAccount } from '../ledger/ledger.ts'
+
+/** Accounts with budgets that are kept of one key: another one is made in a few microseconds. */
+const ACCOUNTS_MAX = 1000
+
+/** The limits that hold for a counter at present, if they are not those of the configuration. */
+export interface LimitOverrides {
+  /** Changes with every change of what `limitsOf` returns. */
+  readonly version: number
+  limitsOf(organization: string, budget: string, value: string): Limits | undefined
+}
+
+/** Whether requests of two accounts of one key count in the same counters. */
+export function hasSameCounters(one: Account, other: Account): boolean {
+  if (one === other) return true
+  const [counters, others] = [one.budgets ?? [], other.budgets ?? []]
+  return (
+    counters.length === others.length &&
+    counters.every(({ name, value }, i) => name === others[i]?.name && value === others[i]?.value)
+  )
+}
+
+/** What a key needs to find the account of a request. */
+interface KeyAccounts {
+  /** Without budgets. */
+  readonly plain: Account
+  /** Those that may count requests of the key. */
+  readonly budgets: readonly BudgetConfig[]
+  readonly dependsOnTags: boolean
+  readonly dependsOnModel: boolean
+  /** By tags and model, as far as budgets depend on them. */
+  readonly made: Map<string, Account>
+  version: number
+}
+
+const accounts = new WeakMap<Key, KeyAccounts>()
+
+/**
+ * The limits that a request with this key, these tags (as in `core/tags.ts`) and this model falls under: the same
+ * object for the same ones.
+ */
+export function accountOf(key: Key, tags = '', model?: Model, overrides?: LimitOverrides): Account {
+  let known = accounts.get(key)
+  if (known === undefined) {
+    known = accountsOf(key)
+    accounts.set(key, known)
+  }
+  if (known.budgets.length === 0) return known.plain
+  const version = overrides?.version ?? 0
+  if (known.version !== version || known.made.size >= ACCOUNTS_MAX) {
+    known.made.clear()
+    known.version = version
+  }
+  const name = model === undefined ? '' : publicName(model)
+  const place = `${known.dependsOnTags ? tags : ''}\n${known.dependsOnModel ? name : ''}`
+  const found = known.made.get(place)
+  if (found !== undefined) return found
+  const budgets = countersOf(known, { key, tags: tagsByName(tags), model: name }, overrides)
+  const account = budgets.length === 0 ? known.plain : { ...known.plain, budgets, timeZone: zoneOf(key) }
+  known.made.set(place, account)
+  return account
+}
+
+function zoneOf({ organization }: Key): string {
+  return organization.timezone ?? 'UTC'
+}
+
+function accountsOf(key: Key): KeyAccounts {
+  const { id, limits, organization } = key
+  const { id: name, limits: organizationLimits, alertShares } = organization
+  const budgets = budgetsOfKey(key)
+  return {
+    plain: { organization: name, organizationLimits, key: id, keyLimits: limits, alertShares },
+    budgets,
+    dependsOnTags: budgets.some(({ per, match }) => typeof per === 'object' || match.tags !== undefined),
+    dependsOnModel: budgets.some(({ per, match }) => per === 'model' || match.models !== undefined),
+    made: new Map(),
+    version: 0,
+  }
+}
+
+interface Matched {
+  readonly key: Key
+  readonly tags: Readonly<Record<string, string>>
+  readonly model: string
+}
+
+function countersOf(
+  { budgets }: KeyAccounts,
+  { key, tags, model }: Matched,
+  overrides: LimitOverrides | undefined,
+): readonly CounterAccount[] {
+  return budgets.flatMap((budget) => {
+    if (!matchesModel(budget, model) || !matchesTags(budget, tags)) return []
+    const value = counterValue(budget, { key, tags, model })
+    if (value === undefined) return []
+    const limits = overrides?.limitsOf(key.organization.id, budget.name, value)
+    return [counterAccount(budget, value, limits)]
+  })
+}
+
+/** A counter of a budget. `limits`: those that hold at present instead of the configuration's. */
+function counterAccount(budget: BudgetConfig, value: string, limits?: Limits): CounterAccount {
+  const { name, except, idleMs, per } = budget
+  return {
+    name,
+    value,
+    limits: limits ?? except.get(value) ?? budget.limits,
+    ...(idleMs === undefined ? {} : { idleMs }),
+    ...(per === undefined || per === 'key' ? {} : { isBounded: true }),
+    ...(budget.onExhausted === 'downgrade' ? { downgrades: true } : {}),
+  }
+}
+
+/** The value whose counter counts a request; undefined if it lacks the tag. */
+function counterValue({ per }: BudgetConfig, { key, tags, model }: Matched): string | undefined {
+  if (per === undefined) return ''
+  if (per === 'key') return key.id
+  if (per === 'model') return model
+  return Object.hasOwn(tags, per.tag) ? tags[per.tag] : undefined
+}

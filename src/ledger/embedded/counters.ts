@@ -1,0 +1,77 @@
+/** The counters of an organisation's budgets: which there are, how many there may be, and when each ends. */
+
+import { HOUR_MS } from '../../core/durations.ts'
+import { amountOf, budgetLimits } from '../../core/limits.ts'
+import type { CounterAccount } from '../ledger.ts'
+import { COUNTERS_MAX } from '../reservation-store.ts'
+import { NEVER_MS, type ZonedWindows } from '../window.ts'
+import { HAS_ENDED, newCounter, type ScopeState } from './store-state.ts'
+
+/** How often counters that have ended are looked for: all of them are visited. */
+const SWEEP_MS = 60_000
+/** The same while there are as many as there may be. */
+const CROWDED_SWEEP_MS = 1000
+/** A counter of rates alone is kept for this long after its last request. */
+const RATES_KEPT_MS = HOUR_MS
+/** Clocks of time zones are at most this far apart: one that changes could open a window again that has ended. */
+const ZONES_MS = 26 * HOUR_MS
+
+const NONE_OPEN: readonly number[] = budgetLimits.map(() => 0)
+/** Of a counter that is gone: no window of it is open. */
+const NO_ZONED: ZonedWindows = { windows: NONE_OPEN, starts: NONE_OPEN, ends: budgetLimits.map(() => NEVER_MS) }
+
+export class Counters {
+  /** By `b` and the counter's name. */
+  readonly scopes = new Map<string, ScopeState>()
+  private sweptMs = 0
+
+  /** `dropped` gets each counter that has ended. */
+  constructor(
+    private readonly organization: string,
+    private readonly dropped: (scope: ScopeState) => void,
+  ) {}
+
+  /** A counter, a new one if there is none: it is dropped unless it is stored in `scopes`. */
+  open(key: string, now: number, zoned = NO_ZONED): ScopeState {
+    return this.scopes.get(key) ?? newCounter(this.organization, key, now, zoned)
+  }
+
+  /** True if the counter is stored. */
+  has(scope: ScopeState): boolean {
+    return this.scopes.get(scope.key) === scope
+  }
+
+  /**
+   * The place of the first counter that would be new and has no room among those that there may be; -1 if there is
+   * none. `opened` are the scopes of `budgets`.
+   */
+  crowded(budgets: readonly CounterAccount[], opened: readonly ScopeState[], now: number): number {
+    if (this.scopes.size + budgets.length <= COUNTERS_MAX) return -1
+    const isNew = (scope: ScopeState, i: number) => budgets[i]?.isBounded === true && !this.has(scope)
+    if (!opened.some(isNew)) return -1
+    this.sweep(now, CROWDED_SWEEP_MS)
+    return this.scopes.size + opened.filter(isNew).length > COUNTERS_MAX ? opened.findIndex(isNew) : -1
+  }
+
+  /** Drops counters that have ended, at most once in a time. */
+  sweep(now: number, everyMs = SWEEP_MS): void {
+    if (this.scopes.size === 0 || now - this.sweptMs < everyMs) return
+    this.sweptMs = now
+    for (const scope of this.scopes.values()) {
+      if (now < scope.untilMs || scope.live > 0) continue
+      this.scopes.delete(scope.key)
+      scope.untilMs = HAS_ENDED
+      this.dropped(scope)
+    }
+  }
+}
+
+/**
+ * Until when a counter is kept: for as long as it may be idle, or until the last of its windows has ended in every time
+ * zone. `counters.lua` is the same.
+ */
+export function keptUntil({ at: now, ends }: ScopeState, { limits, idleMs }: CounterAccount): number {
+  if (idleMs !== undefined) return now + idleMs
+  const kept = budgetLimits.map((limit, i) => (amountOf(limits, limit) === undefined ? 0 : (ends[i] ?? NEVER_MS)))
+  return Math.max(now + RATES_KEPT_MS, Math.min(NEVER_MS, Math.max(...kept) + ZONES_MS))
+}

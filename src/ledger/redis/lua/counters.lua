@@ -1,0 +1,238 @@
+-- The counters of budgets, in front of each script after the shared code, and what reads all owners of a call.
+-- `embedded/counters.ts` is the same in TypeScript.
+--
+-- In their hash: each counter, a list of its scope, the ends of its windows, and until when it is kept; its marks as
+-- `load_refused` has them; the part of a reservation that counts in counters, its *hold*, a list of a record as that
+-- of the reservation, and for each counter its name, windows at its admission and counts of buckets; and how many
+-- counters there are. In the set of ends: counters until when they are kept, holds until they are overdue. Gateways of
+-- an earlier version know neither, and may end a reservation whose hold goes on: so a hold has all that its own end
+-- needs.
+local COUNTER, HOLD, MARKS, COUNT = 'c', 'h', 'm', 'n'
+local KEPT_MS, ZONES_MS, LATER_MS = 3600000, 93600000, 60000
+
+-- Counters of this call, by name. `is_new`: it is not stored, `is_added`: this call adds it.
+local counters = {}
+
+-- `windows` are those at present, their ends and their starts, by budget; without them a new counter has none.
+local function open_counters(names, windows)
+  local missing = {}
+  for i = 1, #names do
+    if not counters[names[i]] then missing[#missing + 1] = COUNTER .. names[i] end
+  end
+  if #missing == 0 then return end
+  local packed = redis.call('HMGET', COUNTERS, unpack(missing))
+  for i = 1, #missing do
+    local name = string.sub(missing[i], 2)
+    if packed[i] then
+      local stored = cmsgpack.unpack(packed[i])
+      if stored[1][1] ~= VERSION then error({ err = 'VERSION of a counter is not known' }) end
+      counters[name] = { scope = stored[1], ends = stored[2], kept = stored[3] }
+    else
+      local scope, ends = empty_scope(now, 0, 0), {}
+      for b = 1, BUDGETS do
+        scope[WINDOW[b]] = windows and windows[1][b] or 0
+        ends[b] = windows and windows[2][b] or AMOUNT_MAX
+      end
+      counters[name] = { scope = scope, ends = ends, kept = now + KEPT_MS, is_new = true }
+    end
+  end
+end
+
+-- Saves the counters that have changed.
+local function save_counters()
+  local fields, added = {}, 0
+  for name, counter in pairs(counters) do
+    if counter.is_changed then
+      fields[#fields + 1] = COUNTER .. name
+      fields[#fields + 1] = cmsgpack.pack({ counter.scope, counter.ends, counter.kept })
+      if counter.is_added then
+        added = added + 1
+        redis.call('ZADD', COUNTER_ENDS, counter.kept, COUNTER .. name)
+      end
+      counter.is_added, counter.is_changed = nil, nil
+    end
+  end
+  if #fields > 0 then redis.call('HSET', COUNTERS, unpack(fields)) end
+  if added > 0 then redis.call('HINCRBY', COUNTERS, COUNT, added) end
+end
+
+local function load_hold(id)
+  local packed = redis.call('HGET', COUNTERS, HOLD .. id)
+  if not packed then return nil end
+  local hold = cmsgpack.unpack(packed)
+  if hold[1][1] ~= VERSION then error({ err = 'VERSION of a hold is not known' }) end
+  return hold
+end
+
+local function save_hold(id, hold)
+  redis.call('HSET', COUNTERS, HOLD .. id, cmsgpack.pack(hold))
+  redis.call('ZADD', COUNTER_ENDS, hold[1][DUE], HOLD .. id)
+end
+
+local function drop_hold(id)
+  redis.call('HDEL', COUNTERS, HOLD .. id)
+  redis.call('ZREM', COUNTER_ENDS, HOLD .. id)
+end
+
+-- The scopes of the counters of a hold, as those of an account: from the third place on.
+-- `windows` as in `open_counters`.
+local function scopes_of(owners, windows)
+  local names, scopes = {}, { false, false }
+  for i = 1, #owners do names[i] = owners[i][1] end
+  open_counters(names, windows)
+  for i = 1, #names do scopes[i + 2] = counters[names[i]].scope end
+  scopes.names = names
+  return scopes
+end
+
+-- The limits of the counters of a hold: those of the account as far as it has them.
+local function limits_of(owners, account)
+  local limits, known = { false, false }, {}
+  local names = account and account.scopes.names or {}
+  for i = 1, #names do known[names[i]] = account.limits[i + 2] end
+  for i = 1, #owners do limits[i + 2] = known[owners[i][1]] or UNKNOWN_LIMITS end
+  return limits
+end
+
+local function change_counters(scopes)
+  local names = scopes.names or {}
+  for i = 1, #names do
+    local counter = counters[names[i]]
+    counter.is_changed, counter.is_added, counter.is_new = true, counter.is_added or counter.is_new, nil
+  end
+end
+
+-- Opens the windows of a counter that have begun in its time zone by the gateway's clock, and whose last one has ended
+-- by this one. If the time zone changes, the window that runs goes on until its end, and only one of a later date
+-- opens.
+local function roll_counter(counter, windows)
+  local scope, ends = counter.scope, counter.ends
+  for b = 1, BUDGETS do
+    local window, fin, opened = windows[1][b], windows[2][b], scope[WINDOW[b]]
+    -- The gateway's clock is a little ahead, and its window has not begun.
+    if now < windows[3][b] then window, fin = window - 1, windows[3][b] end
+    if window > opened and now >= ends[b] then
+      scope[WINDOW[b]], scope[SPENT[b]], scope[HELD[b]], ends[b] = window, 0, 0, fin
+    elseif window == opened then
+      ends[b] = fin
+    end
+  end
+end
+
+-- The same for counters, which are at the places from 3 on.
+local function advance_counters(scopes, limits, windows)
+  for s = 3, #scopes do
+    advance_scope(scopes[s], limits[s])
+    if windows and is_trusted() then roll_counter(counters[scopes.names[s - 2]], windows) end
+  end
+end
+
+-- Until when a counter is kept: for as long as it may be idle, or until the last of its windows has ended in every time
+-- zone: one that changes could open it again.
+local function kept_until(counter, idle, own)
+  if idle > 0 then return now + idle end
+  local kept = now + KEPT_MS
+  for b = 1, BUDGETS do
+    if own[BUDGET[b]] ~= NONE then kept = max(kept, counter.ends[b] + ZONES_MS) end
+  end
+  return min(AMOUNT_MAX, kept)
+end
+
+-- Adds the counters of an account. `given`: windows, their ends and starts, then for each counter its name, how long it
+-- may be idle (0: until its windows end), whether their number is bounded, and its limits.
+local function add_counters(account, given)
+  local scopes, names, windows = account.scopes, {}, given[1]
+  for i = 2, #given do names[i - 1] = given[i][1] end
+  open_counters(names, windows)
+  account.scopes = { scopes[1], scopes[2], key = scopes.key, names = names }
+  account.windows, account.bounded = windows, {}
+  for i = 1, #names do
+    account.scopes[i + 2], account.limits[i + 2] = counters[names[i]].scope, given[i + 1][4]
+    account.bounded[i] = given[i + 1][3] == 1
+  end
+  advance_counters(account.scopes, account.limits, windows)
+  for i = 1, #names do
+    local counter = counters[names[i]]
+    counter.kept = kept_until(counter, given[i + 1][2], given[i + 1][4])
+  end
+end
+
+-- Reads each account of a call for many requests, with its scopes as they are now.
+local function open_accounts(accounts)
+  local scopes_by_key = {}
+  for a = 1, #accounts do
+    local account = { key = accounts[a][1], limits = { accounts[a][2], accounts[a][3] } }
+    local given = accounts[a][4]
+    accounts[a] = account
+    local scopes = scopes_by_key[account.key] or load_scopes(account.key)
+    -- The organisation's scope is the same for all keys.
+    scopes[1] = a > 1 and accounts[1].scopes[1] or scopes[1]
+    scopes_by_key[account.key], account.scopes = scopes, scopes
+    advance(scopes, account.limits)
+    if given then add_counters(account, given) end
+  end
+end
+
+-- Ends the hold of a reservation with what was used of each unit, in its counters as they are now. `account` may lack
+-- them.
+local function end_hold(id, hold, used, account)
+  local reservation, owners = hold[1], hold[2]
+  local scopes, limits = scopes_of(owners, account and account.windows), limits_of(owners, account)
+  advance_counters(scopes, limits, account and account.windows)
+  free(reservation, scopes, used, limits, owners)
+  correct(reservation, scopes, limits, used, owners)
+  change_counters(scopes)
+  drop_hold(id)
+end
+
+-- A live hold becomes lost; one that was lost is deleted.
+local function reap_hold(id)
+  local hold = load_hold(id)
+  if not hold or hold[1][STATE] ~= IS_LIVE then return drop_hold(id) end
+  local reservation, owners = hold[1], hold[2]
+  local scopes = scopes_of(owners)
+  free(reservation, scopes, amounts_of(reservation, lost_amount), nil, owners)
+  change_counters(scopes)
+  reservation[STATE], reservation[DUE] = IS_LOST, lost_until(reservation)
+  save_hold(id, hold)
+end
+
+-- Deletes a counter that has ended.
+local function reap_counter(name)
+  open_counters({ name })
+  local counter = counters[name]
+  counters[name] = nil
+  if counter.is_new then return redis.call('ZREM', COUNTER_ENDS, COUNTER .. name) end
+  local kept = counter.scope[LIVE] > 0 and now + LATER_MS or counter.kept
+  if kept > now then return redis.call('ZADD', COUNTER_ENDS, kept, COUNTER .. name) end
+  redis.call('HDEL', COUNTERS, COUNTER .. name, MARKS .. name)
+  redis.call('ZREM', COUNTER_ENDS, COUNTER .. name)
+  redis.call('HINCRBY', COUNTERS, COUNT, -1)
+end
+
+-- Ends overdue holds, then counters that nobody uses any more.
+local function reap_counters()
+  local due = redis.call('ZRANGEBYSCORE', COUNTER_ENDS, '-inf', now, 'LIMIT', 0, REAPED_MAX)
+  for _, member in ipairs(due) do
+    if string.sub(member, 1, 1) == HOLD then reap_hold(string.sub(member, 2)) end
+  end
+  if #due > 0 then save_counters() end
+  for _, member in ipairs(due) do
+    if string.sub(member, 1, 1) == COUNTER then reap_counter(string.sub(member, 2)) end
+  end
+end
+
+-- Ends overdue reservations: a live one becomes lost, an ended one is deleted. Returns how many.
+local function reap()
+  local due = redis.call('ZRANGEBYSCORE', DEADLINES, '-inf', now, 'LIMIT', 0, REAPED_MAX)
+  for _, id in ipairs(due) do
+    local reservation = load_reservation(id)
+    if reservation and reservation[STATE] == IS_LIVE then
+      lose(id, reservation)
+    else
+      delete(id, reservation)
+    end
+  end
+  reap_counters()
+  return #due
+end

@@ -1,0 +1,183 @@
+/**
+ * The counters of budgets in both stores: windows in a time zone that changes, counters that end, how many there may
+ * be, and that a request counts in all of its owners or in none.
+ */
+
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import type { Limits } from '../../src/core/limits.ts'
+import { type Account, type CounterAccount, type Hold, noCharge } from '../../src/ledger/ledger.ts'
+import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
+import { COUNTERS_MAX } from '../../src/ledger/reservation-store.ts'
+import { START_MS, type Subject, subjects } from './subject.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+type Amounts = Omit<NonNullable<Limits['spend']>, 'strict' | 'onExhausted'>
+
+function spend(amounts: Amounts): Limits {
+  return { spend: { ...amounts, strict: false, onExhausted: 'finish' } }
+}
+
+function accountOf(budgets: readonly CounterAccount[], timeZone = 'UTC'): Account {
+  return { organization: 'acme', organizationLimits: {}, key: 'k', keyLimits: {}, budgets, timeZone }
+}
+
+function holdOf(id: string, costMicroUsd: number): Hold {
+  return { id, estimate: { inputTokens: 0, outputTokens: 0, costMicroUsd }, floorMicroUsd: costMicroUsd }
+}
+
+for (const subject of subjects()) {
+  describe(`the counters in ${subject.name}`, () => {
+    beforeAll(() => subject.open())
+    afterAll(() => subject.close())
+    beforeEach(async () => {
+      await subject.reset()
+      at(subject, START_MS)
+    })
+
+    test('a request counts in all of its owners, or in none', async () => {
+      const counters = Array.from({ length: 8 }, (_, i) => ({
+        name: `b${i}`,
+        value: '',
+        limits: spend({ day: 10 - i }),
+      }))
+      const account = accountOf(counters)
+      expect(await outcome(subject, account, 'a', 2)).toBe('granted')
+      expect(await subject.store.reserve(account, holdOf('b', 2))).toMatchObject({
+        outcome: 'refused',
+        refusal: { scope: 'budget', counter: 7, limit: 'day', held: true },
+      })
+      const used = async () => {
+        const { key, budgets = [] } = await subject.store.figures(account)
+        return [key, ...budgets.map(({ usage }) => usage)].map(({ day, live }) => [day.held, day.spent, live].join())
+      }
+      expect(await used()).toEqual(Array.from({ length: 9 }, () => '2,0,1'))
+      await settle(subject, account, 'a', 1)
+      expect(await used()).toEqual(Array.from({ length: 9 }, () => '0,1,0'))
+    })
+
+    test('the windows are those of the time zone', async () => {
+      const account = accountOf([{ name: 'b', value: '', limits: spend({ day: 1, hour: 1 }) }], 'Asia/Kathmandu')
+      at(subject, Date.UTC(2026, 10, 21, 18))
+      expect(await outcome(subject, account, 'a', 1)).toBe('granted')
+      await settle(subject, account, 'a', 1)
+      at(subject, Date.UTC(2026, 10, 21, 18, 14, 59))
+      expect(await outcome(subject, account, 'b', 1)).toBe('refused day')
+      at(subject, Date.UTC(2026, 10, 21, 18, 15))
+      expect(await outcome(subject, account, 'c', 1)).toBe('granted')
+    })
+
+    test('a time zone that changes opens no window twice', async () => {
+      const counters = [{ name: 'b', value: '', limits: spend({ month: 1 }) }]
+      const [utc, berlin] = [accountOf(counters), accountOf(counters, 'Europe/Berlin')]
+      const spendIn = async (account: Account, id: string, ms: number) => {
+        at(subject, ms)
+        const found = await outcome(subject, account, id, 1)
+        if (found === 'granted') await settle(subject, account, id, 1)
+        return found
+      }
+      // Berlin's December begins an hour before that of UTC.
+      const lastHour = Date.UTC(2026, 10, 30, 23, 30)
+      expect(await spendIn(berlin, 'a', START_MS)).toBe('granted')
+      // In UTC it is November still, which was open.
+      expect(await spendIn(utc, 'b', lastHour)).toBe('refused month')
+      expect(await spendIn(utc, 'c', lastHour + HOUR_MS)).toBe('granted')
+      // Berlin's January has begun, and December of UTC goes on.
+      expect(await spendIn(berlin, 'd', Date.UTC(2026, 11, 31, 23, 30))).toBe('refused month')
+      expect(await spendIn(berlin, 'e', Date.UTC(2027, 0, 1))).toBe('granted')
+      expect(await spendIn(utc, 'f', Date.UTC(2027, 0, 31, 23, 30))).toBe('refused month')
+    })
+
+    test('a reservation that is lost is charged to its counters, and corrected by its settlement', async () => {
+      const account = accountOf([{ name: 'b', value: 'x', limits: spend({ total: 10 }) }])
+      expect(await outcome(subject, account, 'a', 5)).toBe('granted')
+      at(subject, START_MS + 60_000)
+      await subject.store.reap('acme')
+      const total = async () => (await subject.store.figures(account)).budgets?.[0]?.usage.total
+      expect(await total()).toMatchObject({ spent: 5, held: 0 })
+      await settle(subject, account, 'a', 3)
+      expect(await total()).toMatchObject({ spent: 3, held: 0 })
+    })
+
+    test('a counter ends with the last of its windows, or when it was idle, and not before', async () => {
+      const day = accountOf([{ name: 'b', value: 'x', limits: spend({ day: 5 }), isBounded: true }])
+      const idle = accountOf([{ name: 's', value: 'y', limits: spend({ total: 5 }), idleMs: DAY_MS, isBounded: true }])
+      const forever = accountOf([{ name: 't', value: 'z', limits: spend({ total: 5 }) }])
+      for (const [i, account] of [day, idle, forever].entries()) {
+        await outcome(subject, account, `r${i}`, 2)
+        await settle(subject, account, `r${i}`, 2)
+      }
+      const spent = async (account: Account) => {
+        await reapAll(subject)
+        return (await subject.store.figures(account)).budgets?.[0]?.usage.total.spent
+      }
+      at(subject, START_MS + 23 * HOUR_MS)
+      expect([await spent(day), await spent(idle), await spent(forever)]).toEqual([2, 2, 2])
+      at(subject, START_MS + 24 * HOUR_MS)
+      expect([await spent(day), await spent(idle), await spent(forever)]).toEqual([2, 0, 2])
+      // Its day ends after 15 hours, and 26 hours later in every time zone.
+      at(subject, START_MS + 40 * HOUR_MS)
+      expect([await spent(day), await spent(idle), await spent(forever)]).toEqual([2, 0, 2])
+      at(subject, START_MS + 41 * HOUR_MS)
+      expect([await spent(day), await spent(idle), await spent(forever)]).toEqual([0, 0, 2])
+    })
+
+    test('there are at most so many: a new value is refused, and an old one is not', async () => {
+      const account = (value: string, name = 'b') => {
+        return accountOf([{ name, value, limits: spend({ day: 5 }), isBounded: name !== 'free' }])
+      }
+      await fill(subject, account('v').budgets?.[0], COUNTERS_MAX)
+      expect(await outcome(subject, account('v7'), 'a', 1)).toBe('granted')
+      expect(await outcome(subject, account('new'), 'b', 1)).toBe('crowded')
+      // A budget whose counters callers do not make is not bounded.
+      expect(await outcome(subject, account('', 'free'), 'c', 1)).toBe('granted')
+      at(subject, START_MS + 3 * DAY_MS)
+      await settle(subject, account('v7'), 'a', 1)
+      await reapAll(subject)
+      expect(await outcome(subject, account('new'), 'd', 1)).toBe('granted')
+    }, 60_000)
+  })
+}
+
+function at(subject: Subject, ms: number): void {
+  subject.clock.now = ms
+  subject.clock.witness = ms
+}
+
+async function outcome(subject: Subject, account: Account, id: string, cost: number): Promise<string> {
+  const reply = await subject.store.reserve(account, holdOf(id, cost))
+  return reply.outcome === 'refused' ? `refused ${reply.refusal.limit}` : reply.outcome
+}
+
+async function settle(subject: Subject, account: Account, id: string, costMicroUsd: number): Promise<void> {
+  const admission = { id, account, admittedMs: subject.clock.now }
+  expect(await subject.store.settle(admission, { ...noCharge('completed'), model: 'm', costMicroUsd })).toBe('settled')
+}
+
+/** Ends what is overdue, a thousand at a time. */
+async function reapAll(subject: Subject): Promise<void> {
+  if (subject.sweep === undefined) for (let i = 0; i <= COUNTERS_MAX / 1000; i++) await subject.store.reap('acme')
+  else subject.sweep()
+}
+
+/** Makes counters with the values `v0`, `v1`, …; in Redis copies of the first, because that many calls take long. */
+async function fill(subject: Subject, counter: CounterAccount | undefined, count: number): Promise<void> {
+  if (counter === undefined) return
+  const accountFor = (i: number) => accountOf([{ ...counter, value: `v${i}` }])
+  if (subject.redis === undefined) {
+    for (let i = 0; i < count; i++) await subject.store.reserve(accountFor(i), holdOf(`f${i}`, 0))
+    for (let i = 0; i < count; i++) await settle(subject, accountFor(i), `f${i}`, 0)
+    return
+  }
+  await outcome(subject, accountFor(0), 'f0', 0)
+  await settle(subject, accountFor(0), 'f0', 0)
+  const script = `
+    local counter, kept = redis.call('HGET', KEYS[1], 'cb\\tv0'), redis.call('ZSCORE', KEYS[2], 'cb\\tv0')
+    for i = 1, ARGV[1] - 1 do
+      redis.call('HSET', KEYS[1], 'cb\\tv' .. i, counter)
+      redis.call('ZADD', KEYS[2], kept, 'cb\\tv' .. i)
+    end
+    redis.call('HSET', KEYS[1], 'n', ARGV[1])`
+  await subject.redis.eval(script, 2, redisKey('acme', 'counters'), redisKey('acme', 'ends'), count)
+}

@@ -1,0 +1,107 @@
+/**
+ * Budgets against a running weir with two workers, on both ledgers: counters of values of a tag, of models and of keys,
+ * the refusal that names its budget, the next candidate in its place, and a restart that forgets nothing.
+ */
+
+import { expect, test } from 'bun:test'
+import type { JsonObject } from '../../src/core/json.ts'
+import { type Answer, ask, requestBytes } from '../support/caller.ts'
+import { Gateway, KEY } from '../support/gateway.ts'
+import { RedisServer } from '../support/redis.ts'
+import { chatBody, json } from '../support/scenarios.ts'
+import { Upstream } from '../support/upstream.ts'
+
+/** An answer of 1,000 tokens costs $1. */
+const PRICE = { input: 0, output: 1000 }
+const USAGE = { prompt_tokens: 9, completion_tokens: 1000, total_tokens: 1009 }
+const BUDGETS = [
+  { name: 'person', per: 'tag:person', limits: { spend: { day: 2 } }, except: { boss: { spend: { day: 3 } } } },
+  {
+    name: 'dear',
+    per: 'model',
+    match: { models: ['m'] },
+    limits: { spend: { week: 6, total: 100 } },
+    on_exhausted: 'downgrade',
+  },
+  { name: 'pool', match: { tags: { team: ['a', 'b'] } }, limits: { spend: { hour: 1 }, concurrent_requests: 5 } },
+]
+
+function start(upstream: Upstream, more: JsonObject): Promise<Gateway> {
+  for (const model of ['m', 'cheap']) {
+    upstream.on(model, json(200, JSON.stringify({ ...JSON.parse(chatBody('Hello.')), usage: USAGE })))
+  }
+  const target = (model: string) => ({
+    targets: [{ provider: 'up', model }],
+    price: PRICE,
+    max_output_tokens: 1000,
+  })
+  return Gateway.start({
+    providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
+    models: { m: { ...target('m'), fallbacks: ['cheap'] }, cheap: target('cheap') },
+    config: {
+      tags: ['person', 'team'],
+      organizations: [
+        { id: 'acme', timezone: 'Asia/Kathmandu', budgets: BUDGETS, keys: [{ id: 'k', key: KEY, limits: {} }] },
+      ],
+      ...more,
+    },
+    flags: ['--workers', '2'],
+  })
+}
+
+function say(gateway: Gateway, tags: string, model = 'cheap'): Promise<Answer> {
+  const body = { model, messages: [{ role: 'user', content: 'Hi' }] }
+  const fields = tags === '' ? {} : { 'X-Gateway-Tags': tags }
+  return ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body, fields }))
+}
+
+function errorOf({ text }: Answer): JsonObject {
+  return JSON.parse(text).error
+}
+
+test.each(['embedded', 'redis'])(
+  '%s: each counter has its own limits, and a refusal names it',
+  async (kind) => {
+    await using redis = await RedisServer.start()
+    await using upstream = await Upstream.start()
+    const ledger = kind === 'redis' ? { ledger: { redis: redis.url } } : {}
+    await using gateway = await start(upstream, ledger)
+    /** Waits for requests that have been answered and not settled. */
+    const settled = async (tags: string, model?: string) => {
+      for (;;) {
+        const answer = await say(gateway, tags, model)
+        if (answer.status !== 429 || answer.header('retry-after') === undefined) return answer
+      }
+    }
+    for (const person of ['ann', 'bob']) {
+      for (let i = 0; i < 2; i++) expect((await settled(`person=${person}`)).status).toBe(200)
+      const refused = await settled(`person=${person}`)
+      expect([refused.status, refused.header('x-should-retry')]).toEqual([429, 'false'])
+      expect(errorOf(refused)).toMatchObject({
+        code: 'insufficient_quota',
+        message: expect.stringContaining(`the daily spend limit of $2.00 for budget 'person' of '${person}'. `),
+        ...{ limit: 2, spent: 2, window: 'day', scope: `budget:person:${person}` },
+        // Midnight in Kathmandu.
+        resets_at: expect.stringMatching(/T18:15:00Z$/),
+      })
+    }
+    for (let i = 0; i < 3; i++) expect((await settled('person=boss')).status).toBe(200)
+    expect(errorOf(await settled('person=boss'))).toMatchObject({ limit: 3, spent: 3 })
+    // Without the tag the budget does not match.
+    for (let i = 0; i < 3; i++) expect((await settled('')).status).toBe(200)
+
+    expect((await settled('team=a')).status).toBe(200)
+    expect(errorOf(await settled('team=b'))).toMatchObject({ scope: 'budget:pool', window: 'hour' })
+    expect((await settled('team=c')).status).toBe(200)
+
+    for (let i = 0; i < 6; i++) expect((await settled('', 'm')).header('x-gateway-served-model')).toBe('m')
+    const downgraded = await settled('', 'm')
+    expect([downgraded.header('x-gateway-served-model'), downgraded.header('x-gateway-fallback-count')]).toEqual([
+      'cheap',
+      '1',
+    ])
+    // No candidate is left that all budgets allow.
+    expect(errorOf(await settled('person=ann', 'm'))).toMatchObject({ code: 'insufficient_quota' })
+  },
+  60_000,
+)
