@@ -1,6 +1,7 @@
 /** Checks of budgets beyond the schema: names, what they refer to, and how many of them may apply to one request. */
 
 import { BUDGETS_MAX, matchesKey, matchesModel } from '../core/budget-config.ts'
+import { spendLimits } from '../core/limits.ts'
 import type { Check } from './check-context.ts'
 import { tagNameOf } from './check-tags.ts'
 import { didYouMean, type Path } from './problems.ts'
@@ -41,7 +42,7 @@ function checkBudget(check: Check, budget: Budget, path: Path): void {
 function checkLimits({ problems }: Check, limits: Budget['limits'], path: Path): void {
   if (limits === undefined) return
   if (limits.spend === undefined) return
-  for (const { key, words } of spendProblems(limits.spend)) {
+  for (const { key, words } of spendProblems(limits.spend, spendLimits)) {
     problems.add(key === undefined ? [...path, 'spend'] : [...path, 'spend', key], words)
   }
 }

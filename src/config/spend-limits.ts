@@ -1,6 +1,6 @@
 /** Checks of spend limits beyond the schema, for keys and organisations of the configuration and for created keys. */
 
-import { ownerSpendLimits, spendLimits } from '../core/limits.ts'
+import { ownerSpendLimits } from '../core/limits.ts'
 
 /** Amounts are kept in whole micro-dollars. */
 const SMALLEST_USD = 0.000001
@@ -17,18 +17,20 @@ interface SpendProblem {
   readonly words: string
 }
 
-/** What is wrong with spend limits whose types are right. */
-export function spendProblems(spend: Readonly<Record<string, unknown>>): readonly SpendProblem[] {
+/** What is wrong with spend limits whose types are right. `limits`: those that their owner may have. */
+export function spendProblems(
+  spend: Readonly<Record<string, unknown>>,
+  limits: readonly { readonly key: string }[] = ownerSpendLimits,
+): readonly SpendProblem[] {
   // Without an amount they would limit nothing, but still exclude every model without a price.
-  if (!hasAmount(spend))
-    return [{ words: `needs at least one of ${ownerSpendLimits.map(({ key }) => key).join(', ')}` }]
-  return spendLimits.flatMap(({ key }) => {
+  if (!hasAmount(spend, limits)) return [{ words: `needs at least one of ${limits.map(({ key }) => key).join(', ')}` }]
+  return limits.flatMap(({ key }) => {
     const amount = spend[key]
     const words = typeof amount === 'number' ? amountProblem(amount) : undefined
     return words === undefined ? [] : [{ key, words }]
   })
 }
 
-export function hasAmount(spend: object): boolean {
-  return spendLimits.some(({ key }) => Object.hasOwn(spend, key))
+export function hasAmount(spend: object, limits: readonly { readonly key: string }[] = ownerSpendLimits): boolean {
+  return limits.some(({ key }) => Object.hasOwn(spend, key))
 }
