@@ -19,7 +19,7 @@ import { TargetHistory } from './target-history.ts'
 import { targetRows } from './target-rows.ts'
 
 /** How old what was read from the ledger may be, if it may have changed, and if nothing suggests that it has. */
-const FRESH_MS = 2000
+const FRESH_MS = 1000
 const STALE_MS = 30_000
 /** Readings of the sums for the history of the last hour. */
 const STEPS_A_MINUTE = 60 / STEP_SECONDS

@@ -28,6 +28,8 @@ export class Refreshed<T> {
   private endedMs = Number.NEGATIVE_INFINITY
   private pauseMs = 0
   private version = Number.NaN
+  /** Nothing had changed since the reading before. A change is counted a moment before the ledger can be read with it. */
+  private isSettled = false
   private readonly clock: () => number
 
   constructor(private readonly options: RefreshedOptions<T>) {
@@ -71,7 +73,7 @@ export class Refreshed<T> {
     const now = this.clock()
     const ageMs = now - this.begunMs
     if (ageMs < this.options.ageMs || now - this.endedMs < this.pauseMs) return false
-    return ageMs >= this.options.ageMsMax || this.version !== this.options.version()
+    return ageMs >= this.options.ageMsMax || !this.isSettled || this.version !== this.options.version()
   }
 
   private read(): Promise<T> {
@@ -82,6 +84,7 @@ export class Refreshed<T> {
       this.endedMs = this.clock()
       this.pauseMs = pauseMs ?? pauseAfterReading(this.endedMs - begunMs)
       this.begunMs = begunMs
+      this.isSettled = this.version === version
       this.version = version
     }
     const reading = this.options.read().then(

@@ -54,7 +54,7 @@ export async function loadConfigText(
   { revoked, use }: LoadOptions = {},
 ): Promise<LoadResult> {
   const { parseConfig } = await import('./parse.ts')
-  const { problemText } = await import('./problems.ts')
+  const { problemLine } = await import('./problems.ts')
   const parsed = parseConfig(text, {
     env,
     readFile: referencedFrom(file),
@@ -65,9 +65,7 @@ export async function loadConfigText(
   const lines = (problems: readonly Problem[], label = '') =>
     problems
       .toSorted((one, other) => (one.line ?? 0) - (other.line ?? 0))
-      .map(
-        (problem) => `${file}${problem.line === undefined ? '' : `:${problem.line}`}: ${label}${problemText(problem)}`,
-      )
+      .map((problem) => problemLine(file, problem, label))
   const warnings = lines(parsed.warnings, 'warning: ')
   return parsed.ok ? { ...parsed, warnings } : { ok: false, problems: lines(parsed.problems), warnings }
 }
@@ -85,8 +83,9 @@ export async function loadDataDir(
   const read = readText(file, FILE_BYTES_MAX)
   if ('error' in read) return { problem: `${file}: ${read.error}` }
   const { partialDataDir } = await import('./partial.ts')
+  const { problemLine } = await import('./problems.ts')
   const { dataDir, problem } = partialDataDir(read.text, { env, readFile: referencedFrom(file) })
-  return { dataDir, problem: problem === undefined ? undefined : `${file}: ${problem}` }
+  return { dataDir, problem: problem === undefined ? undefined : problemLine(file, problem) }
 }
 
 /** What can be read of a file with mistakes; undefined if `ledger` or `data_dir` cannot be read for certain. */

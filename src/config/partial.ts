@@ -31,7 +31,7 @@ type Failed = { readonly problem: string }
 export function partialConfig(text: string, sources: Sources): { readonly config: Config } | Failed {
   const read = readLeniently(text, sources)
   const problem = PLACES.map((place) => placeProblem(text, read, place)).find((found) => found !== undefined)
-  if (problem !== undefined) return { problem }
+  if (problem !== undefined) return { problem: problemText(problem) }
   const { alerts: _alerts, tracing: _tracing, compaction: _compaction, ...used } = pruned(read.value)
   const file = { ...used, providers: {} }
   return { config: build(withDefaults(file) as CompletedFile, { cores: 1, env: {} }) }
@@ -41,13 +41,13 @@ export function partialConfig(text: string, sources: Sources): { readonly config
 export function partialDataDir(
   text: string,
   sources: Sources,
-): { readonly dataDir?: string; readonly problem?: string } {
+): { readonly dataDir?: string; readonly problem?: Problem } {
   const read = readLeniently(text, sources)
   const problem = placeProblem(text, read, 'data_dir')
   if (problem !== undefined) return { problem }
   const dataDir = stringOf(read.value['data_dir']) ?? schema.properties.data_dir.default
   const [broken] = read.syntax
-  return broken === undefined ? { dataDir } : { dataDir, problem: problemText(broken) }
+  return broken === undefined ? { dataDir } : { dataDir, problem: broken }
 }
 
 interface LenientRead {
@@ -106,19 +106,21 @@ function sectionsOf(text: string): readonly string[] {
 }
 
 /** Why a place cannot be read for certain; undefined if it can. */
-function placeProblem(text: string, { value, problems, syntax }: LenientRead, place: Place): string | undefined {
+function placeProblem(text: string, { value, problems, syntax }: LenientRead, place: Place): Problem | undefined {
   const own = problems.find(({ path }) => isOf(path, place))
-  if (own !== undefined) return problemText(own)
-  if (Object.keys(value).length === 0) return problemText(syntax[0] ?? problems[0] ?? EMPTY_FILE)
+  if (own !== undefined) return own
+  if (Object.keys(value).length === 0) return syntax[0] ?? problems[0] ?? EMPTY_FILE
   if (Object.hasOwn(value, place)) return undefined
   // Absent, and then its default counts: but not if it is only mistyped, or in a part that cannot be read.
   const known = Object.keys(schema.properties)
   const mistyped = Object.keys(value).find((key) => !known.includes(key) && nearest(key, known) === place)
-  if (mistyped !== undefined) return `${mistyped}: unknown key${didYouMean(mistyped, [place])}`
-  const isMentioned = text
-    .split('\n')
-    .some((line) => new RegExp(`(?:^|[\\s{,"'])${place}["']?\\s*:`).test(line.replace(/(?:^|\s)#.*$/, '')))
-  return isMentioned ? problemText(syntax[0] ?? { ...EMPTY_FILE, path: place, message: MISPLACED }) : undefined
+  if (mistyped !== undefined) {
+    const found = problems.find(({ path }) => path === mistyped)
+    return found ?? { ...EMPTY_FILE, path: mistyped, message: `unknown key${didYouMean(mistyped, [place])}` }
+  }
+  const mention = new RegExp(`(?:^|[\\s{,"'])${place}["']?\\s*:`)
+  const at = text.split('\n').findIndex((line) => mention.test(line.replace(/(?:^|\s)#.*$/, '')))
+  return at === -1 ? undefined : (syntax[0] ?? { ...EMPTY_FILE, line: at + 1, path: place, message: MISPLACED })
 }
 
 const EMPTY_FILE: Problem = { line: undefined, path: '(file)', message: 'is not a configuration', found: undefined }

@@ -136,6 +136,11 @@ export function problemText({ path, message, found }: Problem): string {
   return `${path}: ${message}${found === undefined ? '' : ` (found ${found})`}`
 }
 
+/** `weir.yaml:12: models[2].name: what is wrong`. */
+export function problemLine(file: string, problem: Problem, label = ''): string {
+  return `${file}${problem.line === undefined ? '' : `:${problem.line}`}: ${label}${problemText(problem)}`
+}
+
 /**
  * `['models', 2, 'targets', 0, 'provider']` → `models[2].targets[0].provider`. A name with other characters is quoted
  * and escaped, so that a problem stays one line.

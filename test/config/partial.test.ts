@@ -1,6 +1,10 @@
 /** What can be read of a configuration file with mistakes: the right ledger, or none. */
 
 import { describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { loadConfig, loadDataDir } from '../../src/config/load.ts'
 import { partialConfig, partialDataDir } from '../../src/config/partial.ts'
 import { LOST, MISTAKES } from './mistakes.ts'
 
@@ -75,6 +79,22 @@ describe('a ledger that is not certain is not guessed', () => {
     const tls = REDIS.replace('"redis://127.0.0.1:9/3"', `"rediss://127.0.0.1:9/3", tls: { ca: "\${file:ca.pem}" }`)
     expect(partialConfig(tls, SOURCES)).toEqual({ problem: expect.stringContaining('ledger.tls.ca') })
   })
+})
+
+test('a mistake that is in the way of data_dir is told with its line, as by weir check', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'weir-mistakes-'))
+  const file = join(folder, 'weir.yaml')
+  let told = 0
+  for (const break_ of [...Object.values(MISTAKES).map(([break_]) => break_), ...Object.values(LOST)]) {
+    writeFileSync(file, break_(YAML))
+    const { problem } = await loadDataDir(file, {})
+    const checked = await loadConfig(file, {}, { use: 'ledger' })
+    if (problem === undefined || checked.ok || checked.problems[0]?.startsWith(`${file}: `)) continue
+    expect(problem).toMatch(/weir\.yaml:\d+: /)
+    told++
+  }
+  rmSync(folder, { recursive: true })
+  expect(told).toBeGreaterThan(5)
 })
 
 function indented(text: string): string {
