@@ -179,11 +179,21 @@ const COUNTS = [
   ['max_parallel_requests', 'concurrent_requests'],
 ] as const
 
+/** Of output, for a request without an output limit: as `SLICE_TOKENS` of the gateway. */
+const RESERVED_TOKENS = 4096
+
 function limitsOf(row: JsonObject, place: string, notes: Notes, nowMs: number): ImportedLimits {
   const counts = COUNTS.flatMap(([column, name]) => {
     const value = Number(textOf(row, column) ?? Number.NaN)
     return Number.isSafeInteger(value) && value >= 0 ? [[name, value] as const] : []
   })
+  const tokens = counts.find(([name]) => name === 'tokens_per_minute')?.[1] ?? RESERVED_TOKENS
+  if (tokens < RESERVED_TOKENS)
+    notes.toDo(
+      place,
+      `tpm_limit ${tokens} refuses requests without max_tokens, for which weir reserves ${RESERVED_TOKENS} tokens of ` +
+        'output; raise it, or let callers name max_tokens',
+    )
   const budget = textOf(row, 'max_budget')
   const most = budget === undefined ? undefined : microDollars(budget)
   if (budget !== undefined && most === undefined) notes.lost(place, `max_budget ${budget} is not carried over`)

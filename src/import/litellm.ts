@@ -170,7 +170,7 @@ function spendLimit(file: JsonObject, models: readonly JsonObject[], notes: Note
     const advice = `give them a price, then set limits: { spend: { ${window}: ${most} } }`
     notes.toDo(
       'litellm_settings.max_budget',
-      `is not carried over, because ${unpriced.join(', ')} have no price; ${advice}`,
+      `is not carried over, because these have no price: ${unpriced.join(', ')}; ${advice}`,
     )
   } else {
     return { spend: { [window]: most } }
