@@ -28,7 +28,7 @@ export class Refreshed<T> {
   private endedMs = Number.NEGATIVE_INFINITY
   private pauseMs = 0
   private version = Number.NaN
-  /** Nothing had changed since the reading before. A change is counted a moment before the ledger can be read with it. */
+  /** Nothing had changed since the reading before. A change is counted a moment before it can be read in the ledger. */
   private isSettled = false
   private readonly clock: () => number
 

@@ -81,20 +81,20 @@ describe('a ledger that is not certain is not guessed', () => {
   })
 })
 
-test('a mistake that is in the way of data_dir is told with its line, as by weir check', async () => {
+test('a mistake that is in the way of data_dir is reported with its line, as by weir check', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'weir-mistakes-'))
   const file = join(folder, 'weir.yaml')
-  let told = 0
+  let found = 0
   for (const break_ of [...Object.values(MISTAKES).map(([break_]) => break_), ...Object.values(LOST)]) {
     writeFileSync(file, break_(YAML))
     const { problem } = await loadDataDir(file, {})
     const checked = await loadConfig(file, {}, { use: 'ledger' })
     if (problem === undefined || checked.ok || checked.problems[0]?.startsWith(`${file}: `)) continue
     expect(problem).toMatch(/weir\.yaml:\d+: /)
-    told++
+    found++
   }
   rmSync(folder, { recursive: true })
-  expect(told).toBeGreaterThan(5)
+  expect(found).toBeGreaterThan(5)
 })
 
 function indented(text: string): string {
