@@ -96,6 +96,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
       affinity,
       targetUsage,
       thoughts: stores.thoughts && new ThoughtMemory(stores.thoughts, lasting.thinking),
+      sealer: sealerOf(config),
       random: Math.random,
       explainRoute: config.listen.explainHeader,
       report: (error, requestId) =>

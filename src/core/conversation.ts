@@ -175,6 +175,12 @@ export abstract class Entries {
   }
 }
 
+/** A thought that a caller sends back: what it got as its words, and as its seal if it got one. */
+export interface SentThought {
+  readonly text: string
+  readonly seal: string | undefined
+}
+
 /** In the bits of the kinds that occur: an entry has a mark. */
 const SEEN_MARK = 1 << 31
 
@@ -215,6 +221,8 @@ export class Conversation extends Entries {
     numbers: Int32Array,
     readonly form: WireForm,
     markPaths?: ReadonlyMap<number, string>,
+    /** The thoughts that the caller sends back, by the first byte of the text or the call that each comes before. */
+    readonly sentThoughts?: ReadonlyMap<number, readonly SentThought[]>,
   ) {
     super(arena, numbers, seenIn(numbers), markPaths)
   }
@@ -255,14 +263,15 @@ export class Conversation extends Entries {
     const numbers = this.numbers.slice()
     numbers[entry] = ((numbers[entry] ?? 0) % MARKED) + index * MARKED
     exactCleared()(numbers, entry)
-    return new Conversation(this.arena, numbers, this.form, this.markPaths)
+    return new Conversation(this.arena, numbers, this.form, this.markPaths, this.sentThoughts)
   }
 
   /** The same messages with other cache marks. A message whose mark changes is not exact. */
   remarked(change: MarkChange): Conversation {
     if (!this.isMarked) return this
     const numbers = remarked(this.numbers, change, exactCleared())
-    return numbers === this.numbers ? this : new Conversation(this.arena, numbers, this.form, this.markPaths)
+    if (numbers === this.numbers) return this
+    return new Conversation(this.arena, numbers, this.form, this.markPaths, this.sentThoughts)
   }
 }
 

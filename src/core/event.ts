@@ -37,13 +37,12 @@ export type StreamEvent =
   | { readonly type: 'start'; readonly serviceTier?: string | undefined }
   | { readonly type: 'text'; readonly text: string; readonly logprobs?: JsonValue | undefined }
   | { readonly type: 'refusal'; readonly text: string }
-  /** The model's reasoning: counted and charged as output, and never sent to a caller. */
-  | { readonly type: 'reasoning'; readonly text: string }
   /**
-   * What the provider wants back with the conversation (`core/thoughts.ts`): JSON in its own form. It stands before
-   * what follows it, or belongs to the text, the last call or the whole answer. Never sent to a caller.
+   * The model's reasoning: counted and charged as output, and sent only to callers that may see thoughts. `isNewPart`:
+   * a further part of a summary begins.
    */
-  | { readonly type: 'thought'; readonly json: string; readonly on?: 'text' | 'call' | 'answer' | undefined }
+  | { readonly type: 'reasoning'; readonly text: string; readonly isNewPart?: true | undefined }
+  | ThoughtEnd
   | { readonly type: 'tool-start'; readonly index: number; readonly callId: string; readonly name: string }
   | {
       readonly type: 'tool-delta'
@@ -55,6 +54,23 @@ export type StreamEvent =
   | { readonly type: 'finish'; readonly reason: FinishReason; readonly own?: OwnStop | undefined }
   | { readonly type: 'usage'; readonly usage: Usage }
   | { readonly type: 'end' }
+
+/**
+ * What the provider wants back with the conversation (`core/thoughts.ts`): JSON in its own form. It stands before what
+ * follows it, and ends the reasoning before it; or it belongs to the text, the last call or the whole answer.
+ */
+export interface ThoughtEnd {
+  readonly type: 'thought'
+  readonly json: string
+  readonly on?: 'text' | 'call' | 'answer' | undefined
+  /** The provider shows nothing of it. */
+  readonly isRedacted?: true | undefined
+  /** Set by the gateway, not by decoders: what a caller who may see thoughts gets of it, to send it back. */
+  readonly seal?: string | undefined
+}
+
+/** The events that a caller who may see thoughts sees something of, besides content. */
+export type ThoughtEvent = Extract<StreamEvent, { type: 'reasoning' | 'thought' }>
 
 /** The events that a caller sees something of. */
 export type ContentEvent = Extract<StreamEvent, { type: 'text' | 'refusal' | 'tool-start' | 'tool-delta' }>

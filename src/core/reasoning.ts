@@ -24,6 +24,9 @@ export interface Reasoning {
   readonly field: string
 }
 
+/** Between the parts of a summary, for callers who get it as one text. */
+export const PART_SEAM = '\n\n'
+
 interface ShownThoughts {
   readonly texts: boolean
   readonly seals: boolean

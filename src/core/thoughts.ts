@@ -25,6 +25,25 @@ export interface Thought {
 /** In whose form thoughts are written: an API gets no thoughts in the form of another. */
 export type ThoughtForm = 'messages' | 'gemini' | 'responses' | 'chat'
 
+/** Who issued thoughts: only it can read them. */
+export interface Issuer {
+  /** The provider's entry, a digest of its credential, and its name of the model. */
+  readonly id: string
+  readonly form: ThoughtForm
+}
+
+/** Thoughts for one target, and what they take of its input. */
+export interface TargetThoughts extends EntryThoughts {
+  readonly tokens: number
+}
+
+/** Encrypts what callers get of thoughts, so that only the same organization can send it back. */
+export interface ThoughtSealer {
+  seal(purpose: 'reasoning', organization: string, text: string): Buffer
+  /** Undefined if these bytes were not sealed for it. */
+  open(purpose: 'reasoning', organization: string, sealed: Buffer): string | undefined
+}
+
 /** The thoughts for one request to one target. `entry`: of the conversation, a text, a call or a message. */
 export interface EntryThoughts {
   readonly form: ThoughtForm

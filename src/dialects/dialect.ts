@@ -6,7 +6,7 @@
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { Compatibility } from '../core/compatibility.ts'
 import type { Completion, PlainAnswer } from '../core/completion.ts'
-import type { ContentEvent, FinishReason, OwnStop } from '../core/event.ts'
+import type { ContentEvent, FinishReason, OwnStop, ThoughtEvent } from '../core/event.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { RequestBody, UnparsedMembers } from '../wire/request-body.ts'
 import type { TextForm } from '../wire/text-copier.ts'
@@ -73,6 +73,8 @@ export interface StreamEncoder {
   /** The provider has begun to answer. */
   start(): string
   encode(event: ContentEvent): string
+  /** A thought, of which the caller may see nothing. Absent if it never sees any. */
+  encodeThought?(event: ThoughtEvent): string
   /** The answer is whole: closes open items and writes the final events. `usage` is the usage of the whole answer. */
   end(reason: FinishReason, usage: Usage, own?: OwnStop): string
   /**

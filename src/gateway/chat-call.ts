@@ -25,6 +25,7 @@ import { plainAnswer } from './plain-answer.ts'
 import { ProviderCall, parseJson } from './provider-call.ts'
 import { Pump, type PumpOpener } from './pump.ts'
 import type { Bill } from './quote.ts'
+import type { ShownThoughts } from './shown-thoughts.ts'
 import type { ThoughtKeeper } from './thought-keeper.ts'
 import type { Counted, UsageMeter } from './usage-meter.ts'
 
@@ -68,6 +69,8 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     dueMs: number,
     /** Keeps the thoughts of the answer; absent if the target has none. */
     private readonly keeper?: ThoughtKeeper,
+    /** Absent if the caller sees no thoughts. */
+    private readonly shown?: ShownThoughts,
   ) {
     super(candidate, { provider: request.reader ?? provider, endpoint }, request, work.exchange.request.stream, dueMs)
     this.toolNames = request.toolNames
@@ -134,6 +137,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
       work.exchange.encoder(this.servedBy(), meter),
       meter,
       this.keeper,
+      this.shown,
     )
     if (this.hasLeft) this.pump.leave()
     if (isStream) this.pump.open(this)
@@ -163,14 +167,15 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   /** Undefined if the answer is more than text. */
   private plainBody(body: JsonValue): string | Uint8Array | undefined {
     const { provider, meter, work } = this
-    const plain = plainAnswer(body, provider, work.exchange, meter, this.servedBy(), this.keeper !== undefined)
+    const readsThoughts = this.keeper !== undefined || this.shown !== undefined
+    const plain = plainAnswer(body, provider, work.exchange, meter, this.servedBy(), readsThoughts)
     if (plain !== undefined) work.markFirstByte()
     return plain
   }
 
   private foldedBody(body: JsonValue): string | Uint8Array {
     const answer = new WholeAnswer(this.meter)
-    const check = new EventCheck(answer, this.toolNames, this.keeper)
+    const check = new EventCheck(answer, this.toolNames, this.keeper, this.shown)
     for (const event of this.provider.events(body)) check.event(event)
     return this.bodyOf(answer)
   }
@@ -189,7 +194,11 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   /** Reads the answer of a provider that streams although a whole answer was asked for. */
   private async fold(): Promise<void> {
     const answer = new WholeAnswer(this.meter)
-    const decoder = new DecodeStream(this.provider, new EventCheck(answer, this.toolNames, this.keeper), 'decoded')
+    const decoder = new DecodeStream(
+      this.provider,
+      new EventCheck(answer, this.toolNames, this.keeper, this.shown),
+      'decoded',
+    )
     try {
       await this.readStream(decoder)
       this.work.markAnswered()

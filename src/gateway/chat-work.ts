@@ -12,7 +12,7 @@ import type { UnitAmounts } from '../core/limits.ts'
 import { sentModel, type TargetRef } from '../core/model-config.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import { BASE_TIER, boundedTier, isBaseTier, sentTier, type TierApi } from '../core/service-tier.ts'
-import type { EntryThoughts } from '../core/thoughts.ts'
+import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
 import type { Exchange } from '../dialects/dialect.ts'
 import { estimateAudio, estimateInput } from '../ledger/estimate.ts'
 import type { OutputChoice } from '../ledger/ledger.ts'
@@ -23,8 +23,11 @@ import { ConversationKey } from './affinity.ts'
 import { type AskedChat, ChatCall } from './chat-call.ts'
 import { chatQuote, largestOutput, type Priced, sentOutputLimit } from './chat-quote.ts'
 import { type Gateway, type Upstream, upstreamOf } from './gateway.ts'
+import { OwnThoughts } from './own-thoughts.ts'
 import type { Quote } from './quote.ts'
-import type { Issuer, RecalledThoughts } from './recalled-thoughts.ts'
+import type { RecalledThoughts } from './recalled-thoughts.ts'
+import { ShownThoughts, ThoughtSeals } from './shown-thoughts.ts'
+import { issuerOf } from './thought-memory.ts'
 import { UsageMeter } from './usage-meter.ts'
 import type { Work } from './work.ts'
 
@@ -54,9 +57,14 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   /** For the first candidate, or one after it. */
   private hasPrepared = false
   /** What the candidate that was called last got back. */
-  private sentThoughts: EntryThoughts | undefined
+  private sentThoughts: TargetThoughts | undefined
+  /** What the caller has sent back itself. */
+  private own: OwnThoughts | undefined
+  private readonly seals: ThoughtSeals
   /** A candidate has rejected its own thoughts: the request goes on without any. */
   private dropsThoughts = false
+  /** A candidate does not think because the thoughts of earlier turns are missing: the request goes on without. */
+  private thinksNot = false
   /** Undefined once a stream has begun, like the caller's request. */
   private named: ConversationKey | undefined
 
@@ -68,6 +76,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   ) {
     const { exchange } = this
     this.isCompaction = exchange.isCompaction
+    this.seals = new ThoughtSeals(gateway.sealer, key.organization.id)
     this.named = new ConversationKey(key.organization.id, exchange.request)
   }
 
@@ -88,6 +97,13 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { request } = this.exchange
     this.needs = needsOf(request, estimateInput(request), this.key.compatibility.structured_output === 'pass')
     this.audioTokens = estimateAudio(request)
+    this.own = OwnThoughts.open(request.conversation, this.seals)
+    if (this.own !== undefined) this.needs = this.withTokens(this.own.tokens)
+  }
+
+  /** What is given back is input, too. */
+  private withTokens(tokens: number): Needs {
+    return { ...this.needs, inputTokens: this.needs.inputTokens + tokens }
   }
 
   conversationWith(model: string): string {
@@ -117,41 +133,37 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     })
   }
 
-  /** What is given back is input, too. */
   private use(recalled: RecalledThoughts | undefined): void {
     this.recalled = recalled
     if (recalled === undefined || recalled.isEmpty) return
-    this.needs = { ...this.needs, inputTokens: this.needs.inputTokens + recalled.tokens }
+    this.needs = this.withTokens(recalled.tokens)
     this.prepared = undefined
   }
 
-  /** Who issues the thoughts of a candidate; undefined if it has none, or none are kept. */
+  /** Who issues the thoughts of a candidate; undefined if it has none, or they are neither kept nor shown. */
   private issuerOf(candidate: Candidate): Issuer | undefined {
-    const { thoughts: memory } = this.gateway
-    if (memory === undefined) return undefined
+    if (this.gateway.thoughts === undefined && this.exchange.request.reasoning === undefined) return undefined
     const { provider, endpoint } = upstreamOf(this.gateway, candidate)
     const target = targetOf(candidate.target, endpoint)
     const form = provider.thoughtForm?.(target, this.exchange.request)
-    return form && memory.issuer(endpoint, target.model, form)
+    return form && issuerOf(endpoint, target.model, form)
   }
 
-  /** The request with what the candidate has issued of its thoughts. */
-  private withThoughts(request: ChatRequest, { target }: Candidate, issuer: Issuer | undefined): ChatRequest {
-    const { recalled } = this
-    if (issuer === undefined || recalled === undefined || this.dropsThoughts) return request
+  /** What the candidate has issued of its thoughts. */
+  private thoughtsFor({ target }: Candidate, issuer: Issuer | undefined): TargetThoughts | undefined {
+    const { recalled, own } = this
+    if (issuer === undefined || this.dropsThoughts) return undefined
     const counts = { found: 0, missing: 0, otherIssuer: 0 }
-    const thoughts = recalled.for(issuer, counts)
-    this.log.continuity = counts
-    if (thoughts === undefined) return request
-    this.gateway.thoughts?.found(this.key.organization.id, target)
-    return { ...request, thoughts }
+    const kept = recalled?.for(issuer, counts)
+    if (recalled !== undefined) this.log.continuity = counts
+    if (kept !== undefined) this.gateway.thoughts?.found(this.key.organization.id, target)
+    return own === undefined ? kept : own.for(issuer, kept)
   }
 
   /** What was reserved for thoughts that this candidate does not get: they are not charged by an estimate. */
-  private unsentTokens(issuer: Issuer | undefined): number {
-    const { recalled } = this
-    if (recalled === undefined) return 0
-    return recalled.tokens - (issuer === undefined || this.sentThoughts === undefined ? 0 : recalled.tokensFor(issuer))
+  private get unsentTokens(): number {
+    const { recalled, own, sentThoughts } = this
+    return (recalled?.tokens ?? 0) + (own?.tokens ?? 0) - (sentThoughts?.tokens ?? 0)
   }
 
   served(candidate: Candidate): void {
@@ -163,6 +175,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.prepared = undefined
     this.named = undefined
     this.recalled = undefined
+    this.own = undefined
     this.sentThoughts = undefined
   }
 
@@ -201,22 +214,40 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.noteIgnored(request.hints.serviceTier)
     const target = targetOf(candidate.target, endpoint)
     const issuer = this.issuerOf(candidate)
-    const written = this.withThoughts(request, candidate, issuer)
-    this.sentThoughts = written.thoughts
+    const thoughts = this.thoughtsFor(candidate, issuer)
+    this.sentThoughts = thoughts
+    const plain = this.sentRequest(candidate)
+    const written = thoughts === undefined ? plain : { ...plain, thoughts }
     const sent = provider.request(written, target)
     const { conversation } = this.exchange.request
     const { id } = this.key.organization
-    this.log.leftOut = sent.ignored
+    const { reasoning } = request
+    this.log.leftOut = this.thinksNot && reasoning ? [...(sent.ignored ?? []), reasoning.field] : sent.ignored
     return new ChatCall(
       this,
       candidate,
       upstream,
       sent,
       quote.asked,
-      new UsageMeter(quote.inputTokens - this.unsentTokens(issuer), quote.maxOutputTokens),
+      new UsageMeter(quote.inputTokens - this.unsentTokens, quote.maxOutputTokens),
       dueMs,
       issuer && this.gateway.thoughts?.keeper(id, conversation, candidate.target, issuer),
+      this.shownOf(issuer),
     )
+  }
+
+  private sentRequest(candidate: Candidate): ChatRequest {
+    const { request } = this.prepare(candidate)
+    const { reasoning } = request
+    if (!this.thinksNot || reasoning === undefined) return request
+    return { ...request, reasoning: { ...reasoning, thinking: 'disabled' } }
+  }
+
+  private shownOf(issuer: Issuer | undefined): ShownThoughts | undefined {
+    const { reasoning } = this.exchange.request
+    if (reasoning === undefined || this.isCompaction) return undefined
+    const { shows } = reasoning
+    return shows.texts || shows.seals ? new ShownThoughts(shows, issuer, this.seals) : undefined
   }
 
   learn(candidate: Candidate, upstream: Upstream, error: ProviderError, sentMs: number): Learned | undefined {
@@ -224,11 +255,16 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const learned = provider.learn?.({
       error,
       target: targetOf(candidate.target, endpoint),
-      request: { ...this.prepare(candidate).request, thoughts: this.sentThoughts },
+      request: { ...this.sentRequest(candidate), thoughts: this.sentThoughts },
       organization: this.key.organization.id,
       sentMs,
     })
-    if (learned !== undefined || this.sentThoughts === undefined || !rejectsThoughts(error)) return learned
+    if (learned !== undefined) return learned
+    if (missesThoughts(error) && !this.thinksNot && this.exchange.request.reasoning !== undefined) {
+      this.thinksNot = true
+      return { provider, field: 'thinking', seen: error.message, keep: () => undefined }
+    }
+    if (this.sentThoughts === undefined || !rejectsThoughts(error)) return undefined
     // The issuer does not take back what it issued, such as after a change of its keys.
     this.dropsThoughts = true
     return { provider, field: 'thoughts', seen: error.message, keep: () => undefined }
@@ -345,6 +381,13 @@ function targetOf(target: TargetRef, endpoint: Endpoint): Target {
 
 /** Words of errors about thoughts. A request is sent once more, at most, for an error about something else. */
 const ABOUT_THOUGHTS = /thinking|thought|reasoning|signature|encrypted/i
+
+/** "Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is enabled, a final …" */
+const MISSING_THOUGHTS = /expected .?(?:redacted_)?thinking|must start with a thinking block/i
+
+function missesThoughts({ kind, message }: ProviderError): boolean {
+  return kind === 'rejected' && MISSING_THOUGHTS.test(message)
+}
 
 function rejectsThoughts({ kind, message }: ProviderError): boolean {
   return kind === 'rejected' && ABOUT_THOUGHTS.test(message)

@@ -29,7 +29,12 @@ export class EncodeStream implements EventSink, EventOwner {
         this.text += this.encoder.start()
         return
       case 'reasoning':
-      case 'thought':
+      case 'thought': {
+        const shown = this.encoder.encodeThought?.(event) ?? ''
+        if (shown === '') return
+        this.text += shown
+        break
+      }
       case 'usage':
       case 'finish':
         return

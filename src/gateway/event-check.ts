@@ -10,6 +10,7 @@ import { restoreToolName, type UpstreamRequest } from '../providers/provider.ts'
 import { DEPTH_MAX, VALUES_MAX } from '../wire/json-shape.ts'
 import { ObjectText } from '../wire/object-text.ts'
 import type { TextCopier } from '../wire/text-copier.ts'
+import type { ShownThoughts } from './shown-thoughts.ts'
 import type { ThoughtKeeper } from './thought-keeper.ts'
 
 /** Takes the events of one answer. */
@@ -56,6 +57,8 @@ export class EventCheck implements EventSink {
     private readonly toolNames: UpstreamRequest['toolNames'],
     /** Absent if no thoughts are kept. */
     private readonly keeper?: ThoughtKeeper,
+    /** Absent if the caller sees no thoughts. */
+    private readonly shown?: ShownThoughts,
   ) {}
 
   get room(): number {
@@ -150,7 +153,8 @@ export class EventCheck implements EventSink {
 
   private send(event: StreamEvent): void {
     const kept = this.keeper === undefined ? event : this.keeper.event(event)
-    if (kept !== undefined) this.sink.event(kept)
+    if (this.shown !== undefined) this.shown.event(event, this.sink)
+    else if (kept !== undefined) this.sink.event(kept)
   }
 
   private addArguments(event: Extract<StreamEvent, { type: 'tool-delta' }>): void {

@@ -3,6 +3,7 @@
 import type { Catalog, Key } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { Endpoint } from '../core/endpoint.ts'
+import type { ThoughtSealer } from '../core/thoughts.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Provider } from '../providers/provider.ts'
 import type { Affinity } from './affinity.ts'
@@ -44,6 +45,8 @@ export interface Gateway {
   readonly targetUsage: TargetUsage
   /** Absent if thoughts are not kept. */
   readonly thoughts?: ThoughtMemory | undefined
+  /** Seals the thoughts that callers get. */
+  readonly sealer: ThoughtSealer
   /** From 0 to 1, 1 excluded. */
   readonly random: () => number
   /** Whether answers report how their model was chosen. */

@@ -11,7 +11,8 @@ import type { UsageMeter } from './usage-meter.ts'
 
 /**
  * The caller's body, and its usage in the meter; undefined, and nothing in the meter, if the answer is
- * more than text, or came with thoughts that are to be kept. Throws `ProviderError` for an answer far beyond its limit.
+ * more than text, or came with thoughts that are kept or shown. Throws `ProviderError` for an answer far beyond its
+ * limit.
  */
 export function plainAnswer(
   body: JsonValue,
@@ -19,11 +20,11 @@ export function plainAnswer(
   exchange: Pick<Exchange, 'plain'>,
   meter: UsageMeter,
   served: Served,
-  keepsThoughts = false,
+  readsThoughts = false,
 ): string | Uint8Array | undefined {
   if (exchange.plain === undefined || provider.plain === undefined || !isObject(body)) return undefined
   const plain = provider.plain(body)
-  if (plain === undefined || (keepsThoughts && plain.hasThoughts === true)) return undefined
+  if (plain === undefined || (readsThoughts && plain.hasThoughts === true)) return undefined
   meter.addPlain(plain)
   const { usage } = meter.count(true)
   return exchange.plain({ text: plain.text, reason: plain.reason, usage }, served)

@@ -20,6 +20,7 @@ import { EventCheck } from './event-check.ts'
 import { HeldBytes } from './held-bytes.ts'
 import type { Interruptible, Interruption } from './in-flight.ts'
 import type { RequestReservation } from './reservation.ts'
+import type { ShownThoughts } from './shown-thoughts.ts'
 import type { ThoughtKeeper } from './thought-keeper.ts'
 import type { UsageMeter } from './usage-meter.ts'
 
@@ -97,9 +98,10 @@ export class Pump implements BodyReader, Interruptible, Ticking {
     private readonly encoder: StreamEncoder,
     private readonly meter: UsageMeter,
     keeper?: ThoughtKeeper,
+    shown?: ShownThoughts,
   ) {
     this.encoded = new EncodeStream(encoder, meter)
-    this.check = new EventCheck(this.encoded, toolNames, keeper)
+    this.check = new EventCheck(this.encoded, toolNames, keeper, shown)
     this.decoder = new DecodeStream(provider, this.check)
   }
 

@@ -19,9 +19,9 @@ import { isArray, numberOf, parseObject, stringOf } from '../core/json.ts'
 import {
   BEFORE_TEXT,
   callOf,
-  type EntryThoughts,
+  type Issuer,
+  type TargetThoughts,
   type Thought,
-  type ThoughtForm,
   type ThoughtStore,
   WITH_ANSWER,
   WITH_TEXT,
@@ -36,13 +36,6 @@ import { type KeptThoughts, textDigest } from './thought-keeper.ts'
 const ANSWERS_MIN = 64
 /** Bytes of each text around an answer that its key depends on. */
 const AROUND_BYTES = 65_536
-
-/** Who issued thoughts: only it can read them. */
-export interface Issuer {
-  /** The provider's entry, a digest of its credential, and its name of the model. */
-  readonly id: string
-  readonly form: ThoughtForm
-}
 
 /** How many answers of a history had thoughts for the target, none, or those of another issuer. */
 export interface RecallCounts {
@@ -226,7 +219,7 @@ export class RecalledThoughts {
   }
 
   /** The same of what this issuer gets back. */
-  tokensFor({ id, form }: Issuer): number {
+  private tokensFor({ id, form }: Issuer): number {
     return this.tokensOf((record) => record.issuer === id && record.form === form)
   }
 
@@ -238,7 +231,7 @@ export class RecalledThoughts {
   }
 
   /** What this issuer gets back, by the entries of the conversation; undefined for nothing. */
-  for(issuer: Issuer, counts: RecallCounts): EntryThoughts | undefined {
+  for(issuer: Issuer, counts: RecallCounts): TargetThoughts | undefined {
     const before = new Map<number, string[]>()
     const beside = new Map<number, string>()
     for (const [index, answer] of this.answers.entries()) {
@@ -251,6 +244,7 @@ export class RecalledThoughts {
     if (before.size === 0 && beside.size === 0) return undefined
     return {
       form: issuer.form,
+      tokens: this.tokensFor(issuer),
       before: (entry) => before.get(entry) ?? NONE,
       with: (entry) => beside.get(entry),
     }

@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto'
 import type { Conversation } from '../core/conversation.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { TargetRef } from '../core/model-config.ts'
-import type { ThoughtForm, ThoughtStore } from '../core/thoughts.ts'
-import { type Issuer, nextStanding, RecalledThoughts, recordOf } from './recalled-thoughts.ts'
+import type { Issuer, ThoughtForm, ThoughtStore } from '../core/thoughts.ts'
+import { nextStanding, RecalledThoughts, recordOf } from './recalled-thoughts.ts'
 import { ThoughtKeeper } from './thought-keeper.ts'
 
 /** Look-ups for an organisation at a target that may find nothing before most are left out. */
@@ -64,10 +64,27 @@ export class ThinkingTargets {
   }
 }
 
+const credentials = new WeakMap<Endpoint, string>()
+
+/** Who issues the thoughts of a model. */
+export function issuerOf(endpoint: Endpoint, model: string, form: ThoughtForm): Issuer {
+  return { id: `${endpoint.name}/${credentialOf(endpoint)}/${model}`, form }
+}
+
+/** A digest of what the provider knows the operator by: with another credential it cannot read its own thoughts. */
+function credentialOf(endpoint: Endpoint): string {
+  let digest = credentials.get(endpoint)
+  if (digest === undefined) {
+    const { apiKey, aws, project, identity } = endpoint
+    const known = JSON.stringify([apiKey, aws?.region, aws?.keys?.accessKeyId, project, identity])
+    digest = createHash('sha256').update(known).digest('base64url').slice(0, DIGEST_CHARS)
+    credentials.set(endpoint, digest)
+  }
+  return digest
+}
+
 /** One for each configuration. */
 export class ThoughtMemory {
-  private readonly credentials = new WeakMap<Endpoint, string>()
-
   constructor(
     private readonly store: ThoughtStore,
     private readonly targets: ThinkingTargets,
@@ -87,10 +104,6 @@ export class ThoughtMemory {
     this.targets.thinks(organization, target)
   }
 
-  issuer(endpoint: Endpoint, model: string, form: ThoughtForm): Issuer {
-    return { id: `${endpoint.name}/${this.credential(endpoint)}/${model}`, form }
-  }
-
   /** Keeps the thoughts of the next answer to a conversation. */
   keeper(organization: string, conversation: Conversation, target: TargetRef, issuer: Issuer): ThoughtKeeper {
     const standing = nextStanding(conversation)
@@ -99,18 +112,6 @@ export class ThoughtMemory {
       this.store.put(organization, key, text)
       this.targets.thinks(organization, target)
     })
-  }
-
-  /** A digest of what the provider knows the operator by: with another credential it cannot read its own thoughts. */
-  private credential(endpoint: Endpoint): string {
-    let digest = this.credentials.get(endpoint)
-    if (digest === undefined) {
-      const { apiKey, aws, project, identity } = endpoint
-      const known = JSON.stringify([apiKey, aws?.region, aws?.keys?.accessKeyId, project, identity])
-      digest = createHash('sha256').update(known).digest('base64url').slice(0, DIGEST_CHARS)
-      this.credentials.set(endpoint, digest)
-    }
-    return digest
   }
 }
 

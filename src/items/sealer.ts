@@ -12,7 +12,7 @@ const HEAD_BYTES = 1 + KEY_ID_BYTES + SALT_BYTES
 const NONCE = new Uint8Array(12)
 
 /** What a sealed text is used for. A text sealed for one purpose does not open for another. */
-type Purpose = 'compaction' | 'item' | 'thought'
+type Purpose = 'compaction' | 'item' | 'thought' | 'reasoning'
 
 interface MasterKey {
   readonly bytes: Uint8Array

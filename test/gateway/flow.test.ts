@@ -136,6 +136,7 @@ function run(does: (target: string) => Promise<string>, random = 0, totalTimeout
     affinity: new Affinity(),
     targetUsage: new TargetUsage(),
     random: () => random,
+    sealer: { seal: () => Buffer.alloc(0), open: () => undefined },
     explainRoute: false,
     isRevoked: () => false,
     report: (error) => {

@@ -85,6 +85,7 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
     },
     affinity: new Affinity(),
     targetUsage: new TargetUsage(),
+    sealer: { seal: () => Buffer.alloc(0), open: () => undefined },
     explainRoute: false,
     isRevoked: () => false,
     report: ignore,

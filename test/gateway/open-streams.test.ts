@@ -46,6 +46,7 @@ function gatewayTo(baseUrl: string): Gateway {
     affinity: new Affinity(),
     targetUsage: new TargetUsage(),
     random: () => 0,
+    sealer: { seal: () => Buffer.alloc(0), open: () => undefined },
     explainRoute: false,
     isRevoked: () => false,
     report: (error) => {

@@ -6,7 +6,7 @@
 import { expect } from 'bun:test'
 import type { StreamEvent } from '../../src/core/event.ts'
 import type { EntryThoughts, ThoughtStore } from '../../src/core/thoughts.ts'
-import { ThinkingTargets, ThoughtMemory } from '../../src/gateway/thought-memory.ts'
+import { issuerOf, ThinkingTargets, ThoughtMemory } from '../../src/gateway/thought-memory.ts'
 import { LocalItemStore } from '../../src/items/local-item-store.ts'
 import { endpoint, plainRequest } from '../providers/requests.ts'
 import type { Message } from '../support/literal.ts'
@@ -142,7 +142,7 @@ property('a target gets what it issued, in its place, or nothing of an answer', 
     const issuer = random.below(ISSUERS.length)
     const { conversation } = plainRequest({ messages })
     const recalled = await memory.recall(organization, conversation)
-    const id = memory.issuer(ISSUERS[issuer] ?? endpoint(), 'm', 'messages')
+    const id = issuerOf(ISSUERS[issuer] ?? endpoint(), 'm', 'messages')
     const counts = { found: 0, missing: 0, otherIssuer: 0 }
     const shown = givenBack(messages, recalled?.for(id, counts))
     expect(shown.length).toBe(issued.length)

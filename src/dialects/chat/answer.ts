@@ -3,13 +3,15 @@
 import type { Completion, PlainAnswer } from '../../core/completion.ts'
 import type { FinishReason } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../core/json.ts'
+import { PART_SEAM } from '../../core/reasoning.ts'
 import { BASE_TIER, openaiTier } from '../../core/service-tier.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
 import { chatUsage, chatUsageJson } from './usage.ts'
 
-export function chatAnswer(completion: Completion, served: Served): JsonObject {
+export function chatAnswer(completion: Completion, served: Served, showsThoughts = false): JsonObject {
+  const thoughts = showsThoughts ? thoughtsOf(completion) : ''
   const calls = completion.toolCalls.map((call) => ({
     id: call.callId,
     type: 'function',
@@ -19,6 +21,7 @@ export function chatAnswer(completion: Completion, served: Served): JsonObject {
   const message: JsonObject = {
     role: 'assistant',
     content: completion.text === '' && silent ? null : completion.text,
+    ...(thoughts !== '' && { reasoning_content: thoughts }),
     refusal: completion.refusal ?? null,
     annotations: [],
     ...(calls.length > 0 ? { tool_calls: calls } : {}),
@@ -34,6 +37,11 @@ export function chatAnswer(completion: Completion, served: Served): JsonObject {
     usage: chatUsage(completion.usage),
     service_tier: openaiTier(completion.usage.serviceTier),
   }
+}
+
+/** The words of all thoughts. */
+function thoughtsOf({ blocks = [] }: Completion): string {
+  return blocks.map((block) => (block.kind === 'thought' ? block.texts.join(PART_SEAM) : '')).join('')
 }
 
 /** The JSON text of `chatAnswer` for an answer of nothing but text. */

@@ -3,6 +3,7 @@
 import type { ChatRequest } from '../../core/chat-request.ts'
 import type { Completion, PlainAnswer } from '../../core/completion.ts'
 import type { Usage } from '../../core/token-usage.ts'
+import { mintId } from '../answer-ids.ts'
 import type { Dialect, Exchange, Served } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
 import type { ImageUrls } from '../image-url.ts'
@@ -32,7 +33,7 @@ class ChatExchange implements Exchange {
   ) {}
 
   answer(completion: Completion, served: Served): string {
-    return JSON.stringify(chatAnswer(completion, served))
+    return JSON.stringify(chatAnswer(completion, served, this.request.reasoning !== undefined))
   }
 
   plain(answer: PlainAnswer & { readonly usage: Usage }, served: Served): string {
@@ -40,6 +41,6 @@ class ChatExchange implements Exchange {
   }
 
   encoder(served: Served): ChatEncoder {
-    return new ChatEncoder(served, this.includeUsage)
+    return new ChatEncoder(served, this.includeUsage, mintId('chatcmpl'), this.request.reasoning !== undefined)
   }
 }

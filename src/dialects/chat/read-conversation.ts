@@ -33,9 +33,12 @@ import { readArguments } from '../history-arguments.ts'
 import { checkImageUrl, type ImageUrls, isAddress } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
+import { ThoughtPlaces } from '../thought-places.ts'
 
-const MESSAGE = words('role', 'content', 'tool_calls', 'tool_call_id', 'cache_control', 'refusal')
-const [ROLE, CONTENT, TOOL_CALLS, TOOL_CALL_ID, CACHE_CONTROL, REFUSED] = [0, 1, 2, 3, 4, 5]
+const MESSAGE = words(
+  ...['role', 'content', 'tool_calls', 'tool_call_id', 'cache_control', 'refusal', 'reasoning_content'],
+)
+const [ROLE, CONTENT, TOOL_CALLS, TOOL_CALL_ID, CACHE_CONTROL, REFUSED, THOUGHTS] = [0, 1, 2, 3, 4, 5, 6]
 const ROLES = words('system', 'user', 'assistant', 'tool', 'developer')
 /** The kind of message of each role, by its index in `ROLES`. */
 const ROLE_KINDS = [SYSTEM, USER, ASSISTANT, TOOL, SYSTEM] as const
@@ -51,11 +54,14 @@ const FILE_MEMBERS = words('file_data', 'filename')
 const CALL = words('id', 'function', 'type')
 const CALLED = words('name', 'arguments')
 const CALL_TYPE = words('function')
+const CALL_IDS = words('id')
 
 /** What reading a conversation needs besides the body. */
 interface ReadOptions {
   readonly limits: RequestLimits
   readonly imageUrls: ImageUrls
+  /** Whether answers of the assistant may have thoughts. Absent: those have no effect. */
+  readonly takesThoughts?: boolean
 }
 
 const entries = new EntryWriter()
@@ -75,7 +81,7 @@ export function readMessages(
   entries.begin()
   const reader = new MessageReader(document, arena, reading)
   for (let item = document.firstItem(messages); item !== NONE; item = document.nextItem(item)) reader.message(item)
-  return new Conversation(arena, entries.take(), 'chat')
+  return new Conversation(arena, entries.take(), 'chat', undefined, reader.thoughts.whole)
 }
 
 /** Reads one message after the other. A path is made of the indexes when an error needs it. */
@@ -83,6 +89,7 @@ class MessageReader {
   private index = -1
   /** Whether OpenAI would get the same message as it came. */
   private isExact = false
+  readonly thoughts = new ThoughtPlaces()
 
   constructor(
     private readonly document: JsonDocument,
@@ -294,17 +301,31 @@ class MessageReader {
 
   private answer(): void {
     const { document } = this
+    const first = entries.next
     this.texts()
     const calls = found[TOOL_CALLS] ?? NONE
     const hasCalls = !document.isNull(calls)
     if (!hasCalls && calls !== NONE) this.isExact = false
     if (hasCalls && !document.isList(calls)) throw invalid(`${this.path}.tool_calls`, 'must be an array')
     this.refusals()
+    if (this.reading.takesThoughts === true) this.thought(first, hasCalls ? document.firstItem(calls) : NONE)
     if (!hasCalls) return
     if (document.firstItem(calls) === NONE) this.isExact = false
     let index = 0
     for (let call = document.firstItem(calls); call !== NONE; call = document.nextItem(call), index++)
       this.call(call, index)
+  }
+
+  /** Before the first text, or else the first call. Without a seal, only servers get it that sign no thoughts. */
+  private thought(first: number, call: number): void {
+    const { document } = this
+    const words = found[THOUGHTS] ?? NONE
+    if (words === NONE || !document.isString(words) || document.fromOf(words) === document.toOf(words)) return
+    this.thoughts.begin()
+    this.thoughts.add({ text: document.text(words), seal: undefined })
+    if (entries.next > first) return this.thoughts.place(entries.fromAt(first))
+    const id = call !== NONE && document.isObject(call) ? document.member(call, CALL_IDS) : NONE
+    if (id !== NONE && document.isString(id)) this.thoughts.place(document.fromOf(id))
   }
 
   private refusals(): void {

@@ -61,7 +61,10 @@ export function acceptChat(
   const request: ChatRequest = {
     model: chat.model,
     stream: chat.stream === true,
-    conversation: readMessages(document, arena, values[0] ?? NONE, { limits, imageUrls }),
+    conversation: readMessages(document, arena, values[0] ?? NONE, {
+      ...{ limits, imageUrls },
+      takesThoughts: takesReasoning,
+    }),
     tools,
     toolChoice: hasTools ? acceptToolChoice(settings['tool_choice'], limits) : undefined,
     parallelToolCalls: hasTools ? (chat.parallel_tool_calls ?? undefined) : undefined,

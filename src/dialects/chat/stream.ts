@@ -1,7 +1,8 @@
 /** Canonical events → the Chat Completions stream. What does not change from chunk to chunk is serialised once. */
 
-import type { ContentEvent, FinishReason } from '../../core/event.ts'
+import type { ContentEvent, FinishReason, ThoughtEvent } from '../../core/event.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
+import { PART_SEAM } from '../../core/reasoning.ts'
 import { openaiTier } from '../../core/service-tier.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, textEvents } from '../../wire/sse.ts'
@@ -37,6 +38,7 @@ export class ChatEncoder implements StreamEncoder {
     served: Served,
     private readonly includeUsage: boolean,
     id: string = mintId('chatcmpl'),
+    private readonly showsThoughts: boolean = false,
   ) {
     const created = `","object":"chat.completion.chunk","created":${served.createdAt},"model":`
     this.head = joined('data: {"id":"', id, created, jsonLine(served.model))
@@ -78,6 +80,12 @@ export class ChatEncoder implements StreamEncoder {
       case 'tool-delta':
         return this.chunk({ tool_calls: [{ index: event.index, function: { arguments: event.json } }] })
     }
+  }
+
+  encodeThought(event: ThoughtEvent): string {
+    if (!this.showsThoughts || event.type !== 'reasoning' || event.text === '') return ''
+    const text = event.isNewPart === true ? PART_SEAM + event.text : event.text
+    return this.begin(null) + this.chunk({ reasoning_content: text })
   }
 
   end(reason: FinishReason, usage: Usage): string {

@@ -1,20 +1,30 @@
 /** A whole answer → the body of Messages. */
 
 import type { Compatibility } from '../../core/compatibility.ts'
-import { type AnswerCall, type Completion, type PlainAnswer, spokenText } from '../../core/completion.ts'
+import {
+  type AnswerCall,
+  type Completion,
+  type PlainAnswer,
+  spokenText,
+  type ThoughtBlock,
+} from '../../core/completion.ts'
 import type { FinishReason, OwnStop } from '../../core/event.ts'
 import { parseExact } from '../../core/exact-json.ts'
 import type { JsonObject } from '../../core/json.ts'
+import { PART_SEAM, type Reasoning } from '../../core/reasoning.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
 import { messagesUsage, messagesUsageJson } from './usage.ts'
 
 /** The text comes first, then the calls. */
-export function messagesAnswer(completion: Completion, served: Served, status: Status = 'completed'): JsonObject {
-  const calls = completion.toolCalls.flatMap((call) => toolUse(call))
-  const text = spokenText(completion)
-  const content = text === '' && calls.length > 0 ? calls : [{ type: 'text', text }, ...calls]
+export function messagesAnswer(
+  completion: Completion,
+  served: Served,
+  status: Status = 'completed',
+  shows?: Reasoning['shows'],
+): JsonObject {
+  const content = shows?.seals === true && completion.blocks ? blocksOf(completion, shows) : spokenBlocks(completion)
   return {
     id: mintId('msg'),
     type: 'message',
@@ -24,6 +34,30 @@ export function messagesAnswer(completion: Completion, served: Served, status: S
     ...stopOf(completion, completion.toolCalls.length > 0, status),
     usage: messagesUsage(completion.usage),
   }
+}
+
+function spokenBlocks(completion: Completion): JsonObject[] {
+  const calls = completion.toolCalls.flatMap((call) => toolUse(call))
+  const text = spokenText(completion)
+  return text === '' && calls.length > 0 ? calls : [{ type: 'text', text }, ...calls]
+}
+
+/** All blocks in the provider's order, because an issuer wants its thoughts back in their places. */
+function blocksOf({ blocks = [], toolCalls }: Completion, shows: Reasoning['shows']): JsonObject[] {
+  const content = blocks.flatMap((block): JsonObject[] => {
+    if (block.kind === 'thought') return thoughtBlock(block, shows)
+    if (block.kind === 'text') return block.text === '' ? [] : [{ type: 'text', text: block.text }]
+    const call = toolCalls[block.index]
+    return call === undefined ? [] : toolUse(call)
+  })
+  const isSpoken = content.some(({ type }) => type === 'text' || type === 'tool_use')
+  return isSpoken ? content : [...content, { type: 'text', text: '' }]
+}
+
+function thoughtBlock({ texts, seal, isRedacted }: ThoughtBlock, shows: Reasoning['shows']): JsonObject[] {
+  if (!seal) return []
+  if (isRedacted === true) return [{ type: 'redacted_thinking', data: seal }]
+  return [{ type: 'thinking', thinking: shows.texts ? texts.join(PART_SEAM) : '', signature: seal }]
 }
 
 /** The JSON text of `messagesAnswer` for an answer of nothing but text. */

@@ -38,7 +38,7 @@ class MessagesExchange implements Exchange {
   ) {}
 
   answer(completion: Completion, served: Served): string {
-    return JSON.stringify(messagesAnswer(completion, served, this.status))
+    return JSON.stringify(messagesAnswer(completion, served, this.status, this.request.reasoning?.shows))
   }
 
   plain(answer: PlainAnswer & { readonly usage: Usage }, served: Served): string {
@@ -46,6 +46,6 @@ class MessagesExchange implements Exchange {
   }
 
   encoder(served: Served, meter: StreamMeter): MessagesEncoder {
-    return new MessagesEncoder(served, meter, mintId('msg'), this.status)
+    return new MessagesEncoder(served, meter, mintId('msg'), this.status, this.request.reasoning?.shows)
   }
 }

@@ -30,6 +30,7 @@ import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { isWholeMark, readMark } from '../cache-mark.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
+import { ThoughtPlaces } from '../thought-places.ts'
 
 /** What happens to images within the result of a tool: rejected by default, passed on if the operator allows it. */
 export type ToolResultImages = 'refuse' | 'pass'
@@ -38,6 +39,8 @@ export type ToolResultImages = 'refuse' | 'pass'
 interface ReadOptions {
   readonly limits: RequestLimits
   readonly toolResultImages: ToolResultImages
+  /** Whether answers of the assistant may have blocks of thinking. Absent: no. */
+  readonly takesThoughts?: boolean
 }
 
 const MESSAGE = words('role', 'content')
@@ -46,12 +49,14 @@ const ROLES = words('user', 'assistant')
 const ASSISTANT_ROLE = 1
 const BLOCK = words(
   ...['type', 'text', 'cache_control', 'id', 'name', 'input', 'tool_use_id', 'content', 'is_error', 'source'],
+  ...['thinking', 'signature', 'data'],
 )
 const MEMBERS = {
   ...{ type: 0, text: 1, cache: 2, id: 3, name: 4, input: 5, answers: 6, content: 7, isError: 8, source: 9 },
+  ...{ thinking: 10, signature: 11, data: 12 },
 } as const
-const BLOCK_TYPES = words('text', 'tool_use', 'tool_result', 'image')
-const TYPES = { text: 0, call: 1, result: 2, image: 3 } as const
+const BLOCK_TYPES = words('text', 'tool_use', 'tool_result', 'image', 'thinking', 'redacted_thinking')
+const TYPES = { text: 0, call: 1, result: 2, image: 3, thinking: 4, redacted: 5 } as const
 const SOURCE = words('type', 'media_type', 'data')
 const BASE64 = words('base64')
 const IMAGE_TYPE = /^image\/[\w.+-]+$/
@@ -98,7 +103,7 @@ export function readConversation(
   const reader = new MessageReader(document, arena, reading)
   if (!document.isNull(system)) reader.system(system)
   for (let item = document.firstItem(messages); item !== NONE; item = document.nextItem(item)) reader.message(item)
-  return new Conversation(arena, entries.take(), 'messages')
+  return new Conversation(arena, entries.take(), 'messages', undefined, reader.thoughts.whole)
 }
 
 /** Reads one message after the other. A path is made of the indexes when an error needs it. */
@@ -112,6 +117,7 @@ class MessageReader {
   private isExact = false
   /** How many members the current block has. */
   private members = 0
+  readonly thoughts = new ThoughtPlaces()
 
   constructor(
     private readonly document: JsonDocument,
@@ -168,11 +174,14 @@ class MessageReader {
   private answer(content: number): void {
     const { document } = this
     const answer = entries.add(ASSISTANT, 0, 0)
+    const takesThoughts = this.reading.takesThoughts === true
     calls.begin()
+    this.thoughts.begin()
     this.block = 0
     for (let block = document.firstItem(content); block !== NONE; block = document.nextItem(block), this.block++) {
       const type = this.typeOf(block)
-      if (type === TYPES.text) {
+      if (takesThoughts && (type === TYPES.thinking || type === TYPES.redacted)) this.thought(type)
+      else if (type === TYPES.text) {
         if (!calls.isEmpty) this.isExact = false
         this.text(entries)
       } else if (type === TYPES.call) this.call()
@@ -239,6 +248,20 @@ class MessageReader {
     this.expect(mark === 0 ? 2 : 3)
     this.expectSolid(from, to)
     if (from !== to) into.add(TEXT + mark * MARKED, from, to)
+    if (from !== to) this.thoughts.place(from)
+  }
+
+  /** One without words or a seal of ours has no effect. */
+  private thought(type: number): void {
+    const isRedacted = type === TYPES.redacted
+    this.isExact = false
+    const seal = this.stringOf(blockMembers[isRedacted ? MEMBERS.data : MEMBERS.signature] ?? NONE)
+    const text = isRedacted ? '' : this.stringOf(blockMembers[MEMBERS.thinking] ?? NONE)
+    if (seal !== undefined && text !== undefined) this.thoughts.add({ text, seal })
+  }
+
+  private stringOf(value: number): string | undefined {
+    return value !== NONE && this.document.isString(value) ? this.document.text(value) : undefined
   }
 
   /** How many members the block has if it has no others than those that are written. */
@@ -292,6 +315,7 @@ class MessageReader {
     const mark = this.mark()
     this.expect(mark === 0 ? 4 : 5)
     this.add(calls, CALL_ID + mark * MARKED, id)
+    this.thoughts.place(document.fromOf(id))
     this.add(calls, NAME, name)
     if (hasInput) return this.add(calls, INPUT, input)
     this.isExact = false

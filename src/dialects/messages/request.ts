@@ -49,7 +49,10 @@ export function acceptMessages(
   const request: ChatRequest = {
     model: checked.model,
     stream: checked.stream === true,
-    conversation: readConversation(document, arena, lists, { limits, toolResultImages }),
+    conversation: readConversation(document, arena, lists, {
+      ...{ limits, toolResultImages },
+      takesThoughts: takesReasoning === true,
+    }),
     tools,
     toolChoice: choice?.toolChoice,
     parallelToolCalls: choice?.parallelToolCalls,

@@ -4,8 +4,9 @@
  */
 
 import type { Compatibility } from '../../core/compatibility.ts'
-import type { ContentEvent, FinishReason, OwnStop } from '../../core/event.ts'
+import type { ContentEvent, FinishReason, OwnStop, ThoughtEvent } from '../../core/event.ts'
 import { ProviderError } from '../../core/provider-error.ts'
+import { PART_SEAM, type Reasoning } from '../../core/reasoning.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, namedEvent, textEvents } from '../../wire/sse.ts'
 import type { TextForm } from '../../wire/text-copier.ts'
@@ -28,6 +29,7 @@ const DELTA_CLOSING = '"}}\n\n'
 
 const PING = namedEvent('ping', { type: 'ping' })
 const MESSAGE_STOP = namedEvent('message_stop', { type: 'message_stop' })
+const THINKING_DELTA = '"type":"thinking_delta","thinking":"'
 const DELTA = 'event: content_block_delta\ndata: {"type":"content_block_delta","index":'
 
 interface Call {
@@ -46,6 +48,16 @@ interface HeldText {
   inside: string
 }
 
+/** A thought, whose seal comes last. */
+interface HeldThought {
+  readonly kind: 'thought'
+  inside: string
+  seal: string | undefined
+  isRedacted: boolean
+}
+
+type Held = Call | HeldText | HeldThought
+
 /**
  * `message_start` waits for the first content, because by then most providers have reported the tokens of the input.
  */
@@ -53,14 +65,16 @@ export class MessagesEncoder implements StreamEncoder {
   private begun = false
   /** Blocks opened so far; the open one is the last of them. */
   private blocks = 0
-  private open: 'nothing' | 'text' | Call = 'nothing'
+  private open: 'nothing' | 'text' | 'thought' | Call = 'nothing'
+  /** A block of text has begun, or a call. */
+  private hasSpoken = false
   /** A delta of the open block up to its text. */
   private deltaOpening = ''
   /** The characters between the texts of two deltas of the open block. */
   private deltaSeam = ''
   private readonly calls: Call[] = []
   /** Blocks that wait, in order. Empty unless the open block is a call that is not whole. */
-  private readonly held: (Call | HeldText)[] = []
+  private readonly held: Held[] = []
   private heldCharacters = 0
 
   constructor(
@@ -68,6 +82,8 @@ export class MessagesEncoder implements StreamEncoder {
     private readonly meter: StreamMeter,
     private readonly id: string = mintId('msg'),
     private readonly status: Compatibility['status'] = 'completed',
+    /** What the caller sees of thoughts; absent for nothing. */
+    private readonly shows?: Reasoning['shows'],
   ) {}
 
   /**
@@ -116,6 +132,49 @@ export class MessagesEncoder implements StreamEncoder {
     }
   }
 
+  /** Without words, what is left of a thought is its seal. */
+  encodeThought(event: ThoughtEvent): string {
+    const { shows } = this
+    if (shows === undefined) return ''
+    if (event.type === 'thought') return event.seal ? this.endThought(event.seal, event.isRedacted === true) : ''
+    if (!shows.texts || event.text === '') return ''
+    const inside = jsonInside(event.isNewPart === true ? PART_SEAM + event.text : event.text)
+    if (this.open === 'thought') return this.deltaOpening + inside + DELTA_CLOSING
+    if (this.isBusy()) return this.holdThought(inside)
+    return this.begin() + this.close() + this.openThought(inside)
+  }
+
+  private endThought(seal: string, isRedacted: boolean): string {
+    if (this.open === 'thought') return this.sealThought(seal)
+    const last = this.held.at(-1)
+    if (last?.kind === 'thought' && last.seal === undefined) {
+      last.seal = seal
+      return this.wait(seal.length)
+    }
+    const thought: HeldThought = { kind: 'thought', inside: '', seal, isRedacted }
+    if (this.isBusy()) return this.hold(thought)
+    return this.begin() + this.close() + this.openHeld(thought)
+  }
+
+  private holdThought(inside: string): string {
+    const last = this.held.at(-1)
+    if (last?.kind !== 'thought' || last.seal !== undefined)
+      return this.hold({ kind: 'thought', inside, seal: undefined, isRedacted: false })
+    last.inside += inside
+    return this.wait(inside.length)
+  }
+
+  private openThought(inside: string): string {
+    const start = this.openBlock('{"type":"thinking","thinking":"","signature":""}', THINKING_DELTA)
+    this.open = 'thought'
+    return inside === '' ? start : start + this.deltaOpening + inside + DELTA_CLOSING
+  }
+
+  private sealThought(seal: string): string {
+    const delta = `${DELTA}${this.blocks - 1},"delta":{"type":"signature_delta","signature":"${seal}${DELTA_CLOSING}`
+    return delta + this.close()
+  }
+
   end(reason: FinishReason, usage: Usage, own?: OwnStop): string {
     const stopped = jsonLine(stopOf({ reason, own }, this.calls.length > 0, this.status))
     return (
@@ -143,7 +202,7 @@ export class MessagesEncoder implements StreamEncoder {
   private closeAll(): string {
     let events = this.begin()
     for (const block of this.held.splice(0)) events += this.close() + this.openHeld(block)
-    if (this.blocks === 0) events += this.openText('')
+    if (!this.hasSpoken) events += this.close() + this.openText('')
     return events + this.close()
   }
 
@@ -166,6 +225,7 @@ export class MessagesEncoder implements StreamEncoder {
   private openText(inside: string): string {
     const start = this.openBlock('{"type":"text","text":""}', '"type":"text_delta","text":"')
     this.open = 'text'
+    this.hasSpoken = true
     return start + this.encodeText(inside)
   }
 
@@ -173,13 +233,20 @@ export class MessagesEncoder implements StreamEncoder {
     const block = { type: 'tool_use', id: call.callId, name: call.name, input: {} }
     const start = this.openBlock(jsonLine(block), '"type":"input_json_delta","partial_json":"')
     this.open = call
+    this.hasSpoken = true
     const { waiting } = call
     call.waiting = ''
     return start + this.jsonDelta(call, waiting)
   }
 
-  private openHeld(block: Call | HeldText): string {
-    return block.kind === 'call' ? this.openCall(block) : this.openText(block.inside)
+  private openHeld(block: Held): string {
+    if (block.kind === 'call') return this.openCall(block)
+    if (block.kind === 'text') return this.openText(block.inside)
+    const { inside, seal = '', isRedacted } = block
+    if (!isRedacted) return this.openThought(inside) + (seal === '' ? '' : this.sealThought(seal))
+    const start = this.openBlock(`{"type":"redacted_thinking","data":"${seal}"}`, '')
+    this.open = 'thought'
+    return start + this.close()
   }
 
   private openBlock(json: string, delta: string): string {
@@ -216,7 +283,7 @@ export class MessagesEncoder implements StreamEncoder {
     return this.wait(inside.length)
   }
 
-  private hold(block: Call | HeldText): string {
+  private hold(block: Held): string {
     this.held.push(block)
     return this.wait(heldCharacters(block))
   }
@@ -241,8 +308,17 @@ export class MessagesEncoder implements StreamEncoder {
   }
 }
 
-function heldCharacters(block: Call | HeldText): number {
-  const text =
-    block.kind === 'text' ? block.inside.length : block.callId.length + block.name.length + block.waiting.length
-  return HELD_BLOCK_CHARACTERS + text
+function heldCharacters(block: Held): number {
+  return HELD_BLOCK_CHARACTERS + charactersOf(block)
+}
+
+function charactersOf(block: Held): number {
+  switch (block.kind) {
+    case 'text':
+      return block.inside.length
+    case 'thought':
+      return block.inside.length + (block.seal?.length ?? 0)
+    case 'call':
+      return block.callId.length + block.name.length + block.waiting.length
+  }
 }

@@ -1,7 +1,8 @@
 /** A whole answer → the output items of Responses, and the JSON text of items and their parts. */
 
-import { type Completion, spokenText, type ToolCall } from '../../core/completion.ts'
+import { type Completion, spokenText, type ThoughtBlock, type ToolCall } from '../../core/completion.ts'
 import type { JsonObject } from '../../core/json.ts'
+import type { Reasoning } from '../../core/reasoning.ts'
 import type { ItemText } from '../../items/item-store.ts'
 import { jsonLine } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
@@ -12,12 +13,55 @@ import type { OwnName, Toolbox } from './toolbox.ts'
  * The items of an answer: a message if there is text, then the calls; one empty message if there is neither. A refusal
  * is text, because weir sends no parts of other types. A Responses body has no field for the reason of the finish.
  */
-export function outputItems(completion: Completion, toolbox: Toolbox, ending: Ending): ItemText[] {
+export function outputItems(
+  completion: Completion,
+  toolbox: Toolbox,
+  ending: Ending,
+  shows?: Reasoning['shows'],
+): ItemText[] {
+  if (shows !== undefined && completion.blocks !== undefined) return itemsInOrder(completion, toolbox, ending, shows)
   const text = spokenText(completion)
   const calls = completion.toolCalls.map((call) =>
     callItem(mintId('fc'), call, toolbox.ownName(call.name), call.isWhole ? 'completed' : ending.status),
   )
   return text === '' && calls.length > 0 ? calls : [messageItem(mintId('msg'), text, ending), ...calls]
+}
+
+/** In the order in which they began: a model wants each thought before what followed it. */
+function itemsInOrder(completion: Completion, toolbox: Toolbox, ending: Ending, shows: Reasoning['shows']): ItemText[] {
+  const text = spokenText(completion)
+  const items = (completion.blocks ?? []).flatMap((block, at, all): ItemText[] => {
+    if (block.kind === 'thought') return thoughtItems(block, shows)
+    if (block.kind === 'text') {
+      const isFirst = all.findIndex((one) => one.kind === 'text' && one.text !== '') === at
+      return isFirst ? [messageItem(mintId('msg'), text, ending)] : []
+    }
+    const call = completion.toolCalls[block.index]
+    if (call === undefined) return []
+    const status = call.isWhole ? 'completed' : ending.status
+    return [callItem(mintId('fc'), call, toolbox.ownName(call.name), status)]
+  })
+  const isEmpty = text === '' && completion.toolCalls.length === 0
+  return isEmpty ? [...items, messageItem(mintId('msg'), '', ending)] : items
+}
+
+/** None for a thought of which the caller sees nothing. */
+function thoughtItems({ texts, seal = '' }: ThoughtBlock, shows: Reasoning['shows']): ItemText[] {
+  const words = shows.texts ? texts.filter((text) => text !== '') : []
+  if (words.length === 0 && seal === '') return []
+  const id = mintId('rs')
+  const insides = words.map((text) => JSON.stringify(text).slice(1, -1))
+  return [{ id, json: thoughtItemJson(id, insides, seal) }]
+}
+
+/** A thought as JSON text. `insides`: the parts of its summary, as the insides of JSON strings. */
+export function thoughtItemJson(id: string, insides: readonly string[], seal: string): string {
+  const sealed = seal === '' ? '' : `,"encrypted_content":"${seal}"`
+  return `{"id":"${id}","type":"reasoning","summary":[${insides.map(summaryPartJson).join()}]${sealed}}`
+}
+
+export function summaryPartJson(inside: string): string {
+  return `{"type":"summary_text","text":"${inside}"}`
 }
 
 /** The message of a whole answer. */

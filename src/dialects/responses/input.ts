@@ -7,6 +7,7 @@ import type { Arena } from '../../core/arena.ts'
 import { CallerError } from '../../core/caller-error.ts'
 import { ASSISTANT, Conversation, MARKED, NAME, SYSTEM, TEXT, USER } from '../../core/conversation.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
+import { PART_SEAM } from '../../core/reasoning.ts'
 import type { Sealer } from '../../items/sealer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { readMark } from '../cache-mark.ts'
@@ -14,6 +15,7 @@ import type { Caller } from '../dialect.ts'
 import { readArguments } from '../history-arguments.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
+import { ThoughtPlaces } from '../thought-places.ts'
 import { openSummary, SUMMARY_INSTRUCTION, summaryText } from './compaction.ts'
 import type { Toolbox } from './toolbox.ts'
 import { TurnOrder } from './turn-order.ts'
@@ -28,8 +30,9 @@ const ITEM_TYPES = words(
   'compaction_summary',
   'compaction_trigger',
   'item_reference',
+  'reasoning',
 )
-/** The types of items, by their index in `ITEM_TYPES`. All others, `reasoning` among them, are skipped. */
+/** The types of items, by their index in `ITEM_TYPES`. All others are skipped. */
 export const ITEMS = {
   message: 0,
   call: 1,
@@ -39,6 +42,7 @@ export const ITEMS = {
   summary: 5,
   trigger: 6,
   reference: 7,
+  reasoning: 8,
 } as const
 const TYPED = words('type', 'role', 'content', 'id')
 const MESSAGE = words('role', 'content')
@@ -49,6 +53,8 @@ const ROLES = words('user', 'assistant', 'system', 'developer')
 /** The kind of message of each role, by its index in `ROLES`; every other role counts as the user's. */
 const ROLE_KINDS = [USER, ASSISTANT, SYSTEM, SYSTEM]
 const PART = words('type', 'text', 'cache_control')
+const REASONING = words('encrypted_content', 'summary')
+const SUMMARY_PART = words('text')
 const TEXT_TYPES = words('input_text', 'output_text', 'text')
 
 /** The items of an input, with the type of each as an index, or `NONE`. */
@@ -95,6 +101,8 @@ interface Surroundings {
   readonly sealer: Sealer
   readonly caller: Caller
   readonly limits: RequestLimits
+  /** Whether reasoning items have an effect. */
+  readonly takesThoughts: boolean
 }
 
 /** Members of the item that is read, and of its part. */
@@ -102,6 +110,7 @@ const message = new Int32Array(MESSAGE.length)
 const called = new Int32Array(CALL.length)
 const answered = new Int32Array(OUTPUT.length)
 const partMembers = new Int32Array(PART.length)
+const reasoned = new Int32Array(REASONING.length)
 /** Texts of the item that is read, which may come to nothing. */
 const texts = new EntryWriter()
 
@@ -113,6 +122,7 @@ export class InputReader {
   /** The fields of cache marks, by the first byte of the text that carries each. */
   private paths: Map<number, string> | undefined
   private index = 0
+  private readonly thoughts = new ThoughtPlaces()
 
   constructor(private readonly surroundings: Surroundings) {}
 
@@ -146,7 +156,7 @@ export class InputReader {
     if (hasInstructions) order.instructions(document.fromOf(instructions), document.toOf(instructions))
     if (!order.isSpoken && this.hasEmpty) order.userText(0, 0)
     if (compact) order.userText(arena.addText(SUMMARY_INSTRUCTION), arena.end)
-    return new Conversation(arena, order.take(), 'responses', this.paths)
+    return new Conversation(arena, order.take(), 'responses', this.paths, this.thoughts.whole)
   }
 
   private item(item: number, type: number): void {
@@ -160,6 +170,8 @@ export class InputReader {
       case ITEMS.compaction:
       case ITEMS.summary:
         return this.readSummary(item)
+      case ITEMS.reasoning:
+        if (this.surroundings.takesThoughts) this.readThought(item)
     }
   }
 
@@ -178,8 +190,13 @@ export class InputReader {
 
   private addMessage(role: number): void {
     if (texts.isEmpty) this.hasEmpty = true
-    else if (role === ASSISTANT) this.order.answer(texts)
-    else this.order.message(role, texts)
+    else if (role === ASSISTANT) {
+      this.thoughts.place(texts.fromAt(0))
+      this.order.answer(texts)
+    } else {
+      this.thoughts.begin()
+      this.order.message(role, texts)
+    }
   }
 
   private readCall(item: number): void {
@@ -189,6 +206,7 @@ export class InputReader {
     const id = this.required(called[0] ?? NONE, 'call_id')
     const namespace = called[3] ?? NONE
     const name = this.required(called[1] ?? NONE, 'name')
+    this.thoughts.place(document.fromOf(id))
     const calls = this.order.call(document.fromOf(id), document.toOf(id))
     if (namespace === NONE || !document.isString(namespace) || document.fromOf(namespace) === document.toOf(namespace))
       calls.add(NAME, document.fromOf(name), document.toOf(name))
@@ -214,6 +232,22 @@ export class InputReader {
       texts.addText(TEXT, arena, JSON.stringify(document.value(output)))
     }
     this.order.output(arena, document.fromOf(id), document.toOf(id), texts)
+  }
+
+  /** One without a seal of ours has no effect. */
+  private readThought(item: number): void {
+    const { document } = this.surroundings
+    document.select(item, REASONING, reasoned)
+    const seal = reasoned[0] ?? NONE
+    const summary = reasoned[1] ?? NONE
+    if (seal === NONE || !document.isString(seal)) return
+    const words: string[] = []
+    const first = summary !== NONE && document.isList(summary) ? document.firstItem(summary) : NONE
+    for (let part = first; part !== NONE; part = document.nextItem(part)) {
+      const text = document.isObject(part) ? document.member(part, SUMMARY_PART) : NONE
+      if (text !== NONE && document.isString(text)) words.push(document.text(text))
+    }
+    this.thoughts.add({ text: words.join(PART_SEAM), seal: document.text(seal) })
   }
 
   private readSummary(item: number): void {

@@ -112,7 +112,10 @@ function accepted(
   const limits = new RequestLimits()
   const arena = new Arena(bytes)
   const toolbox = new Toolbox(document, arena, toolListsOf(document, values[TOOLS] ?? NONE, items), limits)
-  const reader = new InputReader({ document, arena, toolbox, sealer, caller, limits })
+  const reader = new InputReader({
+    ...{ document, arena, toolbox, sealer, caller, limits },
+    takesThoughts: reasoning !== undefined,
+  })
   if (items === NO_ITEMS) reader.text(values[INPUT] ?? NONE)
   else reader.items(items)
   const instructions = values[INSTRUCTIONS] ?? NONE

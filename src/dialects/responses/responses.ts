@@ -100,7 +100,7 @@ class ResponsesExchange implements Exchange {
 
   answer(completion: Completion, served: Served): string | Uint8Array {
     const ending = endingOf(completion.reason, this.status)
-    const items = outputItems(completion, this.accepted.toolbox, ending)
+    const items = outputItems(completion, this.accepted.toolbox, ending, this.request.reasoning?.shows)
     this.store(items)
     const output = items.map(({ json }) => json).join()
     return new Resource(served, this.accepted.echo).whole(output, completion.usage, ending)
@@ -118,23 +118,21 @@ class ResponsesExchange implements Exchange {
     const { caller, itemStore, turn, status } = this
     // Without a reference to this exchange: a stream would hold the body of its request for minutes.
     const put = itemStore && ((items: readonly ItemText[]) => itemStore.put(caller.organization, items))
-    if (turn === undefined) return new ResponsesEncoder(new Resource(served, echo), toolbox, put, status)
+    const shows = this.request.reasoning?.shows
+    if (turn === undefined) return new ResponsesEncoder(new Resource(served, echo), toolbox, put, { status, shows })
     const store = (items: readonly ItemText[]) => {
       put?.(items)
       turn.made(items, false)
     }
-    const encoder = new ResponsesEncoder(new Resource(served, echo), toolbox, store, status, true)
+    const encoder = new ResponsesEncoder(new Resource(served, echo), toolbox, store, { status, shows, isTurn: true })
     turn.encodes(encoder)
     return encoder
   }
 
   warmUp(served: Served): string {
-    const encoder = new ResponsesEncoder(
-      new Resource(served, this.accepted.echo),
-      this.accepted.toolbox,
-      undefined,
-      this.status,
-    )
+    const encoder = new ResponsesEncoder(new Resource(served, this.accepted.echo), this.accepted.toolbox, undefined, {
+      status: this.status,
+    })
     this.turn?.encodes(encoder)
     this.turn?.made([], false)
     return encoder.start() + encoder.endEmpty()

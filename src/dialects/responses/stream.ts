@@ -3,15 +3,16 @@
  */
 
 import type { Compatibility } from '../../core/compatibility.ts'
-import type { ContentEvent, FinishReason } from '../../core/event.ts'
+import type { ContentEvent, FinishReason, ThoughtEvent } from '../../core/event.ts'
 import { ProviderError } from '../../core/provider-error.ts'
+import type { Reasoning } from '../../core/reasoning.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import type { ItemText } from '../../items/item-store.ts'
 import { joined, jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
 import type { TextForm } from '../../wire/text-copier.ts'
 import { mintId } from '../answer-ids.ts'
 import type { StreamEncoder } from '../dialect.ts'
-import { callItemJson, messageItemJson, textPartJson } from './answer.ts'
+import { callItemJson, messageItemJson, summaryPartJson, textPartJson, thoughtItemJson } from './answer.ts'
 import { GrowingText } from './growing-text.ts'
 import { COMPLETED, type Ending, endingOf, type Resource } from './resource.ts'
 import type { OwnName, Toolbox } from './toolbox.ts'
@@ -34,6 +35,10 @@ const TEXT_DONE = opening('response.output_text.done')
 const PART_DONE = opening('response.content_part.done')
 const ARGUMENTS_DELTA = opening('response.function_call_arguments.delta')
 const ARGUMENTS_DONE = opening('response.function_call_arguments.done')
+const SUMMARY_PART_ADDED = opening('response.reasoning_summary_part.added')
+const SUMMARY_DELTA = opening('response.reasoning_summary_text.delta')
+const SUMMARY_DONE = opening('response.reasoning_summary_text.done')
+const SUMMARY_PART_DONE = opening('response.reasoning_summary_part.done')
 const ITEM_DONE = opening('response.output_item.done')
 const LAST = { completed: opening('response.completed'), incomplete: opening('response.incomplete') } as const
 const TEXT_DELTA_END = '","logprobs":[]}\n\n'
@@ -63,11 +68,31 @@ interface OpenItem {
 }
 
 interface OpenCall extends OpenItem {
+  readonly kind: 'call'
   readonly callId: string
   /** The name under which the caller defined the tool. */
   readonly own: OwnName
   /** True once its arguments are whole: it is done as soon as the items before it are. */
   isWhole: boolean
+}
+
+/** A thought, whose words are the parts of a summary. */
+interface OpenThought extends Pick<OpenItem, 'id' | 'outputIndex'> {
+  readonly kind: 'thought'
+  /** The parts before the last, and the last one. */
+  readonly parts: string[]
+  part: GrowingText | undefined
+  seal: string
+  isWhole: boolean
+}
+
+/** What an encoder writes besides an answer's text and calls. */
+interface Variant {
+  readonly status?: Compatibility['status']
+  /** What the caller sees of thoughts; absent for nothing. */
+  readonly shows?: Reasoning['shows'] | undefined
+  /** For a turn on a socket, which also reports that it is in progress. */
+  readonly isTurn?: boolean
 }
 
 /**
@@ -82,23 +107,28 @@ export class ResponsesEncoder implements TurnEncoder {
   private items = 0
   private chars = 0
   private message: OpenItem | undefined
-  /** In the order in which they were added, which is the index of their events. */
+  /** By the index of their events. */
   private readonly calls: OpenCall[] = []
-  /** The index of the first call that is not done. */
-  private nextCall = 0
-  private messageDone: ItemText | undefined
+  /** Calls and thoughts in the order in which they were added. */
+  private readonly others: (OpenCall | OpenThought)[] = []
+  /** The index of the first of them that is not done. */
+  private nextOther = 0
+  private messageDone: DoneItem | undefined
   private ending: Ending = COMPLETED
-  private readonly callsDone: ItemText[] = []
+  private readonly othersDone: DoneItem[] = []
+  private thought: OpenThought | undefined
+  private hasThoughts = false
+  private readonly status: Compatibility['status']
 
   constructor(
     private readonly resource: Resource,
     private readonly toolbox: Toolbox,
     /** Stores the items of a whole answer, so that later requests can refer to them. */
     private readonly store: ((items: readonly ItemText[]) => void) | undefined,
-    private readonly status: Compatibility['status'] = 'completed',
-    /** For a turn on a socket, which also reports that it is in progress. */
-    private readonly isTurn = false,
-  ) {}
+    private readonly variant: Variant = {},
+  ) {
+    this.status = variant.status ?? 'completed'
+  }
 
   get responseId(): string {
     return this.resource.id
@@ -159,7 +189,7 @@ export class ResponsesEncoder implements TurnEncoder {
 
   start(): string {
     const created = this.event(CREATED, `"response":${this.resource.inProgressLine()}`)
-    return this.isTurn ? created + this.inProgress() : created
+    return this.variant.isTurn === true ? created + this.inProgress() : created
   }
 
   encode(event: ContentEvent): string {
@@ -206,7 +236,7 @@ export class ResponsesEncoder implements TurnEncoder {
   }
 
   private messageAdded(item: OpenItem): string {
-    const before = this.closeWholeCalls()
+    const before = this.closeWhole()
     const place = `"item_id":"${item.id}","output_index":${item.outputIndex},"content_index":0`
     const part = `${place},"part":${textPartJson('')}`
     const added = this.itemEvent(ITEM_ADDED, item.outputIndex, messageItemJson(item.id, 'in_progress', ''))
@@ -219,7 +249,7 @@ export class ResponsesEncoder implements TurnEncoder {
     const place = `"item_id":"${id}","output_index":${outputIndex},"content_index":0`
     const part = textPartJson(inside)
     const json = messageItemJson(id, this.ending.status, part)
-    this.messageDone = { id, json }
+    this.messageDone = { id, json, outputIndex }
     return (
       this.event(TEXT_DONE, `${place},"text":"${inside}","logprobs":[]`) +
       this.event(PART_DONE, `${place},"part":${part}`) +
@@ -228,9 +258,10 @@ export class ResponsesEncoder implements TurnEncoder {
   }
 
   private openCall(index: number, callId: string, own: OwnName): string {
-    const before = this.closeWholeCalls()
-    const call = { ...this.open(mintId('fc'), ''), callId, own, isWhole: false }
+    const before = this.closeWhole()
+    const call = { kind: 'call' as const, ...this.open(mintId('fc'), ''), callId, own, isWhole: false }
     this.calls[index] = call
+    this.others.push(call)
     return before + this.itemEvent(ITEM_ADDED, call.outputIndex, callItemJson(call.id, 'in_progress', '', callId, own))
   }
 
@@ -246,52 +277,120 @@ export class ResponsesEncoder implements TurnEncoder {
   }
 
   private closeCall(call: OpenCall): string {
-    this.nextCall++
+    this.nextOther++
     const { id, outputIndex, callId, own } = call
     const inside = call.inside.whole()
     const place = `"item_id":"${id}","output_index":${outputIndex}`
     const arguments_ = `${place},"name":"${jsonInside(own.name)}","arguments":"${inside}"`
     const json = callItemJson(id, call.isWhole ? 'completed' : this.ending.status, inside, callId, own)
-    this.callsDone.push({ id, json })
+    this.othersDone.push({ id, json, outputIndex })
     return this.event(ARGUMENTS_DONE, arguments_) + this.itemEvent(ITEM_DONE, outputIndex, json)
   }
 
   /**
-   * Closes the calls whose arguments are whole, up to the first item that is not. The deltas of a call that is not
-   * whole interleave with those of the next item.
+   * Closes the items that are whole, up to the first that is not. The deltas of a call that is not whole interleave
+   * with those of the next item.
    */
-  private closeWholeCalls(): string {
+  private closeWhole(): string {
     let events = ''
-    for (let call = this.nextOpen(); call?.isWhole === true; call = this.nextOpen()) events += this.closeCall(call)
+    for (let item = this.nextOpen(); item?.isWhole === true; item = this.nextOpen()) events += this.closeOther(item)
     return events
   }
 
-  /** The first open item if it is a call; undefined if it is the message, which stays open to the end. */
-  private nextOpen(): OpenCall | undefined {
-    const call = this.calls[this.nextCall]
-    const isFirst = this.message === undefined || (call !== undefined && call.outputIndex < this.message.outputIndex)
-    return isFirst ? call : undefined
+  /** The first open item, unless it is the message, which stays open to the end. */
+  private nextOpen(): OpenCall | OpenThought | undefined {
+    const item = this.others[this.nextOther]
+    const isFirst = this.message === undefined || (item !== undefined && item.outputIndex < this.message.outputIndex)
+    return isFirst ? item : undefined
+  }
+
+  private closeOther(item: OpenCall | OpenThought): string {
+    return item.kind === 'call' ? this.closeCall(item) : this.closeThought(item)
+  }
+
+  encodeThought(event: ThoughtEvent): string {
+    const { shows } = this.variant
+    if (shows === undefined) return ''
+    if (event.type === 'reasoning') return shows.texts && event.text !== '' ? this.summaryDelta(event) : ''
+    const { thought } = this
+    if (thought === undefined && !event.seal) return ''
+    const before = thought === undefined ? this.openThought() : ''
+    const open = this.thought
+    if (open === undefined) return before
+    open.seal = event.seal ?? ''
+    this.countChars(open.seal)
+    open.isWhole = true
+    this.thought = undefined
+    return before + this.endPart(open) + this.closeWhole()
+  }
+
+  private openThought(): string {
+    const before = this.closeWhole()
+    const id = mintId('rs')
+    const outputIndex = this.items++
+    this.thought = { kind: 'thought', id, outputIndex, parts: [], part: undefined, seal: '', isWhole: false }
+    this.others.push(this.thought)
+    this.hasThoughts = true
+    return before + this.itemEvent(ITEM_ADDED, outputIndex, thoughtItemJson(id, [], ''))
+  }
+
+  private summaryDelta({ text, isNewPart }: Extract<ThoughtEvent, { type: 'reasoning' }>): string {
+    let events = this.thought === undefined ? this.openThought() : ''
+    const { thought } = this
+    if (thought === undefined) return events
+    if (isNewPart === true) events += this.endPart(thought)
+    const inside = jsonInside(text)
+    this.countChars(inside)
+    if (thought.part === undefined) {
+      thought.part = new GrowingText()
+      events += this.event(SUMMARY_PART_ADDED, `${placeOf(thought)},"part":${summaryPartJson('')}`)
+    }
+    thought.part.add(inside)
+    return events + this.event(SUMMARY_DELTA, `${placeOf(thought)},"delta":"${inside}"`)
+  }
+
+  private endPart(thought: OpenThought): string {
+    if (thought.part === undefined) return ''
+    const inside = thought.part.whole()
+    const place = placeOf(thought)
+    thought.part = undefined
+    thought.parts.push(inside)
+    return (
+      this.event(SUMMARY_DONE, `${place},"text":"${inside}"`) +
+      this.event(SUMMARY_PART_DONE, `${place},"part":${summaryPartJson(inside)}`)
+    )
+  }
+
+  private closeThought(thought: OpenThought): string {
+    this.nextOther++
+    const { id, outputIndex, parts, seal } = thought
+    const end = this.endPart(thought)
+    const json = thoughtItemJson(id, parts, seal)
+    this.othersDone.push({ id, json, outputIndex })
+    return end + this.itemEvent(ITEM_DONE, outputIndex, json)
   }
 
   /** Closes all open items in the order in which they were added. An answer without content has one empty message. */
   private closeAll(): string {
-    let events = this.items === 0 ? this.messageAdded(this.openMessage()) : ''
-    const closeCalls = () => {
-      for (let call = this.nextOpen(); call !== undefined; call = this.nextOpen()) events += this.closeCall(call)
+    const isEmpty = this.message === undefined && this.calls.length === 0
+    let events = isEmpty ? this.messageAdded(this.openMessage()) : ''
+    const closeOthers = () => {
+      for (let item = this.nextOpen(); item !== undefined; item = this.nextOpen()) events += this.closeOther(item)
     }
-    closeCalls()
+    closeOthers()
     const { message } = this
     if (message === undefined) return events
     this.message = undefined
     events += this.closeMessage(message)
-    closeCalls()
+    closeOthers()
     return events
   }
 
   private complete(usage: Usage): string {
-    // The order of a whole answer: the message, then the calls.
-    const items = this.messageDone === undefined ? this.callsDone : [this.messageDone, ...this.callsDone]
-    this.store?.(items)
+    // The order of a whole answer: the message, then the calls; with thoughts, that in which they began.
+    const items = this.messageDone === undefined ? this.othersDone : [this.messageDone, ...this.othersDone]
+    if (this.hasThoughts) items.sort((one, other) => one.outputIndex - other.outputIndex)
+    this.store?.(items.map(({ id, json }) => ({ id, json })))
     const output = items.map(({ json }) => json).join()
     return this.event(LAST[this.ending.status], `"response":${this.resource.endedLine(output, usage, this.ending)}`)
   }
@@ -316,6 +415,15 @@ export class ResponsesEncoder implements TurnEncoder {
     if (this.chars > ANSWER_CHARS_MAX)
       throw new ProviderError('broken', `the answer is longer than ${ANSWER_CHARS_MAX} characters`)
   }
+}
+
+interface DoneItem extends ItemText {
+  readonly outputIndex: number
+}
+
+/** Where an event of a summary belongs: to the part that is open, or begins. */
+function placeOf({ id, outputIndex, parts }: OpenThought): string {
+  return `"item_id":"${id}","output_index":${outputIndex},"summary_index":${parts.length}`
 }
 
 /** A delta up to and including its sequence number. */

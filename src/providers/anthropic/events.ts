@@ -103,7 +103,8 @@ export class AnthropicDecoder implements StreamDecoder {
     this.start(events)
     if (block['type'] === 'text') this.text(block['text'], events)
     if (block['type'] === 'thinking') this.beginThinking(chunk, block, events)
-    if (block['type'] === 'redacted_thinking') events.push({ type: 'thought', json: JSON.stringify(block) })
+    if (block['type'] === 'redacted_thinking')
+      events.push({ type: 'thought', json: JSON.stringify(block), isRedacted: true })
     if (block['type'] === 'tool_use')
       this.tools.begin(blockIndex(chunk), block['id'], block['name'], block['input'], events)
   }

@@ -34,6 +34,8 @@ export class ResponsesDecoder implements StreamDecoder {
   private hasText = false
   /** The same for thoughts. */
   private hasThoughts = false
+  /** A further part of a summary has begun. */
+  private isNewPart = false
   private lastPhase = ''
   /** Made with the first call. */
   private calls: ToolBlocks | undefined
@@ -81,8 +83,10 @@ export class ResponsesDecoder implements StreamDecoder {
         break
       case 'response.reasoning_text.delta':
       case 'response.reasoning_summary_text.delta':
-        this.hasThoughts = true
-        thought(chunk['delta'], events)
+        this.think(chunk['delta'], events)
+        break
+      case 'response.reasoning_summary_part.added':
+        this.isNewPart = this.hasThoughts
         break
       case 'response.output_item.added':
         this.item(chunk, events)
@@ -123,6 +127,13 @@ export class ResponsesDecoder implements StreamDecoder {
     const probabilities = isArray(logprobs) && logprobs.length > 0 ? chatLogprobs(logprobs) : undefined
     if (probabilities !== undefined) events.push({ type: 'text', text, logprobs: probabilities })
     else if (text !== '') events.push({ type: 'text', text })
+  }
+
+  private think(text: JsonValue | undefined, events: StreamEvent[]): void {
+    if (typeof text !== 'string' || text === '') return
+    this.hasThoughts = true
+    events.push(this.isNewPart ? { type: 'reasoning', text, isNewPart: true } : { type: 'reasoning', text })
+    this.isNewPart = false
   }
 
   private refusal(text: string | undefined, events: StreamEvent[]): void {
@@ -204,9 +215,20 @@ export class ResponsesDecoder implements StreamDecoder {
         this.wholeCall(this.placeOf(index, item['id'] ?? item['call_id']), index, item, events)
         return
       case 'reasoning':
-        if (!this.hasThoughts) for (const part of partsOf(item)) thought(part['text'], events)
+        if (!this.hasThoughts) this.wholeThought(item, events)
         this.hasThoughts = false
+        this.isNewPart = false
         if (item['encrypted_content']) events.push({ type: 'thought', json: JSON.stringify(sealedThought(item)) })
+    }
+  }
+
+  /** Its content, or else its summary. */
+  private wholeThought(item: JsonObject, events: StreamEvent[]): void {
+    const content = partsOf(item)
+    const summary = isArray(item['summary']) ? item['summary'].filter(isObject) : []
+    for (const part of content.length > 0 ? content : summary) {
+      this.isNewPart = this.hasThoughts
+      this.think(part['text'], events)
     }
   }
 
@@ -254,7 +276,6 @@ const REPEATING: ReadonlySet<string> = new Set([
   'response.function_call_arguments.done',
   'response.reasoning_text.done',
   'response.reasoning_summary_text.done',
-  'response.reasoning_summary_part.added',
   'response.reasoning_summary_part.done',
 ])
 
@@ -275,7 +296,7 @@ export function responsesPlain(body: JsonObject): PlainAnswer | undefined {
   for (const item of output) {
     if (!isObject(item)) return undefined
     if (item['phase'] || item['encrypted_content']) hasThoughts = true
-    if (item['type'] === 'reasoning' && !hasFilled(item['content'])) continue
+    if (item['type'] === 'reasoning' && !hasFilled(item['content']) && !hasFilled(item['summary'])) continue
     const { type, content } = item
     const part = isArray(content) && content.length === 1 ? content[0] : undefined
     if (type !== 'message' || text !== undefined || !isObject(part)) return undefined
@@ -299,10 +320,6 @@ function partsOf({ content }: JsonObject): readonly JsonObject[] {
 
 function hasFilled(list: JsonValue | undefined): boolean {
   return isArray(list) && list.length > 0
-}
-
-function thought(text: JsonValue | undefined, events: StreamEvent[]): void {
-  if (typeof text === 'string' && text !== '') events.push({ type: 'reasoning', text })
 }
 
 /** The index of an item in the text of an event. */

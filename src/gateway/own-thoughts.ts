@@ -1,0 +1,97 @@
+/**
+ * The thoughts that a caller sends back itself. They go to their issuer alone, in the place of what weir has kept of
+ * the same answers.
+ */
+
+import { ASSISTANT, CALL_ID, type Conversation, REFUSAL, type SentThought, TEXT } from '../core/conversation.ts'
+import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
+import type { ThoughtSeals } from './shown-thoughts.ts'
+
+/** The last so many are opened: as many calls as a conversation may have. */
+const OPENED_MAX = 4096
+const CHARS_A_TOKEN = 4
+const NONE: readonly string[] = []
+
+interface OwnThought {
+  readonly issuer: string
+  readonly form: string
+  readonly json: string
+  readonly answer: number
+  /** The message and the entry that it belongs to. */
+  readonly message: number
+  readonly entry: number
+}
+
+export class OwnThoughts {
+  private constructor(
+    private readonly thoughts: readonly OwnThought[],
+    /** The first message of the answer of each entry, and of each message. */
+    private readonly answers: ReadonlyMap<number, number>,
+  ) {}
+
+  /** Undefined if the caller sends none that weir has sealed for its organisation. */
+  static open(conversation: Conversation, seals: ThoughtSeals): OwnThoughts | undefined {
+    const { sentThoughts } = conversation
+    if (sentThoughts === undefined) return undefined
+    let skipped = Math.max(0, [...sentThoughts.values()].reduce((sum, { length }) => sum + length, 0) - OPENED_MAX)
+    const opened = ({ seal, text }: SentThought) => {
+      if (skipped-- > 0) return []
+      if (seal === undefined) return [{ issuer: '', form: 'chat', json: JSON.stringify({ reasoning_content: text }) }]
+      return seals.open(seal, text) ?? []
+    }
+    const found: OwnThought[] = []
+    const answers = new Map<number, number>()
+    let answer = -1
+    let waiting: readonly { readonly issuer: string; readonly form: string; readonly json: string }[] = []
+    for (let message = 0; message < conversation.end; message = conversation.endOfMessage(message)) {
+      if (conversation.kindAt(message) !== ASSISTANT) {
+        answer = -1
+        waiting = []
+        continue
+      }
+      if (answer === -1) answer = message
+      answers.set(message, answer)
+      const end = conversation.endOfMessage(message)
+      for (let entry = conversation.next(message); entry < end; entry = conversation.next(entry)) {
+        const kind = conversation.kindAt(entry)
+        if (kind !== TEXT && kind !== REFUSAL && kind !== CALL_ID) continue
+        answers.set(entry, answer)
+        waiting = [...waiting, ...(sentThoughts.get(conversation.fromAt(entry)) ?? []).flatMap(opened)]
+        // A blank text is not sent.
+        if (waiting.length === 0 || (kind !== CALL_ID && conversation.textAt(entry).trim() === '')) continue
+        for (const thought of waiting) found.push({ ...thought, answer, message, entry })
+        waiting = []
+      }
+    }
+    return found.length === 0 ? undefined : new OwnThoughts(found, answers)
+  }
+
+  /** What all of them may take of a model's input. */
+  get tokens(): number {
+    return tokensOf(this.thoughts)
+  }
+
+  /** Those of this issuer, with what was kept of the other answers. */
+  for({ id, form }: Issuer, kept: TargetThoughts | undefined): TargetThoughts | undefined {
+    const own = this.thoughts.filter((one) => one.form === form && (one.issuer === id || one.issuer === ''))
+    if (own.length === 0) return kept
+    const covered = new Set(own.map(({ answer }) => answer))
+    const before = new Map<number, string[]>()
+    const beside = new Map<number, string>()
+    for (const { message, entry, json } of own) {
+      if (form === 'chat') beside.set(message, json)
+      else before.set(entry, [...(before.get(entry) ?? NONE), json])
+    }
+    const isCovered = (entry: number) => covered.has(this.answers.get(entry) ?? -1)
+    return {
+      form,
+      tokens: tokensOf(own) + (kept?.tokens ?? 0),
+      before: (entry) => before.get(entry) ?? (isCovered(entry) ? NONE : (kept?.before(entry) ?? NONE)),
+      with: (entry) => kept?.with(entry) ?? beside.get(entry),
+    }
+  }
+}
+
+function tokensOf(thoughts: readonly { readonly json: string }[]): number {
+  return Math.ceil(thoughts.reduce((sum, { json }) => sum + json.length, 0) / CHARS_A_TOKEN)
+}
