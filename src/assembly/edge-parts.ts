@@ -84,7 +84,8 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
     imageUrls: config.compatibility.imageUrls,
     callerAddress: new CallerAddress(config.listen.trustedProxies ?? []),
     tags: tagsReader(config),
-    acceptCount: (body) => acceptCount(body, config.compatibility),
+    acceptCount: (body, { compatibility }) =>
+      acceptCount(body, { ...config.compatibility, takesContent: compatibility?.content === 'pass' }),
     tracer: tracerOf(config, catalog, spans),
     sockets: socketsOf(config),
     gateway: {
@@ -122,7 +123,7 @@ function dialectsOf(config: Config, itemStore: ItemStore | undefined): EdgeParts
   return {
     chat: chat(config.compatibility),
     messages: messages(config.compatibility),
-    responses: responses({ sealer: sealerOf(config), itemStore }),
+    responses: responses({ sealer: sealerOf(config), itemStore, imageUrls: config.compatibility.imageUrls }),
   }
 }
 

@@ -1,13 +1,15 @@
 /** What a request needs, what a model lacks for it, and how much output a model is asked for. */
 
 import type { ChatRequest } from '../core/chat-request.ts'
-import { IMAGE, IMAGE_URL } from '../core/conversation.ts'
+import { DOCUMENT, DOCUMENT_URL, IMAGE, IMAGE_URL } from '../core/conversation.ts'
 import { kindOf, type Model } from './catalog.ts'
 import { type Marks, marksOf } from './request-marks.ts'
 
 export interface Needs extends Marks {
   /** Whether any message holds an image. */
   readonly images: boolean
+  /** Whether any message holds a document that is a file: one of text goes to every model. */
+  readonly documents: boolean
   readonly tools: boolean
   /** Our estimate of the input. Together with the output limit it must fit into the context window. */
   readonly inputTokens: number
@@ -25,6 +27,7 @@ export interface Needs extends Marks {
 /** The needs of a request for images, and those that `explain` starts from. */
 export const noNeeds: Needs = {
   images: false,
+  documents: false,
   tools: false,
   inputTokens: 0,
   maxOutputTokens: undefined,
@@ -43,6 +46,7 @@ export function needsOf(request: ChatRequest, inputTokens: number, schemas = fal
   const marks = marksOf(request)
   return {
     images: hasImage(request),
+    documents: request.conversation.has(DOCUMENT) || request.conversation.has(DOCUMENT_URL),
     tools: !request.tools.isEmpty,
     inputTokens,
     maxOutputTokens: request.maxOutputTokens,

@@ -3,6 +3,7 @@
 import type { AlertsConfig } from '../core/alerts-config.ts'
 import { type BudgetConfig, matchesKey, matchesModel } from '../core/budget-config.ts'
 import { type Compatibility, type CompatibilitySettings, compatibilityOf } from '../core/compatibility.ts'
+import { takesDocuments } from '../core/document-support.ts'
 import type { Limits } from '../core/limits.ts'
 import { type ModelConfig, prefixOf, type Support, sentModel, type TargetRef, type Ttl } from '../core/model-config.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
@@ -152,6 +153,12 @@ export class Catalog {
   followsSchema({ supports }: Model, target: TargetRef): boolean {
     const dialect = this.providerDialects.get(target.provider)
     return supports.has('structured_output') || (dialect !== undefined && takesSchema(dialect, sentModel(target)))
+  }
+
+  /** Whether a target of a model takes documents. */
+  takesDocuments({ supports }: Model, target: TargetRef): boolean {
+    const dialect = this.providerDialects.get(target.provider)
+    return supports.has('documents') || (dialect !== undefined && takesDocuments(dialect, sentModel(target)))
   }
 
   /** Whether any model is of this kind. */

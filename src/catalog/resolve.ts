@@ -93,13 +93,17 @@ export function selectModel(catalog: Catalog, key: Key, name: string, kind: Mode
  *
  * A target that the circuit breaker rests is a candidate, too, because the rest ends.
  *
- * Throws `CallerError` `auto_resolution_failed`, or `unsupported_schema`.
+ * Throws `CallerError` `auto_resolution_failed`, `unsupported_schema` or `unsupported_documents`.
  */
 export function candidatesOf(catalog: Catalog, key: Key, selected: Selection, demand: Demand): Resolution {
-  const { schema } = demand.needs
-  if (schema !== undefined)
-    return thatFollowSchemas(catalog, selected, allCandidates(catalog, key, selected, demand), schema)
-  return allCandidates(catalog, key, selected, demand)
+  const { schema, documents } = demand.needs
+  let found = allCandidates(catalog, key, selected, demand)
+  if (documents) found = thatCan(selected, found, DOCUMENTS, (one) => catalog.takesDocuments(one.model, one.target))
+  if (schema !== undefined) {
+    const ability = schema === 'required' ? SCHEMAS : { ...SCHEMAS, error: undefined }
+    found = thatCan(selected, found, ability, (one) => catalog.followsSchema(one.model, one.target))
+  }
+  return found
 }
 
 function allCandidates(catalog: Catalog, key: Key, selected: Selection, demand: Demand): Resolution {
@@ -109,32 +113,47 @@ function allCandidates(catalog: Catalog, key: Key, selected: Selection, demand: 
   return { candidates: models.flatMap((model) => model.targets.map((target) => ({ model, target }))), excluded }
 }
 
-/**
- * Those of them that follow a schema for the answer. If none does, a request whose dialect always passed its schema on
- * keeps the model that it names, and the provider decides.
- */
-function thatFollowSchemas(
-  catalog: Catalog,
+/** Something that targets can do or not. */
+interface Ability {
+  /** Why a model is passed over, after its name. */
+  readonly reason: string
+  /** The same of automatic selection, if none is left. */
+  readonly ofNone: string
+  /** If none of a named model is left. Absent: the model is kept, and the provider decides. */
+  readonly error: { readonly kind: 'unsupported_schema' | 'unsupported_documents'; readonly text: string } | undefined
+}
+
+const SCHEMAS: Ability = {
+  reason: 'follows no schema',
+  ofNone: 'can follow a schema for its answer',
+  error: { kind: 'unsupported_schema', text: 'follows no schema for its answer; send none' },
+}
+const DOCUMENTS: Ability = {
+  reason: 'takes no documents',
+  ofNone: 'takes documents',
+  error: { kind: 'unsupported_documents', text: 'takes no documents; send their text' },
+}
+
+/** Those of the candidates that can do what the request needs. */
+function thatCan(
   selected: Selection,
   { candidates, excluded }: Resolution,
-  schema: 'preferred' | 'required',
+  { reason, ofNone, error }: Ability,
+  can: (candidate: Candidate) => boolean,
 ): Resolution {
-  const kept = candidates.filter(({ model, target }) => catalog.followsSchema(model, target))
+  const kept = candidates.filter(can)
   if (kept.length > 0) {
     const models = new Set(candidates.map(({ model }) => model))
     for (const { model } of kept) models.delete(model)
-    return { candidates: kept, excluded: [...excluded, ...[...models].map((model) => ({ model, reason: NO_SCHEMA }))] }
+    return { candidates: kept, excluded: [...excluded, ...[...models].map((model) => ({ model, reason }))] }
   }
-  if (selected !== AUTO && schema === 'preferred') return { candidates, excluded }
   if (selected === AUTO) {
-    const message = 'No candidate of automatic selection can follow a schema for its answer.'
+    const message = `No candidate of automatic selection ${ofNone}.`
     throw new CallerError('auto_resolution_failed', message, { param: 'model' })
   }
-  const message = `The model '${publicName(selected)}' follows no schema for its answer; send none.`
-  throw new CallerError('unsupported_schema', message, { param: 'model' })
+  if (error === undefined) return { candidates, excluded }
+  throw new CallerError(error.kind, `The model '${publicName(selected)}' ${error.text}.`, { param: 'model' })
 }
-
-const NO_SCHEMA = 'follows no schema'
 
 const alone = new WeakMap<Model, Resolution>()
 

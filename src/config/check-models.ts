@@ -212,7 +212,9 @@ function checkAbilities({ problems }: Check, model: FileModel, path: Path): void
   if (makesEmbeddings(model) && (model.supports?.length ?? 0) > 1)
     problems.add([...path, 'supports'], 'embeddings cannot be combined with anything else')
   if (makesImages(model)) {
-    const other = model.supports?.find((word) => word === 'tools' || word === 'images' || word === 'structured_output')
+    const other = model.supports?.find(
+      (word) => word === 'tools' || word === 'images' || word === 'documents' || word === 'structured_output',
+    )
     if (other !== undefined) {
       problems.add(
         [...path, 'supports'],

@@ -331,13 +331,14 @@ export const model = object(
     supports: withDefault(
       Type.Array(
         oneOf(
-          ['tools', 'images', 'structured_output', 'image_generation', 'embeddings'],
+          ['tools', 'images', 'documents', 'structured_output', 'image_generation', 'embeddings'],
           'Something that the model can do',
         ),
         {
           uniqueItems: true,
           description:
             'What the model can do: `tools` and `images` (as input) for chat models, ' +
+            '`documents` for those that take them though weir does not know it, ' +
             '`structured_output` for those that follow a schema though weir does not know it, ' +
             '`image_generation` for models of the image endpoints, `embeddings` for models of `POST /v1/embeddings`',
         },

@@ -76,6 +76,13 @@ export const switches = {
         'Responses and `output_config.format` of Messages, and looks for a model that follows them',
     ),
   ),
+  content: optional(
+    oneOf(
+      SWITCHES.content,
+      'Documents, images of Responses and by address on Messages, and both in results of tools: `off` rejects or ' +
+        'ignores them, `pass` sends them to providers that take them',
+    ),
+  ),
   status: optional(
     oneOf(
       SWITCHES.status,

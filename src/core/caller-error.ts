@@ -90,6 +90,8 @@ export const CALLER_ERRORS = {
   unsupported_cache: row(400, 'unsupported_cache_control', INVALID, INVALID, 'request'),
   /** No target of the model follows a schema for its answer. */
   unsupported_schema: row(400, 'unsupported_structured_output', INVALID, INVALID, 'request'),
+  /** No target of the model takes documents. */
+  unsupported_documents: row(400, 'unsupported_documents', INVALID, INVALID, 'request'),
   /** A spend limit holds, and the tier that the request asks for has no price. */
   unpriced_service_tier: row(400, 'unpriced_service_tier', INVALID, INVALID, 'request'),
   /** A spend limit holds, and no row of the model's `price.images` fits the order. */

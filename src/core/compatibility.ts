@@ -7,6 +7,7 @@
 export const SWITCHES = {
   reasoning: ['off', 'pass'],
   structured_output: ['off', 'pass'],
+  content: ['off', 'pass'],
   status: ['completed', 'provider'],
   provider_errors: ['rewritten', 'pass'],
   metadata: ['refuse', 'accept'],
@@ -29,6 +30,7 @@ export type Compatibility = { readonly [Name in keyof Switches]: Switches[Name][
 const SPECIFICATION: Compatibility = {
   reasoning: 'off',
   structured_output: 'off',
+  content: 'off',
   status: 'completed',
   provider_errors: 'rewritten',
   metadata: 'refuse',
@@ -36,6 +38,7 @@ const SPECIFICATION: Compatibility = {
 const NATIVE: Compatibility = {
   reasoning: 'pass',
   structured_output: 'pass',
+  content: 'pass',
   status: 'provider',
   provider_errors: 'pass',
   metadata: 'accept',

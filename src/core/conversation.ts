@@ -51,6 +51,18 @@ export const FORMAT = 16
 /** A document in base64; its name follows if it has one. */
 export const FILE = 17
 export const FILE_NAME = 18
+/**
+ * A document: in base64, its media type after it; as text; or by its address. Then its name and its context, if it has
+ * them.
+ */
+export const DOCUMENT = 19
+export const DOCUMENT_TEXT = 20
+export const DOCUMENT_URL = 21
+/** A document of texts and images, which follow its name and context, and after them its end. */
+export const DOCUMENT_PARTS = 22
+export const DOCUMENT_END = 25
+/** A note of the caller about a document. */
+export const CONTEXT = 23
 /** The bits of a kind itself. */
 export const KINDS = 31
 
@@ -60,20 +72,33 @@ export const EXACT = 32
 export const CONTINUED = 64
 /** Added to the kind of a result that reports an error. */
 export const FAILED = 128
+/** Added to the kind of a document that the answer is to quote. */
+export const CITED = 128
 /** Added to the kind of a tool's schema whose `type` is certainly "object". */
 export const OF_OBJECT = 128
 /** Below the index of an image's detail in `DETAILS`. */
 const DETAIL_SHIFT = 8
 export const DETAILED: number = 1 << DETAIL_SHIFT
 /** Bits below the index of a cache mark. */
-const MARK_SHIFT = 10
+const MARK_SHIFT = 11
 /** Added, times the index of its mark in `MARKS`, to the kind of a text, an image, a result or a call. */
 export const MARKED: number = 1 << MARK_SHIFT
 
 const MARKS: readonly (CacheMark | undefined)[] = [undefined, {}, { ttl: '5m' }, { ttl: '1h' }]
-type ImageDetail = 'auto' | 'low' | 'high'
+export type ImageDetail = 'auto' | 'low' | 'high' | 'original'
 
-export const DETAILS: readonly (ImageDetail | undefined)[] = [undefined, 'auto', 'low', 'high']
+export const DETAILS: readonly (ImageDetail | undefined)[] = [undefined, 'auto', 'low', 'high', 'original']
+
+const MEDIA_KINDS: ReadonlySet<number> = new Set([
+  ...[IMAGE, IMAGE_URL, DOCUMENT, DOCUMENT_TEXT, DOCUMENT_URL, DOCUMENT_PARTS],
+])
+
+/** Whether an image or a document begins with an entry of this kind. */
+export function isMedia(kind: number): boolean {
+  return MEDIA_KINDS.has(kind)
+}
+
+const COMPANIONS: ReadonlySet<number> = new Set([MEDIA_TYPE, FILE_NAME, CONTEXT])
 
 /** The cache mark of an entry with this kind. */
 export function markOf(bits: number): CacheMark | undefined {
@@ -248,9 +273,37 @@ export class Conversation extends Entries {
     return (this.bitsAt(entry) & FAILED) !== 0
   }
 
+  /** Of a document. */
+  isCited(entry: number): boolean {
+    return (this.bitsAt(entry) & CITED) !== 0
+  }
+
+  /** The entry after a text, an image or a document, and after all that belongs to it. */
+  endOfPart(entry: number): number {
+    const { numbers } = this
+    const isWhole = this.kindAt(entry) !== DOCUMENT_PARTS
+    let end = entry + ENTRY_INTS
+    if (isWhole) while (end < numbers.length && COMPANIONS.has((numbers[end] ?? 0) & KINDS)) end += ENTRY_INTS
+    else {
+      while (end < numbers.length && ((numbers[end] ?? 0) & KINDS) !== DOCUMENT_END) end += ENTRY_INTS
+      end += ENTRY_INTS
+    }
+    return end
+  }
+
+  /** The entry of this kind among those that belong to an image or document; -1 if there is none. */
+  companionOf(entry: number, kind: number): number {
+    for (let at = entry + ENTRY_INTS; at < this.numbers.length; at += ENTRY_INTS) {
+      const found = this.kindAt(at)
+      if (found === kind) return at
+      if (!COMPANIONS.has(found)) break
+    }
+    return -1
+  }
+
   /** Of an image: the index of its detail in `DETAILS`. */
   detailIndexAt(entry: number): number {
-    return (this.bitsAt(entry) >> DETAIL_SHIFT) & 3
+    return (this.bitsAt(entry) >> DETAIL_SHIFT) & 7
   }
 
   /** Of an image. */

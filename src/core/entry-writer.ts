@@ -66,6 +66,11 @@ export class EntryWriter {
     return (this.entries[entry] ?? 0) >= MARKED
   }
 
+  /** The mark of an entry, by its index in `MARKS`. */
+  markAt(entry: number): number {
+    return Math.floor((this.entries[entry] ?? 0) / MARKED)
+  }
+
   /** Replaces an entry. */
   set(entry: number, kind: number, from: number, to: number): void {
     this.entries[entry] = kind

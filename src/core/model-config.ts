@@ -3,7 +3,7 @@
 import type { ChatApi } from './endpoint.ts'
 import type { Price } from './money.ts'
 
-export type Support = 'tools' | 'images' | 'structured_output' | 'image_generation' | 'embeddings'
+export type Support = 'tools' | 'images' | 'documents' | 'structured_output' | 'image_generation' | 'embeddings'
 export type Ttl = '5m' | '1h'
 
 /** One model of one provider. */

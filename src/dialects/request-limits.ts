@@ -9,6 +9,8 @@ import { invalid } from './invalid-field.ts'
 const TOOLS_MAX = 2048
 /** Providers take 100 or fewer. */
 const IMAGES_MAX = 1024
+/** Each is read for its pages. Providers take 100 or fewer, or 1,000 pages. */
+const DOCUMENTS_MAX = 1024
 /** Each is decrypted. A conversation needs one. */
 const COMPACTIONS_MAX = 64
 
@@ -42,6 +44,10 @@ export class RequestLimits {
 
   countImage(path: Path): void {
     this.count('images', IMAGES_MAX, path)
+  }
+
+  countDocument(path: Path): void {
+    this.count('documents', DOCUMENTS_MAX, path)
   }
 
   countCompaction(path: string): void {

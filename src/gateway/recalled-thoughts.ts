@@ -7,7 +7,11 @@ import { createHash } from 'node:crypto'
 import {
   ASSISTANT,
   CALL_ID,
+  CONTEXT,
   type Conversation,
+  DOCUMENT,
+  DOCUMENT_TEXT,
+  DOCUMENT_URL,
   IMAGE,
   IMAGE_URL,
   REFUSAL,
@@ -159,8 +163,8 @@ function aroundOf(conversation: Conversation, message: number): string {
 }
 
 /**
- * Hashes a message: the lengths and beginnings of its texts and images, and the call that it answers. It only
- * distinguishes turns of one organisation, so a fast hash will do: sha256 takes 20 times as long.
+ * Hashes a message: the lengths and beginnings of its texts, images and documents, and the call that it answers. It
+ * only distinguishes turns of one organisation, so a fast hash will do: sha256 takes 20 times as long.
  */
 function addMessage(conversation: Conversation, message: number, before: bigint): bigint {
   const { arena } = conversation
@@ -177,7 +181,9 @@ function addMessage(conversation: Conversation, message: number, before: bigint)
   return hash
 }
 
-const HASHED: ReadonlySet<number> = new Set([TEXT, RESULT_ID, IMAGE, IMAGE_URL])
+const HASHED: ReadonlySet<number> = new Set([
+  ...[TEXT, RESULT_ID, IMAGE, IMAGE_URL, DOCUMENT, DOCUMENT_TEXT, DOCUMENT_URL, CONTEXT],
+])
 
 /** The answers of one request's history, and what was kept of them. */
 export class RecalledThoughts {

@@ -84,7 +84,7 @@ export async function runCount(life: RequestLife, key: Key, bytes: Uint8Array): 
     body.document.keep()
     await turn()
   }
-  const request = parts.acceptCount(body)
+  const request = parts.acceptCount(body, callerOf(key))
   if (running.isHeavy) await turn()
   const tokens = await countTokens(parts.gateway, { key, request, running, log })
   life.complete(JSON.stringify({ input_tokens: tokens }))

@@ -9,7 +9,7 @@ import type { CallerAddress } from '../core/caller-address.ts'
 import { CallerError } from '../core/caller-error.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import { newRequestId } from '../core/request-id.ts'
-import type { Dialect, DialectName } from '../dialects/dialect.ts'
+import type { Caller, Dialect, DialectName } from '../dialects/dialect.ts'
 import type { ErrorFamily } from '../dialects/error-body.ts'
 import type { ImageUrls } from '../dialects/image-url.ts'
 import type { ResponsesDialect } from '../dialects/responses/responses.ts'
@@ -45,7 +45,7 @@ export interface EdgeParts {
   /** Undefined if the configuration has no tags: then their header is ignored. */
   readonly tags: TagsReader | undefined
   /** Converts a request whose tokens are only counted. */
-  readonly acceptCount: (body: RequestBody) => ChatRequest
+  readonly acceptCount: (body: RequestBody, caller: Caller) => ChatRequest
   /** Absent without `tracing` in the configuration. */
   readonly tracer: Tracer | undefined
   readonly sockets: SocketSettings

@@ -8,7 +8,13 @@ import {
   ARGUMENTS,
   AUDIO,
   CALL_ID,
+  CONTEXT,
   type Conversation,
+  DOCUMENT,
+  DOCUMENT_END,
+  DOCUMENT_PARTS,
+  DOCUMENT_TEXT,
+  DOCUMENT_URL,
   type Entries,
   FILE,
   FILE_NAME,
@@ -25,6 +31,7 @@ import {
   type ToolList,
 } from '../core/conversation.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import { documentTokens, REMOTE_DOCUMENT_TOKENS } from './document-size.ts'
 import { imageTokens, REMOTE_IMAGE_TOKENS } from './image-size.ts'
 import { sampleOf, TextTokens } from './text-tokens.ts'
 
@@ -118,6 +125,7 @@ class Estimate {
       case INPUT:
       case FORMAT:
       case FILE_NAME:
+      case CONTEXT:
         return this.span(conversation, entry)
       case CALL_ID:
         this.tokens += TOKENS_A_TOOL
@@ -131,6 +139,21 @@ class Estimate {
       case FILE:
         this.tokens += TOKENS_A_PART
         return this.data(conversation, entry)
+      case DOCUMENT:
+        this.tokens += TOKENS_A_PART
+        this.images += documentTokens(conversation, entry)
+        return this.unreadSpan(conversation, entry)
+      case DOCUMENT_TEXT:
+        this.tokens += TOKENS_A_PART
+        return this.span(conversation, entry)
+      case DOCUMENT_URL:
+        this.images += REMOTE_DOCUMENT_TOKENS
+        return this.unreadSpan(conversation, entry)
+      case DOCUMENT_PARTS:
+        this.tokens += TOKENS_A_PART
+        return
+      case DOCUMENT_END:
+        return
       case RESULT_ID:
       case MEDIA_TYPE:
         return this.unreadSpan(conversation, entry)

@@ -1,5 +1,7 @@
 /** The tokens of an inline picture: its size in pixels, read from its first bytes, in the vendors' formulas. */
 
+import type { ImageDetail } from '../core/conversation.ts'
+
 /**
  * Enough for every header, and for JPEGs with some EXIF before their frame header. Base64 characters, a multiple of 4.
  */
@@ -21,12 +23,18 @@ interface ImageSize {
  * Tokens of an inline picture: the greater of OpenAI's tiles (scaled into 2048 × 2048, then to 768 on the short side,
  * 85 + 170 for each tile of 512) and Anthropic's pixels / 750, at most 1,600. An unreadable one counts as a large one.
  */
-export function imageTokens(base64: string, detail: 'auto' | 'low' | 'high' | undefined): number {
+export function imageTokens(base64: string, detail: ImageDetail | undefined): number {
   if (detail === 'low') return LOW_DETAIL_TOKENS
   const size = imageSize(base64)
   if (size === undefined) return REMOTE_IMAGE_TOKENS
   const pixels = Math.ceil((size.width * size.height) / 750)
-  return Math.max(tiles(size), Math.min(pixels, REMOTE_IMAGE_TOKENS))
+  const own = detail === 'original' ? patches(size) : 0
+  return Math.max(tiles(size), Math.min(pixels, REMOTE_IMAGE_TOKENS), own)
+}
+
+/** OpenAI's count of `detail: original`: patches of 32 × 32 pixels, at most 10,000. */
+function patches({ width, height }: ImageSize): number {
+  return Math.min(Math.ceil(width / 32) * Math.ceil(height / 32), 10_000)
 }
 
 function tiles({ width, height }: ImageSize): number {

@@ -33,7 +33,7 @@ export class SentMarks {
   readonly tools: ToolList
   private readonly onPlaceholder: number
 
-  /** `tools`: those that are offered. `hasInner`: whether the texts of a result have marks of their own. */
+  /** `tools`: those that are offered. `hasInner`: whether the parts of a result have marks of their own. */
   constructor(
     private readonly turns: Turns,
     tools: ToolList,
@@ -100,8 +100,8 @@ function markedEntries(turns: Turns, hasInner: boolean): readonly number[] {
     const block = turns.blockAt(at)
     if (block === PLACEHOLDER) continue
     if (hasInner && turns.kindOf(block) === RESULT_ID) {
-      const next = (entry: number) => turns.textOfResult(conversation.next(entry))
-      for (let text = next(block); text !== NO_ENTRY; text = next(text)) add(text)
+      const first = turns.partOfResult(conversation.next(block))
+      for (let part = first; part !== NO_ENTRY; part = turns.partAfter(part)) add(part)
     }
     add(block)
   }

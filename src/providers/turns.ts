@@ -12,9 +12,9 @@
  *         const block = turns.blockAt(at)
  *         switch (turns.kindOf(block)) {
  *           case TEXT: …turns.text(json, block)…
- *           case RESULT_ID: …ids.write(json, block)…, its texts by `turns.textOfResult`
+ *           case RESULT_ID: …ids.write(json, block)…, its texts, images and documents by `turns.partOfResult`
  *           case CALL_ID: …ids.write(json, block)…, its name and arguments are the next two entries
- *           case IMAGE: case IMAGE_URL: …
+ *           case IMAGE: case IMAGE_URL: case DOCUMENT: …
  *         }
  *       }
  *     }
@@ -27,8 +27,7 @@ import {
   CALL_ID,
   type Conversation,
   FILE,
-  IMAGE,
-  IMAGE_URL,
+  isMedia,
   REFUSAL,
   RESULT_ID,
   SYSTEM,
@@ -102,8 +101,8 @@ export class Turns {
   }
 
   /**
-   * The entry of a block: a `TEXT`, an `IMAGE` or `IMAGE_URL`, a `RESULT_ID`, a `CALL_ID`; the first `REFUSAL` of a
-   * message is a text, too. Or `PLACEHOLDER`.
+   * The entry of a block: a `TEXT`, the first of an image or document, a `RESULT_ID`, a `CALL_ID`; the first `REFUSAL`
+   * of a message is a text, too. Or `PLACEHOLDER`.
    */
   blockAt(place: number): number {
     return this.blocks[place] ?? PLACEHOLDER
@@ -163,27 +162,46 @@ export class Turns {
     return first !== PLACEHOLDER && this.conversation.kindAt(first) === RESULT_ID
   }
 
-  /** The first entry at or after this one that is a text of the same result and not blank, or `NO_ENTRY`. */
-  textOfResult(entry: number): number {
+  /**
+   * The first entry at or after this one that is a text of the same result and not blank, an image or a document, or
+   * `NO_ENTRY`.
+   */
+  partOfResult(entry: number): number {
     const { conversation } = this
-    for (let text = entry; text < conversation.end; text = conversation.next(text)) {
-      if (conversation.kindAt(text) !== TEXT) break
-      if (isSolid(conversation, text)) return text
+    for (let part = entry; part < conversation.end; part = conversation.endOfPart(part)) {
+      const kind = conversation.kindAt(part)
+      if (isMedia(kind)) return part
+      if (kind !== TEXT) break
+      if (isSolid(conversation, part)) return part
     }
     return NO_ENTRY
+  }
+
+  /** The part of a result after this one, or `NO_ENTRY`. */
+  partAfter(part: number): number {
+    return this.partOfResult(this.conversation.endOfPart(part))
+  }
+
+  /** The first image or document of a result at or after this entry, or `NO_ENTRY`. */
+  mediaOfResult(entry: number): number {
+    let part = this.partOfResult(entry)
+    while (part !== NO_ENTRY && !isMedia(this.conversation.kindAt(part))) part = this.partAfter(part)
+    return part
   }
 
   /** Writes all texts of a result as one, as the inside of a string: a line each, blank ones too. */
   wholeResult(json: JsonBuilder, block: number): void {
     const { conversation } = this
-    const first = conversation.next(block)
+    let isFirst = true
     for (
-      let text = first;
-      text < conversation.end && conversation.kindAt(text) === TEXT;
-      text = conversation.next(text)
+      let part = conversation.next(block);
+      part < conversation.end && conversation.kindAt(part) > TOOL;
+      part = conversation.endOfPart(part)
     ) {
-      if (text > first) json.part(LINE_END)
-      json.entry(conversation, text)
+      if (conversation.kindAt(part) !== TEXT) continue
+      if (!isFirst) json.part(LINE_END)
+      isFirst = false
+      json.entry(conversation, part)
     }
   }
 
@@ -254,20 +272,11 @@ class TurnOrder {
 
   private question(first: number, end: number): void {
     const { conversation, later } = this
-    for (let entry = first; entry < end; entry = conversation.next(entry)) {
-      switch (conversation.kindAt(entry)) {
-        case TEXT:
-          if (isSolid(conversation, entry)) later.push(entry)
-          break
-        case IMAGE:
-        case IMAGE_URL:
-          later.push(entry)
-          break
-        case AUDIO:
-          throw unknown('input_audio')
-        case FILE:
-          throw unknown('file')
-      }
+    for (let entry = first; entry < end; entry = conversation.endOfPart(entry)) {
+      const kind = conversation.kindAt(entry)
+      if (isMedia(kind) || (kind === TEXT && isSolid(conversation, entry))) later.push(entry)
+      else if (kind === AUDIO) throw unknown('input_audio')
+      else if (kind === FILE) throw unknown('file')
     }
   }
 

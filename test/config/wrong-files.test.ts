@@ -533,7 +533,7 @@ const WRONG: readonly Row[] = [
     replace: '    max_output_tokens: 128000',
     by: '    supports: [vision]',
     lines: [
-      '25: models[0].supports[0]: "vision" is not one of tools, images, ' +
+      '25: models[0].supports[0]: "vision" is not one of tools, images, documents, ' +
         'structured_output, image_generation, embeddings',
     ],
   },

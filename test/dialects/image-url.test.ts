@@ -27,7 +27,7 @@ function fault(accept: () => unknown): string | undefined {
 }
 
 const acceptBody = (body: JsonObject, allowed: ImageUrls) =>
-  acceptChat(readRequestBody(Buffer.from(JSON.stringify(body)), UNPARSED), allowed)
+  acceptChat(readRequestBody(Buffer.from(JSON.stringify(body)), UNPARSED), { imageUrls: allowed })
 
 const isRefused = (url: string, allowed: ImageUrls = 'public') =>
   fault(() => checkImageUrl(url, 'field', allowed)) !== undefined

@@ -341,6 +341,7 @@ test('explain and the status show the switches', async () => {
   expect((await explain('single')).compatibility).toEqual({
     reasoning: 'off',
     structured_output: 'off',
+    content: 'off',
     status: 'completed',
     provider_errors: 'pass',
     metadata: 'accept',
@@ -348,6 +349,7 @@ test('explain and the status show the switches', async () => {
   expect((await explain('specification')).compatibility).toEqual({
     reasoning: 'off',
     structured_output: 'off',
+    content: 'off',
     status: 'completed',
     provider_errors: 'rewritten',
     metadata: 'refuse',

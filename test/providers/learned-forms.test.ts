@@ -315,7 +315,7 @@ describe('nothing is kept of a rejection whose words the caller wrote', () => {
     const body = (content: string) =>
       `{"model":"m","stream":true,"messages":[{"role":"user","content":"${content}${'x'.repeat(20_000)}"}]}`
     const requestOf = (content: string) => {
-      return acceptChat(readRequestBody(Buffer.from(body(content)), UNPARSED), 'public').request
+      return acceptChat(readRequestBody(Buffer.from(body(content)), UNPARSED), { imageUrls: 'public' }).request
     }
     const at = endpoint()
     expect(learned(openai, rejected(OPTIONS), { at, request: requestOf('') })?.field).toBe('stream_options')

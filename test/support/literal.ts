@@ -21,6 +21,7 @@ import {
   FORMAT,
   IMAGE,
   IMAGE_URL,
+  type ImageDetail,
   INPUT,
   indexOfMark,
   MARKED,
@@ -54,7 +55,7 @@ export interface ImagePart {
   readonly source:
     | { readonly type: 'base64'; readonly mediaType: string; readonly data: string }
     | { readonly type: 'url'; readonly url: string }
-  readonly detail?: 'auto' | 'low' | 'high' | undefined
+  readonly detail?: ImageDetail | undefined
   readonly cache?: CacheMark | undefined
 }
 

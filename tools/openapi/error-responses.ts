@@ -44,7 +44,12 @@ export const INFERENCE: readonly ErrorKind[] = [
 ]
 
 /** Kinds of the paths whose bodies may ask for a service tier. */
-export const CONVERSATION: readonly ErrorKind[] = [...INFERENCE, 'unpriced_service_tier', 'unsupported_schema']
+export const CONVERSATION: readonly ErrorKind[] = [
+  ...INFERENCE,
+  'unpriced_service_tier',
+  'unsupported_schema',
+  'unsupported_documents',
+]
 
 /** Kinds of every Messages path with a body and a model. */
 export const MESSAGES_INFERENCE: readonly ErrorKind[] = [...INFERENCE, 'thread_not_found']

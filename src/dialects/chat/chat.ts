@@ -17,7 +17,9 @@ export function chat({ imageUrls }: { readonly imageUrls: ImageUrls }): Dialect 
     name: 'chat',
     unparsed: UNPARSED,
     read(body, { compatibility }) {
-      const { request, includeUsage } = acceptChat(body, imageUrls, compatibility?.reasoning === 'pass')
+      const takesContent = compatibility?.content === 'pass'
+      const takesReasoning = compatibility?.reasoning === 'pass'
+      const { request, includeUsage } = acceptChat(body, { imageUrls, takesContent }, takesReasoning)
       return new ChatExchange(request, includeUsage, ignoredFields('chat', body.settings))
     },
   }

@@ -30,9 +30,9 @@ import { EntryWriter } from '../../core/entry-writer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { readMark } from '../cache-mark.ts'
 import { readArguments } from '../history-arguments.ts'
-import { checkImageUrl, type ImageUrls, isAddress } from '../image-url.ts'
+import { checkImageUrl, isAddress } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
-import type { RequestLimits } from '../request-limits.ts'
+import { MediaReader, type MediaRules } from '../read-media.ts'
 import { ThoughtPlaces } from '../thought-places.ts'
 
 const MESSAGE = words(
@@ -49,6 +49,7 @@ const PART_TYPES = words('text', 'refusal', 'image_url', 'input_audio', 'file')
 const TYPES = { text: 0, refusal: 1, image: 2, audio: 3, file: 4 } as const
 const IMAGE_MEMBERS = words('url', 'detail')
 const IMAGE_DETAILS = words('auto', 'low', 'high')
+const ALL_DETAILS = words('auto', 'low', 'high', 'original')
 const AUDIO_MEMBERS = words('data', 'format')
 const FILE_MEMBERS = words('file_data', 'filename')
 const CALL = words('id', 'function', 'type')
@@ -57,9 +58,9 @@ const CALL_TYPE = words('function')
 const CALL_IDS = words('id')
 
 /** What reading a conversation needs besides the body. */
-interface ReadOptions {
-  readonly limits: RequestLimits
-  readonly imageUrls: ImageUrls
+export interface ReadOptions extends MediaRules {
+  /** Whether every provider gets documents, and results of tools may have them and images. Absent: no. */
+  readonly takesContent?: boolean
   /** Whether answers of the assistant may have thoughts. Absent: those have no effect. */
   readonly takesThoughts?: boolean
 }
@@ -90,12 +91,15 @@ class MessageReader {
   /** Whether OpenAI would get the same message as it came. */
   private isExact = false
   readonly thoughts = new ThoughtPlaces()
+  private readonly media: MediaReader
 
   constructor(
     private readonly document: JsonDocument,
     private readonly arena: Arena,
     private readonly reading: ReadOptions,
-  ) {}
+  ) {
+    this.media = new MediaReader(document, arena, reading)
+  }
 
   message(message: number): void {
     const { document } = this
@@ -137,9 +141,9 @@ class MessageReader {
 
   /**
    * The content of a role that has only text. Agents send it absent, null, as a string or as parts, for every role.
-   * Refusals are left out.
+   * Refusals are left out. `hasMedia`: images and documents may be among the parts.
    */
-  private texts(): void {
+  private texts(hasMedia = false): void {
     const { document } = this
     const content = found[CONTENT] ?? NONE
     const mark = this.messageMark()
@@ -162,6 +166,10 @@ class MessageReader {
     for (let part = document.firstItem(content); part !== NONE; part = document.nextItem(part), index++) {
       const type = this.partType(part)
       if (type === TYPES.refusal) continue
+      if (hasMedia && (type === TYPES.image || type === TYPES.file)) {
+        last = this.userPart(part, index)
+        continue
+      }
       if (type !== TYPES.text) throw invalid(`${this.path}.content[${index}].type`, "must be 'text'")
       last = this.text(index)
     }
@@ -212,6 +220,7 @@ class MessageReader {
         this.audio(path)
         return NONE
       case TYPES.file:
+        if (this.reading.takesContent === true) return this.documentPart(path)
         this.file(path)
         return NONE
       default:
@@ -236,7 +245,8 @@ class MessageReader {
     else members[0] = image
     const url = members[0] ?? NONE
     if (url === NONE || !document.isString(url)) throw missing(`${path}.image_url.url`)
-    const detail = 1 + document.word(members[1] ?? NONE, IMAGE_DETAILS)
+    const details = this.reading.takesContent === true ? ALL_DETAILS : IMAGE_DETAILS
+    const detail = 1 + document.word(members[1] ?? NONE, details)
     const mark = readMark(document, partMembers[PARTS.cache] ?? NONE, () => path)
     const added = detail * DETAILED + mark * MARKED
     // An escape within the head is rare, and within the data rarer.
@@ -271,6 +281,16 @@ class MessageReader {
     if (name !== NONE) this.add(FILE_NAME, name)
   }
 
+  private documentPart(path: string): number {
+    const { document } = this
+    const mark = readMark(document, partMembers[PARTS.cache] ?? NONE, () => path)
+    const [data, name] = this.native(partMembers[PARTS.file] ?? NONE, FILE_MEMBERS)
+    if (data === NONE) throw invalid(`${path}.file.file_data`, 'must hold the file; files by id are not supported')
+    return this.media.file(entries, { data, url: NONE, name }, mark * MARKED, (field) =>
+      field === 'type' ? `${path}.type` : `${path}.file.${field}`,
+    )
+  }
+
   /** The strings of these names in an object; `NONE` for anything else. */
   private native(object: number, names: typeof AUDIO_MEMBERS): readonly [number, number] {
     const { document } = this
@@ -296,7 +316,7 @@ class MessageReader {
     if (id === NONE || !document.isString(id)) throw missing(`${this.path}.tool_call_id`)
     this.reading.limits.countResult(this.path)
     this.add(RESULT_ID, id)
-    this.texts()
+    this.texts(this.reading.takesContent === true)
   }
 
   private answer(): void {

@@ -8,11 +8,10 @@ import { type ChatRequest, NO_HINTS, NO_TEXTS, type ToolChoice } from '../../cor
 import { isArray, isObject, type JsonObject, type JsonValue, objectOf, stringOf } from '../../core/json.ts'
 import { NONE, words } from '../../wire/json-document.ts'
 import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
-import type { ImageUrls } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { chatReasoning } from '../read-reasoning.ts'
 import { RequestLimits } from '../request-limits.ts'
-import { readMessages } from './read-conversation.ts'
+import { type ReadOptions, readMessages } from './read-conversation.ts'
 import { areTools, readTools } from './read-functions.ts'
 import { type ChatBody, checkChatBody } from './schema.ts'
 
@@ -49,7 +48,7 @@ function checkBias(bias: JsonValue | undefined): void {
 /** Throws `CallerError` with the path of the invalid field. `takesReasoning`: whether its thoughts pass. */
 export function acceptChat(
   { document, settings, values, bytes }: RequestBody,
-  imageUrls: ImageUrls,
+  options: Omit<ReadOptions, 'limits'>,
   takesReasoning = false,
 ): AcceptedChat {
   checkBias(settings['logit_bias'])
@@ -62,7 +61,7 @@ export function acceptChat(
     model: chat.model,
     stream: chat.stream === true,
     conversation: readMessages(document, arena, values[0] ?? NONE, {
-      ...{ limits, imageUrls },
+      ...{ limits, ...options },
       takesThoughts: takesReasoning,
     }),
     tools,

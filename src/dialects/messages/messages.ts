@@ -20,7 +20,8 @@ export function messages(options: MessagesOptions): Dialect {
     read(body, { compatibility }) {
       const takesFormat = compatibility?.structured_output === 'pass'
       const takesReasoning = compatibility?.reasoning === 'pass'
-      const request = acceptMessages(body, { ...options, takesFormat, takesReasoning })
+      const takesContent = compatibility?.content === 'pass'
+      const request = acceptMessages(body, { ...options, takesFormat, takesReasoning, takesContent })
       const formatted = takesFormat ? withoutFormat(body.settings) : body.settings
       const settings = takesReasoning ? withoutReasoning(formatted) : formatted
       return new MessagesExchange(request, ignoredFields('messages', settings), compatibility?.status ?? 'completed')

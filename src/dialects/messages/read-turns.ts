@@ -14,6 +14,7 @@ import {
   EXACT,
   FAILED,
   IMAGE,
+  IMAGE_URL,
   INPUT,
   MARKED,
   MEDIA_TYPE,
@@ -29,18 +30,20 @@ import { solidStart } from '../../core/solid-text.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { isWholeMark, readMark } from '../cache-mark.ts'
 import { invalid, missing } from '../invalid-field.ts'
-import type { RequestLimits } from '../request-limits.ts'
+import { MediaReader, type MediaRules } from '../read-media.ts'
 import { ThoughtPlaces } from '../thought-places.ts'
+import { readDocument } from './read-document.ts'
 
 /** What happens to images within the result of a tool: rejected by default, passed on if the operator allows it. */
 export type ToolResultImages = 'refuse' | 'pass'
 
 /** What reading a conversation needs besides the body. */
-interface ReadOptions {
-  readonly limits: RequestLimits
+interface ReadOptions extends MediaRules {
   readonly toolResultImages: ToolResultImages
   /** Whether answers of the assistant may have blocks of thinking. Absent: no. */
   readonly takesThoughts?: boolean
+  /** Whether documents, images by address, and both within results may come. */
+  readonly takesContent: boolean
 }
 
 const MESSAGE = words('role', 'content')
@@ -55,10 +58,11 @@ const MEMBERS = {
   ...{ type: 0, text: 1, cache: 2, id: 3, name: 4, input: 5, answers: 6, content: 7, isError: 8, source: 9 },
   ...{ thinking: 10, signature: 11, data: 12 },
 } as const
-const BLOCK_TYPES = words('text', 'tool_use', 'tool_result', 'image', 'thinking', 'redacted_thinking')
-const TYPES = { text: 0, call: 1, result: 2, image: 3, thinking: 4, redacted: 5 } as const
-const SOURCE = words('type', 'media_type', 'data')
-const BASE64 = words('base64')
+const BLOCK_TYPES = words('text', 'tool_use', 'tool_result', 'image', 'thinking', 'redacted_thinking', 'document')
+const TYPES = { text: 0, call: 1, result: 2, image: 3, thinking: 4, redacted: 5, document: 6 } as const
+const SOURCE = words('type', 'media_type', 'data', 'url')
+const SOURCE_TYPES = words('base64', 'url')
+const [BASE64, URL_SOURCE] = [0, 1]
 const IMAGE_TYPE = /^image\/[\w.+-]+$/
 
 /** Members of the message that is read, of its current block and of the source of that. */
@@ -113,22 +117,28 @@ class MessageReader {
   /** Of the block in its content, and of the block within the content of a result. */
   private block = 0
   private inner = NONE
+  /** Of the block within a document. */
+  private nested = NONE
   /** Whether Anthropic would get the same message as it came. */
   private isExact = false
   /** How many members the current block has. */
   private members = 0
   readonly thoughts = new ThoughtPlaces()
+  private readonly media: MediaReader
 
   constructor(
     private readonly document: JsonDocument,
     private readonly arena: Arena,
     private readonly reading: ReadOptions,
-  ) {}
+  ) {
+    this.media = new MediaReader(document, arena, reading)
+  }
 
   /** The path of the current block. */
   private readonly path = (): string => {
     const path = `${this.index === -1 ? 'system' : `messages[${this.index}].content`}[${this.block}]`
-    return this.inner === NONE ? path : `${path}.content[${this.inner}]`
+    const inner = this.inner === NONE ? path : `${path}.content[${this.inner}]`
+    return this.nested === NONE ? inner : `${inner}.source.content[${this.nested}]`
   }
 
   /** A system without text is left out. */
@@ -207,6 +217,7 @@ class MessageReader {
       if (type === TYPES.text) this.text(own)
       else if (type === TYPES.result) this.result(entries.next === first ? TOOL : TOOL | CONTINUED)
       else if (type === TYPES.image) this.image(own)
+      else if (type === TYPES.document && this.reading.takesContent) this.documentBlock(own, block)
       else throw unsupportedBlock(`${this.path()}.type`)
     }
     const hasResults = entries.next > first
@@ -282,7 +293,27 @@ class MessageReader {
     return mark
   }
 
-  /** Inline images only: no URL, and no id of a file of the operator's own account. */
+  private documentBlock(into: EntryWriter, block: number): void {
+    const { document, media, path } = this
+    const surroundings = { document, media, limits: this.reading.limits, unsupported: unsupportedBlock }
+    this.isExact = false
+    readDocument(surroundings, into, block, this.mark() * MARKED, path, (list) => this.documentParts(list, into))
+  }
+
+  /** Texts and images. */
+  private documentParts(list: number, into: EntryWriter): void {
+    const { document } = this
+    this.nested = 0
+    for (let block = document.firstItem(list); block !== NONE; block = document.nextItem(block), this.nested++) {
+      const type = this.typeOf(block)
+      if (type === TYPES.text) this.text(into)
+      else if (type === TYPES.image) this.image(into)
+      else throw unsupportedBlock(`${this.path()}.type`)
+    }
+    this.nested = NONE
+  }
+
+  /** No id of a file of the operator's own account; by default no address, either. */
   private image(into: EntryWriter): void {
     const { document, path } = this
     this.reading.limits.countImage(path)
@@ -291,7 +322,14 @@ class MessageReader {
     const object = blockMembers[MEMBERS.source] ?? NONE
     if (object === NONE || !document.isObject(object)) throw missing(`${path()}.source`)
     document.select(object, SOURCE, source)
-    if (document.word(source[0] ?? NONE, BASE64) === NONE) throw unsupportedBlock(`${path()}.source.type`)
+    const how = document.word(source[0] ?? NONE, SOURCE_TYPES)
+    if (how === URL_SOURCE && this.reading.takesContent) {
+      const url = source[3] ?? NONE
+      if (!this.isFilled(url)) throw missing(`${path()}.source.url`)
+      this.media.address(into, IMAGE_URL + this.mark() * MARKED, url, () => `${path()}.source.url`)
+      return
+    }
+    if (how !== BASE64) throw unsupportedBlock(`${path()}.source.type`)
     const type = source[1] ?? NONE
     if (type === NONE || !document.isString(type)) throw missing(`${path()}.source.media_type`)
     if (!IMAGE_TYPE.test(document.text(type)))
@@ -347,8 +385,9 @@ class MessageReader {
   }
 
   /**
-   * Images are taken out of the result, because most providers allow only text there. Its cache mark moves to the last
-   * of them, because a mark covers everything before it. `result` is the entry that has it.
+   * Unless all content passes, images are taken out of the result, because most providers allow only text there. Its
+   * cache mark moves to the last of them, because a mark covers everything before it. `result` is the entry that has
+   * it.
    */
   private resultBlocks(list: number, result: number, mark: number): void {
     const { document } = this
@@ -357,6 +396,8 @@ class MessageReader {
     for (let block = document.firstItem(list); block !== NONE; block = document.nextItem(block), this.inner++) {
       const type = this.typeOf(block)
       if (type === TYPES.text) this.text(entries)
+      else if (type === TYPES.image && this.reading.takesContent) this.image(entries)
+      else if (type === TYPES.document && this.reading.takesContent) this.documentBlock(entries, block)
       else if (type === TYPES.image && this.reading.toolResultImages === 'pass') {
         image = moved.next
         this.image(moved)

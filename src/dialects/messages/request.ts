@@ -7,6 +7,7 @@ import { isObject, type JsonObject, objectOf } from '../../core/json.ts'
 import { NONE, words } from '../../wire/json-document.ts'
 import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
 import { cacheMark } from '../cache-mark.ts'
+import type { ImageUrls } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { messagesReasoning } from '../read-reasoning.ts'
 import { RequestLimits } from '../request-limits.ts'
@@ -28,6 +29,10 @@ export const UNPARSED: UnparsedMembers = {
 
 export interface MessagesOptions {
   readonly toolResultImages: ToolResultImages
+  /** Absent: public ones. */
+  readonly imageUrls?: ImageUrls
+  /** Whether documents, images by address, and both within results may come. Absent: no. */
+  readonly takesContent?: boolean
   /** Whether the caller may ask for an answer by a schema. Absent: no. */
   readonly takesFormat?: boolean
   /** Whether the caller may state how much the model thinks. Absent: no. */
@@ -35,10 +40,8 @@ export interface MessagesOptions {
 }
 
 /** Throws `CallerError` with the path of the invalid field. */
-export function acceptMessages(
-  body: RequestBody,
-  { toolResultImages, takesFormat, takesReasoning }: MessagesOptions,
-): ChatRequest {
+export function acceptMessages(body: RequestBody, options: MessagesOptions): ChatRequest {
+  const { toolResultImages, takesFormat, takesReasoning, takesContent = false, imageUrls = 'public' } = options
   const { document, settings, values, bytes } = body
   const checked = checkMessagesBody(settings)
   const limits = new RequestLimits()
@@ -50,7 +53,7 @@ export function acceptMessages(
     model: checked.model,
     stream: checked.stream === true,
     conversation: readConversation(document, arena, lists, {
-      ...{ limits, toolResultImages },
+      ...{ limits, toolResultImages, takesContent, imageUrls },
       takesThoughts: takesReasoning === true,
     }),
     tools,

@@ -14,7 +14,7 @@ import { readMark } from '../cache-mark.ts'
 import type { Caller } from '../dialect.ts'
 import { readArguments } from '../history-arguments.ts'
 import { invalid, missing } from '../invalid-field.ts'
-import type { RequestLimits } from '../request-limits.ts'
+import { detailBits, MediaReader, type MediaRules } from '../read-media.ts'
 import { ThoughtPlaces } from '../thought-places.ts'
 import { openSummary, SUMMARY_INSTRUCTION, summaryText } from './compaction.ts'
 import type { Toolbox } from './toolbox.ts'
@@ -53,9 +53,11 @@ const ROLES = words('user', 'assistant', 'system', 'developer')
 /** The kind of message of each role, by its index in `ROLES`; every other role counts as the user's. */
 const ROLE_KINDS = [USER, ASSISTANT, SYSTEM, SYSTEM]
 const PART = words('type', 'text', 'cache_control')
+const PART_TYPES = words('input_text', 'output_text', 'text', 'input_image', 'input_file')
+const [INPUT_IMAGE, INPUT_FILE] = [3, 4]
+const MEDIA = words('image_url', 'detail', 'file_data', 'file_url', 'filename', 'file_id')
 const REASONING = words('encrypted_content', 'summary')
 const SUMMARY_PART = words('text')
-const TEXT_TYPES = words('input_text', 'output_text', 'text')
 
 /** The items of an input, with the type of each as an index, or `NONE`. */
 export interface Items {
@@ -94,13 +96,12 @@ function typeOf(document: JsonDocument, item: number, index: number): number {
 }
 
 /** What converting items needs. */
-interface Surroundings {
+interface Surroundings extends MediaRules {
   readonly document: JsonDocument
   readonly arena: Arena
   readonly toolbox: Toolbox
   readonly sealer: Sealer
   readonly caller: Caller
-  readonly limits: RequestLimits
   /** Whether reasoning items have an effect. */
   readonly takesThoughts: boolean
 }
@@ -111,7 +112,8 @@ const called = new Int32Array(CALL.length)
 const answered = new Int32Array(OUTPUT.length)
 const partMembers = new Int32Array(PART.length)
 const reasoned = new Int32Array(REASONING.length)
-/** Texts of the item that is read, which may come to nothing. */
+const mediaMembers = new Int32Array(MEDIA.length)
+/** Texts of the item that is read, its images and its documents, which may come to nothing. */
 const texts = new EntryWriter()
 
 /** Takes items in order; `conversation` returns all of it. One for each request. */
@@ -123,8 +125,13 @@ export class InputReader {
   private paths: Map<number, string> | undefined
   private index = 0
   private readonly thoughts = new ThoughtPlaces()
+  /** Absent: images and documents are ignored. */
+  private readonly media: MediaReader | undefined
 
-  constructor(private readonly surroundings: Surroundings) {}
+  constructor(private readonly surroundings: Surroundings) {
+    const { document, arena, caller } = surroundings
+    if (caller.compatibility?.content === 'pass') this.media = new MediaReader(document, arena, surroundings)
+  }
 
   /** An input that is a string. */
   text(input: number): void {
@@ -184,7 +191,7 @@ export class InputReader {
     const { document } = this.surroundings
     document.select(item, MESSAGE, message)
     const role = ROLE_KINDS[document.word(message[0] ?? NONE, ROLES)] ?? USER
-    this.texts(message[1] ?? NONE, 'content')
+    this.content(message[1] ?? NONE, 'content', role === USER)
     this.addMessage(role)
   }
 
@@ -225,7 +232,7 @@ export class InputReader {
     const id = this.required(answered[0] ?? NONE, 'call_id')
     const output = answered[1] ?? NONE
     const isContent = document.isNull(output) || document.isString(output) || document.isList(output)
-    if (isContent) this.texts(output, 'output')
+    if (isContent) this.content(output, 'output', true)
     else {
       // Any other value that a caller's function returned goes to the model as JSON.
       texts.begin()
@@ -269,11 +276,11 @@ export class InputReader {
   }
 
   /**
-   * A string, or parts of which only text counts; images and all other parts are ignored. The mark of an ignored part
-   * moves to the part before it, because a mark covers everything before it, or to the part after it if there is none
-   * before.
+   * A string, or parts. Those that are no text are ignored, unless they are images or documents that may pass. The mark
+   * of an ignored part moves to the part before it, because a mark covers everything before it, or to the part after it
+   * if there is none before.
    */
-  private texts(content: number, field: string): void {
+  private content(content: number, field: string, hasMedia: boolean): void {
     const { document } = this.surroundings
     texts.begin()
     if (document.isNull(content)) return
@@ -282,15 +289,22 @@ export class InputReader {
     const moved: Moved = { entry: NONE, mark: 0, path: '' }
     let index = 0
     for (let part = document.firstItem(content); part !== NONE; part = document.nextItem(part), index++)
-      this.readPart(part, moved, () => `${this.path}.${field}[${index}]`)
+      this.readPart(part, moved, hasMedia, () => `${this.path}.${field}[${index}]`)
   }
 
-  private readPart(part: number, moved: Moved, path: () => string): void {
+  private readPart(part: number, moved: Moved, hasMedia: boolean, path: () => string): void {
     const { document } = this.surroundings
     if (!document.isObject(part)) throw invalid(path(), 'must be an object')
     document.select(part, PART, partMembers)
     const mark = readMark(document, partMembers[2] ?? NONE, path)
-    const isText = document.word(partMembers[0] ?? NONE, TEXT_TYPES) !== NONE
+    const type = document.word(partMembers[0] ?? NONE, PART_TYPES)
+    const isText = type !== NONE && type < INPUT_IMAGE
+    if (this.media !== undefined && hasMedia && type !== NONE && !isText) {
+      const own = this.markOf(mark, moved)
+      const entry = this.readMedia(this.media, part, type, own * MARKED, path)
+      this.place(entry, moved, mark, path)
+      return
+    }
     const text = partMembers[1] ?? NONE
     if (isText && text === NONE) throw missing(`${path()}.text`)
     if (isText && !document.isString(text)) throw invalid(`${path()}.text`, 'must be a string')
@@ -307,11 +321,46 @@ export class InputReader {
       }
       return
     }
-    const isFirst = moved.entry === NONE
-    const own = mark > 0 ? mark : isFirst ? moved.mark : 0
-    if (own > 0) this.notePath(from, mark > 0 ? path() : moved.path)
-    moved.entry = texts.add(TEXT + own * MARKED, from, to)
+    const entry = texts.add(TEXT + this.markOf(mark, moved) * MARKED, from, to)
+    this.place(entry, moved, mark, path)
+  }
+
+  /** The mark of a part: its own, or that of ignored parts before all others. */
+  private markOf(mark: number, moved: Moved): number {
+    return mark > 0 ? mark : moved.entry === NONE ? moved.mark : 0
+  }
+
+  /** Notes the entry of a part that was added. */
+  private place(entry: number, moved: Moved, mark: number, path: () => string): void {
+    const from = texts.fromAt(entry)
+    if (this.markOf(mark, moved) > 0) this.notePath(from, mark > 0 ? path() : moved.path)
+    moved.entry = entry
     moved.from = from
+  }
+
+  /** An image or a document; none by an id, which would name a file of the operator's own account. */
+  private readMedia(media: MediaReader, part: number, type: number, added: number, path: () => string): number {
+    const { document } = this.surroundings
+    document.select(part, MEDIA, mediaMembers)
+    const stringOf = (index: number, field: string) => {
+      const value = mediaMembers[index] ?? NONE
+      if (document.isNull(value)) return NONE
+      if (!document.isString(value)) throw invalid(`${path()}.${field}`, 'must be a string')
+      return document.fromOf(value) === document.toOf(value) ? NONE : value
+    }
+    const [id, isImage] = [stringOf(5, 'file_id'), type !== INPUT_FILE]
+    const url = isImage ? stringOf(0, 'image_url') : stringOf(3, 'file_url')
+    const data = isImage ? NONE : stringOf(2, 'file_data')
+    if (url === NONE && data === NONE) {
+      const instead = isImage ? 'image_url' : 'file_data or file_url'
+      if (id === NONE) throw missing(`${path()}.${isImage ? 'image_url' : 'file_data'}`)
+      throw invalid(`${path()}.file_id`, `files by id are not supported; send ${instead}`)
+    }
+    if (!isImage)
+      return media.file(texts, { data, url, name: stringOf(4, 'filename') }, added, (field) => `${path()}.${field}`)
+    const detail = stringOf(1, 'detail')
+    const bits = detail === NONE ? 0 : detailBits(document.text(detail))
+    return media.image(texts, url, bits + added, () => `${path()}.image_url`)
   }
 
   private notePath(from: number, path: string): void {

@@ -9,6 +9,7 @@ import type { Sealer } from '../../items/sealer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
 import type { Caller } from '../dialect.ts'
+import type { ImageUrls } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { responsesReasoning } from '../read-reasoning.ts'
 import { RequestLimits } from '../request-limits.ts'
@@ -36,6 +37,8 @@ export interface Surroundings {
   readonly sealer: Sealer
   /** Absent: no items are stored. */
   readonly itemStore?: ItemStore | undefined
+  /** Absent: public ones. */
+  readonly imageUrls?: ImageUrls | undefined
 }
 
 export interface AcceptedResponses {
@@ -104,7 +107,7 @@ function accepted(
   { document, settings, values, bytes }: RequestBody,
   body: ResponsesBody,
   items: Items,
-  { sealer, caller, compact, previousResponseId }: Case,
+  { sealer, caller, compact, previousResponseId, imageUrls = 'public' }: Case,
 ): AcceptedResponses {
   const format = caller.compatibility?.structured_output === 'pass' ? acceptFormat(body.text) : undefined
   const reasoning = caller.compatibility?.reasoning === 'pass' ? responsesReasoning(settings) : undefined
@@ -113,7 +116,7 @@ function accepted(
   const arena = new Arena(bytes)
   const toolbox = new Toolbox(document, arena, toolListsOf(document, values[TOOLS] ?? NONE, items), limits)
   const reader = new InputReader({
-    ...{ document, arena, toolbox, sealer, caller, limits },
+    ...{ document, arena, toolbox, sealer, caller, limits, imageUrls },
     takesThoughts: reasoning !== undefined,
   })
   if (items === NO_ITEMS) reader.text(values[INPUT] ?? NONE)

@@ -46,10 +46,10 @@ export interface Turn {
  * The Responses dialect. `sealer` encrypts compaction items; `itemStore` stores the items that callers may refer to.
  */
 export function responses(surroundings: Surroundings): ResponsesDialect {
-  const { sealer, itemStore } = surroundings
+  const { sealer, itemStore, imageUrls } = surroundings
   const read = (body: RequestBody, caller: Caller, compact: boolean, turn?: Turn) => {
     const previousResponseId = turn?.previousResponseId ?? null
-    const accepted = acceptResponses(body, { sealer, itemStore, caller, compact, previousResponseId })
+    const accepted = acceptResponses(body, { sealer, itemStore, imageUrls, caller, compact, previousResponseId })
     const takesFormat = caller.compatibility?.structured_output === 'pass'
     const formatted = takesFormat ? withoutFormat(body.settings) : body.settings
     const takesReasoning = caller.compatibility?.reasoning === 'pass'

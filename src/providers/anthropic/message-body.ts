@@ -3,6 +3,10 @@
 import {
   CALL_ID,
   type Conversation,
+  DOCUMENT,
+  DOCUMENT_PARTS,
+  DOCUMENT_TEXT,
+  DOCUMENT_URL,
   IMAGE,
   IMAGE_URL,
   INPUT,
@@ -16,6 +20,7 @@ import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { markedEnds, type SentMarks } from '../cache-marks.ts'
 import { CallInputWriter, writeObjectSchema } from '../call-arguments.ts'
+import { cannotTake, SentDocument } from '../documents.ts'
 import { mediaType } from '../media-type.ts'
 import type { SentCallIds } from '../sent-call-ids.ts'
 import type { ToolNames } from '../tool-names.ts'
@@ -51,6 +56,16 @@ const FAILED = part(',"is_error":true')
 const INLINE_IMAGE = part('{"type":"image","source":{"type":"base64","media_type":"')
 const IMAGE_DATA = part('","data":"')
 const IMAGE_AT = part('{"type":"image","source":{"type":"url","url":"')
+const DOCUMENT_BLOCK = part('{"type":"document","source":')
+const DATA_SOURCE = part('{"type":"base64","media_type":"application/pdf","data":"')
+const TEXT_SOURCE = part('{"type":"text","media_type":"text/plain","data":"')
+const URL_SOURCE = part('{"type":"url","url":"')
+const PARTS_SOURCE = part('{"type":"content","content":[')
+const CLOSE_SOURCE = part('"}')
+const CLOSE_PARTS = part(']}')
+const TITLE = part(',"title":"')
+const CONTEXT_MEMBER = part(',"context":"')
+const CITATIONS = part(',"citations":{"enabled":true}')
 const TOOL_NAME = part('{"name":"')
 const DESCRIPTION = part('","description":"')
 const SCHEMA = part('","input_schema":')
@@ -221,6 +236,11 @@ export class MessageBodyWriter {
       case IMAGE:
       case IMAGE_URL:
         return this.image(block, mark)
+      case DOCUMENT:
+      case DOCUMENT_TEXT:
+      case DOCUMENT_URL:
+      case DOCUMENT_PARTS:
+        return this.document(block, mark)
     }
   }
 
@@ -248,29 +268,72 @@ export class MessageBodyWriter {
    */
   private result(block: number, mark: number): void {
     const { json, turns, conversation } = this
-    const first = turns.textOfResult(conversation.next(block))
+    const first = turns.partOfResult(conversation.next(block))
     json.part(RESULT_BLOCK)
     this.ids.write(json, block)
     if (first === NO_ENTRY) json.part(QUOTE)
-    else this.resultTexts(first, turns.textOfResult(conversation.next(first)))
+    else this.resultParts(first, turns.partAfter(first))
     if (conversation.isFailed(block)) json.part(FAILED)
     json.part(ENDS[mark] ?? NOTHING)
   }
 
-  private resultTexts(first: number, second: number): void {
+  private resultParts(first: number, second: number): void {
     const { json, turns, conversation } = this
+    const isText = conversation.kindAt(first) === TEXT
     // Also if its mark is one too many.
-    if (second === NO_ENTRY && turns.conversation.markIndexAt(first) === 0) {
+    if (isText && second === NO_ENTRY && turns.conversation.markIndexAt(first) === 0) {
       json.part(RESULT_TEXT)
       json.entry(conversation, first)
       return json.part(QUOTE)
     }
     json.part(RESULT_TEXTS)
-    for (let text = first; text !== NO_ENTRY; text = turns.textOfResult(conversation.next(text))) {
-      if (text !== first) json.part(COMMA)
-      this.text(text, conversation.markIndexAt(text))
+    for (let at = first; at !== NO_ENTRY; at = turns.partAfter(at)) {
+      if (at !== first) json.part(COMMA)
+      this.block(at, conversation.markIndexAt(at))
     }
     json.part(CLOSE_LIST)
+  }
+
+  private document(block: number, mark: number): void {
+    const { json, conversation } = this
+    const sent = new SentDocument(conversation, block)
+    json.part(DOCUMENT_BLOCK)
+    this.source(sent)
+    if (sent.nameEntry !== NO_ENTRY) {
+      json.part(TITLE)
+      json.entry(conversation, sent.nameEntry)
+      json.part(QUOTE)
+    }
+    if (sent.contextEntry !== NO_ENTRY) {
+      json.part(CONTEXT_MEMBER)
+      json.entry(conversation, sent.contextEntry)
+      json.part(QUOTE)
+    }
+    if (conversation.isCited(block)) json.part(CITATIONS)
+    json.part(ENDS[mark] ?? NOTHING)
+  }
+
+  /** Throws `ProviderError` `rejected` with `unsent` for a document that is neither a PDF nor text. */
+  private source(sent: SentDocument): void {
+    const { json, conversation } = this
+    if (sent.kind === DOCUMENT_PARTS) {
+      let isFirst = true
+      json.part(PARTS_SOURCE)
+      sent.forEachPart((entry) => {
+        if (!isFirst) json.part(COMMA)
+        isFirst = false
+        this.block(entry, conversation.markIndexAt(entry))
+      })
+      return json.part(CLOSE_PARTS)
+    }
+    const isData = sent.kind === DOCUMENT && sent.mediaType === 'application/pdf'
+    const decoded = isData ? undefined : sent.decodedText()
+    if (sent.kind === DOCUMENT && !isData && decoded === undefined)
+      throw cannotTake('This model takes documents that are PDF or text only.')
+    json.part(isData ? DATA_SOURCE : sent.kind === DOCUMENT_URL ? URL_SOURCE : TEXT_SOURCE)
+    if (decoded === undefined) json.entry(conversation, sent.entry)
+    else json.inside(decoded)
+    json.part(CLOSE_SOURCE)
   }
 
   private image(block: number, mark: number): void {

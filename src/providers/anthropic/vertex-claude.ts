@@ -1,9 +1,9 @@
 /** Claude on Vertex AI: the Messages API with the model in the address and the version in the body. */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
-import { IMAGE_URL } from '../../core/conversation.ts'
-import { ProviderError } from '../../core/provider-error.ts'
+import { DOCUMENT_URL, IMAGE_URL } from '../../core/conversation.ts'
 import { isStructuredClaude } from '../../core/structured-output.ts'
+import { cannotTake, NO_ADDRESSES } from '../documents.ts'
 import { claudeThinking } from '../efforts.ts'
 import { googleResponseError } from '../google-error.ts'
 import { PerTarget } from '../per-target.ts'
@@ -55,10 +55,10 @@ function bareName(model: string): string {
   return model.slice(model.lastIndexOf('/') + 1)
 }
 
-/** Throws `ProviderError` `rejected` for an image by URL: Claude on Vertex AI takes image data only. */
+/** Throws `ProviderError` `rejected` for an image or document by URL: Claude on Vertex AI takes their data only. */
 function withoutImageUrls(request: ChatRequest): ChatRequest {
-  if (!request.conversation.has(IMAGE_URL)) return request
-  throw new ProviderError('rejected', 'This model takes images as base64 data only, not by address.', {
-    unsent: true,
-  })
+  const { conversation } = request
+  if (conversation.has(DOCUMENT_URL)) throw cannotTake(NO_ADDRESSES)
+  if (!conversation.has(IMAGE_URL)) return request
+  throw cannotTake('This model takes images as base64 data only, not by address.')
 }

@@ -3,6 +3,10 @@
 import {
   CALL_ID,
   type Conversation,
+  DOCUMENT,
+  DOCUMENT_PARTS,
+  DOCUMENT_TEXT,
+  DOCUMENT_URL,
   IMAGE,
   IMAGE_URL,
   INPUT,
@@ -10,16 +14,19 @@ import {
   TEXT,
   type ToolList,
 } from '../../core/conversation.ts'
+import { isTextType } from '../../core/document-types.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
-import { ProviderError } from '../../core/provider-error.ts'
 import type { SentMarks } from '../cache-marks.ts'
 import { CallInputWriter, writeObjectSchema } from '../call-arguments.ts'
+import { cannotTake, NO_ADDRESSES, SentDocument } from '../documents.ts'
 import { mediaType } from '../media-type.ts'
 import { SentCallIds } from '../sent-call-ids.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { NO_ENTRY, type Turns } from '../turns.ts'
+import { DocumentNames, FORMATS } from './document-names.ts'
 
 const NOTHING = part('')
+const QUOTE = part('"')
 const COMMA = part(',')
 const CLOSE_LIST = part(']')
 const CLOSE_TURN = part(']}')
@@ -38,6 +45,14 @@ const CLOSE_TEXT = part('"}')
 const IMAGE_BLOCK = part('{"image":{"format":"')
 const IMAGE_DATA = part('","source":{"bytes":"')
 const CLOSE_IMAGE = part('"}}}')
+const DOCUMENT_BLOCK = part('{"document":{"format":"')
+const DOCUMENT_NAME = part('","name":"')
+const CLOSE_SOURCE = part('"}')
+const CONTEXT_MEMBER = part(',"context":"')
+const CITATIONS = part(',"citations":{"enabled":true}')
+const CLOSE_DOCUMENT = part('}}')
+/** Converse rejects a turn with a document and without a text. */
+const SOME_TEXT = part(',{"text":"."}')
 const CALL = part('{"toolUse":{"toolUseId":"')
 const CALL_NAME = part('","name":"')
 const CALL_INPUT = part('","input":')
@@ -64,6 +79,7 @@ export class ConverseBodyWriter {
   private readonly conversation: Conversation
   private readonly inputs = new CallInputWriter()
   private readonly ids: SentCallIds
+  private readonly documentNames = new DocumentNames()
 
   /** `inWords`: calls and results are written as texts. */
   constructor(
@@ -147,7 +163,19 @@ export class ConverseBodyWriter {
       const own = this.marks.indexAt(place)
       this.cachePoint(own > 0 ? own : this.markWithin(block))
     }
+    if (this.lacksText(first, end)) json.part(SOME_TEXT)
     json.part(CLOSE_TURN)
+  }
+
+  private lacksText(first: number, end: number): boolean {
+    const { turns } = this
+    let hasDocument = false
+    for (let place = first; place < end; place++) {
+      const kind = turns.kindOf(turns.blockAt(place))
+      if (kind === TEXT) return false
+      hasDocument ||= kind === DOCUMENT || kind === DOCUMENT_TEXT
+    }
+    return hasDocument
   }
 
   private block(block: number): void {
@@ -161,9 +189,14 @@ export class ConverseBodyWriter {
       case IMAGE:
         return this.image(block)
       case IMAGE_URL:
-        throw new ProviderError('rejected', 'This model takes images as base64 data only, not by address.', {
-          unsent: true,
-        })
+        throw cannotTake('This model takes images as base64 data only, not by address.')
+      case DOCUMENT_URL:
+        throw cannotTake(NO_ADDRESSES)
+      case DOCUMENT:
+      case DOCUMENT_TEXT:
+        return this.document(new SentDocument(this.conversation, block))
+      case DOCUMENT_PARTS:
+        return this.documentParts(new SentDocument(this.conversation, block))
     }
   }
 
@@ -188,15 +221,19 @@ export class ConverseBodyWriter {
 
   private result(block: number): void {
     const { json, turns, conversation } = this
-    const first = turns.textOfResult(conversation.next(block))
+    const first = turns.partOfResult(conversation.next(block))
     json.part(RESULT)
     this.ids.write(json, block)
     json.part(RESULT_CONTENT)
     if (first === NO_ENTRY) json.part(NO_OUTPUT)
-    for (let text = first; text !== NO_ENTRY; text = turns.textOfResult(conversation.next(text))) {
-      if (text !== first) json.part(COMMA)
+    for (let at = first; at !== NO_ENTRY; at = turns.partAfter(at)) {
+      if (at !== first) json.part(COMMA)
+      if (conversation.kindAt(at) !== TEXT) {
+        this.block(at)
+        continue
+      }
       json.part(TEXT_BLOCK)
-      json.entry(conversation, text)
+      json.entry(conversation, at)
       json.part(CLOSE_TEXT)
     }
     json.part(conversation.isFailed(block) ? CLOSE_FAILED : CLOSE_RESULT)
@@ -207,8 +244,8 @@ export class ConverseBodyWriter {
     const { turns, conversation, inWords } = this
     let mark = 0
     if (inWords || !conversation.isMarked || turns.kindOf(block) !== RESULT_ID) return mark
-    const next = (entry: number) => turns.textOfResult(conversation.next(entry))
-    for (let text = next(block); text !== NO_ENTRY; text = next(text)) mark = conversation.markIndexAt(text) || mark
+    for (let at = turns.partOfResult(conversation.next(block)); at !== NO_ENTRY; at = turns.partAfter(at))
+      mark = conversation.markIndexAt(at) || mark
     return mark
   }
 
@@ -230,6 +267,50 @@ export class ConverseBodyWriter {
     json.part(conversation.isFailed(block) ? IN_ERROR : IN_RESULT)
     this.turns.wholeResult(json, block)
     json.part(CLOSE_WORDS)
+    const { turns } = this
+    let media = turns.mediaOfResult(conversation.next(block))
+    for (; media !== NO_ENTRY; media = turns.mediaOfResult(conversation.endOfPart(media))) {
+      json.part(COMMA)
+      this.block(media)
+    }
+  }
+
+  /** Throws `ProviderError` `rejected` with `unsent` for a type that Converse does not have. */
+  private document(sent: SentDocument): void {
+    const { json, conversation } = this
+    const format = FORMATS.get(sent.mediaType) ?? (isTextType(sent.mediaType) ? 'txt' : undefined)
+    if (format === undefined) throw cannotTake(`This model takes no documents of type '${sent.mediaType}'.`)
+    json.part(DOCUMENT_BLOCK)
+    json.text(format)
+    json.part(DOCUMENT_NAME)
+    json.text(this.documentNames.next(sent.title))
+    json.part(IMAGE_DATA)
+    if (sent.kind === DOCUMENT) json.entry(conversation, sent.entry)
+    else json.text(Buffer.from(conversation.textAt(sent.entry)).toString('base64'))
+    json.part(CLOSE_SOURCE)
+    if (sent.contextEntry !== NO_ENTRY) {
+      json.part(CONTEXT_MEMBER)
+      json.entry(conversation, sent.contextEntry)
+      json.part(QUOTE)
+    }
+    if (conversation.isCited(sent.entry)) json.part(CITATIONS)
+    json.part(CLOSE_DOCUMENT)
+  }
+
+  /** Its texts and images, after its name and context: documents of Converse are files. */
+  private documentParts(sent: SentDocument): void {
+    const { json } = this
+    let isFirst = !sent.hasHeading
+    if (sent.hasHeading) {
+      json.part(TEXT_BLOCK)
+      sent.heading(json)
+      json.part(CLOSE_TEXT)
+    }
+    sent.forEachPart((entry) => {
+      if (!isFirst) json.part(COMMA)
+      isFirst = false
+      this.block(entry)
+    })
   }
 
   private image(block: number): void {

@@ -3,6 +3,10 @@
 import {
   CALL_ID,
   type Conversation,
+  DOCUMENT,
+  DOCUMENT_PARTS,
+  DOCUMENT_TEXT,
+  DOCUMENT_URL,
   IMAGE,
   IMAGE_URL,
   INPUT,
@@ -14,6 +18,7 @@ import { objectOf } from '../../core/json.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { CallInputWriter } from '../call-arguments.ts'
+import { SentDocument } from '../documents.ts'
 import { mediaType } from '../media-type.ts'
 import { SentCallIds } from '../sent-call-ids.ts'
 import { NO_SIGNATURE } from '../thought-signature.ts'
@@ -27,6 +32,7 @@ export interface ContentVariant {
   readonly wantsSignatures: boolean
 }
 
+const NOTHING = part('')
 const COMMA = part(',')
 const CLOSE = part('}')
 const CLOSE_LIST = part(']')
@@ -166,11 +172,32 @@ export class ContentBodyWriter {
     const first = turns.firstBlock(turn)
     const results = this.variant.callIds ? undefined : this.resultsInOrder(turn)
     json.part(USER_TURN)
-    for (let place = first; place < turns.firstBlock(turn + 1); place++) {
+    const end = turns.firstBlock(turn + 1)
+    let isMediaWritten = false
+    for (let place = first; place < end; place++) {
+      const block = results?.[place - first] ?? turns.blockAt(place)
       if (place > first) json.part(COMMA)
-      this.block(results?.[place - first] ?? turns.blockAt(place))
+      if (!isMediaWritten && turns.kindOf(block) !== RESULT_ID) {
+        isMediaWritten = true
+        this.mediaOfResults(first, place, NOTHING, COMMA)
+      }
+      this.block(block)
     }
+    if (!isMediaWritten) this.mediaOfResults(first, end, COMMA, NOTHING)
     json.part(CLOSE_TURN)
+  }
+
+  /** Images and documents of results follow all of them as parts of the turn: older models take none within. */
+  private mediaOfResults(first: number, end: number, before: Uint8Array, after: Uint8Array): void {
+    const { json, turns, conversation } = this
+    for (let place = first; place < end; place++) {
+      let media = turns.mediaOfResult(conversation.next(turns.blockAt(place)))
+      for (; media !== NO_ENTRY; media = turns.mediaOfResult(conversation.endOfPart(media))) {
+        json.part(before)
+        this.block(media)
+        json.part(after)
+      }
+    }
   }
 
   private block(block: number): void {
@@ -180,9 +207,14 @@ export class ContentBodyWriter {
       case RESULT_ID:
         return this.result(block)
       case IMAGE:
-        return this.inlineImage(block)
+        return this.inlineData(block)
       case IMAGE_URL:
-        return this.imageAt(block)
+        return this.fileAt(block, typeByName(this.conversation.textAt(block)))
+      case DOCUMENT:
+      case DOCUMENT_TEXT:
+      case DOCUMENT_URL:
+      case DOCUMENT_PARTS:
+        return this.document(new SentDocument(this.conversation, block))
     }
   }
 
@@ -252,7 +284,7 @@ export class ContentBodyWriter {
     json.part(CLOSE_RESULT)
   }
 
-  private inlineImage(block: number): void {
+  private inlineData(block: number): void {
     const { json, conversation } = this
     json.part(INLINE_DATA)
     json.inside(mediaType(conversation.textAt(conversation.next(block))))
@@ -261,10 +293,32 @@ export class ContentBodyWriter {
     json.part(CLOSE_DATA)
   }
 
-  private imageAt(block: number): void {
+  /** Name and context are a text before it. */
+  private document(sent: SentDocument): void {
+    const { json } = this
+    const isText = sent.kind === DOCUMENT_TEXT
+    if (isText || sent.hasHeading) {
+      json.part(TEXT_PART)
+      if (isText) sent.asText(json)
+      else sent.heading(json)
+      json.part(CLOSE_TEXT)
+      if (isText) return
+      json.part(COMMA)
+    }
+    if (sent.kind === DOCUMENT_URL) return this.fileAt(sent.entry, sent.mediaType)
+    if (sent.kind === DOCUMENT) return this.inlineData(sent.entry)
+    let isFirst = true
+    sent.forEachPart((entry) => {
+      if (!isFirst) json.part(COMMA)
+      isFirst = false
+      this.block(entry)
+    })
+  }
+
+  private fileAt(block: number, type: string): void {
     const { json, conversation } = this
     json.part(FILE_DATA)
-    json.inside(typeByName(conversation.textAt(block)))
+    json.inside(type)
     json.part(FILE_URI)
     json.entry(conversation, block)
     json.part(CLOSE_DATA)

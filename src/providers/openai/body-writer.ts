@@ -3,6 +3,10 @@
 import {
   AUDIO,
   type Conversation,
+  DOCUMENT,
+  DOCUMENT_PARTS,
+  DOCUMENT_TEXT,
+  DOCUMENT_URL,
   FILE,
   FILE_NAME,
   IMAGE,
@@ -14,7 +18,9 @@ import {
 } from '../../core/conversation.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import { markedEnds } from '../cache-marks.ts'
+import { SentDocument } from '../documents.ts'
 import type { ToolNames } from '../tool-names.ts'
+import { NO_ENTRY } from '../turns.ts'
 
 export const OPEN_LIST = part('[')
 export const CLOSE_LIST = part(']')
@@ -28,6 +34,7 @@ export const PART_ENDS: readonly Uint8Array[] = [part('"}'), ...markedEnds('"', 
 const DATA = part('data:')
 const BASE64 = part(';base64,')
 const IMAGE_ENDS = [CLOSE, ...markedEnds('', '}')]
+const FILE_URL = part('"file_url":"')
 const FILE_NAME_MEMBER = part('"filename":"')
 const AFTER_NAME = part('",')
 const FILE_DATA = part('"file_data":"')
@@ -42,7 +49,10 @@ interface PartForms {
   /** After the address of an image, by the index of its detail. */
   readonly imageDetails: readonly Uint8Array[]
   readonly file: Uint8Array
-  readonly fileEnd: Uint8Array
+  /** By the index of the cache mark. */
+  readonly fileEnds: readonly Uint8Array[]
+  /** The form of the conversations whose files are sent as they came. */
+  readonly form: Conversation['form']
   readonly tool: Uint8Array
   /** For a tool that does not say whether it is strict. */
   readonly unknownStrictness: Uint8Array
@@ -74,7 +84,7 @@ export abstract class OpenaiBodyWriter {
   }
 
   /** Returns the entry after the part. */
-  private part(conversation: Conversation, at: number, end: number): number {
+  protected part(conversation: Conversation, at: number, end: number): number {
     const { json } = this
     switch (conversation.kindAt(at)) {
       case TEXT:
@@ -89,6 +99,12 @@ export abstract class OpenaiBodyWriter {
         return this.audio(conversation, at, end)
       case FILE:
         return this.file(conversation, at, end)
+      case DOCUMENT:
+      case DOCUMENT_TEXT:
+      case DOCUMENT_URL:
+      case DOCUMENT_PARTS:
+        this.document(new SentDocument(conversation, at), conversation)
+        return conversation.endOfPart(at)
       default:
         throw new Error(`a user's message has an entry of kind ${conversation.kindAt(at)}`)
     }
@@ -122,8 +138,70 @@ export abstract class OpenaiBodyWriter {
     }
     json.part(FILE_DATA)
     json.entry(conversation, at)
-    json.part(forms.fileEnd)
+    json.part(forms.fileEnds[0] ?? NOTHING)
     return hasName ? conversation.next(next) : next
+  }
+
+  /** One of text is a text part, with its name and context; so are these before one of texts and images. */
+  private document(sent: SentDocument, conversation: Conversation): void {
+    const { json, forms } = this
+    const mark = conversation.markIndexAt(sent.entry)
+    if (sent.kind === DOCUMENT_TEXT) {
+      json.part(forms.text)
+      sent.asText(json)
+      return json.part(PART_ENDS[mark] ?? NOTHING)
+    }
+    if (sent.kind === DOCUMENT_PARTS) return this.documentParts(sent, conversation)
+    if (sent.contextEntry !== NO_ENTRY) {
+      json.part(forms.text)
+      json.entry(conversation, sent.contextEntry)
+      json.part(PART_ENDS[0] ?? NOTHING)
+      json.part(COMMA)
+    }
+    this.documentFile(sent, conversation, mark)
+  }
+
+  /** The mark of such a document is that of its last part. */
+  private documentParts(sent: SentDocument, conversation: Conversation): void {
+    const { json, forms } = this
+    let isFirst = !sent.hasHeading
+    if (sent.hasHeading) {
+      json.part(forms.text)
+      sent.heading(json)
+      json.part(PART_ENDS[0] ?? NOTHING)
+    }
+    sent.forEachPart((entry) => {
+      if (!isFirst) json.part(COMMA)
+      isFirst = false
+      this.part(conversation, entry, conversation.endOfPart(entry))
+    })
+  }
+
+  /** One in base64, or by its address. */
+  protected documentFile(sent: SentDocument, conversation: Conversation, mark: number): void {
+    const { json, forms } = this
+    json.part(forms.file)
+    const name = conversation.form === forms.form ? sent.title : sent.fileName
+    if (name !== undefined) {
+      json.part(FILE_NAME_MEMBER)
+      json.inside(name)
+      json.part(AFTER_NAME)
+    }
+    if (sent.kind === DOCUMENT_URL) json.part(FILE_URL)
+    else {
+      json.part(FILE_DATA)
+      this.dataHead(sent)
+    }
+    json.entry(conversation, sent.entry)
+    json.part(forms.fileEnds[mark] ?? NOTHING)
+  }
+
+  /** The head of a data URL. */
+  protected dataHead(sent: SentDocument): void {
+    const { json } = this
+    json.part(DATA)
+    json.inside(sent.mediaType)
+    json.part(BASE64)
   }
 
   /**

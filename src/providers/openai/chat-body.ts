@@ -1,13 +1,35 @@
 /** Messages and tools as entries → those of a Chat Completions body, from the bytes of their texts. */
 
 import { createHash } from 'node:crypto'
-import { type Conversation, FORMAT, REFUSAL, SYSTEM, TEXT, TOOL, type ToolList, USER } from '../../core/conversation.ts'
+import {
+  type Conversation,
+  DOCUMENT_URL,
+  FORMAT,
+  REFUSAL,
+  SYSTEM,
+  TEXT,
+  TOOL,
+  type ToolList,
+  USER,
+} from '../../core/conversation.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { markedEnds } from '../cache-marks.ts'
+import { cannotTake, type SentDocument } from '../documents.ts'
 import { NO_SIGNATURE } from '../thought-signature.ts'
 import type { ToolNames } from '../tool-names.ts'
-import { after, CLOSE, CLOSE_LIST, COMMA, LINE_END, NOTHING, OPEN_LIST, OpenaiBodyWriter } from './body-writer.ts'
+import { NO_ENTRY } from '../turns.ts'
+import {
+  after,
+  CLOSE,
+  CLOSE_LIST,
+  COMMA,
+  LINE_END,
+  NOTHING,
+  OPEN_LIST,
+  OpenaiBodyWriter,
+  PART_ENDS,
+} from './body-writer.ts'
 
 /** How the messages of a server differ from OpenAI's. */
 export interface MessageVariant {
@@ -35,13 +57,19 @@ const RESULT = part('","content":')
 const FORMS = {
   text: part('{"type":"text","text":"'),
   image: part('{"type":"image_url","image_url":{"url":"'),
-  imageDetails: ['"}', '","detail":"auto"}', '","detail":"low"}', '","detail":"high"}'].map(part),
+  // Of `original`, which only Responses has, the nearest.
+  imageDetails: ['', 'auto', 'low', 'high', 'high'].map((detail) =>
+    part(detail === '' ? '"}' : `","detail":"${detail}"}`),
+  ),
   file: part('{"type":"file","file":{'),
-  fileEnd: part('"}}'),
+  fileEnds: [part('"}}'), ...markedEnds('"}', '}')],
+  form: 'chat' as const,
   tool: part('{"type":"function","function":{"name":"'),
   unknownStrictness: NOTHING,
   toolEnds: [part('}}'), ...markedEnds('}', '}')],
 }
+const MISTRAL_DOCUMENT = part('{"type":"document_url","document_url":"')
+const MISTRAL_NAME = part('","document_name":"')
 const AUDIO_PART = part('{"type":"input_audio","input_audio":{"data":"')
 const AUDIO_FORMAT = part('","format":"')
 const CALLS = part(',"tool_calls":[')
@@ -52,6 +80,9 @@ const END_OF_BOTH = part('"}}')
 const SIGNATURE = part(`"},"extra_content":{"google":{"thought_signature":"${NO_SIGNATURE}"}}}`)
 
 export class ChatBodyWriter extends OpenaiBodyWriter {
+  /** Images and documents of results, for the next message of the user: a tool's message has only text. */
+  private readonly media: number[] = []
+
   constructor(
     json: JsonBuilder,
     names: ToolNames,
@@ -69,6 +100,13 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
     json.part(OPEN_LIST)
     for (let message = 0; message < conversation.end; ) {
       if (message > 0) json.part(COMMA)
+      if (this.media.length > 0 && conversation.kindAt(message) !== TOOL) {
+        const isMerged = conversation.kindAt(message) === USER
+        const end = conversation.endOfMessage(message)
+        this.mediaOfResults(conversation, isMerged ? conversation.next(message) : end, end)
+        if (isMerged) message = end
+        continue
+      }
       if (isOwnForm && conversation.isExact(message)) message = this.asTheyCame(conversation, message)
       else {
         const end = conversation.endOfMessage(message)
@@ -76,7 +114,42 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
         message = end
       }
     }
+    if (this.media.length > 0) {
+      json.part(COMMA)
+      this.mediaOfResults(conversation, conversation.end, conversation.end)
+    }
     json.part(CLOSE_LIST)
+  }
+
+  /** A message of the user with the images and documents of the results before it, and then these parts. */
+  private mediaOfResults(conversation: Conversation, first: number, end: number): void {
+    const { json, media } = this
+    json.part(USER_MESSAGE)
+    json.part(OPEN_LIST)
+    for (const [index, entry] of media.entries()) {
+      if (index > 0) json.part(COMMA)
+      this.part(conversation, entry, conversation.endOfPart(entry))
+    }
+    media.length = 0
+    for (let at = first; at < end; ) {
+      json.part(COMMA)
+      at = this.part(conversation, at, end)
+    }
+    json.part(CLOSE_LIST)
+    json.part(CLOSE)
+  }
+
+  /** The texts of a result; its images and documents are put aside. */
+  private result(conversation: Conversation, first: number, end: number, mark: number): void {
+    let last = first
+    while (last < end && conversation.kindAt(last) === TEXT) last = conversation.next(last)
+    if (last === end) return this.text(conversation, first, end, LINE_END, mark)
+    const texts: string[] = []
+    for (let at = first; at < end; at = conversation.endOfPart(at)) {
+      if (conversation.kindAt(at) === TEXT) texts.push(conversation.textAt(at))
+      else this.media.push(at)
+    }
+    this.json.text(JSON.stringify(texts.join('\n')))
   }
 
   /** Exact messages that follow each other, with what is between them. Returns the next message. */
@@ -107,7 +180,7 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
         json.part(TOOL_MESSAGE)
         this.id(conversation, first)
         json.part(RESULT)
-        this.text(conversation, conversation.next(first), end, LINE_END, conversation.markIndexAt(first))
+        this.result(conversation, conversation.next(first), end, conversation.markIndexAt(first))
         break
       default:
         this.answer(conversation, message, first, end)
@@ -165,6 +238,24 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
   private id(conversation: Conversation, entry: number): void {
     if (this.variant.isMistral === true) this.json.inside(mistralId(conversation.textAt(entry)))
     else this.json.entry(conversation, entry)
+  }
+
+  /** Throws `ProviderError` `rejected` with `unsent` for an address: only Mistral takes those here. */
+  protected override documentFile(sent: SentDocument, conversation: Conversation, mark: number): void {
+    const { json } = this
+    if (this.variant.isMistral !== true) {
+      if (sent.kind === DOCUMENT_URL)
+        throw cannotTake('This model takes documents as base64 data only, not by address.')
+      return super.documentFile(sent, conversation, mark)
+    }
+    json.part(MISTRAL_DOCUMENT)
+    if (sent.kind !== DOCUMENT_URL) this.dataHead(sent)
+    json.entry(conversation, sent.entry)
+    if (sent.nameEntry !== NO_ENTRY) {
+      json.part(MISTRAL_NAME)
+      json.entry(conversation, sent.nameEntry)
+    }
+    json.part(PART_ENDS[0] ?? NOTHING)
   }
 
   protected audio(conversation: Conversation, at: number, end: number): number {

@@ -36,9 +36,10 @@ const FORMS = {
   text: part('{"type":"input_text","text":"'),
   image: part('{"type":"input_image","image_url":"'),
   // The API requires it.
-  imageDetails: ['auto', 'auto', 'low', 'high'].map((detail) => part(`","detail":"${detail}"`)),
+  imageDetails: ['auto', 'auto', 'low', 'high', 'original'].map((detail) => part(`","detail":"${detail}"`)),
   file: part('{"type":"input_file",'),
-  fileEnd: END,
+  fileEnds: [part('"}'), ...markedEnds('"', '}')],
+  form: 'responses' as const,
   tool: part('{"type":"function","name":"'),
   // The API's own default is strict.
   unknownStrictness: part(',"strict":false'),
@@ -91,12 +92,19 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
         json.part(RESULT_ITEM)
         ids.write(json, first)
         json.part(OUTPUT)
-        this.text(conversation, conversation.next(first), end, LINE_END, conversation.markIndexAt(first))
+        this.result(conversation, conversation.next(first), end, conversation.markIndexAt(first))
         json.part(CLOSE)
         return
       default:
         this.answer(conversation, first, end, ids)
     }
+  }
+
+  /** One with images or documents is a list of parts. */
+  private result(conversation: Conversation, first: number, end: number, mark: number): void {
+    for (let at = first; at < end; at = conversation.next(at))
+      if (conversation.kindAt(at) !== TEXT) return this.parts(conversation, first, end)
+    this.text(conversation, first, end, LINE_END, mark)
   }
 
   /** In the entries of an assistant's message, texts precede refusals, and these calls. */

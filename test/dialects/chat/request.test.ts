@@ -9,10 +9,9 @@ import { type Literal, type Message, visible } from '../../support/literal.ts'
 
 const user = { role: 'user', content: 'Hello' }
 const accept = (more: JsonObject) =>
-  acceptChat(
-    readRequestBody(Buffer.from(JSON.stringify({ model: 'm', messages: [user], ...more })), UNPARSED),
-    'public',
-  )
+  acceptChat(readRequestBody(Buffer.from(JSON.stringify({ model: 'm', messages: [user], ...more })), UNPARSED), {
+    imageUrls: 'public',
+  })
 const request = (more: JsonObject): Literal => visible(accept(more).request)
 const messageOf = (message: JsonObject): Message | undefined => request({ messages: [message] }).messages[0]
 

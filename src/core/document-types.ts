@@ -1,0 +1,45 @@
+/** The media types of documents, with the extension of each. */
+
+const TYPES: Readonly<Record<string, string>> = {
+  pdf: 'application/pdf',
+  txt: 'text/plain',
+  md: 'text/markdown',
+  html: 'text/html',
+  htm: 'text/html',
+  csv: 'text/csv',
+  tsv: 'text/tab-separated-values',
+  xml: 'text/xml',
+  json: 'application/json',
+  rtf: 'application/rtf',
+  doc: 'application/msword',
+  docx: 'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
+  xls: 'application/vnd.ms-excel',
+  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
+  ppt: 'application/vnd.ms-powerpoint',
+  pptx: 'application/vnd.openxmlformats-officedocument.presentationml.presentation',
+  odt: 'application/vnd.oasis.opendocument.text',
+}
+
+const EXTENSIONS = new Map(
+  Object.entries(TYPES)
+    .reverse()
+    .map(([extension, type]) => [type, extension]),
+)
+
+export const PDF = 'application/pdf'
+
+/** The type of a file or address by the extension of its name; undefined if that is not known. */
+export function typeByExtension(name: string): string | undefined {
+  const extension = /\.([a-z]{2,4})(?:[?#]|$)/i.exec(name)?.[1]?.toLowerCase()
+  return extension !== undefined && Object.hasOwn(TYPES, extension) ? TYPES[extension] : undefined
+}
+
+/** `pdf` for `application/pdf`; undefined for a type that is not in the table. */
+export function extensionOf(type: string): string | undefined {
+  return EXTENSIONS.get(type)
+}
+
+/** Whether a document of this type is text in UTF-8. */
+export function isTextType(type: string): boolean {
+  return type.startsWith('text/') || type === TYPES['json']
+}
