@@ -52,24 +52,28 @@ export class Affinity {
   }
 
   /**
-   * The candidates, with the conversation's target before the other targets of its model, which are equal to it. Models
-   * keep their order. If the target is not healthy, the conversation returns to the configured order for good.
+   * The candidates, with the conversation's target before the other targets of its model, which are equal to it, or the
+   * one that has thought (`hasThought`) for the last answer. Models keep their order. If the target is not healthy, the
+   * conversation returns to the configured order for good.
    */
   order(
     candidates: readonly Candidate[],
     conversation: ConversationKey,
     breaker: Pick<Breaker, 'isHealthy'>,
+    hasThought?: (candidate: Candidate) => boolean,
   ): readonly Candidate[] {
-    if (this.places.size === 0 || !conversation.continues) return candidates
+    if ((this.places.size === 0 && hasThought === undefined) || !conversation.continues) return candidates
     return grouped(candidates).flatMap((group) => {
       const [first] = group
       // With `spread: weighted` the conversation itself decides the order (`spread.ts`).
       if (first === undefined || group.length === 1 || first.model.weights !== undefined) return group
+      const thinker = hasThought && group.find(hasThought)
+      if (thinker !== undefined && breaker.isHealthy(thinker.target)) return withFirst(thinker, group)
       const key = conversation.of(first.model.name)
       const target = this.placeOf(key)
       const kept = group.find((candidate) => same(candidate.target, target))
       if (kept === undefined) return group
-      if (breaker.isHealthy(kept.target)) return [kept, ...group.filter((candidate) => candidate !== kept)]
+      if (breaker.isHealthy(kept.target)) return withFirst(kept, group)
       this.leave(key)
       return group
     })
@@ -188,6 +192,10 @@ function addBeginning(request: Omit<Beginning, 'hints'>, add: (text: string) => 
       add(`${kind}`)
     } else if ((role === SYSTEM || role === USER) && !addSpan(conversation, entry)) return
   }
+}
+
+function withFirst(first: Candidate, group: readonly Candidate[]): readonly Candidate[] {
+  return [first, ...group.filter((candidate) => candidate !== first)]
 }
 
 /** The candidates of each model together. */

@@ -21,8 +21,8 @@ export class CandidateTurns {
   constructor(
     /** In the order of the configuration, or of the conversation's hash. */
     private readonly listed: readonly Candidate[],
-    /** The same in the order in which they are called. */
-    readonly candidates: readonly Candidate[],
+    /** The same in the order in which they are called; it may change before the first call. */
+    public candidates: readonly Candidate[],
     private readonly breaker: Breaker,
     private readonly listener: RestListener,
   ) {}

@@ -7,9 +7,8 @@ import type { Candidate } from '../catalog/resolve.ts'
 import { CallerError } from '../core/caller-error.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import { ASSISTANT } from '../core/conversation.ts'
-import type { Endpoint } from '../core/endpoint.ts'
 import type { UnitAmounts } from '../core/limits.ts'
-import { sentModel, type TargetRef } from '../core/model-config.ts'
+import type { TargetRef } from '../core/model-config.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import { BASE_TIER, boundedTier, isBaseTier, sentTier, type TierApi } from '../core/service-tier.ts'
 import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
@@ -17,17 +16,17 @@ import type { Exchange } from '../dialects/dialect.ts'
 import { estimateAudio, estimateInput } from '../ledger/estimate.ts'
 import type { OutputChoice } from '../ledger/ledger.ts'
 import { isPricedTier, isUnpricedAnswer, pricedTiers } from '../ledger/price.ts'
-import type { Learned, Target } from '../providers/provider.ts'
+import type { Learned } from '../providers/provider.ts'
 import type { RequestLog } from './access-log.ts'
 import { ConversationKey } from './affinity.ts'
 import { type AskedChat, ChatCall } from './chat-call.ts'
 import { chatQuote, largestOutput, type Priced, sentOutputLimit } from './chat-quote.ts'
-import { type Gateway, type Upstream, upstreamOf } from './gateway.ts'
+import type { Gateway, Upstream } from './gateway.ts'
 import { OwnThoughts } from './own-thoughts.ts'
 import type { Quote } from './quote.ts'
 import type { RecalledThoughts } from './recalled-thoughts.ts'
 import { ShownThoughts, ThoughtSeals } from './shown-thoughts.ts'
-import { issuerOf } from './thought-memory.ts'
+import { issuerOf, targetOf } from './thought-issuer.ts'
 import { UsageMeter } from './usage-meter.ts'
 import type { Work } from './work.ts'
 
@@ -37,6 +36,8 @@ interface Prepared {
   readonly api: TierApi | undefined
   readonly request: ChatRequest
   readonly quote: Quote
+  /** What of the input are thoughts that are given back. */
+  readonly thoughtTokens: number
 }
 
 export class ChatWork implements Work, AskedChat, OutputChoice {
@@ -52,7 +53,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   /** What the provider that was called last was asked for. */
   private askedTier: string | undefined
   /** Pending while thoughts are looked up. */
-  fetching: Promise<void> | undefined
+  fetching: Work['fetching']
   private recalled: RecalledThoughts | undefined
   /** For the first candidate, or one after it. */
   private hasPrepared = false
@@ -61,8 +62,8 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   /** What the caller has sent back itself. */
   private own: OwnThoughts | undefined
   private readonly seals: ThoughtSeals
-  /** A candidate has rejected its own thoughts: the request goes on without any. */
-  private dropsThoughts = false
+  /** What each issuer gets; nothing if it has rejected its own. */
+  private readonly thoughtsOf = new Map<string, TargetThoughts | undefined>()
   /** A candidate does not think because the thoughts of earlier turns are missing: the request goes on without. */
   private thinksNot = false
   /** Undefined once a stream has begun, like the caller's request. */
@@ -98,12 +99,6 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.needs = needsOf(request, estimateInput(request), this.key.compatibility.structured_output === 'pass')
     this.audioTokens = estimateAudio(request)
     this.own = OwnThoughts.open(request.conversation, this.seals)
-    if (this.own !== undefined) this.needs = this.withTokens(this.own.tokens)
-  }
-
-  /** What is given back is input, too. */
-  private withTokens(tokens: number): Needs {
-    return { ...this.needs, inputTokens: this.needs.inputTokens + tokens }
   }
 
   conversationWith(model: string): string {
@@ -113,7 +108,14 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   order(candidates: readonly Candidate[]): readonly Candidate[] {
     this.requested = candidates[0]?.model
     this.recall(candidates)
-    return this.gateway.affinity.order(candidates, this.conversation, this.gateway.breaker)
+    return this.ordered(candidates)
+  }
+
+  private ordered(candidates: readonly Candidate[]): readonly Candidate[] {
+    const { affinity, breaker } = this.gateway
+    const last = this.recalled?.lastIssuer
+    const hasThought = last === undefined ? undefined : (candidate: Candidate) => this.issuerOf(candidate)?.id === last
+    return affinity.order(candidates, this.conversation, breaker, hasThought)
   }
 
   /** Looks up what the targets have issued of their thoughts, while the ledger reserves. */
@@ -129,41 +131,37 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     if (!(found instanceof Promise)) return this.use(found)
     this.fetching = found.then((recalled) => {
       this.use(recalled)
-      this.fetching = undefined
+      return this.ordered(candidates)
     })
   }
 
   private use(recalled: RecalledThoughts | undefined): void {
     this.recalled = recalled
-    if (recalled === undefined || recalled.isEmpty) return
-    this.needs = this.withTokens(recalled.tokens)
-    this.prepared = undefined
+    this.thoughtsOf.clear()
   }
 
-  /** Who issues the thoughts of a candidate; undefined if it has none, or they are neither kept nor shown. */
   private issuerOf(candidate: Candidate): Issuer | undefined {
-    if (this.gateway.thoughts === undefined && this.exchange.request.reasoning === undefined) return undefined
-    const { provider, endpoint } = upstreamOf(this.gateway, candidate)
-    const target = targetOf(candidate.target, endpoint)
-    const form = provider.thoughtForm?.(target, this.exchange.request)
-    return form && issuerOf(endpoint, target.model, form)
+    return issuerOf(this.gateway, candidate, this.exchange.request)
   }
 
   /** What the candidate has issued of its thoughts. */
-  private thoughtsFor({ target }: Candidate, issuer: Issuer | undefined): TargetThoughts | undefined {
-    const { recalled, own } = this
-    if (issuer === undefined || this.dropsThoughts) return undefined
-    const counts = { found: 0, missing: 0, otherIssuer: 0 }
-    const kept = recalled?.for(issuer, counts)
-    if (recalled !== undefined) this.log.continuity = counts
-    if (kept !== undefined) this.gateway.thoughts?.found(this.key.organization.id, target)
-    return own === undefined ? kept : own.for(issuer, kept)
+  private thoughtsFor(candidate: Candidate): TargetThoughts | undefined {
+    const { recalled, own, thoughtsOf } = this
+    const issuer = recalled === undefined && own === undefined ? undefined : this.issuerOf(candidate)
+    if (issuer === undefined) return undefined
+    if (!thoughtsOf.has(issuer.id)) {
+      const kept = recalled?.for(issuer).thoughts
+      thoughtsOf.set(issuer.id, own === undefined ? kept : own.for(issuer, kept))
+    }
+    return thoughtsOf.get(issuer.id)
   }
 
-  /** What was reserved for thoughts that this candidate does not get: they are not charged by an estimate. */
-  private get unsentTokens(): number {
-    const { recalled, own, sentThoughts } = this
-    return (recalled?.tokens ?? 0) + (own?.tokens ?? 0) - (sentThoughts?.tokens ?? 0)
+  /** Counts what was found for the candidate that is called. */
+  private noteRecalled({ target }: Candidate, issuer: Issuer | undefined): void {
+    const found = issuer && this.recalled?.for(issuer)
+    if (found === undefined) return
+    this.log.continuity = found.counts
+    if (found.thoughts !== undefined) this.gateway.thoughts?.found(this.key.organization.id, target)
   }
 
   served(candidate: Candidate): void {
@@ -194,7 +192,8 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
 
   largestOutput(room: UnitAmounts): number | undefined {
     const { catalog } = this.gateway
-    const { key, needs, model: name, requested: model } = this
+    const { key, model: name, requested: model } = this
+    const needs = this.needsWith(this.prepared?.thoughtTokens ?? 0)
     const priced = (chosen: Model): Priced => {
       const [target] = chosen.targets
       const api = target && catalog.tierApi(target.provider)
@@ -214,7 +213,8 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.noteIgnored(request.hints.serviceTier)
     const target = targetOf(candidate.target, endpoint)
     const issuer = this.issuerOf(candidate)
-    const thoughts = this.thoughtsFor(candidate, issuer)
+    const thoughts = this.thoughtsFor(candidate)
+    this.noteRecalled(candidate, issuer)
     this.sentThoughts = thoughts
     const plain = this.sentRequest(candidate)
     const written = thoughts === undefined ? plain : { ...plain, thoughts }
@@ -229,7 +229,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       upstream,
       sent,
       quote.asked,
-      new UsageMeter(quote.inputTokens - this.unsentTokens, quote.maxOutputTokens),
+      new UsageMeter(quote.inputTokens, quote.maxOutputTokens),
       dueMs,
       issuer && this.gateway.thoughts?.keeper(id, conversation, candidate.target, issuer),
       this.shownOf(issuer),
@@ -264,9 +264,10 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       this.thinksNot = true
       return { provider, field: 'thinking', seen: error.message, keep: () => undefined }
     }
-    if (this.sentThoughts === undefined || !rejectsThoughts(error)) return undefined
+    const issuer = this.sentThoughts && this.issuerOf(candidate)
+    if (issuer === undefined || !rejectsThoughts(error)) return undefined
     // The issuer does not take back what it issued, such as after a change of its keys.
-    this.dropsThoughts = true
+    this.thoughtsOf.set(issuer.id, undefined)
     return { provider, field: 'thoughts', seen: error.message, keep: () => undefined }
   }
 
@@ -328,29 +329,44 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     })
   }
 
-  private prepare({ model, target }: Candidate): Prepared {
+  private prepare(candidate: Candidate): Prepared {
+    const { model, target } = candidate
     const api = this.gateway.catalog.tierApi(target.provider)
-    if (this.prepared?.model !== model || this.prepared.api !== api) {
+    const thoughtTokens = this.thoughtsFor(candidate)?.tokens ?? 0
+    const { prepared } = this
+    if (prepared?.model !== model || prepared.api !== api || prepared.thoughtTokens !== thoughtTokens) {
+      const needs = this.needsWith(thoughtTokens)
       const asked = this.tierFor(model, api)
-      const request = withServiceTier(fit(this.limited(model), model, this.needs), asked)
+      const request = withServiceTier(fit(this.limited(model, needs), model, needs), asked)
       const { audioTokens } = this
       this.hasPrepared = true
-      this.prepared = { model, api, request, quote: chatQuote(this.key, model, this.needs, { asked, audioTokens }) }
+      const quote = chatQuote(this.key, model, needs, { asked, audioTokens })
+      this.prepared = { model, api, request, quote, thoughtTokens }
+      return this.prepared
     }
-    return this.prepared
+    return prepared
+  }
+
+  /** What is given back of a candidate's thoughts is input, too. */
+  private needsWith(thoughtTokens: number): Needs {
+    const { needs } = this
+    return thoughtTokens === 0 ? needs : { ...needs, inputTokens: needs.inputTokens + thoughtTokens }
   }
 
   /**
-   * The tier that the provider is asked for. Under a spend limit one without a price is the caller's mistake; a
-   * candidate after the first is asked without it, so that a fallback never fails for it.
+   * The tier that the provider is asked for. Under a spend limit one without a price is the caller's mistake, whether
+   * the provider's API has it or not; a candidate after the first is asked without it, so that a fallback never fails
+   * for it.
    */
   private tierFor(model: Model, api: TierApi | undefined): string | undefined {
     const { key } = this
-    const tier = sentTier(api, this.exchange.request.hints.serviceTier, isStrict(key))
+    const { serviceTier } = this.exchange.request.hints
+    const tier = sentTier(api, serviceTier, isStrict(key))
     const { price } = model
-    if (tier === undefined || price === undefined || isPricedTier(price, tier) || !isSpendLimited(key)) return tier
-    if (!this.hasPrepared) throw unpricedTier(model, tier, pricedTiers(price))
-    return isStrict(key) ? BASE_TIER : undefined
+    if (serviceTier === undefined || price === undefined || isPricedTier(price, serviceTier) || !isSpendLimited(key))
+      return tier
+    if (!this.hasPrepared) throw unpricedTier(model, serviceTier, pricedTiers(price))
+    return sentTier(api, undefined, isStrict(key))
   }
 
   /** The log line shows that the provider does not get the tier that the caller asked for. */
@@ -365,18 +381,13 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
    * Only the requested model is strict about cache marks. A strict limit is sent to the provider: it must not write
    * more.
    */
-  private limited(model: Model): ChatRequest {
+  private limited(model: Model, needs: Needs): ChatRequest {
     const { request } = this.exchange
     const isLenient = model !== this.requested && request.cacheStrict
     const lenient = isLenient ? { ...request, cacheStrict: false } : request
     if (!isStrict(this.key)) return lenient
-    return { ...lenient, maxOutputTokens: sentOutputLimit(this.key, model, this.needs) }
+    return { ...lenient, maxOutputTokens: sentOutputLimit(this.key, model, needs) }
   }
-}
-
-function targetOf(target: TargetRef, endpoint: Endpoint): Target {
-  const model = sentModel(target)
-  return target.api === undefined ? { endpoint, model } : { endpoint, model, api: target.api }
 }
 
 /** Words of errors about thoughts. A request is sent once more, at most, for an error about something else. */

@@ -9,8 +9,8 @@ import { fit } from '../catalog/fitted-request.ts'
 import { type Candidate, candidatesOf, selectModel } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import { hasLimit } from '../core/limits.ts'
-import { sentModel } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
+import type { TargetThoughts } from '../core/thoughts.ts'
 import { believed } from '../core/token-usage.ts'
 import { estimateInput } from '../ledger/estimate.ts'
 import type { Account } from '../ledger/ledger.ts'
@@ -18,9 +18,12 @@ import { UpstreamCall } from '../providers/upstream.ts'
 import type { RequestLog } from './access-log.ts'
 import { type Gateway, upstreamOf } from './gateway.ts'
 import type { RunningRequest } from './in-flight.ts'
+import { OwnThoughts } from './own-thoughts.ts'
 import { parseJson, sendForText } from './provider-call.ts'
 import { accountOf } from './request-budgets.ts'
 import { RequestReservation } from './reservation.ts'
+import { ThoughtSeals } from './shown-thoughts.ts'
+import { issuerOf, targetOf } from './thought-issuer.ts'
 
 /** A request whose input tokens are counted. */
 interface CountRequest {
@@ -43,7 +46,12 @@ export async function countTokens(gateway: Gateway, counted: CountRequest): Prom
   const needs = needsOf(request, estimateInput(request))
   const { candidates } = candidatesOf(gateway.catalog, key, selected, { kind: 'chat', needs })
   const first = candidates.find(({ target }) => gateway.breaker.isHealthy(target))
-  const count = async () => (first && (await countedBy(gateway, first, counted, needs))) ?? needs.inputTokens
+  const count = async () => {
+    if (first === undefined) return needs.inputTokens
+    const thoughts = await thoughtsFor(gateway, first, counted)
+    const inputTokens = needs.inputTokens + (thoughts?.tokens ?? 0)
+    return (await countedBy(gateway, first, counted, { ...needs, inputTokens }, thoughts)) ?? inputTokens
+  }
   const account = accountOf(key, log.tags?.text, candidates[0]?.model, gateway.overrides)
   if (!limitsRequests(account)) return await count()
   const quote = { model: candidates[0]?.model.name ?? '', inputTokens: 0, maxOutputTokens: 0, price: undefined }
@@ -66,17 +74,35 @@ function limitsRequests({ organizationLimits, keyLimits, budgets = [] }: Account
   return hasLimit(all, ({ unit }) => unit === 'requests')
 }
 
+/** What the candidate would get back of its thoughts: it is input, too. */
+async function thoughtsFor(
+  gateway: Gateway,
+  candidate: Candidate,
+  { key, request }: CountRequest,
+): Promise<TargetThoughts | undefined> {
+  const { id } = key.organization
+  const issuer = issuerOf(gateway, candidate, request)
+  if (issuer === undefined) return undefined
+  const { thoughts: memory, sealer } = gateway
+  const mayThink = memory?.mayThink(id, candidate.target) === true
+  const recalled = mayThink ? await memory.recall(id, request.conversation) : undefined
+  const kept = recalled?.for(issuer).thoughts
+  const own = OwnThoughts.open(request.conversation, new ThoughtSeals(sealer, id))
+  return own === undefined ? kept : own.for(issuer, kept)
+}
+
 async function countedBy(
   gateway: Gateway,
   candidate: Candidate,
   { request, running, log }: CountRequest,
   needs: Needs,
+  thoughts: TargetThoughts | undefined,
 ): Promise<number | undefined> {
   const { provider, endpoint } = upstreamOf(gateway, candidate)
   const { counter } = provider
   if (counter === undefined) return undefined
-  const target = { endpoint, model: sentModel(candidate.target) }
-  const dispatch = counter.request(fit(request, candidate.model, needs), target)
+  const target = targetOf(candidate.target, endpoint)
+  const dispatch = counter.request({ ...fit(request, candidate.model, needs), thoughts }, target)
   const connection = new UpstreamCall(dispatch, endpoint, false, performance.now() + COUNT_MS)
   running.runs(connection)
   const trace = log.trace?.call(candidate)

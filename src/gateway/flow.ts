@@ -118,6 +118,14 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
   resolved(reservation: RequestReservation): void {
     this.reservation = reservation
     this.running.reservation = reservation
+    const { fetching } = this.work
+    if (fetching === undefined) this.next()
+    else void fetching.then((ordered) => this.fetched(ordered))
+  }
+
+  /** What the call needs, which was fetched while the ledger reserved, has come. */
+  private fetched(ordered: readonly Candidate[]): void {
+    this.requireTurns().candidates = ordered
     this.next()
   }
 
@@ -186,7 +194,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     this.attempt = attempt
     try {
       const isAllowed = this.isAllowed(attempt.candidate)
-      const isReady = !this.attempts.hasBrokenDown && !this.running.isHeavy && this.work.fetching === undefined
+      const isReady = !this.attempts.hasBrokenDown && !this.running.isHeavy
       if (isAllowed === true && isReady) this.call(attempt)
       else void this.callLater(attempt, isAllowed)
     } catch (error) {
@@ -223,20 +231,10 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
       }
       if (this.attempts.hasBrokenDown) await this.pause()
       if (this.running.isHeavy) await turn()
-      if (this.work.fetching !== undefined && !(await this.fetch(attempt))) return this.next()
       this.call(attempt)
     } catch (error) {
       this.failed(error)
     }
-  }
-
-  /** Waits for what the call needs, which may raise its price. Resolves to false if the limits do not allow it then. */
-  private async fetch(attempt: Attempt): Promise<boolean> {
-    await this.work.fetching
-    if (await this.requireReservation().requote(this.work.quote(attempt.candidate, this.key))) return true
-    this.attempts.route?.add(attempt.candidate, 'over the limit')
-    attempt.permit.release()
-    return false
   }
 
   /** Before the next candidate, if the last one broke down. */

@@ -66,11 +66,6 @@ export class OwnThoughts {
     return found.length === 0 ? undefined : new OwnThoughts(found, answers)
   }
 
-  /** What all of them may take of a model's input. */
-  get tokens(): number {
-    return tokensOf(this.thoughts)
-  }
-
   /** Those of this issuer, with what was kept of the other answers. */
   for({ id, form }: Issuer, kept: TargetThoughts | undefined): TargetThoughts | undefined {
     const own = this.thoughts.filter((one) => one.form === form && (one.issuer === id || one.issuer === ''))

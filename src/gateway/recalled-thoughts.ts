@@ -48,6 +48,13 @@ export interface RecallCounts {
   otherIssuer: number
 }
 
+/** What an issuer gets back, and what was found for it. */
+interface Recalled {
+  /** By the entries of the conversation; undefined for nothing. */
+  readonly thoughts: TargetThoughts | undefined
+  readonly counts: RecallCounts
+}
+
 /** Messages of the assistant that follow each other: one answer. */
 interface SentAnswer {
   /** Its first message. */
@@ -187,6 +194,8 @@ const HASHED: ReadonlySet<number> = new Set([
 
 /** The answers of one request's history, and what was kept of them. */
 export class RecalledThoughts {
+  private readonly own = new Map<string, Recalled>()
+
   private constructor(
     private readonly conversation: Conversation,
     private readonly answers: readonly SentAnswer[],
@@ -214,46 +223,43 @@ export class RecalledThoughts {
     return found instanceof Promise ? found.then(made) : made(found)
   }
 
-  /** Whether anything was found. */
-  get isEmpty(): boolean {
-    return this.records.every((record) => record === undefined)
+  /** Whose thoughts the last answer has; undefined if it has none. */
+  get lastIssuer(): string | undefined {
+    return this.records.at(-1)?.issuer
   }
 
-  /** What all of it may take of a model's input: encrypted thoughts have about four characters a token. */
-  get tokens(): number {
-    return this.tokensOf(() => true)
+  /** What this issuer gets back. */
+  for(issuer: Issuer): Recalled {
+    let own = this.own.get(issuer.id)
+    if (own === undefined) {
+      own = this.found(issuer)
+      this.own.set(issuer.id, own)
+    }
+    return own
   }
 
-  /** The same of what this issuer gets back. */
-  private tokensFor({ id, form }: Issuer): number {
-    return this.tokensOf((record) => record.issuer === id && record.form === form)
-  }
-
-  private tokensOf(counts: (record: ThoughtRecord) => boolean): number {
-    let chars = 0
-    for (const record of this.records)
-      if (record !== undefined && counts(record)) for (const { json } of record.thoughts) chars += json.length
-    return Math.ceil(chars / CHARS_A_TOKEN)
-  }
-
-  /** What this issuer gets back, by the entries of the conversation; undefined for nothing. */
-  for(issuer: Issuer, counts: RecallCounts): TargetThoughts | undefined {
+  private found(issuer: Issuer): Recalled {
     const before = new Map<number, string[]>()
     const beside = new Map<number, string>()
+    const counts = { found: 0, missing: 0, otherIssuer: 0 }
+    let chars = 0
     for (const [index, answer] of this.answers.entries()) {
       const record = this.records[index]
       if (record === undefined) counts.missing++
       else if (record.issuer !== issuer.id || record.form !== issuer.form) counts.otherIssuer++
-      else if (this.place(answer, record, before, beside)) counts.found++
-      else counts.missing++
+      else if (this.place(answer, record, before, beside)) {
+        counts.found++
+        for (const { json } of record.thoughts) chars += json.length
+      } else counts.missing++
     }
-    if (before.size === 0 && beside.size === 0) return undefined
-    return {
+    const isEmpty = before.size === 0 && beside.size === 0
+    const thoughts = {
       form: issuer.form,
-      tokens: this.tokensFor(issuer),
-      before: (entry) => before.get(entry) ?? NONE,
-      with: (entry) => beside.get(entry),
+      tokens: Math.ceil(chars / CHARS_A_TOKEN),
+      before: (entry: number) => before.get(entry) ?? NONE,
+      with: (entry: number) => beside.get(entry),
     }
+    return { thoughts: isEmpty ? undefined : thoughts, counts }
   }
 
   /** False, and nothing is given back, if the caller has left out or changed calls. */
@@ -285,6 +291,7 @@ export class RecalledThoughts {
 }
 
 const NONE: readonly string[] = []
+/** Encrypted thoughts have about four. */
 const CHARS_A_TOKEN = 4
 
 /** The message of an answer that has its calls, or else the first. */

@@ -47,8 +47,11 @@ export interface Work extends Demand {
    * sent (`performance.now()`).
    */
   learn(candidate: Candidate, upstream: Upstream, error: ProviderError, sentMs: number): Learned | undefined
-  /** Pending while something that a call needs is fetched; never rejects. Absent if nothing is. */
-  readonly fetching?: Promise<void> | undefined
+  /**
+   * Pending while something that a call needs is fetched; resolves to the order in which the candidates are called
+   * then. Never rejects. Absent if nothing is.
+   */
+  readonly fetching?: Promise<readonly Candidate[]> | undefined
   /** The candidate has answered. */
   served(candidate: Candidate): void
   /**

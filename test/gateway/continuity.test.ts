@@ -415,6 +415,40 @@ test('thoughts that a target does not get are not charged by an estimate', async
   expect(await charged('claude', KEY)).toBeGreaterThan(without)
 })
 
+test('the target that issued the last thoughts is asked first among equals, until it fails', async () => {
+  const { history } = await begin('claude2', false, { thought: true, text: '', call: `${ID}a` })
+  const paths = async (reaction: Scenario) => {
+    upstream.otherwise(reaction)
+    const before = upstream.calls.length
+    const body = { model: 'claude', messages: history, tools }
+    const answer = await ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))
+    const thoughts = upstream.calls.slice(before).map((call) => anthropic.read(call.json))
+    return { thoughts, fallbacks: answer.header('x-gateway-fallback-count') }
+  }
+  const [bare, whole] = [false, true].map((thought) => anthropicBlocks({ thought, text: '', call: `${ID}a` }))
+  const done = answers(anthropic, { thought: false, text: 'Done.', call: undefined })
+  expect(await paths(done)).toEqual({ thoughts: [whole], fallbacks: '1' })
+  const failing: Scenario = (call) => (JSON.stringify(call.json).includes('thinking') ? json(500, '{}') : done)(call)
+  expect((await paths(failing)).thoughts).toEqual([whole, bare])
+})
+
+test('counts of tokens include what is given back', async () => {
+  const { history } = await begin('claude', false, { thought: true, text: '', call: `${ID}n` })
+  const [question] = history
+  const messages = [
+    question,
+    { role: 'assistant', content: [{ type: 'tool_use', id: `${ID}n`, name: 'look', input: JSON.parse(ARGUMENTS) }] },
+    { role: 'user', content: [{ type: 'tool_result', tool_use_id: `${ID}n`, content: 'rain' }] },
+  ]
+  upstream.otherwise(json(200, '{"input_tokens":4711}'))
+  const body = { model: 'claude', messages }
+  const { text } = await ask(gateway.port, requestBytes('/v1/messages/count_tokens', { key: KEY, body }))
+  expect(text).toBe('{"input_tokens":4711}')
+  expect(anthropic.read(upstream.calls.at(-1)?.json ?? {})).toEqual(
+    anthropicBlocks({ thought: true, text: '', call: `${ID}n` }),
+  )
+})
+
 test('the answer of a stream that breaks off is not kept', async () => {
   const answer = { thought: true, text: '', call: `${ID}b` }
   const question = [{ role: 'user', content: 'cut' }]

@@ -168,12 +168,12 @@ describe.each(DIALECTS)('callers of %s', (dialect) => {
     }
   })
 
-  test('get 400 for a tier without a price under a spend limit', async () => {
-    const { status, body } = await say('chat', { dialect, tier: 'scale' })
+  test.each(DIALECTS)('get 400 of %s for a tier without a price under a spend limit', async (model) => {
+    const { status, body } = await say(model, { dialect, tier: 'scale' })
     const { error } = JSON.parse(body) as { error: JsonObject }
     expect(status).toBe(400)
     expect(error['message']).toBe(
-      "The service tier 'scale' of model 'chat' has no price, and a spend limit applies. " +
+      `The service tier 'scale' of model '${model}' has no price, and a spend limit applies. ` +
         "Use one of 'auto', 'default', 'flex', 'priority', 'fast', or leave service_tier out.",
     )
     if (dialect !== 'messages') expect(error).toMatchObject({ code: 'unpriced_service_tier', param: 'service_tier' })

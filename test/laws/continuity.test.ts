@@ -38,6 +38,7 @@ const ISSUERS = [
   endpoint({ name: 'b', apiKey: 'key-1' }),
   endpoint({ name: 'a', apiKey: 'key-2' }),
 ]
+const NOTHING = { thoughts: undefined, counts: { found: 0, missing: 0, otherIssuer: 0 } }
 const TARGET = { provider: 'a', model: 'm' }
 const text = (value: string): Message => ({ role: 'user', parts: [{ type: 'text', text: value }] })
 
@@ -143,8 +144,8 @@ property('a target gets what it issued, in its place, or nothing of an answer', 
     const { conversation } = plainRequest({ messages })
     const recalled = await memory.recall(organization, conversation)
     const id = issuerOf(ISSUERS[issuer] ?? endpoint(), 'm', 'messages')
-    const counts = { found: 0, missing: 0, otherIssuer: 0 }
-    const shown = givenBack(messages, recalled?.for(id, counts))
+    const { thoughts, counts } = recalled?.for(id) ?? NOTHING
+    const shown = givenBack(messages, thoughts)
     expect(shown.length).toBe(issued.length)
     for (const [at, one] of issued.entries()) {
       const own = one.issuer === issuer && one.organization === organization
