@@ -1,7 +1,7 @@
 /**
  * The files of the console. The compiled executable contains them, bundled by `scripts/build`; from a checkout they are
  * bundled here, at the first request. A file of its own because Bun 1.4.5 cannot compile `await import` of a page: it
- * makes a program that fails at that line. Loaded at the first request, by `console-routes.ts`.
+ * makes a program that fails at that line. Loaded at the first request, by `pages.ts`.
  */
 
 import { basename } from 'node:path'

@@ -2,6 +2,7 @@
 
 import { didYouMean, quoted } from '../config/problems.ts'
 import { amountOf, amountText, type Limits, limitTable } from '../core/limits.ts'
+import { tagsText } from '../core/tags.ts'
 import { keyJson, type ListedKey } from '../keys/key-list.ts'
 import { commandChanger } from '../process/control/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
@@ -47,7 +48,7 @@ const COLUMNS: readonly Column[] = [
 function tableText(listed: readonly ListedKey[], display: Display): string {
   const rows = listed.map((key) => [
     ...[key.id, key.organization, key.source, key.shown === undefined ? '-' : `${key.shown}_…`],
-    ...[key.models?.join(',') ?? 'all', limitsText(key.limits), tagsText(key.tags)],
+    ...[key.models?.join(',') ?? 'all', limitsText(key.limits), tagsText(Object.entries(key.tags)) || '-'],
     ...[minuteText(key.createdMs), minuteText(key.expiresAtMs), minuteText(key.activity?.usedMs)],
     fixedDollars(key.activity?.todayMicroUsd ?? 0),
     key.limits.spend?.day === undefined ? '-' : fixedDollars(key.limits.spend.day),
@@ -63,12 +64,4 @@ export function limitsText(limits: Limits): string {
     return amount === undefined ? [] : [`${amountText(limit, amount)} ${limit.words}`]
   })
   return texts.join(', ') || '-'
-}
-
-function tagsText(tags: ListedKey['tags']): string {
-  return (
-    Object.entries(tags)
-      .map(([name, value]) => `${name}=${value}`)
-      .join(',') || '-'
-  )
 }

@@ -4,7 +4,7 @@
  */
 
 import type { Key } from '../catalog/catalog.ts'
-import type { Candidate } from '../catalog/resolve.ts'
+import type { Candidate, Resolution } from '../catalog/resolve.ts'
 import type { CallerError } from '../core/caller-error.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { Learned } from '../providers/provider.ts'
@@ -16,7 +16,6 @@ import type { RestListener } from './candidate-turns.ts'
 import { type Gateway, upstreamOf } from './gateway.ts'
 import type { RunningRequest } from './in-flight.ts'
 import { failureOf } from './request-line.ts'
-import { RouteHeader } from './route-header.ts'
 import type { Work } from './work.ts'
 
 export class AttemptRecord implements RestListener {
@@ -128,4 +127,29 @@ export class AttemptRecord implements RestListener {
 /** Why weir had no credential to send; empty if it was the provider that rejected one. */
 function whyUnsent({ message, detail }: ProviderError): { readonly why?: string } {
   return detail.status === undefined ? { why: message } : {}
+}
+
+/** Proxies and SDKs take headers of a few KiB. A dozen candidates fit into this. */
+const CHARS_MAX = 1024
+
+/** `X-Gateway-Route`: how the model of an answer was chosen, for callers whose operator lets them see it. */
+export class RouteHeader {
+  private readonly steps: string[] = []
+
+  /** `outcome` of a candidate: `answered`, `resting`, `over the limit`, or the kind of its error. */
+  add({ model, target }: Candidate, outcome: string): void {
+    this.steps.push(`${model.name}@${target.provider}=${outcome}`)
+  }
+
+  /**
+   * `gpt-5-mini@openai=rate_limited, claude-sonnet@anthropic=answered; excluded: qwen (takes no images)`. Printable
+   * ASCII.
+   */
+  text(excluded: Resolution['excluded']): string {
+    const others = excluded.map(({ model, reason }) => `${model.name} (${reason})`)
+    const called = this.steps.join(', ')
+    const line = others.length === 0 ? called : `${called}; excluded: ${others.join(', ')}`
+    const ascii = line.replace(/[^\x20-\x7e]/g, '?')
+    return ascii.length <= CHARS_MAX ? ascii : `${ascii.slice(0, CHARS_MAX - 3)}...`
+  }
 }

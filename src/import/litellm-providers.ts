@@ -10,6 +10,11 @@ export interface LitellmProvider {
   readonly keyVariable?: string
 }
 
+/** A server that speaks Chat Completions. */
+function openai(baseUrl: string, keyVariable?: string): LitellmProvider {
+  return { dialect: 'openai', baseUrl, ...(keyVariable === undefined ? {} : { keyVariable }) }
+}
+
 export const LITELLM_PROVIDERS: Readonly<Record<string, LitellmProvider>> = {
   openai: { dialect: 'openai', keyVariable: 'OPENAI_API_KEY' },
   azure: { dialect: 'azure', keyVariable: 'AZURE_API_KEY' },
@@ -18,34 +23,22 @@ export const LITELLM_PROVIDERS: Readonly<Record<string, LitellmProvider>> = {
   bedrock: { dialect: 'bedrock' },
   vertex_ai: { dialect: 'vertex' },
   vertex_ai_beta: { dialect: 'vertex' },
-  groq: { dialect: 'openai', baseUrl: 'https://api.groq.com/openai/v1', keyVariable: 'GROQ_API_KEY' },
-  mistral: { dialect: 'openai', baseUrl: 'https://api.mistral.ai/v1', keyVariable: 'MISTRAL_API_KEY' },
-  deepseek: { dialect: 'openai', baseUrl: 'https://api.deepseek.com/v1', keyVariable: 'DEEPSEEK_API_KEY' },
-  together_ai: { dialect: 'openai', baseUrl: 'https://api.together.xyz/v1', keyVariable: 'TOGETHERAI_API_KEY' },
-  fireworks_ai: {
-    dialect: 'openai',
-    baseUrl: 'https://api.fireworks.ai/inference/v1',
-    keyVariable: 'FIREWORKS_AI_API_KEY',
-  },
-  openrouter: { dialect: 'openai', baseUrl: 'https://openrouter.ai/api/v1', keyVariable: 'OPENROUTER_API_KEY' },
-  perplexity: { dialect: 'openai', baseUrl: 'https://api.perplexity.ai', keyVariable: 'PERPLEXITYAI_API_KEY' },
-  xai: { dialect: 'openai', baseUrl: 'https://api.x.ai/v1', keyVariable: 'XAI_API_KEY' },
-  cerebras: { dialect: 'openai', baseUrl: 'https://api.cerebras.ai/v1', keyVariable: 'CEREBRAS_API_KEY' },
-  nvidia_nim: {
-    dialect: 'openai',
-    baseUrl: 'https://integrate.api.nvidia.com/v1',
-    keyVariable: 'NVIDIA_NIM_API_KEY',
-  },
-  deepinfra: { dialect: 'openai', baseUrl: 'https://api.deepinfra.com/v1/openai', keyVariable: 'DEEPINFRA_API_KEY' },
-  sambanova: { dialect: 'openai', baseUrl: 'https://api.sambanova.ai/v1', keyVariable: 'SAMBANOVA_API_KEY' },
-  moonshot: { dialect: 'openai', baseUrl: 'https://api.moonshot.ai/v1', keyVariable: 'MOONSHOT_API_KEY' },
-  dashscope: {
-    dialect: 'openai',
-    baseUrl: 'https://dashscope-intl.aliyuncs.com/compatible-mode/v1',
-    keyVariable: 'DASHSCOPE_API_KEY',
-  },
-  ollama: { dialect: 'openai', baseUrl: 'http://localhost:11434/v1' },
-  ollama_chat: { dialect: 'openai', baseUrl: 'http://localhost:11434/v1' },
+  groq: openai('https://api.groq.com/openai/v1', 'GROQ_API_KEY'),
+  mistral: openai('https://api.mistral.ai/v1', 'MISTRAL_API_KEY'),
+  deepseek: openai('https://api.deepseek.com/v1', 'DEEPSEEK_API_KEY'),
+  together_ai: openai('https://api.together.xyz/v1', 'TOGETHERAI_API_KEY'),
+  fireworks_ai: openai('https://api.fireworks.ai/inference/v1', 'FIREWORKS_AI_API_KEY'),
+  openrouter: openai('https://openrouter.ai/api/v1', 'OPENROUTER_API_KEY'),
+  perplexity: openai('https://api.perplexity.ai', 'PERPLEXITYAI_API_KEY'),
+  xai: openai('https://api.x.ai/v1', 'XAI_API_KEY'),
+  cerebras: openai('https://api.cerebras.ai/v1', 'CEREBRAS_API_KEY'),
+  nvidia_nim: openai('https://integrate.api.nvidia.com/v1', 'NVIDIA_NIM_API_KEY'),
+  deepinfra: openai('https://api.deepinfra.com/v1/openai', 'DEEPINFRA_API_KEY'),
+  sambanova: openai('https://api.sambanova.ai/v1', 'SAMBANOVA_API_KEY'),
+  moonshot: openai('https://api.moonshot.ai/v1', 'MOONSHOT_API_KEY'),
+  dashscope: openai('https://dashscope-intl.aliyuncs.com/compatible-mode/v1', 'DASHSCOPE_API_KEY'),
+  ollama: openai('http://localhost:11434/v1'),
+  ollama_chat: openai('http://localhost:11434/v1'),
   hosted_vllm: { dialect: 'openai' },
   vllm: { dialect: 'openai' },
   lm_studio: { dialect: 'openai' },

@@ -46,7 +46,7 @@ const BYTE_ORDER_MARK = '\xef\xbb\xbf'
  */
 export class SseFramer {
   /** The line that has not ended yet. */
-  private readonly held = new GatheredText()
+  private readonly held = new LinePieces()
   /** The last character was a CR: an LF that follows belongs to it. */
   private afterReturn = false
   private hasBegun = false
@@ -55,7 +55,7 @@ export class SseFramer {
   private event = ''
   private data: string | undefined
   /** The data lines of the event after its first, each with the line end before it. */
-  private moreData: GatheredText | undefined
+  private moreData: LinePieces | undefined
   /** Of the line that has not ended, if it is longer than an event may be. */
   private shortener: StringShortener | undefined
   /** The most characters of one event. */
@@ -180,7 +180,7 @@ export class SseFramer {
   private addData(line: string): void {
     if (this.data === undefined) this.data = line
     else {
-      this.moreData ??= new GatheredText()
+      this.moreData ??= new LinePieces()
       this.moreData.add(`\n${line}`)
     }
     if (this.dataLength > this.bytesMax) throw this.tooLong()
@@ -212,7 +212,7 @@ const PIECES_MAX = 64
  * Text that arrives in pieces. Some pieces at a time are joined to a copy, because each is an object and keeps the read
  * that it was cut from: a line of 1 MiB in pieces of two bytes took 40 MiB.
  */
-class GatheredText {
+class LinePieces {
   private joined: string[] = []
   private pieces: string[] = []
   length = 0

@@ -7,7 +7,7 @@ import { describe, expect, test } from 'bun:test'
 import type { Candidate } from '../../src/catalog/resolve.ts'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { Affinity, ConversationKey, type Place } from '../../src/gateway/affinity.ts'
-import { RouteHeader } from '../../src/gateway/route-header.ts'
+import { RouteHeader } from '../../src/gateway/attempt-record.ts'
 import { catalog, chat, model } from '../catalog/fixture.ts'
 import type { Literal } from '../support/literal.ts'
 
