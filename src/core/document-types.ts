@@ -39,7 +39,10 @@ export function extensionOf(type: string): string | undefined {
   return EXTENSIONS.get(type)
 }
 
+const TEXT_OF_APPLICATIONS =
+  /^application\/(?:(?:[\w.-]+\+)?(?:json|xml|yaml)|x-yaml|javascript|x-javascript|typescript|x-sh|sql|toml)$/
+
 /** Whether a document of this type is text in UTF-8. */
 export function isTextType(type: string): boolean {
-  return type.startsWith('text/') || type === TYPES['json']
+  return type.startsWith('text/') || TEXT_OF_APPLICATIONS.test(type)
 }

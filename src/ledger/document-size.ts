@@ -8,6 +8,8 @@ import { TextTokens } from './text-tokens.ts'
 const TOKENS_A_PAGE = 3000
 /** No vendor takes more pages. */
 const PAGES_MAX = 1000
+/** Page objects and trees that are looked at: a document may hold a million of their names. */
+const FOUND_MAX = 20_000
 /** The bytes of a page, if a document does not say how many it has. */
 const BYTES_A_PAGE = 32_768
 /** A document that only the provider sees counts as one of ten pages. */
@@ -38,8 +40,14 @@ function pagesBySize(bytes: number): number {
 function pdfPages(bytes: Buffer): number {
   const text = bytes.toString('latin1')
   let pages = 0
-  for (const [, object] of text.matchAll(/\/Type\s?\/Page(s?)(?![A-Za-z])/g)) if (object === '') pages++
-  for (const [, count = ''] of text.matchAll(/\/Count (\d{1,6})(?!\d)/g)) pages = Math.max(pages, Number(count))
+  let counted = 0
+  let found = 0
+  for (const [, count, ofTree] of text.matchAll(/\/Count (\d{1,6})(?!\d)|\/Type\s?\/Page(s?)(?![A-Za-z])/g)) {
+    if (++found > FOUND_MAX) break
+    if (count !== undefined) counted = Math.max(counted, Number(count))
+    else if (ofTree === '') pages++
+  }
+  pages = Math.max(pages, counted)
   const [, linear = '0'] = /\/Linearized[\s\S]{0,256}?\/N (\d{1,6})(?!\d)/.exec(text.slice(0, 2048)) ?? []
   pages = Math.max(pages, Number(linear))
   return pages === 0 ? pagesBySize(bytes.length) : Math.min(pages, PAGES_MAX)

@@ -144,12 +144,23 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
     let last = first
     while (last < end && conversation.kindAt(last) === TEXT) last = conversation.next(last)
     if (last === end) return this.text(conversation, first, end, LINE_END, mark)
+    const { json } = this
     const texts: string[] = []
+    let sent = mark
     for (let at = first; at < end; at = conversation.endOfPart(at)) {
-      if (conversation.kindAt(at) === TEXT) texts.push(conversation.textAt(at))
-      else this.media.push(at)
+      if (conversation.kindAt(at) !== TEXT) this.media.push(at)
+      else {
+        texts.push(conversation.textAt(at))
+        sent = mark > 0 ? mark : conversation.markIndexAt(at) || sent
+      }
     }
-    this.json.text(JSON.stringify(texts.join('\n')))
+    const text = JSON.stringify(texts.join('\n'))
+    if (sent === 0 || texts.length === 0) return json.text(text)
+    json.part(OPEN_LIST)
+    json.part(FORMS.text)
+    json.text(text.slice(1, -1))
+    json.part(PART_ENDS[sent] ?? NOTHING)
+    json.part(CLOSE_LIST)
   }
 
   /** Exact messages that follow each other, with what is between them. Returns the next message. */

@@ -4,6 +4,7 @@
  */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
+import { DOCUMENT_URL } from '../../core/conversation.ts'
 import type { ChatApi } from '../../core/endpoint.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import type { Target } from '../provider.ts'
@@ -38,6 +39,7 @@ const FINE_TUNED = /^ft:([^:]*).*$/
 
 /** By which API a target is asked. */
 export interface ApiNeeds {
+  readonly isOpenai: boolean
   /** As the configuration has it. */
   readonly api: ChatApi
   /** By the name of the model. */
@@ -49,7 +51,7 @@ export interface ApiNeeds {
 
 export function apiNeeds({ model, endpoint, api = endpoint.api ?? 'auto' }: Target, isOpenai: boolean): ApiNeeds {
   const need = isOpenai ? needOf(model) : 'none'
-  return { api, need, takesToolsByResponses: false, takesResponsesAlone: false }
+  return { isOpenai, api, need, takesToolsByResponses: false, takesResponsesAlone: false }
 }
 
 function needOf(name: string): ResponsesNeed {
@@ -67,6 +69,8 @@ export function needsResponses(request: ChatRequest, form: ApiNeeds & EffortForm
   const { api, need } = form
   if (api !== 'auto') return api === 'responses'
   if (need === 'all' || form.takesResponsesAlone) return true
+  // Chat Completions takes no documents by address.
+  if (form.isOpenai && request.conversation.has(DOCUMENT_URL)) return true
   if (tools.isEmpty) return false
   const effort = sentEffort(request, form)
   switch (need) {

@@ -39,7 +39,6 @@ const WITH_SIGNATURES: MessageVariant = { signatures: true }
 
 /** What every request to a target has in common. */
 export interface ServerForm extends ProviderAddress, ApiNeeds, EffortForm {
-  readonly isOpenai: boolean
   /** How its messages differ from OpenAI's. */
   readonly variant: MessageVariant
   readonly limitName: 'max_completion_tokens' | 'max_tokens'
@@ -73,7 +72,6 @@ function formOf(target: Target, address: ProviderAddress, { url }: ProviderAddre
   const isOpenai = OPENAI.test(address.url)
   return {
     ...address,
-    isOpenai,
     ...apiNeeds(target, isOpenai),
     ...effortForm(model, address.url),
     responses: responsesForm(model, url, isOpenai || AZURE.test(url)),

@@ -65,7 +65,11 @@ const parts: Components = {
         filename: optional(Type.String(), 'The name that the model sees.'),
       }),
     },
-    { description: 'A file with its content. It reaches providers that speak Chat Completions.' },
+    {
+      description:
+        'A file with its content. It reaches providers that speak Chat Completions; every one if the operator set ' +
+        '[`content`](native.md#documents-and-images).',
+    },
   ),
 }
 

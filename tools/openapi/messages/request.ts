@@ -23,7 +23,11 @@ const blocks: Components = {
           media_type: Type.String({ pattern: '^image/[\\w.+-]+$', description: 'Such as `image/png`.' }),
           data: Type.String({ minLength: 1, description: 'The image as base64.' }),
         },
-        { description: 'The image itself. A URL or a file id is a 400 `Unsupported Anthropic content block`.' },
+        {
+          description:
+            'The image itself. A file id is a 400 `Unsupported Anthropic content block`, and so is a URL unless the ' +
+            'operator set [`content`](native.md#documents-and-images).',
+        },
       ),
       cache_control: cache,
     },
@@ -48,7 +52,8 @@ const blocks: Components = {
           Type.String(),
           Type.Array(choice('type', { text: 'TextBlock', image: 'ImageBlock' }, 'A block of the result.')),
         ]),
-        'Text, or blocks. Images are a 400, unless the operator set `compatibility.tool_result_images: pass`.',
+        'Text, or blocks. Images are a 400, unless the operator set `compatibility.tool_result_images: pass` or ' +
+          '[`content`](native.md#documents-and-images), which takes documents, too.',
       ),
       is_error: Type.Optional(Type.Unknown({ description: 'True: the call failed.' })),
       cache_control: cache,
@@ -81,7 +86,8 @@ const messages: Components = {
           choice(
             'type',
             { text: 'TextBlock', image: 'ImageBlock', tool_result: 'ToolResultBlock' },
-            'A block. Blocks of any other type are a 400 `Unsupported Anthropic content block`.',
+            'A block. Blocks of any other type are a 400 `Unsupported Anthropic content block`; so is `document`, ' +
+              'unless the operator set [`content`](native.md#documents-and-images).',
           ),
         ),
       ]),

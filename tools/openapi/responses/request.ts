@@ -17,16 +17,47 @@ const parts: Components = {
     { type: oneOf(...TEXT_TYPES), text: Type.String(), cache_control: cache },
     { description: 'Text. The three types mean the same.' },
   ),
+  ResponsesImagePart: Type.Object(
+    {
+      type: Type.Literal('input_image'),
+      image_url: optional(
+        Type.String(),
+        'A `data:` URL with base64, or an `https` URL of a public host, which the provider fetches.',
+      ),
+      detail: optional(Type.String(), '`auto`, `low`, `high` or `original`: how closely the model looks at the image.'),
+      cache_control: cache,
+    },
+    { description: 'An image. Without effect unless the operator set [`content`](native.md#documents-and-images).' },
+  ),
+  ResponsesFilePart: Type.Object(
+    {
+      type: Type.Literal('input_file'),
+      file_data: optional(Type.String(), 'A `data:` URL with base64, or base64 alone.'),
+      file_url: optional(Type.String(), 'An `https` URL of a public host, which the provider fetches.'),
+      filename: optional(Type.String(), 'The name that the model sees.'),
+      cache_control: cache,
+    },
+    { description: 'A document. Without effect unless the operator set [`content`](native.md#documents-and-images).' },
+  ),
   ResponsesOtherPart: {
     ...Type.Object({
-      type: Type.Optional(Type.Unsafe({ not: { enum: TEXT_TYPES } })),
+      type: Type.Optional(Type.Unsafe({ not: { enum: [...TEXT_TYPES, 'input_image', 'input_file'] } })),
       cache_control: cache,
     }),
-    description: 'Accepted without effect: images and all other parts are ignored.',
+    description: 'Accepted without effect: all other parts are ignored.',
     [IGNORED]: true,
   },
   ResponsesContent: anyOf(
-    [Type.String(), Type.Array(anyOf([ref('ResponsesTextPart'), ref('ResponsesOtherPart')]))],
+    [
+      Type.String(),
+      Type.Array(
+        anyOf([
+          ...['ResponsesTextPart', 'ResponsesImagePart', 'ResponsesFilePart', 'ResponsesOtherPart'].map((part) =>
+            ref(part),
+          ),
+        ]),
+      ),
+    ],
     'Text, or parts.',
   ),
 }
