@@ -12,7 +12,7 @@ import { CallerAddress } from '../core/caller-address.ts'
 import { messageOf } from '../core/error-message.ts'
 import { chat } from '../dialects/chat/chat.ts'
 import { messages } from '../dialects/messages/messages.ts'
-import { acceptCount } from '../dialects/messages/request.ts'
+import { acceptCount, passesOf } from '../dialects/messages/request.ts'
 import { responses } from '../dialects/responses/responses.ts'
 import type { Affinity } from '../gateway/affinity.ts'
 import type { Breaker } from '../gateway/breaker.ts'
@@ -84,8 +84,12 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
     imageUrls: config.compatibility.imageUrls,
     callerAddress: new CallerAddress(config.listen.trustedProxies ?? []),
     tags: tagsReader(config),
-    acceptCount: (body, { compatibility }) =>
-      acceptCount(body, { ...config.compatibility, takesContent: compatibility?.content === 'pass' }),
+    acceptCount: (body, caller) =>
+      acceptCount(body, {
+        ...config.compatibility,
+        takesContent: caller.compatibility?.content === 'pass',
+        passes: passesOf(caller),
+      }),
     tracer: tracerOf(config, catalog, spans),
     sockets: socketsOf(config),
     gateway: {

@@ -5,8 +5,8 @@
  */
 
 import { Value } from '@sinclair/typebox/value'
-import { shifted } from '../core/decimal.ts'
 import type { LongRates, NamedTier, Price, Rates, TierRates } from '../core/money.ts'
+import { eachTokenRate as each, ratioOf, scaledTier, times } from '../core/price-factors.ts'
 import { isBaseTier } from '../core/service-tier.ts'
 import { type Path, pathText, quoted } from './problems.ts'
 import type { CompletedFile } from './schema-file.ts'
@@ -47,7 +47,11 @@ export function priceOf(price: FilePrice): Price {
     ...(tiers.length === 0 ? {} : { tiers }),
     ...(baseAliases.length === 0 ? {} : { baseAliases }),
     ...(price.default_tier === undefined ? {} : { defaultTier: price.default_tier }),
-    ...(price.images === undefined ? {} : { images: imagesOf(price.images) }),
+    ...(price.images === undefined ? {} : { images: microUsdOf(price.images) }),
+    ...(price.fields === undefined
+      ? {}
+      : { fields: Object.fromEntries(Object.entries(price.fields).map(([field, { factor }]) => [field, factor])) }),
+    ...(price.tools === undefined ? {} : { tools: microUsdOf(price.tools) }),
     ...(price.as_of === undefined ? {} : { asOf: price.as_of }),
   }
 }
@@ -63,8 +67,8 @@ function ratesOf(rates: FileRates): Rates {
   }
 }
 
-function imagesOf(images: Readonly<Record<string, number>>): Readonly<Record<string, number>> {
-  return Object.fromEntries(Object.entries(images).map(([name, dollars]) => [name, microUsd(dollars) ?? 0]))
+function microUsdOf(dollars: Readonly<Record<string, number>>): Readonly<Record<string, number>> {
+  return Object.fromEntries(Object.entries(dollars).map(([name, each]) => [name, microUsd(each) ?? 0]))
 }
 
 /**
@@ -100,30 +104,10 @@ function tiersOf({ tiers = {}, tier_aliases: aliases = {} }: FilePrice, base: Ti
 
 function tierOf(tier: FileTier, base: TierRates): TierRates {
   if (tier.factor !== undefined) {
-    const ratio = ratioOf(tier.factor)
-    const above = base.above?.map(({ inputTokens, ...rates }) => ({ inputTokens, ...scaled(rates, ratio) }))
-    return { ...scaled(base, ratio), above }
+    return scaledTier(base, ratioOf(tier.factor))
   }
   const own = inPlaceOf(ratesOf(tier), base)
   return { ...own, above: aboveOf(tier.above, own) ?? base.above?.map((long) => grown(own, base, long)) }
-}
-
-/** A number as a fraction: a factor is written as a decimal. */
-type Ratio = readonly [over: bigint, under: bigint]
-
-const FACTOR_DECIMALS = 12
-
-function ratioOf(factor: number): Ratio {
-  const [whole = '0'] = (shifted(factor, FACTOR_DECIMALS) ?? '0').split('.')
-  return [BigInt(whole), 10n ** BigInt(FACTOR_DECIMALS)]
-}
-
-function times(amount: number | undefined, [over, under]: Ratio): number | undefined {
-  return amount === undefined ? undefined : Number((BigInt(amount) * over + under - 1n) / under)
-}
-
-function scaled(rates: Rates, ratio: Ratio): Rates {
-  return each((field) => times(rates[field], ratio), rates.image)
 }
 
 /** The rates of a tier for a length that it does not state: they grow as those of the model do. */
@@ -147,12 +131,7 @@ const TOKEN_FIELDS = [
 ] as const
 export const RATE_FIELDS = [...TOKEN_FIELDS, ['image', 'image']] as const
 
-type TokenField = (typeof TOKEN_FIELDS)[number][0]
 export type RateField = (typeof RATE_FIELDS)[number][0]
-
-function each(rate: (field: TokenField) => number | undefined, image: number | undefined): Rates {
-  return { ...Object.fromEntries(TOKEN_FIELDS.map(([field]) => [field, rate(field)])), image }
-}
 
 /** What a part of the input costs with these rates. */
 export function effectiveRate(rates: Rates, field: RateField): number | undefined {

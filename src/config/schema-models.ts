@@ -207,6 +207,20 @@ const tier = object(
   },
 )
 
+const FIELD_VALUE = '^[a-z_]{1,64}:[A-Za-z0-9._-]{1,64}$'
+const TOOL_KIND = '^[a-z][a-z_]{0,63}$'
+
+const fieldPrice = object(
+  { factor: Type.Number({ minimum: 0, maximum: 1000, description: 'Multiplies all prices of tokens of the request' }) },
+  { description: 'What a value of a field costs' },
+)
+
+const thousandCalls = Type.Number({
+  minimum: 0,
+  maximum: 10_000,
+  description: 'US dollars for 1,000 calls of the tool',
+})
+
 const IMAGE_ROW = '^(?:\\*|[A-Za-z0-9_-]{1,32}:[A-Za-z0-9_-]{1,32})$'
 
 const price = object(
@@ -249,6 +263,23 @@ const price = object(
           propertyNames: { pattern: IMAGE_ROW, patternErrorMessage: 'must be quality:size, or *' },
         },
       ),
+    ),
+    fields: optional(
+      Type.Record(Type.String({ pattern: FIELD_VALUE }), fieldPrice, {
+        description: 'Fields of requests that change the price, by name and value, such as `speed:fast`',
+        additionalProperties: false,
+        propertyNames: {
+          pattern: FIELD_VALUE,
+          patternErrorMessage: 'is not a field and its value, such as speed:fast',
+        },
+      }),
+    ),
+    tools: optional(
+      Type.Record(Type.String({ pattern: TOOL_KIND }), thousandCalls, {
+        description: "The provider's own tools, by their type without a date, such as `web_search`",
+        additionalProperties: false,
+        propertyNames: { pattern: TOOL_KIND, patternErrorMessage: 'is not the type of a tool, such as web_search' },
+      }),
     ),
     as_of: optional(
       pattern(

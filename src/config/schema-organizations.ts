@@ -83,6 +83,20 @@ export const switches = {
         'ignores them, `pass` sends them to providers that take them',
     ),
   ),
+  tools: optional(
+    oneOf(
+      SWITCHES.tools,
+      'Tools that are no functions: `functions` leaves them out, `pass` passes free-form tools to every provider, ' +
+        "a provider's own tools to that provider",
+    ),
+  ),
+  betas: optional(
+    oneOf(
+      SWITCHES.betas,
+      'Headers, fields, blocks and events of Anthropic beyond the specification: `off` skips or rejects them, ' +
+        '`pass` passes them between callers of Messages and Claude at Anthropic, Vertex AI and Bedrock',
+    ),
+  ),
   status: optional(
     oneOf(
       SWITCHES.status,

@@ -96,6 +96,10 @@ export const CALLER_ERRORS = {
   unpriced_service_tier: row(400, 'unpriced_service_tier', INVALID, INVALID, 'request'),
   /** A spend limit holds, and no row of the model's `price.images` fits the order. */
   unpriced_image: row(400, 'unpriced_image', INVALID, INVALID, 'request'),
+  /** A spend limit holds, and a field that changes the price has none in `price.fields`. */
+  unpriced_field: row(400, 'unpriced_field', INVALID, INVALID, 'request'),
+  /** A spend limit holds, and a tool of the provider has no price in `price.tools`. */
+  unpriced_tool: row(400, 'unpriced_tool', INVALID, INVALID, 'request'),
   /** Messages: `thread` continues a stored conversation, and weir stores none. */
   thread_not_found: row(404, 'thread_not_found', INVALID, 'not_found_error', 'request'),
 

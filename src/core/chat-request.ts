@@ -5,6 +5,7 @@
 
 import type { CacheMark, Conversation, ToolList } from './conversation.ts'
 import type { JsonObject, JsonValue } from './json.ts'
+import type { OwnFields } from './own-fields.ts'
 import type { Reasoning } from './reasoning.ts'
 import type { EntryThoughts } from './thoughts.ts'
 
@@ -76,4 +77,6 @@ export interface ChatRequest {
   readonly reasoning?: Reasoning | undefined
   /** What the target has issued of its thoughts, for its history; absent if there is nothing. */
   readonly thoughts?: EntryThoughts | undefined
+  /** What only providers of the caller's own API take; absent if the operator does not let it pass. */
+  readonly own?: OwnFields | undefined
 }

@@ -1,7 +1,8 @@
 /** A whole answer in the canonical form, and how events fold into it. */
 
-import type { FinishReason, OwnStop, StreamEvent, ThoughtEvent } from './event.ts'
-import type { JsonValue } from './json.ts'
+import { type AnswerBlock, BlockFold, type OwnMembers } from './answer-blocks.ts'
+import type { FinishReason, OwnStop, StreamEvent } from './event.ts'
+import type { JsonObject, JsonValue } from './json.ts'
 import { mergeUsage, type Usage } from './token-usage.ts'
 
 /** The most tool calls of one conversation, and of one answer. An agent's longest conversation has some hundreds. */
@@ -18,6 +19,8 @@ export interface ToolCall {
 export interface AnswerCall extends ToolCall {
   /** False if the output limit or a filter stopped the model before the arguments were a whole JSON object. */
   readonly isWhole: boolean
+  /** Members of the call that only the provider's own API has. */
+  readonly own?: JsonObject | undefined
 }
 
 export interface Completion {
@@ -30,24 +33,12 @@ export interface Completion {
   readonly reason: FinishReason
   readonly own?: OwnStop | undefined
   readonly usage: Usage
+  /** Present if the answer holds something of the provider's own API. */
+  readonly ownMembers?: OwnMembers | undefined
   /** Chat Completions' `logprobs` objects of the text, in order; absent if the provider sent none. */
   readonly logprobs?: readonly JsonValue[] | undefined
-  /** All of the answer in its order; absent if it has no thoughts. */
+  /** All of the answer in its order; absent if it has no thoughts, and nothing of the provider's own. */
   readonly blocks?: readonly AnswerBlock[] | undefined
-}
-
-/** A piece of an answer that has thoughts. */
-type AnswerBlock =
-  | ThoughtBlock
-  | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'call'; readonly index: number }
-
-/** `texts`: the parts of the reasoning. */
-export interface ThoughtBlock {
-  readonly kind: 'thought'
-  readonly texts: readonly string[]
-  readonly seal?: string | undefined
-  readonly isRedacted?: true | undefined
 }
 
 /** A whole answer of nothing but text, which most answers are. */
@@ -68,12 +59,20 @@ export function spokenText({ text, refusal = '', mixed }: Completion): string {
   return mixed ?? text + refusal
 }
 
+interface GatheredCall {
+  readonly callId: string
+  readonly name: string
+  readonly json: string[]
+  isWhole: boolean
+  readonly own: JsonObject | undefined
+}
+
 /** Gathers the events of one answer into a `Completion`. */
 export class Fold {
   private readonly text: string[] = []
   private readonly refusal: string[] = []
   private readonly spoken: string[] = []
-  private readonly calls: { callId: string; name: string; json: string[]; isWhole: boolean }[] = []
+  private readonly calls: GatheredCall[] = []
   private readonly logprobs: JsonValue[] = []
   private readonly blocks = new BlockFold()
   private reason: FinishReason = 'stop'
@@ -95,7 +94,7 @@ export class Fold {
         this.blocks.text(event.text)
         return
       case 'tool-start':
-        this.calls[event.index] = { callId: event.callId, name: event.name, json: [], isWhole: false }
+        this.calls[event.index] = { callId: event.callId, name: event.name, json: [], isWhole: false, own: event.own }
         this.blocks.call(event.index)
         return
       case 'tool-delta': {
@@ -104,6 +103,9 @@ export class Fold {
         if (call !== undefined && event.isLast) call.isWhole = true
         return
       }
+      case 'own':
+        this.blocks.ownEvent(event)
+        return
       case 'finish':
         this.reason = event.reason
         this.own = event.own
@@ -135,56 +137,9 @@ export class Fold {
       reason: this.reason,
       own: this.own,
       usage: this.usage,
+      ownMembers: this.blocks.own,
       logprobs: this.logprobs.length > 0 ? this.logprobs : undefined,
       blocks: this.blocks.whole,
     }
   }
-}
-
-/** Gathers an answer in its order. */
-class BlockFold {
-  private readonly blocks: ({ kind: 'text'; pieces: string[] } | { kind: 'call'; index: number } | OpenThought)[] = []
-  private hasThoughts = false
-
-  text(text: string): void {
-    const last = this.blocks.at(-1)
-    if (last?.kind === 'text') last.pieces.push(text)
-    else this.blocks.push({ kind: 'text', pieces: [text] })
-  }
-
-  call(index: number): void {
-    this.blocks.push({ kind: 'call', index })
-  }
-
-  /** A seal ends the thought that is open; without one, it is a thought of which nothing is shown. */
-  thought(event: ThoughtEvent): void {
-    if (event.type === 'thought' && event.seal === undefined) return
-    this.hasThoughts = true
-    const last = this.blocks.at(-1)
-    const open = last?.kind === 'thought' && last.seal === undefined ? last : undefined
-    const thought = open ?? { kind: 'thought', parts: [] }
-    if (open === undefined) this.blocks.push(thought)
-    if (event.type === 'thought') {
-      thought.seal = event.seal
-      thought.isRedacted = event.isRedacted
-    } else if (thought.parts.length === 0 || event.isNewPart) thought.parts.push([event.text])
-    else thought.parts.at(-1)?.push(event.text)
-  }
-
-  get whole(): readonly AnswerBlock[] | undefined {
-    if (!this.hasThoughts) return undefined
-    return this.blocks.map((block) => {
-      if (block.kind === 'call') return block
-      if (block.kind === 'text') return { kind: 'text', text: block.pieces.join('') }
-      const { parts, seal, isRedacted } = block
-      return { kind: 'thought', texts: parts.map((pieces) => pieces.join('')), seal, isRedacted }
-    })
-  }
-}
-
-interface OpenThought {
-  kind: 'thought'
-  readonly parts: string[][]
-  seal?: string | undefined
-  isRedacted?: true | undefined
 }

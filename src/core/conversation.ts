@@ -18,7 +18,7 @@ export interface CacheMark {
 }
 
 /** In whose API messages and tools have the form in which they came. */
-type WireForm = 'chat' | 'messages' | 'responses'
+export type WireForm = 'chat' | 'messages' | 'responses'
 
 /** A message begins with an entry of its role; the entries up to the next message are its content. */
 export const SYSTEM = 0
@@ -63,6 +63,8 @@ export const DOCUMENT_PARTS = 22
 export const DOCUMENT_END = 25
 /** A note of the caller about a document. */
 export const CONTEXT = 23
+/** A block of the caller's API that the canonical form has no kind for, as JSON, for providers of the same API. */
+export const OWN_BLOCK = 24
 /** The bits of a kind itself. */
 export const KINDS = 31
 
@@ -74,6 +76,8 @@ export const CONTINUED = 64
 export const FAILED = 128
 /** Added to the kind of a document that the answer is to quote. */
 export const CITED = 128
+/** Added to the kind of an `OWN_BLOCK` without which a request must not be answered. */
+export const NEEDED = 128
 /** Added to the kind of a tool's schema whose `type` is certainly "object". */
 export const OF_OBJECT = 128
 /** Below the index of an image's detail in `DETAILS`. */
@@ -119,6 +123,16 @@ export function indexOfMark(mark: CacheMark | undefined): number {
 /** An entry is its kind with what was added to it, its first byte and the byte after its last. */
 export const ENTRY_INTS = 3
 
+/** Where a block is that has members which its entries lack. `marks`: the indexes of the marks within it, added up. */
+export interface BlockSpan {
+  readonly from: number
+  readonly to: number
+  readonly marks: number
+}
+
+/** By the first byte of the entry of each block. */
+type BlockSpans = ReadonlyMap<number, BlockSpan>
+
 /** Entries over an arena. An entry is named by its index among the numbers; `next` leads from one to the next. */
 export abstract class Entries {
   constructor(
@@ -132,6 +146,7 @@ export abstract class Entries {
      * the text that carries it.
      */
     protected readonly markPaths: ReadonlyMap<number, string> | undefined,
+    protected readonly blocks: BlockSpans | undefined,
   ) {}
 
   /** The end of the last entry. */
@@ -183,6 +198,11 @@ export abstract class Entries {
   /** The text of an entry. */
   textAt(entry: number): string {
     return this.arena.stringAt(this.fromAt(entry), this.toAt(entry))
+  }
+
+  /** The whole block of this entry, if it has members that the entries lack. */
+  blockAt(entry: number): BlockSpan | undefined {
+    return this.blocks?.get(this.fromAt(entry))
   }
 
   /** Whether any entry has a cache mark. */
@@ -248,8 +268,9 @@ export class Conversation extends Entries {
     markPaths?: ReadonlyMap<number, string>,
     /** The thoughts that the caller sends back, by the first byte of the text or the call that each comes before. */
     readonly sentThoughts?: ReadonlyMap<number, readonly SentThought[]>,
+    blocks?: BlockSpans,
   ) {
-    super(arena, numbers, seenIn(numbers), markPaths)
+    super(arena, numbers, seenIn(numbers), markPaths, blocks)
   }
 
   /** The end of the content of the message that begins here: the next message, or `end`. */
@@ -316,15 +337,36 @@ export class Conversation extends Entries {
     const numbers = this.numbers.slice()
     numbers[entry] = ((numbers[entry] ?? 0) % MARKED) + index * MARKED
     exactCleared()(numbers, entry)
-    return new Conversation(this.arena, numbers, this.form, this.markPaths, this.sentThoughts)
+    return this.with(numbers)
   }
 
   /** The same messages with other cache marks. A message whose mark changes is not exact. */
   remarked(change: MarkChange): Conversation {
     if (!this.isMarked) return this
     const numbers = remarked(this.numbers, change, exactCleared())
-    if (numbers === this.numbers) return this
-    return new Conversation(this.arena, numbers, this.form, this.markPaths, this.sentThoughts)
+    return numbers === this.numbers ? this : this.with(numbers)
+  }
+
+  /**
+   * The same without blocks that only the caller's own API has; entries keep their places. Undefined if one of them is
+   * needed.
+   */
+  withoutOwnBlocks(): Conversation | undefined {
+    if (!this.has(OWN_BLOCK)) return this
+    const numbers = this.numbers.slice()
+    for (let entry = 0; entry < numbers.length; entry += ENTRY_INTS) {
+      const bits = numbers[entry] ?? 0
+      if ((bits & KINDS) !== OWN_BLOCK) continue
+      if ((bits & NEEDED) !== 0) return undefined
+      numbers[entry] = TEXT
+      numbers[entry + 1] = 0
+      numbers[entry + 2] = 0
+    }
+    return this.with(numbers)
+  }
+
+  private with(numbers: Int32Array): Conversation {
+    return new Conversation(this.arena, numbers, this.form, this.markPaths, this.sentThoughts, this.blocks)
   }
 }
 
@@ -353,8 +395,9 @@ export class ToolList extends Entries {
     /** Where the whole list is, with its brackets, if all of it has the value that it has in its own form. */
     readonly exactFrom: number = 0,
     readonly exactTo: number = 0,
+    blocks?: BlockSpans,
   ) {
-    super(arena, numbers, seenIn(numbers), undefined)
+    super(arena, numbers, seenIn(numbers), undefined, blocks)
   }
 
   get count(): number {
@@ -389,7 +432,7 @@ export class ToolList extends Entries {
       for (let at = tool; at < this.endOfTool(tool); at++) kept.push(this.numbers[at] ?? 0)
     }
     if (kept.length === this.end) return this
-    return new ToolList(this.arena, Int32Array.from(kept), this.form)
+    return new ToolList(this.arena, Int32Array.from(kept), this.form, 0, 0, this.blocks)
   }
 
   /** Whether the `type` of this schema is certainly "object". */
@@ -404,7 +447,7 @@ export class ToolList extends Entries {
       from = 0
       to = 0
     })
-    return numbers === this.numbers ? this : new ToolList(this.arena, numbers, this.form, from, to)
+    return numbers === this.numbers ? this : new ToolList(this.arena, numbers, this.form, from, to, this.blocks)
   }
 }
 

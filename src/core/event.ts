@@ -4,7 +4,7 @@
  * a `Completion`.
  */
 
-import type { JsonValue } from './json.ts'
+import type { JsonObject, JsonValue } from './json.ts'
 import type { Usage } from './token-usage.ts'
 
 /** Why the model stopped. Each decoder maps its provider's words to these in one `switch`. */
@@ -20,9 +20,22 @@ export interface OwnStop {
 }
 
 /**
+ * Something of the provider's own API that the canonical form has no event for: callers of the same API get it, others
+ * do not. `block`: a content block begins. `delta` belongs to the open block, and `stop` ends one that `block` began.
+ * `text`: the text that follows is a block of its own, with these members. `message` and `ending` hold members of the
+ * message and of how it ends, and `event` is an event with a name.
+ */
+export interface OwnEvent {
+  readonly type: 'own'
+  readonly part: 'block' | 'delta' | 'stop' | 'text' | 'message' | 'ending' | 'event'
+  readonly value: JsonObject
+  readonly name?: string | undefined
+}
+
+/**
  * Order law: `start (text | refusal | reasoning | thought | tool-start tool-delta+)* finish usage? end`. `usage` may
  * also come earlier and more than once; each figure replaces the one before it. `gateway/event-check.ts` asserts this
- * law on everything that a decoder emits.
+ * law on everything that a decoder emits. `own` events come between any others, those of blocks before the finish.
  *
  * - `index` numbers the tool calls of an answer from 0 in the order of their starts. Deltas of several calls may
  *   interleave.
@@ -43,7 +56,15 @@ export type StreamEvent =
    */
   | { readonly type: 'reasoning'; readonly text: string; readonly isNewPart?: true | undefined }
   | ThoughtEnd
-  | { readonly type: 'tool-start'; readonly index: number; readonly callId: string; readonly name: string }
+  | OwnEvent
+  | {
+      readonly type: 'tool-start'
+      readonly index: number
+      readonly callId: string
+      readonly name: string
+      /** Members of the call that only the provider's own API has. */
+      readonly own?: JsonObject | undefined
+    }
   | {
       readonly type: 'tool-delta'
       readonly index: number

@@ -46,6 +46,10 @@ export interface Price extends TierRates {
   readonly defaultTier?: string | undefined
   /** Micro-dollars per image by `quality:size`, in place of `image`; `*` for all others. */
   readonly images?: Readonly<Record<string, number>> | undefined
+  /** By how much fields of a request multiply all of these prices, by `name:value`: `speed:fast`. */
+  readonly fields?: Readonly<Record<string, number>> | undefined
+  /** Micro-dollars per 1,000 calls of the provider's own tools, by kind: `web_search`. */
+  readonly tools?: Readonly<Record<string, number>> | undefined
   /** When the operator last compared it with the provider's: `2026-11-01`. */
   readonly asOf?: string | undefined
 }

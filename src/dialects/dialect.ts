@@ -6,7 +6,7 @@
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { Compatibility } from '../core/compatibility.ts'
 import type { Completion, PlainAnswer } from '../core/completion.ts'
-import type { ContentEvent, FinishReason, OwnStop, ThoughtEvent } from '../core/event.ts'
+import type { ContentEvent, FinishReason, OwnEvent, OwnStop, ThoughtEvent } from '../core/event.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { RequestBody, UnparsedMembers } from '../wire/request-body.ts'
 import type { TextForm } from '../wire/text-copier.ts'
@@ -26,7 +26,12 @@ export interface Caller {
   readonly organization: string
   /** What its key may send and get beyond the specification. Absent: nothing. */
   readonly compatibility?: Compatibility
+  /** Of the request. Absent for a turn on a socket. */
+  readonly headers?: CallerHeaders | undefined
 }
+
+/** The headers of a request, by their names in lower case. */
+export type CallerHeaders = Pick<Headers, 'get'>
 
 export interface Dialect {
   readonly name: DialectName
@@ -75,6 +80,11 @@ export interface StreamEncoder {
   encode(event: ContentEvent): string
   /** A thought, of which the caller may see nothing. Absent if it never sees any. */
   encodeThought?(event: ThoughtEvent): string
+  /**
+   * What the provider sent in the form of its own API. `isLate`: after the finish. Absent if callers of this dialect
+   * get none of it.
+   */
+  own?(event: OwnEvent, isLate: boolean): string
   /** The answer is whole: closes open items and writes the final events. `usage` is the usage of the whole answer. */
   end(reason: FinishReason, usage: Usage, own?: OwnStop): string
   /**

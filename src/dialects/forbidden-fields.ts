@@ -1,7 +1,7 @@
 /** The fields that no caller may set, because routing and credentials are the operator's. */
 
 import { CallerError } from '../core/caller-error.ts'
-import type { JsonObject } from '../core/json.ts'
+import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 
 export const FORBIDDEN_FIELDS: ReadonlySet<string> = new Set([
   'api_key',
@@ -44,4 +44,26 @@ export function refuseForbiddenNames(names: readonly string[], metadata: Metadat
   const fields = found.length > 1 ? 'fields' : 'field'
   const message = `Forbidden ${fields}: ${listed}. The service sets these itself; remove them from the request.`
   throw new CallerError('forbidden_field', message, { param: found[0] })
+}
+
+/**
+ * Throws `CallerError` `forbidden_field` for a forbidden name anywhere in a value that is passed on as it came;
+ * `metadata` is one of the names that mean nothing there.
+ */
+export function refuseForbiddenWithin(value: JsonValue | undefined, path: string): void {
+  if (isArray(value)) for (const [index, item] of value.entries()) refuseForbiddenWithin(item, `${path}[${index}]`)
+  if (!isObject(value)) return
+  refuseForbiddenNamesOf(value, path)
+  for (const name in value) refuseForbiddenWithin(value[name], `${path}.${name}`)
+}
+
+/** The same for the names of one object alone. */
+export function refuseForbiddenNamesOf(value: JsonValue, path: string): void {
+  if (!isObject(value)) return
+  for (const name in value) {
+    if (name === 'metadata' || !FORBIDDEN_FIELDS.has(name)) continue
+    const param = `${path}.${name}`
+    const message = `Forbidden field: '${param}'. The service sets this itself; remove it from the request.`
+    throw new CallerError('forbidden_field', message, { param })
+  }
 }

@@ -10,6 +10,7 @@ import type { FinishReason } from '../core/event.ts'
 import { tagsByName, tierOfTags } from '../core/tags.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { Charge, Outcome } from '../ledger/ledger.ts'
+import type { ToolCalls } from './own-prices.ts'
 import type { RecallCounts } from './recalled-thoughts.ts'
 import type { AttemptFailure, AttemptLine, RefusedLine, RequestLine } from './request-line.ts'
 import type { RequestTags } from './request-tags.ts'
@@ -66,6 +67,8 @@ export class RequestLog {
   continuity: RecallCounts | undefined
   /** Those that the provider that was called last does not have. */
   leftOut: readonly string[] | undefined
+  /** How often the provider has run its own tools. */
+  toolCalls: ToolCalls | undefined
   /** A service tier without a price that the request asked for or was served by; its names are bounded. */
   unpricedTier: string | undefined
   tags: RequestTags | undefined
@@ -207,6 +210,7 @@ export class RequestLog {
       usage: charged === undefined ? undefined : charged.estimated ? 'estimated' : 'provider',
       cost_micro_usd: charged?.costMicroUsd,
       service_tier: charged && tierOfTags(charged.tags),
+      tool_calls: this.toolCalls && Object.fromEntries(this.toolCalls),
       ignored: this.allIgnored,
       outcome,
       finish_reason: this.finishReason && FINISH_REASONS[this.finishReason],

@@ -21,6 +21,7 @@ import { DecodeStream } from './decode-stream.ts'
 import { EventCheck, type EventSink } from './event-check.ts'
 import type { Upstream } from './gateway.ts'
 import type { Interruption } from './in-flight.ts'
+import { servedPrice } from './own-prices.ts'
 import { plainAnswer } from './plain-answer.ts'
 import { ProviderCall, parseJson } from './provider-call.ts'
 import { Pump, type PumpOpener } from './pump.ts'
@@ -65,6 +66,8 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     request: UpstreamRequest,
     /** The service tier that the provider is asked for. */
     private readonly tier: string | undefined,
+    /** Fields of the request that multiply its price. */
+    private readonly fields: readonly string[],
     private readonly meter: UsageMeter,
     dueMs: number,
     /** Keeps the thoughts of the answer; absent if the target has none. */
@@ -92,8 +95,9 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     return {
       model: candidate.model.name,
       provider: candidate.target.provider,
-      price: candidate.model.price,
+      price: candidate.model.price && servedPrice(candidate.model.price, this.fields, meter.ownUsage),
       asked: this.tier,
+      toolCalls: meter.toolCalls,
       // A provider that was stopped has not reported its usage.
       counted: isComplete && !this.hasStopped ? meter.count(true) : this.countCut(),
     }

@@ -9,6 +9,7 @@ import { resolve } from '../catalog/resolve.ts'
 import { CallerError } from '../core/caller-error.ts'
 import type { UnitAmounts } from '../core/limits.ts'
 import type { Ttl } from '../core/model-config.ts'
+import type { Price } from '../core/money.ts'
 import { demandOf } from '../ledger/ledger.ts'
 import { estimateOf, type Quote } from './quote.ts'
 
@@ -18,21 +19,24 @@ export function sentOutputLimit(key: Key, model: Model, needs: Needs): number | 
 }
 
 /** What a request means for its price besides its tokens: as in `Quote`. */
-export interface Priced extends Pick<Quote, 'asked' | 'audioTokens'> {
+export interface Priced extends Pick<Quote, 'asked' | 'audioTokens' | 'toolsMicroUsd'> {
+  /** With the fields that multiply it; absent: that of the model. */
+  readonly price?: Price | undefined
   /** The least output limit that the provider takes, which is reserved for a lower one. */
   readonly leastOutput?: number
 }
 
 export function chatQuote(key: Key, model: Model, needs: Needs, of: Priced = {}): Quote {
-  const { asked, audioTokens, leastOutput = 0 } = of
+  const { asked, audioTokens, leastOutput = 0, price = model.price, toolsMicroUsd } = of
   const limit = sentOutputLimit(key, model, needs) ?? model.maxOutputTokens
   const maxOutputTokens = limit === undefined ? undefined : Math.max(limit, leastOutput)
   return {
     model: model.name,
     inputTokens: needs.inputTokens,
     maxOutputTokens,
-    price: model.price,
+    price,
     asked,
+    toolsMicroUsd,
     audioTokens: model.price?.audioInput === undefined ? undefined : audioTokens,
     images: undefined,
     atOnce: isStrict(key) && maxOutputTokens !== undefined,

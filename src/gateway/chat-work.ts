@@ -9,7 +9,9 @@ import type { ChatRequest } from '../core/chat-request.ts'
 import { ASSISTANT } from '../core/conversation.ts'
 import type { UnitAmounts } from '../core/limits.ts'
 import type { TargetRef } from '../core/model-config.ts'
-import type { ProviderError } from '../core/provider-error.ts'
+import type { OwnFields } from '../core/own-fields.ts'
+import { priceWithFields } from '../core/price-factors.ts'
+import { ProviderError } from '../core/provider-error.ts'
 import { BASE_TIER, boundedTier, isBaseTier, sentTier, type TierApi } from '../core/service-tier.ts'
 import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
 import type { Exchange } from '../dialects/dialect.ts'
@@ -17,11 +19,13 @@ import { estimateAudio, estimateInput } from '../ledger/estimate.ts'
 import type { OutputChoice } from '../ledger/ledger.ts'
 import { isPricedTier, isUnpricedAnswer, pricedTiers } from '../ledger/price.ts'
 import type { Learned } from '../providers/provider.ts'
+import { takenBy, takesOwn } from '../providers/taken-request.ts'
 import type { RequestLog } from './access-log.ts'
 import { ConversationKey } from './affinity.ts'
 import { type AskedChat, ChatCall } from './chat-call.ts'
 import { chatQuote, largestOutput, type Priced, sentOutputLimit } from './chat-quote.ts'
 import type { Gateway, Upstream } from './gateway.ts'
+import { pricedFields, reservedToolsMicroUsd, unpricedOwn } from './own-prices.ts'
 import { OwnThoughts } from './own-thoughts.ts'
 import type { Quote } from './quote.ts'
 import type { RecalledThoughts } from './recalled-thoughts.ts'
@@ -34,6 +38,7 @@ import type { Work } from './work.ts'
 interface Prepared {
   readonly model: Model
   readonly api: TierApi | undefined
+  readonly own: OwnFields | undefined
   readonly request: ChatRequest
   readonly quote: Quote
   /** What of the input are thoughts that are given back. */
@@ -64,6 +69,8 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   private readonly seals: ThoughtSeals
   /** What each issuer gets; nothing if it has rejected its own. */
   private readonly thoughtsOf = new Map<string, TargetThoughts | undefined>()
+  /** The request as the candidate that was called last takes it. */
+  private taken: ChatRequest | undefined
   /** A candidate does not think because the thoughts of earlier turns are missing: the request goes on without. */
   private thinksNot = false
   /** Undefined once a stream has begun, like the caller's request. */
@@ -175,6 +182,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.recalled = undefined
     this.own = undefined
     this.sentThoughts = undefined
+    this.taken = undefined
   }
 
   quote(candidate: Candidate): Quote {
@@ -217,18 +225,26 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.noteRecalled(candidate, issuer)
     this.sentThoughts = thoughts
     const plain = this.sentRequest(candidate)
-    const written = thoughts === undefined ? plain : { ...plain, thoughts }
-    const sent = provider.request(written, target)
+    this.taken = undefined
+    const { request: taken, leftOut } = takenBy(
+      provider,
+      thoughts === undefined ? plain : { ...plain, thoughts },
+      target,
+    )
+    this.taken = taken
+    const sent = provider.request(taken, target)
     const { conversation } = this.exchange.request
     const { id } = this.key.organization
     const { reasoning } = request
-    this.log.leftOut = this.thinksNot && reasoning ? [...(sent.ignored ?? []), reasoning.field] : sent.ignored
+    const notThought = this.thinksNot && reasoning ? [reasoning.field] : []
+    this.log.leftOut = [...leftOut, ...(sent.ignored ?? []), ...notThought]
     return new ChatCall(
       this,
       candidate,
       upstream,
       sent,
       quote.asked,
+      taken.own === undefined ? NO_FIELDS : pricedFields(taken.own),
       new UsageMeter(quote.inputTokens, quote.maxOutputTokens),
       dueMs,
       issuer && this.gateway.thoughts?.keeper(id, conversation, candidate.target, issuer),
@@ -252,13 +268,16 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
 
   learn(candidate: Candidate, upstream: Upstream, error: ProviderError, sentMs: number): Learned | undefined {
     const { provider, endpoint } = upstream
-    const learned = provider.learn?.({
-      error,
-      target: targetOf(candidate.target, endpoint),
-      request: { ...this.sentRequest(candidate), thoughts: this.sentThoughts },
-      organization: this.key.organization.id,
-      sentMs,
-    })
+    const { taken } = this
+    const learned =
+      taken &&
+      provider.learn?.({
+        error,
+        target: targetOf(candidate.target, endpoint),
+        request: taken,
+        organization: this.key.organization.id,
+        sentMs,
+      })
     if (learned !== undefined) return learned
     if (missesThoughts(error) && !this.thinksNot && this.exchange.request.reasoning !== undefined) {
       this.thinksNot = true
@@ -283,6 +302,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   /** Notes why the model stopped, and warns the operator of what only the finished answer shows. */
   check(candidate: Candidate, meter: UsageMeter, isComplete: boolean): void {
     this.log.finishReason = meter.reason
+    this.log.toolCalls = meter.toolCalls
     if (isComplete && meter.reason === 'length' && this.isCompaction) this.warnOfCutSummary(candidate)
     this.checkTier(candidate, meter.serviceTier)
     if (meter.disbelieved) this.gateway.logEvent('provider.usage_implausible', { ...candidate.target })
@@ -334,14 +354,17 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const api = this.gateway.catalog.tierApi(target.provider)
     const thoughtTokens = this.thoughtsFor(candidate)?.tokens ?? 0
     const { prepared } = this
-    if (prepared?.model !== model || prepared.api !== api || prepared.thoughtTokens !== thoughtTokens) {
+    const own = this.ownFor(candidate)
+    const isKnown = prepared?.model === model && prepared.api === api && prepared.own === own
+    if (!isKnown || prepared.thoughtTokens !== thoughtTokens) {
       const needs = this.needsWith(thoughtTokens)
       const asked = this.tierFor(model, api)
       const request = withServiceTier(fit(this.limited(model, needs), model, needs), asked)
       const { audioTokens } = this
+      const priced = { asked, audioTokens, ...(own && this.ownPriced(own, model)) }
       this.hasPrepared = true
-      const quote = chatQuote(this.key, model, needs, { asked, audioTokens })
-      this.prepared = { model, api, request, quote, thoughtTokens }
+      const quote = chatQuote(this.key, model, needs, priced)
+      this.prepared = { model, api, own, request, quote, thoughtTokens }
       return this.prepared
     }
     return prepared
@@ -351,6 +374,32 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   private needsWith(thoughtTokens: number): Needs {
     const { needs } = this
     return thoughtTokens === 0 ? needs : { ...needs, inputTokens: needs.inputTokens + thoughtTokens }
+  }
+
+  /** What the candidate takes of what only the caller's own API has. */
+  private ownFor({ target }: Candidate): OwnFields | undefined {
+    const { request } = this.exchange
+    const upstream = request.own && this.gateway.upstreams.get(target.provider)
+    if (request.own === undefined || upstream === undefined) return undefined
+    return takesOwn(upstream.provider, request, targetOf(target, upstream.endpoint)) ? request.own : undefined
+  }
+
+  /**
+   * What that costs. Under a spend limit, without a price it is the caller's mistake, or a reason to pass over a
+   * candidate after the first.
+   */
+  private ownPriced(own: OwnFields, model: Model): Priced {
+    const { key } = this
+    const { price } = model
+    const unpriced = price === undefined || !isSpendLimited(key) ? undefined : unpricedOwn(own, model, isStrict(key))
+    if (unpriced !== undefined && !this.hasPrepared) throw unpriced
+    if (unpriced !== undefined) throw new ProviderError('rejected', unpriced.message, { unsent: true })
+    const toolsMicroUsd = reservedToolsMicroUsd(own, price)
+    const fields = pricedFields(own)
+    return {
+      price: price && priceWithFields(price, fields),
+      toolsMicroUsd: toolsMicroUsd === 0 ? undefined : toolsMicroUsd,
+    }
   }
 
   /**
@@ -389,6 +438,8 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     return { ...lenient, maxOutputTokens: sentOutputLimit(this.key, model, needs) }
   }
 }
+
+const NO_FIELDS: readonly string[] = []
 
 /** Words of errors about thoughts. A request is sent once more, at most, for an error about something else. */
 const ABOUT_THOUGHTS = /thinking|thought|reasoning|signature|encrypted/i

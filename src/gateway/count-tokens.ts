@@ -14,6 +14,8 @@ import type { TargetThoughts } from '../core/thoughts.ts'
 import { believed } from '../core/token-usage.ts'
 import { estimateInput } from '../ledger/estimate.ts'
 import type { Account } from '../ledger/ledger.ts'
+import type { UpstreamRequest } from '../providers/provider.ts'
+import { takenBy } from '../providers/taken-request.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
 import type { RequestLog } from './access-log.ts'
 import { type Gateway, upstreamOf } from './gateway.ts'
@@ -102,7 +104,16 @@ async function countedBy(
   const { counter } = provider
   if (counter === undefined) return undefined
   const target = targetOf(candidate.target, endpoint)
-  const dispatch = counter.request({ ...fit(request, candidate.model, needs), thoughts }, target)
+  let dispatch: UpstreamRequest
+  try {
+    dispatch = counter.request(
+      takenBy(provider, { ...fit(request, candidate.model, needs), thoughts }, target).request,
+      target,
+    )
+  } catch (error) {
+    if (error instanceof ProviderError) return undefined
+    throw error
+  }
   const connection = new UpstreamCall(dispatch, endpoint, false, performance.now() + COUNT_MS)
   running.runs(connection)
   const trace = log.trace?.call(candidate)

@@ -12,6 +12,7 @@ export class EncodeStream implements EventSink, EventOwner {
   private copier: TextCopier | undefined
   /** True once there was an event that the caller sees as content. */
   hasContent = false
+  private hasFinished = false
   /** When the first event arrived (`performance.now()`). */
   firstEventMs: number | undefined
 
@@ -36,8 +37,14 @@ export class EncodeStream implements EventSink, EventOwner {
         break
       }
       case 'usage':
-      case 'finish':
         return
+      case 'finish':
+        this.hasFinished = true
+        return
+      case 'own':
+        this.text += this.encoder.own?.(event, this.hasFinished) ?? ''
+        if (event.part !== 'block' && event.part !== 'delta') return
+        break
       case 'end':
         // If the provider left a figure out, the caller gets our own count, never a made-up 0.
         this.text += this.encoder.end(this.meter.reason ?? 'stop', this.meter.count(true).usage, this.meter.own)

@@ -4,7 +4,7 @@
  * character that a provider has split become one. What comes after may rely on `core/event.ts`.
  */
 
-import type { StreamEvent } from '../core/event.ts'
+import type { OwnEvent, StreamEvent } from '../core/event.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { restoreToolName, type UpstreamRequest } from '../providers/provider.ts'
 import { DEPTH_MAX, VALUES_MAX } from '../wire/json-shape.ts'
@@ -136,6 +136,9 @@ export class EventCheck implements EventSink {
       case 'usage':
         if (this.phase !== ANSWERING && this.phase !== FINISHED) throw this.misplaced(event.type)
         break
+      case 'own':
+        if (this.phase !== ANSWERING && (this.phase !== FINISHED || isContent(event))) throw this.misplaced(event.type)
+        break
       case 'finish':
         if (this.phase !== ANSWERING) throw this.misplaced(event.type)
         this.phase = FINISHED
@@ -186,6 +189,11 @@ export class EventCheck implements EventSink {
   private misplaced(type: string): Error {
     return new Error(`order of events: '${type}' ${PHASES[this.phase]}`)
   }
+}
+
+/** Whether an event of the provider's own API is part of a block. */
+function isContent({ part }: OwnEvent): boolean {
+  return part !== 'message' && part !== 'ending' && part !== 'event'
 }
 
 function endsInHalf(event: StreamEvent): event is Written {

@@ -3,7 +3,15 @@
  * the same answers.
  */
 
-import { ASSISTANT, CALL_ID, type Conversation, REFUSAL, type SentThought, TEXT } from '../core/conversation.ts'
+import {
+  ASSISTANT,
+  CALL_ID,
+  type Conversation,
+  OWN_BLOCK,
+  REFUSAL,
+  type SentThought,
+  TEXT,
+} from '../core/conversation.ts'
 import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
 import type { ThoughtSeals } from './shown-thoughts.ts'
 
@@ -54,11 +62,12 @@ export class OwnThoughts {
       const end = conversation.endOfMessage(message)
       for (let entry = conversation.next(message); entry < end; entry = conversation.next(entry)) {
         const kind = conversation.kindAt(entry)
-        if (kind !== TEXT && kind !== REFUSAL && kind !== CALL_ID) continue
+        if (kind !== TEXT && kind !== REFUSAL && kind !== CALL_ID && kind !== OWN_BLOCK) continue
         answers.set(entry, answer)
         waiting = [...waiting, ...(sentThoughts.get(conversation.fromAt(entry)) ?? []).flatMap(opened)]
         // A blank text is not sent.
-        if (waiting.length === 0 || (kind !== CALL_ID && conversation.textAt(entry).trim() === '')) continue
+        if (waiting.length === 0 || ((kind === TEXT || kind === REFUSAL) && conversation.textAt(entry).trim() === ''))
+          continue
         for (const thought of waiting) found.push({ ...thought, answer, message, entry })
         waiting = []
       }

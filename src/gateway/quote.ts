@@ -7,7 +7,8 @@ import type { Ttl } from '../core/model-config.ts'
 import type { Price } from '../core/money.ts'
 import { withTier } from '../core/tags.ts'
 import type { Charge, Estimate, Outcome } from '../ledger/ledger.ts'
-import { chargedMicroUsd, reservedMicroUsd, servedTier } from '../ledger/price.ts'
+import { chargedMicroUsd, MICRO_USD_MAX, reservedMicroUsd, servedTier } from '../ledger/price.ts'
+import { type ToolCalls, toolsMicroUsd } from './own-prices.ts'
 import type { Counted } from './usage-meter.ts'
 
 /** How much output is reserved at a time, unless the caller's limit is lower. */
@@ -35,6 +36,8 @@ export interface Quote {
   readonly atOnce?: boolean | undefined
   /** The input is reserved at the price of a cache write with this TTL: the worst case, for strict limits. */
   readonly cached?: Ttl | undefined
+  /** What calls of the provider's own tools may cost. */
+  readonly toolsMicroUsd?: number | undefined
 }
 
 /** Who answered, and what it cost. */
@@ -47,6 +50,8 @@ export interface Bill {
   readonly counted: Counted
   /** Images that were made; none for chat. */
   readonly images?: number | undefined
+  /** Calls of the provider's own tools. */
+  readonly toolCalls?: ToolCalls | undefined
 }
 
 /** Whether the same is reserved for both. Their models do not count. */
@@ -60,6 +65,7 @@ export function isSameQuote(one: Quote, other: Quote): boolean {
       one.audioTokens === other.audioTokens &&
       one.images === other.images &&
       one.cached === other.cached &&
+      one.toolsMicroUsd === other.toolsMicroUsd &&
       one.atOnce === other.atOnce)
   )
 }
@@ -83,16 +89,23 @@ export function estimateFor(inputTokens: number, outputTokens: number, quote: Qu
 }
 
 function costFor(inputTokens: number, outputTokens: number, quote: Quote): number {
-  return quote.price === undefined ? 0 : reservedMicroUsd(quote.price, inputTokens, outputTokens, quote)
+  if (quote.price === undefined) return 0
+  const { toolsMicroUsd: tools = 0 } = quote
+  return bounded(reservedMicroUsd(quote.price, inputTokens, outputTokens, quote) + tools)
+}
+
+function bounded(microUsd: number): number {
+  return Math.min(microUsd, MICRO_USD_MAX)
 }
 
 export function chargeOf(
-  { model, provider, counted, price, asked, images = 0 }: Bill,
+  { model, provider, counted, price, asked, images = 0, toolCalls }: Bill,
   outcome: Outcome,
   tags: string,
   remote: string,
 ): Charge {
   const { usage, estimated } = counted
+  const tools = toolCalls === undefined ? 0 : toolsMicroUsd(toolCalls, price)
   return {
     model,
     provider,
@@ -101,7 +114,7 @@ export function chargeOf(
     cacheWriteTokens: (usage.cacheWrite5m ?? 0) + (usage.cacheWrite1h ?? 0),
     outputTokens: usage.output,
     images,
-    costMicroUsd: price === undefined ? 0 : chargedMicroUsd(price, { usage, asked, images }),
+    costMicroUsd: price === undefined ? 0 : bounded(chargedMicroUsd(price, { usage, asked, images }) + tools),
     estimated,
     outcome,
     tags: withTier(tags, servedTier(price, usage)),

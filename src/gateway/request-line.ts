@@ -61,6 +61,8 @@ export interface RequestLine {
   readonly cost_micro_usd?: number | undefined
   /** The tier that served the request: aliases resolved, `default` for the base tier, '' if the answer names none. */
   readonly service_tier?: string | undefined
+  /** How often the provider has run its own tools, by kind; absent if it has run none. */
+  readonly tool_calls?: Readonly<Record<string, number>> | undefined
   /** Fields that were accepted and have no effect; absent if there are none. */
   readonly ignored?: readonly string[] | undefined
   readonly outcome: Outcome
@@ -110,7 +112,7 @@ const KEYS_MAX = 4096
 /** The fields of a line as JSON, without the braces around them: what `JSON.stringify` writes. */
 export function fieldsOfLine(line: RequestLine): string {
   const { key, usage, attempts, ignored, error, socket, first_byte_ms, finish_reason, tags, trace_id } = line
-  if (key === undefined || usage === undefined || (attempts ?? ignored ?? error) !== undefined)
+  if (key === undefined || usage === undefined || (attempts ?? ignored ?? error ?? line.tool_calls) !== undefined)
     return JSON.stringify(line).slice(1, -1)
   const tier = line.service_tier === undefined ? '' : `,"service_tier":"${line.service_tier}"`
   const firstByte = first_byte_ms === undefined ? '' : `,"first_byte_ms":${first_byte_ms}`

@@ -78,9 +78,10 @@ function holdOf(id: string, quote: Quote, log: RequestLog, choice?: OutputChoice
   }
 }
 
-/** Not at the price of a cache write: what was written to a cache is not known. */
+/** Not at the price of a cache write, and without tools: what was written to a cache, and run, is not known. */
 function progressOf({ input, output }: Counted['usage'], quote: Quote): Estimate {
-  return estimateFor(input, output, quote.cached === undefined ? quote : { ...quote, cached: undefined })
+  const isPlain = quote.cached === undefined && quote.toolsMicroUsd === undefined
+  return estimateFor(input, output, isPlain ? quote : { ...quote, cached: undefined, toolsMicroUsd: undefined })
 }
 
 function floorOf(quote: Quote): number {

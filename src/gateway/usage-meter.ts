@@ -1,11 +1,13 @@
 /** What one provider's answer has used so far: the provider's own figures if it reported them, else our count. */
 
 import type { PlainAnswer } from '../core/completion.ts'
-import type { FinishReason, OwnStop, StreamEvent } from '../core/event.ts'
+import type { FinishReason, OwnEvent, OwnStop, StreamEvent } from '../core/event.ts'
+import { isObject, type JsonObject, objectOf } from '../core/json.ts'
 import { ProviderError } from '../core/provider-error.ts'
-import { believed, isAbsurd, mergeUsage, needsCount, outputOf, type Usage } from '../core/token-usage.ts'
+import { believed, isAbsurd, mergeUsage, needsCount, outputOf, tokenCount, type Usage } from '../core/token-usage.ts'
 import { OutputCount } from '../ledger/estimate.ts'
 import { TOKENS_A_CHARACTER_MAX } from '../ledger/token-weights.ts'
+import type { ToolCalls } from './own-prices.ts'
 
 /** Usage without gaps. */
 export interface Counted {
@@ -40,6 +42,19 @@ const UNREPORTED: Usage = {}
 /** A smaller share of reported thoughts that we did not count may be our error. */
 const HIDDEN_SHARE_MIN = 0.25
 
+/** More kinds of tools than any provider has. */
+const KINDS_MAX = 32
+/** The end of a member of the usage that counts a tool. */
+const REQUESTS = '_requests'
+
+/** The kind of the tool that a block calls; undefined if it calls none that the provider runs. */
+function calledTool({ type, name }: JsonObject): string | undefined {
+  if (type === 'mcp_tool_use') return 'mcp'
+  if (type === 'server_tool_use')
+    return typeof name === 'string' ? name.replace(/^\w+_code_execution$/, 'code_execution') : undefined
+  return typeof type === 'string' && type.endsWith('_call') ? type.slice(0, -'_call'.length) : undefined
+}
+
 function monotonicMs(): number {
   return performance.now()
 }
@@ -70,6 +85,9 @@ export class UsageMeter {
   reason: FinishReason | undefined
   /** The provider's own words for it, if they say more. */
   own: OwnStop | undefined
+  /** Members of the usage that only the provider's own API has. */
+  ownUsage: JsonObject = {}
+  private seenCalls: Map<string, number> | undefined
   private readonly startedMs: number
   /** When the first content came. */
   private contentMs: number | undefined
@@ -87,6 +105,28 @@ export class UsageMeter {
     const limit = Math.max(maxOutputTokens, LIMIT_TOKENS_MIN)
     this.eventsMax = LIMITS_MAX * limit
     this.tokensMax = COUNTED_LIMITS_MAX * limit
+  }
+
+  /** A block of a tool that the provider runs, or the usage that counts them. */
+  private noteOwn({ part, value }: OwnEvent): void {
+    if (part === 'block') {
+      const kind = calledTool(value)
+      if (kind === undefined || (this.seenCalls?.size ?? 0) >= KINDS_MAX) return
+      this.seenCalls ??= new Map()
+      this.seenCalls.set(kind, (this.seenCalls.get(kind) ?? 0) + 1)
+    } else if (isObject(value['usage'])) this.ownUsage = { ...this.ownUsage, ...value['usage'] }
+  }
+
+  /** How often the provider has run its own tools: as it reports, or as their blocks came. */
+  get toolCalls(): ToolCalls | undefined {
+    const reported = objectOf(this.ownUsage['server_tool_use'])
+    if (reported === undefined) return this.seenCalls
+    const calls = new Map(this.seenCalls)
+    for (const [name, count] of Object.entries(reported)) {
+      const believed = tokenCount(count)
+      if (name.endsWith(REQUESTS) && believed !== undefined) calls.set(name.slice(0, -REQUESTS.length), believed)
+    }
+    return calls
   }
 
   /** Throws `ProviderError` for an answer without end: see `checkEnd`. */
@@ -111,6 +151,10 @@ export class UsageMeter {
         this.reported = this.reported === UNREPORTED ? event.usage : mergeUsage(this.reported, event.usage)
         this.eventsReported = this.events
         return
+      case 'own':
+        if (event.part !== 'delta') return this.noteOwn(event)
+        this.addText(JSON.stringify(event.value))
+        return this.checkEnd(1)
       case 'finish':
         this.reason = event.reason
         this.own = event.own

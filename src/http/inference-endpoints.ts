@@ -32,7 +32,7 @@ export function runChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: 
   if (life.running.isHeavy) return runHeavyChat(life, key, bytes, reader)
   const body = readDocument(life, key, bytes, reader.unparsed)
   life.identify(() => endUserOf(body.settings))
-  const exchange = reader.read(body, callerOf(key))
+  const exchange = reader.read(body, callerOf(life, key))
   if (!(exchange instanceof Promise)) return runExchange(life, key, exchange)
   return exchange.then((read) => runExchange(life, key, read))
 }
@@ -43,7 +43,7 @@ async function runHeavyChat(life: RequestLife, key: Key, bytes: Uint8Array, read
   // Other documents are read meanwhile.
   body.document.keep()
   await turn()
-  const exchange = await reader.read(body, callerOf(key))
+  const exchange = await reader.read(body, callerOf(life, key))
   await turn()
   runExchange(life, key, exchange)
 }
@@ -61,7 +61,7 @@ export function runTurn(life: RequestLife, key: Key, bytes: Uint8Array, turn: Tu
 export async function runWarmUp(life: RequestLife, key: Key, bytes: Uint8Array, turn: Turn): Promise<void> {
   const { parts, log } = life
   const { unparsed, readTurn } = parts.dialects.responses
-  const exchange = await readTurn(readDocument(life, key, bytes, unparsed), callerOf(key), turn)
+  const exchange = await readTurn(readDocument(life, key, bytes, unparsed), callerOf(life, key), turn)
   log.ignored = exchange.ignored
   const work = new ChatWork(parts.gateway, key, exchange, log)
   const selected = selectModel(parts.catalog, key, work.model, work.kind)
@@ -84,7 +84,7 @@ export async function runCount(life: RequestLife, key: Key, bytes: Uint8Array): 
     body.document.keep()
     await turn()
   }
-  const request = parts.acceptCount(body, callerOf(key))
+  const request = parts.acceptCount(body, callerOf(life, key))
   if (running.isHeavy) await turn()
   const tokens = await countTokens(parts.gateway, { key, request, running, log })
   life.complete(JSON.stringify({ input_tokens: tokens }))
@@ -147,8 +147,8 @@ function readDocument(life: RequestLife, key: Key, bytes: Uint8Array, unparsed: 
   return body
 }
 
-function callerOf({ organization, compatibility }: Key): Caller {
-  return { organization: organization.id, compatibility }
+function callerOf({ head }: RequestLife, { organization, compatibility }: Key): Caller {
+  return { organization: organization.id, compatibility, headers: head.headers }
 }
 
 function metadataRule({ compatibility }: Key): MetadataRule {

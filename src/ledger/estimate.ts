@@ -24,6 +24,7 @@ import {
   INPUT,
   MEDIA_TYPE,
   NAME,
+  OWN_BLOCK,
   REFUSAL,
   RESULT_ID,
   STRICT,
@@ -68,6 +69,7 @@ export function estimateInput(request: ChatRequest): number {
   estimate.tools(request.tools)
   estimate.json(request.sampling.responseFormat)
   estimate.settings(request)
+  for (const tool of request.own?.tools ?? []) estimate.text(tool.json)
   return estimate.total
 }
 
@@ -126,6 +128,7 @@ class Estimate {
       case FORMAT:
       case FILE_NAME:
       case CONTEXT:
+      case OWN_BLOCK:
         return this.span(conversation, entry)
       case CALL_ID:
         this.tokens += TOKENS_A_TOOL

@@ -2,6 +2,7 @@
 
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { PlainAnswer } from '../core/completion.ts'
+import type { WireForm } from '../core/conversation.ts'
 import type { EmbeddingRequest } from '../core/embedding-request.ts'
 import type { ChatApi, Endpoint } from '../core/endpoint.ts'
 import type { StreamEvent } from '../core/event.ts'
@@ -155,6 +156,8 @@ export interface Provider extends AnswerReader {
    * takes none back. Absent: none of its models has any.
    */
   thoughtForm?(target: Target, request: ChatRequest): ThoughtForm | undefined
+  /** Of which of the callers' APIs a target takes what only that API has. Absent: of none. */
+  ownForm?(target: Target, request: ChatRequest): WireForm | undefined
   /**
    * If the error may be about how the request was written and not about what its caller asked for: how to write it
    * instead. Absent if nothing is learned.

@@ -28,6 +28,7 @@ import {
   type Conversation,
   FILE,
   isMedia,
+  OWN_BLOCK,
   REFUSAL,
   RESULT_ID,
   SYSTEM,
@@ -101,8 +102,8 @@ export class Turns {
   }
 
   /**
-   * The entry of a block: a `TEXT`, the first of an image or document, a `RESULT_ID`, a `CALL_ID`; the first `REFUSAL`
-   * of a message is a text, too. Or `PLACEHOLDER`.
+   * The entry of a block: a `TEXT`, the first of an image or document, a `RESULT_ID`, a `CALL_ID`, an `OWN_BLOCK`; the
+   * first `REFUSAL` of a message is a text, too. Or `PLACEHOLDER`.
    */
   blockAt(place: number): number {
     return this.blocks[place] ?? PLACEHOLDER
@@ -274,7 +275,7 @@ class TurnOrder {
     const { conversation, later } = this
     for (let entry = first; entry < end; entry = conversation.endOfPart(entry)) {
       const kind = conversation.kindAt(entry)
-      if (isMedia(kind) || (kind === TEXT && isSolid(conversation, entry))) later.push(entry)
+      if (isMedia(kind) || kind === OWN_BLOCK || (kind === TEXT && isSolid(conversation, entry))) later.push(entry)
       else if (kind === AUDIO) throw unknown('input_audio')
       else if (kind === FILE) throw unknown('file')
     }
@@ -291,6 +292,10 @@ class TurnOrder {
           break
         case REFUSAL:
           entry = this.refusal(message, entry, end)
+          break
+        case OWN_BLOCK:
+          this.open(ASSISTANT, message, end)
+          this.blocks.push(entry)
           break
         case CALL_ID:
           this.open(ASSISTANT, message, end)

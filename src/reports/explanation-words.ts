@@ -189,6 +189,7 @@ export function priceText(price: Price | undefined, { tier, inputTokens }: Asked
     ...tierWords(price, tier),
     ...(rates.inputTokens === undefined ? lengthWords(price) : [`above ${rates.inputTokens} input tokens`]),
   ]
+  remarks.push(...ownWords(price))
   const words = ratesText({ ...rates, image: price.image })
   return remarks.length === 0 ? words : `${words} (${remarks.join('; ')})`
 }
@@ -198,6 +199,14 @@ function tierWords(price: Price, tier: string | undefined): readonly string[] {
   const names = pricedTiers(price)
   if (price.defaultTier !== undefined) return [`tier ${price.defaultTier}, the default`]
   return names.length === 0 ? [] : [`other prices for ${names.join(', ')}`]
+}
+
+/** What fields and tools of the provider cost. */
+function ownWords({ fields = {}, tools = {} }: Price): readonly string[] {
+  return [
+    ...Object.entries(fields).map(([field, factor]) => `${field} times ${factor}`),
+    ...Object.entries(tools).map(([tool, amount]) => `${tool} ${dollarsText(amount)} for 1,000 calls`),
+  ]
 }
 
 function lengthWords({ above = [] }: Price): readonly string[] {

@@ -22,6 +22,7 @@ export class Encoding implements EventSink {
   private hasStarted = false
   private out = ''
   private usage: Usage = {}
+  private hasFinished = false
   private reason: FinishReason = 'stop'
 
   constructor(make: (meter: StreamMeter) => StreamEncoder) {
@@ -74,11 +75,15 @@ export class Encoding implements EventSink {
       case 'reasoning':
       case 'thought':
         return
+      case 'own':
+        this.out += this.encoder.own?.(event, this.hasFinished) ?? ''
+        return
       case 'usage':
         this.usage = mergeUsage(this.usage, event.usage)
         return
       case 'finish':
         this.reason = event.reason
+        this.hasFinished = true
         return
       case 'end':
         this.out += this.encoder.end(this.reason, this.usage)

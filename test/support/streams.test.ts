@@ -17,6 +17,7 @@ const LETTER = {
   thought: 'k',
   'tool-start': 'r',
   'tool-delta': 'd',
+  own: 'o',
   usage: 'u',
   finish: 'f',
   end: 'e',

@@ -106,6 +106,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'dialects/dialect.ts',
       'providers/provider.ts',
       'providers/upstream.ts',
+      'providers/taken-request.ts',
       'providers/body-readers.ts',
       'providers/scrub.ts',
     ],

@@ -44,9 +44,12 @@ export const INFERENCE: readonly ErrorKind[] = [
 ]
 
 /** Kinds of the paths whose bodies may ask for a service tier. */
+/** What is not served under a spend limit. */
+export const UNPRICED: readonly ErrorKind[] = ['unpriced_service_tier', 'unpriced_field', 'unpriced_tool']
+
 export const CONVERSATION: readonly ErrorKind[] = [
   ...INFERENCE,
-  'unpriced_service_tier',
+  ...UNPRICED,
   'unsupported_schema',
   'unsupported_documents',
 ]

@@ -11,6 +11,7 @@ import {
   type Family,
   INFERENCE,
   MESSAGES_INFERENCE,
+  UNPRICED,
 } from './error-responses.ts'
 import { PARAMETERS } from './request-headers.ts'
 import type { SampleRequest } from './sample-request.ts'
@@ -251,7 +252,7 @@ function messages(answers: Sources['answers']['messages'], suffix: string): Oper
       `An answer to a conversation, in the form of Messages. The same as \`POST ${other}\`. ${STREAM} It ends with ` +
       '`message_stop`.',
     family: 'messages',
-    errors: [...MESSAGES_INFERENCE, 'unpriced_service_tier', 'unsupported_schema', 'unsupported_documents'],
+    errors: [...MESSAGES_INFERENCE, ...UNPRICED, 'unsupported_schema', 'unsupported_documents'],
     body: { [JSON_BODY]: 'MessagesRequest' },
     bodyExample: body,
     answer: 'Message',

@@ -1,13 +1,8 @@
 /** A whole answer → the body of Messages. */
 
+import type { ThoughtBlock } from '../../core/answer-blocks.ts'
 import type { Compatibility } from '../../core/compatibility.ts'
-import {
-  type AnswerCall,
-  type Completion,
-  type PlainAnswer,
-  spokenText,
-  type ThoughtBlock,
-} from '../../core/completion.ts'
+import { type AnswerCall, type Completion, type PlainAnswer, spokenText } from '../../core/completion.ts'
 import type { FinishReason, OwnStop } from '../../core/event.ts'
 import { parseExact } from '../../core/exact-json.ts'
 import type { JsonObject } from '../../core/json.ts'
@@ -24,15 +19,27 @@ export function messagesAnswer(
   status: Status = 'completed',
   shows?: Reasoning['shows'],
 ): JsonObject {
-  const content = shows?.seals === true && completion.blocks ? blocksOf(completion, shows) : spokenBlocks(completion)
+  const { ownMembers: own } = completion
+  const isOrdered = completion.blocks !== undefined && (shows?.seals === true || own !== undefined)
   return {
     id: mintId('msg'),
     type: 'message',
     role: 'assistant',
     model: served.model,
-    content,
+    content: isOrdered ? blocksOf(completion, shows) : spokenBlocks(completion),
     ...stopOf(completion, completion.toolCalls.length > 0, status),
-    usage: messagesUsage(completion.usage),
+    ...own?.members,
+    usage: { ...messagesUsage(completion.usage), ...own?.usage },
+  }
+}
+
+/** A call of a tool that the provider ran; with no input if the answer ended within it. */
+function withInput(block: JsonObject, json: string): JsonObject {
+  try {
+    return { ...block, input: parseExact(json) }
+  } catch (error) {
+    if (error instanceof SyntaxError) return block
+    throw error
   }
 }
 
@@ -43,14 +50,16 @@ function spokenBlocks(completion: Completion): JsonObject[] {
 }
 
 /** All blocks in the provider's order, because an issuer wants its thoughts back in their places. */
-function blocksOf({ blocks = [], toolCalls }: Completion, shows: Reasoning['shows']): JsonObject[] {
+function blocksOf({ blocks = [], toolCalls }: Completion, shows?: Reasoning['shows']): JsonObject[] {
   const content = blocks.flatMap((block): JsonObject[] => {
-    if (block.kind === 'thought') return thoughtBlock(block, shows)
-    if (block.kind === 'text') return block.text === '' ? [] : [{ type: 'text', text: block.text }]
+    if (block.kind === 'thought') return shows?.seals === true ? thoughtBlock(block, shows) : []
+    if (block.kind === 'own')
+      return [block.json.length === 0 ? block.block : withInput(block.block, block.json.join(''))]
+    if (block.kind === 'text') return block.text === '' ? [] : [{ type: 'text', text: block.text, ...block.members }]
     const call = toolCalls[block.index]
     return call === undefined ? [] : toolUse(call)
   })
-  const isSpoken = content.some(({ type }) => type === 'text' || type === 'tool_use')
+  const isSpoken = content.some(({ type }) => type !== 'thinking' && type !== 'redacted_thinking')
   return isSpoken ? content : [...content, { type: 'text', text: '' }]
 }
 
@@ -109,6 +118,6 @@ function stopReason(reason: FinishReason, called: boolean): string {
 }
 
 /** A call that the output limit or a filter cut is left out: a caller might run it with a made-up input. */
-function toolUse({ callId, name, json, isWhole }: AnswerCall): JsonObject[] {
-  return isWhole ? [{ type: 'tool_use', id: callId, name, input: parseExact(json) }] : []
+function toolUse({ callId, name, json, isWhole, own }: AnswerCall): JsonObject[] {
+  return isWhole ? [{ type: 'tool_use', id: callId, name, input: parseExact(json), ...own }] : []
 }

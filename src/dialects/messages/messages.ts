@@ -3,13 +3,14 @@
 import type { ChatRequest } from '../../core/chat-request.ts'
 import type { Compatibility } from '../../core/compatibility.ts'
 import type { Completion, PlainAnswer } from '../../core/completion.ts'
+import type { JsonObject } from '../../core/json.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Dialect, Exchange, Served, StreamMeter } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
 import { withoutReasoning } from '../read-reasoning.ts'
 import { messagesAnswer, messagesPlain } from './answer.ts'
-import { acceptMessages, type MessagesOptions, UNPARSED, withoutFormat } from './request.ts'
+import { acceptMessages, type MessagesOptions, passesOf, UNPARSED, withoutFormat } from './request.ts'
 import { MessagesEncoder } from './stream.ts'
 
 /** `options` are the operator's settings. */
@@ -17,16 +18,24 @@ export function messages(options: MessagesOptions): Dialect {
   return {
     name: 'messages',
     unparsed: UNPARSED,
-    read(body, { compatibility }) {
+    read(body, caller) {
+      const { compatibility } = caller
       const takesFormat = compatibility?.structured_output === 'pass'
       const takesReasoning = compatibility?.reasoning === 'pass'
       const takesContent = compatibility?.content === 'pass'
-      const request = acceptMessages(body, { ...options, takesFormat, takesReasoning, takesContent })
+      const passes = passesOf(caller)
+      const request = acceptMessages(body, { ...options, takesFormat, takesReasoning, takesContent, passes })
       const formatted = takesFormat ? withoutFormat(body.settings) : body.settings
-      const settings = takesReasoning ? withoutReasoning(formatted) : formatted
+      const settings = withoutOwn(takesReasoning ? withoutReasoning(formatted) : formatted, request)
       return new MessagesExchange(request, ignoredFields('messages', settings), compatibility?.status ?? 'completed')
     },
   }
+}
+
+/** The settings without those that some provider gets: if it is asked, they have an effect. */
+function withoutOwn(settings: JsonObject, { own }: ChatRequest): JsonObject {
+  if (own === undefined) return settings
+  return Object.fromEntries(Object.entries(settings).filter(([name]) => !Object.hasOwn(own.members, name)))
 }
 
 class MessagesExchange implements Exchange {

@@ -7,6 +7,7 @@ import type { Arena } from '../../core/arena.ts'
 import { CallerError } from '../../core/caller-error.ts'
 import {
   ASSISTANT,
+  type BlockSpan,
   CALL_ID,
   CONTINUED,
   Conversation,
@@ -19,6 +20,8 @@ import {
   MARKED,
   MEDIA_TYPE,
   NAME,
+  NEEDED,
+  OWN_BLOCK,
   RESULT_ID,
   SYSTEM,
   TEXT,
@@ -29,6 +32,7 @@ import { EntryWriter } from '../../core/entry-writer.ts'
 import { solidStart } from '../../core/solid-text.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { isWholeMark, readMark } from '../cache-mark.ts'
+import { refuseForbiddenNamesOf } from '../forbidden-fields.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { MediaReader, type MediaRules } from '../read-media.ts'
 import { ThoughtPlaces } from '../thought-places.ts'
@@ -44,12 +48,15 @@ interface ReadOptions extends MediaRules {
   readonly takesThoughts?: boolean
   /** Whether documents, images by address, and both within results may come. */
   readonly takesContent: boolean
+  /** Whether blocks and members that are not read pass to providers of the same API. */
+  readonly passesOwn: boolean
 }
 
 const MESSAGE = words('role', 'content')
 const [ROLE, CONTENT] = [0, 1]
-const ROLES = words('user', 'assistant')
+const ROLES = words('user', 'assistant', 'system')
 const ASSISTANT_ROLE = 1
+const SYSTEM_ROLE = 2
 const BLOCK = words(
   ...['type', 'text', 'cache_control', 'id', 'name', 'input', 'tool_use_id', 'content', 'is_error', 'source'],
   ...['thinking', 'signature', 'data'],
@@ -60,9 +67,13 @@ const MEMBERS = {
 } as const
 const BLOCK_TYPES = words('text', 'tool_use', 'tool_result', 'image', 'thinking', 'redacted_thinking', 'document')
 const TYPES = { text: 0, call: 1, result: 2, image: 3, thinking: 4, redacted: 5, document: 6 } as const
+/** What a result refers to: a tool that the request defines. */
+const REFERENCES = words('tool_reference')
 const SOURCE = words('type', 'media_type', 'data', 'url')
 const SOURCE_TYPES = words('base64', 'url')
 const [BASE64, URL_SOURCE] = [0, 1]
+/** Those that every provider knows by these names. */
+const MEDIA_TYPES = words('image/png', 'image/jpeg', 'image/gif', 'image/webp')
 const IMAGE_TYPE = /^image\/[\w.+-]+$/
 
 /** Members of the message that is read, of its current block and of the source of that. */
@@ -107,7 +118,7 @@ export function readConversation(
   const reader = new MessageReader(document, arena, reading)
   if (!document.isNull(system)) reader.system(system)
   for (let item = document.firstItem(messages); item !== NONE; item = document.nextItem(item)) reader.message(item)
-  return new Conversation(arena, entries.take(), 'messages', undefined, reader.thoughts.whole)
+  return new Conversation(arena, entries.take(), 'messages', undefined, reader.thoughts.whole, reader.blocks)
 }
 
 /** Reads one message after the other. A path is made of the indexes when an error needs it. */
@@ -125,6 +136,10 @@ class MessageReader {
   private members = 0
   readonly thoughts = new ThoughtPlaces()
   private readonly media: MediaReader
+  /** The block that is read has members, or content, that its entries lack. */
+  private hasMore = false
+  /** Such blocks, if they pass. */
+  blocks: Map<number, BlockSpan> | undefined
 
   constructor(
     private readonly document: JsonDocument,
@@ -145,11 +160,15 @@ class MessageReader {
   system(system: number): void {
     const { document } = this
     const entry = entries.add(SYSTEM, 0, 0)
-    this.isExact = document.isList(system)
-    if (this.isExact) this.texts(system)
+    const isList = document.isList(system)
+    this.isExact = isList || (this.reading.passesOwn && this.isSolid(system))
+    if (isList) this.texts(system)
     else this.string(system)
     if (entries.next === entry + ENTRY_INTS) entries.truncate(entry)
-    else if (this.isExact) entries.set(entry, SYSTEM | EXACT, document.fromOf(system), document.toOf(system))
+    else if (this.isExact) {
+      const quote = document.isString(system) ? 1 : 0
+      entries.set(entry, SYSTEM | EXACT, document.fromOf(system) - quote, document.toOf(system) + quote)
+    }
   }
 
   message(message: number): void {
@@ -160,7 +179,9 @@ class MessageReader {
     const content = found[CONTENT] ?? NONE
     const isList = document.isList(content)
     const first = entries.next
-    this.isExact = isList && members === MESSAGE.length && role !== NONE
+    this.isExact = this.reading.passesOwn
+      ? role !== NONE && (isList || this.isSolid(content))
+      : isList && members === MESSAGE.length && role !== NONE && role !== SYSTEM_ROLE
     // Every other role counts as the user's.
     if (isList) role === ASSISTANT_ROLE ? this.answer(content) : this.turn(content)
     else {
@@ -192,9 +213,10 @@ class MessageReader {
       const type = this.typeOf(block)
       if (takesThoughts && (type === TYPES.thinking || type === TYPES.redacted)) this.thought(type)
       else if (type === TYPES.text) {
-        if (!calls.isEmpty) this.isExact = false
-        this.text(entries)
-      } else if (type === TYPES.call) this.call()
+        if (!calls.isEmpty && !this.reading.passesOwn) this.isExact = false
+        this.text(block, entries)
+      } else if (type === TYPES.call) this.call(block)
+      else if (this.passes(block)) this.own(block, entries, OWN_BLOCK)
       else throw unsupportedBlock(`${this.path()}.type`)
     }
     entries.addAll(calls)
@@ -214,10 +236,11 @@ class MessageReader {
     this.block = 0
     for (let block = document.firstItem(content); block !== NONE; block = document.nextItem(block), this.block++) {
       const type = this.typeOf(block)
-      if (type === TYPES.text) this.text(own)
-      else if (type === TYPES.result) this.result(entries.next === first ? TOOL : TOOL | CONTINUED)
+      if (type === TYPES.text) this.text(block, own)
+      else if (type === TYPES.result) this.result(block, entries.next === first ? TOOL : TOOL | CONTINUED)
       else if (type === TYPES.image) this.image(own)
       else if (type === TYPES.document && this.reading.takesContent) this.documentBlock(own, block)
+      else if (this.passes(block)) this.own(block, own, OWN_BLOCK | NEEDED)
       else throw unsupportedBlock(`${this.path()}.type`)
     }
     const hasResults = entries.next > first
@@ -236,7 +259,40 @@ class MessageReader {
     const { document } = this
     if (!document.isObject(block)) throw invalid(this.path(), 'must be an object')
     this.members = document.select(block, BLOCK, blockMembers)
+    this.hasMore = false
     return document.word(blockMembers[MEMBERS.type] ?? NONE, BLOCK_TYPES)
+  }
+
+  /** Whether the block that was read, which is of none of `BLOCK_TYPES`, passes as it is. */
+  private passes(block: number): boolean {
+    const { document } = this
+    const type = blockMembers[MEMBERS.type] ?? NONE
+    if (!this.reading.passesOwn || type === NONE || !document.isString(type)) return false
+    if (document.word(type, BLOCK_TYPES) !== NONE) return false
+    refuseForbiddenNamesOf(document.value(block), this.path())
+    return true
+  }
+
+  private own(block: number, into: EntryWriter, kind: number): void {
+    this.reading.limits.countCall(this.path)
+    const mark = this.mark()
+    const from = this.document.fromOf(block)
+    into.add(kind + mark * MARKED, from, this.document.toOf(block))
+    this.hasMore = true
+    this.note(block, from, mark)
+    this.thoughts.place(from)
+  }
+
+  /** Notes where a block is that its entry, which begins here, does not say all of. */
+  private note(block: number, from: number, marks: number): void {
+    const { document } = this
+    if (!this.hasMore || !this.reading.passesOwn) return
+    this.blocks ??= new Map()
+    this.blocks.set(from, { from: document.fromOf(block), to: document.toOf(block), marks })
+  }
+
+  private isSolid(text: number): boolean {
+    return this.hasSolidStart(text) || this.document.text(text).trim() !== ''
   }
 
   /** A list of nothing but texts, of the system. */
@@ -244,12 +300,12 @@ class MessageReader {
     const { document } = this
     for (let block = document.firstItem(list); block !== NONE; block = document.nextItem(block), this.block++) {
       if (this.typeOf(block) !== TYPES.text) throw unsupportedBlock(`${this.path()}.type`)
-      this.text(entries)
+      this.text(block, entries)
     }
   }
 
   /** An empty text is left out here, a blank one by most providers. */
-  private text(into: EntryWriter): void {
+  private text(block: number, into: EntryWriter): void {
     const { document } = this
     const text = blockMembers[MEMBERS.text] ?? NONE
     if (text === NONE || !document.isString(text)) throw missing(`${this.path()}.text`)
@@ -257,9 +313,11 @@ class MessageReader {
     const from = document.fromOf(text)
     const to = document.toOf(text)
     this.expect(mark === 0 ? 2 : 3)
-    this.expectSolid(from, to)
-    if (from !== to) into.add(TEXT + mark * MARKED, from, to)
-    if (from !== to) this.thoughts.place(from)
+    this.expectSolid(text)
+    if (from === to) return
+    into.add(TEXT + mark * MARKED, from, to)
+    if (this.inner === NONE && this.nested === NONE) this.note(block, from, mark)
+    this.thoughts.place(from)
   }
 
   /** One without words or a seal of ours has no effect. */
@@ -277,11 +335,29 @@ class MessageReader {
 
   /** How many members the block has if it has no others than those that are written. */
   private expect(members: number): void {
-    if (this.members !== members) this.isExact = false
+    if (this.members !== members) this.lacks()
   }
 
-  private expectSolid(from: number, to: number): void {
-    if (solidStart(this.document.bytes, from, to) === -1) this.isExact = false
+  /** The entries say less than the block does. */
+  private lacks(): void {
+    this.hasMore = true
+    if (!this.reading.passesOwn) this.isExact = false
+  }
+
+  private expectSolid(value: number): void {
+    const { reading } = this
+    if (!(reading.passesOwn ? this.isSolid(value) : this.hasSolidStart(value))) this.isExact = false
+  }
+
+  private hasSolidStart(value: number): boolean {
+    return solidStart(this.document.bytes, this.document.fromOf(value), this.document.toOf(value)) !== -1
+  }
+
+  /** The marks of the texts of a result, the entry of whose id this is, by their indexes in `MARKS`. */
+  private innerMarks(result: number): number {
+    let marks = 0
+    for (let text = result + ENTRY_INTS; text < entries.next; text += ENTRY_INTS) marks += entries.markAt(text)
+    return marks
   }
 
   /** The cache mark of the block, by its index in `MARKS`. */
@@ -289,14 +365,14 @@ class MessageReader {
     const value = blockMembers[MEMBERS.cache] ?? NONE
     if (value === NONE) return 0
     const mark = readMark(this.document, value, this.path)
-    if (!isWholeMark(this.document, value, mark)) this.isExact = false
+    if (!isWholeMark(this.document, value, mark)) this.lacks()
     return mark
   }
 
   private documentBlock(into: EntryWriter, block: number): void {
     const { document, media, path } = this
     const surroundings = { document, media, limits: this.reading.limits, unsupported: unsupportedBlock }
-    this.isExact = false
+    if (!this.reading.passesOwn) this.isExact = false
     readDocument(surroundings, into, block, this.mark() * MARKED, path, (list) => this.documentParts(list, into))
   }
 
@@ -306,7 +382,7 @@ class MessageReader {
     this.nested = 0
     for (let block = document.firstItem(list); block !== NONE; block = document.nextItem(block), this.nested++) {
       const type = this.typeOf(block)
-      if (type === TYPES.text) this.text(into)
+      if (type === TYPES.text) this.text(block, into)
       else if (type === TYPES.image) this.image(into)
       else throw unsupportedBlock(`${this.path()}.type`)
     }
@@ -318,7 +394,7 @@ class MessageReader {
     const { document, path } = this
     this.reading.limits.countImage(path)
     // Whether the writer changes the media type is up to it.
-    this.isExact = false
+    if (!this.reading.passesOwn) this.isExact = false
     const object = blockMembers[MEMBERS.source] ?? NONE
     if (object === NONE || !document.isObject(object)) throw missing(`${path()}.source`)
     document.select(object, SOURCE, source)
@@ -334,13 +410,14 @@ class MessageReader {
     if (type === NONE || !document.isString(type)) throw missing(`${path()}.source.media_type`)
     if (!IMAGE_TYPE.test(document.text(type)))
       throw invalid(`${path()}.source.media_type`, 'must be the media type of an image, such as image/png')
+    if (document.word(type, MEDIA_TYPES) === NONE) this.isExact = false
     const data = source[2] ?? NONE
     if (!this.isFilled(data)) throw missing(`${path()}.source.data`)
     this.add(into, IMAGE + this.mark() * MARKED, data)
     this.add(into, MEDIA_TYPE, type)
   }
 
-  private call(): void {
+  private call(block: number): void {
     const { document, path } = this
     this.reading.limits.countCall(path)
     const id = blockMembers[MEMBERS.id] ?? NONE
@@ -355,13 +432,14 @@ class MessageReader {
     this.add(calls, CALL_ID + mark * MARKED, id)
     this.thoughts.place(document.fromOf(id))
     this.add(calls, NAME, name)
+    this.note(block, document.fromOf(id), mark)
     if (hasInput) return this.add(calls, INPUT, input)
     this.isExact = false
     calls.add(INPUT, this.arena.addJson('{}'), this.arena.end)
   }
 
   /** `kind`: that of the message which it becomes. */
-  private result(kind: number): void {
+  private result(block: number, kind: number): void {
     const { document, path } = this
     this.reading.limits.countResult(path)
     const id = blockMembers[MEMBERS.answers] ?? NONE
@@ -371,17 +449,20 @@ class MessageReader {
     const mark = this.mark()
     const content = blockMembers[MEMBERS.content] ?? NONE
     this.expect(2 + (mark === 0 ? 0 : 1) + (isFailed ? 1 : 0) + (content === NONE ? 0 : 1))
-    if (!own.isEmpty) this.isExact = false
+    if (!own.isEmpty && !this.reading.passesOwn) this.isExact = false
     entries.add(kind, 0, 0)
     const entry = entries.next
     this.add(entries, RESULT_ID + (isFailed ? FAILED : 0) + mark * MARKED, id)
-    if (content === NONE) return
-    if (document.isNull(content)) this.isExact = false
-    else if (document.isString(content)) {
-      this.expectSolid(document.fromOf(content), document.toOf(content))
+    const hasMore = this.hasMore
+    if (document.isNull(content)) {
+      if (content !== NONE) this.isExact = false
+    } else if (document.isString(content)) {
+      this.expectSolid(content)
       this.string(content)
     } else if (document.isList(content)) this.resultBlocks(content, entry, mark)
     else throw invalid(`${path()}.content`, 'must be a string or an array of blocks')
+    this.hasMore ||= hasMore
+    this.note(block, document.fromOf(id), mark + this.innerMarks(entry))
   }
 
   /**
@@ -392,22 +473,28 @@ class MessageReader {
   private resultBlocks(list: number, result: number, mark: number): void {
     const { document } = this
     let image = NONE
+    let hasMore = false
     this.inner = 0
     for (let block = document.firstItem(list); block !== NONE; block = document.nextItem(block), this.inner++) {
       const type = this.typeOf(block)
-      if (type === TYPES.text) this.text(entries)
+      if (type === TYPES.text) this.text(block, entries)
+      else if (document.word(blockMembers[MEMBERS.type] ?? NONE, REFERENCES) !== NONE && this.passes(block))
+        this.lacks()
       else if (type === TYPES.image && this.reading.takesContent) this.image(entries)
       else if (type === TYPES.document && this.reading.takesContent) this.documentBlock(entries, block)
       else if (type === TYPES.image && this.reading.toolResultImages === 'pass') {
         image = moved.next
         this.image(moved)
       } else throw unsupportedBlock(`${this.path()}.type`)
+      hasMore ||= this.hasMore
     }
     this.inner = NONE
+    this.hasMore = hasMore
     // A single text without a mark is written as a string, an empty list not at all.
     const first = result + ENTRY_INTS
     const isSingle = entries.next === first + ENTRY_INTS
-    if (entries.next === first || (isSingle && !entries.isMarkedAt(first))) this.isExact = false
+    const isWrittenSo = entries.next > first && !(isSingle && !entries.isMarkedAt(first))
+    if (!isWrittenSo && !(this.reading.passesOwn && document.firstItem(list) !== NONE)) this.isExact = false
     if (image === NONE || mark === 0) return
     entries.mark(result, 0)
     moved.mark(image, mark)

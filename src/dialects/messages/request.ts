@@ -4,13 +4,16 @@ import { Arena } from '../../core/arena.ts'
 import { CallerError } from '../../core/caller-error.ts'
 import { type ChatRequest, type Hints, NO_HINTS, NO_TEXTS, type ToolChoice } from '../../core/chat-request.ts'
 import { isObject, type JsonObject, objectOf } from '../../core/json.ts'
+import type { OwnFields, OwnTool } from '../../core/own-fields.ts'
 import { NONE, words } from '../../wire/json-document.ts'
 import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
 import { cacheMark } from '../cache-mark.ts'
+import type { Caller, CallerHeaders } from '../dialect.ts'
 import type { ImageUrls } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { messagesReasoning } from '../read-reasoning.ts'
 import { RequestLimits } from '../request-limits.ts'
+import { NO_OWN_FIELDS, readOwnFields } from './passed-fields.ts'
 import { readTools } from './read-tools.ts'
 import { areMessages, readConversation, type ToolResultImages } from './read-turns.ts'
 import { checkMessagesBody, type MessagesBody } from './schema.ts'
@@ -37,17 +40,35 @@ export interface MessagesOptions {
   readonly takesFormat?: boolean
   /** Whether the caller may state how much the model thinks. Absent: no. */
   readonly takesReasoning?: boolean
+  /** What passes to Anthropic's own API beyond the specification. Absent: nothing. */
+  readonly passes?: Passes | undefined
+}
+
+export interface Passes {
+  /** Headers, fields, blocks and members that are not read. */
+  readonly betas: boolean
+  /** Tools that are no functions, and the blocks that come of them. */
+  readonly tools: boolean
+  readonly headers?: CallerHeaders | undefined
+}
+
+/** What passes for a caller. */
+export function passesOf({ compatibility, headers }: Caller): Passes | undefined {
+  const betas = compatibility?.betas === 'pass'
+  const tools = compatibility?.tools === 'pass'
+  return betas || tools ? { betas, tools, headers } : undefined
 }
 
 /** Throws `CallerError` with the path of the invalid field. */
 export function acceptMessages(body: RequestBody, options: MessagesOptions): ChatRequest {
-  const { toolResultImages, takesFormat, takesReasoning, takesContent = false, imageUrls = 'public' } = options
+  const { toolResultImages, takesFormat, takesReasoning, takesContent = false, imageUrls = 'public', passes } = options
   const { document, settings, values, bytes } = body
   const checked = checkMessagesBody(settings)
   const limits = new RequestLimits()
   const arena = new Arena(bytes)
-  const tools = readTools(document, arena, values[1] ?? NONE, limits)
-  const choice = tools.isEmpty ? undefined : acceptToolChoice(checked.tool_choice)
+  const passedTools = { members: passes?.betas === true, others: passes?.tools === true }
+  const { tools, own: ownTools } = readTools(document, arena, values[1] ?? NONE, limits, passedTools)
+  const choice = tools.isEmpty && ownTools.length === 0 ? undefined : acceptToolChoice(checked.tool_choice)
   const lists = { messages: values[0] ?? NONE, system: values[2] ?? NONE }
   const request: ChatRequest = {
     model: checked.model,
@@ -55,6 +76,7 @@ export function acceptMessages(body: RequestBody, options: MessagesOptions): Cha
     conversation: readConversation(document, arena, lists, {
       ...{ limits, toolResultImages, takesContent, imageUrls },
       takesThoughts: takesReasoning === true,
+      passesOwn: passes !== undefined,
     }),
     tools,
     toolChoice: choice?.toolChoice,
@@ -71,9 +93,15 @@ export function acceptMessages(body: RequestBody, options: MessagesOptions): Cha
     cache: cacheMark(checked, ''),
     cacheStrict: false,
     ...(takesReasoning === true && { reasoning: messagesReasoning(settings, !tools.isEmpty) }),
+    own: passes && ownFields(settings, passes, ownTools),
   }
   refuseThread(checked.thread)
   return request
+}
+
+function ownFields(settings: JsonObject, passes: Passes, tools: readonly OwnTool[]): OwnFields {
+  const fields = passes.betas ? readOwnFields(settings, passes.headers) : NO_OWN_FIELDS
+  return { ...fields, form: 'messages', tools }
 }
 
 /** The member of `output_config`, or that of the beta before it, as Chat Completions has it. */

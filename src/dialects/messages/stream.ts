@@ -4,7 +4,8 @@
  */
 
 import type { Compatibility } from '../../core/compatibility.ts'
-import type { ContentEvent, FinishReason, OwnStop, ThoughtEvent } from '../../core/event.ts'
+import type { ContentEvent, FinishReason, OwnEvent, OwnStop, ThoughtEvent } from '../../core/event.ts'
+import { type JsonObject, objectOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { PART_SEAM, type Reasoning } from '../../core/reasoning.ts'
 import type { Usage } from '../../core/token-usage.ts'
@@ -24,6 +25,10 @@ export const HELD_CHARACTERS_MAX = 256 * 1024
 /** What a waiting block counts besides its text, so that the limit also bounds empty blocks. */
 const HELD_BLOCK_CHARACTERS = 256
 
+/** The most characters of events that came after the answer's end and wait for its last event. */
+const LATE_CHARACTERS_MAX = 64 * 1024
+const NO_MEMBERS: JsonObject = {}
+
 /** The end of a delta, after its text. */
 const DELTA_CLOSING = '"}}\n\n'
 
@@ -36,6 +41,7 @@ interface Call {
   readonly kind: 'call'
   readonly callId: string
   readonly name: string
+  readonly own: JsonObject | undefined
   /** True once its arguments are whole: the block may close. */
   isWhole: boolean
   /** JSON that waits until the block opens. */
@@ -65,9 +71,13 @@ export class MessagesEncoder implements StreamEncoder {
   private begun = false
   /** Blocks opened so far; the open one is the last of them. */
   private blocks = 0
-  private open: 'nothing' | 'text' | 'thought' | Call = 'nothing'
+  private open: 'nothing' | 'text' | 'thought' | 'own' | Call = 'nothing'
   /** A block of text has begun, or a call. */
   private hasSpoken = false
+  /** Members of the message and of its end that only Anthropic's own API has, and events that came after its end. */
+  private members: JsonObject = NO_MEMBERS
+  private ending: JsonObject = NO_MEMBERS
+  private late = ''
   /** A delta of the open block up to its text. */
   private deltaOpening = ''
   /** The characters between the texts of two deltas of the open block. */
@@ -126,7 +136,7 @@ export class MessagesEncoder implements StreamEncoder {
       case 'refusal':
         return this.encodeText(jsonInside(event.text))
       case 'tool-start':
-        return this.startCall(event.index, event.callId, event.name)
+        return this.startCall(event.index, event.callId, event.name, event.own)
       case 'tool-delta':
         return this.continueCall(event.index, event.json, event.isLast === true)
     }
@@ -176,15 +186,53 @@ export class MessagesEncoder implements StreamEncoder {
   }
 
   end(reason: FinishReason, usage: Usage, own?: OwnStop): string {
-    const stopped = jsonLine(stopOf({ reason, own }, this.calls.length > 0, this.status))
-    return (
-      `${this.closeAll()}event: message_delta\ndata: {"type":"message_delta","delta":${stopped},` +
-      `"usage":${messagesUsageJson(usage)}}\n\n${MESSAGE_STOP}`
-    )
+    const { delta, usage: ownUsage, ...members } = this.ending
+    const stopped = withMembers(jsonLine(stopOf({ reason, own }, this.calls.length > 0, this.status)), objectOf(delta))
+    const ended = `{"type":"message_delta","delta":${stopped},"usage":${this.usageJson(usage, objectOf(ownUsage))}}`
+    const events = `${this.closeAll()}event: message_delta\ndata: ${withMembers(ended, members)}\n\n`
+    return events + this.late + MESSAGE_STOP
   }
 
-  private startCall(index: number, callId: string, name: string): string {
-    const call: Call = { kind: 'call', callId, name, isWhole: false, waiting: '' }
+  own({ part, value, name = '' }: OwnEvent, isLate: boolean): string {
+    switch (part) {
+      case 'message':
+        this.members = value
+        return ''
+      case 'ending':
+        this.ending = value
+        return ''
+      case 'event':
+        if (!isLate) return this.begin() + namedEvent(name, value)
+        if (this.late.length > LATE_CHARACTERS_MAX) throw new ProviderError('broken', 'too many events after the end')
+        this.late += namedEvent(name, value)
+        return ''
+      case 'delta':
+        if (this.open === 'nothing') return ''
+        return `${DELTA}${this.blocks - 1},"delta":${jsonLine(value)}}\n\n`
+      case 'stop':
+        return this.open === 'own' ? this.close() : ''
+      case 'text':
+        if (this.isBusy()) return ''
+        return this.begin() + this.close() + this.openText('', value)
+      case 'block':
+        return this.openOwn(value)
+    }
+  }
+
+  private openOwn(block: JsonObject): string {
+    if (this.isBusy()) throw new ProviderError('broken', 'a block began before a tool call was whole')
+    const start = this.begin() + this.close() + this.openBlock(jsonLine(block), '')
+    this.open = 'own'
+    this.hasSpoken = true
+    return start
+  }
+
+  private usageJson(usage: Usage, own: JsonObject | undefined): string {
+    return withMembers(messagesUsageJson(usage), own)
+  }
+
+  private startCall(index: number, callId: string, name: string, own: JsonObject | undefined): string {
+    const call: Call = { kind: 'call', callId, name, own, isWhole: false, waiting: '' }
     this.calls[index] = call
     if (this.isBusy()) return this.hold(call)
     return this.begin() + this.close() + this.openCall(call)
@@ -214,23 +262,25 @@ export class MessagesEncoder implements StreamEncoder {
   private begin(): string {
     if (this.begun) return ''
     this.begun = true
-    const usage = messagesUsageJson({ ...this.meter.soFar, output: 0 })
-    return (
-      `event: message_start\ndata: {"type":"message_start","message":{"id":"${this.id}","type":"message",` +
-      `"role":"assistant","model":${jsonLine(this.served.model)},"content":[],"stop_reason":null,` +
-      `"stop_sequence":null,"usage":${usage}}}\n\n`
-    )
+    const { usage: ownUsage, ...members } = this.members
+    const usage = this.usageJson({ ...this.meter.soFar, output: 0 }, objectOf(ownUsage))
+    const message =
+      `{"id":"${this.id}","type":"message","role":"assistant","model":${jsonLine(this.served.model)},` +
+      `"content":[],"stop_reason":null,"stop_sequence":null,"usage":${usage}}`
+    const event = `{"type":"message_start","message":${withMembers(message, members)}}`
+    return `event: message_start\ndata: ${event}\n\n`
   }
 
-  private openText(inside: string): string {
-    const start = this.openBlock('{"type":"text","text":""}', '"type":"text_delta","text":"')
+  private openText(inside: string, members?: JsonObject): string {
+    const block = withMembers('{"type":"text","text":""}', members)
+    const start = this.openBlock(block, '"type":"text_delta","text":"')
     this.open = 'text'
     this.hasSpoken = true
     return start + this.encodeText(inside)
   }
 
   private openCall(call: Call): string {
-    const block = { type: 'tool_use', id: call.callId, name: call.name, input: {} }
+    const block = { type: 'tool_use', id: call.callId, name: call.name, input: {}, ...call.own }
     const start = this.openBlock(jsonLine(block), '"type":"input_json_delta","partial_json":"')
     this.open = call
     this.hasSpoken = true
@@ -321,4 +371,11 @@ function charactersOf(block: Held): number {
     case 'call':
       return block.callId.length + block.name.length + block.waiting.length
   }
+}
+
+/** The JSON of an object, with more members. */
+function withMembers(json: string, members: JsonObject | undefined): string {
+  if (members === undefined || members === NO_MEMBERS) return json
+  const more = jsonLine(members)
+  return more === '{}' ? json : `${json.slice(0, -1)},${more.slice(1)}`
 }

@@ -1,6 +1,7 @@
 /** A whole answer → the output items of Responses, and the JSON text of items and their parts. */
 
-import { type Completion, spokenText, type ThoughtBlock, type ToolCall } from '../../core/completion.ts'
+import type { ThoughtBlock } from '../../core/answer-blocks.ts'
+import { type Completion, spokenText, type ToolCall } from '../../core/completion.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Reasoning } from '../../core/reasoning.ts'
 import type { ItemText } from '../../items/item-store.ts'
@@ -36,6 +37,7 @@ function itemsInOrder(completion: Completion, toolbox: Toolbox, ending: Ending, 
       const isFirst = all.findIndex((one) => one.kind === 'text' && one.text !== '') === at
       return isFirst ? [messageItem(mintId('msg'), text, ending)] : []
     }
+    if (block.kind === 'own') return []
     const call = completion.toolCalls[block.index]
     if (call === undefined) return []
     const status = call.isWhole ? 'completed' : ending.status

@@ -27,6 +27,7 @@ const messageApi: RequestApi<MessageForm> = (forms) => ({
 export const anthropic: Provider = {
   thoughtForm: ({ model }) => (mayThink(model) ? 'messages' : undefined),
   ...messageApi(messageForms),
+  ownForm: () => 'messages',
   learn: (rejection) =>
     learn(
       {

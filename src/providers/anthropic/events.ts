@@ -13,6 +13,7 @@ import { reportedError } from '../error-response.ts'
 import { isBlank, parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { ToolBlocks } from '../tool-blocks.ts'
+import { OwnBlocks } from './own-blocks.ts'
 
 /** One per stream. Only `message_stop` completes it. */
 export class AnthropicDecoder implements StreamDecoder {
@@ -23,9 +24,17 @@ export class AnthropicDecoder implements StreamDecoder {
   /** Blocks of thinking that are not whole, by their index. */
   private readonly thinking = new Map<number, { thinking: GatheredText; signature: string }>()
   private ended = false
+  private readonly own: OwnBlocks | undefined
+
+  /** `passes`: what has no canonical event becomes one of Anthropic's own. */
+  constructor(passes = false) {
+    this.own = passes ? new OwnBlocks() : undefined
+  }
 
   decode(event: string, data: string): readonly StreamEvent[] {
-    return this.ended || isBlank(data) ? [] : this.read(event, parseFrame(data, repeatsNumbers))
+    return this.ended || isBlank(data)
+      ? []
+      : this.read(event, parseFrame(data, this.own === undefined ? repeatsNumbers : undefined))
   }
 
   read(event: string, chunk: JsonObject): readonly StreamEvent[] {
@@ -45,6 +54,7 @@ export class AnthropicDecoder implements StreamDecoder {
     if (!isArray(content)) throw new ProviderError('broken', 'the answer is not a message')
     const events: StreamEvent[] = []
     this.start(events)
+    this.own?.message(message, events)
     for (const [index, block] of content.entries()) {
       this.beginBlock({ index, content_block: block }, events)
       this.endBlock(index, events)
@@ -71,6 +81,7 @@ export class AnthropicDecoder implements StreamDecoder {
         return
       case 'message_delta':
         this.messageDelta(chunk, events)
+        this.own?.ending(chunk, events)
         return
       case 'message_stop':
         this.stop(events)
@@ -80,6 +91,9 @@ export class AnthropicDecoder implements StreamDecoder {
       default:
         // `ping` and event types added later. A proxy's error has no type.
         if (isObject(chunk['error'])) throw reportedError(chunk)
+        if (this.own === undefined || type === 'ping') return
+        this.start(events)
+        this.own.event(type, chunk, events)
     }
   }
 
@@ -92,6 +106,7 @@ export class AnthropicDecoder implements StreamDecoder {
   private messageStart(chunk: JsonObject, events: StreamEvent[]): void {
     this.start(events)
     const message = isObject(chunk['message']) ? chunk['message'] : {}
+    this.own?.message(message, events)
     if (!isObject(message['usage'])) return
     this.counts.add(message['usage'])
     const usage = this.counts.early
@@ -101,17 +116,20 @@ export class AnthropicDecoder implements StreamDecoder {
   private beginBlock(chunk: JsonObject, events: StreamEvent[]): void {
     const block = isObject(chunk['content_block']) ? chunk['content_block'] : {}
     this.start(events)
+    if (this.own?.begin(blockIndex(chunk), block, events) === true) return
     if (block['type'] === 'text') this.text(block['text'], events)
     if (block['type'] === 'thinking') this.beginThinking(chunk, block, events)
     if (block['type'] === 'redacted_thinking')
       events.push({ type: 'thought', json: JSON.stringify(block), isRedacted: true })
     if (block['type'] === 'tool_use')
       this.tools.begin(blockIndex(chunk), block['id'], block['name'], block['input'], events)
+    this.own?.called(block, events)
   }
 
   private blockDelta(chunk: JsonObject, events: StreamEvent[]): void {
     const delta = isObject(chunk['delta']) ? chunk['delta'] : {}
     this.start(events)
+    if (this.own?.delta(blockIndex(chunk), delta, events) === true) return
     if (delta['type'] === 'text_delta') this.text(delta['text'], events)
     if (delta['type'] === 'thinking_delta') this.addThinking(chunk, delta['thinking'], events)
     if (delta['type'] === 'signature_delta') this.addSignature(chunk, delta['signature'])
@@ -152,6 +170,7 @@ export class AnthropicDecoder implements StreamDecoder {
 
   /** Thinking is given back with its signature or, to servers that have none, without. */
   private endBlock(index: number, events: StreamEvent[]): void {
+    this.own?.end(index, events)
     this.tools.end(index, events)
     const block = this.thinking.get(index)
     this.thinking.delete(index)
@@ -193,10 +212,10 @@ export class AnthropicDecoder implements StreamDecoder {
 }
 
 /** The events of a non-streamed message. */
-export function anthropicEvents(body: JsonValue): readonly StreamEvent[] {
+export function anthropicEvents(body: JsonValue, passes = false): readonly StreamEvent[] {
   if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
   if (body['type'] === 'error' || isObject(body['error'])) throw reportedError(body)
-  return new AnthropicDecoder().body(body)
+  return new AnthropicDecoder(passes).body(body)
 }
 
 /** Undefined for everything but one block of text with a usual reason. */
@@ -235,6 +254,7 @@ const OWN_REASONS: ReadonlySet<string> = new Set([
   'pause_turn',
   'refusal',
   'model_context_window_exceeded',
+  'compaction',
 ])
 
 function ownStop(reason: string, sequence: unknown): OwnStop | undefined {

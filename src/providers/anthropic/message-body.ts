@@ -1,22 +1,29 @@
 /** Messages and tools as entries → those of a Messages body, from the bytes of their texts. */
 
 import {
+  type BlockSpan,
   CALL_ID,
   type Conversation,
   DOCUMENT,
   DOCUMENT_PARTS,
   DOCUMENT_TEXT,
   DOCUMENT_URL,
+  type Entries,
   IMAGE,
   IMAGE_URL,
   INPUT,
+  MARKED,
+  markOf,
+  OWN_BLOCK,
   RESULT_ID,
   STRICT,
   SYSTEM,
   TEXT,
   type ToolList,
 } from '../../core/conversation.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import type { OwnFields } from '../../core/own-fields.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { markedEnds, type SentMarks } from '../cache-marks.ts'
 import { CallInputWriter, writeObjectSchema } from '../call-arguments.ts'
@@ -75,6 +82,13 @@ const TEXT_ENDS = [part('"}'), ...markedEnds('"', '}')]
 const IMAGE_ENDS = [part('"}}'), ...markedEnds('"}', '}')]
 const ENDS = [part('}'), ...markedEnds('', '}')]
 
+/** A block, and those within it, without cache marks. */
+function withoutMarks(block: JsonValue): JsonObject {
+  const { cache_control: _, content, ...others } = objectOf(block) ?? {}
+  if (!isArray(content)) return content === undefined ? others : { ...others, content }
+  return { ...others, content: content.map((inner) => (isObject(inner) ? withoutMarks(inner) : inner)) }
+}
+
 export class MessageBodyWriter {
   /** With the marks to send. */
   private readonly conversation: Conversation
@@ -90,6 +104,8 @@ export class MessageBodyWriter {
     private readonly ids: SentCallIds,
     private readonly variant: MessageVariant,
     private readonly thoughts: EntryThoughts | undefined,
+    /** What the caller has sent for this API. */
+    private readonly own: OwnFields | undefined,
   ) {
     const { conversation } = marks
     this.conversation = conversation
@@ -108,12 +124,19 @@ export class MessageBodyWriter {
       if (tool > 0) json.part(COMMA)
       this.tool(tools, tool)
     }
+    for (const [index, tool] of (this.own?.tools ?? []).entries()) {
+      if (index > 0 || !tools.isEmpty) json.part(COMMA)
+      json.text(tool.json)
+    }
     json.part(CLOSE_LIST)
   }
 
   private tool(tools: ToolList, tool: number): void {
     const { json } = this
     const end = tools.endOfTool(tool)
+    const whole = tools.blockAt(tool)
+    if (whole !== undefined && this.isToolKnown(tools, tool, end))
+      return this.whole(whole, tools.markIndexAt(tool), tools)
     json.part(TOOL_NAME)
     this.names.write(json, tools, tool)
     for (let entry = tools.next(tool); entry < end; entry = tools.next(entry)) {
@@ -133,6 +156,24 @@ export class MessageBodyWriter {
       }
     }
     json.part(ENDS[tools.markIndexAt(tool)] ?? NOTHING)
+  }
+
+  /** Whether a tool with members of its own may be sent with them. */
+  private isToolKnown(tools: ToolList, tool: number, end: number): boolean {
+    if (this.names.areChanged) return false
+    for (let entry = tool; entry < end; entry = tools.next(entry))
+      if (tools.kindAt(entry) === STRICT && !this.variant.takesStrict) return false
+    return true
+  }
+
+  /** A block with members of its own; `marks`: those that are to be sent. */
+  private whole({ from, to, marks: came }: BlockSpan, marks: number, { arena }: Entries, mark = marks): void {
+    if (marks === came) return this.json.span(from, to, arena)
+    const value = withoutMarks(arena.valueAt(from, to))
+    const sent = markOf(mark * MARKED)
+    this.json.text(
+      JSON.stringify(sent === undefined ? value : { ...value, cache_control: { type: 'ephemeral', ...sent } }),
+    )
   }
 
   /** The members of the system and the messages. */
@@ -160,7 +201,7 @@ export class MessageBodyWriter {
     for (let index = 0; index < system.length; index++) {
       const text = system[index] ?? 0
       if (index > 0) json.part(COMMA)
-      this.text(text, conversation.markIndexAt(text))
+      this.block(text, conversation.markIndexAt(text))
     }
     json.part(CLOSE_LIST)
   }
@@ -175,7 +216,7 @@ export class MessageBodyWriter {
     if (!conversation.isExact(first)) return false
     const end = turns.endOfMessages(turn)
     for (let next = conversation.endOfMessage(first); next < end; next = conversation.endOfMessage(next))
-      if (!conversation.isContinued(next)) return false
+      if (!conversation.isContinued(next) && !(this.own !== undefined && conversation.isExact(next))) return false
     return true
   }
 
@@ -190,7 +231,16 @@ export class MessageBodyWriter {
     )
       last++
     const from = conversation.fromAt(turns.firstMessage(first))
-    this.json.span(from, conversation.toAt(turns.firstMessage(last)), conversation.arena)
+    this.json.span(from, conversation.toAt(this.lastMessage(last)), conversation.arena)
+    return last
+  }
+
+  /** The last message of a turn, or the first of those that came within it. */
+  private lastMessage(turn: number): number {
+    const { turns, conversation } = this
+    let last = turns.firstMessage(turn)
+    for (let next = last; next < turns.endOfMessages(turn); next = conversation.endOfMessage(next))
+      if (!conversation.isContinued(next)) last = next
     return last
   }
 
@@ -226,6 +276,9 @@ export class MessageBodyWriter {
 
   /** `mark`: the index of its cache mark. */
   private block(block: number, mark: number): void {
+    const whole = block === PLACEHOLDER ? undefined : this.conversation.blockAt(block)
+    if (whole !== undefined && this.isWhole(block))
+      return this.whole(whole, this.marksIn(block, mark), this.conversation, mark)
     switch (this.turns.kindOf(block)) {
       case TEXT:
         return this.text(block, mark)
@@ -242,6 +295,30 @@ export class MessageBodyWriter {
       case DOCUMENT_PARTS:
         return this.document(block, mark)
     }
+  }
+
+  /** Whether a block with members of its own may be sent with them. */
+  private isWhole(block: number): boolean {
+    const { turns } = this
+    switch (turns.kindOf(block)) {
+      case TEXT:
+        return block !== turns.lastBlock || !turns.isAnswer(turns.count - 1)
+      case OWN_BLOCK:
+        return true
+      default:
+        return this.isOwnForm
+    }
+  }
+
+  /** The indexes of the marks that are sent with a block, added up. */
+  private marksIn(block: number, mark: number): number {
+    const { conversation } = this
+    let marks = mark
+    if (conversation.kindAt(block) !== RESULT_ID) return marks
+    const end = conversation.endOfMessage(block)
+    for (let text = conversation.next(block); text < end; text = conversation.next(text))
+      marks += conversation.markIndexAt(text)
+    return marks
   }
 
   private text(block: number, mark: number): void {

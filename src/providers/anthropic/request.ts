@@ -6,17 +6,21 @@ import { isObject, type JsonObject } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import { isStructuredClaude } from '../../core/structured-output.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
+import { SseFramer } from '../../wire/frames.ts'
 import { SentMarks } from '../cache-marks.ts'
 import { keptSampling, THINKING_LESSONS, type Thinking, type ThinkingForm, thinkingOf } from '../claude-thinking.ts'
 import { claudeThinking } from '../efforts.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
+import { responseError } from '../error-response.ts'
 import { jsonMember, member } from '../json-members.ts'
 import { TargetForms } from '../learned-form.ts'
-import type { Dispatch, UpstreamRequest } from '../provider.ts'
+import type { AnswerReader, Dispatch, UpstreamRequest } from '../provider.ts'
 import { SentCallIds } from '../sent-call-ids.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
 import { offeredTools, Turns } from '../turns.ts'
+import { betaHeaders } from './beta-headers.ts'
+import { AnthropicDecoder, anthropicEvents } from './events.ts'
 import { MessageBodyWriter, type MessageVariant } from './message-body.ts'
 import { THINKING } from './thinking.ts'
 
@@ -41,6 +45,19 @@ export interface MessageForm extends MessageVariant, ThinkingForm {
   readonly count: string
   readonly headers: UpstreamRequest['headers']
   readonly takesServiceTier: boolean
+  /** Where the caller's betas go. */
+  readonly betasIn: 'header' | 'body'
+  /** Reads an answer whose own blocks, members and events pass. */
+  readonly passing: AnswerReader
+}
+
+/** One with members of its own is not plain. */
+export const passingReader: AnswerReader = {
+  streamType: 'text/event-stream',
+  framer: (shortcut) => new SseFramer(shortcut),
+  decoder: () => new AnthropicDecoder(true),
+  events: (body) => anthropicEvents(body, true),
+  responseError,
 }
 
 export const messageForms = new TargetForms<MessageForm>(
@@ -54,6 +71,8 @@ export const messageForms = new TargetForms<MessageForm>(
       count: `${endpoint.baseUrl}${PATH}/count_tokens`,
       headers: headers.of(endpoint),
       takesServiceTier: true,
+      betasIn: 'header',
+      passing: passingReader,
       takesStrict: isStructuredClaude(model),
       wantsThinking: false,
       ...claudeThinking(model),
@@ -78,12 +97,13 @@ export function messageRequest(request: ChatRequest, form: MessageForm): Upstrea
   const limit = thinking.maxTokens ?? request.maxOutputTokens ?? OUTPUT_TOKENS_DEFAULT
   const { json, names } = written(request, form, turns, `${form.opening},"max_tokens":${limit}`)
   const ignored: string[] = [...(thinking.ignored ?? [])]
-  json.text(`${settings(request, form, thinking, ignored)}}`)
+  json.text(`${settings(request, form, thinking, ignored)}${ownMembers(request, form)}}`)
   return {
     url: request.stream ? form.streamed : form.whole,
-    headers: form.headers,
+    headers: headersFor(request, form),
     body: json.take(),
     toolNames: names.restore,
+    reader: request.own && form.passing,
     ignored: ignored.length === 0 ? undefined : ignored,
   }
 }
@@ -93,11 +113,24 @@ export function sentThinking(request: ChatRequest, form: MessageForm): Thinking 
   return thinkingOf(request, form, new Turns(request.conversation), thoughtsOf(request), form.wantsThinking)
 }
 
+/** What the caller has sent for this API in the body, and the betas if they have no header. */
+function ownMembers({ own }: ChatRequest, { betasIn }: MessageForm): string {
+  if (own === undefined) return ''
+  let text = betasIn === 'body' && own.betas.length > 0 ? jsonMember('anthropic_beta', own.betas) : ''
+  for (const [name, value] of Object.entries(own.members)) text += `,${JSON.stringify(name)}:${JSON.stringify(value)}`
+  return text
+}
+
+function headersFor({ own }: ChatRequest, { headers: usual, betasIn }: MessageForm): MessageForm['headers'] {
+  if (own === undefined || betasIn === 'body' || (own.betas.length === 0 && own.version === undefined)) return usual
+  return betaHeaders.of(usual, own)
+}
+
 /** The same request for the API's token counter, with the fields that count as input. */
 export function countRequest(request: ChatRequest, form: MessageForm): UpstreamRequest {
   const { json } = written(request, form, new Turns(request.conversation), form.countOpening)
-  json.text('}')
-  return { url: form.count, headers: form.headers, body: json.take() }
+  json.text(`${ownMembers(request, form)}}`)
+  return { url: form.count, headers: headersFor(request, form), body: json.take() }
 }
 
 /**
@@ -107,12 +140,28 @@ export function countRequest(request: ChatRequest, form: MessageForm): UpstreamR
 function written(request: ChatRequest, form: MessageForm, turns: Turns, opening: string) {
   const { conversation } = request
   const names = new ToolNames(request, NAMES_OF_128)
-  const marks = new SentMarks(turns, offeredTools(request, request.tools), request.cache)
+  const { own } = request
+  const marks = new SentMarks(
+    turns,
+    offeredTools(request, request.tools),
+    own === undefined ? request.cache : undefined,
+  )
   const expected = conversation.arena.end + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
-  const writer = new MessageBodyWriter(json, names, turns, marks, new SentCallIds(turns), form, thoughtsOf(request))
+  const writer = new MessageBodyWriter(
+    json,
+    names,
+    turns,
+    marks,
+    new SentCallIds(turns),
+    form,
+    thoughtsOf(request),
+    own,
+  )
   json.text(opening)
-  if (marks.tools.isEmpty) json.text(calledTools(turns, names))
+  if (own !== undefined && request.cache !== undefined)
+    json.text(jsonMember('cache_control', { type: 'ephemeral', ...request.cache }))
+  if (marks.tools.isEmpty && !own?.tools.length) json.text(calledTools(turns, names))
   else {
     json.text(',"tools":')
     writer.tools()

@@ -11,7 +11,7 @@ import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { smallestChat } from '../smallest-chat.ts'
 import { vertexHeaders, vertexModel } from '../vertex-address.ts'
 import { anthropic } from './anthropic.ts'
-import { countRequest, type MessageForm, messageRequest } from './request.ts'
+import { countRequest, type MessageForm, messageRequest, passingReader } from './request.ts'
 
 /** The first member of a body. */
 const OPENING = '{"anthropic_version":"vertex-2023-10-16"'
@@ -41,6 +41,8 @@ const forms = new PerTarget((target): MessageForm => {
     count: vertexModel(target, 'anthropic', 'count-tokens:rawPredict'),
     headers: vertexHeaders.of(target.endpoint),
     takesServiceTier: false,
+    betasIn: 'body',
+    passing: { ...passingReader, responseError: googleResponseError },
     takesStrict: isStructuredClaude(model),
     wantsThinking: false,
     ...claudeThinking(model),

@@ -1,0 +1,31 @@
+/**
+ * What a caller sent in the form of its API that the canonical request has no place for. It goes to providers whose API
+ * has the same form, all of it or nothing: a beta's header without its fields, or the reverse, is an error there.
+ */
+
+import type { WireForm } from './conversation.ts'
+import type { JsonObject } from './json.ts'
+
+/** A tool that is no function, as the caller defined it. */
+export interface OwnTool {
+  /** Without the date at its end: `web_search`. */
+  readonly kind: string
+  /** Its definition. */
+  readonly json: string
+  /** The most calls of it that the request allows, if it states that. */
+  readonly callsMax?: number | undefined
+}
+
+export interface OwnFields {
+  readonly form: WireForm
+  /** `anthropic-version`. */
+  readonly version?: string | undefined
+  /** `anthropic-beta`, each once. */
+  readonly betas: readonly string[]
+  /** Members of the body. */
+  readonly members: JsonObject
+  readonly tools: readonly OwnTool[]
+}
+
+export const NO_BETAS: readonly string[] = []
+export const NO_OWN_TOOLS: readonly OwnTool[] = []

@@ -1,0 +1,101 @@
+/** What fields and tools of a provider's own API cost, and what of it has no price. */
+
+import type { Model } from '../catalog/catalog.ts'
+import { publicName } from '../catalog/catalog.ts'
+import { CallerError } from '../core/caller-error.ts'
+import type { JsonObject } from '../core/json.ts'
+import type { Price } from '../core/money.ts'
+import type { OwnFields, OwnTool } from '../core/own-fields.ts'
+import { priceWithFields } from '../core/price-factors.ts'
+
+/** Fields that change the price of a request, and their values that do not. */
+const PRICED_FIELDS: Readonly<Record<string, readonly string[]>> = {
+  speed: ['standard'],
+  inference_geo: ['global', 'not_available'],
+}
+
+/** Tools that the caller runs itself, or that only find others. */
+const FREE_TOOLS =
+  /^(?:bash|text_editor|computer|computer_use|computer_use_preview|memory|tool_search(?:_tool\w*)?|local_shell|shell|apply_patch)$/
+
+/** So many calls are reserved for each tool if the request does not limit them. */
+const CALLS_RESERVED = 10
+const PER_THOUSAND = 1000
+
+/** How often the provider has run its tools, by kind. */
+export type ToolCalls = ReadonlyMap<string, number>
+
+/** Those of a request that have a price of their own: `speed:fast`. */
+export function pricedFields({ members }: OwnFields): readonly string[] {
+  return Object.entries(PRICED_FIELDS).flatMap(([name, free]) => {
+    const value = members[name] ?? undefined
+    if (value === undefined || (typeof value === 'string' && free.includes(value))) return []
+    return [`${name}:${typeof value === 'string' ? value : JSON.stringify(value)}`]
+  })
+}
+
+function pricedTools({ tools }: OwnFields): readonly OwnTool[] {
+  return tools.filter(({ kind }) => !FREE_TOOLS.test(kind))
+}
+
+/** The error for what has no price under a spend limit; undefined if all has one. */
+export function unpricedOwn(own: OwnFields, model: Model, isStrict: boolean): CallerError | undefined {
+  const { fields = {}, tools = {} } = model.price ?? {}
+  const name = publicName(model)
+  const field = pricedFields(own).find((each) => !Object.hasOwn(fields, each))
+  if (field !== undefined) {
+    const [param = '', value = ''] = field.split(':')
+    const message = `The ${param} '${shown(value)}' of model '${name}' has no price under a spend limit. Leave it out.`
+    return new CallerError('unpriced_field', message, { param })
+  }
+  const unpriced = pricedTools(own).find(({ kind }) => !Object.hasOwn(tools, kind))
+  if (unpriced !== undefined) {
+    const tool = shown(unpriced.kind)
+    const message = `The tool '${tool}' of model '${name}' has no price under a spend limit. Leave it out.`
+    return new CallerError('unpriced_tool', message, { param: 'tools' })
+  }
+  const endless = pricedTools(own).find(({ kind, callsMax }) => callsMax === undefined && (tools[kind] ?? 0) > 0)
+  if (!isStrict || endless === undefined) return undefined
+  const limit = own.form === 'messages' ? 'max_uses of the tool' : 'max_tool_calls'
+  const message = `Under a strict spend limit the calls of the tool '${endless.kind}' must be limited: set ${limit}.`
+  return new CallerError('unpriced_tool', message, { param: 'tools' })
+}
+
+const SHOWN_MAX = 64
+
+function shown(text: string): string {
+  return text.length <= SHOWN_MAX ? text : `${text.slice(0, SHOWN_MAX)}…`
+}
+
+/** What the calls of tools may cost that a request allows. */
+export function reservedToolsMicroUsd(own: OwnFields, price: Price | undefined): number {
+  const calls = new Map<string, number>()
+  for (const { kind, callsMax = CALLS_RESERVED } of pricedTools(own)) calls.set(kind, (calls.get(kind) ?? 0) + callsMax)
+  return toolsMicroUsd(calls, price)
+}
+
+/** What the calls of tools have cost, rounded up once. */
+export function toolsMicroUsd(calls: ToolCalls, price: Price | undefined): number {
+  const { tools } = price ?? {}
+  if (tools === undefined) return 0
+  let sum = 0n
+  for (const [kind, count] of calls) if (Object.hasOwn(tools, kind)) sum += BigInt(count) * BigInt(tools[kind] ?? 0)
+  const cost = (sum + BigInt(PER_THOUSAND - 1)) / BigInt(PER_THOUSAND)
+  return cost > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(cost)
+}
+
+/**
+ * The price of an answer: a field that was asked for multiplies it, unless the usage reports that another value has
+ * served.
+ */
+export function servedPrice(price: Price, asked: readonly string[], usage: JsonObject): Price {
+  const served = asked.flatMap((field) => {
+    const [name = ''] = field.split(':')
+    const value = usage[name]
+    if (typeof value !== 'string') return [field]
+    const actual = `${name}:${value}`
+    if (PRICED_FIELDS[name]?.includes(value) === true) return []
+    return Object.hasOwn(price.fields ?? {}, actual) ? [actual] : [field]
+  })
+  return priceWithFields(price, served)
+}

@@ -1,0 +1,120 @@
+/** What of Anthropic's answers has no canonical event → events of its own, for callers of Messages. */
+
+import { CALLS_MAX } from '../../core/completion.ts'
+import type { OwnEvent, StreamEvent } from '../../core/event.ts'
+import { isObject, type JsonObject } from '../../core/json.ts'
+import { ProviderError } from '../../core/provider-error.ts'
+
+/** Members that the decoder reads, or that weir writes itself. */
+const OF_MESSAGE = ['id', 'type', 'role', 'model', 'content', 'stop_reason', 'stop_sequence', 'usage']
+const OF_ENDING = ['type', 'delta', 'usage']
+const OF_DELTA = ['stop_reason', 'stop_sequence']
+const OF_USAGE = [
+  ...['input_tokens', 'output_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens', 'cache_creation'],
+  ...['service_tier', 'output_tokens_details'],
+]
+const OF_TEXT = ['type', 'text']
+const OF_CALL = ['type', 'id', 'name', 'input']
+/** Deltas of the blocks that the decoder reads. */
+const READ_DELTAS: ReadonlySet<string> = new Set([
+  ...['text_delta', 'input_json_delta', 'thinking_delta', 'signature_delta'],
+])
+const EVENT_NAME = /^[a-z][a-z0-9_.]{0,63}$/
+
+type Kind = 'text' | 'call' | 'thinking' | 'own'
+
+/** One per stream. */
+export class OwnBlocks {
+  /** The kind of each block that has not ended. */
+  private readonly open = new Map<number, Kind>()
+  /** Of the last block that callers see. */
+  private last: Kind | undefined
+
+  message(message: JsonObject, events: StreamEvent[]): void {
+    const usage = without(objectIn(message['usage']), OF_USAGE)
+    const members = { ...without(message, OF_MESSAGE), ...(!isEmpty(usage) && { usage }) }
+    if (!isEmpty(members)) events.push(own('message', members))
+  }
+
+  /** `chunk`: the event with the stop reason. */
+  ending(chunk: JsonObject, events: StreamEvent[]): void {
+    const delta = without(objectIn(chunk['delta']), OF_DELTA)
+    const usage = without(objectIn(chunk['usage']), OF_USAGE)
+    const members = without(chunk, OF_ENDING)
+    if (isEmpty(delta) && isEmpty(usage) && isEmpty(members)) return
+    events.push(own('ending', { ...members, delta, usage }))
+  }
+
+  event(name: string, chunk: JsonObject, events: StreamEvent[]): void {
+    if (EVENT_NAME.test(name)) events.push({ ...own('event', chunk), name })
+  }
+
+  /** Whether a block that begins is Anthropic's own. */
+  begin(index: number, block: JsonObject, events: StreamEvent[]): boolean {
+    const kind = kindOf(block['type'])
+    this.end(index, events)
+    if (this.open.size >= CALLS_MAX) throw new ProviderError('broken', `more than ${CALLS_MAX} blocks are open`)
+    this.open.set(index, kind)
+    const before = this.last
+    if (kind !== 'thinking') this.last = kind
+    if (kind === 'own') events.push(own('block', block))
+    if (kind !== 'text') return kind === 'own'
+    const members = without(block, OF_TEXT)
+    if (before === 'text' || !isEmpty(members)) events.push(own('text', members))
+    return false
+  }
+
+  /** The call that began last has members of its own. */
+  called(block: JsonObject, events: StreamEvent[]): void {
+    const members = block['type'] === 'tool_use' ? without(block, OF_CALL) : undefined
+    const at = events.findLastIndex(({ type }) => type === 'tool-start')
+    const start = events[at]
+    if (members !== undefined && !isEmpty(members) && start?.type === 'tool-start')
+      events[at] = { ...start, own: members }
+  }
+
+  /** Whether a delta is Anthropic's own. */
+  delta(index: number, delta: JsonObject, events: StreamEvent[]): boolean {
+    const kind = this.open.get(index)
+    if (kind === undefined || kind === 'thinking') return false
+    if (kind !== 'own' && READ_DELTAS.has(String(delta['type']))) return false
+    events.push(own('delta', delta))
+    return true
+  }
+
+  end(index: number, events: StreamEvent[]): void {
+    if (this.open.get(index) === 'own') events.push(own('stop', {}))
+    this.open.delete(index)
+  }
+}
+
+function kindOf(type: unknown): Kind {
+  switch (type) {
+    case 'text':
+      return 'text'
+    case 'tool_use':
+      return 'call'
+    case 'thinking':
+    case 'redacted_thinking':
+      return 'thinking'
+    default:
+      return 'own'
+  }
+}
+
+function own(part: OwnEvent['part'], value: JsonObject): OwnEvent {
+  return { type: 'own', part, value }
+}
+
+function without(members: JsonObject, names: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(members).filter(([name]) => !names.includes(name)))
+}
+
+function isEmpty(members: JsonObject): boolean {
+  for (const _ in members) return false
+  return true
+}
+
+function objectIn(value: unknown): JsonObject {
+  return isObject(value) ? value : {}
+}
