@@ -33,6 +33,8 @@ interface AlertFields {
   'provider.credit_exhausted': TargetFields
   'target.open': TargetFields & {
     readonly reason: string
+    /** Why it could not be reached, as in log lines. */
+    readonly cause?: string
     /** When it began to fail. */
     readonly since: string
   }
@@ -97,7 +99,11 @@ export const ALERT_TYPES: Readonly<Record<AlertType, AlertKind>> = {
   },
   'target.open': {
     ...{ severity: 'warning', ends: true, subject: TARGET },
-    summary: (fields) => `${target(fields)} has failed since ${word(fields, 'since')} (${word(fields, 'reason')})`,
+    summary: (fields) => {
+      const cause = stringOf(fields['cause'])
+      const why = `${word(fields, 'reason')}${cause === undefined ? '' : `, ${cause}`}`
+      return `${target(fields)} has failed since ${word(fields, 'since')} (${why})`
+    },
   },
   'model.down': {
     ...{ severity: 'critical', ends: true, subject: ['model'] },
@@ -216,13 +222,16 @@ function owner(fields: JsonObject): string {
   return key === undefined ? word(fields, 'organization') : `key ${key} of ${word(fields, 'organization')}`
 }
 
-/** `its day limit of $5`. */
+/** `its day limit of $5.00`. */
 function budget(fields: JsonObject): string {
   return `its ${word(fields, 'window')} limit of ${usd(fields['limit_usd'])}`
 }
 
+const cents = new Intl.NumberFormat('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 4 })
+
+/** `$0.60`; up to four decimals, because budgets of keys may be small. */
 function usd(value: JsonObject[string] | undefined): string {
-  return `$${Math.round((numberOf(value) ?? 0) * 10_000) / 10_000}`
+  return `$${cents.format(numberOf(value) ?? 0)}`
 }
 
 function list(fields: JsonObject, name: string): string {

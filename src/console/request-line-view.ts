@@ -66,8 +66,10 @@ function words(code: string): string {
 }
 
 /** Bad if weir or a provider is the cause. A refused request is no alarm: the operator need not act on it. */
-export function resultState({ status = 0, outcome }: RequestView): State {
-  if (status >= 500 || outcome === 'provider_cut' || outcome === 'timed_out') return 'bad'
+export function resultState({ status = 0, outcome, error }: RequestView): State {
+  // Limits of providers are not those of the caller: as the share of failed requests counts them.
+  if (status >= 500 || error === 'upstream_rate_limited' || outcome === 'provider_cut' || outcome === 'timed_out')
+    return 'bad'
   if (status >= 400 || outcome === 'caller_left' || outcome === 'drained') return 'neutral'
   return 'good'
 }

@@ -32,13 +32,25 @@ function spend(more: object = {}) {
 
 const target = { provider: 'openai', model: 'gpt-5-mini' }
 
+test('what a person reads has the cause of a failure, and dollars as everywhere', () => {
+  const [ofAnswer, ofConnection] = FIELDS['target.open'].map(ALERT_TYPES['target.open'].summary)
+  expect(ofAnswer).toEndWith('(overloaded)')
+  expect(ofConnection).toEndWith('(unreachable, ENOTFOUND)')
+  const refusing = ALERT_TYPES['spend.refusing'].summary
+  expect(refusing(spend())).toEndWith('$4.10 of its day limit of $5.00 is spent')
+  expect(refusing(spend({ limit_usd: 0.0512, spent_usd: 0 }))).toEndWith('$0.00 of its day limit of $0.0512 is spent')
+})
+
 /** The fields of each type, and others that are as odd as they may be. */
 const FIELDS: Readonly<Record<AlertType, readonly JsonObject[]>> = {
   'spend.threshold': [spend({ share: 0.8 }), spend({ key: ODD, share: 1 })],
   'spend.refusing': [spend(), spend({ key: 'ci' })],
   'provider.credential_rejected': [target],
   'provider.credit_exhausted': [target],
-  'target.open': [{ ...target, reason: 'overloaded', since: '2026-11-21T11:59:00.000Z' }],
+  'target.open': [
+    { ...target, reason: 'overloaded', since: '2026-11-21T11:59:00.000Z' },
+    { ...target, reason: 'unreachable', cause: 'ENOTFOUND', since: '2026-11-21T11:59:00.000Z' },
+  ],
   'model.down': [{ model: 'm', reason: ODD, since: '2026-11-21T11:59:00.000Z' }],
   'ledger.down': [{ reason: 'Redis is not reached (ECONNREFUSED)' }, { reason: ODD }, {}],
   'ledger.up': [{}],

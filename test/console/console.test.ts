@@ -20,7 +20,9 @@ const HOSTILE = [
   '</script><script>document.title=1</script>',
 ]
 
-/** Answers every conversation; the model `down` fails. */
+let isLimited = false
+
+/** Answers every conversation; the model `down` fails, and all do while `isLimited`. */
 const provider = Bun.serve({
   hostname: '127.0.0.1',
   port: 0,
@@ -28,6 +30,7 @@ const provider = Bun.serve({
     // It has no list of models.
     if (request.method === 'GET') return new Response(null, { status: 404 })
     const { model } = (await request.json()) as { model: string }
+    if (isLimited) return Response.json({ error: { message: 'slow down' } }, { status: 429 })
     if (model === 'down') return Response.json({ error: { message: 'overloaded' } }, { status: 503 })
     const choices = [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }]
     const usage = { prompt_tokens: 1000, completion_tokens: 500, total_tokens: 1500 }
@@ -161,6 +164,9 @@ describe('the console', () => {
   })
 
   test('shows only requests that failed, by a button', async () => {
+    isLimited = true
+    expect(await send('small', `${KEY}-globex`)).toBe(429)
+    isLimited = false
     await send('small')
     expect(await send('no such model')).toBe(404)
     await using watched = await openConsole()
@@ -170,6 +176,10 @@ describe('the console', () => {
     await only.click()
     await rows(page, 'Requests').filter({ hasText: 'completed' }).first().waitFor({ state: 'detached' })
     expect(await rows(page, 'Requests').filter({ hasText: 'model not found' }).count()).toBeGreaterThan(0)
+    // A limit of all providers counts as a failure; a mistake of the caller does not.
+    const limited = rows(page, 'Requests').filter({ hasText: 'upstream rate limited' })
+    expect(await limited.first().locator('[data-state=bad]').count()).toBe(1)
+    expect(await page.locator('#requests tr:has-text("model not found") [data-state=bad]').count()).toBe(0)
     await only.click()
     await rows(page, 'Requests').filter({ hasText: 'completed' }).first().waitFor()
     expect(watched.problems).toEqual([])

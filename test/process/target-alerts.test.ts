@@ -45,6 +45,11 @@ test('a target is reported if its calls have failed for a minute, not if nothing
   const since = new Date(NOW).toISOString()
   const found = [{ ...fields, reason: 'timeout', since }]
   expect(alerts({ a: failing('timeout', MINUTE_MS) })['target.open']).toEqual({ found, isOpen: true })
+  const failed = failing('unreachable', MINUTE_MS)
+  const unreachable = failed.failing && { ...failed.failing, cause: 'ENOTFOUND' }
+  expect(alerts({ a: { ...failed, failing: unreachable } })['target.open']?.found).toEqual([
+    { ...fields, reason: 'unreachable', cause: 'ENOTFOUND', since },
+  ])
   expect(alerts({ a: answered })['target.open']).toEqual({ found: [], isOpen: false })
 })
 

@@ -89,7 +89,9 @@ function open(targets: readonly Target[]): readonly Occurrence[] {
   return targets.flatMap(({ ref, rest, failing }) => {
     if (failing === undefined || (rest === undefined && !failing.isOfStreams)) return []
     if (failing.lastMs - failing.sinceMs < OPEN_MS) return []
-    return [{ type: 'target.open', fields: { ...ref, reason: failing.reason, since: timeText(failing.sinceMs) } }]
+    const { reason, cause, sinceMs } = failing
+    const why = cause === undefined ? { reason } : { reason, cause }
+    return [{ type: 'target.open', fields: { ...ref, ...why, since: timeText(sinceMs) } }]
   })
 }
 
