@@ -100,16 +100,19 @@ export class KeyChanges {
     const nowMs = Date.now()
     const { config } = this.parts
     const given = isObject(patch) ? patch : {}
+    const details = { ...given }
     const edit = (record: KeyRecord, owner: OrganizationConfig | undefined): KeyRecord => {
       checkActive(record, 'changed')
       const description = valid(patchKey(record, patch, config.tags ?? [], nowMs))
       if (given['expires_at'] !== undefined) checkExpiry(description, nowMs)
       const { models, limits, expiresAtMs, tags, fixedTags } = description
+      // The entry is written after this: the time, not `90d`.
+      if (given['expires_at'] !== undefined && expiresAtMs !== undefined) details['expires_at'] = timeText(expiresAtMs)
       const next = withSpent({ ...record, models, limits, expiresAtMs, tags, fixedTags }, record.limits?.spend?.before)
       if (given['limits'] !== undefined || given['models'] !== undefined) checkPrices(config, owner, next)
       return next
     }
-    return await this.change(id, edit, this.entry('key.updated', id, given))
+    return await this.change(id, edit, this.entry('key.updated', id, details))
   }
 
   /** `grace`: how long the old secret is accepted, as `24h`; absent: not at all. */

@@ -56,8 +56,11 @@ for (const kind of ['embedded', 'redis'] as const) {
     expect(stderr).toEndWith(`the old one is accepted until ${end}, when the key expires\n`)
     const after = JSON.parse((await world.weir('keys', 'list', '--json')).stdout).keys[1]
     expect(after.grace_until).toBe(laptop.expires_at)
+    await world.weir('keys', 'update', '--id', 'laptop', '--expires', '60d')
+    const { expires_at: earlier } = JSON.parse((await world.weir('keys', 'list', '--json')).stdout).keys[1]
     const audit = (await world.weir('audit', '--admin', '--json')).stdout
     expect(audit).toContain(`"old_secret_until":"${laptop.expires_at}"`)
+    expect(audit).toContain(`{"expires_at":"${earlier}"}`)
     const revoke = ['keys', 'revoke', '--id', 'laptop'] as const
     expect(await world.weir(...revoke)).toEqual({ code: 0, stderr: '', stdout: 'key "laptop" is revoked\n' })
     expect(await world.weir(...revoke)).toEqual({ code: 0, stderr: '', stdout: 'key "laptop" was already revoked\n' })
