@@ -16,6 +16,7 @@ const runs: Readonly<Record<string, RunCommand>> = {
   top: async (args) => (await import('./cli/top-command.ts')).top(args),
   alerts: async (args) => (await import('./cli/alerts-command.ts')).alerts(args),
   keys: async (args) => (await import('./cli/keys-command.ts')).keys(args),
+  budgets: async (args) => (await import('./cli/budgets-command.ts')).budgets(args),
   organizations: async (args) => (await import('./cli/organizations-command.ts')).organizations(args),
   usage: async (args) => (await import('./cli/usage-command.ts')).usage(args),
   audit: async (args) => (await import('./cli/audit-command.ts')).audit(args),

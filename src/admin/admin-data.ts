@@ -5,10 +5,11 @@
 
 import type { TargetRef } from '../core/model-config.ts'
 import { dayOf } from '../ledger/window.ts'
-import { limitUsagesOf } from '../reports/limit-usage.ts'
+import { counterUsagesOf } from '../reports/counter-usage.ts'
+import { fullness, limitUsagesOf } from '../reports/limit-usage.ts'
 import { configuredExpiringKeys, type StoredKeys, storedKeysOf } from '../reports/stored-keys.ts'
 import type { BudgetRow, Status, TargetRow } from './api-shapes.ts'
-import { budgetRow, matchingBudgets, usedUpAt } from './budget-rows.ts'
+import { budgetRow, counterRow, matchingBudgets, usedUpAt } from './budget-rows.ts'
 import { FiguresHistory, STEP_SECONDS } from './figures-history.ts'
 import { readHistory, writeHistory } from './history-file.ts'
 import { readSpend, type Spend } from './recent-spend.ts'
@@ -31,6 +32,11 @@ const BUDGETS_MAX = 1000
 interface BudgetFilter {
   readonly organization?: string | undefined
   readonly key?: string | undefined
+  /** Of a budget; then only counters are listed. */
+  readonly name?: string | undefined
+  readonly value?: string | undefined
+  /** The most rows, at most `BUDGETS_MAX`. */
+  readonly limit?: number | undefined
   /** Words that the organisation, the key or the limit has. */
   readonly search?: string | undefined
 }
@@ -111,22 +117,40 @@ export class AdminData {
   }
 
   /** Rejects if the ledger cannot be read. */
-  async budgets({
-    organization,
-    key,
-    search,
-  }: BudgetFilter): Promise<{ readonly rows: readonly BudgetRow[]; readonly more: number; readonly total: number }> {
-    const [all, spend] = await Promise.all([this.allBudgets.get(), known(this.spend)])
+  async budgets(
+    filter: BudgetFilter,
+  ): Promise<{ readonly rows: readonly BudgetRow[]; readonly more: number; readonly total: number }> {
+    const { organization, key, name, value, search, limit = BUDGETS_MAX } = filter
+    const isOfCounters = name !== undefined || value !== undefined
+    const [all, spend, counters] = await Promise.all([
+      isOfCounters ? [] : this.allBudgets.get(),
+      known(this.spend),
+      key === undefined ? this.counters(filter) : [],
+    ])
     const rows = all.filter(
       (row) => row.organization === (organization ?? row.organization) && row.key === (key ?? row.key),
     )
-    const found = search === undefined ? rows : matchingBudgets(rows, search)
+    const own = search === undefined ? rows : matchingBudgets(rows, search)
+    const found = [...own, ...counters].sort(
+      (a, b) => Number(b.state === 'refusing') - Number(a.state === 'refusing') || fullness(b) - fullness(a),
+    )
     const nowMs = Date.now()
-    const shown = found.slice(0, BUDGETS_MAX).map((row) => ({
+    const shown = found.slice(0, limit).map((row) => ({
       ...row,
-      used_up_at: usedUpAt(row, spend?.lastHour(row.organization, row.key) ?? 0, nowMs),
+      // What a counter spent in the last hour is not known.
+      used_up_at: usedUpAt(
+        row,
+        row.budget === undefined ? (spend?.lastHour(row.organization, row.key) ?? 0) : 0,
+        nowMs,
+      ),
     }))
-    return { rows: shown, more: Math.max(0, found.length - BUDGETS_MAX), total: rows.length }
+    return { rows: shown, more: Math.max(0, found.length - limit), total: rows.length + counters.length }
+  }
+
+  private async counters(filter: BudgetFilter): Promise<readonly BudgetRow[]> {
+    const { config } = this.supervision.state()
+    const usages = await counterUsagesOf(config, filter)
+    return usages.map((usage) => counterRow(usage, config.alerts?.spend))
   }
 
   /** Of spend limits, for the metrics: those that refuse first. Undefined while the ledger cannot be read. */

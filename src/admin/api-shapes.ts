@@ -182,6 +182,11 @@ export const budget = t.Object({
       description: 'When the window ends; null for spend.total and for rates, which refill evenly',
     }),
   ),
+  budget: t.Optional(t.String({ description: 'The name of the budget, of a counter' })),
+  value: t.Optional(nullable(t.String({ description: 'The value of the counter; null if the budget has one' }))),
+  raise: t.Optional(
+    nullable(t.Object({ id: t.String(), until: t.String({ format: 'date-time' }), reason: t.String() })),
+  ),
   used_up_at: nullable(
     t.String({
       format: 'date-time',
@@ -190,9 +195,32 @@ export const budget = t.Object({
   ),
 })
 
+/** A raise of a budget, or of one of its counters: `POST /api/budgets/raises`. */
+export const budgetRaise = t.Object({
+  id: t.String(),
+  organization: t.String(),
+  name: t.String(),
+  value: nullable(t.String({ description: 'null for all counters of the budget' })),
+  limits: t.Record(t.String(), t.Unknown(), { description: 'The new limits, as in the configuration' }),
+  until: t.String({ format: 'date-time' }),
+  reason: t.String(),
+  actor: t.String(),
+})
+
+/** `DELETE /api/budgets/raises/ID` */
+export const endedRaise = t.Object({ id: t.String(), state: t.Literal('ended') })
+
+/** `POST /api/budgets/reset` */
+export const budgetReset = t.Object({
+  organization: t.String(),
+  name: t.String(),
+  value: nullable(t.String()),
+  reason: t.String(),
+})
+
 /**
- * `GET /api/budgets`: all limits of organisations, and of keys that were used, those that refuse first, then the
- * fullest, at most 1,000; `organization`, `key` and `search` filter.
+ * `GET /api/budgets`: all limits of organisations, of counters of budgets, and of keys that were used, those that
+ * refuse first, then the fullest, at most 1,000; `organization`, `key`, `name`, `value` and `search` filter.
  */
 export const budgets = t.Object({
   rows: t.Array(budget),
@@ -323,6 +351,9 @@ export const schemas = {
     Targets: targets,
     ForgottenForms: forgottenForms,
     Budgets: budgets,
+    BudgetRaise: budgetRaise,
+    EndedRaise: endedRaise,
+    BudgetReset: budgetReset,
     RequestLines: requestLines,
     AuditRows: auditRows,
   },

@@ -3,6 +3,7 @@
 import { DAY_MS, HOUR_MS } from '../core/durations.ts'
 import { thresholdOf } from '../core/limit-amounts.ts'
 import { configuredName } from '../core/limits.ts'
+import type { CounterLimitUsage } from '../reports/counter-usage.ts'
 import type { LimitUsage } from '../reports/limit-usage.ts'
 import type { BudgetRow } from './api-shapes.ts'
 
@@ -23,6 +24,18 @@ export function budgetRow(usage: LimitUsage, shares: readonly number[] = []): Bu
     state: stateOf(usage, shares),
     renews_at: renewsAtMs === undefined ? null : new Date(renewsAtMs).toISOString(),
     used_up_at: null,
+  }
+}
+
+/** The same for a limit of a counter. */
+export function counterRow(usage: CounterLimitUsage, shares?: readonly number[]): BudgetRow {
+  const { name, value, raise } = usage
+  return {
+    ...budgetRow(usage, shares),
+    budget: name,
+    value: value === '' ? null : value,
+    raise:
+      raise === undefined ? null : { id: raise.id, until: new Date(raise.untilMs).toISOString(), reason: raise.reason },
   }
 }
 

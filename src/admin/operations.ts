@@ -9,6 +9,7 @@ import type { Config } from '../config/config.ts'
 import type { JsonObject } from '../core/json.ts'
 import { prefixOf, type TargetRef, targetKey } from '../core/model-config.ts'
 import type { Changer } from '../keys/admin-audit.ts'
+import { raiseJson } from '../keys/budget-record.ts'
 import { keyJson } from '../keys/key-list.ts'
 import { KeyProblem } from '../keys/key-problem.ts'
 import { organizationJson } from '../keys/organization-changes.ts'
@@ -19,6 +20,7 @@ import { KeyAdministration } from '../reports/key-administration.ts'
 import { withLedger } from '../reports/ledger-part.ts'
 import {
   AUDIT_PARAMETERS,
+  COUNTER_PARAMETERS,
   EXPLAIN_PARAMETERS,
   type Given,
   KEY,
@@ -82,6 +84,7 @@ const AUDIT_ROWS_MAX = 10_000
 const USAGE_ROWS_MAX = 50_000
 /** Keys in one answer, which is then about 4 MB. `weir keys list` prints all. */
 const KEYS_MAX = 10_000
+const BUDGET_ROWS_MAX = 1000
 
 const KEY_BODY = {
   models: 'Patterns of public names',
@@ -94,6 +97,13 @@ const ORGANIZATION_BODY = {
   models: KEY_BODY.models,
   limits: KEY_BODY.limits,
   disabled: '`true`: its keys are rejected',
+}
+
+const COUNTER_BODY = {
+  organization: 'Its organisation',
+  name: 'The budget',
+  value: 'The value whose counter is meant; without it, all of the budget',
+  reason: 'Why, for the admin audit',
 }
 
 const reports: readonly Operation[] = [
@@ -119,11 +129,17 @@ const reports: readonly Operation[] = [
     parameters: [
       ORG,
       KEY,
-      parameter('search WORDS', 'only rows whose organisation, key or limit has each of these words'),
+      ...COUNTER_PARAMETERS,
+      parameter('search WORDS', 'only rows whose organisation, key, budget, value or limit has each of these words'),
+      parameter('limit N', 'the first N rows', { range: [1, BUDGET_ROWS_MAX] }),
     ],
     answers: { 200: 'Budgets' },
     run: ({ query }, { data }) =>
-      data.budgets({ organization: textOf(query['org']), key: textOf(query['key']), search: textOf(query['search']) }),
+      data.budgets({
+        ...{ organization: textOf(query['org']), key: textOf(query['key']), search: textOf(query['search']) },
+        ...{ name: textOf(query['name']), value: textOf(query['value']) },
+        limit: Number(query['limit'] ?? BUDGET_ROWS_MAX),
+      }),
   },
   {
     method: 'GET',
@@ -263,6 +279,45 @@ const changes: readonly Operation[] = [
     run: async (call, parts) => {
       const keys = keysOf(call, parts)
       return keys.changedOrganizationJson(await keys.organizationChanges.update(call.id, call.body))
+    },
+  },
+  {
+    method: 'POST',
+    path: '/api/budgets/raises',
+    summary: 'Raise a budget, or one of its counters, until a time: the limits are new ones, no additions',
+    body: {
+      ...COUNTER_BODY,
+      limits: 'The new limits; those that are not named stay',
+      until: 'A date, an RFC 3339 time or a duration such as 12h',
+    },
+    answers: { 201: 'BudgetRaise' },
+    errors: [404, 409, 422],
+    run: async (call, parts) => {
+      const { organization, raise } = await keysOf(call, parts).budgetChanges.raise(call.body)
+      return raiseJson(organization, raise)
+    },
+  },
+  {
+    method: 'DELETE',
+    path: '/api/budgets/raises/:id',
+    summary: 'End a raise',
+    answers: { 200: 'EndedRaise' },
+    errors: [404],
+    run: async (call, parts) => {
+      await keysOf(call, parts).budgetChanges.end(call.id)
+      return { id: call.id, state: 'ended' }
+    },
+  },
+  {
+    method: 'POST',
+    path: '/api/budgets/reset',
+    summary: 'Let a counter begin anew: what it has spent in its present windows counts no more',
+    body: COUNTER_BODY,
+    answers: { 200: 'BudgetReset' },
+    errors: [404, 409, 422],
+    run: async (call, parts) => {
+      const { organization, name, value, reason } = await keysOf(call, parts).budgetChanges.reset(call.body)
+      return { organization, name, value: value === '' ? null : value, reason }
     },
   },
   {

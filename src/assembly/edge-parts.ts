@@ -25,6 +25,7 @@ import { TagsReader } from '../http/tags-reader.ts'
 import type { ItemStore } from '../items/item-store.ts'
 import { Sealer } from '../items/sealer.ts'
 import { AcceptedKeys } from '../keys/accepted-keys.ts'
+import { BudgetOverrides } from '../keys/budget-overrides.ts'
 import type { FollowedKeys } from '../keys/key-follower.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { errorFields, type Logger } from '../logging/log.ts'
@@ -108,6 +109,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
         logEvent(logger, 'internal.error', { request_id: requestId, ...errorFields(error) }),
       logEvent: (event, fields) => logEvent(logger, event, fields),
       isRevoked: (key) => keys.isRevoked(key),
+      overrides: new BudgetOverrides(() => storedKeys().table),
     },
   }
 }

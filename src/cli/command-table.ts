@@ -6,6 +6,7 @@
 
 import {
   AUDIT_PARAMETERS,
+  COUNTER_PARAMETERS,
   EXPLAIN_PARAMETERS,
   ORG,
   type Parameter,
@@ -97,6 +98,14 @@ const ORGANIZATION_FLAGS = [
   ...LIMIT_FLAGS,
 ]
 const JSON_ROW = json('print {"id", "source", "models", "limits", "created_at", "state", "warnings"}')
+
+/** Which counter a raise or a reset is about, and why. */
+const COUNTER_FLAGS = [
+  parameter('org ID', 'the organisation', { isRequired: true }),
+  parameter('name NAME', 'the budget', { isRequired: true }),
+  parameter('value VALUE', 'the value whose counter is meant (default: all of the budget)'),
+  parameter('reason TEXT', 'why, for the admin audit', { isRequired: true }),
+]
 
 /** In the order of the help. An entry of a group follows its group. */
 export const COMMANDS: readonly CommandEntry[] = [
@@ -360,6 +369,71 @@ export const COMMANDS: readonly CommandEntry[] = [
       ['weir organizations update --id acme --enable', 'the way back'],
     ],
     failure: 'there is no such organisation, it is in the configuration, or the ledger cannot be read',
+  }),
+  command('budgets', 'lists the counters of budgets, raises and resets them', {
+    description: `
+      Lists the counters of the budgets of the configuration: what is used and held of each limit, and when it renews.
+      Those that refuse requests come first, then the fullest.`,
+    flags: [
+      ORG,
+      ...COUNTER_PARAMETERS,
+      parameter('search WORDS', 'only rows whose organisation, budget or value has each of these words'),
+      json(
+        'print {"budgets": [{"organization", "name", "value", "limit", "unit", "amount", "used", "held", "refusing", ' +
+          '"renews_at", "raise"}]}; money is in micro-dollars',
+      ),
+      WIDE,
+      CONFIG,
+    ],
+    examples: [
+      ['weir budgets --org acme --name person --value ann', 'what is left for a person'],
+      ["weir budgets --json | jq '.budgets[] | select(.refusing)'", 'for a script'],
+    ],
+    failure: UNREADABLE,
+  }),
+  command('budgets raise', 'gives a budget other limits until a time', {
+    description: `
+      Gives a budget, or one of its counters, new limits until a time, on every gateway within a second. They replace
+      those of the configuration; limits that are not named stay. A raise ends by itself. It is in the admin audit.`,
+    flags: [
+      ...COUNTER_FLAGS,
+      ...LIMIT_FLAGS,
+      removable('spend-hour USD', 'the most in an hour'),
+      removable('spend-week USD', 'the most in a week'),
+      parameter('until TIME', 'when it ends: after 12h or 90m, or at a date or an RFC 3339 time', { isRequired: true }),
+      json('print {"id", "organization", "name", "value", "limits", "until", "reason", "actor"}'),
+      CONFIG,
+    ],
+    examples: [
+      [
+        'weir budgets raise --org acme --name person --value ann --spend-day 60 --until 12h --reason release',
+        'a larger day for a person',
+      ],
+      [
+        'weir budgets raise --org acme --name pool --spend-month 900 --until 2027-02-01 --reason fair',
+        'a larger month',
+      ],
+    ],
+    failure: 'there is no such budget, or the ledger cannot be read',
+  }),
+  command('budgets end', 'ends a raise', {
+    description: 'Ends a raise before its time. The id is that which weir budgets raise printed.',
+    flags: [parameter('id ID', 'id of the raise', { isRequired: true }), CONFIG],
+    examples: [
+      ['weir budgets end --id 8f5c…', 'on every gateway within a second'],
+      ["weir budgets --json | jq -r '.budgets[].raise.id'", 'the ids of raises that hold'],
+    ],
+    failure: 'there is no such raise, or the ledger cannot be read',
+  }),
+  command('budgets reset', 'lets a counter begin anew', {
+    description: `
+      Lets a counter begin anew: what it has spent in its present windows counts no more. Usage and the audit keep it.`,
+    flags: [...COUNTER_FLAGS, CONFIG],
+    examples: [
+      ['weir budgets reset --org acme --name person --value ann --reason "a loop of an agent"', 'after a mistake'],
+      ['weir budgets reset --org acme --name pool --reason test', 'a budget with one counter'],
+    ],
+    failure: 'there is no such budget, or the ledger cannot be read',
   }),
   command('usage', 'shows requests, tokens and spend', {
     description: `

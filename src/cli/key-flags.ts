@@ -4,8 +4,8 @@ import { IDENTIFIER, IDENTIFIER_WORDS, MODEL_NAME } from '../config/field-types.
 import { durationMs } from '../config/key-input.ts'
 import { quoted } from '../config/problems.ts'
 import { instant } from '../config/timestamps.ts'
-import type { JsonObject, JsonValue } from '../core/json.ts'
-import { isOfOwners, type Limit, limitTable } from '../core/limits.ts'
+import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import { type Limit, limitTable } from '../core/limits.ts'
 import type { Flags } from './command.ts'
 
 /** Wrong usage. `message` names the flag. */
@@ -21,6 +21,17 @@ export function descriptionOf(flags: Flags, nowMs: number): JsonObject | string 
       ...field('tags', flags['tags'], (words) => tags('tags', words)),
       ...field('fixed_tags', flags['fixed-tags'], (words) => tags('fixed-tags', words)),
     }
+  } catch (error) {
+    if (!(error instanceof FlagProblem)) throw error
+    return error.message
+  }
+}
+
+/** The limits that the flags give, or what is wrong with them; undefined if there are none. */
+export function limitFlags(flags: Flags): JsonObject | string | undefined {
+  try {
+    const { limits: given } = limits(flags)
+    return isObject(given) ? given : undefined
   } catch (error) {
     if (!(error instanceof FlagProblem)) throw error
     return error.message
@@ -51,7 +62,7 @@ function field(name: string, given: Flags[string], read: (words: string) => Json
 function limits(flags: Flags): JsonObject {
   const of = (isMoney: boolean) =>
     limitTable
-      .filter((limit) => isOfOwners(limit) && (limit.unit === 'micro_usd') === isMoney)
+      .filter(({ unit }) => (unit === 'micro_usd') === isMoney)
       .map((limit) => field(limit.key, flags[limitFlag(limit)], (words) => amount(limit, words)))
       .flatMap((one) => Object.entries(one))
   const [counts, spend] = [Object.fromEntries(of(false)), Object.fromEntries(of(true))]

@@ -43,7 +43,7 @@ export function budgetOf(budget: FileBudget): BudgetConfig {
 }
 
 /** The limits of a budget, or those that replace some of them. */
-function budgetLimitsOf(limits: FileBudget['limits'], onExhausted: BudgetConfig['onExhausted']): Limits {
+export function budgetLimitsOf(limits: FileBudget['limits'], onExhausted: BudgetConfig['onExhausted']): Limits {
   const counts = present(countsOf(limits))
   const { spend } = limits
   if (spend === undefined) return counts

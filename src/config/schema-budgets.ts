@@ -14,7 +14,8 @@ const BUDGETS_MAX = 100
 const VALUES_MAX = 1000
 const EXCEPTIONS_MAX = 10_000
 
-const limits = (description: string) =>
+/** The limits of a budget. */
+export const budgetLimits = (description: string) =>
   object(
     {
       ...countFields(),
@@ -30,6 +31,12 @@ const limits = (description: string) =>
     },
     { description, minProperties: 1 },
   )
+
+export const budgetName = pattern(
+  BUDGET_NAME,
+  'must be 1 to 64 letters, digits or ._- and begin with a letter or digit',
+  'The name of the budget in errors, reports and alerts',
+)
 
 const match = object(
   {
@@ -56,11 +63,7 @@ const match = object(
 
 const budget = object(
   {
-    name: pattern(
-      BUDGET_NAME,
-      'must be 1 to 64 letters, digits or ._- and begin with a letter or digit',
-      'The name of the budget in errors, reports and alerts',
-    ),
+    name: budgetName,
     per: optional(
       pattern(
         `^(?:key|model|tag:${TAG_NAME})$`,
@@ -70,9 +73,9 @@ const budget = object(
       ),
     ),
     match: withDefault(match, {}),
-    limits: limits('The limits of each counter'),
+    limits: budgetLimits('The limits of each counter'),
     except: withDefault(
-      Type.Record(Type.String(), limits('The limits of this value'), {
+      Type.Record(Type.String(), budgetLimits('The limits of this value'), {
         description: 'Other limits for single values. Limits that are not named stay',
         maxProperties: EXCEPTIONS_MAX,
       }),

@@ -16,7 +16,8 @@ const ACCOUNTS_MAX = 1000
 export interface LimitOverrides {
   /** Changes with every change of what `limitsOf` returns. */
   readonly version: number
-  limitsOf(organization: string, budget: string, value: string): Limits | undefined
+  /** `limits`: those of the configuration, which it returns if nothing else holds. */
+  limitsOf(organization: string, budget: string, value: string, limits: Limits): Limits
 }
 
 /** Whether requests of two accounts of one key count in the same counters. */
@@ -103,18 +104,19 @@ function countersOf(
     if (!matchesModel(budget, model) || !matchesTags(budget, tags)) return []
     const value = counterValue(budget, { key, tags, model })
     if (value === undefined) return []
-    const limits = overrides?.limitsOf(key.organization.id, budget.name, value)
-    return [counterAccount(budget, value, limits)]
+    const counter = counterAccount(budget, value)
+    const limits = overrides?.limitsOf(key.organization.id, budget.name, value, counter.limits)
+    return [limits === undefined || limits === counter.limits ? counter : { ...counter, limits }]
   })
 }
 
-/** A counter of a budget. `limits`: those that hold at present instead of the configuration's. */
-function counterAccount(budget: BudgetConfig, value: string, limits?: Limits): CounterAccount {
+/** A counter of a budget with the limits of the configuration. */
+export function counterAccount(budget: BudgetConfig, value: string): CounterAccount {
   const { name, except, idleMs, per } = budget
   return {
     name,
     value,
-    limits: limits ?? except.get(value) ?? budget.limits,
+    limits: except.get(value) ?? budget.limits,
     ...(idleMs === undefined ? {} : { idleMs }),
     ...(per === undefined || per === 'key' ? {} : { isBounded: true }),
     ...(budget.onExhausted === 'downgrade' ? { downgrades: true } : {}),

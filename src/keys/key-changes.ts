@@ -52,6 +52,9 @@ type ChangeAction =
   | 'organization.created'
   | 'organization.updated'
   | 'organization.disabled'
+  | 'budget.raised'
+  | 'budget.raise_ended'
+  | 'budget.reset'
 
 /** A key that another gateway made. */
 interface TakenKey {

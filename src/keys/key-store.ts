@@ -9,6 +9,7 @@ import { turn } from '../core/event-loop.ts'
 import { parseObject } from '../core/json.ts'
 import { SLOW_PERIOD_MS } from '../core/ticker.ts'
 import type { AdminAudit, AdminEntry } from './admin-audit.ts'
+import { budgetsOrganizationOf } from './budget-record.ts'
 import { KeyProblem } from './key-problem.ts'
 import { type KeyRecord, parseKeyRecord, revocationId, revokedKeyOf } from './key-record.ts'
 import { organizationIdOf, organizationRecordId } from './organization-record.ts'
@@ -352,7 +353,8 @@ function firstById(keys: ReadonlyMap<string, KeyRecord>, most: number): readonly
   return [...keys.values()].sort((a, b) => (a.id < b.id ? -1 : 1)).slice(0, most)
 }
 
-/** False for a record that revokes a key of the configuration. */
+/** False for a record that is no key: of a revocation, an organisation, or raises of budgets. */
 function isCreated({ id }: KeyRecord): boolean {
-  return revokedKeyOf(id) === undefined && organizationIdOf(id) === undefined
+  const others = [revokedKeyOf(id), organizationIdOf(id), budgetsOrganizationOf(id)]
+  return others.every((one) => one === undefined)
 }

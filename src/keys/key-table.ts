@@ -5,6 +5,7 @@
  */
 
 import { timingSafeEqual } from 'node:crypto'
+import { budgetsOrganizationOf } from './budget-record.ts'
 import { ByteArena } from './byte-arena.ts'
 import { HASH_BYTES, idBytes, KeyLayout } from './key-layout.ts'
 import { endOf, type KeyRecord, revokedKeyOf } from './key-record.ts'
@@ -59,6 +60,10 @@ export class KeyTable {
   private readonly revocations = new Map<string, KeyRecord>()
   /** By their ids. */
   private readonly organizations = new Map<string, KeyRecord>()
+  /** By the ids of their organisations: raises and resets of budgets. */
+  private readonly budgetRecords = new Map<string, KeyRecord>()
+  /** Changes with each change of these. */
+  budgetsVersion = 0
   private readonly freeSlots: number[] = []
   private slots = 0
   private reading = 0
@@ -120,6 +125,16 @@ export class KeyTable {
     return this.organizations.get(id)
   }
 
+  /** The raises and resets of an organisation's budgets. The same object until it changes. */
+  budgets(organization: string): KeyRecord | undefined {
+    return this.budgetRecords.get(organization)
+  }
+
+  /** Those of all organisations. */
+  allBudgets(): Iterable<KeyRecord> {
+    return this.budgetRecords.values()
+  }
+
   /** The key of an id, also a revoked one. */
   get(id: string): KeyRecord | undefined {
     const slot = this.slotOf(id)
@@ -157,6 +172,10 @@ export class KeyTable {
     if (revoked !== undefined) this.revocations.set(revoked, record)
     const organization = organizationIdOf(record.id)
     if (organization !== undefined) this.organizations.set(organization, record)
+    const budgets = budgetsOrganizationOf(record.id)
+    if (budgets === undefined) return
+    this.budgetRecords.set(budgets, record)
+    this.budgetsVersion += 1
   }
 
   delete(id: string): void {
@@ -218,6 +237,8 @@ export class KeyTable {
     if (revoked !== undefined) this.revocations.delete(revoked)
     const organization = organizationIdOf(id)
     if (organization !== undefined) this.organizations.delete(organization)
+    const budgets = budgetsOrganizationOf(id)
+    if (budgets !== undefined && this.budgetRecords.delete(budgets)) this.budgetsVersion += 1
     this.decoded.delete(slot)
     this.arena.release(columns.chunk[slot] ?? 0, columns.offset[slot] ?? 0, columns.length[slot] ?? 0)
     if (columns.reading[slot] === this.reading) this.readCount--

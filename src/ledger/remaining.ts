@@ -10,6 +10,8 @@ export interface AccountUsageReader {
   read(account: Account): Promise<AccountUsage>
   /** The same for many accounts, in their order. */
   readAll(accounts: readonly Account[]): Promise<readonly AccountUsage[]>
+  /** The names of all counters that an organisation has, as `counterName` makes them. */
+  counters(organization: string): Promise<readonly string[]>
   /** What a reservation would get now. Reserves nothing. */
   preview(account: Account, hold: Hold): Promise<ReserveReply>
   /** A problem of the ledger that makes its figures unreliable; undefined if there is none. */

@@ -11,6 +11,9 @@ const KEY_EVENTS = [
   'organization.created',
   'organization.updated',
   'organization.disabled',
+  'budget.raised',
+  'budget.raise_ended',
+  'budget.reset',
 ] as const satisfies readonly LogEventName[]
 
 interface KeyChange {
@@ -22,7 +25,7 @@ interface KeyChange {
   readonly details: object
 }
 
-/** Logs an entry of the admin audit if it is about a key or an organisation of the key store. */
+/** Logs an entry of the admin audit if it is about a key, an organisation or a budget. */
 export function logKeyChange(logger: Pick<Logger, 'info' | 'warn' | 'error' | 'fatal'>, change: KeyChange): void {
   const { action, source, actor, target, details } = change
   const event = KEY_EVENTS.find((name) => name === action)

@@ -4,6 +4,7 @@ import { openKeyActivity, openKeyStore } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Changer } from '../keys/admin-audit.ts'
+import { BudgetAdministration } from '../keys/budget-changes.ts'
 import { KeyChanges, type KeyChangesParts, keyWarnings } from '../keys/key-changes.ts'
 import { keyJson, type ListedKey, listedRecord, listKeys } from '../keys/key-list.ts'
 import type { KeyRecord } from '../keys/key-record.ts'
@@ -15,6 +16,7 @@ import {
   organizationJson,
 } from '../keys/organization-changes.ts'
 import { allOrganizations } from '../keys/organization-record.ts'
+import { spentOfCounter } from './counter-usage.ts'
 import { withLedger } from './ledger-part.ts'
 
 /**
@@ -24,6 +26,7 @@ import { withLedger } from './ledger-part.ts'
 export class KeyAdministration {
   readonly changes: KeyChanges
   readonly organizationChanges: OrganizationChanges
+  readonly budgetChanges: BudgetAdministration
 
   constructor(
     private readonly config: Config,
@@ -32,6 +35,7 @@ export class KeyAdministration {
     const parts: KeyChangesParts = { config, by, withStore: (use) => withLedger(openKeyStore, config, use) }
     this.changes = new KeyChanges(parts)
     this.organizationChanges = new OrganizationChanges(parts)
+    this.budgetChanges = new BudgetAdministration(parts, (...of) => spentOfCounter(config, ...of))
   }
 
   /**

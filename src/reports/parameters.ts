@@ -34,6 +34,12 @@ export function parameter(form: string, about: string, more: Partial<Parameter> 
 export const ORG = parameter('org ID', 'only this organisation', { alias: 'organization' })
 export const KEY = parameter('key ID', 'only this key (its id, not the key itself)')
 
+/** `weir budgets`, `GET /api/budgets` */
+export const COUNTER_PARAMETERS: readonly Parameter[] = [
+  parameter('name NAME', 'only counters of this budget'),
+  parameter('value VALUE', 'only counters of this value'),
+]
+
 /** `weir usage`, `GET /api/usage` */
 export const USAGE_PARAMETERS: readonly Parameter[] = [
   ORG,

@@ -25,6 +25,7 @@ const ROOT = resolve(import.meta.dir, '../..')
 const GUARD = join(ROOT, 'scripts/guard.ts')
 const LAW = ['test/laws/ledger.test.ts']
 const STATES = 'test/ledger/states.test.ts'
+const COUNTERS = 'test/ledger/counters.test.ts'
 const CROSSINGS = 'test/laws/spend-crossings.test.ts'
 const SIMULATION = ['test/laws/ledger-simulation.test.ts']
 const EMPTIED = ['test/ledger/redis-data-loss.test.ts', 'test/ledger/rolled-back.test.ts']
@@ -120,7 +121,10 @@ function suiteOf(subject: Subject): readonly Part[] {
   if (subject === 'emptied') return [part(EMPTIED, '^(?!two gateways on copies)')]
   const store = (...files: readonly string[]) => part(files, `the store in ${subject}`)
   // The states take a tenth of the time of the shares that the law of crossings draws.
-  return [{ ...store(...LAW), histories: FIRST_HISTORIES }, store(STATES), store(CROSSINGS), store(...LAW)]
+  return [
+    { ...store(...LAW), histories: FIRST_HISTORIES },
+    ...[store(STATES), store(COUNTERS), store(CROSSINGS), store(...LAW)],
+  ]
 }
 
 function partOf({ file, test, histories }: Detector): Part {

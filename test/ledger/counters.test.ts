@@ -10,6 +10,8 @@ import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { COUNTERS_MAX } from '../../src/ledger/reservation-store.ts'
 import { START_MS, type Subject, subjects } from './subject.ts'
 
+/** Counters that one call of Redis copies. */
+const COPIES_AT_ONCE = 10_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
@@ -28,7 +30,7 @@ function holdOf(id: string, costMicroUsd: number): Hold {
 }
 
 for (const subject of subjects()) {
-  describe(`the counters in ${subject.name}`, () => {
+  describe(`the store in ${subject.name}`, () => {
     beforeAll(() => subject.open())
     afterAll(() => subject.close())
     beforeEach(async () => {
@@ -123,6 +125,16 @@ for (const subject of subjects()) {
       expect([await spent(day), await spent(idle), await spent(forever)]).toEqual([0, 0, 2])
     })
 
+    test('a counter of a request that runs is kept', async () => {
+      const idle = accountOf([{ name: 's', value: 'y', limits: spend({ total: 5 }), idleMs: 10_000, isBounded: true }])
+      await outcome(subject, idle, 'a', 2)
+      at(subject, START_MS + 20_000)
+      subject.sweep?.()
+      await subject.store.reap('acme')
+      await settle(subject, idle, 'a', 2)
+      expect((await subject.store.figures(idle)).budgets?.[0]?.usage.total).toMatchObject({ spent: 2, held: 0 })
+    })
+
     test('there are at most so many: a new value is refused, and an old one is not', async () => {
       const account = (value: string, name = 'b') => {
         return accountOf([{ name, value, limits: spend({ day: 5 }), isBounded: name !== 'free' }])
@@ -174,10 +186,13 @@ async function fill(subject: Subject, counter: CounterAccount | undefined, count
   await settle(subject, accountFor(0), 'f0', 0)
   const script = `
     local counter, kept = redis.call('HGET', KEYS[1], 'cb\\tv0'), redis.call('ZSCORE', KEYS[2], 'cb\\tv0')
-    for i = 1, ARGV[1] - 1 do
+    for i = ARGV[1], ARGV[2] do
       redis.call('HSET', KEYS[1], 'cb\\tv' .. i, counter)
       redis.call('ZADD', KEYS[2], kept, 'cb\\tv' .. i)
     end
-    redis.call('HSET', KEYS[1], 'n', ARGV[1])`
-  await subject.redis.eval(script, 2, redisKey('acme', 'counters'), redisKey('acme', 'ends'), count)
+    redis.call('HSET', KEYS[1], 'n', ARGV[2] + 1)`
+  for (let from = 1; from < count; from += COPIES_AT_ONCE) {
+    const last = Math.min(count, from + COPIES_AT_ONCE) - 1
+    await subject.redis.eval(script, 2, redisKey('acme', 'counters'), redisKey('acme', 'ends'), from, last)
+  }
 }

@@ -204,6 +204,18 @@ for (const subject of subjects()) {
       })
     }
 
+    test('a settlement that is cheaper than what was charged for lost ones takes no more than itself', async () => {
+      const { clock } = subject
+      await reach['posted']?.(subject)
+      clock.now += 30_000
+      await subject.store.reap('acme')
+      clock.now += 32 * DAY_MS
+      clock.witness = clock.now
+      await subject.store.reap('acme')
+      await subject.store.settle(admission(account, 'r'), charge(30), { isDirect: true })
+      expect((await subject.store.figures(account)).organization.total.spent).toBe(40)
+    })
+
     test('what lost requests were charged is not taken off a later request of their day', async () => {
       const { clock } = subject
       await reach['posted']?.(subject)

@@ -14,6 +14,7 @@ import { Upstream } from '../support/upstream.ts'
 /** An answer of 1,000 tokens costs $1. */
 const PRICE = { input: 0, output: 1000 }
 const USAGE = { prompt_tokens: 9, completion_tokens: 1000, total_tokens: 1009 }
+const TOKEN = 'an-admin-token-of-the-test'
 const BUDGETS = [
   { name: 'person', per: 'tag:person', limits: { spend: { day: 2 } }, except: { boss: { spend: { day: 3 } } } },
   {
@@ -40,6 +41,7 @@ function start(upstream: Upstream, more: JsonObject): Promise<Gateway> {
     models: { m: { ...target('m'), fallbacks: ['cheap'] }, cheap: target('cheap') },
     config: {
       tags: ['person', 'team'],
+      admin: { token: TOKEN },
       organizations: [
         { id: 'acme', timezone: 'Asia/Kathmandu', budgets: BUDGETS, keys: [{ id: 'k', key: KEY, limits: {} }] },
       ],
@@ -102,6 +104,42 @@ test.each(['embedded', 'redis'])(
     ])
     // No candidate is left that all budgets allow.
     expect(errorOf(await settled('person=ann', 'm'))).toMatchObject({ code: 'insufficient_quota' })
+    const admin = async (path: string, method = 'GET', body?: JsonObject) => {
+      const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }
+      const sent = body === undefined ? {} : { body: JSON.stringify(body) }
+      const answer = await fetch(`${gateway.adminUrl}${path}`, { method, headers, ...sent })
+      return { status: answer.status, json: (await answer.json()) as JsonObject }
+    }
+    const listed = await admin('/api/budgets?organization=acme&name=person&search=ANN')
+    expect(listed.json).toMatchObject({
+      rows: [{ budget: 'person', value: 'ann', limit: 'spend.day', amount: 2_000_000, used: 2_000_000, raise: null }],
+      total: 1,
+    })
+    const counter = { organization: 'acme', name: 'person', value: 'ann', reason: 'release' }
+    const raise = await admin('/api/budgets/raises', 'POST', {
+      ...counter,
+      limits: { spend: { day: 3 } },
+      until: '12h',
+    })
+    expect([raise.status, raise.json['value'], raise.json['limits']]).toEqual([201, 'ann', { spend: { day: 3 } }])
+    expect((await settled('person=ann')).status).toBe(200)
+    expect(errorOf(await settled('person=ann'))).toMatchObject({ limit: 3, spent: 3 })
+    expect((await admin(`/api/budgets/raises/${raise.json['id']}`, 'DELETE')).status).toBe(200)
+    expect(errorOf(await settled('person=ann'))).toMatchObject({ limit: 2, spent: 3 })
+    expect((await admin(`/api/budgets/raises/${raise.json['id']}`, 'DELETE')).status).toBe(404)
+    expect((await admin('/api/budgets/reset', 'POST', counter)).json).toEqual(counter)
+    expect((await settled('person=ann')).status).toBe(200)
+    const used = async () => (await admin('/api/budgets?name=person&value=ann')).json['rows'] as JsonObject[]
+    while ((await used())[0]?.['used'] !== 1_000_000) await Bun.sleep(20)
+    expect((await admin('/api/budgets/reset', 'POST', { ...counter, value: null })).status).toBe(422)
+    expect((await admin('/api/budgets/raises', 'POST', { ...counter, until: '12h' })).status).toBe(422)
+    const table = await gateway.run('budgets', '--name', 'pool')
+    expect(table.stdout).toMatch(/pool +.*spend\.hour +\$1\.00/)
+    const command = ['--org', 'acme', '--name', 'pool', '--spend-hour', '5', '--until', '1h', '--reason', 'test']
+    expect(await gateway.run('budgets', 'raise', ...command)).toMatchObject({ code: 0 })
+    expect((await settled('team=b')).status).toBe(200)
+    const audited = await gateway.run('audit', '--admin', '--json')
+    expect(audited.stdout).toMatch(/"action":"budget\.raised".*"reason":"release"/)
   },
   60_000,
 )

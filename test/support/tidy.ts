@@ -41,6 +41,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     packages: { [ANYWHERE]: ['ioredis'], 'redis/tls.ts': ['node:net', 'node:tls'] },
   },
   'keys/key-changes.ts': { from: ['core/', 'catalog/', 'config/', 'keys/'], packages: {} },
+  'keys/budget-changes.ts': { from: ['core/', 'catalog/', 'config/', 'keys/'], packages: {} },
   'keys/organization-changes.ts': { from: ['core/', 'catalog/', 'config/', 'keys/'], packages: {} },
   'keys/': {
     from: ['core/', 'catalog/', 'sqlite/', 'redis/'],

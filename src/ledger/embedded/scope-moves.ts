@@ -84,11 +84,10 @@ export function advanceCounter(
   const { windows, ends } = zoned
   if (scope.windows === windows) return
   for (let i = 0; i < windows.length; i++) {
-    const [window, end] = [windows[i] ?? 0, ends[i] ?? 0]
-    const opened = scope.windows[i] ?? 0
-    if (window < opened || (window > opened && now < (scope.ends[i] ?? 0))) continue
+    const window = windowAhead(scope, i, now, windows)
     roll(scope, i, window)
-    if (scope.ends[i] !== end) scope.ends = scope.ends.with(i, end)
+    const end = ends[i] ?? 0
+    if (window === windows[i] && scope.ends[i] !== end) scope.ends = scope.ends.with(i, end)
   }
   if (windows.every((window, i) => window === scope.windows[i])) scope.windows = windows
 }

@@ -38,6 +38,7 @@ import {
 import {
   counterUsageOf,
   figuresOf,
+  HAS_ENDED,
   newCounter,
   newScope,
   type ReservationState,
@@ -207,6 +208,25 @@ export class EmbeddedAccountUsageReader extends SqliteReader implements AccountU
       return accounts.map((account) => this.usageOf(account, stored))
     })
     return found ?? accounts.map((account) => this.usageOf(account, () => undefined))
+  }
+
+  async counters(organization: string): Promise<readonly string[]> {
+    const names = this.from((database, tail) => {
+      const query = database.query<{ key: string }, [string]>(
+        "SELECT key FROM scope WHERE organization = ? AND key >= 'b' AND key < 'c'",
+      )
+      const found = new Set(query.all(organization).map(({ key }) => key))
+      for (const { scopes } of tail) {
+        for (const row of scopes) {
+          const key = String(row['key'])
+          if (row['organization'] !== organization || !key.startsWith('b')) continue
+          if (row['until_ms'] === HAS_ENDED) found.delete(key)
+          else found.add(key)
+        }
+      }
+      return found
+    })
+    return Array.from(names ?? [], (key) => key.slice(1))
   }
 
   /** The gateway's own store decides, made for one request of the state in the files. */

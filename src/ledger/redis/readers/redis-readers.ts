@@ -209,6 +209,18 @@ export class RedisAccountUsageReader implements AccountUsageReader {
     return usages
   }
 
+  async counters(organization: string): Promise<readonly string[]> {
+    const found = new Set<string>()
+    let cursor = '0'
+    do {
+      const hash = redisKey(organization, 'counters')
+      const [next, words] = await this.client.hscan(hash, cursor, 'MATCH', 'c*', 'COUNT', SCANNED_A_CALL)
+      cursor = next
+      for (let i = 0; i < words.length; i += 2) found.add((words[i] ?? '').slice(1))
+    } while (cursor !== '0')
+    return [...found]
+  }
+
   preview(account: Account, hold: Hold): Promise<ReserveReply> {
     return this.store.preview(account, hold)
   }

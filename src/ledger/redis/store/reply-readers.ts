@@ -50,7 +50,7 @@ export function refusalOf([scopeName, limitName]: readonly string[], numbers: Nu
 
 /** The place of an owner in the lists of an account: `organization`, `key`, or `budget` and the number of a counter. */
 function placeOf(scopeName = ''): number | undefined {
-  const [, counter] = /^budget(\d)$/.exec(scopeName) ?? []
+  const [, counter] = /^budget(\d+)$/.exec(scopeName) ?? []
   if (counter !== undefined) return scopeNames.length + Number(counter)
   const place = scopeNames.findIndex((name) => name === scopeName)
   return place < 0 ? undefined : place

@@ -1,0 +1,105 @@
+/** `weir budgets`: lists the counters of budgets, raises their limits for a time, and resets them. */
+
+import type { JsonObject } from '../core/json.ts'
+import { amountText, configuredName } from '../core/limits.ts'
+import { raiseJson } from '../keys/budget-record.ts'
+import { commandChanger } from '../process/control/user-actor.ts'
+import { type CounterLimitUsage, counterUsagesOf } from '../reports/counter-usage.ts'
+import { KeyAdministration } from '../reports/key-administration.ts'
+import { exit, type Flags, misused, parseFlags, requiredText, runAction } from './command.ts'
+import { limitFlags } from './key-flags.ts'
+import { configured } from './ledger-access.ts'
+import { type Column, displayOf, minuteText, TextTable } from './text-table.ts'
+
+/** Returns the exit code. */
+export function budgets(args: readonly string[]): Promise<number> {
+  const [first] = args
+  return first === undefined || first.startsWith('-') ? list(args) : runAction('budgets', { raise, end, reset }, args)
+}
+
+async function list(args: readonly string[]): Promise<number> {
+  const { flags } = parseFlags(args, 'budgets')
+  const config = await configured(flags['config'])
+  const filter = { organization: textOf(flags['org']), name: textOf(flags['name']), value: textOf(flags['value']) }
+  const found = await counterUsagesOf(config, { ...filter, search: textOf(flags['search']) })
+  if (flags['json'] === true) process.stdout.write(`${JSON.stringify({ budgets: found.map(rowJson) })}\n`)
+  else process.stdout.write(new TextTable(COLUMNS, displayOf(flags['wide'] === true)).print(found.map(cells)))
+  return exit.done
+}
+
+const COLUMNS: readonly Column[] = [
+  { heading: 'org', priority: 2 },
+  { heading: 'budget' },
+  { heading: 'value' },
+  { heading: 'limit' },
+  { heading: 'used' },
+  { heading: 'held', priority: 1 },
+  { heading: 'of' },
+  { heading: 'renews', priority: 1 },
+  { heading: 'raised until', priority: 0 },
+]
+
+function cells(row: CounterLimitUsage): readonly string[] {
+  const { organization, name, value, limit, used, held, amount, renewsAtMs, raise } = row
+  const [spent, holds, most] = [used, held, amount].map((one) => amountText(limit, one))
+  return [
+    ...[organization, name, value, configuredName(limit), spent ?? '', holds ?? '', most ?? ''],
+    ...[minuteText(renewsAtMs), minuteText(raise?.untilMs)],
+  ]
+}
+
+function rowJson(row: CounterLimitUsage): JsonObject {
+  const { organization, name, value, limit, used, held, amount, renewsAtMs, raise, isRefusing } = row
+  return {
+    ...{ organization, name, value: value === '' ? null : value, limit: configuredName(limit), unit: limit.unit },
+    ...{ amount, used, held, refusing: isRefusing },
+    renews_at: renewsAtMs === undefined ? null : new Date(renewsAtMs).toISOString(),
+    raise: raise === undefined ? null : raiseJson(organization, raise),
+  }
+}
+
+async function raise(args: readonly string[]): Promise<number> {
+  const { flags } = parseFlags(args, 'budgets raise')
+  const limits = limitFlags(flags)
+  if (typeof limits === 'string') return misused(limits)
+  if (limits === undefined) return misused('name at least one new limit, such as --spend-day USD')
+  const administration = new KeyAdministration(await configured(flags['config']), commandChanger())
+  const input = { ...counterOf(flags), limits, until: requiredText(flags, 'until') }
+  const { organization, raise: made } = await administration.budgetChanges.raise(input)
+  const json = raiseJson(organization, made)
+  process.stdout.write(
+    flags['json'] === true
+      ? `${JSON.stringify(json)}\n`
+      : `budget "${made.name}" of ${organization} is raised until ${json['until']} (${made.id})\n`,
+  )
+  return exit.done
+}
+
+async function end(args: readonly string[]): Promise<number> {
+  const { flags } = parseFlags(args, 'budgets end')
+  const id = requiredText(flags, 'id')
+  await new KeyAdministration(await configured(flags['config']), commandChanger()).budgetChanges.end(id)
+  process.stdout.write(`raise ${id} is ended\n`)
+  return exit.done
+}
+
+async function reset(args: readonly string[]): Promise<number> {
+  const { flags } = parseFlags(args, 'budgets reset')
+  const administration = new KeyAdministration(await configured(flags['config']), commandChanger())
+  const { organization, name } = await administration.budgetChanges.reset(counterOf(flags))
+  process.stdout.write(`budget "${name}" of ${organization} is reset\n`)
+  return exit.done
+}
+
+function counterOf(flags: Flags): JsonObject {
+  const value = textOf(flags['value'])
+  return {
+    ...{ organization: requiredText(flags, 'org'), name: requiredText(flags, 'name') },
+    ...(value === undefined ? {} : { value }),
+    reason: requiredText(flags, 'reason'),
+  }
+}
+
+function textOf(value: Flags[string]): string | undefined {
+  return typeof value === 'string' ? value : undefined
+}

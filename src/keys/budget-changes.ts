@@ -1,0 +1,133 @@
+/** Raises budgets, ends raises and resets counters, for `weir budgets` and for the admin API. */
+
+import { type CounterInput, readRaise, readReset, valueProblem } from '../config/budget-input.ts'
+import { didYouMean, quoted } from '../config/problems.ts'
+import type { BudgetConfig } from '../core/budget-config.ts'
+import type { JsonObject } from '../core/json.ts'
+import { configuredLimits, type SpentBefore } from '../core/limits.ts'
+import type { OrganizationConfig } from '../core/organization-config.ts'
+import {
+  type BudgetChanges,
+  type BudgetRaise,
+  budgetChangesOf,
+  budgetsRecordId,
+  inForceAt,
+  newBudgetsRecord,
+  withBudgetChanges,
+} from './budget-record.ts'
+import { auditEntry, inForce, type KeyChangesParts } from './key-changes.ts'
+import { KeyProblem } from './key-problem.ts'
+import type { KeyRecord } from './key-record.ts'
+import type { KeyStore } from './key-store.ts'
+
+/** Raises, and resets, of one organisation that hold at a time. */
+const CHANGES_MAX = 1000
+
+/** What a counter has spent now in each of its windows, and when these end. */
+type ReadSpent = (organization: OrganizationConfig, budget: BudgetConfig, value: string) => Promise<SpentBefore>
+
+/** Every method throws `KeyProblem`. */
+export class BudgetAdministration {
+  constructor(
+    private readonly parts: KeyChangesParts,
+    private readonly spent: ReadSpent,
+  ) {}
+
+  /** `input`: `{"organization", "name", "value", "limits", "until", "reason"}`; the limits are no additions. */
+  async raise(input: unknown): Promise<{ readonly organization: string; readonly raise: BudgetRaise }> {
+    const nowMs = Date.now()
+    const read = readRaise(input, nowMs)
+    if ('problem' in read) throw new KeyProblem('invalid', read.problem)
+    const { organization, name, value, limits, untilMs, reason } = read.value
+    this.budgetOf(read.value, false)
+    const raise: BudgetRaise = {
+      ...{ id: crypto.randomUUID(), name, value, limits, untilMs, reason },
+      ...{ createdMs: nowMs, actor: this.parts.by.actor },
+    }
+    const until = new Date(untilMs).toISOString()
+    const details = { ...detailsOf(read.value), limits: configuredLimits(limits), until, id: raise.id }
+    await this.change(organization, 'budget.raised', details, (changes) => {
+      return { ...changes, raises: [...changes.raises, raise] }
+    })
+    return { organization, raise }
+  }
+
+  /** Ends a raise. */
+  async end(id: string): Promise<void> {
+    for (const { id: organization } of this.parts.config.organizations) {
+      const found = (await this.changes(organization)).raises.find((raise) => raise.id === id)
+      if (found === undefined) continue
+      const { name, value, reason } = found
+      const details = { ...detailsOf({ organization, name, value, reason }), id }
+      return await this.change(organization, 'budget.raise_ended', details, (changes) => {
+        return { ...changes, raises: changes.raises.filter((raise) => raise.id !== id) }
+      })
+    }
+    throw new KeyProblem('unknown', `no raise that holds has the id ${quoted(id)}`)
+  }
+
+  /** Lets a counter begin anew: what it has spent in its present windows counts no more. */
+  async reset(input: unknown): Promise<CounterInput & { readonly spent: SpentBefore }> {
+    const read = readReset(input)
+    if ('problem' in read) throw new KeyProblem('invalid', read.problem)
+    const { organization, name, value } = read.value
+    const [owner, budget] = this.budgetOf(read.value, true)
+    const spent = await this.spent(owner, budget, value)
+    const reset = { name, value, spent, createdMs: Date.now() }
+    await this.change(organization, 'budget.reset', detailsOf(read.value), (changes) => {
+      const others = changes.resets.filter((one) => one.name !== name || one.value !== value)
+      return { ...changes, resets: [...others, reset] }
+    })
+    return { ...read.value, spent }
+  }
+
+  /** What holds for an organisation now. */
+  async changes(organization: string): Promise<BudgetChanges> {
+    const record = await this.parts.withStore((store) => store.get(budgetsRecordId(organization)))
+    return inForceAt(budgetChangesOf(record), Date.now())
+  }
+
+  private budgetOf({ organization, name, value }: CounterInput, mustName: boolean): [OrganizationConfig, BudgetConfig] {
+    const owner = this.parts.config.organizations.find(({ id }) => id === organization)
+    if (owner === undefined) {
+      const known = this.parts.config.organizations.map(({ id }) => id)
+      throw new KeyProblem(
+        'unknown',
+        `no organisation has the id ${quoted(organization)}${didYouMean(organization, known)}`,
+      )
+    }
+    const budget = owner.budgets?.find((one) => one.name === name)
+    if (budget === undefined) {
+      const known = owner.budgets?.map((one) => one.name) ?? []
+      throw new KeyProblem('unknown', `${organization} has no budget ${quoted(name)}${didYouMean(name, known)}`)
+    }
+    const problem = valueProblem(budget, value, mustName)
+    if (problem !== undefined) throw new KeyProblem('invalid', problem)
+    return [owner, budget]
+  }
+
+  private async change(
+    organization: string,
+    action: 'budget.raised' | 'budget.raise_ended' | 'budget.reset',
+    details: JsonObject,
+    edit: (changes: BudgetChanges) => BudgetChanges,
+  ): Promise<void> {
+    const entry = auditEntry(this.parts, action, organization, details)
+    const edited = (record: KeyRecord): KeyRecord => {
+      const next = edit(inForceAt(budgetChangesOf(record), Date.now()))
+      if (next.raises.length > CHANGES_MAX || next.resets.length > CHANGES_MAX) {
+        throw new KeyProblem('conflict', `${organization} has ${CHANGES_MAX} of them already; end some`)
+      }
+      return withBudgetChanges(record, next)
+    }
+    await inForce(this.parts, async (store: KeyStore) => {
+      const fresh = newBudgetsRecord(organization, Date.now(), edit({ raises: [], resets: [] }))
+      if (await store.create(fresh, entry)) return
+      await store.change(budgetsRecordId(organization), edited, entry)
+    })
+  }
+}
+
+function detailsOf({ name, value, reason }: CounterInput): JsonObject {
+  return { name, value: value === '' ? null : value, reason }
+}

@@ -1,0 +1,121 @@
+/**
+ * Raises and resets of an organisation's budgets. They are one record of the key store without a secret, under a prefix
+ * and the organisation's id, so that everything that holds for keys holds for them: one change log, gateways that
+ * follow within a second and put back what Redis loses. An earlier version of weir takes it for a key that nobody can
+ * present.
+ */
+
+import { isArray, isObject, type JsonObject, numberOf, parseObject, stringOf } from '../core/json.ts'
+import { configuredLimits, type Limits, limitsOfJson, type SpentBefore, spendLimits } from '../core/limits.ts'
+import type { KeyRecord } from './key-record.ts'
+
+/** An id has no colon, so this is never the beginning of a created key's. */
+const BUDGETS_PREFIX = 'budgets:'
+
+/** New limits of a budget, or of one of its counters, until a time. */
+export interface BudgetRaise {
+  readonly id: string
+  readonly name: string
+  /** '' for all counters of the budget. */
+  readonly value: string
+  readonly limits: Limits
+  readonly untilMs: number
+  readonly createdMs: number
+  readonly reason: string
+  readonly actor: string
+}
+
+/** What a counter had spent at a reset: it does not count in the windows of that time. */
+interface BudgetReset {
+  readonly name: string
+  readonly value: string
+  /** By limit: micro-dollars, and until when they are left out; absent: for ever. */
+  readonly spent: SpentBefore
+  readonly createdMs: number
+}
+
+export interface BudgetChanges {
+  readonly raises: readonly BudgetRaise[]
+  readonly resets: readonly BudgetReset[]
+}
+
+const NOTHING: BudgetChanges = { raises: [], resets: [] }
+
+export function budgetsRecordId(organization: string): string {
+  return `${BUDGETS_PREFIX}${organization}`
+}
+
+/** The organisation of such a record; undefined for the record of a key. */
+export function budgetsOrganizationOf(recordId: string): string | undefined {
+  return recordId.startsWith(BUDGETS_PREFIX) ? recordId.slice(BUDGETS_PREFIX.length) : undefined
+}
+
+/** Stored in `shown`, which such a record has no other use for. */
+export function withBudgetChanges(record: KeyRecord, changes: BudgetChanges): KeyRecord {
+  return { ...record, shown: JSON.stringify(changes) }
+}
+
+export function newBudgetsRecord(organization: string, nowMs: number, changes: BudgetChanges): KeyRecord {
+  const id = budgetsRecordId(organization)
+  return withBudgetChanges({ id, organization, sha256: '', shown: '', createdMs: nowMs }, changes)
+}
+
+const read = new WeakMap<KeyRecord, BudgetChanges>()
+
+/** What a record has, also of what has ended. */
+export function budgetChangesOf(record: KeyRecord | undefined): BudgetChanges {
+  if (record === undefined) return NOTHING
+  const known = read.get(record)
+  if (known !== undefined) return known
+  const value = parseObject(record.shown) ?? {}
+  const list = <T>(name: string, of: (one: JsonObject) => T | undefined): readonly T[] => {
+    const all = value[name]
+    return isArray(all) ? all.flatMap((one) => (isObject(one) ? (of(one) ?? []) : [])) : []
+  }
+  const changes = { raises: list('raises', raiseOf), resets: list('resets', resetOf) }
+  read.set(record, changes)
+  return changes
+}
+
+/** Those that hold at a time: windows end, and raises do. */
+export function inForceAt({ raises, resets }: BudgetChanges, nowMs: number): BudgetChanges {
+  const lasts = ({ spent }: BudgetReset) =>
+    spendLimits.some(({ property }) => (spent[property]?.untilMs ?? Infinity) > nowMs)
+  return { raises: raises.filter(({ untilMs }) => untilMs > nowMs), resets: resets.filter(lasts) }
+}
+
+function raiseOf(value: JsonObject): BudgetRaise | undefined {
+  const [id, name, untilMs] = [stringOf(value['id']), stringOf(value['name']), numberOf(value['untilMs'])]
+  const limits = limitsOfJson(value['limits'])
+  if (id === undefined || name === undefined || untilMs === undefined || limits === undefined) return undefined
+  return {
+    ...{ id, name, limits, untilMs, value: stringOf(value['value']) ?? '' },
+    createdMs: numberOf(value['createdMs']) ?? 0,
+    reason: stringOf(value['reason']) ?? '',
+    actor: stringOf(value['actor']) ?? '',
+  }
+}
+
+function resetOf(value: JsonObject): BudgetReset | undefined {
+  const [name, spent] = [stringOf(value['name']), value['spent']]
+  if (name === undefined || !isObject(spent)) return undefined
+  const amounts = spendLimits.flatMap(({ property }) => {
+    const one = spent[property]
+    const microUsd = isObject(one) ? numberOf(one['microUsd']) : undefined
+    if (microUsd === undefined || !isObject(one)) return []
+    return [[property, { microUsd, untilMs: numberOf(one['untilMs']) }] as const]
+  })
+  return {
+    ...{ name, value: stringOf(value['value']) ?? '', spent: Object.fromEntries(amounts) },
+    createdMs: numberOf(value['createdMs']) ?? 0,
+  }
+}
+
+/** A raise as JSON; money of limits in dollars, as in the configuration. */
+export function raiseJson(organization: string, raise: BudgetRaise): JsonObject {
+  const { id, name, value, limits, untilMs, reason, actor } = raise
+  return {
+    ...{ id, organization, name, value: value === '' ? null : value, limits: configuredLimits(limits) },
+    ...{ until: new Date(untilMs).toISOString(), reason, actor },
+  }
+}
