@@ -89,6 +89,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
       acceptCount(body, {
         ...config.compatibility,
         takesContent: caller.compatibility?.content === 'pass',
+        takesReasoning: caller.compatibility?.reasoning === 'pass',
         passes: passesOf(caller),
       }),
     tracer: tracerOf(config, catalog, spans),

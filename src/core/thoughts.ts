@@ -23,7 +23,7 @@ export interface Thought {
 }
 
 /** In whose form thoughts are written: an API gets no thoughts in the form of another. */
-export type ThoughtForm = 'messages' | 'gemini' | 'responses' | 'chat'
+export type ThoughtForm = 'messages' | 'converse' | 'gemini' | 'responses' | 'chat'
 
 /** Who issued thoughts: only it can read them. */
 export interface Issuer {

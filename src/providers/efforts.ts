@@ -79,6 +79,7 @@ const UNKNOWN: ClaudeThinking = { ...BUDGETS, takesAdaptive: true, claudeEfforts
 
 export function claudeThinking(model: string): ClaudeThinking {
   const [, family, major, minor = '0'] = CLAUDE.exec(model) ?? []
+  if (/claude-(?:instant|v\d)/.test(model)) return { ...BUDGETS, takesBudget: false }
   if (major === undefined) return model.includes('claude') ? ADAPTIVE : UNKNOWN
   const version = 100 * Number(major) + Number(minor)
   if (version < 307) return { ...BUDGETS, takesBudget: false }

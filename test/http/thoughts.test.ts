@@ -21,6 +21,7 @@ beforeAll(async () => {
       claude: { dialect: 'anthropic', ...at },
       second: { dialect: 'anthropic', ...at },
       answers: { dialect: 'openai', api: 'responses', ...at },
+      aws: { dialect: 'bedrock', region: 'us-east-1', ...at },
     },
     models: {
       deep: ['up/deep'],
@@ -28,6 +29,8 @@ beforeAll(async () => {
       opus: ['claude/claude-opus-4-7'],
       twin: ['second/claude-sonnet-4-5'],
       gpt: ['answers/gpt-5.1'],
+      bedrock: ['aws/us.anthropic.claude-sonnet-4-5-v1:0'],
+      pair: { targets: [{ provider: 'claude', model: 'claude-sonnet-4-5' }], fallbacks: ['gpt'] },
     },
     config: {
       compatibility: { mode: 'native' },
@@ -417,4 +420,125 @@ test('without the switch, a block of thinking is rejected and no thought is show
     expect([status, text.includes('Let'), body['thinking']]).toEqual([200, false, undefined])
   }
   expect((await sent('/v1/messages', 'sonnet', { messages: blocks }, answer, PLAIN_KEY)).status).toBe(400)
+})
+
+const tools = [{ name: 'look', input_schema: { type: 'object' } }]
+const history = (content: readonly JsonObject[]) => [
+  { role: 'user', content: 'hi' },
+  { role: 'assistant', content: [...content] },
+  { role: 'user', content: [{ type: 'tool_result', tool_use_id: CALL.id, content: 'seen' }] },
+]
+
+test('Bedrock gets its thoughts back in the form of Converse', async () => {
+  const text = { text: 'Let me.', signature: 'c2ln' }
+  const content = [
+    { reasoningContent: { reasoningText: text } },
+    { reasoningContent: { redactedContent: 'cmVk' } },
+    { toolUse: { toolUseId: CALL.id, name: 'look', input: { at: 'x' } } },
+  ]
+  const whole = {
+    output: { message: { role: 'assistant', content } },
+    stopReason: 'tool_use',
+    usage: { inputTokens: 1, outputTokens: 2 },
+  }
+  const answer = { whole, stream: [] }
+  const first = await sent('/v1/messages', 'bedrock', { tools }, answer)
+  const blocks = contentOf(first.text, false)
+  expect(blocks.map(({ type }) => type)).toEqual(['thinking', 'redacted_thinking', 'tool_use'])
+  const back = await sent('/v1/messages', 'bedrock', { tools, messages: history(blocks) }, answer)
+  expect(objectOf(listOf(back.body['messages'])[1])?.['content']).toEqual(content)
+  expect(back.body['additionalModelRequestFields']).toEqual({ thinking: { type: 'enabled', budget_tokens: 4000 } })
+})
+
+test('two providers in turn under one conversation get what they take', async () => {
+  const claude = ANSWERS.anthropic(THOUGHT, TEXT, CALL)
+  const gpt = ANSWERS.responses(REASONING, SPOKEN, CALLED)
+  const down = { whole: { error: { type: 'overloaded_error', message: 'busy' } }, status: 529 }
+  const messages: JsonObject[] = [{ role: 'user', content: 'hi' }]
+  const thoughts: string[][] = []
+  for (const served of ['claude', 'gpt', 'claude', 'gpt', 'gpt', 'claude']) {
+    upstream.otherwise((call) => {
+      const isClaude = call.path.includes('/messages')
+      const body = isClaude ? (served === 'claude' ? claude.whole : down.whole) : gpt.whole
+      return call.answer(isClaude && served === 'gpt' ? down.status : 200, JSON.stringify(body))
+    })
+    const before = upstream.calls.length
+    const body = { model: 'pair', ...BODIES['/v1/messages'], tools, messages }
+    const got = await ask(gateway.port, requestBytes('/v1/messages', { key: KEY, body }))
+    expect(got.status).toBe(200)
+    const last = JSON.stringify(upstream.calls.slice(before).at(-1)?.json)
+    thoughts.push([THOUGHT.signature, REASONING.encrypted_content].map((own) => String(last.split(own).length - 1)))
+    const content = contentOf(got.text, false)
+    const id = content.find(({ type }) => type === 'tool_use')?.['id'] ?? null
+    messages.push(
+      { role: 'assistant', content },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: id, content: 'seen' }] },
+    )
+  }
+  expect(thoughts.map((each) => each.join(' '))).toEqual(['0 0', '0 0', '1 0', '0 1', '0 2', '2 0'])
+})
+
+test('after a thought that the caller sees there is no fallback; after one that it does not, there is', async () => {
+  const broken = (thought: JsonObject) => ANSWERS.anthropic(thought, TEXT).stream.slice(0, 4)
+  const error = `event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"busy"}}\n\n`
+  for (const [thinking, served] of [
+    [{ type: 'enabled', budget_tokens: 4000 }, undefined],
+    [{ type: 'disabled' }, 'gpt'],
+  ] as const) {
+    upstream.otherwise((call) =>
+      streams(call.path.includes('/messages') ? [...broken(THOUGHT), error] : ANSWERS.responses(SPOKEN).stream)(call),
+    )
+    const body = { model: 'pair', ...BODIES['/v1/messages'], thinking, stream: true }
+    const got = await ask(gateway.port, requestBytes('/v1/messages', { key: KEY, body })).catch(() => undefined)
+    expect(got?.text.includes('message_stop') === true ? got.header('x-gateway-served-model') : undefined).toBe(served)
+  }
+})
+
+test('a target that misses thoughts is asked without thinking', async () => {
+  const message = 'messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.'
+  upstream.otherwise((call) => {
+    const isOn = objectOf(call.json?.['thinking'])?.['type'] === 'adaptive'
+    const whole = isOn
+      ? { type: 'error', error: { type: 'invalid_request_error', message } }
+      : ANSWERS.anthropic(TEXT).whole
+    return call.answer(isOn ? 400 : 200, JSON.stringify(whole))
+  })
+  const body = {
+    model: 'opus',
+    ...BODIES['/v1/messages'],
+    thinking: { type: 'adaptive' },
+    tools,
+    messages: history([CALL]),
+  }
+  const got = await ask(gateway.port, requestBytes('/v1/messages', { key: KEY, body }))
+  expect(got.status).toBe(200)
+  expect((await gateway.request(got.header('x-request-id')))['ignored']).toEqual(['thinking'])
+})
+
+test('thoughts in a history are counted', async () => {
+  upstream.otherwise(json(200, '{"input_tokens":7}'))
+  const body = { model: 'sonnet', ...BODIES['/v1/messages'], messages: history([THOUGHT, TEXT, CALL]) }
+  const path = '/v1/messages/count_tokens'
+  const counted = await ask(gateway.port, requestBytes(path, { key: KEY, body }))
+  expect([counted.status, counted.text]).toEqual([200, '{"input_tokens":7}'])
+  expect((await ask(gateway.port, requestBytes(path, { key: PLAIN_KEY, body }))).status).toBe(400)
+})
+
+test.each([
+  ['/v1/chat/completions', { reasoning_effort: 'most' }, 'reasoning_effort'],
+  ['/v1/responses', { reasoning: 'high' }, 'reasoning'],
+  ['/v1/responses', { reasoning: { effort: 7 } }, 'reasoning.effort'],
+  ['/v1/responses', { reasoning: { summary: 'long' } }, 'reasoning.summary'],
+  ['/v1/messages', { thinking: true }, 'thinking'],
+  ['/v1/messages', { thinking: {} }, 'thinking.type'],
+  ['/v1/messages', { thinking: { type: 'on' } }, 'thinking.type'],
+  ['/v1/messages', { thinking: { type: 'enabled' } }, 'thinking.budget_tokens'],
+  ['/v1/messages', { thinking: { type: 'enabled', budget_tokens: 1023 } }, 'thinking.budget_tokens'],
+  ['/v1/messages', { thinking: { type: 'enabled', budget_tokens: 20_000 } }, 'thinking.budget_tokens'],
+  ['/v1/messages', { thinking: { type: 'adaptive', display: 'all' } }, 'thinking.display'],
+  ['/v1/messages', { output_config: { effort: 'most' } }, 'output_config.effort'],
+] as const)('%s rejects %j', async (path, more, param) => {
+  const { status, text } = await sent(path, 'sonnet', more, ANSWERS.anthropic(TEXT))
+  expect([status, JSON.parse(text).error.param]).toEqual([400, param])
+  expect((await sent(path, 'sonnet', more, ANSWERS.anthropic(TEXT), PLAIN_KEY)).status).toBe(200)
 })

@@ -136,7 +136,14 @@ test('Messages: turns with calls get empty thinking at a server that wants it, s
   }
   learned.keep()
   for (const length of [1, 20_000]) expect(sent(anthropic, length)).toEqual(thoughtful)
-  expect(vertexClaude.learn).toBeUndefined()
+  const rejection = {
+    error,
+    target: { endpoint: at, model: 'm' },
+    request: requestOf(1),
+    organization: 'acme',
+    sentMs: 0,
+  }
+  expect(vertexClaude.learn?.(rejection)).toBeUndefined()
 })
 
 describe('Chat Completions', () => {

@@ -3,33 +3,25 @@
 import type { ChatRequest } from '../../core/chat-request.ts'
 import { DOCUMENT_URL, IMAGE_URL } from '../../core/conversation.ts'
 import { isStructuredClaude } from '../../core/structured-output.ts'
+import { THINKING_LESSONS, thinkingLesson } from '../claude-thinking.ts'
 import { cannotTake, NO_ADDRESSES } from '../documents.ts'
 import { claudeThinking } from '../efforts.ts'
 import { googleResponseError } from '../google-error.ts'
-import { PerTarget } from '../per-target.ts'
+import { learn, type RequestApi, TargetForms } from '../learned-form.ts'
 import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { smallestChat } from '../smallest-chat.ts'
 import { vertexHeaders, vertexModel } from '../vertex-address.ts'
 import { anthropic } from './anthropic.ts'
-import { countRequest, type MessageForm, messageRequest, passingReader } from './request.ts'
+import { countRequest, type MessageForm, messageRequest, passingReader, sentThinking } from './request.ts'
 
 /** The first member of a body. */
 const OPENING = '{"anthropic_version":"vertex-2023-10-16"'
 
-/** Claude needs nothing that servers of the same API do. */
-const { learn: _, ...messages } = anthropic
+const vertexApi: RequestApi<MessageForm> = (known) => ({
+  request: (request, target) => messageRequest(withoutImageUrls(request), known.of(target)),
+})
 
-/** Its errors are Google's until a request reaches Claude, and Anthropic's from then on. */
-export const vertexClaude: Provider = {
-  ...messages,
-  request: (request, target) => messageRequest(withoutImageUrls(request), forms.of(target)),
-  responseError: googleResponseError,
-  counter: { request: counted, tokens: (body) => anthropic.counter?.tokens(body) },
-  probe: (target) => counted(smallestChat(target.model), target),
-  models: undefined,
-}
-
-const forms = new PerTarget((target): MessageForm => {
+const forms = new TargetForms<MessageForm>((target) => {
   const url = vertexModel(target, 'anthropic', target.model)
   const model = bareName(target.model)
   return {
@@ -47,7 +39,25 @@ const forms = new PerTarget((target): MessageForm => {
     wantsThinking: false,
     ...claudeThinking(model),
   }
-})
+}, THINKING_LESSONS)
+
+/** Its errors are Google's until a request reaches Claude, and Anthropic's from then on. */
+export const vertexClaude: Provider = {
+  ...anthropic,
+  ...vertexApi(forms),
+  learn: (rejection) =>
+    learn(
+      {
+        ...{ provider: vertexClaude, forms, api: vertexApi },
+        lessonOf: ({ error, request }, form) => request.reasoning && thinkingLesson(error, sentThinking(request, form)),
+      },
+      rejection,
+    ),
+  responseError: googleResponseError,
+  counter: { request: counted, tokens: (body) => anthropic.counter?.tokens(body) },
+  probe: (target) => counted(smallestChat(target.model), target),
+  models: undefined,
+}
 
 function counted(request: ChatRequest, target: Target): UpstreamRequest {
   return countRequest(withoutImageUrls(request), forms.of(target))

@@ -16,6 +16,7 @@ import {
 } from '../../core/conversation.ts'
 import { isTextType } from '../../core/document-types.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import type { EntryThoughts } from '../../core/thoughts.ts'
 import type { SentMarks } from '../cache-marks.ts'
 import { CallInputWriter, writeObjectSchema } from '../call-arguments.ts'
 import { cannotTake, NO_ADDRESSES, SentDocument } from '../documents.ts'
@@ -73,6 +74,8 @@ const CACHE_POINTS = ['', '{"type":"default"}', '{"type":"default","ttl":"5m"}',
   (point) => part(point && `,{"cachePoint":${point}}`),
 )
 
+const NO_THOUGHTS: readonly string[] = []
+
 /** One per request. */
 export class ConverseBodyWriter {
   /** With the marks to send. */
@@ -88,6 +91,7 @@ export class ConverseBodyWriter {
     private readonly turns: Turns,
     private readonly marks: SentMarks,
     private readonly inWords: boolean,
+    private readonly thoughts: EntryThoughts | undefined,
   ) {
     this.conversation = marks.conversation
     this.ids = new SentCallIds(turns)
@@ -159,6 +163,7 @@ export class ConverseBodyWriter {
     for (let place = first; place < end; place++) {
       if (place > first) json.part(COMMA)
       const block = turns.blockAt(place)
+      for (const thought of this.thoughts?.before(block) ?? NO_THOUGHTS) json.text(`${thought},`)
       this.block(block)
       const own = this.marks.indexAt(place)
       this.cachePoint(own > 0 ? own : this.markWithin(block))

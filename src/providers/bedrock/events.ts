@@ -5,7 +5,8 @@
 
 import type { PlainAnswer } from '../../core/completion.ts'
 import type { FinishReason, StreamEvent } from '../../core/event.ts'
-import { isArray, isObject, type JsonObject, type JsonValue, numberOf, stringOf } from '../../core/json.ts'
+import { GatheredText } from '../../core/gathered-text.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, numberOf, objectOf, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
 import { reportedError } from '../error-response.ts'
@@ -19,6 +20,8 @@ const EXCEPTION = 'exception:'
 /** One per stream. Complete after `messageStop` and either `metadata` or a clean end. */
 export class BedrockDecoder implements StreamDecoder {
   private readonly tools = new ToolBlocks()
+  /** Blocks of reasoning that are not whole, by their index. */
+  private readonly reasoning = new Map<number, { text: GatheredText; signature: string }>()
   private started = false
   private finished = false
   private ended = false
@@ -71,6 +74,7 @@ export class BedrockDecoder implements StreamDecoder {
         return
       case 'contentBlockStop':
         this.tools.end(blockIndex(chunk), events)
+        this.endReasoning(blockIndex(chunk), events)
         return
       case 'messageStop':
         this.finish(stringOf(chunk['stopReason']) ?? '', events)
@@ -100,15 +104,16 @@ export class BedrockDecoder implements StreamDecoder {
     this.start(events)
     const delta = isObject(chunk['delta']) ? chunk['delta'] : {}
     this.text(delta['text'], events)
-    this.thought(delta['reasoningContent'], events)
+    this.reason(blockIndex(chunk), objectOf(delta['reasoningContent']) ?? {}, events)
     const tool = delta['toolUse']
     if (isObject(tool)) this.tools.delta(blockIndex(chunk), stringOf(tool['input']) ?? '', events)
   }
 
   private wholeBlock(index: number, block: JsonObject, events: StreamEvent[]): void {
     this.text(block['text'], events)
-    const reasoning = isObject(block['reasoningContent']) ? block['reasoningContent'] : {}
-    this.thought(reasoning['reasoningText'], events)
+    const reasoning = objectOf(block['reasoningContent']) ?? {}
+    this.reason(index, { ...reasoning, ...objectOf(reasoning['reasoningText']) }, events)
+    this.endReasoning(index, events)
     const tool = block['toolUse']
     if (!isObject(tool)) return
     this.tools.begin(index, tool['toolUseId'], tool['name'], tool['input'], events)
@@ -119,9 +124,26 @@ export class BedrockDecoder implements StreamDecoder {
     if (typeof text === 'string' && text !== '') events.push({ type: 'text', text })
   }
 
-  private thought(reasoning: JsonValue | undefined, events: StreamEvent[]): void {
-    const text = isObject(reasoning) ? stringOf(reasoning['text']) : undefined
-    if (text !== undefined && text !== '') events.push({ type: 'reasoning', text })
+  private reason(index: number, { text, signature, redactedContent }: JsonObject, events: StreamEvent[]): void {
+    if (typeof redactedContent === 'string') {
+      const json = JSON.stringify({ reasoningContent: { redactedContent } })
+      events.push({ type: 'thought', json, isRedacted: true })
+    }
+    if (typeof text !== 'string' && typeof signature !== 'string') return
+    const block = this.reasoning.get(index) ?? { text: new GatheredText(), signature: '' }
+    this.reasoning.set(index, block)
+    if (typeof text === 'string' && text !== '') events.push({ type: 'reasoning', text })
+    if (typeof text === 'string' && block.text.length < THOUGHT_CHARS_MAX) block.text.add(text)
+    if (typeof signature === 'string' && block.signature.length < THOUGHT_CHARS_MAX) block.signature += signature
+  }
+
+  /** Reasoning without a signature is not wanted back. */
+  private endReasoning(index: number, events: StreamEvent[]): void {
+    const block = this.reasoning.get(index)
+    this.reasoning.delete(index)
+    if (block === undefined || block.signature === '' || block.text.length >= THOUGHT_CHARS_MAX) return
+    const reasoningText = { text: block.text.toString(), signature: block.signature }
+    events.push({ type: 'thought', json: JSON.stringify({ reasoningContent: { reasoningText } }) })
   }
 
   private finish(reason: string, events: StreamEvent[]): void {
@@ -141,6 +163,9 @@ export class BedrockDecoder implements StreamDecoder {
     events.push({ type: 'end' })
   }
 }
+
+/** Longer reasoning is not kept. */
+const THOUGHT_CHARS_MAX = 1024 * 1024
 
 /** The events of a non-streamed answer. */
 export function bedrockEvents(body: JsonValue): readonly StreamEvent[] {

@@ -20,6 +20,12 @@ import { signatureHeaders } from './sign.ts'
 
 /** Claude's own rules apply to Converse too. */
 const CLAUDE = /anthropic|claude/
+/** Claude before 3.7 never thinks. */
+export function signsThoughts(model: string): boolean {
+  const { takesBudget, takesAdaptive } = claudeThinking(model)
+  return CLAUDE.test(model) && (takesBudget || takesAdaptive)
+}
+
 const JSON_TYPE = { 'content-type': 'application/json' }
 const headers = new EndpointHeaders(({ apiKey }): UpstreamRequest['headers'] =>
   apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` },
@@ -80,7 +86,8 @@ function converseBody(
   const marks = new SentMarks(turns, offered, request.cache, !inWords)
   const expected = conversation.arena.end + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
-  const writer = new ConverseBodyWriter(json, names, turns, marks, inWords)
+  const thoughts = request.thoughts?.form === 'converse' ? request.thoughts : undefined
+  const writer = new ConverseBodyWriter(json, names, turns, marks, inWords, thoughts)
   json.text('{')
   if (!offered.isEmpty) {
     json.text('"toolConfig":{')
