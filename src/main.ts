@@ -22,6 +22,7 @@ const runs: Readonly<Record<string, RunCommand>> = {
   audit: async (args) => (await import('./cli/audit-command.ts')).audit(args),
   reconcile: async (args) => (await import('./cli/reconcile-command.ts')).reconcileBills(args),
   prices: async (args) => (await import('./cli/prices-command.ts')).prices(args),
+  nodes: async (args) => (await import('./cli/nodes-command.ts')).nodes(args),
   targets: async (args) => (await import('./cli/targets-command.ts')).targets(args),
   ledger: async (args) => (await import('./cli/reset-window-command.ts')).ledger(args),
   explain: async (args) => (await import('./cli/explain-command.ts')).explain(args),

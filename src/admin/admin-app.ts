@@ -12,6 +12,7 @@ import { logEvent } from '../logging/log-events.ts'
 import { LedgerProblem } from '../reports/ledger-part.ts'
 import { AdminAccess } from './admin-access.ts'
 import { AdminData } from './admin-data.ts'
+import type { FiguresNow } from './api-shapes.ts'
 import { EventHub } from './event-hub.ts'
 import { AdminError, COMMON_HEADERS, errorAnswer, json } from './json-answers.ts'
 import { METRICS_TYPE, metricsText } from './metrics.ts'
@@ -19,11 +20,13 @@ import { OPERATIONS, type Operation, type OperationParts } from './operations.ts
 import { isPage, PAGE_PATHS, pageAnswer } from './pages.ts'
 import { addressed, bodyOf, checkLength, checkPath, notFound, queryOf } from './request-reading.ts'
 import { spendReader } from './spend-figures.ts'
-import type { Supervision } from './supervision.ts'
+import { NodeProblem, type Supervision } from './supervision.ts'
 import { priceAges } from './system-series.ts'
 
 export interface Admin {
   readonly address: { readonly host: string; readonly port: number }
+  /** What this node does now. */
+  readonly figures: () => FiguresNow
   /** Takes log lines of requests, each one line of JSON, and how many others ended. */
   readonly requests: (lines: readonly string[], omitted: number) => void
   /** Answers a request of a user of this machine, who needs no token. */
@@ -53,6 +56,7 @@ export function createAdmin(parts: AdminParts): {
   readonly answer: (request: Request, remote: string) => Promise<Response>
   readonly answerLocal: Admin['answerLocal']
   readonly events: EventHub
+  readonly figures: Admin['figures']
   /** Each method and path that it answers: `GET /api/status`. */
   readonly paths: readonly string[]
   /** Ends every event stream, and the history. */
@@ -97,6 +101,7 @@ export function createAdmin(parts: AdminParts): {
     answer: (request, remote) => answerIf(request, (each, path) => access.check(each, path, remote)),
     answerLocal: (request, actor) => answerIf(request, (each) => access.trust(each, actor)),
     events,
+    figures: () => data.figures(),
     paths,
     close,
   }
@@ -171,6 +176,10 @@ const KEY_PROBLEMS = {
 function adminErrorOf(error: unknown): AdminError | undefined {
   if (error instanceof AdminError) return error
   if (error instanceof LedgerProblem) return new AdminError(503, 'ledger_unavailable', error.message)
+  if (error instanceof NodeProblem)
+    return error.kind === 'unknown'
+      ? new AdminError(404, 'unknown_node', error.message)
+      : new AdminError(503, 'node_silent', error.message)
   if (!(error instanceof KeyProblem)) return undefined
   const [status, code] = KEY_PROBLEMS[error.kind]
   return new AdminError(status, code, error.message)
@@ -216,7 +225,7 @@ const NO_PROXIES: readonly string[] = []
 
 /** Listens on the admin port exclusively, so that a second weir on it fails. Throws what `Bun.serve` throws. */
 export function openAdmin(address: { readonly host: string; readonly port: number }, parts: AdminParts): Admin {
-  const { answer, answerLocal, events, close } = createAdmin(parts)
+  const { answer, answerLocal, events, figures, close } = createAdmin(parts)
   const callers = new Callers(() => parts.supervision.state().config.listen.trustedProxies)
   const server = Bun.serve({
     hostname: address.host,
@@ -232,6 +241,7 @@ export function openAdmin(address: { readonly host: string; readonly port: numbe
     address: { host: address.host, port: server.port ?? address.port },
     requests: (lines, omitted) => events.requests(lines, omitted),
     answerLocal,
+    figures,
     async stop() {
       close()
       await server.stop(true)

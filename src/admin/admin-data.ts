@@ -8,10 +8,11 @@ import { dayOf } from '../ledger/window.ts'
 import { counterUsagesOf } from '../reports/counter-usage.ts'
 import { fullness, limitUsagesOf } from '../reports/limit-usage.ts'
 import { configuredExpiringKeys, type StoredKeys, storedKeysOf } from '../reports/stored-keys.ts'
-import type { BudgetRow, Status, TargetRow } from './api-shapes.ts'
+import type { BudgetRow, FiguresNow, Status, TargetRow } from './api-shapes.ts'
 import { budgetRow, counterRow, matchingBudgets, usedUpAt } from './budget-rows.ts'
-import { FiguresHistory, STEP_SECONDS } from './figures-history.ts'
-import { readHistory, writeHistory } from './history-file.ts'
+import { FiguresHistory, POINTS_MAX, STEP_SECONDS } from './figures-history.ts'
+import { fleetFigures, mixedFleet } from './fleet-report.ts'
+import { type HistoryPoint, readHistory, writeHistory } from './history-file.ts'
 import { readSpend, type Spend } from './recent-spend.ts'
 import { Refreshed } from './refreshed.ts'
 import { statusOf } from './status-report.ts'
@@ -48,6 +49,8 @@ export class AdminData {
   private readonly history: FiguresHistory
   private readonly targetHistory: TargetHistory
   private readonly timer: ReturnType<typeof setInterval>
+  /** Of the last hour. */
+  private readonly fleetPoints: HistoryPoint[] = []
   private steps = 0
   private keptRequests = 0
 
@@ -96,11 +99,19 @@ export class AdminData {
       known(this.storedKeys),
     ])
     const expiringKeys = [...configuredExpiringKeys(system.config), ...(keys?.expiring ?? [])]
-    const read = { reasons, costTodayMicroUsd: spend?.todayMicroUsd, budgets: budgets ?? [], expiringKeys }
-    const status = statusOf(system, read, this.history.now(), Date.now())
-    return withHistory
-      ? { ...status, history: { step_seconds: STEP_SECONDS, points: [...this.history.points()] } }
-      : status
+    const { fleet } = this.supervision
+    const [now, nowMs] = [this.history.now(), Date.now()]
+    const of = { nodes: fleetFigures(now, fleet.others()), mixed: mixedFleet(fleet, nowMs) }
+    const read = { reasons, costTodayMicroUsd: spend?.todayMicroUsd, budgets: budgets ?? [], expiringKeys, ...of }
+    const status = statusOf(system, read, now, nowMs)
+    if (!withHistory) return status
+    const points = [...this.history.points()]
+    return { ...status, history: { step_seconds: STEP_SECONDS, points, nodes: [...this.fleetPoints] } }
+  }
+
+  /** What this node does now. */
+  figures(): FiguresNow {
+    return this.history.now()
   }
 
   targets(): { readonly rows: readonly TargetRow[] } {
@@ -161,9 +172,19 @@ export class AdminData {
 
   private step(): void {
     this.history.step()
+    this.stepOfNodes()
     if (++this.steps % STEPS_A_MINUTE !== 0) return
     this.targetHistory.step()
     this.keepHistory()
+  }
+
+  /** A point of the sums of all nodes. */
+  private stepOfNodes(): void {
+    const own = this.history.points().at(-1)
+    const sums = own && fleetFigures(own, this.supervision.fleet.others())
+    if (own === undefined || sums === null || sums === undefined) return
+    this.fleetPoints.push({ at: own.at, ...sums.now })
+    if (this.fleetPoints.length > POINTS_MAX) this.fleetPoints.shift()
   }
 
   /** For a supervisor that is killed. Without requests nothing is written. */

@@ -42,7 +42,7 @@ export const attention = t.Object({
   kind: t.String({
     description:
       'Stable: readiness, ledger, disk, model, target, credential, credit, key_expiring, budget, configuration, ' +
-      'alert, worker, console',
+      'alert, worker, nodes, console',
   }),
   message: t.String(),
   since: nullable(time),
@@ -84,6 +84,12 @@ export const status = t.Object({
   targets: t.Object(Object.fromEntries(TARGET_STATES.map((state) => [state, t.Integer()])), {
     description: 'How many targets of the configuration are in each state',
   }),
+  nodes: nullable(
+    t.Object(
+      { count: t.Integer(), now: t.Object(figures) },
+      { description: 'The sums of all nodes, this one included; of latencies the slowest. Null for a single node' },
+    ),
+  ),
   cost_today_micro_usd: nullable(
     t.Integer({ description: 'Since 00:00 UTC, all organisations, from the ledger; null while it cannot be read' }),
   ),
@@ -101,6 +107,9 @@ export const status = t.Object({
       points: t.Array(
         t.Object({ at: t.String({ format: 'date-time', description: 'The end of the point' }), ...figures }),
         { description: 'Of the last hour, the oldest first' },
+      ),
+      nodes: t.Optional(
+        t.Array(t.Object({ at: time, ...figures }), { description: 'The sums of all nodes, since there are several' }),
       ),
     }),
   ),
@@ -341,6 +350,55 @@ export const reloaded = t.Object({
 })
 export const rejectedReload = t.Object({ problems: t.Array(t.String()) })
 
+/** A row of `GET /api/nodes`. */
+export const node = t.Object({
+  id: t.String({ description: 'New with each start' }),
+  host: t.String(),
+  name: t.String({ description: '`node_name`' }),
+  version: t.String(),
+  commit: nullable(t.String()),
+  since: t.String({ format: 'date-time', description: 'When it was started' }),
+  workers: t.Integer({ description: 'As configured' }),
+  state: t.Union([t.Literal('ready'), t.Literal('draining')]),
+  digests: t.Object(
+    { configuration: t.String(), models: t.String(), prices: t.String(), organizations: t.String() },
+    { description: 'Equal on two nodes if these parts of their configurations are; they disclose nothing else' },
+  ),
+  requests_per_second: figures.requests_per_second,
+  open_streams: figures.open_streams,
+  failed_ratio: figures.error_share,
+  spend_micro_usd_per_hour: t.Integer({ description: 'At the rate of the last 10 seconds' }),
+  seen_at: t.String({ format: 'date-time', description: 'When it was last heard of: every 5 s, and at most 20 s ago' }),
+})
+
+/** `GET /api/nodes`, and `weir nodes --json`. */
+export const nodes = t.Object({
+  nodes: t.Array(node, {
+    description: 'Those that share this Redis, by name; with the embedded ledger this one alone',
+  }),
+  mixed: t.Array(
+    t.Object({
+      section: t.String({ description: 'Of the configuration, as the file has it: `models[3].price`; or `version`' }),
+      nodes: t.Array(t.String(), { description: 'The ids of the nodes that have it otherwise than most' }),
+    }),
+    { description: 'Where nodes differ; empty if they do not' },
+  ),
+})
+
+/** `POST /api/nodes/:id/drain`. */
+export const drainedNode = t.Object({ id: t.String(), name: t.String(), state: t.Literal('draining') })
+
+/** `POST /api/nodes/:id/reload`. */
+export const reloadedNode = t.Object({
+  id: t.String(),
+  name: t.String(),
+  changes: t.Array(t.String()),
+  problems: t.Array(t.String(), { description: 'Why nothing was applied; empty if it was' }),
+})
+
+/** `POST /api/nodes/reload`: of every node. */
+export const reloadedNodes = t.Object({ nodes: t.Array(reloadedNode) })
+
 /** Every error of the port. */
 export const error = t.Object({ error: t.Object({ code: t.String(), message: t.String() }) })
 
@@ -359,6 +417,7 @@ export const schemas = {
   },
   ...{ Usage: usage, Explanation: explanation, Omitted: omitted, Keys: keys, Key: key, ChangedKey: changedKey },
   ...{ KeyWithSecret: keyWithSecret, RevokedKey: revokedKey, Organizations: organizations },
+  ...{ Nodes: nodes, DrainedNode: drainedNode, ReloadedNode: reloadedNode, ReloadedNodes: reloadedNodes },
   ...{ ChangedOrganization: changedOrganization, Reloaded: reloaded, RejectedReload: rejectedReload, Error: error },
 }
 export type SchemaName = keyof typeof schemas
@@ -367,5 +426,8 @@ export type FiguresNow = Static<typeof figuresNow>
 export type Attention = Static<typeof attention>
 export type Status = Static<typeof status>
 export type TargetRow = Static<typeof target>
+export type Nodes = Static<typeof nodes>
+export type NodeRow = Static<typeof node>
+export type ReloadedNode = Static<typeof reloadedNode>
 export type BudgetRow = Static<typeof budget>
 export type { Explanation } from '../reports/explanation-shape.ts'

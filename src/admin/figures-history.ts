@@ -22,7 +22,8 @@ interface TimedReading extends Reading {
 }
 
 export const STEP_SECONDS = 10
-const POINTS_MAX = 360
+/** Of the last hour. */
+export const POINTS_MAX = 360
 /** Over which rates are computed; shares and percentiles need more requests. */
 const RATE_MS = 10_000
 const SHARE_MS = 60_000

@@ -124,6 +124,13 @@ const reports: readonly Operation[] = [
   },
   {
     method: 'GET',
+    path: '/api/nodes',
+    summary: 'The nodes that share this Redis, and in what they differ',
+    answers: { 200: 'Nodes' },
+    run: (_, { supervision }) => supervision.fleet.list(),
+  },
+  {
+    method: 'GET',
     path: '/api/budgets',
     summary: 'What is used and held of each limit, the fullest first',
     parameters: [
@@ -330,6 +337,38 @@ const changes: readonly Operation[] = [
       const target = targetNamed(supervision.state().config, decoded(id))
       const forgotten = await supervision.forgetForms(target, by)
       return { target: targetKey(target), forgotten: forgotten.map(formJson) }
+    },
+  },
+  {
+    method: 'POST',
+    path: '/api/nodes/:id/drain',
+    summary: 'Let a node finish what runs, and end (`id`: its id, or its name if no other has it)',
+    answers: { 200: 'DrainedNode' },
+    errors: [404],
+    run: async ({ id, by }, { supervision }) => {
+      const node = await supervision.fleet.drain(decoded(id), by)
+      return { id: node.id, name: node.name, state: node.state }
+    },
+  },
+  {
+    method: 'POST',
+    path: '/api/nodes/:id/reload',
+    summary: 'Make a node read its configuration again',
+    answers: { 200: 'ReloadedNode', 422: 'ReloadedNode' },
+    errors: [404],
+    run: async ({ id, by }, { supervision }) => {
+      const [node] = await supervision.fleet.reload(decoded(id), by)
+      return node === undefined ? {} : json(node.problems.length > 0 ? 422 : 200, node)
+    },
+  },
+  {
+    method: 'POST',
+    path: '/api/nodes/reload',
+    summary: 'Make every node read its configuration again',
+    answers: { 200: 'ReloadedNodes', 422: 'ReloadedNodes' },
+    run: async ({ by }, { supervision }) => {
+      const nodes = await supervision.fleet.reload(undefined, by)
+      return json(nodes.some(({ problems }) => problems.length > 0) ? 422 : 200, { nodes })
     },
   },
   {

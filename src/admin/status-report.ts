@@ -12,6 +12,7 @@ import { TARGET_STATES } from '../gateway/target-states.ts'
 import { fullness } from '../reports/limit-usage.ts'
 import type { Attention, BudgetRow, FiguresNow, Status } from './api-shapes.ts'
 import { downModels } from './down-models.ts'
+import { type MixedFleet, mixedText } from './fleet-report.ts'
 import type { LastReload, SystemState } from './supervision.ts'
 
 /** What is read elsewhere; undefined while it is not known. */
@@ -20,6 +21,8 @@ interface ReadState {
   readonly costTodayMicroUsd: number | undefined
   readonly budgets: readonly BudgetRow[]
   readonly expiringKeys: readonly ExpiringKey[]
+  readonly nodes: Status['nodes']
+  readonly mixed: MixedFleet | undefined
 }
 
 const ATTENTION_MAX = 100
@@ -65,6 +68,7 @@ export function statusOf(system: SystemState, read: ReadState, now: FiguresNow, 
     now,
     compatibility: { ...compatibilityOf(config.compatibility) },
     targets: targetCounts(system),
+    nodes: read.nodes,
     cost_today_micro_usd: read.costTodayMicroUsd ?? null,
     limits: { near: countOf(read.budgets, 'near'), refusing: countOf(read.budgets, 'refusing') },
     problems: attention.filter(({ level }) => level === 'error'),
@@ -86,6 +90,7 @@ function attentionOf(system: SystemState, read: ReadState, nowMs: number): Atten
     ...ofAlerts(system, nowMs),
     ...ofDeath(system, nowMs),
     ...ofTargets(system, nowMs),
+    ...ofNodes(read.mixed),
     ...read.budgets.flatMap(ofBudget),
     ...read.expiringKeys.flatMap((key) => ofKey(key, nowMs)),
     ...system.warnings.map((message) => item('warning', 'configuration', message)),
@@ -97,6 +102,10 @@ function attentionOf(system: SystemState, read: ReadState, nowMs: number): Atten
 
 function ledgerMessage({ ledgerProblem }: SystemState): string {
   return ledgerProblem === undefined ? 'A worker reports the ledger down.' : `The ledger is down: ${ledgerProblem}`
+}
+
+function ofNodes(mixed: MixedFleet | undefined): readonly Attention[] {
+  return mixed === undefined ? [] : [item('warning', 'nodes', mixedText(mixed), mixed.sinceMs)]
 }
 
 function ofReload(reload: LastReload | undefined): readonly Attention[] {

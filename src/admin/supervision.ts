@@ -11,6 +11,7 @@ import type { TargetState } from '../gateway/target-states.ts'
 import type { Changer } from '../keys/admin-audit.ts'
 import type { MergedFigures } from '../metrics/merged-figures.ts'
 import type { LearnedForm } from '../providers/form-store.ts'
+import type { FiguresNow, NodeRow, Nodes, ReloadedNode } from './api-shapes.ts'
 
 /** The supervisor, as the admin port asks it. */
 export interface Supervision {
@@ -29,12 +30,38 @@ export interface Supervision {
   recent(count: number): Promise<readonly string[]>
   /** Whether somebody listens to the requests that end. */
   watch(isWatched: boolean): void
+  readonly fleet: FleetView
   /** Reads the configuration again. `by`: who wants it, for the admin audit. */
   reload(by: Changer): Promise<ReloadResult>
   /** The configuration in force, and the version of its form, for a command whose file has mistakes. */
   forCommands(): object
   /** Posts one alert to each hook; undefined if the configuration has none. */
   testAlerts(): Promise<readonly TestedHook[] | undefined>
+}
+
+/** The nodes that share the Redis, this one included. */
+export interface FleetView {
+  list(): Nodes
+  /** The figures of each other node; empty for a single one. */
+  others(): readonly FiguresNow[]
+  /** Since when nodes differ, in Unix milliseconds; undefined if they do not. */
+  readonly mixedMs: number | undefined
+  /** Lets a node, named by its id or its unique name, finish what runs and end. Throws `NodeProblem`. */
+  drain(node: string, by: Changer): Promise<NodeRow>
+  /** Makes a node, or every node, read its configuration again. Throws likewise. */
+  reload(node: string | undefined, by: Changer): Promise<readonly ReloadedNode[]>
+}
+
+/** A node that is not there, or does not answer. `message` is one line for the operator. */
+export class NodeProblem extends Error {
+  override readonly name = 'NodeProblem'
+
+  constructor(
+    readonly kind: 'unknown' | 'silent',
+    message: string,
+  ) {
+    super(message)
+  }
 }
 
 /** What a reload did. Lines for the operator. */
@@ -117,6 +144,7 @@ export interface SupervisorFigures {
     /** When the last successful one ended, in Unix milliseconds. */
     readonly succeededMs: number
   }
+  readonly nodes: Nodes['nodes']
   /** `node_name`. */
   readonly node: string
   readonly builds: readonly RunningBuild[]

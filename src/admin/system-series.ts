@@ -3,7 +3,7 @@
 import type { Config } from '../config/config.ts'
 import { priceAgeDays } from '../core/money.ts'
 import { TARGET_STATES, type TargetState } from '../gateway/target-states.ts'
-import type { BudgetRow } from './api-shapes.ts'
+import type { BudgetRow, NodeRow } from './api-shapes.ts'
 import type { SpendRow } from './spend-figures.ts'
 import { type ProcessReading, RESTART_REASONS, type SupervisorFigures } from './supervision.ts'
 
@@ -71,6 +71,13 @@ function ofProcesses(name: string, help: string, value: (running: ProcessReading
   return { name, type: 'gauge', help, labels: PROCESS, samples }
 }
 
+/** What nodes may differ in. One that drains is allowed to. */
+const COMPARED: Readonly<Record<string, (node: NodeRow) => string>> = {
+  configuration: ({ digests }) => digests.configuration,
+  version: ({ version, commit }) => `${version} ${commit}`,
+  prices: ({ digests }) => digests.prices,
+}
+
 export const systemSeries: readonly SystemSeries[] = [
   ofSpend('weir_spend_used_usd', 'Dollars that were spent in the window.', ({ usedMicroUsd }) => usedMicroUsd),
   ofSpend(
@@ -113,6 +120,20 @@ export const systemSeries: readonly SystemSeries[] = [
     'Bytes of the conversations that open WebSockets may continue.',
     ({ counted }) => counted.gauges().socketStateBytes,
   ),
+  one('weir_nodes', 'Nodes that share the ledger, this one included.', ({ nodes }) => nodes.length),
+  {
+    name: 'weir_nodes_mixed',
+    type: 'gauge',
+    help: '1 while nodes differ in their configuration as a whole, in their version, or in their prices; else 0.',
+    labels: ['what'],
+    samples: ({ nodes }) => {
+      const staying = nodes.filter(({ state }) => state === 'ready')
+      return Object.entries(COMPARED).map(([what, of]) => ({
+        labels: { what },
+        value: new Set(staying.map(of)).size > 1 ? 1 : 0,
+      }))
+    },
+  },
   ofTargets(
     'weir_target_resting',
     '1 while the target is skipped after failures, or until a probe of it succeeds; else 0.',

@@ -48,6 +48,12 @@ interface AlertFields {
   'disk.full': { readonly data_dir: string; readonly free_bytes: number | null }
   'reload.rejected': { readonly problems: readonly string[] }
   'worker.died': { readonly worker: number; readonly how: string }
+  'fleet.mixed': {
+    /** When they began to differ. */
+    readonly since: string
+    /** `models[3].price on gateway-2` */
+    readonly differences: readonly string[]
+  }
   'key.expiring': { readonly organization: string; readonly key: string; readonly expires_at: string }
   test: Readonly<Record<never, never>>
 }
@@ -129,6 +135,10 @@ export const ALERT_TYPES: Readonly<Record<AlertType, AlertKind>> = {
   'worker.died': {
     ...{ severity: 'error', ends: true, subject: ['worker'] },
     summary: (fields) => `Worker ${word(fields, 'worker')} died (${word(fields, 'how')})`,
+  },
+  'fleet.mixed': {
+    ...{ severity: 'warning', ends: true, shared: true, subject: [] },
+    summary: (fields) => `Nodes have differed since ${word(fields, 'since')}: ${list(fields, 'differences')}`,
   },
   'key.expiring': {
     ...{ severity: 'warning', ends: false, shared: true, subject: ['organization', 'key', 'expires_at'] },

@@ -568,6 +568,42 @@ export const COMMANDS: readonly CommandEntry[] = [
     ],
     failure: 'no gateway runs, or it has no such target',
   }),
+  command('nodes', 'lists the nodes that share a Redis, and asks things of them', {
+    description: `
+      Prints what each node is and does, one line a node, and where nodes differ: a section of the configuration, as
+      models[3].price, or the version, with the nodes that have it otherwise than most. With the embedded ledger there
+      is one node.`,
+    flags: [json('the same as GET /api/nodes answers'), WIDE, CONFIG],
+    examples: [
+      ['weir nodes', 'all of them'],
+      ['weir nodes --json', 'for programs'],
+    ],
+    failure: 'no gateway runs here',
+  }),
+  command('nodes drain', 'lets a node finish what runs, and end', {
+    description: `
+      The node does what it does at SIGTERM: it takes no new requests, those that run may finish within drain_seconds,
+      and it ends with exit code 0. It writes into the admin audit who asked for it.`,
+    argument: { name: 'NODE', about: 'its id, or its name if no other node has it' },
+    flags: [CONFIG],
+    examples: [
+      ['weir nodes drain gateway-2', 'before its machine is taken away'],
+      ['weir nodes drain --help', 'its flags'],
+    ],
+    failure: 'no gateway runs here, there is no such node, or it does not answer',
+  }),
+  command('nodes reload', 'makes a node, or every node, read its configuration again', {
+    description: `
+      Each node reads its own file, puts it into force as a whole or not at all, and writes into the admin audit who
+      asked for it. Prints what changed on each.`,
+    argument: { name: 'NODE', about: 'its id, or its name if no other node has it', isOptional: true },
+    flags: [parameter('all', 'every node, this one included'), CONFIG],
+    examples: [
+      ['weir nodes reload gateway-2', 'one node'],
+      ['weir nodes reload --all', 'every node, at the same time'],
+    ],
+    failure: 'no gateway runs here, a node does not answer, or it rejects its configuration',
+  }),
   command('ledger', 'resets budgets that a wrong clock renewed too early', {
     description: 'Repairs the ledger.',
     flags: [CONFIG],

@@ -107,7 +107,8 @@ function changedFields(
   return [...new Set(changed.map(fileKey))]
 }
 
-function fileKey(field: string): string {
+/** The key of a field as the file has it. */
+export function fileKey(field: string): string {
   return FILE_KEYS[field] ?? field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 

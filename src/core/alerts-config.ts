@@ -13,6 +13,7 @@ export const ALERT_NAMES = [
   'disk.full',
   'reload.rejected',
   'worker.died',
+  'fleet.mixed',
   'key.expiring',
   'test',
 ] as const

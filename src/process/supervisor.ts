@@ -3,7 +3,9 @@
  * inference API.
  */
 
+import { hostname } from 'node:os'
 import type { Admin } from '../admin/admin-app.ts'
+import { mixedFleet } from '../admin/fleet-report.ts'
 import type { ReloadResult } from '../admin/supervision.ts'
 import { servingProblem } from '../assembly/data-dir.ts'
 import { isLedgerProblem, lockDataDir } from '../assembly/open-ledger.ts'
@@ -11,7 +13,7 @@ import type { ConfigLoader } from '../assembly/served-config.ts'
 import { VERSION } from '../assembly/version.ts'
 import type { Config } from '../config/config.ts'
 import { type TargetRef, targetKey } from '../core/model-config.ts'
-import type { Changer } from '../keys/admin-audit.ts'
+import type { AdminEntry, Changer } from '../keys/admin-audit.ts'
 import type { Lock } from '../ledger/embedded/directory-lock.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { type LogEventName, logEvent } from '../logging/log-events.ts'
@@ -20,6 +22,7 @@ import { WorkerSet } from './children/worker-set.ts'
 import { ConfigInForce } from './config-in-force.ts'
 import { type Control, openControl } from './control/control-socket.ts'
 import { pointToDataDir } from './control/gateway-pointer.ts'
+import { Fleet } from './fleet/fleet.ts'
 import { PROTOCOL } from './ipc/ipc.ts'
 import { appendToAudit } from './reload-audit.ts'
 import { ServiceManager } from './service-manager/service-manager.ts'
@@ -81,6 +84,7 @@ class Supervisor {
   private control: Control | undefined
   /** With Redis. */
   private dataDirLock: Lock | undefined
+  private readonly fleet: Fleet
   private readonly alerts: SupervisorAlerts
   private readonly models: ModelWatch
   /** The readiness check that runs now. Concurrent requests of `/readyz` share it. */
@@ -125,13 +129,22 @@ class Supervisor {
         deathsSince: (sinceMs) => workers.deathsSince(sinceMs),
         areWorkersReady: () => workers.size > 0 && workers.readyCount === workers.size,
         reloadProblems: () => this.config.lastReload?.problems ?? [],
+        mixedFleet: () => mixedFleet(this.fleet, Date.now()),
       },
     })
     this.config = new ConfigInForce(options.load, log.logger, {
       swap: (current, next) => workers.reload(current, next),
       use: (config) => this.alerts.use(config),
     })
-    this.report = new SystemReport(workers, this.config, this.alerts)
+    this.fleet = new Fleet({
+      config: () => this.config.current,
+      isDraining: () => this.ending,
+      figures: () => this.admin?.figures(),
+      drain: (by) => this.end({ ...by }),
+      reload: (by) => this.reloadNow(by),
+      audit: (action, by, details) => this.audit({ ...by, action, target: this.node, details }),
+    })
+    this.report = new SystemReport(workers, this.config, this.alerts, this.fleet)
   }
 
   async run(): Promise<void> {
@@ -167,6 +180,7 @@ class Supervisor {
     await this.workers.whenReady()
     if (this.ending) return
     this.accepting = true
+    this.fleet.start()
     if (config.ledger.kind === 'redis' && config.compaction.keys === undefined) this.logEvent('compaction.own_key')
     this.serviceManager.ready(SERVING)
     this.logEvent('server.ready', {
@@ -213,6 +227,7 @@ class Supervisor {
           watch: (isWatched) => this.workers.watch(isWatched),
           reload: (by) => this.reloadNow(by),
           forCommands: () => ({ protocol: PROTOCOL, config: this.config.forCommands() }),
+          fleet: this.fleet,
           testAlerts: () => this.alerts.test(),
         },
       })
@@ -242,29 +257,30 @@ class Supervisor {
   }
 
   private onSignals(): void {
-    process.on('SIGTERM', () => this.end('SIGTERM'))
-    process.on('SIGINT', () => this.end('SIGINT'))
+    process.on('SIGTERM', () => this.end({ signal: 'SIGTERM' }))
+    process.on('SIGINT', () => this.end({ signal: 'SIGINT' }))
     process.on('SIGHUP', () => this.reload())
     process.on('SIGUSR2', () => this.replaceWorkers())
   }
 
-  /** The first signal drains, the second cuts. */
-  private end(signal: string): void {
+  /** The first signal drains, the second cuts. `why`: the signal, or who asked for it. */
+  private end(why: Readonly<Record<string, string>>): void {
     if (this.ending) {
       return this.workers.cut()
     }
     this.ending = true
     // The next gateway may start while the requests of this one end: both write to the outbox, as workers do.
     this.dataDirLock?.release()
-    void this.drain(signal)
+    void this.drain(why)
   }
 
-  private async drain(signal: string): Promise<void> {
+  private async drain(why: Readonly<Record<string, string>>): Promise<void> {
     const drainSeconds = this.config.current?.drainSeconds ?? 0
     this.serviceManager.stopping()
-    this.logEvent('server.draining', { signal, drain_seconds: drainSeconds })
+    this.logEvent('server.draining', { ...why, drain_seconds: drainSeconds })
+    void this.fleet.beat()
     await this.workers.drain()
-    await this.alerts.close()
+    await Promise.all([this.alerts.close(), this.fleet.leave()])
     await Promise.all([this.control?.close(), this.admin?.stop()])
     this.serviceManager.close()
     this.logEvent('server.stopped')
@@ -274,20 +290,21 @@ class Supervisor {
   /** For `weir targets forget` and the admin API. */
   private async forgetForms(target: TargetRef, by: Changer): Promise<readonly LearnedForm[]> {
     const forgotten = this.workers.forms.forget(target)
-    const { current } = this.config
-    if (forgotten.length === 0 || current === undefined) return forgotten
+    if (forgotten.length === 0) return forgotten
     const fields = [...new Set(forgotten.map(({ field }) => field))]
     const { provider, model } = target
     this.logEvent('target.form_forgotten', { ...by, provider, model, fields })
-    const entry = {
-      timeMs: Date.now(),
-      ...by,
-      action: 'target.forgotten',
-      target: targetKey(target),
-      details: { fields },
-    }
-    await appendToAudit(current, [entry], this.log.logger)
+    await this.audit({ ...by, action: 'target.forgotten', target: targetKey(target), details: { fields } })
     return forgotten
+  }
+
+  private async audit(entry: Omit<AdminEntry, 'timeMs'>): Promise<void> {
+    const { current } = this.config
+    if (current !== undefined) await appendToAudit(current, [{ timeMs: Date.now(), ...entry }], this.log.logger)
+  }
+
+  private get node(): string {
+    return this.config.current?.nodeName ?? hostname()
   }
 
   /** For SIGHUP. One that arrives while weir starts is done after the start. */
@@ -313,6 +330,7 @@ class Supervisor {
     const { source, actor } = this.reloadBy
     const result = await this.config.reload(actor)
     this.models.look()
+    void this.fleet.beat()
     if (!this.ending) this.serviceManager.ready(SERVING)
     if (result.problems.length > 0) this.logEvent('config.rejected', { source, actor, problems: result.problems })
     else this.logEvent('config.reloaded', { source, actor, changes: logged(result.changes) })

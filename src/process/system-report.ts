@@ -1,7 +1,7 @@
 /** What the admin port shows of weir as a whole: its state for the status, and its figures for the metrics. */
 
 import { hostname } from 'node:os'
-import type { SupervisorFigures, SystemState } from '../admin/supervision.ts'
+import type { FleetView, SupervisorFigures, SystemState } from '../admin/supervision.ts'
 import { targetsOf } from '../assembly/targets.ts'
 import { buildOf, versionOf } from '../assembly/version.ts'
 import type { WorkerSet } from './children/worker-set.ts'
@@ -18,6 +18,7 @@ export class SystemReport {
     private readonly workers: WorkerSet,
     private readonly config: ConfigInForce,
     private readonly alerts: SupervisorAlerts,
+    private readonly fleet: Pick<FleetView, 'list'>,
   ) {}
 
   figures(): SupervisorFigures {
@@ -38,6 +39,7 @@ export class SystemReport {
       freeBytes: config === undefined ? undefined : spaceOf(config.dataDir)?.freeBytes,
       dataDirBytes: config === undefined ? undefined : bytesIn(config.dataDir),
       lastReload: { isSuccess: (lastReload?.problems.length ?? 0) === 0, succeededMs: loadedMs },
+      nodes: this.fleet.list().nodes,
       node: config?.nodeName ?? hostname(),
       builds: [{ process: 'supervisor', ...buildOf(versionOf()) }, ...workers.builds()],
       processes: this.usages.read([{ process: 'supervisor', worker: '', pid: process.pid }, ...workers.processes()]),

@@ -60,6 +60,7 @@ const FIELDS: Readonly<Record<AlertType, readonly JsonObject[]>> = {
   ],
   'reload.rejected': [{ problems: ['a', 'b', 'c', 'd'] }, { problems: Array(10).fill(ODD) }],
   'worker.died': [{ worker: 0, how: 'signal SIGKILL' }],
+  'fleet.mixed': [{ since: '2026-11-21T11:50:00.000Z', differences: ['models[3].price on b', ODD] }],
   'key.expiring': [{ organization: 'acme', key: 'ci', expires_at: '2026-11-27T00:00:00.000Z' }],
   test: [{}],
 }
@@ -126,7 +127,7 @@ test('what all nodes report has no node in its labels, and what an alert quotes 
     return `${alert['type']} ${first?.labels['node']}`
   })
   expect(labels.filter((text) => text.endsWith('undefined')).map((text) => text.split('.')[0])).toEqual([
-    ...['spend', 'spend', 'spend', 'spend', 'spend', 'spend', 'key'],
+    ...['spend', 'spend', 'spend', 'spend', 'spend', 'spend', 'fleet', 'fleet', 'key'],
   ])
   for (const alert of CASES) expect(bodyOf('slack', alert)['text']).not.toMatch(/[<>]/)
 })

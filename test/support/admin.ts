@@ -2,7 +2,7 @@
 
 import { pino } from 'pino'
 import { type AdminParts, createAdmin } from '../../src/admin/admin-app.ts'
-import type { Supervision, SupervisorFigures, SystemState } from '../../src/admin/supervision.ts'
+import { NodeProblem, type Supervision, type SupervisorFigures, type SystemState } from '../../src/admin/supervision.ts'
 import type { Config } from '../../src/config/config.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { JsonObject } from '../../src/core/json.ts'
@@ -55,6 +55,7 @@ export function supervisorFigures(more: Partial<SupervisorFigures> = {}): Superv
   return {
     counted: new MergedFigures(),
     targets: [],
+    nodes: [],
     workers: { configured: 1, ready: 1, restarts: { exit: 0, signal: 0, stuck: 0 }, loopLag: new Map() },
     ledgerUp: true,
     lastReload: { isSuccess: true, succeededMs: 0 },
@@ -93,6 +94,15 @@ export function adminParts(given: Given = {}, lines: JsonObject[] = []): AdminPa
       watch: () => {},
       reload: async () => ({ problems: [], changes: [] }),
       forCommands: () => ({}),
+      fleet: {
+        list: () => ({ nodes: [], mixed: [] }),
+        others: () => [],
+        mixedMs: undefined,
+        drain: async (node) => {
+          throw new NodeProblem('unknown', `No node is '${node}'.`)
+        },
+        reload: async () => [],
+      },
       testAlerts: async () => undefined,
       ...given.supervision,
     },

@@ -148,6 +148,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     packages: {
       [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'],
       'admin/api-shapes.ts': ['@sinclair/typebox'],
+      'admin/fleet-report.ts': ['@sinclair/typebox'],
       'admin/console-files.ts': ['node:path'],
       'admin/history-file.ts': ['@sinclair/typebox', 'node:fs', 'node:path'],
     },
@@ -209,6 +210,7 @@ export const SUBFOLDERS: Readonly<Record<string, Readonly<Record<string, readonl
     control: ['system'],
     children: ['system', 'ipc', 'service-manager'],
     watchers: ['ipc'],
+    fleet: [],
     serving: ['system', 'ipc'],
   },
 }

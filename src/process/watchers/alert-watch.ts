@@ -7,6 +7,7 @@
  */
 
 import { hostname } from 'node:os'
+import type { MixedFleet } from '../../admin/fleet-report.ts'
 import { DEATH_SHOWN_MS, fullBelow } from '../../admin/status-report.ts'
 import type { WorkerDeath } from '../../admin/supervision.ts'
 import type { Occurrence, ReportedOnce } from '../../alerts/alert.ts'
@@ -15,6 +16,7 @@ import { expiringKeys } from '../../alerts/key-expiry.ts'
 import { type LimitSpend, reachedThresholds, refusingLimit } from '../../alerts/spend-thresholds.ts'
 import { alertLedger } from '../../assembly/alert-ledger.ts'
 import type { Config } from '../../config/config.ts'
+import { DAY_MS } from '../../core/durations.ts'
 import type { TargetRef } from '../../core/model-config.ts'
 import type { TargetState } from '../../gateway/target-states.ts'
 import type { Logger } from '../../logging/log.ts'
@@ -46,6 +48,9 @@ const PROBLEM_CHARS_MAX = 300
 /** How long the end waits for what the last requests have spent. */
 const LAST_READ_MS = 1000
 
+/** How long it is known that nodes which differ were reported. */
+const MIXED_KEPT_MS = 30 * DAY_MS
+
 const NO_KEYS: StoredKeys = { limited: [], expiring: [] }
 
 /** The state of the gateway, asked for again and again. */
@@ -58,6 +63,8 @@ export interface Watched {
   readonly areWorkersReady: () => boolean
   /** Of the last reload; empty if it succeeded. */
   readonly reloadProblems: () => readonly string[]
+  /** Undefined unless nodes have differed for too long. */
+  readonly mixedFleet: () => MixedFleet | undefined
 }
 
 interface AlertWatchOptions {
@@ -80,6 +87,8 @@ export class AlertWatch {
   private crossingsDueMs = Number.NEGATIVE_INFINITY
   private forgetDueMs = FORGET_MS
   private reading: Promise<void> | undefined
+  /** The nodes that differ, as they were reported. */
+  private mixed = 'null'
   /** What the last reading found, so that the queue is asked for news alone. */
   private reported: ReadonlySet<string> = new Set()
 
@@ -140,6 +149,7 @@ export class AlertWatch {
     this.lookAtLedger()
     this.lookAtDisk()
     this.lookAtProcesses()
+    this.lookAtFleet()
     this.alerts.remind()
     if (performance.now() >= this.forgetDueMs) {
       this.forgetDueMs = performance.now() + FORGET_MS
@@ -193,6 +203,20 @@ export class AlertWatch {
     const rejected: readonly Occurrence[] =
       problems.length === 0 ? [] : [{ type: 'reload.rejected', fields: { problems } }]
     this.alerts.hold('reload.rejected', rejected)
+  }
+
+  /** Every node knows; one of them reports it. */
+  private lookAtFleet(): void {
+    const mixed = this.options.watched.mixedFleet()
+    const found = mixed === undefined ? [] : [mixedAlert(mixed)]
+    this.alerts.endMissing(
+      'fleet.mixed',
+      found.map(({ occurrence }) => occurrence),
+    )
+    // What was queued once is known by its id.
+    const id = JSON.stringify(found[0]?.parts ?? null)
+    if (id === this.mixed) return
+    if (found.every((each) => this.alerts.reportOnce(each))) this.mixed = id
   }
 
   private async read(): Promise<void> {
@@ -272,6 +296,16 @@ export class AlertWatch {
       if (this.reported.has(name) || this.alerts.reportOnce(each)) reported.add(name)
     }
     this.reported = reported
+  }
+}
+
+function mixedAlert({ sinceMs, places }: MixedFleet): ReportedOnce {
+  const since = new Date(sinceMs).toISOString()
+  return {
+    parts: ['fleet.mixed', since],
+    organization: '',
+    forgetMs: Date.now() + MIXED_KEPT_MS,
+    occurrence: { type: 'fleet.mixed', fields: { since, differences: places.slice(0, PROBLEMS_MAX) } },
   }
 }
 

@@ -1,0 +1,117 @@
+/** `weir nodes`: the nodes that share the Redis of the gateway that runs here, and what they do when asked. */
+
+import { dollars, percent, rate } from '../core/figure-text.ts'
+import { isArray, isObject, type JsonObject, numberOf, stringOf } from '../core/json.ts'
+import { exit, misused, parseFlags, printToStderr, runAction } from './command.ts'
+import { askGateway, GatewayProblem } from './gateway-client.ts'
+import { locateDataDir, unansweredLine } from './ledger-access.ts'
+import { displayOf, TextTable } from './text-table.ts'
+
+/** A node may take so long to take the request, and its workers to prepare a configuration. */
+const CHANGE_MS_MAX = 75_000
+
+/** Returns the exit code. */
+export async function nodes(args: readonly string[]): Promise<number> {
+  const [action] = args
+  return action === undefined || action.startsWith('-')
+    ? await list(args)
+    : await runAction('nodes', { drain, reload }, args)
+}
+
+async function list(args: readonly string[]): Promise<number> {
+  const { flags } = parseFlags(args, 'nodes')
+  const answer = await ask(flags['config'], 'GET /api/nodes')
+  if (flags['json'] === true) {
+    process.stdout.write(`${JSON.stringify(answer)}\n`)
+    return exit.done
+  }
+  const rows = objects(answer['nodes'])
+  process.stdout.write(tableOf(rows, flags['wide'] === true))
+  const names = new Map(rows.map((row) => [row['id'], text(row['name'])]))
+  for (const { section, nodes: ids } of objects(answer['mixed'])) {
+    const others = isArray(ids) ? ids.map((id) => names.get(id) ?? String(id)) : []
+    process.stdout.write(`differs: ${text(section)} on ${others.join(', ')}\n`)
+  }
+  return exit.done
+}
+
+async function drain(args: readonly string[]): Promise<number> {
+  const { flags, argument } = parseFlags(args, 'nodes drain')
+  const answer = await ask(flags['config'], `POST /api/nodes/${encodeURIComponent(argument)}/drain`, CHANGE_MS_MAX)
+  process.stdout.write(`${text(answer['name'])} (${text(answer['id'])}): draining\n`)
+  return exit.done
+}
+
+async function reload(args: readonly string[]): Promise<number> {
+  const { flags, argument } = parseFlags(args, 'nodes reload')
+  if (flags['all'] === true && argument !== '') return misused('--all excludes the name of a node')
+  if (flags['all'] !== true && argument === '') return misused('missing NODE, or --all')
+  const path = argument === '' ? 'reload' : `${encodeURIComponent(argument)}/reload`
+  const answer = await ask(flags['config'], `POST /api/nodes/${path}`, CHANGE_MS_MAX)
+  const done = isArray(answer['nodes']) ? objects(answer['nodes']) : [answer]
+  let isRejected = false
+  for (const { name, id, changes, problems } of done) {
+    const found = lines(problems)
+    const node = `${text(name)} (${text(id)})`
+    isRejected ||= found.length > 0
+    if (found.length > 0) for (const problem of found) printToStderr(`${node}: ${problem}`)
+    else process.stdout.write(`${node}: ${lines(changes).join(', ') || 'nothing changed'}\n`)
+  }
+  return isRejected ? exit.wrong : exit.done
+}
+
+/** Throws `GatewayProblem`. */
+async function ask(
+  config: string | boolean | undefined,
+  asked: Parameters<typeof askGateway>[1],
+  withinMs?: number,
+): Promise<JsonObject> {
+  const place = await locateDataDir(config, { isQuiet: true })
+  const answer = await askGateway(place.dataDir, asked, withinMs)
+  if (answer === undefined) throw new GatewayProblem(unansweredLine(place))
+  return answer
+}
+
+function tableOf(rows: readonly JsonObject[], isWide: boolean): string {
+  const table = new TextTable(
+    [
+      { heading: 'node' },
+      { heading: 'id' },
+      { heading: 'host', priority: 1 },
+      { heading: 'version', priority: 4 },
+      { heading: 'state' },
+      { heading: 'since', priority: 2 },
+      { heading: 'workers', isNumber: true, priority: 3 },
+      { heading: 'requests/s', isNumber: true, priority: 8 },
+      { heading: 'streams', isNumber: true, priority: 7 },
+      { heading: 'failed', isNumber: true, priority: 6 },
+      { heading: 'spend/h', isNumber: true, priority: 5 },
+      { heading: 'configuration', priority: 3 },
+    ],
+    displayOf(isWide),
+  )
+  return table.print(
+    rows.map((row) => [
+      ...[text(row['name']), text(row['id']), text(row['host']), text(row['version']), text(row['state'])],
+      text(row['since']).slice(0, 19),
+      String(numberOf(row['workers']) ?? '–'),
+      rate(numberOf(row['requests_per_second']) ?? 0),
+      String(numberOf(row['open_streams']) ?? '–'),
+      percent(numberOf(row['failed_ratio']) ?? null),
+      dollars(numberOf(row['spend_micro_usd_per_hour']) ?? 0),
+      text(isObject(row['digests']) ? row['digests']['configuration'] : '').slice(0, 8),
+    ]),
+  )
+}
+
+function objects(value: unknown): readonly JsonObject[] {
+  return isArray(value) ? value.filter(isObject) : []
+}
+
+function text(value: unknown): string {
+  return stringOf(value) ?? '–'
+}
+
+function lines(value: unknown): readonly string[] {
+  return isArray(value) ? value.map(String) : []
+}

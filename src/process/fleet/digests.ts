@@ -1,0 +1,133 @@
+/**
+ * Digests of a configuration, by which nodes find out whether theirs is the same, and in what it is not. They are
+ * keyed: without the key, which all nodes of a Redis share, nobody can guess a secret of a configuration by its digest.
+ */
+
+import { createHmac } from 'node:crypto'
+import { fileKey } from '../../config/changes.ts'
+import type { Config } from '../../config/config.ts'
+import { isObject } from '../../core/json.ts'
+
+/** The digests of the parts that operators ask about first; `configuration` is of everything below. */
+export interface Digests {
+  readonly configuration: string
+  readonly models: string
+  readonly prices: string
+  readonly organizations: string
+}
+
+/** A thing of a list: its name, its place in the file, and a digest for each field, or one of the whole (`''`). */
+type ListedDigests = readonly [name: string, place: number, fields: Readonly<Record<string, string>>]
+
+/** Enough to say where two configurations differ. */
+export interface DetailedDigests {
+  /** `routing.max_attempts` */
+  readonly settings: Readonly<Record<string, string>>
+  /** `models`, `providers`, `organizations`. */
+  readonly lists: Readonly<Record<string, readonly ListedDigests[]>>
+}
+
+const DIGEST_CHARS = 16
+/** Of one field of one thing. */
+const FIELD_CHARS = 8
+/** Of a longer list only whole things have digests. */
+const DETAILED_LIST_MAX = 1000
+
+const NAME_OF: Readonly<Record<string, string>> = { models: 'name', providers: 'name', organizations: 'id' }
+
+/**
+ * What every node should have alike. Not what belongs to the machine: where a node listens and what its memory takes,
+ * its name, its `data_dir`, its workers, the form of its log, and how it reaches Redis.
+ */
+function shared(config: Config): Readonly<Record<string, unknown>> {
+  const { listen, admin, workers: _, dataDir: __, nodeName: ___, log: ____, ledger, ...rest } = config
+  const { explainHeader, proxyProtocol } = listen
+  return { ...rest, listen: { explainHeader, proxyProtocol }, admin: { tokens: admin.tokens }, ledger: ledger.kind }
+}
+
+export function digestsOf(config: Config, secret: string): Digests {
+  const digest = (value: unknown) => keyed(value, secret, DIGEST_CHARS)
+  const { models, organizations, auto } = config
+  const prices = models.map(({ name, price }) => ({ name, price }))
+  return {
+    configuration: digest(shared(config)),
+    models: digest({ models, auto }),
+    prices: digest(prices),
+    organizations: digest(organizations),
+  }
+}
+
+export function detailsOf(config: Config, secret: string): DetailedDigests {
+  const digest = (value: unknown) => keyed(value, secret, FIELD_CHARS)
+  const settings: Record<string, string> = {}
+  const lists: Record<string, readonly ListedDigests[]> = {}
+  for (const [section, value] of Object.entries(shared(config))) {
+    const name = NAME_OF[section]
+    if (name !== undefined && Array.isArray(value)) lists[section] = listed(value, name, digest)
+    else if (isObject(value)) {
+      for (const [field, part] of Object.entries(value))
+        settings[`${fileKey(section)}.${fileKey(field)}`] = digest(part)
+    } else settings[fileKey(section)] = digest(value)
+  }
+  return { settings, lists }
+}
+
+function listed(list: readonly unknown[], name: string, digest: (value: unknown) => string): readonly ListedDigests[] {
+  return list.filter(isObject).map((thing, place) => {
+    if (list.length > DETAILED_LIST_MAX) return [String(thing[name]), place, { '': digest(thing) }]
+    const fields = Object.entries(thing).filter(([, part]) => part !== undefined)
+    return [
+      String(thing[name]),
+      place,
+      Object.fromEntries(fields.map(([field, part]) => [fileKey(field), digest(part)])),
+    ]
+  })
+}
+
+/** The same for equal values, whatever the order of their fields. */
+function keyed(value: unknown, secret: string, chars: number): string {
+  const text = JSON.stringify(value, (_, part) =>
+    isObject(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))) : part,
+  )
+  return createHmac('sha256', secret)
+    .update(text ?? '')
+    .digest('hex')
+    .slice(0, chars)
+}
+
+/** Where a configuration differs from another, as the file has it: `models[3].price`. Things are paired by name. */
+export function differences(reference: DetailedDigests, other: DetailedDigests): readonly string[] {
+  const settings = differingKeys(reference.settings, other.settings)
+  const names = new Set([...Object.keys(reference.lists), ...Object.keys(other.lists)])
+  const things = [...names].flatMap((section) =>
+    differingThings(section, reference.lists[section] ?? [], other.lists[section] ?? []),
+  )
+  return [...things, ...settings]
+}
+
+function differingThings(
+  section: string,
+  reference: readonly ListedDigests[],
+  other: readonly ListedDigests[],
+): readonly string[] {
+  const before = new Map(reference.map((thing) => [thing[0], thing]))
+  const after = new Map(other.map((thing) => [thing[0], thing]))
+  const changed = other.flatMap(([name, place, fields]) => {
+    const expected = before.get(name)?.[2]
+    if (expected === undefined) return [`${section}[${place}]`]
+    return differingKeys(expected, fields).map((field) => `${section}[${place}]${field === '' ? '' : `.${field}`}`)
+  })
+  const missing = reference.flatMap(([name, place]) => (after.has(name) ? [] : [`${section}[${place}]`]))
+  const kept = (list: readonly ListedDigests[]) =>
+    list.flatMap(([name]) => (before.has(name) && after.has(name) ? [name] : []))
+  const isMoved = changed.length + missing.length === 0 && !Bun.deepEquals(kept(reference), kept(other))
+  return [...new Set([...changed, ...missing, ...(isMoved ? [section] : [])])]
+}
+
+function differingKeys(
+  reference: Readonly<Record<string, string>>,
+  other: Readonly<Record<string, string>>,
+): readonly string[] {
+  const keys = new Set([...Object.keys(reference), ...Object.keys(other)])
+  return [...keys].filter((key) => reference[key] !== other[key])
+}

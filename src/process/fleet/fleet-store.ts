@@ -1,0 +1,149 @@
+/**
+ * What the nodes of a Redis say to each other: reports with a lease, the digests of configurations that differ, and
+ * what one node wants of another, with the answer.
+ */
+
+import { createHash, randomBytes } from 'node:crypto'
+import { isArray, type JsonObject, parseObject } from '../../core/json.ts'
+import type { RedisConfig } from '../../core/redis-config.ts'
+import clock from '../../redis/clock.lua' with { type: 'text' }
+import type { RedisClient } from '../../redis/connect.ts'
+import beat from './beat.lua' with { type: 'text' }
+
+const PREFIX = 'weir:{nodes}:'
+const KEYS = ['reports', 'seen', 'secret', 'mixed'].map((name) => PREFIX + name)
+const LUA = clock + beat
+const SHA1 = createHash('sha1').update(LUA).digest('hex')
+
+/** How long a node is known after its last report. */
+export const LEASE_MS = 20_000
+/** Digests stay for nodes that come later; the nodes that differ store them again. */
+const DETAILS_MS = 600_000
+/** A request that its node does not take meanwhile is forgotten. */
+const REQUEST_MS = 10_000
+const ANSWER_MS = 60_000
+const ASKING_MS = 100
+
+interface Beat {
+  /** The key of all digests. */
+  readonly secret: string
+  /** Since when nodes differ; undefined if they do not. By the clock of Redis. */
+  readonly mixedMs: number | undefined
+  readonly reports: readonly { readonly report: JsonObject; readonly seenMs: number }[]
+}
+
+export class FleetStore {
+  private client: RedisClient | undefined
+  private isClosed = false
+  private readonly candidate = randomBytes(32).toString('base64url')
+
+  /** `ready`: called whenever Redis is reached again. The client is loaded only if a configuration needs it. */
+  constructor(place: RedisConfig, ready: () => void) {
+    void this.open(place, ready)
+  }
+
+  private async open(place: RedisConfig, ready: () => void): Promise<void> {
+    const { connect } = await import('../../redis/connect.ts')
+    if (this.isClosed) return
+    this.client = connect(place, 'weir-nodes')
+    this.client.on('ready', ready)
+  }
+
+  get isReady(): boolean {
+    return this.client?.status === 'ready'
+  }
+
+  /** An empty report leaves that of the node. Rejects if Redis does not answer. */
+  async beat(node: string, report: string, isMixed: boolean): Promise<Beat> {
+    const words = [...KEYS, node, report, this.candidate, LEASE_MS, isMixed ? 1 : 0]
+    const found = await this.run(words)
+    if (!isArray(found)) throw new Error('Redis answered the report of this node with no list.')
+    const [secret, mixed, reports, seen] = found
+    const texts = pairs(reports)
+    const times = pairs(seen)
+    return {
+      secret: String(secret),
+      mixedMs: mixed === '' ? undefined : Number(mixed),
+      reports: [...times].flatMap(([id, time]) => {
+        const report = parseObject(texts.get(id) ?? '')
+        return report === undefined ? [] : [{ report, seenMs: Number(time) }]
+      }),
+    }
+  }
+
+  private async run(words: readonly (string | number)[]): Promise<unknown> {
+    try {
+      return await this.ask('EVALSHA', SHA1, KEYS.length, ...words)
+    } catch (error) {
+      if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
+      return await this.ask('EVAL', LUA, KEYS.length, ...words)
+    }
+  }
+
+  private async ask(command: string, ...words: readonly (string | number)[]): Promise<unknown> {
+    if (this.client === undefined) throw new Error('Redis is not connected yet.')
+    return await this.client.call(command, ...words)
+  }
+
+  /** The node is gone. */
+  async leave(node: string): Promise<void> {
+    await this.ask('HDEL', `${PREFIX}reports`, node)
+    await this.ask('ZREM', `${PREFIX}seen`, node)
+  }
+
+  /** Detailed digests, by the digest of the whole. */
+  async putDetails(digest: string, text: string): Promise<void> {
+    await this.ask('SET', `${PREFIX}details:${digest}`, text, 'PX', DETAILS_MS, 'NX')
+  }
+
+  async details(digest: string): Promise<JsonObject | undefined> {
+    const text = await this.ask('GET', `${PREFIX}details:${digest}`)
+    return typeof text === 'string' ? parseObject(text) : undefined
+  }
+
+  /** Asks a node for something, and resolves to its answer; undefined if there is none in time. */
+  async request(node: string, wanted: JsonObject): Promise<JsonObject | undefined> {
+    const id = crypto.randomUUID()
+    const inbox = `${PREFIX}wanted:${node}`
+    await this.ask('RPUSH', inbox, JSON.stringify({ ...wanted, request: id }))
+    await this.ask('PEXPIRE', inbox, REQUEST_MS)
+    const endMs = performance.now() + ANSWER_MS
+    while (performance.now() < endMs) {
+      await Bun.sleep(ASKING_MS)
+      const text = await this.ask('GET', `${PREFIX}answer:${id}`)
+      if (typeof text === 'string') return parseObject(text)
+      // Nobody has taken it, and nobody will.
+      if (
+        performance.now() > endMs - ANSWER_MS + REQUEST_MS &&
+        (await this.ask('EXISTS', `${PREFIX}taken:${id}`)) === 0
+      )
+        return undefined
+    }
+    return undefined
+  }
+
+  /** What others want of this node, one thing. */
+  async wanted(node: string): Promise<JsonObject | undefined> {
+    const text = await this.ask('LPOP', `${PREFIX}wanted:${node}`)
+    const wanted = typeof text === 'string' ? parseObject(text) : undefined
+    if (wanted !== undefined) await this.ask('SET', `${PREFIX}taken:${wanted['request']}`, '1', 'PX', ANSWER_MS)
+    return wanted
+  }
+
+  async answer(request: string, answer: object): Promise<void> {
+    await this.ask('SET', `${PREFIX}answer:${request}`, JSON.stringify(answer), 'PX', ANSWER_MS)
+  }
+
+  close(): void {
+    this.isClosed = true
+    this.client?.disconnect()
+  }
+}
+
+/** A flat list of names and values. */
+function pairs(list: unknown): ReadonlyMap<string, string> {
+  const found = new Map<string, string>()
+  if (!isArray(list)) return found
+  for (let at = 0; at + 1 < list.length; at += 2) found.set(String(list[at]), String(list[at + 1]))
+  return found
+}

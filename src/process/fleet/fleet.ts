@@ -1,0 +1,290 @@
+/**
+ * The nodes that share a Redis: each reports every 5 s what it is, and does what another one asks of it. Without Redis
+ * there is one node. While Redis is away, the others are forgotten when their lease ends.
+ */
+
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import { resolve } from 'node:path'
+import type { FiguresNow, NodeRow, Nodes } from '../../admin/api-shapes.ts'
+import { isFigures, isNodeRow } from '../../admin/fleet-report.ts'
+import { type FleetView, NodeProblem, type ReloadResult } from '../../admin/supervision.ts'
+import { versionOf } from '../../assembly/version.ts'
+import type { Config } from '../../config/config.ts'
+import { messageOf } from '../../core/error-message.ts'
+import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts'
+import type { Changer } from '../../keys/admin-audit.ts'
+import { type DetailedDigests, type Digests, detailsOf, digestsOf } from './digests.ts'
+import { FleetStore, LEASE_MS } from './fleet-store.ts'
+import { mixedNodes } from './mixed-nodes.ts'
+
+const BEAT_MS = 5000
+/** How often a node looks whether another one asks something of it. */
+const LOOK_MS = 1000
+
+interface FleetOptions {
+  readonly config: () => Config | undefined
+  readonly isDraining: () => boolean
+  readonly figures: () => FiguresNow | undefined
+  /** Lets this node finish what runs and end. */
+  readonly drain: (by: Changer) => void
+  readonly reload: (by: Changer) => Promise<ReloadResult>
+  /** Writes into the admin audit what was done with this node. */
+  readonly audit: (action: 'node.drained' | 'node.reloaded', by: Changer, details: JsonObject) => Promise<void>
+}
+
+/** What a node reports; `place` is the same for the next gateway of its `data_dir`. */
+interface Report {
+  readonly row: Omit<NodeRow, 'seen_at'>
+  readonly now: FiguresNow
+  readonly place: string
+}
+
+interface Known {
+  readonly row: NodeRow
+  readonly now: FiguresNow
+  readonly place: string
+}
+
+export class Fleet implements FleetView {
+  private readonly id = randomBytes(6).toString('hex')
+  private readonly startedMs = Date.now() - performance.now()
+  private secret = randomBytes(32).toString('base64url')
+  private digested: { readonly config: Config; readonly secret: string; readonly digests: Digests } | undefined
+  private store: FleetStore | undefined
+  private known: readonly Known[] = []
+  private heardMs = Number.NEGATIVE_INFINITY
+  private readonly details = new Map<string, DetailedDigests>()
+  private timers: readonly ReturnType<typeof setInterval>[] = []
+  private beating: Promise<void> | undefined
+  private looking = false
+  private hasLeft = false
+  mixedMs: number | undefined
+
+  constructor(private readonly options: FleetOptions) {}
+
+  /** weir is ready: the others learn of it. */
+  start(): void {
+    const ledger = this.options.config()?.ledger
+    if (ledger?.kind !== 'redis' || this.store !== undefined) return
+    this.store = new FleetStore(ledger.redis, () => void this.beat())
+    this.timers = [setInterval(() => void this.beat(), BEAT_MS), setInterval(() => void this.look(), LOOK_MS)]
+    for (const timer of this.timers) timer.unref()
+  }
+
+  /** Reports now: a reload, or the beginning of a drain. */
+  async beat(): Promise<void> {
+    // A report that is under way may be of before.
+    await this.beating
+    this.beating ??= this.beatOnce()
+      // Redis is away: the ledger reports that.
+      .catch(() => {})
+      .finally(() => {
+        this.beating = undefined
+      })
+    await this.beating
+  }
+
+  /** This node has ended. */
+  async leave(): Promise<void> {
+    this.hasLeft = true
+    for (const timer of this.timers) clearInterval(timer)
+    await this.beating
+    if (this.store?.isReady === true) await this.store.leave(this.id).catch(() => {})
+    this.store?.close()
+  }
+
+  list(): Nodes {
+    const nodes = this.rows()
+    return { nodes, mixed: mixedNodes(nodes, (digest) => this.details.get(digest)) }
+  }
+
+  others(): readonly FiguresNow[] {
+    return this.living().flatMap(({ row, now }) => (row.id === this.id ? [] : [now]))
+  }
+
+  async drain(name: string, by: Changer): Promise<NodeRow> {
+    const node = this.named(name)
+    if (node.id === this.id) await this.drainThis(by)
+    else await this.ask(node, { action: 'drain', ...by })
+    return { ...node, state: 'draining' }
+  }
+
+  async reload(name: string | undefined, by: Changer): ReturnType<FleetView['reload']> {
+    const nodes = name === undefined ? this.rows() : [this.named(name)]
+    const results = nodes.map(async (node) => {
+      if (node.id === this.id) return await this.reloadThis(by)
+      if (name !== undefined) return await this.ask(node, { action: 'reload', ...by })
+      // One that does not answer is no reason to hide what the others did.
+      return await this.ask(node, { action: 'reload', ...by }).catch((error) => ({ problems: [messageOf(error)] }))
+    })
+    return (await Promise.all(results)).map((answer, at) => ({
+      id: nodes[at]?.id ?? '',
+      name: nodes[at]?.name ?? '',
+      changes: lines(Reflect.get(answer, 'changes')),
+      problems: lines(Reflect.get(answer, 'problems')),
+    }))
+  }
+
+  private rows(): NodeRow[] {
+    const own = this.report()
+    if (own === undefined) return []
+    const others = this.living().flatMap(({ row }) => (row.id === this.id ? [] : [row]))
+    const rows = [...others, { ...own.row, seen_at: new Date().toISOString() }]
+    return rows.sort((a, b) => a.name.localeCompare(b.name) || a.since.localeCompare(b.since))
+  }
+
+  /** While Redis is away, those whose lease has not ended. */
+  private living(): readonly Known[] {
+    return performance.now() - this.heardMs > LEASE_MS ? [] : this.known
+  }
+
+  private report(): Report | undefined {
+    const { config: configOf, figures, isDraining } = this.options
+    const [config, now] = [configOf(), figures()]
+    if (config === undefined || now === undefined) return undefined
+    const { version, commit = null } = versionOf()
+    return {
+      row: {
+        ...{ id: this.id, host: hostname(), name: config.nodeName ?? hostname(), version, commit },
+        since: new Date(this.startedMs).toISOString(),
+        workers: config.workers,
+        state: isDraining() ? 'draining' : 'ready',
+        digests: this.digestsOf(config),
+        requests_per_second: now.requests_per_second,
+        open_streams: now.open_streams,
+        failed_ratio: now.error_share,
+        spend_micro_usd_per_hour: Math.round(now.cost_micro_usd_per_second * 3600),
+      },
+      now,
+      place: `${hostname()}:${resolve(config.dataDir)}`,
+    }
+  }
+
+  private digestsOf(config: Config): Digests {
+    const { secret, digested } = this
+    if (digested?.config === config && digested.secret === secret) return digested.digests
+    const digests = digestsOf(config, secret)
+    this.digested = { config, secret, digests }
+    return digests
+  }
+
+  private async beatOnce(): Promise<void> {
+    const { store } = this
+    const report = this.report()
+    if (store?.isReady !== true || report === undefined || this.hasLeft) return
+    const isMixed = this.list().mixed.length > 0
+    const beat = await store.beat(this.id, JSON.stringify(report), isMixed)
+    this.known = beat.reports.flatMap(({ report: json, seenMs }) => knownOf(json, seenMs) ?? [])
+    this.heardMs = performance.now()
+    if (beat.secret !== this.secret) {
+      // The digests of this report were made with another key.
+      this.secret = beat.secret
+      this.details.clear()
+      return await this.beatOnce()
+    }
+    await this.forgetBefore(store, report)
+    const { mixed } = this.list()
+    this.mixedMs = mixed.length === 0 ? undefined : (beat.mixedMs ?? Date.now())
+    await this.shareDetails(store)
+  }
+
+  /** A gateway of this `data_dir` that was killed. One that drains is still there. */
+  private async forgetBefore(store: FleetStore, { place }: Report): Promise<void> {
+    const gone = this.known.filter(
+      (other) => other.place === place && other.row.id !== this.id && other.row.state === 'ready',
+    )
+    for (const { row } of gone) await store.leave(row.id)
+    this.known = this.known.filter((other) => !gone.includes(other))
+  }
+
+  /** Only nodes that differ say, and ask, where. */
+  private async shareDetails(store: FleetStore): Promise<void> {
+    const config = this.options.config()
+    const digests = new Set(this.known.map(({ row }) => row.digests.configuration))
+    for (const digest of this.details.keys()) if (!digests.has(digest)) this.details.delete(digest)
+    if (digests.size < 2 || config === undefined) return
+    const own = this.digestsOf(config).configuration
+    const details = this.details.get(own) ?? detailsOf(config, this.secret)
+    this.details.set(own, details)
+    await store.putDetails(own, JSON.stringify(details))
+    for (const digest of digests) {
+      const found = this.details.has(digest) ? undefined : await store.details(digest)
+      if (found !== undefined && isDetailed(found)) this.details.set(digest, found)
+    }
+  }
+
+  /** Throws `NodeProblem`. */
+  private named(name: string): NodeRow {
+    const rows = this.rows()
+    const exact = rows.find(({ id }) => id === name)
+    if (exact !== undefined) return exact
+    const [found, another] = rows.filter((row) => row.name === name)
+    if (found === undefined) throw new NodeProblem('unknown', `No node is '${name}'. weir nodes lists all of them.`)
+    if (another !== undefined) throw new NodeProblem('unknown', `Several nodes are called '${name}'. Take an id.`)
+    return found
+  }
+
+  /** Throws `NodeProblem`. */
+  private async ask({ id, name }: NodeRow, wanted: JsonObject): Promise<JsonObject> {
+    const { store } = this
+    const answer = store?.isReady === true ? await store.request(id, wanted).catch(() => undefined) : undefined
+    if (answer === undefined) throw new NodeProblem('silent', `The node '${name}' (${id}) does not answer.`)
+    return answer
+  }
+
+  /** Does what other nodes ask of this one. */
+  private async look(): Promise<void> {
+    const { store } = this
+    if (store?.isReady !== true || this.looking || this.hasLeft) return
+    this.looking = true
+    try {
+      const wanted = await store.wanted(this.id)
+      if (wanted === undefined) return
+      await store.answer(stringOf(wanted['request']) ?? '', await this.carryOut(wanted))
+    } catch {
+      // Redis is away: the node that asked learns of no answer.
+    } finally {
+      this.looking = false
+    }
+  }
+
+  private async carryOut({ action, source, actor }: JsonObject): Promise<object> {
+    const by: Changer = { source: source === 'cli' ? 'cli' : 'api', actor: stringOf(actor) ?? 'unknown' }
+    if (action === 'drain') {
+      await this.drainThis(by)
+      return { state: 'draining' }
+    }
+    return action === 'reload' ? await this.reloadThis(by) : { problems: [`unknown action: ${String(action)}`] }
+  }
+
+  private async drainThis(by: Changer): Promise<void> {
+    if (this.options.isDraining()) return
+    await this.options.audit('node.drained', by, { result: 'draining' })
+    this.options.drain(by)
+  }
+
+  private async reloadThis(by: Changer): Promise<ReloadResult> {
+    const result = await this.options.reload(by)
+    const { problems, changes } = result
+    const details = problems.length > 0 ? { result: 'rejected' } : { result: 'reloaded', changes: changes.length }
+    await this.options.audit('node.reloaded', by, details)
+    return result
+  }
+}
+
+/** Undefined for a report of a version whose shape this one does not know. */
+function knownOf(report: JsonObject, seenMs: number): Known | undefined {
+  const { row, now, place } = report
+  const seen = { ...(isObject(row) ? row : {}), seen_at: new Date(seenMs).toISOString() }
+  if (!isNodeRow(seen) || !isFigures(now)) return undefined
+  return { row: seen, now, place: stringOf(place) ?? '' }
+}
+
+function isDetailed(value: JsonObject): value is JsonObject & DetailedDigests {
+  return isObject(value['settings']) && isObject(value['lists']) && Object.values(value['lists']).every(isArray)
+}
+
+function lines(value: unknown): string[] {
+  return isArray(value) ? value.map(String) : []
+}
