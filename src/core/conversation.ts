@@ -63,6 +63,8 @@ export const DOCUMENT_PARTS = 22
 export const DOCUMENT_END = 25
 /** A note of the caller about a document. */
 export const CONTEXT = 23
+/** Of a tool that takes a text instead of arguments: its definition, as JSON. */
+export const FREE_FORM = 26
 /** A block of the caller's API that the canonical form has no kind for, as JSON, for providers of the same API. */
 export const OWN_BLOCK = 24
 /** The bits of a kind itself. */

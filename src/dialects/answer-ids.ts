@@ -10,7 +10,7 @@ let drawn = ''
 let used = 0
 
 /** A unique id: `prefix_` (for `chatcmpl`: `chatcmpl-`) and 24 random characters of `[A-Za-z0-9_-]`. */
-export function mintId(prefix: 'chatcmpl' | 'resp' | 'msg' | 'fc' | 'cmp' | 'call' | 'rs'): string {
+export function mintId(prefix: 'chatcmpl' | 'resp' | 'msg' | 'fc' | 'ctc' | 'cmp' | 'call' | 'rs'): string {
   if (used === drawn.length) {
     drawn = crypto.getRandomValues(bytes).toString('base64url')
     used = 0

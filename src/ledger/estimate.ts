@@ -19,6 +19,7 @@ import {
   FILE,
   FILE_NAME,
   FORMAT,
+  FREE_FORM,
   IMAGE,
   IMAGE_URL,
   INPUT,
@@ -185,7 +186,7 @@ class Estimate {
     for (let entry = 0; entry < tools.end; entry = tools.next(entry)) {
       const kind = tools.kindAt(entry)
       if (kind === NAME) this.tokens += TOKENS_A_TOOL
-      if (kind !== STRICT) this.span(tools, entry)
+      if (kind !== STRICT && kind !== FREE_FORM) this.span(tools, entry)
     }
   }
 

@@ -5,8 +5,9 @@ import { type Completion, spokenText, type ToolCall } from '../../core/completio
 import type { JsonObject } from '../../core/json.ts'
 import type { Reasoning } from '../../core/reasoning.ts'
 import type { ItemText } from '../../items/item-store.ts'
-import { jsonLine } from '../../wire/sse.ts'
+import { jsonInside, jsonLine } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
+import { textOf } from './free-text.ts'
 import type { Ending } from './resource.ts'
 import type { OwnName, Toolbox } from './toolbox.ts'
 
@@ -22,9 +23,7 @@ export function outputItems(
 ): ItemText[] {
   if (shows !== undefined && completion.blocks !== undefined) return itemsInOrder(completion, toolbox, ending, shows)
   const text = spokenText(completion)
-  const calls = completion.toolCalls.map((call) =>
-    callItem(mintId('fc'), call, toolbox.ownName(call.name), call.isWhole ? 'completed' : ending.status),
-  )
+  const calls = completion.toolCalls.map((call) => callItem(call, toolbox, call.isWhole ? 'completed' : ending.status))
   return text === '' && calls.length > 0 ? calls : [messageItem(mintId('msg'), text, ending), ...calls]
 }
 
@@ -41,7 +40,7 @@ function itemsInOrder(completion: Completion, toolbox: Toolbox, ending: Ending, 
     const call = completion.toolCalls[block.index]
     if (call === undefined) return []
     const status = call.isWhole ? 'completed' : ending.status
-    return [callItem(mintId('fc'), call, toolbox.ownName(call.name), status)]
+    return [callItem(call, toolbox, status)]
   })
   const isEmpty = text === '' && completion.toolCalls.length === 0
   return isEmpty ? [...items, messageItem(mintId('msg'), '', ending)] : items
@@ -96,7 +95,19 @@ export function callItemJson(id: string, status: ItemStatus, inside: string, cal
   return `{"id":"${id}","type":"function_call","status":"${status}","arguments":"${inside}",${rest}`
 }
 
-function callItem(id: string, call: ToolCall, own: OwnName, status: ItemStatus): ItemText {
+/** A call of a tool that takes a text. `inside`: that text, as the inside of a JSON string. */
+export function freeItemJson(id: string, status: ItemStatus, inside: string, callId: string, own: OwnName): string {
+  const rest = jsonLine(calledAs(callId, own)).slice(1)
+  return `{"id":"${id}","type":"custom_tool_call","status":"${status}","input":"${inside}",${rest}`
+}
+
+function callItem(call: ToolCall, toolbox: Toolbox, status: ItemStatus): ItemText {
+  const own = toolbox.ownName(call.name)
+  if (toolbox.takesText(call.name)) {
+    const id = mintId('ctc')
+    return { id, json: freeItemJson(id, status, jsonInside(textOf(call.json)), call.callId, own) }
+  }
+  const id = mintId('fc')
   const item = { id, type: 'function_call', status, arguments: call.json, ...calledAs(call.callId, own) }
   return { id, json: JSON.stringify(item) }
 }

@@ -5,7 +5,7 @@
 
 import type { Arena } from '../../core/arena.ts'
 import { CallerError } from '../../core/caller-error.ts'
-import { ASSISTANT, Conversation, MARKED, NAME, SYSTEM, TEXT, USER } from '../../core/conversation.ts'
+import { ASSISTANT, Conversation, INPUT, MARKED, NAME, SYSTEM, TEXT, USER } from '../../core/conversation.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { PART_SEAM } from '../../core/reasoning.ts'
 import type { Sealer } from '../../items/sealer.ts'
@@ -17,6 +17,7 @@ import { invalid, missing } from '../invalid-field.ts'
 import { detailBits, MediaReader, type MediaRules } from '../read-media.ts'
 import { ThoughtPlaces } from '../thought-places.ts'
 import { openSummary, SUMMARY_INSTRUCTION, summaryText } from './compaction.ts'
+import { AFTER_TEXT, BEFORE_TEXT } from './free-text.ts'
 import type { Toolbox } from './toolbox.ts'
 import { TurnOrder } from './turn-order.ts'
 
@@ -31,6 +32,8 @@ const ITEM_TYPES = words(
   'compaction_trigger',
   'item_reference',
   'reasoning',
+  'custom_tool_call',
+  'custom_tool_call_output',
 )
 /** The types of items, by their index in `ITEM_TYPES`. All others are skipped. */
 export const ITEMS = {
@@ -43,10 +46,12 @@ export const ITEMS = {
   trigger: 6,
   reference: 7,
   reasoning: 8,
+  freeCall: 9,
+  freeOutput: 10,
 } as const
 const TYPED = words('type', 'role', 'content', 'id')
 const MESSAGE = words('role', 'content')
-const CALL = words('call_id', 'name', 'arguments', 'namespace')
+const CALL = words('call_id', 'name', 'arguments', 'namespace', 'input')
 const OUTPUT = words('call_id', 'output')
 const COMPACTION = words('encrypted_content')
 const ROLES = words('user', 'assistant', 'system', 'developer')
@@ -104,6 +109,8 @@ interface Surroundings extends MediaRules {
   readonly caller: Caller
   /** Whether reasoning items have an effect. */
   readonly takesThoughts: boolean
+  /** Whether calls of tools may come that take a text instead of arguments. */
+  readonly takesFree: boolean
 }
 
 /** Members of the item that is read, and of its part. */
@@ -174,6 +181,12 @@ export class InputReader {
         return this.readCall(item)
       case ITEMS.output:
         return this.readOutput(item)
+      case ITEMS.freeCall:
+        if (this.surroundings.takesFree) this.readCall(item, true)
+        return
+      case ITEMS.freeOutput:
+        if (this.surroundings.takesFree) this.readOutput(item)
+        return
       case ITEMS.compaction:
       case ITEMS.summary:
         return this.readSummary(item)
@@ -206,7 +219,8 @@ export class InputReader {
     }
   }
 
-  private readCall(item: number): void {
+  /** `isFree`: a tool that takes a text instead of arguments. */
+  private readCall(item: number, isFree = false): void {
     const { document, limits, toolbox, arena } = this.surroundings
     limits.countCall(() => this.path)
     document.select(item, CALL, called)
@@ -222,7 +236,16 @@ export class InputReader {
       const own = { name: document.text(name), namespace: document.text(namespace) }
       calls.addText(NAME, arena, toolbox.sentName(own))
     }
+    if (isFree) return this.freeText(calls, called[4] ?? NONE)
     readArguments(document, called[2] ?? NONE, { entries: calls, arena, limits }, () => `${this.path}.arguments`)
+  }
+
+  private freeText(calls: EntryWriter, input: number): void {
+    const { document, arena, limits } = this.surroundings
+    if (!document.isNull(input) && !document.isString(input)) throw invalid(`${this.path}.input`, 'must be a string')
+    limits.addCallValues(1, () => this.path)
+    const inside = document.isNull(input) ? '' : document.written(input)
+    calls.add(INPUT, arena.addJson(BEFORE_TEXT + inside + AFTER_TEXT), arena.end)
   }
 
   private readOutput(item: number): void {

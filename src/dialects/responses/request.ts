@@ -114,10 +114,12 @@ function accepted(
   const compaction = compact || items.types.includes(ITEMS.trigger)
   const limits = new RequestLimits()
   const arena = new Arena(bytes)
-  const toolbox = new Toolbox(document, arena, toolListsOf(document, values[TOOLS] ?? NONE, items), limits)
+  const takesFree = caller.compatibility?.tools === 'pass'
+  const toolbox = new Toolbox(document, arena, toolListsOf(document, values[TOOLS] ?? NONE, items), limits, takesFree)
   const reader = new InputReader({
     ...{ document, arena, toolbox, sealer, caller, limits, imageUrls },
     takesThoughts: reasoning !== undefined,
+    takesFree,
   })
   if (items === NO_ITEMS) reader.text(values[INPUT] ?? NONE)
   else reader.items(items)

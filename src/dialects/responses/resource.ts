@@ -5,7 +5,7 @@
 
 import type { Arena } from '../../core/arena.ts'
 import type { Compatibility } from '../../core/compatibility.ts'
-import { INPUT, STRICT, TEXT, type ToolList } from '../../core/conversation.ts'
+import { FREE_FORM, INPUT, STRICT, TEXT, type ToolList } from '../../core/conversation.ts'
 import type { FinishReason } from '../../core/event.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { JsonBuilder, part } from '../../core/json-builder.ts'
@@ -114,6 +114,11 @@ function writeTools(json: JsonBuilder, tools: ToolList): void {
     const description = tools.memberOf(tool, TEXT)
     const strict = tools.memberOf(tool, STRICT)
     if (tool > 0) json.part(COMMA)
+    const free = tools.memberOf(tool, FREE_FORM)
+    if (free !== -1) {
+      json.entry(tools, free)
+      continue
+    }
     json.part(TOOL)
     json.entry(tools, tool)
     json.part(description === -1 ? NO_DESCRIPTION : DESCRIPTION)

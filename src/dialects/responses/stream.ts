@@ -12,7 +12,15 @@ import { joined, jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
 import type { TextForm } from '../../wire/text-copier.ts'
 import { mintId } from '../answer-ids.ts'
 import type { StreamEncoder } from '../dialect.ts'
-import { callItemJson, messageItemJson, summaryPartJson, textPartJson, thoughtItemJson } from './answer.ts'
+import {
+  callItemJson,
+  freeItemJson,
+  messageItemJson,
+  summaryPartJson,
+  textPartJson,
+  thoughtItemJson,
+} from './answer.ts'
+import { FreeText } from './free-text.ts'
 import { GrowingText } from './growing-text.ts'
 import { COMPLETED, type Ending, endingOf, type Resource } from './resource.ts'
 import type { OwnName, Toolbox } from './toolbox.ts'
@@ -39,6 +47,8 @@ const SUMMARY_PART_ADDED = opening('response.reasoning_summary_part.added')
 const SUMMARY_DELTA = opening('response.reasoning_summary_text.delta')
 const SUMMARY_DONE = opening('response.reasoning_summary_text.done')
 const SUMMARY_PART_DONE = opening('response.reasoning_summary_part.done')
+const INPUT_DELTA = opening('response.custom_tool_call_input.delta')
+const INPUT_DONE = opening('response.custom_tool_call_input.done')
 const ITEM_DONE = opening('response.output_item.done')
 const LAST = { completed: opening('response.completed'), incomplete: opening('response.incomplete') } as const
 const TEXT_DELTA_END = '","logprobs":[]}\n\n'
@@ -72,6 +82,8 @@ interface OpenCall extends OpenItem {
   readonly callId: string
   /** The name under which the caller defined the tool. */
   readonly own: OwnName
+  /** Reads the text of a call whose tool takes one instead of arguments. */
+  readonly free: FreeText | undefined
   /** True once its arguments are whole: it is done as soon as the items before it are. */
   isWhole: boolean
 }
@@ -198,7 +210,7 @@ export class ResponsesEncoder implements TurnEncoder {
       case 'refusal':
         return this.textDelta(jsonInside(event.text))
       case 'tool-start':
-        return this.openCall(event.index, event.callId, this.toolbox.ownName(event.name))
+        return this.openCall(event.index, event.callId, event.name)
       case 'tool-delta':
         return this.argumentsDelta(event.index, event.json, event.isLast === true)
     }
@@ -257,12 +269,16 @@ export class ResponsesEncoder implements TurnEncoder {
     )
   }
 
-  private openCall(index: number, callId: string, own: OwnName): string {
+  private openCall(index: number, callId: string, name: string): string {
     const before = this.closeWhole()
-    const call = { kind: 'call' as const, ...this.open(mintId('fc'), ''), callId, own, isWhole: false }
+    const own = this.toolbox.ownName(name)
+    const free = this.toolbox.takesText(name) ? new FreeText() : undefined
+    const id = mintId(free === undefined ? 'fc' : 'ctc')
+    const call = { kind: 'call' as const, ...this.open(id, ''), callId, own, free, isWhole: false }
     this.calls[index] = call
     this.others.push(call)
-    return before + this.itemEvent(ITEM_ADDED, call.outputIndex, callItemJson(call.id, 'in_progress', '', callId, own))
+    const item = (free === undefined ? callItemJson : freeItemJson)(call.id, 'in_progress', '', callId, own)
+    return before + this.itemEvent(ITEM_ADDED, call.outputIndex, item)
   }
 
   private argumentsDelta(index: number, json: string, isLast: boolean): string {
@@ -270,10 +286,12 @@ export class ResponsesEncoder implements TurnEncoder {
     if (call === undefined) throw new Error(`arguments of call ${index} before its start`)
     if (json === '') return ''
     call.isWhole = isLast
-    const inside = jsonInside(json)
+    const { free } = call
+    const inside = free === undefined ? jsonInside(json) : free.add(json, isLast)
+    if (inside === '') return ''
     this.countChars(inside)
     call.inside.add(inside)
-    return `${ARGUMENTS_DELTA}${this.sequence++}${call.middle}${inside}"}\n\n`
+    return `${free === undefined ? ARGUMENTS_DELTA : INPUT_DELTA}${this.sequence++}${call.middle}${inside}"}\n\n`
   }
 
   private closeCall(call: OpenCall): string {
@@ -281,8 +299,15 @@ export class ResponsesEncoder implements TurnEncoder {
     const { id, outputIndex, callId, own } = call
     const inside = call.inside.whole()
     const place = `"item_id":"${id}","output_index":${outputIndex}`
+    const status = call.isWhole ? 'completed' : this.ending.status
+    if (call.free !== undefined) {
+      const json = freeItemJson(id, status, inside, callId, own)
+      this.othersDone.push({ id, json, outputIndex })
+      const done = this.event(INPUT_DONE, `${place},"input":"${inside}"`)
+      return done + this.itemEvent(ITEM_DONE, outputIndex, json)
+    }
     const arguments_ = `${place},"name":"${jsonInside(own.name)}","arguments":"${inside}"`
-    const json = callItemJson(id, call.isWhole ? 'completed' : this.ending.status, inside, callId, own)
+    const json = callItemJson(id, status, inside, callId, own)
     this.othersDone.push({ id, json, outputIndex })
     return this.event(ARGUMENTS_DONE, arguments_) + this.itemEvent(ITEM_DONE, outputIndex, json)
   }

@@ -5,16 +5,18 @@
 
 import { createHash } from 'node:crypto'
 import type { Arena } from '../../core/arena.ts'
-import { INPUT, NAME, NO_TOOLS, STRICT, TEXT, ToolList } from '../../core/conversation.ts'
+import { FREE_FORM, INPUT, NAME, NO_TOOLS, OF_OBJECT, STRICT, TEXT, ToolList } from '../../core/conversation.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
+import { objectOf } from '../../core/json.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
 import { schemaKind } from '../tool-schema.ts'
+import { TEXT_PARAMETERS } from './free-text.ts'
 
-const TOOL = words('type', 'name', 'description', 'parameters', 'strict', 'tools')
-const TYPES = words('function', 'namespace')
-const [FUNCTION, NAMESPACE] = [0, 1]
+const TOOL = words('type', 'name', 'description', 'parameters', 'strict', 'tools', 'format')
+const TYPES = words('function', 'namespace', 'custom')
+const [FUNCTION, NAMESPACE, CUSTOM] = [0, 1, 2]
 const NO_PARAMETERS = '{"type":"object","properties":{}}'
 
 /** A list of tools in the body, and its path: `tools`, `input[0].tools`. */
@@ -36,6 +38,10 @@ interface FoundTool extends OwnName {
   readonly description: number
   readonly parameters: number
   readonly strict: number
+  /** Its definition, if it takes a text; else `NONE`. */
+  readonly custom: number
+  /** The format of that text. */
+  readonly format: number
 }
 
 /** A tool name that every provider accepts. */
@@ -56,8 +62,17 @@ export class Toolbox {
   readonly unlifted: ToolList
   private owners: Map<string, OwnName> | undefined
   private sent: Map<string, string> | undefined
+  /** The sent names of tools that take a text. */
+  private free: Set<string> | undefined
 
-  constructor(document: JsonDocument, arena: Arena, lists: readonly ListedTools[], limits: RequestLimits) {
+  /** `takesFree`: tools that take a text are kept; else they are left out, too. */
+  constructor(
+    document: JsonDocument,
+    arena: Arena,
+    lists: readonly ListedTools[],
+    limits: RequestLimits,
+    private readonly takesFree = false,
+  ) {
     if (lists.length === 0) {
       this.tools = NO_TOOLS
       this.unlifted = NO_TOOLS
@@ -74,7 +89,7 @@ export class Toolbox {
     limits: RequestLimits,
   ): ReadonlyMap<string, FoundTool> {
     const found: FoundTool[] = []
-    for (const { list, path } of lists) addFunctions(document, list, path, undefined, found)
+    for (const { list, path } of lists) addFunctions(document, list, path, undefined, found, this.takesFree)
     const named = new Map<string, FoundTool>()
     const add = (name: string, tool: FoundTool) => {
       named.set(name, tool)
@@ -98,6 +113,12 @@ export class Toolbox {
       if (isLifted && !withLifted) continue
       if (isLifted) entries.addText(NAME, arena, sent)
       else addSpan(document, NAME, tool.nameValue)
+      if (tool.custom !== NONE) {
+        this.free ??= new Set()
+        this.free.add(sent)
+        addFree(document, arena, tool)
+        continue
+      }
       if (tool.description !== NONE) addSpan(document, TEXT, tool.description)
       if (tool.parameters === NONE) entries.add(INPUT, arena.addJson(NO_PARAMETERS), arena.end)
       else addSpan(document, schemaKind(document, tool.parameters), tool.parameters)
@@ -113,6 +134,11 @@ export class Toolbox {
   sentName({ name, namespace }: OwnName): string {
     if (namespace === undefined) return name
     return this.sent?.get(ownKey(name, namespace)) ?? liftedName(name, namespace, 0)
+  }
+
+  /** Whether the tool of this sent name takes a text instead of arguments. */
+  takesText(sent: string): boolean {
+    return this.free?.has(sent) === true
   }
 
   /** The caller's own name of the tool that the model called. */
@@ -157,6 +183,7 @@ function addFunctions(
   path: string,
   namespace: string | undefined,
   found: FoundTool[],
+  takesFree: boolean,
 ): void {
   if (document.isNull(tools)) return
   if (!document.isList(tools)) throw invalid(path, 'must be an array')
@@ -168,11 +195,12 @@ function addFunctions(
     document.select(tool, TOOL, members)
     const type = members[0] ?? NONE
     const kind = document.word(type, TYPES)
-    if (kind === FUNCTION) found.push(functionIn(document, members, at, namespace))
+    if (kind === FUNCTION || (kind === CUSTOM && takesFree))
+      found.push(functionIn(document, members, at, namespace, kind === CUSTOM ? tool : NONE))
     else if (kind === NAMESPACE) {
       if (namespace !== undefined) continue
       const name = document.text(nameOf(document, members[1] ?? NONE, at))
-      addFunctions(document, members[5] ?? NONE, `${at}.tools`, name, found)
+      addFunctions(document, members[5] ?? NONE, `${at}.tools`, name, found, takesFree)
     } else if (type === NONE || !document.isString(type)) throw missing(`${at}.type`)
   }
 }
@@ -182,6 +210,7 @@ function functionIn(
   members: Int32Array,
   path: string,
   namespace: string | undefined,
+  custom: number,
 ): FoundTool {
   const parameters = members[3] ?? NONE
   if (!document.isNull(parameters) && !document.isObject(parameters))
@@ -197,6 +226,8 @@ function functionIn(
     description: description !== NONE && document.isString(description) ? description : NONE,
     parameters: document.isNull(parameters) ? NONE : parameters,
     strict: strict !== NONE && document.isBoolean(strict) ? strict : NONE,
+    custom,
+    format: members[6] ?? NONE,
   }
 }
 
@@ -204,6 +235,16 @@ function nameOf(document: JsonDocument, name: number, path: string): number {
   if (name === NONE || !document.isString(name) || document.fromOf(name) === document.toOf(name))
     throw missing(`${path}.name`)
   return name
+}
+
+/** A tool that takes a text, as a function of one. A model that gets no grammar reads it in the description. */
+function addFree(document: JsonDocument, arena: Arena, { description, format, custom }: FoundTool): void {
+  const words = description === NONE ? [] : [document.text(description)]
+  const { syntax, definition } = objectOf(format === NONE ? undefined : document.value(format)) ?? {}
+  if (typeof definition === 'string') words.push(`The input must match this grammar (${syntax}):\n${definition}`)
+  if (words.length > 0) entries.addText(TEXT, arena, words.join('\n\n'))
+  entries.add(INPUT | OF_OBJECT, arena.addJson(TEXT_PARAMETERS), arena.end)
+  addSpan(document, FREE_FORM, custom)
 }
 
 function addSpan(document: JsonDocument, kind: number, value: number): void {

@@ -9,6 +9,7 @@ import {
   DOCUMENT_URL,
   FILE,
   FILE_NAME,
+  FREE_FORM,
   IMAGE,
   IMAGE_URL,
   INPUT,
@@ -65,6 +66,8 @@ export abstract class OpenaiBodyWriter {
     protected readonly json: JsonBuilder,
     protected readonly names: ToolNames,
     private readonly forms: PartForms,
+    /** The names of tools that are written as the caller has defined them. Absent: none. */
+    protected readonly freeTools?: ReadonlySet<string>,
   ) {}
 
   /** Writes a part with sound, and returns the entry after it. */
@@ -256,11 +259,13 @@ export abstract class OpenaiBodyWriter {
   private tool(tools: ToolList, tool: number): void {
     const { json, forms } = this
     const end = tools.endOfTool(tool)
+    if (this.freeTools?.has(tools.textAt(tool)) === true) return json.entry(tools, tools.memberOf(tool, FREE_FORM))
     let isStrictnessGiven = false
     json.part(forms.tool)
     this.names.write(json, tools, tool)
     for (let entry = tools.next(tool); entry < end; entry = tools.next(entry)) {
       const kind = tools.kindAt(entry)
+      if (kind === FREE_FORM) continue
       isStrictnessGiven ||= kind !== TEXT && kind !== INPUT
       json.part(kind === TEXT ? DESCRIPTION : kind === INPUT ? PARAMETERS : STRICTNESS)
       json.entry(tools, entry)

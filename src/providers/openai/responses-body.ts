@@ -1,6 +1,17 @@
 /** Messages and tools as entries → the items and tools of a Responses body, from the bytes of their texts. */
 
-import { type Conversation, MARKED, REFUSAL, SYSTEM, TEXT, TOOL, USER } from '../../core/conversation.ts'
+import {
+  CALL_ID,
+  type Conversation,
+  INPUT,
+  MARKED,
+  REFUSAL,
+  SYSTEM,
+  TEXT,
+  TOOL,
+  USER,
+} from '../../core/conversation.ts'
+import { parseObject } from '../../core/json.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
@@ -25,6 +36,9 @@ const DEVELOPER_ITEM = part('{"role":"developer","content":')
 const USER_ITEM = part('{"role":"user","content":')
 const ASSISTANT_ITEM = part('{"role":"assistant","content":')
 const CALL_ITEM = part('{"type":"function_call","call_id":"')
+const FREE_CALL_ITEM = part('{"type":"custom_tool_call","call_id":"')
+const FREE_RESULT_ITEM = part('{"type":"custom_tool_call_output","call_id":"')
+const CALL_INPUT = part('","input":"')
 const CALL_NAME = part('","name":"')
 const CALL_ARGUMENTS = part('","arguments":"')
 const RESULT_ITEM = part('{"type":"function_call_output","call_id":"')
@@ -53,9 +67,13 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     /** Models that think take the system's texts as those of the developer. */
     private readonly hasDeveloper: boolean,
     private readonly thoughts: EntryThoughts | undefined,
+    /** Tools that take a text, which this API has. */
+    free: ReadonlySet<string>,
   ) {
-    super(json, names, FORMS)
+    super(json, names, FORMS, free)
   }
+
+  private freeCalls: ReadonlySet<string> = new Set()
 
   /**
    * The list of items, without ids. Throws `ProviderError` `rejected` with `unsent` for sound: a request must not be
@@ -64,6 +82,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
   input(conversation: Conversation): void {
     const { json } = this
     const ids = new SentCallIds(new CallPlaces(conversation))
+    this.freeCalls = this.callsOf(conversation)
     json.part(OPEN_LIST)
     for (let message = 0; message < conversation.end; ) {
       const end = conversation.endOfMessage(message)
@@ -72,6 +91,18 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
       message = end
     }
     json.part(CLOSE_LIST)
+  }
+
+  /** The ids of the calls of tools that take a text. */
+  private callsOf(conversation: Conversation): ReadonlySet<string> {
+    const calls = new Set<string>()
+    if (this.freeTools === undefined || this.freeTools.size === 0) return calls
+    for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {
+      if (conversation.kindAt(entry) !== CALL_ID) continue
+      const isFree = this.freeTools.has(conversation.textAt(conversation.next(entry)))
+      if (isFree) calls.add(conversation.textAt(entry))
+    }
+    return calls
   }
 
   private message(conversation: Conversation, message: number, end: number, ids: SentCallIds): void {
@@ -89,7 +120,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
         json.part(CLOSE)
         return
       case TOOL:
-        json.part(RESULT_ITEM)
+        json.part(this.freeCalls.has(conversation.textAt(first)) ? FREE_RESULT_ITEM : RESULT_ITEM)
         ids.write(json, first)
         json.part(OUTPUT)
         this.result(conversation, conversation.next(first), end, conversation.markIndexAt(first))
@@ -127,12 +158,14 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
       const written = conversation.next(name)
       if (isSpoken || call > calls) json.part(COMMA)
       if (this.thoughts !== undefined) this.thoughtsBefore(call)
-      json.part(CALL_ITEM)
+      const isFree = this.freeCalls.has(conversation.textAt(call))
+      json.part(isFree ? FREE_CALL_ITEM : CALL_ITEM)
       ids.write(json, call)
       json.part(CALL_NAME)
       this.names.write(json, conversation, name)
-      json.part(CALL_ARGUMENTS)
-      this.argumentsOf(conversation, written)
+      json.part(isFree ? CALL_INPUT : CALL_ARGUMENTS)
+      if (isFree) json.inside(textIn(conversation, written))
+      else this.argumentsOf(conversation, written)
       json.part(END)
       call = conversation.next(written)
     }
@@ -170,4 +203,15 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
   protected audio(): never {
     throw new ProviderError('rejected', 'The Responses API takes no parts of type "input_audio".', { unsent: true })
   }
+}
+
+/** The text of a call whose tool takes one, from its arguments; these, if they have none. */
+function textIn(conversation: Conversation, entry: number): string {
+  const isJson = conversation.kindAt(entry) === INPUT
+  const { arena } = conversation
+  const json = isJson
+    ? arena.writtenAt(conversation.fromAt(entry), conversation.toAt(entry))
+    : conversation.textAt(entry)
+  const input = parseObject(json)?.['input']
+  return typeof input === 'string' ? input : json
 }

@@ -40,6 +40,8 @@ export class ResponsesDecoder implements StreamDecoder {
   /** Made with the first call. */
   private calls: ToolBlocks | undefined
   /** The indexes of calls by their ids: some servers give one item several indexes. */
+  /** The calls that have not ended and whose tools take a text. */
+  private readonly free = new Set<number>()
   private readonly places = new Map<JsonValue | undefined, number>()
 
   decode(event: string, data: string): readonly StreamEvent[] {
@@ -93,6 +95,9 @@ export class ResponsesDecoder implements StreamDecoder {
         break
       case 'response.function_call_arguments.delta':
         this.argumentsOf(chunk, events)
+        break
+      case 'response.custom_tool_call_input.delta':
+        this.argumentsOf({ ...chunk, delta: inside(chunk['delta']) }, events)
         break
       case 'response.output_item.done':
         if (this.lacks(indexOf(chunk))) this.wholeItem(indexOf(chunk), objectOf(chunk['item']) ?? {}, events)
@@ -156,6 +161,11 @@ export class ResponsesDecoder implements StreamDecoder {
       throw new ProviderError('broken', `the answer holds more than ${CALLS_MAX} items`)
     this.silent.add(index)
     if (item['type'] === 'function_call') this.call(index, item, events)
+    if (item['type'] === 'custom_tool_call') {
+      this.call(index, item, events)
+      this.free.add(index)
+      this.calls?.delta(index, TEXT_OPENING, events)
+    }
     if (item['type'] === 'message') this.phase(item, events)
   }
 
@@ -196,9 +206,15 @@ export class ResponsesDecoder implements StreamDecoder {
   }
 
   private itemEnds(index: number, events: StreamEvent[]): readonly StreamEvent[] {
-    this.calls?.end(index, events)
+    this.endCall(index, events)
     this.hasText = false
     return events
+  }
+
+  /** The end of a call; of one whose tool takes a text, of that text, too. */
+  private endCall(index: number, events: StreamEvent[]): void {
+    if (this.free.delete(index)) this.calls?.delta(index, TEXT_CLOSING, events)
+    this.calls?.end(index, events)
   }
 
   /** An item with all that is in it. */
@@ -210,6 +226,13 @@ export class ResponsesDecoder implements StreamDecoder {
         for (const part of partsOf(item)) this.part(part, events)
         this.hasText = false
         this.phase(item, events)
+        return
+      case 'custom_tool_call':
+        if (!this.free.has(index)) this.wholeCall(index, index, { ...item, arguments: textArguments(item) }, events)
+        else {
+          this.calls?.delta(index, inside(item['input']), events)
+          this.endCall(index, events)
+        }
         return
       case 'function_call':
         this.wholeCall(this.placeOf(index, item['id'] ?? item['call_id']), index, item, events)
@@ -260,11 +283,25 @@ export class ResponsesDecoder implements StreamDecoder {
       for (const [index, item] of answer['output'].entries()) if (isObject(item)) this.wholeItem(index, item, events)
     const word = stringOf(status) ?? type.slice('response.'.length)
     const reason = finishReason(word, objectOf(answer['incomplete_details'])?.['reason'])
+    for (const index of [...this.free]) this.endCall(index, events)
     this.calls?.endAll(events)
     events.push({ type: 'finish', reason: reason === 'stop' && this.calls?.any === true ? 'tool-call' : reason })
     this.ended = true
     events.push({ type: 'end' })
   }
+}
+
+/** A call of a tool that takes a text is one of a function with that text. */
+const TEXT_OPENING = '{"input":"'
+const TEXT_CLOSING = '"}'
+
+function textArguments({ input }: JsonObject): string {
+  return TEXT_OPENING + inside(input) + TEXT_CLOSING
+}
+
+/** A text as the inside of a JSON string. */
+function inside(text: JsonValue | undefined): string {
+  return JSON.stringify(stringOf(text) ?? '').slice(1, -1)
 }
 
 /** Events that repeat what has come, and whose item is read at its end if nothing had come. */
@@ -274,6 +311,7 @@ const REPEATING: ReadonlySet<string> = new Set([
   'response.content_part.added',
   'response.content_part.done',
   'response.function_call_arguments.done',
+  'response.custom_tool_call_input.done',
   'response.reasoning_text.done',
   'response.reasoning_summary_text.done',
   'response.reasoning_summary_part.done',

@@ -1,7 +1,7 @@
 /** The canonical request → the body of a Responses request, for OpenAI, Azure and servers with this API. */
 
 import type { ChatRequest, ToolChoice } from '../../core/chat-request.ts'
-import type { CacheMark } from '../../core/conversation.ts'
+import { type CacheMark, FREE_FORM } from '../../core/conversation.ts'
 import { type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import { ProviderError } from '../../core/provider-error.ts'
@@ -35,7 +35,13 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
   const json = new JsonBuilder(conversation.arena, expected)
   const { responses } = form
   const stop = keptStop(request)
-  const writer = new ResponsesBodyWriter(json, names, responses.hasDeveloper, thoughtsOf(request))
+  const writer = new ResponsesBodyWriter(
+    json,
+    names,
+    responses.hasDeveloper,
+    thoughtsOf(request),
+    freeTools(request, names),
+  )
   json.text(responses.opening)
   writer.input(conversation)
   // The API rejects tool settings without tools.
@@ -56,6 +62,19 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
     ignored: ignoredOf(request, form),
     reader: stop === undefined ? responsesReader : stoppedReader(stop),
   }
+}
+
+/** The tools that take a text and go to this API as they are: those under the caller's own names. */
+function freeTools({ tools }: ChatRequest, names: ToolNames): ReadonlySet<string> {
+  const free = new Set<string>()
+  for (let tool = 0; tool < tools.end; tool = tools.endOfTool(tool)) {
+    const definition = tools.memberOf(tool, FREE_FORM)
+    if (definition === -1) continue
+    const name = tools.textAt(tool)
+    const own = objectOf(tools.arena.valueAt(tools.fromAt(definition), tools.toAt(definition)))?.['name']
+    if (own === name && names.sent(name) === name) free.add(name)
+  }
+  return free
 }
 
 function keptStop(request: ChatRequest): readonly string[] | undefined {

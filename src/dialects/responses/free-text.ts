@@ -1,0 +1,77 @@
+/**
+ * Free-form tools, whose calls have a text instead of arguments. For a model such a tool is a function of
+ * one text, `{"input": "…"}`: here is its schema, and its text as it is read from the arguments.
+ */
+
+import { isObject } from '../../core/json.ts'
+import { jsonInside, lineOf } from '../../wire/sse.ts'
+
+export const TEXT_PARAMETERS =
+  '{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}'
+
+/** The arguments of such a call up to its text, and after it. */
+export const BEFORE_TEXT = '{"input":"'
+export const AFTER_TEXT = '"}'
+
+const OPENING = /^\s*\{\s*"input"\s*:\s*"/
+/** Arguments that begin in another way are read once they are whole. */
+const OPENING_CHARS_MAX = 64
+/** An escape of which the end is still to come, or the first half of a character. */
+const UNFINISHED = /\\(?:u[\dA-Fa-f]{0,3})?$|\\u[dD][89abAB][\dA-Fa-f]{2}(?:\\(?:u[\dA-Fa-f]{0,3})?)?$/
+// biome-ignore lint/suspicious/noControlCharactersInRegex: models write line ends into JSON as they are
+const CONTROL = /[\x00-\x1f]/g
+
+/** Reads the text of one call as its arguments come. Takes and returns pieces of JSON. */
+export class FreeText {
+  private state: 'before' | 'inside' | 'after' | 'odd' = 'before'
+  private held = ''
+
+  /** The next piece of the text, as the inside of a JSON string. */
+  add(json: string, isLast: boolean): string {
+    this.held += json
+    if (this.state === 'before') this.begin(isLast)
+    if (this.state === 'inside') return this.inside(isLast)
+    if (this.state !== 'odd' || !isLast) return ''
+    this.state = 'after'
+    return jsonInside(textOf(this.held))
+  }
+
+  private begin(isLast: boolean): void {
+    const opening = OPENING.exec(this.held)
+    if (opening !== null) {
+      this.state = 'inside'
+      this.held = this.held.slice(opening[0].length)
+    } else if (isLast || this.held.length > OPENING_CHARS_MAX) this.state = 'odd'
+  }
+
+  private inside(isLast: boolean): string {
+    const { held } = this
+    let end = 0
+    while (end < held.length && held[end] !== '"') end += held[end] === '\\' ? 2 : 1
+    if (end < held.length) {
+      this.state = 'after'
+      this.held = ''
+      return safe(held.slice(0, end))
+    }
+    const kept = isLast ? 0 : (UNFINISHED.exec(held)?.[0].length ?? 0)
+    this.held = held.slice(held.length - kept)
+    return safe(held.slice(0, held.length - kept))
+  }
+}
+
+/** The text of a call whose arguments are whole; the arguments themselves if they have none. */
+export function textOf(json: string): string {
+  try {
+    const value: unknown = JSON.parse(json)
+    if (!isObject(value)) return json
+    const { input = Object.keys(value).length === 0 ? '' : json } = value
+    return typeof input === 'string' ? input : json
+  } catch (error) {
+    if (error instanceof SyntaxError) return json
+    throw error
+  }
+}
+
+function safe(inside: string): string {
+  return lineOf(inside.replace(CONTROL, (unit) => `\\u00${unit.charCodeAt(0).toString(16).padStart(2, '0')}`))
+}

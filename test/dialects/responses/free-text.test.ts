@@ -1,0 +1,31 @@
+/** The text of a free-form call is the same however its arguments are cut into pieces. */
+
+import { expect, test } from 'bun:test'
+import { FreeText, textOf } from '../../../src/dialects/responses/free-text.ts'
+
+const TEXT = '*** "q" \\ \n é 😀 \u2028 end'
+
+test.each([
+  [JSON.stringify({ input: TEXT }), TEXT],
+  [`\n {  "input" : ${JSON.stringify(TEXT)} , "more": 1 }`, TEXT],
+  [JSON.stringify({ input: TEXT }).replace('😀', '\\ud83d\\ude00'), TEXT],
+  [JSON.stringify({ other: 1, input: TEXT }), TEXT],
+  ['{"input":""}', ''],
+  ['{}', ''],
+  ['{"input":5}', '{"input":5}'],
+  [`{"in\\u0070ut":${JSON.stringify(TEXT)}}`, TEXT],
+])('%s', (json, text) => {
+  expect(textOf(json)).toBe(text)
+  for (const size of [1, 2, 3, 7, json.length]) {
+    const reader = new FreeText()
+    let inside = ''
+    for (let at = 0; at < json.length; at += size) {
+      const piece = reader.add(json.slice(at, at + size), at + size >= json.length)
+      // Each piece is a string of whole characters, on one line.
+      expect(JSON.parse(`"${piece}"`).isWellFormed()).toBe(true)
+      expect(piece).not.toMatch(/[\n\u2028]/)
+      inside += piece
+    }
+    expect(JSON.parse(`"${inside}"`)).toBe(text)
+  }
+})
