@@ -20,6 +20,8 @@ export interface Needs extends Marks {
    * candidates at all (`required`).
    */
   readonly schema: 'preferred' | 'required' | undefined
+  /** Whether that is any JSON, without a schema. */
+  readonly anyJson: boolean
   /** Whether a cache mark that the model cannot honour is an error. */
   readonly cache: boolean
 }
@@ -33,6 +35,7 @@ export const noNeeds: Needs = {
   maxOutputTokens: undefined,
   limitsOutput: false,
   schema: undefined,
+  anyJson: false,
   cache: false,
   ttls: [],
   isMarked: false,
@@ -52,6 +55,7 @@ export function needsOf(request: ChatRequest, inputTokens: number, schemas = fal
     maxOutputTokens: request.maxOutputTokens,
     limitsOutput: request.limitsOutput,
     schema: schemas ? schemaNeed(request) : undefined,
+    anyJson: request.sampling.responseFormat?.['type'] === 'json_object',
     cache: request.cacheStrict && marks.isMarked,
     ttls: marks.ttls,
     isMarked: marks.isMarked,

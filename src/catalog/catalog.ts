@@ -9,7 +9,7 @@ import { type ModelConfig, prefixOf, type Support, sentModel, type TargetRef, ty
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import { judge, type Verdict } from '../core/permission.ts'
 import { type TierApi, tierApiOf } from '../core/service-tier.ts'
-import { takesSchema } from '../core/structured-output.ts'
+import { takesJsonMode, takesSchema } from '../core/structured-output.ts'
 
 /** Which endpoints serve a model: the three chat dialects, the image endpoints, or the embeddings endpoint. */
 export type ModelKind = 'chat' | 'image' | 'embedding'
@@ -149,10 +149,11 @@ export class Catalog {
     return this.tierApis.get(provider)
   }
 
-  /** Whether a target of a model follows a schema for its answer. */
-  followsSchema({ supports }: Model, target: TargetRef): boolean {
+  /** Whether a target of a model follows a schema for its answer, or answers in JSON by any. */
+  followsSchema({ supports }: Model, target: TargetRef, anyJson = false): boolean {
     const dialect = this.providerDialects.get(target.provider)
-    return supports.has('structured_output') || (dialect !== undefined && takesSchema(dialect, sentModel(target)))
+    const takes = anyJson ? takesJsonMode : takesSchema
+    return supports.has('structured_output') || (dialect !== undefined && takes(dialect, sentModel(target)))
   }
 
   /** Whether a target of a model takes documents. */

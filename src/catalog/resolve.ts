@@ -96,12 +96,12 @@ export function selectModel(catalog: Catalog, key: Key, name: string, kind: Mode
  * Throws `CallerError` `auto_resolution_failed`, `unsupported_schema` or `unsupported_documents`.
  */
 export function candidatesOf(catalog: Catalog, key: Key, selected: Selection, demand: Demand): Resolution {
-  const { schema, documents } = demand.needs
+  const { schema, anyJson, documents } = demand.needs
   let found = allCandidates(catalog, key, selected, demand)
   if (documents) found = thatCan(selected, found, DOCUMENTS, (one) => catalog.takesDocuments(one.model, one.target))
   if (schema !== undefined) {
     const ability = schema === 'required' ? SCHEMAS : { ...SCHEMAS, error: undefined }
-    found = thatCan(selected, found, ability, (one) => catalog.followsSchema(one.model, one.target))
+    found = thatCan(selected, found, ability, ({ model, target }) => catalog.followsSchema(model, target, anyJson))
   }
   return found
 }

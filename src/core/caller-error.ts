@@ -152,6 +152,8 @@ interface PassedError {
   readonly status: number
   readonly type: string | undefined
   readonly code: string | null
+  /** The code is a number. */
+  readonly hasNumericCode?: boolean | undefined
 }
 
 interface CallerErrorDetail {

@@ -62,6 +62,7 @@ export interface ProviderErrorDetail {
   /** Its type and its code as they are, for callers who get errors of providers unchanged. */
   readonly ownType?: string | undefined
   readonly ownCode?: string | undefined
+  readonly hasNumericCode?: boolean | undefined
   readonly cause?: unknown
 }
 

@@ -8,6 +8,11 @@ export function isStructuredClaude(model: string): boolean {
   return CLAUDE.test(model)
 }
 
+/** The same of JSON without a schema: Claude has no such mode. */
+export function takesJsonMode(dialect: string, model: string): boolean {
+  return dialect !== 'anthropic' && dialect !== 'bedrock' && !(dialect === 'vertex' && model.includes('claude'))
+}
+
 /**
  * Whether a model of a provider takes a schema. OpenAI, Azure and the servers with their API do, as far as one can know
  * by name; of Bedrock weir asks Converse, to which it sends none.

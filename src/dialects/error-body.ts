@@ -18,9 +18,22 @@ export function errorBody(error: CallerError, family: ErrorFamily, requestId: st
   const { details, quota } = error.detail
   return {
     type: 'error',
-    error: { ...body, ...(details === undefined ? {} : { details: { ...details } }), ...quota },
+    error: { ...body, ...passedWords(error), ...(details === undefined ? {} : { details: { ...details } }), ...quota },
     request_id: requestId,
   }
+}
+
+/** Of a provider's error that is passed on as it is: what the Messages shape has no member for. */
+function passedWords(error: CallerError): JsonObject {
+  const { param, passed } = error.detail
+  if (passed === undefined) return {}
+  const code = codeOf(error)
+  return { ...(code !== null && { code }), ...(param !== undefined && { param }) }
+}
+
+function codeOf({ code, detail }: CallerError): string | number | null {
+  const number = detail.passed?.hasNumericCode === true ? Number(code) : Number.NaN
+  return Number.isNaN(number) ? code : number
 }
 
 /**
@@ -36,5 +49,5 @@ function messagesText({ code, message, detail }: CallerError): string {
 
 function chatError(error: CallerError): JsonObject {
   const { param = null, quota } = error.detail
-  return { message: error.message, type: error.type, param, code: error.code, ...quota }
+  return { message: error.message, type: error.type, param, code: codeOf(error), ...quota }
 }

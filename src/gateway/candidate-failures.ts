@@ -115,11 +115,18 @@ export function callersMistake(
 
 /** Undefined if there is nothing of the provider's to pass on: it names no status of a mistake, or no message. */
 function passedError(error: ProviderError): CallerError | undefined {
-  const { status = 0, providerMessage: message, ownType: type, ownCode: code = null, param } = error.detail
+  const {
+    status = 0,
+    providerMessage: message,
+    ownType: type,
+    ownCode: code = null,
+    hasNumericCode,
+    param,
+  } = error.detail
   if (!PASSED_STATUSES.has(status) || message === undefined) return undefined
   if (error.kind !== 'rejected' && error.kind !== 'too_large') return undefined
   const kind = error.kind === 'rejected' ? 'upstream_rejected' : 'upstream_too_large'
-  return new CallerError(kind, message, { passed: { status, type, code }, param, cause: error })
+  return new CallerError(kind, message, { passed: { status, type, code, hasNumericCode }, param, cause: error })
 }
 
 /** With these, providers speak about the request. */

@@ -50,6 +50,7 @@ interface ErrorText {
   readonly message: string
   readonly type: string
   readonly code: string
+  readonly hasNumericCode?: boolean | undefined
   readonly param: string
   /** Whether it names a part of the request as the cause, such as a file that the request refers to. */
   readonly ofContent: boolean
@@ -85,16 +86,17 @@ export function reportedError(chunk: JsonObject): ProviderError {
   })
 }
 
-type OwnWords = Pick<ProviderErrorDetail, 'providerCode' | 'providerMessage' | 'ownType' | 'ownCode'>
+type OwnWords = Pick<ProviderErrorDetail, 'providerCode' | 'providerMessage' | 'ownType' | 'ownCode' | 'hasNumericCode'>
 
 /** The words of the provider itself. */
-function ownWords({ code, type, message }: ErrorText): OwnWords {
+function ownWords({ code, type, message, hasNumericCode }: ErrorText): OwnWords {
   return {
     // Some repeat the status there.
     providerCode: scrub(/^(?:[45]\d\d)?$/.test(code) ? type : code).slice(0, CODE_CHARS_MAX) || undefined,
     providerMessage: scrub(message) || undefined,
     ownType: scrub(type).slice(0, CODE_CHARS_MAX) || undefined,
     ownCode: scrub(code).slice(0, CODE_CHARS_MAX) || undefined,
+    hasNumericCode,
   }
 }
 
@@ -115,6 +117,7 @@ export function errorText(body: JsonValue | undefined): ErrorText {
     message: explained(message ?? (error['detail'] === undefined ? '' : JSON.stringify(error['detail'])), param),
     type: wordOf(error['type']) || wordOf(error['status']),
     code: wordOf(error['code']),
+    hasNumericCode: numberOf(error['code']) !== undefined || undefined,
     param,
     ofContent: isOfContent(param, message ?? ''),
   }

@@ -110,7 +110,12 @@ describe.each(CHOICES)('%s decides', (_, key, errors, metadata) => {
 
   test.each(Object.entries(BODIES))(`errors of a provider on %s: ${errors}`, async (path, body) => {
     for (const status of [400, 413, 422]) {
-      const error = { message: 'The tool `x` is odd.', type: 'strange_error', param: 'tools[3].x', code: 'odd_tool' }
+      const error = {
+        message: 'The tool `x` is odd.',
+        type: 'strange_error',
+        param: 'tools[3].x',
+        code: status === 422 ? 'odd_tool' : 17,
+      }
       upstream.otherwise(json(status, JSON.stringify({ error })))
       const answer = await ask(gateway.port, bytesFor(path, body, key))
       const sent: unknown = JSON.parse(answer.text)
@@ -122,8 +127,7 @@ describe.each(CHOICES)('%s decides', (_, key, errors, metadata) => {
         continue
       }
       expect(answer.status).toBe(status)
-      const { message, type } = error
-      expect(sent).toMatchObject(path === '/v1/messages' ? { type: 'error', error: { type, message } } : { error })
+      expect(sent).toMatchObject(path === '/v1/messages' ? { type: 'error', error } : { error })
     }
   })
 })
@@ -286,6 +290,8 @@ describe('a schema for the answer', () => {
     })
     expect(call?.['response_format']).toEqual({ type: 'json_object' })
     expect(JSON.parse(answer.text).text).toEqual({ format: { type: 'json_object' } })
+    const none = await sent('/v1/responses', 'claude', KEYS.native, { text: { format: { type: 'json_object' } } })
+    expect([none.answer.status, none.calls]).toEqual([400, 0])
     for (const none of [null, { format: null }, { format: { type: 'text' } }]) {
       const plain = await sent('/v1/responses', 'm', KEYS.native, { text: none })
       expect([plain.answer.status, plain.call?.['response_format']]).toEqual([200, undefined])

@@ -5,120 +5,34 @@
 
 import { describe, expect, test } from 'bun:test'
 import { CallerError } from '../../src/core/caller-error.ts'
-import { compatibilityOf } from '../../src/core/compatibility.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../../src/core/json.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
-import { chat } from '../../src/dialects/chat/chat.ts'
-import type { Caller, Dialect, DialectName } from '../../src/dialects/dialect.ts'
-import { messages } from '../../src/dialects/messages/messages.ts'
+import type { DialectName } from '../../src/dialects/dialect.ts'
 import { estimateInput } from '../../src/ledger/estimate.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
-import { vertexClaude } from '../../src/providers/anthropic/vertex-claude.ts'
-import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
-import { gemini } from '../../src/providers/gemini/gemini.ts'
-import { openai } from '../../src/providers/openai/openai.ts'
-import type { Provider } from '../../src/providers/provider.ts'
 import { readRequestBody } from '../../src/wire/request-body.ts'
-import { dialect as responses } from '../dialects/responses/setting.ts'
 import { objectOf } from '../providers/conformance.ts'
-import { openaiResponses } from '../providers/openai/dialect.ts'
 import { endpoint } from '../providers/requests.ts'
-
-const NATIVE: Caller = { organization: 'acme', compatibility: compatibilityOf({ mode: 'native' }) }
-const STRICT: Caller = { organization: 'acme', compatibility: compatibilityOf({}) }
-const PDF = Buffer.from('%PDF-1.4\n1 0 obj<</Type /Pages /Count 3>>endobj\n%%EOF').toString('base64')
-const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
-const URL = 'https://example.com/a.pdf'
-const PICTURE = 'https://example.com/a.png'
-
-const DIALECTS: Readonly<Record<DialectName, Dialect>> = {
-  chat: chat({ imageUrls: 'public' }),
-  messages: messages({ toolResultImages: 'refuse' }),
-  responses,
-}
-
-/** A part that a caller sends, by dialect, if it has such parts. */
-type Kind = 'pdf' | 'image' | 'documentAt' | 'imageAt' | 'text' | 'csv'
-const PARTS: Readonly<Record<DialectName, Partial<Record<Kind, JsonObject>>>> = {
-  chat: {
-    pdf: { type: 'file', file: { filename: 'a.pdf', file_data: `data:application/pdf;base64,${PDF}` } },
-    image: { type: 'image_url', image_url: { url: `data:image/png;base64,${PNG}` } },
-    imageAt: { type: 'image_url', image_url: { url: PICTURE } },
-    csv: { type: 'file', file: { filename: 'a.csv', file_data: 'data:text/csv;base64,YSxi' } },
-  },
-  messages: {
-    pdf: { type: 'document', title: 'a.pdf', source: { type: 'base64', media_type: 'application/pdf', data: PDF } },
-    image: { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PNG } },
-    documentAt: { type: 'document', source: { type: 'url', url: URL } },
-    imageAt: { type: 'image', source: { type: 'url', url: PICTURE } },
-    text: { type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'Lorem "ipsum"' } },
-  },
-  responses: {
-    pdf: { type: 'input_file', filename: 'a.pdf', file_data: `data:application/pdf;base64,${PDF}` },
-    image: { type: 'input_image', detail: 'original', image_url: `data:image/png;base64,${PNG}` },
-    documentAt: { type: 'input_file', file_url: URL },
-    imageAt: { type: 'input_image', image_url: PICTURE },
-    csv: { type: 'input_file', filename: 'a.csv', file_data: 'data:text/csv;base64,YSxi' },
-  },
-}
-
-type Place = 'user' | 'result'
-
-function bodyOf(dialect: DialectName, place: Place, part: JsonObject): JsonObject {
-  const schema = { type: 'object', properties: {} }
-  switch (dialect) {
-    case 'chat': {
-      const call = { id: 'call_1', type: 'function', function: { name: 'read', arguments: '{}' } }
-      const text = { type: 'text', text: 'See:' }
-      const last =
-        place === 'user'
-          ? [{ role: 'user', content: [text, part] }]
-          : [
-              { role: 'user', content: 'Read it.' },
-              { role: 'assistant', content: null, tool_calls: [call] },
-              { role: 'tool', tool_call_id: 'call_1', content: [text, part] },
-              { role: 'user', content: 'And?' },
-            ]
-      const tools = [{ type: 'function', function: { name: 'read', parameters: schema } }]
-      return { model: 'm', messages: last, tools }
-    }
-    case 'messages': {
-      const text = { type: 'text', text: 'See:' }
-      const result = { type: 'tool_result', tool_use_id: 'call_1', content: [text, part] }
-      const turns =
-        place === 'user'
-          ? [{ role: 'user', content: [text, part] }]
-          : [
-              { role: 'user', content: 'Read it.' },
-              { role: 'assistant', content: [{ type: 'tool_use', id: 'call_1', name: 'read', input: {} }] },
-              { role: 'user', content: [result, { type: 'text', text: 'And?' }] },
-            ]
-      return { model: 'm', max_tokens: 9, messages: turns, tools: [{ name: 'read', input_schema: schema }] }
-    }
-    default: {
-      const content = [{ type: 'input_text', text: 'See:' }, part]
-      const input =
-        place === 'user'
-          ? [{ role: 'user', content }]
-          : [
-              { role: 'user', content: 'Read it.' },
-              { type: 'function_call', call_id: 'call_1', name: 'read', arguments: '{}' },
-              { type: 'function_call_output', call_id: 'call_1', output: content },
-              { role: 'user', content: 'And?' },
-            ]
-      return { model: 'm', input, tools: [{ type: 'function', name: 'read', parameters: schema }] }
-    }
-  }
-}
-
-const PROVIDERS: Readonly<Record<string, Provider>> = {
-  anthropic,
-  chat: openai,
-  responses: openaiResponses,
-  gemini,
-  bedrock,
-  vertexClaude,
-}
+import {
+  base64,
+  bodyOf,
+  DIALECTS,
+  document,
+  FIRST,
+  type Kind,
+  NATIVE,
+  OF_PARTS,
+  PARTS,
+  PDF,
+  PICTURE,
+  type Place,
+  PNG,
+  PROVIDERS,
+  read,
+  STRICT,
+  URL,
+  WHOLE,
+} from './content-bodies.ts'
 
 /** The form of each kind in a provider's body, without cache marks; undefined if the API has none. */
 const FORMS: Readonly<Record<string, (kind: Kind, from: DialectName) => JsonObject | undefined>> = {
@@ -164,13 +78,6 @@ const FORMS: Readonly<Record<string, (kind: Kind, from: DialectName) => JsonObje
 function anthropicForm(kind: Kind): JsonObject | undefined {
   if (kind !== 'csv') return PARTS.messages[kind]
   return { type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'a,b' }, title: 'a.csv' }
-}
-
-function read(dialect: DialectName, body: JsonObject, caller = NATIVE) {
-  const { read: accept } = DIALECTS[dialect]
-  const exchange = accept(readRequestBody(Buffer.from(JSON.stringify(body)), DIALECTS[dialect].unparsed), caller)
-  if (exchange instanceof Promise) throw new Error('no reference was sent')
-  return exchange.request
 }
 
 function sent(provider: string, dialect: DialectName, body: JsonObject): JsonObject {
@@ -225,8 +132,6 @@ const paths = (dialect: DialectName, place: Place) => {
   return place === 'user' ? 'messages[0].content[1]' : result[dialect]
 }
 
-const document = (source: JsonValue, more: JsonObject = {}) => ({ type: 'document', source, ...more })
-const base64 = { type: 'base64', media_type: 'application/pdf', data: PDF }
 const file = (more: JsonObject) => ({ type: 'input_file', ...more })
 const picture = (image_url: JsonValue) => ({ type: 'input_image', image_url })
 
@@ -307,16 +212,6 @@ test('by the specification documents are rejected or ignored as they were', () =
 
 const target = { model: 'some-model', endpoint: endpoint() }
 
-const WHOLE = document(base64, {
-  title: 'Report: "Q3"/2026',
-  context: 'From the archive.',
-  citations: { enabled: true },
-  cache_control: { type: 'ephemeral', ttl: '1h' },
-})
-const FIRST = [{ type: 'text', text: 'One.' }, PARTS.messages.image ?? {}]
-const MARKED = { type: 'text', text: 'Two.', cache_control: { type: 'ephemeral' } }
-const OF_PARTS = document({ type: 'content', content: [...FIRST, MARKED] }, { title: 'Notes' })
-
 test('name, context, citations and cache marks of a document, and one of texts and images', () => {
   const bodies = (part: JsonObject) =>
     Object.fromEntries(
@@ -396,7 +291,7 @@ test('escapes within base64 are read, and slashes may be written as PHP writes t
   const text = JSON.stringify(bodyOf('responses', 'user', pdf))
     .replaceAll('/', '\\/')
     .replace('JVBER', '\\u004aVBER')
-  const exchange = responses.read(readRequestBody(Buffer.from(text), responses.unparsed), NATIVE)
+  const exchange = DIALECTS.responses.read(readRequestBody(Buffer.from(text), DIALECTS.responses.unparsed), NATIVE)
   if (exchange instanceof Promise) throw new Error('no reference was sent')
   const { body } = anthropic.request(exchange.request, target)
   expect(objectsIn(objectOf(body))).toContainEqual(PARTS.messages.pdf ?? {})
