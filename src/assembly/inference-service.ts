@@ -53,6 +53,8 @@ interface InferenceServiceOptions {
   readonly items?: ItemChannel
   /** What the workers have learned of targets; by default this one keeps its own. */
   readonly forms?: FormStore
+  /** Of `ThinkingTargets`, in memory that the workers share; by default this one keeps its own. */
+  readonly marks?: Uint8Array
   /** Takes what the other workers should know. */
   readonly publish?: (update: PeerUpdate) => void
   /** Resolves to whether this worker may probe the target. Absent if it is the only worker. */
@@ -87,7 +89,7 @@ export class InferenceService {
   private readonly breaker: Breaker
   private readonly affinity: Affinity
   private readonly targetUsage: TargetUsage
-  private readonly thinking = new ThinkingTargets()
+  private readonly thinking: ThinkingTargets
   private readonly providerLists: ProviderLists
   private readonly spans: SpanExporter
 
@@ -99,6 +101,7 @@ export class InferenceService {
     ledger,
     items,
     forms = new FormStore(),
+    marks,
     publish = () => {},
     claimProbe,
     targetTurned,
@@ -110,6 +113,7 @@ export class InferenceService {
     this.logger = logger
     this.items = items
     this.forms = forms
+    this.thinking = new ThinkingTargets(marks)
     this.stores = openStores(config, sealerOf(config), items)
     const publishRest = (rest: Rest) => {
       if (begins(rest)) this.figures.rested(rest)
@@ -171,7 +175,6 @@ export class InferenceService {
     const remains = remaining(this.config, this.prepared.config)
     this.breaker.keep(remains)
     this.targetUsage.keep(remains)
-    this.thinking.keep(remains)
     this.config = this.prepared.config
     this.exportSpans()
     closeStores(this.stores, this.prepared.stores)

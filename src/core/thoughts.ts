@@ -62,6 +62,10 @@ export interface ThoughtStore {
   ): Promise<readonly (string | undefined)[]> | readonly (string | undefined)[]
   /** Never throws: what cannot be kept is dropped. */
   put(organization: string, key: string, text: string): void
+  /** Sets the mark of an organisation and a target that thinks for other machines, too. Absent for one machine. */
+  mark?(mark: number): void
+  /** The marks of all machines; undefined if they were asked for just now. Never rejects. */
+  marks?(): Promise<readonly number[]> | undefined
   /** Called once, after a reload has replaced the store. */
   close?(): void
 }

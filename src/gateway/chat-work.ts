@@ -131,10 +131,14 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { conversation } = this.exchange.request
     if (memory === undefined || !conversation.has(ASSISTANT)) return
     const { id } = this.key.organization
-    const asks = (candidate: Candidate) =>
-      this.issuerOf(candidate) !== undefined && memory.mayThink(id, candidate.target)
-    if (!candidates.some(asks)) return
-    const found = memory.recall(id, conversation)
+    const issuers = candidates.filter((candidate) => this.issuerOf(candidate) !== undefined)
+    const mayThink = memory.mayThink(
+      id,
+      issuers.map(({ target }) => target),
+    )
+    if (mayThink === false) return
+    const recall = () => memory.recall(id, conversation)
+    const found = mayThink === true ? recall() : mayThink.then((may) => (may ? recall() : undefined))
     if (!(found instanceof Promise)) return this.use(found)
     this.fetching = found.then((recalled) => {
       this.use(recalled)
@@ -164,11 +168,9 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   }
 
   /** Counts what was found for the candidate that is called. */
-  private noteRecalled({ target }: Candidate, issuer: Issuer | undefined): void {
+  private noteRecalled(issuer: Issuer | undefined): void {
     const found = issuer && this.recalled?.for(issuer)
-    if (found === undefined) return
-    this.log.continuity = found.counts
-    if (found.thoughts !== undefined) this.gateway.thoughts?.found(this.key.organization.id, target)
+    if (found !== undefined) this.log.continuity = found.counts
   }
 
   served(candidate: Candidate): void {
@@ -222,7 +224,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const target = targetOf(candidate.target, endpoint)
     const issuer = this.issuerOf(candidate)
     const thoughts = this.thoughtsFor(candidate)
-    this.noteRecalled(candidate, issuer)
+    this.noteRecalled(issuer)
     this.sentThoughts = thoughts
     const plain = this.sentRequest(candidate)
     this.taken = undefined

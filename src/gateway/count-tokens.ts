@@ -86,8 +86,9 @@ async function thoughtsFor(
   const issuer = issuerOf(gateway, candidate, request)
   if (issuer === undefined) return undefined
   const { thoughts: memory, sealer } = gateway
-  const mayThink = memory?.mayThink(id, candidate.target) === true
-  const recalled = mayThink ? await memory.recall(id, request.conversation) : undefined
+  const recalled = (await memory?.mayThink(id, [candidate.target]))
+    ? await memory?.recall(id, request.conversation)
+    : undefined
   const kept = recalled?.for(issuer).thoughts
   const own = OwnThoughts.open(request.conversation, new ThoughtSeals(sealer, id))
   return own === undefined ? kept : own.for(issuer, kept)

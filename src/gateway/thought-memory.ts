@@ -8,60 +8,38 @@ import type { Issuer, ThoughtForm, ThoughtStore } from '../core/thoughts.ts'
 import { nextStanding, RecalledThoughts, recordOf } from './recalled-thoughts.ts'
 import { ThoughtKeeper } from './thought-keeper.ts'
 
-/** Look-ups for an organisation at a target that may find nothing before most are left out. */
-const MISSES_MAX = 16
-/** How often one is made all the same: an answer of another worker may have had thoughts. */
-const AGAIN_MS = 10_000
-/** Pairs of organisation and target that are known at a time. */
-const KNOWN_MAX = 10_000
+/** Pairs of organisation and target that have marks of their own; two with one mark are only looked up in vain. */
+export const MARKS = 65_536
 
-interface Known {
-  readonly target: TargetRef
-  /** Answers, or histories, had thoughts. */
-  thinks: boolean
-  misses: number
-  askedMs: number
-}
-
-/** Which targets think for which organisations, as far as this worker knows. It outlives the configuration. */
+/**
+ * Which targets have thought for which organisations: a byte each, which all workers of a machine share, so that each
+ * knows at once what another has kept. It outlives the configuration.
+ */
 export class ThinkingTargets {
-  private readonly pairs = new Map<string, Known>()
-
-  /** `now`: monotonic milliseconds. */
-  constructor(private readonly now: () => number = () => performance.now()) {}
+  constructor(private readonly marks: Uint8Array = new Uint8Array(MARKS)) {}
 
   /**
    * Whether thoughts should be looked up. A look-up leaves this process, so the conversations of models that do not
-   * think, such as most of Claude's, do without, but for one from time to time.
+   * think, such as most of Claude's, do without.
    */
   mayThink(organization: string, target: TargetRef): boolean {
-    const known = this.known(organization, target)
-    const nowMs = this.now()
-    if (!known.thinks && known.misses >= MISSES_MAX && nowMs - known.askedMs < AGAIN_MS) return false
-    known.misses++
-    known.askedMs = nowMs
-    return true
+    return this.marks[markOf(organization, target)] !== 0
   }
 
-  thinks(organization: string, target: TargetRef): void {
-    this.known(organization, target).thinks = true
+  /** Returns its mark. */
+  thinks(organization: string, target: TargetRef): number {
+    const mark = markOf(organization, target)
+    this.add(mark)
+    return mark
   }
 
-  /** Forgets the targets that a new configuration does not have. */
-  keep(remains: (target: TargetRef) => boolean): void {
-    for (const [key, { target }] of this.pairs) if (!remains(target)) this.pairs.delete(key)
+  add(mark: number): void {
+    this.marks[mark] = 1
   }
+}
 
-  private known(organization: string, { provider, model }: TargetRef): Known {
-    const key = `${organization}/${provider}/${model}`
-    let known = this.pairs.get(key)
-    if (known !== undefined) return known
-    // One that is forgotten is looked up again, as a new one is.
-    if (this.pairs.size >= KNOWN_MAX) this.pairs.clear()
-    known = { target: { provider, model }, thinks: false, misses: 0, askedMs: 0 }
-    this.pairs.set(key, known)
-    return known
-  }
+function markOf(organization: string, { provider, model }: TargetRef): number {
+  return Number(Bun.hash.wyhash(`${organization}/${provider}/${model}`) % BigInt(MARKS))
 }
 
 const credentials = new WeakMap<Endpoint, string>()
@@ -90,18 +68,21 @@ export class ThoughtMemory {
     private readonly targets: ThinkingTargets,
   ) {}
 
-  mayThink(organization: string, target: TargetRef): boolean {
-    return this.targets.mayThink(organization, target)
+  /** Whether thoughts should be looked up that one of these targets may have. Never rejects. */
+  mayThink(organization: string, targets: readonly TargetRef[]): boolean | Promise<boolean> {
+    const isMarked = () => targets.some((target) => this.targets.mayThink(organization, target))
+    if (targets.length === 0 || isMarked()) return targets.length > 0
+    const others = this.store.marks?.()
+    if (others === undefined) return false
+    return others.then((marks) => {
+      for (const mark of marks) this.targets.add(mark)
+      return isMarked()
+    })
   }
 
   /** What was kept of the answers of a history; undefined if it has none. Never rejects. */
   recall(organization: string, conversation: Conversation) {
     return RecalledThoughts.find(this.store, organization, conversation)
-  }
-
-  /** What was found belongs to these targets. */
-  found(organization: string, target: TargetRef): void {
-    this.targets.thinks(organization, target)
   }
 
   /** Keeps the thoughts of the next answer to a conversation. */
@@ -110,7 +91,8 @@ export class ThoughtMemory {
     return new ThoughtKeeper(issuer.form, (kept) => {
       const { key, text } = recordOf(issuer, standing, kept)
       this.store.put(organization, key, text)
-      this.targets.thinks(organization, target)
+      const mark = this.targets.thinks(organization, target)
+      this.store.mark?.(mark)
     })
   }
 }

@@ -90,6 +90,16 @@ export class RedisItems {
     return Array.isArray(found) ? found.map((bytes) => (bytes instanceof Buffer ? bytes : undefined)) : []
   }
 
+  /** Adds a number that all gateways see. Not awaited, as an item. */
+  addMark(mark: number): void {
+    this.client.sadd(`weir:{${this.name}}:marks`, mark).catch(() => undefined)
+  }
+
+  /** All of them. Rejects if Redis does not answer. */
+  async marks(): Promise<readonly number[]> {
+    return (await this.client.smembers(`weir:{${this.name}}:marks`)).map(Number)
+  }
+
   close(): void {
     this.client.disconnect()
   }

@@ -66,6 +66,9 @@ function textsOf(items: LocalItemStore, organization: string, ids: readonly stri
   return found.reverse()
 }
 
+/** For how long nodes are not asked for their marks again: over many requests, a question costs nothing. */
+const MARKS_MS = 20
+
 class LocalThoughts implements ThoughtStore {
   constructor(private readonly items: LocalItemStore) {}
 
@@ -102,6 +105,9 @@ class PeerThoughts implements ThoughtStore {
 
 /** In Redis, encrypted before they leave the process. */
 class SealedThoughts implements ThoughtStore {
+  private asking: Promise<readonly number[]> | undefined
+  private askedMs = Number.NEGATIVE_INFINITY
+
   constructor(
     private readonly sealer: Sealer,
     private readonly items: Promise<RedisItems>,
@@ -120,6 +126,24 @@ class SealedThoughts implements ThoughtStore {
   put(organization: string, key: string, text: string): void {
     const bytes = this.sealer.seal('thought', organization, text)
     void this.items.then((redis) => redis.put(organization, [{ id: key, bytes }]))
+  }
+
+  mark(mark: number): void {
+    void this.items.then((redis) => redis.addMark(mark))
+  }
+
+  /** Requests of the same moment share one question. */
+  marks(): Promise<readonly number[]> | undefined {
+    const nowMs = performance.now()
+    if (nowMs - this.askedMs < MARKS_MS) return this.asking
+    this.askedMs = nowMs
+    this.asking = this.items
+      .then((redis) => redis.marks())
+      .catch(() => [])
+      .finally(() => {
+        this.asking = undefined
+      })
+    return this.asking
   }
 
   close(): void {

@@ -21,6 +21,7 @@ import { SupervisorItems } from './ipc/supervisor-items.ts'
 import { FiguresPoster } from './serving/figures-poster.ts'
 import { followKeys } from './serving/follow-keys.ts'
 import { RequestFeed } from './serving/request-feed.ts'
+import { sharedMarks } from './serving/shared-marks.ts'
 import { TargetReports } from './serving/target-reports.ts'
 import { WorkerServer } from './serving/worker-server.ts'
 import { workerUpkeep } from './serving/worker-upkeep.ts'
@@ -191,6 +192,7 @@ class Worker {
         ledger,
         items: this.items,
         forms: this.forms,
+        marks: sharedMarks(config.dataDir),
         publish: (update) => send({ type: 'news', news: update }),
         claimProbe: config.workers === 1 && config.ledger.kind === 'embedded' ? undefined : this.claims.ask,
         targetTurned: () => this.targets.turned(),

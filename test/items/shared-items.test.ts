@@ -2,6 +2,7 @@
 
 import { expect, test } from 'bun:test'
 import { Redis } from 'ioredis'
+import { until } from '../process/weir.ts'
 import { textOf } from '../support/bytes.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
@@ -72,11 +73,16 @@ test.each(['Redis', 'embedded'])('%s: thoughts outlive the worker that kept them
   const call_id = 'call_0123456789ABCDEFGHIJ'
   const called = { type: 'function_call', id: 'fc_1', call_id, name: 'look', arguments: '{}' }
   upstream.otherwise(json(200, JSON.stringify({ status: 'completed', output: [reasoning, called] })))
-  await using gateway = await Gateway.start({
+  const setup = {
     providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x', api: 'responses' } },
     models: { m: ['up/gpt-6-sol'] },
-    config: { ledger: kind === 'Redis' ? { redis: redis.url } : kind, workers: 2 },
-  })
+    config: {
+      ledger: kind === 'Redis' ? { redis: redis.url } : kind,
+      workers: 2,
+      compaction: { keys: [Buffer.alloc(32, 7).toString('base64')] },
+    },
+  }
+  await using gateway = await Gateway.start(setup)
   const tools = [{ type: 'function', function: { name: 'look' } }]
   const history = [
     { role: 'user', content: 'Look.' },
@@ -87,11 +93,15 @@ test.each(['Redis', 'embedded'])('%s: thoughts outlive the worker that kept them
     },
     { role: 'tool', tool_call_id: call_id, content: 'seen' },
   ]
-  const isGivenBack = async (messages: readonly object[]) => {
+  const isGivenBack = async (messages: readonly object[], port = gateway.port) => {
     const body = { model: 'm', messages, tools }
-    expect((await ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body }))).status).toBe(200)
+    expect((await ask(port, requestBytes('/v1/chat/completions', { key: KEY, body }))).status).toBe(200)
     return textOf(upstream.calls.at(-1)?.body ?? new Uint8Array()).includes('sealed-by-the-provider')
   }
+  // As long as nothing thinks, nothing is looked up; that ends with the first thought, at every worker.
+  upstream.otherwise(json(200, JSON.stringify({ status: 'completed', output: [called] })))
+  for (let turn = 0; turn < 24; turn++) expect(await isGivenBack(history)).toBe(false)
+  upstream.otherwise(json(200, JSON.stringify({ status: 'completed', output: [reasoning, called] })))
   // Thoughts reach Redis after the answer, and not before the worker has connected.
   do await isGivenBack(history.slice(0, 1))
   while (!(await isGivenBack(history)))
@@ -101,6 +111,9 @@ test.each(['Redis', 'embedded'])('%s: thoughts outlive the worker that kept them
   await gateway.line(({ event }) => event === 'worker.died')
   expect(await isGivenBackOnceServed()).toBe(true)
   if (kind !== 'Redis') return
+  await using other = await Gateway.start(setup)
+  await until(() => isGivenBack(history, other.port))
+  for (let turn = 0; turn < 8; turn++) expect(await isGivenBack(history, other.port)).toBe(true)
   const client = new Redis(redis.url)
   const key = (await client.keys('weir:thoughts:*')).find((one) => !one.endsWith(':order')) ?? ''
   const stored = Object.values(await client.hgetall(key)).join()
