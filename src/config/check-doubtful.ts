@@ -208,9 +208,11 @@ function checkOwners(check: Check, nowMs: number): void {
       check.problems.warn(at, `${check.shown(at, glob)} matches no model${advice}`)
     })
   }
+  const reserved = leastReserved(check.file.models)
   check.file.organizations?.forEach((organization, index) => {
     if (organization === undefined) return
     const path = ['organizations', index]
+    checkTokens(check, organization.limits?.tokens_per_minute, reserved, [...path, 'limits', 'tokens_per_minute'])
     checkGlobs(organization.models, [...path, 'models'])
     organization.rules?.forEach((rule, at) => {
       checkGlobs(rule?.allow, [...path, 'rules', at, 'allow'])
@@ -218,10 +220,34 @@ function checkOwners(check: Check, nowMs: number): void {
     })
     organization.keys?.forEach((key, at) => {
       if (key === undefined) return
-      checkGlobs(key.models, [...path, 'keys', at, 'models'])
-      checkExpiry(check, key.expires_at, [...path, 'keys', at, 'expires_at'], nowMs)
+      const inside = [...path, 'keys', at]
+      checkTokens(check, key.limits?.tokens_per_minute, reserved, [...inside, 'limits', 'tokens_per_minute'])
+      checkGlobs(key.models, [...inside, 'models'])
+      checkExpiry(check, key.expires_at, [...inside, 'expires_at'], nowMs)
     })
   })
+}
+
+/** Of output, for a request without an output limit: as `SLICE_TOKENS` of the gateway. */
+const RESERVED_TOKENS = 4096
+
+/** What a request without an output limit reserves of output at least; 0 if a model takes requests without output. */
+function leastReserved(models: Check['file']['models']): number {
+  const amounts = models?.map((model) => {
+    const isChat = !model?.supports?.some((each) => each === 'image_generation' || each === 'embeddings')
+    return isChat ? (model?.max_output_tokens ?? RESERVED_TOKENS) : 0
+  })
+  return Math.min(RESERVED_TOKENS, ...(amounts ?? [0]))
+}
+
+/** A limit of 0 is meant to refuse all. */
+function checkTokens({ problems }: Check, most: number | undefined, reserved: number, path: Path): void {
+  if (most === undefined || most === 0 || most >= reserved) return
+  problems.warn(
+    path,
+    `${most} refuses every request without an output limit, for which weir reserves ${reserved} tokens; raise it, or ` +
+      'let callers send one (max_tokens)',
+  )
 }
 
 function checkExpiry({ problems }: Check, text: string | undefined, path: Path, nowMs: number): void {

@@ -858,6 +858,15 @@ const DOUBTFUL: readonly Row[] = [
     lines: ['14: warning: providers.local: no model uses provider "local"; add a target, or remove the provider'],
   },
   {
+    what: 'a rate that no request without an output limit passes',
+    replace: '      requests_per_minute: 600',
+    by: '      tokens_per_minute: 4095',
+    lines: [
+      '35: warning: organizations[0].limits.tokens_per_minute: 4095 refuses every request without an output limit, ' +
+        'for which weir reserves 4096 tokens; raise it, or let callers send one (max_tokens)',
+    ],
+  },
+  {
     what: 'a glob without a model',
     replace: '"claude-*"',
     by: '"claud-*"',
@@ -999,4 +1008,23 @@ test.each(named(DOUBTFUL))('%s: a warning', async (_, row) => {
 
 test('there are sixty mistakes and more', () => {
   expect(WRONG.length).toBeGreaterThan(60)
+})
+
+test('a rate is not doubtful if some request without an output limit passes it, or none shall', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'weir-rates-'))
+  const file = join(folder, 'weir.yaml')
+  const smaller = FILE.replace('max_output_tokens: 128000', 'max_output_tokens: 1000')
+  const images = FILE.replace('context_window: 400000', 'supports: [image_generation]')
+  const files = [
+    FILE.replace('requests_per_minute: 600', 'tokens_per_minute: 4096'),
+    FILE.replace('requests_per_minute: 600', 'tokens_per_minute: 0'),
+    smaller.replace('requests_per_minute: 600', 'tokens_per_minute: 1000'),
+    images.replace('requests_per_minute: 600', 'tokens_per_minute: 10'),
+  ]
+  for (const text of files) {
+    await writeFile(file, text)
+    const { warnings } = await loadConfig(file, ENV)
+    expect(warnings.filter((line) => line.includes('tokens_per_minute'))).toEqual([])
+  }
+  await rm(folder, { recursive: true })
 })
