@@ -3,7 +3,7 @@
  * tables, which have no events. Reconnects with growing pauses after a loss. Disconnects while the page is hidden.
  */
 
-import type { BudgetRow, Status, TargetRow } from '../admin/api-shapes.ts'
+import type { BudgetRow, Nodes, Status, TargetRow } from '../admin/api-shapes.ts'
 import { ApiError, askJson, TokenNeeded } from './api-client.ts'
 import type { RequestView } from './request-line-view.ts'
 import { readEvents } from './server-events.ts'
@@ -36,6 +36,7 @@ interface FeedListener {
   connection(state: FeedState): void
   status(status: Status): void
   targets(rows: readonly TargetRow[]): void
+  nodes(answer: Nodes): void
   budgets(answer: Budgets): void
   /** The API answers, and cannot read the budgets. */
   budgetsUnread(problem: string): void
@@ -119,12 +120,14 @@ export class LiveFeed {
     while (!signal.aborted) {
       if (!document.hidden) {
         const { budgetSearch } = this
-        const [targets, budgets] = await Promise.all([
+        const [targets, nodes, budgets] = await Promise.all([
           askJson<{ readonly rows: readonly TargetRow[] }>('/api/targets'),
+          askJson<Nodes>('/api/nodes'),
           askBudgets(budgetSearch),
         ])
         if (signal.aborted) return
         this.listener.targets(targets.rows)
+        this.listener.nodes(nodes)
         // Meanwhile something else was typed.
         if (budgetSearch !== this.budgetSearch) continue
         if (budgets instanceof ApiError) this.listener.budgetsUnread(budgets.message)

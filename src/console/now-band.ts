@@ -86,7 +86,7 @@ const setups: readonly FigureSetup[] = [
     amounts: (status) => [
       {
         number: status.cost_today_micro_usd === null ? '–' : dollars(status.cost_today_micro_usd),
-        unit: hasNodes(status) ? 'today, all nodes' : 'today',
+        unit: hasNodes(status) && status.now !== status.nodes?.now ? 'today, all nodes' : 'today',
       },
       { number: dollars(status.now.cost_micro_usd_per_second * HOUR_S), unit: 'an hour' },
     ],
@@ -169,59 +169,120 @@ class Figure {
   }
 }
 
-export class NowBand {
-  private readonly figures: readonly Figure[]
+/** The points of the last hour, of this node or of all of them. */
+class History {
   private times: number[] = []
-  private history: FiguresNow[] = []
-  private stepS = STEP_S_DEFAULT
-  private readonly about = element('p', { class: 'count' }, 'and the last hour')
+  private points: FiguresNow[] = []
 
-  constructor(section: HTMLElement) {
-    this.figures = setups.map((setup) => new Figure(setup, amountsOf(setup)))
-    const head = element('div', { class: 'band-head' }, element('h2', { id: 'now-title' }, 'Now'))
-    head.append(this.about)
-    section.append(head, element('div', { class: 'panel figures' }, ...this.figures.map(({ node }) => node)))
+  constructor(private readonly stepS: () => number) {}
+
+  reset(points: readonly (FiguresNow & { readonly at: string })[]): void {
+    this.times = points.map(({ at }) => Date.parse(at) / 1000)
+    this.points = [...points]
   }
 
-  show(status: Status): void {
-    setText(this.about, hasNodes(status) ? 'of this node, and the last hour' : 'and the last hour')
-    for (const figure of this.figures) figure.show(status)
-    if (this.addPoints(status)) this.draw(Date.parse(status.time) / 1000)
-  }
-
-  /** True if the charts change: when a whole history arrived, and after each step. */
-  private addPoints({ history, now, time }: Status): boolean {
-    const nowS = Date.parse(time) / 1000
-    if (history !== undefined) {
-      this.stepS = history.step_seconds
-      this.times = history.points.map(({ at }) => Date.parse(at) / 1000)
-      this.history = [...history.points]
-      return true
-    }
+  /** True if a step has passed since the last point. */
+  add(nowS: number, now: FiguresNow): boolean {
     const last = this.times.at(-1)
-    if (last !== undefined && nowS - last < this.stepS) return false
+    if (last !== undefined && nowS - last < this.stepS()) return false
     this.times.push(nowS)
-    this.history.push(now)
+    this.points.push(now)
     const old = this.times.findIndex((at) => at >= nowS - HOUR_S)
     this.times.splice(0, old)
-    this.history.splice(0, old)
+    this.points.splice(0, old)
     return true
   }
 
-  private draw(endS: number): void {
+  draw(figures: readonly Figure[], endS: number): void {
     const times: number[] = []
     const history: (FiguresNow | undefined)[] = []
     this.times.forEach((at, index) => {
       // A pause of weir is a gap in the line.
       const before = this.times[index - 1]
-      if (before !== undefined && at - before > GAP_STEPS * this.stepS) {
-        times.push(before + this.stepS)
+      if (before !== undefined && at - before > GAP_STEPS * this.stepS()) {
+        times.push(before + this.stepS())
         history.push(undefined)
       }
       times.push(at)
-      history.push(this.history[index])
+      history.push(this.points[index])
     })
-    for (const figure of this.figures) figure.draw(times, history, endS)
+    for (const figure of figures) figure.draw(times, history, endS)
+  }
+}
+
+export class NowBand {
+  private readonly figures: readonly Figure[]
+  private stepS = STEP_S_DEFAULT
+  private readonly own = new History(() => this.stepS)
+  private readonly all = new History(() => this.stepS)
+  /** Whether the figures are those of this node, though there are others. */
+  private isOwnAlone = false
+  private status: Status | undefined
+  private readonly scope = element(
+    'button',
+    { class: 'only', type: 'button', 'aria-pressed': 'false' },
+    'This node alone',
+  )
+  private readonly about = element('p', { class: 'count' }, 'and the last hour')
+
+  constructor(section: HTMLElement) {
+    this.figures = setups.map((setup) => new Figure(setup, amountsOf(setup)))
+    const head = element('div', { class: 'band-head' }, element('h2', { id: 'now-title' }, 'Now'))
+    this.scope.hidden = true
+    this.scope.addEventListener('click', () => this.turn())
+    head.append(this.about, this.scope)
+    section.append(head, element('div', { class: 'panel figures' }, ...this.figures.map(({ node }) => node)))
+  }
+
+  show(status: Status): void {
+    this.status = status
+    const isNew = this.addPoints(status)
+    this.render(status)
+    if (isNew) this.draw(status)
+  }
+
+  private render(status: Status): void {
+    this.scope.hidden = status.nodes === null
+    setText(this.about, this.words(status))
+    // The spend of the day is that of all nodes either way.
+    const shown = this.isAll && status.nodes !== null ? { ...status, now: status.nodes.now } : status
+    for (const figure of this.figures) figure.show(shown)
+  }
+
+  private draw({ time }: Status): void {
+    const history = this.isAll ? this.all : this.own
+    history.draw(this.figures, Date.parse(time) / 1000)
+  }
+
+  private get isAll(): boolean {
+    return !this.isOwnAlone && this.status !== undefined && this.status.nodes !== null
+  }
+
+  private words(status: Status): string {
+    if (status.nodes !== null && this.isAll) return `of all ${status.nodes.count} nodes, and the last hour`
+    return hasNodes(status) ? 'of this node, and the last hour' : 'and the last hour'
+  }
+
+  private turn(): void {
+    const { status } = this
+    this.isOwnAlone = !this.isOwnAlone
+    this.scope.setAttribute('aria-pressed', String(this.isOwnAlone))
+    if (status === undefined) return
+    this.render(status)
+    this.draw(status)
+  }
+
+  /** True if the charts change: when a whole history arrived, and after each step. */
+  private addPoints({ history, now, nodes, time }: Status): boolean {
+    const nowS = Date.parse(time) / 1000
+    if (history !== undefined) {
+      this.stepS = history.step_seconds
+      this.own.reset(history.points)
+      this.all.reset(history.nodes ?? [])
+      return true
+    }
+    const isNew = this.own.add(nowS, now)
+    return nodes === null ? isNew : this.all.add(nowS, nodes.now) || isNew
   }
 }
 

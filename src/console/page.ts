@@ -7,6 +7,7 @@ import { BudgetsBand } from './budgets-band.ts'
 import { ConnectionLine } from './connection-line.ts'
 import { byId, StateMark, setText } from './elements.ts'
 import { LiveFeed } from './live-feed.ts'
+import { NodesBand } from './nodes-band.ts'
 import { hasNodes, NowBand } from './now-band.ts'
 import { showDetails } from './request-details.ts'
 import { RequestsBand } from './requests-band.ts'
@@ -19,6 +20,7 @@ const attention = new AttentionBand(byId('attention'), clock, ({ band, search })
   (band === 'targets' ? targets : budgets).table.find(search),
 )
 const now = new NowBand(byId('now'))
+const nodes = new NodesBand(byId('nodes'), clock)
 const targets = new TargetsBand(byId('targets'), clock)
 const budgets = new BudgetsBand(byId('budgets'), clock, (words) => feed.searchBudgets(words))
 const requests = new RequestsBand(byId('requests'), showDetails)
@@ -47,6 +49,7 @@ const feed = new LiveFeed({
     targets.show(rows)
     if (lastStatus !== undefined) showFirstRequest(lastStatus, rows[0]?.serves[0])
   },
+  nodes: (answer) => nodes.show(answer),
   budgets: (answer) => budgets.show(answer),
   budgetsUnread: (problem) => budgets.table.fail(problem),
   recent: (lines) => requests.reset(lines),

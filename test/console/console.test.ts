@@ -310,7 +310,7 @@ describe('the console of a weir with 2,001 organisations', () => {
   })
 })
 
-test('without the ledger the console is reached, shows the targets, and has the budgets again after it', async () => {
+test('without the ledger the console is reached, and it has budgets and other nodes again after that', async () => {
   const port = await lastingPort()
   let redis = await RedisServer.start([], port)
   try {
@@ -329,6 +329,19 @@ test('without the ledger the console is reached, shows the targets, and has the 
     expect(await rows(page, 'Targets').count()).toBe(3)
     redis = await RedisServer.start([], port)
     await budget.waitFor()
+
+    // Alone it has no nodes; a second one comes, and the figures are those of both.
+    expect(await page.locator('#nodes').isVisible()).toBe(false)
+    const dearer = configuration({ ledger: `{ redis: "${redis.url}" }` }).replace('input: 3', 'input: 4')
+    await using second = await Weir.ready(dearer)
+    const now = page.locator('#now .count')
+    await rows(page, 'Nodes').nth(1).waitFor()
+    await now.filter({ hasText: 'of all 2 nodes' }).waitFor()
+    await rows(page, 'Nodes').filter({ hasText: 'Differs' }).filter({ hasText: 'models[0].price' }).waitFor()
+    await page.getByRole('button', { name: 'This node alone' }).click()
+    await now.filter({ hasText: 'of this node' }).waitFor()
+    second.signal('SIGTERM')
+    await page.locator('#nodes').waitFor({ state: 'hidden' })
     expect(watched.problems).toEqual([])
   } finally {
     await redis[Symbol.asyncDispose]()

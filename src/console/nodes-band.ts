@@ -1,0 +1,132 @@
+/** The band "Nodes": each node that shares the Redis; absent on a single node. */
+
+import type { NodeRow, Nodes } from '../admin/api-shapes.ts'
+import { count, dollars, percent, rate, span } from '../core/figure-text.ts'
+import { element, StateMark } from './elements.ts'
+import { type Cell, type Column, LiveTable, textColumn } from './live-table.ts'
+import { twoLines } from './two-lines.ts'
+import type { ServerClock } from './units.ts'
+
+/** A row, with the sections in which its node differs from most. */
+type Row = NodeRow & { readonly differs: readonly string[] }
+
+/** Below a state; `weir nodes` has all of them. */
+const SECTIONS_SHOWN = 2
+
+export class NodesBand {
+  readonly table: LiveTable<Row>
+
+  constructor(
+    private readonly section: HTMLElement,
+    clock: ServerClock,
+  ) {
+    this.table = new LiveTable<Row>({
+      section,
+      title: 'Nodes',
+      columns: columns(clock),
+      keyOf: ({ id }) => id,
+      textOf: (row) => [row.name, row.id, row.host, row.version, row.state, ...row.differs].join(' ').toLowerCase(),
+      placeholder: 'Filter by name, host or version',
+      page: 10,
+      filterFrom: 11,
+      empty: 'No nodes.',
+      countOf,
+    })
+    section.hidden = true
+  }
+
+  show({ nodes, mixed }: Nodes): void {
+    this.section.hidden = nodes.length < 2
+    const differs = (id: string) => mixed.flatMap((each) => (each.nodes.includes(id) ? [each.section] : []))
+    this.table.show(nodes.map((row) => ({ ...row, differs: differs(row.id) })))
+  }
+}
+
+function countOf(rows: readonly Row[]): string {
+  const [draining, different] = [
+    rows.filter(({ state }) => state === 'draining').length,
+    rows.filter(({ differs }) => differs.length > 0).length,
+  ]
+  const parts = [
+    ...(draining === 0 ? [] : [`${draining} draining`]),
+    ...(different === 0 ? [] : [`${different} with another configuration or version`]),
+  ]
+  return parts.length === 0 ? `${rows.length}, all alike` : [`${rows.length}`, ...parts].join(', ')
+}
+
+function columns(clock: ServerClock): readonly Column<Row>[] {
+  return [
+    { name: 'state', title: 'State', cell: stateCell },
+    {
+      name: 'node',
+      title: 'Node',
+      cell: () =>
+        twoLines(
+          ({ name }) => name,
+          ({ id, host, name }) => (host === name ? id : `${id} on ${host}`),
+        ),
+    },
+    {
+      name: 'version',
+      title: 'Version',
+      cell: () =>
+        twoLines(
+          ({ version, commit }) => (commit === null ? version : `${version} (${commit})`),
+          ({ since }) => `up ${span(-clock.secondsUntil(since))}`,
+        ),
+    },
+    textColumn({
+      name: 'workers',
+      label: 'workers',
+      title: 'Workers',
+      isNumber: true,
+      text: ({ workers }) => count(workers),
+    }),
+    textColumn({
+      name: 'rate',
+      label: 'a second',
+      title: 'Requests/s',
+      isNumber: true,
+      text: (row) => rate(row.requests_per_second),
+    }),
+    textColumn({
+      name: 'streams',
+      label: 'streams',
+      title: 'Streams',
+      isNumber: true,
+      text: ({ open_streams }) => count(open_streams),
+    }),
+    textColumn({
+      name: 'failed',
+      label: 'failed',
+      title: 'Failed',
+      isNumber: true,
+      text: ({ failed_ratio }) => percent(failed_ratio),
+    }),
+    textColumn({
+      name: 'spend',
+      label: 'an hour',
+      title: 'Spend/h',
+      isNumber: true,
+      text: ({ spend_micro_usd_per_hour }) => dollars(spend_micro_usd_per_hour),
+    }),
+  ]
+}
+
+/** The state, and below it what the node has otherwise than most. */
+function stateCell(): Cell<Row> {
+  const mark = new StateMark()
+  const below = element('span', { class: 'two below' })
+  const content = element('div', {}, mark.node, below)
+  return {
+    content,
+    show: ({ state, differs }) => {
+      if (state === 'draining') mark.show('neutral', 'Draining')
+      else mark.show(differs.length > 0 ? 'warning' : 'good', differs.length > 0 ? 'Differs' : 'Ready')
+      const more = differs.length - SECTIONS_SHOWN
+      const shown = [...differs.slice(0, SECTIONS_SHOWN), ...(more > 0 ? [`${more} more`] : [])].join(', ')
+      if (below.textContent !== shown) below.textContent = shown
+      content.title = differs.join('\n')
+    },
+  }
+}
