@@ -458,6 +458,7 @@ async function explain({ query }: Call, { supervision }: OperationParts): Promis
       ...{ key: String(key), model: String(model), needs, resting, learned, isLedgerUp },
       conversation: textOf(conversation),
       tier: textOf(tier),
+      tags: textOf(query['tags']),
     })
   } catch (error) {
     throw error instanceof UnknownKey ? new AdminError(404, 'unknown_key', error.message) : error

@@ -23,6 +23,7 @@ export async function explain(args: readonly string[]): Promise<number> {
     ...state,
     conversation: stringOf(flags['conversation']),
     tier: stringOf(flags['tier']),
+    tags: stringOf(flags['tags']),
   })
   for (const remark of explanation.remarks) printToStderr(remark)
   const { lines } = explanation

@@ -54,7 +54,7 @@ export async function countTokens(gateway: Gateway, counted: CountRequest): Prom
     const inputTokens = needs.inputTokens + (thoughts?.tokens ?? 0)
     return (await countedBy(gateway, first, counted, { ...needs, inputTokens }, thoughts)) ?? inputTokens
   }
-  const account = accountOf(key, log.tags?.text, candidates[0]?.model, gateway.overrides)
+  const account = accountOf(key, log.tags?.all, candidates[0]?.model, gateway.overrides)
   if (!limitsRequests(account)) return await count()
   const quote = { model: candidates[0]?.model.name ?? '', inputTokens: 0, maxOutputTokens: 0, price: undefined }
   const reservation = await RequestReservation.open(gateway.ledger, account, quote, log)

@@ -111,7 +111,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
 
   /** The owners of the limits that a candidate counts under. */
   private accountFor({ model }: Candidate): Account {
-    return accountOf(this.key, this.log.tags?.text, model, this.gateway.overrides)
+    return accountOf(this.key, this.log.tags?.all, model, this.gateway.overrides)
   }
 
   /** The ledger has admitted the request. */

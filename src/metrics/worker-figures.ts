@@ -216,7 +216,8 @@ export class WorkerFigures {
   }
 
   private refusal(organization: string, { name, of }: { readonly name: string; readonly of: string }): void {
-    const scope = of.startsWith('key:') ? 'key' : 'organization'
+    // `organization:acme`, `key:ci`, `budget:person:ann`: values are of callers' making.
+    const [scope = ''] = of.split(':', 1)
     this.series.counter('weir_limit_refusals_total', [organization, scope, name]).add(1)
   }
 

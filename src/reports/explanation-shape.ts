@@ -36,7 +36,9 @@ export const explanation = t.Object({
   ),
   limits: t.Array(
     t.Object({
-      key: nullable(t.String({ description: 'Null: of the organisation as a whole' })),
+      key: nullable(t.String({ description: 'Null: of the organisation as a whole, or of a budget' })),
+      budget: t.Optional(t.String({ description: 'The name of the budget, of a counter' })),
+      value: t.Optional(nullable(t.String({ description: 'The value of the counter; null if the budget has one' }))),
       limit: t.String(),
       unit: t.String(),
       amount: t.Integer(),

@@ -11,6 +11,7 @@ import { sentModel, type TargetRef } from '../core/model-config.ts'
 import { dollarsText, type Price, type Rates } from '../core/money.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import { failureText } from '../gateway/target-failure.ts'
+import type { Account } from '../ledger/ledger.ts'
 import { isPricedTier, pricedTiers, ratesFor } from '../ledger/price.ts'
 import { type RemainingLimit, remainingLimits } from '../ledger/remaining.ts'
 import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
@@ -48,13 +49,15 @@ interface Explained {
   readonly learned: readonly LearnedField[]
   readonly conversation?: string | undefined
   readonly asked: AskedPrice
+  /** The owners of its limits. */
+  readonly account: Account
   /** Undefined if no limit is set, or if the ledger cannot be read. */
   readonly figures: AccountUsage | undefined
 }
 
 /** The lines of `weir explain`. */
 export function explanationLines(explained: Explained): readonly string[] {
-  const { key, name, state, models, figures } = explained
+  const { key, name, state, models, figures, account } = explained
   return [
     `key "${key.id}" of organisation "${key.organization.id}" asks for ${quoted(name)}`,
     nowLine(explained),
@@ -65,6 +68,9 @@ export function explanationLines(explained: Explained): readonly string[] {
     ...candidateLines(explained),
     limitLine(`organisation "${key.organization.id}"`, key.organization.limits, figures?.organization),
     limitLine(`key "${key.id}"`, key.limits, figures?.key),
+    ...(account.budgets ?? []).map(({ name, value, limits }, i) =>
+      limitLine(`budget "${name}"${value === '' ? '' : ` of "${value}"`}`, limits, figures?.budgets?.[i]?.usage),
+    ),
     ...(figures === undefined && hasLimit([key.limits, key.organization.limits])
       ? ['what is left of the limits is unknown, and they were not checked: the ledger cannot be read']
       : []),

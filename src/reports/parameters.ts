@@ -88,6 +88,7 @@ export const EXPLAIN_PARAMETERS: readonly Parameter[] = [
   parameter('output-tokens N', 'the output limit of the request (max_tokens); without it none, as in Chat Completions'),
   parameter('ttl 5m|1h', 'the request asks for prompt caching of that duration', { choices: ['5m', '1h'] }),
   parameter('tier NAME', 'the service tier that the request asks for (service_tier)'),
+  parameter('tags NAME=VALUE,…', 'the tags of the request, for budgets; those of the key hold as for a real one'),
   parameter(
     'conversation TEXT',
     'the prompt_cache_key of the request: shows the order of targets with spread: weighted',

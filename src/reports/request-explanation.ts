@@ -12,16 +12,20 @@ import { didYouMean, quoted } from '../config/problems.ts'
 import { CallerError } from '../core/caller-error.ts'
 import { amountOf, configuredName, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import { sentModel } from '../core/model-config.ts'
+import { tagsText } from '../core/tags.ts'
 import { ConversationKey } from '../gateway/affinity.ts'
-import { accountOf } from '../gateway/request-budgets.ts'
+import { accountOf, type LimitOverrides } from '../gateway/request-budgets.ts'
 import { spread } from '../gateway/spread.ts'
 import { refusedKeyError } from '../http/credentials.ts'
+import { limitsWith } from '../keys/budget-overrides.ts'
+import { budgetChangesOf, budgetsRecordId } from '../keys/budget-record.ts'
 import { storedKey } from '../keys/key-record.ts'
 import { isUsable } from '../keys/key-ring.ts'
 import { storedOrganization } from '../keys/organization-record.ts'
+import type { Account } from '../ledger/ledger.ts'
 import { fullError, unreachedError } from '../ledger/refusal.ts'
 import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts'
-import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
+import type { AccountUsage, CounterUsage, ScopeUsage } from '../ledger/reservation-store.ts'
 import type { Explanation } from './explanation-shape.ts'
 import {
   explanationLines,
@@ -47,6 +51,8 @@ interface ExplanationRequest {
   readonly conversation?: string | undefined
   /** Its `service_tier`. */
   readonly tier?: string | undefined
+  /** Its tags, as the header names them. */
+  readonly tags?: string | undefined
   /** Undefined if no running gateway reported them. */
   readonly resting: readonly Resting[] | undefined
   /** What the running gateway has learned of targets; empty if none runs. */
@@ -67,9 +73,13 @@ export async function explainRequest(config: Config, request: ExplanationRequest
   const found = await findKey(catalog, config, request.key, remarks)
   if (typeof found === 'string') throw new UnknownKey(found)
   const { model: name, needs, resting, learned = [], conversation, tier, isLedgerUp } = request
-  const asked = { ...found, name, needs, resting, learned, conversation, tier }
+  const tags = tagsOf(found.key, request.tags)
+  const plain = { ...found, name, needs, resting, learned, conversation, tier, tags }
+  const overrides = await overridesFor(config, found.key, remarks)
+  const first = resolutionOf(catalog, plain).candidates[0]?.model
+  const asked = { ...plain, account: accountOf(found.key, tags, first, overrides), overrides }
   const state = stateOf(found, Date.now())
-  const { figures, now } = await withFigures(config, found.key, remarks, async (figures, reader, isRead) => {
+  const { figures, now } = await withFigures(config, asked.account, remarks, async (figures, reader, isRead) => {
     const away = (isLedgerUp ?? (isRead || config.ledger.kind === 'embedded')) ? undefined : errorWithout(config)
     return {
       figures,
@@ -95,6 +105,8 @@ function previewed(
     needs,
     conversation,
     tier,
+    tags,
+    overrides,
     resting = [],
   }: Omit<ExplainedRequest, 'state' | 'figures' | 'now' | 'learned'>,
   reader: AccountUsageReader | undefined,
@@ -102,8 +114,8 @@ function previewed(
 ): Promise<Candidate | CallerError> {
   const rests = resting.map((rest) => ({ ...rest, rests: 1 }))
   return previewOf(
-    { catalog, routing, rests, reader, away },
-    { key, name, kind: kindNamed(catalog, name), needs, conversation, tier },
+    { catalog, routing, rests, reader, away, overrides },
+    { key, name, kind: kindNamed(catalog, name), needs, conversation, tier, tags },
   )
 }
 
@@ -111,6 +123,11 @@ function previewed(
 interface ExplainedRequest extends FoundKey, Pick<ExplanationRequest, 'needs' | 'resting' | 'conversation' | 'tier'> {
   /** The model as the caller would name it. */
   readonly name: string
+  /** As in `core/tags.ts`, with those of the key. */
+  readonly tags: string
+  /** The owners of its limits with the first candidate. */
+  readonly account: Account
+  readonly overrides: LimitOverrides | undefined
   readonly learned: readonly LearnedField[]
   readonly state: Explanation['key_state']
   readonly figures: AccountUsage | undefined
@@ -119,7 +136,7 @@ interface ExplainedRequest extends FoundKey, Pick<ExplanationRequest, 'needs' | 
 }
 
 function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: string[]): Explanation {
-  const { key, name, state, figures, resting, learned, now, tier, needs } = request
+  const { key, name, state, figures, resting, learned, now, tier, needs, account } = request
   const asked = { tier, inputTokens: needs.inputTokens }
   const { organization } = key
   const { candidates, excluded } = resolutionOf(catalog, request)
@@ -152,6 +169,11 @@ function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: str
     limits: [
       ...explainedLimits(null, organization.limits, figures?.organization),
       ...explainedLimits(key.id, key.limits, figures?.key),
+      ...(account.budgets ?? []).flatMap(({ name, value, limits }, i) => {
+        const found = figures?.budgets?.[i]
+        const counter = { budget: name, value: value === '' ? null : value }
+        return explainedLimits(null, limits, found?.usage, found?.endsMs).map((row) => ({ ...row, ...counter }))
+      }),
     ],
     remarks,
     lines: [...explanationLines({ ...request, asked, models, candidates, excluded })],
@@ -163,7 +185,12 @@ function rejectionOf(error: CallerError): Explanation['rejected'] {
   return { status, code: String(code), type: error.type, message }
 }
 
-function explainedLimits(key: string | null, limits: Limits, figures: ScopeUsage | undefined): Explanation['limits'] {
+function explainedLimits(
+  key: string | null,
+  limits: Limits,
+  figures: ScopeUsage | undefined,
+  endsMs?: CounterUsage['endsMs'],
+): Explanation['limits'] {
   const row = (limit: Limit, amount: number) => ({ key, limit: configuredName(limit), unit: limit.unit, amount })
   if (figures === undefined) {
     return limitTable.flatMap((limit) => {
@@ -171,11 +198,38 @@ function explainedLimits(key: string | null, limits: Limits, figures: ScopeUsage
       return amount === undefined ? [] : [{ ...row(limit, amount), left: null, renews_at: null }]
     })
   }
-  return remainingLimits(limits, figures).map(({ limit, most, left, renewsAtMs }) => ({
-    ...row(limit, most),
-    left,
-    renews_at: renewsAtMs === undefined ? null : new Date(renewsAtMs).toISOString(),
-  }))
+  return remainingLimits(limits, figures).map(({ limit, most, left, renewsAtMs: ofOwner }) => {
+    // The windows of a counter are those of a time zone.
+    const ms = ofOwner !== undefined && endsMs !== undefined && limit.kind === 'budget' ? endsMs[limit.name] : ofOwner
+    return { ...row(limit, most), left, renews_at: ms === undefined ? null : new Date(ms).toISOString() }
+  })
+}
+
+/** The tags of a request: those that it names, and those of its key as they hold for it. */
+function tagsOf({ tags = {}, fixedTags = {} }: Key, given = ''): string {
+  const named = given.split(',').flatMap((pair) => {
+    const at = pair.indexOf('=')
+    return at < 0 ? [] : [[pair.slice(0, at).trim(), pair.slice(at + 1).trim()] as const]
+  })
+  return tagsText(Object.entries({ ...tags, ...Object.fromEntries(named), ...fixedTags }))
+}
+
+/** The raises and resets that hold for the budgets of a key's organisation. */
+async function overridesFor(config: Config, key: Key, remarks: Set<string>): Promise<LimitOverrides | undefined> {
+  const { id, budgets } = key.organization
+  if (budgets === undefined) return undefined
+  try {
+    const record = await withLedger(openKeyStore, config, (store) => store.get(budgetsRecordId(id)))
+    const changes = budgetChangesOf(record)
+    return {
+      version: 0,
+      limitsOf: (_, name, value, limits) => limitsWith(changes, { name, value }, limits, Date.now()),
+    }
+  } catch (error) {
+    if (!(error instanceof LedgerProblem)) throw error
+    remarks.add(error.message)
+    return undefined
+  }
 }
 
 interface FoundKey {
@@ -226,17 +280,18 @@ async function isRevokedByCommand(config: Config, key: Key, remarks: Set<string>
  */
 async function withFigures<Result>(
   config: Config,
-  key: Key,
+  account: Account,
   remarks: Set<string>,
   use: (figures: AccountUsage | undefined, reader: AccountUsageReader | undefined, isRead: boolean) => Promise<Result>,
 ): Promise<Result> {
-  const { organization } = key
-  if (!hasLimit([key.limits, organization.limits])) return await use(undefined, undefined, true)
+  const { organizationLimits, keyLimits, budgets = [] } = account
+  if (!hasLimit([organizationLimits, keyLimits, ...budgets.map(({ limits }) => limits)]))
+    return await use(undefined, undefined, true)
   try {
     return await withLedger(openAccountUsageReader, config, async (reader) => {
       const warning = await reader.warning()
       if (warning !== undefined) remarks.add(warning)
-      return await use(await reader.read(accountOf(key)), reader, true)
+      return await use(await reader.read(account), reader, true)
     })
   } catch (error) {
     if (!(error instanceof LedgerProblem)) throw error
@@ -285,7 +340,10 @@ function kindNamed(catalog: Catalog, name: string): ModelKind {
 }
 
 /** The candidates that would be tried; none if the model cannot be used. */
-function resolutionOf(catalog: Catalog, { key, name, needs, conversation }: ExplainedRequest): Resolution {
+function resolutionOf(
+  catalog: Catalog,
+  { key, name, needs, conversation }: Pick<ExplainedRequest, 'key' | 'name' | 'needs' | 'conversation'>,
+): Resolution {
   try {
     const { candidates, excluded } = resolve(catalog, key, { name, kind: kindNamed(catalog, name), needs })
     if (conversation === undefined) return { candidates, excluded }

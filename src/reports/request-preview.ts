@@ -23,6 +23,8 @@ import { Flow } from '../gateway/flow.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { ImageWork } from '../gateway/image-work.ts'
 import { InFlight } from '../gateway/in-flight.ts'
+import type { LimitOverrides } from '../gateway/request-budgets.ts'
+import { RequestTags, TagCounts } from '../gateway/request-tags.ts'
 import { TargetUsage } from '../gateway/target-usage.ts'
 import type { Work } from '../gateway/work.ts'
 import type { Account, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger/ledger.ts'
@@ -39,6 +41,8 @@ interface PreviewedRequest {
   readonly conversation: string | undefined
   /** Its `service_tier`. */
   readonly tier: string | undefined
+  /** As in `core/tags.ts`. */
+  readonly tags: string
 }
 
 /** What decides about it: limits are not checked without a reader, and nothing rests without rests. */
@@ -47,6 +51,7 @@ interface PreviewedGateway {
   readonly routing: Config['routing']
   readonly rests: readonly Rest[]
   readonly reader: Pick<AccountUsageReader, 'preview'> | undefined
+  readonly overrides: LimitOverrides | undefined
   /** What every request gets that needs the ledger, because it is away. */
   readonly away?: CallerError | undefined
 }
@@ -55,6 +60,8 @@ interface PreviewedGateway {
 export function previewOf(of: PreviewedGateway, request: PreviewedRequest): Promise<Candidate | CallerError> {
   const gateway = gatewayOf(of)
   const log = new RequestLog('preview', { write() {} })
+  const { tags, key } = request
+  if (tags !== '') log.tags = new RequestTags(tags, tags, key.organization.id, new TagCounts({ limited() {} }))
   const work = workOf(gateway, request, log)
   const { promise, resolve, reject } = Promise.withResolvers<Candidate | CallerError>()
   const failed = (error: unknown) => {
@@ -81,7 +88,7 @@ class PreviewFlow extends Flow {
   }
 }
 
-function gatewayOf({ catalog, routing, rests, reader, away }: PreviewedGateway): Gateway {
+function gatewayOf({ catalog, routing, rests, reader, away, overrides }: PreviewedGateway): Gateway {
   // Time stands still: a rest does not end between two looks.
   const breaker = new Breaker(() => 0)
   for (const rest of rests) breaker.receive(rest)
@@ -89,6 +96,7 @@ function gatewayOf({ catalog, routing, rests, reader, away }: PreviewedGateway):
     ...{ catalog, routing, breaker, affinity: new Affinity(), targetUsage: new TargetUsage() },
     upstreams: new Map(),
     ledger: new PreviewLedger(reader, away),
+    overrides,
     random: () => 0,
     sealer: { seal: () => Buffer.alloc(0), open: () => undefined },
     explainRoute: false,

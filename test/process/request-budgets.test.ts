@@ -24,6 +24,7 @@ const BUDGETS = [
     limits: { spend: { week: 6, total: 100 } },
     on_exhausted: 'downgrade',
   },
+  { name: 'run', per: 'tag:session', limits: { spend: { total: 1 } }, idle_hours: 24 },
   { name: 'pool', match: { tags: { team: ['a', 'b'] } }, limits: { spend: { hour: 1 }, concurrent_requests: 5 } },
 ]
 
@@ -40,7 +41,7 @@ function start(upstream: Upstream, more: JsonObject): Promise<Gateway> {
     providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
     models: { m: { ...target('m'), fallbacks: ['cheap'] }, cheap: target('cheap') },
     config: {
-      tags: ['person', 'team'],
+      tags: ['person', 'team', { name: 'session', counted: false }],
       admin: { token: TOKEN },
       organizations: [
         { id: 'acme', timezone: 'Asia/Kathmandu', budgets: BUDGETS, keys: [{ id: 'k', key: KEY, limits: {} }] },
@@ -92,6 +93,10 @@ test.each(['embedded', 'redis'])(
     // Without the tag the budget does not match.
     for (let i = 0; i < 3; i++) expect((await settled('')).status).toBe(200)
 
+    // A tag that no report counts is one for budgets.
+    expect((await settled('session=s1')).status).toBe(200)
+    expect(errorOf(await settled('session=s1'))).toMatchObject({ scope: 'budget:run:s1', resets_at: null })
+
     expect((await settled('team=a')).status).toBe(200)
     expect(errorOf(await settled('team=b'))).toMatchObject({ scope: 'budget:pool', window: 'hour' })
     expect((await settled('team=c')).status).toBe(200)
@@ -138,6 +143,9 @@ test.each(['embedded', 'redis'])(
     const command = ['--org', 'acme', '--name', 'pool', '--spend-hour', '5', '--until', '1h', '--reason', 'test']
     expect(await gateway.run('budgets', 'raise', ...command)).toMatchObject({ code: 0 })
     expect((await settled('team=b')).status).toBe(200)
+    const explained = await gateway.run('explain', '--key', 'k', '--model', 'm', '--tags', 'person=ann,team=b')
+    expect(explained.stdout).toContain('limits of budget "person" of "ann": $2.00 a day ($1.00 left, renews ')
+    expect(explained.stdout).toMatch(/^limits of budget "pool": .*\$5\.00 an hour \(\$3\.00 left/m)
     const audited = await gateway.run('audit', '--admin', '--json')
     expect(audited.stdout).toMatch(/"action":"budget\.raised".*"reason":"release"/)
   },
