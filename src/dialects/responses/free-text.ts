@@ -16,9 +16,7 @@ export const AFTER_TEXT = '"}'
 const OPENING = /^\s*\{\s*"input"\s*:\s*"/
 /** Arguments that begin in another way are read once they are whole. */
 const OPENING_CHARS_MAX = 64
-/** An escape of which the end is still to come, or the first half of a character. */
-const UNFINISHED = /\\(?:u[\dA-Fa-f]{0,3})?$|\\u[dD][89abAB][\dA-Fa-f]{2}(?:\\(?:u[\dA-Fa-f]{0,3})?)?$/
-// biome-ignore lint/suspicious/noControlCharactersInRegex: models write line ends into JSON as they are
+/** Models write line ends into JSON as they are. */
 const CONTROL = /[\x00-\x1f]/g
 
 /** Reads the text of one call as its arguments come. Takes and returns pieces of JSON. */
@@ -47,16 +45,31 @@ export class FreeText {
   private inside(isLast: boolean): string {
     const { held } = this
     let end = 0
-    while (end < held.length && held[end] !== '"') end += held[end] === '\\' ? 2 : 1
-    if (end < held.length) {
-      this.state = 'after'
-      this.held = ''
-      return safe(held.slice(0, end))
+    while (end < held.length && held[end] !== '"') {
+      const next = end + sizeAt(held, end)
+      if (next > held.length && !isLast) break
+      end = next
     }
-    const kept = isLast ? 0 : (UNFINISHED.exec(held)?.[0].length ?? 0)
-    this.held = held.slice(held.length - kept)
-    return safe(held.slice(0, held.length - kept))
+    const isWhole = held[end] === '"'
+    if (isWhole) this.state = 'after'
+    this.held = isWhole ? '' : held.slice(end)
+    return safe(held.slice(0, end))
   }
+}
+
+/** How long the character is that begins here, or would be with what is still to come: an escape, or a pair of them. */
+function sizeAt(json: string, at: number): number {
+  const next = json[at + 1]
+  if (json[at] !== '\\') return isFirstHalf(json.charCodeAt(at)) && !(next !== undefined && next < '\udc00') ? 2 : 1
+  if (next !== 'u') return 2
+  const isOfPair = isFirstHalf(Number.parseInt(json.slice(at + 2, at + 6), 16))
+  const isEscaped = json[at + 6] === undefined || json.slice(at + 6, at + 8) === '\\u'.slice(0, json.length - at - 6)
+  return isOfPair && isEscaped ? 12 : 6
+}
+
+/** Of a character beyond U+FFFF. */
+function isFirstHalf(unit: number): boolean {
+  return unit >= 0xd800 && unit < 0xdc00
 }
 
 /** The text of a call whose arguments are whole; the arguments themselves if they have none. */
