@@ -148,6 +148,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
     price: { image: 0.04 }
     supports: [image_generation]`,
   auto: 'auto: { candidates: [gpt-5-mini, claude-sonnet] }',
+  queue: 'queue: { max_wait_ms: 30000, max_waiting: 10000 }',
   routing: 'routing: { max_attempts: 3, total_timeout_ms: 600000 }',
   organizations: `organizations:
   - id: acme

@@ -134,6 +134,25 @@ export const systemSeries: readonly SystemSeries[] = [
       }))
     },
   },
+  {
+    name: 'weir_queue_waiting',
+    type: 'gauge',
+    help: 'Requests that wait for room at a provider.',
+    labels: ['class'],
+    samples: ({ counted }) =>
+      Object.entries(counted.gauges().waiting ?? {}).map(([name, value]) => ({ labels: { class: name }, value })),
+  },
+  {
+    name: 'weir_target_room_ratio',
+    type: 'gauge',
+    help: 'What is left of a limit of the provider or target, from 0 to 1. target is provider or provider/model.',
+    labels: ['target', 'unit'],
+    samples: ({ counted }) =>
+      Object.entries(counted.gauges().left ?? {}).map(([name, value]) => {
+        const at = name.lastIndexOf('/')
+        return { labels: { target: name.slice(0, at), unit: name.slice(at + 1) }, value }
+      }),
+  },
   ofTargets(
     'weir_target_resting',
     '1 while the target is skipped after failures, or until a probe of it succeeds; else 0.',

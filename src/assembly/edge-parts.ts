@@ -4,6 +4,8 @@
  */
 
 import { hostname } from 'node:os'
+import type { Rooms } from '../capacity/rooms.ts'
+import type { WaitQueue } from '../capacity/wait-queue.ts'
 import { AUTO, Catalog } from '../catalog/catalog.ts'
 import { PatternModels } from '../catalog/model-list.ts'
 import type { Config, ProviderConfig } from '../config/config.ts'
@@ -18,6 +20,7 @@ import type { Affinity } from '../gateway/affinity.ts'
 import type { Breaker } from '../gateway/breaker.ts'
 import type { Upstream } from '../gateway/gateway.ts'
 import type { ProviderLists } from '../gateway/provider-lists.ts'
+import type { Capacity } from '../gateway/request-room.ts'
 import type { TargetUsage } from '../gateway/target-usage.ts'
 import { type ThinkingTargets, ThoughtMemory } from '../gateway/thought-memory.ts'
 import type { EdgeParts } from '../http/request-life.ts'
@@ -59,6 +62,9 @@ export interface LastingParts {
   readonly affinity: Affinity
   readonly targetUsage: TargetUsage
   readonly thinking: ThinkingTargets
+  /** The limits of providers and targets, and the requests that wait for them. */
+  readonly rooms: Rooms
+  readonly waiting: WaitQueue
   /** What providers list of the models of patterns. */
   readonly providerLists: ProviderLists
   /** Takes the spans of traced requests. */
@@ -104,6 +110,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
       targetUsage,
       thoughts: stores.thoughts && new ThoughtMemory(stores.thoughts, lasting.thinking),
       sealer: sealerOf(config),
+      capacity: capacityOf(config, lasting),
       random: Math.random,
       explainRoute: config.listen.explainHeader,
       report: (error, requestId) =>
@@ -117,6 +124,13 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
 
 function tagsReader({ tags = [], tagRules = {} }: Config): TagsReader | undefined {
   return tags.length === 0 ? undefined : new TagsReader(tags, tagRules)
+}
+
+/** Without limits of providers, and without a queue, requests need not look for room. */
+function capacityOf({ capacity }: Config, { rooms, waiting: queue }: LastingParts): Capacity | undefined {
+  if (capacity === undefined) return undefined
+  const { maxWaitMs, maxWaiting } = capacity.queue ?? { maxWaitMs: 30_000, maxWaiting: 10_000 }
+  return { rooms, queue, maxWaitMs, maxWaiting, waitsForProviders: capacity.queue !== undefined }
 }
 
 /** The defaults are for a supervisor of a version without the settings. */

@@ -1,5 +1,8 @@
 /** The inference API of one worker: what it serves now, how a reload changes that, and whether it can serve. */
 
+import { OwnRoom, type RoomSource } from '../capacity/common-room.ts'
+import { Rooms } from '../capacity/rooms.ts'
+import { PRIORITIES, WaitQueue } from '../capacity/wait-queue.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import { Affinity, type Place } from '../gateway/affinity.ts'
@@ -22,6 +25,7 @@ import { KeyTable } from '../keys/key-table.ts'
 import type { Account, Ledger, LedgerHealth } from '../ledger/ledger.ts'
 import type { Logger } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
+import type { WorkerGauges } from '../metrics/figures-post.ts'
 import { TimedLedger } from '../metrics/timed-ledger.ts'
 import { WorkerFigures } from '../metrics/worker-figures.ts'
 import { FormStore } from '../providers/form-store.ts'
@@ -55,6 +59,8 @@ interface InferenceServiceOptions {
   readonly forms?: FormStore
   /** Of `ThinkingTargets`, in memory that the workers share; by default this one keeps its own. */
   readonly marks?: Uint8Array
+  /** Where room of providers and targets is taken; by default this process alone takes it. */
+  readonly room?: RoomSource
   /** Takes what the other workers should know. */
   readonly publish?: (update: PeerUpdate) => void
   /** Resolves to whether this worker may probe the target. Absent if it is the only worker. */
@@ -91,6 +97,8 @@ export class InferenceService {
   private readonly targetUsage: TargetUsage
   private readonly thinking: ThinkingTargets
   private readonly providerLists: ProviderLists
+  private readonly rooms: Rooms
+  private readonly queue: WaitQueue
   private readonly spans: SpanExporter
 
   /** Throws `UnusableConfiguration`. */
@@ -102,6 +110,7 @@ export class InferenceService {
     items,
     forms = new FormStore(),
     marks,
+    room = new OwnRoom(),
     publish = () => {},
     claimProbe,
     targetTurned,
@@ -129,6 +138,9 @@ export class InferenceService {
       dropping: (fields) => logEvent(logger, 'traces.dropping', fields),
       recovered: (fields) => logEvent(logger, 'traces.recovered', fields),
     })
+    this.rooms = new Rooms(room)
+    this.queue = new WaitQueue(this.figures)
+    this.useCapacity(config)
     this.exportSpans()
     // Codex asks for a socket first and goes on without one: no operator has to act on that.
     const logged = (line: RequestLine) =>
@@ -176,12 +188,18 @@ export class InferenceService {
     this.breaker.keep(remains)
     this.targetUsage.keep(remains)
     this.config = this.prepared.config
+    this.useCapacity(this.config)
     this.exportSpans()
     closeStores(this.stores, this.prepared.stores)
     this.stores = this.prepared.stores
     this.state.current = this.prepared.parts
     this.providerLists.use(this.prepared.parts.gateway)
     this.prepared = undefined
+  }
+
+  private useCapacity({ capacity, models, workers }: Config): void {
+    const targets = models.flatMap((model) => model.targets)
+    this.rooms.use(capacity ?? { providers: {}, targets: [] }, targets, workers)
   }
 
   /** Drops what was prepared. */
@@ -229,6 +247,13 @@ export class InferenceService {
   /** The targets that are not healthy. */
   rests(): readonly Rest[] {
     return this.breaker.rests()
+  }
+
+  /** Requests that wait for room, and what is left of the limits of providers. Nothing without such limits. */
+  waiting(): Pick<WorkerGauges, 'waiting' | 'left'> {
+    if (this.config.capacity === undefined) return {}
+    const counts = PRIORITIES.map((priority) => [priority, this.queue.sizeOf(priority)] as const)
+    return { waiting: Object.fromEntries(counts), left: this.rooms.left() }
   }
 
   /** Asks idle targets that failed whether they answer again. One worker of a node has one. */
@@ -294,6 +319,8 @@ export class InferenceService {
       targetUsage,
       thinking,
       providerLists,
+      rooms: this.rooms,
+      waiting: this.queue,
       spans,
       storedKeys: () => this.storedKeys,
       serves: this.serves,

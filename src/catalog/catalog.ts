@@ -320,6 +320,8 @@ export function keyOf(organization: Organization, key: Omit<KeyConfig, 'sha256'>
     compatibility: compatibilityOf(key.compatibility, organization.compatibility),
     tags: key.tags,
     fixedTags: key.fixedTags,
+    priority: key.priority,
+    maxWaitMs: key.maxWaitMs,
     expiresAtMs: key.expiresAtMs,
     disabled: key.disabled,
   }

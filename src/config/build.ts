@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import type { HookConfig } from '../core/alerts-config.ts'
+import type { CapacityLimits } from '../core/capacity-limits.ts'
 import type { ModelConfig } from '../core/model-config.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import type { AccessRule } from '../core/permission.ts'
@@ -10,7 +11,7 @@ import { budgetOf, limitsOf } from './build-limits.ts'
 import type { Config, LedgerConfig, ProviderConfig } from './config.ts'
 import { hashOf } from './key-hash.ts'
 import { environmentTracing, tracesUrl } from './otel-environment.ts'
-import { priceOf } from './prices.ts'
+import { microUsd, priceOf } from './prices.ts'
 import { defaultBaseUrl } from './provider-dialects.ts'
 import type { Loose } from './schema-errors.ts'
 import type { CompletedFile, File } from './schema-file.ts'
@@ -71,6 +72,7 @@ export function build(file: CompletedFile, { cores, env }: { readonly cores: num
     providers: Object.entries(file.providers).map(([name, provider]) => providerOf(name, provider, env)),
     models: file.models.map(modelOf),
     auto: { candidates: file.auto?.candidates ?? [] },
+    ...capacityOf(file),
     routing: { maxAttempts: routing.max_attempts, totalTimeoutMs: routing.total_timeout_ms, probe: routing.probe },
     organizations: file.organizations.map(organizationOf),
   }
@@ -180,6 +182,31 @@ function providerOf(name: string, provider: FileProvider, env: Env): ProviderCon
   }
 }
 
+/** Nothing if there are no limits, and no queue. */
+function capacityOf({ providers, models, queue }: CompletedFile): Pick<Config, 'capacity'> {
+  const ofProviders = Object.entries(providers).flatMap(([name, { limits }]) =>
+    limits === undefined ? [] : [[name, capacityLimitsOf(limits)] as const],
+  )
+  const targets = models.flatMap((model) =>
+    model.targets.flatMap(({ provider, model: name, limits }) =>
+      limits === undefined ? [] : [{ provider, model: name, limits: capacityLimitsOf(limits) }],
+    ),
+  )
+  if (ofProviders.length + targets.length === 0 && queue === undefined) return {}
+  const waiting = queue && { maxWaitMs: queue.max_wait_ms, maxWaiting: queue.max_waiting }
+  return { capacity: { providers: Object.fromEntries(ofProviders), targets, ...(waiting && { queue: waiting }) } }
+}
+
+function capacityLimitsOf(limits: NonNullable<FileProvider['limits']>): CapacityLimits {
+  const { day, month, total } = limits.spend ?? {}
+  return {
+    requestsPerMinute: limits.requests_per_minute,
+    tokensPerMinute: limits.tokens_per_minute,
+    concurrentRequests: limits.concurrent_requests,
+    ...(limits.spend && { spend: { day: microUsd(day), month: microUsd(month), total: microUsd(total) } }),
+  }
+}
+
 function awsOf(provider: FileProvider): ProviderConfig['aws'] {
   const { region, access_key_id: accessKeyId, secret_access_key: secretAccessKey } = provider
   if (region === undefined) return undefined
@@ -243,6 +270,7 @@ function organizationOf(organization: FileOrganization): OrganizationConfig {
     limits: limitsOf(organization.limits),
     timezone: organization.timezone,
     ...(organization.budgets.length === 0 ? {} : { budgets: organization.budgets.map(budgetOf) }),
+    ...(organization.weight === undefined ? {} : { weight: organization.weight }),
     ...(organization.compatibility && { compatibility: organization.compatibility }),
     keys: organization.keys.map((key) => keyOf(key, organization.auto)),
   }
@@ -275,6 +303,8 @@ function keyOf(key: FileKey, auto: OrganizationConfig['auto']): KeyConfig {
     ...(key.compatibility && { compatibility: key.compatibility }),
     tags: key.tags,
     ...(key.fixed_tags && { fixedTags: key.fixed_tags }),
+    ...(key.priority && { priority: key.priority }),
+    ...(key.max_wait_ms === undefined ? {} : { maxWaitMs: key.max_wait_ms }),
     expiresAtMs: key.expires_at === undefined ? undefined : instant(key.expires_at),
     disabled: key.disabled,
   }

@@ -4,6 +4,7 @@
  */
 
 import type { AlertsConfig } from '../core/alerts-config.ts'
+import type { CapacityConfig } from '../core/capacity-limits.ts'
 import type { CompatibilitySettings } from '../core/compatibility.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { ModelConfig } from '../core/model-config.ts'
@@ -84,6 +85,8 @@ export interface Config {
   readonly models: readonly ModelConfig[]
   /** Public names, in order of preference; may be empty. */
   readonly auto: { readonly candidates: readonly string[] }
+  /** Absent = no limits of providers and targets, and nothing waits for any. */
+  readonly capacity?: CapacityConfig | undefined
   readonly routing: {
     readonly maxAttempts: number
     readonly totalTimeoutMs: number

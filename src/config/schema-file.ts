@@ -260,6 +260,21 @@ const auto = object(
   { description: 'The models from which weir chooses for a request for the model `auto`' },
 )
 
+const queue = object(
+  {
+    max_wait_ms: withDefault(
+      integer(0, 3_600_000, 'How long a request waits at most before it gets 429; 0: it does not wait'),
+      30_000,
+    ),
+    max_waiting: withDefault(integer(1, 100_000, 'How many requests may wait in one worker'), 10_000),
+  },
+  {
+    description:
+      'How requests wait if no candidate has room: for the limits of providers and targets, and with this section ' +
+      'also for providers that answered 429. Without it they wait for the limits alone, with these defaults',
+  },
+)
+
 const routing = object(
   {
     max_attempts: withDefault(integer(1, 100, 'The most targets that weir tries for one request'), 3),
@@ -361,6 +376,7 @@ export const schema = object(
     prices: withDefault(prices, {}),
     models: Type.Array(model, { minItems: 1, description: 'The models. The model list has the same order' }),
     auto: optional(auto),
+    queue: optional(queue),
     routing: withDefault(routing, {}),
     organizations: Type.Array(organization, {
       minItems: 1,

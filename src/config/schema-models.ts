@@ -8,6 +8,7 @@ import {
   boolean,
   count,
   credential,
+  dollars,
   identifier,
   modelName,
   object,
@@ -108,6 +109,34 @@ const dialectFields = {
 
 const WITHOUT_ADDRESS = PROVIDER_DIALECTS.filter((dialect) => defaultBaseUrl(dialect, {}) === '')
 
+const spendCapacity = object(
+  {
+    day: optional(dollars('the most in a UTC day')),
+    month: optional(dollars('the most in a UTC month')),
+    total: optional(dollars('the most ever')),
+  },
+  { description: 'What may be spent on it', minProperties: 1 },
+)
+
+/** Limits over all organisations, workers and nodes. */
+const capacity = (whose: string) =>
+  optional(
+    object(
+      {
+        requests_per_minute: optional(count('Requests in a minute')),
+        tokens_per_minute: optional(count('Tokens in a minute, input and output together')),
+        concurrent_requests: optional(count('Requests that run at the same time')),
+        spend: optional(spendCapacity),
+      },
+      {
+        description:
+          `What ${whose} gives to all organisations, workers and nodes together. A request passes over a target ` +
+          'without room, and [waits](routing.md#limits-of-providers) if there is no other',
+        minProperties: 1,
+      },
+    ),
+  )
+
 export const provider = object(
   {
     dialect: oneOf(PROVIDER_DIALECTS, 'The API that the provider speaks'),
@@ -118,6 +147,7 @@ export const provider = object(
       ),
     ),
     ...dialectFields,
+    limits: capacity('the provider'),
     connect_timeout_ms: withDefault(period('The longest time to look up the name and connect'), 3000),
     first_byte_timeout_ms: optional(
       period(
@@ -149,6 +179,7 @@ const target = object(
         '`claude`, and all others are served in the API of Gemini',
     ),
     api: optional(oneOf(CHAT_APIS, "For this target, in place of the provider's `api`")),
+    limits: capacity('the target'),
     weight: optional(
       Type.Number({
         minimum: 0,

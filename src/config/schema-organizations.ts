@@ -8,6 +8,7 @@ import {
   count,
   glob,
   identifier,
+  integer,
   object,
   oneOf,
   optional,
@@ -172,6 +173,16 @@ export const key = object(
     limits: optional(limits),
     compatibility: ownSwitches('the key. Without them, those of its organisation hold'),
     tags: optional(tags('Tags of requests that do not name them in `X-Gateway-Tags`. The names must be in `tags`')),
+    priority: optional(
+      oneOf(
+        ['interactive', 'batch'],
+        'Who goes first where requests wait for providers. `interactive` is the default; a caller may lower it with ' +
+          '`X-Gateway-Priority: batch`',
+      ),
+    ),
+    max_wait_ms: optional(
+      integer(0, 3_600_000, 'How long its requests wait for room at most. The default is `queue.max_wait_ms`'),
+    ),
     fixed_tags: optional(tags('Tags of every request, whatever it names itself. The names must be in `tags`')),
     expires_at: optional(text('A date (its first moment in UTC) or an RFC 3339 time, from which weir rejects the key')),
     disabled: withDefault(boolean('Makes weir reject the key'), false),
@@ -202,6 +213,13 @@ export const organization = object(
       'off',
     ),
     limits: optional(limits),
+    weight: optional(
+      integer(
+        1,
+        1_000_000,
+        'Its share where requests wait for providers, in proportion to the others. The default is 1',
+      ),
+    ),
     timezone: withDefault(
       text('The time zone of the days, weeks and months of its budgets, such as `Europe/Berlin`'),
       'UTC',

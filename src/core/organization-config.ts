@@ -20,6 +20,8 @@ export interface OrganizationConfig {
   readonly timezone?: string | undefined
   /** Absent = none. */
   readonly budgets?: readonly BudgetConfig[] | undefined
+  /** How large its share is where requests wait for providers; absent = 1. */
+  readonly weight?: number | undefined
   /** Absent: as the whole configuration has it. */
   readonly compatibility?: CompatibilitySettings | undefined
   readonly keys: readonly KeyConfig[]
@@ -36,6 +38,10 @@ export interface KeyConfig {
   /** The key's own setting, or the organisation's if the key has none. */
   readonly auto: AutoSetting
   readonly limits: Limits
+  /** Who goes first where requests wait for providers; absent = `interactive`. */
+  readonly priority?: 'interactive' | 'batch' | undefined
+  /** How long its requests wait at most; absent = as long as `queue` has it. */
+  readonly maxWaitMs?: number | undefined
   /** Absent: as the organisation has it. */
   readonly compatibility?: CompatibilitySettings | undefined
   /** The values that hold where a request names none, by name. */

@@ -20,8 +20,7 @@ import type { Work } from './work.ts'
 
 export class AttemptRecord implements RestListener {
   readonly route: RouteHeader | undefined
-  /** A call that has not begun to answer ends now, and no further candidate is called. */
-  readonly dueMs: number
+  private untilMs: number
   /**
    * Failed calls, as `routing.max_attempts` counts them. One that was not sent is none of them, nor one whose
    * rejection shows how else to write the request.
@@ -37,8 +36,13 @@ export class AttemptRecord implements RestListener {
     private readonly running: RunningRequest,
     private readonly log: RequestLog,
   ) {
-    this.dueMs = log.receivedMs + gateway.routing.totalTimeoutMs
+    this.untilMs = log.receivedMs + gateway.routing.totalTimeoutMs
     this.route = gateway.explainRoute ? new RouteHeader() : undefined
+  }
+
+  /** A call that has not begun to answer ends now, and no further candidate is called. */
+  get dueMs(): number {
+    return this.untilMs
   }
 
   /** No call has failed. */
@@ -66,6 +70,18 @@ export class AttemptRecord implements RestListener {
     this.route?.add(candidate, 'resting')
     const rest = this.gateway.breaker.restOf(candidate.target)
     if (rest !== undefined) this.failures.rested(candidate, rest)
+  }
+
+  /** It has no room for the request for so long. */
+  lacksRoom(candidate: Candidate, waitMs: number): void {
+    this.route?.add(candidate, 'full')
+    const rest = { restMs: waitMs, rests: 1, asked: true, reason: 'rate_limited', probing: false } as const
+    this.failures.rested(candidate, { ...candidate.target, ...rest })
+  }
+
+  /** The time in which it waited for room is not the providers'. */
+  waited(ms: number): void {
+    this.untilMs += ms
   }
 
   /** The error of a request that no candidate answers. `isAutomatic`: its model was `auto`. */

@@ -1,5 +1,6 @@
 /** One attempt of a request: the candidate that is called, its permit, its call and its trace. */
 
+import type { Admission } from '../capacity/rooms.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { Learned } from '../providers/provider.ts'
@@ -22,7 +23,15 @@ export class Attempt {
     readonly isFirst: boolean,
     /** Present if the candidate was called before and rejected how the request was written. */
     readonly learned?: Learned,
+    /** What it took of the limits of its provider and target; absent if there are none. */
+    readonly admission?: Admission,
   ) {}
+
+  /** It is not called. */
+  release(): void {
+    this.permit.release()
+    this.admission?.cancel()
+  }
 
   /** The attempt in the log line of its request; `nowMs` is its end. Without an error it has answered. */
   line(nowMs: number, interrupted: Interruption | undefined, error: ProviderError | undefined): AttemptLine {

@@ -5,6 +5,7 @@
 import type { Candidate } from '../catalog/resolve.ts'
 import { Attempt } from './attempt.ts'
 import type { Breaker } from './breaker.ts'
+import type { RequestRoom } from './request-room.ts'
 
 /** Hears of each candidate that was passed over because it rests. */
 export interface RestListener {
@@ -25,6 +26,8 @@ export class CandidateTurns {
     public candidates: readonly Candidate[],
     private readonly breaker: Breaker,
     private readonly listener: RestListener,
+    /** Absent if no provider has limits. */
+    private readonly room?: RequestRoom,
   ) {}
 
   get isOnly(): boolean {
@@ -55,10 +58,15 @@ export class CandidateTurns {
       const candidate = this.candidates[this.turns++]
       if (candidate === undefined) return undefined
       const permit = this.breaker.enter(candidate.target)
-      if (permit !== undefined) return new Attempt(candidate, permit, isFirst)
+      if (permit !== undefined) {
+        if (this.room === undefined) return new Attempt(candidate, permit, isFirst)
+        const attempt = this.room.enter(candidate, permit, isFirst)
+        if (attempt !== undefined) return attempt
+        continue
+      }
       // Only a target whose rest is over has to ask the other workers, of which one may probe it.
       if (this.breaker.mustClaim(candidate.target)) return this.claim(candidate, isFirst)
-      this.listener.rests(candidate)
+      this.rests(candidate)
     }
     return undefined
   }
@@ -72,9 +80,18 @@ export class CandidateTurns {
 
   private async claim(candidate: Candidate, isFirst: boolean): Promise<Attempt | undefined> {
     const permit = await this.breaker.enterByClaim(candidate.target)
-    if (permit !== undefined) return new Attempt(candidate, permit, isFirst)
-    this.listener.rests(candidate)
+    if (permit !== undefined) {
+      if (this.room === undefined) return new Attempt(candidate, permit, isFirst)
+      return await this.room.enter(candidate, permit, isFirst)
+    }
+    this.rests(candidate)
     return undefined
+  }
+
+  private rests(candidate: Candidate): void {
+    this.listener.rests(candidate)
+    if (this.room !== undefined && this.breaker.restOf(candidate.target)?.reason === 'rate_limited')
+      this.room.isLimited(candidate)
   }
 }
 

@@ -20,9 +20,10 @@ import { type Gateway, upstreamOf } from './gateway.ts'
 import { type Interruption, interruptedError, type RunningRequest } from './in-flight.ts'
 import type { Content, ProviderCall, ProviderCallListener } from './provider-call.ts'
 import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
-import type { Quote } from './quote.ts'
+import { type Quote, usedOf } from './quote.ts'
 import { accountOf, hasSameCounters } from './request-budgets.ts'
 import { failureOf } from './request-line.ts'
+import { RequestRoom } from './request-room.ts'
 import { type ErrorReporter, RequestReservation } from './reservation.ts'
 import { spread } from './spread.ts'
 import type { Work } from './work.ts'
@@ -61,6 +62,8 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
   private excluded: readonly Exclusion[] = []
   /** Known once the model is resolved. */
   private turns: CandidateTurns | undefined
+  /** Absent if no provider has limits. */
+  private room: RequestRoom | undefined
   /** Known once the ledger has admitted the request. */
   private reservation: RequestReservation | undefined
   private readonly attempts: AttemptRecord
@@ -98,7 +101,16 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     const { candidates, excluded } = candidatesOf(catalog, key, selected, work)
     this.excluded = excluded
     const listed = spread(candidates, work)
-    this.turns = new CandidateTurns(listed, work.order(listed), this.gateway.breaker, this.attempts)
+    this.room = this.requestRoom()
+    this.turns = new CandidateTurns(listed, work.order(listed), this.gateway.breaker, this.attempts, this.room)
+  }
+
+  /** Undefined if no provider has limits. */
+  private requestRoom(): RequestRoom | undefined {
+    const { capacity, breaker } = this.gateway
+    if (capacity === undefined) return undefined
+    const quoteOf = (candidate: Candidate) => this.work.quote(candidate, this.key)
+    return new RequestRoom(capacity, breaker, this.key, this.running.isLowered, quoteOf, this)
   }
 
   /** Reserves for a candidate, the first one if no budget has refused it. */
@@ -163,12 +175,39 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
       const { isFirst, isOver } = this.attempts
       const next = isOver ? undefined : turns.next(isFirst)
       if (next instanceof Promise) return void this.tryLater(next)
+      if (next === undefined && !isOver && this.waits()) return
       const attempt = next ?? (isFirst ? turns.nextAtRest(isAutomatic) : undefined)
       if (attempt === undefined) throw this.attempts.toCallerError(isAutomatic)
       this.try(attempt)
     } catch (error) {
       this.endWithError(error)
     }
+  }
+
+  /** Lets the request wait for room, if a candidate lacks nothing else. */
+  private waits(): boolean {
+    const wait = this.room?.wait()
+    if (wait === undefined) return false
+    this.running.runs({
+      interrupt: (why) => {
+        wait.leave()
+        this.endWithError(interruptedError(why))
+      },
+    })
+    return true
+  }
+
+  lacksRoom(candidate: Candidate, waitMs: number): void {
+    this.attempts.lacksRoom(candidate, waitMs)
+  }
+
+  entered(attempt: Attempt, waitedMs: number): void {
+    this.attempts.waited(waitedMs)
+    this.try(attempt)
+  }
+
+  gaveUp(): void {
+    this.next()
   }
 
   private async tryLater(claiming: Promise<Attempt | undefined>): Promise<void> {
@@ -226,7 +265,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     try {
       if (!(await allowing)) {
         this.attempts.route?.add(attempt.candidate, 'over the limit')
-        attempt.permit.release()
+        attempt.release()
         return this.next()
       }
       if (this.attempts.hasBrokenDown) await this.pause()
@@ -275,7 +314,10 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     if (attempt === undefined || call === undefined) throw new Error('an answer without a call')
     try {
       this.succeeded(attempt, call)
-      if (!(content instanceof Pump)) attempt.permit.completed(false)
+      if (!(content instanceof Pump)) {
+        attempt.permit.completed(false)
+        attempt.admission?.ended(usedOf(call.bill(true)))
+      }
       this.attempts.note(attempt)
       const { interrupted } = this.running
       if (interrupted !== undefined && !(content instanceof Pump)) {
@@ -346,6 +388,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
       attempt.permit.failed(error)
     } else if (outcome === 'completed') attempt?.permit.completed(true)
     else attempt?.permit.release()
+    this.endAdmission(attempt, outcome === 'completed')
     attempt?.trace?.ended(isFailure ? { error: error.kind } : { outcome })
     if (bug !== undefined) this.report(bug)
     let settling: Later<unknown> | undefined
@@ -373,9 +416,11 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     if (attempt === undefined || reservation === undefined) return this.listener.failed(thrown)
     try {
       const learned = this.judge(attempt, reservation, thrown)
-      if (learned === undefined) this.next()
-      else this.callAgain(attempt.candidate, learned)
+      if (learned !== undefined) return this.callAgain(attempt, learned)
+      this.endAdmission(attempt, false)
+      this.next()
     } catch (error) {
+      this.endAdmission(attempt, false)
       this.endWithError(error)
     }
   }
@@ -407,9 +452,17 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     }
   }
 
-  private callAgain(candidate: Candidate, learned: Learned): void {
+  private callAgain({ candidate, admission }: Attempt, learned: Learned): void {
     const permit = this.gateway.breaker.enterAnyway(candidate.target)
-    this.try(new Attempt(candidate, permit, this.attempts.isFirst, learned))
+    this.try(new Attempt(candidate, permit, this.attempts.isFirst, learned, admission))
+  }
+
+  /** What a call took of the limits of its provider is known. */
+  private endAdmission(attempt: Attempt | undefined, isComplete: boolean): void {
+    const { admission, call } = attempt ?? {}
+    if (admission === undefined) return
+    if (call?.wasSent() === true) admission.ended(usedOf(call.bill(isComplete)))
+    else admission.cancel()
   }
 
   /**

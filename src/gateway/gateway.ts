@@ -9,6 +9,7 @@ import type { Provider } from '../providers/provider.ts'
 import type { Affinity } from './affinity.ts'
 import type { Breaker } from './breaker.ts'
 import type { LimitOverrides } from './request-budgets.ts'
+import type { Capacity } from './request-room.ts'
 import type { TargetUsage } from './target-usage.ts'
 import type { ThoughtMemory } from './thought-memory.ts'
 
@@ -43,6 +44,8 @@ export interface Gateway {
   readonly affinity: Affinity
   /** How targets report usage. It outlives the configuration, too. */
   readonly targetUsage: TargetUsage
+  /** Absent if no provider has limits, and nothing waits for any. */
+  readonly capacity?: Capacity | undefined
   /** Absent if thoughts are not kept. */
   readonly thoughts?: ThoughtMemory | undefined
   /** Seals the thoughts that callers get. */

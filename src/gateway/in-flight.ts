@@ -26,6 +26,8 @@ export class RunningRequest implements ListMember {
   place = -1
   /** Set once the ledger has admitted the request. */
   reservation: RequestReservation | undefined
+  /** Its caller lets others go first where requests wait. */
+  isLowered = false
   private why: Interruption | undefined
   private work: Interruptible | undefined
   private body: BodyShare | undefined

@@ -3,6 +3,7 @@
  * what is charged for a bill.
  */
 
+import type { Demand } from '../capacity/meter.ts'
 import type { Ttl } from '../core/model-config.ts'
 import type { Price } from '../core/money.ts'
 import { withTier } from '../core/tags.ts'
@@ -52,6 +53,13 @@ export interface Bill {
   readonly images?: number | undefined
   /** Calls of the provider's own tools. */
   readonly toolCalls?: ToolCalls | undefined
+}
+
+/** What a call took of the limits of its provider. */
+export function usedOf({ counted, price, asked, images = 0 }: Bill): Demand {
+  const { usage } = counted
+  const microUsd = price === undefined ? 0 : chargedMicroUsd(price, { usage, asked, images })
+  return { tokens: usage.input + usage.output, microUsd }
 }
 
 /** Whether the same is reserved for both. Their models do not count. */

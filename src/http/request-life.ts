@@ -198,6 +198,7 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
     const { id } = key.organization
     log.organization = id
     log.key = key.id
+    this.running.isLowered = head.headers.get(PRIORITY_HEADER)?.trim().toLowerCase() === 'batch'
     this.key = key
     if (parts.tags !== undefined) this.readTags(parts.tags, key, undefined)
     this.run = run
@@ -308,5 +309,8 @@ export function writeLine(state: EdgeState, line: RequestLine): void {
   if (line.organization === undefined) state.anonymous.write(line.remote, line)
   else state.log(line)
 }
+
+/** A caller lets others go first where requests wait. */
+const PRIORITY_HEADER = 'X-Gateway-Priority'
 
 const CLOSE = { connection: 'close' } as const

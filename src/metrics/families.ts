@@ -91,6 +91,10 @@ export const counterFamilies = {
       'or these are not kept any more) or other_issuer.',
     labels: ['result'],
   },
+  weir_queue_shed_total: {
+    help: 'Requests that were turned away because too many waited for room. class is interactive or batch.',
+    labels: ['class'],
+  },
   weir_trace_spans_dropped_total: {
     help: 'Spans that the collector of traces did not take, or not fast enough.',
     labels: [],
@@ -132,6 +136,11 @@ export const histogramFamilies = {
     help: 'Time from the call of a target to its first content; to the end of an answer that is not streamed.',
     labels: TARGET,
     bounds: FIRST_TOKEN,
+  },
+  weir_queue_wait_seconds: {
+    help: 'Time that requests waited for room at a provider, of those that got it.',
+    labels: ['class'],
+    bounds: DURATION,
   },
   weir_ledger_operation_seconds: {
     help: 'Time of a call of the ledger: reserve, extend or settle.',

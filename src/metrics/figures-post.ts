@@ -43,6 +43,10 @@ export interface WorkerGauges {
   readonly socketStateBytes: number
   /** Settlements that have not reached the ledger's store. */
   readonly outboxPending: number
+  /** Requests that wait for room at a provider, by class. Absent without limits of providers. */
+  readonly waiting?: Readonly<Record<string, number>> | undefined
+  /** What is left of limits of providers and targets, from 0 to 1, by their names. Absent likewise. */
+  readonly left?: Readonly<Record<string, number>> | undefined
   /** The longest time that the event loop was late since the last post, in seconds. */
   readonly loopLagSeconds: number
 }

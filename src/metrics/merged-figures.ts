@@ -124,10 +124,14 @@ export class MergedFigures {
     }
   }
 
-  /** Sums over the workers that run; the lag is the largest. */
+  /** Sums over the workers that run; the lag is the largest, and what is left of a limit the least. */
   gauges(): WorkerGauges {
     let [inFlight, streams, sockets, socketStateBytes, outboxPending, loopLagSeconds] = [0, 0, 0, 0, 0, 0]
+    const waiting: Record<string, number> = {}
+    const left: Record<string, number> = {}
     for (const worker of this.workers.values()) {
+      for (const [name, count] of Object.entries(worker.waiting ?? {})) waiting[name] = (waiting[name] ?? 0) + count
+      for (const [name, part] of Object.entries(worker.left ?? {})) left[name] = Math.min(left[name] ?? 1, part)
       inFlight += worker.inFlight
       streams += worker.streams
       // Workers of an earlier version do not count sockets.
@@ -136,7 +140,9 @@ export class MergedFigures {
       outboxPending += worker.outboxPending
       loopLagSeconds = Math.max(loopLagSeconds, worker.loopLagSeconds)
     }
-    return { inFlight, streams, sockets, socketStateBytes, outboxPending, loopLagSeconds }
+    const counts = { inFlight, streams, sockets, socketStateBytes, outboxPending, loopLagSeconds }
+    const hasLimits = Object.keys(waiting).length > 0
+    return hasLimits ? { ...counts, waiting, left } : counts
   }
 
   gaugesOf(pid: number): WorkerGauges | undefined {

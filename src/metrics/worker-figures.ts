@@ -138,6 +138,16 @@ export class WorkerFigures {
     this.errors.set(targetKey(failure), failure)
   }
 
+  /** A request waited for room, and went on. */
+  waited(priority: string, ms: number): void {
+    this.series.histogram('weir_queue_wait_seconds', [priority]).observe(ms / 1000)
+  }
+
+  /** Too many requests waited, and this one was turned away. */
+  shed(priority: string): void {
+    this.series.counter('weir_queue_shed_total', [priority]).add(1)
+  }
+
   /** Spans of traces could not be delivered. */
   spansDropped(spans: number): void {
     this.series.counter('weir_trace_spans_dropped_total', []).add(spans)

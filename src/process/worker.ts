@@ -8,6 +8,7 @@ import { InferenceService } from '../assembly/inference-service.ts'
 import { isLedgerProblem, openWorkerLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
 import { buildOf, findVersion, VERSION } from '../assembly/version.ts'
+import { RedisRoom } from '../capacity/redis-room.ts'
 import { environment } from '../config/load.ts'
 import { slowTicker } from '../core/ticker.ts'
 import type { TargetProber } from '../gateway/target-prober.ts'
@@ -18,6 +19,7 @@ import { FormStore, formKey } from '../providers/form-store.ts'
 import { isToWorker, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc/ipc.ts'
 import { ProbeClaims } from './ipc/probe-lease.ts'
 import { SupervisorItems } from './ipc/supervisor-items.ts'
+import { SupervisorRoom } from './ipc/supervisor-room.ts'
 import { FiguresPoster } from './serving/figures-poster.ts'
 import { followKeys } from './serving/follow-keys.ts'
 import { RequestFeed } from './serving/request-feed.ts'
@@ -77,6 +79,7 @@ class Worker {
   private readonly claims = new ProbeClaims((id, target) => send({ type: 'claim', id, target }))
   private readonly items = new SupervisorItems(send)
   private readonly forms = new FormStore((evidence) => send({ type: 'form-evidence', evidence }))
+  private readonly room = new SupervisorRoom(send)
   private readonly feed = new RequestFeed((lines, omitted) => send({ type: 'requests', lines, omitted }))
   private keys: KeyFollower | undefined
   private watch: LedgerWatch | undefined
@@ -163,6 +166,8 @@ class Worker {
         this.forms.receive(forms)
         return
       }
+      case 'room':
+        return this.room.answer(message.id, message.taken)
       case 'drain':
         return this.drain()
       case 'cut':
@@ -193,6 +198,7 @@ class Worker {
         items: this.items,
         forms: this.forms,
         marks: sharedMarks(config.dataDir),
+        room: config.ledger.kind === 'redis' ? new RedisRoom(config.ledger.redis) : this.room,
         publish: (update) => send({ type: 'news', news: update }),
         claimProbe: config.workers === 1 && config.ledger.kind === 'embedded' ? undefined : this.claims.ask,
         targetTurned: () => this.targets.turned(),
@@ -368,6 +374,7 @@ function posterOf(service: InferenceService): FiguresPoster {
       sockets: sockets.count,
       socketStateBytes: sockets.memory.bytes,
       outboxPending: service.health().pending,
+      ...service.waiting(),
     }),
     send: (post) => send({ type: 'figures', figures: post }),
   })

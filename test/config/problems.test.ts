@@ -45,7 +45,7 @@ const table: readonly [string, string, string, ...string[]][] = [
     '["a b\\nc"]: unknown key; known here: listen, admin, workers, data_dir, ' +
       'drain_seconds, node_name, owned_by, ' +
       'ledger, ledger_unreachable, shortcuts, audit, log, tracing, alerts, metrics, tags, responses, ' +
-      'continuity, compatibility, compaction, providers, prices, models, auto, routing, organizations',
+      'continuity, compatibility, compaction, providers, prices, models, auto, queue, routing, organizations',
   ],
   ['word for number', '', 'drain_seconds: soon', 'drain_seconds: must be a whole number'],
   ['fraction for whole number', '', 'drain_seconds: 1.5', 'drain_seconds: must be a whole number'],

@@ -189,7 +189,7 @@ const WRONG: readonly Row[] = [
     lines: [
       '3: master_key: unknown key; known here: listen, admin, workers, data_dir, drain_seconds, node_name, owned_by, ' +
         'ledger, ledger_unreachable, shortcuts, audit, log, tracing, alerts, metrics, tags, responses, ' +
-        'continuity, compatibility, compaction, providers, prices, models, auto, routing, organizations',
+        'continuity, compatibility, compaction, providers, prices, models, auto, queue, routing, organizations',
     ],
   },
   {

@@ -20,7 +20,19 @@ const ANYWHERE = '**'
 const EVERYTHING = ['*']
 /** The composition root may import everything but its callers: `admin/`, `process/`, `cli/` and `main.ts`. */
 const BELOW_ASSEMBLY = [
-  ...['core/', 'wire/', 'sqlite/', 'redis/', 'catalog/', 'config/', 'keys/', 'items/', 'ledger/', 'logging/'],
+  ...[
+    'core/',
+    'wire/',
+    'sqlite/',
+    'redis/',
+    'catalog/',
+    'capacity/',
+    'config/',
+    'keys/',
+    'items/',
+    'ledger/',
+    'logging/',
+  ],
   ...['dialects/', 'transport/', 'providers/', 'gateway/', 'metrics/', 'tracing/', 'alerts/', 'http/', 'reference/'],
 ]
 
@@ -35,6 +47,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     packages: { 'wire/byte-text.ts': ['node:buffer'], 'wire/json-document.ts': ['node:buffer'] },
   },
   'catalog/': { from: ['core/'], packages: { [ANYWHERE]: ['node:crypto'] } },
+  'capacity/': { from: ['core/', 'redis/'], packages: { [ANYWHERE]: ['node:crypto'] } },
   'sqlite/': { from: ['core/'], packages: { [ANYWHERE]: ['bun:sqlite', 'node:fs', 'node:path'] } },
   'redis/': {
     from: ['core/'],
@@ -103,6 +116,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'core/',
       'wire/',
       'catalog/',
+      'capacity/',
       'ledger/',
       'dialects/dialect.ts',
       'providers/provider.ts',

@@ -3,6 +3,7 @@
 import type { RestartReason } from '../../admin/supervision.ts'
 import type { PeerUpdate } from '../../assembly/inference-service.ts'
 import type { LedgerRole } from '../../assembly/open-ledger.ts'
+import type { Amount, Ask, Taken } from '../../capacity/common-room.ts'
 import type { TargetRef } from '../../core/model-config.ts'
 import type { TargetTimes } from '../../gateway/breaker.ts'
 import type { ItemText } from '../../items/item-store.ts'
@@ -36,6 +37,12 @@ export interface WorkerProcessEvents {
   readonly onRecall: (organization: string, id: string) => string | undefined
   /** It learned how requests to a target are to be written. */
   readonly onFormEvidence: (evidence: FormEvidence) => void
+  /** It asks for room of providers and targets. */
+  readonly onTakeRoom: (asks: readonly Ask[], isLow: boolean) => Taken
+  /** It gives room back. */
+  readonly onGiveRoom: (amounts: readonly Amount[]) => void
+  /** It still holds this. */
+  readonly onHoldRoom: (held: readonly Amount[]) => void
   /** What was learned of targets, for a process that starts. */
   readonly learnedForms: () => readonly LearnedForm[]
   /** Requests ended: log lines, and how many others there were. */
@@ -63,6 +70,9 @@ type Report = Extract<
       | 'recall'
       | 'claim'
       | 'form-evidence'
+      | 'take-room'
+      | 'give-room'
+      | 'hold-room'
   }
 >
 
@@ -104,6 +114,15 @@ export function report(
       return
     case 'form-evidence':
       events.onFormEvidence(message.evidence)
+      return
+    case 'take-room':
+      send({ type: 'room', id: message.id, taken: events.onTakeRoom(message.asks, message.isLow) })
+      return
+    case 'give-room':
+      events.onGiveRoom(message.amounts)
+      return
+    case 'hold-room':
+      events.onHoldRoom(message.held)
       return
     case 'claim':
       void answerClaim(message.id, events.onProbeClaim(message.target), send)

@@ -26,6 +26,7 @@ import { LedgerOwnership } from './ledger-ownership.ts'
 import { programProblem } from './program-file.ts'
 import { follow, swap } from './reload.ts'
 import { replaceWorker } from './replacement.ts'
+import { RoomKeeper } from './room-keeper.ts'
 import { SharedRests } from './shared-rests.ts'
 import { WorkerProcess } from './worker-process.ts'
 
@@ -79,6 +80,8 @@ export class WorkerSet {
   private readonly others = new Set<WorkerProcess>()
   private spawned = 0
   private readonly probes = new ProbeLeases(this.health)
+  /** Without Redis: what the workers take of the limits of providers. */
+  private readonly room = new RoomKeeper()
   /** Present if there is a Redis, with which there may be other nodes. */
   private sharedRests: SharedRests | undefined
   /** What the workers report of the ledger. */
@@ -249,6 +252,7 @@ export class WorkerSet {
     clearTimeout(limit)
     this.forms.close()
     this.sharedRests?.close()
+    this.room.close()
     await this.ledger.stop()
   }
 
@@ -262,6 +266,7 @@ export class WorkerSet {
     this.forms.close()
     this.sharedRests?.close()
     await Promise.all(this.all().map((worker) => worker.kill()))
+    this.room.close()
     await this.ledger.kill()
   }
 
@@ -288,6 +293,7 @@ export class WorkerSet {
         received: (rest) => this.broadcast({ about: 'rest', rest }),
       })
     this.sharedRests?.use(config)
+    this.room.use(config)
   }
 
   /**
@@ -351,6 +357,9 @@ export class WorkerSet {
       onProbeClaim: (target) => this.grantProbe(holder, target),
       onItems: (organization, items) => this.items.put(organization, items),
       onRecall: (organization, id) => this.items.getText(organization, id),
+      onTakeRoom: (asks, isLow) => this.room.take(asks, isLow, holder),
+      onGiveRoom: (amounts) => this.room.give(amounts, holder),
+      onHoldRoom: (held) => this.room.renew(held, holder),
       onFormEvidence: (evidence) => this.forms.hear(evidence),
       learnedForms: () => this.forms.all(),
       onRequests: (lines, omitted) => this.options.onRequests(lines, omitted),
@@ -363,6 +372,7 @@ export class WorkerSet {
       onGone: (pid) => {
         if (pid !== undefined) this.figures.gone(pid)
         this.probes.gone(holder)
+        this.room.gone(holder)
         this.ledgers.delete(worker)
         this.ledger.gone(worker)
       },

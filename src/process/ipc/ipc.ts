@@ -7,6 +7,7 @@
 import type { PeerUpdate } from '../../assembly/inference-service.ts'
 import type { LedgerRole } from '../../assembly/open-ledger.ts'
 import type { Build } from '../../assembly/version.ts'
+import type { Amount, Ask, Taken } from '../../capacity/common-room.ts'
 import type { Config } from '../../config/config.ts'
 import type { TargetRef } from '../../core/model-config.ts'
 import type { TargetTimes } from '../../gateway/breaker.ts'
@@ -71,6 +72,8 @@ export type ToWorker =
   | { readonly type: 'recalled'; readonly id: number; readonly json?: string | undefined }
   /** What was learned of targets, by all workers and nodes, and the keys of what is forgotten. */
   | { readonly type: 'forms'; readonly forms: readonly LearnedForm[]; readonly forgotten: readonly string[] }
+  /** Answers a `take-room` with the same id. */
+  | { readonly type: 'room'; readonly id: number; readonly taken: Taken }
   | { readonly type: 'drain' }
   /** Ends a drain at once. */
   | { readonly type: 'cut' }
@@ -117,6 +120,12 @@ export type ToSupervisor =
   | { readonly type: 'recall'; readonly id: number; readonly organization: string; readonly item: string }
   /** A target has accepted a request that is written as its rejection of another suggested. */
   | { readonly type: 'form-evidence'; readonly evidence: FormEvidence }
+  /** Asks for room of providers and targets. Answered by `room`. */
+  | { readonly type: 'take-room'; readonly id: number; readonly asks: readonly Ask[]; readonly isLow: boolean }
+  /** Gives some back. */
+  | { readonly type: 'give-room'; readonly amounts: readonly Amount[] }
+  /** What it still holds. */
+  | { readonly type: 'hold-room'; readonly held: readonly Amount[] }
 
 /** What a worker reports of the ledger. */
 export interface LedgerReport {
@@ -145,6 +154,7 @@ const toWorker: Readonly<Record<ToWorker['type'], true>> = {
   remembered: true,
   recalled: true,
   forms: true,
+  room: true,
   drain: true,
   cut: true,
 }
@@ -171,6 +181,9 @@ const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   'item-lines': true,
   recall: true,
   'form-evidence': true,
+  'take-room': true,
+  'give-room': true,
+  'hold-room': true,
 }
 
 export function isToWorker(message: unknown): message is ToWorker {

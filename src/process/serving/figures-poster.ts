@@ -69,7 +69,13 @@ export class FiguresPoster implements Ticking {
       gauges.sockets !== posted.sockets ||
       gauges.socketStateBytes !== posted.socketStateBytes ||
       gauges.outboxPending !== posted.outboxPending ||
+      isOther(gauges.waiting, posted.waiting) ||
+      isOther(gauges.left, posted.left) ||
       Math.abs(gauges.loopLagSeconds - posted.loopLagSeconds) >= LAG_STEP_SECONDS
     )
   }
+}
+
+function isOther(one: Readonly<Record<string, number>> = {}, other: Readonly<Record<string, number>> = {}): boolean {
+  return Object.entries(one).some(([name, value]) => other[name] !== value)
 }

@@ -1,0 +1,82 @@
+/** The room of providers and targets that all nodes of a Redis share. */
+
+import { createHash } from 'node:crypto'
+import type { RedisConfig } from '../core/redis-config.ts'
+import clock from '../redis/clock.lua' with { type: 'text' }
+import type { RedisClient } from '../redis/connect.ts'
+import type { Amount, Ask, RoomSource, Taken } from './common-room.ts'
+import lua from './take-room.lua' with { type: 'text' }
+
+const SCRIPT = `${clock}\n${lua}`
+const SHA1 = createHash('sha1').update(SCRIPT).digest('hex')
+/** How long the first request waits for the connection. */
+const OPEN_MS_MAX = 1000
+const PREFIX = 'weir:{capacity}:'
+
+export class RedisRoom implements RoomSource {
+  private client: RedisClient | undefined
+  private opening: Promise<void> | undefined
+  private isClosed = false
+  private readonly holder = crypto.randomUUID()
+
+  constructor(private readonly place: RedisConfig) {}
+
+  async take(asks: readonly Ask[], isLow: boolean): Promise<Taken> {
+    const words = asks.flatMap(({ meter, need, spare }) => [meter.kind, meter.limit, need, spare])
+    const names = asks.map(({ meter }) => meter.name)
+    const [waitMs = 0, ...rest] = (await this.run('take', names, isLow, words)).map(Number)
+    const granted = rest.filter((_, i) => i % 2 === 0)
+    return { waitMs, granted: waitMs > 0 ? [] : granted, left: rest.filter((_, i) => i % 2 === 1) }
+  }
+
+  give(amounts: readonly Amount[]): void {
+    void this.send('give', amounts)
+  }
+
+  renew(held: readonly Amount[]): void {
+    void this.send('renew', held)
+  }
+
+  close(): void {
+    this.isClosed = true
+    this.client?.disconnect()
+  }
+
+  /** The Redis client is loaded only if a configuration has limits. */
+  private async open(): Promise<void> {
+    const { connect } = await import('../redis/connect.ts')
+    if (this.isClosed) return
+    const client = connect(this.place, 'weir-capacity')
+    this.client = client
+    await Promise.race([new Promise((resolve) => client.once('ready', resolve)), Bun.sleep(OPEN_MS_MAX)])
+  }
+
+  private async send(operation: 'give' | 'renew', amounts: readonly Amount[]): Promise<void> {
+    const words = amounts.flatMap(({ meter, amount }) => [meter.kind, meter.limit, Math.floor(amount), 0])
+    const names = amounts.map(({ meter }) => meter.name)
+    try {
+      await this.run(operation, names, false, words)
+    } catch {
+      // Redis is away: places are free again after 20 s, and a rate by itself.
+    }
+  }
+
+  private async run(
+    operation: string,
+    names: readonly string[],
+    isLow: boolean,
+    words: readonly (string | number)[],
+  ): Promise<readonly string[]> {
+    this.opening ??= this.open()
+    await this.opening
+    const { client } = this
+    if (client?.status !== 'ready') throw new Error('Redis cannot be reached')
+    const keys = names.map((name) => PREFIX + name)
+    const values = [operation, this.holder, isLow ? '1' : '0', ...words]
+    const reply = await client.evalsha(SHA1, keys.length, ...keys, ...values).catch((error: unknown) => {
+      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
+      return client.eval(SCRIPT, keys.length, ...keys, ...values)
+    })
+    return Array.isArray(reply) ? reply.map(String) : []
+  }
+}

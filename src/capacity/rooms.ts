@@ -1,0 +1,292 @@
+/**
+ * The room of targets in one process: what it holds of each limit for requests to come, so that they need not wait for
+ * the room that all processes share, and what running requests have taken of it.
+ */
+
+import type { CapacityConfig } from '../core/capacity-limits.ts'
+import { type ListMember, MemberList } from '../core/member-list.ts'
+import { type TargetRef, targetKey } from '../core/model-config.ts'
+import { slowTicker, type Ticking } from '../core/ticker.ts'
+import { type Amount, type Ask, OwnRoom, type RoomSource } from './common-room.ts'
+import { amountOf, bucketOf, type Demand, type Meter, metersFor, sliceOf } from './meter.ts'
+
+/** How often held places are renewed. */
+const RENEW_MS = 5000
+/** An ask is tried again after others took what it was granted at most this often. */
+const TRIES = 3
+
+/** What a process holds of one meter. Targets of a provider share those of the provider. */
+class Held {
+  /** For requests to come. Below 0: they must pay back first. */
+  spare = 0
+  /** Places that running requests take. */
+  running = 0
+  /** Before this time nothing is free (`performance.now()`). */
+  emptyUntilMs = 0
+  /** What was left of the limit when this process last asked, from 0 to 1, and when. */
+  left = 1
+  leftMs = 0
+
+  constructor(
+    public meter: Meter,
+    public slice: number,
+  ) {}
+}
+
+/** What one request has taken; given back or corrected when its call ends. */
+export class Admission {
+  private isOpen = true
+
+  constructor(
+    private readonly room: TargetRoom,
+    private readonly demand: Demand,
+  ) {}
+
+  /** The call has ended, with what the provider counts of it. */
+  ended(used: Demand): void {
+    if (!this.isOpen) return
+    this.isOpen = false
+    this.room.end(this.demand, used, true)
+  }
+
+  /** Nothing was sent. */
+  cancel(): void {
+    if (!this.isOpen) return
+    this.isOpen = false
+    this.room.end(this.demand, { tokens: 0, microUsd: 0 }, false)
+  }
+}
+
+export class TargetRoom {
+  /** Requests that wait for it in the queue. Who comes later does not pass them. */
+  waiting = 0
+  private asking: Promise<void> | undefined
+  /** What requests need that wait for the ask in flight, or for the next one. */
+  private wanted: Demand[] = []
+
+  constructor(
+    private readonly held: readonly Held[],
+    private readonly rooms: Rooms,
+  ) {}
+
+  /** Takes room; undefined if this process does not hold enough. */
+  tryEnter(demand: Demand): Admission | undefined {
+    for (const { meter, spare } of this.held) if (amountOf(meter, demand) > spare) return undefined
+    for (const held of this.held) {
+      held.spare -= amountOf(held.meter, demand)
+      if (held.meter.kind === 'concurrency') held.running++
+    }
+    this.topUp()
+    return new Admission(this, demand)
+  }
+
+  /** Takes room, and asks for more if this process holds too little. Undefined if there is none. */
+  enter(demand: Demand, isLow: boolean): Admission | Promise<Admission | undefined> | undefined {
+    const admission = this.tryEnter(demand)
+    if (admission !== undefined) return admission
+    return this.waitMs(demand) > 0 ? undefined : this.enterLater(demand, isLow)
+  }
+
+  /** How long nothing is free of what a request lacks. */
+  waitMs(demand: Demand): number {
+    const nowMs = performance.now()
+    let ms = 0
+    for (const { meter, spare, emptyUntilMs } of this.held)
+      if (amountOf(meter, demand) > spare) ms = Math.max(ms, emptyUntilMs - nowMs)
+    return ms
+  }
+
+  /** Asks for what a request lacks, unless that is in vain. The queue is woken by the answer. */
+  askFor(demand: Demand, isLow: boolean): void {
+    if (this.waitMs(demand) <= 0) void this.ask(demand, isLow)
+  }
+
+  end(taken: Demand, used: Demand, wasSent: boolean): void {
+    const given: Amount[] = []
+    for (const held of this.held) {
+      const { meter, slice } = held
+      if (meter.kind === 'concurrency') {
+        held.running--
+        held.spare++
+      } else if (meter.unit !== 'requests') held.spare += amountOf(meter, taken) - amountOf(meter, used)
+      else if (!wasSent) held.spare++
+      const most = Math.max(slice, 0)
+      const isMuch = held.spare > most * 2 || (meter.kind === 'concurrency' && held.spare > most)
+      if (!isMuch || this.waiting > 0) continue
+      given.push({ meter, amount: held.spare - most })
+      held.spare = most
+    }
+    if (given.length > 0) this.rooms.source.give(given)
+    this.rooms.changed()
+  }
+
+  /** Before a request needs it. */
+  topUp(): void {
+    if (this.asking !== undefined) return
+    const nowMs = performance.now()
+    const isLow = this.held.some(({ spare, slice, emptyUntilMs }) => spare < slice / 2 && nowMs >= emptyUntilMs)
+    if (isLow) void this.ask(undefined, false)
+  }
+
+  private async enterLater(demand: Demand, isLow: boolean): Promise<Admission | undefined> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      await this.ask(demand, isLow)
+      const admission = this.tryEnter(demand)
+      if (admission !== undefined || this.waitMs(demand) > 0) return admission
+    }
+    return undefined
+  }
+
+  /** One ask at a time: what comes meanwhile is asked for together. */
+  private async ask(demand: Demand | undefined, isLow: boolean): Promise<void> {
+    if (demand !== undefined) this.wanted.push(demand)
+    if (this.asking !== undefined) await this.asking
+    if (demand !== undefined && !this.wanted.includes(demand)) return
+    this.asking ??= this.askNow(isLow).finally(() => {
+      this.asking = undefined
+      this.rooms.changed()
+    })
+    await this.asking
+  }
+
+  /** What is larger than a bucket passes when that is full, also of what this process holds. */
+  private giveBackFor(demand: Demand): void {
+    const given = this.held.flatMap((held): Amount[] => {
+      const { meter, spare } = held
+      if (meter.kind !== 'rate' || spare <= 0 || amountOf(meter, demand) <= bucketOf(meter).most) return []
+      held.spare = 0
+      return [{ meter, amount: spare }]
+    })
+    if (given.length > 0) this.rooms.source.give(given)
+  }
+
+  private async askNow(isLow: boolean): Promise<void> {
+    const { wanted } = this
+    this.wanted = []
+    const [first] = wanted
+    if (first !== undefined) this.giveBackFor(first)
+    const asks = this.held.map(({ meter, slice, spare }): Ask => {
+      const need = first === undefined ? 0 : Math.max(0, amountOf(meter, first) - spare)
+      const all = wanted.reduce((sum, demand) => sum + amountOf(meter, demand), 0)
+      return { meter, need: Math.ceil(need), spare: Math.max(0, Math.ceil(all + slice - Math.max(0, spare) - need)) }
+    })
+    const taken = await this.rooms.take(asks, isLow)
+    const nowMs = performance.now()
+    this.held.forEach((held, i) => {
+      held.left = taken.left[i] ?? held.left
+      held.leftMs = nowMs
+      if (taken.waitMs === 0) {
+        held.spare += taken.granted[i] ?? 0
+        held.emptyUntilMs = 0
+        // Nothing for requests to come: they ask when they are there.
+        if (first === undefined && (taken.granted[i] ?? 0) === 0) held.emptyUntilMs = nowMs + 1
+      } else if ((asks[i]?.need ?? 0) > 0) held.emptyUntilMs = nowMs + Math.min(taken.waitMs, RETRY_MS_MAX)
+    })
+  }
+}
+
+/** Others may give room back, and limits change: nothing is held to be empty for longer. */
+const RETRY_MS_MAX = 250
+
+export class Rooms implements Ticking {
+  place = -1
+  private readonly rooms = new Map<string, TargetRoom>()
+  private readonly held = new Map<string, Held>()
+  private readonly listeners = new MemberList<RoomListener>()
+  private renewedMs = performance.now()
+  /** While the shared room cannot be reached, each process keeps to the limits by itself. */
+  private readonly own = new OwnRoom()
+
+  constructor(readonly source: RoomSource) {}
+
+  /**
+   * Takes over the limits of a configuration with its targets; what running requests have taken stays taken.
+   * `processes`: how many of this node take room.
+   */
+  use({ providers, targets: limited }: CapacityConfig, targets: readonly TargetRef[], processes: number): void {
+    this.rooms.clear()
+    for (const target of targets) {
+      const own = limited.find(({ provider, model }) => provider === target.provider && model === target.model)
+      const meters = metersFor(target, providers[target.provider], own?.limits)
+      if (meters.length === 0 || this.rooms.has(targetKey(target))) continue
+      const room = new TargetRoom(
+        meters.map((meter) => this.heldOf(meter, processes)),
+        this,
+      )
+      this.rooms.set(targetKey(target), room)
+      room.topUp()
+    }
+    if (this.rooms.size > 0 && this.place === -1) slowTicker.add(this)
+    this.changed()
+  }
+
+  /** Undefined for a target without limits. */
+  of(target: TargetRef): TargetRoom | undefined {
+    return this.rooms.size === 0 ? undefined : this.rooms.get(targetKey(target))
+  }
+
+  listen(listener: RoomListener): void {
+    this.listeners.add(listener)
+  }
+
+  changed(): void {
+    for (const listener of this.listeners.snapshot()) listener.roomChanged()
+  }
+
+  async take(asks: readonly Ask[], isLow: boolean): ReturnType<RoomSource['take']> {
+    try {
+      return await this.source.take(asks, isLow)
+    } catch {
+      // Redis is away: the ledger reports that.
+      return await this.own.take(asks, isLow)
+    }
+  }
+
+  /** What is left of each limit, from 0 to 1, as far as this process knows; by the name of the meter. */
+  left(): Readonly<Record<string, number>> {
+    const nowMs = performance.now()
+    const known = [...this.held.values()].map(({ meter, left, leftMs }): [string, number] => {
+      if (meter.kind !== 'rate') return [meter.name, left]
+      const { most, perMs } = bucketOf(meter)
+      return [meter.name, Math.min(1, left + ((nowMs - leftMs) * perMs) / most)]
+    })
+    return Object.fromEntries(known.map(([name, left]) => [name, Math.round(left * 100) / 100]))
+  }
+
+  tick(nowMs: number): void {
+    if (nowMs - this.renewedMs < RENEW_MS) return
+    this.renewedMs = nowMs
+    const held = [...this.held.values()].filter(({ meter }) => meter.kind === 'concurrency')
+    const amounts = held.map(({ meter, running, spare }) => ({ meter, amount: running + spare }))
+    if (amounts.length > 0) this.source.renew(amounts)
+  }
+
+  /** The process ends: gives back what it holds for requests to come. */
+  close(): void {
+    slowTicker.remove(this)
+    const given = [...this.held.values()].flatMap((held): Amount[] => {
+      const amount = Math.max(0, held.spare)
+      held.spare -= amount
+      return amount === 0 ? [] : [{ meter: held.meter, amount }]
+    })
+    if (given.length > 0) this.source.give(given)
+  }
+
+  private heldOf(meter: Meter, processes: number): Held {
+    const slice = sliceOf(meter, processes)
+    const known = this.held.get(meter.name)
+    if (known !== undefined) {
+      known.meter = meter
+      known.slice = slice
+      return known
+    }
+    const held = new Held(meter, slice)
+    this.held.set(meter.name, held)
+    return held
+  }
+}
+
+/** Hears that there may be room again. */
+export interface RoomListener extends ListMember {
+  roomChanged(): void
+}

@@ -1,0 +1,187 @@
+-- What is left of the limits of providers and targets, for all nodes: `common-room.ts` is the same for one node.
+-- KEYS: one hash for each meter. ARGV: the operation, the holder, 1 for the lower class, and for each meter its kind,
+-- its limit, what is needed or given or held, and what is spare.
+
+local HELD_MS, WAITING_MS, LOOK_MS, LOW_TURNS, BUCKET_SHARE = 20000, 300, 25, 10, 6
+-- Longer than a month, after which nothing of a hash counts.
+local KEPT_MS = 32 * 86400000
+
+local operation, holder, is_low = ARGV[1], 'h:' .. ARGV[2], ARGV[3] == '1'
+
+local function number(value)
+  return tonumber(value or '0') or 0
+end
+
+-- The days since 1970 of the first day of the month of a day; after Howard Hinnant's civil_from_days.
+local function month_start(day)
+  local z = day + 719468
+  local era = math.floor(z / 146097)
+  local doe = z - era * 146097
+  local yoe = math.floor((doe - math.floor(doe / 1460) + math.floor(doe / 36524) - math.floor(doe / 146096)) / 365)
+  local doy = doe - (365 * yoe + math.floor(yoe / 4) - math.floor(yoe / 100))
+  local mp = math.floor((5 * doy + 2) / 153)
+  return day - (doy - math.floor((153 * mp + 2) / 5))
+end
+
+local function window_of(kind)
+  local day = math.floor(now / 86400000)
+  if kind == 'day' then return day * 86400000 end
+  if kind == 'month' then return month_start(day) * 86400000 end
+  return 1
+end
+
+local function window_end(kind)
+  local day = math.floor(now / 86400000)
+  if kind == 'day' then return (day + 1) * 86400000 end
+  if kind == 'month' then return month_start(month_start(day) + 31) * 86400000 end
+  return now + KEPT_MS
+end
+
+local function state_of(i)
+  local key = KEYS[i]
+  local at = 3 + (i - 1) * 4
+  local meter = {
+    key = key,
+    kind = ARGV[at + 1],
+    limit = number(ARGV[at + 2]),
+    amount = number(ARGV[at + 3]),
+    spare = number(ARGV[at + 4]),
+    holders = {},
+    held = 0,
+  }
+  local found = redis.call('HGETALL', key)
+  local fields = {}
+  for f = 1, #found, 2 do fields[found[f]] = found[f + 1] end
+  meter.waiting, meter.urgent, meter.turns = number(fields.waiting), number(fields.urgent), number(fields.turns)
+  if meter.kind == 'rate' then
+    meter.most = math.max(1, meter.limit / BUCKET_SHARE)
+    meter.per_ms = meter.limit / 60000
+    local level = fields.level and number(fields.level) or meter.most
+    local since = math.max(0, now - number(fields.at or tostring(now)))
+    meter.level = math.min(meter.most, level + since * meter.per_ms)
+  elseif meter.kind == 'concurrency' then
+    for name, value in pairs(fields) do
+      if string.sub(name, 1, 2) == 'h:' then
+        local amount, until_ms = string.match(value, '^(%d+) (%d+)$')
+        if amount and number(until_ms) > now then
+          meter.holders[name] = number(amount)
+          meter.held = meter.held + number(amount)
+        else
+          redis.call('HDEL', key, name)
+        end
+      end
+    end
+  else
+    meter.window = window_of(meter.kind)
+    meter.used = number(fields.window) == meter.window and number(fields.used) or 0
+  end
+  return meter
+end
+
+local function hold(meter, amount)
+  if amount <= 0 then
+    redis.call('HDEL', meter.key, holder)
+  else
+    redis.call('HSET', meter.key, holder, string.format('%d %d', amount, now + HELD_MS))
+  end
+end
+
+local function save(meter)
+  if meter.kind == 'rate' then
+    redis.call('HSET', meter.key, 'level', string.format('%.6f', meter.level), 'at', string.format('%d', now))
+  elseif meter.kind ~= 'concurrency' then
+    redis.call('HSET', meter.key, 'window', string.format('%d', meter.window), 'used', string.format('%d', meter.used))
+  end
+  if meter.kind ~= 'total' then redis.call('PEXPIRE', meter.key, KEPT_MS) end
+end
+
+local function wait_for(meter)
+  if meter.amount <= 0 then return 0 end
+  if meter.kind == 'rate' then
+    local wanted = math.min(meter.amount, meter.most)
+    if meter.level + 0.000001 >= wanted then return 0 end
+    return math.max(1, math.ceil((wanted - meter.level) / meter.per_ms))
+  end
+  if meter.kind == 'concurrency' then
+    return meter.held + meter.amount <= meter.limit and 0 or LOOK_MS
+  end
+  return meter.used + meter.amount <= meter.limit and 0 or math.max(1, window_end(meter.kind) - now)
+end
+
+local function grant(meter)
+  local free
+  if meter.kind == 'rate' then free = meter.level - meter.amount
+  elseif meter.kind == 'concurrency' then free = meter.limit - meter.held - meter.amount
+  else free = meter.limit - meter.used - meter.amount end
+  local more = math.max(0, math.min(meter.spare, math.floor(free)))
+  if meter.amount == 0 and now < meter.waiting then more = 0 end
+  local amount = meter.amount + more
+  if meter.kind == 'rate' then meter.level = meter.level - amount
+  elseif meter.kind == 'concurrency' then
+    hold(meter, (meter.holders[holder] or 0) + amount)
+    meter.held = meter.held + amount
+  else meter.used = meter.used + amount end
+  save(meter)
+  return amount
+end
+
+local function left_of(meter)
+  if meter.kind == 'rate' then return meter.level / meter.most end
+  if meter.kind == 'concurrency' then return 1 - meter.held / meter.limit end
+  return 1 - meter.used / meter.limit
+end
+
+local meters = {}
+for i = 1, #KEYS do meters[i] = state_of(i) end
+
+-- The wait, then what is granted and what is left of each meter.
+local function reply(wait, granted)
+  local words = { string.format('%d', wait) }
+  for i, meter in ipairs(meters) do
+    words[#words + 1] = string.format('%d', granted[i] or 0)
+    words[#words + 1] = string.format('%.3f', math.max(0, left_of(meter)))
+  end
+  return words
+end
+
+if operation == 'give' then
+  for _, meter in ipairs(meters) do
+    if meter.kind == 'rate' then meter.level = math.min(meter.most, meter.level + meter.amount)
+    elseif meter.kind == 'concurrency' then hold(meter, (meter.holders[holder] or 0) - meter.amount)
+    else meter.used = math.max(0, meter.used - meter.amount) end
+    save(meter)
+  end
+  return {}
+end
+
+if operation == 'renew' then
+  for _, meter in ipairs(meters) do
+    hold(meter, meter.amount)
+    save(meter)
+  end
+  return {}
+end
+
+local wait = 0
+for _, meter in ipairs(meters) do wait = math.max(wait, wait_for(meter)) end
+if wait == 0 and is_low then
+  for _, meter in ipairs(meters) do
+    if now < meter.urgent then
+      local turns = redis.call('HINCRBY', meter.key, 'turns', 1)
+      if turns % LOW_TURNS ~= 0 then wait = LOOK_MS end
+      break
+    end
+  end
+end
+if wait > 0 then
+  for _, meter in ipairs(meters) do
+    redis.call('HSET', meter.key, 'waiting', string.format('%d', now + WAITING_MS))
+    if not is_low then redis.call('HSET', meter.key, 'urgent', string.format('%d', now + WAITING_MS)) end
+    save(meter)
+  end
+  return reply(math.min(wait, KEPT_MS), {})
+end
+
+local granted = {}
+for i, meter in ipairs(meters) do granted[i] = math.floor(grant(meter)) end
+return reply(0, granted)

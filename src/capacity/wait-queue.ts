@@ -1,0 +1,223 @@
+/**
+ * Requests that wait because no candidate of theirs has room: who comes next, how long each waits, and who is turned
+ * away if too many wait. The upper class comes first but for every tenth turn; within a class organisations take turns
+ * by their weights, and the keys of an organisation alike.
+ */
+
+import { type Ticking, ticker } from '../core/ticker.ts'
+import type { RoomListener } from './rooms.ts'
+
+export const PRIORITIES = ['interactive', 'batch'] as const
+export type Priority = (typeof PRIORITIES)[number]
+
+/** Of the turns while both wait, the lower class has one of so many. */
+const LOW_TURNS = 10
+
+/** A request that waits. */
+export interface Waiting {
+  readonly organization: string
+  readonly key: string
+  readonly weight: number
+  readonly priority: Priority
+  /** The same for all that wait for the same candidates. */
+  readonly candidates: string
+  /** When it gives up (`performance.now()`). */
+  readonly untilMs: number
+  /** Takes room if there is some. True: it goes on, and waits no longer. */
+  tryNow(): boolean
+  /** Asks for the room that it lacks. */
+  ask(): void
+  /** Its time is over, or others came before it in a full queue. */
+  gaveUp(isShed: boolean): void
+}
+
+/** Requests of one organisation that wait for the same candidates, in turn by key. */
+class Line {
+  readonly byKey = new Map<string, Waiting[]>()
+  size = 0
+
+  constructor(readonly organization: string) {}
+
+  add(waiting: Waiting): void {
+    const list = this.byKey.get(waiting.key)
+    if (list === undefined) this.byKey.set(waiting.key, [waiting])
+    else list.push(waiting)
+    this.size++
+  }
+
+  get first(): Waiting | undefined {
+    for (const list of this.byKey.values()) return list[0]
+    return undefined
+  }
+
+  remove(waiting: Waiting, isServed: boolean): boolean {
+    const list = this.byKey.get(waiting.key)
+    const at = list?.indexOf(waiting) ?? -1
+    if (list === undefined || at < 0) return false
+    list.splice(at, 1)
+    this.size--
+    if (list.length === 0) this.byKey.delete(waiting.key)
+    else if (isServed) {
+      // The next turn is another key's.
+      this.byKey.delete(waiting.key)
+      this.byKey.set(waiting.key, list)
+    }
+    return true
+  }
+}
+
+/** By organisation, of one class that waits for the same candidates. */
+type Lines = Map<string, Line>
+
+interface Group {
+  readonly lines: Readonly<Record<Priority, Lines>>
+}
+
+interface QueueFigures {
+  /** A request has waited, and goes on. */
+  waited(priority: Priority, ms: number): void
+  shed(priority: Priority): void
+}
+
+export class WaitQueue implements Ticking, RoomListener {
+  place = -1
+  private readonly groups = new Map<string, Group>()
+  private readonly since = new Map<Waiting, number>()
+  /** By class and organisation: how much it has had, in turns over its weight. */
+  private readonly had = new Map<string, number>()
+  /** What the one that had the last turn had had before it. */
+  private readonly virtual: Record<Priority, number> = { interactive: 0, batch: 0 }
+  private readonly counts: Record<Priority, number> = { interactive: 0, batch: 0 }
+  private turns = 0
+  private isPumping = false
+
+  constructor(private readonly figures: QueueFigures) {}
+
+  sizeOf(priority: Priority): number {
+    return this.counts[priority]
+  }
+
+  get size(): number {
+    return this.since.size
+  }
+
+  /** False if the queue is full, and none of a lower class waits in it. `most`: how many may wait. */
+  add(waiting: Waiting, most: number): boolean {
+    if (this.size >= most && !this.shedFor(waiting)) {
+      this.figures.shed(waiting.priority)
+      return false
+    }
+    const group = this.groups.get(waiting.candidates) ?? { lines: { interactive: new Map(), batch: new Map() } }
+    this.groups.set(waiting.candidates, group)
+    const lines = group.lines[waiting.priority]
+    const line = lines.get(waiting.organization) ?? new Line(waiting.organization)
+    lines.set(waiting.organization, line)
+    // Who has not waited for long gets no turns for that time.
+    const name = `${waiting.priority} ${waiting.organization}`
+    this.had.set(name, Math.max(this.had.get(name) ?? 0, this.virtual[waiting.priority]))
+    line.add(waiting)
+    this.counts[waiting.priority]++
+    this.since.set(waiting, performance.now())
+    if (this.place === -1) ticker.add(this)
+    return true
+  }
+
+  /** Its caller left. */
+  leave(waiting: Waiting): void {
+    this.remove(waiting, false)
+  }
+
+  roomChanged(): void {
+    if (this.size > 0) this.pump()
+  }
+
+  tick(nowMs: number): void {
+    for (const waiting of [...this.since.keys()]) {
+      if (waiting.untilMs > nowMs) continue
+      this.remove(waiting, false)
+      waiting.gaveUp(false)
+    }
+    this.pump()
+    if (this.size === 0) ticker.remove(this)
+  }
+
+  /** Lets requests go on that have room, in fair turns. */
+  private pump(): void {
+    if (this.isPumping) return
+    this.isPumping = true
+    try {
+      const blocked = new Map<string, Waiting>()
+      for (let next = this.next(blocked); next !== undefined; next = this.next(blocked)) {
+        const since = this.since.get(next) ?? 0
+        if (!next.tryNow()) {
+          blocked.set(next.candidates, next)
+          continue
+        }
+        this.remove(next, true)
+        this.turns++
+        this.figures.waited(next.priority, performance.now() - since)
+      }
+      for (const waiting of blocked.values()) waiting.ask()
+    } finally {
+      this.isPumping = false
+    }
+  }
+
+  private next(blocked: ReadonlyMap<string, Waiting>): Waiting | undefined {
+    const isLowTurn = this.turns % LOW_TURNS === LOW_TURNS - 1
+    const [first, second] = isLowTurn ? (['batch', 'interactive'] as const) : PRIORITIES
+    return this.firstOf(first, blocked) ?? this.firstOf(second, blocked)
+  }
+
+  /** The first request of the organisation that has had the least. */
+  private firstOf(priority: Priority, blocked: ReadonlyMap<string, Waiting>): Waiting | undefined {
+    if (this.counts[priority] === 0) return undefined
+    let least = Number.POSITIVE_INFINITY
+    let found: Waiting | undefined
+    for (const [candidates, { lines }] of this.groups) {
+      if (blocked.has(candidates)) continue
+      for (const line of lines[priority].values()) {
+        const had = this.had.get(`${priority} ${line.organization}`) ?? 0
+        if (had >= least) continue
+        least = had
+        found = line.first
+      }
+    }
+    return found
+  }
+
+  private remove(waiting: Waiting, isServed: boolean): void {
+    const group = this.groups.get(waiting.candidates)
+    const lines = group?.lines[waiting.priority]
+    const line = lines?.get(waiting.organization)
+    if (group === undefined || line?.remove(waiting, isServed) !== true) return
+    this.since.delete(waiting)
+    this.counts[waiting.priority]--
+    const name = `${waiting.priority} ${waiting.organization}`
+    if (isServed) {
+      const had = this.had.get(name) ?? 0
+      this.virtual[waiting.priority] = Math.max(this.virtual[waiting.priority], had)
+      this.had.set(name, had + 1 / waiting.weight)
+    }
+    if (line.size === 0) lines?.delete(waiting.organization)
+    if (group.lines.interactive.size + group.lines.batch.size === 0) this.groups.delete(waiting.candidates)
+    if (this.counts[waiting.priority] === 0) this.forget(waiting.priority)
+  }
+
+  /** Nobody of a class waits: all begin alike. */
+  private forget(priority: Priority): void {
+    for (const name of this.had.keys()) if (name.startsWith(`${priority} `)) this.had.delete(name)
+    this.virtual[priority] = 0
+  }
+
+  /** Turns away the last of the lower class for one of the upper class. */
+  private shedFor({ priority }: Waiting): boolean {
+    if (priority === 'batch' || this.counts.batch === 0) return false
+    const last = [...this.since.keys()].findLast((each) => each.priority === 'batch')
+    if (last === undefined) return false
+    this.remove(last, false)
+    this.figures.shed('batch')
+    last.gaveUp(true)
+    return true
+  }
+}

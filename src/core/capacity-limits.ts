@@ -1,0 +1,32 @@
+/** What the operator lets weir ask of providers and targets, and how requests wait if that is used up. Plain data. */
+
+import type { TargetRef } from './model-config.ts'
+
+/** Limits of a provider or target over all organisations, workers and nodes; absent: none. Money in micro-dollars. */
+export interface CapacityLimits {
+  readonly requestsPerMinute?: number | undefined
+  readonly tokensPerMinute?: number | undefined
+  readonly concurrentRequests?: number | undefined
+  readonly spend?: SpendCapacity | undefined
+}
+
+interface SpendCapacity {
+  readonly day?: number | undefined
+  readonly month?: number | undefined
+  readonly total?: number | undefined
+}
+
+export interface CapacityConfig {
+  /** By the name of the provider. */
+  readonly providers: Readonly<Record<string, CapacityLimits>>
+  readonly targets: readonly (TargetRef & { readonly limits: CapacityLimits })[]
+  /** Absent: requests wait for the limits above alone. */
+  readonly queue?: QueueConfig | undefined
+}
+
+interface QueueConfig {
+  /** 0: nobody waits. */
+  readonly maxWaitMs: number
+  /** In one worker. */
+  readonly maxWaiting: number
+}

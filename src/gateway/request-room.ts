@@ -1,0 +1,166 @@
+/**
+ * The room that one request looks for among its candidates: those that lack it are passed over, and if no other can be
+ * called, the request waits for them.
+ */
+
+import type { Demand } from '../capacity/meter.ts'
+import type { Admission, Rooms, TargetRoom } from '../capacity/rooms.ts'
+import { PRIORITIES, type Priority, type Waiting, type WaitQueue } from '../capacity/wait-queue.ts'
+import { type Key, publicName } from '../catalog/catalog.ts'
+import type { Candidate } from '../catalog/resolve.ts'
+import { targetKey } from '../core/model-config.ts'
+import { Attempt } from './attempt.ts'
+import type { Breaker } from './breaker.ts'
+import type { Permit } from './permit.ts'
+import { estimateOf, type Quote } from './quote.ts'
+
+/** What the limits of providers and targets, and the queue, need to know of requests. */
+export interface Capacity {
+  readonly rooms: Rooms
+  readonly queue: WaitQueue
+  /** Zero: nobody waits. */
+  readonly maxWaitMs: number
+  /** How many may wait in one worker. */
+  readonly maxWaiting: number
+  /** Requests also wait for targets whose provider answered that they are over its limit. */
+  readonly waitsForProviders: boolean
+}
+
+/** A candidate that has no room now. */
+interface Full {
+  readonly candidate: Candidate
+  /** Undefined if its provider alone limits it. */
+  readonly room: TargetRoom | undefined
+  readonly demand: Demand
+}
+
+/** Hears of candidates that were passed over, and what became of a wait. */
+interface RoomOwner {
+  lacksRoom(candidate: Candidate, waitMs: number): void
+  /** It waited, and this candidate has room. */
+  entered(attempt: Attempt, waitedMs: number): void
+  /** No candidate got room in time. */
+  gaveUp(): void
+}
+
+export class RequestRoom {
+  private readonly full: Full[] = []
+  private readonly priority: Priority
+
+  constructor(
+    private readonly capacity: Capacity,
+    private readonly breaker: Breaker,
+    private readonly key: Key,
+    /** The caller lets others go first. */
+    isLowered: boolean,
+    private readonly quoteOf: (candidate: Candidate) => Quote,
+    private readonly owner: RoomOwner,
+  ) {
+    this.priority = isLowered ? 'batch' : (key.priority ?? PRIORITIES[0])
+  }
+
+  /**
+   * An attempt if the candidate has room, undefined if it has none; a promise if the room that all processes share must
+   * be asked.
+   */
+  enter(candidate: Candidate, permit: Permit, isFirst: boolean): Attempt | Promise<Attempt | undefined> | undefined {
+    const room = this.capacity.rooms.of(candidate.target)
+    if (room === undefined) return new Attempt(candidate, permit, isFirst)
+    const demand = this.demandOf(candidate)
+    const found = room.waiting > 0 ? undefined : room.enter(demand, this.isLow)
+    if (!(found instanceof Promise)) return this.attemptOf({ candidate, room, demand }, found, permit, isFirst)
+    return found.then((admission) => this.attemptOf({ candidate, room, demand }, admission, permit, isFirst))
+  }
+
+  /** Its provider answered that it is over a limit, and it rests for that. */
+  isLimited(candidate: Candidate): void {
+    if (!this.capacity.waitsForProviders) return
+    const room = this.capacity.rooms.of(candidate.target)
+    this.full.push({ candidate, room, demand: this.demandOf(candidate) })
+  }
+
+  /** Lets the request wait for a candidate that lacked room. Returns what ends the wait; undefined if it must not. */
+  wait(): { readonly leave: () => void } | undefined {
+    const { capacity, key, full, owner } = this
+    const waitMs = Math.min(capacity.maxWaitMs, key.maxWaitMs ?? Number.POSITIVE_INFINITY)
+    if (waitMs <= 0 || full.length === 0) return undefined
+    const sinceMs = performance.now()
+    let entered: Attempt | undefined
+    const count = (by: number) => {
+      for (const { room } of full) if (room !== undefined) room.waiting += by
+    }
+    const waiting: Waiting = {
+      organization: key.organization.id,
+      key: key.id,
+      weight: key.organization.weight ?? 1,
+      priority: this.priority,
+      candidates: full.map(({ candidate }) => `${publicName(candidate.model)} ${targetKey(candidate.target)}`).join(),
+      untilMs: sinceMs + waitMs,
+      tryNow: () => {
+        entered = this.tryFull()
+        if (entered === undefined) return false
+        count(-1)
+        full.length = 0
+        const attempt = entered
+        // The queue is not yet done with this turn.
+        queueMicrotask(() => owner.entered(attempt, performance.now() - sinceMs))
+        return true
+      },
+      ask: () => {
+        for (const { room, demand } of full) room?.askFor(demand, this.isLow)
+      },
+      gaveUp: () => {
+        count(-1)
+        full.length = 0
+        owner.gaveUp()
+      },
+    }
+    if (!capacity.queue.add(waiting, capacity.maxWaiting)) return undefined
+    count(1)
+    waiting.ask()
+    return {
+      leave: () => {
+        if (full.length === 0) return
+        count(-1)
+        full.length = 0
+        capacity.queue.leave(waiting)
+      },
+    }
+  }
+
+  private get isLow(): boolean {
+    return this.priority === 'batch'
+  }
+
+  private demandOf(candidate: Candidate): Demand {
+    const { inputTokens, outputTokens, costMicroUsd } = estimateOf(this.quoteOf(candidate), 0)
+    return { tokens: inputTokens + outputTokens, microUsd: costMicroUsd }
+  }
+
+  private attemptOf(
+    full: Full,
+    admission: Admission | undefined,
+    permit: Permit,
+    isFirst: boolean,
+  ): Attempt | undefined {
+    if (admission !== undefined) return new Attempt(full.candidate, permit, isFirst, undefined, admission)
+    permit.release()
+    this.full.push(full)
+    this.owner.lacksRoom(full.candidate, full.room?.waitMs(full.demand) ?? 0)
+    return undefined
+  }
+
+  private tryFull(): Attempt | undefined {
+    for (const { candidate, room, demand } of this.full) {
+      const rest = this.breaker.restOf(candidate.target)
+      if (rest !== undefined && rest.restMs > 0) continue
+      const permit = this.breaker.enter(candidate.target)
+      if (permit === undefined) continue
+      if (room === undefined) return new Attempt(candidate, permit, true)
+      const admission = room.tryEnter(demand)
+      if (admission !== undefined) return new Attempt(candidate, permit, true, undefined, admission)
+      permit.release()
+    }
+    return undefined
+  }
+}

@@ -1,0 +1,75 @@
+/** The room that the workers of a machine without Redis share. What was spent outlives the gateway, in `data_dir`. */
+
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Amount, type Ask, CommonRoom, type Taken } from '../../capacity/common-room.ts'
+import type { Config } from '../../config/config.ts'
+import { parseObject } from '../../core/json.ts'
+import { FILE_MODE } from '../../sqlite/private-files.ts'
+
+const FILE = 'provider-spend.json'
+const SAVE_MS = 1000
+
+export class RoomKeeper {
+  private readonly room = new CommonRoom()
+  private file: string | undefined
+  private saving: ReturnType<typeof setTimeout> | undefined
+
+  use({ dataDir, ledger, capacity }: Config): void {
+    if (this.file !== undefined || ledger.kind === 'redis' || capacity === undefined) return
+    this.file = join(dataDir, FILE)
+    this.room.restore(readSpent(this.file))
+  }
+
+  take(asks: readonly Ask[], isLow: boolean, worker: number): Taken {
+    const taken = this.room.take(asks, isLow, String(worker))
+    if (asks.some(({ meter }) => meter.unit === 'micro_usd')) this.saveSoon()
+    return taken
+  }
+
+  give(amounts: readonly Amount[], worker: number): void {
+    this.room.give(amounts, String(worker))
+    if (amounts.some(({ meter }) => meter.unit === 'micro_usd')) this.saveSoon()
+  }
+
+  renew(held: readonly Amount[], worker: number): void {
+    this.room.renew(held, String(worker))
+  }
+
+  /** The places of a worker that is gone are free. */
+  gone(worker: number): void {
+    this.room.free(String(worker))
+  }
+
+  close(): void {
+    if (this.saving === undefined) return
+    clearTimeout(this.saving)
+    this.save()
+  }
+
+  private saveSoon(): void {
+    this.saving ??= setTimeout(() => this.save(), SAVE_MS)
+  }
+
+  /** A full disk loses nothing but this: it has an alert of its own. */
+  private save(): void {
+    this.saving = undefined
+    if (this.file === undefined) return
+    try {
+      writeFileSync(`${this.file}.new`, `${JSON.stringify(this.room.spent())}\n`, { mode: FILE_MODE })
+      renameSync(`${this.file}.new`, this.file)
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error)) throw error
+    }
+  }
+}
+
+/** Empty if there is no file, or none that can be read. */
+function readSpent(path: string): ReturnType<typeof parseObject> {
+  try {
+    return parseObject(readFileSync(path, 'utf8'))
+  } catch (error) {
+    if (error instanceof Error && 'code' in error) return undefined
+    throw error
+  }
+}

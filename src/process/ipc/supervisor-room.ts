@@ -1,0 +1,38 @@
+/**
+ * The room of providers and targets without Redis: the supervisor has what is common, for all workers of this machine,
+ * and workers ask it over the channel between the two.
+ */
+
+import type { Amount, Ask, RoomSource, Taken } from '../../capacity/common-room.ts'
+import type { ToSupervisor } from './ipc.ts'
+import { PendingReplies } from './pending-replies.ts'
+
+/** Without an answer for so long, the process keeps to the limits by itself. */
+const ANSWER_MS_MAX = 500
+
+type Sent = Extract<ToSupervisor, { type: 'take-room' | 'give-room' | 'hold-room' }>
+
+/** The worker's side. */
+export class SupervisorRoom implements RoomSource {
+  private readonly replies = new PendingReplies<Taken | undefined>(ANSWER_MS_MAX)
+
+  constructor(private readonly send: (message: Sent) => void) {}
+
+  async take(asks: readonly Ask[], isLow: boolean): Promise<Taken> {
+    const taken = await this.replies.ask((id) => this.send({ type: 'take-room', id, asks, isLow }), undefined)
+    if (taken === undefined) throw new Error('the supervisor does not answer')
+    return taken
+  }
+
+  give(amounts: readonly Amount[]): void {
+    this.send({ type: 'give-room', amounts })
+  }
+
+  renew(held: readonly Amount[]): void {
+    this.send({ type: 'hold-room', held })
+  }
+
+  answer(id: number, taken: Taken): void {
+    this.replies.answer(id, taken)
+  }
+}

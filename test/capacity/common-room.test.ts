@@ -1,0 +1,118 @@
+/** What is common of the limits of providers: never passed by more than a bucket, and the same in Redis. */
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { CommonRoom, type Taken } from '../../src/capacity/common-room.ts'
+import { type Meter, metersOf } from '../../src/capacity/meter.ts'
+import { RedisRoom } from '../../src/capacity/redis-room.ts'
+import { property, type Random } from '../support/random.ts'
+import { RedisServer } from '../support/redis.ts'
+
+const granted = ({ granted: amounts }: Taken) => amounts
+
+property(
+  'in any 60 seconds a rate grants at most 7/6 of its limit to all who ask, and nearly all of it under demand',
+  30,
+  (random) => {
+    let nowMs = 1_000_000
+    const room = new CommonRoom(() => nowMs)
+    const limit = random.between(1, 5000)
+    const [meter] = metersOf({ requestsPerMinute: limit }, 'p')
+    if (meter === undefined) throw new Error('no meter')
+    const taken: { readonly ms: number; readonly amount: number }[] = []
+    const end = nowMs + 180_000
+    while (nowMs < end) {
+      const need = random.between(0, 1) === 0 ? 1 : random.between(1, 3)
+      const spare = random.between(0, Math.ceil(limit / 100))
+      const amount = granted(room.take([{ meter, need, spare }], false, `n${random.between(0, 3)}`))[0] ?? 0
+      taken.push({ ms: nowMs, amount })
+      nowMs += random.between(1, 40)
+    }
+    const most = Math.max(1, limit / 6) + limit + 3
+    for (let from = 0, sum = 0, to = 0; from < taken.length; from++) {
+      while (to < taken.length && (taken[to]?.ms ?? 0) < (taken[from]?.ms ?? 0) + 60_000)
+        sum += taken[to++]?.amount ?? 0
+      expect(sum).toBeLessThanOrEqual(most)
+      sum -= taken[from]?.amount ?? 0
+    }
+    const all = taken.reduce((sum, { amount }) => sum + amount, 0)
+    // As much as was asked for, or as there was.
+    expect(all).toBeGreaterThan(Math.min(taken.length, 0.95 * 3 * limit) * 0.95 - 3)
+  },
+)
+
+test('a process that is gone holds its places for 20 s, and one that renews them holds them longer', () => {
+  let nowMs = 0
+  const room = new CommonRoom(() => nowMs)
+  const [meter] = metersOf({ concurrentRequests: 2 }, 'p')
+  if (meter === undefined) throw new Error('no meter')
+  const one = { meter, need: 1, spare: 0 }
+  expect([room.take([one], false, 'a'), room.take([one], false, 'b')].map(granted)).toEqual([[1], [1]])
+  expect(room.take([one], false, 'c').waitMs).toBeGreaterThan(0)
+  nowMs = 15_000
+  room.renew([{ meter, amount: 1 }], 'b')
+  nowMs = 21_000
+  expect([room.take([one], false, 'c'), room.take([one], false, 'c')].map(granted)).toEqual([[1], []])
+})
+
+test('while requests of the upper class wait, the lower class gets every tenth turn', () => {
+  let nowMs = 0
+  const room = new CommonRoom(() => nowMs)
+  const [meter] = metersOf({ requestsPerMinute: 60_000 }, 'p')
+  if (meter === undefined) throw new Error('no meter')
+  const one = { meter, need: 1, spare: 0 }
+  room.take([{ meter, need: 10_000, spare: 0 }], false, 'a')
+  expect(room.take([one], false, 'a').waitMs).toBeGreaterThan(0)
+  nowMs = 100
+  const turns = Array.from({ length: 20 }, () => granted(room.take([one], true, 'b')).length)
+  expect(turns.filter((count) => count === 1)).toHaveLength(2)
+})
+
+describe('in Redis', () => {
+  let redis: RedisServer
+  beforeAll(async () => {
+    redis = await RedisServer.start()
+  })
+  afterAll(() => redis[Symbol.asyncDispose]())
+
+  let number = 0
+  property('the same is granted and given back as in one process', 6, async (random) => {
+    const nodes = Array.from({ length: 3 }, () => new RedisRoom({ kind: 'single', url: redis.url }))
+    await play(random, `p${number++}`, nodes)
+    for (const node of nodes) node.close()
+  })
+})
+
+/** No rates: Redis has its own clock. */
+async function play(random: Random, provider: string, nodes: readonly RedisRoom[]): Promise<void> {
+  const room = new CommonRoom()
+  const limits = { concurrentRequests: random.between(1, 12), spend: { month: random.between(10, 400), total: 900 } }
+  const meters = metersOf(limits, provider)
+  const held = nodes.map(() => new Map<Meter, number>())
+  for (let step = 0; step < 60; step++) {
+    const at = random.between(0, nodes.length - 1)
+    const [node, mine] = [nodes[at], held[at]]
+    if (node === undefined || mine === undefined) throw new Error('no such node')
+    if (random.between(0, 2) === 0) {
+      const amounts = meters.flatMap((meter) => {
+        const amount = random.between(0, mine.get(meter) ?? 0)
+        return amount === 0 ? [] : [{ meter, amount }]
+      })
+      if (amounts.length === 0) continue
+      for (const { meter, amount } of amounts) mine.set(meter, (mine.get(meter) ?? 0) - amount)
+      node.give(amounts)
+      room.give(amounts, String(at))
+      // Redis has taken it before another node asks.
+      await node.take([], false)
+    } else {
+      const asks = meters.map((meter) => ({ meter, need: random.between(0, 4), spare: random.between(0, 4) }))
+      const [found, expected] = [await node.take(asks, false), room.take(asks, false, String(at))]
+      expect([found.granted, found.waitMs > 0]).toEqual([expected.granted, expected.waitMs > 0])
+      const differences = found.left.map((part, i) => Math.abs(part - (expected.left[i] ?? -1)))
+      expect(Math.max(...differences)).toBeLessThan(0.001)
+      found.granted.forEach((amount, i) => {
+        const meter = meters[i]
+        if (meter !== undefined) mine.set(meter, (mine.get(meter) ?? 0) + amount)
+      })
+    }
+  }
+}

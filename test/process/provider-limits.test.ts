@@ -1,0 +1,220 @@
+/** Limits of providers and targets hold over all workers and nodes, and requests wait for room in fair turns. */
+
+import { describe, expect, test } from 'bun:test'
+import type { JsonObject } from '../../src/core/json.ts'
+import { ask, requestBytes } from '../support/caller.ts'
+import { RedisServer } from '../support/redis.ts'
+import { chatBody, json } from '../support/scenarios.ts'
+import { type Call, Upstream } from '../support/upstream.ts'
+import { KEY, until, Weir } from './weir.ts'
+
+interface Given {
+  readonly redis?: string
+  readonly workers?: number
+  readonly limits?: JsonObject
+  readonly queue?: JsonObject
+  readonly second?: boolean
+}
+
+function config(url: string, { redis, workers = 1, limits, queue, second = false }: Given): string {
+  const key = (id: string, more: JsonObject = {}) => ({ id, key: `${KEY}-${id}`, ...more })
+  const spare = { provider: 'spare', model: 's' }
+  return JSON.stringify({
+    listen: { port: 0 },
+    admin: { port: 0 },
+    workers,
+    ledger: redis === undefined ? 'embedded' : { redis },
+    data_dir: './data',
+    providers: {
+      up: { dialect: 'openai', base_url: url, api_key: 'k', ...(limits && { limits }) },
+      ...(second && { spare: { dialect: 'openai', base_url: url, api_key: 'k' } }),
+    },
+    models: [
+      {
+        name: 'm',
+        targets: [{ provider: 'up', model: 'a' }, ...(second ? [spare] : [])],
+        price: { input: 1, output: 1 },
+        default_output_tokens: 100,
+      },
+    ],
+    ...(queue && { queue }),
+    organizations: [
+      { id: 'acme', keys: [key('one'), key('slow', { priority: 'batch' }), key('hasty', { max_wait_ms: 0 })] },
+      { id: 'globex', keys: [key('two')] },
+    ],
+  })
+}
+
+function say(weir: Weir, key = 'one', fields: Readonly<Record<string, string>> = {}) {
+  const body = { model: 'm', max_tokens: 100, messages: [{ role: 'user', content: `Hi from ${key}` }] }
+  const request = requestBytes('/v1/chat/completions', { key: `${KEY}-${key}`, body, fields })
+  return ask(Number(new URL(weir.address).port), request)
+}
+
+/** A provider that holds each request until it is released, and knows how many it had at once. */
+class Holding {
+  running = 0
+  most = 0
+  readonly calls: Call[] = []
+  private readonly held: (() => void)[] = []
+
+  constructor(readonly upstream: Upstream) {
+    upstream.otherwise(async (call) => {
+      this.calls.push(call)
+      this.running++
+      this.most = Math.max(this.most, this.running)
+      await new Promise<void>((resolve) => this.held.push(resolve))
+      this.running--
+      await json(200, chatBody('Hello.'))(call)
+    })
+  }
+
+  /** Answers the next request as soon as there is one. */
+  async release(): Promise<void> {
+    await until(async () => this.held.length > 0)
+    this.held.shift()?.()
+  }
+
+  get senders(): readonly string[] {
+    return this.calls.map(({ json: { messages } }) => /from (\w+)/.exec(JSON.stringify(messages))?.[1] ?? '')
+  }
+}
+
+/** How many requests wait in the queue. */
+async function waiting(weir: Weir): Promise<number> {
+  const text = await (await fetch(`${weir.admin}/metrics`)).text()
+  return [...text.matchAll(/^weir_queue_waiting\{.*\} (\d+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0)
+}
+
+const provider = async () => {
+  const upstream = await Upstream.start()
+  return { upstream, [Symbol.asyncDispose]: () => upstream[Symbol.asyncDispose]() }
+}
+
+describe('a limit of concurrent requests', () => {
+  test.each([
+    ['one worker', 1, 1, false],
+    ['two workers', 1, 2, false],
+    ['two nodes of two workers', 2, 2, true],
+  ])(
+    'holds over %s, and all others wait',
+    async (_, nodes, workers, isShared) => {
+      await using redis = await RedisServer.start()
+      await using made = await provider()
+      const holding = new Holding(made.upstream)
+      const given = { workers, limits: { concurrent_requests: 3 }, ...(isShared ? { redis: redis.url } : {}) }
+      await using one = await Weir.ready(config(made.upstream.url, given))
+      await using other = nodes === 2 ? await Weir.ready(config(made.upstream.url, given)) : undefined
+      const answers = Array.from({ length: 24 }, (_unused, i) => say(i % 2 === 0 ? one : (other ?? one)))
+      for (let released = 0; released < 24; released++) {
+        await holding.release()
+      }
+      expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(Array.from({ length: 24 }, () => 200))
+      expect(holding.most).toBeLessThanOrEqual(3)
+    },
+    60_000,
+  )
+})
+
+test('a target without room is passed over, and nothing of the request reaches it', async () => {
+  await using made = await provider()
+  const holding = new Holding(made.upstream)
+  await using weir = await Weir.ready(config(made.upstream.url, { limits: { concurrent_requests: 1 }, second: true }))
+  const answers = [say(weir)]
+  await until(async () => holding.running === 1)
+  answers.push(say(weir))
+  await until(async () => holding.running === 2)
+  expect(holding.calls.map(({ model }) => model)).toEqual(['a', 's'])
+  await holding.release()
+  await holding.release()
+  const [first, second] = await Promise.all(answers)
+  expect([first?.header('x-gateway-fallback-count'), second?.header('x-gateway-fallback-count')]).toEqual(['0', '1'])
+})
+
+test('a bucket holds a sixth of a minute: who does not get room in time gets 429 with retry-after', async () => {
+  await using made = await provider()
+  made.upstream.otherwise(json(200, chatBody('Hello.')))
+  const limits = { requests_per_minute: 30 }
+  await using weir = await Weir.ready(config(made.upstream.url, { limits, queue: { max_wait_ms: 300 } }))
+  const answers = await Promise.all(Array.from({ length: 12 }, () => say(weir)))
+  const refused = answers.filter(({ status }) => status === 429)
+  expect(answers.length - refused.length).toBeGreaterThanOrEqual(5)
+  expect(refused.length).toBeGreaterThanOrEqual(5)
+  for (const answer of refused) {
+    expect(JSON.parse(answer.text)).toMatchObject({ error: { code: 'upstream_rate_limited' } })
+    expect(Number(answer.header('retry-after'))).toBeGreaterThan(0)
+  }
+  expect(made.upstream.calls.length).toBe(answers.length - refused.length)
+  // It does not want to wait, although the queue lets it.
+  expect((await say(weir, 'hasty')).status).toBe(429)
+})
+
+test('a request larger than the bucket of tokens passes when that is full, and what follows pays it back', async () => {
+  await using made = await provider()
+  made.upstream.otherwise(json(200, chatBody('Hello.')))
+  const limits = { tokens_per_minute: 300 }
+  await using weir = await Weir.ready(config(made.upstream.url, { limits, queue: { max_wait_ms: 100 } }))
+  expect((await say(weir)).status).toBe(200)
+  const statuses: number[] = []
+  // What the first did not use came back: fewer than all can follow at once.
+  for (let i = 0; i < 8; i++) statuses.push((await say(weir)).status)
+  expect(statuses).toContain(429)
+})
+
+test('what may be spent on a provider is spent once, also after a restart', async () => {
+  await using made = await provider()
+  made.upstream.otherwise(json(200, chatBody('Hello.')))
+  const limits = { spend: { month: 0.000_2 } }
+  const text = config(made.upstream.url, { limits, queue: { max_wait_ms: 0 } })
+  await using weir = await Weir.ready(text)
+  let answered = 0
+  while ((await say(weir)).status === 200) answered++
+  expect(answered).toBeGreaterThan(0)
+  expect(answered * 12).toBeLessThanOrEqual(200)
+  weir.signal('SIGTERM')
+  await weir.ended
+  await using again = await Weir.ready(text, [], { folder: weir.folder })
+  expect((await say(again)).status).toBe(429)
+})
+
+describe('turns', () => {
+  test('one request of another organisation waits for at most one slot, and batch goes last', async () => {
+    await using made = await provider()
+    const holding = new Holding(made.upstream)
+    await using weir = await Weir.ready(config(made.upstream.url, { limits: { concurrent_requests: 1 } }))
+    const answers = [say(weir)]
+    await until(async () => holding.running === 1)
+    for (let i = 0; i < 15; i++) answers.push(say(weir, 'slow'))
+    for (let i = 0; i < 15; i++) answers.push(say(weir))
+    answers.push(say(weir, 'two', { 'x-gateway-priority': 'batch' }))
+    await until(async () => (await waiting(weir)) === 31)
+    answers.push(say(weir, 'two'))
+    for (let released = 0; released < 33; released++) await holding.release()
+    expect((await Promise.all(answers)).every(({ status }) => status === 200)).toBe(true)
+    expect(holding.senders.indexOf('two')).toBeLessThanOrEqual(12)
+  }, 60_000)
+
+  test('a caller that leaves leaves the queue', async () => {
+    await using made = await provider()
+    const holding = new Holding(made.upstream)
+    await using weir = await Weir.ready(config(made.upstream.url, { limits: { concurrent_requests: 1 } }))
+    const first = say(weir)
+    await until(async () => holding.running === 1)
+    const leaving = new AbortController()
+    const left = fetch(`${weir.address}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${KEY}-one`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hi from left' }] }),
+      signal: leaving.signal,
+    }).catch(() => undefined)
+    await until(async () => (await waiting(weir)) === 1)
+    leaving.abort()
+    await left
+    await until(async () => (await waiting(weir)) === 0)
+    await holding.release()
+    expect((await first).status).toBe(200)
+    const next = say(weir)
+    await holding.release()
+    expect([(await next).status, holding.senders]).toEqual([200, ['one', 'one']])
+  })
+})
