@@ -240,7 +240,8 @@ describe('weir explain', () => {
     expect(stdout.replace(/\d{4}-\d\d-\d\d/, 'TOMORROW')).toBe(`key "ci" of organisation "acme" asks for "mini"
 admitted: gpt at openai (gpt-1) is asked first
 automatic selection: available
-compatibility: structured_output off, status completed, provider_errors rewritten, metadata refuse
+compatibility: reasoning off, structured_output off, content off, tools functions, betas off, \
+status completed, provider_errors rewritten, metadata refuse
 gpt: allowed, nothing excludes it
 claude: allowed, nothing excludes it
 candidates, in order:
