@@ -1,6 +1,7 @@
 /** Three nodes of one Redis know each other, report in what they differ, and do what one of them is asked for. */
 
 import { expect, test } from 'bun:test'
+import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { isArray, isObject, type JsonObject, objectOf } from '../../src/core/json.ts'
 import { RedisServer } from '../support/redis.ts'
@@ -55,8 +56,18 @@ async function run(weir: Weir, ...args: readonly string[]) {
 
 test('nodes see each other, in what they differ, and reload and drain one another', async () => {
   await using redis = await RedisServer.start()
+  await using client = Object.assign(new Redis(redis.url), {
+    async [Symbol.asyncDispose]() {
+      client.disconnect()
+    },
+  })
+  // As docs/operating.md has it.
+  const page = await Bun.file(join(import.meta.dir, '../../docs/operating.md')).text()
+  const rights = page.match(/^\+[a-z|]+(?: \+[a-z|]+)*$/gm)?.flatMap((line) => line.split(' ')) ?? []
+  expect(rights.length).toBeGreaterThan(20)
+  await client.call('ACL', 'SETUSER', 'weir', 'on', '>secret', '~weir:*', '-@all', ...rights)
   using hook = webhook()
-  const setup = { redis: redis.url, hook: hook.url }
+  const setup = { redis: redis.url.replace('redis://', 'redis://weir:secret@'), hook: hook.url }
   await using a = await Weir.ready(config({ ...setup, name: 'a' }))
   await using b = await Weir.ready(config({ ...setup, name: 'b', input: 3 }))
   await using c = await Weir.ready(config({ ...setup, name: 'c' }))
@@ -79,11 +90,6 @@ test('nodes see each other, in what they differ, and reload and drain one anothe
   expect(listed).toMatchObject({ code: 0, stdout: expect.stringContaining('differs: models[1].price on b\n') })
 
   // After five minutes, of which Redis keeps the beginning, one of them reports it, and its end.
-  await using client = Object.assign(new Redis(redis.url), {
-    async [Symbol.asyncDispose]() {
-      client.disconnect()
-    },
-  })
   await client.set('weir:{nodes}:mixed', Date.now() - 301_000, 'PX', 20_000)
   const attention = async (node: Weir) => {
     const status = objectOf(await (await fetch(`${node.admin}/api/status`)).json())
@@ -109,11 +115,22 @@ test('nodes see each other, in what they differ, and reload and drain one anothe
   for (const node of [a, b, c]) await until(async () => Bun.deepEquals((await fleet(node)).mixed, []))
   const [ended] = await hook.until(1, ({ type, status }) => type === 'fleet.mixed' && status === 'resolved')
   expect(ended?.['id']).toBe(String(firing?.['id']))
+  const ofFleet = hook.received.filter(({ alert }) => alert['type'] === 'fleet.mixed')
+  expect(ofFleet.map(({ alert }) => alert['status'])).toEqual(['firing', 'resolved'])
+
+  // A node that was killed and starts again is one node, not two for as long as its lease lasts.
+  c.signal('SIGKILL')
+  await c.ended
+  await using again = await Weir.ready(config({ ...setup, name: 'c' }), [], { folder: c.folder })
+  const idOf = async (name: string) =>
+    (await fleet(a)).nodes.flatMap((node) => (node['name'] === name ? [node['id']] : []))
+  await until(async () => !(await idOf('c')).includes(String(ids.get('c'))))
+  await until(async () => (await idOf('c')).length === 1)
 
   expect(await run(a, 'nodes', 'drain', 'nobody')).toMatchObject({ code: 1, stderr: expect.stringContaining('nobody') })
   expect(await run(a, 'nodes', 'drain', 'b')).toMatchObject({ code: 0, stdout: `b (${ids.get('b')}): draining\n` })
   expect((await b.ended).code).toBe(0)
-  await until(async () => (await names(c)) === 'a ready, c ready')
+  await until(async () => (await names(again)) === 'a ready, c ready')
   const audit = (await run(a, 'audit', '--admin', '--json')).stdout
     .trim()
     .split('\n')

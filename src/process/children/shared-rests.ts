@@ -128,7 +128,7 @@ export class SharedRests {
     if (this.last === undefined) {
       const nowMs = await timeOf(client)
       // Of each target the newest message counts.
-      const past = await client.xrevrange(NEWS, '+', nowMs - PAST_MS, 'COUNT', KEPT_MAX)
+      const past = (await client.xrange(NEWS, nowMs - PAST_MS, '+', 'COUNT', 2 * KEPT_MAX)).toReversed()
       this.last = past[0]?.[0] ?? `${nowMs - PAST_MS}`
       const newest = new Map<string, Rest>()
       for (const entry of past) {
@@ -138,8 +138,7 @@ export class SharedRests {
       for (const rest of newest.values()) this.options.received(rest)
       return
     }
-    const found = await client.xread('COUNT', READ_MAX, 'STREAMS', NEWS, this.last)
-    for (const entry of found?.[0]?.[1] ?? []) {
+    for (const entry of await client.xrange(NEWS, `(${this.last}`, '+', 'COUNT', READ_MAX)) {
       this.last = entry[0]
       const rest = this.restOf(entry)
       if (rest !== undefined) this.options.received(rest)

@@ -19,5 +19,10 @@ if ARGV[5] == '1' then
   redis.call('PEXPIRE', mixed, lease)
 end
 local since = redis.call('GET', mixed) or ''
-local times = redis.call('ZRANGE', seen, 0, -1, 'WITHSCORES')
-return { redis.call('GET', secret), since, redis.call('HGETALL', reports), times }
+local times = redis.call('ZRANGEBYSCORE', seen, '-inf', '+inf', 'WITHSCORES')
+local texts = {}
+for at = 1, #times, 2 do
+  texts[#texts + 1] = times[at]
+  texts[#texts + 1] = redis.call('HGET', reports, times[at]) or ''
+end
+return { redis.call('GET', secret), since, texts, times }

@@ -1,6 +1,7 @@
 /**
  * What the nodes of a Redis say to each other: reports with a lease, the digests of configurations that differ, and
- * what one node wants of another, with the answer.
+ * what one node wants of another, with the answer. It takes no other commands of Redis than the ledger does: a user of
+ * Redis may be confined to those.
  */
 
 import { createHash, randomBytes } from 'node:crypto'
@@ -91,9 +92,10 @@ export class FleetStore {
     await this.ask('ZREM', `${PREFIX}seen`, node)
   }
 
-  /** Detailed digests, by the digest of the whole. */
-  async putDetails(digest: string, text: string): Promise<void> {
-    await this.ask('SET', `${PREFIX}details:${digest}`, text, 'PX', DETAILS_MS, 'NX')
+  /** Keeps detailed digests, by the digest of the whole, unless they are there. They may be long. */
+  async keepDetails(digest: string, text: () => string): Promise<void> {
+    const key = `${PREFIX}details:${digest}`
+    if ((await this.ask('PEXPIRE', key, DETAILS_MS)) === 0) await this.ask('SET', key, text(), 'PX', DETAILS_MS)
   }
 
   async details(digest: string): Promise<JsonObject | undefined> {
@@ -105,7 +107,7 @@ export class FleetStore {
   async request(node: string, wanted: JsonObject): Promise<JsonObject | undefined> {
     const id = crypto.randomUUID()
     const inbox = `${PREFIX}wanted:${node}`
-    await this.ask('RPUSH', inbox, JSON.stringify({ ...wanted, request: id }))
+    await this.ask('HSET', inbox, id, JSON.stringify(wanted))
     await this.ask('PEXPIRE', inbox, REQUEST_MS)
     const endMs = performance.now() + ANSWER_MS
     while (performance.now() < endMs) {
@@ -122,11 +124,16 @@ export class FleetStore {
     return undefined
   }
 
-  /** What others want of this node, one thing. */
-  async wanted(node: string): Promise<JsonObject | undefined> {
-    const text = await this.ask('LPOP', `${PREFIX}wanted:${node}`)
-    const wanted = typeof text === 'string' ? parseObject(text) : undefined
-    if (wanted !== undefined) await this.ask('SET', `${PREFIX}taken:${wanted['request']}`, '1', 'PX', ANSWER_MS)
+  /** What others want of this node, by the ids of their requests. */
+  async wanted(node: string): Promise<ReadonlyMap<string, JsonObject>> {
+    const inbox = `${PREFIX}wanted:${node}`
+    const found = await this.ask('HSCAN', inbox, 0)
+    const wanted = new Map<string, JsonObject>()
+    for (const [request, text] of pairs(isArray(found) ? found[1] : [])) {
+      await this.ask('HDEL', inbox, request)
+      await this.ask('SET', `${PREFIX}taken:${request}`, '1', 'PX', ANSWER_MS)
+      wanted.set(request, parseObject(text) ?? {})
+    }
     return wanted
   }
 

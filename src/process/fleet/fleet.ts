@@ -55,6 +55,7 @@ export class Fleet implements FleetView {
   private known: readonly Known[] = []
   private heardMs = Number.NEGATIVE_INFINITY
   private readonly details = new Map<string, DetailedDigests>()
+  private compared: { readonly key: string; readonly mixed: Nodes['mixed'] } | undefined
   private timers: readonly ReturnType<typeof setInterval>[] = []
   private beating: Promise<void> | undefined
   private looking = false
@@ -96,7 +97,7 @@ export class Fleet implements FleetView {
 
   list(): Nodes {
     const nodes = this.rows()
-    return { nodes, mixed: mixedNodes(nodes, (digest) => this.details.get(digest)) }
+    return { nodes, mixed: this.mixedOf(nodes) }
   }
 
   others(): readonly FiguresNow[] {
@@ -124,6 +125,15 @@ export class Fleet implements FleetView {
       changes: lines(Reflect.get(answer, 'changes')),
       problems: lines(Reflect.get(answer, 'problems')),
     }))
+  }
+
+  /** Compared again only if something that is compared is new: configurations may be long. */
+  private mixedOf(nodes: readonly NodeRow[]): Nodes['mixed'] {
+    const compared = nodes.map(({ id, state, version, commit, digests }) => [id, state, version, commit, digests])
+    const key = JSON.stringify([compared, [...this.details.keys()]])
+    if (key !== this.compared?.key)
+      this.compared = { key, mixed: mixedNodes(nodes, (digest) => this.details.get(digest)) }
+    return this.compared.mixed
   }
 
   private rows(): NodeRow[] {
@@ -207,7 +217,7 @@ export class Fleet implements FleetView {
     const own = this.digestsOf(config).configuration
     const details = this.details.get(own) ?? detailsOf(config, this.secret)
     this.details.set(own, details)
-    await store.putDetails(own, JSON.stringify(details))
+    await store.keepDetails(own, () => JSON.stringify(details))
     for (const digest of digests) {
       const found = this.details.has(digest) ? undefined : await store.details(digest)
       if (found !== undefined && isDetailed(found)) this.details.set(digest, found)
@@ -239,9 +249,8 @@ export class Fleet implements FleetView {
     if (store?.isReady !== true || this.looking || this.hasLeft) return
     this.looking = true
     try {
-      const wanted = await store.wanted(this.id)
-      if (wanted === undefined) return
-      await store.answer(stringOf(wanted['request']) ?? '', await this.carryOut(wanted))
+      for (const [request, wanted] of await store.wanted(this.id))
+        await store.answer(request, await this.carryOut(wanted))
     } catch {
       // Redis is away: the node that asked learns of no answer.
     } finally {
