@@ -72,6 +72,38 @@ interface ThoughtRecord {
   readonly thoughts: readonly Thought[]
 }
 
+interface FoundAnswer {
+  readonly answer: SentAnswer
+  readonly record: ThoughtRecord | undefined
+}
+
+/**
+ * With those answers as one that a caller sends back in pieces: a call, its result, the next call. What was kept of it
+ * has all of its calls.
+ */
+function rejoined(found: readonly FoundAnswer[], conversation: Conversation): readonly FoundAnswer[] {
+  const joined: FoundAnswer[] = []
+  for (let at = 0; at < found.length; ) {
+    const first = found[at]
+    if (first === undefined) break
+    const { answer, record } = first
+    const calls = [...answer.calls]
+    const isNext = (call: number, place: number) => conversation.textAt(call) === record?.callIds[place]
+    let end = at + 1
+    for (; record !== undefined && calls.length < record.callIds.length; end++) {
+      const { calls: more = NO_CALLS } = found[end]?.answer ?? {}
+      if (more.length === 0 || !more.every((call, index) => isNext(call, calls.length + index))) break
+      calls.push(...more)
+    }
+    const isWhole = end > at + 1 && calls.length === record?.callIds.length
+    joined.push(isWhole ? { answer: { ...answer, calls }, record } : first)
+    at = isWhole ? end : at + 1
+  }
+  return joined
+}
+
+const NO_CALLS: readonly number[] = []
+
 /** The answers of a conversation whose thoughts may be kept. */
 function sentAnswers(conversation: Conversation): readonly SentAnswer[] {
   if (!conversation.has(ASSISTANT)) return []
@@ -198,8 +230,7 @@ export class RecalledThoughts {
 
   private constructor(
     private readonly conversation: Conversation,
-    private readonly answers: readonly SentAnswer[],
-    private readonly records: readonly (ThoughtRecord | undefined)[],
+    private readonly answers: readonly FoundAnswer[],
   ) {}
 
   /** Undefined if the history has no answers. Never rejects. */
@@ -210,12 +241,10 @@ export class RecalledThoughts {
   ): Promise<RecalledThoughts> | RecalledThoughts | undefined {
     const answers = sentAnswers(conversation)
     if (answers.length === 0) return undefined
-    const made = (texts: readonly (string | undefined)[]) =>
-      new RecalledThoughts(
-        conversation,
-        answers,
-        answers.map((_, index) => parseRecord(texts[index])),
-      )
+    const made = (texts: readonly (string | undefined)[]) => {
+      const found = answers.map((answer, index) => ({ answer, record: parseRecord(texts[index]) }))
+      return new RecalledThoughts(conversation, rejoined(found, conversation))
+    }
     const found = store.get(
       organization,
       answers.map(({ key }) => key),
@@ -225,7 +254,7 @@ export class RecalledThoughts {
 
   /** Whose thoughts the last answer has; undefined if it has none. */
   get lastIssuer(): string | undefined {
-    return this.records.at(-1)?.issuer
+    return this.answers.at(-1)?.record?.issuer
   }
 
   /** What this issuer gets back. */
@@ -243,8 +272,7 @@ export class RecalledThoughts {
     const beside = new Map<number, string>()
     const counts = { found: 0, missing: 0, otherIssuer: 0 }
     let chars = 0
-    for (const [index, answer] of this.answers.entries()) {
-      const record = this.records[index]
+    for (const { answer, record } of this.answers) {
       if (record === undefined) counts.missing++
       else if (record.issuer !== issuer.id || record.form !== issuer.form) counts.otherIssuer++
       else if (this.place(answer, record, before, beside)) {

@@ -223,7 +223,7 @@ const chat: Api = {
   expected: ({ thought, call }) => (thought && call !== undefined ? 'Hm, "é".' : undefined),
 }
 
-const APIS: Readonly<Record<string, Api>> = { claude: anthropic, resp: responses, gem: gemini, deep: chat }
+const APIS: Readonly<Record<string, Api>> = { claude: anthropic, resp: responses, gem: gemini, deep: chat, shy: chat }
 
 let upstream: Upstream
 let gateway: Gateway
@@ -245,6 +245,7 @@ beforeAll(async () => {
       resp: ['resp/gpt-6-sol'],
       gem: ['gem/gemini-3-pro'],
       deep: ['deep/deep-1'],
+      shy: ['deep/shy-1'],
     },
     config: {
       organizations: [
@@ -315,7 +316,7 @@ const KINDS: readonly (readonly [string, Answering])[] = [
   ['a text and a call', { thought: true, text: 'I look.', call: ID }],
   ['a text', { thought: true, text: 'Rain, "é".\nAll day.', call: undefined }],
 ]
-const rows = Object.keys(APIS).flatMap((model) =>
+const rows = ['claude', 'resp', 'gem', 'deep'].flatMap((model) =>
   [true, false].flatMap((streamed) =>
     KINDS.map(
       ([kind, answer], at) =>
@@ -389,6 +390,39 @@ test('ids that a server repeats in each answer lead to no other answer', async (
     const again = await send('deep', history, answers(chat, { thought: false, text: 'Done.', call: undefined }))
     expect(chat.read(again.sent)).toBe(expected)
   }
+})
+
+test('a server that rejects its own thoughts is asked without them from then on', async () => {
+  const { history } = await begin('shy', false, { thought: true, text: '', call: `${ID}s` })
+  const done = answers(chat, { thought: true, text: 'Done.', call: undefined })
+  const picky: Scenario = (call) =>
+    JSON.stringify(call.json['messages']).includes('reasoning')
+      ? json(400, '{"error":{"message":"\'messages.2\': property \'reasoning_content\' is unsupported"}}')(call)
+      : done(call)
+  const counts: number[] = []
+  for (let turn = 0; turn < 3; turn++) counts.push((await send('shy', history, picky)).calls.length)
+  expect(counts).toEqual([2, 1, 1])
+})
+
+test('an answer that the caller sends back in pieces gets its thoughts back', async () => {
+  const ids = ['a', 'b'].map((mark) => `${ID}pieces${mark}`)
+  const asked = { role: 'user', content: 'Both?' }
+  const called = ids.map((call_id) => ({ type: 'function_call', call_id, name: 'look', arguments: '{}' }))
+  const second = { ...reasoning, id: 'rs_2' }
+  const output = [reasoning, called[0], second, called[1]]
+  await send('resp', [asked], json(200, JSON.stringify({ status: 'completed', output })))
+  const pieces = ids.flatMap((id) => [
+    {
+      ...{ role: 'assistant', content: null },
+      tool_calls: [{ id, type: 'function', function: { name: 'look', arguments: '{}' } }],
+    },
+    { role: 'tool', tool_call_id: id, content: 'rain' },
+  ])
+  const done = answers(responses, { thought: false, text: 'Done.', call: undefined })
+  const { sent } = await send('resp', [asked, ...pieces], done)
+  expect(list(sent['input']).map((item) => item['id'] ?? item['type'] ?? item['role'])).toEqual([
+    ...['user', 'rs_1', 'function_call', 'function_call_output', 'rs_2', 'function_call', 'function_call_output'],
+  ])
 })
 
 test('a call that the caller leaves out takes its thoughts along', async () => {

@@ -28,7 +28,7 @@ const chatApi: RequestApi<ServerForm> = (forms) => ({
 const openaiThoughts: Provider['thoughtForm'] = (target, request) => {
   const form = openaiForms.of(target)
   if (needsResponses(request, form)) return form.sendsThoughts ? 'responses' : undefined
-  return form.isOpenai ? undefined : 'chat'
+  return form.isOpenai || !form.takesThoughts ? undefined : 'chat'
 }
 
 const azureThoughts: Provider['thoughtForm'] = (target, request) => {

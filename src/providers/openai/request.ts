@@ -28,7 +28,7 @@ export function chatRequest(request: ChatRequest, form: ServerForm): UpstreamReq
     json,
     names,
     form.variant,
-    request.thoughts?.form === 'chat' ? request.thoughts : undefined,
+    request.thoughts?.form === 'chat' && form.takesThoughts ? request.thoughts : undefined,
   )
   json.text(form.opening)
   writer.messages(conversation)

@@ -3,7 +3,9 @@
  * servers reject what weir adds to a request, or miss what no caller of weir has, and only their answer shows it.
  */
 
+import { CALL_ID, type Conversation } from '../../core/conversation.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
+import type { EntryThoughts } from '../../core/thoughts.ts'
 import { type Lesson, rejecting, TargetForms } from '../learned-form.ts'
 import type { Rejection, Target } from '../provider.ts'
 import { rejectsSignature, SIGNATURE_WORDS } from '../thought-signature.ts'
@@ -42,6 +44,8 @@ export interface ServerForm extends ProviderAddress, ApiNeeds, EffortForm {
   /** How its messages differ from OpenAI's. */
   readonly variant: MessageVariant
   readonly limitName: 'max_completion_tokens' | 'max_tokens'
+  /** A message may have the thoughts that the server itself has sent. */
+  readonly takesThoughts: boolean
   /** Without them a server may not report usage, which weir then estimates. */
   readonly takesStreamOptions: boolean
   /** The JSON of a request up to its messages. */
@@ -79,6 +83,7 @@ function formOf(target: Target, address: ProviderAddress, { url }: ProviderAddre
     takesPadding: true,
     variant: variantOf(endpoint.baseUrl),
     limitName: COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens',
+    takesThoughts: true,
     takesStreamOptions: true,
     opening: `{"model":${JSON.stringify(model)},"messages":`,
   }
@@ -98,6 +103,10 @@ const rejectsLimit = rejecting("'max_tokens' is not supported[^]*'max_completion
 const rejectsOptions = rejecting('stream_options(?:\\.include_usage)?')
 /** "The `reasoning_content` in the thinking mode must be passed back to the API." */
 const missesThoughts = rejecting('reasoning_content')
+/** "property 'reasoning_content' is unsupported", "messages.2.assistant.reasoning: Extra inputs are not permitted". */
+const namesThoughts = rejecting('(?:[\\w.]+\\.)?reasoning(?:_content)?')
+const UNKNOWN_FIELD =
+  /unsupported|not (?:supported|permitted|allowed|recognized)|unexpected|unknown|extra|unrecognized/i
 
 /** What a server that rejected a request with this error is to get; undefined if the error shows nothing about that. */
 export function lessonOf({ error, request }: Rejection, form: ServerForm): Lesson<ServerForm> | undefined {
@@ -107,12 +116,27 @@ export function lessonOf({ error, request }: Rejection, form: ServerForm): Lesso
   if (wanted !== undefined) return wanted === 'tools' ? API_WITH_TOOLS : API
   if (kind !== 'rejected') return undefined
   const { variant } = form
+  const { thoughts } = request
+  if (thoughts?.form === 'chat' && namesThoughts(error) && UNKNOWN_FIELD.test(error.message))
+    return { ...NO_REASONING, own: ownWords(request.conversation, thoughts) }
   if (rejectsLimit(error)) return OTHER_LIMIT
   if (detail.param === 'stream_options' || rejectsOptions(error)) return NO_OPTIONS
   const effort = effortLessonOf(error, request, form)
   if (effort !== undefined && !missesThoughts(error)) return effort
   const lesson = missesThoughts(error) ? THOUGHTS : rejectsSignature(error) ? SIGNATURES : undefined
   return variant === USUAL || variant === lesson?.change.variant ? lesson : undefined
+}
+
+/** How often the thoughts that weir has written, into messages with calls, have the words of the lesson. */
+function ownWords(conversation: Conversation, thoughts: EntryThoughts): number {
+  let own = 0
+  for (let message = 0; message < conversation.end; message = conversation.endOfMessage(message)) {
+    const end = conversation.endOfMessage(message)
+    let entry = conversation.next(message)
+    while (entry < end && conversation.kindAt(entry) !== CALL_ID) entry = conversation.next(entry)
+    if (entry < end) own += thoughts.with(message)?.match(NO_REASONING.words)?.length ?? 0
+  }
+  return own
 }
 
 /** "Encrypted content is not supported with this model." */
@@ -173,6 +197,12 @@ const THOUGHTS: Lesson<ServerForm> = {
   words: /reasoning_content/gi,
   own: 0,
 }
+const NO_REASONING: Lesson<ServerForm> = {
+  field: 'reasoning',
+  change: { takesThoughts: false },
+  words: /reasoning(?!_effort)/gi,
+  own: 0,
+}
 const SIGNATURES: Lesson<ServerForm> = {
   field: 'thought_signature',
   change: { variant: WITH_SIGNATURES },
@@ -184,6 +214,7 @@ const LESSONS: readonly Lesson<ServerForm>[] = [
   OTHER_LIMIT,
   NO_OPTIONS,
   THOUGHTS,
+  NO_REASONING,
   SIGNATURES,
   API,
   API_WITH_TOOLS,
