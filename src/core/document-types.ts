@@ -20,6 +20,10 @@ const TYPES: Readonly<Record<string, string>> = {
   odt: 'application/vnd.oasis.opendocument.text',
 }
 
+/** Extensions of texts that have no media type of their own. */
+const PLAIN =
+  /^(?:log|py|js|mjs|ts|tsx|jsx|java|kt|c|cc|cpp|h|hpp|cs|go|rs|rb|php|swift|sh|sql|ya?ml|toml|ini|css|tex|diff)$/
+
 const EXTENSIONS = new Map(
   Object.entries(TYPES)
     .reverse()
@@ -30,8 +34,9 @@ export const PDF = 'application/pdf'
 
 /** The type of a file or address by the extension of its name; undefined if that is not known. */
 export function typeByExtension(name: string): string | undefined {
-  const extension = /\.([a-z]{2,4})(?:[?#]|$)/i.exec(name)?.[1]?.toLowerCase()
-  return extension !== undefined && Object.hasOwn(TYPES, extension) ? TYPES[extension] : undefined
+  const extension = /\.([a-z]{1,5})(?:[?#]|$)/i.exec(name)?.[1]?.toLowerCase() ?? ''
+  if (PLAIN.test(extension)) return TYPES['txt']
+  return Object.hasOwn(TYPES, extension) ? TYPES[extension] : undefined
 }
 
 /** `pdf` for `application/pdf`; undefined for a type that is not in the table. */

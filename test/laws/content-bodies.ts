@@ -15,7 +15,7 @@ import { readRequestBody } from '../../src/wire/request-body.ts'
 import { dialect as responses } from '../dialects/responses/setting.ts'
 import { openaiResponses } from '../providers/openai/dialect.ts'
 
-export const NATIVE: Caller = { organization: 'acme', compatibility: compatibilityOf({ mode: 'native' }) }
+export const NATIVE: Caller = { organization: 'acme', compatibility: compatibilityOf({ content: 'pass' }) }
 export const STRICT: Caller = { organization: 'acme', compatibility: compatibilityOf({}) }
 export const PDF = Buffer.from('%PDF-1.4\n1 0 obj<</Type /Pages /Count 3>>endobj\n%%EOF').toString('base64')
 export const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='

@@ -309,3 +309,16 @@ test('a PDF is estimated by its pages', () => {
   expect(tokens('%PDF-1.4 /Count 999999')).toBeLessThan(1001 * 3000 + bare)
   expect(tokens('%PDF-1.4 /Count 99999999999999999999')).toBeLessThan(2 * bare)
 })
+
+test('a file without a media type has the one of its name, or is a PDF by its first bytes', () => {
+  const typeOf = (filename: string | null, data: string) => {
+    const part = { type: 'input_file', filename, file_data: Buffer.from(data).toString('base64') }
+    const { contents } = sent('gemini', 'responses', bodyOf('responses', 'user', part))
+    return objectsIn(contents).flatMap(({ mimeType }) => mimeType ?? [])
+  }
+  expect(typeOf('main.py', 'print(1)')).toEqual(['text/plain'])
+  expect(typeOf('a.CSV', 'a,b')).toEqual(['text/csv'])
+  expect(typeOf('a.unknown', '%PDF-1.4')).toEqual(['application/pdf'])
+  expect(typeOf(null, '%PDF-1.4')).toEqual(['application/pdf'])
+  expect(() => typeOf('constructor', 'x')).toThrow('media type')
+})
