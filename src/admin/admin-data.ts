@@ -45,6 +45,8 @@ interface BudgetFilter {
 export class AdminData {
   private readonly spend: Refreshed<Spend>
   private readonly allBudgets: Refreshed<readonly BudgetRow[]>
+  /** Those of counters: there may be very many, so that they are read only when they are asked for. */
+  private readonly allCounters: Refreshed<readonly BudgetRow[]>
   private readonly storedKeys: Refreshed<StoredKeys>
   private readonly history: FiguresHistory
   private readonly targetHistory: TargetHistory
@@ -76,6 +78,7 @@ export class AdminData {
       },
       ...ages,
     })
+    this.allCounters = new Refreshed({ read: () => this.readCounters({}), ...ages })
     this.storedKeys = new Refreshed({ read: () => storedKeysOf(config()), ...ages, ageMs: STALE_MS })
     const before = readHistory(config().dataDir, Date.now())
     this.history = new FiguresHistory(() => ({ ...sums.gauges(), totals: sums.totals() }), Date.now, before)
@@ -136,13 +139,13 @@ export class AdminData {
     const [all, spend, counters] = await Promise.all([
       isOfCounters ? [] : this.allBudgets.get(),
       known(this.spend),
-      key === undefined ? this.counters(filter) : [],
+      key !== undefined ? [] : isOfCounters ? this.readCounters(filter) : this.allCounters.get(),
     ])
-    const rows = all.filter(
+    const rows = [...all, ...counters].filter(
       (row) => row.organization === (organization ?? row.organization) && row.key === (key ?? row.key),
     )
     const own = search === undefined ? rows : matchingBudgets(rows, search)
-    const found = [...own, ...counters].sort(
+    const found = [...own].sort(
       (a, b) => Number(b.state === 'refusing') - Number(a.state === 'refusing') || fullness(b) - fullness(a),
     )
     const nowMs = Date.now()
@@ -155,10 +158,10 @@ export class AdminData {
         nowMs,
       ),
     }))
-    return { rows: shown, more: Math.max(0, found.length - limit), total: rows.length + counters.length }
+    return { rows: shown, more: Math.max(0, found.length - limit), total: rows.length }
   }
 
-  private async counters(filter: BudgetFilter): Promise<readonly BudgetRow[]> {
+  private async readCounters(filter: BudgetFilter): Promise<readonly BudgetRow[]> {
     const { config } = this.supervision.state()
     const usages = await counterUsagesOf(config, filter)
     return usages.map((usage) => counterRow(usage, config.alerts?.spend))

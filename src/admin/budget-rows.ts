@@ -46,11 +46,12 @@ function stateOf({ limit, amount, used, isRefusing }: LimitUsage, shares: readon
   return used >= thresholdOf(amount, Math.min(1, ...(shares.length > 0 ? shares : [NEAR_SHARE]))) ? 'near' : 'ok'
 }
 
-/** The rows that have every word, in any letters: `acme spend day`, `acme spend.day`. */
+/** The rows that have every word, in any letters: `acme spend day`, `acme spend.day`, `person ann`. */
 export function matchingBudgets(rows: readonly BudgetRow[], search: string): readonly BudgetRow[] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean)
-  return rows.filter(({ organization, key, limit }) => {
-    const text = `${organization} ${key ?? ''} ${limit} ${limit.replaceAll(/[._]/g, ' ')}`.toLowerCase()
+  return rows.filter(({ organization, key, budget, value, limit }) => {
+    const owner = `${organization} ${key ?? ''} ${budget ?? ''} ${value ?? ''}`
+    const text = `${owner} ${limit} ${limit.replaceAll(/[._]/g, ' ')}`.toLowerCase()
     return words.every((word) => text.includes(word))
   })
 }

@@ -210,7 +210,7 @@ function budgetLines({ budgets }: TopFigures, screen: Screen, rows: number): rea
     .map((row) => [
       row.state,
       share(fullness(row)),
-      plain(row.key === null ? row.organization : `${row.organization}/${row.key}`),
+      plain([row.organization, row.key ?? row.budget, row.value].filter((part) => part != null).join('/')),
       row.limit,
       bar(row),
       amount(row, row.used),

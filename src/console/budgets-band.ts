@@ -1,4 +1,4 @@
-/** The band "Budgets": each limit of an organisation or a key, those that refuse first, then the fullest. */
+/** The band "Budgets": each limit of an organisation, a key or a budget, those that refuse first, then the fullest. */
 
 import type { BudgetRow } from '../admin/api-shapes.ts'
 import { amountText, count, percent, roughSpan, span } from '../core/figure-text.ts'
@@ -20,8 +20,8 @@ export class BudgetsBand {
       section,
       title: 'Budgets',
       columns: columns(clock),
-      keyOf: ({ organization, key, limit }) => JSON.stringify([organization, key, limit]),
-      placeholder: 'Filter by organisation, key or limit',
+      keyOf: ({ organization, key, budget, value, limit }) => JSON.stringify([organization, key, budget, value, limit]),
+      placeholder: 'Filter by organisation, key, budget or limit',
       page: 10,
       filterFrom: 11,
       empty: 'No limits are set. Add limits to an organisation or a key in the configuration, then run: weir reload',
@@ -48,6 +48,11 @@ export class BudgetsBand {
   }
 }
 
+/** The organisation, and the key or the budget with its value. */
+function ownerText({ organization, key, budget, value }: BudgetRow, between: string): string {
+  return [organization, key ?? budget, value].filter((part) => part != null).join(between)
+}
+
 function shareOf({ amount, used, held }: BudgetRow): number {
   if (amount === 0) return 1
   return (used + held) / amount
@@ -65,7 +70,7 @@ function columns(clock: ServerClock): readonly Column<BudgetRow>[] {
       title: 'Limit',
       cell: () =>
         twoLines(
-          ({ organization, key }) => (key === null ? organization : `${organization} · ${key}`),
+          (row) => ownerText(row, ' · '),
           ({ limit }) => limit,
         ),
     },
@@ -103,7 +108,7 @@ function meterCell(): Cell<BudgetRow> {
       number.node.classList.toggle('plain', state === undefined)
       number.show(state ?? 'neutral', percent(share))
       setAttribute(bar, 'data-state', state)
-      setAttribute(bar, 'aria-label', `${row.limit} of ${row.key ?? row.organization}`)
+      setAttribute(bar, 'aria-label', `${row.limit} of ${ownerText(row, ' ')}`)
       setAttribute(bar, 'aria-valuenow', String(Math.min(100, Math.round(share * 100))))
       const [used, held, amount] = [row.used, row.held, row.amount].map((each) => amountText(row.unit, each))
       const text = `${used} used, ${held} held, of ${amount}${row.state === 'refusing' ? ', refuses requests' : ''}`
