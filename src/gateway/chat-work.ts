@@ -24,6 +24,7 @@ import type { RequestLog } from './access-log.ts'
 import { ConversationKey } from './affinity.ts'
 import { type AskedChat, ChatCall } from './chat-call.ts'
 import { chatQuote, largestOutput, type Priced, sentOutputLimit } from './chat-quote.ts'
+import { fieldsToLog } from './field-hints.ts'
 import type { Gateway, Upstream } from './gateway.ts'
 import { pricedFields, reservedToolsMicroUsd, unpricedOwn } from './own-prices.ts'
 import { OwnThoughts } from './own-thoughts.ts'
@@ -175,6 +176,11 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
 
   served(candidate: Candidate): void {
     this.gateway.affinity.served(candidate, this.conversation)
+    const { key } = this
+    const fields = fieldsToLog(key, this.exchange.ignored)
+    if (fields.length === 0) return
+    const named = { organization: key.organization.id, key: key.id, fields: fields.join(', ') }
+    this.gateway.logEvent('compatibility.fields_ignored', named)
   }
 
   streams(): void {

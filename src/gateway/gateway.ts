@@ -27,6 +27,7 @@ type GatewayEvent =
   | 'provider.credit_exhausted'
   | 'provider.usage_implausible'
   | 'compaction.truncated'
+  | 'compatibility.fields_ignored'
   | 'price.tier_unknown'
   | 'target.form_learned'
 

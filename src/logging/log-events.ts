@@ -49,6 +49,7 @@ export const LOG_EVENTS = {
   'provider.models_unread': ['info', 'list of models of the provider cannot be read'],
   'price.tier_unknown': ['warn', 'answer names a service tier without a price; charging the base price'],
   'provider.usage_implausible': ['error', 'provider reported implausible usage; charging our own count'],
+  'compatibility.fields_ignored': ['info', 'callers of a key send fields that have no effect by the specification'],
   'compaction.truncated': ['warn', 'compaction summary hit the output limit'],
   'ledger.down': ['error', 'ledger down'],
   'ledger.degraded': ['warn', 'ledger degraded'],

@@ -121,6 +121,8 @@ describe('a request', () => {
     expect(call?.header('anthropic-beta')).toBeUndefined()
     for (const name in OWN_FIELDS) expect(Object.keys(call?.json ?? {})).not.toContain(name)
     expect(await ignoredBy(answer)).toContain('context_management')
+    const hints = gateway.lines.filter(({ event }) => event === 'compatibility.fields_ignored')
+    expect(hints.map((line) => line['key'])).toEqual(key === SPECIFICATION ? ['specification'] : [])
   })
 
   test('never passes what weir decides, at whatever depth', async () => {
