@@ -346,7 +346,7 @@ test('without the ledger the console is reached, and it has budgets and other no
   } finally {
     await redis[Symbol.asyncDispose]()
   }
-}, 120_000)
+}, 180_000)
 
 describe('the console of a weir with a token', () => {
   test('asks for it, keeps it in the tab, and comes back after weir was away', async () => {

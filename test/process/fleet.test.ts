@@ -140,7 +140,7 @@ test('nodes see each other, in what they differ, and reload and drain one anothe
     ['reloaded a', 'reloaded b', 'reloaded b', 'reloaded c', 'drained b'].map((words) => `node.${words} cli`).sort(),
   )
   expect(done.find(({ details }) => details.result === 'rejected')).toMatchObject({ target: 'b' })
-}, 120_000)
+}, 180_000)
 
 test('one node with the embedded ledger is alone', async () => {
   await using weir = await Weir.ready(config({ name: 'alone' }))

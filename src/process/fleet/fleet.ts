@@ -4,6 +4,7 @@
  */
 
 import { randomBytes } from 'node:crypto'
+import { statSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import type { FiguresNow, NodeRow, Nodes } from '../../admin/api-shapes.ts'
@@ -167,7 +168,7 @@ export class Fleet implements FleetView {
         spend_micro_usd_per_hour: Math.round(now.cost_micro_usd_per_second * 3600),
       },
       now,
-      place: `${hostname()}:${resolve(config.dataDir)}`,
+      place: placeOf(config.dataDir),
     }
   }
 
@@ -200,11 +201,11 @@ export class Fleet implements FleetView {
   }
 
   /** A gateway of this `data_dir` that was killed. One that drains is still there. */
-  private async forgetBefore(store: FleetStore, { place }: Report): Promise<void> {
+  private async forgetBefore(store: FleetStore, { place, row }: Report): Promise<void> {
     const gone = this.known.filter(
-      (other) => other.place === place && other.row.id !== this.id && other.row.state === 'ready',
+      (other) => other.place === place && other.row.since < row.since && other.row.state === 'ready',
     )
-    for (const { row } of gone) await store.leave(row.id)
+    for (const each of gone) await store.leave(each.row.id)
     this.known = this.known.filter((other) => !gone.includes(other))
   }
 
@@ -280,6 +281,12 @@ export class Fleet implements FleetView {
     await this.options.audit('node.reloaded', by, details)
     return result
   }
+}
+
+/** The same for one `data_dir` alone, also among containers whose host and path have the same names. */
+function placeOf(dataDir: string): string {
+  const found = statSync(dataDir, { throwIfNoEntry: false })
+  return [hostname(), resolve(dataDir), found?.dev, found?.ino, found?.birthtimeMs].join(':')
 }
 
 /** Undefined for a report of a version whose shape this one does not know. */
