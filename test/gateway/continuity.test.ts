@@ -404,6 +404,47 @@ test('a server that rejects its own thoughts is asked without them from then on'
   expect(counts).toEqual([2, 1, 1])
 })
 
+const DETAILS = [
+  { type: 'reasoning.text', text: 'Hm, "é".', signature: 'c2lnbmVk', format: 'anthropic-claude-v1', index: 0 },
+  { type: 'reasoning.encrypted', data: 'gAAA', id: 'rs_1', format: 'openai-responses-v1', index: 1 },
+]
+
+test.each([true, false])('OpenRouter gets its reasoning_details back, streamed: %p', async (streamed) => {
+  const id = `${ID}details${streamed}`
+  const question = { role: 'user', content: `Details, ${streamed}` }
+  const calls = [{ index: 0, id, type: 'function', function: { name: 'look', arguments: ARGUMENTS } }]
+  const answer = { thought: true, text: '', call: id }
+  const whole = {
+    role: 'assistant',
+    content: null,
+    reasoning: 'Hm, "é".',
+    reasoning_details: DETAILS,
+    tool_calls: calls,
+  }
+  const [first, second] = DETAILS
+  const delta = (detail: object) => ({ delta: { role: 'assistant', content: '', reasoning_details: [detail] } })
+  const deltas = [
+    delta({ ...first, text: 'Hm, ', signature: null }),
+    delta({ ...first, text: '"é".', signature: null }),
+    delta({ ...first, text: undefined }),
+    delta(second ?? {}),
+    { delta: { tool_calls: calls }, finish_reason: 'tool_calls' },
+  ]
+  const reaction = streamed
+    ? stream([...data(...deltas.map((one) => choice(answer, { finish_reason: null, ...one }))), 'data: [DONE]\n\n'])
+    : json(200, JSON.stringify(choice(answer, { message: whole })))
+  await send('deep', [question], reaction, { stream: streamed })
+  const called = { id, type: 'function', function: { name: 'look', arguments: ARGUMENTS } }
+  const history = [
+    question,
+    { role: 'assistant', content: null, tool_calls: [called] },
+    { role: 'tool', tool_call_id: id, content: 'rain' },
+  ]
+  const { sent } = await send('deep', history, answers(chat, { thought: false, text: 'Done.', call: undefined }))
+  const message = list(sent['messages'])[1]
+  expect([message?.['reasoning_details'], message?.['reasoning']]).toEqual([DETAILS, undefined])
+})
+
 test('an answer that the caller sends back in pieces gets its thoughts back', async () => {
   const ids = ['a', 'b'].map((mark) => `${ID}pieces${mark}`)
   const asked = { role: 'user', content: 'Both?' }

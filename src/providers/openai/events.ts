@@ -10,6 +10,7 @@ import { isBlank, parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { Calls } from './calls.ts'
 import { openaiReportedError } from './error.ts'
+import { DETAILS_FIELD, ReasoningDetails } from './reasoning-details.ts'
 
 /** `[DONE]` and the white space that some servers put around it. */
 const DONE_CHARS_MAX = 16
@@ -29,6 +30,8 @@ export class OpenaiDecoder implements StreamDecoder {
   private ended = false
   /** The model's thoughts, and the field in which the server sends them. */
   private thoughts: { readonly field: string; readonly text: GatheredText } | undefined
+  /** The same of servers that have them in parts. */
+  private details: ReasoningDetails | undefined
 
   decode(event: string, data: string): readonly StreamEvent[] {
     if (this.ended || isBlank(data)) return []
@@ -82,8 +85,9 @@ export class OpenaiDecoder implements StreamDecoder {
   private end(): readonly StreamEvent[] {
     const events: StreamEvent[] = []
     this.calls?.finish(events)
-    const { thoughts } = this
-    if (thoughts !== undefined && thoughts.text.length < THOUGHT_CHARS_MAX)
+    const { thoughts, details } = this
+    if (details !== undefined) details.end(events)
+    else if (thoughts !== undefined && thoughts.text.length < THOUGHT_CHARS_MAX)
       events.push({
         type: 'thought',
         json: JSON.stringify({ [thoughts.field]: thoughts.text.toString() }),
@@ -110,6 +114,10 @@ export class OpenaiDecoder implements StreamDecoder {
   private delta(delta: JsonObject, logprobs: JsonObject | undefined, events: StreamEvent[]): void {
     const thought = thoughtOf(delta)
     if (thought !== '') this.think(thought, delta, events)
+    if (isArray(delta[DETAILS_FIELD])) {
+      this.details ??= new ReasoningDetails()
+      this.details.add(delta[DETAILS_FIELD])
+    }
     const text = textOf(delta['content'])
     if (text !== '' || logprobs !== undefined) {
       events.push(logprobs === undefined ? { type: 'text', text } : { type: 'text', text, logprobs })
@@ -162,8 +170,15 @@ export function openaiPlain(body: JsonObject): PlainAnswer | undefined {
   if (!isObject(choice) || error || object === 'error' || (isObject(groq) && groq['error'])) return undefined
   const { index = 0, message, finish_reason: finish, logprobs, usage } = choice
   if (index !== 0 || !isObject(message) || isObject(logprobs) || isObject(usage)) return undefined
-  const { content, refusal, tool_calls: calls, reasoning, reasoning_content: thought } = message
-  if (typeof content !== 'string' || refusal || reasoning || thought) return undefined
+  const {
+    content,
+    refusal,
+    tool_calls: calls,
+    reasoning,
+    reasoning_content: thought,
+    reasoning_details: details,
+  } = message
+  if (typeof content !== 'string' || refusal || reasoning || thought || details) return undefined
   if ((isArray(calls) && calls.length > 0) || (finish !== 'stop' && finish !== 'length')) return undefined
   const serviceTier = tierOf(body)
   const reported = reportedUsage(body)

@@ -104,7 +104,7 @@ const rejectsOptions = rejecting('stream_options(?:\\.include_usage)?')
 /** "The `reasoning_content` in the thinking mode must be passed back to the API." */
 const missesThoughts = rejecting('reasoning_content')
 /** "property 'reasoning_content' is unsupported", "messages.2.assistant.reasoning: Extra inputs are not permitted". */
-const namesThoughts = rejecting('(?:[\\w.]+\\.)?reasoning(?:_content)?')
+const namesThoughts = rejecting('(?:[\\w.]+\\.)?reasoning(?:_content|_details)?')
 const UNKNOWN_FIELD =
   /unsupported|not (?:supported|permitted|allowed|recognized)|unexpected|unknown|extra|unrecognized/i
 
