@@ -3,6 +3,7 @@
  * limits.
  */
 
+import { matchesKey, matchesModel } from '../core/budget-config.ts'
 import { isTimeZone } from '../core/calendar.ts'
 import { judge } from '../core/permission.ts'
 import { rulesOf } from './build.ts'
@@ -174,15 +175,30 @@ function reaching(
   isSuch: (spend: NonNullable<Organization['limits']>['spend']) => boolean,
 ): string | undefined {
   const access = { models: present(organization.models), rules: rulesOf(organization.rules) }
-  const limited = isSuch(organization.limits?.spend)
+  const budgets = budgetsWith(organization, name, isSuch)
+  const limited = isSuch(organization.limits?.spend) || budgets.some(({ match }) => match.keys === undefined)
   if (limited && judge(access, {}, name).allowed) return named('organisation', organization.id, owner)
   const keys = organization.keys?.filter((key) => key !== undefined) ?? []
   const key = keys.find(
     (one) =>
-      (limited || isSuch(one.limits?.spend)) &&
+      (limited || isSuch(one.limits?.spend) || budgets.some((budget) => matchesKey(budget, one.id ?? ''))) &&
       judge(access, { id: one.id, models: present(one.models) }, name).allowed,
   )
   return key && named('key', key.id, owner)
+}
+
+/** The budgets that have such a spend limit for some value, and count requests that a model serves. */
+function budgetsWith(
+  organization: Organization,
+  model: string,
+  isSuch: (spend: NonNullable<Organization['limits']>['spend']) => boolean,
+) {
+  return (organization.budgets ?? []).flatMap((budget) => {
+    const match = { keys: present(budget?.match?.keys), models: present(budget?.match?.models) }
+    const limits = [budget?.limits, ...Object.values(budget?.except ?? {})]
+    const isLimited = limits.some((one) => isSuch(one?.spend))
+    return isLimited && matchesModel({ match }, model) ? [{ match }] : []
+  })
 }
 
 function named(what: string, id: string | undefined, path: Path): string {
