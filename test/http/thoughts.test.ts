@@ -1,10 +1,31 @@
 /** Thoughts that callers see and send back, in every dialect, from providers that sign them and from others. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { isArray, isObject, type JsonObject, objectOf } from '../../src/core/json.ts'
+import { createAnthropic } from '@ai-sdk/anthropic'
+import { createOpenAI } from '@ai-sdk/openai'
+import Anthropic from '@anthropic-ai/sdk'
+import type { MessageParam } from '@anthropic-ai/sdk/resources/messages'
+import { generateText } from 'ai'
+import OpenAI from 'openai'
+import { type JsonObject, objectOf } from '../../src/core/json.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { json, stream as streams } from '../support/scenarios.ts'
+import { SocketClient } from '../support/socket-client.ts'
+import {
+  ANSWERS,
+  CALL,
+  CALLED,
+  contentOf,
+  dataOf,
+  listOf,
+  outputOf,
+  REASONING,
+  REDACTED,
+  SPOKEN,
+  TEXT,
+  THOUGHT,
+} from '../support/thoughtful-answers.ts'
 import { Upstream } from '../support/upstream.ts'
 
 const PLAIN_KEY = 'plain-key-0123456789abcdefgh'
@@ -29,6 +50,7 @@ beforeAll(async () => {
       opus: ['claude/claude-opus-4-7'],
       twin: ['second/claude-sonnet-4-5'],
       gpt: ['answers/gpt-5.1'],
+      'gpt-5.1': ['answers/gpt-5.1'],
       bedrock: ['aws/us.anthropic.claude-sonnet-4-5-v1:0'],
       pair: { targets: [{ provider: 'claude', model: 'claude-sonnet-4-5' }], fallbacks: ['gpt'] },
     },
@@ -52,126 +74,6 @@ afterAll(async () => {
   await gateway[Symbol.asyncDispose]()
   await upstream[Symbol.asyncDispose]()
 })
-
-/** One answer of each provider: a thought, a text and a call, whole and as a stream. */
-const THOUGHT = { type: 'thinking', thinking: 'Let "me" see.', signature: 'c2lnbmVk' }
-const REDACTED = { type: 'redacted_thinking', data: 'cmVkYWN0ZWQ=' }
-const TEXT = { type: 'text', text: 'I look.' }
-const CALL = { type: 'tool_use', id: 'toolu_0123456789abcdefgh', name: 'look', input: { at: 'x' } }
-const REASONING = {
-  type: 'reasoning',
-  id: 'rs_1',
-  summary: [
-    { type: 'summary_text', text: 'First.' },
-    { type: 'summary_text', text: 'Second.' },
-  ],
-  encrypted_content: 'ZW5jcnlwdGVk',
-}
-const CALLED = {
-  type: 'function_call',
-  id: 'fc_1',
-  call_id: 'call_0123456789abcdefgh',
-  name: 'look',
-  arguments: '{"at":"x"}',
-}
-const SPOKEN = {
-  type: 'message',
-  id: 'msg_1',
-  role: 'assistant',
-  content: [{ type: 'output_text', text: 'I look.', annotations: [] }],
-}
-
-const sse = (events: readonly JsonObject[]) =>
-  events.map((event) => `event: ${event['type']}\ndata: ${JSON.stringify(event)}\n\n`)
-
-const ANSWERS = {
-  anthropic(...content: readonly JsonObject[]) {
-    const message = {
-      id: 'msg_1',
-      type: 'message',
-      role: 'assistant',
-      model: 'c',
-      usage: { input_tokens: 3, output_tokens: 9 },
-    }
-    const blocks = content.flatMap((block, index): JsonObject[] => {
-      const delta = (more: JsonObject) => ({ type: 'content_block_delta', index, delta: more })
-      const start = (more: JsonObject) => ({ type: 'content_block_start', index, content_block: more })
-      const { type, thinking = '', signature = '', text = '', input = {} } = block
-      const stop = { type: 'content_block_stop', index }
-      if (type === 'thinking')
-        return [
-          start({ type, thinking: '', signature: '' }),
-          ...String(thinking)
-            .split(' ')
-            .map((word, at) => delta({ type: 'thinking_delta', thinking: at > 0 ? ` ${word}` : word })),
-          delta({ type: 'signature_delta', signature }),
-          stop,
-        ]
-      if (type === 'text') return [start({ type, text: '' }), delta({ type: 'text_delta', text }), stop]
-      if (type === 'redacted_thinking') return [start(block), stop]
-      return [
-        start({ ...block, input: {} }),
-        delta({ type: 'input_json_delta', partial_json: JSON.stringify(input) }),
-        stop,
-      ]
-    })
-    const stop = {
-      stop_reason: content.some(({ type }) => type === 'tool_use') ? 'tool_use' : 'end_turn',
-      stop_sequence: null,
-    }
-    const events = [
-      { type: 'message_start', message: { ...message, content: [], stop_reason: null, stop_sequence: null } },
-      ...blocks,
-      { type: 'message_delta', delta: stop, usage: { output_tokens: 9 } },
-      { type: 'message_stop' },
-    ]
-    return { whole: { ...message, content: [...content], ...stop }, stream: sse(events) }
-  },
-  responses(...output: readonly JsonObject[]) {
-    const response = {
-      id: 'resp_1',
-      object: 'response',
-      status: 'completed',
-      output: [...output],
-      usage: { input_tokens: 3, output_tokens: 9 },
-    }
-    const events = output.flatMap((item, output_index): JsonObject[] => {
-      const parts = isArray(item['summary']) ? item['summary'].filter(isObject) : []
-      const deltas = parts.flatMap(({ text }, summary_index): JsonObject[] => [
-        {
-          type: 'response.reasoning_summary_part.added',
-          output_index,
-          summary_index,
-          part: { type: 'summary_text', text: '' },
-        },
-        { type: 'response.reasoning_summary_text.delta', output_index, summary_index, delta: text ?? '' },
-      ])
-      const begun =
-        item['type'] === 'function_call' ? { ...item, arguments: '' } : { ...item, content: [], summary: [] }
-      return [
-        { type: 'response.output_item.added', output_index, item: begun },
-        ...deltas,
-        { type: 'response.output_item.done', output_index, item },
-      ]
-    })
-    const all = [{ type: 'response.created', response }, ...events, { type: 'response.completed', response }]
-    return { whole: response, stream: sse(all) }
-  },
-  chat(reasoning: string, text: string) {
-    const delta = (more: JsonObject, finish_reason: string | null = null) =>
-      `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0, delta: more, finish_reason }] })}\n\n`
-    const message = { role: 'assistant', content: text, reasoning_content: reasoning }
-    return {
-      whole: { id: 'c', object: 'chat.completion', choices: [{ index: 0, message, finish_reason: 'stop' }] },
-      stream: [
-        ...reasoning.split(' ').map((word, at) => delta({ reasoning_content: at > 0 ? ` ${word}` : word })),
-        delta({ content: text }),
-        delta({}, 'stop'),
-        'data: [DONE]\n\n',
-      ],
-    }
-  },
-}
 
 type Path = '/v1/chat/completions' | '/v1/responses' | '/v1/messages'
 const BODIES: Readonly<Record<Path, JsonObject>> = {
@@ -212,49 +114,6 @@ async function sent(
   const got = await ask(gateway.port, requestBytes(path, { key, body: { model, ...BODIES[path], ...more } }))
   const log = () => gateway.request(got.header('x-request-id'))
   return { text: got.text, status: got.status, log, body: upstream.calls[before]?.json ?? {} }
-}
-
-const dataOf = (text: string): JsonObject[] =>
-  text.split('\n').flatMap((line) => {
-    const value: unknown = line.startsWith('data: {') ? JSON.parse(line.slice(6)) : undefined
-    return isObject(value) ? [value] : []
-  })
-
-/** The blocks of an answer of Messages, from its stream as SDKs put it together. */
-function contentOf(text: string, isStream: boolean): JsonObject[] {
-  if (!isStream) return listOf(JSON.parse(text)['content'])
-  const blocks: JsonObject[] = []
-  for (const event of dataOf(text)) {
-    const index = Number(event['index'])
-    const delta = objectOf(event['delta']) ?? {}
-    const block = blocks[index] ?? {}
-    if (event['type'] === 'content_block_start') blocks[index] = { ...objectOf(event['content_block']) }
-    if (delta['type'] === 'thinking_delta')
-      blocks[index] = { ...block, thinking: `${block['thinking']}${delta['thinking']}` }
-    if (delta['type'] === 'signature_delta')
-      blocks[index] = { ...block, signature: `${block['signature']}${delta['signature']}` }
-    if (delta['type'] === 'text_delta') blocks[index] = { ...block, text: `${block['text']}${delta['text']}` }
-    if (delta['type'] === 'input_json_delta')
-      blocks[index] = { ...block, input: JSON.parse(String(delta['partial_json'])) }
-  }
-  return blocks
-}
-
-/** The items of an answer of Responses; of a stream, those that were done must be those at the end. */
-function outputOf(text: string, isStream: boolean): JsonObject[] {
-  if (!isStream) return listOf(JSON.parse(text)['output'])
-  const events = dataOf(text)
-  const done = events.flatMap((event) =>
-    event['type'] === 'response.output_item.done' ? [objectOf(event['item']) ?? {}] : [],
-  )
-  const last = listOf(objectOf(events.at(-1)?.['response'])?.['output'])
-  expect(done).toEqual(last)
-  expect(events.map(({ sequence_number: number }) => number)).toEqual(events.map((_, at) => at))
-  return last
-}
-
-function listOf(value: unknown): JsonObject[] {
-  return isArray(value) ? value.filter(isObject) : []
 }
 
 describe.each([false, true])('streamed: %p', (stream) => {
@@ -541,4 +400,83 @@ test.each([
   const { status, text } = await sent(path, 'sonnet', more, ANSWERS.anthropic(TEXT))
   expect([status, JSON.parse(text).error.param]).toEqual([400, param])
   expect((await sent(path, 'sonnet', more, ANSWERS.anthropic(TEXT), PLAIN_KEY)).status).toBe(200)
+})
+
+describe('official SDKs read the thoughts, and send them back', () => {
+  const claude = ANSWERS.anthropic(THOUGHT, TEXT, CALL)
+  const gpt = ANSWERS.responses(REASONING, SPOKEN, CALLED)
+  const body = () => Buffer.from(upstream.calls.at(-1)?.body ?? []).toString()
+
+  test('of Anthropic', async () => {
+    const client = new Anthropic({ apiKey: KEY, baseURL: gateway.url, maxRetries: 0 })
+    upstream.otherwise(streams(claude.stream))
+    const asked = { model: 'sonnet', max_tokens: 9000, thinking: { type: 'enabled', budget_tokens: 2000 } } as const
+    const question = { role: 'user', content: 'hi' } as const
+    const look = { name: 'look', input_schema: { type: 'object' } } as const
+    const first = await client.messages.stream({ ...asked, tools: [look], messages: [question] }).finalMessage()
+    expect(first.content[0]).toMatchObject({ type: 'thinking', thinking: THOUGHT.thinking })
+    const again = await client.messages.stream({ ...asked, tools: [look], messages: [question] }).finalMessage()
+    const result = { type: 'tool_result' as const, tool_use_id: CALL.id, content: 'seen' }
+    const messages: MessageParam[] = [
+      question,
+      { role: 'assistant', content: again.content },
+      { role: 'user', content: [result] },
+    ]
+    await client.messages.stream({ ...asked, tools: [look], messages }).finalMessage()
+    expect(body()).toContain(JSON.stringify(THOUGHT))
+  })
+
+  test('of OpenAI', async () => {
+    const client = new OpenAI({ apiKey: KEY, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
+    upstream.otherwise(streams(gpt.stream))
+    const asked = { model: 'gpt', reasoning: { effort: 'high', summary: 'auto' }, store: false } as const
+    const include = ['reasoning.encrypted_content' as const]
+    const first = await client.responses.stream({ ...asked, include, input: 'hi' }).finalResponse()
+    const { summary } = REASONING
+    expect(first.output[0]).toMatchObject({ type: 'reasoning', summary })
+    const again = await client.responses.stream({ ...asked, include, input: 'hi' }).finalResponse()
+    const result = { type: 'function_call_output', call_id: CALLED.call_id, output: 'seen' } as const
+    const input = [{ role: 'user', content: 'hi' } as const, ...again.output, result]
+    await client.responses.create({ ...asked, include, input: JSON.parse(JSON.stringify(input)) })
+    expect(body()).toContain(JSON.stringify(REASONING))
+  })
+
+  test('of Vercel', async () => {
+    upstream.otherwise(json(200, JSON.stringify(claude.whole)))
+    const provider = createAnthropic({ apiKey: KEY, baseURL: `${gateway.url}/v1` })
+    const options = { anthropic: { thinking: { type: 'enabled', budgetTokens: 2000 } } }
+    const read = await generateText({
+      model: provider('sonnet'),
+      prompt: 'hi',
+      providerOptions: options,
+      maxRetries: 0,
+    })
+    expect(read.reasoningText).toBe(THOUGHT.thinking)
+    upstream.otherwise(json(200, JSON.stringify(ANSWERS.responses(REASONING, SPOKEN).whole)))
+    const openai = createOpenAI({ apiKey: KEY, baseURL: `${gateway.url}/v1` })
+    const asked = { openai: { reasoningEffort: 'high', reasoningSummary: 'auto', store: false } }
+    const whole = await generateText({ model: openai('gpt-5.1'), prompt: 'hi', providerOptions: asked, maxRetries: 0 })
+    expect(whole.reasoning.map((part) => part.type === 'reasoning' && part.text)).toEqual(['First.', 'Second.'])
+  })
+})
+
+test('a turn on a socket continues with the thoughts of the one before', async () => {
+  const socket = await SocketClient.open(gateway.port, KEY)
+  await using _ = socket
+  upstream.otherwise(streams(ANSWERS.responses(REASONING, SPOKEN, CALLED).stream))
+  const turn = async (more: JsonObject) => {
+    socket.send({ type: 'response.create', model: 'gpt', ...BODIES['/v1/responses'], ...more })
+    const types: unknown[] = []
+    for (;;) {
+      const event = await socket.next()
+      types.push(event['type'])
+      if (event['type'] === 'response.completed') return { types, id: objectOf(event['response'])?.['id'] ?? null }
+      if (event['type'] === 'error') throw new Error(JSON.stringify(event))
+    }
+  }
+  const first = await turn({})
+  expect(first.types).toContain('response.reasoning_summary_text.delta')
+  const output = [{ type: 'function_call_output', call_id: CALLED.call_id, output: 'seen' }]
+  await turn({ previous_response_id: first.id, input: output })
+  expect(listOf(upstream.calls.at(-1)?.json['input'])[1]).toEqual(REASONING)
 })
