@@ -32,6 +32,8 @@ interface Sampling {
   readonly responseFormat?: JsonObject | undefined
   /** Set if a model that ignores `responseFormat` must not answer. */
   readonly requiresFormat?: boolean | undefined
+  /** Set if `responseFormat` goes to every provider: by the specification, some do not get it. */
+  readonly passesFormat?: boolean | undefined
 }
 
 /** What the caller states about itself and the service it wants. An adapter passes on those fields that its API has. */

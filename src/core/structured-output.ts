@@ -3,6 +3,14 @@
 /** Claude 4.5 and later have structured outputs. */
 const CLAUDE = /claude-[a-z]+-(?:4-[5-9]|4-\d\d(?!\d)|[5-9](?!\d)|\d\d(?!\d))/
 
+/** Open models that Converse holds to a schema. */
+const BEDROCK = /qwen3|gpt-oss|deepseek\.v3|gemma-3|minimax|kimi|nemotron|ministral|magistral|mistral-large-3/
+
+/** Gemini 3 and later take a schema together with tools. */
+export function isStructuredBesideTools(model: string): boolean {
+  return /gemini-(?:[3-9]|\d\d)/.test(model)
+}
+
 /** Whether a Claude model takes `output_config.format` and `strict` tools. Earlier ones reject the fields. */
 export function isStructuredClaude(model: string): boolean {
   return CLAUDE.test(model)
@@ -15,12 +23,12 @@ export function takesJsonMode(dialect: string, model: string): boolean {
 
 /**
  * Whether a model of a provider takes a schema. OpenAI, Azure and the servers with their API do, as far as one can know
- * by name; of Bedrock weir asks Converse, to which it sends none.
+ * by name.
  */
 export function takesSchema(dialect: string, model: string): boolean {
   switch (dialect) {
     case 'bedrock':
-      return false
+      return model.includes('claude') ? isStructuredClaude(model) : BEDROCK.test(model)
     case 'anthropic':
       return isStructuredClaude(model)
     case 'vertex':

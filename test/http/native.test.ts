@@ -26,6 +26,7 @@ beforeAll(async () => {
       up: upstream.url,
       claude: { dialect: 'anthropic', base_url: upstream.url, api_key: 'secret-of-claude' },
       google: { dialect: 'gemini', base_url: upstream.url, api_key: 'secret-of-google' },
+      aws: { dialect: 'bedrock', region: 'us-east-1', base_url: upstream.url, api_key: 'secret-of-aws' },
     },
     models: {
       m: ['up/m'],
@@ -35,6 +36,7 @@ beforeAll(async () => {
       named: { targets: [{ provider: 'claude', model: 'c' }], supports: ['structured_output'] },
       mixed: { targets: [{ provider: 'claude', model: 'claude-3-haiku' }], fallbacks: ['old', 'modern'] },
       gem: ['google/gemini-3-pro'],
+      amazon: ['aws/us.anthropic.claude-sonnet-4-5-v1:0'],
       picture: { targets: [{ provider: 'up', model: 'picture' }], supports: ['image_generation'] },
       vectors: { targets: [{ provider: 'up', model: 'vectors' }], supports: ['embeddings'] },
     },
@@ -231,6 +233,8 @@ describe('a schema for the answer', () => {
     upstream.otherwise((call) => {
       const whole = { openai: ENDINGS.openai('stop', '{}')[0], anthropic: ENDINGS.anthropic('end_turn', '{}')[0] }
       const candidates = [{ content: { role: 'model', parts: [{ text: '{}' }] }, finishReason: 'STOP', index: 0 }]
+      const output = { message: { role: 'assistant', content: [{ text: '{}' }] } }
+      if (call.path.includes('/converse')) return call.answer(200, JSON.stringify({ output, stopReason: 'end_turn' }))
       const body = whole[call.path.includes('/messages') ? 'anthropic' : 'openai']
       return call.answer(200, JSON.stringify(call.path.includes('generateContent') ? { candidates } : body))
     })
@@ -249,7 +253,24 @@ describe('a schema for the answer', () => {
     const gemini = await sent(path, 'gem', KEYS.native)
     const config = { responseMimeType: 'application/json', responseJsonSchema: schema }
     expect(gemini.call?.['generationConfig']).toMatchObject(config)
-    expect([chat, claude, gemini].map(({ answer }) => answer.status)).toEqual([200, 200, 200])
+    const amazon = await sent(path, 'amazon', KEYS.native)
+    const { name } = more
+    const structure = { jsonSchema: { schema: JSON.stringify(schema), name } }
+    expect(amazon.call?.['outputConfig']).toEqual({ textFormat: { type: 'json_schema', structure } })
+    expect([chat, claude, gemini, amazon].map(({ answer }) => answer.status)).toEqual([200, 200, 200, 200])
+    const tool = { name: 'f', description: '', parameters: {}, input_schema: {} }
+    const tools = [
+      path === '/v1/chat/completions' ? { type: 'function', function: tool } : { type: 'function', ...tool },
+    ]
+    const beside = await sent(path, 'gem', KEYS.native, { ...ASKED[path], tools })
+    expect(beside.call?.['generationConfig']).toMatchObject(config)
+    // By the specification, the two that only native mode has get none.
+    const plain = await sent(path, 'amazon', KEYS.specification)
+    const without = await sent(path, 'gem', KEYS.specification, { ...ASKED[path], tools })
+    expect([plain.call?.['outputConfig'], JSON.stringify(without.call).includes('responseJsonSchema')]).toEqual([
+      undefined,
+      false,
+    ])
   })
 
   test.each(paths)('of %s passes over a model that follows none', async (path) => {

@@ -20,7 +20,9 @@ export function chat({ imageUrls }: { readonly imageUrls: ImageUrls }): Dialect 
       const takesContent = compatibility?.content === 'pass'
       const takesReasoning = compatibility?.reasoning === 'pass'
       const { request, includeUsage } = acceptChat(body, { imageUrls, takesContent }, takesReasoning)
-      return new ChatExchange(request, includeUsage, ignoredFields('chat', body.settings))
+      const passesFormat = compatibility?.structured_output === 'pass' && request.sampling.responseFormat !== undefined
+      const passed = passesFormat ? { ...request, sampling: { ...request.sampling, passesFormat } } : request
+      return new ChatExchange(passed, includeUsage, ignoredFields('chat', body.settings))
     },
   }
 }

@@ -87,7 +87,7 @@ export function acceptMessages(body: RequestBody, options: MessagesOptions): Cha
     sampling: {
       temperature: checked.temperature ?? undefined,
       topP: checked.top_p ?? undefined,
-      ...(takesFormat === true && { responseFormat: acceptFormat(settings), requiresFormat: true }),
+      ...(takesFormat === true && { responseFormat: acceptFormat(settings), requiresFormat: true, passesFormat: true }),
     },
     hints: acceptHints(checked),
     cache: cacheMark(checked, ''),

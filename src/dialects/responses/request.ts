@@ -138,7 +138,7 @@ function accepted(
     sampling: {
       temperature: body.temperature ?? undefined,
       topP: body.top_p ?? undefined,
-      ...(format !== undefined && !compaction && { responseFormat: format, requiresFormat: true }),
+      ...(format !== undefined && !compaction && { responseFormat: format, requiresFormat: true, passesFormat: true }),
     },
     hints: hintsOf(body),
     cacheStrict: true,

@@ -2,9 +2,10 @@
 
 import type { ChatRequest } from '../../core/chat-request.ts'
 import { CALL_ID, RESULT_ID } from '../../core/conversation.ts'
-import type { JsonObject } from '../../core/json.ts'
+import { isObject, type JsonObject, objectOf, stringOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import { effortOf, lowered } from '../../core/reasoning.ts'
+import { takesSchema } from '../../core/structured-output.ts'
 import { SentMarks } from '../cache-marks.ts'
 import { keptSampling, thinkingOf } from '../claude-thinking.ts'
 import { claudeThinking } from '../efforts.ts'
@@ -96,7 +97,7 @@ function converseBody(
   }
   writer.system()
   writer.messages()
-  json.text(`${inferenceConfig(request, thinkingFor(request, model, turns), CLAUDE.test(model), ignored)}}`)
+  json.text(`${inferenceConfig(request, thinkingFor(request, model, turns), model, ignored)}}`)
   return json.take()
 }
 
@@ -147,8 +148,18 @@ function thinkingFor(request: ChatRequest, model: string, turns: Turns): ModelFi
 
 const OTHER_EFFORTS = ['low', 'medium', 'high'] as const
 
+/** Converse takes the schema as a text. Plain JSON mode has no counterpart. */
+function outputConfig({ sampling: { responseFormat, passesFormat } }: ChatRequest): JsonObject | undefined {
+  const named = responseFormat?.['type'] === 'json_schema' ? objectOf(responseFormat['json_schema']) : undefined
+  if (passesFormat !== true || !isObject(named?.['schema'])) return undefined
+  const { name, description, schema } = named
+  const jsonSchema = { schema: JSON.stringify(schema), name: stringOf(name), description: stringOf(description) }
+  return { textFormat: { type: 'json_schema', structure: { jsonSchema } } }
+}
+
 /** The API's temperature range is 0 to 1; newer Claude models reject temperature together with `topP`. */
-function inferenceConfig(request: ChatRequest, thinking: ModelFields, isClaude: boolean, ignored: string[]): string {
+function inferenceConfig(request: ChatRequest, thinking: ModelFields, model: string, ignored: string[]): string {
+  const isClaude = CLAUDE.test(model)
   const { maxOutputTokens, stop } = request
   ignored.push(...(thinking.ignored ?? []))
   const { temperature, topP } = keptSampling(request, thinking.isOn, ignored)
@@ -158,5 +169,6 @@ function inferenceConfig(request: ChatRequest, thinking: ModelFields, isClaude: 
     member('topP', isClaude && temperature !== undefined ? undefined : topP) +
     jsonMember('stopSequences', stopSequences(stop, { isClaude }))
   const inference = config === '' ? '' : `,"inferenceConfig":{${config.slice(1)}}`
-  return inference + jsonMember('additionalModelRequestFields', thinking.fields)
+  const output = takesSchema('bedrock', model) ? jsonMember('outputConfig', outputConfig(request)) : ''
+  return inference + output + jsonMember('additionalModelRequestFields', thinking.fields)
 }

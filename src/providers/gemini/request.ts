@@ -5,6 +5,7 @@ import type { ToolList } from '../../core/conversation.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import { isObject, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
+import { isStructuredBesideTools } from '../../core/structured-output.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { geminiThinking } from '../efforts.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
@@ -35,6 +36,8 @@ export interface GeminiForm extends ContentVariant, ThinkingForm {
   readonly count: string
   /** The model that the counter wants in its body, with the whole request; if absent, only what counts as input. */
   readonly countedModel?: string
+  /** JSON answers together with tools. */
+  readonly takesBoth: boolean
   readonly headers: UpstreamRequest['headers']
 }
 
@@ -60,6 +63,7 @@ export const geminiForms = new TargetForms<GeminiForm>(
     headers: headers.of(target.endpoint),
     callIds: true,
     wantsSignatures: wantsSignatures(target.model),
+    takesBoth: isStructuredBesideTools(target.model),
     ...geminiThinking(target.model),
   }),
   [SIGNATURES, ...THINKING_LESSONS],
@@ -190,8 +194,8 @@ function generationConfig(request: ChatRequest, form: GeminiForm, hasTools: bool
     jsonMember('stopSequences', stopSequences(stop, { isClaude: false })) +
     member('seed', sampling.seed) +
     jsonMember('thinkingConfig', thinkingConfig(request, form)) +
-    // JSON answers and function calling exclude each other.
-    (hasTools ? '' : jsonMode(sampling.responseFormat))
+    // With earlier models, JSON answers and function calling exclude each other.
+    (hasTools && !(form.takesBoth && sampling.passesFormat === true) ? '' : jsonMode(sampling.responseFormat))
   return config === '' ? '' : `,"generationConfig":{${config.slice(1)}}`
 }
 

@@ -1,6 +1,7 @@
 /** Google's models on Vertex AI: Gemini's API at other addresses. */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
+import { isStructuredBesideTools } from '../../core/structured-output.ts'
 import { geminiThinking } from '../efforts.ts'
 import { TargetForms } from '../learned-form.ts'
 import type { Provider, Target, UpstreamRequest } from '../provider.ts'
@@ -21,6 +22,7 @@ const forms = new TargetForms<GeminiForm>(
       headers: vertexHeaders.of(target.endpoint),
       callIds: false,
       wantsSignatures: wantsSignatures(target.model),
+      takesBoth: isStructuredBesideTools(target.model),
       ...geminiThinking(target.model),
     }
   },
