@@ -3,7 +3,7 @@
  * with our own settings: of Messages to Anthropic, of Responses to Responses, and of both to providers of other APIs.
  */
 
-import { expect } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CallerError } from '../../src/core/caller-error.ts'
@@ -97,5 +97,15 @@ property('mutated bodies of agents are read or refused, and written as JSON', CA
   } catch (error) {
     if (!(error instanceof CallerError)) throw error
     expect(error.status).toBeLessThan(500)
+  }
+})
+
+test('what Claude Code sends reaches Anthropic as it was sent, but for the model and metadata', async () => {
+  expect(BODIES.messages.length).toBeGreaterThan(5)
+  const target = { model: 'claude-opus-4-8', endpoint: endpoint() }
+  for (const body of BODIES.messages.filter(({ max_tokens }) => max_tokens !== undefined)) {
+    const sent = objectOf(anthropic.request(await read('messages', body), target).body)
+    const { metadata: _, ...rest } = body
+    expect(sent).toEqual({ ...rest, model: 'claude-opus-4-8' })
   }
 })
