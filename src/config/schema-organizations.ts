@@ -95,7 +95,7 @@ export const switches = {
     oneOf(
       SWITCHES.betas,
       'Headers, fields, blocks and events of Anthropic beyond the specification: `off` skips or rejects them, ' +
-        '`pass` passes them between callers of Messages and Claude at Anthropic, Vertex AI and Bedrock',
+        '`pass` passes them between callers of Messages and Claude at Anthropic and Vertex AI',
     ),
   ),
   status: optional(
