@@ -43,6 +43,9 @@ const BUDGETS: Readonly<Record<EffortWord, number>> = {
   max: 32_768,
 }
 
+/** Left for the answer, of an output limit that the caller has set without a budget. */
+export const ANSWER_TOKENS_MIN = 1024
+
 export function budgetOf(effort: EffortWord): number {
   return BUDGETS[effort]
 }

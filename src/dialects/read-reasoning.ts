@@ -30,8 +30,8 @@ export function responsesReasoning({ reasoning = null, include }: JsonObject): R
 
 /** `thinking` and `output_config.effort` of Messages. */
 export function messagesReasoning(body: JsonObject, hasTools: boolean): Reasoning {
-  const { thinking = null, output_config: config } = body
-  const effort = word(isObject(config) ? config['effort'] : undefined, EFFORTS, 'output_config.effort')
+  const { thinking = null } = body
+  const effort = word(outputConfig(body)?.['effort'], EFFORTS, 'output_config.effort')
   if (thinking === null)
     return { effort, shows: { texts: false, seals: false }, field: effort === undefined ? 'thinking' : 'output_config' }
   const field = 'thinking'
@@ -46,6 +46,13 @@ export function messagesReasoning(body: JsonObject, hasTools: boolean): Reasonin
       type === 'enabled' ? budgetOf(thinking['budget_tokens'], hasTools ? undefined : body['max_tokens']) : undefined,
     shows: { texts: isOn && display !== 'omitted', seals: isOn },
   }
+}
+
+/** `output_config` of Messages. */
+export function outputConfig({ output_config: config = null }: JsonObject): JsonObject | undefined {
+  if (config === null) return undefined
+  if (!isObject(config)) throw invalid('output_config', 'must be an object')
+  return config
 }
 
 /** With tools the model may think between calls, and then a budget may be larger than the limit of one answer. */

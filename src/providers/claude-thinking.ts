@@ -5,7 +5,15 @@
 
 import type { ChatRequest } from '../core/chat-request.ts'
 import type { ProviderError } from '../core/provider-error.ts'
-import { budgetOf, effortOf, lowered, type Reasoning, wantsThoughts, wordOf } from '../core/reasoning.ts'
+import {
+  ANSWER_TOKENS_MIN,
+  budgetOf,
+  effortOf,
+  lowered,
+  type Reasoning,
+  wantsThoughts,
+  wordOf,
+} from '../core/reasoning.ts'
 import type { EntryThoughts } from '../core/thoughts.ts'
 import { type ClaudeThinking, EFFORT_LESSONS, type EffortGaps, takenBy } from './efforts.ts'
 import { type Lesson, rejecting } from './learned-form.ts'
@@ -41,8 +49,6 @@ type ThinkingField = {
 
 /** A smaller budget is rejected. */
 const BUDGET_TOKENS_MIN = 1024
-/** Left for the answer, of a limit that the caller has set without a budget. */
-const ANSWER_TOKENS_MIN = 1024
 const NOTHING: Thinking = { isOn: false }
 /** The limit that is sent if the caller set none and the dialect has no default; what is thought comes on top. */
 const OUTPUT_TOKENS_DEFAULT = 4096

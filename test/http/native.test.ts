@@ -320,6 +320,8 @@ describe('a schema for the answer', () => {
   })
 
   test.each([
+    ['/v1/responses', { text: 'json' }, 'text'],
+    ['/v1/messages', { output_config: 'high' }, 'output_config'],
     ['/v1/responses', { text: { format: 'json' } }, 'text.format'],
     ['/v1/responses', { text: { format: { type: 'xml' } } }, 'text.format.type'],
     ['/v1/responses', { text: { format: { type: 'json_schema', schema: {} } } }, 'text.format.name'],

@@ -209,11 +209,21 @@ describe('Gemini', () => {
     ['gemini-3-flash', { thinkingLevel: 'high', includeThoughts: true }, { thinkingLevel: 'minimal' }],
   ])('%s thinks in its way', (model, expected, none) => {
     const config = (effort: EffortWord) => {
-      const { json } = sent(gemini, { model, reasoning: chat(effort) })
+      const { json } = sent(gemini, { model, reasoning: chat(effort), more: { maxOutputTokens: 32_000 } })
       return isObject(json['generationConfig']) ? json['generationConfig']['thinkingConfig'] : undefined
     }
     expect(config('high')).toEqual(expected)
     expect(config('none')).toEqual(none)
+  })
+
+  test.each([
+    ['gemini-2.5-flash', 4096, 3072],
+    ['gemini-2.5-flash', 1024, 0],
+    ['gemini-2.5-pro', 100, 128],
+    ['gemini-2.5-pro', undefined, 16_384],
+  ])('%s with a limit of %p thinks %d tokens', (model, maxOutputTokens, budget) => {
+    const { json } = sent(gemini, { model, reasoning: chat('high'), more: { maxOutputTokens } })
+    expect(json['generationConfig']).toMatchObject({ thinkingConfig: { thinkingBudget: budget } })
   })
 })
 

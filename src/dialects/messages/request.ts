@@ -3,7 +3,7 @@
 import { Arena } from '../../core/arena.ts'
 import { CallerError } from '../../core/caller-error.ts'
 import { type ChatRequest, type Hints, NO_HINTS, NO_TEXTS, type ToolChoice } from '../../core/chat-request.ts'
-import { isObject, type JsonObject, objectOf } from '../../core/json.ts'
+import { isObject, type JsonObject } from '../../core/json.ts'
 import type { OwnFields, OwnTool } from '../../core/own-fields.ts'
 import { NONE, words } from '../../wire/json-document.ts'
 import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
@@ -11,7 +11,7 @@ import { cacheMark } from '../cache-mark.ts'
 import type { Caller, CallerHeaders } from '../dialect.ts'
 import type { ImageUrls } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
-import { messagesReasoning } from '../read-reasoning.ts'
+import { messagesReasoning, outputConfig } from '../read-reasoning.ts'
 import { RequestLimits } from '../request-limits.ts'
 import { NO_OWN_FIELDS, readOwnFields } from './passed-fields.ts'
 import { readTools } from './read-tools.ts'
@@ -106,7 +106,7 @@ function ownFields(settings: JsonObject, passes: Passes, tools: readonly OwnTool
 
 /** The member of `output_config`, or that of the beta before it, as Chat Completions has it. */
 function acceptFormat(settings: JsonObject): JsonObject | undefined {
-  const config = objectOf(settings['output_config'])
+  const config = outputConfig(settings)
   const [path, format] =
     (config?.['format'] ?? null) === null
       ? ['output_format', settings['output_format']]

@@ -70,7 +70,9 @@ export function acceptResponses(body: RequestBody, one: Case): AcceptedResponses
 
 /** `text.format` as Chat Completions has it; undefined for plain text. */
 function acceptFormat(text: unknown): JsonObject | undefined {
-  const format = isObject(text) ? (text['format'] ?? null) : null
+  if (text === undefined || text === null) return undefined
+  if (!isObject(text)) throw invalid('text', 'must be an object')
+  const format = text['format'] ?? null
   if (format === null) return undefined
   if (!isObject(format)) throw invalid('text.format', 'must be an object')
   const { type, name, schema, description, strict } = format

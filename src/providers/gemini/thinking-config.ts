@@ -3,7 +3,7 @@
 import type { ChatRequest } from '../../core/chat-request.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
-import { budgetOf, effortOf, lowered, type Reasoning, wantsThoughts } from '../../core/reasoning.ts'
+import { ANSWER_TOKENS_MIN, budgetOf, effortOf, lowered, type Reasoning, wantsThoughts } from '../../core/reasoning.ts'
 import { EFFORT_LESSONS, type EffortGaps, effortLesson, type GeminiThinking, takenBy } from '../efforts.ts'
 import { type Lesson, rejecting } from '../learned-form.ts'
 
@@ -16,10 +16,11 @@ export interface ThinkingForm extends GeminiThinking, EffortGaps {
 }
 
 /** Undefined if the caller leaves it to the model, or the model does not think. */
-export function thinkingConfig({ reasoning }: ChatRequest, form: ThinkingForm): JsonObject | undefined {
+export function thinkingConfig(request: ChatRequest, form: ThinkingForm): JsonObject | undefined {
+  const { reasoning, maxOutputTokens } = request
   if (reasoning === undefined || !thinks(form)) return undefined
   const isShown = reasoning.shows.texts && (wantsThoughts(reasoning) === true || reasoning.summary !== undefined)
-  const amount = amountOf(reasoning, form)
+  const amount = amountOf(reasoning, form, maxOutputTokens)
   if (!isShown && amount === undefined) return undefined
   return { ...amount, includeThoughts: isShown ? true : undefined }
 }
@@ -36,15 +37,15 @@ function thinks({ levels, budgets, rejectsThinking }: ThinkingForm): boolean {
 /** What models that have rejected levels take. */
 const USUAL_BUDGETS = { least: 512, most: 24_576, hasOff: true } as const
 
-function amountOf(reasoning: Reasoning, form: ThinkingForm): JsonObject | undefined {
+function amountOf(reasoning: Reasoning, form: ThinkingForm, limit = Infinity): JsonObject | undefined {
   const effort = effortOf(reasoning)
   if (effort === undefined) return undefined
   const { levels, rejectsLevels, rejectsBudgets } = form
   if (levels.length > 0 && rejectsLevels !== true) return { thinkingLevel: lowered(effort, takenBy(form, levels)) }
   if (rejectsBudgets === true) return undefined
   const { least, most, hasOff } = form.budgets ?? USUAL_BUDGETS
-  const tokens = effort === 'none' ? 0 : (reasoning.budget ?? budgetOf(effort))
-  return { thinkingBudget: tokens === 0 && hasOff ? 0 : Math.min(most, Math.max(least, tokens)) }
+  const tokens = effort === 'none' ? 0 : (reasoning.budget ?? Math.min(budgetOf(effort), limit - ANSWER_TOKENS_MIN))
+  return { thinkingBudget: tokens <= 0 && hasOff ? 0 : Math.min(most, Math.max(least, tokens)) }
 }
 
 const rejectsLevel = rejecting('(?:generation_?config\\.)?(?:thinking_?config\\.)?thinking[ _]?level')
