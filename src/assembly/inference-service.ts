@@ -298,6 +298,7 @@ export class InferenceService {
   /** Call after the last request: the ledger stores what it still holds in memory, and the last spans are sent. */
   async close(): Promise<void> {
     this.providerLists.stop()
+    this.rooms.close()
     await Promise.all([this.ledger.close(), this.spans.close(SPANS_MS)])
   }
 

@@ -12,6 +12,7 @@ import { amountOf, bucketOf, type Demand, type Meter, metersFor, sliceOf } from 
 
 /** How often held places are renewed. */
 const RENEW_MS = 5000
+const NOTHING: Demand = { tokens: 0, microUsd: 0 }
 /** An ask is tried again after others took what it was granted at most this often. */
 const TRIES = 3
 
@@ -39,6 +40,8 @@ export class Admission {
 
   constructor(
     private readonly room: TargetRoom,
+    /** Of what it took: a new configuration may have other limits when it ends. */
+    private readonly held: readonly Held[],
     private readonly demand: Demand,
   ) {}
 
@@ -46,14 +49,14 @@ export class Admission {
   ended(used: Demand): void {
     if (!this.isOpen) return
     this.isOpen = false
-    this.room.end(this.demand, used, true)
+    this.room.end(this.held, this.demand, used)
   }
 
   /** Nothing was sent. */
   cancel(): void {
     if (!this.isOpen) return
     this.isOpen = false
-    this.room.end(this.demand, { tokens: 0, microUsd: 0 }, false)
+    this.room.end(this.held, this.demand, undefined)
   }
 }
 
@@ -64,20 +67,29 @@ export class TargetRoom {
   /** What requests need that wait for the ask in flight, or for the next one. */
   private wanted: Demand[] = []
 
-  constructor(
-    private readonly held: readonly Held[],
-    private readonly rooms: Rooms,
-  ) {}
+  private held: readonly Held[] = []
+
+  constructor(private readonly rooms: Rooms) {}
+
+  /** Takes over the limits of a configuration, also for requests that wait. */
+  use(held: readonly Held[]): void {
+    this.held = held
+  }
+
+  /** Whether this process holds enough. */
+  has(demand: Demand): boolean {
+    return this.held.every(({ meter, spare }) => amountOf(meter, demand) <= spare)
+  }
 
   /** Takes room; undefined if this process does not hold enough. */
   tryEnter(demand: Demand): Admission | undefined {
-    for (const { meter, spare } of this.held) if (amountOf(meter, demand) > spare) return undefined
+    if (!this.has(demand)) return undefined
     for (const held of this.held) {
       held.spare -= amountOf(held.meter, demand)
       if (held.meter.kind === 'concurrency') held.running++
     }
     this.topUp()
-    return new Admission(this, demand)
+    return new Admission(this, this.held, demand)
   }
 
   /** Takes room, and asks for more if this process holds too little. Undefined if there is none. */
@@ -101,22 +113,23 @@ export class TargetRoom {
     if (this.waitMs(demand) <= 0) void this.ask(demand, isLow)
   }
 
-  end(taken: Demand, used: Demand, wasSent: boolean): void {
+  /** `used`: undefined if nothing was sent. */
+  end(taken: readonly Held[], demand: Demand, used: Demand | undefined): void {
     const given: Amount[] = []
-    for (const held of this.held) {
+    for (const held of taken) {
       const { meter, slice } = held
       if (meter.kind === 'concurrency') {
         held.running--
         held.spare++
-      } else if (meter.unit !== 'requests') held.spare += amountOf(meter, taken) - amountOf(meter, used)
-      else if (!wasSent) held.spare++
+      } else if (meter.unit !== 'requests') held.spare += amountOf(meter, demand) - amountOf(meter, used ?? NOTHING)
+      else if (used === undefined) held.spare++
       const most = Math.max(slice, 0)
       const isMuch = held.spare > most * 2 || (meter.kind === 'concurrency' && held.spare > most)
       if (!isMuch || this.waiting > 0) continue
       given.push({ meter, amount: held.spare - most })
       held.spare = most
     }
-    if (given.length > 0) this.rooms.source.give(given)
+    if (given.length > 0) this.rooms.give(given)
     this.rooms.changed()
   }
 
@@ -157,22 +170,22 @@ export class TargetRoom {
       held.spare = 0
       return [{ meter, amount: spare }]
     })
-    if (given.length > 0) this.rooms.source.give(given)
+    if (given.length > 0) this.rooms.give(given)
   }
 
   private async askNow(isLow: boolean): Promise<void> {
-    const { wanted } = this
+    const { wanted, held: all } = this
     this.wanted = []
     const [first] = wanted
     if (first !== undefined) this.giveBackFor(first)
-    const asks = this.held.map(({ meter, slice, spare }): Ask => {
+    const asks = all.map(({ meter, slice, spare }): Ask => {
       const need = first === undefined ? 0 : Math.max(0, amountOf(meter, first) - spare)
-      const all = wanted.reduce((sum, demand) => sum + amountOf(meter, demand), 0)
-      return { meter, need: Math.ceil(need), spare: Math.max(0, Math.ceil(all + slice - Math.max(0, spare) - need)) }
+      const sum = wanted.reduce((before, demand) => before + amountOf(meter, demand), 0)
+      return { meter, need: Math.ceil(need), spare: Math.max(0, Math.ceil(sum + slice - Math.max(0, spare) - need)) }
     })
     const taken = await this.rooms.take(asks, isLow)
     const nowMs = performance.now()
-    this.held.forEach((held, i) => {
+    all.forEach((held, i) => {
       held.left = taken.left[i] ?? held.left
       held.leftMs = nowMs
       if (taken.waitMs === 0) {
@@ -204,18 +217,23 @@ export class Rooms implements Ticking {
    * `processes`: how many of this node take room.
    */
   use({ providers, targets: limited }: CapacityConfig, targets: readonly TargetRef[], processes: number): void {
+    const before = new Map(this.rooms)
+    const unused = new Map(this.held)
     this.rooms.clear()
     for (const target of targets) {
       const own = limited.find(({ provider, model }) => provider === target.provider && model === target.model)
       const meters = metersFor(target, providers[target.provider], own?.limits)
       if (meters.length === 0 || this.rooms.has(targetKey(target))) continue
-      const room = new TargetRoom(
-        meters.map((meter) => this.heldOf(meter, processes)),
-        this,
-      )
+      const room = before.get(targetKey(target)) ?? new TargetRoom(this)
+      room.use(meters.map((meter) => this.heldOf(meter, processes)))
+      for (const { name } of meters) unused.delete(name)
+      before.delete(targetKey(target))
       this.rooms.set(targetKey(target), room)
       room.topUp()
     }
+    // Who waits for a target that has no limits any more goes on.
+    for (const room of before.values()) room.use([])
+    for (const name of unused.keys()) this.held.delete(name)
     if (this.rooms.size > 0 && this.place === -1) slowTicker.add(this)
     this.changed()
   }
@@ -231,6 +249,11 @@ export class Rooms implements Ticking {
 
   changed(): void {
     for (const listener of this.listeners.snapshot()) listener.roomChanged()
+  }
+
+  give(amounts: readonly Amount[]): void {
+    this.source.give(amounts)
+    this.own.give(amounts)
   }
 
   async take(asks: readonly Ask[], isLow: boolean): ReturnType<RoomSource['take']> {
@@ -258,7 +281,9 @@ export class Rooms implements Ticking {
     this.renewedMs = nowMs
     const held = [...this.held.values()].filter(({ meter }) => meter.kind === 'concurrency')
     const amounts = held.map(({ meter, running, spare }) => ({ meter, amount: running + spare }))
-    if (amounts.length > 0) this.source.renew(amounts)
+    if (amounts.length === 0) return
+    this.source.renew(amounts)
+    this.own.renew(amounts)
   }
 
   /** The process ends: gives back what it holds for requests to come. */
@@ -269,7 +294,7 @@ export class Rooms implements Ticking {
       held.spare -= amount
       return amount === 0 ? [] : [{ meter: held.meter, amount }]
     })
-    if (given.length > 0) this.source.give(given)
+    if (given.length > 0) this.give(given)
   }
 
   private heldOf(meter: Meter, processes: number): Held {

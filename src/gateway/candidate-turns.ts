@@ -72,10 +72,15 @@ export class CandidateTurns {
   }
 
   /** After `next` found none, and no candidate was called: the next of those that may be called at rest. */
-  nextAtRest(isAutomatic: boolean): Attempt | undefined {
+  nextAtRest(isAutomatic: boolean): Attempt | Promise<Attempt | undefined> | undefined {
     this.resting ??= callableAtRest(this.candidates.slice(this.passed), this.breaker, isAutomatic)
     const candidate = this.resting.shift()
-    return candidate && new Attempt(candidate, this.breaker.enterAnyway(candidate.target), true)
+    if (candidate === undefined) return undefined
+    const permit = this.breaker.enterAnyway(candidate.target)
+    if (this.room === undefined) return new Attempt(candidate, permit, true)
+    const entering = this.room.enter(candidate, permit, true, true)
+    if (!(entering instanceof Promise)) return entering ?? this.nextAtRest(isAutomatic)
+    return entering.then((attempt) => attempt ?? this.nextAtRest(isAutomatic))
   }
 
   private async claim(candidate: Candidate, isFirst: boolean): Promise<Attempt | undefined> {
@@ -90,8 +95,7 @@ export class CandidateTurns {
 
   private rests(candidate: Candidate): void {
     this.listener.rests(candidate)
-    if (this.room !== undefined && this.breaker.restOf(candidate.target)?.reason === 'rate_limited')
-      this.room.isLimited(candidate)
+    this.room?.rests(candidate)
   }
 }
 

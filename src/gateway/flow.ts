@@ -33,6 +33,8 @@ import type { Work } from './work.ts'
  * before it goes on, so that they do not reach the next candidate in the same instant.
  */
 const JITTER_MS_MAX = 100
+/** The request no longer waits, and its call has not begun: an interruption is seen before that. */
+const NOTHING = { interrupt: () => undefined }
 
 export interface Answer {
   readonly content: Content
@@ -177,8 +179,9 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
       if (next instanceof Promise) return void this.tryLater(next)
       if (next === undefined && !isOver && this.waits()) return
       const attempt = next ?? (isFirst ? turns.nextAtRest(isAutomatic) : undefined)
-      if (attempt === undefined) throw this.attempts.toCallerError(isAutomatic)
-      this.try(attempt)
+      if (attempt instanceof Promise) return void this.tryLater(attempt)
+      if (attempt !== undefined) return this.try(attempt)
+      if (isOver || !this.waits()) throw this.attempts.toCallerError(isAutomatic)
     } catch (error) {
       this.endWithError(error)
     }
@@ -202,11 +205,13 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
   }
 
   entered(attempt: Attempt, waitedMs: number): void {
+    this.running.runs(NOTHING)
     this.attempts.waited(waitedMs)
     this.try(attempt)
   }
 
   gaveUp(): void {
+    this.running.runs(NOTHING)
     this.next()
   }
 
@@ -418,6 +423,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
       const learned = this.judge(attempt, reservation, thrown)
       if (learned !== undefined) return this.callAgain(attempt, learned)
       this.endAdmission(attempt, false)
+      if (thrown instanceof ProviderError && thrown.kind === 'rate_limited') this.room?.rests(attempt.candidate)
       this.next()
     } catch (error) {
       this.endAdmission(attempt, false)

@@ -32,6 +32,10 @@ interface Full {
   /** Undefined if its provider alone limits it. */
   readonly room: TargetRoom | undefined
   readonly demand: Demand
+  /** It may be called although it rests. */
+  readonly isAtRest?: boolean
+  /** It rests after failures: no reason to wait, but it is called if its rest ends first. */
+  readonly isResting?: boolean
 }
 
 /** Hears of candidates that were passed over, and what became of a wait. */
@@ -39,12 +43,16 @@ interface RoomOwner {
   lacksRoom(candidate: Candidate, waitMs: number): void
   /** It waited, and this candidate has room. */
   entered(attempt: Attempt, waitedMs: number): void
-  /** No candidate got room in time. */
+  /** No candidate got room in time, or all rest. */
   gaveUp(): void
 }
 
 export class RequestRoom {
   private readonly full: Full[] = []
+  /** When its waiting ends; known once it has waited. */
+  private untilMs: number | undefined
+  /** A permit to probe a candidate, for the turn that it was claimed for. */
+  private claimed: { readonly candidate: Candidate; readonly permit: Permit } | undefined
   private readonly priority: Priority
 
   constructor(
@@ -63,29 +71,38 @@ export class RequestRoom {
    * An attempt if the candidate has room, undefined if it has none; a promise if the room that all processes share must
    * be asked.
    */
-  enter(candidate: Candidate, permit: Permit, isFirst: boolean): Attempt | Promise<Attempt | undefined> | undefined {
+  enter(
+    candidate: Candidate,
+    permit: Permit,
+    isFirst: boolean,
+    isAtRest = false,
+  ): Attempt | Promise<Attempt | undefined> | undefined {
     const room = this.capacity.rooms.of(candidate.target)
     if (room === undefined) return new Attempt(candidate, permit, isFirst)
     const demand = this.demandOf(candidate)
     const found = room.waiting > 0 ? undefined : room.enter(demand, this.isLow)
-    if (!(found instanceof Promise)) return this.attemptOf({ candidate, room, demand }, found, permit, isFirst)
-    return found.then((admission) => this.attemptOf({ candidate, room, demand }, admission, permit, isFirst))
+    const full = { candidate, room, demand, isAtRest }
+    if (!(found instanceof Promise)) return this.attemptOf(full, found, permit, isFirst)
+    return found.then((admission) => this.attemptOf(full, admission, permit, isFirst))
   }
 
-  /** Its provider answered that it is over a limit, and it rests for that. */
-  isLimited(candidate: Candidate): void {
-    if (!this.capacity.waitsForProviders) return
+  /** A candidate rests. The request waits for it if its provider answered that it is over a limit. */
+  rests(candidate: Candidate): void {
+    const rest = this.breaker.restOf(candidate.target)
+    if (rest === undefined) return
+    const isResting = rest.reason !== 'rate_limited' || !this.capacity.waitsForProviders
     const room = this.capacity.rooms.of(candidate.target)
-    this.full.push({ candidate, room, demand: this.demandOf(candidate) })
+    this.full.push({ candidate, room, demand: this.demandOf(candidate), isResting })
   }
 
   /** Lets the request wait for a candidate that lacked room. Returns what ends the wait; undefined if it must not. */
   wait(): { readonly leave: () => void } | undefined {
     const { capacity, key, full, owner } = this
     const waitMs = Math.min(capacity.maxWaitMs, key.maxWaitMs ?? Number.POSITIVE_INFINITY)
-    if (waitMs <= 0 || full.length === 0) return undefined
+    if (waitMs <= 0 || full.every(({ isResting }) => isResting)) return undefined
     const sinceMs = performance.now()
-    let entered: Attempt | undefined
+    this.untilMs ??= sinceMs + waitMs
+    if (sinceMs >= this.untilMs) return undefined
     const count = (by: number) => {
       for (const { room } of full) if (room !== undefined) room.waiting += by
     }
@@ -95,15 +112,17 @@ export class RequestRoom {
       weight: key.organization.weight ?? 1,
       priority: this.priority,
       candidates: full.map(({ candidate }) => `${publicName(candidate.model)} ${targetKey(candidate.target)}`).join(),
-      untilMs: sinceMs + waitMs,
+      untilMs: this.untilMs,
       tryNow: () => {
-        entered = this.tryFull()
-        if (entered === undefined) return false
+        const attempt = this.tryFull()
+        if (attempt === undefined && !this.isInVain) return false
         count(-1)
         full.length = 0
-        const attempt = entered
         // The queue is not yet done with this turn.
-        queueMicrotask(() => owner.entered(attempt, performance.now() - sinceMs))
+        queueMicrotask(() => {
+          if (attempt === undefined) owner.gaveUp()
+          else owner.entered(attempt, performance.now() - sinceMs)
+        })
         return true
       },
       ask: () => {
@@ -126,6 +145,14 @@ export class RequestRoom {
         capacity.queue.leave(waiting)
       },
     }
+  }
+
+  /** All candidates have begun to rest after failures: they are called at rest, or the request fails. */
+  private get isInVain(): boolean {
+    return this.full.every(({ candidate, isAtRest }) => {
+      const rest = this.breaker.restOf(candidate.target)
+      return !isAtRest && rest !== undefined && rest.restMs > 0 && !rest.probing && rest.reason !== 'rate_limited'
+    })
   }
 
   private get isLow(): boolean {
@@ -151,16 +178,32 @@ export class RequestRoom {
   }
 
   private tryFull(): Attempt | undefined {
-    for (const { candidate, room, demand } of this.full) {
-      const rest = this.breaker.restOf(candidate.target)
-      if (rest !== undefined && rest.restMs > 0) continue
-      const permit = this.breaker.enter(candidate.target)
-      if (permit === undefined) continue
-      if (room === undefined) return new Attempt(candidate, permit, true)
-      const admission = room.tryEnter(demand)
-      if (admission !== undefined) return new Attempt(candidate, permit, true, undefined, admission)
-      permit.release()
+    for (const { candidate, room, demand, isAtRest } of this.full) {
+      if (room?.has(demand) === false) continue
+      const permit = isAtRest ? this.breaker.enterAnyway(candidate.target) : this.permitFor(candidate)
+      if (permit !== undefined) return new Attempt(candidate, permit, true, undefined, room?.tryEnter(demand))
     }
     return undefined
+  }
+
+  private permitFor(candidate: Candidate): Permit | undefined {
+    if (this.claimed?.candidate === candidate) {
+      const { permit } = this.claimed
+      this.claimed = undefined
+      return permit
+    }
+    const permit = this.breaker.enter(candidate.target)
+    if (permit === undefined && this.breaker.mustClaim(candidate.target)) void this.claim(candidate)
+    return permit
+  }
+
+  /** Asks the other workers whether this one may probe a candidate whose rest is over. */
+  private async claim(candidate: Candidate): Promise<void> {
+    const permit = await this.breaker.enterByClaim(candidate.target)
+    if (permit === undefined) return
+    this.claimed = { candidate, permit }
+    this.capacity.queue.roomChanged()
+    this.claimed?.permit.release()
+    this.claimed = undefined
   }
 }

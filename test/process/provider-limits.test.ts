@@ -1,6 +1,8 @@
 /** Limits of providers and targets hold over all workers and nodes, and requests wait for room in fair turns. */
 
 import { describe, expect, test } from 'bun:test'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { JsonObject } from '../../src/core/json.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { RedisServer } from '../support/redis.ts'
@@ -175,6 +177,48 @@ test('what may be spent on a provider is spent once, also after a restart', asyn
   await weir.ended
   await using again = await Weir.ready(text, [], { folder: weir.folder })
   expect((await say(again)).status).toBe(429)
+})
+
+describe.each([1, 2])('with %i workers', (workers) => {
+  test("a request that is over its provider's limit waits for that, and so do those after it", async () => {
+    await using made = await provider()
+    let calls = 0
+    const limited = json(429, '{"error":{"message":"slow down"}}', { 'retry-after': '1' })
+    made.upstream.otherwise((call) => (++calls === 1 ? limited(call) : json(200, chatBody('Hello.'))(call)))
+    await using weir = await Weir.ready(config(made.upstream.url, { workers, queue: { max_wait_ms: 20_000 } }))
+    const answers = await Promise.all(Array.from({ length: 4 }, () => say(weir)))
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+  }, 30_000)
+
+  test('a target that is called although it rests keeps to its limit', async () => {
+    await using made = await provider()
+    let [running, most] = [0, 0]
+    made.upstream.otherwise(async (call) => {
+      most = Math.max(most, ++running)
+      await Bun.sleep(100)
+      running--
+      await json(500, '{"error":{"message":"broken"}}')(call)
+    })
+    const given = { workers, limits: { concurrent_requests: 1 }, queue: { max_wait_ms: 20_000 } }
+    await using weir = await Weir.ready(config(made.upstream.url, given))
+    for (let i = 0; i < 3; i++) await say(weir)
+    const answers = await Promise.all(Array.from({ length: 5 }, () => say(weir)))
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([502]))
+    expect([most, made.upstream.calls.length]).toEqual([1, 8])
+  }, 30_000)
+})
+
+test('who waits for a limit that a reload takes away goes on', async () => {
+  await using made = await provider()
+  const holding = new Holding(made.upstream)
+  await using weir = await Weir.ready(config(made.upstream.url, { limits: { concurrent_requests: 1 } }))
+  const answers = [say(weir), say(weir), say(weir)]
+  await until(async () => (await waiting(weir)) === 2)
+  await writeFile(join(weir.folder, 'weir.yaml'), config(made.upstream.url, {}))
+  weir.signal('SIGHUP')
+  await until(async () => holding.running === 3)
+  for (let released = 0; released < 3; released++) await holding.release()
+  expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([200, 200, 200])
 })
 
 describe('turns', () => {
