@@ -217,13 +217,13 @@ describe('Gemini', () => {
   })
 
   test.each([
-    ['gemini-2.5-flash', 4096, 3072],
-    ['gemini-2.5-flash', 1024, 0],
-    ['gemini-2.5-pro', 100, 128],
-    ['gemini-2.5-pro', undefined, 16_384],
-  ])('%s with a limit of %p thinks %d tokens', (model, maxOutputTokens, budget) => {
-    const { json } = sent(gemini, { model, reasoning: chat('high'), more: { maxOutputTokens } })
-    expect(json['generationConfig']).toMatchObject({ thinkingConfig: { thinkingBudget: budget } })
+    ['gemini-2.5-flash', 4096, { thinkingBudget: 3072, includeThoughts: true }, []],
+    ['gemini-2.5-flash', 1024, { thinkingBudget: 0 }, ['reasoning_effort']],
+    ['gemini-2.5-pro', 100, { thinkingBudget: 128, includeThoughts: true }, []],
+    ['gemini-2.5-pro', undefined, { thinkingBudget: 16_384, includeThoughts: true }, []],
+  ])('%s with a limit of %p leaves room for the answer', (model, maxOutputTokens, thinkingConfig, fields) => {
+    const { json, ignored } = sent(gemini, { model, reasoning: chat('high'), more: { maxOutputTokens } })
+    expect([json['generationConfig'], ignored ?? []]).toEqual([expect.objectContaining({ thinkingConfig }), fields])
   })
 })
 

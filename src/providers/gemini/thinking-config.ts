@@ -22,12 +22,15 @@ export function thinkingConfig(request: ChatRequest, form: ThinkingForm): JsonOb
   const isShown = reasoning.shows.texts && (wantsThoughts(reasoning) === true || reasoning.summary !== undefined)
   const amount = amountOf(reasoning, form, maxOutputTokens)
   if (!isShown && amount === undefined) return undefined
-  return { ...amount, includeThoughts: isShown ? true : undefined }
+  // Thoughts of a model that does not think are rejected.
+  return { ...amount, includeThoughts: isShown && amount?.['thinkingBudget'] !== 0 ? true : undefined }
 }
 
-export function ignoredThinking({ reasoning }: ChatRequest, form: ThinkingForm): readonly string[] | undefined {
-  if (reasoning === undefined || thinks(form) || wantsThoughts(reasoning) !== true) return undefined
-  return [reasoning.field]
+/** The field of the caller if the model does not think in spite of it, because it cannot or has no room. */
+export function ignoredThinking(request: ChatRequest, form: ThinkingForm): readonly string[] | undefined {
+  const { reasoning } = request
+  if (reasoning === undefined || wantsThoughts(reasoning) !== true) return undefined
+  return thinks(form) && thinkingConfig(request, form)?.['thinkingBudget'] !== 0 ? undefined : [reasoning.field]
 }
 
 function thinks({ levels, budgets, rejectsThinking }: ThinkingForm): boolean {
