@@ -13,7 +13,7 @@ interface SpendFields {
   /** Null for a limit of the organisation. */
   readonly key: string | null
   /** Of a budget; absent for other limits. */
-  readonly budget?: string
+  readonly name?: string
   readonly value?: string | null
   readonly window: 'hour' | 'day' | 'week' | 'month' | 'total'
   readonly limit_usd: number
@@ -78,7 +78,7 @@ interface AlertKind {
 }
 
 const TARGET = ['provider', 'model'] as const
-const BUDGET = ['organization', 'key', 'window'] as const
+const BUDGET = ['organization', 'key', 'window', 'name', 'value'] as const
 /** Of a list in a summary. */
 const SHOWN_MAX = 3
 
@@ -205,7 +205,10 @@ export function resolvedOf(firing: JsonObject, nowMs: number): JsonObject {
 export function topicOf(alert: JsonObject | Alert): string {
   const fields = alert as JsonObject
   const kind = alertKind(String(fields['type']))
-  const values = kind?.ends === true ? kind.subject.map((name) => fields[name] ?? null) : [fields['id'] ?? null]
+  const values =
+    kind?.ends === true
+      ? kind.subject.flatMap((name) => fields[name] ?? (name in fields ? [null] : []))
+      : [fields['id'] ?? null]
   return JSON.stringify([fields['type'] ?? null, ...values])
 }
 
@@ -228,7 +231,10 @@ function target(fields: JsonObject): string {
 }
 
 function owner(fields: JsonObject): string {
-  const key = stringOf(fields['key'])
+  const [key, name, value] = ['key', 'name', 'value'].map((field) => stringOf(fields[field]))
+  if (name !== undefined) {
+    return `budget ${name}${value === undefined ? '' : ` (${value})`} of ${word(fields, 'organization')}`
+  }
   return key === undefined ? word(fields, 'organization') : `key ${key} of ${word(fields, 'organization')}`
 }
 

@@ -67,7 +67,7 @@ function budgetParts({ budget }: LimitSpend): readonly (string | null)[] {
 function fieldsOf({ organization, key, budget, window, limitMicroUsd, spentMicroUsd }: LimitSpend) {
   const amounts = { limit_usd: limitMicroUsd / 1_000_000, spent_usd: spentMicroUsd / 1_000_000 }
   if (budget === undefined) return { organization, key, window, ...amounts }
-  return { organization, key, budget: budget.name, value: budget.value, window, ...amounts }
+  return { organization, key, name: budget.name, value: budget.value, window, ...amounts }
 }
 
 function forgetMs({ window, endMs }: LimitSpend, nowMs: number): number {

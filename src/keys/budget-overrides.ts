@@ -2,7 +2,7 @@
 
 import { replacedLimits } from '../core/budget-config.ts'
 import { type Limits, type SpentBefore, spendLimits } from '../core/limits.ts'
-import { type BudgetChanges, budgetChangesOf, inForceAt } from './budget-record.ts'
+import { type BudgetChanges, type BudgetRaise, budgetChangesOf, inForceAt } from './budget-record.ts'
 import type { KeyRecord } from './key-record.ts'
 
 /** The records as they are now. */
@@ -51,12 +51,16 @@ export function limitsWith(
   const { raises, resets } = inForceAt(changes, nowMs)
   let changed = limits
   for (const raise of raises) {
-    if (raise.name === name && (raise.value === '' || raise.value === value))
-      changed = replacedLimits(changed, raise.limits)
+    if (raisesCounter(raise, name, value)) changed = replacedLimits(changed, raise.limits)
   }
   const reset = resets.find((one) => one.name === name && one.value === value)
   if (reset === undefined || changed.spend === undefined) return changed
   return { ...changed, spend: { ...changed.spend, before: leftOut(reset.spent) } }
+}
+
+/** Whether a raise is one of a counter, or of all counters of its budget. */
+export function raisesCounter(raise: BudgetRaise, name: string, value: string): boolean {
+  return raise.name === name && (raise.value === '' || raise.value === value)
 }
 
 /** What was spent before a reset counts as if it had been given back. */

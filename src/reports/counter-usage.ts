@@ -4,10 +4,10 @@ import { openAccountUsageReader, openKeyStore } from '../assembly/open-ledger.ts
 import type { Config } from '../config/config.ts'
 import type { BudgetConfig } from '../core/budget-config.ts'
 import type { SpentBefore } from '../core/limits.ts'
-import { spendLimits } from '../core/limits.ts'
+import { amountOf, spendLimits } from '../core/limits.ts'
 import type { OrganizationConfig } from '../core/organization-config.ts'
 import { counterAccount } from '../gateway/request-budgets.ts'
-import { limitsWith } from '../keys/budget-overrides.ts'
+import { limitsWith, raisesCounter } from '../keys/budget-overrides.ts'
 import { type BudgetChanges, type BudgetRaise, budgetChangesOf, budgetsRecordId } from '../keys/budget-record.ts'
 import { type Account, type CounterAccount, counterOf } from '../ledger/ledger.ts'
 import { isRefusing } from '../ledger/refusal-mark.ts'
@@ -146,12 +146,11 @@ function rowsOf(
   { usage, endsMs }: CounterUsage,
   { raises }: BudgetChanges,
 ): readonly CounterLimitUsage[] {
-  const raise = raises.findLast(
-    (one) => one.untilMs > Date.now() && one.name === name && (one.value === '' || one.value === value),
-  )
+  const holding = raises.filter((one) => one.untilMs > Date.now() && raisesCounter(one, name, value))
   return remainingLimits(limits, usage).map(({ limit, most, used: taken }) => {
     const { held, refused } = limit.kind === 'budget' ? usage[limit.name] : { held: 0, refused: 0 }
     const used = Math.max(0, taken - held)
+    const raise = holding.findLast((one) => amountOf(one.limits, limit) !== undefined)
     const endMs = limit.kind === 'budget' ? endsMs[limit.name] : NEVER_MS
     return {
       ...{ organization, key: null, name, value, limit, amount: most, used, held, raise },

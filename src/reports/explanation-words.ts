@@ -11,10 +11,12 @@ import { sentModel, type TargetRef } from '../core/model-config.ts'
 import { dollarsText, type Price, type Rates } from '../core/money.ts'
 import type { Rest } from '../gateway/breaker.ts'
 import { failureText } from '../gateway/target-failure.ts'
+import { raisesCounter } from '../keys/budget-overrides.ts'
+import type { BudgetRaise } from '../keys/budget-record.ts'
 import type { Account } from '../ledger/ledger.ts'
 import { isPricedTier, pricedTiers, ratesFor } from '../ledger/price.ts'
 import { type RemainingLimit, remainingLimits } from '../ledger/remaining.ts'
-import type { AccountUsage, ScopeUsage } from '../ledger/reservation-store.ts'
+import type { AccountUsage, CounterUsage, ScopeUsage } from '../ledger/reservation-store.ts'
 import type { Explanation } from './explanation-shape.ts'
 
 /** What is known of a target that rests in the running gateway. */
@@ -53,6 +55,8 @@ interface Explained {
   readonly account: Account
   /** Undefined if no limit is set, or if the ledger cannot be read. */
   readonly figures: AccountUsage | undefined
+  /** Those that hold in its organisation. */
+  readonly raises: readonly BudgetRaise[]
 }
 
 /** The lines of `weir explain`. */
@@ -68,9 +72,14 @@ export function explanationLines(explained: Explained): readonly string[] {
     ...candidateLines(explained),
     limitLine(`organisation "${key.organization.id}"`, key.organization.limits, figures?.organization),
     limitLine(`key "${key.id}"`, key.limits, figures?.key),
-    ...(account.budgets ?? []).map(({ name, value, limits }, i) =>
-      limitLine(`budget "${name}"${value === '' ? '' : ` of "${value}"`}`, limits, figures?.budgets?.[i]?.usage),
-    ),
+    ...(account.budgets ?? []).flatMap(({ name, value, limits }, i) => {
+      const owner = `budget "${name}"${value === '' ? '' : ` of "${value}"`}`
+      const found = figures?.budgets?.[i]
+      return [
+        limitLine(owner, limits, found?.usage, found?.endsMs),
+        ...raiseLines(owner, explained.raises, name, value),
+      ]
+    }),
     ...(figures === undefined && hasLimit([key.limits, key.organization.limits])
       ? ['what is left of the limits is unknown, and they were not checked: the ledger cannot be read']
       : []),
@@ -234,9 +243,25 @@ function ratesText(rates: Rates): string {
 }
 
 /** The limits of an organisation or a key in one line; `figures` is undefined if what is left is unknown. */
-function limitLine(owner: string, limits: Limits, figures: ScopeUsage | undefined): string {
-  const parts = figures === undefined ? amounts(limits) : remainingLimits(limits, figures).map(leftText)
+function limitLine(
+  owner: string,
+  limits: Limits,
+  figures: ScopeUsage | undefined,
+  endsMs?: CounterUsage['endsMs'],
+): string {
+  const parts =
+    figures === undefined ? amounts(limits) : remainingLimits(limits, figures).map((one) => leftText(one, endsMs))
   return `limits of ${owner}: ${parts.length === 0 ? 'none' : parts.join(', ')}`
+}
+
+/** What, until when, who and why. */
+function raiseLines(owner: string, raises: readonly BudgetRaise[], name: string, value: string): readonly string[] {
+  return raises
+    .filter((raise) => raisesCounter(raise, name, value))
+    .map(({ limits, untilMs, actor, reason }) => {
+      const until = new Date(untilMs).toISOString()
+      return `raise of ${owner}: ${amounts(limits).join(', ')} until ${until} by ${actor}: ${quoted(reason)}`
+    })
 }
 
 function amounts(limits: Limits): readonly string[] {
@@ -250,8 +275,11 @@ function limitText(limit: Limit, amount: number): string {
   return `${amountText(limit, amount)} ${limit.words}`
 }
 
-function leftText({ limit, most, left, renewsAtMs }: RemainingLimit): string {
-  // Windows end with a UTC day.
-  const renewal = renewsAtMs === undefined ? '' : `, renews ${new Date(renewsAtMs).toISOString().slice(0, 10)}`
+function leftText({ limit, most, left, renewsAtMs }: RemainingLimit, endsMs?: CounterUsage['endsMs']): string {
+  const ofCounter = limit.kind === 'budget' && renewsAtMs !== undefined ? endsMs?.[limit.name] : undefined
+  // Windows of organisations and keys end with a UTC day, those of counters at a time.
+  const text = new Date(ofCounter ?? renewsAtMs ?? 0).toISOString()
+  const at = ofCounter === undefined ? text.slice(0, 10) : `${text.slice(0, 16)}Z`
+  const renewal = renewsAtMs === undefined ? '' : `, renews ${at}`
   return `${limitText(limit, most)} (${amountText(limit, left)} left${renewal})`
 }

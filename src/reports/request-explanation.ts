@@ -18,7 +18,7 @@ import { accountOf, type LimitOverrides } from '../gateway/request-budgets.ts'
 import { spread } from '../gateway/spread.ts'
 import { refusedKeyError } from '../http/credentials.ts'
 import { limitsWith } from '../keys/budget-overrides.ts'
-import { budgetChangesOf, budgetsRecordId } from '../keys/budget-record.ts'
+import { type BudgetRaise, budgetChangesOf, budgetsRecordId, inForceAt } from '../keys/budget-record.ts'
 import { storedKey } from '../keys/key-record.ts'
 import { isUsable } from '../keys/key-ring.ts'
 import { storedOrganization } from '../keys/organization-record.ts'
@@ -127,7 +127,7 @@ interface ExplainedRequest extends FoundKey, Pick<ExplanationRequest, 'needs' | 
   readonly tags: string
   /** The owners of its limits with the first candidate. */
   readonly account: Account
-  readonly overrides: LimitOverrides | undefined
+  readonly overrides: HeldOverrides | undefined
   readonly learned: readonly LearnedField[]
   readonly state: Explanation['key_state']
   readonly figures: AccountUsage | undefined
@@ -176,7 +176,9 @@ function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: str
       }),
     ],
     remarks,
-    lines: [...explanationLines({ ...request, asked, models, candidates, excluded })],
+    lines: [
+      ...explanationLines({ ...request, asked, models, candidates, excluded, raises: request.overrides?.raises ?? [] }),
+    ],
   }
 }
 
@@ -214,14 +216,19 @@ function tagsOf({ tags = {}, fixedTags = {} }: Key, given = ''): string {
   return tagsText(Object.entries({ ...tags, ...Object.fromEntries(named), ...fixedTags }))
 }
 
+interface HeldOverrides extends LimitOverrides {
+  readonly raises: readonly BudgetRaise[]
+}
+
 /** The raises and resets that hold for the budgets of a key's organisation. */
-async function overridesFor(config: Config, key: Key, remarks: Set<string>): Promise<LimitOverrides | undefined> {
+async function overridesFor(config: Config, key: Key, remarks: Set<string>): Promise<HeldOverrides | undefined> {
   const { id, budgets } = key.organization
   if (budgets === undefined) return undefined
   try {
     const record = await withLedger(openKeyStore, config, (store) => store.get(budgetsRecordId(id)))
-    const changes = budgetChangesOf(record)
+    const changes = inForceAt(budgetChangesOf(record), Date.now())
     return {
+      raises: changes.raises,
       version: 0,
       limitsOf: (_, name, value, limits) => limitsWith(changes, { name, value }, limits, Date.now()),
     }

@@ -10,7 +10,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Ajv2020 from 'ajv/dist/2020.js'
 import { pino } from 'pino'
-import { ALERT_TYPES, type AlertType, alertOf, type Occurrence, resolvedOf } from '../../src/alerts/alert.ts'
+import {
+  ALERT_TYPES,
+  type Alert,
+  type AlertType,
+  alertOf,
+  type Occurrence,
+  resolvedOf,
+  topicOf,
+} from '../../src/alerts/alert.ts'
 import { Alerts } from '../../src/alerts/alerts.ts'
 import { hookBody } from '../../src/alerts/hook-formats.ts'
 import type { HookConfig } from '../../src/core/alerts-config.ts'
@@ -39,6 +47,24 @@ test('what a person reads has the cause of a failure, and dollars as everywhere'
   const refusing = ALERT_TYPES['spend.refusing'].summary
   expect(refusing(spend())).toEndWith('$4.10 of its day limit of $5.00 is spent')
   expect(refusing(spend({ limit_usd: 0.0512, spent_usd: 0 }))).toEndWith('$0.00 of its day limit of $0.0512 is spent')
+  const ofCounter = refusing(spend({ name: 'person', value: 'ann' }))
+  expect(ofCounter).toBe(
+    'Requests of budget person (ann) of acme are refused: $4.10 of its day limit of $5.00 is spent',
+  )
+})
+
+test('each counter of a budget has alerts of its own', () => {
+  const counters = [
+    {},
+    { name: 'pool', value: null },
+    { name: 'person', value: 'ann' },
+    { name: 'person', value: 'bo' },
+  ]
+  const alerts = counters.map((counter) =>
+    alertOf({ type: 'spend.refusing', fields: spend(counter) }, { node: 'n', nowMs: NOW }),
+  )
+  expect(new Set(alerts.map(topicOf)).size).toBe(counters.length)
+  expect(topicOf(alerts[0] as Alert)).toBe('["spend.refusing","acme",null,"day"]')
 })
 
 /** The fields of each type, and others that are as odd as they may be. */

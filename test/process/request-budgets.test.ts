@@ -10,6 +10,7 @@ import { Gateway, KEY } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
 import { chatBody, json } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
+import { ALERT_SECRET, webhook } from '../support/webhook.ts'
 
 /** An answer of 1,000 tokens costs $1. */
 const PRICE = { input: 0, output: 1000 }
@@ -68,7 +69,9 @@ test.each(['embedded', 'redis'])(
     await using redis = await RedisServer.start()
     await using upstream = await Upstream.start()
     const ledger = kind === 'redis' ? { ledger: { redis: redis.url } } : {}
-    await using gateway = await start(upstream, ledger)
+    using hook = webhook()
+    const alerts = { webhook: hook.url, secret: ALERT_SECRET }
+    await using gateway = await start(upstream, { ...ledger, alerts })
     /** Waits for requests that have been answered and not settled. */
     const settled = async (tags: string, model?: string) => {
       for (;;) {
@@ -90,6 +93,8 @@ test.each(['embedded', 'redis'])(
     }
     for (let i = 0; i < 3; i++) expect((await settled('person=boss')).status).toBe(200)
     expect(errorOf(await settled('person=boss'))).toMatchObject({ limit: 3, spent: 3 })
+    const refusing = await hook.until(3, ({ type, name }) => type === 'spend.refusing' && name === 'person')
+    expect(refusing.map(({ value }) => value).sort()).toEqual(['ann', 'bob', 'boss'])
     // Without the tag the budget does not match.
     for (let i = 0; i < 3; i++) expect((await settled('')).status).toBe(200)
 
@@ -146,6 +151,7 @@ test.each(['embedded', 'redis'])(
     const explained = await gateway.run('explain', '--key', 'k', '--model', 'm', '--tags', 'person=ann,team=b')
     expect(explained.stdout).toContain('limits of budget "person" of "ann": $2.00 a day ($1.00 left, renews ')
     expect(explained.stdout).toMatch(/^limits of budget "pool": .*\$5\.00 an hour \(\$3\.00 left/m)
+    expect(explained.stdout).toMatch(/^raise of budget "pool": \$5\.00 an hour until .*Z by .*: "test"$/m)
     const audited = await gateway.run('audit', '--admin', '--json')
     expect(audited.stdout).toMatch(/"action":"budget\.raised".*"reason":"release"/)
   },

@@ -20,6 +20,7 @@ import { DAY_MS } from '../../core/durations.ts'
 import type { TargetRef } from '../../core/model-config.ts'
 import type { TargetState } from '../../gateway/target-states.ts'
 import type { Logger } from '../../logging/log.ts'
+import { type CounterLimitUsage, counterUsagesOf } from '../../reports/counter-usage.ts'
 import { LedgerProblem, withLedger } from '../../reports/ledger-part.ts'
 import { type LimitUsage, limitUsagesOf } from '../../reports/limit-usage.ts'
 import { pauseAfterReading } from '../../reports/reading-pause.ts'
@@ -84,6 +85,12 @@ export class AlertWatch {
   private stored = NO_KEYS
   private keysDueMs = Number.NEGATIVE_INFINITY
   private spendDueMs = Number.NEGATIVE_INFINITY
+  private usages: readonly LimitUsage[] = []
+  /** The limits of counters that refuse. */
+  private counters: readonly CounterLimitUsage[] = []
+  private countersDueMs = Number.NEGATIVE_INFINITY
+  /** Until then they are not read again, whatever happens. */
+  private countersRestMs = Number.NEGATIVE_INFINITY
   private crossingsDueMs = Number.NEGATIVE_INFINITY
   private forgetDueMs = FORGET_MS
   private reading: Promise<void> | undefined
@@ -113,6 +120,7 @@ export class AlertWatch {
     this.reported = new Set()
     this.keysDueMs = Number.NEGATIVE_INFINITY
     this.spendDueMs = Number.NEGATIVE_INFINITY
+    this.countersDueMs = this.countersRestMs
     if (config.alerts !== undefined) this.alerts.use(config.alerts)
   }
 
@@ -131,6 +139,7 @@ export class AlertWatch {
     const lastRead = async () => {
       await this.reading
       this.spendDueMs = Number.NEGATIVE_INFINITY
+      this.countersDueMs = Number.NEGATIVE_INFINITY
       this.crossingsDueMs = Number.NEGATIVE_INFINITY
       await this.read()
     }
@@ -243,11 +252,12 @@ export class AlertWatch {
         const spends = await spendsOfCrossings(config, found)
         let count = 0
         // Most records of lost reservations reach no threshold, and are taken as well.
-        const queued = found.filter(({ isRefusal }, i) => {
+        const queued = found.filter(({ isRefusal, counter }, i) => {
           const spend = spends[i]
           if (spend === undefined || count >= QUEUED_A_LOOK) return false
           // Whether the limit itself refuses depends on what it has now, which `readSpend` reads next.
-          if (isRefusal) this.spendDueMs = Number.NEGATIVE_INFINITY
+          if (isRefusal && counter === undefined) this.spendDueMs = Number.NEGATIVE_INFINITY
+          if (isRefusal && counter !== undefined) this.countersDueMs = Math.min(this.countersDueMs, this.countersRestMs)
           const reached = isRefusal ? [] : reachedThresholds(spend, shares, Date.now())
           count += reached.length
           return reached.every((each) => this.alerts.reportOnce(each))
@@ -275,18 +285,32 @@ export class AlertWatch {
   private async readSpend(): Promise<void> {
     const startMs = performance.now()
     const shares = this.config.alerts?.spend ?? []
-    if (startMs < this.spendDueMs) return
-    const usages = await limitUsagesOf(this.config, this.stored.limited)
-    const endMs = performance.now()
-    this.spendDueMs = endMs + Math.max(SPEND_MS, pauseAfterReading(endMs - startMs))
+    const areCountersDue = startMs >= this.countersDueMs
+    if (startMs < this.spendDueMs && !areCountersDue) return
+    if (startMs >= this.spendDueMs) {
+      this.usages = await limitUsagesOf(this.config, this.stored.limited)
+      const endMs = performance.now()
+      this.spendDueMs = endMs + Math.max(SPEND_MS, pauseAfterReading(endMs - startMs))
+    }
+    if (areCountersDue) await this.readCounters()
     const nowMs = Date.now()
     // Every node knows what refuses, so that another one reports its end if the one that reported it is gone.
-    const refusing = spendOf(usages.filter(({ isRefusing }) => isRefusing)).map((spend) => refusingLimit(spend, nowMs))
-    this.reportNew([...spendOf(usages).flatMap((spend) => reachedThresholds(spend, shares, nowMs)), ...refusing])
+    const full = [...this.usages.filter(({ isRefusing }) => isRefusing), ...this.counters]
+    const refusing = spendOf(full).map((spend) => refusingLimit(spend, nowMs))
+    this.reportNew([...spendOf(this.usages).flatMap((spend) => reachedThresholds(spend, shares, nowMs)), ...refusing])
     this.alerts.endMissing(
       'spend.refusing',
       refusing.map(({ occurrence }) => occurrence),
     )
+  }
+
+  /** The thresholds of counters are known by their crossings. */
+  private async readCounters(): Promise<void> {
+    const startMs = performance.now()
+    this.counters = (await counterUsagesOf(this.config, {})).filter(({ isRefusing }) => isRefusing)
+    const endMs = performance.now()
+    this.countersRestMs = endMs + pauseAfterReading(endMs - startMs)
+    this.countersDueMs = Math.max(endMs + SPEND_MS, this.countersRestMs)
   }
 
   private reportNew(found: readonly ReportedOnce[]): void {
@@ -310,9 +334,11 @@ function mixedAlert({ sinceMs, places }: MixedFleet): ReportedOnce {
 }
 
 /** Those that are about money. */
-function spendOf(usages: readonly LimitUsage[]): readonly LimitSpend[] {
-  return usages.flatMap(({ organization, key, limit, amount, used, renewsAtMs: endMs }) => {
+function spendOf(usages: readonly (LimitUsage | CounterLimitUsage)[]): readonly LimitSpend[] {
+  return usages.flatMap((usage) => {
+    const { organization, key, limit, amount, used, renewsAtMs: endMs } = usage
     if (limit.kind !== 'budget') return []
-    return [{ organization, key, window: limit.window, limitMicroUsd: amount, spentMicroUsd: used, endMs }]
+    const budget = 'name' in usage ? { name: usage.name, value: usage.value === '' ? null : usage.value } : undefined
+    return [{ organization, key, budget, window: limit.window, limitMicroUsd: amount, spentMicroUsd: used, endMs }]
   })
 }
