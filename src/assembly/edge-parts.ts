@@ -11,6 +11,7 @@ import { PatternModels } from '../catalog/model-list.ts'
 import type { Config, ProviderConfig } from '../config/config.ts'
 import { providerDialects } from '../config/provider-dialects.ts'
 import { CallerAddress } from '../core/caller-address.ts'
+import { DEFAULT_QUEUE } from '../core/capacity-limits.ts'
 import { messageOf } from '../core/error-message.ts'
 import { chat } from '../dialects/chat/chat.ts'
 import { messages } from '../dialects/messages/messages.ts'
@@ -129,7 +130,7 @@ function tagsReader({ tags = [], tagRules = {} }: Config): TagsReader | undefine
 /** Without limits of providers, and without a queue, requests need not look for room. */
 function capacityOf({ capacity }: Config, { rooms, waiting: queue }: LastingParts): Capacity | undefined {
   if (capacity === undefined) return undefined
-  const { maxWaitMs, maxWaiting } = capacity.queue ?? { maxWaitMs: 30_000, maxWaiting: 10_000 }
+  const { maxWaitMs, maxWaiting } = capacity.queue ?? DEFAULT_QUEUE
   return { rooms, queue, maxWaitMs, maxWaiting, waitsForProviders: capacity.queue !== undefined }
 }
 

@@ -141,6 +141,14 @@ export class TargetRoom {
     if (isLow) void this.ask(undefined, false)
   }
 
+  /** Asks what is left of limits whose room others give back, if this process last knew of less than all. */
+  refresh(nowMs: number): void {
+    const isOld = this.held.some(
+      ({ meter, left, leftMs }) => meter.kind !== 'rate' && left < 1 && nowMs - leftMs >= RENEW_MS,
+    )
+    if (isOld) void this.ask(undefined, false)
+  }
+
   private async enterLater(demand: Demand, isLow: boolean): Promise<Admission | undefined> {
     for (let tries = 0; tries < TRIES; tries++) {
       await this.ask(demand, isLow)
@@ -281,9 +289,11 @@ export class Rooms implements Ticking {
     this.renewedMs = nowMs
     const held = [...this.held.values()].filter(({ meter }) => meter.kind === 'concurrency')
     const amounts = held.map(({ meter, running, spare }) => ({ meter, amount: running + spare }))
-    if (amounts.length === 0) return
-    this.source.renew(amounts)
-    this.own.renew(amounts)
+    if (amounts.length > 0) {
+      this.source.renew(amounts)
+      this.own.renew(amounts)
+    }
+    for (const room of this.rooms.values()) room.refresh(nowMs)
   }
 
   /** The process ends: gives back what it holds for requests to come. */

@@ -24,6 +24,9 @@ export interface CapacityConfig {
   readonly queue?: QueueConfig | undefined
 }
 
+/** Without `queue` in a configuration with limits. */
+export const DEFAULT_QUEUE: QueueConfig = { maxWaitMs: 30_000, maxWaiting: 10_000 }
+
 interface QueueConfig {
   /** 0: nobody waits. */
   readonly maxWaitMs: number

@@ -20,6 +20,7 @@ export const explanation = t.Object({
       weight: nullable(t.Number({ description: 'With `spread: weighted`' })),
       price: t.String({ description: 'For the tier and the tokens of the request, in words, in dollars' }),
       learned: t.Array(t.String(), { description: 'What the target has taught about requests to it, in words' }),
+      limits: t.Array(t.String(), { description: 'Of the target and its provider, in words' }),
       rest: nullable(t.String({ description: 'Why the target is not called at the moment, in words' })),
     }),
     { description: 'In the order in which they would be tried' },

@@ -1,10 +1,12 @@
 /** An explanation in words: the lines of `weir explain`, and the parts of them that its JSON has, too. */
 
+import { metersFor } from '../capacity/meter.ts'
 import { lacks, noNeeds } from '../catalog/capability.ts'
 import { type Access, access, type Key, kindOf, type Model, publicName } from '../catalog/catalog.ts'
 import type { Candidate, Exclusion } from '../catalog/resolve.ts'
 import { quoted } from '../config/problems.ts'
 import { CallerError } from '../core/caller-error.ts'
+import { type CapacityConfig, DEFAULT_QUEUE } from '../core/capacity-limits.ts'
 import type { Compatibility } from '../core/compatibility.ts'
 import { amountOf, amountText, hasLimit, type Limit, type Limits, limitTable } from '../core/limits.ts'
 import { sentModel, type TargetRef } from '../core/model-config.ts'
@@ -49,6 +51,8 @@ interface Explained {
   readonly now: Candidate | CallerError
   readonly resting: readonly Resting[] | undefined
   readonly learned: readonly LearnedField[]
+  /** The limits of providers and targets, and the queue; undefined if the configuration has none. */
+  readonly capacity: CapacityConfig | undefined
   readonly conversation?: string | undefined
   readonly asked: AskedPrice
   /** The owners of its limits. */
@@ -147,6 +151,24 @@ export function learnedWords(target: TargetRef, learned: readonly LearnedField[]
     .map(({ field, untilMs }) => `learned ${field} ${untilMs === null ? 'for good' : `until ${timeText(untilMs)}`}`)
 }
 
+/** The limits of a target and of its provider, each in words. */
+export function capacityWords(target: TargetRef, capacity: CapacityConfig | undefined): readonly string[] {
+  const own = capacity?.targets.find(({ provider, model }) => provider === target.provider && model === target.model)
+  return metersFor(target, capacity?.providers[target.provider], own?.limits).map(({ name, kind, unit, limit }) => {
+    const amount = unit === 'micro_usd' ? dollarsText(limit) : limit
+    return `limit ${name} ${amount}${kind === 'rate' ? ' a minute' : ''}`
+  })
+}
+
+/** How long the request would wait if no candidate had room. */
+function queueLine({ capacity, key }: Explained): readonly string[] {
+  if (capacity === undefined) return []
+  const { maxWaitMs } = capacity.queue ?? DEFAULT_QUEUE
+  const ms = Math.min(maxWaitMs, key.maxWaitMs ?? maxWaitMs)
+  const wait = ms === 0 ? 'does not wait' : `waits for up to ${ms} ms`
+  return [`without room at any candidate, it ${wait}; priority ${key.priority ?? 'interactive'}`]
+}
+
 function timeText(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`
 }
@@ -159,14 +181,16 @@ export function weightOf({ model, target }: Pick<Candidate, 'model' | 'target'>)
 const ANY_CONVERSATION =
   'conversations are spread over targets with a weight; --conversation shows the order for one of them'
 
-function candidateLines({ candidates, excluded, resting, learned, conversation, asked }: Explained): readonly string[] {
+function candidateLines(explained: Explained): readonly string[] {
+  const { candidates, excluded, resting, learned, conversation, asked, capacity } = explained
   if (candidates.length === 0) return []
   return [
     'candidates, in order:',
     ...candidates.map((candidate, index) =>
-      candidateLine(candidate, index, { resting: resting ?? [], learned, asked }),
+      candidateLine(candidate, index, { resting: resting ?? [], learned, asked, capacity }),
     ),
     ...excluded.map(exclusionLine),
+    ...queueLine(explained),
     ...(conversation === undefined && candidates.some(({ model }) => model.weights !== undefined)
       ? [ANY_CONVERSATION]
       : []),
@@ -181,7 +205,12 @@ function exclusionLine({ model, reason }: Exclusion): string {
 function candidateLine(
   { model, target }: Candidate,
   index: number,
-  { resting, learned, asked }: { resting: readonly Resting[] } & Pick<Explained, 'learned' | 'asked'>,
+  {
+    resting,
+    learned,
+    asked,
+    capacity,
+  }: { resting: readonly Resting[] } & Pick<Explained, 'learned' | 'asked' | 'capacity'>,
 ): string {
   const rest = restWords(target, resting)
   const cannot = [lacks(model, { ...noNeeds, images: true }), lacks(model, { ...noNeeds, tools: true })].filter(
@@ -191,7 +220,7 @@ function candidateLine(
   const weight = weightOf({ model, target })
   const share = weight === undefined ? '' : `; weight ${weight}`
   const place = `  ${index + 1}. ${placeText({ model, target })}${share}`
-  const taught = learnedWords(target, learned).map((words) => `; ${words}`)
+  const taught = [...learnedWords(target, learned), ...capacityWords(target, capacity)].map((words) => `; ${words}`)
   const price = priceText(model.price, asked)
   return `${place}; ${price}${remarks}${taught.join('')}${rest === undefined ? '' : `; ${rest}`}`
 }

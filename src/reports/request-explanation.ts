@@ -28,6 +28,7 @@ import { type AccountUsageReader, remainingLimits } from '../ledger/remaining.ts
 import type { AccountUsage, CounterUsage, ScopeUsage } from '../ledger/reservation-store.ts'
 import type { Explanation } from './explanation-shape.ts'
 import {
+  capacityWords,
   explanationLines,
   type LearnedField,
   learnedWords,
@@ -74,7 +75,7 @@ export async function explainRequest(config: Config, request: ExplanationRequest
   if (typeof found === 'string') throw new UnknownKey(found)
   const { model: name, needs, resting, learned = [], conversation, tier, isLedgerUp } = request
   const tags = tagsOf(found.key, request.tags)
-  const plain = { ...found, name, needs, resting, learned, conversation, tier, tags }
+  const plain = { ...found, name, needs, resting, learned, conversation, tier, tags, capacity: config.capacity }
   const overrides = await overridesFor(config, found.key, remarks)
   const first = resolutionOf(catalog, plain).candidates[0]?.model
   const asked = { ...plain, account: accountOf(found.key, tags, first, overrides), overrides }
@@ -128,6 +129,7 @@ interface ExplainedRequest extends FoundKey, Pick<ExplanationRequest, 'needs' | 
   /** The owners of its limits with the first candidate. */
   readonly account: Account
   readonly overrides: HeldOverrides | undefined
+  readonly capacity: Config['capacity']
   readonly learned: readonly LearnedField[]
   readonly state: Explanation['key_state']
   readonly figures: AccountUsage | undefined
@@ -161,6 +163,7 @@ function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: str
       },
       weight: weightOf({ model, target }) ?? null,
       learned: [...learnedWords(target, learned)],
+      limits: [...capacityWords(target, request.capacity)],
       rest: restWords(target, resting ?? []) ?? null,
     })),
     excluded: excluded.map(({ model, reason: why }) => ({ model: model.name, reason: why })),

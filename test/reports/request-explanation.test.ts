@@ -43,6 +43,25 @@ test('the order of targets for a conversation', async () => {
   }
 })
 
+test('the limits of target and provider, and how long the request would wait', async () => {
+  await using serving = new Serving({
+    providers: { up: 'http://127.0.0.1:9' },
+    models: { m: { targets: [{ provider: 'up', model: 'a' }], price: { input: 1, output: 1 } } },
+  })
+  const key = serving.config.organizations[0]?.keys[0]?.id ?? ''
+  const capacity = {
+    providers: { up: { requestsPerMinute: 600 } },
+    targets: [{ provider: 'up', model: 'a', limits: { spend: { month: 5_000_000 } } }],
+  }
+  const { candidates, lines } = await explainRequest(
+    { ...serving.config, capacity },
+    { key, model: 'm', needs: noNeeds, resting: [] },
+  )
+  expect(candidates[0]?.limits).toEqual(['limit up/a/spend.month $5.00', 'limit up/requests 600 a minute'])
+  expect(lines.join('\n')).toContain('limit up/requests 600 a minute')
+  expect(lines.join('\n')).toContain('it waits for up to 30000 ms; priority interactive')
+})
+
 test('the price of a tier and a length', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'weir-explain-'))
   const price = {
