@@ -241,7 +241,7 @@ test('spend elsewhere counts until its window ends, for limits and for threshold
   const shares = [0.3, 0.5]
   const amounts = amountsOf(limits, shares)
   expect(amounts.slice(from, from + 3)).toEqual([60, 100, 100])
-  // A share that was reached elsewhere is reported no more.
-  expect(amounts.slice(limitTable.length)).toEqual([-1, 10, 30, 50, 30, 50])
+  // A share that was reached elsewhere is reported no more; hours and weeks have no limit.
+  expect(amounts.slice(limitTable.length)).toEqual([-1, 10, 30, 50, 30, 50, -1, -1, -1, -1])
   expect(amountsOf(limits, shares)).toBe(amounts)
 })

@@ -43,7 +43,7 @@ function start(upstream: Upstream, more: JsonObject): Promise<Gateway> {
     models: { m: { ...target('m'), fallbacks: ['cheap'] }, cheap: target('cheap') },
     config: {
       tags: ['person', 'team', { name: 'session', counted: false }],
-      admin: { token: TOKEN },
+      admin: { port: 0, token: TOKEN },
       organizations: [
         { id: 'acme', timezone: 'Asia/Kathmandu', budgets: BUDGETS, keys: [{ id: 'k', key: KEY, limits: {} }] },
       ],

@@ -38,7 +38,7 @@ export const INFERENCE: readonly ErrorKind[] = [
   ...(['malformed_body', 'missing_field', 'invalid_field', 'forbidden_field', 'body_timeout', 'too_large'] as const),
   ...(['unsupported_encoding', 'unsupported_media_type'] as const),
   ...(['model_not_found', 'model_not_allowed', 'auto_required', 'auto_resolution_failed', 'wrong_endpoint'] as const),
-  ...(['missing_tag', 'rate_limited', 'exceeds_limit', 'quota_exhausted'] as const),
+  ...(['missing_tag', 'rate_limited', 'exceeds_limit', 'too_many_values', 'quota_exhausted'] as const),
   ...(['upstream_rejected', 'upstream_too_large', 'upstream_rate_limited', 'upstream_failed'] as const),
   'upstream_timeout',
 ]

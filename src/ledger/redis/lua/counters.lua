@@ -119,14 +119,6 @@ local function roll_counter(counter, windows)
   end
 end
 
--- The same for counters, which are at the places from 3 on.
-local function advance_counters(scopes, limits, windows)
-  for s = 3, #scopes do
-    advance_scope(scopes[s], limits[s])
-    if windows and is_trusted() then roll_counter(counters[scopes.names[s - 2]], windows) end
-  end
-end
-
 -- Until when a counter is kept: for as long as it may be idle, or until the last of its windows has ended in every time
 -- zone: one that changes could open it again.
 local function kept_until(counter, idle, own)
@@ -138,26 +130,35 @@ local function kept_until(counter, idle, own)
   return min(AMOUNT_MAX, kept)
 end
 
--- Adds the counters of an account. `given`: windows, their ends and starts, then for each counter its name, how long it
--- may be idle (0: until its windows end), whether their number is bounded, and its limits.
+-- The same for counters, which are at the places from 3 on, and until when those of the account are kept. Without an
+-- account, or without its windows, theirs stay.
+local function advance_counters(scopes, limits, account)
+  local windows, idle = account and account.windows, account and account.idle
+  for s = 3, #scopes do
+    local name = scopes.names[s - 2]
+    local counter = counters[name]
+    advance_scope(scopes[s], limits[s])
+    if windows and is_trusted() then roll_counter(counter, windows) end
+    if idle and idle[name] then counter.kept = kept_until(counter, idle[name], limits[s]) end
+  end
+end
+
+-- Adds the counters of an account, as they are stored: a request that changes nothing must not advance them for others
+-- of its call. `given`: windows, their ends and starts, then for each counter its name, how long it may be idle (0:
+-- until its windows end), whether their number is bounded, and its limits.
 local function add_counters(account, given)
   local scopes, names, windows = account.scopes, {}, given[1]
   for i = 2, #given do names[i - 1] = given[i][1] end
   open_counters(names, windows)
   account.scopes = { scopes[1], scopes[2], key = scopes.key, names = names }
-  account.windows, account.bounded = windows, {}
+  account.windows, account.bounded, account.idle = windows, {}, {}
   for i = 1, #names do
     account.scopes[i + 2], account.limits[i + 2] = counters[names[i]].scope, given[i + 1][4]
-    account.bounded[i] = given[i + 1][3] == 1
-  end
-  advance_counters(account.scopes, account.limits, windows)
-  for i = 1, #names do
-    local counter = counters[names[i]]
-    counter.kept = kept_until(counter, given[i + 1][2], given[i + 1][4])
+    account.idle[names[i]], account.bounded[i] = given[i + 1][2], given[i + 1][3] == 1
   end
 end
 
--- Reads each account of a call for many requests, with its scopes as they are now.
+-- Reads each account of a call for many requests, with its scopes as they are now, but for its counters.
 local function open_accounts(accounts)
   local scopes_by_key = {}
   for a = 1, #accounts do
@@ -178,7 +179,7 @@ end
 local function end_hold(id, hold, used, account)
   local reservation, owners = hold[1], hold[2]
   local scopes, limits = scopes_of(owners, account and account.windows), limits_of(owners, account)
-  advance_counters(scopes, limits, account and account.windows)
+  advance_counters(scopes, limits, account)
   free(reservation, scopes, used, limits, owners)
   correct(reservation, scopes, limits, used, owners)
   change_counters(scopes)

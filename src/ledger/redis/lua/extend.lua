@@ -22,7 +22,7 @@ if owners then
   local account = { scopes = scopes, limits = limits }
   if given then add_counters(account, given) end
   local own, own_limits = scopes_of(owners, given and given[1]), limits_of(owners, account)
-  advance_counters(own, own_limits, given and given[1])
+  advance_counters(own, own_limits, account)
   scopes = { scopes[1], scopes[2], unpack(own, 3) }
   scopes.key, scopes.names = key, own.names
   limits = { limits[1], limits[2], unpack(own_limits, 3) }

@@ -13,7 +13,10 @@ reap()
 local scopes = load_scopes(key)
 advance(scopes, limits)
 local account = { scopes = scopes, limits = limits }
-if given then add_counters(account, given) end
+if given then
+  add_counters(account, given)
+  advance_counters(account.scopes, limits, account)
+end
 scopes = account.scopes
 local reply = { 'figures' }
 for s = 1, #scopes do

@@ -34,6 +34,7 @@ reap()
 
 -- Everything that can have an unknown version is read before the first write: then nothing is changed.
 open_accounts(accounts)
+for a = 1, #accounts do advance_counters(accounts[a].scopes, accounts[a].limits, accounts[a]) end
 local ids, granted, changed, holds = {}, {}, {}, {}
 for i = 1, #requests do
   requests[i] = read_request(requests[i], accounts)

@@ -85,6 +85,7 @@ local function settle(request)
     for s = 1, 2 do
       for b = 1, OWN_BUDGETS do bound[ADMISSION[s][b]] = min(scopes[s][WINDOW[b]], windows[PERIOD[b]]) end
     end
+    if request.windows then advance_counters(scopes, limits, request.account) end
     local owners = scopes.names and request.windows and admitted_owners(scopes, request.windows)
     if charge.model ~= '' then
       claimed = claim(admitted, key, figures_of(charge))

@@ -20,9 +20,14 @@ local function text(value)
   reply[#reply + 1] = string.format('%.0f', value)
 end
 
+-- Counters of budgets are looked at only if one of the organisations has any: one command for all.
+local ends = {}
+for i = 4, #KEYS, 4 do ends[#ends + 1] = KEYS[i] end
+local has_counters = #ends > 0 and redis.call('EXISTS', unpack(ends)) > 0
+
 for i = 1, #KEYS, 4 do
   local due = read('ZRANGEBYSCORE', KEYS[i + 1], '-inf', now, 'LIMIT', 0, 1)
-  if due and #due == 0 then due = read('ZRANGEBYSCORE', KEYS[i + 3], '-inf', now, 'LIMIT', 0, 1) end
+  if has_counters and due and #due == 0 then due = read('ZRANGEBYSCORE', KEYS[i + 3], '-inf', now, 'LIMIT', 0, 1) end
   local epoch = tonumber(read('HGET', KEYS[i], 'epoch') or 0)
   local packed = read('HGET', KEYS[i + 2], node)
   local record = packed and cmsgpack.unpack(packed) or {}
