@@ -1,8 +1,7 @@
 /** The nodes that share a Redis, for the status and the alerts: their sums, and in what they have long differed. */
 
-import { Value } from '@sinclair/typebox/value'
 import { MINUTE_MS } from '../core/durations.ts'
-import { type FiguresNow, figuresNow, type NodeRow, node, type Status } from './api-shapes.ts'
+import type { FiguresNow, Status } from './api-shapes.ts'
 import type { FleetView } from './supervision.ts'
 
 /** A fleet that is reloaded or updated node by node differs for some minutes. */
@@ -39,15 +38,6 @@ export function mixedFleet(fleet: Pick<FleetView, 'list' | 'mixedMs'>, nowMs: nu
 export function mixedText({ places }: MixedFleet): string {
   const more = places.length > NAMED_MAX ? ` and ${places.length - NAMED_MAX} more` : ''
   return `Nodes differ from most: ${places.slice(0, NAMED_MAX).join('; ')}${more}.`
-}
-
-/** Whether a report that another node made is one that this version knows. */
-export function isNodeRow(value: unknown): value is NodeRow {
-  return Value.Check(node, value)
-}
-
-export function isFigures(value: unknown): value is FiguresNow {
-  return Value.Check(figuresNow, value)
 }
 
 /** The sums of all nodes; of latencies the slowest node's. Null for a single node. */

@@ -8,7 +8,8 @@ import { InferenceService } from '../assembly/inference-service.ts'
 import { isLedgerProblem, openWorkerLedger } from '../assembly/open-ledger.ts'
 import { loadAdapters } from '../assembly/provider-adapters.ts'
 import { buildOf, findVersion, VERSION } from '../assembly/version.ts'
-import { RedisRoom } from '../capacity/redis-room.ts'
+import type { RoomSource } from '../capacity/common-room.ts'
+import type { Config } from '../config/config.ts'
 import { environment } from '../config/load.ts'
 import { slowTicker } from '../core/ticker.ts'
 import type { TargetProber } from '../gateway/target-prober.ts'
@@ -198,7 +199,7 @@ class Worker {
         items: this.items,
         forms: this.forms,
         marks: sharedMarks(config.dataDir),
-        room: config.ledger.kind === 'redis' ? new RedisRoom(config.ledger.redis) : this.room,
+        room: await roomSource(config, this.room),
         publish: (update) => send({ type: 'news', news: update }),
         claimProbe: config.workers === 1 && config.ledger.kind === 'embedded' ? undefined : this.claims.ask,
         targetTurned: () => this.targets.turned(),
@@ -361,6 +362,13 @@ class Worker {
     server.leave()
     await Promise.race([Bun.sleep(LAST_REQUESTS_MS), this.cutNow.promise])
   }
+}
+
+/** The source of room of providers for this worker. What speaks to Redis is loaded only if it is needed. */
+async function roomSource({ ledger }: Config, ofMachine: RoomSource): Promise<RoomSource> {
+  if (ledger.kind !== 'redis') return ofMachine
+  const { RedisRoom } = await import('../capacity/redis-room.ts')
+  return new RedisRoom(ledger.redis)
 }
 
 function posterOf(service: InferenceService): FiguresPoster {

@@ -13,7 +13,7 @@ function loadedWith(path: string, seen = new Set<string>()): ReadonlySet<string>
   seen.add(path)
   const imports = new Bun.Transpiler({ loader: 'ts' }).scanImports(readFileSync(join(SRC, path), 'utf8'))
   for (const { kind, path: to } of imports) {
-    if (kind !== 'import-statement' || to.endsWith('.json')) continue
+    if (kind !== 'import-statement' || to.endsWith('.json') || to.endsWith('.lua')) continue
     if (to.startsWith('.')) loadedWith(join(path, '..', to), seen)
     else seen.add(to)
   }

@@ -510,6 +510,7 @@ describe.each(['openai', 'openai-6'])('the events of the union of %s', (sdk) => 
     const isDelta = type === 'response.output_text.delta' || type === 'response.refusal.delta'
     const own = {
       'response.function_call_arguments.delta': { output_index: 1 },
+      'response.custom_tool_call_input.delta': { output_index: 1 },
       'response.output_item.added': { output_index: 1, item: { type: 'web_search_call' } },
     }[type]
     const more = { ...{ item_id: 'x', output_index: 0, delta: isDelta ? '' : 'x', text: 'x' }, ...own }
@@ -518,7 +519,7 @@ describe.each(['openai', 'openai-6'])('the events of the union of %s', (sdk) => 
     const withoutThoughts = (events: readonly JsonObject[]) =>
       read(events).events.filter((event) => !/^(?:reasoning|tool-delta)$/.test(event.type))
     const between = (...events: readonly JsonObject[]) => [...stream.slice(0, 3), ...events, ...stream.slice(3)]
-    const isCall = type.startsWith('response.function_call_arguments.delta')
+    const isCall = type === 'response.function_call_arguments.delta' || type === 'response.custom_tool_call_input.delta'
     expect(withoutThoughts(between(...(isCall ? call : []), { type, ...more }))).toEqual(
       withoutThoughts(between(...(isCall ? call : []))),
     )

@@ -162,7 +162,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     packages: {
       [ANYWHERE]: ['elysia', '@elysia/', '@elysiajs/', 'bun', 'node:crypto'],
       'admin/api-shapes.ts': ['@sinclair/typebox'],
-      'admin/fleet-report.ts': ['@sinclair/typebox'],
+      'admin/node-reports.ts': ['@sinclair/typebox'],
       'admin/console-files.ts': ['node:path'],
       'admin/history-file.ts': ['@sinclair/typebox', 'node:fs', 'node:path'],
     },

@@ -8,7 +8,6 @@ import { statSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import type { FiguresNow, NodeRow, Nodes } from '../../admin/api-shapes.ts'
-import { isFigures, isNodeRow } from '../../admin/fleet-report.ts'
 import { type FleetView, NodeProblem, type ReloadResult } from '../../admin/supervision.ts'
 import { versionOf } from '../../assembly/version.ts'
 import type { Config } from '../../config/config.ts'
@@ -186,7 +185,9 @@ export class Fleet implements FleetView {
     if (store?.isReady !== true || report === undefined || this.hasLeft) return
     const isMixed = this.list().mixed.length > 0
     const beat = await store.beat(this.id, JSON.stringify(report), isMixed)
-    this.known = beat.reports.flatMap(({ report: json, seenMs }) => knownOf(json, seenMs) ?? [])
+    // A start does not wait for the checker of schemas to load.
+    const checks = await import('../../admin/node-reports.ts')
+    this.known = beat.reports.flatMap(({ report: json, seenMs }) => knownOf(json, seenMs, checks) ?? [])
     this.heardMs = performance.now()
     if (beat.secret !== this.secret) {
       // The digests of this report were made with another key.
@@ -289,8 +290,10 @@ function placeOf(dataDir: string): string {
   return [hostname(), resolve(dataDir), found?.dev, found?.ino, found?.birthtimeMs].join(':')
 }
 
+type Checks = typeof import('../../admin/node-reports.ts')
+
 /** Undefined for a report of a version whose shape this one does not know. */
-function knownOf(report: JsonObject, seenMs: number): Known | undefined {
+function knownOf(report: JsonObject, seenMs: number, { isNodeRow, isFigures }: Checks): Known | undefined {
   const { row, now, place } = report
   const seen = { ...(isObject(row) ? row : {}), seen_at: new Date(seenMs).toISOString() }
   if (!isNodeRow(seen) || !isFigures(now)) return undefined

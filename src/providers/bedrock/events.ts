@@ -104,7 +104,8 @@ export class BedrockDecoder implements StreamDecoder {
     this.start(events)
     const delta = isObject(chunk['delta']) ? chunk['delta'] : {}
     this.text(delta['text'], events)
-    this.reason(blockIndex(chunk), objectOf(delta['reasoningContent']) ?? {}, events)
+    const reasoning = objectOf(delta['reasoningContent'])
+    if (reasoning !== undefined) this.reason(blockIndex(chunk), reasoning, events)
     const tool = delta['toolUse']
     if (isObject(tool)) this.tools.delta(blockIndex(chunk), stringOf(tool['input']) ?? '', events)
   }
