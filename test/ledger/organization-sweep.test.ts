@@ -88,8 +88,8 @@ test('overdue reservations are ended and lost data restored, whatever is wrong w
   const { ledger, beats } = await setting(server)
   await serveAll(ledger)
   const client = server.client()
-  const [foreign, lost, set, overdue] = accounts
-  if (foreign === undefined || lost === undefined || set === undefined || overdue === undefined) throw new Error()
+  const [foreign, lost, set, overdue, counted] = accounts
+  if (!foreign || !lost || !set || !overdue || !counted) throw new Error()
   await client.set(redisKey(foreign.organization, 'scopes'), 'not ours')
   const before = await client.dumpBuffer(redisKey(set.organization, 'scopes'))
   const nodes = await client.dumpBuffer(redisKey(set.organization, 'nodes'))
@@ -100,10 +100,13 @@ test('overdue reservations are ended and lost data restored, whatever is wrong w
   for (const key of await client.keys(`${redisKey(lost.organization, '')}*`)) await client.del(key)
   const running = await ledger.reserve(overdue, holdOf(100))
   await client.zadd(redisKey(overdue.organization, 'deadlines'), 1, running.id)
+  await client.zadd(redisKey(counted.organization, 'ends'), 1, 'hold')
   await beats.get(SWEEP_MS)?.()
   await until(async () => (await totals(server, lost)).spent === 70)
   await until(async () => (await totals(server, set)).spent === 100)
   expect(await client.zscore(redisKey(overdue.organization, 'deadlines'), running.id)).not.toBe('1')
+  // What is overdue in counters alone.
+  await until(async () => (await client.exists(redisKey(counted.organization, 'ends'))) === 0)
   expect(await client.get(redisKey(foreign.organization, 'scopes'))).toBe('not ours')
   client.disconnect()
   await ledger.close()
