@@ -204,7 +204,7 @@ export class WaitQueue implements Ticking, RoomListener {
     if (this.counts[waiting.priority] === 0) this.forget(waiting.priority)
   }
 
-  /** Nobody of a class waits: all begin alike. */
+  /** When no request of a class is left, the turns that its organisations have had no longer count. */
   private forget(priority: Priority): void {
     for (const name of this.had.keys()) if (name.startsWith(`${priority} `)) this.had.delete(name)
     this.virtual[priority] = 0

@@ -28,7 +28,7 @@ export interface CapacityConfig {
 export const DEFAULT_QUEUE: QueueConfig = { maxWaitMs: 30_000, maxWaiting: 10_000 }
 
 interface QueueConfig {
-  /** 0: nobody waits. */
+  /** 0: requests do not wait. */
   readonly maxWaitMs: number
   /** In one worker. */
   readonly maxWaiting: number

@@ -18,7 +18,7 @@ import { estimateOf, type Quote } from './quote.ts'
 export interface Capacity {
   readonly rooms: Rooms
   readonly queue: WaitQueue
-  /** Zero: nobody waits. */
+  /** 0: requests do not wait. */
   readonly maxWaitMs: number
   /** How many may wait in one worker. */
   readonly maxWaiting: number
