@@ -123,6 +123,31 @@ export class Call {
   }
 }
 
+/** The ports that simulated providers of this process have had. */
+const taken = new Set<number>()
+
+/**
+ * A listening server; for `port` 0 on a port that none before it had. The transport of this process may still keep a
+ * connection to an earlier server, whose end it has not read yet: on the same port, the next request would take it.
+ */
+async function listeningServer(port: number, host: string): Promise<net.Server> {
+  const server = net.createServer({ noDelay: true })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, resolve)
+  })
+  const given = portOf(server)
+  if (port !== 0 || !taken.has(given)) {
+    taken.add(given)
+    return server
+  }
+  try {
+    return await listeningServer(port, host)
+  } finally {
+    server.close()
+  }
+}
+
 /** A simulated provider on a port of its own; closed with `await using`. */
 export class Upstream implements AsyncDisposable {
   /** But for requests for the list of models, which are in `lists`. */
@@ -148,11 +173,7 @@ export class Upstream implements AsyncDisposable {
     port = 0,
     host = '127.0.0.1',
   ): Promise<Upstream> {
-    const server = net.createServer({ noDelay: true })
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject)
-      server.listen(port, host, resolve)
-    })
+    const server = await listeningServer(port, host)
     const upstream = new Upstream(server, portOf(server))
     server.on('connection', (socket) => upstream.accept(socket))
     for (const [model, scenario] of Object.entries(scenarios)) upstream.on(model, scenario)
