@@ -4,10 +4,8 @@
  */
 
 import type { Arena } from '../../core/arena.ts'
-import { CallerError } from '../../core/caller-error.ts'
 import {
   ASSISTANT,
-  type BlockSpan,
   CALL_ID,
   CONTINUED,
   Conversation,
@@ -29,44 +27,18 @@ import {
   USER,
 } from '../../core/conversation.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
-import { solidStart } from '../../core/solid-text.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
-import { isWholeMark, readMark } from '../cache-mark.ts'
-import { refuseForbiddenNamesOf } from '../forbidden-fields.ts'
 import { invalid, missing } from '../invalid-field.ts'
-import { MediaReader, type MediaRules } from '../read-media.ts'
+import { MediaReader } from '../read-media.ts'
 import { ThoughtPlaces } from '../thought-places.ts'
+import { BlockCursor, blockMembers, MEMBERS, type ReadOptions, TYPES, unsupportedBlock } from './block-cursor.ts'
 import { readDocument } from './read-document.ts'
-
-/** What happens to images within the result of a tool: rejected by default, passed on if the operator allows it. */
-export type ToolResultImages = 'refuse' | 'pass'
-
-/** What reading a conversation needs besides the body. */
-interface ReadOptions extends MediaRules {
-  readonly toolResultImages: ToolResultImages
-  /** Whether answers of the assistant may have blocks of thinking. Absent: no. */
-  readonly takesThoughts?: boolean
-  /** Whether documents, images by address, and both within results may come. */
-  readonly takesContent: boolean
-  /** Whether blocks and members that are not read pass to providers of the same API. */
-  readonly passesOwn: boolean
-}
 
 const MESSAGE = words('role', 'content')
 const [ROLE, CONTENT] = [0, 1]
 const ROLES = words('user', 'assistant', 'system')
 const ASSISTANT_ROLE = 1
 const SYSTEM_ROLE = 2
-const BLOCK = words(
-  ...['type', 'text', 'cache_control', 'id', 'name', 'input', 'tool_use_id', 'content', 'is_error', 'source'],
-  ...['thinking', 'signature', 'data'],
-)
-const MEMBERS = {
-  ...{ type: 0, text: 1, cache: 2, id: 3, name: 4, input: 5, answers: 6, content: 7, isError: 8, source: 9 },
-  ...{ thinking: 10, signature: 11, data: 12 },
-} as const
-const BLOCK_TYPES = words('text', 'tool_use', 'tool_result', 'image', 'thinking', 'redacted_thinking', 'document')
-const TYPES = { text: 0, call: 1, result: 2, image: 3, thinking: 4, redacted: 5, document: 6 } as const
 /** What a result refers to: a tool that the request defines. */
 const REFERENCES = words('tool_reference')
 const SOURCE = words('type', 'media_type', 'data', 'url')
@@ -76,9 +48,8 @@ const [BASE64, URL_SOURCE] = [0, 1]
 const MEDIA_TYPES = words('image/png', 'image/jpeg', 'image/gif', 'image/webp')
 const IMAGE_TYPE = /^image\/[\w.+-]+$/
 
-/** Members of the message that is read, of its current block and of the source of that. */
+/** Members of the message that is read, and of the source of its current block. */
 const found = new Int32Array(MESSAGE.length)
-const blockMembers = new Int32Array(BLOCK.length)
 const source = new Int32Array(SOURCE.length)
 
 /** Whether the schema of a body accepts these messages. */
@@ -121,39 +92,18 @@ export function readConversation(
   return new Conversation(arena, entries.take(), 'messages', undefined, reader.thoughts.whole, reader.blocks)
 }
 
-/** Reads one message after the other. A path is made of the indexes when an error needs it. */
-class MessageReader {
-  /** Of the message; -1 for the system. */
-  private index = -1
-  /** Of the block in its content, and of the block within the content of a result. */
-  private block = 0
-  private inner = NONE
-  /** Of the block within a document. */
-  private nested = NONE
-  /** Whether Anthropic would get the same message as it came. */
-  private isExact = false
-  /** How many members the current block has. */
-  private members = 0
+/** Reads one message after the other. */
+class MessageReader extends BlockCursor {
   readonly thoughts = new ThoughtPlaces()
   private readonly media: MediaReader
-  /** The block that is read has members, or content, that its entries lack. */
-  private hasMore = false
-  /** Such blocks, if they pass. */
-  blocks: Map<number, BlockSpan> | undefined
 
   constructor(
-    private readonly document: JsonDocument,
+    document: JsonDocument,
     private readonly arena: Arena,
-    private readonly reading: ReadOptions,
+    reading: ReadOptions,
   ) {
+    super(document, reading)
     this.media = new MediaReader(document, arena, reading)
-  }
-
-  /** The path of the current block. */
-  private readonly path = (): string => {
-    const path = `${this.index === -1 ? 'system' : `messages[${this.index}].content`}[${this.block}]`
-    const inner = this.inner === NONE ? path : `${path}.content[${this.inner}]`
-    return this.nested === NONE ? inner : `${inner}.source.content[${this.nested}]`
   }
 
   /** A system without text is left out. */
@@ -254,25 +204,6 @@ class MessageReader {
     entries.add(TEXT, 0, 0)
   }
 
-  /** The type of a block among `BLOCK_TYPES`, or `NONE`. Its members are in `blockMembers` then. */
-  private typeOf(block: number): number {
-    const { document } = this
-    if (!document.isObject(block)) throw invalid(this.path(), 'must be an object')
-    this.members = document.select(block, BLOCK, blockMembers)
-    this.hasMore = false
-    return document.word(blockMembers[MEMBERS.type] ?? NONE, BLOCK_TYPES)
-  }
-
-  /** Whether the block that was read, which is of none of `BLOCK_TYPES`, passes as it is. */
-  private passes(block: number): boolean {
-    const { document } = this
-    const type = blockMembers[MEMBERS.type] ?? NONE
-    if (!this.reading.passesOwn || type === NONE || !document.isString(type)) return false
-    if (document.word(type, BLOCK_TYPES) !== NONE) return false
-    refuseForbiddenNamesOf(document.value(block), this.path())
-    return true
-  }
-
   private own(block: number, into: EntryWriter, kind: number): void {
     this.reading.limits.countCall(this.path)
     const mark = this.mark()
@@ -281,18 +212,6 @@ class MessageReader {
     this.hasMore = true
     this.note(block, from, mark)
     this.thoughts.place(from)
-  }
-
-  /** Notes where a block is that its entry, which begins here, does not say all of. */
-  private note(block: number, from: number, marks: number): void {
-    const { document } = this
-    if (!this.hasMore || !this.reading.passesOwn) return
-    this.blocks ??= new Map()
-    this.blocks.set(from, { from: document.fromOf(block), to: document.toOf(block), marks })
-  }
-
-  private isSolid(text: number): boolean {
-    return this.hasSolidStart(text) || this.document.text(text).trim() !== ''
   }
 
   /** A list of nothing but texts, of the system. */
@@ -329,44 +248,11 @@ class MessageReader {
     if (seal !== undefined && text !== undefined) this.thoughts.add({ text, seal })
   }
 
-  private stringOf(value: number): string | undefined {
-    return value !== NONE && this.document.isString(value) ? this.document.text(value) : undefined
-  }
-
-  /** How many members the block has if it has no others than those that are written. */
-  private expect(members: number): void {
-    if (this.members !== members) this.lacks()
-  }
-
-  /** The entries say less than the block does. */
-  private lacks(): void {
-    this.hasMore = true
-    if (!this.reading.passesOwn) this.isExact = false
-  }
-
-  private expectSolid(value: number): void {
-    const { reading } = this
-    if (!(reading.passesOwn ? this.isSolid(value) : this.hasSolidStart(value))) this.isExact = false
-  }
-
-  private hasSolidStart(value: number): boolean {
-    return solidStart(this.document.bytes, this.document.fromOf(value), this.document.toOf(value)) !== -1
-  }
-
   /** The marks of the texts of a result, the entry of whose id this is, by their indexes in `MARKS`. */
   private innerMarks(result: number): number {
     let marks = 0
     for (let text = result + ENTRY_INTS; text < entries.next; text += ENTRY_INTS) marks += entries.markAt(text)
     return marks
-  }
-
-  /** The cache mark of the block, by its index in `MARKS`. */
-  private mark(): number {
-    const value = blockMembers[MEMBERS.cache] ?? NONE
-    if (value === NONE) return 0
-    const mark = readMark(this.document, value, this.path)
-    if (!isWholeMark(this.document, value, mark)) this.lacks()
-    return mark
   }
 
   private documentBlock(into: EntryWriter, block: number): void {
@@ -500,17 +386,7 @@ class MessageReader {
     moved.mark(image, mark)
   }
 
-  private isFilled(value: number): boolean {
-    const { document } = this
-    return value !== NONE && document.isString(value) && document.fromOf(value) !== document.toOf(value)
-  }
-
   private add(into: EntryWriter, kind: number, value: number): void {
     into.add(kind, this.document.fromOf(value), this.document.toOf(value))
   }
-}
-
-/** Callers compare the whole message, so it cannot name the block; `param` does. */
-function unsupportedBlock(param: string): CallerError {
-  return new CallerError('invalid_field', 'Unsupported Anthropic content block', { param })
 }

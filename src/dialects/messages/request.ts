@@ -13,9 +13,10 @@ import type { ImageUrls } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { messagesReasoning, outputConfig } from '../read-reasoning.ts'
 import { RequestLimits } from '../request-limits.ts'
+import type { ToolResultImages } from './block-cursor.ts'
 import { NO_OWN_FIELDS, readOwnFields } from './passed-fields.ts'
 import { readTools } from './read-tools.ts'
-import { areMessages, readConversation, type ToolResultImages } from './read-turns.ts'
+import { areMessages, readConversation } from './read-turns.ts'
 import { checkMessagesBody, type MessagesBody } from './schema.ts'
 
 /** The schema is asked about them only if it may reject them. */
