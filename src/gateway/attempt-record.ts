@@ -13,10 +13,16 @@ import type { RequestLog } from './access-log.ts'
 import type { Attempt } from './attempt.ts'
 import { CandidateFailures, callersMistake } from './candidate-failures.ts'
 import type { RestListener } from './candidate-turns.ts'
-import { type Gateway, upstreamOf } from './gateway.ts'
+import { type Gateway, type Upstream, upstreamOf } from './gateway.ts'
 import type { RunningRequest } from './in-flight.ts'
 import { failureOf } from './request-line.ts'
 import type { Work } from './work.ts'
+
+/**
+ * A provider that breaks down answers 5xx to all requests at once. Each waits for a random time of up to this long
+ * before it goes on, so that they do not reach the next candidate in the same instant.
+ */
+const JITTER_MS_MAX = 100
 
 export class AttemptRecord implements RestListener {
   readonly route: RouteHeader | undefined
@@ -61,6 +67,12 @@ export class AttemptRecord implements RestListener {
     return this.madeFailures?.hasBrokenDown === true
   }
 
+  /** Before the next candidate, if the last one broke down. */
+  async pause(): Promise<void> {
+    const ms = this.gateway.random() * JITTER_MS_MAX
+    if (performance.now() + ms < this.dueMs) await Bun.sleep(ms)
+  }
+
   private get failures(): CandidateFailures {
     this.madeFailures ??= new CandidateFailures()
     return this.madeFailures
@@ -102,11 +114,16 @@ export class AttemptRecord implements RestListener {
    * limit, for example, shows only in its answer. Twice a candidate, for a server that rejects two things: a third
    * rejection is the caller's.
    */
-  learn({ candidate, learned, startedMs }: Attempt, error: ProviderError): Learned | undefined {
+  learn(attempt: Attempt, error: ProviderError): Learned | undefined {
+    const { candidate, learned, startedMs } = attempt
     if (learned?.first !== undefined || performance.now() >= this.dueMs) return undefined
+    return this.work.learn(candidate, this.upstreamOf(attempt), error, startedMs)
+  }
+
+  /** The provider of an attempt, which writes the request as the target has taught. */
+  upstreamOf({ candidate, learned }: Attempt): Upstream {
     const usual = upstreamOf(this.gateway, candidate)
-    const upstream = learned === undefined ? usual : { ...usual, provider: learned.provider }
-    return this.work.learn(candidate, upstream, error, startedMs)
+    return learned === undefined ? usual : { ...usual, provider: learned.provider }
   }
 
   /** The target has accepted what was learned. */

@@ -7,6 +7,7 @@ import type { Learned } from '../providers/provider.ts'
 import type { Interruption } from './in-flight.ts'
 import type { Permit } from './permit.ts'
 import type { ProviderCall } from './provider-call.ts'
+import { usedOf } from './quote.ts'
 import { type AttemptLine, failureOf } from './request-line.ts'
 import type { CallTrace } from './request-trace.ts'
 
@@ -31,6 +32,19 @@ export class Attempt {
   release(): void {
     this.permit.release()
     this.admission?.cancel()
+  }
+
+  /** It has a whole answer. */
+  completed(call: ProviderCall): void {
+    this.permit.completed(false)
+    this.admission?.ended(usedOf(call.bill(true)))
+  }
+
+  /** What the call took of the limits of its provider is known. */
+  endAdmission(isComplete: boolean): void {
+    const { admission, call } = this
+    if (call?.wasSent() === true) admission?.ended(usedOf(call.bill(isComplete)))
+    else admission?.cancel()
   }
 
   /** The attempt in the log line of its request; `nowMs` is its end. Without an error it has answered. */

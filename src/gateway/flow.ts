@@ -5,56 +5,29 @@
 
 import { AUTO, type Key, publicName } from '../catalog/catalog.ts'
 import { type Candidate, candidatesOf, type Exclusion, selectModel } from '../catalog/resolve.ts'
-import { CallerError } from '../core/caller-error.ts'
 import { turn } from '../core/event-loop.ts'
 import { Later, type LaterListener } from '../core/later.ts'
 import { ProviderError } from '../core/provider-error.ts'
-import type { Account } from '../ledger/ledger.ts'
 import type { Learned } from '../providers/provider.ts'
-import { COMPLETED, type RequestEnd, type RequestLog } from './access-log.ts'
+import { COMPLETED, type RequestLog } from './access-log.ts'
+import type { Answer, FlowListener } from './answer.ts'
 import { Attempt } from './attempt.ts'
 import { AttemptRecord } from './attempt-record.ts'
 import { cutCode } from './candidate-failures.ts'
+import { CandidateReserving } from './candidate-reserving.ts'
 import { CandidateTurns } from './candidate-turns.ts'
-import { type Gateway, upstreamOf } from './gateway.ts'
+import type { Gateway } from './gateway.ts'
 import { type Interruption, interruptedError, type RunningRequest } from './in-flight.ts'
 import type { Content, ProviderCall, ProviderCallListener } from './provider-call.ts'
 import { Pump, type PumpListener, type StreamEnd } from './pump.ts'
-import { type Quote, usedOf } from './quote.ts'
-import { accountOf, hasSameCounters } from './request-budgets.ts'
 import { failureOf } from './request-line.ts'
 import { RequestRoom } from './request-room.ts'
-import { type ErrorReporter, RequestReservation } from './reservation.ts'
+import type { ErrorReporter, RequestReservation } from './reservation.ts'
 import { spread } from './spread.ts'
 import type { Work } from './work.ts'
 
-/**
- * A provider that breaks down answers 5xx to all requests at once. Each waits for a random time of up to this long
- * before it goes on, so that they do not reach the next candidate in the same instant.
- */
-const JITTER_MS_MAX = 100
 /** The request no longer waits, and its call has not begun: an interruption is seen before that. */
 const NOTHING = { interrupt: () => undefined }
-
-export interface Answer {
-  readonly content: Content
-  /** The content is server-sent events, whether it comes as a stream or whole. */
-  readonly isStream: boolean
-  readonly requestedModel: string
-  readonly servedModel: string
-  readonly fallbacks: number
-  /** How the model was chosen; absent unless the operator lets callers see it. */
-  readonly route: string | undefined
-}
-
-/** Hears what becomes of a request: `answered` and then `ended`, or `failed` alone. None of them may throw. */
-export interface FlowListener {
-  answered(answer: Answer): void
-  /** The `CallerError` that the caller gets, or a bug. */
-  failed(error: unknown): void
-  /** A whole answer is complete, or nothing more will be written of a stream, and its settlement has been sent. */
-  ended(end: RequestEnd): void
-}
 
 /**
  * One per request; `run` is called once. Each step calls the next one, and only a step that must wait is asynchronous:
@@ -68,6 +41,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
   private room: RequestRoom | undefined
   /** Known once the ledger has admitted the request. */
   private reservation: RequestReservation | undefined
+  private readonly reserving: CandidateReserving
   private readonly attempts: AttemptRecord
   /** The last one. */
   private attempt: Attempt | undefined
@@ -81,12 +55,13 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     private readonly listener: FlowListener,
   ) {
     this.attempts = new AttemptRecord(gateway, key, work, running, log)
+    this.reserving = new CandidateReserving(gateway, key, work, log, this.attempts.route)
   }
 
   run(): void {
     try {
       this.resolve()
-      const opening = this.reserve()
+      const opening = this.reserving.begin(this.requireTurns().candidates[0])
       if (opening instanceof Later) opening.listen(this)
       else this.resolved(opening)
     } catch (error) {
@@ -115,19 +90,6 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     return new RequestRoom(capacity, breaker, this.key, this.running.isLowered, quoteOf, this)
   }
 
-  /** Reserves for a candidate, the first one if no budget has refused it. */
-  private reserve(candidate = this.requireTurns().candidates[0]): RequestReservation | Later<RequestReservation> {
-    if (candidate === undefined) throw new Error('a resolution without candidates')
-    const { gateway, work } = this
-    const quote = work.quote(candidate, this.key)
-    return RequestReservation.open(gateway.ledger, this.accountFor(candidate), quote, this.log, work.choice)
-  }
-
-  /** The owners of the limits that a candidate counts under. */
-  private accountFor({ model }: Candidate): Account {
-    return accountOf(this.key, this.log.tags?.all, model, this.gateway.overrides)
-  }
-
   /** The ledger has admitted the request. */
   resolved(reservation: RequestReservation): void {
     this.reservation = reservation
@@ -145,28 +107,18 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
 
   /** The ledger has not admitted it. */
   rejected(error: unknown): void {
-    const first = this.turns?.candidates[0]
-    if (first === undefined || !downgrades(error, this.accountFor(first))) return this.listener.failed(error)
-    void this.downgrade(error).catch((thrown: unknown) => this.listener.failed(thrown))
+    const { turns } = this
+    if (turns === undefined || !this.reserving.downgrades(error, turns.candidates[0]))
+      return this.listener.failed(error)
+    void this.downgrade(error, turns)
   }
 
-  /**
-   * Reserves for the next candidates one after the other: a budget refuses the first one and lets others take its
-   * place. Throws the first refusal if none of them is admitted.
-   */
-  private async downgrade(refusal: unknown): Promise<void> {
-    const turns = this.requireTurns()
-    for (const candidate of turns.candidates.slice(1)) {
-      try {
-        const reservation = await this.reserve(candidate)
-        for (const passed of turns.begin(candidate)) this.attempts.route?.add(passed, 'over the limit')
-        return this.resolved(reservation)
-      } catch (error) {
-        if (!(error instanceof CallerError)) throw error
-        if (!downgrades(error, this.accountFor(candidate))) break
-      }
+  private async downgrade(refusal: unknown, turns: CandidateTurns): Promise<void> {
+    try {
+      this.resolved(await this.reserving.downgrade(refusal, turns))
+    } catch (error) {
+      this.listener.failed(error)
     }
-    throw refusal
   }
 
   /** Calls the next candidate; fails the request if there is none. */
@@ -237,32 +189,12 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
   private try(attempt: Attempt): void {
     this.attempt = attempt
     try {
-      const isAllowed = this.isAllowed(attempt.candidate)
+      const isAllowed = this.reserving.allows(attempt.candidate, this.requireReservation())
       const isReady = !this.attempts.hasBrokenDown && !this.running.isHeavy
       if (isAllowed === true && isReady) this.call(attempt)
       else void this.callLater(attempt, isAllowed)
     } catch (error) {
       this.failed(error)
-    }
-  }
-
-  /** False if the limits do not allow a candidate. */
-  private isAllowed(candidate: Candidate): boolean | Promise<boolean> {
-    const reservation = this.requireReservation()
-    const quote = this.work.quote(candidate, this.key)
-    const account = this.accountFor(candidate)
-    const isSame = hasSameCounters(account, reservation.account)
-    return isSame ? reservation.requote(quote) : this.move(reservation, account, quote)
-  }
-
-  /** Throws the refusal of a budget that has no other candidate in its place. */
-  private async move(reservation: RequestReservation, account: Account, quote: Quote): Promise<boolean> {
-    try {
-      await reservation.move(account, quote)
-      return true
-    } catch (error) {
-      if (downgrades(error, account)) return false
-      throw error
     }
   }
 
@@ -273,7 +205,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
         attempt.release()
         return this.next()
       }
-      if (this.attempts.hasBrokenDown) await this.pause()
+      if (this.attempts.hasBrokenDown) await this.attempts.pause()
       if (this.running.isHeavy) await turn()
       this.call(attempt)
     } catch (error) {
@@ -281,21 +213,13 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     }
   }
 
-  /** Before the next candidate, if the last one broke down. */
-  private async pause(): Promise<void> {
-    const ms = this.gateway.random() * JITTER_MS_MAX
-    if (performance.now() + ms < this.attempts.dueMs) await Bun.sleep(ms)
-  }
-
   /** From now on an interruption stops the call, and the ledger follows its usage. */
   protected call(attempt: Attempt): void {
-    const { candidate, learned } = attempt
+    const { candidate } = attempt
     const reservation = this.requireReservation()
     attempt.startedMs = performance.now()
     this.log.markAsked(attempt.startedMs)
-    const usual = upstreamOf(this.gateway, candidate)
-    const upstream = learned === undefined ? usual : { ...usual, provider: learned.provider }
-    const call = this.work.ask(candidate, upstream, this.attempts.dueMs)
+    const call = this.work.ask(candidate, this.attempts.upstreamOf(attempt), this.attempts.dueMs)
     const { interrupted } = this.running
     if (interrupted !== undefined) throw interruptedError(interrupted)
     attempt.call = call
@@ -319,10 +243,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     if (attempt === undefined || call === undefined) throw new Error('an answer without a call')
     try {
       this.succeeded(attempt, call)
-      if (!(content instanceof Pump)) {
-        attempt.permit.completed(false)
-        attempt.admission?.ended(usedOf(call.bill(true)))
-      }
+      if (!(content instanceof Pump)) attempt.completed(call)
       this.attempts.note(attempt)
       const { interrupted } = this.running
       if (interrupted !== undefined && !(content instanceof Pump)) {
@@ -393,7 +314,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
       attempt.permit.failed(error)
     } else if (outcome === 'completed') attempt?.permit.completed(true)
     else attempt?.permit.release()
-    this.endAdmission(attempt, outcome === 'completed')
+    attempt?.endAdmission(outcome === 'completed')
     attempt?.trace?.ended(isFailure ? { error: error.kind } : { outcome })
     if (bug !== undefined) this.report(bug)
     let settling: Later<unknown> | undefined
@@ -422,11 +343,11 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     try {
       const learned = this.judge(attempt, reservation, thrown)
       if (learned !== undefined) return this.callAgain(attempt, learned)
-      this.endAdmission(attempt, false)
+      attempt.endAdmission(false)
       if (thrown instanceof ProviderError && thrown.kind === 'rate_limited') this.room?.rests(attempt.candidate)
       this.next()
     } catch (error) {
-      this.endAdmission(attempt, false)
+      attempt.endAdmission(false)
       this.endWithError(error)
     }
   }
@@ -463,14 +384,6 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     this.try(new Attempt(candidate, permit, this.attempts.isFirst, learned, admission))
   }
 
-  /** What a call took of the limits of its provider is known. */
-  private endAdmission(attempt: Attempt | undefined, isComplete: boolean): void {
-    const { admission, call } = attempt ?? {}
-    if (admission === undefined) return
-    if (call?.wasSent() === true) admission.ended(usedOf(call.bill(isComplete)))
-    else admission.cancel()
-  }
-
   /**
    * The caller left, or the process ends, during a call: it is charged if the provider may have received the request.
    * `isAnswered`: a whole answer still came.
@@ -495,10 +408,4 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
   report(error: unknown): void {
     this.gateway.report(error, this.log.requestId)
   }
-}
-
-/** Whether a budget refuses and lets another candidate take its place. */
-function downgrades(error: unknown, { budgets }: Account): boolean {
-  const counter = error instanceof CallerError ? error.detail.counter : undefined
-  return counter !== undefined && budgets?.[counter]?.downgrades === true
 }

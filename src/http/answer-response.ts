@@ -1,8 +1,8 @@
 /** The response of an answer: headers, and a whole body or a stream. */
 
 import { isAtMost } from '../core/bytes.ts'
+import type { Answer } from '../gateway/answer.ts'
 import { type CallerConnection, HttpStream } from '../gateway/caller-stream.ts'
-import type { Answer } from '../gateway/flow.ts'
 import { Pump } from '../gateway/pump.ts'
 import { answerHead } from './headers.ts'
 

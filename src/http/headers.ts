@@ -1,7 +1,7 @@
 /** The headers of answers: request ids on each, rate limits, who answered, and what a stream needs. */
 
 import type { CallerError } from '../core/caller-error.ts'
-import type { Answer } from '../gateway/flow.ts'
+import type { Answer } from '../gateway/answer.ts'
 
 type HeaderRecord = Record<string, string>
 

@@ -1,6 +1,7 @@
 /** A flow as a promise of its answer. */
 
-import { type Answer, Flow } from '../../src/gateway/flow.ts'
+import type { Answer } from '../../src/gateway/answer.ts'
+import { Flow } from '../../src/gateway/flow.ts'
 
 type Parts = ConstructorParameters<typeof Flow>
 
