@@ -7,6 +7,7 @@ import { isRest } from '../catalog/catalog.ts'
 import { prefixOf } from '../core/model-config.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { slowTicker, type Ticking } from '../core/ticker.ts'
+import type { ListRequest } from '../providers/provider.ts'
 import { UpstreamCall } from '../providers/upstream.ts'
 import { type Gateway, type Upstream, upstreamOf } from './gateway.ts'
 import { parseJson, sendForText } from './provider-call.ts'
@@ -17,8 +18,11 @@ const AGE_MS = 10 * 60_000
 const RETRY_MS = 60_000
 /** A list that cannot be read again counts for so long. */
 const STALE_MS = 60 * 60_000
+/** For all lists of a provider. */
 const TIMEOUT_MS = 30_000
 const BODY_BYTES_MAX = 1024 * 1024
+/** Of one list; each provider has less. */
+const PAGES_MAX = 10
 const NAMES_MAX = 1000
 
 /** A provider that has models of patterns. */
@@ -131,10 +135,20 @@ function newList(source: Source): List {
 
 /** Throws `ProviderError` if the provider has no list, or one that cannot be read. */
 async function namesOf({ upstream: { provider, endpoint }, prefixes }: Source): Promise<readonly string[]> {
-  if (provider.models === undefined) return []
-  const call = new UpstreamCall(provider.models.request(endpoint), endpoint, false, performance.now() + TIMEOUT_MS)
-  const text = await sendForText(call, provider, () => {}, BODY_BYTES_MAX)
-  const names = provider.models.names(parseJson(text, call.status, undefined, JSON.parse))
+  const { models } = provider
+  if (models === undefined) return []
+  const dueMs = performance.now() + TIMEOUT_MS
+  const names: string[] = []
+  for (const first of models.requests(endpoint, prefixes)) {
+    let request: ListRequest | undefined = first
+    for (let page = 0; page < PAGES_MAX && request !== undefined; page++) {
+      const call = new UpstreamCall(request, endpoint, false, dueMs)
+      const text = await sendForText(call, provider, () => {}, BODY_BYTES_MAX)
+      const body = parseJson(text, call.status, undefined, JSON.parse)
+      names.push(...models.names(body))
+      request = request.next?.(body)
+    }
+  }
   const fits = (name: string) => (prefix: string) => name.startsWith(prefix) && isRest(name.slice(prefix.length))
   const wanted = names.filter((name) => prefixes.some(fits(name)))
   return [...new Set(wanted)].sort().slice(0, NAMES_MAX)

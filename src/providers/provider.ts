@@ -106,9 +106,16 @@ export interface EmbeddingMaker {
   usage(body: JsonValue): Usage
 }
 
-/** A provider's list of its models. It is free of charge. */
+/** One page of a list. */
+export interface ListRequest extends Dispatch {
+  /** The request for the page after the one with this body; undefined if it is the last. Absent: there is one page. */
+  readonly next?: (body: JsonValue) => ListRequest | undefined
+}
+
+/** A provider's lists of its models. They are free of charge. */
 interface ModelLister {
-  request(endpoint: Endpoint): Dispatch
+  /** The first page of each list that may have names with one of these beginnings. */
+  requests(endpoint: Endpoint, prefixes: readonly string[]): readonly ListRequest[]
   /** The names by which models are asked for. Throws `ProviderError` for a body that is no list. */
   names(body: JsonValue): readonly string[]
 }

@@ -1,7 +1,8 @@
-/** Where Vertex AI serves a model, and in whose API. */
+/** The addresses of Vertex AI: of a model, which has the API of its publisher, and of the lists of models. */
 
 import { EndpointHeaders } from './endpoint-headers.ts'
-import type { Target } from './provider.ts'
+import { listedModels, pagedList } from './listed-models.ts'
+import type { Provider, Target } from './provider.ts'
 
 const CLAUDE = /^(?:publishers\/anthropic\/models\/)?claude/
 
@@ -27,4 +28,36 @@ export function vertexModel({ endpoint }: Target, publisher: 'google' | 'anthrop
 /** `:` stands before a method and `@` before a version; a path may contain both. */
 function segment(text: string): string {
   return encodeURIComponent(text).replaceAll('%40', '@').replaceAll('%3A', ':')
+}
+
+/** Whose models weir calls on Vertex AI, with the beginning of their names. */
+const PUBLISHERS = [
+  ['google', 'gemini'],
+  ['anthropic', 'claude'],
+] as const
+const LISTED = /^publishers\/[^/]+\/models\/((?:gemini|claude)[^/]*)$/
+/** The list of a location lacks models that it serves; that of all locations has them all. */
+const OF_LOCATION = /^https:\/\/(?:[a-z0-9-]+-aiplatform|aiplatform\.(?:us|eu)\.rep)\.googleapis\.com$/
+
+/** The lists of its publishers, without models that only make embeddings. A model without a version has the latest. */
+export const vertexModels: Provider['models'] = {
+  requests: (endpoint, prefixes) => {
+    const baseUrl = endpoint.baseUrl.replace(OF_LOCATION, 'https://aiplatform.googleapis.com')
+    const wanted = PUBLISHERS.filter(([, start]) =>
+      prefixes.some((one) => one.startsWith(start) || start.startsWith(one)),
+    )
+    return wanted.map(([publisher]) =>
+      pagedList('nextPageToken', 'pageToken', (page) => ({
+        method: 'GET',
+        url: `${baseUrl}/v1beta1/publishers/${publisher}/models?pageSize=200${page}`,
+        headers: vertexHeaders.of(endpoint),
+        body: '',
+      })),
+    )
+  },
+  names: (body) =>
+    listedModels(body, 'publisherModels').flatMap(({ name }) => {
+      const [, model] = LISTED.exec(typeof name === 'string' ? name : '') ?? []
+      return model === undefined || model.includes('embedding') ? [] : [model]
+    }),
 }

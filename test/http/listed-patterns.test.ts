@@ -7,6 +7,7 @@ import type { Upstream as Adapted } from '../../src/gateway/gateway.ts'
 import { ProviderLists } from '../../src/gateway/provider-lists.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { vertexClaude } from '../../src/providers/anthropic/vertex-claude.ts'
+import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
@@ -170,17 +171,117 @@ const geminiList = json(
   }),
 )
 
+const deployments = json(
+  200,
+  JSON.stringify({
+    data: [
+      { id: 'ours', model: 'gpt-9', status: 'succeeded', object: 'deployment' },
+      { id: 'coming', model: 'gpt-9', status: 'running', object: 'deployment' },
+    ],
+  }),
+)
+
+/** Answers by what the path contains; a page names the next one. */
+const pages =
+  (answers: Readonly<Record<string, object>>): Scenario =>
+  (call) => {
+    const found = Object.entries(answers).find(([part]) => call.path.includes(part))
+    return found === undefined ? call.answer(404, '{}') : call.answer(200, JSON.stringify(found[1]))
+  }
+
+const foundation = { modelSummaries: [{ modelId: 'amazon.nova-lite-v1:0', modelArn: 'arn:x' }, { modelId: 7 }] }
+const bedrockLists = pages({
+  '/foundation-models?byInferenceType=ON_DEMAND&byOutputModality=TEXT': foundation,
+  'nextToken=p%2B2%3D': { inferenceProfileSummaries: [{ inferenceProfileId: 'us.anthropic.claude-9-v1:0' }] },
+  '/inference-profiles': { inferenceProfileSummaries: [{ inferenceProfileId: 'eu.nova' }, 'x'], nextToken: 'p+2=' },
+})
+
+const published = (publisher: string, ...models: string[]) =>
+  models.map((name) => ({ name: `publishers/${publisher}/models/${name}`, versionId: '001' }))
+const vertexLists = pages({
+  'pageToken=2': { publisherModels: published('google', 'gemini-9-pro', 'gemini-embedding-1', 'imagen-9') },
+  '/publishers/google/': { publisherModels: [...published('google', 'gemini-9'), {}, null], nextPageToken: '2' },
+  '/publishers/anthropic/': { publisherModels: published('anthropic', 'claude-9'), nextPageToken: '' },
+})
+const GOOGLE = '/v1/v1beta1/publishers/google/models?pageSize=200'
+const CLAUDE = '/v1/v1beta1/publishers/anthropic/models?pageSize=200'
+
 test.each<[string, Provider, Scenario, string[], string[]]>([
   ['openai', openai, listing('a'), ['/v1/models'], ['up/a']],
   ['anthropic', anthropic, listing('a'), ['/v1/v1/models?limit=1000'], ['up/a']],
   ['gemini', gemini, geminiList, ['/v1/v1beta/models?pageSize=1000'], ['up/gemini-9', 'up/other']],
-  ['azure', azure, listing('a'), [], []],
-  ['vertex', vertexGemini, geminiList, [], []],
-  ['claude on vertex', vertexClaude, listing('a'), [], []],
+  ['azure', azure, deployments, ['/openai/deployments?api-version=2022-12-01'], ['up/ours']],
+  [
+    'bedrock',
+    bedrock,
+    bedrockLists,
+    [
+      '/v1/foundation-models?byInferenceType=ON_DEMAND&byOutputModality=TEXT',
+      '/v1/inference-profiles?maxResults=1000&type=SYSTEM_DEFINED',
+      '/v1/inference-profiles?maxResults=1000&type=SYSTEM_DEFINED&nextToken=p%2B2%3D',
+    ],
+    ['up/amazon.nova-lite-v1:0', 'up/eu.nova', 'up/us.anthropic.claude-9-v1:0'],
+  ],
+  [
+    'vertex',
+    vertexGemini,
+    vertexLists,
+    [GOOGLE, `${GOOGLE}&pageToken=2`, CLAUDE],
+    ['up/claude-9', 'up/gemini-9', 'up/gemini-9-pro'],
+  ],
 ])('%s', async (_, provider, reaction, paths, ids) => {
   await using at = await stage([['up/*', '*']], provider)
   expect(await at.pass(0, reaction)).toEqual(paths)
   expect(at.ids()).toEqual(ids)
+})
+
+test('Vertex AI is asked only for the lists of publishers whose models a pattern can have', async () => {
+  await using claude = await stage([['up/*', 'claude-*']], vertexClaude)
+  expect(await claude.pass(0, vertexLists)).toEqual([CLAUDE])
+  expect(claude.ids()).toEqual(['up/9'])
+  await using both = await stage(
+    [
+      ['g/*', 'gemini-9*'],
+      ['c/*', 'c*'],
+    ],
+    vertexClaude,
+  )
+  expect(await both.pass(0, vertexLists)).toEqual([GOOGLE, `${GOOGLE}&pageToken=2`, CLAUDE])
+})
+
+test('lists whose pages never end are read to a bound', async () => {
+  await using at = await stage([['up/*', 'claude-*']], vertexClaude)
+  const endless = pages({
+    '/publishers/': { publisherModels: published('anthropic', 'claude-1'), nextPageToken: 'on' },
+  })
+  expect(await at.pass(0, endless)).toHaveLength(10)
+  expect(at.ids()).toEqual(['up/1'])
+})
+
+test('if one of the lists of a provider cannot be read, the ones before stay', async () => {
+  await using at = await stage([['up/*', '*']], bedrock)
+  await at.pass(0, bedrockLists)
+  await at.pass(10 * MINUTE, pages({ '/foundation-models': { modelSummaries: [{ modelId: 'new' }] } }))
+  expect([at.ids().length, at.failures]).toEqual([3, ['up failed 404']])
+})
+
+test('addresses of lists: Azure with and without v1, the control plane of Bedrock, all locations of Vertex AI', () => {
+  const paths = (provider: Provider, baseUrl: string) =>
+    provider.models?.requests({ name: 'up', baseUrl, apiKey: 'k', headers: {}, deadlines }, ['']).map(({ url }) => url)
+  const azureList = 'https://x.openai.azure.com/openai/deployments?api-version=2022-12-01'
+  expect(paths(azure, 'https://x.openai.azure.com')).toEqual([azureList])
+  expect(paths(azure, 'https://x.openai.azure.com/openai/v1')).toEqual([azureList])
+  expect(paths(bedrock, 'https://bedrock-runtime.eu-west-1.amazonaws.com')?.[0]).toStartWith(
+    'https://bedrock.eu-west-1.amazonaws.com/foundation-models?',
+  )
+  expect(paths(bedrock, 'https://bedrock-runtime-fips.us-east-1.amazonaws.com')?.[1]).toStartWith(
+    'https://bedrock-fips.us-east-1.amazonaws.com/inference-profiles?',
+  )
+  for (const host of ['aiplatform', 'europe-west1-aiplatform', 'aiplatform.eu.rep'])
+    expect(paths(vertexGemini, `https://${host}.googleapis.com`)?.[0]).toStartWith(
+      'https://aiplatform.googleapis.com/v1beta1/publishers/google/models?',
+    )
+  expect(paths(vertexGemini, 'https://vertex.example.org')?.[0]).toStartWith('https://vertex.example.org/v1beta1/')
 })
 
 async function idsAt(gateway: Gateway, as = KEY): Promise<readonly string[]> {

@@ -163,6 +163,17 @@ describe('a signature', () => {
     }
   })
 
+  test('equals it for the lists of models, whose addresses have a query', async () => {
+    const up = endpoint({ baseUrl: 'https://b.test', apiKey: undefined, aws: { region: REGION, keys: KEYS } })
+    const [models, profiles] = bedrock.models?.requests(up, ['']) ?? []
+    const next = profiles?.next?.({ nextToken: "a+/=!'() *" })
+    for (const list of [models, profiles, next]) {
+      if (list === undefined) throw new Error('a list is missing')
+      const sent = { ...list, headers: (await list.sign?.()) ?? {} }
+      expect(signatureIn(sent)).toBe(signatureOf(sent, KEYS.secretAccessKey))
+    }
+  })
+
   test('depends on the secret', async () => {
     const sent = await signed(KEYS, MODEL, 'https://x')
     expect(signatureIn(sent)).not.toBe(signatureOf(sent, 'other'))
@@ -184,7 +195,15 @@ function signatureOf(sent: UpstreamRequest, secret: string): string {
   const path = url.pathname.split('/').map(strict).join('/')
   const sha = (text: string) => createHash('sha256').update(text).digest('hex')
   const hmac = (key: string | Buffer, text: string) => createHmac('sha256', key).update(text).digest()
-  const canonical = ['POST', path, '', headers, names.join(';'), sha(sentText(sent.body))].join('\n')
+  const query = [...url.searchParams].map(([name, value]) => `${strict(name)}=${strict(value)}`).sort()
+  const canonical = [
+    sent.method ?? 'POST',
+    path,
+    query.join('&'),
+    headers,
+    names.join(';'),
+    sha(sentText(sent.body)),
+  ].join('\n')
   const date = sent.headers['x-amz-date'] ?? ''
   const day = date.slice(0, 8)
   const scope = `${day}/${REGION}/bedrock/aws4_request`

@@ -238,7 +238,8 @@ export class Upstream implements AsyncDisposable {
   }
 
   private async serve(call: Call): Promise<void> {
-    const isList = call.method === 'GET' && /\/models(?:\?|$)/.test(call.path)
+    const isList =
+      call.method === 'GET' && /\/(?:(?:foundation-)?models|deployments|inference-profiles)(?:\?|$)/.test(call.path)
     if (isList) this.lists.push(call)
     else this.calls.push(call)
     for (const resolve of this.waiting) resolve()

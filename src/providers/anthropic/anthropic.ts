@@ -49,5 +49,5 @@ export const anthropic: Provider = {
   },
   probe: ({ endpoint }) => anthropicModels(endpoint, 1),
   // The most that it takes.
-  models: { request: (endpoint) => anthropicModels(endpoint, 1000), names: listedIds },
+  models: { requests: (endpoint) => [anthropicModels(endpoint, 1000)], names: listedIds },
 }

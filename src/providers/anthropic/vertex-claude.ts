@@ -10,7 +10,7 @@ import { googleResponseError } from '../google-error.ts'
 import { learn, type RequestApi, TargetForms } from '../learned-form.ts'
 import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { smallestChat } from '../smallest-chat.ts'
-import { vertexHeaders, vertexModel } from '../vertex-address.ts'
+import { vertexHeaders, vertexModel, vertexModels } from '../vertex-address.ts'
 import { anthropic } from './anthropic.ts'
 import { countRequest, type MessageForm, messageRequest, passingReader, sentThinking } from './request.ts'
 
@@ -56,7 +56,7 @@ export const vertexClaude: Provider = {
   responseError: googleResponseError,
   counter: { request: counted, tokens: (body) => anthropic.counter?.tokens(body) },
   probe: (target) => counted(smallestChat(target.model), target),
-  models: undefined,
+  models: vertexModels,
 }
 
 function counted(request: ChatRequest, target: Target): UpstreamRequest {

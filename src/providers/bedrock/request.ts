@@ -2,6 +2,7 @@
 
 import type { ChatRequest } from '../../core/chat-request.ts'
 import { CALL_ID, RESULT_ID } from '../../core/conversation.ts'
+import type { Endpoint } from '../../core/endpoint.ts'
 import { isObject, type JsonObject, objectOf, stringOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import { effortOf, lowered } from '../../core/reasoning.ts'
@@ -11,7 +12,7 @@ import { keptSampling, thinkingOf } from '../claude-thinking.ts'
 import { claudeThinking } from '../efforts.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { jsonMember, member } from '../json-members.ts'
-import type { Target, UpstreamRequest } from '../provider.ts'
+import type { Dispatch, Target, UpstreamRequest } from '../provider.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { offeredTools, Turns } from '../turns.ts'
@@ -43,28 +44,31 @@ const AROUND_ALL = 512
  */
 export function bedrockRequest(request: ChatRequest, target: Target): UpstreamRequest {
   const { endpoint, model } = target
-  const { apiKey, aws } = endpoint
   const names = new ToolNames(request, NAMES_OF_64)
   // Model ids and ARNs contain `:` and `/`, which must stay inside one path segment.
   const method = request.stream ? 'converse-stream' : 'converse'
   const url = `${endpoint.baseUrl}/model/${encodeURIComponent(model)}/${method}`
   const ignored: string[] = []
   const body = converseBody(request, model, names, ignored)
+  return {
+    ...authorized({ url, body }, endpoint),
+    toolNames: names.restore,
+    ...(ignored.length > 0 && { ignored }),
+  }
+}
+
+/** The request with the headers of the endpoint, and a signature unless it has a key. */
+export function authorized(request: Pick<Dispatch, 'url' | 'body' | 'method'>, endpoint: Endpoint): Dispatch {
+  const { apiKey, aws } = endpoint
+  const { url, body, method } = request
   const sign =
     apiKey === undefined && aws !== undefined
       ? async () => {
           const keys = aws.keys ?? (await defaultAwsKeys(endpoint, aws.region))
-          return { ...(await signatureHeaders(aws.region, keys, url, JSON_TYPE, body)), ...endpoint.headers }
+          return { ...(await signatureHeaders(aws.region, keys, url, JSON_TYPE, body, method)), ...endpoint.headers }
         }
       : undefined
-  return {
-    url,
-    headers: headers.of(endpoint),
-    body,
-    toolNames: names.restore,
-    sign,
-    ...(ignored.length > 0 && { ignored }),
-  }
+  return { ...request, headers: headers.of(endpoint), sign }
 }
 
 /**

@@ -40,8 +40,8 @@ function bytesOf(secret: ArrayBuffer | ArrayBufferView): Uint8Array {
 
 /**
  * The given headers and those of the signature: `authorization`, `x-amz-date`, `x-amz-content-sha256`, and with
- * temporary credentials `x-amz-security-token`. The host, the given headers, the path and the body are signed; other
- * headers may be added later.
+ * temporary credentials `x-amz-security-token`. The host, the given headers, the path, the query and the body are
+ * signed; other headers may be added later.
  */
 export async function signatureHeaders(
   region: string,
@@ -49,6 +49,7 @@ export async function signatureHeaders(
   address: string,
   headers: Readonly<Record<string, string>>,
   body: string | BytePieces,
+  method: 'GET' | 'POST' = 'POST',
 ): Promise<Record<string, string>> {
   const credentials = { accessKeyId, secretAccessKey, ...(sessionToken === undefined ? undefined : { sessionToken }) }
   const signer = new SignatureV4({ service: 'bedrock', region, credentials, sha256: Sha256 })
@@ -56,12 +57,12 @@ export async function signatureHeaders(
   const hasher = new Bun.CryptoHasher('sha256')
   for (const piece of typeof body === 'string' ? [body] : body) hasher.update(piece)
   const signed = await signer.sign({
-    method: 'POST',
+    method,
     protocol: url.protocol,
     hostname: url.hostname,
     // The path as it is sent; the signer escapes it once more, which every service but S3 requires.
     path: url.pathname,
-    query: {},
+    query: Object.fromEntries(url.searchParams),
     // With the hash of the body the signer needs no body.
     headers: { ...headers, host: url.host, 'x-amz-content-sha256': hasher.digest('hex') },
   })

@@ -69,5 +69,5 @@ export const gemini: Provider = {
   },
   probe: ({ endpoint }) => geminiModels(endpoint, 1),
   // The most that it takes.
-  models: { request: (endpoint) => geminiModels(endpoint, 1000), names: geminiNames },
+  models: { requests: (endpoint) => [geminiModels(endpoint, 1000)], names: geminiNames },
 }

@@ -6,7 +6,7 @@ import { geminiThinking } from '../efforts.ts'
 import { TargetForms } from '../learned-form.ts'
 import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { smallestChat } from '../smallest-chat.ts'
-import { vertexHeaders, vertexModel } from '../vertex-address.ts'
+import { vertexHeaders, vertexModel, vertexModels } from '../vertex-address.ts'
 import { contentApi, gemini, learnedSignatures } from './gemini.ts'
 import { contentCountRequest, type GeminiForm, SIGNATURES, wantsSignatures } from './request.ts'
 import { THINKING_LESSONS } from './thinking-config.ts'
@@ -34,9 +34,9 @@ export const vertexGemini: Provider = {
   ...contentApi(forms),
   learn: (rejection) => learnedSignatures(vertexGemini, forms, rejection),
   counter: { request: countRequest, tokens: (body) => gemini.counter?.tokens(body) },
-  // Its list of models needs a project for billing in a header; its counter is free as well.
+  // Its lists are those of all locations; the counter of the model itself is free as well.
   probe: (target) => countRequest(smallestChat(target.model), target),
-  models: undefined,
+  models: vertexModels,
 }
 
 function countRequest(request: ChatRequest, target: Target): UpstreamRequest {

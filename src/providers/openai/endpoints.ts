@@ -31,6 +31,15 @@ export function azureModels({ endpoint }: Target): Dispatch {
   return { method: 'GET', url, headers: azureHeaders.of(endpoint), body: '' }
 }
 
+/** The only version of the API with the key of a resource that lists deployments, by whose names requests go. */
+const DEPLOYMENTS_VERSION = '2022-12-01'
+
+export function azureDeployments(endpoint: Target['endpoint']): Dispatch {
+  const resource = endpoint.baseUrl.replace(/(?:\/openai)?\/v1$/, '')
+  const url = `${resource}/openai/deployments?api-version=${DEPLOYMENTS_VERSION}`
+  return { method: 'GET', url, headers: azureHeaders.of(endpoint), body: '' }
+}
+
 /**
  * Azure: the deployment is in the path and the key in `api-key`. A base URL that ends in `/v1` is Azure's newer API,
  * without the deployment in the path.

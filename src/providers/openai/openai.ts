@@ -4,10 +4,10 @@
 
 import { SseFramer } from '../../wire/frames.ts'
 import { learn, type RequestApi } from '../learned-form.ts'
-import { listedIds } from '../listed-models.ts'
+import { deployedIds, listedIds } from '../listed-models.ts'
 import type { Provider } from '../provider.ts'
 import { azureEmbeddings, openaiEmbeddings } from './embedding-api.ts'
-import { azureModels, openaiModels } from './endpoints.ts'
+import { azureDeployments, azureModels, openaiModels } from './endpoints.ts'
 import { openaiResponseError } from './error.ts'
 import { OpenaiDecoder, openaiEvents, openaiPlain } from './events.ts'
 import { azureImages, openaiImages } from './image-api.ts'
@@ -50,7 +50,7 @@ export const openai: Provider = {
   images: openaiImages,
   embeddings: openaiEmbeddings,
   probe: openaiModels,
-  models: { request: (endpoint) => openaiModels({ endpoint }), names: listedIds },
+  models: { requests: (endpoint) => [openaiModels({ endpoint })], names: listedIds },
 }
 
 export const azure: Provider = {
@@ -62,6 +62,5 @@ export const azure: Provider = {
   images: azureImages,
   embeddings: azureEmbeddings,
   probe: azureModels,
-  // It lists models; a request names a deployment.
-  models: undefined,
+  models: { requests: (endpoint) => [azureDeployments(endpoint)], names: deployedIds },
 }
