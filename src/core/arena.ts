@@ -8,6 +8,7 @@ import { parseExact } from './exact-json.ts'
 import type { JsonValue } from './json.ts'
 import { BACKSLASH } from './json-bytes.ts'
 
+const LETTER_U = 0x75
 /** Most requests add less. */
 const ADDED_BYTES = 1024
 
@@ -74,6 +75,26 @@ export class Arena {
   /** The JSON value that a span is, as `JSON.stringify` writes it, with exact numbers. */
   jsonAt(from: number, to: number): string {
     return JSON.stringify(this.valueAt(from, to))
+  }
+
+  /** The byte after the first so many UTF-16 units of a text, or its end. */
+  after(from: number, to: number, units: number): number {
+    const buffer = this.bufferAt(from)
+    const first = this.indexAt(from)
+    const end = this.indexAt(from, to)
+    let at = first
+    for (let left = units; left > 0 && at < end; left--) {
+      const byte = buffer[at] ?? 0
+      if (byte === BACKSLASH) at += buffer[at + 1] === LETTER_U ? 6 : 2
+      else if (byte < 0x80) at += 1
+      else if (byte < 0xe0) at += 2
+      else if (byte < 0xf0) at += 3
+      else {
+        at += 4
+        left--
+      }
+    }
+    return from + Math.min(at, end) - first
   }
 
   /** Whether a span has an escape, so that it may be another text than its bytes. */

@@ -261,6 +261,16 @@ function seenIn(numbers: Int32Array): number {
   return seen
 }
 
+/** Entries of a conversation that follow each other. */
+export interface EntryRun {
+  readonly from: number
+  readonly to: number
+  /** It begins with a message that was moved, or whose content differs. */
+  readonly isMoved?: boolean
+  /** Of a single text: the bytes of a part of it. The mark of the text stays on its last part. */
+  readonly part?: { readonly span: readonly [number, number]; readonly isLast: boolean } | undefined
+}
+
 /** The messages of a request. */
 export class Conversation extends Entries {
   constructor(
@@ -365,6 +375,21 @@ export class Conversation extends Entries {
       numbers[entry + 2] = 0
     }
     return this.with(numbers)
+  }
+
+  /** The same with its entries in another order, and texts divided. */
+  rearranged(runs: readonly EntryRun[]): Conversation {
+    const numbers: number[] = []
+    for (const { from, to, isMoved, part } of runs) {
+      const at = numbers.length
+      for (let index = from; index < to; index++) numbers.push(this.numbers[index] ?? 0)
+      if (isMoved === true) numbers[at] = (numbers[at] ?? 0) & ~(EXACT | CONTINUED)
+      if (part === undefined) continue
+      if (!part.isLast) numbers[at] = (numbers[at] ?? 0) % MARKED
+      numbers[at + 1] = part.span[0]
+      numbers[at + 2] = part.span[1]
+    }
+    return this.with(Int32Array.from(numbers))
   }
 
   private with(numbers: Int32Array): Conversation {

@@ -3,6 +3,8 @@
  * adapter that read them knows what is in them. Callers never see them; weir keeps them between two requests.
  */
 
+import type { Conversation } from './conversation.ts'
+
 /** Where a thought belongs in its answer: before its text, with its text, with all of it, … */
 export const BEFORE_TEXT = 0
 export const WITH_TEXT = 1
@@ -20,6 +22,8 @@ export function callOf(place: number): { readonly index: number; readonly isBefo
 export interface Thought {
   readonly place: number
   readonly json: string
+  /** If it stands within the text of its answer: how much of that text follows it, in UTF-16 units. */
+  readonly left?: number | undefined
 }
 
 /** In whose form thoughts are written: an API gets no thoughts in the form of another. */
@@ -32,9 +36,11 @@ export interface Issuer {
   readonly form: ThoughtForm
 }
 
-/** Thoughts for one target, and what they take of its input. */
+/** Thoughts for one target, what they take of its input, and the conversation to whose entries they belong. */
 export interface TargetThoughts extends EntryThoughts {
   readonly tokens: number
+  /** The conversation with its answers as the target gave them; the same if callers send them back so. */
+  restored(conversation: Conversation): Conversation
 }
 
 /** Encrypts what callers get of thoughts, so that only the same organization can send it back. */

@@ -27,7 +27,7 @@ import { chatQuote, largestOutput, type Priced, sentOutputLimit } from './chat-q
 import { fieldsToLog } from './field-hints.ts'
 import type { Gateway, Upstream } from './gateway.ts'
 import { pricedFields, reservedToolsMicroUsd, unpricedOwn } from './own-prices.ts'
-import { OwnThoughts } from './own-thoughts.ts'
+import { OwnThoughts, thoughtsFor, withThoughts } from './own-thoughts.ts'
 import type { Quote } from './quote.ts'
 import type { RecalledThoughts } from './recalled-thoughts.ts'
 import { ShownThoughts, ThoughtSeals } from './shown-thoughts.ts'
@@ -161,10 +161,8 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { recalled, own, thoughtsOf } = this
     const issuer = recalled === undefined && own === undefined ? undefined : this.issuerOf(candidate)
     if (issuer === undefined) return undefined
-    if (!thoughtsOf.has(issuer.id)) {
-      const kept = recalled?.for(issuer).thoughts
-      thoughtsOf.set(issuer.id, own === undefined ? kept : own.for(issuer, kept))
-    }
+    if (!thoughtsOf.has(issuer.id))
+      thoughtsOf.set(issuer.id, thoughtsFor(issuer, this.exchange.request.conversation, recalled, own))
     return thoughtsOf.get(issuer.id)
   }
 
@@ -234,11 +232,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.sentThoughts = thoughts
     const plain = this.sentRequest(candidate)
     this.taken = undefined
-    const { request: taken, leftOut } = takenBy(
-      provider,
-      thoughts === undefined ? plain : { ...plain, thoughts },
-      target,
-    )
+    const { request: taken, leftOut } = takenBy(provider, withThoughts(plain, thoughts), target)
     this.taken = taken
     const sent = provider.request(taken, target)
     const { conversation } = this.exchange.request

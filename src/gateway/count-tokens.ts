@@ -20,7 +20,7 @@ import { UpstreamCall } from '../providers/upstream.ts'
 import type { RequestLog } from './access-log.ts'
 import { type Gateway, upstreamOf } from './gateway.ts'
 import type { RunningRequest } from './in-flight.ts'
-import { OwnThoughts } from './own-thoughts.ts'
+import { OwnThoughts, thoughtsFor, withThoughts } from './own-thoughts.ts'
 import { parseJson, sendForText } from './provider-call.ts'
 import { accountOf } from './request-budgets.ts'
 import { RequestReservation } from './reservation.ts'
@@ -50,7 +50,7 @@ export async function countTokens(gateway: Gateway, counted: CountRequest): Prom
   const first = candidates.find(({ target }) => gateway.breaker.isHealthy(target))
   const count = async () => {
     if (first === undefined) return needs.inputTokens
-    const thoughts = await thoughtsFor(gateway, first, counted)
+    const thoughts = await findThoughts(gateway, first, counted)
     const inputTokens = needs.inputTokens + (thoughts?.tokens ?? 0)
     return (await countedBy(gateway, first, counted, { ...needs, inputTokens }, thoughts)) ?? inputTokens
   }
@@ -77,7 +77,7 @@ function limitsRequests({ organizationLimits, keyLimits, budgets = [] }: Account
 }
 
 /** What the candidate would get back of its thoughts: it is input, too. */
-async function thoughtsFor(
+async function findThoughts(
   gateway: Gateway,
   candidate: Candidate,
   { key, request }: CountRequest,
@@ -89,9 +89,8 @@ async function thoughtsFor(
   const recalled = (await memory?.mayThink(id, [candidate.target]))
     ? await memory?.recall(id, request.conversation)
     : undefined
-  const kept = recalled?.for(issuer).thoughts
   const own = OwnThoughts.open(request.conversation, new ThoughtSeals(sealer, id))
-  return own === undefined ? kept : own.for(issuer, kept)
+  return thoughtsFor(issuer, request.conversation, recalled, own)
 }
 
 async function countedBy(
@@ -108,7 +107,7 @@ async function countedBy(
   let dispatch: UpstreamRequest
   try {
     dispatch = counter.request(
-      takenBy(provider, { ...fit(request, candidate.model, needs), thoughts }, target).request,
+      takenBy(provider, withThoughts(fit(request, candidate.model, needs), thoughts), target).request,
       target,
     )
   } catch (error) {

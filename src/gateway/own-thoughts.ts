@@ -3,6 +3,7 @@
  * the same answers.
  */
 
+import type { ChatRequest } from '../core/chat-request.ts'
 import {
   ASSISTANT,
   CALL_ID,
@@ -13,11 +14,12 @@ import {
   TEXT,
 } from '../core/conversation.ts'
 import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
+import type { RecalledThoughts } from './recalled-thoughts.ts'
+import { type PlacedThoughts, RestoredAnswers } from './restored-answers.ts'
 import type { ThoughtSeals } from './shown-thoughts.ts'
 
 /** The last so many are opened: as many calls as a conversation may have. */
 const OPENED_MAX = 4096
-const CHARS_A_TOKEN = 4
 const NONE: readonly string[] = []
 
 interface OwnThought {
@@ -31,11 +33,7 @@ interface OwnThought {
 }
 
 export class OwnThoughts {
-  private constructor(
-    private readonly thoughts: readonly OwnThought[],
-    /** The first message of the answer of each entry, and of each message. */
-    private readonly answers: ReadonlyMap<number, number>,
-  ) {}
+  private constructor(private readonly thoughts: readonly OwnThought[]) {}
 
   /** Undefined if the caller sends none that weir has sealed for its organisation. */
   static open(conversation: Conversation, seals: ThoughtSeals): OwnThoughts | undefined {
@@ -48,7 +46,6 @@ export class OwnThoughts {
       return seals.open(seal, text) ?? []
     }
     const found: OwnThought[] = []
-    const answers = new Map<number, number>()
     let answer = -1
     let waiting: readonly { readonly issuer: string; readonly form: string; readonly json: string }[] = []
     for (let message = 0; message < conversation.end; message = conversation.endOfMessage(message)) {
@@ -58,12 +55,10 @@ export class OwnThoughts {
         continue
       }
       if (answer === -1) answer = message
-      answers.set(message, answer)
       const end = conversation.endOfMessage(message)
       for (let entry = conversation.next(message); entry < end; entry = conversation.next(entry)) {
         const kind = conversation.kindAt(entry)
         if (kind !== TEXT && kind !== REFUSAL && kind !== CALL_ID && kind !== OWN_BLOCK) continue
-        answers.set(entry, answer)
         waiting = [...waiting, ...(sentThoughts.get(conversation.fromAt(entry)) ?? []).flatMap(opened)]
         // A blank text is not sent.
         if (waiting.length === 0 || ((kind === TEXT || kind === REFUSAL) && conversation.textAt(entry).trim() === ''))
@@ -72,30 +67,44 @@ export class OwnThoughts {
         waiting = []
       }
     }
-    return found.length === 0 ? undefined : new OwnThoughts(found, answers)
+    return found.length === 0 ? undefined : new OwnThoughts(found)
   }
 
-  /** Those of this issuer, with what was kept of the other answers. */
-  for({ id, form }: Issuer, kept: TargetThoughts | undefined): TargetThoughts | undefined {
+  /** Those of this issuer; undefined if there are none. */
+  for({ id, form }: Issuer): PlacedThoughts | undefined {
     const own = this.thoughts.filter((one) => one.form === form && (one.issuer === id || one.issuer === ''))
-    if (own.length === 0) return kept
+    if (own.length === 0) return undefined
     const covered = new Set(own.map(({ answer }) => answer))
     const before = new Map<number, string[]>()
     const beside = new Map<number, string>()
+    let chars = 0
     for (const { message, entry, json } of own) {
+      chars += json.length
       if (form === 'chat') beside.set(message, json)
       else before.set(entry, [...(before.get(entry) ?? NONE), json])
     }
-    const isCovered = (entry: number) => covered.has(this.answers.get(entry) ?? -1)
-    return {
-      form,
-      tokens: tokensOf(own) + (kept?.tokens ?? 0),
-      before: (entry) => before.get(entry) ?? (isCovered(entry) ? NONE : (kept?.before(entry) ?? NONE)),
-      with: (entry) => kept?.with(entry) ?? beside.get(entry),
-    }
+    return { before, beside, chars, covers: (message) => covered.has(message) }
   }
 }
 
-function tokensOf(thoughts: readonly { readonly json: string }[]): number {
-  return Math.ceil(thoughts.reduce((sum, { json }) => sum + json.length, 0) / CHARS_A_TOKEN)
+/** What an issuer gets back, of what was kept and of what the caller has sent back itself. */
+export function thoughtsFor(
+  issuer: Issuer,
+  conversation: Conversation,
+  recalled: RecalledThoughts | undefined,
+  own: OwnThoughts | undefined,
+): TargetThoughts | undefined {
+  const placed = own?.for(issuer)
+  if (recalled !== undefined) return recalled.for(issuer, placed).thoughts
+  if (placed === undefined) return undefined
+  const restored = new RestoredAnswers(conversation, issuer.form)
+  restored.add(placed)
+  return restored.thoughts()
+}
+
+/** The request with what its target gets back. */
+export function withThoughts(request: ChatRequest, thoughts: TargetThoughts | undefined): ChatRequest {
+  return thoughts === undefined
+    ? request
+    : { ...request, thoughts, conversation: thoughts.restored(request.conversation) }
 }

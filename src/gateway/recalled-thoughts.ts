@@ -1,6 +1,6 @@
 /**
- * The thoughts of a request's history: found by the answers that the caller sends back, and placed among the entries of
- * its conversation, for the issuer of each alone.
+ * The thoughts of a request's history: found by the answers that the caller sends back, for the issuer of each
+ * alone.
  */
 
 import { createHash } from 'node:crypto'
@@ -17,19 +17,12 @@ import {
   REFUSAL,
   RESULT_ID,
   TEXT,
+  TOOL,
   USER,
 } from '../core/conversation.ts'
-import { isArray, numberOf, parseObject, stringOf } from '../core/json.ts'
-import {
-  BEFORE_TEXT,
-  callOf,
-  type Issuer,
-  type TargetThoughts,
-  type Thought,
-  type ThoughtStore,
-  WITH_ANSWER,
-  WITH_TEXT,
-} from '../core/thoughts.ts'
+import { isArray, type JsonValue, numberOf, parseObject, stringOf } from '../core/json.ts'
+import type { Issuer, TargetThoughts, ThoughtStore } from '../core/thoughts.ts'
+import { type PlacedThoughts, RestoredAnswers, type SentAnswer, type ThoughtRecord } from './restored-answers.ts'
 import { type KeptThoughts, textDigest } from './thought-keeper.ts'
 
 /**
@@ -56,20 +49,8 @@ interface Recalled {
 }
 
 /** Messages of the assistant that follow each other: one answer. */
-interface SentAnswer {
-  /** Its first message. */
-  readonly message: number
-  readonly texts: readonly number[]
-  readonly calls: readonly number[]
+interface KeyedAnswer extends SentAnswer {
   readonly key: string
-}
-
-/** What is kept of an answer. */
-interface ThoughtRecord {
-  readonly issuer: string
-  readonly form: string
-  readonly callIds: readonly string[]
-  readonly thoughts: readonly Thought[]
 }
 
 interface FoundAnswer {
@@ -90,24 +71,33 @@ function rejoined(found: readonly FoundAnswer[], conversation: Conversation): re
     const calls = [...answer.calls]
     const isNext = (call: number, place: number) => conversation.textAt(call) === record?.callIds[place]
     let end = at + 1
+    let last = answer
     for (; record !== undefined && calls.length < record.callIds.length; end++) {
-      const { calls: more = NO_CALLS } = found[end]?.answer ?? {}
-      if (more.length === 0 || !more.every((call, index) => isNext(call, calls.length + index))) break
-      calls.push(...more)
+      const next = found[end]?.answer
+      if (next === undefined || next.calls.length === 0 || next.texts.length > 0) break
+      if (!next.calls.every((call, index) => isNext(call, calls.length + index))) break
+      if (!areResults(conversation, last.end, next.message)) break
+      calls.push(...next.calls)
+      last = next
     }
     const isWhole = end > at + 1 && calls.length === record?.callIds.length
-    joined.push(isWhole ? { answer: { ...answer, calls }, record } : first)
+    joined.push(isWhole ? { answer: { ...answer, calls, end: last.end }, record } : first)
     at = isWhole ? end : at + 1
   }
   return joined
 }
 
-const NO_CALLS: readonly number[] = []
+/** Whether nothing but results of calls is between two messages. */
+function areResults(conversation: Conversation, from: number, to: number): boolean {
+  for (let message = from; message < to; message = conversation.endOfMessage(message))
+    if (conversation.kindAt(message) !== TOOL) return false
+  return true
+}
 
 /** The answers of a conversation whose thoughts may be kept. */
-function sentAnswers(conversation: Conversation): readonly SentAnswer[] {
+function sentAnswers(conversation: Conversation): readonly KeyedAnswer[] {
   if (!conversation.has(ASSISTANT)) return []
-  const found: { message: number; texts: number[]; calls: number[]; before: number }[] = []
+  const found: { message: number; end: number; texts: number[]; calls: number[]; before: number }[] = []
   let open: (typeof found)[number] | undefined
   let before = -1
   let end = 0
@@ -119,9 +109,10 @@ function sentAnswers(conversation: Conversation): readonly SentAnswer[] {
       continue
     }
     if (open === undefined) {
-      open = { message, texts: [], calls: [], before }
+      open = { message, end, texts: [], calls: [], before }
       found.push(open)
     }
+    open.end = end
     for (let entry = conversation.next(message); entry < end; entry = conversation.next(entry)) {
       const kind = conversation.kindAt(entry)
       if (kind === TEXT || kind === REFUSAL) open.texts.push(entry)
@@ -166,12 +157,14 @@ export function nextStanding(conversation: Conversation): Standing {
 export function recordOf(
   issuer: Issuer,
   standing: Standing,
-  { thoughts, callIds, textDigest: text }: KeptThoughts,
+  { thoughts, callIds, textDigest: digest, textLength: length }: KeptThoughts,
 ): { readonly key: string; readonly text: string } {
   const [callId] = callIds
-  const key = callId === undefined ? textKey(standing, text) : callKey(callId, () => standing)
-  const places = thoughts.map(({ place, json }) => [place, json])
-  return { key, text: JSON.stringify({ issuer: issuer.id, form: issuer.form, callIds, thoughts: places }) }
+  const key = callId === undefined ? textKey(standing, digest) : callKey(callId, () => standing)
+  const places = thoughts.map(({ place, json, left }) => (left === undefined ? [place, json] : [place, json, left]))
+  const isDivided = thoughts.some(({ left }) => left !== undefined)
+  const record = { issuer: issuer.id, form: issuer.form, callIds, thoughts: places }
+  return { key, text: JSON.stringify(isDivided ? { ...record, text: [digest, length] } : record) }
 }
 
 /** Ids of real APIs have 20 random characters and more; those of some servers are names and numbers that come again. */
@@ -257,92 +250,51 @@ export class RecalledThoughts {
     return this.answers.at(-1)?.record?.issuer
   }
 
-  /** What this issuer gets back. */
-  for(issuer: Issuer): Recalled {
-    let own = this.own.get(issuer.id)
-    if (own === undefined) {
-      own = this.found(issuer)
-      this.own.set(issuer.id, own)
+  /** What this issuer gets back; `own`: what the caller has sent back itself. */
+  for(issuer: Issuer, own?: PlacedThoughts): Recalled {
+    let found = this.own.get(issuer.id)
+    if (found === undefined) {
+      found = this.found(issuer, own)
+      this.own.set(issuer.id, found)
     }
-    return own
+    return found
   }
 
-  private found(issuer: Issuer): Recalled {
-    const before = new Map<number, string[]>()
-    const beside = new Map<number, string>()
+  private found({ id, form }: Issuer, own: PlacedThoughts | undefined): Recalled {
+    const restored = new RestoredAnswers(this.conversation, form)
     const counts = { found: 0, missing: 0, otherIssuer: 0 }
-    let chars = 0
     for (const { answer, record } of this.answers) {
+      // Servers that sign nothing get what they sent, and not what the caller has made of it.
+      const isOwn = form !== 'chat' && own?.covers(answer.message) === true
       if (record === undefined) counts.missing++
-      else if (record.issuer !== issuer.id || record.form !== issuer.form) counts.otherIssuer++
-      else if (this.place(answer, record, before, beside)) {
-        counts.found++
-        for (const { json } of record.thoughts) chars += json.length
-      } else counts.missing++
+      else if (record.issuer !== id || record.form !== form) counts.otherIssuer++
+      else if (isOwn || restored.place(answer, record)) counts.found++
+      else counts.missing++
     }
-    const isEmpty = before.size === 0 && beside.size === 0
-    const thoughts = {
-      form: issuer.form,
-      tokens: Math.ceil(chars / CHARS_A_TOKEN),
-      before: (entry: number) => before.get(entry) ?? NONE,
-      with: (entry: number) => beside.get(entry),
-    }
-    return { thoughts: isEmpty ? undefined : thoughts, counts }
+    if (own !== undefined) restored.add(own)
+    return { thoughts: restored.thoughts(), counts }
   }
-
-  /** False, and nothing is given back, if the caller has left out or changed calls. */
-  private place(
-    { message, texts, calls }: SentAnswer,
-    { callIds, thoughts }: ThoughtRecord,
-    before: Map<number, string[]>,
-    beside: Map<number, string>,
-  ): boolean {
-    const { conversation } = this
-    const entries = new Map(calls.map((call) => [conversation.textAt(call), call]))
-    const placed = callIds.map((id) => entries.get(id))
-    if (entries.size !== callIds.length || placed.includes(undefined)) return false
-    const text = texts.find((entry) => conversation.textAt(entry).trim() !== '')
-    const first = text ?? calls[0]
-    for (const { place, json } of thoughts) {
-      const call = callOf(place)
-      const entry = call === undefined ? undefined : placed[call.index]
-      if (place === BEFORE_TEXT || call?.isBefore === true) {
-        const at = place === BEFORE_TEXT ? first : entry
-        if (at !== undefined) before.set(at, [...(before.get(at) ?? NONE), json])
-      } else {
-        const at = place === WITH_ANSWER ? answering(message, calls, conversation) : place === WITH_TEXT ? text : entry
-        if (at !== undefined) beside.set(at, json)
-      }
-    }
-    return true
-  }
-}
-
-const NONE: readonly string[] = []
-/** Encrypted thoughts have about four. */
-const CHARS_A_TOKEN = 4
-
-/** The message of an answer that has its calls, or else the first. */
-function answering(first: number, [call]: readonly number[], conversation: Conversation): number {
-  if (call === undefined) return first
-  let message = first
-  for (let next = first; next < call; next = conversation.endOfMessage(next)) message = next
-  return message
 }
 
 /** Undefined for what is not a record: it was read from a store. */
 function parseRecord(text: string | undefined): ThoughtRecord | undefined {
   const value = text === undefined ? undefined : parseObject(text)
   if (value === undefined) return undefined
-  const { callIds, thoughts } = value
+  const { callIds, thoughts, text: kept } = value
   const [issuer, form] = [stringOf(value['issuer']), stringOf(value['form'])]
   if (issuer === undefined || form === undefined || !isArray(callIds) || !isArray(thoughts)) return undefined
   return {
     ...{ issuer, form },
     callIds: callIds.filter((id) => typeof id === 'string'),
     thoughts: thoughts.flatMap((one) => {
-      const [place, json] = isArray(one) ? [numberOf(one[0]), stringOf(one[1])] : []
-      return place === undefined || json === undefined ? [] : [{ place, json }]
+      const [place, json, left] = isArray(one) ? [numberOf(one[0]), stringOf(one[1]), numberOf(one[2])] : []
+      return place === undefined || json === undefined ? [] : [{ place, json, left }]
     }),
+    text: textOf(kept),
   }
+}
+
+function textOf(kept: JsonValue | undefined): ThoughtRecord['text'] {
+  const [digest, length] = isArray(kept) ? [stringOf(kept[0]), numberOf(kept[1])] : []
+  return digest === undefined || length === undefined ? undefined : { digest, length }
 }

@@ -5,6 +5,7 @@ import type { StreamEvent } from '../core/event.ts'
 import {
   BEFORE_TEXT,
   beforeCall,
+  callOf,
   type Thought,
   type ThoughtForm,
   WITH_ANSWER,
@@ -20,27 +21,42 @@ export interface KeptThoughts {
   readonly thoughts: readonly Thought[]
   /** The ids of its calls, in order. */
   readonly callIds: readonly string[]
-  /** A digest of its text without the white space around it, which callers trim. */
+  /**
+   * A digest of its text without the white space around it, which callers trim; only of what follows the first thought
+   * if text comes before it.
+   */
   readonly textDigest: string
+  /** The length of the text that the digest is of. */
+  readonly textLength: number
+}
+
+/** A thought, and how much of the text that is hashed stood before it. */
+interface GatheredThought extends Thought {
+  readonly at: number
 }
 
 export class ThoughtKeeper {
-  private readonly thoughts: Thought[] = []
+  private readonly thoughts: GatheredThought[] = []
   private readonly callIds: string[] = []
   /** Of the text; made when the first thought comes, because most answers have none. */
   private text: Hash | undefined
   private hasText = false
+  /** How much of the text is hashed, in UTF-16 units. */
+  private hashed = 0
   private blanks = ''
   /** Text came before the first thought. */
   private missesText = false
+  private hasTextAfterCalls = false
   private chars = 0
 
-  /** `form`: in Gemini's, thoughts come after the text that they belong to. */
+  /** `thinks`: whether the target is known to think, so that its text is hashed from the beginning. */
   constructor(
-    form: ThoughtForm,
+    private readonly form: ThoughtForm,
     private readonly keep: (kept: KeptThoughts) => void,
+    thinks = false,
   ) {
-    if (form === 'gemini') this.text = createHash('sha256')
+    // In Gemini's form, thoughts come after the text that they belong to.
+    if (thinks || form === 'gemini') this.text = createHash('sha256')
   }
 
   /** The event as the caller gets it; undefined for one that only the keeper reads. */
@@ -77,7 +93,7 @@ export class ThoughtKeeper {
   private add({ json, on }: Extract<StreamEvent, { type: 'thought' }>): void {
     this.chars += json.length
     if (this.chars > THOUGHT_CHARS_MAX) return
-    this.thoughts.push({ place: this.placeOf(on), json })
+    this.thoughts.push({ place: this.placeOf(on), json, at: this.hashed + this.blanks.length })
   }
 
   private placeOf(on: 'text' | 'call' | 'answer' | undefined): number {
@@ -89,7 +105,9 @@ export class ThoughtKeeper {
   }
 
   private addText(text: string): void {
-    const hasText = this.hasText || text.trim() !== ''
+    const isSolid = text.trim() !== ''
+    const hasText = this.hasText || isSolid
+    this.hasTextAfterCalls ||= isSolid && this.callIds.length > 0
     if (this.text === undefined) this.missesText ||= hasText
     else if (hasText) this.hash(this.text, this.hasText ? text : text.trimStart())
     this.hasText = hasText
@@ -98,20 +116,53 @@ export class ThoughtKeeper {
   /** Holds white space back until something follows it. */
   private hash(hash: Hash, text: string): void {
     const solid = text.trimEnd()
-    if (solid !== '') hash.update(this.blanks + solid)
+    if (solid !== '') {
+      hash.update(this.blanks + solid)
+      this.hashed += this.blanks.length + solid.length
+    }
     const blanks = text.slice(solid.length)
     this.blanks = solid === '' ? this.blanks + blanks : blanks
   }
 
   private end(): void {
-    const { thoughts, callIds, chars, text } = this
-    if (text === undefined || thoughts.length === 0 || chars > THOUGHT_CHARS_MAX) return
+    const { callIds, chars, text, hashed } = this
+    if (text === undefined || this.thoughts.length === 0 || chars > THOUGHT_CHARS_MAX) return
     if (callIds.length === 0 && this.missesText) return
-    this.keep({ thoughts, callIds, textDigest: text.digest('base64url') })
+    const thoughts = this.thoughts.flatMap((thought) => this.placed(thought))
+    // A conversation has calls after the texts of their answer, so the order of these cannot be restored.
+    const isOutOfOrder = this.hasTextAfterCalls && this.form !== 'chat' && thoughts.some(isAmong)
+    if (thoughts.length === 0 || isOutOfOrder) return
+    this.keep({ thoughts, callIds, textDigest: text.digest('base64url'), textLength: hashed })
   }
+
+  /** Nothing for a thought that nothing follows: no API takes an answer that ends with one. */
+  private placed({ place, json, at }: GatheredThought): readonly Thought[] {
+    const left = this.hashed - Math.min(at, this.hashed)
+    const hasTextBefore = at > 0 || this.missesText
+    if (place === WITH_TEXT) {
+      if (!hasTextBefore) return [{ place, json }]
+      if (left > 0) return [{ place, json, left }]
+      // Gemini's belongs to the text before it, that of others to the text after it.
+      return this.form === 'gemini' ? [{ place, json }] : []
+    }
+    const call = callOf(place)
+    if (call?.isBefore !== true) return [{ place, json }]
+    if (left > 0) return [{ place, json, left }]
+    return call.index < this.callIds.length ? [{ place, json }] : []
+  }
+}
+
+/** Whether a thought stands after a text or a call of its answer. */
+function isAmong({ place, left }: Thought): boolean {
+  return left !== undefined || (place !== BEFORE_TEXT && place !== beforeCall(0) && callOf(place)?.isBefore === true)
 }
 
 /** The digest of a text as the keeper makes it. */
 export function textDigest(text: string): string {
-  return createHash('sha256').update(text.trim()).digest('base64url')
+  return digestOf(text.trim())
+}
+
+/** The same of a text whose white space counts. */
+export function digestOf(text: string): string {
+  return createHash('sha256').update(text).digest('base64url')
 }

@@ -6,7 +6,7 @@ import type { Endpoint } from '../core/endpoint.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Issuer, ThoughtForm, ThoughtStore } from '../core/thoughts.ts'
 import { nextStanding, RecalledThoughts, recordOf } from './recalled-thoughts.ts'
-import { ThoughtKeeper } from './thought-keeper.ts'
+import { type KeptThoughts, ThoughtKeeper } from './thought-keeper.ts'
 
 /** Pairs of organisation and target that have marks of their own; two with one mark are only looked up in vain. */
 export const MARKS = 65_536
@@ -88,12 +88,13 @@ export class ThoughtMemory {
   /** Keeps the thoughts of the next answer to a conversation. */
   keeper(organization: string, conversation: Conversation, target: TargetRef, issuer: Issuer): ThoughtKeeper {
     const standing = nextStanding(conversation)
-    return new ThoughtKeeper(issuer.form, (kept) => {
+    const keep = (kept: KeptThoughts) => {
       const { key, text } = recordOf(issuer, standing, kept)
       this.store.put(organization, key, text)
       const mark = this.targets.thinks(organization, target)
       this.store.mark?.(mark)
-    })
+    }
+    return new ThoughtKeeper(issuer.form, keep, this.targets.mayThink(organization, target))
   }
 }
 

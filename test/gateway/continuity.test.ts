@@ -462,7 +462,93 @@ test('an answer that the caller sends back in pieces gets its thoughts back', as
   const done = answers(responses, { thought: false, text: 'Done.', call: undefined })
   const { sent } = await send('resp', [asked, ...pieces], done)
   expect(list(sent['input']).map((item) => item['id'] ?? item['type'] ?? item['role'])).toEqual([
-    ...['user', 'rs_1', 'function_call', 'function_call_output', 'rs_2', 'function_call', 'function_call_output'],
+    ...['user', 'rs_1', 'function_call', 'rs_2', 'function_call', 'function_call_output', 'function_call_output'],
+  ])
+})
+
+test('Claude gets an answer in pieces back as one turn', async () => {
+  const ids = ['a', 'b'].map((mark) => `${ID}turn${mark}`)
+  const asked = { role: 'user', content: 'Both, Claude?' }
+  const uses = ids.map((id) => ({ type: 'tool_use', id, name: 'look', input: {} }))
+  const content = [thinking, { type: 'text', text: 'I look.' }, ...uses]
+  await send('claude', [asked], json(200, JSON.stringify({ ...message, content, stop_reason: 'tool_use' })))
+  const pieces = ids.flatMap((id, at) => [
+    {
+      ...{ role: 'assistant', content: at === 0 ? 'I look.' : null },
+      tool_calls: [{ id, type: 'function', function: { name: 'look', arguments: '{}' } }],
+    },
+    { role: 'tool', tool_call_id: id, content: 'rain' },
+  ])
+  const done = answers(anthropic, { thought: false, text: 'Done.', call: undefined })
+  const { sent } = await send('claude', [asked, ...pieces], done)
+  expect(list(sent['messages']).slice(1)).toEqual([
+    { role: 'assistant', content },
+    { role: 'user', content: ids.map((id) => ({ type: 'tool_result', tool_use_id: id, content: 'rain' })) },
+  ])
+})
+
+test('an answer whose text and calls are apart is one message again, with its thoughts first', async () => {
+  const { history } = await begin('deep', false, { thought: true, text: 'I look.', call: `${ID}apart` })
+  const [question, second, answer, ...rest] = history
+  const apart = [
+    { role: 'assistant', content: 'I look.' },
+    { ...answer, content: null },
+  ]
+  const done = answers(chat, { thought: false, text: 'Done.', call: undefined })
+  const { sent } = await send('deep', [question ?? {}, second ?? {}, ...apart, ...rest], done)
+  const messages = list(sent['messages'])
+  expect(messages.map(({ role }) => role)).toEqual(['user', 'user', 'assistant', 'tool'])
+  expect([messages[2]?.['content'], messages[2]?.['reasoning_content']]).toEqual(['I look.', 'Hm, "é".'])
+})
+
+const SECOND = { ...thinking, thinking: 'Hm, 漢😀', signature: 'c2Vjb25k' }
+
+test.each([
+  ['a text', 'chat', []],
+  ['a text', 'messages', []],
+  ['texts and a call', 'chat', [{ type: 'tool_use', id: `${ID}between`, name: 'look', input: {} }]],
+] as const)(
+  'thinking between two texts of %s goes back between them, from a caller of %s',
+  async (_, dialect, uses) => {
+    const spokenTexts = ['First: é "😀"\n\n', ' and then, \\o/ é.'] as const
+    const spoken = spokenTexts.map((text) => ({ type: 'text', text }))
+    const content = [thinking, spoken[0], SECOND, redacted, spoken[1], ...uses]
+    const asked = { role: 'user', content: `Between, ${dialect}, ${uses.length}` }
+    const stop_reason = uses.length === 0 ? 'end_turn' : 'tool_use'
+    await send('claude', [asked], json(200, JSON.stringify({ ...message, content, stop_reason })))
+    const calls = uses.map(({ id }) => ({ id, type: 'function', function: { name: 'look', arguments: '{}' } }))
+    const next = uses.map(({ id }) => ({ role: 'tool', tool_call_id: id, content: 'rain' }))
+    const parts = dialect === 'chat' ? spokenTexts.join('') : spoken
+    const answer = { role: 'assistant', content: parts, ...(calls.length > 0 && { tool_calls: calls }) }
+    const done = answers(anthropic, { thought: false, text: 'Done.', call: undefined })
+    const { sent } = await send('claude', [asked, answer, ...next, { role: 'user', content: 'And?' }], done)
+    expect(list(sent['messages'])[1]).toEqual({ role: 'assistant', content: content as JsonObject[] })
+    // Changed, it has no such place.
+    const other = { ...answer, content: spokenTexts.join('').replace('then', 'now') }
+    const changed = await send('claude', [asked, other, ...next, { role: 'user', content: 'And?' }], done)
+    expect(JSON.stringify(changed.sent)).not.toContain('"thinking"')
+  },
+)
+
+test('a message of OpenAI that follows a thought stays one of its own, with its phase', async () => {
+  const asked = { role: 'user', content: 'Phases?' }
+  const spoken = (phase: string, text: string) => ({
+    type: 'message',
+    role: 'assistant',
+    phase,
+    content: [{ type: 'output_text', text }],
+  })
+  const second = { ...reasoning, id: 'rs_2' }
+  const output = [reasoning, spoken('commentary', 'I look.'), second, spoken('final_answer', 'Rain.')]
+  await send('resp', [asked], json(200, JSON.stringify({ status: 'completed', output })))
+  const done = answers(responses, { thought: false, text: 'Done.', call: undefined })
+  const answer = { role: 'assistant', content: 'I look.Rain.' }
+  const { sent } = await send('resp', [asked, answer, { role: 'user', content: 'And?' }], done)
+  expect(list(sent['input']).slice(1, 5)).toEqual([
+    reasoning,
+    { role: 'assistant', content: 'I look.', phase: 'commentary' },
+    second,
+    { role: 'assistant', content: 'Rain.', phase: 'final_answer' },
   ])
 })
 

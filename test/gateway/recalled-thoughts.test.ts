@@ -41,7 +41,7 @@ test('the first answer that is looked up stays the same over 64 turns, for the p
   expect([...firsts.values()]).toEqual([127, 64, 64, 45])
 })
 
-test('several messages of one answer are, as one, what the last one is', () => {
+test('each message of an answer keeps its own phase', () => {
   const decoder = new ResponsesDecoder()
   const kept: KeptThoughts[] = []
   const keeper = new ThoughtKeeper('responses', (thoughts) => void kept.push(thoughts))
@@ -57,7 +57,10 @@ test('several messages of one answer are, as one, what the last one is', () => {
     read('response.output_item.done', { output_index, item: { ...item, content } })
   }
   read('response.completed', { response: { status: 'completed', output: [] } })
-  expect(kept[0]?.thoughts.at(-1)?.json).toBe('"final_answer"')
+  expect(kept[0]?.thoughts.map(({ json, left }) => [json, left])).toEqual([
+    ['"commentary"', undefined],
+    ['"final_answer"', 3],
+  ])
 })
 
 test('one look-up finds no more than some megabytes, of the last answers', () => {

@@ -39,9 +39,9 @@ export class ResponsesDecoder implements StreamDecoder {
   private lastPhase = ''
   /** Made with the first call. */
   private calls: ToolBlocks | undefined
-  /** The indexes of calls by their ids: some servers give one item several indexes. */
   /** The calls that have not ended and whose tools take a text. */
   private readonly free = new Set<number>()
+  /** The indexes of calls by their ids: some servers give one item several indexes. */
   private readonly places = new Map<JsonValue | undefined, number>()
 
   decode(event: string, data: string): readonly StreamEvent[] {
@@ -170,8 +170,7 @@ export class ResponsesDecoder implements StreamDecoder {
   }
 
   /**
-   * Whether a message is a comment or the answer: models want to know it of their earlier messages. Callers get several
-   * messages as one, which is what the last one is.
+   * Whether the text that follows is a comment or the answer: models want to know it of their earlier messages.
    */
   private phase({ phase }: JsonObject, events: StreamEvent[]): void {
     if (typeof phase !== 'string' || phase === this.lastPhase) return
@@ -223,9 +222,9 @@ export class ResponsesDecoder implements StreamDecoder {
     this.silent.delete(index)
     switch (item['type']) {
       case 'message':
+        this.phase(item, events)
         for (const part of partsOf(item)) this.part(part, events)
         this.hasText = false
-        this.phase(item, events)
         return
       case 'custom_tool_call':
         if (!this.free.has(index)) this.wholeCall(index, index, { ...item, arguments: textArguments(item) }, events)
