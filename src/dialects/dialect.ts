@@ -9,6 +9,7 @@ import type { Completion, PlainAnswer } from '../core/completion.ts'
 import type { ContentEvent, FinishReason, OwnEvent, OwnStop, ThoughtEvent } from '../core/event.ts'
 import type { Usage } from '../core/token-usage.ts'
 import type { RequestBody, UnparsedMembers } from '../wire/request-body.ts'
+import type { TextKind } from '../wire/template.ts'
 import type { TextForm } from '../wire/text-copier.ts'
 
 export type DialectName = 'chat' | 'responses' | 'messages'
@@ -99,8 +100,12 @@ export interface StreamEncoder {
    * Absent if texts are not passed on one by one.
    */
   textForm?(): TextForm | undefined
-  /** So many texts were written in that form. Throws as `encodeTexts` does. */
-  textsCopied?(count: number, joined: string): void
+  /** As `encodeTexts`, for thoughts: what `encodeThought` returns for several reasoning events that begin no part. */
+  encodeThoughts?(insides: readonly string[], joined: string): string
+  /** As `textForm`, for thoughts; undefined also if the caller sees none of them. */
+  thoughtForm?(): TextForm | undefined
+  /** So many texts were written in one of these forms. Throws as `encodeTexts` does. */
+  textsCopied?(count: number, joined: string, kind: TextKind): void
   /** A whole SSE event or comment, sent while the provider is silent. */
   readonly keepAlive: string
 }

@@ -8,6 +8,8 @@ import type { Usage } from '../core/token-usage.ts'
 import type { Provider } from '../providers/provider.ts'
 import { Shapes } from '../wire/shapes.ts'
 import { Splice, type SpliceSink } from '../wire/splice.ts'
+import { decodedInside } from '../wire/sse.ts'
+import type { TextKind } from '../wire/template.ts'
 import type { TextCopier } from '../wire/text-copier.ts'
 import type { EventSink } from './event-check.ts'
 
@@ -80,13 +82,16 @@ export class DecodeStream implements SpliceSink {
   }
 
   /** Copied by the splice. Nothing is copied after the final marker, because that is not a text. */
-  texts(insides: readonly string[], joined: string): void {
-    this.sink.texts(insides, joined)
+  texts(insides: readonly string[], joined: string, kind: TextKind): void {
+    if (kind === 'reasoning') this.decoder.thoughtCopied?.(decodedInside(joined))
+    this.sink.texts(insides, joined, kind)
   }
 
   /** As `texts`. */
-  copyTexts(copier: TextCopier): number {
-    return this.sink.copyTexts?.(copier) ?? 0
+  copyTexts(copier: TextCopier, kind: TextKind): number {
+    const count = this.sink.copyTexts?.(copier, kind) ?? 0
+    if (count > 0 && kind === 'reasoning') this.decoder.thoughtCopied?.(decodedInside(copier.joined))
+    return count
   }
 
   /** Copied by the splice. */

@@ -2,6 +2,8 @@
 
 import type { StreamEvent } from '../core/event.ts'
 import type { StreamEncoder } from '../dialects/dialect.ts'
+import { decodedInside } from '../wire/sse.ts'
+import type { TextKind } from '../wire/template.ts'
 import type { EventOwner, TextCopier } from '../wire/text-copier.ts'
 import type { EventSink } from './event-check.ts'
 import type { UsageMeter } from './usage-meter.ts'
@@ -59,17 +61,26 @@ export class EncodeStream implements EventSink, EventOwner {
     return this.meter.room
   }
 
-  texts(insides: readonly string[], joined: string): void {
-    this.meter.addInsides(insides.length, joined)
-    this.text += this.encoder.encodeTexts(insides, joined)
+  texts(insides: readonly string[], joined: string, kind: TextKind): void {
+    if (kind === 'text') {
+      this.meter.addInsides(insides.length, joined)
+      this.text += this.encoder.encodeTexts(insides, joined)
+      return
+    }
+    this.meter.addThought(decodedInside(joined))
+    const shown = this.encoder.encodeThoughts?.(insides, joined) ?? ''
+    if (shown === '') return
+    this.text += shown
+    this.hasContent = true
   }
 
-  copyTexts(copier: TextCopier): number {
-    const form = this.encoder.textForm?.()
+  copyTexts(copier: TextCopier, kind: TextKind): number {
+    const form = kind === 'text' ? this.encoder.textForm?.() : this.encoder.thoughtForm?.()
     const count = form === undefined ? 0 : copier.copy(form, this.text, this)
     if (form === undefined || count === 0) return 0
-    this.meter.addInsides(count, copier.joined)
-    this.encoder.textsCopied?.(count, copier.joined)
+    if (kind === 'text') this.meter.addInsides(count, copier.joined)
+    else this.meter.addThought(decodedInside(copier.joined))
+    this.encoder.textsCopied?.(count, copier.joined, kind)
     copier.keep(this, form)
     this.copier = copier
     this.text = ''

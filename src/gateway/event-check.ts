@@ -9,6 +9,8 @@ import { ProviderError } from '../core/provider-error.ts'
 import { restoreToolName, type UpstreamRequest } from '../providers/provider.ts'
 import { DEPTH_MAX, VALUES_MAX } from '../wire/json-shape.ts'
 import { ObjectText } from '../wire/object-text.ts'
+import { decodedInside } from '../wire/sse.ts'
+import type { TextKind } from '../wire/template.ts'
 import type { TextCopier } from '../wire/text-copier.ts'
 import type { ShownThoughts } from './shown-thoughts.ts'
 import type { ThoughtKeeper } from './thought-keeper.ts'
@@ -17,15 +19,15 @@ import type { ThoughtKeeper } from './thought-keeper.ts'
 export interface EventSink {
   event(event: StreamEvent): void
   /**
-   * Text events whose texts were copied: the insides of their JSON strings, in Unicode. `joined` is all of them in one
-   * string.
+   * Events of text, or of reasoning, whose texts were copied: the insides of their JSON strings, in Unicode. `joined`
+   * is all of them in one string.
    */
-  texts(insides: readonly string[], joined: string): void
+  texts(insides: readonly string[], joined: string, kind: TextKind): void
   /**
    * The same for texts that the copier has, as bytes. Returns how many were copied: 0 if they must come one by one.
    * Absent if they always must.
    */
-  copyTexts?(copier: TextCopier): number
+  copyTexts?(copier: TextCopier, kind: TextKind): number
   /**
    * At most so many texts may come at once: the one after them may be where the answer is cut for its length, and what
    * is before it counts. Absent if any number may.
@@ -65,19 +67,25 @@ export class EventCheck implements EventSink {
     return this.sink.room ?? Number.POSITIVE_INFINITY
   }
 
-  copyTexts(copier: TextCopier): number {
+  copyTexts(copier: TextCopier, kind: TextKind): number {
     if (this.phase !== ANSWERING || this.half !== undefined) return 0
-    const count = this.sink.copyTexts?.(copier) ?? 0
-    if (count > 0) this.keeper?.inside(copier.joined)
+    const count = this.sink.copyTexts?.(copier, kind) ?? 0
+    if (count > 0) this.note(copier.joined, kind)
     return count
   }
 
-  texts(insides: readonly string[], joined: string): void {
-    if (this.phase !== ANSWERING) throw this.misplaced('text')
-    // No text that is copied is or has a half.
-    this.releaseHalf()
-    this.keeper?.inside(joined)
-    this.sink.texts(insides, joined)
+  texts(insides: readonly string[], joined: string, kind: TextKind): void {
+    if (this.phase !== ANSWERING) throw this.misplaced(kind)
+    // No text that is copied is or has a half. Thoughts do not end one.
+    if (kind === 'text') this.releaseHalf()
+    this.note(joined, kind)
+    this.sink.texts(insides, joined, kind)
+  }
+
+  /** Copied texts, for what is kept of the answer. */
+  private note(joined: string, kind: TextKind): void {
+    if (kind === 'text') this.keeper?.inside(joined)
+    else this.shown?.add(decodedInside(joined))
   }
 
   /**

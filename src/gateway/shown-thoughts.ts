@@ -92,7 +92,8 @@ export class ShownThoughts {
     sink.event(event)
   }
 
-  private add(words: string): void {
+  /** Words of a thought: of its event, or of events that were copied. */
+  add(words: string): void {
     if (!this.shows.texts) return
     this.isOpen = true
     if (this.words.length < WORDS_CHARS_MAX) this.words.add(words)

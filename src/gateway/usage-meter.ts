@@ -7,6 +7,7 @@ import { ProviderError } from '../core/provider-error.ts'
 import { believed, isAbsurd, mergeUsage, needsCount, outputOf, tokenCount, type Usage } from '../core/token-usage.ts'
 import { OutputCount } from '../ledger/estimate.ts'
 import { TOKENS_A_CHARACTER_MAX } from '../ledger/token-weights.ts'
+import { decodedInside } from '../wire/sse.ts'
 import type { ToolCalls } from './own-prices.ts'
 
 /** Usage without gaps. */
@@ -138,9 +139,7 @@ export class UsageMeter {
         this.addText(event.text)
         return this.checkEnd(1)
       case 'reasoning':
-        this.thought ??= new OutputCount()
-        this.thought.addText(event.text)
-        return
+        return this.addThought(event.text)
       case 'tool-start':
         this.counter.addName(event.name)
         return this.checkEnd(1)
@@ -186,8 +185,15 @@ export class UsageMeter {
     else if (this.waits(joined)) {
       this.insideFrom = Math.min(this.insideFrom, this.uncounted.length)
       this.wait(joined)
-    } else this.counter.addText(decoded(joined))
+    } else this.counter.addText(decodedInside(joined))
     this.checkEnd(events)
+  }
+
+  /** Words of a thought. */
+  addThought(words: string): void {
+    this.whole = undefined
+    this.thought ??= new OutputCount()
+    this.thought.addText(words)
   }
 
   /** So many more events with content can follow before `checkEnd` may throw. */
@@ -227,7 +233,7 @@ export class UsageMeter {
     const { uncounted, insideFrom } = this
     this.insideFrom = Number.POSITIVE_INFINITY
     if (insideFrom < uncounted.length)
-      this.uncounted = uncounted.slice(0, insideFrom) + decoded(uncounted.slice(insideFrom))
+      this.uncounted = uncounted.slice(0, insideFrom) + decodedInside(uncounted.slice(insideFrom))
   }
 
   /** Output tokens so far, by our own count: text, tool calls and thoughts. */
@@ -345,11 +351,6 @@ export class UsageMeter {
     const output = outputOf(this.reported)
     return isAbsurd(input, this.inputTokens) || (needsCount(output) && isAbsurd(output, this.written))
   }
-}
-
-/** The text of the inside of a JSON string. */
-function decoded(inside: string): string {
-  return JSON.parse(`"${inside}"`)
 }
 
 /** A part is never more than the whole that it belongs to. */

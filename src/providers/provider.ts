@@ -68,6 +68,11 @@ export interface StreamDecoder {
    * is incomplete. Nothing after an `end`.
    */
   close(): readonly StreamEvent[]
+  /**
+   * Further words of the thought that was decoded last: their frames were copied, not decoded. Absent if the decoder
+   * keeps none.
+   */
+  thoughtCopied?(words: string): void
   /** True if the decoder itself has ended the answer, and the provider goes on. Absent if it never does. */
   readonly hasStopped?: boolean
 }

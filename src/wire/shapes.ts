@@ -87,7 +87,8 @@ export class Shapes {
 }
 
 /** True if the template finds in the frame what the decoder of the stream found. */
-function isOfShape(template: Template, { event, data, inside, usage }: TextFrame): boolean {
-  if (template.event !== event || !template.covers(data) || template.inside !== inside) return false
+function isOfShape(template: Template, { kind, event, data, inside, usage }: TextFrame): boolean {
+  if (template.kind !== kind || template.event !== event || !template.covers(data) || template.inside !== inside)
+    return false
   return template.countsTokens ? Bun.deepEquals(template.usageIn(data), usage) : true
 }

@@ -1,6 +1,6 @@
 /**
- * The splice: copies the text of a provider's frame into the caller's event without parsing the one or serialising the
- * other.
+ * The splice: copies the text of a provider's frame, of the answer or of a thought, into the caller's event without
+ * parsing the one or serialising the other.
  *
  * Nearly every frame of a stream equals the one before it, except for its text and a few values that mean nothing or
  * are counters. Decoded frames teach a template. A later frame that matches it holds a text and, if the template has
@@ -13,16 +13,16 @@ import type { Usage } from '../core/token-usage.ts'
 import { decodedText } from './byte-text.ts'
 import type { Shortcut } from './frames.ts'
 import type { Shapes, Use } from './shapes.ts'
-import type { Template } from './template.ts'
+import type { Template, TextKind } from './template.ts'
 import { textFrame } from './template-learning.ts'
 import { type TextCopier, textCopier } from './text-copier.ts'
 
 /** Takes what was copied. */
 export interface SpliceSink {
   /** Texts of successive frames as the insides of JSON strings, in Unicode. `joined` is all of them in one string. */
-  texts(insides: readonly string[], joined: string): void
+  texts(insides: readonly string[], joined: string, kind: TextKind): void
   /** As `texts`, for the texts that were offered to the copier. Returns how many it copied. */
-  copyTexts(copier: TextCopier): number
+  copyTexts(copier: TextCopier, kind: TextKind): number
   /** The usage that the last of these frames reports. */
   usage(usage: Usage): void
   /** At most so many texts may come at once: the one after them may be where the answer is cut for its length. */
@@ -40,6 +40,9 @@ const TEXTS_BEFORE_LEARNING = 8
 const IDLE_LOOKUPS_MAX = 2
 /** Unless so many frames of the same length have come already: then the look-up pays at once. */
 const FRAMES_TO_LEARN_AT_ONCE = 32
+
+/** So often a stream goes over from thoughts to text, or back, and is looked at as if it began. */
+const FRESH_STARTS_MAX = 16
 
 /** A longer frame is not learned: each open stream holds one. */
 const LEARNED_CHARS_MAX = 16 * 1024
@@ -59,6 +62,9 @@ export class Splice implements Shortcut {
   private decoded = 0
   /** Look-ups since the last copy. */
   private lookups = 0
+  /** What the last text that was looked at is of. */
+  private kind: TextKind | undefined
+  private freshStarts = 0
 
   constructor(
     private readonly shapes: Shapes,
@@ -99,7 +105,7 @@ export class Splice implements Shortcut {
   ): number {
     const copier = textCopier()
     if (copier === undefined || !template.offer(copier, text, from, bytes, isPlain, begin, end)) return from
-    const count = this.sink.copyTexts(copier)
+    const count = this.sink.copyTexts(copier, template.kind)
     if (count === 0) return from
     const next = copier.next - begin
     this.copied(count)
@@ -130,17 +136,21 @@ export class Splice implements Shortcut {
    */
   learn(event: string, events: readonly StreamEvent[]): void {
     this.template = undefined
-    if (this.hasGivenUp) return
+    if (this.hasGivenUp && this.freshStarts >= FRESH_STARTS_MAX) return
     const { offered } = this
     this.offered = ''
     if (this.unlearned > 0 && this.received < FRAMES_TO_LEARN_AT_ONCE * offered.length) {
-      for (const { type } of events) if (type === 'text') this.unlearned--
+      for (const { type } of events) if (type === 'text' || type === 'reasoning') this.unlearned--
       return
     }
     // A name that is not ASCII differs from its bytes.
     if (offered === '' || offered.length > LEARNED_CHARS_MAX || event !== this.offeredEvent) return
     const frame = textFrame(event, offered, events)
     if (frame === undefined) return
+    if (frame.kind !== this.kind) this.beginKind(frame.kind)
+    if (this.hasGivenUp) return
+    // Words that a server sends twice are read twice, so that no other frame would be of their shape.
+    if (frame.kind === 'reasoning' && isTwiceIn(offered, frame.inside)) return
     if (++this.decoded > DECODED_MAX) return this.giveUp()
     if (this.used?.template.event !== event || !this.used.template.covers(offered)) {
       // A text with escapes that are not ours is found by no template, and the next may have none.
@@ -152,6 +162,18 @@ export class Splice implements Shortcut {
       this.misses = 0
     }
     this.template = this.used.template
+  }
+
+  /** Servers write thoughts and text unlike: if one cannot be learned, the other may be. */
+  private beginKind(kind: TextKind): void {
+    const isFirst = this.kind === undefined
+    this.kind = kind
+    if (isFirst || this.freshStarts >= FRESH_STARTS_MAX) return
+    this.freshStarts++
+    this.hasGivenUp = false
+    this.misses = 0
+    this.decoded = 0
+    this.lookups = 0
   }
 
   private miss(): void {
@@ -169,12 +191,17 @@ export class Splice implements Shortcut {
     this.copied(insides.length)
     const [only] = insides
     if (isPlain) {
-      this.sink.texts(insides, only !== undefined && insides.length === 1 ? only : insides.join(''))
+      this.sink.texts(insides, only !== undefined && insides.length === 1 ? only : insides.join(''), template.kind)
     } else {
       // One decoding for all: no inside holds a line feed.
       const texts = decodedText(insides.join('\n')).split('\n')
-      this.sink.texts(texts, texts.join(''))
+      this.sink.texts(texts, texts.join(''), template.kind)
     }
     if (template.countsTokens) this.sink.usage(template.usageIn(text))
   }
+}
+
+function isTwiceIn(frame: string, inside: string): boolean {
+  const text = `"${inside}"`
+  return frame.indexOf(text) !== frame.lastIndexOf(text)
 }

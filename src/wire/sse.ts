@@ -24,6 +24,11 @@ export function jsonInside(text: string): string {
   return jsonLine(text).slice(1, -1)
 }
 
+/** The text of the inside of a JSON string. */
+export function decodedInside(inside: string): string {
+  return inside.includes('\\') ? JSON.parse(`"${inside}"`) : inside
+}
+
 /** One whole event with a name: its `event:` line, its `data:` line and the blank line. */
 export function namedEvent(name: string, data: JsonValue | object): string {
   return `event: ${name}\ndata: ${jsonLine(data)}\n\n`

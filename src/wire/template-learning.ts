@@ -9,13 +9,14 @@ import { ProviderError } from '../core/provider-error.ts'
 import type { Usage } from '../core/token-usage.ts'
 import { decodedText, encodedText, ownCopy } from './byte-text.ts'
 import { shapeProblem } from './json-shape.ts'
-import { type Figure, type Hole, Template } from './template.ts'
+import { type Figure, type Hole, Template, type TextKind } from './template.ts'
 
 /** The events that a new decoder finds in one frame. */
 export type Prove = (event: string, chunk: JsonObject) => readonly StreamEvent[]
 
-/** A frame that was decoded to one text and, in some APIs, a usage. */
+/** A frame that was decoded to one text, of the answer or of a thought, and, in some APIs, a usage. */
 export interface TextFrame {
+  readonly kind: TextKind
   readonly event: string
   /** Byte text. */
   readonly data: string
@@ -42,15 +43,23 @@ const LEAVES = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|-?\d[\d.eE+-]*/g
 
 /** The frame, if its events are one text and at most one usage; a `start` does not count. */
 export function textFrame(event: string, data: string, events: readonly StreamEvent[]): TextFrame | undefined {
-  let text: string | undefined
+  let found: { readonly type: TextKind; readonly text: string } | undefined
   let usage: Usage | undefined
   for (const each of events) {
     if (each.type === 'start') continue
     if (each.type === 'usage' && usage === undefined) usage = each.usage
-    else if (each.type === 'text' && each.logprobs === undefined && text === undefined) text = each.text
+    else if (isLoneText(each) && found === undefined) found = each
     else return undefined
   }
-  return text === undefined ? undefined : { event, data, inside: encodedText(JSON.stringify(text).slice(1, -1)), usage }
+  if (found === undefined) return undefined
+  const { type: kind, text } = found
+  return { kind, event, data, inside: encodedText(JSON.stringify(text).slice(1, -1)), usage }
+}
+
+/** A text with nothing beside it that the caller gets. */
+function isLoneText(event: StreamEvent): event is Extract<StreamEvent, { type: TextKind }> {
+  if (event.type === 'text') return event.logprobs === undefined
+  return event.type === 'reasoning' && event.isNewPart === undefined
 }
 
 /**
@@ -59,7 +68,7 @@ export function textFrame(event: string, data: string, events: readonly StreamEv
  * 100 µs.
  */
 export function learnedTemplate(frame: TextFrame, prove: Prove): Template | undefined {
-  const { event, data, inside, usage } = frame
+  const { data, inside, usage } = frame
   const leaves = leavesOf(data)
   if (leaves.length > LEAVES_MAX) return undefined
   const trial = (fills: ReadonlyMap<number, string>) => {
@@ -71,7 +80,7 @@ export function learnedTemplate(frame: TextFrame, prove: Prove): Template | unde
       json += data.slice(done, from) + fill
       done = to
     }
-    return probe(event, json + data.slice(done), prove)
+    return probe(frame, json + data.slice(done), prove)
   }
   const textAt = leaves.findIndex(({ kind, text }, at) => {
     return kind === 'string' && text === inside && trial(new Map([[at, PROBE]])) !== undefined
@@ -88,7 +97,8 @@ export function learnedTemplate(frame: TextFrame, prove: Prove): Template | unde
     )
     if (probed === undefined) return undefined
     if (!probed.read.has(fill)) return kind
-    return kind === 'number' ? 'counter' : undefined
+    // Without a usage it is something else, such as the number of a block, and stays as it is.
+    return kind === 'number' && usage !== undefined ? 'counter' : undefined
   })
   const fixed: string[] = []
   const holes: Hole[] = []
@@ -103,7 +113,7 @@ export function learnedTemplate(frame: TextFrame, prove: Prove): Template | unde
     done = to
   }
   fixed.push(ownCopy(data.slice(done)))
-  return provenTemplate(event, fixed, holes, counts, usage, prove)
+  return provenTemplate(frame, fixed, holes, counts, prove)
 }
 
 interface Leaf {
@@ -128,16 +138,16 @@ function leavesOf(data: string): Leaf[] {
 
 /**
  * The template if a new decoder, with probes in all holes at once, reads no string and number that is not a counter,
- * and adds counters to the usage. `counts` are the counters of the frame that had the usage `usage`.
+ * and adds counters to the usage. `counts` are the counters of the frame that had its usage.
  */
 function provenTemplate(
-  event: string,
+  proven: TextFrame,
   fixed: readonly string[],
   holes: readonly Hole[],
   counts: readonly number[],
-  usage: Usage | undefined,
   prove: Prove,
 ): Template | undefined {
+  const { kind, event, usage } = proven
   if (counts.length > COUNTERS_MAX) return undefined
   const probing = (scale: number) => {
     let counter = 0
@@ -155,16 +165,17 @@ function provenTemplate(
           return piece
       }
     })
-    return probe(event, filled.join(''), prove)
+    return probe(proven, filled.join(''), prove)
   }
   const coded = probing(FIRST_COUNTER)
   if (coded === undefined || coded.read.has(UNREAD)) return undefined
   if (holes.some((hole, at) => hole === 'string' && coded.read.has(`${PROBE}-${at}`))) return undefined
-  if (counts.length === 0) return Bun.deepEquals(coded.usage, usage) ? new Template(event, fixed, holes) : undefined
+  if (counts.length === 0)
+    return Bun.deepEquals(coded.usage, usage) ? new Template(event, fixed, holes, [], kind) : undefined
   const zero = probing(0)
   const counters = counts.map((value, at) => ({ value, code: FIRST_COUNTER * 4 ** at }))
   const figures = zero && figuresOf({ zero: zero.usage, coded: coded.usage, actual: usage }, counters)
-  return figures && new Template(event, fixed, holes, figures)
+  return figures && new Template(event, fixed, holes, figures, kind)
 }
 
 interface Counter {
@@ -205,7 +216,7 @@ interface Probed {
 }
 
 /** Undefined if the decoder does not find the probe, and nothing else, as the text. */
-function probe(event: string, data: string, prove: Prove): Probed | undefined {
+function probe({ event, kind }: TextFrame, data: string, prove: Prove): Probed | undefined {
   const json = decodedText(data)
   // Short frames are not checked when they are decoded, but a later frame of this form may be long.
   if (shapeProblem(json) !== undefined) return undefined
@@ -214,7 +225,7 @@ function probe(event: string, data: string, prove: Prove): Probed | undefined {
     const chunk: unknown = JSON.parse(json)
     if (!isObject(chunk)) return undefined
     const frame = textFrame(event, data, prove(event, observed(chunk, read)))
-    return frame?.inside === PROBE ? { usage: frame.usage, read } : undefined
+    return frame?.kind === kind && frame.inside === PROBE ? { usage: frame.usage, read } : undefined
   } catch (error) {
     // The decoder, or the parser, rejects what stands in a hole: it is not one.
     if (error instanceof ProviderError || error instanceof SyntaxError) return undefined

@@ -11,6 +11,9 @@ import type { FrameForm, TextCopier } from './text-copier.ts'
 /** The model's text, a string or a number that the decoder does not read, and a number that it adds to the usage. */
 export type Hole = 'text' | 'string' | 'number' | 'counter'
 
+/** What the text of a frame is of. */
+export type TextKind = 'text' | 'reasoning'
+
 /** How a figure of the usage follows from the numbers of a frame: the sum of some of them, and a constant. */
 export interface Figure {
   readonly name: Exclude<keyof Usage, 'serviceTier'>
@@ -73,6 +76,7 @@ export class Template {
     private readonly holes: readonly Hole[],
     /** How the usage follows from the counters. */
     private readonly figures: readonly Figure[] = NO_FIGURES,
+    readonly kind: TextKind = 'text',
   ) {
     let chars = 0
     for (const piece of fixed) chars += piece.length
@@ -136,7 +140,7 @@ export class Template {
         piece = fixed[at + 1] ?? ''
       } else piece += data.slice(spans[2 * at], spans[2 * at + 1]) + (fixed[at + 1] ?? '')
     }
-    return new Template(this.event, [...filled, piece], left, this.figures)
+    return new Template(this.event, [...filled, piece], left, this.figures, this.kind)
   }
 
   /** True if `filledFrom` makes the same of two frames with these contents of the holes. */

@@ -22,7 +22,7 @@ function pass(events: readonly (StreamEvent | string)[], toolNames?: ReadonlyMap
   }
   const check = new EventCheck({ event: (event) => passed.push(event), texts }, toolNames)
   for (const event of events) {
-    if (typeof event === 'string') check.texts([event], event)
+    if (typeof event === 'string') check.texts([event], event, 'text')
     else check.event(event)
   }
   return passed
@@ -219,8 +219,8 @@ describe('a character that a provider splits over two events', () => {
     const copier: TextCopier = Object.create(null)
     check.event(start)
     check.event(textOf(first))
-    expect(check.copyTexts(copier)).toBe(0)
+    expect(check.copyTexts(copier, 'text')).toBe(0)
     check.event(textOf(second))
-    expect(check.copyTexts(copier)).toBe(1)
+    expect(check.copyTexts(copier, 'text')).toBe(1)
   })
 })

@@ -14,6 +14,7 @@ import { EventCheck } from '../../src/gateway/event-check.ts'
 import { plainAnswer } from '../../src/gateway/plain-answer.ts'
 import { UsageMeter } from '../../src/gateway/usage-meter.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { passingReader } from '../../src/providers/anthropic/request.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
@@ -31,11 +32,16 @@ import { randomText } from '../support/streams.ts'
 const PROVIDERS = {
   ...{ openai, anthropic, gemini, bedrock },
   'openai-responses': openaiResponses,
+  // What only its own API has passes.
+  'anthropic-own': { ...anthropic, ...passingReader },
 } as const satisfies Record<string, Provider>
-const NAMES = ['openai', 'anthropic', 'gemini', 'bedrock', 'openai-responses'] as const
+const NAMES = ['openai', 'anthropic', 'gemini', 'bedrock', 'openai-responses', 'anthropic-own'] as const
 type Name = (typeof NAMES)[number]
 
-const writerOf = (name: Name) => (name === 'openai-responses' ? responsesWriter : DIALECTS[name].writer)
+function writerOf(name: Name) {
+  if (name === 'anthropic-own') return DIALECTS.anthropic.writer
+  return name === 'openai-responses' ? responsesWriter : DIALECTS[name].writer
+}
 
 type Answering = Omit<Exchange, 'request'>
 

@@ -4,6 +4,7 @@
  */
 
 import { describe, expect, test } from 'bun:test'
+import { compatibilityOf } from '../../src/core/compatibility.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { ChatEncoder } from '../../src/dialects/chat/stream.ts'
 import type { StreamEncoder, StreamMeter } from '../../src/dialects/dialect.ts'
@@ -11,15 +12,19 @@ import { MessagesEncoder } from '../../src/dialects/messages/stream.ts'
 import { DecodeStream } from '../../src/gateway/decode-stream.ts'
 import { EncodeStream } from '../../src/gateway/encode-stream.ts'
 import { EventCheck } from '../../src/gateway/event-check.ts'
+import { ShownThoughts, ThoughtSeals } from '../../src/gateway/shown-thoughts.ts'
+import { type KeptThoughts, ThoughtKeeper } from '../../src/gateway/thought-keeper.ts'
 import { UsageMeter } from '../../src/gateway/usage-meter.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { passingReader } from '../../src/providers/anthropic/request.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
 import { SseFramer } from '../../src/wire/frames.ts'
-import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
+import { accept, dialect, plain, SERVED } from '../dialects/responses/setting.ts'
 import { openaiResponses } from '../providers/openai/dialect.ts'
+import { readAtOnce } from '../support/literal.ts'
 import { property, type Random } from '../support/random.ts'
 import { cuts } from '../support/streams.ts'
 import { damaged, TEXT_PROVIDERS, type TextProvider, textStream } from '../support/text-streams.ts'
@@ -35,18 +40,42 @@ const PROVIDERS: Readonly<Record<TextProvider, Pick<Provider, 'framer' | 'decode
   bedrock: { framer: (shortcut) => new SseFramer(shortcut), decoder: () => bedrock.decoder() },
 }
 
+const SHOWN = { texts: true, seals: true }
+const THINKING = readAtOnce(
+  dialect,
+  {
+    model: 'acme-large',
+    input: 'x',
+    stream: true,
+    reasoning: { summary: 'auto' },
+    include: ['reasoning.encrypted_content'],
+  },
+  { organization: 'acme', compatibility: compatibilityOf({ mode: 'native' }) },
+)
+
+/** Of callers that see no thoughts, and of others. */
 const ENCODERS: readonly ((meter: StreamMeter) => StreamEncoder)[] = [
   () => new ChatEncoder(SERVED, true, 'chatcmpl-1'),
   (meter) => new MessagesEncoder(SERVED, meter, 'msg_1'),
   (meter) => accept({ input: 'x', stream: true }).encoder(SERVED, meter),
+  () => new ChatEncoder(SERVED, true, 'chatcmpl-1', true),
+  (meter) => new MessagesEncoder(SERVED, meter, 'msg_1', 'provider', SHOWN),
+  (meter) => THINKING.encoder(SERVED, meter),
 ]
+/** From here on in the list. */
+const FIRST_SHOWING = 3
+
+/** Seals that show what is in them. */
+const SEALS = new ThoughtSeals({ seal: (_, __, text) => Buffer.from(text), open: () => undefined }, 'acme')
+const ISSUER = { id: 'there', form: 'messages' } as const
 
 type Mode = 'spliced' | 'decoded'
 
 type Decoding = Pick<Provider, 'framer' | 'decoder'>
 
-/** A provider whose streams have taught nothing yet. */
-const fresh = (name: TextProvider): Decoding => ({ ...PROVIDERS[name] })
+/** A provider whose streams have taught nothing yet. `passes`: what only its own API has becomes events, too. */
+const fresh = (name: TextProvider, passes = false): Decoding =>
+  passes && name === 'anthropic' ? { ...passingReader } : { ...PROVIDERS[name] }
 
 /** An output limit that no stream of these tests goes beyond. */
 const AMPLE_TOKENS = 4000
@@ -70,13 +99,18 @@ class Reader {
   private readonly encoded: EncodeStream
   private readonly decoder: DecodeStream
   private error: ProviderError | undefined
+  private kept: KeptThoughts | undefined
 
   constructor(provider: Decoding, encoder: number, mode: Mode, limitTokens = AMPLE_TOKENS) {
     this.meter = new UsageMeter(10, limitTokens)
     const made = ENCODERS[encoder]?.(this.meter)
     if (made === undefined) throw new Error('no such encoder')
     this.encoded = new EncodeStream(made, this.meter)
-    this.decoder = new DecodeStream(provider, new EventCheck(this.encoded, undefined), mode)
+    const shown = encoder < FIRST_SHOWING ? undefined : new ShownThoughts(SHOWN, ISSUER, SEALS)
+    const keeper = new ThoughtKeeper('messages', (kept) => {
+      this.kept = kept
+    })
+    this.decoder = new DecodeStream(provider, new EventCheck(this.encoded, undefined, keeper, shown), mode)
   }
 
   push(chunk: Uint8Array): void {
@@ -85,10 +119,11 @@ class Reader {
 
   close() {
     this.try(() => this.decoder.close())
-    const { meter, encoded, error } = this
+    const { meter, encoded, error, kept } = this
     return {
       text: plain(Buffer.from(encoded.take()).toString()),
       error: error?.message,
+      kept,
       complete: meter.count(true),
       cut: meter.count(false),
       reason: meter.reason,
@@ -108,7 +143,7 @@ class Reader {
 
 /** `earlier` are the bytes of a stream of the same provider before. */
 function holds(name: TextProvider, bytes: Uint8Array, random: Random, earlier: Uint8Array): void {
-  const provider = fresh(name)
+  const provider = fresh(name, random.chance(0.5))
   if (random.chance(0.5)) outcome(provider, [earlier], 0, 'spliced')
   const encoder = random.below(ENCODERS.length)
   // Most streams go far beyond the lowest limit that counts, and are cut.
@@ -152,18 +187,18 @@ describe.each(TEXT_PROVIDERS)('%s: streams that alternate', (name) => {
 })
 
 /** How many of the frames of a stream are copied, beside the decoded ones. */
-function copiedShare(provider: TextProvider, stream: string): number {
+function copiedShare(name: TextProvider, stream: string, passes = false): number {
   let copied = 0
   let decoded = 0
   const sink = {
     event: ({ type }: { readonly type: string }) => {
-      if (type === 'text') decoded++
+      if (type === 'text' || type === 'reasoning') decoded++
     },
     texts: (insides: readonly string[]) => {
       copied += insides.length
     },
   }
-  const decoder = new DecodeStream(fresh(provider), sink)
+  const decoder = new DecodeStream(fresh(name, passes), sink)
   decoder.push(Buffer.from(stream))
   return copied / (copied + decoded)
 }
@@ -215,6 +250,50 @@ describe('nearly all frames are copied', () => {
       'event: contentBlockDelta\n' +
       `data: {"contentBlockIndex":0,"delta":{"text":"w${at}"},"p":"${'a'.repeat(at % 9)}"}\n\n`
     expect(copiedShare('bedrock', FRAMES.map(frame).join(''))).toBeGreaterThan(0.95)
+  })
+})
+
+describe('nearly all frames of thoughts are copied, and of the text after them', () => {
+  const event = (name: string, members: object) =>
+    `event: ${name}\ndata: ${JSON.stringify({ type: name, ...members })}\n\n`
+  const chat = (delta: object) => `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0, delta }] })}\n\n`
+  const block = (index: number, type: string, field: string) => [
+    event('content_block_start', { index, content_block: { type, [field]: '' } }),
+    ...FRAMES.map((at) =>
+      event('content_block_delta', { index, delta: { type: `${field}_delta`, [field]: `w${at}` } }),
+    ),
+    event('content_block_stop', { index }),
+  ]
+  const claude = [...block(0, 'thinking', 'thinking'), ...block(1, 'text', 'text')].join('')
+  const part = (text: string, thought: object) =>
+    `data: ${JSON.stringify({ candidates: [{ content: { parts: [{ text, ...thought }], role: 'model' } }] })}\n\n`
+  const delta = (contentBlockIndex: number, delta: object) =>
+    `event: contentBlockDelta\ndata: ${JSON.stringify({ contentBlockIndex, delta })}\n\n`
+  test.each([
+    ['openai', FRAMES.map((at) => chat({ reasoning_content: `w${at}` })).join('')],
+    ['openai', FRAMES.map((at) => chat({ content: null, reasoning: `w${at}` })).join('')],
+    ['anthropic', claude],
+    [
+      'openai-responses',
+      FRAMES.map((at) =>
+        event('response.reasoning_summary_text.delta', { delta: `w${at}`, item_id: 'rs_1', sequence_number: at }),
+      ).join(''),
+    ],
+    ['gemini', FRAMES.map((at) => part(`w${at}`, { thought: true })).join('')],
+    ['bedrock', FRAMES.map((at) => delta(0, { reasoningContent: { text: `w${at}` } })).join('')],
+  ] as const)('%s', (name, thoughts) => {
+    expect(copiedShare(name, thoughts)).toBeGreaterThan(0.9)
+  })
+
+  test('of Anthropic, also while its own blocks pass', () => {
+    expect(copiedShare('anthropic', claude, true)).toBeGreaterThan(0.9)
+  })
+
+  test('words that a server sends twice leave the text after them as it is', () => {
+    const twice = (at: number) =>
+      chat({ reasoning: `w${at}`, reasoning_details: [{ type: 'reasoning.text', text: `w${at}` }] })
+    const stream = [...FRAMES.map(twice), ...FRAMES.map((at) => chat({ content: `w${at}` }))].join('')
+    expect(copiedShare('openai', stream)).toBeGreaterThan(0.45)
   })
 })
 

@@ -57,7 +57,7 @@ export class Encoding implements EventSink {
     this.out = ''
     if (!this.hasStarted) this.check.event({ type: 'start' })
     this.hasStarted = true
-    this.check.texts(insides, insides.join(''))
+    this.check.texts(insides, insides.join(''), 'text')
     return this.out
   }
 

@@ -48,7 +48,10 @@ interface Style {
   readonly extras: readonly ('time' | 'number' | 'fraction' | 'object' | 'list')[]
   /** Words without special characters only: the usual case. */
   readonly simple: boolean
+  /** Thoughts between the texts. */
   readonly reasoning: boolean
+  /** Thoughts before all text, in a block or an item of their own. */
+  readonly thinks: boolean
 }
 
 function randomStyle(random: Random): Style {
@@ -61,6 +64,7 @@ function randomStyle(random: Random): Style {
     extras: random.list(2, () => random.pick(['time', 'number', 'fraction', 'object', 'list'])),
     simple: random.chance(0.5),
     reasoning: random.chance(0.2),
+    thinks: random.chance(0.4),
   }
 }
 
@@ -76,6 +80,8 @@ export function textStream(provider: TextProvider, random: Random): Uint8Array {
   const style = randomStyle(random)
   const writer = new Writer(random, style, provider)
   writer.begin()
+  if (style.thinks) writer.think(random.below(random.chance(0.2) ? LONG_WORDS : 24))
+  writer.beginText()
   for (let words = random.below(random.chance(0.2) ? LONG_WORDS : 24); words > 0; words--) {
     if (style.reasoning && random.chance(0.3)) writer.text(writer.word(), true)
     writer.text(writer.word(), false)
@@ -89,6 +95,9 @@ class Writer {
   out = ''
   private written = 0
   private frames = 0
+  /** The number of the block of text. */
+  private block = 0
+  private isThinking = false
 
   constructor(
     private readonly random: Random,
@@ -105,14 +114,48 @@ class Writer {
   begin(): void {
     if (this.provider === 'anthropic') {
       this.frame('message_start', { message: { role: 'assistant', usage: { input_tokens: 9, output_tokens: 1 } } })
-      this.frame('content_block_start', { index: 0, content_block: { type: 'text', text: '' } })
     }
-    if (this.provider === 'openai-responses') {
-      this.frame('response.created', { response: { status: 'in_progress' } })
-      this.frame('response.output_item.added', { item: { id: 'msg_1', type: 'message' }, output_index: 1 })
-    }
+    if (this.provider === 'openai-responses') this.frame('response.created', { response: { status: 'in_progress' } })
     if (this.provider === 'bedrock') this.frame('messageStart', { role: 'assistant' })
     if (this.provider === 'openai' && this.random.chance(0.7)) this.chunk({ role: 'assistant', content: '' }, null)
+  }
+
+  beginText(): void {
+    if (this.provider === 'anthropic')
+      this.frame('content_block_start', { index: this.block, content_block: { type: 'text', text: '' } })
+    if (this.provider === 'openai-responses')
+      this.frame('response.output_item.added', { item: { id: 'msg_1', type: 'message' }, output_index: 1 })
+  }
+
+  /** A whole thought of so many words, with what the provider wants back. */
+  think(words: number): void {
+    const { provider, random } = this
+    this.isThinking = true
+    if (provider === 'anthropic')
+      this.frame('content_block_start', { index: 0, content_block: { type: 'thinking', thinking: '', signature: '' } })
+    if (provider === 'openai-responses')
+      this.frame('response.output_item.added', {
+        item: { id: 'rs_1', type: 'reasoning', summary: [] },
+        output_index: 0,
+      })
+    for (let left = words; left > 0; left--) {
+      this.text(this.word(), true)
+      if (provider === 'openai-responses' && random.chance(0.05))
+        this.frame('response.reasoning_summary_part.added', { summary_index: left, output_index: 0, item_id: 'rs_1' })
+      if (random.chance(0.03)) this.interlude()
+    }
+    if (provider === 'anthropic') {
+      this.frame('content_block_delta', { index: 0, delta: { type: 'signature_delta', signature: 'c2lnbg==' } })
+      this.frame('content_block_stop', { index: 0 })
+    } else if (provider === 'openai-responses') {
+      const item = { id: 'rs_1', type: 'reasoning', summary: [], encrypted_content: 'ZW5j' }
+      this.frame('response.output_item.done', { item, output_index: 0 })
+    } else if (provider === 'bedrock') {
+      this.frame('contentBlockDelta', { contentBlockIndex: 0, delta: { reasoningContent: { signature: 'c2lnbg==' } } })
+      this.frame('contentBlockStop', { contentBlockIndex: 0 })
+    }
+    this.isThinking = false
+    this.block = 1
   }
 
   text(text: string, isThought: boolean): void {
@@ -122,11 +165,14 @@ class Writer {
         return this.chunk(isThought ? { content: null, reasoning: text } : { content: text }, null)
       case 'anthropic': {
         const delta = isThought ? { type: 'thinking_delta', thinking: text } : { type: 'text_delta', text }
-        return this.frame('content_block_delta', { index: isThought ? 1 : 0, delta })
+        return this.frame('content_block_delta', { index: isThought && !this.isThinking ? 1 : this.block, delta })
       }
       case 'openai-responses': {
         const place = { item_id: isThought ? 'rs_1' : 'msg_1', output_index: isThought ? 0 : 1 }
-        if (isThought) return this.frame('response.reasoning_text.delta', { content_index: 0, delta: text, ...place })
+        if (isThought) {
+          const event = `response.reasoning_${this.style.padding ? 'summary_' : ''}text.delta`
+          return this.frame(event, { content_index: 0, delta: text, ...place, sequence_number: this.frames })
+        }
         const delta = { content_index: 0, delta: text, logprobs: [], ...place, sequence_number: this.frames }
         const older = { sequence_number: this.frames, ...place, content_index: 0, delta: text, logprobs: [] }
         return this.frame('response.output_text.delta', this.style.spaced ? older : delta)
@@ -135,7 +181,7 @@ class Writer {
         return this.candidate({ parts: [isThought ? { text, thought: true } : { text }], role: 'model' }, {})
       case 'bedrock': {
         const delta = isThought ? { reasoningContent: { text } } : { text }
-        return this.frame('contentBlockDelta', { contentBlockIndex: 0, delta })
+        return this.frame('contentBlockDelta', { contentBlockIndex: this.block, delta })
       }
     }
   }
@@ -154,7 +200,7 @@ class Writer {
       if (this.random.chance(0.5)) this.frame('', { choices: [], usage: this.openaiUsage() })
       this.out += `data: [DONE]${this.style.newline}${this.style.newline}`
     } else if (provider === 'anthropic') {
-      this.frame('content_block_stop', { index: 0 })
+      this.frame('content_block_stop', { index: this.block })
       this.frame('message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: written } })
       this.frame('message_stop', {})
     } else if (provider === 'gemini') {

@@ -3,7 +3,7 @@
 import { BURST_TEXTS, JSON_TEXT, PACED_TEXT_LENGTH } from './answers.ts'
 import { isWhole, markerOf, textOfAnswer, textOfStream } from './dialects.ts'
 import type { Counter } from './load-counter.ts'
-import { type Dialect, nowMicroseconds, type Traffic } from './traffic.ts'
+import { type BurstKind, type Dialect, nowMicroseconds, type Traffic } from './traffic.ts'
 
 /** Checks the answers of one connection, one after the other. */
 export interface Check {
@@ -55,7 +55,7 @@ class WholeCheck implements Check {
   }
 }
 
-function problemOfBurst(dialect: Dialect, kind: 'burst' | 'bulk', body: string): string | undefined {
+function problemOfBurst(dialect: Dialect, kind: BurstKind, body: string): string | undefined {
   const text = textOfStream(dialect, body)
   const wanted = BURST_TEXTS[kind]
   if (text !== wanted) return `the text of a stream is wrong (${text.length} of ${wanted.length} characters)`

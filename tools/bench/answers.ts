@@ -1,6 +1,6 @@
 /** The bytes of the simulated providers, which a gateway must deliver, and the text that a caller reads in them. */
 
-import { BURST_EVENTS, BURSTS, nowMicroseconds, type ProviderName } from './traffic.ts'
+import { BURST_EVENTS, BURSTS, type BurstKind, nowMicroseconds, type ProviderName } from './traffic.ts'
 
 /** What a provider sends: a whole answer, and the events of a stream. */
 interface AnswerFormat {
@@ -10,6 +10,12 @@ interface AnswerFormat {
   readonly event: (text: string, at: number) => string
   readonly last: string
   readonly json: string
+  /** Before all else of a stream with thoughts, an event of a thought, and what stands between thoughts and text. */
+  readonly thoughts?: {
+    readonly first: string
+    readonly event: (text: string) => string
+    readonly end: string
+  }
 }
 
 export const JSON_TEXT = 'The weir measures and holds back a flow.'
@@ -25,6 +31,11 @@ function chatFormat(obfuscation: (at: number) => string): AnswerFormat {
   return {
     first: choice('"role":"assistant","content":""', 'null', 0),
     event: (text, at) => choice(`"content":"${text}"`, 'null', at + 1),
+    thoughts: {
+      first: '',
+      event: (text) => choice(`"content":null,"reasoning_content":"${text}"`, 'null', 1),
+      end: '',
+    },
     last:
       `${choice('', '"stop"', 1)}data: ${CHUNK}"choices":[],` +
       '"usage":{"prompt_tokens":12,"completion_tokens":64,"total_tokens":76}}\n\ndata: [DONE]\n\n',
@@ -120,23 +131,36 @@ const responses: AnswerFormat = {
   json: JSON.stringify(responsesAnswer('completed', JSON_TEXT, 9)),
 }
 
+const messageStart = named({
+  type: 'message_start',
+  message: {
+    id: 'msg_bench0123456789abcdef',
+    type: 'message',
+    role: 'assistant',
+    model: 'upstream-1',
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    usage: { input_tokens: 12, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 1 },
+  },
+})
+const textStart = named({ type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } })
+const thinkingDelta = (delta: object) => named({ type: 'content_block_delta', index: 1, delta })
+
 const anthropic: AnswerFormat = {
-  first:
-    named({
-      type: 'message_start',
-      message: {
-        id: 'msg_bench0123456789abcdef',
-        type: 'message',
-        role: 'assistant',
-        model: 'upstream-1',
-        content: [],
-        stop_reason: null,
-        stop_sequence: null,
-        usage: { input_tokens: 12, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 1 },
-      },
-    }) +
-    named({ type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } }) +
-    named({ type: 'ping' }),
+  first: messageStart + textStart + named({ type: 'ping' }),
+  thoughts: {
+    first: named({
+      type: 'content_block_start',
+      index: 1,
+      content_block: { type: 'thinking', thinking: '', signature: '' },
+    }),
+    event: (text) => thinkingDelta({ type: 'thinking_delta', thinking: JSON.parse(`"${text}"`) }),
+    end:
+      thinkingDelta({ type: 'signature_delta', signature: 'c2lnbmF0dXJl'.repeat(30) }) +
+      named({ type: 'content_block_stop', index: 1 }) +
+      textStart,
+  },
   event: (text) =>
     'event: content_block_delta\n' +
     `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"${text}"}}\n\n`,
@@ -226,12 +250,24 @@ export function burstOf(provider: ProviderName, burst: number): readonly string[
   return Array.from({ length: BURST_EVENTS }, (_, at) => event(word(from + at), from + at))
 }
 
+/** A burst of thoughts. Its first piece has what comes before them, its last what comes after. */
+export function thoughtsOf(provider: ProviderName): readonly string[] {
+  const { thoughts } = ANSWERS[provider]
+  if (thoughts === undefined) return []
+  const events = Array.from({ length: BURST_EVENTS }, (_, at) => thoughts.event(word(at)))
+  return [thoughts.first, ...events, thoughts.end].filter((piece) => piece !== '')
+}
+
 /** The text of a stream of `bursts` bursts. */
 function burstText(bursts: number): string {
   return JSON.parse(`"${Array.from({ length: bursts * BURST_EVENTS }, (_, at) => word(at)).join('')}"`)
 }
 
-export const BURST_TEXTS = { burst: burstText(BURSTS.burst), bulk: burstText(BURSTS.bulk) } as const
+export const BURST_TEXTS: Readonly<Record<BurstKind, string>> = {
+  burst: burstText(BURSTS.burst),
+  bulk: burstText(BURSTS.bulk),
+  thoughts: burstText(BURSTS.thoughts),
+}
 
 /** The text of a paced event: its number in the stream and the microsecond at which it was sent, of fixed width. */
 export function pacedText(sequence: number): string {

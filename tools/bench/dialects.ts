@@ -85,11 +85,21 @@ const FORMATS: Readonly<Record<Dialect, DialectFormat>> = {
   },
 }
 
+/** What asks for thoughts. */
+const THINKING: Partial<Readonly<Record<Dialect, object>>> = {
+  chat: { reasoning_effort: 'low' },
+  messages: { thinking: { type: 'enabled', budget_tokens: 1024 } },
+}
+
 /** The path and the body of a request in `dialect`. */
 export function requestOf(dialect: Dialect, { kind, provider, size }: Traffic) {
   const { path, members } = FORMATS[dialect]
   const rest = size === 'small' ? members : conversationOf(dialect, SIZE_BYTES[size])
-  return { path, body: JSON.stringify({ model: modelOf(kind, provider), stream: kind !== 'json', ...rest }) }
+  const thinking = kind === 'thoughts' ? THINKING[dialect] : undefined
+  return {
+    path,
+    body: JSON.stringify({ model: modelOf(kind, provider), stream: kind !== 'json', ...rest, ...thinking }),
+  }
 }
 
 /** The text of a stream. The texts of the bench contain no quotes. */

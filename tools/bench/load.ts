@@ -105,7 +105,7 @@ class Connection implements AnswerSink {
 }
 
 function burstsOf({ kind }: Traffic): number {
-  return kind === 'burst' || kind === 'bulk' ? BURSTS[kind] : 0
+  return kind === 'burst' || kind === 'bulk' || kind === 'thoughts' ? BURSTS[kind] : 0
 }
 
 class Load {

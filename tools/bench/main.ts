@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { scriptFlags } from '../../scripts/script-flags.ts'
 import { ownScenarios } from './ledger-scenarios.ts'
 import { machine, openFilesMax } from './machine.ts'
+import { nativeScenarios } from './native-scenarios.ts'
 import { metrics, observed } from './observation-scenarios.ts'
 import { measurePeers } from './peer-rows.ts'
 import { priceMeasurements } from './price.ts'
@@ -15,7 +16,7 @@ import { FULL, type Measurement, type Plan, QUICK } from './rounds.ts'
 import { scenarios } from './scenarios.ts'
 import { socketScenarios } from './socket-scenarios.ts'
 
-const alone = { ...ownScenarios, metrics, observed, price: priceMeasurements, ...socketScenarios }
+const alone = { ...ownScenarios, metrics, observed, price: priceMeasurements, ...socketScenarios, ...nativeScenarios }
 const NAMES = [...Object.keys(scenarios), ...Object.keys(alone)]
 
 const HELP = `Usage: scripts/bench [--quick] [--only NAME,…] [--json] [--against-itself | --peers]

@@ -4,8 +4,8 @@
  */
 
 import type { Socket } from 'bun'
-import { ANSWERS, burstOf, pacedText } from './answers.ts'
-import { answerOf, BURSTS, PACES, PROVIDERS, type ProviderName } from './traffic.ts'
+import { ANSWERS, burstOf, pacedText, thoughtsOf } from './answers.ts'
+import { answerOf, BURSTS, type BurstKind, PACES, PROVIDERS, type ProviderName } from './traffic.ts'
 
 interface Connection {
   /** What has arrived of a head that is not complete. */
@@ -33,6 +33,7 @@ function bytesOf(name: ProviderName) {
       // Providers flush every event, which makes it a chunk of its own, whether they write one at a time or many.
       Buffer.from(burstOf(name, burst).map(chunk).join('')),
     ),
+    thoughts: Buffer.from(thoughtsOf(name).map(chunk).join('')),
     end: Buffer.from(`${chunk(last)}0\r\n\r\n`),
     json: Buffer.from(
       `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`,
@@ -134,7 +135,8 @@ function serve(socket: Socket<Connection>): void {
       return write(socket, bytes.json)
     case 'burst':
     case 'bulk':
-      void bursts(socket, bytes, BURSTS[answer.kind])
+    case 'thoughts':
+      void bursts(socket, bytes, answer.kind)
       return
     case 'paced':
     case 'slow':
@@ -142,9 +144,10 @@ function serve(socket: Socket<Connection>): void {
   }
 }
 
-async function bursts(socket: Socket<Connection>, bytes: ReturnType<typeof bytesOf>, count: number): Promise<void> {
+async function bursts(socket: Socket<Connection>, bytes: ReturnType<typeof bytesOf>, kind: BurstKind): Promise<void> {
   write(socket, bytes.start)
-  for (let burst = 0; burst < count; burst++) {
+  if (kind === 'thoughts') write(socket, bytes.thoughts)
+  for (let burst = 0; burst < BURSTS[kind]; burst++) {
     write(socket, bytes.bursts[burst] ?? UNKNOWN)
     // In the next turn of the loop, so that each burst is a packet of its own if the reader keeps up.
     await new Promise<void>((resolve) => setImmediate(resolve))

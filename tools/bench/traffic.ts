@@ -30,10 +30,10 @@ export const NATIVE: Readonly<Record<ProviderName, Dialect>> = {
 }
 
 /**
- * The kinds of answers: one JSON body; a stream of one burst of events; one of 16 bursts; an event every 20 ms; an
- * event every second.
+ * The kinds of answers: one JSON body; a stream of one burst of events; one of 16 bursts; a burst of thoughts before
+ * that of the text; an event every 20 ms; an event every second.
  */
-export const KINDS = ['json', 'burst', 'bulk', 'paced', 'slow'] as const
+export const KINDS = ['json', 'burst', 'bulk', 'thoughts', 'paced', 'slow'] as const
 export type Kind = (typeof KINDS)[number]
 
 /** A request of some 400 bytes, or a conversation of an agent. */
@@ -50,7 +50,8 @@ export interface Traffic {
 
 export const BURST_EVENTS = 64
 /** Bursts in one stream. A bulk stream has so many that the cost of the request does not matter. */
-export const BURSTS = { burst: 1, bulk: 16 } as const
+export const BURSTS = { burst: 1, bulk: 16, thoughts: 1 } as const
+export type BurstKind = keyof typeof BURSTS
 /** Milliseconds between two events of one stream. */
 export const PACES = { paced: 20, slow: 1000 } as const
 

@@ -17,6 +17,7 @@ const CLOSING = ',"logprobs":null,"finish_reason":null}]}\n\n'
 const CLOSING_WITH_USAGE = ',"logprobs":null,"finish_reason":null}],"usage":null}\n\n'
 /** A chunk between what is the same in all of them and its delta. */
 const CHOICE = ',"choices":[{"index":0,"delta":'
+const THOUGHT_OPENING = `${CHOICE}{"reasoning_content":"`
 
 /**
  * Writes the role chunk, content, tool calls, finish, usage (if asked for) and `[DONE]`. The role chunk waits for the
@@ -84,8 +85,19 @@ export class ChatEncoder implements StreamEncoder {
 
   encodeThought(event: ThoughtEvent): string {
     if (!this.showsThoughts || event.type !== 'reasoning' || event.text === '') return ''
-    const text = event.isNewPart === true ? PART_SEAM + event.text : event.text
-    return this.begin(null) + this.chunk({ reasoning_content: text })
+    return this.encodeThoughts([jsonInside(event.isNewPart === true ? PART_SEAM + event.text : event.text)])
+  }
+
+  encodeThoughts(insides: readonly string[]): string {
+    if (!this.showsThoughts) return ''
+    const opening = this.head + THOUGHT_OPENING
+    return textEvents(this.begin(null) + opening, insides, this.textClosing + opening, this.textClosing)
+  }
+
+  thoughtForm(): TextForm | undefined {
+    if (!this.begun || !this.showsThoughts) return undefined
+    const opening = this.head + THOUGHT_OPENING
+    return { opening, seam: this.textClosing + opening, closing: this.textClosing }
   }
 
   end(reason: FinishReason, usage: Usage): string {

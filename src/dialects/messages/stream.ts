@@ -142,13 +142,29 @@ export class MessagesEncoder implements StreamEncoder {
     }
   }
 
+  encodeThoughts(insides: readonly string[]): string {
+    if (this.shows?.texts !== true) return ''
+    if (this.open === 'thought') return textEvents(this.deltaOpening, insides, this.deltaSeam, DELTA_CLOSING)
+    let events = ''
+    for (const inside of insides) events += this.thoughtDelta(inside)
+    return events
+  }
+
+  thoughtForm(): TextForm | undefined {
+    if (this.open !== 'thought') return undefined
+    return { opening: this.deltaOpening, seam: this.deltaSeam, closing: DELTA_CLOSING }
+  }
+
   /** Without words, what is left of a thought is its seal. */
   encodeThought(event: ThoughtEvent): string {
     const { shows } = this
     if (shows === undefined) return ''
     if (event.type === 'thought') return event.seal ? this.endThought(event.seal, event.isRedacted === true) : ''
     if (!shows.texts || event.text === '') return ''
-    const inside = jsonInside(event.isNewPart === true ? PART_SEAM + event.text : event.text)
+    return this.thoughtDelta(jsonInside(event.isNewPart === true ? PART_SEAM + event.text : event.text))
+  }
+
+  private thoughtDelta(inside: string): string {
     if (this.open === 'thought') return this.deltaOpening + inside + DELTA_CLOSING
     if (this.isBusy()) return this.holdThought(inside)
     return this.begin() + this.close() + this.openThought(inside)

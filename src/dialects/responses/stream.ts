@@ -9,20 +9,34 @@ import type { Reasoning } from '../../core/reasoning.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import type { ItemText } from '../../items/item-store.ts'
 import { joined, jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
+import type { TextKind } from '../../wire/template.ts'
 import type { TextForm } from '../../wire/text-copier.ts'
 import { mintId } from '../answer-ids.ts'
 import type { StreamEncoder } from '../dialect.ts'
+import { callItemJson, freeItemJson, messageItemJson, textPartJson, thoughtItemJson } from './answer.ts'
 import {
-  callItemJson,
-  freeItemJson,
-  messageItemJson,
-  summaryPartJson,
-  textPartJson,
-  thoughtItemJson,
-} from './answer.ts'
+  ARGUMENTS_DELTA,
+  ARGUMENTS_DONE,
+  CREATED,
+  deltaOpening,
+  FAILED,
+  IN_PROGRESS,
+  INPUT_DELTA,
+  INPUT_DONE,
+  ITEM_ADDED,
+  ITEM_DONE,
+  LAST,
+  PART_ADDED,
+  PART_DONE,
+  SEAM,
+  TEXT_DELTA,
+  TEXT_DELTA_END,
+  TEXT_DONE,
+} from './event-text.ts'
 import { FreeText } from './free-text.ts'
 import { GrowingText } from './growing-text.ts'
 import { COMPLETED, type Ending, endingOf, type Resource } from './resource.ts'
+import { ThoughtItem } from './thought-item.ts'
 import type { OwnName, Toolbox } from './toolbox.ts'
 
 /**
@@ -32,31 +46,6 @@ const ANSWER_CHARS_MAX = 16 * 1024 * 1024
 
 /** Of an answer for which no provider was asked. */
 const NO_USAGE: Usage = { input: 0, output: 0 }
-// Each event up to its sequence number.
-const CREATED = opening('response.created')
-const IN_PROGRESS = opening('response.in_progress')
-const FAILED = opening('response.failed')
-const ITEM_ADDED = opening('response.output_item.added')
-const PART_ADDED = opening('response.content_part.added')
-const TEXT_DELTA = opening('response.output_text.delta')
-const TEXT_DONE = opening('response.output_text.done')
-const PART_DONE = opening('response.content_part.done')
-const ARGUMENTS_DELTA = opening('response.function_call_arguments.delta')
-const ARGUMENTS_DONE = opening('response.function_call_arguments.done')
-const SUMMARY_PART_ADDED = opening('response.reasoning_summary_part.added')
-const SUMMARY_DELTA = opening('response.reasoning_summary_text.delta')
-const SUMMARY_DONE = opening('response.reasoning_summary_text.done')
-const SUMMARY_PART_DONE = opening('response.reasoning_summary_part.done')
-const INPUT_DELTA = opening('response.custom_tool_call_input.delta')
-const INPUT_DONE = opening('response.custom_tool_call_input.done')
-const ITEM_DONE = opening('response.output_item.done')
-const LAST = { completed: opening('response.completed'), incomplete: opening('response.incomplete') } as const
-const TEXT_DELTA_END = '","logprobs":[]}\n\n'
-/** The end of a delta, and the next one up to its number. */
-const SEAM = joined(TEXT_DELTA_END, TEXT_DELTA)
-/** A delta up to and including its sequence number, which most streams repeat. */
-const numberedDeltas: string[] = []
-const NUMBERED_DELTAS_MAX = 1024
 
 /** The encoder of a turn on a socket, whose connection goes on after it. */
 export interface TurnEncoder extends StreamEncoder {
@@ -88,16 +77,6 @@ interface OpenCall extends OpenItem {
   isWhole: boolean
 }
 
-/** A thought, whose words are the parts of a summary. */
-interface OpenThought extends Pick<OpenItem, 'id' | 'outputIndex'> {
-  readonly kind: 'thought'
-  /** The parts before the last, and the last one. */
-  readonly parts: string[]
-  part: GrowingText | undefined
-  seal: string
-  isWhole: boolean
-}
-
 /** What an encoder writes besides an answer's text and calls. */
 interface Variant {
   readonly status?: Compatibility['status']
@@ -122,13 +101,13 @@ export class ResponsesEncoder implements TurnEncoder {
   /** By the index of their events. */
   private readonly calls: OpenCall[] = []
   /** Calls and thoughts in the order in which they were added. */
-  private readonly others: (OpenCall | OpenThought)[] = []
+  private readonly others: (OpenCall | ThoughtItem)[] = []
   /** The index of the first of them that is not done. */
   private nextOther = 0
   private messageDone: DoneItem | undefined
   private ending: Ending = COMPLETED
   private readonly othersDone: DoneItem[] = []
-  private thought: OpenThought | undefined
+  private thought: ThoughtItem | undefined
   private hasThoughts = false
   private readonly status: Compatibility['status']
 
@@ -193,9 +172,21 @@ export class ResponsesEncoder implements TurnEncoder {
     return { opening: TEXT_DELTA + sequence + middle, seam: SEAM, number: sequence, middle, closing: TEXT_DELTA_END }
   }
 
-  textsCopied(count: number, joined: string): void {
+  encodeThoughts(insides: readonly string[]): string {
+    if (this.variant.shows?.texts !== true) return ''
+    let deltas = ''
+    for (const inside of insides) deltas += this.summaryDelta(inside)
+    return deltas
+  }
+
+  thoughtForm(): TextForm | undefined {
+    return this.thought?.form(this.sequence)
+  }
+
+  textsCopied(count: number, joined: string, kind: TextKind): void {
     this.countChars(joined)
-    this.message?.inside.add(joined)
+    const written = kind === 'text' ? this.message?.inside : this.thought?.part
+    written?.add(joined)
     this.sequence += count
   }
 
@@ -323,20 +314,23 @@ export class ResponsesEncoder implements TurnEncoder {
   }
 
   /** The first open item, unless it is the message, which stays open to the end. */
-  private nextOpen(): OpenCall | OpenThought | undefined {
+  private nextOpen(): OpenCall | ThoughtItem | undefined {
     const item = this.others[this.nextOther]
     const isFirst = this.message === undefined || (item !== undefined && item.outputIndex < this.message.outputIndex)
     return isFirst ? item : undefined
   }
 
-  private closeOther(item: OpenCall | OpenThought): string {
+  private closeOther(item: OpenCall | ThoughtItem): string {
     return item.kind === 'call' ? this.closeCall(item) : this.closeThought(item)
   }
 
   encodeThought(event: ThoughtEvent): string {
     const { shows } = this.variant
     if (shows === undefined) return ''
-    if (event.type === 'reasoning') return shows.texts && event.text !== '' ? this.summaryDelta(event) : ''
+    if (event.type === 'reasoning') {
+      if (!shows.texts || event.text === '') return ''
+      return this.summaryDelta(jsonInside(event.text), event.isNewPart)
+    }
     const { thought } = this
     if (thought === undefined && !event.seal) return ''
     const before = thought === undefined ? this.openThought() : ''
@@ -346,50 +340,29 @@ export class ResponsesEncoder implements TurnEncoder {
     this.countChars(open.seal)
     open.isWhole = true
     this.thought = undefined
-    return before + this.endPart(open) + this.closeWhole()
+    return before + open.endPart() + this.closeWhole()
   }
 
   private openThought(): string {
     const before = this.closeWhole()
     const id = mintId('rs')
     const outputIndex = this.items++
-    this.thought = { kind: 'thought', id, outputIndex, parts: [], part: undefined, seal: '', isWhole: false }
+    this.thought = new ThoughtItem(id, outputIndex, (opening, members) => this.event(opening, members))
     this.others.push(this.thought)
     this.hasThoughts = true
     return before + this.itemEvent(ITEM_ADDED, outputIndex, thoughtItemJson(id, [], ''))
   }
 
-  private summaryDelta({ text, isNewPart }: Extract<ThoughtEvent, { type: 'reasoning' }>): string {
-    let events = this.thought === undefined ? this.openThought() : ''
-    const { thought } = this
-    if (thought === undefined) return events
-    if (isNewPart === true) events += this.endPart(thought)
-    const inside = jsonInside(text)
+  private summaryDelta(inside: string, isNewPart = false): string {
+    const before = this.thought === undefined ? this.openThought() : ''
     this.countChars(inside)
-    if (thought.part === undefined) {
-      thought.part = new GrowingText()
-      events += this.event(SUMMARY_PART_ADDED, `${placeOf(thought)},"part":${summaryPartJson('')}`)
-    }
-    thought.part.add(inside)
-    return events + this.event(SUMMARY_DELTA, `${placeOf(thought)},"delta":"${inside}"`)
+    return before + (this.thought?.delta(inside, isNewPart) ?? '')
   }
 
-  private endPart(thought: OpenThought): string {
-    if (thought.part === undefined) return ''
-    const inside = thought.part.whole()
-    const place = placeOf(thought)
-    thought.part = undefined
-    thought.parts.push(inside)
-    return (
-      this.event(SUMMARY_DONE, `${place},"text":"${inside}"`) +
-      this.event(SUMMARY_PART_DONE, `${place},"part":${summaryPartJson(inside)}`)
-    )
-  }
-
-  private closeThought(thought: OpenThought): string {
+  private closeThought(thought: ThoughtItem): string {
     this.nextOther++
     const { id, outputIndex, parts, seal } = thought
-    const end = this.endPart(thought)
+    const end = thought.endPart()
     const json = thoughtItemJson(id, parts, seal)
     this.othersDone.push({ id, json, outputIndex })
     return end + this.itemEvent(ITEM_DONE, outputIndex, json)
@@ -444,25 +417,4 @@ export class ResponsesEncoder implements TurnEncoder {
 
 interface DoneItem extends ItemText {
   readonly outputIndex: number
-}
-
-/** Where an event of a summary belongs: to the part that is open, or begins. */
-function placeOf({ id, outputIndex, parts }: OpenThought): string {
-  return `"item_id":"${id}","output_index":${outputIndex},"summary_index":${parts.length}`
-}
-
-/** A delta up to and including its sequence number. */
-function deltaOpening(sequence: number): string {
-  if (sequence >= NUMBERED_DELTAS_MAX) return TEXT_DELTA + sequence
-  let opening = numberedDeltas[sequence]
-  if (opening === undefined) {
-    opening = joined(TEXT_DELTA, String(sequence))
-    numberedDeltas[sequence] = opening
-  }
-  return opening
-}
-
-/** An event up to its sequence number. */
-function opening(name: string): string {
-  return joined('event: ', name, '\ndata: {"type":"', name, '","sequence_number":')
 }

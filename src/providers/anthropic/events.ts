@@ -13,7 +13,7 @@ import { reportedError } from '../error-response.ts'
 import { isBlank, parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { ToolBlocks } from '../tool-blocks.ts'
-import { OwnBlocks } from './own-blocks.ts'
+import { isPlainMessage, OwnBlocks } from './own-blocks.ts'
 
 /** One per stream. Only `message_stop` completes it. */
 export class AnthropicDecoder implements StreamDecoder {
@@ -21,8 +21,9 @@ export class AnthropicDecoder implements StreamDecoder {
   private readonly counts = new Counts()
   private started = false
   private finished = false
-  /** Blocks of thinking that are not whole, by their index. */
-  private readonly thinking = new Map<number, { thinking: GatheredText; signature: string }>()
+  /** Blocks of thinking that are not whole, by their index, and the last of them that began. */
+  private readonly thinking = new Map<number, ThinkingBlock>()
+  private lastThinking: ThinkingBlock | undefined
   private ended = false
   private readonly own: OwnBlocks | undefined
 
@@ -129,9 +130,9 @@ export class AnthropicDecoder implements StreamDecoder {
   private blockDelta(chunk: JsonObject, events: StreamEvent[]): void {
     const delta = isObject(chunk['delta']) ? chunk['delta'] : {}
     this.start(events)
-    if (this.own?.delta(blockIndex(chunk), delta, events) === true) return
+    if (this.own?.delta(() => blockIndex(chunk), delta, events) === true) return
     if (delta['type'] === 'text_delta') this.text(delta['text'], events)
-    if (delta['type'] === 'thinking_delta') this.addThinking(chunk, delta['thinking'], events)
+    if (delta['type'] === 'thinking_delta') this.addThinking(delta['thinking'], events)
     if (delta['type'] === 'signature_delta') this.addSignature(chunk, delta['signature'])
     if (delta['type'] === 'input_json_delta') this.pieceOfInput(blockIndex(chunk), delta['partial_json'], events)
   }
@@ -151,15 +152,20 @@ export class AnthropicDecoder implements StreamDecoder {
   private beginThinking(chunk: JsonObject, block: JsonObject, events: StreamEvent[]): void {
     const thinking = new GatheredText()
     thinking.add(stringOf(block['thinking']) ?? '')
-    this.thinking.set(blockIndex(chunk), { thinking, signature: stringOf(block['signature']) ?? '' })
+    this.lastThinking = { thinking, signature: stringOf(block['signature']) ?? '' }
+    this.thinking.set(blockIndex(chunk), this.lastThinking)
     this.thought(block['thinking'], events)
   }
 
-  private addThinking(chunk: JsonObject, text: unknown, events: StreamEvent[]): void {
-    const block = this.thinking.get(blockIndex(chunk))
-    if (block !== undefined && typeof text === 'string' && block.thinking.length < THINKING_CHARS_MAX)
-      block.thinking.add(text)
+  /** Blocks come one after the other: the number of a delta's block is not read, so that deltas can be copied. */
+  private addThinking(text: unknown, events: StreamEvent[]): void {
+    if (typeof text === 'string') this.thoughtCopied(text)
     this.thought(text, events)
+  }
+
+  thoughtCopied(words: string): void {
+    const block = this.lastThinking
+    if (block !== undefined && block.thinking.length < THINKING_CHARS_MAX) block.thinking.add(words)
   }
 
   private addSignature(chunk: JsonObject, signature: unknown): void {
@@ -174,6 +180,7 @@ export class AnthropicDecoder implements StreamDecoder {
     this.tools.end(index, events)
     const block = this.thinking.get(index)
     this.thinking.delete(index)
+    if (block === this.lastThinking) this.lastThinking = undefined
     if (block === undefined || block.thinking.length >= THINKING_CHARS_MAX) return
     const { signature } = block
     const thinking = block.thinking.toString()
@@ -218,6 +225,13 @@ export function anthropicEvents(body: JsonValue, passes = false): readonly Strea
   return new AnthropicDecoder(passes).body(body)
 }
 
+/** As `anthropicPlain`, for an answer whose own members pass: undefined if it has any. */
+export function anthropicPlainWithoutOwn(body: JsonObject): PlainAnswer | undefined {
+  const { content } = body
+  const block = isArray(content) ? content[0] : undefined
+  return isObject(block) && isPlainMessage(body, block) ? anthropicPlain(body) : undefined
+}
+
 /** Undefined for everything but one block of text with a usual reason. */
 export function anthropicPlain(body: JsonObject): PlainAnswer | undefined {
   const { type, error, content, stop_reason: stop, usage } = body
@@ -243,6 +257,11 @@ function finishReason(reason: string): FinishReason {
       // end_turn, stop_sequence, pause_turn, and reasons added later.
       return 'stop'
   }
+}
+
+interface ThinkingBlock {
+  readonly thinking: GatheredText
+  signature: string
 }
 
 /** Longer thinking is not kept. */

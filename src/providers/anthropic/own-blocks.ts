@@ -23,10 +23,18 @@ const EVENT_NAME = /^[a-z][a-z0-9_.]{0,63}$/
 
 type Kind = 'text' | 'call' | 'thinking' | 'own'
 
+/** Whether a whole message of one block of text has nothing of Anthropic's own. */
+export function isPlainMessage(message: JsonObject, block: JsonObject): boolean {
+  const usage = objectIn(message['usage'])
+  return isEmpty(without(message, OF_MESSAGE)) && isEmpty(without(block, OF_TEXT)) && isEmpty(without(usage, OF_USAGE))
+}
+
 /** One per stream. */
 export class OwnBlocks {
   /** The kind of each block that has not ended. */
   private readonly open = new Map<number, Kind>()
+  /** How many of them are Anthropic's own. */
+  private ownOpen = 0
   /** Of the last block that callers see. */
   private last: Kind | undefined
 
@@ -57,7 +65,10 @@ export class OwnBlocks {
     this.open.set(index, kind)
     const before = this.last
     if (kind !== 'thinking') this.last = kind
-    if (kind === 'own') events.push(own('block', block))
+    if (kind === 'own') {
+      this.ownOpen++
+      events.push(own('block', block))
+    }
     if (kind !== 'text') return kind === 'own'
     const members = without(block, OF_TEXT)
     if (before === 'text' || !isEmpty(members)) events.push(own('text', members))
@@ -73,17 +84,25 @@ export class OwnBlocks {
       events[at] = { ...start, own: members }
   }
 
-  /** Whether a delta is Anthropic's own. */
-  delta(index: number, delta: JsonObject, events: StreamEvent[]): boolean {
-    const kind = this.open.get(index)
+  /**
+   * Whether a delta is Anthropic's own. The number of its block is not read if no such block is open: then frames that
+   * differ in it are copied alike.
+   */
+  delta(indexOf: () => number, delta: JsonObject, events: StreamEvent[]): boolean {
+    const isRead = READ_DELTAS.has(String(delta['type']))
+    if (isRead && this.ownOpen === 0) return false
+    const kind = this.open.get(indexOf())
     if (kind === undefined || kind === 'thinking') return false
-    if (kind !== 'own' && READ_DELTAS.has(String(delta['type']))) return false
+    if (kind !== 'own' && isRead) return false
     events.push(own('delta', delta))
     return true
   }
 
   end(index: number, events: StreamEvent[]): void {
-    if (this.open.get(index) === 'own') events.push(own('stop', {}))
+    if (this.open.get(index) === 'own') {
+      this.ownOpen--
+      events.push(own('stop', {}))
+    }
     this.open.delete(index)
   }
 }

@@ -20,7 +20,7 @@ import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_128, ToolNames } from '../tool-names.ts'
 import { offeredTools, Turns } from '../turns.ts'
 import { betaHeaders } from './beta-headers.ts'
-import { AnthropicDecoder, anthropicEvents } from './events.ts'
+import { AnthropicDecoder, anthropicEvents, anthropicPlainWithoutOwn } from './events.ts'
 import { MessageBodyWriter, type MessageVariant } from './message-body.ts'
 import { THINKING } from './thinking.ts'
 
@@ -51,12 +51,12 @@ export interface MessageForm extends MessageVariant, ThinkingForm {
   readonly passing: AnswerReader
 }
 
-/** One with members of its own is not plain. */
 export const passingReader: AnswerReader = {
   streamType: 'text/event-stream',
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new AnthropicDecoder(true),
   events: (body) => anthropicEvents(body, true),
+  plain: anthropicPlainWithoutOwn,
   responseError,
 }
 

@@ -21,7 +21,9 @@ const EXCEPTION = 'exception:'
 export class BedrockDecoder implements StreamDecoder {
   private readonly tools = new ToolBlocks()
   /** Blocks of reasoning that are not whole, by their index. */
-  private readonly reasoning = new Map<number, { text: GatheredText; signature: string }>()
+  private readonly reasoning = new Map<number, ReasoningBlock>()
+  /** The one that the last words belong to. */
+  private lastReasoning: ReasoningBlock | undefined
   private started = false
   private finished = false
   private ended = false
@@ -134,8 +136,14 @@ export class BedrockDecoder implements StreamDecoder {
     const block = this.reasoning.get(index) ?? { text: new GatheredText(), signature: '' }
     this.reasoning.set(index, block)
     if (typeof text === 'string' && text !== '') events.push({ type: 'reasoning', text })
-    if (typeof text === 'string' && block.text.length < THOUGHT_CHARS_MAX) block.text.add(text)
+    this.lastReasoning = block
+    if (typeof text === 'string') this.thoughtCopied(text)
     if (typeof signature === 'string' && block.signature.length < THOUGHT_CHARS_MAX) block.signature += signature
+  }
+
+  thoughtCopied(words: string): void {
+    const block = this.lastReasoning
+    if (block !== undefined && block.text.length < THOUGHT_CHARS_MAX) block.text.add(words)
   }
 
   /** Reasoning without a signature is not wanted back. */
@@ -163,6 +171,11 @@ export class BedrockDecoder implements StreamDecoder {
     this.ended = true
     events.push({ type: 'end' })
   }
+}
+
+interface ReasoningBlock {
+  readonly text: GatheredText
+  signature: string
 }
 
 /** Longer reasoning is not kept. */

@@ -30,6 +30,8 @@ export class OpenaiDecoder implements StreamDecoder {
   private ended = false
   /** The model's thoughts, and the field in which the server sends them. */
   private thoughts: { readonly field: string; readonly text: GatheredText } | undefined
+  /** The last of them came in such a field. */
+  private isLastInField = false
   /** The same of servers that have them in parts. */
   private details: ReasoningDetails | undefined
 
@@ -131,9 +133,16 @@ export class OpenaiDecoder implements StreamDecoder {
   private think(thought: string, delta: JsonObject, events: StreamEvent[]): void {
     events.push({ type: 'reasoning', text: thought })
     const field = THOUGHT_FIELDS.find((name) => delta[name] === thought)
+    this.isLastInField = field !== undefined
     if (field === undefined) return
     this.thoughts ??= { field, text: new GatheredText() }
-    if (this.thoughts.text.length < THOUGHT_CHARS_MAX) this.thoughts.text.add(thought)
+    this.thoughtCopied(thought)
+  }
+
+  thoughtCopied(words: string): void {
+    const { thoughts } = this
+    if (this.isLastInField && thoughts !== undefined && thoughts.text.length < THOUGHT_CHARS_MAX)
+      thoughts.text.add(words)
   }
 
   private addCall(call: JsonObject, events: StreamEvent[]): void {

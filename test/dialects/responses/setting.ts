@@ -61,7 +61,7 @@ export function saying(text: string): StreamEvent[] {
 export function plain(text: string): string {
   const seen = new Map<string, string>()
   return text
-    .replace(/"(resp|msg|fc|cmp)_[A-Za-z0-9_-]+"/g, (id, prefix) => {
+    .replace(/"(resp|msg|fc|ctc|rs|cmp)_[A-Za-z0-9_-]+"/g, (id, prefix) => {
       if (!seen.has(id)) seen.set(id, `"${prefix}#${seen.size}"`)
       return seen.get(id) ?? id
     })
