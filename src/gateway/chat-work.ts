@@ -1,23 +1,20 @@
 /** The work of the chat endpoints: conversations in any dialect, answered whole or as a stream. */
 
 import { type Needs, needsOf, noNeeds } from '../catalog/capability.ts'
-import { isSpendLimited, isStrict, type Key, type Model, publicName } from '../catalog/catalog.ts'
+import { isStrict, type Key, type Model, publicName } from '../catalog/catalog.ts'
 import { fit } from '../catalog/fitted-request.ts'
 import type { Candidate } from '../catalog/resolve.ts'
-import { CallerError } from '../core/caller-error.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
 import { ASSISTANT } from '../core/conversation.ts'
 import type { UnitAmounts } from '../core/limits.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { OwnFields } from '../core/own-fields.ts'
-import { priceWithFields } from '../core/price-factors.ts'
-import { ProviderError } from '../core/provider-error.ts'
-import { BASE_TIER, boundedTier, isBaseTier, sentTier, type TierApi } from '../core/service-tier.ts'
+import type { ProviderError } from '../core/provider-error.ts'
+import { isBaseTier, sentTier, type TierApi } from '../core/service-tier.ts'
 import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
 import type { Exchange } from '../dialects/dialect.ts'
 import { estimateAudio, estimateInput } from '../ledger/estimate.ts'
 import type { OutputChoice } from '../ledger/ledger.ts'
-import { isPricedTier, isUnpricedAnswer, pricedTiers } from '../ledger/price.ts'
 import type { Learned } from '../providers/provider.ts'
 import { takenBy, takesOwn } from '../providers/taken-request.ts'
 import type { RequestLog } from './access-log.ts'
@@ -26,10 +23,11 @@ import { type AskedChat, ChatCall } from './chat-call.ts'
 import { chatQuote, largestOutput, type Priced, sentOutputLimit } from './chat-quote.ts'
 import { fieldsToLog } from './field-hints.ts'
 import type { Gateway, Upstream } from './gateway.ts'
-import { pricedFields, reservedToolsMicroUsd, unpricedOwn } from './own-prices.ts'
+import { pricedFields, pricedOwn } from './own-prices.ts'
 import { OwnThoughts, thoughtsFor, withThoughts } from './own-thoughts.ts'
 import type { Quote } from './quote.ts'
 import type { RecalledThoughts } from './recalled-thoughts.ts'
+import { RequestTier } from './request-tier.ts'
 import { ShownThoughts, ThoughtSeals } from './shown-thoughts.ts'
 import { issuerOf, targetOf } from './thought-issuer.ts'
 import { UsageMeter } from './usage-meter.ts'
@@ -56,8 +54,6 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   /** Made once for all candidates of a model with the same tiers. */
   private prepared: Prepared | undefined
   private audioTokens = 0
-  /** What the provider that was called last was asked for. */
-  private askedTier: string | undefined
   /** Pending while thoughts are looked up. */
   fetching: Work['fetching']
   private recalled: RecalledThoughts | undefined
@@ -68,6 +64,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   /** What the caller has sent back itself. */
   private own: OwnThoughts | undefined
   private readonly seals: ThoughtSeals
+  private readonly tier: RequestTier
   /** What each issuer gets; nothing if it has rejected its own. */
   private readonly thoughtsOf = new Map<string, TargetThoughts | undefined>()
   /** The request as the candidate that was called last takes it. */
@@ -86,6 +83,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { exchange } = this
     this.isCompaction = exchange.isCompaction
     this.seals = new ThoughtSeals(gateway.sealer, key.organization.id)
+    this.tier = new RequestTier(gateway, key, log)
     this.named = new ConversationKey(key.organization.id, exchange.request)
   }
 
@@ -223,7 +221,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   ask(candidate: Candidate, upstream: Upstream, dueMs: number): ChatCall {
     const { request, quote } = this.prepare(candidate)
     const { provider, endpoint } = upstream
-    this.askedTier = quote.asked
+    this.tier.asked = quote.asked
     this.noteIgnored(request.hints.serviceTier)
     const target = targetOf(candidate.target, endpoint)
     const issuer = this.issuerOf(candidate)
@@ -306,27 +304,8 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.log.finishReason = meter.reason
     this.log.toolCalls = meter.toolCalls
     if (isComplete && meter.reason === 'length' && this.isCompaction) this.warnOfCutSummary(candidate)
-    this.checkTier(candidate, meter.serviceTier)
+    this.tier.check(candidate, meter.serviceTier)
     if (meter.disbelieved) this.gateway.logEvent('provider.usage_implausible', { ...candidate.target })
-  }
-
-  /** A tier without a price, which the answer names or the provider was asked for. */
-  private checkTier({ model, target }: Candidate, served: string | undefined): void {
-    const { price } = model
-    if (price === undefined) return
-    if (isUnpricedAnswer(price, served)) {
-      this.log.unpricedTier = this.tierLabel(served)
-      if (!this.gateway.targetUsage.isNewTier(model.name)) return
-      const tier = served.slice(0, SHOWN_MAX)
-      this.gateway.logEvent('price.tier_unknown', { model: publicName(model), provider: target.provider, tier })
-    } else if (this.askedTier !== undefined && !isPricedTier(price, this.askedTier)) {
-      this.log.unpricedTier = this.tierLabel(this.askedTier)
-    }
-  }
-
-  /** A label of a metric: a name of the table or of the configuration, or one for all others. */
-  private tierLabel(tier: string): string {
-    return this.gateway.catalog.tierNames.has(tier) ? tier : boundedTier(tier)
   }
 
   noteUsage({ target }: Candidate, meter: UsageMeter, isStream: boolean): void {
@@ -360,10 +339,10 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const isKnown = prepared?.model === model && prepared.api === api && prepared.own === own
     if (!isKnown || prepared.thoughtTokens !== thoughtTokens) {
       const needs = this.needsWith(thoughtTokens)
-      const asked = this.tierFor(model, api)
+      const asked = this.tier.for(model, api, this.exchange.request.hints.serviceTier, this.hasPrepared)
       const request = withServiceTier(fit(this.limited(model, needs), model, needs), asked)
       const { audioTokens } = this
-      const priced = { asked, audioTokens, ...(own && this.ownPriced(own, model)) }
+      const priced = { asked, audioTokens, ...(own && pricedOwn(own, model, this.key, this.hasPrepared)) }
       this.hasPrepared = true
       const quote = chatQuote(this.key, model, needs, priced)
       this.prepared = { model, api, own, request, quote, thoughtTokens }
@@ -384,40 +363,6 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const upstream = request.own && this.gateway.upstreams.get(target.provider)
     if (request.own === undefined || upstream === undefined) return undefined
     return takesOwn(upstream.provider, request, targetOf(target, upstream.endpoint)) ? request.own : undefined
-  }
-
-  /**
-   * What that costs. Under a spend limit, without a price it is the caller's mistake, or a reason to pass over a
-   * candidate after the first.
-   */
-  private ownPriced(own: OwnFields, model: Model): Priced {
-    const { key } = this
-    const { price } = model
-    const unpriced = price === undefined || !isSpendLimited(key) ? undefined : unpricedOwn(own, model, isStrict(key))
-    if (unpriced !== undefined && !this.hasPrepared) throw unpriced
-    if (unpriced !== undefined) throw new ProviderError('rejected', unpriced.message, { unsent: true })
-    const toolsMicroUsd = reservedToolsMicroUsd(own, price)
-    const fields = pricedFields(own)
-    return {
-      price: price && priceWithFields(price, fields),
-      toolsMicroUsd: toolsMicroUsd === 0 ? undefined : toolsMicroUsd,
-    }
-  }
-
-  /**
-   * The tier that the provider is asked for. Under a spend limit one without a price is the caller's mistake, whether
-   * the provider's API has it or not; a candidate after the first is asked without it, so that a fallback never fails
-   * for it.
-   */
-  private tierFor(model: Model, api: TierApi | undefined): string | undefined {
-    const { key } = this
-    const { serviceTier } = this.exchange.request.hints
-    const tier = sentTier(api, serviceTier, isStrict(key))
-    const { price } = model
-    if (serviceTier === undefined || price === undefined || isPricedTier(price, serviceTier) || !isSpendLimited(key))
-      return tier
-    if (!this.hasPrepared) throw unpricedTier(model, serviceTier, pricedTiers(price))
-    return sentTier(api, undefined, isStrict(key))
   }
 
   /** The log line shows that the provider does not get the tier that the caller asked for. */
@@ -464,16 +409,4 @@ function kept<T>(value: T | undefined): T {
 
 function withServiceTier(request: ChatRequest, serviceTier: string | undefined): ChatRequest {
   return request.hints.serviceTier === serviceTier ? request : { ...request, hints: { ...request.hints, serviceTier } }
-}
-
-/** The most characters of a tier that an error shows: the caller wrote it. */
-const SHOWN_MAX = 64
-
-function unpricedTier(model: Model, tier: string, priced: readonly string[]): CallerError {
-  const tiers = ['auto', BASE_TIER, 'flex', ...priced.filter((name) => name !== 'flex')].map((name) => `'${name}'`)
-  const shown = tier.length <= SHOWN_MAX ? tier : `${tier.slice(0, SHOWN_MAX)}…`
-  const message =
-    `The service tier '${shown}' of model '${publicName(model)}' has no price, and a spend limit applies. ` +
-    `Use one of ${tiers.join(', ')}, or leave service_tier out.`
-  return new CallerError('unpriced_service_tier', message, { param: 'service_tier' })
 }

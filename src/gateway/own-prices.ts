@@ -1,12 +1,12 @@
 /** What fields and tools of a provider's own API cost, and what of it has no price. */
 
-import type { Model } from '../catalog/catalog.ts'
-import { publicName } from '../catalog/catalog.ts'
+import { isSpendLimited, isStrict, type Key, type Model, publicName } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { Price } from '../core/money.ts'
 import type { OwnFields, OwnTool } from '../core/own-fields.ts'
 import { priceWithFields } from '../core/price-factors.ts'
+import { ProviderError } from '../core/provider-error.ts'
 
 /** Fields that change the price of a request, and their values that do not. */
 const PRICED_FIELDS: Readonly<Record<string, readonly string[]>> = {
@@ -39,7 +39,7 @@ function pricedTools({ tools }: OwnFields): readonly OwnTool[] {
 }
 
 /** The error for what has no price under a spend limit; undefined if all has one. */
-export function unpricedOwn(own: OwnFields, model: Model, isStrict: boolean): CallerError | undefined {
+function unpricedOwn(own: OwnFields, model: Model, isLimitStrict: boolean): CallerError | undefined {
   const { fields = {}, tools = {} } = model.price ?? {}
   const name = publicName(model)
   const field = pricedFields(own).find((each) => !Object.hasOwn(fields, each))
@@ -55,7 +55,7 @@ export function unpricedOwn(own: OwnFields, model: Model, isStrict: boolean): Ca
     return new CallerError('unpriced_tool', message, { param: 'tools' })
   }
   const endless = pricedTools(own).find(({ kind, callsMax }) => callsMax === undefined && (tools[kind] ?? 0) > 0)
-  if (!isStrict || endless === undefined) return undefined
+  if (!isLimitStrict || endless === undefined) return undefined
   const limit = own.form === 'messages' ? 'max_uses of the tool' : 'max_tool_calls'
   const message = `Under a strict spend limit the calls of the tool '${endless.kind}' must be limited: set ${limit}.`
   return new CallerError('unpriced_tool', message, { param: 'tools' })
@@ -67,8 +67,29 @@ function shown(text: string): string {
   return text.length <= SHOWN_MAX ? text : `${text.slice(0, SHOWN_MAX)}…`
 }
 
+interface OwnCost {
+  readonly price: Price | undefined
+  readonly toolsMicroUsd: number | undefined
+}
+
+/**
+ * How a candidate charges what a request has for its own API. Under a spend limit, what has no price is the caller's
+ * mistake (`CallerError`); a candidate after the first (`isLater`) cannot take the request then (`ProviderError`).
+ */
+export function pricedOwn(own: OwnFields, model: Model, key: Key, isLater: boolean): OwnCost {
+  const { price } = model
+  const unpriced = price === undefined || !isSpendLimited(key) ? undefined : unpricedOwn(own, model, isStrict(key))
+  if (unpriced !== undefined)
+    throw isLater ? new ProviderError('rejected', unpriced.message, { unsent: true }) : unpriced
+  const toolsMicroUsd = reservedToolsMicroUsd(own, price)
+  return {
+    price: price && priceWithFields(price, pricedFields(own)),
+    toolsMicroUsd: toolsMicroUsd === 0 ? undefined : toolsMicroUsd,
+  }
+}
+
 /** What the calls of tools may cost that a request allows. */
-export function reservedToolsMicroUsd(own: OwnFields, price: Price | undefined): number {
+function reservedToolsMicroUsd(own: OwnFields, price: Price | undefined): number {
   const calls = new Map<string, number>()
   for (const { kind, callsMax = CALLS_RESERVED } of pricedTools(own)) calls.set(kind, (calls.get(kind) ?? 0) + callsMax)
   return toolsMicroUsd(calls, price)
