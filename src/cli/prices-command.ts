@@ -7,7 +7,14 @@ import { quoted } from '../config/problems.ts'
 import { messageOf } from '../core/error-message.ts'
 import type { ModelConfig } from '../core/model-config.ts'
 import { matches } from '../core/permission.ts'
-import { byDearness, differenceText, listedPrice, priceDifferences } from '../import/price-differences.ts'
+import {
+  byDearness,
+  completed,
+  differenceText,
+  isWritable,
+  listedPrice,
+  priceDifferences,
+} from '../import/price-differences.ts'
 import { withPrice } from '../import/price-edits.ts'
 import { type PriceList, PriceListProblem, readPriceList } from '../import/price-list.ts'
 import { Ended, exit, parseFlags, printToStderr, requiredText, runAction } from './command.ts'
@@ -31,9 +38,11 @@ async function diff(args: readonly string[]): Promise<number> {
     process.stdout.write(`${line}\n`)
   const unlisted = found.filter(({ theirs }) => theirs === undefined).map(({ model }) => model.name)
   if (unlisted.length > 0) printToStderr(`not in the list: ${unlisted.join(', ')}`)
-  const differing = found.filter(({ differences }) => differences.length > 0).map(({ index }) => index)
-  if (differing.length === 0 || flags['apply'] !== true) return differing.length === 0 ? exit.done : exit.wrong
-  return await apply(file, list, differing)
+  const isAll = found.every(({ differences }) => differences.every(isWritable))
+  const differing = found.filter(({ differences }) => differences.some(isWritable)).map(({ index }) => index)
+  const isDone =
+    differing.length === 0 ? isAll : flags['apply'] === true && (await apply(file, list, differing)) && isAll
+  return isDone ? exit.done : exit.wrong
 }
 
 function listOf(file: string): PriceList {
@@ -55,13 +64,20 @@ function wantedOf(config: Config, index: number, list: PriceList) {
   if (model === undefined) throw new Error(`there is no model ${index}`)
   const dialects = new Map(config.providers.map(({ name, dialect }) => [name, dialect as string]))
   const theirs = listedPrice(list, model, dialects)
-  return { model, theirs, differences: theirs === undefined ? [] : priceDifferences(model.name, model.price, theirs) }
+  const differences = theirs === undefined ? [] : priceDifferences(model.name, model.price, theirs)
+  return { model, theirs: theirs && completed(theirs, model.price), differences }
 }
 
-/** Writes the prices of these models into the file, each of them wholly or not at all. */
-async function apply(file: string, list: PriceList, indexes: readonly number[]): Promise<number> {
+/**
+ * Writes the prices of these models into the file, each of them wholly or not at all. False if one could not be
+ * written.
+ */
+async function apply(file: string, list: PriceList, indexes: readonly number[]): Promise<boolean> {
   const read = readConfigText(file)
-  if ('error' in read) return failed(`${file}: ${read.error}`)
+  if ('error' in read) {
+    printToStderr(`${file}: ${read.error}`)
+    return false
+  }
   let text = read.text
   let written = 0
   for (const index of indexes) {
@@ -69,7 +85,7 @@ async function apply(file: string, list: PriceList, indexes: readonly number[]):
       const loaded = await loadConfigText(candidate, file, environment(), { use: 'ledger' })
       if (!loaded.ok) return { problem: loaded.problems[0] ?? '' }
       const { model, theirs, differences } = wantedOf(loaded.config, index, list)
-      return { ours: model.price, theirs, differences }
+      return { ours: model.price, theirs, differences: differences.filter(isWritable) }
     })
     if ('problem' in next) printToStderr(`${file}: models[${index}].price ${next.problem}; correct it yourself`)
     else {
@@ -79,7 +95,7 @@ async function apply(file: string, list: PriceList, indexes: readonly number[]):
   }
   if (text !== read.text) replaceFile(file, text)
   process.stdout.write(`${file}: prices of ${written} ${written === 1 ? 'model' : 'models'} written\n`)
-  return written === indexes.length ? exit.done : exit.wrong
+  return written === indexes.length
 }
 
 /** Replaces the file by a rename, so that no reader sees half of it. A symbolic link is kept. */

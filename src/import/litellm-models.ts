@@ -6,7 +6,7 @@ import { shifted } from '../core/decimal.ts'
 import { isArray, isObject, type JsonObject, stringOf } from '../core/json.ts'
 import { addAliases, addFallbacks, DOES, type Kind } from './litellm-links.ts'
 import type { Notes } from './litellm-notes.ts'
-import { isTokenPrice, litellmPrice } from './litellm-prices.ts'
+import { isTokenPrice, litellmPrice, type PartialPrice } from './litellm-prices.ts'
 import { LITELLM_PROVIDERS, splitModel } from './litellm-providers.ts'
 import { Providers, providerOf } from './litellm-settings.ts'
 
@@ -214,7 +214,8 @@ const SUPPORTS: Readonly<Partial<Record<Kind, string[]>>> = { image: ['image_gen
 
 function modelOf(name: string, model: Model, notes: Notes): JsonObject {
   const { targets, kind, entries, fallbacks, aliases } = model
-  const price = priceOf(entries, kind)
+  const { price, partial = [] } = priceOf(entries, kind) ?? {}
+  for (const { tier, above, lacks } of partial) notes.toDo(name, partText(tier, above, lacks))
   if (price === undefined)
     notes.toDo(name, 'has no price; without one it cannot be used under a spend limit, and costs nothing')
   if (targets.length > 1)
@@ -274,17 +275,26 @@ function numberIn(entries: readonly Entry[], field: string): number | undefined 
     .find((value): value is number => typeof value === 'number' && Number.isInteger(value) && value > 0)
 }
 
+/** What an operator has to find out about a price that LiteLLM has in part. */
+function partText(tier: string | undefined, above: number, lacks: PartialPrice['lacks']): string {
+  const length = above === 0 ? '' : ` above ${above} tokens`
+  const what = `has no ${lacks.join(' and no ')} price${tier === undefined ? '' : ` of tier ${tier}`}${length}`
+  return tier !== undefined && above === 0
+    ? `${what}, so the tier is left out; add it to price.tiers`
+    : `${what}; add it`
+}
+
 /** Prices of `litellm_params`, and those of `model_info` that these lack: of the first entry that has any. */
-function priceOf(entries: readonly Entry[], kind: Kind): JsonObject | undefined {
+function priceOf(entries: readonly Entry[], kind: Kind): Partial<ReturnType<typeof litellmPrice>> {
   const written = entries.toReversed().map(({ params, info }) => ({ ...stated(info), ...stated(params) }))
   const all: JsonObject = Object.assign({}, ...written)
   const image = [all['output_cost_per_image'], all['input_cost_per_image']]
     .map((cost) => Number(shifted(cost, 0) ?? Number.NaN))
     .find((cost) => cost >= 0)
-  if (kind === 'image' && image !== undefined && amountProblem(image) === undefined) return { image }
+  if (kind === 'image' && image !== undefined && amountProblem(image) === undefined) return { price: { image } }
   if (kind !== 'embedding') return litellmPrice(all)
-  const price = litellmPrice({ ...all, output_cost_per_token: 0 })
-  return price?.['input'] === undefined ? undefined : { input: price['input'] }
+  const input = litellmPrice({ ...all, output_cost_per_token: 0 })?.price['input']
+  return input === undefined ? undefined : { price: { input } }
 }
 
 function stated(values: JsonObject): JsonObject {

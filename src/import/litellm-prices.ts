@@ -25,6 +25,17 @@ const NAME = new RegExp(`^(${KINDS.join('|')})(?:_above_(\\d{1,5})k_tokens)?(?:_
 
 type Rates = Record<string, number>
 
+/** A tier or a length of which a list has no price of the input or of the output. */
+export interface PartialPrice {
+  /** Undefined = the base tier. */
+  readonly tier: string | undefined
+  /** 0 = from the first token on. */
+  readonly above: number
+  readonly lacks: readonly ('input' | 'output')[]
+  /** What the list has of it. */
+  readonly rates: JsonObject
+}
+
 /** What is written for one tier. */
 interface Tier {
   readonly base: Rates
@@ -37,20 +48,38 @@ export function isTokenPrice(field: string): boolean {
   return NAME.test(field)
 }
 
-/** Dollars per million tokens, of `litellm_params` or `model_info`; undefined without the price of input and output. */
-export function litellmPrice(written: JsonObject): JsonObject | undefined {
+/**
+ * Dollars per million tokens, of `litellm_params` or `model_info`; undefined without the price of input and output. A
+ * tier that lacks one of them is left out: it would be charged at the base price for what nobody has stated. A length
+ * keeps what the list has of it, because without it all of a long request would have the price of a short one.
+ */
+export function litellmPrice(
+  written: JsonObject,
+): { readonly price: JsonObject; readonly partial: readonly PartialPrice[] } | undefined {
   const tiers = tiersOf(written)
   const base = tiers.get('')
   const { input, output } = base?.base ?? {}
   if (base === undefined || input === undefined || output === undefined) return undefined
-  const others = [...tiers].filter(([name, tier]) => name !== '' && hasPrice(tier))
-  return {
+  const partial: PartialPrice[] = []
+  const note = (tier: string, above: number, rates: Rates): boolean => {
+    const lacks = (['input', 'output'] as const).filter((field) => rates[field] === undefined && base.base[field] !== 0)
+    if (lacks.length > 0) partial.push({ tier: tier === '' ? undefined : tier, above, lacks, rates: ordered(rates) })
+    return lacks.length === 0
+  }
+  const others: [string, Tier][] = []
+  for (const [name, tier] of tiers) {
+    if (name !== '' && (!hasPrice(tier) || !note(name, 0, tier.base))) continue
+    for (const [length, rates] of tier.above) note(name, length, rates)
+    if (name !== '') others.push([name, tier])
+  }
+  const price = {
     ...ordered(base.base),
     ...aboveOf(base, base.base),
     ...(others.length === 0
       ? {}
       : { tiers: Object.fromEntries(others.map(([name, tier]) => [name, tierOf(tier, base.base)])) }),
   }
+  return { price, partial }
 }
 
 function hasPrice({ base, above }: Tier): boolean {

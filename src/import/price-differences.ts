@@ -5,7 +5,7 @@ import { shifted } from '../core/decimal.ts'
 import type { ModelConfig } from '../core/model-config.ts'
 import { sentModel } from '../core/model-config.ts'
 import type { Price, Rates, TierRates } from '../core/money.ts'
-import type { PriceList } from './price-list.ts'
+import type { ListedPart, ListedPrice, PriceList } from './price-list.ts'
 
 /** A part of a price: the base tier or another one, for all lengths or above one. */
 interface PricePoint {
@@ -19,6 +19,8 @@ export interface PriceDifference extends PricePoint {
   readonly model: string
   /** What only the list has. */
   readonly only?: 'tier' | 'length' | undefined
+  /** What the list lacks of that. Such a tier is not written. */
+  readonly lacks?: ListedPart['lacks'] | undefined
   /** What the list states otherwise: one field, or all of what only it has. In micro-dollars per million tokens. */
   readonly rates: readonly RateChange[]
 }
@@ -35,7 +37,7 @@ export function listedPrice(
   list: PriceList,
   { targets, name, aliases }: ModelConfig,
   dialects: ReadonlyMap<string, string>,
-): Price | undefined {
+): ListedPrice | undefined {
   const ofTargets = targets.flatMap((target) => {
     const sent = sentModel(target)
     const dialect = dialects.get(target.provider) ?? ''
@@ -53,20 +55,48 @@ export function byDearness(differences: readonly PriceDifference[]): readonly Pr
   return differences.toSorted((one, other) => growthOf(other) - growthOf(one) || (one.model < other.model ? -1 : 1))
 }
 
-export function priceDifferences(model: string, ours: Price | undefined, theirs: Price): readonly PriceDifference[] {
+export function priceDifferences(
+  model: string,
+  ours: Price | undefined,
+  listed: ListedPrice,
+): readonly PriceDifference[] {
+  const theirs = completed(listed, ours)
   const tiers = (theirs.tiers ?? []).map((tier) => {
     const own = ours?.tiers?.find(({ names }) => names.some((name) => tier.names.includes(name)))
     return { tier: own?.names[0] ?? tier.names[0] ?? '', own, theirs: tier }
   })
   // A table of images is more exact than one price for all of them.
   const comparable = ours?.images === undefined ? theirs : { ...theirs, image: undefined }
-  return [
+  const found = [
     ...ofTier(model, undefined, ours ?? {}, comparable),
     ...ofImages(model, ours, theirs),
     ...tiers.flatMap(({ tier, own, theirs: rates }) =>
       own === undefined ? onlyTheirs(model, tier, ours ?? {}, rates) : ofTier(model, tier, own, rates),
     ),
   ]
+  const partial = listed.partial ?? []
+  const named = found.map((one) => {
+    const part = one.only && partial.find(({ tier, above }) => tier === one.tier && above === one.above)
+    return part ? { ...one, lacks: part.lacks, rates: changes(atLength(ours ?? {}, one.above), part.rates, true) } : one
+  })
+  const left = partial.filter(
+    ({ tier }) => tier !== undefined && !theirs.tiers?.some(({ names }) => names.includes(tier)),
+  )
+  const unwritten = left.map(({ tier, above, lacks, rates }) => ({
+    ...{ model, tier, above, lacks, only: 'tier' as const },
+    rates: changes(atLength(ours ?? {}, above), rates, true),
+  }))
+  return [...named, ...unwritten]
+}
+
+/** The list's price with tiers that it states in part and ours wholly: what it does not state of them is ours. */
+export function completed(listed: ListedPrice, ours: Price | undefined): Price {
+  const { partial = [], ...theirs } = listed
+  const added = partial.flatMap(({ tier, above, rates }) => {
+    const own = above > 0 ? undefined : ours?.tiers?.find(({ names }) => tier !== undefined && names.includes(tier))
+    return own === undefined ? [] : [{ ...own, above: undefined, ...rates }]
+  })
+  return added.length === 0 ? theirs : { ...theirs, tiers: [...(theirs.tiers ?? []), ...added] }
 }
 
 /** A tier or a length that only the list has, against what is charged for it now. */
@@ -122,7 +152,7 @@ function growthOf({ rates }: PriceDifference): number {
 
 /** `gpt-5, tier priority, above 272000: input 5 -> 6 (+20.0 %)` */
 export function differenceText(difference: PriceDifference): string {
-  const { model, tier, above, only, rates } = difference
+  const { model, tier, above, only, lacks, rates } = difference
   const place = [model, ...(tier === undefined ? [] : [`tier ${tier}`]), ...(above === 0 ? [] : [`above ${above}`])]
   const growth = growthOf(difference)
   const share = Number.isFinite(growth) ? ` (${growth < 1 ? '' : '+'}${((growth - 1) * 100).toFixed(1)} %)` : ''
@@ -131,8 +161,14 @@ export function differenceText(difference: PriceDifference): string {
     if (only !== undefined) return `${name} ${dollarsOf(theirs)}`
     return `${name} ${ours === undefined ? 'not set' : dollarsOf(ours)} -> ${dollarsOf(theirs)}`
   })
-  const remark = only === undefined ? '' : `only the list has this ${only}: `
+  const unknown = lacks === undefined ? '' : `, and no ${lacks.join(' and no ')} price of it`
+  const remark = only === undefined ? '' : `only the list has this ${only}${unknown}: `
   return `${place.join(', ')}: ${remark}${words.join(', ')}${share}`
+}
+
+/** Whether a list states enough of what differs to be written. */
+export function isWritable({ only, lacks }: PriceDifference): boolean {
+  return lacks === undefined || only === 'length'
 }
 
 /** Micro-dollars → dollars, as a configuration has them. */

@@ -4,20 +4,29 @@
  */
 
 import { parseDocument } from 'yaml'
-import { checkedPrice } from '../config/prices.ts'
+import { checkedPrice, microUsd, RATE_FIELDS } from '../config/prices.ts'
 import type { Path } from '../config/problems.ts'
 import { shifted } from '../core/decimal.ts'
 import { messageOf } from '../core/error-message.ts'
-import { isArray, isObject, type JsonObject, type JsonValue, objectOf, stringOf } from '../core/json.ts'
-import type { Price } from '../core/money.ts'
-import { litellmPrice } from './litellm-prices.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, numberOf, objectOf, stringOf } from '../core/json.ts'
+import type { Price, Rates } from '../core/money.ts'
+import { litellmPrice, type PartialPrice } from './litellm-prices.ts'
 
 /** Why a file is no price list; completes a sentence that begins with its name. */
 export class PriceListProblem extends Error {
   override readonly name = 'PriceListProblem'
 }
 
-export type PriceList = ReadonlyMap<string, Price>
+/** A price of a list, and the tiers and lengths that the list does not state wholly. */
+export interface ListedPrice extends Price {
+  readonly partial?: readonly ListedPart[]
+}
+
+export interface ListedPart extends Pick<PartialPrice, 'tier' | 'above' | 'lacks'> {
+  readonly rates: Rates
+}
+
+export type PriceList = ReadonlyMap<string, ListedPrice>
 
 /** Throws `PriceListProblem`. Rows without a price are left out. */
 export function readPriceList(text: string): PriceList {
@@ -55,7 +64,7 @@ function yamlData(document: ReturnType<typeof parseDocument>): JsonValue {
 }
 
 function fromModels(models: readonly JsonValue[]): PriceList {
-  const found = new Map<string, Price>()
+  const found = new Map<string, ListedPrice>()
   models.forEach((row, index) => {
     if (!isObject(row) || row['price'] === undefined || row['price'] === null) return
     const checked = statedPrice(row['price'], ['models', index, 'price'])
@@ -94,7 +103,7 @@ const OPENROUTER_FIELDS: Readonly<Record<string, string>> = {
 }
 
 function fromOpenRouter(rows: readonly JsonValue[]): PriceList {
-  const found = new Map<string, Price>()
+  const found = new Map<string, ListedPrice>()
   for (const row of rows) {
     const [id, pricing] = isObject(row) ? [stringOf(row['id']), row['pricing']] : []
     if (id === undefined || !isObject(pricing)) continue
@@ -131,22 +140,38 @@ function openRouterRates(pricing: JsonObject): Readonly<Record<string, number>> 
 }
 
 function fromLitellm(list: JsonObject): PriceList {
-  const found = new Map<string, Price>()
+  const found = new Map<string, ListedPrice>()
   for (const [name, row] of Object.entries(list)) {
     if (!isObject(row) || name === 'sample_spec') continue
     const image = Number(shifted(row['output_cost_per_image'] ?? row['input_cost_per_image'], 0) ?? Number.NaN)
     const isEmbedding = row['mode'] === 'embedding'
     const tokens = litellmPrice(isEmbedding ? { ...row, output_cost_per_token: 0 } : row)
     if (row['mode'] === 'image_generation' && image >= 0) addIfValid(found, name, { image })
-    else if (tokens !== undefined && isEmbedding) addIfValid(found, name, { input: tokens['input'] ?? 0 })
-    else if (tokens !== undefined) addIfValid(found, name, tokens)
+    else if (tokens !== undefined && isEmbedding) addIfValid(found, name, { input: tokens.price['input'] ?? 0 })
+    else if (tokens !== undefined) addIfValid(found, name, tokens.price, tokens.partial)
   }
   if (found.size === 0) throw unknownForm()
   return found
 }
 
 /** A row of a public list that no configuration could have is left out. */
-function addIfValid(found: Map<string, Price>, name: string, price: JsonObject): void {
+function addIfValid(
+  found: Map<string, ListedPrice>,
+  name: string,
+  price: JsonObject,
+  partial: readonly PartialPrice[] = [],
+): void {
   const checked = statedPrice(price, [name])
-  if ('price' in checked) found.set(name, checked.price)
+  if (!('price' in checked)) return
+  const parts = partial.map((part) => ({ ...part, rates: ratesOf(part.rates) }))
+  found.set(name, parts.length === 0 ? checked.price : { ...checked.price, partial: parts })
+}
+
+function ratesOf(written: JsonObject): Rates {
+  return Object.fromEntries(
+    RATE_FIELDS.flatMap(([field, name]) => {
+      const dollars = numberOf(written[name])
+      return dollars === undefined ? [] : [[field, microUsd(dollars)] as const]
+    }),
+  )
 }

@@ -198,7 +198,11 @@ model_list:
       },
       ...{ input_cost_per_token_above_200k_tokens_priority: 1.2e-5, input_cost_per_audio_token: 4e-5 },
     },
-    'azure/gpt': { input_cost_per_token: 1.1e-7, output_cost_per_token: 4.4e-7 },
+    'azure/gpt': {
+      ...{ input_cost_per_token: 1.1e-7, output_cost_per_token: 4.4e-7, cache_read_input_token_cost: 1e-8 },
+      ...{ input_cost_per_token_priority: 2.2e-7, output_cost_per_token_priority: 8.8e-7 },
+      ...{ input_cost_per_token_above_272k_tokens_priority: 4e-7 },
+    },
   }
   const SONNET = { input: 3, cached_input: 0.3, cache_write: 3.75, cache_write_1h: 6, output: 15, audio_input: 40 }
   const imported = fromLitellm(file, { prices })
@@ -209,11 +213,16 @@ model_list:
     {
       ...{ input: 3, cached_input: 0.3, cache_write: 3.75, cache_write_1h: 6, output: 15, audio_input: 40 },
       above: [{ input_tokens: 200_000, ...SONNET, input: 6 }],
+    },
+    {
+      ...{ input: 0.11, cached_input: 0.01, output: 0.44 },
       tiers: {
-        priority: { ...SONNET, output: 30, above: [{ input_tokens: 200_000, ...SONNET, input: 12, output: 30 }] },
+        priority: {
+          ...{ input: 0.22, cached_input: 0.01, output: 0.88 },
+          above: [{ input_tokens: 272_000, input: 0.4, cached_input: 0.01, output: 0.88 }],
+        },
       },
     },
-    { input: 0.11, output: 0.44 },
     { input: 0.1, output: 0.3 },
   ])
   expect(models[0]).toMatchObject({ context_window: 128000, max_output_tokens: 16384, default_output_tokens: 900 })
@@ -221,6 +230,11 @@ model_list:
   expect(providers.bedrock).toEqual({ dialect: 'bedrock', region: 'eu-west-1', credentials: 'default' })
   const notes = imported.notes.join('\n')
   expect(notes).toContain('lost: sonnet: input_cost_per_token_batches: weir has no such price')
+  // What nobody has stated is not made up.
+  expect(notes).toContain('to do: sonnet: has no output price above 200000 tokens; add it')
+  const left = 'has no input price of tier priority, so the tier is left out; add it to price.tiers'
+  expect(notes).toContain(`to do: sonnet: ${left}`)
+  expect(notes).toContain('to do: own: has no output price of tier priority above 272000 tokens; add it')
   expect(notes).toContain(
     'to do: model_list[1]: credentials: default takes the identity of the machine; give it that of',
   )

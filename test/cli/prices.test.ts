@@ -138,6 +138,35 @@ const GONE = [
   '    price: { image: 0.5 }   # each',
 ]
 const FLEX = 'flex: { input: 1.4, output: 7 }'
+test('a tier whose list has a price of the input alone is named, and not written', async () => {
+  const row = (more: object) => ({ input_cost_per_token: 3e-6, output_cost_per_token: 1.2e-5, ...more })
+  const list = {
+    'gpt-5': row({ input_cost_per_token_priority: 6e-6, input_cost_per_token_above_272k_tokens: 6e-6 }),
+    'gpt-6': row({ input_cost_per_token_priority: 6e-6 }),
+  }
+  const config = `${PROVIDERS}models:
+  - { name: none, targets: [{ provider: up, model: gpt-5 }], price: { input: 3, output: 12 } }
+  - { name: some, targets: [{ provider: up, model: gpt-6 }],
+      price: { input: 3, output: 12, tiers: { priority: { input: 5, output: 24 } } } }
+${OWNERS}`
+  const { lines, code, run, text } = await diff(config, list)
+  expect(code).toBe(1)
+  expect(lines).toEqual([
+    'none, above 272000: only the list has this length, and no output price of it: input 6 (+100.0 %)',
+    'none, tier priority: only the list has this tier, and no output price of it: input 6 (+100.0 %)',
+    'some, tier priority: input 5 -> 6 (+20.0 %)',
+  ])
+  // One is left to the operator.
+  expect((await run('--apply')).code).toBe(1)
+  expect(await text()).toContain(
+    'price: { input: 3, output: 12, above: [{ input_tokens: 272000, input: 6, output: 12 }] }',
+  )
+  expect(await text()).toContain('tiers: { priority: { input: 6, output: 24 } }')
+  expect((await run()).lines).toEqual([
+    'none, tier priority: only the list has this tier, and no output price of it: input 6 (+100.0 %)',
+  ])
+})
+
 const PRIORITY = 'priority: { input: 6, output: 24 }'
 const WRITTEN = [
   '      input:   3      # in',
