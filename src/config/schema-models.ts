@@ -239,7 +239,7 @@ const tier = object(
 )
 
 const FIELD_VALUE = '^[a-z_]{1,64}:[A-Za-z0-9._-]{1,64}$'
-const TOOL_KIND = '^[a-z][a-z_]{0,63}$'
+const TOOL_KIND = '^[a-z][a-z_]{0,63}(?:_[0-9]{1,3}g)?$'
 
 const fieldPrice = object(
   { factor: Type.Number({ minimum: 0, maximum: 1000, description: 'Multiplies all prices of tokens of the request' }) },

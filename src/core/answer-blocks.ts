@@ -22,6 +22,7 @@ export interface ThoughtBlock {
 interface OwnBlock {
   readonly kind: 'own'
   block: JsonObject
+  readonly index?: number | undefined
   readonly json: string[]
 }
 
@@ -76,18 +77,24 @@ export class BlockFold {
   }
 
   /** Something of the provider's own. */
-  ownEvent({ part, value }: OwnEvent): void {
+  ownEvent({ part, value, index, name }: OwnEvent): void {
     const { members, usage } = this.own ?? { members: {}, usage: {} }
     this.own = { members, usage }
     switch (part) {
       case 'block':
-        this.blocks.push({ kind: 'own', block: value, json: [] })
+        this.blocks.push({ kind: 'own', block: value, json: [], index })
         return
+      case 'stop': {
+        const open = this.blocks.findLast((block) => block.kind === 'own' && block.index === index)
+        if (index !== undefined && open?.kind === 'own') open.block = value
+        return
+      }
       case 'text':
         this.blocks.push({ kind: 'text', pieces: [], members: value })
         return
       case 'delta':
-        return this.delta(value)
+        // That which has a name is repeated by the whole item.
+        return name === undefined ? this.delta(value) : undefined
       case 'message':
       case 'ending': {
         const { usage: reported, delta, ...more } = value
@@ -118,10 +125,11 @@ export class BlockFold {
   }
 }
 
-/** A block with a delta: citations are gathered, texts continued, other members replaced. */
-function grown(block: JsonObject, { type: _, citation, ...members }: JsonObject): JsonObject {
+/** A block with a delta: citations and annotations are gathered, texts continued, other members replaced. */
+function grown(block: JsonObject, { type: _, citation, annotation, ...members }: JsonObject): JsonObject {
   const after: Record<string, JsonValue | undefined> = { ...block }
   if (citation !== undefined) after['citations'] = [...listIn(block['citations']), citation]
+  if (annotation !== undefined) after['annotations'] = [...listIn(block['annotations']), annotation]
   for (const name in members) {
     const [before, value] = [block[name], members[name]]
     after[name] = typeof before === 'string' && typeof value === 'string' ? before + value : value

@@ -392,6 +392,27 @@ export class Conversation extends Entries {
     return this.with(Int32Array.from(numbers))
   }
 
+  /**
+   * The same without blocks that only the caller's own API has, and without messages of nothing else. `places`: where
+   * each entry was.
+   */
+  withoutOwnMessages(): { readonly kept: Conversation; readonly places: readonly number[] } {
+    const places: number[] = []
+    for (let message = 0; message < this.end; ) {
+      const end = this.endOfMessage(message)
+      const before = places.length
+      places.push(message)
+      for (let entry = this.next(message); entry < end; entry = this.next(entry))
+        if (this.kindAt(entry) !== OWN_BLOCK) places.push(entry)
+      if (places.length === before + 1 && end > this.next(message)) places.length = before
+      message = end
+    }
+    const numbers = new Int32Array(places.length * ENTRY_INTS)
+    for (const [index, place] of places.entries())
+      numbers.set(this.numbers.subarray(place, place + ENTRY_INTS), index * ENTRY_INTS)
+    return { kept: this.with(numbers), places }
+  }
+
   private with(numbers: Int32Array): Conversation {
     return new Conversation(this.arena, numbers, this.form, this.markPaths, this.sentThoughts, this.blocks)
   }

@@ -24,12 +24,16 @@ export interface OwnStop {
  * do not. `block`: a content block begins. `delta` belongs to the open block, and `stop` ends one that `block` began.
  * `text`: the text that follows is a block of its own, with these members. `message` and `ending` hold members of the
  * message and of how it ends, and `event` is an event with a name.
+ *
+ * Of Responses, blocks are items, which may be open side by side: `index` is the one of an item, a `delta` has the name
+ * of its event, and `stop` has the whole item. A `delta` without an index holds an annotation of the text.
  */
 export interface OwnEvent {
   readonly type: 'own'
   readonly part: 'block' | 'delta' | 'stop' | 'text' | 'message' | 'ending' | 'event'
   readonly value: JsonObject
   readonly name?: string | undefined
+  readonly index?: number | undefined
 }
 
 /**

@@ -14,6 +14,8 @@ export interface OwnTool {
   readonly json: string
   /** The most calls of it that the request allows, if it states that. */
   readonly callsMax?: number | undefined
+  /** The provider runs it, although its callers run others of its kind. */
+  readonly isHosted?: boolean | undefined
 }
 
 export interface OwnFields {
@@ -25,6 +27,8 @@ export interface OwnFields {
   /** Members of the body. */
   readonly members: JsonObject
   readonly tools: readonly OwnTool[]
+  /** The most calls of all tools together, if the request states that. */
+  readonly callsMax?: number | undefined
 }
 
 export const NO_BETAS: readonly string[] = []

@@ -109,3 +109,12 @@ export interface StreamEncoder {
   /** A whole SSE event or comment, sent while the provider is silent. */
   readonly keepAlive: string
 }
+
+/** The encoder of a turn on a socket, whose connection goes on after it. */
+export interface TurnEncoder extends StreamEncoder {
+  readonly responseId: string
+  /** That the turn goes on: an event for callers that count messages. */
+  inProgress(): string
+  /** The last event of a turn that broke off, with its number: of the events before, not all were sent. */
+  failed(number: number, code: string, message: string): string
+}

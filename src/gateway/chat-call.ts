@@ -12,6 +12,7 @@ import { Pace } from '../core/event-loop.ts'
 import { exactValue } from '../core/exact-json.ts'
 import type { JsonValue } from '../core/json.ts'
 import { sentModel } from '../core/model-config.ts'
+import type { OwnTool } from '../core/own-fields.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import type { TextReader } from '../providers/body-readers.ts'
@@ -21,7 +22,7 @@ import { DecodeStream } from './decode-stream.ts'
 import { EventCheck, type EventSink } from './event-check.ts'
 import type { Upstream } from './gateway.ts'
 import type { Interruption } from './in-flight.ts'
-import { servedPrice } from './own-prices.ts'
+import { callsByPrice, servedPrice } from './own-prices.ts'
 import { plainAnswer } from './plain-answer.ts'
 import { ProviderCall, parseJson } from './provider-call.ts'
 import { Pump, type PumpOpener } from './pump.ts'
@@ -68,6 +69,8 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     private readonly tier: string | undefined,
     /** Fields of the request that multiply its price. */
     private readonly fields: readonly string[],
+    /** The provider's own tools that it may call. */
+    private readonly tools: readonly OwnTool[],
     private readonly meter: UsageMeter,
     dueMs: number,
     /** Keeps the thoughts of the answer; absent if the target has none. */
@@ -97,7 +100,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
       provider: candidate.target.provider,
       price: candidate.model.price && servedPrice(candidate.model.price, this.fields, meter.ownUsage),
       asked: this.tier,
-      toolCalls: meter.toolCalls,
+      toolCalls: callsByPrice(meter.toolCalls, this.tools, candidate.model.price),
       // A provider that was stopped has not reported its usage.
       counted: isComplete && !this.hasStopped ? meter.count(true) : this.countCut(),
     }

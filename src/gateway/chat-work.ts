@@ -8,7 +8,7 @@ import type { ChatRequest } from '../core/chat-request.ts'
 import { ASSISTANT } from '../core/conversation.ts'
 import type { UnitAmounts } from '../core/limits.ts'
 import type { TargetRef } from '../core/model-config.ts'
-import type { OwnFields } from '../core/own-fields.ts'
+import { NO_OWN_TOOLS, type OwnFields } from '../core/own-fields.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import { isBaseTier, sentTier, type TierApi } from '../core/service-tier.ts'
 import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
@@ -245,6 +245,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       sent,
       quote.asked,
       taken.own === undefined ? NO_FIELDS : pricedFields(taken.own),
+      taken.own?.tools ?? NO_OWN_TOOLS,
       new UsageMeter(quote.inputTokens, quote.maxOutputTokens),
       dueMs,
       issuer && this.gateway.thoughts?.keeper(id, conversation, candidate.target, issuer),

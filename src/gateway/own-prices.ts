@@ -35,7 +35,7 @@ export function pricedFields({ members }: OwnFields): readonly string[] {
 }
 
 function pricedTools({ tools }: OwnFields): readonly OwnTool[] {
-  return tools.filter(({ kind }) => !FREE_TOOLS.test(kind))
+  return tools.filter(({ kind, isHosted }) => isHosted === true || !FREE_TOOLS.test(kind))
 }
 
 /** The error for what has no price under a spend limit; undefined if all has one. */
@@ -54,7 +54,9 @@ function unpricedOwn(own: OwnFields, model: Model, isLimitStrict: boolean): Call
     const message = `The tool '${tool}' of model '${name}' has no price under a spend limit. Leave it out.`
     return new CallerError('unpriced_tool', message, { param: 'tools' })
   }
-  const endless = pricedTools(own).find(({ kind, callsMax }) => callsMax === undefined && (tools[kind] ?? 0) > 0)
+  const endless = pricedTools(own).find(
+    ({ kind, callsMax = own.callsMax }) => callsMax === undefined && (tools[kind] ?? 0) > 0,
+  )
   if (!isLimitStrict || endless === undefined) return undefined
   const limit = own.form === 'messages' ? 'max_uses of the tool' : 'max_tool_calls'
   const message = `Under a strict spend limit the calls of the tool '${endless.kind}' must be limited: set ${limit}.`
@@ -88,12 +90,37 @@ export function pricedOwn(own: OwnFields, model: Model, key: Key, isLater: boole
   }
 }
 
-/** What the calls of tools may cost that a request allows. */
+/** What the calls of tools may cost that a request allows: of a limit on all together, at the price of the dearest. */
 function reservedToolsMicroUsd(own: OwnFields, price: Price | undefined): number {
+  const { callsMax: most } = own
+  if (most !== undefined)
+    return Math.max(0, ...pricedTools(own).map(({ kind }) => toolsMicroUsd(new Map([[kind, most]]), price)))
   const calls = new Map<string, number>()
   for (const { kind, callsMax = CALLS_RESERVED } of pricedTools(own)) calls.set(kind, (calls.get(kind) ?? 0) + callsMax)
   return toolsMicroUsd(calls, price)
 }
+
+/**
+ * The calls of an answer by the kinds that have prices: a provider reports them by the tool alone, and the request has
+ * its variant (`web_search_preview`, `code_interpreter_4g`). Of several variants, the dearest.
+ */
+export function callsByPrice(
+  calls: ToolCalls | undefined,
+  tools: readonly OwnTool[],
+  price: Price | undefined,
+): ToolCalls | undefined {
+  if (calls === undefined || tools.length === 0) return calls
+  const byPrice = new Map<string, number>()
+  for (const [kind, count] of calls) {
+    const rate = (name: string) => price?.tools?.[name] ?? 0
+    const variants = tools.filter((tool) => tool.kind !== kind && VARIANT.exec(tool.kind)?.[1] === kind)
+    const dearest = variants.reduce((most, tool) => (rate(tool.kind) > rate(most) ? tool.kind : most), kind)
+    byPrice.set(dearest, (byPrice.get(dearest) ?? 0) + count)
+  }
+  return byPrice
+}
+
+const VARIANT = /^(\w+?)_(?:preview|\d+g)$/
 
 /** What the calls of tools have cost, rounded up once. */
 export function toolsMicroUsd(calls: ToolCalls, price: Price | undefined): number {

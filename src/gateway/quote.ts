@@ -56,10 +56,16 @@ export interface Bill {
 }
 
 /** What a call took of the limits of its provider. */
-export function usedOf({ counted, price, asked, images = 0 }: Bill): Demand {
-  const { usage } = counted
-  const microUsd = price === undefined ? 0 : chargedMicroUsd(price, { usage, asked, images })
-  return { tokens: usage.input + usage.output, microUsd }
+export function usedOf(bill: Bill): Demand {
+  const { usage } = bill.counted
+  return { tokens: usage.input + usage.output, microUsd: costOf(bill) }
+}
+
+/** What the provider takes for a call, with its own tools. */
+function costOf({ counted: { usage }, price, asked, images = 0, toolCalls }: Bill): number {
+  if (price === undefined) return 0
+  const tools = toolCalls === undefined ? 0 : toolsMicroUsd(toolCalls, price)
+  return bounded(chargedMicroUsd(price, { usage, asked, images }) + tools)
 }
 
 /** Whether the same is reserved for both. Their models do not count. */
@@ -106,14 +112,9 @@ function bounded(microUsd: number): number {
   return Math.min(microUsd, MICRO_USD_MAX)
 }
 
-export function chargeOf(
-  { model, provider, counted, price, asked, images = 0, toolCalls }: Bill,
-  outcome: Outcome,
-  tags: string,
-  remote: string,
-): Charge {
+export function chargeOf(bill: Bill, outcome: Outcome, tags: string, remote: string): Charge {
+  const { model, provider, counted, price, images = 0 } = bill
   const { usage, estimated } = counted
-  const tools = toolCalls === undefined ? 0 : toolsMicroUsd(toolCalls, price)
   return {
     model,
     provider,
@@ -122,7 +123,7 @@ export function chargeOf(
     cacheWriteTokens: (usage.cacheWrite5m ?? 0) + (usage.cacheWrite1h ?? 0),
     outputTokens: usage.output,
     images,
-    costMicroUsd: price === undefined ? 0 : bounded(chargedMicroUsd(price, { usage, asked, images }) + tools),
+    costMicroUsd: costOf(bill),
     estimated,
     outcome,
     tags: withTier(tags, servedTier(price, usage)),

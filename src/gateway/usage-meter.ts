@@ -56,6 +56,12 @@ function calledTool({ type, name }: JsonObject): string | undefined {
   return typeof type === 'string' && type.endsWith('_call') ? type.slice(0, -'_call'.length) : undefined
 }
 
+/** A search of the web that opens a page it has found, or looks for words on it: only searches have a price. */
+function isFreeCall({ type, action }: JsonObject): boolean {
+  const what = objectOf(action)?.['type']
+  return type === 'web_search_call' && (what === 'open_page' || what === 'find_in_page')
+}
+
 function monotonicMs(): number {
   return performance.now()
 }
@@ -110,11 +116,11 @@ export class UsageMeter {
 
   /** A block of a tool that the provider runs, or the usage that counts them. */
   private noteOwn({ part, value }: OwnEvent): void {
-    if (part === 'block') {
+    if (part === 'block' || (part === 'stop' && isFreeCall(value))) {
       const kind = calledTool(value)
       if (kind === undefined || (this.seenCalls?.size ?? 0) >= KINDS_MAX) return
       this.seenCalls ??= new Map()
-      this.seenCalls.set(kind, (this.seenCalls.get(kind) ?? 0) + 1)
+      this.seenCalls.set(kind, (this.seenCalls.get(kind) ?? 0) + (part === 'block' ? 1 : -1))
     } else if (isObject(value['usage'])) this.ownUsage = { ...this.ownUsage, ...value['usage'] }
   }
 
@@ -152,6 +158,8 @@ export class UsageMeter {
         return
       case 'own':
         if (event.part !== 'delta') return this.noteOwn(event)
+        // Others repeat what the model has not written, such as an image so far.
+        if (event.name !== undefined && !event.name.endsWith('.delta')) return
         this.addText(JSON.stringify(event.value))
         return this.checkEnd(1)
       case 'finish':

@@ -2,8 +2,8 @@
 
 import type { CallerError } from '../core/caller-error.ts'
 import { ticker } from '../core/ticker.ts'
+import type { TurnEncoder } from '../dialects/dialect.ts'
 import type { Turn } from '../dialects/responses/responses.ts'
-import type { TurnEncoder } from '../dialects/responses/stream.ts'
 import type { RequestEnd } from '../gateway/access-log.ts'
 import type { Answer } from '../gateway/answer.ts'
 import type { CallerStream } from '../gateway/caller-stream.ts'

@@ -1,6 +1,7 @@
 /** A request as one provider takes it: what only the caller's own API has goes to providers of that API alone. */
 
 import type { ChatRequest } from '../core/chat-request.ts'
+import { ENTRY_INTS, OWN_BLOCK } from '../core/conversation.ts'
 import type { OwnFields } from '../core/own-fields.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Provider, Target } from './provider.ts'
@@ -18,19 +19,43 @@ interface TakenRequest {
 function withoutOwn(request: ChatRequest, own: OwnFields): TakenRequest {
   const { conversation, tools, toolChoice } = request
   const isChosen = toolChoice?.mode !== 'tool' || tools.only(new Set([toolChoice.name])).isEmpty === false
-  const kept = conversation.withoutOwnBlocks()
-  if (kept === undefined) throw new ProviderError('rejected', UNSUPPORTED_BLOCK, { unsent: true })
-  const leftOut = [...Object.keys(own.members), ...own.tools.map(({ kind }) => `tools.${kind}`)]
+  const spoken = own.form === 'responses' ? withoutItems(request) : withoutBlocks(request)
+  const leftOut = [...Object.keys(own.members), ...new Set(own.tools.map(({ kind }) => `tools.${kind}`))]
   if (own.betas.length > 0) leftOut.push('anthropic-beta')
-  if (kept !== conversation) leftOut.push('messages.content')
+  if (spoken.conversation !== conversation) leftOut.push(own.form === 'responses' ? 'input' : 'messages.content')
   return {
     request: {
       ...request,
-      conversation: kept,
+      ...spoken,
       toolChoice: tools.isEmpty || !isChosen ? undefined : toolChoice,
       own: undefined,
     },
     leftOut,
+  }
+}
+
+type Spoken = Pick<ChatRequest, 'conversation' | 'thoughts'>
+
+function withoutBlocks({ conversation, thoughts }: ChatRequest): Spoken {
+  const kept = conversation.withoutOwnBlocks()
+  if (kept === undefined) throw new ProviderError('rejected', UNSUPPORTED_BLOCK, { unsent: true })
+  return { conversation: kept, thoughts }
+}
+
+/** By the specification, items of unknown types are as if they had not been sent. */
+function withoutItems({ conversation, thoughts }: ChatRequest): Spoken {
+  if (!conversation.has(OWN_BLOCK)) return { conversation, thoughts }
+  const { kept, places } = conversation.withoutOwnMessages()
+  if (kept.isEmpty)
+    throw new ProviderError('rejected', 'The input holds no item that this model takes.', { unsent: true })
+  const placeOf = (entry: number) => places[entry / ENTRY_INTS] ?? entry
+  return {
+    conversation: kept,
+    thoughts: thoughts && {
+      form: thoughts.form,
+      before: (entry) => thoughts.before(placeOf(entry)),
+      with: (entry) => thoughts.with(placeOf(entry)),
+    },
   }
 }
 

@@ -1,13 +1,13 @@
 /** A whole answer → the output items of Responses, and the JSON text of items and their parts. */
 
-import type { ThoughtBlock } from '../../core/answer-blocks.ts'
+import type { AnswerBlock, ThoughtBlock } from '../../core/answer-blocks.ts'
 import { type Completion, spokenText, type ToolCall } from '../../core/completion.ts'
-import type { JsonObject } from '../../core/json.ts'
+import { isArray, type JsonObject, stringOf } from '../../core/json.ts'
 import type { Reasoning } from '../../core/reasoning.ts'
 import type { ItemText } from '../../items/item-store.ts'
 import { jsonInside, jsonLine } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
-import { textOf } from './free-text.ts'
+import { textOf } from '../free-text.ts'
 import type { Ending } from './resource.ts'
 import type { OwnName, Toolbox } from './toolbox.ts'
 
@@ -21,30 +21,62 @@ export function outputItems(
   ending: Ending,
   shows?: Reasoning['shows'],
 ): ItemText[] {
-  if (shows !== undefined && completion.blocks !== undefined) return itemsInOrder(completion, toolbox, ending, shows)
+  const { blocks } = completion
+  const hasOwn = blocks?.some(isOwn) === true
+  if (blocks !== undefined && (hasOwn || shows !== undefined)) return itemsInOrder(completion, toolbox, ending, shows)
   const text = spokenText(completion)
   const calls = completion.toolCalls.map((call) => callItem(call, toolbox, call.isWhole ? 'completed' : ending.status))
   return text === '' && calls.length > 0 ? calls : [messageItem(mintId('msg'), text, ending), ...calls]
 }
 
-/** In the order in which they began: a model wants each thought before what followed it. */
-function itemsInOrder(completion: Completion, toolbox: Toolbox, ending: Ending, shows: Reasoning['shows']): ItemText[] {
-  const text = spokenText(completion)
-  const items = (completion.blocks ?? []).flatMap((block, at, all): ItemText[] => {
-    if (block.kind === 'thought') return thoughtItems(block, shows)
-    if (block.kind === 'text') {
-      const isFirst = all.findIndex((one) => one.kind === 'text' && one.text !== '') === at
-      return isFirst ? [messageItem(mintId('msg'), text, ending)] : []
-    }
-    if (block.kind === 'own') return []
-    const call = completion.toolCalls[block.index]
-    if (call === undefined) return []
-    const status = call.isWhole ? 'completed' : ending.status
-    return [callItem(call, toolbox, status)]
-  })
-  const isEmpty = text === '' && completion.toolCalls.length === 0
-  return isEmpty ? [...items, messageItem(mintId('msg'), '', ending)] : items
+/** Something of OpenAI's own tools, or a text that is a message of its own. */
+function isOwn(block: AnswerBlock): boolean {
+  return block.kind === 'own' || (block.kind === 'text' && block.members !== undefined)
 }
+
+/**
+ * In the order in which they began: a model wants each thought before what followed it. All texts are one message,
+ * unless an item of OpenAI's own tools is between them, or the provider has sent several.
+ */
+function itemsInOrder(
+  completion: Completion,
+  toolbox: Toolbox,
+  ending: Ending,
+  shows: Reasoning['shows'] | undefined,
+): ItemText[] {
+  const items: ItemText[] = []
+  let message: { readonly place: number; text: string; annotations: string } | undefined
+  const endMessage = () => {
+    if (message === undefined) return
+    const { place, text, annotations } = message
+    items[place] = messageItem(mintId('msg'), text, ending, annotations)
+    message = undefined
+  }
+  let [isEmpty, text] = [true, '']
+  for (const block of completion.blocks ?? []) {
+    if (isOwn(block)) endMessage()
+    if (block.kind === 'thought') items.push(...(shows === undefined ? [] : thoughtItems(block, shows)))
+    else if (block.kind === 'text') {
+      if (block.text === '') continue
+      if (message === undefined) message = { place: items.push(EMPTY) - 1, text: '', annotations: '' }
+      message.text += block.text
+      const { annotations } = block.members ?? {}
+      if (isArray(annotations)) message.annotations = annotations.map((one) => JSON.stringify(one)).join()
+    } else if (block.kind === 'own') {
+      isEmpty = false
+      items.push({ id: stringOf(block.block['id']) ?? '', json: JSON.stringify(block.block) })
+    } else {
+      const call = completion.toolCalls[block.index]
+      if (call !== undefined) items.push(callItem(call, toolbox, call.isWhole ? 'completed' : ending.status))
+    }
+    if (block.kind === 'text') text += block.text
+  }
+  endMessage()
+  if (text !== '' || completion.toolCalls.length > 0 || !isEmpty) return items
+  return [...items, messageItem(mintId('msg'), '', ending)]
+}
+
+const EMPTY: ItemText = { id: '', json: '' }
 
 /** None for a thought of which the caller sees nothing. */
 function thoughtItems({ texts, seal = '' }: ThoughtBlock, shows: Reasoning['shows']): ItemText[] {
@@ -66,22 +98,22 @@ export function summaryPartJson(inside: string): string {
 }
 
 /** The message of a whole answer. */
-export function messageItem(id: string, text: string, { status }: Ending): ItemText {
-  return { id, json: messageItemJson(id, status, quotedTextPartJson(JSON.stringify(text))) }
+export function messageItem(id: string, text: string, { status }: Ending, annotations = ''): ItemText {
+  return { id, json: messageItemJson(id, status, quotedTextPartJson(JSON.stringify(text), annotations)) }
 }
 
-type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
+export type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
 
 /**
  * A part of a message as JSON text. `inside` is the text as the inside of a JSON string (`wire/sse.ts`, `jsonInside`).
  */
-export function textPartJson(inside: string): string {
-  return quotedTextPartJson(`"${inside}"`)
+export function textPartJson(inside: string, annotations = ''): string {
+  return quotedTextPartJson(`"${inside}"`, annotations)
 }
 
 /** The same from the text as a JSON string. */
-function quotedTextPartJson(text: string): string {
-  return `{"type":"output_text","annotations":[],"logprobs":[],"text":${text}}`
+function quotedTextPartJson(text: string, annotations = ''): string {
+  return `{"type":"output_text","annotations":[${annotations}],"logprobs":[],"text":${text}}`
 }
 
 /** A message as JSON text. `content` is the JSON of its part, or '' before the part was added. */

@@ -6,10 +6,10 @@
 import type { ContentEvent, FinishReason } from '../../core/event.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
+import type { TurnEncoder } from '../dialect.ts'
 import { SUMMARY_CHARS_MAX } from './compaction.ts'
 import { GrowingText } from './growing-text.ts'
 import { COMPLETED, type Resource } from './resource.ts'
-import type { TurnEncoder } from './stream.ts'
 
 /** An escaped character takes at most six. Text beyond the limit of a summary is dropped. */
 const INSIDE_CHARS_MAX = 6 * SUMMARY_CHARS_MAX

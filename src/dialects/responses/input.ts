@@ -5,51 +5,24 @@
 
 import type { Arena } from '../../core/arena.ts'
 import { CallerError } from '../../core/caller-error.ts'
-import { ASSISTANT, Conversation, INPUT, MARKED, NAME, SYSTEM, TEXT, USER } from '../../core/conversation.ts'
+import { ASSISTANT, Conversation, INPUT, MARKED, NAME, OWN_BLOCK, SYSTEM, TEXT, USER } from '../../core/conversation.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { PART_SEAM } from '../../core/reasoning.ts'
 import type { Sealer } from '../../items/sealer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { readMark } from '../cache-mark.ts'
 import type { Caller } from '../dialect.ts'
+import { refuseForbiddenNamesOf } from '../forbidden-fields.ts'
+import { AFTER_TEXT, BEFORE_TEXT } from '../free-text.ts'
 import { readArguments } from '../history-arguments.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { detailBits, MediaReader, type MediaRules } from '../read-media.ts'
 import { ThoughtPlaces } from '../thought-places.ts'
 import { openSummary, SUMMARY_INSTRUCTION, summaryText } from './compaction.ts'
-import { AFTER_TEXT, BEFORE_TEXT } from './free-text.ts'
+import { ITEMS, type Items, OWN_ITEMS, OWN_OUTPUTS } from './item-types.ts'
 import type { Toolbox } from './toolbox.ts'
 import { TurnOrder } from './turn-order.ts'
 
-const ITEM_TYPES = words(
-  'message',
-  'function_call',
-  'function_call_output',
-  'additional_tools',
-  'compaction',
-  // The name of the item in earlier versions of Codex.
-  'compaction_summary',
-  'compaction_trigger',
-  'item_reference',
-  'reasoning',
-  'custom_tool_call',
-  'custom_tool_call_output',
-)
-/** The types of items, by their index in `ITEM_TYPES`. All others are skipped. */
-export const ITEMS = {
-  message: 0,
-  call: 1,
-  output: 2,
-  tools: 3,
-  compaction: 4,
-  summary: 5,
-  trigger: 6,
-  reference: 7,
-  reasoning: 8,
-  freeCall: 9,
-  freeOutput: 10,
-} as const
-const TYPED = words('type', 'role', 'content', 'id')
 const MESSAGE = words('role', 'content')
 const CALL = words('call_id', 'name', 'arguments', 'namespace', 'input')
 const OUTPUT = words('call_id', 'output')
@@ -63,42 +36,6 @@ const [INPUT_IMAGE, INPUT_FILE] = [3, 4]
 const MEDIA = words('image_url', 'detail', 'file_data', 'file_url', 'filename', 'file_id')
 const REASONING = words('encrypted_content', 'summary')
 const SUMMARY_PART = words('text')
-
-/** The items of an input, with the type of each as an index, or `NONE`. */
-export interface Items {
-  readonly items: readonly number[]
-  readonly types: readonly number[]
-}
-
-/** Throws `CallerError` if the input is no list of items with types, or is empty. */
-export function itemsOf(document: JsonDocument, input: number): Items {
-  if (input === NONE || !document.isList(input)) throw invalid('input', 'must be a string or an array of items')
-  const items: number[] = []
-  const types: number[] = []
-  for (let item = document.firstItem(input); item !== NONE; item = document.nextItem(item)) {
-    types.push(typeOf(document, item, items.length))
-    items.push(item)
-  }
-  if (items.length === 0) throw invalid('input', 'must not be empty')
-  return { items, types }
-}
-
-const typed = new Int32Array(TYPED.length)
-
-/** Callers leave `type` out of messages; the official schema allows the same for references. */
-function typeOf(document: JsonDocument, item: number, index: number): number {
-  if (!document.isObject(item)) throw invalid(`input[${index}]`, 'must be an object')
-  document.select(item, TYPED, typed)
-  const type = typed[0] ?? NONE
-  if (!document.isNull(type)) {
-    if (!document.isString(type)) throw invalid(`input[${index}].type`, 'must be a string')
-    return document.word(type, ITEM_TYPES)
-  }
-  const id = typed[3] ?? NONE
-  if (!document.isNull(typed[1] ?? NONE)) return ITEMS.message
-  if (id !== NONE && document.isString(id) && document.isNull(typed[2] ?? NONE)) return ITEMS.reference
-  throw missing(`input[${index}].type`)
-}
 
 /** What converting items needs. */
 interface Surroundings extends MediaRules {
@@ -192,6 +129,9 @@ export class InputReader {
         return this.readSummary(item)
       case ITEMS.reasoning:
         if (this.surroundings.takesThoughts) this.readThought(item)
+        return
+      default:
+        if (type >= OWN_ITEMS && this.surroundings.takesFree) this.readOwn(item, type < OWN_OUTPUTS ? ASSISTANT : USER)
     }
   }
 
@@ -217,6 +157,16 @@ export class InputReader {
       this.thoughts.begin()
       this.order.message(role, texts)
     }
+  }
+
+  /** An item of OpenAI's own tools: it passes as it is. */
+  private readOwn(item: number, role: number): void {
+    const { document, limits } = this.surroundings
+    limits.countCall(() => this.path)
+    refuseForbiddenNamesOf(document.value(item), this.path)
+    texts.begin()
+    texts.add(OWN_BLOCK, document.fromOf(item), document.toOf(item))
+    this.addMessage(role)
   }
 
   /** `isFree`: a tool that takes a text instead of arguments. */

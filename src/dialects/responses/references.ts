@@ -7,7 +7,7 @@ import { type JsonDocument, words } from '../../wire/json-document.ts'
 import { type RequestBody, readRequestBody, type UnparsedMembers } from '../../wire/request-body.ts'
 import type { Caller } from '../dialect.ts'
 import { invalid, missing } from '../invalid-field.ts'
-import { ITEMS, type Items } from './input.ts'
+import { ITEMS, type Items } from './item-types.ts'
 
 /** More references than any conversation has. */
 const REFERENCES_MAX = 4096

@@ -4,6 +4,7 @@ import { Arena } from '../../core/arena.ts'
 import { type ChatRequest, NO_HINTS, NO_TEXTS, type ToolChoice } from '../../core/chat-request.ts'
 import { NO_TOOLS } from '../../core/conversation.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
+import { NO_OWN_TOOLS } from '../../core/own-fields.ts'
 import type { ItemStore } from '../../items/item-store.ts'
 import type { Sealer } from '../../items/sealer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
@@ -13,7 +14,9 @@ import type { ImageUrls } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { responsesReasoning } from '../read-reasoning.ts'
 import { RequestLimits } from '../request-limits.ts'
-import { InputReader, ITEMS, type Items, itemsOf } from './input.ts'
+import { InputReader } from './input.ts'
+import { ITEMS, type Items, itemsOf } from './item-types.ts'
+import { ownFields } from './own-tools.ts'
 import { withoutReferences } from './references.ts'
 import { type Echo, echoOf } from './resource.ts'
 import { checkResponsesBody, type ResponsesBody } from './schema.ts'
@@ -128,12 +131,14 @@ function accepted(
   const instructions = values[INSTRUCTIONS] ?? NONE
   const conversation = reader.conversation(instructions, compaction)
   const toolList = compaction ? NO_TOOLS : toolbox.tools
+  const own = takesFree ? ownFields(settings, compaction ? NO_OWN_TOOLS : toolbox.own, conversation) : undefined
+  const hasTools = !toolList.isEmpty || (own !== undefined && own.tools.length > 0)
   const request: ChatRequest = {
     model: body.model,
     stream: body.stream === true && !compact,
     conversation,
     tools: toolList,
-    toolChoice: toolList.isEmpty ? undefined : toolChoiceOf(body.tool_choice),
+    toolChoice: hasTools ? toolChoiceOf(body.tool_choice) : undefined,
     maxOutputTokens: body.max_output_tokens ?? undefined,
     limitsOutput: true,
     stop: NO_TEXTS,
@@ -145,6 +150,7 @@ function accepted(
     hints: hintsOf(body),
     cacheStrict: true,
     reasoning,
+    own,
   }
   const isRepeated = !document.isNull(instructions)
   const echo = echoOf(

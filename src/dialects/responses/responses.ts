@@ -10,7 +10,7 @@ import type { Usage } from '../../core/token-usage.ts'
 import type { ItemStore, ItemText } from '../../items/item-store.ts'
 import type { RequestBody } from '../../wire/request-body.ts'
 import { mintId } from '../answer-ids.ts'
-import type { Caller, Dialect, Exchange, Served } from '../dialect.ts'
+import type { Caller, Dialect, Exchange, Served, TurnEncoder } from '../dialect.ts'
 import { ignoredFields } from '../ignored-fields.ts'
 import { withoutReasoning } from '../read-reasoning.ts'
 import { messageItem, outputItems } from './answer.ts'
@@ -18,7 +18,7 @@ import { compactionItem } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
 import { type AcceptedResponses, acceptResponses, type Surroundings, UNPARSED, withoutFormat } from './request.ts'
 import { COMPLETED, endingOf, Resource, type ResourceObject } from './resource.ts'
-import { ResponsesEncoder, type TurnEncoder } from './stream.ts'
+import { ResponsesEncoder } from './stream.ts'
 
 export interface ResponsesDialect extends Dialect {
   /**
@@ -55,10 +55,13 @@ export function responses(surroundings: Surroundings): ResponsesDialect {
     const takesReasoning = caller.compatibility?.reasoning === 'pass'
     const ignored = ignoredFields('responses', takesReasoning ? withoutReasoning(formatted) : formatted)
     const object = compact ? 'response.compaction' : 'response'
-    const exchange = (one: AcceptedResponses) =>
-      one.compaction
-        ? new CompactionExchange(one, ignored, caller, surroundings, object, turn)
-        : new ResponsesExchange(one, ignored, caller, itemStore, turn)
+    const exchange = (one: AcceptedResponses) => {
+      const { members = {} } = one.request.own ?? {}
+      const others = ignored.filter((field) => !Object.hasOwn(members, field))
+      return one.compaction
+        ? new CompactionExchange(one, others, caller, surroundings, object, turn)
+        : new ResponsesExchange(one, others, caller, itemStore, turn)
+    }
     return accepted instanceof Promise ? accepted.then(exchange) : exchange(accepted)
   }
   return {
@@ -143,7 +146,8 @@ class ResponsesExchange implements Exchange {
   }
 
   private store(items: readonly ItemText[]): void {
-    this.itemStore?.put(this.caller.organization, items)
+    const named = items.filter(({ id }) => id !== '')
+    this.itemStore?.put(this.caller.organization, named)
   }
 }
 

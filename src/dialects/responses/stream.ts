@@ -3,29 +3,29 @@
  */
 
 import type { Compatibility } from '../../core/compatibility.ts'
-import type { ContentEvent, FinishReason, ThoughtEvent } from '../../core/event.ts'
-import { ProviderError } from '../../core/provider-error.ts'
+import type { ContentEvent, FinishReason, OwnEvent, ThoughtEvent } from '../../core/event.ts'
+import { type JsonObject, stringOf } from '../../core/json.ts'
 import type { Reasoning } from '../../core/reasoning.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import type { ItemText } from '../../items/item-store.ts'
-import { joined, jsonInside, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
+import { jsonInside, jsonLine, KEEP_ALIVE_COMMENT } from '../../wire/sse.ts'
 import type { TextKind } from '../../wire/template.ts'
 import type { TextForm } from '../../wire/text-copier.ts'
 import { mintId } from '../answer-ids.ts'
-import type { StreamEncoder } from '../dialect.ts'
+import type { TurnEncoder } from '../dialect.ts'
+import { FreeText } from '../free-text.ts'
 import { callItemJson, freeItemJson, messageItemJson, textPartJson, thoughtItemJson } from './answer.ts'
 import {
   ARGUMENTS_DELTA,
-  ARGUMENTS_DONE,
   CREATED,
   deltaOpening,
   FAILED,
   IN_PROGRESS,
   INPUT_DELTA,
-  INPUT_DONE,
   ITEM_ADDED,
   ITEM_DONE,
   LAST,
+  opening,
   PART_ADDED,
   PART_DONE,
   SEAM,
@@ -33,49 +33,24 @@ import {
   TEXT_DELTA_END,
   TEXT_DONE,
 } from './event-text.ts'
-import { FreeText } from './free-text.ts'
-import { GrowingText } from './growing-text.ts'
+import {
+  annotated,
+  type DoneItem,
+  EventLines,
+  endOfCall,
+  type OpenCall,
+  type OpenMessage,
+  type OpenOther,
+  type OpenOwn,
+  openItem,
+  ownMembers,
+} from './open-items.ts'
 import { COMPLETED, type Ending, endingOf, type Resource } from './resource.ts'
 import { ThoughtItem } from './thought-item.ts'
-import type { OwnName, Toolbox } from './toolbox.ts'
-
-/**
- * The longest answer, in UTF-16 units of JSON; a longer one is cut. It is kept, because the closing events repeat it.
- */
-const ANSWER_CHARS_MAX = 16 * 1024 * 1024
+import type { Toolbox } from './toolbox.ts'
 
 /** Of an answer for which no provider was asked. */
 const NO_USAGE: Usage = { input: 0, output: 0 }
-
-/** The encoder of a turn on a socket, whose connection goes on after it. */
-export interface TurnEncoder extends StreamEncoder {
-  readonly responseId: string
-  /** That the turn goes on: an event for callers that count messages. */
-  inProgress(): string
-  /** The last event of a turn that broke off, with its number: of the events before, not all were sent. */
-  failed(number: number, code: string, message: string): string
-}
-
-/** An item that was added and is not done. */
-interface OpenItem {
-  readonly id: string
-  readonly outputIndex: number
-  /** A delta between its sequence number and its text. */
-  readonly middle: string
-  /** The text of all deltas, as the inside of a JSON string. */
-  readonly inside: GrowingText
-}
-
-interface OpenCall extends OpenItem {
-  readonly kind: 'call'
-  readonly callId: string
-  /** The name under which the caller defined the tool. */
-  readonly own: OwnName
-  /** Reads the text of a call whose tool takes one instead of arguments. */
-  readonly free: FreeText | undefined
-  /** True once its arguments are whole: it is done as soon as the items before it are. */
-  isWhole: boolean
-}
 
 /** What an encoder writes besides an answer's text and calls. */
 interface Variant {
@@ -94,21 +69,24 @@ interface Variant {
  */
 export class ResponsesEncoder implements TurnEncoder {
   readonly keepAlive = KEEP_ALIVE_COMMENT
-  private sequence = 0
+  private readonly lines = new EventLines()
   private items = 0
-  private chars = 0
-  private message: OpenItem | undefined
+  private message: OpenMessage | undefined
+  private hasMessage = false
   /** By the index of their events. */
   private readonly calls: OpenCall[] = []
   /** Calls and thoughts in the order in which they were added. */
-  private readonly others: (OpenCall | ThoughtItem)[] = []
+  private readonly others: OpenOther[] = []
   /** The index of the first of them that is not done. */
   private nextOther = 0
   private messageDone: DoneItem | undefined
   private ending: Ending = COMPLETED
   private readonly othersDone: DoneItem[] = []
   private thought: ThoughtItem | undefined
-  private hasThoughts = false
+  /** Items are in the order in which they began. */
+  private hasOrder = false
+  /** By the index of their events. */
+  private readonly ownItems = new Map<number, OpenOwn>()
   private readonly status: Compatibility['status']
 
   constructor(
@@ -126,12 +104,12 @@ export class ResponsesEncoder implements TurnEncoder {
   }
 
   inProgress(): string {
-    return this.event(IN_PROGRESS, `"response":${this.resource.inProgressLine()}`)
+    return this.lines.event(IN_PROGRESS, `"response":${this.resource.inProgressLine()}`)
   }
 
   failed(number: number, code: string, message: string): string {
-    this.sequence = number
-    return this.event(FAILED, `"response":${this.resource.failedLine(code, message)}`)
+    this.lines.sequence = number
+    return this.lines.event(FAILED, `"response":${this.resource.failedLine(code, message)}`)
   }
 
   /**
@@ -144,7 +122,7 @@ export class ResponsesEncoder implements TurnEncoder {
       for (const inside of insides) deltas += this.textDelta(inside)
       return deltas
     }
-    this.countChars(joined)
+    this.lines.countChars(joined)
     let before = ''
     let { message } = this
     if (message === undefined) {
@@ -157,7 +135,7 @@ export class ResponsesEncoder implements TurnEncoder {
     pieces[0] = before
     let at = 1
     for (const inside of insides) {
-      pieces[at++] = deltaOpening(this.sequence++)
+      pieces[at++] = deltaOpening(this.lines.sequence++)
       pieces[at++] = middle
       pieces[at++] = inside
       pieces[at++] = TEXT_DELTA_END
@@ -166,7 +144,8 @@ export class ResponsesEncoder implements TurnEncoder {
   }
 
   textForm(): TextForm | undefined {
-    const { message, sequence } = this
+    const { message } = this
+    const { sequence } = this.lines
     if (message === undefined) return undefined
     const { middle } = message
     return { opening: TEXT_DELTA + sequence + middle, seam: SEAM, number: sequence, middle, closing: TEXT_DELTA_END }
@@ -180,18 +159,18 @@ export class ResponsesEncoder implements TurnEncoder {
   }
 
   thoughtForm(): TextForm | undefined {
-    return this.thought?.form(this.sequence)
+    return this.thought?.form(this.lines.sequence)
   }
 
   textsCopied(count: number, joined: string, kind: TextKind): void {
-    this.countChars(joined)
+    this.lines.countChars(joined)
     const written = kind === 'text' ? this.message?.inside : this.thought?.part
     written?.add(joined)
-    this.sequence += count
+    this.lines.sequence += count
   }
 
   start(): string {
-    const created = this.event(CREATED, `"response":${this.resource.inProgressLine()}`)
+    const created = this.lines.event(CREATED, `"response":${this.resource.inProgressLine()}`)
     return this.variant.isTurn === true ? created + this.inProgress() : created
   }
 
@@ -215,13 +194,13 @@ export class ResponsesEncoder implements TurnEncoder {
 
   /** The end of an answer that has nothing, and for which no provider was asked. */
   endEmpty(): string {
-    return this.event(LAST.completed, `"response":${this.resource.endedLine('', NO_USAGE, COMPLETED)}`)
+    return this.lines.event(LAST.completed, `"response":${this.resource.endedLine('', NO_USAGE, COMPLETED)}`)
   }
 
   /** Only the number and the text differ from one delta of a message to the next. */
   private textDelta(inside: string): string {
     if (inside === '') return ''
-    this.countChars(inside)
+    this.lines.countChars(inside)
     let before = ''
     let { message } = this
     if (message === undefined) {
@@ -229,34 +208,36 @@ export class ResponsesEncoder implements TurnEncoder {
       before = this.messageAdded(message)
     }
     message.inside.add(inside)
-    return before + deltaOpening(this.sequence++) + message.middle + inside + TEXT_DELTA_END
+    return before + deltaOpening(this.lines.sequence++) + message.middle + inside + TEXT_DELTA_END
   }
 
-  private openMessage(): OpenItem {
-    const item = this.open(mintId('msg'), `"content_index":0,`)
-    this.message = item
-    return item
+  private openMessage(): OpenMessage {
+    const item = openItem(mintId('msg'), this.items++, `"content_index":0,`)
+    this.hasMessage = true
+    this.message = { kind: 'message', ...item, annotations: [], isWhole: true }
+    return this.message
   }
 
-  private messageAdded(item: OpenItem): string {
+  private messageAdded(item: OpenMessage): string {
     const before = this.closeWhole()
     const place = `"item_id":"${item.id}","output_index":${item.outputIndex},"content_index":0`
     const part = `${place},"part":${textPartJson('')}`
-    const added = this.itemEvent(ITEM_ADDED, item.outputIndex, messageItemJson(item.id, 'in_progress', ''))
-    return before + added + this.event(PART_ADDED, part)
+    const added = this.lines.itemEvent(ITEM_ADDED, item.outputIndex, messageItemJson(item.id, 'in_progress', ''))
+    return before + added + this.lines.event(PART_ADDED, part)
   }
 
-  private closeMessage(message: OpenItem): string {
-    const { id, outputIndex } = message
+  private closeMessage(message: OpenMessage): string {
+    const { id, outputIndex, annotations } = message
     const inside = message.inside.whole()
     const place = `"item_id":"${id}","output_index":${outputIndex},"content_index":0`
-    const part = textPartJson(inside)
+    const part = textPartJson(inside, annotations.join())
     const json = messageItemJson(id, this.ending.status, part)
+    if (this.messageDone !== undefined) this.othersDone.push(this.messageDone)
     this.messageDone = { id, json, outputIndex }
     return (
-      this.event(TEXT_DONE, `${place},"text":"${inside}","logprobs":[]`) +
-      this.event(PART_DONE, `${place},"part":${part}`) +
-      this.itemEvent(ITEM_DONE, outputIndex, json)
+      this.lines.event(TEXT_DONE, `${place},"text":"${inside}","logprobs":[]`) +
+      this.lines.event(PART_DONE, `${place},"part":${part}`) +
+      this.lines.itemEvent(ITEM_DONE, outputIndex, json)
     )
   }
 
@@ -265,11 +246,11 @@ export class ResponsesEncoder implements TurnEncoder {
     const own = this.toolbox.ownName(name)
     const free = this.toolbox.takesText(name) ? new FreeText() : undefined
     const id = mintId(free === undefined ? 'fc' : 'ctc')
-    const call = { kind: 'call' as const, ...this.open(id, ''), callId, own, free, isWhole: false }
+    const call = { kind: 'call' as const, ...openItem(id, this.items++, ''), callId, own, free, isWhole: false }
     this.calls[index] = call
     this.others.push(call)
     const item = (free === undefined ? callItemJson : freeItemJson)(call.id, 'in_progress', '', callId, own)
-    return before + this.itemEvent(ITEM_ADDED, call.outputIndex, item)
+    return before + this.lines.itemEvent(ITEM_ADDED, call.outputIndex, item)
   }
 
   private argumentsDelta(index: number, json: string, isLast: boolean): string {
@@ -280,27 +261,16 @@ export class ResponsesEncoder implements TurnEncoder {
     const { free } = call
     const inside = free === undefined ? jsonInside(json) : free.add(json, isLast)
     if (inside === '') return ''
-    this.countChars(inside)
+    this.lines.countChars(inside)
     call.inside.add(inside)
-    return `${free === undefined ? ARGUMENTS_DELTA : INPUT_DELTA}${this.sequence++}${call.middle}${inside}"}\n\n`
+    return `${free === undefined ? ARGUMENTS_DELTA : INPUT_DELTA}${this.lines.sequence++}${call.middle}${inside}"}\n\n`
   }
 
   private closeCall(call: OpenCall): string {
-    this.nextOther++
-    const { id, outputIndex, callId, own } = call
-    const inside = call.inside.whole()
-    const place = `"item_id":"${id}","output_index":${outputIndex}`
-    const status = call.isWhole ? 'completed' : this.ending.status
-    if (call.free !== undefined) {
-      const json = freeItemJson(id, status, inside, callId, own)
-      this.othersDone.push({ id, json, outputIndex })
-      const done = this.event(INPUT_DONE, `${place},"input":"${inside}"`)
-      return done + this.itemEvent(ITEM_DONE, outputIndex, json)
-    }
-    const arguments_ = `${place},"name":"${jsonInside(own.name)}","arguments":"${inside}"`
-    const json = callItemJson(id, status, inside, callId, own)
+    const { id, outputIndex } = call
+    const { json, event, members } = endOfCall(call, call.isWhole ? 'completed' : this.ending.status)
     this.othersDone.push({ id, json, outputIndex })
-    return this.event(ARGUMENTS_DONE, arguments_) + this.itemEvent(ITEM_DONE, outputIndex, json)
+    return this.lines.event(event, members) + this.lines.itemEvent(ITEM_DONE, outputIndex, json)
   }
 
   /**
@@ -314,14 +284,74 @@ export class ResponsesEncoder implements TurnEncoder {
   }
 
   /** The first open item, unless it is the message, which stays open to the end. */
-  private nextOpen(): OpenCall | ThoughtItem | undefined {
+  private nextOpen(): OpenOther | undefined {
     const item = this.others[this.nextOther]
     const isFirst = this.message === undefined || (item !== undefined && item.outputIndex < this.message.outputIndex)
     return isFirst ? item : undefined
   }
 
-  private closeOther(item: OpenCall | ThoughtItem): string {
-    return item.kind === 'call' ? this.closeCall(item) : this.closeThought(item)
+  private closeOther(item: OpenOther): string {
+    this.nextOther++
+    switch (item.kind) {
+      case 'call':
+        return this.closeCall(item)
+      case 'thought':
+        return this.closeThought(item)
+      case 'message':
+        return this.closeMessage(item)
+      case 'own':
+        return this.closeOwn(item)
+    }
+  }
+
+  /** What OpenAI's own tools did, for callers whose operator lets it pass. */
+  own({ part, value, index, name }: OwnEvent): string {
+    const open = index === undefined ? undefined : this.ownItems.get(index)
+    switch (part) {
+      case 'block':
+        return this.beginOwn(index ?? 0, value)
+      case 'delta':
+        if (index === undefined)
+          return this.message === undefined ? '' : annotated(this.lines, this.message, value['annotation'])
+        return open === undefined || name === undefined ? '' : this.lines.event(opening(name), ownMembers(open, value))
+      case 'stop':
+        if (open === undefined) return ''
+        open.item = value
+        open.isWhole = true
+        return this.closeWhole()
+      case 'text':
+        return this.endMessage()
+      default:
+        return ''
+    }
+  }
+
+  private beginOwn(index: number, item: JsonObject): string {
+    const before = this.endMessage() + this.closeWhole()
+    const id = stringOf(item['id']) ?? ''
+    const open: OpenOwn = { kind: 'own', id, outputIndex: this.items++, item, isWhole: false }
+    this.ownItems.set(index, open)
+    this.others.push(open)
+    this.hasOrder = true
+    return before + this.lines.itemEvent(ITEM_ADDED, open.outputIndex, jsonLine(item))
+  }
+
+  private closeOwn({ id, outputIndex, item }: OpenOwn): string {
+    const json = jsonLine(item)
+    this.lines.countChars(json)
+    this.othersDone.push({ id, json, outputIndex })
+    return this.lines.itemEvent(ITEM_DONE, outputIndex, json)
+  }
+
+  /** The text that follows is a message of its own. */
+  private endMessage(): string {
+    const { message } = this
+    if (message === undefined) return ''
+    this.message = undefined
+    this.hasOrder = true
+    const after = this.others.findIndex(({ outputIndex }) => outputIndex > message.outputIndex)
+    this.others.splice(after === -1 ? this.others.length : after, 0, message)
+    return this.closeWhole()
   }
 
   encodeThought(event: ThoughtEvent): string {
@@ -337,7 +367,7 @@ export class ResponsesEncoder implements TurnEncoder {
     const open = this.thought
     if (open === undefined) return before
     open.seal = event.seal ?? ''
-    this.countChars(open.seal)
+    this.lines.countChars(open.seal)
     open.isWhole = true
     this.thought = undefined
     return before + open.endPart() + this.closeWhole()
@@ -347,30 +377,29 @@ export class ResponsesEncoder implements TurnEncoder {
     const before = this.closeWhole()
     const id = mintId('rs')
     const outputIndex = this.items++
-    this.thought = new ThoughtItem(id, outputIndex, (opening, members) => this.event(opening, members))
+    this.thought = new ThoughtItem(id, outputIndex, (opening, members) => this.lines.event(opening, members))
     this.others.push(this.thought)
-    this.hasThoughts = true
-    return before + this.itemEvent(ITEM_ADDED, outputIndex, thoughtItemJson(id, [], ''))
+    this.hasOrder = true
+    return before + this.lines.itemEvent(ITEM_ADDED, outputIndex, thoughtItemJson(id, [], ''))
   }
 
   private summaryDelta(inside: string, isNewPart = false): string {
     const before = this.thought === undefined ? this.openThought() : ''
-    this.countChars(inside)
+    this.lines.countChars(inside)
     return before + (this.thought?.delta(inside, isNewPart) ?? '')
   }
 
   private closeThought(thought: ThoughtItem): string {
-    this.nextOther++
     const { id, outputIndex, parts, seal } = thought
     const end = thought.endPart()
     const json = thoughtItemJson(id, parts, seal)
     this.othersDone.push({ id, json, outputIndex })
-    return end + this.itemEvent(ITEM_DONE, outputIndex, json)
+    return end + this.lines.itemEvent(ITEM_DONE, outputIndex, json)
   }
 
   /** Closes all open items in the order in which they were added. An answer without content has one empty message. */
   private closeAll(): string {
-    const isEmpty = this.message === undefined && this.calls.length === 0
+    const isEmpty = !this.hasMessage && this.calls.length === 0 && this.ownItems.size === 0
     let events = isEmpty ? this.messageAdded(this.openMessage()) : ''
     const closeOthers = () => {
       for (let item = this.nextOpen(); item !== undefined; item = this.nextOpen()) events += this.closeOther(item)
@@ -387,34 +416,12 @@ export class ResponsesEncoder implements TurnEncoder {
   private complete(usage: Usage): string {
     // The order of a whole answer: the message, then the calls; with thoughts, that in which they began.
     const items = this.messageDone === undefined ? this.othersDone : [this.messageDone, ...this.othersDone]
-    if (this.hasThoughts) items.sort((one, other) => one.outputIndex - other.outputIndex)
-    this.store?.(items.map(({ id, json }) => ({ id, json })))
+    if (this.hasOrder) items.sort((one, other) => one.outputIndex - other.outputIndex)
+    this.store?.(items.filter(({ id }) => id !== '').map(({ id, json }) => ({ id, json })))
     const output = items.map(({ json }) => json).join()
-    return this.event(LAST[this.ending.status], `"response":${this.resource.endedLine(output, usage, this.ending)}`)
+    return this.lines.event(
+      LAST[this.ending.status],
+      `"response":${this.resource.endedLine(output, usage, this.ending)}`,
+    )
   }
-
-  private open(id: string, place: string): OpenItem {
-    const outputIndex = this.items++
-    const middle = joined(',"item_id":"', id, `","output_index":${outputIndex},`, place, '"delta":"')
-    return { id, outputIndex, middle, inside: new GrowingText() }
-  }
-
-  private itemEvent(opening: string, outputIndex: number, json: string): string {
-    return this.event(opening, `"output_index":${outputIndex},"item":${json}`)
-  }
-
-  private event(opening: string, members: string): string {
-    return `${opening}${this.sequence++},${members}}\n\n`
-  }
-
-  /** Throws `ProviderError` if the answer is too long. */
-  private countChars(inside: string): void {
-    this.chars += inside.length
-    if (this.chars > ANSWER_CHARS_MAX)
-      throw new ProviderError('broken', `the answer is longer than ${ANSWER_CHARS_MAX} characters`)
-  }
-}
-
-interface DoneItem extends ItemText {
-  readonly outputIndex: number
 }

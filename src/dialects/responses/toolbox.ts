@@ -8,11 +8,13 @@ import type { Arena } from '../../core/arena.ts'
 import { FREE_FORM, INPUT, NAME, NO_TOOLS, OF_OBJECT, STRICT, TEXT, ToolList } from '../../core/conversation.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { objectOf } from '../../core/json.ts'
+import { NO_OWN_TOOLS, type OwnTool } from '../../core/own-fields.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
+import { checkFormat, freeDescription, TEXT_PARAMETERS } from '../free-text.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
 import { schemaKind } from '../tool-schema.ts'
-import { TEXT_PARAMETERS } from './free-text.ts'
+import { OwnTools } from './own-tools.ts'
 
 const TOOL = words('type', 'name', 'description', 'parameters', 'strict', 'tools', 'format')
 const TYPES = words('function', 'namespace', 'custom')
@@ -52,8 +54,8 @@ const HASH_CHARS = 8
 const entries = new EntryWriter()
 
 /**
- * Tools that are not functions are left out, because other providers have no counterpart. Throws `CallerError` if a
- * function has no name.
+ * Tools that are not functions are left out, because other providers have no counterpart. If they pass, `own` has them.
+ * Throws `CallerError` if a function has no name.
  */
 export class Toolbox {
   /** The tools under the names that are sent to providers. */
@@ -62,23 +64,28 @@ export class Toolbox {
   readonly unlifted: ToolList
   private owners: Map<string, OwnName> | undefined
   private sent: Map<string, string> | undefined
+  /** Tools of OpenAI's own. */
+  readonly own: readonly OwnTool[]
   /** The sent names of tools that take a text. */
   private free: Set<string> | undefined
 
-  /** `takesFree`: tools that take a text are kept; else they are left out, too. */
+  /** `passes`: tools that take a text are kept, and those of OpenAI's own; else they are left out, too. */
   constructor(
     document: JsonDocument,
     arena: Arena,
     lists: readonly ListedTools[],
     limits: RequestLimits,
-    private readonly takesFree = false,
+    private readonly passes = false,
   ) {
     if (lists.length === 0) {
       this.tools = NO_TOOLS
       this.unlifted = NO_TOOLS
+      this.own = NO_OWN_TOOLS
       return
     }
-    const named = this.named(document, lists, limits)
+    const own = new OwnTools(document)
+    const named = this.named(document, lists, limits, own)
+    this.own = own.tools
     this.tools = this.written(document, arena, named, true)
     this.unlifted = this.owners === undefined ? this.tools : this.written(document, arena, named, false)
   }
@@ -87,14 +94,17 @@ export class Toolbox {
     document: JsonDocument,
     lists: readonly ListedTools[],
     limits: RequestLimits,
+    own: OwnTools,
   ): ReadonlyMap<string, FoundTool> {
     const found: FoundTool[] = []
-    for (const { list, path } of lists) addFunctions(document, list, path, undefined, found, this.takesFree)
+    for (const { list, path } of lists)
+      addFunctions(document, list, path, undefined, found, this.passes ? own : undefined)
     const named = new Map<string, FoundTool>()
     const add = (name: string, tool: FoundTool) => {
       named.set(name, tool)
-      limits.checkTools(named.size, tool.path)
+      limits.checkTools(named.size + own.tools.length, tool.path)
     }
+    limits.checkTools(own.tools.length, 'tools')
     // A later definition replaces an earlier one: `additional_tools` items repeat tools during a conversation.
     for (const tool of found) if (tool.namespace === undefined) add(tool.name, tool)
     for (const tool of found) if (tool.namespace !== undefined) add(this.lift(tool.name, tool.namespace, named), tool)
@@ -183,7 +193,7 @@ function addFunctions(
   path: string,
   namespace: string | undefined,
   found: FoundTool[],
-  takesFree: boolean,
+  own: OwnTools | undefined,
 ): void {
   if (document.isNull(tools)) return
   if (!document.isList(tools)) throw invalid(path, 'must be an array')
@@ -195,13 +205,14 @@ function addFunctions(
     document.select(tool, TOOL, members)
     const type = members[0] ?? NONE
     const kind = document.word(type, TYPES)
-    if (kind === FUNCTION || (kind === CUSTOM && takesFree))
+    if (kind === FUNCTION || (kind === CUSTOM && own !== undefined))
       found.push(functionIn(document, members, at, namespace, kind === CUSTOM ? tool : NONE))
     else if (kind === NAMESPACE) {
       if (namespace !== undefined) continue
       const name = document.text(nameOf(document, members[1] ?? NONE, at))
-      addFunctions(document, members[5] ?? NONE, `${at}.tools`, name, found, takesFree)
+      addFunctions(document, members[5] ?? NONE, `${at}.tools`, name, found, own)
     } else if (type === NONE || !document.isString(type)) throw missing(`${at}.type`)
+    else if (kind !== CUSTOM && namespace === undefined) own?.add(tool, document.text(type), at)
   }
 }
 
@@ -227,8 +238,15 @@ function functionIn(
     parameters: document.isNull(parameters) ? NONE : parameters,
     strict: strict !== NONE && document.isBoolean(strict) ? strict : NONE,
     custom,
-    format: members[6] ?? NONE,
+    format: custom === NONE ? NONE : formatOf(document, members[6] ?? NONE, `${path}.format`),
   }
+}
+
+/** Throws `CallerError` for one that is neither a text nor a grammar. */
+function formatOf(document: JsonDocument, format: number, path: string): number {
+  if (document.isNull(format)) return NONE
+  checkFormat(document.value(format), path)
+  return format
 }
 
 function nameOf(document: JsonDocument, name: number, path: string): number {
@@ -239,10 +257,9 @@ function nameOf(document: JsonDocument, name: number, path: string): number {
 
 /** A tool that takes a text, as a function of one. A model that gets no grammar reads it in the description. */
 function addFree(document: JsonDocument, arena: Arena, { description, format, custom }: FoundTool): void {
-  const words = description === NONE ? [] : [document.text(description)]
-  const { syntax, definition } = objectOf(format === NONE ? undefined : document.value(format)) ?? {}
-  if (typeof definition === 'string') words.push(`The input must match this grammar (${syntax}):\n${definition}`)
-  if (words.length > 0) entries.addText(TEXT, arena, words.join('\n\n'))
+  const text = description === NONE ? '' : document.text(description)
+  const words = freeDescription(text, objectOf(format === NONE ? undefined : document.value(format)))
+  if (words !== '') entries.addText(TEXT, arena, words)
   entries.add(INPUT | OF_OBJECT, arena.addJson(TEXT_PARAMETERS), arena.end)
   addSpan(document, FREE_FORM, custom)
 }

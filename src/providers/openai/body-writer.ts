@@ -243,8 +243,11 @@ export abstract class OpenaiBodyWriter {
     else this.json.span(from, to, conversation.arena)
   }
 
-  /** A list of tools, of which those with a name in `offered` are written if it is given. */
-  tools(tools: ToolList, offered?: ReadonlySet<string>): void {
+  /**
+   * A list of tools, of which those with a name in `offered` are written if it is given. `own`: definitions of others,
+   * which are written as they are.
+   */
+  tools(tools: ToolList, offered?: ReadonlySet<string>, own: readonly string[] = []): void {
     const { json } = this
     json.part(OPEN_LIST)
     let written = 0
@@ -252,6 +255,10 @@ export abstract class OpenaiBodyWriter {
       if (offered?.has(this.names.sent(tools.textAt(tool))) === false) continue
       if (written++ > 0) json.part(COMMA)
       this.tool(tools, tool)
+    }
+    for (const definition of own) {
+      if (written++ > 0) json.part(COMMA)
+      json.text(definition)
     }
     json.part(CLOSE_LIST)
   }

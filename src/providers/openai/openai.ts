@@ -3,7 +3,7 @@
  */
 
 import { SseFramer } from '../../wire/frames.ts'
-import { learn, type RequestApi } from '../learned-form.ts'
+import { learn, type RequestApi, type TargetForms } from '../learned-form.ts'
 import { deployedIds, listedIds } from '../listed-models.ts'
 import type { Provider } from '../provider.ts'
 import { azureEmbeddings, openaiEmbeddings } from './embedding-api.ts'
@@ -36,8 +36,15 @@ const azureThoughts: Provider['thoughtForm'] = (target, request) => {
   return needsResponses(request, form) && form.sendsThoughts ? 'responses' : undefined
 }
 
+/** What only Responses has goes to targets that are asked by it. */
+const ownForm =
+  (forms: Pick<TargetForms<ServerForm>, 'of'>): NonNullable<Provider['ownForm']> =>
+  (target, request) =>
+    needsResponses(request, forms.of(target)) ? 'responses' : undefined
+
 export const openai: Provider = {
   thoughtForm: openaiThoughts,
+  ownForm: ownForm(openaiForms),
   ...chatApi(openaiForms),
   learn: (rejection) => learn({ provider: openai, forms: openaiForms, api: chatApi, lessonOf }, rejection),
   reportedUsage: (target) => openaiForms.reportedUsage(target),
@@ -56,6 +63,7 @@ export const openai: Provider = {
 export const azure: Provider = {
   ...openai,
   thoughtForm: azureThoughts,
+  ownForm: ownForm(azureForms),
   ...chatApi(azureForms),
   learn: (rejection) => learn({ provider: azure, forms: azureForms, api: chatApi, lessonOf }, rejection),
   reportedUsage: (target) => azureForms.reportedUsage(target),

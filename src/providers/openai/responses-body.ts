@@ -5,6 +5,7 @@ import {
   type Conversation,
   INPUT,
   MARKED,
+  OWN_BLOCK,
   REFUSAL,
   SYSTEM,
   TEXT,
@@ -115,6 +116,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
         json.part(CLOSE)
         return
       case USER:
+        if (conversation.kindAt(first) === OWN_BLOCK) return this.ownItems(conversation, first, end)
         json.part(USER_ITEM)
         this.parts(conversation, first, end)
         json.part(CLOSE)
@@ -131,6 +133,14 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     }
   }
 
+  /** Items of the API's own tools, as they came. */
+  private ownItems(conversation: Conversation, first: number, end: number): void {
+    for (let at = first; at < end; at = conversation.next(at)) {
+      if (at > first) this.json.part(COMMA)
+      this.json.entry(conversation, at)
+    }
+  }
+
   /** One with images or documents is a list of parts. */
   private result(conversation: Conversation, first: number, end: number, mark: number): void {
     for (let at = first; at < end; at = conversation.next(at))
@@ -138,8 +148,26 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     this.text(conversation, first, end, LINE_END, mark)
   }
 
-  /** In the entries of an assistant's message, texts precede refusals, and these calls. */
-  private answer(conversation: Conversation, first: number, end: number, ids: SentCallIds): void {
+  /** Items of the API's own tools are among the texts of an assistant's message, and divide them. */
+  private answer(conversation: Conversation, message: number, end: number, ids: SentCallIds): void {
+    let first = message
+    if (conversation.has(OWN_BLOCK))
+      for (let at = first; at < end && conversation.kindAt(at) !== CALL_ID; at = conversation.next(at)) {
+        if (conversation.kindAt(at) !== OWN_BLOCK) continue
+        if (first < at) {
+          this.turn(conversation, first, at, ids)
+          this.json.part(COMMA)
+        }
+        this.thoughtsBefore(at)
+        this.json.entry(conversation, at)
+        first = conversation.next(at)
+        if (first < end) this.json.part(COMMA)
+      }
+    if (first < end || first === message) this.turn(conversation, first, end, ids)
+  }
+
+  /** In its entries, texts precede refusals, and these calls. */
+  private turn(conversation: Conversation, first: number, end: number, ids: SentCallIds): void {
     const { json } = this
     const refusals = after(conversation, first, end, TEXT)
     const calls = after(conversation, refusals, end, REFUSAL)

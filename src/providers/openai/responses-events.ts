@@ -4,24 +4,26 @@
  * that no other event has.
  */
 
-import { CALLS_MAX, type PlainAnswer } from '../../core/completion.ts'
-import type { FinishReason, StreamEvent } from '../../core/event.ts'
+import { CALLS_MAX } from '../../core/completion.ts'
+import type { StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, objectOf, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
-import { tokenCount, type Usage } from '../../core/token-usage.ts'
 import { membersText } from '../../wire/member-text.ts'
 import { isBlank, parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { ToolBlocks } from '../tool-blocks.ts'
 import { openaiReportedError } from './error.ts'
-import { tierOf } from './events.ts'
+import { OwnItems } from './own-items.ts'
+import { finishReason, hasFilled, partsOf, responsesUsage } from './responses-answer.ts'
 
 /** Where the API's own events, and those of most servers, name their type. */
 const TYPE = /^\s*\{\s*"type"\s*:\s*"([a-z_.]{1,64})"/
 /** Unescaped quotes stand around names alone, so nothing within a text is taken for it. */
 const OUTPUT_INDEX = /"output_index"\s*:\s*(\d{1,6})/
 /** What is read of the last event unless the answer has not come before it. */
-const LAST_MEMBERS: ReadonlySet<string> = new Set(['status', 'usage', 'service_tier', 'incomplete_details', 'error'])
+const LAST_MEMBERS: ReadonlySet<string> = new Set([
+  ...['status', 'usage', 'service_tier', 'incomplete_details', 'error', 'tool_usage'],
+])
 
 export class ResponsesDecoder implements StreamDecoder {
   private started = false
@@ -43,6 +45,12 @@ export class ResponsesDecoder implements StreamDecoder {
   private readonly free = new Set<number>()
   /** The indexes of calls by their ids: some servers give one item several indexes. */
   private readonly places = new Map<JsonValue | undefined, number>()
+  private readonly own: OwnItems | undefined
+
+  /** `passes`: what has no canonical event becomes one of the API's own. */
+  constructor(passes = false) {
+    this.own = passes ? new OwnItems() : undefined
+  }
 
   decode(event: string, data: string): readonly StreamEvent[] {
     if (this.ended || isBlank(data)) return []
@@ -54,15 +62,20 @@ export class ResponsesDecoder implements StreamDecoder {
         // They repeat the request's tools.
         return this.begun()
       case 'response.output_item.done':
-        if (this.lacks(writtenIndex(data))) return this.read(type, parseFrame(data, hasNoNumbers))
+        if (this.lacks(writtenIndex(data))) return this.read(type, this.parsed(data))
         return this.itemEnds(writtenIndex(data), [])
       case 'response.completed':
       case 'response.incomplete':
       case 'response.failed':
         return this.last(type, data)
       default:
-        return REPEATING.has(type) || data === '[DONE]' ? [] : this.read(type, parseFrame(data, hasLogprobs))
+        return REPEATING.has(type) || data === '[DONE]' ? [] : this.read(type, this.parsed(data, hasLogprobs))
     }
+  }
+
+  /** `repeatsNumbers`: of a frame that does not pass as it is. */
+  private parsed(data: string, repeatsNumbers: (frame: JsonObject) => boolean = hasNoNumbers): JsonObject {
+    return this.own === undefined ? parseFrame(data, repeatsNumbers) : parseFrame(data)
   }
 
   /** The first event of a stream. */
@@ -107,6 +120,9 @@ export class ResponsesDecoder implements StreamDecoder {
       case 'response.incomplete':
       case 'response.failed':
         this.finish(objectOf(chunk['response']) ?? {}, type, events)
+        break
+      default:
+        this.own?.event(type, indexOf(chunk), chunk, events)
     }
     return events
   }
@@ -159,6 +175,7 @@ export class ResponsesDecoder implements StreamDecoder {
     this.hasItems = true
     if (this.silent.size >= CALLS_MAX)
       throw new ProviderError('broken', `the answer holds more than ${CALLS_MAX} items`)
+    if (this.own?.begin(index, item, events) === true) return
     this.silent.add(index)
     if (item['type'] === 'function_call') this.call(index, item, events)
     if (item['type'] === 'custom_tool_call') {
@@ -201,6 +218,7 @@ export class ResponsesDecoder implements StreamDecoder {
 
   /** Whether the end of an item is the first that comes of what is in it. */
   private lacks(index: number): boolean {
+    if (this.own?.isOpen(index) === true) return true
     return this.silent.has(index) || (!this.hasText && this.calls?.has(index) !== true)
   }
 
@@ -219,9 +237,11 @@ export class ResponsesDecoder implements StreamDecoder {
   /** An item with all that is in it. */
   private wholeItem(index: number, item: JsonObject, events: StreamEvent[]): void {
     this.hasItems = true
-    this.silent.delete(index)
+    const hasBegun = this.silent.delete(index)
+    if (this.own?.end(index, item, events) === true) return
     switch (item['type']) {
       case 'message':
+        if (!hasBegun) this.own?.begin(index, item, events)
         this.phase(item, events)
         for (const part of partsOf(item)) this.part(part, events)
         this.hasText = false
@@ -263,13 +283,16 @@ export class ResponsesDecoder implements StreamDecoder {
 
   private part(part: JsonObject, events: StreamEvent[]): void {
     if (part['type'] === 'refusal') this.refusal(stringOf(part['refusal']), events)
-    else if (part['type'] === 'output_text') this.text({ ...part, delta: part['text'] }, events)
+    else if (part['type'] === 'output_text') {
+      this.text({ ...part, delta: part['text'] }, events)
+      this.own?.annotated(part, events)
+    }
   }
 
   /** The last event. The members of its answer that no other event has, if the answer has come. */
   private last(type: string, data: string): readonly StreamEvent[] {
     const answer = this.hasItems ? membersText(data, 'response', LAST_MEMBERS) : undefined
-    const chunk = answer === undefined ? parseFrame(data, hasNoNumbers) : { response: parseFrame(answer, hasNoNumbers) }
+    const chunk = answer === undefined ? this.parsed(data) : { response: parseFrame(answer, hasNoNumbers) }
     return this.read(type, chunk)
   }
 
@@ -284,6 +307,7 @@ export class ResponsesDecoder implements StreamDecoder {
     const reason = finishReason(word, objectOf(answer['incomplete_details'])?.['reason'])
     for (const index of [...this.free]) this.endCall(index, events)
     this.calls?.endAll(events)
+    this.own?.finish(answer, events)
     events.push({ type: 'finish', reason: reason === 'stop' && this.calls?.any === true ? 'tool-call' : reason })
     this.ended = true
     events.push({ type: 'end' })
@@ -316,47 +340,16 @@ const REPEATING: ReadonlySet<string> = new Set([
   'response.reasoning_summary_part.done',
 ])
 
-/** The events of a whole answer. */
-export function responsesEvents(body: JsonValue): readonly StreamEvent[] {
+/** The events of a whole answer. `passes`: as of the decoder. */
+export function responsesEvents(body: JsonValue, passes = false): readonly StreamEvent[] {
   if (!isObject(body)) throw new ProviderError('broken', 'the answer is not a JSON object')
   if (body['error'] && body['status'] !== 'failed') throw openaiReportedError(body)
-  return new ResponsesDecoder().body(body)
-}
-
-/** Undefined for everything but one message with one text, and thoughts before it that are not shown. */
-export function responsesPlain(body: JsonObject): PlainAnswer | undefined {
-  const { output, error, status, incomplete_details: details } = body
-  if (!isArray(output) || error || (status !== undefined && status !== 'completed' && status !== 'incomplete'))
-    return undefined
-  let text: string | undefined
-  let hasThoughts = false
-  for (const item of output) {
-    if (!isObject(item)) return undefined
-    if (item['phase'] || item['encrypted_content']) hasThoughts = true
-    if (item['type'] === 'reasoning' && !hasFilled(item['content']) && !hasFilled(item['summary'])) continue
-    const { type, content } = item
-    const part = isArray(content) && content.length === 1 ? content[0] : undefined
-    if (type !== 'message' || text !== undefined || !isObject(part)) return undefined
-    if (part['type'] !== 'output_text' || typeof part['text'] !== 'string' || hasFilled(part['logprobs']))
-      return undefined
-    text = part['text']
-  }
-  if (text === undefined) return undefined
-  const reason = finishReason(status ?? 'completed', objectOf(details)?.['reason'])
-  return { text, reason, usage: responsesUsage(body), ...(hasThoughts && { hasThoughts }) }
+  return new ResponsesDecoder(passes).body(body)
 }
 
 /** An item of reasoning as requests have it. Its content is encrypted with it. */
 function sealedThought({ id, summary = [], encrypted_content }: JsonObject): JsonObject {
   return { type: 'reasoning', ...(id !== undefined && { id }), summary, encrypted_content: encrypted_content ?? null }
-}
-
-function partsOf({ content }: JsonObject): readonly JsonObject[] {
-  return isArray(content) ? content.filter(isObject) : []
-}
-
-function hasFilled(list: JsonValue | undefined): boolean {
-  return isArray(list) && list.length > 0
 }
 
 /** The index of an item in the text of an event. */
@@ -367,38 +360,6 @@ function writtenIndex(data: string): number {
 /** Servers that number no items have one. */
 function indexOf({ output_index: index }: JsonObject): number {
   return numberOf(index) ?? 0
-}
-
-/** Throws `ProviderError` for an answer that is not finished. */
-function finishReason(status: string, why: JsonValue | undefined): FinishReason {
-  switch (status) {
-    case 'completed':
-      return 'stop'
-    case 'incomplete':
-      return why === 'content_filter' ? 'content-filter' : 'length'
-    default:
-      throw new ProviderError('failed', `the provider ended the answer with status '${status.slice(0, 40)}'`)
-  }
-}
-
-const NO_DETAILS: JsonObject = {}
-
-/** The counts of an answer, and the tier that served it: an answer may have either alone. */
-function responsesUsage(answer: JsonObject): Usage | undefined {
-  const { usage } = answer
-  const serviceTier = tierOf(answer)
-  if (!isObject(usage)) return serviceTier === undefined ? undefined : { serviceTier }
-  const input = isObject(usage['input_tokens_details']) ? usage['input_tokens_details'] : NO_DETAILS
-  const output = isObject(usage['output_tokens_details']) ? usage['output_tokens_details'] : NO_DETAILS
-  return {
-    input: tokenCount(usage['input_tokens']),
-    cachedInput: tokenCount(input['cached_tokens']),
-    cacheWrite5m: tokenCount(input['cache_write_tokens']),
-    output: tokenCount(usage['output_tokens']),
-    reasoning: tokenCount(output['reasoning_tokens']),
-    total: tokenCount(usage['total_tokens']),
-    serviceTier,
-  }
 }
 
 /** The log probabilities of a text in the form of Chat Completions. */

@@ -40,6 +40,8 @@ const FINE_TUNED = /^ft:([^:]*).*$/
 /** By which API a target is asked. */
 export interface ApiNeeds {
   readonly isOpenai: boolean
+  /** OpenAI's own, or Azure's: both have the Responses API with its tools. */
+  readonly hasOwnTools: boolean
   /** As the configuration has it. */
   readonly api: ChatApi
   /** By the name of the model. */
@@ -49,9 +51,13 @@ export interface ApiNeeds {
   readonly takesResponsesAlone: boolean
 }
 
-export function apiNeeds({ model, endpoint, api = endpoint.api ?? 'auto' }: Target, isOpenai: boolean): ApiNeeds {
+export function apiNeeds(
+  { model, endpoint, api = endpoint.api ?? 'auto' }: Target,
+  isOpenai: boolean,
+  hasOwnTools: boolean,
+): ApiNeeds {
   const need = isOpenai ? needOf(model) : 'none'
-  return { isOpenai, api, need, takesToolsByResponses: false, takesResponsesAlone: false }
+  return { isOpenai, hasOwnTools, api, need, takesToolsByResponses: false, takesResponsesAlone: false }
 }
 
 function needOf(name: string): ResponsesNeed {
@@ -69,6 +75,7 @@ export function needsResponses(request: ChatRequest, form: ApiNeeds & EffortForm
   const { api, need } = form
   if (api !== 'auto') return api === 'responses'
   if (need === 'all' || form.takesResponsesAlone) return true
+  if (form.hasOwnTools && request.own?.form === 'responses') return true
   // Chat Completions takes no documents by address.
   if (form.isOpenai && request.conversation.has(DOCUMENT_URL)) return true
   if (tools.isEmpty) return false

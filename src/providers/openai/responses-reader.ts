@@ -3,7 +3,8 @@
 import { SseFramer } from '../../wire/frames.ts'
 import type { AnswerReader } from '../provider.ts'
 import { openaiResponseError } from './error.ts'
-import { ResponsesDecoder, responsesEvents, responsesPlain } from './responses-events.ts'
+import { responsesPlain } from './responses-answer.ts'
+import { ResponsesDecoder, responsesEvents } from './responses-events.ts'
 import { StopDecoder, stoppedEvents } from './stop-decoder.ts'
 
 export const responsesReader: AnswerReader = {
@@ -13,6 +14,14 @@ export const responsesReader: AnswerReader = {
   events: responsesEvents,
   plain: responsesPlain,
   responseError: openaiResponseError,
+}
+
+/** The same for an answer whose own items and events pass. One of nothing but text is read like others. */
+export const passingResponsesReader: AnswerReader = {
+  ...responsesReader,
+  decoder: () => new ResponsesDecoder(true),
+  events: (body) => responsesEvents(body, true),
+  plain: undefined,
 }
 
 /** The API has no stop sequences. Each text is looked at, so no frame is copied unread. */

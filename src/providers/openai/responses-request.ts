@@ -2,7 +2,7 @@
 
 import type { ChatRequest, ToolChoice } from '../../core/chat-request.ts'
 import { type CacheMark, FREE_FORM } from '../../core/conversation.ts'
-import { type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
+import { isArray, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
@@ -14,7 +14,7 @@ import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { ignoredEffort, responsesEffort } from './effort.ts'
 import { hintMembers } from './request.ts'
 import { ResponsesBodyWriter } from './responses-body.ts'
-import { responsesReader, stoppedReader } from './responses-reader.ts'
+import { passingResponsesReader, responsesReader, stoppedReader } from './responses-reader.ts'
 import type { ServerForm } from './server-form.ts'
 
 /** Around an entry, and around all of them, in bytes. */
@@ -45,12 +45,18 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
   json.text(responses.opening)
   writer.input(conversation)
   // The API rejects tool settings without tools.
-  if (!tools.isEmpty) {
+  const { own } = request
+  if (!tools.isEmpty || own?.tools.length) {
     json.text(',"tools":')
-    writer.tools(tools)
+    writer.tools(
+      tools,
+      undefined,
+      own?.tools.map((tool) => tool.json),
+    )
     json.text(
-      jsonMember('tool_choice', request.toolChoice && sentChoice(request.toolChoice, names)) +
-        member('parallel_tool_calls', request.parallelToolCalls),
+      jsonMember('tool_choice', choiceOf(request, names)) +
+        member('parallel_tool_calls', request.parallelToolCalls) +
+        jsonMember('max_tool_calls', own?.members['max_tool_calls']),
     )
   }
   json.text(`${settings(request, form, cache)}}`)
@@ -60,7 +66,7 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
     body: json.take(),
     toolNames: names.restore,
     ignored: ignoredOf(request, form),
-    reader: stop === undefined ? responsesReader : stoppedReader(stop),
+    reader: own !== undefined ? passingResponsesReader : stop === undefined ? responsesReader : stoppedReader(stop),
   }
 }
 
@@ -104,7 +110,9 @@ function settings(request: ChatRequest, form: ServerForm, cache: CacheMark | und
     responsesEffort(request, form) +
     jsonMember('text', textSettings(sampling))
   text += hintMembers(hints, cache)
+  const wanted = request.own?.members['include']
   const include = [
+    ...(isArray(wanted) ? wanted : []),
     ...(form.sendsThoughts ? ['reasoning.encrypted_content'] : []),
     ...(sampling.logprobs === true ? ['message.output_text.logprobs'] : []),
   ]
@@ -124,6 +132,11 @@ function textSettings({ responseFormat, verbosity }: ChatRequest['sampling']): J
 function textFormat(format: JsonObject): JsonObject {
   const { type, json_schema: schema, ...rest } = format
   return type === 'json_schema' ? { type, ...objectOf(schema) } : { type, ...rest }
+}
+
+/** Of the API's own tools as it came. */
+function choiceOf({ own, toolChoice }: ChatRequest, names: ToolNames): JsonValue | undefined {
+  return own?.members['tool_choice'] ?? (toolChoice && sentChoice(toolChoice, names))
 }
 
 function sentChoice(choice: ToolChoice, names: ToolNames): JsonValue {

@@ -76,7 +76,7 @@ function formOf(target: Target, address: ProviderAddress, { url }: ProviderAddre
   const isOpenai = OPENAI.test(address.url)
   return {
     ...address,
-    ...apiNeeds(target, isOpenai),
+    ...apiNeeds(target, isOpenai, isOpenai || AZURE.test(url)),
     ...effortForm(model, address.url),
     responses: responsesForm(model, url, isOpenai || AZURE.test(url)),
     sendsThoughts: mayThink(model),

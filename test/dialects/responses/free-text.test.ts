@@ -1,7 +1,7 @@
 /** The text of a free-form call is the same however its arguments are cut into pieces. */
 
 import { expect, test } from 'bun:test'
-import { FreeText, textOf } from '../../../src/dialects/responses/free-text.ts'
+import { FreeText, textOf } from '../../../src/dialects/free-text.ts'
 
 const TEXT = '*** "q" \\ \n é 😀 \u2028 end'
 

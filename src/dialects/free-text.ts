@@ -3,8 +3,9 @@
  * one text, `{"input": "…"}`: here is its schema, and its text as it is read from the arguments.
  */
 
-import { isObject } from '../../core/json.ts'
-import { jsonInside, lineOf } from '../../wire/sse.ts'
+import { isObject, type JsonObject, type JsonValue, objectOf } from '../core/json.ts'
+import { jsonInside, lineOf } from '../wire/sse.ts'
+import { invalid, missing } from './invalid-field.ts'
 
 export const TEXT_PARAMETERS =
   '{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}'
@@ -12,6 +13,26 @@ export const TEXT_PARAMETERS =
 /** The arguments of such a call up to its text, and after it. */
 export const BEFORE_TEXT = '{"input":"'
 export const AFTER_TEXT = '"}'
+
+const SYNTAXES: readonly unknown[] = ['lark', 'regex']
+
+/** Throws `CallerError` for a format that is neither a text nor a grammar. `member`: what holds the grammar, if any. */
+export function checkFormat(format: JsonValue | undefined, path: string, member?: 'grammar'): void {
+  if (!isObject(format)) throw invalid(path, 'must be an object')
+  if (format['type'] === 'text') return
+  if (format['type'] !== 'grammar') throw invalid(`${path}.type`, "must be 'text' or 'grammar'")
+  const at = member === undefined ? path : `${path}.${member}`
+  const { syntax, definition } = (member === undefined ? format : objectOf(format[member])) ?? {}
+  if (!SYNTAXES.includes(syntax)) throw invalid(`${at}.syntax`, "must be 'lark' or 'regex'")
+  if (typeof definition !== 'string' || definition === '') throw missing(`${at}.definition`)
+}
+
+/** What a model that gets no grammar reads of it. '' for nothing. */
+export function freeDescription(description: string, { syntax, definition }: JsonObject = {}): string {
+  const words = description === '' ? [] : [description]
+  if (typeof definition === 'string') words.push(`The input must match this grammar (${syntax}):\n${definition}`)
+  return words.join('\n\n')
+}
 
 const OPENING = /^\s*\{\s*"input"\s*:\s*"/
 /** Arguments that begin in another way are read once they are whole. */

@@ -1,0 +1,82 @@
+/**
+ * Tools of OpenAI's own, their items in the input, and the fields that belong to them. They go to providers that are
+ * asked by the Responses API.
+ */
+
+import type { Conversation } from '../../core/conversation.ts'
+import { OWN_BLOCK } from '../../core/conversation.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
+import { NO_BETAS, type OwnFields, type OwnTool } from '../../core/own-fields.ts'
+import type { JsonDocument } from '../../wire/json-document.ts'
+import { refuseForbiddenWithin } from '../forbidden-fields.ts'
+import { invalid } from '../invalid-field.ts'
+
+/** The date at the end of a type. */
+const DATE = /_\d{4}_\d{2}_\d{2}$/
+/** How much memory a container has without a choice. */
+const USUAL_MEMORY = '1g'
+/** What `include` may ask for of the items of such tools. */
+const INCLUDED = /^(?:web_search_call|file_search_call|code_interpreter_call|computer_call_output)\.[a-z_.]{1,64}$/
+
+/** Gathers the tools of one request, each once: `additional_tools` items repeat them. */
+export class OwnTools {
+  readonly tools: OwnTool[] = []
+  private readonly known = new Set<string>()
+
+  constructor(private readonly document: JsonDocument) {}
+
+  /** Throws `CallerError` for a forbidden name in its definition. */
+  add(tool: number, type: string, path: string): void {
+    const json = this.document.written(tool)
+    if (this.known.has(json)) return
+    this.known.add(json)
+    const definition = objectOf(this.document.value(tool)) ?? {}
+    // The names within a schema are the caller's own.
+    const { parameters: _, ...others } = definition
+    refuseForbiddenWithin(others, path)
+    this.tools.push({ kind: kindOf(type, definition), json, isHosted: isHosted(definition) })
+  }
+}
+
+/** As prices name it: containers with more memory cost more. */
+function kindOf(type: string, { container }: JsonObject): string {
+  const kind = type.replace(DATE, '')
+  const memory = isObject(container) ? container['memory_limit'] : undefined
+  return typeof memory === 'string' && memory !== USUAL_MEMORY ? `${kind}_${memory}` : kind
+}
+
+/** A shell in a container of the provider. */
+function isHosted({ type, environment }: JsonObject): boolean {
+  return type === 'shell' && isObject(environment) && environment['type'] !== 'local'
+}
+
+/**
+ * What only the Responses API takes of a request; undefined if it has no such tools and no items of them. Throws
+ * `CallerError`.
+ */
+export function ownFields(
+  settings: JsonObject,
+  tools: readonly OwnTool[],
+  conversation: Conversation,
+): OwnFields | undefined {
+  if (tools.length === 0 && !conversation.has(OWN_BLOCK)) return undefined
+  const { max_tool_calls: most = null, include, tool_choice: choice } = settings
+  if (most !== null && !(Number.isSafeInteger(most) && Number(most) > 0))
+    throw invalid('max_tool_calls', 'must be a whole number of at least 1')
+  const included = isArray(include) ? include.filter((one) => typeof one === 'string' && INCLUDED.test(one)) : []
+  const isLimited = most !== null && tools.length > 0
+  const members: Record<string, JsonValue> = {
+    ...(isLimited && { max_tool_calls: most }),
+    ...(included.length > 0 && { include: included }),
+    ...(isObject(choice) && isChoice(choice, tools) && { tool_choice: choice }),
+  }
+  refuseForbiddenWithin(members['tool_choice'], 'tool_choice')
+  return { form: 'responses', betas: NO_BETAS, members, tools, callsMax: isLimited ? Number(most) : undefined }
+}
+
+/** Whether it forces one of the tools. */
+function isChoice({ type }: JsonObject, tools: readonly OwnTool[]): boolean {
+  if (typeof type !== 'string') return false
+  const kind = type.replace(DATE, '')
+  return tools.some((tool) => tool.kind === kind || tool.kind.startsWith(`${kind}_`))
+}
