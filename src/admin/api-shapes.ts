@@ -166,12 +166,6 @@ export const target = t.Object({
 /** `GET /api/targets`, in the order of the configuration. */
 export const targets = t.Object({ rows: t.Array(target) })
 
-/** `POST /api/targets/:id/forget`. */
-export const forgottenForms = t.Object({
-  target: t.String({ description: '`PROVIDER/MODEL`' }),
-  forgotten: learnedForms,
-})
-
 export const budget = t.Object({
   organization: t.String(),
   key: nullable(t.String({ description: 'Null: of the organisation as a whole' })),
@@ -204,29 +198,6 @@ export const budget = t.Object({
   ),
 })
 
-/** A raise of a budget, or of one of its counters: `POST /api/budgets/raises`. */
-export const budgetRaise = t.Object({
-  id: t.String(),
-  organization: t.String(),
-  name: t.String(),
-  value: nullable(t.String({ description: 'null for all counters of the budget' })),
-  limits: t.Record(t.String(), t.Unknown(), { description: 'The new limits, as in the configuration' }),
-  until: t.String({ format: 'date-time' }),
-  reason: t.String(),
-  actor: t.String(),
-})
-
-/** `DELETE /api/budgets/raises/ID` */
-export const endedRaise = t.Object({ id: t.String(), state: t.Literal('ended') })
-
-/** `POST /api/budgets/reset` */
-export const budgetReset = t.Object({
-  organization: t.String(),
-  name: t.String(),
-  value: nullable(t.String()),
-  reason: t.String(),
-})
-
 /**
  * `GET /api/budgets`: all limits of organisations, of counters of budgets, and of keys that were used, those that
  * refuse first, then the fullest, at most 1,000; `organization`, `key`, `name`, `value` and `search` filter.
@@ -243,12 +214,6 @@ export const budgets = t.Object({
  * the last requests that ended, refused ones too, the newest first: the console starts with them.
  */
 export const requestLine = t.Record(t.String(), t.Unknown())
-
-/**
- * `GET /api/events`: `event: status` every second, `event: request` for each request that ends, at most 100 a second;
- * `event: omitted` has how many were left out.
- */
-export const omitted = t.Object({ requests: t.Integer() })
 
 const column = {
   text: t.String(),
@@ -270,8 +235,6 @@ export const auditRow = t.Object(
     [SERVICE_TIER, serviceTier],
   ]),
 )
-export const auditRows = t.Object({ rows: t.Array(auditRow) })
-export const requestLines = t.Object({ rows: t.Array(requestLine) })
 
 const usageFigures = Object.fromEntries(usageColumns.map(({ name }) => [name, t.Integer()]))
 
@@ -316,19 +279,6 @@ const changedFields = {
   ...keyFields,
   warnings: t.Array(t.String(), { description: 'What is valid and probably not meant: patterns that match no model' }),
 }
-/** The answer of `PATCH /api/keys/ID`. */
-export const changedKey = t.Object(changedFields)
-/** The answer of `POST /api/keys` and of `POST /api/keys/ID/rotate`. */
-export const keyWithSecret = t.Object({
-  ...changedFields,
-  secret: t.String({ description: 'The key itself; it is not shown again' }),
-})
-export const revokedKey = t.Object({
-  id: t.String(),
-  source: t.Union([t.Literal('store'), t.Literal('configuration')]),
-  state: t.Literal('revoked'),
-  outcome: t.String(),
-})
 
 const organizationFields = {
   id: t.String(),
@@ -338,17 +288,6 @@ const organizationFields = {
   created_at: nullable(t.String({ description: 'Null: of the configuration' })),
   state: t.Union(['active', 'disabled', 'overridden'].map((state) => t.Literal(state))),
 }
-/** `GET /api/organizations`. */
-export const organizations = t.Object({ organizations: t.Array(t.Object(organizationFields)) })
-/** The answer of `POST /api/organizations` and of `PATCH /api/organizations/ID`. */
-export const changedOrganization = t.Object({ ...organizationFields, warnings: changedFields.warnings })
-
-/** `POST /api/reload`. */
-export const reloaded = t.Object({
-  changes: t.Array(t.String()),
-  warnings: t.Optional(t.Array(t.String(), { description: 'About keys of the file that are revoked by command' })),
-})
-export const rejectedReload = t.Object({ problems: t.Array(t.String()) })
 
 /** A row of `GET /api/nodes`. */
 export const node = t.Object({
@@ -385,9 +324,6 @@ export const nodes = t.Object({
   ),
 })
 
-/** `POST /api/nodes/:id/drain`. */
-export const drainedNode = t.Object({ id: t.String(), name: t.String(), state: t.Literal('draining') })
-
 /** `POST /api/nodes/:id/reload`. */
 export const reloadedNode = t.Object({
   id: t.String(),
@@ -396,29 +332,78 @@ export const reloadedNode = t.Object({
   problems: t.Array(t.String(), { description: 'Why nothing was applied; empty if it was' }),
 })
 
-/** `POST /api/nodes/reload`: of every node. */
-export const reloadedNodes = t.Object({ nodes: t.Array(reloadedNode) })
-
-/** Every error of the port. */
-export const error = t.Object({ error: t.Object({ code: t.String(), message: t.String() }) })
-
 /** By the names that the document of the API has for them. */
 export const schemas = {
-  ...{
-    Status: status,
-    Targets: targets,
-    ForgottenForms: forgottenForms,
-    Budgets: budgets,
-    BudgetRaise: budgetRaise,
-    EndedRaise: endedRaise,
-    BudgetReset: budgetReset,
-    RequestLines: requestLines,
-    AuditRows: auditRows,
-  },
-  ...{ Usage: usage, Explanation: explanation, Omitted: omitted, Keys: keys, Key: key, ChangedKey: changedKey },
-  ...{ KeyWithSecret: keyWithSecret, RevokedKey: revokedKey, Organizations: organizations },
-  ...{ Nodes: nodes, DrainedNode: drainedNode, ReloadedNode: reloadedNode, ReloadedNodes: reloadedNodes },
-  ...{ ChangedOrganization: changedOrganization, Reloaded: reloaded, RejectedReload: rejectedReload, Error: error },
+  Status: status,
+  Targets: targets,
+  /** `POST /api/targets/:id/forget`. */
+  ForgottenForms: t.Object({
+    target: t.String({ description: '`PROVIDER/MODEL`' }),
+    forgotten: learnedForms,
+  }),
+  Budgets: budgets,
+  /** A raise of a budget, or of one of its counters: `POST /api/budgets/raises`. */
+  BudgetRaise: t.Object({
+    id: t.String(),
+    organization: t.String(),
+    name: t.String(),
+    value: nullable(t.String({ description: 'null for all counters of the budget' })),
+    limits: t.Record(t.String(), t.Unknown(), { description: 'The new limits, as in the configuration' }),
+    until: t.String({ format: 'date-time' }),
+    reason: t.String(),
+    actor: t.String(),
+  }),
+  /** `DELETE /api/budgets/raises/ID` */
+  EndedRaise: t.Object({ id: t.String(), state: t.Literal('ended') }),
+  /** `POST /api/budgets/reset` */
+  BudgetReset: t.Object({
+    organization: t.String(),
+    name: t.String(),
+    value: nullable(t.String()),
+    reason: t.String(),
+  }),
+  RequestLines: t.Object({ rows: t.Array(requestLine) }),
+  AuditRows: t.Object({ rows: t.Array(auditRow) }),
+  Usage: usage,
+  Explanation: explanation,
+  /**
+   * `GET /api/events`: `event: status` every second, `event: request` for each request that ends, at most 100 a second;
+   * `event: omitted` has how many were left out.
+   */
+  Omitted: t.Object({ requests: t.Integer() }),
+  Keys: keys,
+  Key: key,
+  /** The answer of `PATCH /api/keys/ID`. */
+  ChangedKey: t.Object(changedFields),
+  /** The answer of `POST /api/keys` and of `POST /api/keys/ID/rotate`. */
+  KeyWithSecret: t.Object({
+    ...changedFields,
+    secret: t.String({ description: 'The key itself; it is not shown again' }),
+  }),
+  RevokedKey: t.Object({
+    id: t.String(),
+    source: t.Union([t.Literal('store'), t.Literal('configuration')]),
+    state: t.Literal('revoked'),
+    outcome: t.String(),
+  }),
+  /** `GET /api/organizations`. */
+  Organizations: t.Object({ organizations: t.Array(t.Object(organizationFields)) }),
+  Nodes: nodes,
+  /** `POST /api/nodes/:id/drain`. */
+  DrainedNode: t.Object({ id: t.String(), name: t.String(), state: t.Literal('draining') }),
+  ReloadedNode: reloadedNode,
+  /** `POST /api/nodes/reload`: of every node. */
+  ReloadedNodes: t.Object({ nodes: t.Array(reloadedNode) }),
+  /** The answer of `POST /api/organizations` and of `PATCH /api/organizations/ID`. */
+  ChangedOrganization: t.Object({ ...organizationFields, warnings: changedFields.warnings }),
+  /** `POST /api/reload`. */
+  Reloaded: t.Object({
+    changes: t.Array(t.String()),
+    warnings: t.Optional(t.Array(t.String(), { description: 'About keys of the file that are revoked by command' })),
+  }),
+  RejectedReload: t.Object({ problems: t.Array(t.String()) }),
+  /** Every error of the port. */
+  Error: t.Object({ error: t.Object({ code: t.String(), message: t.String() }) }),
 }
 export type SchemaName = keyof typeof schemas
 

@@ -1,6 +1,6 @@
 /** `weir budgets`: lists the counters of budgets, raises their limits for a time, and resets them. */
 
-import type { JsonObject } from '../core/json.ts'
+import { type JsonObject, stringOf } from '../core/json.ts'
 import { amountText, configuredName } from '../core/limits.ts'
 import { raiseJson } from '../keys/budget-record.ts'
 import { commandChanger } from '../process/control/user-actor.ts'
@@ -20,8 +20,12 @@ export function budgets(args: readonly string[]): Promise<number> {
 async function list(args: readonly string[]): Promise<number> {
   const { flags } = parseFlags(args, 'budgets')
   const config = await configured(flags['config'])
-  const filter = { organization: textOf(flags['org']), name: textOf(flags['name']), value: textOf(flags['value']) }
-  const found = await counterUsagesOf(config, { ...filter, search: textOf(flags['search']) })
+  const filter = {
+    organization: stringOf(flags['org']),
+    name: stringOf(flags['name']),
+    value: stringOf(flags['value']),
+  }
+  const found = await counterUsagesOf(config, { ...filter, search: stringOf(flags['search']) })
   if (flags['json'] === true) process.stdout.write(`${JSON.stringify({ budgets: found.map(rowJson) })}\n`)
   else process.stdout.write(new TextTable(COLUMNS, displayOf(flags['wide'] === true)).print(found.map(cells)))
   return exit.done
@@ -92,14 +96,10 @@ async function reset(args: readonly string[]): Promise<number> {
 }
 
 function counterOf(flags: Flags): JsonObject {
-  const value = textOf(flags['value'])
+  const value = stringOf(flags['value'])
   return {
     ...{ organization: requiredText(flags, 'org'), name: requiredText(flags, 'name') },
     ...(value === undefined ? {} : { value }),
     reason: requiredText(flags, 'reason'),
   }
-}
-
-function textOf(value: Flags[string]): string | undefined {
-  return typeof value === 'string' ? value : undefined
 }

@@ -137,7 +137,7 @@ test('usage answers as the command does', async () => {
 test('the audit answers with the lines of the command', async () => {
   const { rows } = (await read('/api/requests?limit=2&outcome=completed')) as { rows: Record<string, unknown>[] }
   expect(rows).toHaveLength(2)
-  expectShape(shapes.auditRows, { rows })
+  expectShape(shapes.schemas.AuditRows, { rows })
   expect(rows).toEqual(await runLines('audit', '--limit', '2', '--outcome', 'completed', '--json'))
 })
 
@@ -145,7 +145,7 @@ test('keys, budgets and errors have their shapes', async () => {
   expectShape(shapes.keys, await read('/api/keys'))
   expectShape(shapes.budgets, await read('/api/budgets'))
   const answer = await fetch(`${weir.admin}/nothing`)
-  expectShape(shapes.error, await answer.json())
+  expectShape(shapes.schemas.Error, await answer.json())
 })
 
 test('explain answers as the command does', async () => {
