@@ -2,7 +2,7 @@
 
 import { openAccountUsageReader } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
-import { ownerSpendLimits } from '../core/limits.ts'
+import { ownerSpendLimits, spentBefore } from '../core/limits.ts'
 import type { Account } from '../ledger/ledger.ts'
 import type { AccountUsage } from '../ledger/reservation-store.ts'
 import { withLedger } from '../reports/ledger-part.ts'
@@ -49,9 +49,11 @@ async function readSpendRows(config: Config): Promise<readonly SpendRow[]> {
 
 function rowsOf({ organization, organizationLimits }: Account, usage: AccountUsage | undefined): readonly SpendRow[] {
   if (usage === undefined) return []
-  return ownerSpendLimits.map(({ name, window, property }) => {
+  return ownerSpendLimits.map((limit) => {
+    const { name, window, property } = limit
     const { spent, held } = usage.organization[name]
+    const usedMicroUsd = spent + spentBefore(organizationLimits, limit, Date.now())
     const limitMicroUsd = organizationLimits.spend?.[property]
-    return { organization, window, usedMicroUsd: spent, heldMicroUsd: held, limitMicroUsd }
+    return { organization, window, usedMicroUsd, heldMicroUsd: held, limitMicroUsd }
   })
 }

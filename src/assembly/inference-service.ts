@@ -19,6 +19,7 @@ import { AnonymousLog } from '../http/anonymous-log.ts'
 import { type App, createApp } from '../http/app.ts'
 import type { EdgeParts, EdgeState } from '../http/request-life.ts'
 import type { ItemChannel } from '../items/peer-item-store.ts'
+import { ownLimitsWith } from '../keys/budget-overrides.ts'
 import type { ConfiguredKeys } from '../keys/configured-revocations.ts'
 import type { FollowedKeys } from '../keys/key-follower.ts'
 import { KeyTable } from '../keys/key-table.ts'
@@ -234,7 +235,8 @@ export class InferenceService {
       const owner = known ?? table.organization(organization)
       if (owner === undefined) return undefined
       const own = known?.keys.find(({ id }) => id === key) ?? table.get(key)
-      return { organization, organizationLimits: owner.limits ?? {}, key, keyLimits: own?.limits ?? {} }
+      const organizationLimits = ownLimitsWith(table.budgets(organization), owner.limits ?? {})
+      return { organization, organizationLimits, key, keyLimits: own?.limits ?? {} }
     }
   }
 

@@ -659,7 +659,7 @@ export const COMMANDS: readonly CommandEntry[] = [
     flags: [
       parameter('prices FILE', "LiteLLM's model_prices_and_context_window.json"),
       parameter('keys FILE', 'a dump of LiteLLM_VerificationToken: CSV with headings, or JSON'),
-      parameter('teams FILE', 'a dump of LiteLLM_TeamTable, for names, limits and models of teams'),
+      parameter('teams FILE', 'a dump of LiteLLM_TeamTable, for names, models, limits and spend of teams'),
       parameter('budgets FILE', 'a dump of LiteLLM_BudgetTable, for the budgets that keys and teams name'),
       parameter('apply-keys', 'write the keys to the key store of the configuration'),
       CONFIG,

@@ -1,6 +1,6 @@
 /**
  * `weir import litellm`: prints a configuration of weir made from that of a LiteLLM proxy, and writes the proxy's keys
- * to the key store.
+ * and what its teams have spent to the key store.
  */
 
 import fs from 'node:fs'
@@ -10,7 +10,8 @@ import type { ParseOptions } from '../config/parse.ts'
 import { problemText } from '../config/problems.ts'
 import { messageOf } from '../core/error-message.ts'
 import { isObject, type JsonObject, parseObject } from '../core/json.ts'
-import type { ImportedKey } from '../import/litellm-keys.ts'
+import type { SpentBefore } from '../core/limits.ts'
+import type { ImportedKey, ImportedTeam } from '../import/litellm-keys.ts'
 import { commandChanger } from '../process/control/user-actor.ts'
 import { KeyAdministration } from '../reports/key-administration.ts'
 import { Ended, exit, type Flags, misused, parseFlags, printToStderr, runAction } from './command.ts'
@@ -34,13 +35,23 @@ async function litellm(args: readonly string[]): Promise<number> {
   if ('problem' in imported) return failed(`${file}: ${imported.problem}`)
   process.stdout.write(imported.text)
   const code = await remaining(imported.text)
-  if (imported.keys.length === 0) return code
+  if (imported.keys.length + imported.teams.length === 0) return code
   if (flags['apply-keys'] !== true) {
+    for (const team of imported.teams) printTeam('organisation', team)
     for (const key of imported.keys) process.stderr.write(`key: ${wordsOf(key)}\n`)
     return code
   }
-  const applied = await applyKeys(imported.keys, imported.text, flags['config'])
+  const applied = await apply(imported, flags['config'])
   return code === exit.done ? applied : code
+}
+
+/** Of one that has spent nothing, there is nothing to say. */
+function printTeam(what: string, { id, before }: ImportedTeam): void {
+  if (before !== undefined) process.stderr.write(`${what}: ${id}: ${spentWords(before).join(', ')}\n`)
+}
+
+function spentWords(before: SpentBefore = {}): readonly string[] {
+  return Object.values(before).map(({ microUsd }) => `spent $${microUsd / 1_000_000} so far`)
 }
 
 /** The tables of LiteLLM whose dumps the flags name, each with a column that it has. */
@@ -84,9 +95,19 @@ function textOf(file: string): { readonly text: string } | { readonly problem: s
   }
 }
 
-/** Writes the keys to the store of the configuration of `--config`, or else of the new one. */
-async function applyKeys(keys: readonly ImportedKey[], text: string, flag: string | boolean | undefined) {
-  const { changes } = new KeyAdministration(await targetOf(text, flag), commandChanger())
+interface Applied {
+  readonly text: string
+  readonly keys: readonly ImportedKey[]
+  readonly teams: readonly ImportedTeam[]
+}
+
+/** Writes keys, and what teams spent, to the store of the configuration of `--config`, or else of the new one. */
+async function apply({ text, keys, teams }: Applied, flag: string | boolean | undefined): Promise<number> {
+  const { changes, budgetChanges } = new KeyAdministration(await targetOf(text, flag), commandChanger())
+  // Before its keys are accepted, and can spend.
+  for (const team of teams) {
+    printTeam((await budgetChanges.takeOver(team.id, team.before)) ? 'updated' : 'unchanged', team)
+  }
   const done = await changes.takeOver(keys)
   for (const [index, key] of keys.entries()) process.stderr.write(`${done[index]}: ${wordsOf(key)}\n`)
   const taken = done.filter((each) => each === 'taken').length
@@ -108,11 +129,10 @@ async function targetOf(text: string, flag: string | boolean | undefined): Promi
 /** `ci of acme: models gpt-4o; {"spend":{"month":100}}; spent $37.50; expires 2027-01-01T00:00:00.000Z` */
 function wordsOf({ description, before, isBlocked }: ImportedKey): string {
   const { organization, id, models, limits, expires_at: expires } = description
-  const spent = Object.values(before ?? {}).map(({ microUsd }) => `spent $${microUsd / 1_000_000} so far`)
   const parts = [
     ...(Array.isArray(models) ? [`models ${models.join(', ') || 'none'}`] : []),
     ...(isObject(limits) ? [`limits ${JSON.stringify(limits)}`] : []),
-    ...spent,
+    ...spentWords(before),
     ...(expires === undefined ? [] : [`expires ${String(expires)}`]),
     ...(isBlocked ? ['revoked'] : []),
   ]

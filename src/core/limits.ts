@@ -214,6 +214,11 @@ export function spentBefore(limits: Limits, limit: Limit, nowMs: number): number
   return nowMs < untilMs ? microUsd : 0
 }
 
+/** The limits with what their owner spent elsewhere; without a limit of spend nothing depends on that. */
+export function withSpentBefore(limits: Limits, before: SpentBefore | undefined): Limits {
+  return limits.spend === undefined ? limits : { ...limits, spend: { ...limits.spend, before } }
+}
+
 /** The amount of one limit; undefined if it is not set. */
 export function amountOf(limits: Limits, limit: Limit): number | undefined {
   return limit.unit === 'micro_usd' ? limits.spend?.[limit.property] : limits[limit.property]

@@ -12,12 +12,15 @@ import type { Account, CounterAccount } from '../ledger/ledger.ts'
 /** Accounts with budgets that are kept of one key: another one is made in a few microseconds. */
 const ACCOUNTS_MAX = 1000
 
-/** The limits that hold for a counter at present, if they are not those of the configuration. */
+/**
+ * The limits that hold for a counter and for an organisation at present, if they are not those of the configuration:
+ * `limits`, which both return if nothing else holds.
+ */
 export interface LimitOverrides {
-  /** Changes with every change of what `limitsOf` returns. */
+  /** Changes with every change of what the others return. */
   readonly version: number
-  /** `limits`: those of the configuration, which it returns if nothing else holds. */
   limitsOf(organization: string, budget: string, value: string, limits: Limits): Limits
+  ownLimits(organization: string, limits: Limits): Limits
 }
 
 /** Whether requests of two accounts of one key count in the same counters. */
@@ -33,7 +36,7 @@ export function hasSameCounters(one: Account, other: Account): boolean {
 /** What a key needs to find the account of a request. */
 interface KeyAccounts {
   /** Without budgets. */
-  readonly plain: Account
+  plain: Account
   /** Those that may count requests of the key. */
   readonly budgets: readonly BudgetConfig[]
   readonly dependsOnTags: boolean
@@ -55,12 +58,17 @@ export function accountOf(key: Key, tags = '', model?: Model, overrides?: LimitO
     known = accountsOf(key)
     accounts.set(key, known)
   }
-  if (known.budgets.length === 0) return known.plain
   const version = overrides?.version ?? 0
-  if (known.version !== version || known.made.size >= ACCOUNTS_MAX) {
+  if (known.version !== version) {
+    const { id, limits } = key.organization
+    const organizationLimits = overrides?.ownLimits(id, limits) ?? limits
+    if (!Bun.deepEquals(known.plain.organizationLimits, organizationLimits))
+      known.plain = { ...known.plain, organizationLimits }
     known.made.clear()
     known.version = version
   }
+  if (known.budgets.length === 0) return known.plain
+  if (known.made.size >= ACCOUNTS_MAX) known.made.clear()
   const name = model === undefined ? '' : publicName(model)
   const place = `${known.dependsOnTags ? tags : ''}\n${known.dependsOnModel ? name : ''}`
   const found = known.made.get(place)
@@ -85,7 +93,7 @@ function accountsOf(key: Key): KeyAccounts {
     dependsOnTags: budgets.some(({ per, match }) => typeof per === 'object' || match.tags !== undefined),
     dependsOnModel: budgets.some(({ per, match }) => per === 'model' || match.models !== undefined),
     made: new Map(),
-    version: 0,
+    version: Number.NaN,
   }
 }
 

@@ -23,10 +23,12 @@ export interface ImportedKey {
   readonly isBlocked: boolean
 }
 
-interface ImportedTeam {
+/** A team as an organisation. */
+export interface ImportedTeam {
   /** The id of the organisation. */
   readonly id: string
   readonly organization: JsonObject
+  readonly before: SpentBefore | undefined
 }
 
 /** The organisation of keys without a team. */
@@ -73,17 +75,11 @@ export function litellmTeams(
     const place = `team ${textOf(row, 'team_alias') ?? team}`
     if (!isTeam) notes.assumed(place, `became organisation ${id}; its limits are in LiteLLM_TeamTable (--teams FILE)`)
     const given = isTeam ? limitsOf(row, place, notes, nowMs) : {}
-    if (given.before !== undefined)
-      notes.toDo(
-        place,
-        `has spent $${textOf(row, 'spend')} of its budget, and weir begins at what it charges; lower the limit by ` +
-          'that until it renews',
-      )
     if (isTeam && isTrue(row, 'blocked'))
       notes.toDo(place, 'is blocked; disable its keys, or leave the organisation out')
     const models = isTeam ? modelsOf(row, place, notes) : undefined
     const organization = { id, ...(models === undefined ? {} : { models }), ...given.limits }
-    found.set(team, { id, organization })
+    found.set(team, { id, organization, before: given.before })
   }
   for (const row of teams) add(row)
   for (const row of keys) add(row)

@@ -10,7 +10,7 @@ import { isHashOfWellKnown } from '../config/well-known-secrets.ts'
 import { explained } from '../config/yaml-errors.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
-import { type ImportedKey, litellmKeys, litellmTeams, withBudgets } from './litellm-keys.ts'
+import { type ImportedKey, type ImportedTeam, litellmKeys, litellmTeams, withBudgets } from './litellm-keys.ts'
 import { litellmModels } from './litellm-models.ts'
 import { Notes } from './litellm-notes.ts'
 
@@ -20,6 +20,7 @@ interface Imported {
   /** One line each. */
   readonly notes: readonly string[]
   readonly keys: readonly ImportedKey[]
+  readonly teams: readonly ImportedTeam[]
 }
 
 /** What a proxy has beside its configuration. */
@@ -76,7 +77,8 @@ export function fromLitellm(
   const imported = litellmKeys(keys, moved, notes, nowMs)
   ignored(file, notes)
   const head = '# Made by weir import litellm. Check it with: weir check --strict\n'
-  return { text: head + stringify(weir, { lineWidth: 0 }), notes: notes.lines, keys: imported }
+  const written = head + stringify(weir, { lineWidth: 0 })
+  return { text: written, notes: notes.lines, keys: imported, teams: [...moved.values()] }
 }
 
 /** `alerting: [slack]`, whose address LiteLLM has in SLACK_WEBHOOK_URL. */

@@ -15,7 +15,7 @@ import {
   newBudgetsRecord,
   withBudgetChanges,
 } from './budget-record.ts'
-import { auditEntry, inForce, type KeyChangesParts } from './key-changes.ts'
+import { auditEntry, inForce, type KeyChangesParts, ownerOf } from './key-changes.ts'
 import { KeyProblem } from './key-problem.ts'
 import type { KeyRecord } from './key-record.ts'
 import type { KeyStore } from './key-store.ts'
@@ -81,6 +81,20 @@ export class BudgetAdministration {
     return { ...read.value, spent }
   }
 
+  /**
+   * Takes over what an organisation spent elsewhere under its own limits, in place of an amount that it had from there.
+   * Resolves to false if it had the same.
+   */
+  async takeOver(organization: string, before: SpentBefore | undefined): Promise<boolean> {
+    await this.parts.withStore((store) => ownerOf(this.parts.config, store, organization))
+    const known = (await this.changes(organization)).before
+    if (Bun.deepEquals(known, before)) return false
+    const spent = Object.entries(before ?? {}).map(([window, { microUsd }]) => [window, microUsd / 1_000_000])
+    const details = { spent_before: Object.fromEntries(spent), from: 'litellm' }
+    await this.change(organization, 'organization.updated', details, (changes) => ({ ...changes, before }))
+    return true
+  }
+
   /** What holds for an organisation now. */
   async changes(organization: string): Promise<BudgetChanges> {
     const record = await this.parts.withStore((store) => store.get(budgetsRecordId(organization)))
@@ -108,7 +122,7 @@ export class BudgetAdministration {
 
   private async change(
     organization: string,
-    action: 'budget.raised' | 'budget.raise_ended' | 'budget.reset',
+    action: 'budget.raised' | 'budget.raise_ended' | 'budget.reset' | 'organization.updated',
     details: JsonObject,
     edit: (changes: BudgetChanges) => BudgetChanges,
   ): Promise<void> {

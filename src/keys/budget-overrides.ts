@@ -1,7 +1,10 @@
-/** The limits of counters that are raised or were reset: what gateways look up for each request with budgets. */
+/**
+ * The limits of counters that are raised or were reset, and of organisations that spent elsewhere: what gateways look
+ * up for each request.
+ */
 
 import { replacedLimits } from '../core/budget-config.ts'
-import { type Limits, type SpentBefore, spendLimits } from '../core/limits.ts'
+import { type Limits, type SpentBefore, spendLimits, withSpentBefore } from '../core/limits.ts'
 import { type BudgetChanges, type BudgetRaise, budgetChangesOf, inForceAt } from './budget-record.ts'
 import type { KeyRecord } from './key-record.ts'
 
@@ -39,6 +42,17 @@ export class BudgetOverrides {
     const record = this.records().budgets(organization)
     return record === undefined ? limits : limitsWith(budgetChangesOf(record), { name, value }, limits, Date.now())
   }
+
+  /** An organisation's own limits, with what it spent elsewhere. */
+  ownLimits(organization: string, limits: Limits): Limits {
+    return ownLimitsWith(this.records().budgets(organization), limits)
+  }
+}
+
+/** An organisation's own limits, with what it spent elsewhere by its record. Those of the configuration if nothing. */
+export function ownLimitsWith(record: KeyRecord | undefined, limits: Limits): Limits {
+  const { before } = budgetChangesOf(record)
+  return before === undefined ? limits : withSpentBefore(limits, before)
 }
 
 /** The limits of a counter with what holds for it at a time. */
@@ -54,8 +68,7 @@ export function limitsWith(
     if (raisesCounter(raise, name, value)) changed = replacedLimits(changed, raise.limits)
   }
   const reset = resets.find((one) => one.name === name && one.value === value)
-  if (reset === undefined || changed.spend === undefined) return changed
-  return { ...changed, spend: { ...changed.spend, before: leftOut(reset.spent) } }
+  return reset === undefined ? changed : withSpentBefore(changed, leftOut(reset.spent))
 }
 
 /** Whether a raise is one of a counter, or of all counters of its budget. */

@@ -1,8 +1,8 @@
 /**
- * Raises and resets of an organisation's budgets. They are one record of the key store without a secret, under a prefix
- * and the organisation's id, so that everything that holds for keys holds for them: one change log, gateways that
- * follow within a second and put back what Redis loses. An earlier version of weir takes it for a key that nobody can
- * present.
+ * Raises and resets of an organisation's budgets, and what it spent elsewhere. They are one record of the key store
+ * without a secret, under a prefix and the organisation's id, so that everything that holds for keys holds for them:
+ * one change log, gateways that follow within a second and put back what Redis loses. An earlier version of weir takes
+ * it for a key that nobody can present.
  */
 
 import { isArray, isObject, type JsonObject, numberOf, parseObject, stringOf } from '../core/json.ts'
@@ -37,6 +37,8 @@ interface BudgetReset {
 export interface BudgetChanges {
   readonly raises: readonly BudgetRaise[]
   readonly resets: readonly BudgetReset[]
+  /** What the organisation spent under its own limits before it came here, if it did. */
+  readonly before?: SpentBefore | undefined
 }
 
 const NOTHING: BudgetChanges = { raises: [], resets: [] }
@@ -72,16 +74,21 @@ export function budgetChangesOf(record: KeyRecord | undefined): BudgetChanges {
     const all = value[name]
     return isArray(all) ? all.flatMap((one) => (isObject(one) ? (of(one) ?? []) : [])) : []
   }
-  const changes = { raises: list('raises', raiseOf), resets: list('resets', resetOf) }
+  const before = isObject(value['before']) ? spentOfJson(value['before']) : undefined
+  const changes = { raises: list('raises', raiseOf), resets: list('resets', resetOf), before }
   read.set(record, changes)
   return changes
 }
 
 /** Those that hold at a time: windows end, and raises do. */
-export function inForceAt({ raises, resets }: BudgetChanges, nowMs: number): BudgetChanges {
-  const lasts = ({ spent }: BudgetReset) =>
-    spendLimits.some(({ property }) => (spent[property]?.untilMs ?? Infinity) > nowMs)
-  return { raises: raises.filter(({ untilMs }) => untilMs > nowMs), resets: resets.filter(lasts) }
+export function inForceAt({ raises, resets, before }: BudgetChanges, nowMs: number): BudgetChanges {
+  const lasts = (spent: SpentBefore) =>
+    spendLimits.some(({ property }) => spent[property] !== undefined && (spent[property].untilMs ?? Infinity) > nowMs)
+  return {
+    raises: raises.filter(({ untilMs }) => untilMs > nowMs),
+    resets: resets.filter(({ spent }) => lasts(spent)),
+    ...(before !== undefined && lasts(before) ? { before } : {}),
+  }
 }
 
 function raiseOf(value: JsonObject): BudgetRaise | undefined {
@@ -99,16 +106,20 @@ function raiseOf(value: JsonObject): BudgetRaise | undefined {
 function resetOf(value: JsonObject): BudgetReset | undefined {
   const [name, spent] = [stringOf(value['name']), value['spent']]
   if (name === undefined || !isObject(spent)) return undefined
+  return {
+    ...{ name, value: stringOf(value['value']) ?? '', spent: spentOfJson(spent) },
+    createdMs: numberOf(value['createdMs']) ?? 0,
+  }
+}
+
+function spentOfJson(spent: JsonObject): SpentBefore {
   const amounts = spendLimits.flatMap(({ property }) => {
     const one = spent[property]
     const microUsd = isObject(one) ? numberOf(one['microUsd']) : undefined
     if (microUsd === undefined || !isObject(one)) return []
     return [[property, { microUsd, untilMs: numberOf(one['untilMs']) }] as const]
   })
-  return {
-    ...{ name, value: stringOf(value['value']) ?? '', spent: Object.fromEntries(amounts) },
-    createdMs: numberOf(value['createdMs']) ?? 0,
-  }
+  return Object.fromEntries(amounts)
 }
 
 /** A raise as JSON; money of limits in dollars, as in the configuration. */

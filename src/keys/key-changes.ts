@@ -7,7 +7,7 @@ import { type Access, access, Catalog, type CatalogConfig } from '../catalog/cat
 import { graceMs, type KeyDescription, patchKey, readKey } from '../config/key-input.ts'
 import { didYouMean, quoted } from '../config/problems.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
-import { configuredLimits, type SpentBefore } from '../core/limits.ts'
+import { configuredLimits, type SpentBefore, withSpentBefore } from '../core/limits.ts'
 import type { KeyConfig, OrganizationConfig } from '../core/organization-config.ts'
 import { mayMatch } from '../core/permission.ts'
 import type { AdminEntry, Changer } from './admin-audit.ts'
@@ -154,11 +154,8 @@ export class KeyChanges {
     const { config } = this.parts
     const records = keys.map(({ description: input, sha256, shown, before, isBlocked }) => {
       const description = valid(readKey(input, config.tags ?? [], nowMs))
-      const { limits } = description
-      const spend = limits?.spend && { ...limits.spend, before }
-      const own = spend === undefined ? limits : { ...limits, spend }
       const revokedMs = isBlocked ? nowMs : undefined
-      return { ...description, limits: own, sha256, shown, createdMs: nowMs, revokedMs }
+      return withSpent({ ...description, sha256, shown, createdMs: nowMs, revokedMs }, before)
     })
     return await this.changed(async (store) => {
       const known = new Set(allOrganizations(config.organizations, await store.organizations()).map(({ id }) => id))
@@ -291,8 +288,8 @@ async function organizationOf(
   return record === undefined ? configured : storedOrganization(record)
 }
 
-/** As `organizationOf`, for a new key. */
-async function ownerOf(config: KeysConfig, store: KeyStore, id: string): Promise<OrganizationConfig> {
+/** As `organizationOf`; throws `KeyProblem` if there is none. */
+export async function ownerOf(config: KeysConfig, store: KeyStore, id: string): Promise<OrganizationConfig> {
   const owner = await organizationOf(config, store, id)
   if (owner !== undefined) return owner
   const stored = (await store.organizations()).map(({ organization }) => organization)
@@ -312,8 +309,7 @@ export function keyWarnings(config: KeysConfig, { models = [] }: Pick<KeyRecord,
 /** The key with what it spent elsewhere, if it has a spend limit. */
 function withSpent(record: KeyRecord, before: SpentBefore | undefined): KeyRecord {
   const { limits } = record
-  if (limits?.spend === undefined) return record
-  return { ...record, limits: { ...limits, spend: { ...limits.spend, before } } }
+  return limits === undefined ? record : { ...record, limits: withSpentBefore(limits, before) }
 }
 
 function valid(checked: ReturnType<typeof readKey>): KeyDescription {

@@ -164,10 +164,14 @@ export class KeyStore {
 
   /** The keys with these ids, without those that do not exist. */
   async records(ids: readonly string[]): Promise<readonly KeyRecord[]> {
-    const texts = await this.backend.texts(ids)
-    return texts
-      .map((text) => (text === undefined ? undefined : parseKeyRecord(text)))
-      .filter((record) => record !== undefined)
+    const found: KeyRecord[] = []
+    for (let from = 0; from < ids.length; from += KEYS_A_PAGE) {
+      for (const text of await this.backend.texts(ids.slice(from, from + KEYS_A_PAGE))) {
+        const record = text === undefined ? undefined : parseKeyRecord(text)
+        if (record !== undefined) found.push(record)
+      }
+    }
+    return found
   }
 
   /** Some of the ids in use: reading all of them would take long, and this is only for a suggestion. */
@@ -206,11 +210,8 @@ export class KeyStore {
 
   /** The records of all organisations that commands created, by id. */
   async organizations(): Promise<readonly KeyRecord[]> {
-    const found: KeyRecord[] = []
-    const ids = await this.backend.organizationIds()
-    for (let i = 0; i < ids.length; i += KEYS_A_PAGE)
-      found.push(...(await this.records(ids.slice(i, i + KEYS_A_PAGE).map(organizationRecordId))))
-    return found.sort((one, other) => (one.organization < other.organization ? -1 : 1))
+    const found = await this.records((await this.backend.organizationIds()).map(organizationRecordId))
+    return found.toSorted((one, other) => (one.organization < other.organization ? -1 : 1))
   }
 
   /** The record of an organisation that a command created. */

@@ -74,7 +74,7 @@ export function explanationLines(explained: Explained): readonly string[] {
     `compatibility: ${switchesText(key.compatibility)}`,
     ...models.map((model) => permission(key, model)),
     ...candidateLines(explained),
-    limitLine(`organisation "${key.organization.id}"`, key.organization.limits, figures?.organization),
+    limitLine(`organisation "${key.organization.id}"`, account.organizationLimits, figures?.organization),
     limitLine(`key "${key.id}"`, key.limits, figures?.key),
     ...(account.budgets ?? []).flatMap(({ name, value, limits }, i) => {
       const owner = `budget "${name}"${value === '' ? '' : ` of "${value}"`}`

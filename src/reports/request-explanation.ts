@@ -17,7 +17,7 @@ import { ConversationKey } from '../gateway/affinity.ts'
 import { accountOf, type LimitOverrides } from '../gateway/request-budgets.ts'
 import { spread } from '../gateway/spread.ts'
 import { refusedKeyError } from '../http/credentials.ts'
-import { limitsWith } from '../keys/budget-overrides.ts'
+import { limitsWith, ownLimitsWith } from '../keys/budget-overrides.ts'
 import { type BudgetRaise, budgetChangesOf, budgetsRecordId, inForceAt } from '../keys/budget-record.ts'
 import { storedKey } from '../keys/key-record.ts'
 import { isUsable } from '../keys/key-ring.ts'
@@ -170,7 +170,7 @@ function explanationOf(catalog: Catalog, request: ExplainedRequest, remarks: str
     asks: now instanceof CallerError ? null : { provider: now.target.provider, target: now.target.model },
     rejected: now instanceof CallerError ? rejectionOf(now) : null,
     limits: [
-      ...explainedLimits(null, organization.limits, figures?.organization),
+      ...explainedLimits(null, account.organizationLimits, figures?.organization),
       ...explainedLimits(key.id, key.limits, figures?.key),
       ...(account.budgets ?? []).flatMap(({ name, value, limits }, i) => {
         const found = figures?.budgets?.[i]
@@ -223,10 +223,10 @@ interface HeldOverrides extends LimitOverrides {
   readonly raises: readonly BudgetRaise[]
 }
 
-/** The raises and resets that hold for the budgets of a key's organisation. */
+/** The raises and resets that hold for the budgets of a key's organisation, and what it spent elsewhere. */
 async function overridesFor(config: Config, key: Key, remarks: Set<string>): Promise<HeldOverrides | undefined> {
-  const { id, budgets } = key.organization
-  if (budgets === undefined) return undefined
+  const { id, budgets, limits } = key.organization
+  if (budgets === undefined && limits.spend === undefined) return undefined
   try {
     const record = await withLedger(openKeyStore, config, (store) => store.get(budgetsRecordId(id)))
     const changes = inForceAt(budgetChangesOf(record), Date.now())
@@ -234,6 +234,7 @@ async function overridesFor(config: Config, key: Key, remarks: Set<string>): Pro
       raises: changes.raises,
       version: 0,
       limitsOf: (_, name, value, limits) => limitsWith(changes, { name, value }, limits, Date.now()),
+      ownLimits: (_, limits) => ownLimitsWith(record, limits),
     }
   } catch (error) {
     if (!(error instanceof LedgerProblem)) throw error

@@ -4,6 +4,8 @@ import { openKeyStore } from '../assembly/open-ledger.ts'
 import type { Config } from '../config/config.ts'
 import type { Limits } from '../core/limits.ts'
 import type { ExpiringKey } from '../core/organization-config.ts'
+import { ownLimitsWith } from '../keys/budget-overrides.ts'
+import { budgetsRecordId } from '../keys/budget-record.ts'
 import { allOrganizations } from '../keys/organization-record.ts'
 import { withLedger } from './ledger-part.ts'
 
@@ -46,8 +48,20 @@ export function configuredExpiringKeys({ organizations }: Config): readonly Expi
   )
 }
 
-/** The configuration with the organisations of the store, which have no key in it. Throws `LedgerProblem`. */
+/**
+ * The configuration with the organisations of the store, which have no key in it, and with what organisations spent
+ * elsewhere. Throws `LedgerProblem`.
+ */
 export async function withStoredOrganizations(config: Config): Promise<Config> {
-  const stored = await withLedger(openKeyStore, config, (store) => store.organizations())
-  return stored.length === 0 ? config : { ...config, organizations: allOrganizations(config.organizations, stored) }
+  return await withLedger(openKeyStore, config, async (store) => {
+    const all = allOrganizations(config.organizations, await store.organizations())
+    const limited = all.filter(({ limits }) => limits.spend !== undefined)
+    const records = await store.records(limited.map(({ id }) => budgetsRecordId(id)))
+    const byId = new Map(records.map((record) => [record.organization, record]))
+    const organizations = all.map((one) => {
+      const limits = ownLimitsWith(byId.get(one.id), one.limits)
+      return limits === one.limits ? one : { ...one, limits }
+    })
+    return { ...config, organizations }
+  })
 }

@@ -46,9 +46,15 @@ const ROWS = [
   `${hashOf('sk-shut-0123456789')},sk-...6789,shut,0,,{},,,,,t`,
   `${hashOf('sk-late-0123456789')},sk-...6789,late,0,2020-01-01 00:00:00,{},,,,,`,
   `${hashOf('sk-page-0123456789')},sk-...6789,,0,,{},litellm-dashboard,,,,`,
+  `${hashOf('sk-lab-0123456789')},sk-...6789,lab,1,,{},t-2,,,,`,
 ]
 const DUMP = `${COLUMNS}\n${ROWS.join('\n')}\n`
-const TEAMS = JSON.stringify([{ team_id: 't-1', team_alias: 'Growth Team', models: ['small'], max_budget: 50 }])
+const teamsWith = (spend: number) =>
+  JSON.stringify([
+    { team_id: 't-1', team_alias: 'Growth Team', models: ['small'], max_budget: 50 },
+    { team_id: 't-2', team_alias: 'Lab', max_budget: 3, spend },
+  ])
+const TEAMS = teamsWith(2.99995)
 
 const proxy = (url: string) => `
 model_list:
@@ -66,16 +72,19 @@ describe.each(['embedded', 'redis'] as const)('%s', (kind) => {
     const given = ['import', 'litellm', 'litellm.yaml', '--keys', 'keys.csv', '--teams', 'teams.json'] as const
     const made = await weir(folder, ...given)
     expect(made.code).toBe(0)
-    expect(made.stderr.split('\n').filter((line) => /^(?:key|created):/.test(line))).toHaveLength(3)
+    expect(made.stderr.split('\n').filter((line) => /^(?:key|created):/.test(line))).toHaveLength(4)
+    expect(made.stderr).toContain('\norganisation: Lab: spent $2.99995 so far\n')
     const file = parse(made.stdout)
-    expect(file.organizations.map((each: { id: string }) => each.id)).toEqual(['default', 'Growth-Team'])
+    expect(file.organizations.map((each: { id: string }) => each.id)).toEqual(['default', 'Growth-Team', 'Lab'])
     const ledger = redis === undefined ? 'embedded' : { redis: redis.url }
     const config = { ...file, ledger, data_dir: join(folder, 'data'), listen: { port: 0 }, admin: { port: 0 } }
     writeFileSync(join(folder, 'weir.yaml'), JSON.stringify(config))
     const apply = () => weir(folder, ...given, '--apply-keys', '--config', 'weir.yaml')
     const first = await apply()
-    expect([first.code, first.stderr.match(/^created: /gm)?.length]).toEqual([0, 3])
-    expect((await apply()).stderr.match(/^unchanged: /gm)).toHaveLength(3)
+    expect([first.code, first.stderr.match(/^created: /gm)?.length]).toEqual([0, 4])
+    expect(first.stderr).toContain('updated: Lab: spent $2.99995 so far\n')
+    // The keys and the team.
+    expect((await apply()).stderr.match(/^unchanged: /gm)).toHaveLength(5)
 
     const start = { env: { MASTER: 'master-key-0123456789' }, folder }
     await using gateway = await Weir.ready(JSON.stringify(config), [], start)
@@ -97,9 +106,23 @@ describe.each(['embedded', 'redis'] as const)('%s', (kind) => {
     expect(refused.message).toMatch(
       /more than is left of the monthly spend limit of \$10\.00 .*renews at \d{4}-\d\d-01T/,
     )
+    // The team has $0.00005 left, too, and its key has no limit of its own.
+    expect((await ask('sk-lab-0123456789')).status).toBe(200)
+    const ofTeam = await ask('sk-lab-0123456789', 100)
+    expect(ofTeam).toMatchObject({ status: 429, code: 'insufficient_quota' })
+    expect(ofTeam.message).toMatch(/more than is left of the total spend limit of \$3\.00 /)
+    const ofLab = await weir(folder, 'explain', '--key', 'lab', '--model', 'small', '--output-tokens', '100')
+    expect(ofLab.stdout).toMatch(
+      /rejected: 429 insufficient_quota: .* total spend limit of \$3\.00 for organisation 'Lab'/,
+    )
+    expect(ofLab.stdout).toMatch(/organisation "Lab".*\$3\.00 in total \(\$0\.0000\d* left/)
+    const listed = await fetch(`${gateway.admin}/api/budgets?search=lab`)
+    const { rows } = (await listed.json()) as { rows: { organization: string; used: number; state: string }[] }
+    expect(rows).toMatchObject([{ organization: 'Lab', limit: 'spend.total', state: 'refusing' }])
+    expect(rows[0]?.used).toBeWithin(2_999_951, 3_000_000)
     // What was spent elsewhere is no usage of weir.
     const usage = JSON.parse((await weir(folder, 'usage', '--json')).stdout)
-    expect([usage.total.requests, usage.total.cost_micro_usd < 100]).toEqual([2, true])
+    expect([usage.total.requests, usage.total.cost_micro_usd < 100]).toEqual([3, true])
     const { stdout } = await weir(folder, 'explain', '--key', 'web', '--model', 'small')
     expect(stdout).toMatch(/\$10\.00 a month \(\$0\.0000\d+ left, renews/)
     // A change of the key keeps it.
@@ -107,8 +130,18 @@ describe.each(['embedded', 'redis'] as const)('%s', (kind) => {
     expect((await ask('sk-web-0123456789', 100)).status).toBe(200)
     // A later dump, at the day of the move, replaces what was spent.
     writeFileSync(join(folder, 'keys.csv'), DUMP.replace('9.99995', '25'))
+    writeFileSync(join(folder, 'teams.json'), teamsWith(0))
     expect((await apply()).stderr).toMatch(/^updated: web /m)
     expect((await ask('sk-web-0123456789', 1)).status).toBe(429)
+    expect((await ask('sk-lab-0123456789', 100)).status).toBe(200)
+    const { stdout: audit } = await weir(folder, 'audit', '--admin', '--json', '--limit', '100')
+    const entries = audit
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    const ofTeams = entries.filter(({ action }) => action === 'organization.updated').map(({ details }) => details)
+    expect(ofTeams).toContainEqual({ spent_before: { total: 2.99995 }, from: 'litellm' })
+    expect(ofTeams).toContainEqual({ spent_before: {}, from: 'litellm' })
   })
 })
 

@@ -9,9 +9,6 @@ import type { SpendCrossing } from '../../ledger/spend-crossing.ts'
 import { windowEndMs } from '../../ledger/window.ts'
 import { withLedger } from '../../reports/ledger-part.ts'
 
-/** Keys that are read at once: after an outage of Redis there may be tens of thousands. */
-const KEYS_AT_ONCE = 500
-
 /** What each crossing is about, in their order; a limit that is not set is 0. Throws `LedgerProblem`. */
 export async function spendsOfCrossings(
   config: Config,
@@ -61,11 +58,9 @@ async function storedLimits(config: Config, ids: readonly string[]): Promise<Rea
   if (ids.length === 0) return new Map()
   return await withLedger(openKeyStore, config, async (store) => {
     const limits = new Map<string, Limits>()
-    const distinct = [...new Set(ids)]
-    for (let from = 0; from < distinct.length; from += KEYS_AT_ONCE) {
-      for (const record of await store.records(distinct.slice(from, from + KEYS_AT_ONCE))) {
-        if (record.limits !== undefined) limits.set(`${record.organization}\0${record.id}`, record.limits)
-      }
+    // After an outage of Redis there may be tens of thousands.
+    for (const record of await store.records([...new Set(ids)])) {
+      if (record.limits !== undefined) limits.set(`${record.organization}\0${record.id}`, record.limits)
     }
     return limits
   })
