@@ -2,7 +2,7 @@
 
 import { CallerError } from '../core/caller-error.ts'
 import type { ChatRequest, Hints } from '../core/chat-request.ts'
-import type { CacheMark } from '../core/conversation.ts'
+import type { CacheMark } from '../core/entry-marks.ts'
 import type { Ttl } from '../core/model-config.ts'
 import { outputLimit } from './capability.ts'
 import type { Model } from './catalog.ts'

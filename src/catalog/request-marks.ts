@@ -1,7 +1,7 @@
 /** The cache marks of a request, wherever it carries one: on itself, a tool, a message or a part of one. */
 
 import type { ChatRequest } from '../core/chat-request.ts'
-import type { CacheMark } from '../core/conversation.ts'
+import type { CacheMark } from '../core/entry-marks.ts'
 import type { Ttl } from '../core/model-config.ts'
 
 /** What the marks of a request ask for. */

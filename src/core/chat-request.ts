@@ -3,11 +3,13 @@
  * provider's body from it.
  */
 
-import type { CacheMark, Conversation, ToolList } from './conversation.ts'
+import type { Conversation } from './conversation.ts'
+import type { CacheMark } from './entry-marks.ts'
 import type { JsonObject, JsonValue } from './json.ts'
 import type { OwnFields } from './own-fields.ts'
 import type { Reasoning } from './reasoning.ts'
 import type { EntryThoughts } from './thoughts.ts'
+import type { ToolList } from './tool-list.ts'
 
 export type ToolChoice =
   | { readonly mode: 'auto' | 'none' | 'required' }

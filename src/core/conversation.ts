@@ -5,17 +5,7 @@
  */
 
 import { Arena } from './arena.ts'
-import type { Ttl } from './model-config.ts'
-
-/**
- * A cache breakpoint after the part, tool or system text that carries it. Without `ttl`, the provider's default
- * applies.
- */
-export interface CacheMark {
-  readonly ttl?: Ttl | undefined
-  /** The caller's field (`input[0].content[1].cache_control`), if a mark that the model cannot honour is an error. */
-  readonly path?: string | undefined
-}
+import { type CacheMark, indexOfMark, MARKED, markIndexOf, markOf } from './entry-marks.ts'
 
 /** In whose API messages and tools have the form in which they came. */
 export type WireForm = 'chat' | 'messages' | 'responses'
@@ -85,12 +75,6 @@ export const OF_OBJECT = 128
 /** Below the index of an image's detail in `DETAILS`. */
 const DETAIL_SHIFT = 8
 export const DETAILED: number = 1 << DETAIL_SHIFT
-/** Bits below the index of a cache mark. */
-const MARK_SHIFT = 11
-/** Added, times the index of its mark in `MARKS`, to the kind of a text, an image, a result or a call. */
-export const MARKED: number = 1 << MARK_SHIFT
-
-const MARKS: readonly (CacheMark | undefined)[] = [undefined, {}, { ttl: '5m' }, { ttl: '1h' }]
 export type ImageDetail = 'auto' | 'low' | 'high' | 'original'
 
 export const DETAILS: readonly (ImageDetail | undefined)[] = [undefined, 'auto', 'low', 'high', 'original']
@@ -106,22 +90,6 @@ export function isMedia(kind: number): boolean {
 
 const COMPANIONS: ReadonlySet<number> = new Set([MEDIA_TYPE, FILE_NAME, CONTEXT])
 
-/** The cache mark of an entry with this kind. */
-export function markOf(bits: number): CacheMark | undefined {
-  return MARKS[markIndexOf(bits)]
-}
-
-/** Its index in `MARKS`. */
-function markIndexOf(bits: number): number {
-  return bits >> MARK_SHIFT
-}
-
-/** The index of an equal mark in `MARKS`. */
-export function indexOfMark(mark: CacheMark | undefined): number {
-  if (mark === undefined) return 0
-  return mark.ttl === undefined ? 1 : mark.ttl === '5m' ? 2 : 3
-}
-
 /** An entry is its kind with what was added to it, its first byte and the byte after its last. */
 export const ENTRY_INTS = 3
 
@@ -133,7 +101,7 @@ export interface BlockSpan {
 }
 
 /** By the first byte of the entry of each block. */
-type BlockSpans = ReadonlyMap<number, BlockSpan>
+export type BlockSpans = ReadonlyMap<number, BlockSpan>
 
 /** Entries over an arena. An entry is named by its index among the numbers; `next` leads from one to the next. */
 export abstract class Entries {
@@ -232,10 +200,10 @@ export interface SentThought {
 const SEEN_MARK = 1 << 31
 
 /** What replaces a cache mark; undefined removes it. `entry` is the one that carries it. */
-type MarkChange = (mark: CacheMark, entry: number) => CacheMark | undefined
+export type MarkChange = (mark: CacheMark, entry: number) => CacheMark | undefined
 
 /** The numbers with changed marks; the same if none changes. `changed` gets the entry of each that does. */
-function remarked(numbers: Int32Array, change: MarkChange, changed: (copy: Int32Array, entry: number) => void) {
+export function remarked(numbers: Int32Array, change: MarkChange, changed: (copy: Int32Array, entry: number) => void) {
   let copy: Int32Array | undefined
   for (let entry = 0; entry < numbers.length; entry += ENTRY_INTS) {
     const bits = numbers[entry] ?? 0
@@ -251,7 +219,7 @@ function remarked(numbers: Int32Array, change: MarkChange, changed: (copy: Int32
 }
 
 /** The kinds of these numbers, each as a bit. */
-function seenIn(numbers: Int32Array): number {
+export function seenIn(numbers: Int32Array): number {
   let seen = 0
   for (let entry = 0; entry < numbers.length; entry += ENTRY_INTS) {
     const bits = numbers[entry] ?? 0
@@ -431,74 +399,4 @@ function exactCleared(): (numbers: Int32Array, entry: number) => void {
   }
 }
 
-/**
- * The tools of a request, which are functions. Of each: its name, with its cache mark, its description as a text if it
- * has one, its schema, and `STRICT` if it has that.
- */
-export class ToolList extends Entries {
-  constructor(
-    arena: Arena,
-    numbers: Int32Array,
-    readonly form: WireForm,
-    /** Where the whole list is, with its brackets, if all of it has the value that it has in its own form. */
-    readonly exactFrom: number = 0,
-    readonly exactTo: number = 0,
-    blocks?: BlockSpans,
-  ) {
-    super(arena, numbers, seenIn(numbers), undefined, blocks)
-  }
-
-  get count(): number {
-    let count = 0
-    for (let tool = 0; tool < this.end; tool = this.endOfTool(tool)) count++
-    return count
-  }
-
-  get isExact(): boolean {
-    return this.exactTo > this.exactFrom
-  }
-
-  /** The next tool, or `end`. */
-  endOfTool(tool: number): number {
-    let end = tool + ENTRY_INTS
-    while (end < this.end && this.kindAt(end) !== NAME) end += ENTRY_INTS
-    return end
-  }
-
-  /** The entry of this kind of a tool; -1 if it has none. */
-  memberOf(tool: number, kind: number): number {
-    const end = this.endOfTool(tool)
-    for (let entry = tool; entry < end; entry += ENTRY_INTS) if (this.kindAt(entry) === kind) return entry
-    return -1
-  }
-
-  /** Those of the tools that have one of these names. */
-  only(names: ReadonlySet<string>): ToolList {
-    const kept: number[] = []
-    for (let tool = 0; tool < this.end; tool = this.endOfTool(tool)) {
-      if (!names.has(this.textAt(tool))) continue
-      for (let at = tool; at < this.endOfTool(tool); at++) kept.push(this.numbers[at] ?? 0)
-    }
-    if (kept.length === this.end) return this
-    return new ToolList(this.arena, Int32Array.from(kept), this.form, 0, 0, this.blocks)
-  }
-
-  /** Whether the `type` of this schema is certainly "object". */
-  isOfObject(schema: number): boolean {
-    return (this.bitsAt(schema) & OF_OBJECT) !== 0
-  }
-
-  /** The same tools with other cache marks. */
-  remarked(change: MarkChange): ToolList {
-    let [from, to] = [this.exactFrom, this.exactTo]
-    const numbers = remarked(this.numbers, change, () => {
-      from = 0
-      to = 0
-    })
-    return numbers === this.numbers ? this : new ToolList(this.arena, numbers, this.form, from, to, this.blocks)
-  }
-}
-
-const NOTHING = new Arena(new Uint8Array(0))
-export const NO_MESSAGES: Conversation = new Conversation(NOTHING, new Int32Array(0), 'chat')
-export const NO_TOOLS: ToolList = new ToolList(NOTHING, new Int32Array(0), 'chat')
+export const NO_MESSAGES: Conversation = new Conversation(new Arena(new Uint8Array(0)), new Int32Array(0), 'chat')

@@ -1,7 +1,8 @@
 /** Writes the entries of a conversation, or of a list of tools, one after the other. */
 
 import type { Arena } from './arena.ts'
-import { ENTRY_INTS, KINDS, MARKED } from './conversation.ts'
+import { ENTRY_INTS, KINDS } from './conversation.ts'
+import { MARKED } from './entry-marks.ts'
 
 /** So few numbers are copied one by one: a native copy of them takes twice as long. */
 const SHORT_INTS_MAX = 48

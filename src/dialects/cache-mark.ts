@@ -1,7 +1,7 @@
 /** A caller's `cache_control` → a cache mark. */
 
 import { CallerError } from '../core/caller-error.ts'
-import type { CacheMark } from '../core/conversation.ts'
+import type { CacheMark } from '../core/entry-marks.ts'
 import { isObject } from '../core/json.ts'
 import { type JsonDocument, NONE, words } from '../wire/json-document.ts'
 

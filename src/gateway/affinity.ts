@@ -6,8 +6,9 @@
 import { createHash } from 'node:crypto'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
-import { ASSISTANT, type Entries, NAME, NO_MESSAGES, NO_TOOLS, SYSTEM, TOOL, USER } from '../core/conversation.ts'
+import { ASSISTANT, type Entries, NAME, NO_MESSAGES, SYSTEM, TOOL, USER } from '../core/conversation.ts'
 import type { TargetRef } from '../core/model-config.ts'
+import { NO_TOOLS } from '../core/tool-list.ts'
 import type { Breaker } from './breaker.ts'
 
 /** Providers drop a cached prefix that was not used for this long, unless they were asked to keep it longer. */

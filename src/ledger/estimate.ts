@@ -30,9 +30,9 @@ import {
   RESULT_ID,
   STRICT,
   TEXT,
-  type ToolList,
 } from '../core/conversation.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import type { ToolList } from '../core/tool-list.ts'
 import { documentTokens, REMOTE_DOCUMENT_TOKENS } from './document-size.ts'
 import { imageTokens, REMOTE_IMAGE_TOKENS } from './image-size.ts'
 import { sampleOf, TextTokens } from './text-tokens.ts'

@@ -1,14 +1,9 @@
 /** How cache marks are written, and which of a request are sent to Anthropic and Bedrock, which accept four. */
 
-import {
-  type CacheMark,
-  type Conversation,
-  indexOfMark,
-  markOf,
-  RESULT_ID,
-  type ToolList,
-} from '../core/conversation.ts'
+import { type Conversation, RESULT_ID } from '../core/conversation.ts'
+import { type CacheMark, indexOfMark, markOf } from '../core/entry-marks.ts'
 import { part } from '../core/json-builder.ts'
+import type { ToolList } from '../core/tool-list.ts'
 import { MarkOrder } from './mark-order.ts'
 import { NO_ENTRY, PLACEHOLDER, type Turns } from './turns.ts'
 

@@ -1,11 +1,12 @@
 /** The arguments of tool calls: of earlier calls as objects for providers, of an answer's calls as JSON for callers. */
 
-import { type Conversation, INPUT, type ToolList } from '../core/conversation.ts'
+import { type Conversation, INPUT } from '../core/conversation.ts'
 import { LONG_NUMBERS_MAX, LongNumbersError, type LongNumbersLeft, parseExact } from '../core/exact-json.ts'
 import { isObject, type JsonObject, type JsonValue, objectOf } from '../core/json.ts'
 import type { JsonBuilder } from '../core/json-builder.ts'
 import { isNoArguments } from '../core/no-arguments.ts'
 import { ProviderError } from '../core/provider-error.ts'
+import type { ToolList } from '../core/tool-list.ts'
 import { JsonDocument } from '../wire/json-document.ts'
 import { unescapedWithin } from '../wire/json-text.ts'
 

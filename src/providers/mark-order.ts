@@ -2,7 +2,9 @@
  * The order of cache marks: providers reject a mark of 1h after one of 5m, in the order in which they read a request.
  */
 
-import { CALL_ID, type CacheMark, type Conversation, RESULT_ID, SYSTEM, type ToolList } from '../core/conversation.ts'
+import { CALL_ID, type Conversation, RESULT_ID, SYSTEM } from '../core/conversation.ts'
+import type { CacheMark } from '../core/entry-marks.ts'
+import type { ToolList } from '../core/tool-list.ts'
 
 /** Lowers a mark of 1h after one of 5m to 5m, which costs the caller less. Takes every mark of a request, in order. */
 export class MarkOrder {

@@ -2,7 +2,8 @@
 
 import { Arena } from '../core/arena.ts'
 import type { ChatRequest } from '../core/chat-request.ts'
-import { Conversation, TEXT, ToolList, USER } from '../core/conversation.ts'
+import { Conversation, TEXT, USER } from '../core/conversation.ts'
+import { ToolList } from '../core/tool-list.ts'
 
 const GREETING = new Arena(Buffer.from('Hi'))
 

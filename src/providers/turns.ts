@@ -34,13 +34,13 @@ import {
   SYSTEM,
   TEXT,
   TOOL,
-  type ToolList,
   USER,
 } from '../core/conversation.ts'
 import { type JsonBuilder, part } from '../core/json-builder.ts'
 import { BACKSLASH } from '../core/json-bytes.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { solidEnd, solidStart } from '../core/solid-text.ts'
+import type { ToolList } from '../core/tool-list.ts'
 
 /** In place of an entry: the text of a user turn that must exist and that the caller did not send. */
 export const PLACEHOLDER = -1

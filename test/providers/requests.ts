@@ -1,8 +1,8 @@
 /** Random requests: calls and results pair, and everything else is as irregular as callers' histories. */
 
 import type { ChatRequest, ToolChoice } from '../../src/core/chat-request.ts'
-import type { CacheMark } from '../../src/core/conversation.ts'
 import type { Endpoint } from '../../src/core/endpoint.ts'
+import type { CacheMark } from '../../src/core/entry-marks.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import { chatRequest, type Literal, type Message, type TextPart, type Tool, type UserPart } from '../support/literal.ts'
 import type { Random } from '../support/random.ts'

@@ -11,7 +11,6 @@ import {
   ASSISTANT,
   AUDIO,
   CALL_ID,
-  type CacheMark,
   Conversation,
   DETAILED,
   DETAILS,
@@ -23,8 +22,6 @@ import {
   IMAGE_URL,
   type ImageDetail,
   INPUT,
-  indexOfMark,
-  MARKED,
   MEDIA_TYPE,
   NAME,
   OF_OBJECT,
@@ -34,12 +31,13 @@ import {
   SYSTEM,
   TEXT,
   TOOL,
-  ToolList,
   USER,
 } from '../../src/core/conversation.ts'
+import { type CacheMark, indexOfMark, MARKED } from '../../src/core/entry-marks.ts'
 import { EntryWriter } from '../../src/core/entry-writer.ts'
 import { isObject, type JsonObject, objectOf, stringOf } from '../../src/core/json.ts'
 import { isNoArguments } from '../../src/core/no-arguments.ts'
+import { ToolList } from '../../src/core/tool-list.ts'
 import type { Caller, Dialect, Exchange } from '../../src/dialects/dialect.ts'
 import { readRequestBody } from '../../src/wire/request-body.ts'
 

@@ -16,7 +16,6 @@ import {
   FORMAT,
   IMAGE,
   IMAGE_URL,
-  MARKED,
   MEDIA_TYPE,
   NAME,
   REFUSAL,
@@ -26,6 +25,7 @@ import {
   TOOL,
   USER,
 } from '../../core/conversation.ts'
+import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { readMark } from '../cache-mark.ts'

@@ -1,8 +1,10 @@
 /** The tools of a Chat Completions body, which are functions → entries. */
 
 import type { Arena } from '../../core/arena.ts'
-import { INPUT, MARKED, NAME, NO_TOOLS, OF_OBJECT, STRICT, TEXT, ToolList } from '../../core/conversation.ts'
+import { INPUT, NAME, OF_OBJECT, STRICT, TEXT } from '../../core/conversation.ts'
+import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
+import { NO_TOOLS, ToolList } from '../../core/tool-list.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { readMark } from '../cache-mark.ts'
 import { missing } from '../invalid-field.ts'

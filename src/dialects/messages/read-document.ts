@@ -10,9 +10,9 @@ import {
   DOCUMENT_URL,
   ENTRY_INTS,
   FILE_NAME,
-  MARKED,
 } from '../../core/conversation.ts'
 import { PDF } from '../../core/document-types.ts'
+import { MARKED } from '../../core/entry-marks.ts'
 import type { EntryWriter } from '../../core/entry-writer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { invalid, missing } from '../invalid-field.ts'

@@ -1,20 +1,12 @@
 /** The tools of a Messages body → entries. */
 
 import type { Arena } from '../../core/arena.ts'
-import {
-  type BlockSpan,
-  INPUT,
-  MARKED,
-  NAME,
-  NO_TOOLS,
-  OF_OBJECT,
-  STRICT,
-  TEXT,
-  ToolList,
-} from '../../core/conversation.ts'
+import { type BlockSpan, INPUT, NAME, OF_OBJECT, STRICT, TEXT } from '../../core/conversation.ts'
+import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { isObject, type JsonValue } from '../../core/json.ts'
 import { NO_OWN_TOOLS, type OwnTool } from '../../core/own-fields.ts'
+import { NO_TOOLS, ToolList } from '../../core/tool-list.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { isWholeMark, readMark } from '../cache-mark.ts'
 import { refuseForbiddenWithin } from '../forbidden-fields.ts'

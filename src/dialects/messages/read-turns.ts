@@ -15,7 +15,6 @@ import {
   IMAGE,
   IMAGE_URL,
   INPUT,
-  MARKED,
   MEDIA_TYPE,
   NAME,
   NEEDED,
@@ -26,6 +25,7 @@ import {
   TOOL,
   USER,
 } from '../../core/conversation.ts'
+import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { invalid, missing } from '../invalid-field.ts'

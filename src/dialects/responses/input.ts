@@ -5,7 +5,8 @@
 
 import type { Arena } from '../../core/arena.ts'
 import { CallerError } from '../../core/caller-error.ts'
-import { ASSISTANT, Conversation, INPUT, MARKED, NAME, OWN_BLOCK, SYSTEM, TEXT, USER } from '../../core/conversation.ts'
+import { ASSISTANT, Conversation, INPUT, NAME, OWN_BLOCK, SYSTEM, TEXT, USER } from '../../core/conversation.ts'
+import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { PART_SEAM } from '../../core/reasoning.ts'
 import type { Sealer } from '../../items/sealer.ts'

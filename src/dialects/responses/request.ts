@@ -2,9 +2,9 @@
 
 import { Arena } from '../../core/arena.ts'
 import { type ChatRequest, NO_HINTS, NO_TEXTS, type ToolChoice } from '../../core/chat-request.ts'
-import { NO_TOOLS } from '../../core/conversation.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { NO_OWN_TOOLS } from '../../core/own-fields.ts'
+import { NO_TOOLS } from '../../core/tool-list.ts'
 import type { ItemStore } from '../../items/item-store.ts'
 import type { Sealer } from '../../items/sealer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'

@@ -5,10 +5,11 @@
 
 import { createHash } from 'node:crypto'
 import type { Arena } from '../../core/arena.ts'
-import { FREE_FORM, INPUT, NAME, NO_TOOLS, OF_OBJECT, STRICT, TEXT, ToolList } from '../../core/conversation.ts'
+import { FREE_FORM, INPUT, NAME, OF_OBJECT, STRICT, TEXT } from '../../core/conversation.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { objectOf } from '../../core/json.ts'
 import { NO_OWN_TOOLS, type OwnTool } from '../../core/own-fields.ts'
+import { NO_TOOLS, ToolList } from '../../core/tool-list.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { checkFormat, freeDescription, TEXT_PARAMETERS } from '../free-text.ts'
 import { invalid, missing } from '../invalid-field.ts'

@@ -12,19 +12,18 @@ import {
   IMAGE,
   IMAGE_URL,
   INPUT,
-  MARKED,
-  markOf,
   OWN_BLOCK,
   RESULT_ID,
   STRICT,
   SYSTEM,
   TEXT,
-  type ToolList,
 } from '../../core/conversation.ts'
+import { MARKED, markOf } from '../../core/entry-marks.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import type { OwnFields } from '../../core/own-fields.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
+import type { ToolList } from '../../core/tool-list.ts'
 import { markedEnds, type SentMarks } from '../cache-marks.ts'
 import { CallInputWriter, writeObjectSchema } from '../call-arguments.ts'
 import { cannotTake, SentDocument } from '../documents.ts'

@@ -12,11 +12,11 @@ import {
   INPUT,
   RESULT_ID,
   TEXT,
-  type ToolList,
 } from '../../core/conversation.ts'
 import { isTextType } from '../../core/document-types.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
+import type { ToolList } from '../../core/tool-list.ts'
 import type { SentMarks } from '../cache-marks.ts'
 import { CallInputWriter, writeObjectSchema } from '../call-arguments.ts'
 import { cannotTake, NO_ADDRESSES, SentDocument } from '../documents.ts'

@@ -12,11 +12,11 @@ import {
   INPUT,
   RESULT_ID,
   TEXT,
-  type ToolList,
 } from '../../core/conversation.ts'
 import { objectOf } from '../../core/json.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
+import type { ToolList } from '../../core/tool-list.ts'
 import { CallInputWriter } from '../call-arguments.ts'
 import { SentDocument } from '../documents.ts'
 import { mediaType } from '../media-type.ts'

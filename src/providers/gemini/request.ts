@@ -1,12 +1,12 @@
 /** The canonical request → the body of Gemini's `generateContent`. Cache marks are dropped: its caching is implicit. */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
-import type { ToolList } from '../../core/conversation.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import { isObject, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import { isStructuredBesideTools } from '../../core/structured-output.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
+import type { ToolList } from '../../core/tool-list.ts'
 import { geminiThinking } from '../efforts.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { jsonMember, member } from '../json-members.ts'

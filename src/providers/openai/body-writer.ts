@@ -13,11 +13,11 @@ import {
   IMAGE,
   IMAGE_URL,
   INPUT,
-  MARKED,
   TEXT,
-  type ToolList,
 } from '../../core/conversation.ts'
+import { MARKED } from '../../core/entry-marks.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import type { ToolList } from '../../core/tool-list.ts'
 import { markedEnds } from '../cache-marks.ts'
 import { SentDocument } from '../documents.ts'
 import type { ToolNames } from '../tool-names.ts'

@@ -1,19 +1,10 @@
 /** Messages and tools as entries → those of a Chat Completions body, from the bytes of their texts. */
 
 import { createHash } from 'node:crypto'
-import {
-  type Conversation,
-  DOCUMENT_URL,
-  FORMAT,
-  REFUSAL,
-  SYSTEM,
-  TEXT,
-  TOOL,
-  type ToolList,
-  USER,
-} from '../../core/conversation.ts'
+import { type Conversation, DOCUMENT_URL, FORMAT, REFUSAL, SYSTEM, TEXT, TOOL, USER } from '../../core/conversation.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
+import type { ToolList } from '../../core/tool-list.ts'
 import { markedEnds } from '../cache-marks.ts'
 import { cannotTake, type SentDocument } from '../documents.ts'
 import { NO_SIGNATURE } from '../thought-signature.ts'

@@ -1,7 +1,7 @@
 /** The canonical request → the body of Chat Completions, for OpenAI, compatible servers and Azure. */
 
 import { type ChatRequest, NO_HINTS, type ToolChoice } from '../../core/chat-request.ts'
-import type { CacheMark } from '../../core/conversation.ts'
+import type { CacheMark } from '../../core/entry-marks.ts'
 import type { JsonValue } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import { jsonMember, member } from '../json-members.ts'

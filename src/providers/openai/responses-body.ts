@@ -4,7 +4,6 @@ import {
   CALL_ID,
   type Conversation,
   INPUT,
-  MARKED,
   OWN_BLOCK,
   REFUSAL,
   SYSTEM,
@@ -12,6 +11,7 @@ import {
   TOOL,
   USER,
 } from '../../core/conversation.ts'
+import { MARKED } from '../../core/entry-marks.ts'
 import { parseObject } from '../../core/json.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import { ProviderError } from '../../core/provider-error.ts'

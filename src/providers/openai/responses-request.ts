@@ -1,7 +1,8 @@
 /** The canonical request → the body of a Responses request, for OpenAI, Azure and servers with this API. */
 
 import type { ChatRequest, ToolChoice } from '../../core/chat-request.ts'
-import { type CacheMark, FREE_FORM } from '../../core/conversation.ts'
+import { FREE_FORM } from '../../core/conversation.ts'
+import type { CacheMark } from '../../core/entry-marks.ts'
 import { isArray, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
 import { ProviderError } from '../../core/provider-error.ts'

@@ -2,7 +2,8 @@
 
 import { expect, test } from 'bun:test'
 import { Arena } from '../../../src/core/arena.ts'
-import { INPUT, NAME, ToolList } from '../../../src/core/conversation.ts'
+import { INPUT, NAME } from '../../../src/core/conversation.ts'
+import { ToolList } from '../../../src/core/tool-list.ts'
 import { COMPLETED, type Echo, Resource } from '../../../src/dialects/responses/resource.ts'
 import { answerText } from '../../support/bytes.ts'
 

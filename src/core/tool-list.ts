@@ -1,0 +1,84 @@
+/** The tools of a request, as entries like those of its messages. */
+
+import { Arena } from './arena.ts'
+import {
+  type BlockSpans,
+  ENTRY_INTS,
+  Entries,
+  type MarkChange,
+  NAME,
+  OF_OBJECT,
+  remarked,
+  seenIn,
+  type WireForm,
+} from './conversation.ts'
+
+/**
+ * The tools of a request, which are functions. Of each: its name, with its cache mark, its description as a text if it
+ * has one, its schema, and `STRICT` if it has that.
+ */
+export class ToolList extends Entries {
+  constructor(
+    arena: Arena,
+    numbers: Int32Array,
+    readonly form: WireForm,
+    /** Where the whole list is, with its brackets, if all of it has the value that it has in its own form. */
+    readonly exactFrom: number = 0,
+    readonly exactTo: number = 0,
+    blocks?: BlockSpans,
+  ) {
+    super(arena, numbers, seenIn(numbers), undefined, blocks)
+  }
+
+  get count(): number {
+    let count = 0
+    for (let tool = 0; tool < this.end; tool = this.endOfTool(tool)) count++
+    return count
+  }
+
+  get isExact(): boolean {
+    return this.exactTo > this.exactFrom
+  }
+
+  /** The next tool, or `end`. */
+  endOfTool(tool: number): number {
+    let end = tool + ENTRY_INTS
+    while (end < this.end && this.kindAt(end) !== NAME) end += ENTRY_INTS
+    return end
+  }
+
+  /** The entry of this kind of a tool; -1 if it has none. */
+  memberOf(tool: number, kind: number): number {
+    const end = this.endOfTool(tool)
+    for (let entry = tool; entry < end; entry += ENTRY_INTS) if (this.kindAt(entry) === kind) return entry
+    return -1
+  }
+
+  /** Those of the tools that have one of these names. */
+  only(names: ReadonlySet<string>): ToolList {
+    const kept: number[] = []
+    for (let tool = 0; tool < this.end; tool = this.endOfTool(tool)) {
+      if (!names.has(this.textAt(tool))) continue
+      for (let at = tool; at < this.endOfTool(tool); at++) kept.push(this.numbers[at] ?? 0)
+    }
+    if (kept.length === this.end) return this
+    return new ToolList(this.arena, Int32Array.from(kept), this.form, 0, 0, this.blocks)
+  }
+
+  /** Whether the `type` of this schema is certainly "object". */
+  isOfObject(schema: number): boolean {
+    return (this.bitsAt(schema) & OF_OBJECT) !== 0
+  }
+
+  /** The same tools with other cache marks. */
+  remarked(change: MarkChange): ToolList {
+    let [from, to] = [this.exactFrom, this.exactTo]
+    const numbers = remarked(this.numbers, change, () => {
+      from = 0
+      to = 0
+    })
+    return numbers === this.numbers ? this : new ToolList(this.arena, numbers, this.form, from, to, this.blocks)
+  }
+}
+
+export const NO_TOOLS: ToolList = new ToolList(new Arena(new Uint8Array(0)), new Int32Array(0), 'chat')
