@@ -5,6 +5,7 @@ import {
   type BlockSpans,
   ENTRY_INTS,
   Entries,
+  FREE_FORM,
   type MarkChange,
   NAME,
   OF_OBJECT,
@@ -12,6 +13,10 @@ import {
   seenIn,
   type WireForm,
 } from './conversation.ts'
+
+/** The arguments of a call up to its text, and after it: for a model, a tool that takes a text is a function of one. */
+export const FREE_OPENING = '{"input":"'
+export const FREE_CLOSING = '"}'
 
 /**
  * The tools of a request, which are functions. Of each: its name, with its cache mark, its description as a text if it
@@ -52,6 +57,15 @@ export class ToolList extends Entries {
     const end = this.endOfTool(tool)
     for (let entry = tool; entry < end; entry += ENTRY_INTS) if (this.kindAt(entry) === kind) return entry
     return -1
+  }
+
+  /** The names of those that take a text. */
+  get freeNames(): ReadonlySet<string> {
+    const names = new Set<string>()
+    if (!this.has(FREE_FORM)) return names
+    for (let tool = 0; tool < this.end; tool = this.endOfTool(tool))
+      if (this.memberOf(tool, FREE_FORM) !== -1) names.add(this.textAt(tool))
+    return names
   }
 
   /** Those of the tools that have one of these names. */

@@ -10,10 +10,6 @@ import { invalid, missing } from './invalid-field.ts'
 export const TEXT_PARAMETERS =
   '{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}'
 
-/** The arguments of such a call up to its text, and after it. */
-export const BEFORE_TEXT = '{"input":"'
-export const AFTER_TEXT = '"}'
-
 const SYNTAXES: readonly unknown[] = ['lark', 'regex']
 
 /** Throws `CallerError` for a format that is neither a text nor a grammar. `member`: what holds the grammar, if any. */

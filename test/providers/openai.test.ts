@@ -3,7 +3,9 @@ import type { Completion } from '../../src/core/completion.ts'
 import type { FinishReason } from '../../src/core/event.ts'
 import type { JsonValue } from '../../src/core/json.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
+import { acceptChat, UNPARSED } from '../../src/dialects/chat/request.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
+import { readRequestBody } from '../../src/wire/request-body.ts'
 import { sha256 } from '../support/bytes.ts'
 import { decode, fold, textOf } from '../support/decode.ts'
 import { type Fixture, fixtures } from '../support/fixtures.ts'
@@ -256,5 +258,55 @@ describe('padding of stream events', () => {
     ['http://127.0.0.1:8000/v1', undefined, { include_usage: true }],
   ])('%s', (baseUrl, padStream, options) => {
     expect(optionsAt(baseUrl, padStream)).toEqual(options)
+  })
+})
+
+describe('tools that take a text', () => {
+  const grammar = { type: 'grammar', grammar: { syntax: 'regex', definition: 'a+' } }
+  const tool = { type: 'custom', custom: { name: 'f', format: grammar } }
+  const call = { id: 'call_1', type: 'custom', custom: { name: 'f', input: '"a" \\ é😀' } }
+  const body = {
+    ...{ model: 'm', tools: [tool], tool_choice: { type: 'custom', custom: { name: 'f' } } },
+    messages: [
+      { role: 'user', content: 'x' },
+      { role: 'assistant', content: null, tool_calls: [call] },
+      { role: 'tool', tool_call_id: 'call_1', content: 'ok' },
+    ],
+  }
+  const read = readRequestBody(Buffer.from(JSON.stringify(body)), UNPARSED)
+  const { request } = acceptChat(read, { imageUrls: 'public', takesFree: true })
+  const sentTo = (baseUrl: string, model: string) =>
+    JSON.parse(sentText(openai.request(request, { endpoint: endpoint({ baseUrl, api: 'chat' }), model }).body))
+
+  test.each(['gpt-5', 'gpt-5.4-mini', 'ft:gpt-5:me'])('go to %s of OpenAI as they came', (model) => {
+    const sent = sentTo('https://api.openai.com/v1', model)
+    expect([sent.tools, sent.tool_choice]).toEqual([[tool], body.tool_choice])
+    expect(sent.messages).toEqual(body.messages)
+  })
+
+  test.each([
+    ['https://api.openai.com/v1', 'gpt-4o'],
+    ['http://127.0.0.1:8000/v1', 'gpt-5'],
+  ])('are functions at %s for %s', (baseUrl, model) => {
+    const sent = sentTo(baseUrl, model)
+    expect([sent.tools[0].type, sent.tool_choice]).toEqual(['function', { type: 'function', function: { name: 'f' } }])
+    expect(JSON.parse(sent.messages[1].tool_calls[0].function.arguments)).toEqual({ input: call.custom.input })
+  })
+
+  test('come back as calls of functions of one text', () => {
+    const whole = { choices: [{ message: { role: 'assistant', tool_calls: [call] }, finish_reason: 'tool_calls' }] }
+    const { toolCalls } = fold(openai.events(whole))
+    expect(toolCalls.map(({ json }) => JSON.parse(json))).toEqual([{ input: call.custom.input }])
+    const chunk = (custom: object, more: object = {}) => ({
+      choices: [{ delta: { tool_calls: [{ index: 0, ...more, custom }] }, finish_reason: null }],
+    })
+    const decoder = openai.decoder()
+    const chunks = [chunk({ name: 'f', input: '' }, { id: 'call_1', type: 'custom' }), chunk({ input: '"a" ' })]
+    const last = { choices: [{ delta: {}, finish_reason: 'tool_calls' }] }
+    const frames = [...chunks, chunk({ input: '\\ é\ud83d' }), chunk({ input: '\ude00' }), last]
+    const read = frames.flatMap((frame) => decoder.read('', JSON.parse(JSON.stringify(frame))))
+    const events = [...read, ...decoder.close()]
+    const json = events.map((event) => (event.type === 'tool-delta' ? event.json : '')).join('')
+    expect(JSON.parse(json)).toEqual({ input: call.custom.input })
   })
 })

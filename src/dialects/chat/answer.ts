@@ -8,15 +8,22 @@ import { BASE_TIER, openaiTier } from '../../core/service-tier.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
+import { textOf } from '../free-text.ts'
 import { chatUsage, chatUsageJson } from './usage.ts'
 
-export function chatAnswer(completion: Completion, served: Served, showsThoughts = false): JsonObject {
+/** `free`: the tools that take a text. */
+export function chatAnswer(
+  completion: Completion,
+  served: Served,
+  free: ReadonlySet<string> = new Set(),
+  showsThoughts = false,
+): JsonObject {
   const thoughts = showsThoughts ? thoughtsOf(completion) : ''
-  const calls = completion.toolCalls.map((call) => ({
-    id: call.callId,
-    type: 'function',
-    function: { name: call.name, arguments: call.json },
-  }))
+  const calls = completion.toolCalls.map(({ callId: id, name, json }) =>
+    free.has(name)
+      ? { id, type: 'custom', custom: { name, input: textOf(json) } }
+      : { id, type: 'function', function: { name, arguments: json } },
+  )
   const silent = calls.length > 0 || completion.refusal !== undefined
   const message: JsonObject = {
     role: 'assistant',

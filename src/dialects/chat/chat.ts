@@ -19,7 +19,8 @@ export function chat({ imageUrls }: { readonly imageUrls: ImageUrls }): Dialect 
     read(body, { compatibility }) {
       const takesContent = compatibility?.content === 'pass'
       const takesReasoning = compatibility?.reasoning === 'pass'
-      const { request, includeUsage } = acceptChat(body, { imageUrls, takesContent }, takesReasoning)
+      const takesFree = compatibility?.tools === 'pass'
+      const { request, includeUsage } = acceptChat(body, { imageUrls, takesContent, takesFree }, takesReasoning)
       const passesFormat = compatibility?.structured_output === 'pass' && request.sampling.responseFormat !== undefined
       const passed = passesFormat ? { ...request, sampling: { ...request.sampling, passesFormat } } : request
       return new ChatExchange(passed, includeUsage, ignoredFields('chat', body.settings))
@@ -29,15 +30,19 @@ export function chat({ imageUrls }: { readonly imageUrls: ImageUrls }): Dialect 
 
 class ChatExchange implements Exchange {
   readonly isCompaction = false
+  /** The tools that take a text. */
+  private readonly free: ReadonlySet<string>
 
   constructor(
     readonly request: ChatRequest,
     private readonly includeUsage: boolean,
     readonly ignored: readonly string[],
-  ) {}
+  ) {
+    this.free = request.tools.freeNames
+  }
 
   answer(completion: Completion, served: Served): string {
-    return JSON.stringify(chatAnswer(completion, served, this.request.reasoning !== undefined))
+    return JSON.stringify(chatAnswer(completion, served, this.free, this.request.reasoning !== undefined))
   }
 
   plain(answer: PlainAnswer & { readonly usage: Usage }, served: Served): string {
@@ -45,6 +50,12 @@ class ChatExchange implements Exchange {
   }
 
   encoder(served: Served): ChatEncoder {
-    return new ChatEncoder(served, this.includeUsage, mintId('chatcmpl'), this.request.reasoning !== undefined)
+    return new ChatEncoder(
+      served,
+      this.includeUsage,
+      mintId('chatcmpl'),
+      this.request.reasoning !== undefined,
+      this.free,
+    )
   }
 }

@@ -16,6 +16,7 @@ import {
   FORMAT,
   IMAGE,
   IMAGE_URL,
+  INPUT,
   MEDIA_TYPE,
   NAME,
   REFUSAL,
@@ -27,6 +28,7 @@ import {
 } from '../../core/conversation.ts'
 import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
+import { FREE_CLOSING, FREE_OPENING } from '../../core/tool-list.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { readMark } from '../cache-mark.ts'
 import { readArguments } from '../history-arguments.ts'
@@ -52,9 +54,10 @@ const IMAGE_DETAILS = words('auto', 'low', 'high')
 const ALL_DETAILS = words('auto', 'low', 'high', 'original')
 const AUDIO_MEMBERS = words('data', 'format')
 const FILE_MEMBERS = words('file_data', 'filename')
-const CALL = words('id', 'function', 'type')
+const CALL = words('id', 'function', 'type', 'custom')
 const CALLED = words('name', 'arguments')
-const CALL_TYPE = words('function')
+const CALLED_FREE = words('name', 'input')
+const CALL_TYPES = words('function', 'custom')
 const CALL_IDS = words('id')
 
 /** What reading a conversation needs besides the body. */
@@ -63,6 +66,8 @@ export interface ReadOptions extends MediaRules {
   readonly takesContent?: boolean
   /** Whether answers of the assistant may have thoughts. Absent: those have no effect. */
   readonly takesThoughts?: boolean
+  /** Whether calls of tools may come that take a text. Absent: no. */
+  readonly takesFree?: boolean
 }
 
 const entries = new EntryWriter()
@@ -369,8 +374,10 @@ class MessageReader {
     const count = document.select(call, CALL, callMembers)
     const id = callMembers[0] ?? NONE
     const called = callMembers[1] ?? NONE
-    if (count !== 3 || document.word(callMembers[2] ?? NONE, CALL_TYPE) === NONE) this.isExact = false
+    const type = document.word(callMembers[2] ?? NONE, CALL_TYPES)
+    if (count !== 3 || type !== 0) this.isExact = false
     if (id === NONE || !document.isString(id)) throw missing(`${path()}.id`)
+    if (type === 1 && reading.takesFree === true) return this.freeCall(id, callMembers[3] ?? NONE, path)
     if (called === NONE || !document.isObject(called)) throw missing(`${path()}.function`)
     if (document.select(called, CALLED, members) !== 2) this.isExact = false
     const name = members[0] ?? NONE
@@ -380,6 +387,20 @@ class MessageReader {
     this.add(NAME, name)
     const place = { entries, arena: this.arena, limits: reading.limits }
     if (!readArguments(document, written, place, () => `${path()}.function.arguments`)) this.isExact = false
+  }
+
+  /** A call of a tool that takes a text. */
+  private freeCall(id: number, called: number, path: () => string): void {
+    const { document, arena } = this
+    if (called === NONE || !document.isObject(called)) throw missing(`${path()}.custom`)
+    document.select(called, CALLED_FREE, members)
+    const [name = NONE, input = NONE] = members
+    if (name === NONE || !document.isString(name)) throw missing(`${path()}.custom.name`)
+    if (input === NONE || !document.isString(input)) throw missing(`${path()}.custom.input`)
+    this.reading.limits.addCallValues(1, path)
+    this.add(CALL_ID, id)
+    this.add(NAME, name)
+    entries.add(INPUT, arena.addJson(FREE_OPENING + document.written(input) + FREE_CLOSING), arena.end)
   }
 }
 

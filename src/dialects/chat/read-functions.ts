@@ -1,19 +1,23 @@
-/** The tools of a Chat Completions body, which are functions → entries. */
+/** The tools of a Chat Completions body: functions and, if they pass, tools that take a text → entries. */
 
 import type { Arena } from '../../core/arena.ts'
-import { INPUT, NAME, OF_OBJECT, STRICT, TEXT } from '../../core/conversation.ts'
+import { FREE_FORM, INPUT, NAME, OF_OBJECT, STRICT, TEXT } from '../../core/conversation.ts'
 import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
+import { objectOf } from '../../core/json.ts'
 import { NO_TOOLS, ToolList } from '../../core/tool-list.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { readMark } from '../cache-mark.ts'
-import { missing } from '../invalid-field.ts'
+import { checkFormat, freeDescription, TEXT_PARAMETERS } from '../free-text.ts'
+import { invalid, missing } from '../invalid-field.ts'
 import type { RequestLimits } from '../request-limits.ts'
 import { schemaKind } from '../tool-schema.ts'
 
-const TOOL_MEMBERS = words('type', 'function', 'cache_control')
+const TOOL_MEMBERS = words('type', 'function', 'cache_control', 'custom')
 const FUNCTION = words('name', 'description', 'parameters', 'strict')
-const FUNCTION_TYPE = words('function')
+const TYPES = words('function', 'custom')
+const [FUNCTION_TYPE, CUSTOM_TYPE] = [0, 1]
+const CUSTOM = words('name', 'description', 'format')
 const NO_PARAMETERS = '{"type":"object","properties":{}}'
 
 const entries = new EntryWriter()
@@ -46,26 +50,33 @@ export function areTools(document: JsonDocument, tools: number): boolean {
 
 /**
  * `tools`: a list that the schema accepts, or none. Tools of other types than `function` are left out, because most
- * providers have no counterpart.
+ * providers have no counterpart; with `takesFree` those are kept that take a text. Throws `CallerError`.
  */
-export function readTools(document: JsonDocument, arena: Arena, tools: number, limits: RequestLimits): ToolList {
+export function readTools(
+  document: JsonDocument,
+  arena: Arena,
+  tools: number,
+  limits: RequestLimits,
+  takesFree: boolean,
+): ToolList {
   if (document.isNull(tools)) return NO_TOOLS
   entries.begin()
   limits.checkTools(document.countItems(tools), 'tools')
   let index = 0
   for (let tool = document.firstItem(tools); tool !== NONE; tool = document.nextItem(tool), index++)
-    readTool(document, arena, tool, index)
+    readTool(document, arena, tool, index, takesFree)
   return new ToolList(arena, entries.take(), 'chat')
 }
 
 const toolMembers = new Int32Array(TOOL_MEMBERS.length)
 const functionMembers = new Int32Array(FUNCTION.length)
 
-function readTool(document: JsonDocument, arena: Arena, tool: number, index: number): void {
+function readTool(document: JsonDocument, arena: Arena, tool: number, index: number, takesFree: boolean): void {
   document.select(tool, TOOL_MEMBERS, toolMembers)
-  const type = toolMembers[0] ?? NONE
+  const type = document.word(toolMembers[0] ?? NONE, TYPES)
   const called = toolMembers[1] ?? NONE
-  if (document.word(type, FUNCTION_TYPE) === NONE) return
+  if (type === CUSTOM_TYPE && takesFree) return readFree(document, arena, tool, `tools[${index}]`)
+  if (type !== FUNCTION_TYPE) return
   const path = () => `tools[${index}]`
   if (document.isNull(called)) throw missing(`${path()}.function`)
   document.select(called, FUNCTION, functionMembers)
@@ -79,4 +90,26 @@ function readTool(document: JsonDocument, arena: Arena, tool: number, index: num
   if (document.isNull(parameters)) entries.add(INPUT + OF_OBJECT, arena.addJson(NO_PARAMETERS), arena.end)
   else entries.add(schemaKind(document, parameters), document.fromOf(parameters), document.toOf(parameters))
   if (!document.isNull(strict)) entries.add(STRICT, document.fromOf(strict), document.toOf(strict))
+}
+
+/** A tool that takes a text, as a function of one. */
+function readFree(document: JsonDocument, arena: Arena, tool: number, path: string): void {
+  const custom = toolMembers[3] ?? NONE
+  if (document.isNull(custom)) throw missing(`${path}.custom`)
+  if (!document.isObject(custom)) throw invalid(`${path}.custom`, 'must be an object')
+  const mark = readMark(document, toolMembers[2] ?? NONE, () => path)
+  document.select(custom, CUSTOM, functionMembers)
+  const [name = NONE, description = NONE, format = NONE] = functionMembers
+  if (name === NONE || !document.isString(name) || document.fromOf(name) === document.toOf(name))
+    throw missing(`${path}.custom.name`)
+  if (!document.isNull(description) && !document.isString(description))
+    throw invalid(`${path}.custom.description`, 'must be a string')
+  const grammar = document.isNull(format) ? undefined : document.value(format)
+  if (grammar !== undefined) checkFormat(grammar, `${path}.custom.format`, 'grammar')
+  entries.add(NAME + mark * MARKED, document.fromOf(name), document.toOf(name))
+  const text = document.isNull(description) ? '' : document.text(description)
+  const words = freeDescription(text, objectOf(objectOf(grammar)?.['grammar']))
+  if (words !== '') entries.addText(TEXT, arena, words)
+  entries.add(INPUT + OF_OBJECT, arena.addJson(TEXT_PARAMETERS), arena.end)
+  entries.add(FREE_FORM, document.fromOf(tool), document.toOf(tool))
 }

@@ -55,7 +55,7 @@ export function acceptChat(
   const chat = checkChatBody(settings)
   const limits = new RequestLimits()
   const arena = new Arena(bytes)
-  const tools = readTools(document, arena, values[1] ?? NONE, limits)
+  const tools = readTools(document, arena, values[1] ?? NONE, limits, options.takesFree === true)
   const hasTools = !tools.isEmpty
   const request: ChatRequest = {
     model: chat.model,
@@ -65,7 +65,7 @@ export function acceptChat(
       takesThoughts: takesReasoning,
     }),
     tools,
-    toolChoice: hasTools ? acceptToolChoice(settings['tool_choice'], limits) : undefined,
+    toolChoice: hasTools ? acceptToolChoice(settings['tool_choice'], limits, options.takesFree === true) : undefined,
     parallelToolCalls: hasTools ? (chat.parallel_tool_calls ?? undefined) : undefined,
     maxOutputTokens: chat.max_completion_tokens ?? chat.max_tokens ?? undefined,
     limitsOutput: false,
@@ -116,7 +116,11 @@ function acceptHints(chat: ChatBody, body: JsonObject): ChatRequest['hints'] {
   }
 }
 
-function acceptToolChoice(choice: JsonValue | undefined, limits: RequestLimits): ToolChoice | undefined {
+function acceptToolChoice(
+  choice: JsonValue | undefined,
+  limits: RequestLimits,
+  takesFree: boolean,
+): ToolChoice | undefined {
   if (choice === undefined || choice === null) return undefined
   if (choice === 'auto' || choice === 'none' || choice === 'required') return { mode: choice }
   if (isObject(choice) && choice['type'] === 'function') {
@@ -124,15 +128,23 @@ function acceptToolChoice(choice: JsonValue | undefined, limits: RequestLimits):
     if (name === undefined) throw missing('tool_choice.function.name')
     return { mode: 'tool', name }
   }
+  if (isObject(choice) && choice['type'] === 'custom' && takesFree) {
+    const name = stringOf(objectOf(choice['custom'])?.['name'])
+    if (name === undefined) throw missing('tool_choice.custom.name')
+    return { mode: 'tool', name }
+  }
   if (isObject(choice) && choice['type'] === 'allowed_tools')
-    return acceptAllowedTools(objectOf(choice['allowed_tools']), limits)
+    return acceptAllowedTools(objectOf(choice['allowed_tools']), limits, takesFree)
   throw invalid('tool_choice', "must be 'none', 'auto', 'required', or an object of type 'function' or 'allowed_tools'")
 }
 
-function acceptAllowedTools(allowed: JsonObject | undefined, limits: RequestLimits): ToolChoice {
+function acceptAllowedTools(allowed: JsonObject | undefined, limits: RequestLimits, takesFree: boolean): ToolChoice {
   const tools = allowed?.['tools']
   if (!isArray(tools)) throw missing('tool_choice.allowed_tools.tools')
   limits.checkTools(tools.length, 'tool_choice.allowed_tools.tools')
-  const names = tools.flatMap((tool) => stringOf(objectOf(objectOf(tool)?.['function'])?.['name']) ?? [])
+  const names = tools.flatMap((tool) => {
+    const { function: called, custom } = objectOf(tool) ?? {}
+    return stringOf(objectOf(called ?? (takesFree ? custom : undefined))?.['name']) ?? []
+  })
   return { mode: 'allowed', names, required: allowed?.['mode'] === 'required' }
 }

@@ -9,6 +9,7 @@ import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, textEvents } from '..
 import type { TextForm } from '../../wire/text-copier.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served, StreamEncoder } from '../dialect.ts'
+import { FreeText } from '../free-text.ts'
 import { chatFinish } from './answer.ts'
 import { chatUsageJson } from './usage.ts'
 
@@ -34,12 +35,16 @@ export class ChatEncoder implements StreamEncoder {
   /** The characters between two texts. */
   private readonly textSeam: string
   private begun = false
+  /** By the indexes of their calls. */
+  private readonly freeCalls = new Map<number, FreeText>()
 
   constructor(
     served: Served,
     private readonly includeUsage: boolean,
     id: string = mintId('chatcmpl'),
     private readonly showsThoughts: boolean = false,
+    /** The tools that take a text. */
+    private readonly free: ReadonlySet<string> = NONE,
   ) {
     const created = `","object":"chat.completion.chunk","created":${served.createdAt},"model":`
     this.head = joined('data: {"id":"', id, created, jsonLine(served.model))
@@ -70,16 +75,23 @@ export class ChatEncoder implements StreamEncoder {
       case 'refusal':
         return this.begin(null) + this.chunk({ refusal: event.text })
       case 'tool-start': {
-        const call = {
-          index: event.index,
-          id: event.callId,
-          type: 'function',
-          function: { name: event.name, arguments: '' },
-        }
+        const { index, callId: id, name } = event
+        const isFree = this.free.has(name)
+        if (isFree) this.freeCalls.set(index, new FreeText())
+        const call = isFree
+          ? { index, id, type: 'custom', custom: { name, input: '' } }
+          : { index, id, type: 'function', function: { name, arguments: '' } }
         return this.begin(null) + this.chunk({ tool_calls: [call] })
       }
-      case 'tool-delta':
-        return this.chunk({ tool_calls: [{ index: event.index, function: { arguments: event.json } }] })
+      case 'tool-delta': {
+        const { index, json, isLast = false } = event
+        const free = this.freeCalls.get(index)
+        if (free === undefined) return this.chunk({ tool_calls: [{ index, function: { arguments: json } }] })
+        const inside = free.add(json, isLast)
+        return inside === ''
+          ? ''
+          : this.chunk({ tool_calls: [{ index, custom: { input: JSON.parse(`"${inside}"`) } }] })
+      }
     }
   }
 
@@ -130,6 +142,8 @@ export class ChatEncoder implements StreamEncoder {
     return `${this.head},"choices":[],"usage":${chatUsageJson(usage)}${tierMember(usage)}}\n\n`
   }
 }
+
+const NONE: ReadonlySet<string> = new Set()
 
 /** The tier that served the answer; '' if the provider names none. */
 function tierMember({ serviceTier }: Usage): string {

@@ -9,12 +9,12 @@ import { ASSISTANT, Conversation, INPUT, NAME, OWN_BLOCK, SYSTEM, TEXT, USER } f
 import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { PART_SEAM } from '../../core/reasoning.ts'
+import { FREE_CLOSING, FREE_OPENING } from '../../core/tool-list.ts'
 import type { Sealer } from '../../items/sealer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { readMark } from '../cache-mark.ts'
 import type { Caller } from '../dialect.ts'
 import { refuseForbiddenNamesOf } from '../forbidden-fields.ts'
-import { AFTER_TEXT, BEFORE_TEXT } from '../free-text.ts'
 import { readArguments } from '../history-arguments.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { detailBits, MediaReader, type MediaRules } from '../read-media.ts'
@@ -196,7 +196,7 @@ export class InputReader {
     if (!document.isNull(input) && !document.isString(input)) throw invalid(`${this.path}.input`, 'must be a string')
     limits.addCallValues(1, () => this.path)
     const inside = document.isNull(input) ? '' : document.written(input)
-    calls.add(INPUT, arena.addJson(BEFORE_TEXT + inside + AFTER_TEXT), arena.end)
+    calls.add(INPUT, arena.addJson(FREE_OPENING + inside + FREE_CLOSING), arena.end)
   }
 
   private readOutput(item: number): void {

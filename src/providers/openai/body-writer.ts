@@ -2,6 +2,7 @@
 
 import {
   AUDIO,
+  CALL_ID,
   type Conversation,
   DOCUMENT,
   DOCUMENT_PARTS,
@@ -16,12 +17,14 @@ import {
   TEXT,
 } from '../../core/conversation.ts'
 import { MARKED } from '../../core/entry-marks.ts'
+import { parseObject } from '../../core/json.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import type { ToolList } from '../../core/tool-list.ts'
 import { markedEnds } from '../cache-marks.ts'
 import { SentDocument } from '../documents.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { NO_ENTRY } from '../turns.ts'
+import { freeDefinition } from './free-tools.ts'
 
 export const OPEN_LIST = part('[')
 export const CLOSE_LIST = part(']')
@@ -263,10 +266,44 @@ export abstract class OpenaiBodyWriter {
     json.part(CLOSE_LIST)
   }
 
+  /** The ids of the calls of tools that take a text. */
+  protected callsOf(conversation: Conversation): ReadonlySet<string> {
+    const calls = new Set<string>()
+    if (this.freeTools === undefined || this.freeTools.size === 0) return calls
+    for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {
+      if (conversation.kindAt(entry) !== CALL_ID) continue
+      const isFree = this.freeTools.has(conversation.textAt(conversation.next(entry)))
+      if (isFree) calls.add(conversation.textAt(entry))
+    }
+    return calls
+  }
+
+  /** The text of a call whose tool takes one, from its arguments; these, if they have none. */
+  protected freeText(conversation: Conversation, entry: number): void {
+    const isJson = conversation.kindAt(entry) === INPUT
+    const { arena } = conversation
+    const json = isJson
+      ? arena.writtenAt(conversation.fromAt(entry), conversation.toAt(entry))
+      : conversation.textAt(entry)
+    const input = parseObject(json)?.['input']
+    this.json.inside(typeof input === 'string' ? input : json)
+  }
+
+  private freeTool(tools: ToolList, tool: number): void {
+    const { json, names, forms } = this
+    const name = tools.textAt(tool)
+    const sent = names.sent(name)
+    const definition = tools.memberOf(tool, FREE_FORM)
+    // A tool of a namespace has a name that is not in its definition.
+    const isNamed = tools.fromAt(tool) > tools.fromAt(definition) && tools.fromAt(tool) < tools.toAt(definition)
+    if (tools.form === forms.form && sent === name && isNamed) return json.entry(tools, definition)
+    json.text(JSON.stringify(freeDefinition(tools, tool, sent, forms.form)))
+  }
+
   private tool(tools: ToolList, tool: number): void {
     const { json, forms } = this
     const end = tools.endOfTool(tool)
-    if (this.freeTools?.has(tools.textAt(tool)) === true) return json.entry(tools, tools.memberOf(tool, FREE_FORM))
+    if (this.freeTools?.has(tools.textAt(tool)) === true) return this.freeTool(tools, tool)
     let isStrictnessGiven = false
     json.part(forms.tool)
     this.names.write(json, tools, tool)

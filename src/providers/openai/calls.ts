@@ -5,9 +5,10 @@
 
 import { CALLS_MAX } from '../../core/completion.ts'
 import type { StreamEvent } from '../../core/event.ts'
-import { isObject, type JsonObject, stringOf } from '../../core/json.ts'
+import { isObject, type JsonObject, objectOf, stringOf } from '../../core/json.ts'
 import { isNoArguments, mayBeNoArguments } from '../../core/no-arguments.ts'
 import { ProviderError } from '../../core/provider-error.ts'
+import { FREE_CLOSING, FREE_OPENING } from '../../core/tool-list.ts'
 import { ObjectText, parsedObject } from '../../wire/object-text.ts'
 import { AnswerCallIds } from '../answer-call-ids.ts'
 
@@ -23,6 +24,8 @@ interface Call {
   /** Arguments that arrived before the call was opened. */
   pending: string
   open: boolean
+  /** Its tool takes a text instead of arguments. */
+  isFree: boolean
   /** All arguments so far: once they are a whole object, more arguments belong to another call. */
   readonly written: ObjectText
 }
@@ -40,12 +43,12 @@ export class Calls {
 
   /** One entry of `delta.tool_calls`. */
   add(delta: JsonObject, events: StreamEvent[]): void {
-    const called = isObject(delta['function']) ? delta['function'] : {}
+    const free = objectOf(delta['custom'])
+    const called = free ?? objectOf(delta['function']) ?? {}
     const id = stringOf(delta['id']) ?? ''
     const name = stringOf(called['name']) ?? ''
-    const written = called['arguments']
-    const json = isObject(written) ? JSON.stringify(written) : (stringOf(written) ?? '')
     const known = this.callOf(delta['index'], id, name)
+    const json = free === undefined ? argumentsIn(called) : this.freeText(known, free)
     // Arguments after a whole object belong to another call, whatever the index: some servers send the same index and
     // even the same id with every call.
     const isOver = name !== '' && json.trim() !== '' && isWhole(known)
@@ -72,9 +75,17 @@ export class Calls {
     for (const call of this.calls) {
       if (call.name === '') throw nameless()
       if (!call.open) this.open(call, events)
+      if (call.isFree) call.pending += FREE_CLOSING
       if (call.written.isEmpty && isNoArguments(call.pending)) call.pending = '{}'
       this.write(call, events)
     }
+  }
+
+  /** Of a tool that takes a text: for a model it is a function of that text. */
+  private freeText(call: Call, { input }: JsonObject): string {
+    const opening = call.isFree ? '' : FREE_OPENING
+    call.isFree = true
+    return opening + JSON.stringify(stringOf(input) ?? '').slice(1, -1)
   }
 
   private open(call: Call, events: StreamEvent[]): void {
@@ -133,10 +144,22 @@ export class Calls {
   private begin(): Call {
     if (this.calls.length === CALLS_MAX)
       throw new ProviderError('broken', `the answer holds more than ${CALLS_MAX} tool calls`)
-    const call: Call = { index: -1, id: '', name: '', pending: '', open: false, written: new ObjectText() }
+    const call: Call = {
+      index: -1,
+      id: '',
+      name: '',
+      pending: '',
+      open: false,
+      isFree: false,
+      written: new ObjectText(),
+    }
     this.calls.push(call)
     return call
   }
+}
+
+function argumentsIn({ arguments: written }: JsonObject): string {
+  return isObject(written) ? JSON.stringify(written) : (stringOf(written) ?? '')
 }
 
 /** Also after `null`, which is held back to the end. */

@@ -66,6 +66,8 @@ const AUDIO_FORMAT = part('","format":"')
 const CALLS = part(',"tool_calls":[')
 const CALL = part('{"id":"')
 const CALL_NAME = part('","type":"function","function":{"name":"')
+const FREE_CALL_NAME = part('","type":"custom","custom":{"name":"')
+const FREE_CALL_INPUT = part('","input":"')
 const CALL_ARGUMENTS = part('","arguments":"')
 const END_OF_BOTH = part('"}}')
 const SIGNATURE = part(`"},"extra_content":{"google":{"thought_signature":"${NO_SIGNATURE}"}}}`)
@@ -79,13 +81,18 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
     names: ToolNames,
     private readonly variant: MessageVariant,
     private readonly thoughts: EntryThoughts | undefined,
+    /** Tools that take a text, if the server has such. */
+    free?: ReadonlySet<string>,
   ) {
-    super(json, names, FORMS)
+    super(json, names, FORMS, free)
   }
+
+  private freeCalls: ReadonlySet<string> = new Set()
 
   /** The list of messages. In the entries of an assistant's message, texts precede refusals, and these calls. */
   messages(conversation: Conversation): void {
     const { json } = this
+    this.freeCalls = this.callsOf(conversation)
     const isOwnForm =
       conversation.form === 'chat' && this.variant === USUAL && !this.names.areChanged && this.thoughts === undefined
     json.part(OPEN_LIST)
@@ -227,10 +234,12 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
       if (call > calls) json.part(COMMA)
       json.part(CALL)
       this.id(conversation, call)
-      json.part(CALL_NAME)
+      const isFree = this.freeCalls.has(conversation.textAt(call))
+      json.part(isFree ? FREE_CALL_NAME : CALL_NAME)
       this.names.write(json, conversation, name)
-      json.part(CALL_ARGUMENTS)
-      this.argumentsOf(conversation, written)
+      json.part(isFree ? FREE_CALL_INPUT : CALL_ARGUMENTS)
+      if (isFree) this.freeText(conversation, written)
+      else this.argumentsOf(conversation, written)
       json.part(this.variant.signatures === true && call === calls ? SIGNATURE : END_OF_BOTH)
       call = conversation.next(written)
     }

@@ -1,6 +1,7 @@
 /** The canonical request → the body of Chat Completions, for OpenAI, compatible servers and Azure. */
 
 import { type ChatRequest, NO_HINTS, type ToolChoice } from '../../core/chat-request.ts'
+import { FREE_FORM } from '../../core/conversation.ts'
 import type { CacheMark } from '../../core/entry-marks.ts'
 import type { JsonValue } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
@@ -24,11 +25,13 @@ export function chatRequest(request: ChatRequest, form: ServerForm): UpstreamReq
   const names = new ToolNames(request, NAMES_OF_64)
   const expected = conversation.arena.end + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
+  const free = form.takesFreeTools && tools.has(FREE_FORM) ? tools.freeNames : undefined
   const writer = new ChatBodyWriter(
     json,
     names,
     form.variant,
     request.thoughts?.form === 'chat' && form.takesThoughts ? request.thoughts : undefined,
+    free,
   )
   json.text(form.opening)
   writer.messages(conversation)
@@ -37,7 +40,7 @@ export function chatRequest(request: ChatRequest, form: ServerForm): UpstreamReq
     const allowed = form.variant.isMistral === true ? allowedBy(request.toolChoice, names) : undefined
     json.text(',"tools":')
     writer.tools(tools, allowed)
-    json.text(toolSettings(request, names, allowed !== undefined))
+    json.text(toolSettings(request, names, allowed !== undefined, free))
   }
   json.text(
     `${form.variant.isMistral === true ? mistralSettings(request, form.limitName) : settings(request, form, cache)}}`,
@@ -48,9 +51,18 @@ export function chatRequest(request: ChatRequest, form: ServerForm): UpstreamReq
   return { url: form.url, headers: form.headers, body: json.take(), toolNames: names.restore, asksUsage, ignored }
 }
 
-function toolSettings({ toolChoice, parallelToolCalls }: ChatRequest, names: ToolNames, isNarrowed: boolean): string {
+function toolSettings(
+  { toolChoice, parallelToolCalls }: ChatRequest,
+  names: ToolNames,
+  isNarrowed: boolean,
+  free: ReadonlySet<string> | undefined,
+): string {
   const choice =
-    toolChoice === undefined ? undefined : isNarrowed ? narrowedChoice(toolChoice) : openaiToolChoice(toolChoice, names)
+    toolChoice === undefined
+      ? undefined
+      : isNarrowed
+        ? narrowedChoice(toolChoice)
+        : openaiToolChoice(toolChoice, names, free)
   return jsonMember('tool_choice', choice) + member('parallel_tool_calls', parallelToolCalls)
 }
 
@@ -98,12 +110,16 @@ export function hintMembers(hints: ChatRequest['hints'], cache: CacheMark | unde
   )
 }
 
-function openaiToolChoice(choice: ToolChoice, names: ToolNames): JsonValue {
+function openaiToolChoice(choice: ToolChoice, names: ToolNames, free: ReadonlySet<string> | undefined): JsonValue {
+  const named = (name: string) => {
+    const type = free?.has(name) === true ? 'custom' : 'function'
+    return { type, [type]: { name: names.sent(name) } }
+  }
   switch (choice.mode) {
     case 'tool':
-      return { type: 'function', function: { name: names.sent(choice.name) } }
+      return named(choice.name)
     case 'allowed': {
-      const tools = choice.names.map((name) => ({ type: 'function', function: { name: names.sent(name) } }))
+      const tools = choice.names.map(named)
       return { type: 'allowed_tools', allowed_tools: { mode: choice.required ? 'required' : 'auto', tools } }
     }
     default:

@@ -1,18 +1,7 @@
 /** Messages and tools as entries → the items and tools of a Responses body, from the bytes of their texts. */
 
-import {
-  CALL_ID,
-  type Conversation,
-  INPUT,
-  OWN_BLOCK,
-  REFUSAL,
-  SYSTEM,
-  TEXT,
-  TOOL,
-  USER,
-} from '../../core/conversation.ts'
+import { CALL_ID, type Conversation, OWN_BLOCK, REFUSAL, SYSTEM, TEXT, TOOL, USER } from '../../core/conversation.ts'
 import { MARKED } from '../../core/entry-marks.ts'
-import { parseObject } from '../../core/json.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
@@ -92,18 +81,6 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
       message = end
     }
     json.part(CLOSE_LIST)
-  }
-
-  /** The ids of the calls of tools that take a text. */
-  private callsOf(conversation: Conversation): ReadonlySet<string> {
-    const calls = new Set<string>()
-    if (this.freeTools === undefined || this.freeTools.size === 0) return calls
-    for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {
-      if (conversation.kindAt(entry) !== CALL_ID) continue
-      const isFree = this.freeTools.has(conversation.textAt(conversation.next(entry)))
-      if (isFree) calls.add(conversation.textAt(entry))
-    }
-    return calls
   }
 
   private message(conversation: Conversation, message: number, end: number, ids: SentCallIds): void {
@@ -192,7 +169,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
       json.part(CALL_NAME)
       this.names.write(json, conversation, name)
       json.part(isFree ? CALL_INPUT : CALL_ARGUMENTS)
-      if (isFree) json.inside(textIn(conversation, written))
+      if (isFree) this.freeText(conversation, written)
       else this.argumentsOf(conversation, written)
       json.part(END)
       call = conversation.next(written)
@@ -231,15 +208,4 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
   protected audio(): never {
     throw new ProviderError('rejected', 'The Responses API takes no parts of type "input_audio".', { unsent: true })
   }
-}
-
-/** The text of a call whose tool takes one, from its arguments; these, if they have none. */
-function textIn(conversation: Conversation, entry: number): string {
-  const isJson = conversation.kindAt(entry) === INPUT
-  const { arena } = conversation
-  const json = isJson
-    ? arena.writtenAt(conversation.fromAt(entry), conversation.toAt(entry))
-    : conversation.textAt(entry)
-  const input = parseObject(json)?.['input']
-  return typeof input === 'string' ? input : json
 }

@@ -8,6 +8,7 @@ import { CALLS_MAX } from '../../core/completion.ts'
 import type { StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, objectOf, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
+import { FREE_CLOSING, FREE_OPENING } from '../../core/tool-list.ts'
 import { membersText } from '../../wire/member-text.ts'
 import { isBlank, parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
@@ -181,7 +182,7 @@ export class ResponsesDecoder implements StreamDecoder {
     if (item['type'] === 'custom_tool_call') {
       this.call(index, item, events)
       this.free.add(index)
-      this.calls?.delta(index, TEXT_OPENING, events)
+      this.calls?.delta(index, FREE_OPENING, events)
     }
     if (item['type'] === 'message') this.phase(item, events)
   }
@@ -230,7 +231,7 @@ export class ResponsesDecoder implements StreamDecoder {
 
   /** The end of a call; of one whose tool takes a text, of that text, too. */
   private endCall(index: number, events: StreamEvent[]): void {
-    if (this.free.delete(index)) this.calls?.delta(index, TEXT_CLOSING, events)
+    if (this.free.delete(index)) this.calls?.delta(index, FREE_CLOSING, events)
     this.calls?.end(index, events)
   }
 
@@ -314,12 +315,8 @@ export class ResponsesDecoder implements StreamDecoder {
   }
 }
 
-/** A call of a tool that takes a text is one of a function with that text. */
-const TEXT_OPENING = '{"input":"'
-const TEXT_CLOSING = '"}'
-
 function textArguments({ input }: JsonObject): string {
-  return TEXT_OPENING + inside(input) + TEXT_CLOSING
+  return FREE_OPENING + inside(input) + FREE_CLOSING
 }
 
 /** A text as the inside of a JSON string. */

@@ -1,7 +1,6 @@
 /** The canonical request → the body of a Responses request, for OpenAI, Azure and servers with this API. */
 
 import type { ChatRequest, ToolChoice } from '../../core/chat-request.ts'
-import { FREE_FORM } from '../../core/conversation.ts'
 import type { CacheMark } from '../../core/entry-marks.ts'
 import { isArray, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
@@ -36,13 +35,8 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
   const json = new JsonBuilder(conversation.arena, expected)
   const { responses } = form
   const stop = keptStop(request)
-  const writer = new ResponsesBodyWriter(
-    json,
-    names,
-    responses.hasDeveloper,
-    thoughtsOf(request),
-    freeTools(request, names),
-  )
+  const free = tools.freeNames
+  const writer = new ResponsesBodyWriter(json, names, responses.hasDeveloper, thoughtsOf(request), free)
   json.text(responses.opening)
   writer.input(conversation)
   // The API rejects tool settings without tools.
@@ -55,7 +49,7 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
       own?.tools.map((tool) => tool.json),
     )
     json.text(
-      jsonMember('tool_choice', choiceOf(request, names)) +
+      jsonMember('tool_choice', choiceOf(request, names, free)) +
         member('parallel_tool_calls', request.parallelToolCalls) +
         jsonMember('max_tool_calls', own?.members['max_tool_calls']),
     )
@@ -69,19 +63,6 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
     ignored: ignoredOf(request, form),
     reader: own !== undefined ? passingResponsesReader : stop === undefined ? responsesReader : stoppedReader(stop),
   }
-}
-
-/** The tools that take a text and go to this API as they are: those under the caller's own names. */
-function freeTools({ tools }: ChatRequest, names: ToolNames): ReadonlySet<string> {
-  const free = new Set<string>()
-  for (let tool = 0; tool < tools.end; tool = tools.endOfTool(tool)) {
-    const definition = tools.memberOf(tool, FREE_FORM)
-    if (definition === -1) continue
-    const name = tools.textAt(tool)
-    const own = objectOf(tools.arena.valueAt(tools.fromAt(definition), tools.toAt(definition)))?.['name']
-    if (own === name && names.sent(name) === name) free.add(name)
-  }
-  return free
 }
 
 function keptStop(request: ChatRequest): readonly string[] | undefined {
@@ -136,16 +117,21 @@ function textFormat(format: JsonObject): JsonObject {
 }
 
 /** Of the API's own tools as it came. */
-function choiceOf({ own, toolChoice }: ChatRequest, names: ToolNames): JsonValue | undefined {
-  return own?.members['tool_choice'] ?? (toolChoice && sentChoice(toolChoice, names))
+function choiceOf(
+  { own, toolChoice }: ChatRequest,
+  names: ToolNames,
+  free: ReadonlySet<string>,
+): JsonValue | undefined {
+  return own?.members['tool_choice'] ?? (toolChoice && sentChoice(toolChoice, names, free))
 }
 
-function sentChoice(choice: ToolChoice, names: ToolNames): JsonValue {
+function sentChoice(choice: ToolChoice, names: ToolNames, free: ReadonlySet<string>): JsonValue {
+  const named = (name: string) => ({ type: free.has(name) ? 'custom' : 'function', name: names.sent(name) })
   switch (choice.mode) {
     case 'tool':
-      return { type: 'function', name: names.sent(choice.name) }
+      return named(choice.name)
     case 'allowed': {
-      const tools = choice.names.map((name) => ({ type: 'function', name: names.sent(name) }))
+      const tools = choice.names.map(named)
       return { type: 'allowed_tools', mode: choice.required ? 'required' : 'auto', tools }
     }
     default:

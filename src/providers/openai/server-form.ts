@@ -46,6 +46,8 @@ export interface ServerForm extends ProviderAddress, ApiNeeds, EffortForm {
   readonly limitName: 'max_completion_tokens' | 'max_tokens'
   /** A message may have the thoughts that the server itself has sent. */
   readonly takesThoughts: boolean
+  /** By Chat Completions, a tool may take a text. */
+  readonly takesFreeTools: boolean
   /** Without them a server may not report usage, which weir then estimates. */
   readonly takesStreamOptions: boolean
   /** The JSON of a request up to its messages. */
@@ -62,6 +64,9 @@ export interface ServerForm extends ProviderAddress, ApiNeeds, EffortForm {
  * Azure's deployments and fine-tuned models have any name.
  */
 const COMPLETION_LIMIT = /^(?:.*\/)?(?:o\d|gpt-[5-9])/
+
+/** Models of OpenAI whose tools may take a text: "Custom tools are not supported with model". */
+const FREE_TOOLS = /^(?:ft:)?gpt-(?:[5-9]|\d\d)/
 
 /** OpenAI's own API. */
 const OPENAI = /^https:\/\/(?:[a-z0-9-]+\.)?api\.openai\.com[:/]/
@@ -84,6 +89,7 @@ function formOf(target: Target, address: ProviderAddress, { url }: ProviderAddre
     variant: variantOf(endpoint.baseUrl),
     limitName: COMPLETION_LIMIT.test(model) ? 'max_completion_tokens' : 'max_tokens',
     takesThoughts: true,
+    takesFreeTools: isOpenai && FREE_TOOLS.test(model),
     takesStreamOptions: true,
     opening: `{"model":${JSON.stringify(model)},"messages":`,
   }

@@ -19,8 +19,9 @@ beforeAll(async () => {
       up: upstream.url,
       own: { dialect: 'openai', base_url: `${upstream.url}/v1`, api: 'responses' },
       claude: { dialect: 'anthropic', base_url: upstream.url, api_key: 'secret-of-claude' },
+      gemini: { dialect: 'gemini', base_url: upstream.url, api_key: 'secret-of-gemini' },
     },
-    models: { m: ['up/m'], own: ['own/gpt'], claude: ['claude/claude-sonnet-4-5'] },
+    models: { m: ['up/m'], own: ['own/gpt'], claude: ['claude/claude-sonnet-4-5'], gemini: ['gemini/gemini-3-pro'] },
     config: {
       compatibility: { tools: 'pass' },
       organizations: [
@@ -133,3 +134,145 @@ test('by the specification such tools and their calls are skipped', async () => 
 })
 
 const asText = { text: 'ok', calls: [], finish: 'stop' } as const
+
+describe('a tool in a namespace', () => {
+  const input = [
+    { type: 'message', role: 'user', content: 'patch' },
+    { type: 'custom_tool_call', call_id: 'call_1', name: 'apply_patch', namespace: 'edit', input: PATCH },
+    { type: 'custom_tool_call_output', call_id: 'call_1', output: 'Exit code: 0' },
+  ]
+  const body = { input, tools: [{ type: 'namespace', name: 'edit', tools: [TOOL] }] }
+
+  test.each(['own', 'm', 'claude'])('goes to %s under one name, and its calls come back with two', async (model) => {
+    const call = { id: 'call_2', name: 'edit__apply_patch', json: JSON.stringify({ input: PATCH }) }
+    const item = { id: 'ctc_9', type: 'custom_tool_call', status: 'completed', call_id: 'call_2' }
+    const output = [{ ...item, name: 'edit__apply_patch', input: PATCH }]
+    const speaker = speaks(model === 'claude' ? 'anthropic' : 'openai', () => calls('', call))
+    const whole = {
+      id: 'r',
+      object: 'response',
+      status: 'completed',
+      output,
+      usage: { input_tokens: 1, output_tokens: 1 },
+    }
+    upstream.otherwise(model === 'own' ? json(200, JSON.stringify(whole)) : speaker)
+    const { answer, call: got } = await sent({ ...body, model })
+    if (model === 'own') {
+      expect(got?.['tools']).toEqual([{ ...TOOL, name: 'edit__apply_patch' }])
+      expect(got?.['input']).toMatchObject([{}, { type: 'custom_tool_call', name: 'edit__apply_patch' }, {}])
+    }
+    const made = { type: 'custom_tool_call', name: 'apply_patch', namespace: 'edit', input: PATCH }
+    expect(JSON.parse(answer.text).output.at(-1)).toMatchObject(made)
+  })
+})
+
+test.each([
+  [7, 'tools[0].format'],
+  [{}, 'tools[0].format.type'],
+  [{ type: 'odd' }, 'tools[0].format.type'],
+  [{ ...GRAMMAR, syntax: 'bnf' }, 'tools[0].format.syntax'],
+  [{ ...GRAMMAR, definition: '' }, 'tools[0].format.definition'],
+])('a format that is none is refused: %j', async (format, param) => {
+  const { answer } = await sent({ model: 'm', input: 'x', tools: [{ ...TOOL, format }] })
+  expect([answer.status, JSON.parse(answer.text).error.param]).toEqual([400, param])
+  upstream.otherwise(speaks('openai', () => asText))
+  const other = await sent({ model: 'm', input: 'x', tools: [{ ...TOOL, format }] }, SPECIFICATION)
+  expect(other.answer.status).toBe(200)
+})
+
+describe('a caller of Chat Completions', () => {
+  const grammar = { type: 'grammar', grammar: { syntax: 'lark', definition: 'start: "x"' } }
+  const tool = { type: 'custom', custom: { name: 'apply_patch', description: 'Patches files.', format: grammar } }
+  const history = [
+    { role: 'user', content: 'patch' },
+    {
+      ...{ role: 'assistant', content: null },
+      tool_calls: [{ id: 'call_1', type: 'custom', custom: { name: 'apply_patch', input: PATCH } }],
+    },
+    { role: 'tool', tool_call_id: 'call_1', content: 'Exit code: 0' },
+  ]
+
+  async function chat(body: object, key = KEY) {
+    const before = upstream.calls.length
+    const whole = { messages: history, tools: [tool], ...body }
+    const answer = await ask(gateway.port, requestBytes('/v1/chat/completions', { key, body: whole }))
+    return { answer, call: upstream.calls[before]?.json }
+  }
+
+  test.each(['m', 'claude', 'gemini'] as const)(
+    'has its call as a text from %s, whole and as a stream',
+    async (model) => {
+      const dialect = { m: 'openai', claude: 'anthropic', gemini: 'gemini' } as const
+      upstream.otherwise(
+        speaks(dialect[model], () =>
+          calls('', { id: 'call_2', name: 'apply_patch', json: JSON.stringify({ input: PATCH }) }),
+        ),
+      )
+      for (const stream of [false, true]) {
+        const { answer, call } = await chat({ model, stream })
+        expect(answer.status).toBe(200)
+        expect(JSON.stringify(call)).toContain('Begin Patch')
+        expect(JSON.stringify(call)).toContain('start: \\"x\\"')
+        const made = { id: expect.any(String), type: 'custom', custom: { name: 'apply_patch', input: PATCH } }
+        if (!stream) {
+          expect(JSON.parse(answer.text).choices[0].message.tool_calls).toEqual([made])
+          continue
+        }
+        const deltas = eventsOf(answer.text.replace('data: [DONE]', '')).flatMap(
+          ({ choices }) => choices[0]?.delta?.tool_calls ?? [],
+        )
+        expect(deltas[0]).toEqual({ index: 0, ...made, custom: { name: 'apply_patch', input: '' } })
+        expect(deltas.map(({ custom }) => custom.input).join('')).toBe(PATCH)
+      }
+    },
+  )
+
+  test('has it with its grammar from a provider of Responses, and may force it', async () => {
+    const choice = { type: 'custom', custom: { name: 'apply_patch' } }
+    const allowed = { type: 'allowed_tools', allowed_tools: { mode: 'required', tools: [choice] } }
+    const item = { id: 'ctc_9', type: 'custom_tool_call', status: 'completed', call_id: 'call_2', name: 'apply_patch' }
+    const output = [{ ...item, input: PATCH }]
+    const whole = {
+      id: 'r',
+      object: 'response',
+      status: 'completed',
+      output,
+      usage: { input_tokens: 1, output_tokens: 1 },
+    }
+    upstream.otherwise(json(200, JSON.stringify(whole)))
+    const { answer, call } = await chat({ model: 'own', tool_choice: choice })
+    expect(call?.['tools']).toEqual([TOOL])
+    expect(call?.['tool_choice']).toEqual({ type: 'custom', name: 'apply_patch' })
+    expect(call?.['input']).toMatchObject([{}, { type: 'custom_tool_call', input: PATCH }, { call_id: 'call_1' }])
+    expect(JSON.parse(answer.text).choices[0].message.tool_calls[0].custom.input).toBe(PATCH)
+    expect((await chat({ model: 'own', tool_choice: allowed })).call?.['tool_choice']).toMatchObject({
+      tools: [{ type: 'custom', name: 'apply_patch' }],
+    })
+  })
+
+  test.each([
+    [{ tools: [{ type: 'custom' }] }, 'tools[0].custom'],
+    [{ tools: [{ type: 'custom', custom: {} }] }, 'tools[0].custom.name'],
+    [{ tools: [{ type: 'custom', custom: { name: 'x', format: { type: 'odd' } } }] }, 'tools[0].custom.format.type'],
+    [
+      { tools: [{ type: 'custom', custom: { name: 'x', format: { type: 'grammar' } } }] },
+      'tools[0].custom.format.grammar.syntax',
+    ],
+    [{ tool_choice: { type: 'custom' } }, 'tool_choice.custom.name'],
+    [
+      { messages: [{ role: 'assistant', tool_calls: [{ id: 'c', type: 'custom', custom: { name: 'x' } }] }] },
+      'messages[0].tool_calls[0].custom.input',
+    ],
+  ])('gets a 400 for a wrong one: %j', async (body, param) => {
+    const { answer } = await chat({ model: 'm', ...body })
+    expect([answer.status, JSON.parse(answer.text).error.param]).toEqual([400, param])
+  })
+
+  test('has none by the specification', async () => {
+    upstream.otherwise(speaks('openai', () => asText))
+    const messages = [{ role: 'user', content: 'x' }]
+    const { answer, call } = await chat({ model: 'm', messages }, SPECIFICATION)
+    expect([answer.status, call?.['tools']]).toEqual([200, undefined])
+    expect((await chat({ model: 'm' }, SPECIFICATION)).answer.status).toBe(400)
+  })
+})
