@@ -125,6 +125,46 @@ describe('a month', () => {
     expect(total.theirs['cost']).toBe(0.072345)
   })
 
+  test("with the same five in OpenAI's and Anthropic's pages of usage and costs", async () => {
+    const use = (model: string, input_tokens: number, output_tokens: number, more: object = {}) => ({
+      ...{ object: 'organization.usage.completions.result', model, input_tokens, output_tokens, batch: null, ...more },
+    })
+    const cost = (line_item: string, value: number) => ({
+      ...{ object: 'organization.costs.result', amount: { value, currency: 'usd' }, line_item, project_id: null },
+    })
+    const usage = openaiPage(
+      use('gpt-plain-2026-05-01', 2000, 200, { input_cached_tokens: 400 }),
+      use('gpt-outside', 51_000, 5100),
+      ...[use('gpt-fast', 1000, 100), use('gpt-guessed', 2200, 210), use('gpt-dear', 1000, 100)],
+    )
+    const costs = openaiPage(
+      ...[cost('gpt-plain-2026-05-01, input', 0.0016), cost('gpt-plain-2026-05-01, cached input', 0.0004)],
+      ...[cost('gpt-plain-2026-05-01, output', 0.0004), cost('gpt-outside, input', 0.051)],
+      ...[cost('gpt-outside, output', 0.0102), cost('gpt-fast, input', 0.0024), cost('gpt-guessed, input', 0.00262)],
+      cost('gpt-dear, input', 0.0024),
+    )
+    const written = anthropicPage({
+      ...{ uncached_input_tokens: 500, cache_read_input_tokens: 0, output_tokens: 100, model: 'claude-written' },
+      cache_creation: { ephemeral_5m_input_tokens: 500, ephemeral_1h_input_tokens: 0 },
+    })
+    const amounts = anthropicPage(
+      { currency: 'USD', amount: '0.05', model: 'claude-written', token_type: 'uncached_input_tokens' },
+      { currency: 'USD', amount: '0.0625', model: 'claude-written', token_type: 'cache_creation' },
+      { currency: 'USD', amount: '0.02', model: 'claude-written', token_type: 'output_tokens' },
+    )
+    const { code, causes } = await rowsOf([usage, costs, written, amounts])
+    expect(code).toBe(1)
+    expect(causes).toEqual({
+      'gpt-plain': null,
+      'gpt-outside': 'requests outside weir: the provider counted more tokens',
+      'gpt-fast': 'a tier: requests were served by priority',
+      'gpt-guessed': 'estimated usage: 1 of 2 requests, whose provider reported no usage',
+      'claude-written': 'cache writes: the price of the model has no cache_write',
+      'gpt-dear': 'a tier: the bill fits the price of priority',
+      'gpt-forgotten': 'the bill has no request of this model on this day',
+    })
+  })
+
   test('whose rows have the tokens of each class and dollars of both sides', async () => {
     const { rows } = await rowsOf([csv(SOUND)])
     expect(rows.find(({ model }) => model === 'gpt-plain')).toEqual({
