@@ -2,7 +2,8 @@
 
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../ledger.ts'
 import { fullError, isHeld, reservationOf } from '../refusal.ts'
-import { type Clock, MemoryStore } from './memory-store.ts'
+import { MemoryStore } from './memory-store.ts'
+import type { Clock } from './monotonic-clock.ts'
 import { OwnedStore } from './owned-store.ts'
 
 export class EmbeddedLedger implements Ledger {

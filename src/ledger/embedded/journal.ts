@@ -19,7 +19,6 @@ import { dayOf } from '../window.ts'
 import { CrossingWriter, crossingValues } from './crossing-table.ts'
 import { type Disk, JournalFile, realDisk } from './journal-file.ts'
 import { openLedgerDatabase } from './ledger-database.ts'
-import type { Changes } from './memory-store.ts'
 import { chargedMicroUsd } from './reservation-moves.ts'
 import {
   LEDGER_FILE,
@@ -31,6 +30,7 @@ import {
   StateWriter,
   scopeValues,
 } from './state-tables.ts'
+import type { Changes } from './store-state.ts'
 import { NO_CROSSINGS, type ReservationState, type ScopeState } from './store-state.ts'
 
 /** Ended requests that may wait for the file, about 5 MB. With more, the ledger rejects new requests. */

@@ -4,7 +4,6 @@
  */
 
 import type { UnitAmounts } from '../../core/limits.ts'
-import type { EndKind } from '../audit-columns.ts'
 import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../ledger.ts'
 import {
   type AccountUsage,
@@ -15,12 +14,13 @@ import {
   TERMS,
   type Terms,
 } from '../reservation-store.ts'
-import { minusUsage, type UsageFigures, usageOf } from '../usage-figures.ts'
+import { minusUsage, usageOf } from '../usage-figures.ts'
 import { seriesAt, seriesOf } from '../usage-series.ts'
 import { budgetWindows } from '../window.ts'
 import { type AccountState, accountState, advanceAll, stateOfRequest } from './account-state.ts'
 import { Counters, keptUntil } from './counters.ts'
 import { firstRefusal, rateStatuses, roomOf } from './limit-check.ts'
+import type { Clock } from './monotonic-clock.ts'
 import { DueOrder, ReservationIndex, UNLINKED } from './reservation-index.ts'
 import {
   at,
@@ -35,6 +35,7 @@ import {
 } from './reservation-moves.ts'
 import { markRefusals } from './scope-moves.ts'
 import {
+  type Changes,
   copyOf,
   counterUsageOf,
   figuresOf,
@@ -44,30 +45,6 @@ import {
   type ReservationState,
   type ScopeState,
 } from './store-state.ts'
-
-/** The clock of a store, in Unix milliseconds. It may step back. */
-export interface Clock {
-  now(): number
-  /** The clock stays as it is in large steps of the system time until this is called; returns such a step, or 0. */
-  follow?(): number
-}
-
-/** Receives every change of a store. */
-export interface Changes {
-  /** One whose `untilMs` is `HAS_ENDED` is dropped. */
-  scope(scope: ScopeState): void
-  /** A reservation began, changed or ended. */
-  reservation(reservation: ReservationState): void
-  /** The store dropped an ended reservation. */
-  forgotten(id: string): void
-  /**
-   * Adds figures to the usage of a series on the day of the reservation's admission. Negative figures correct earlier
-   * ones.
-   */
-  used(reservation: ReservationState, series: string, figures: UsageFigures): void
-  /** `charge` is undefined if the reservation expired without a settlement; `now` is the store's time. */
-  ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined, now: number): void
-}
 
 interface Organization {
   /** Its own scope by '', those of its keys by `k` and the key's id. */

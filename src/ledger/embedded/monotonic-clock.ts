@@ -3,7 +3,12 @@
  * the system time would otherwise open new budget windows early, and budgets would be spent twice.
  */
 
-import type { Clock } from './memory-store.ts'
+/** The clock of a store, in Unix milliseconds. It may step back. */
+export interface Clock {
+  now(): number
+  /** The clock stays as it is in large steps of the system time until this is called; returns such a step, or 0. */
+  follow?(): number
+}
 
 /** Steps of the system time up to this are followed at once: time servers make them. */
 const FOLLOWED_MS = 60_000

@@ -8,9 +8,9 @@ import { TERMS, type Terms } from '../reservation-store.ts'
 import { AHEAD_ADVICE, isAhead } from '../window-reset.ts'
 import { type Lock, lockDirectory } from './directory-lock.ts'
 import { Journal } from './journal.ts'
-import type { Changes, Clock, MemoryStore } from './memory-store.ts'
-import { SteadyClock } from './monotonic-clock.ts'
-import type { ScopeState } from './store-state.ts'
+import type { MemoryStore } from './memory-store.ts'
+import { type Clock, SteadyClock } from './monotonic-clock.ts'
+import type { Changes, ScopeState } from './store-state.ts'
 
 /** How often overdue reservations are ended, also in organisations that send no requests. */
 const REAP_MS = 5000

@@ -22,7 +22,7 @@ import { windowsIn } from '../window.ts'
 import { before, type Commit, lastCommit, type RowPage, readCorrected, readPage } from './audit-pages.ts'
 import type { Group } from './journal-format.ts'
 import { idOfRow, readJournal, tailOf, usageOfRow } from './journal-tail.ts'
-import { type Changes, MemoryStore } from './memory-store.ts'
+import { MemoryStore } from './memory-store.ts'
 import { advance, advanceCounter } from './scope-moves.ts'
 import {
   LEDGER_FILE,
@@ -35,6 +35,7 @@ import {
   scopeOf,
   type Value,
 } from './state-tables.ts'
+import type { Changes } from './store-state.ts'
 import {
   counterUsageOf,
   figuresOf,

@@ -2,7 +2,10 @@
 
 import { budgetLimits, byName, ownerBudgetLimits, rateLimits, type UnitAmounts } from '../../core/limits.ts'
 import type { ListMember } from '../../core/member-list.ts'
+import type { EndKind } from '../audit-columns.ts'
+import type { Charge } from '../ledger.ts'
 import type { Budget, CounterUsage, ScopeUsage } from '../reservation-store.ts'
+import type { UsageFigures } from '../usage-figures.ts'
 import { budgetWindows, NEVER_MS, type ZonedWindows } from '../window.ts'
 
 /** Amounts stop growing here, at $9.0 billion: larger sums would not be exact. */
@@ -101,6 +104,23 @@ export interface ReservationState extends ListMember {
   sameSlot: ReservationState | undefined
   before: ReservationState | undefined
   after: ReservationState | undefined
+}
+
+/** Receives every change of a store. */
+export interface Changes {
+  /** One whose `untilMs` is `HAS_ENDED` is dropped. */
+  scope(scope: ScopeState): void
+  /** A reservation began, changed or ended. */
+  reservation(reservation: ReservationState): void
+  /** The store dropped an ended reservation. */
+  forgotten(id: string): void
+  /**
+   * Adds figures to the usage of a series on the day of the reservation's admission. Negative figures correct earlier
+   * ones.
+   */
+  used(reservation: ReservationState, series: string, figures: UsageFigures): void
+  /** `charge` is undefined if the reservation expired without a settlement; `now` is the store's time. */
+  ended(reservation: ReservationState, kind: EndKind, charge: Charge | undefined, now: number): void
 }
 
 /** Stands in `idled` for a bucket that had no limit, so that nothing was charged. */

@@ -26,11 +26,10 @@ import type { EntryThoughts } from '../../core/thoughts.ts'
 import type { ToolList } from '../../core/tool-list.ts'
 import { markedEnds, type SentMarks } from '../cache-marks.ts'
 import { CallInputWriter, writeObjectSchema } from '../call-arguments.ts'
-import { cannotTake, SentDocument } from '../documents.ts'
-import { mediaType } from '../media-type.ts'
 import type { SentCallIds } from '../sent-call-ids.ts'
 import type { ToolNames } from '../tool-names.ts'
 import { NO_ENTRY, PLACEHOLDER, type Turns } from '../turns.ts'
+import { MediaBlockWriter } from './media-blocks.ts'
 
 /** What models and servers differ in. */
 export interface MessageVariant {
@@ -59,26 +58,12 @@ const RESULT_BLOCK = part('{"type":"tool_result","tool_use_id":"')
 const RESULT_TEXT = part('","content":"')
 const RESULT_TEXTS = part('","content":[')
 const FAILED = part(',"is_error":true')
-const INLINE_IMAGE = part('{"type":"image","source":{"type":"base64","media_type":"')
-const IMAGE_DATA = part('","data":"')
-const IMAGE_AT = part('{"type":"image","source":{"type":"url","url":"')
-const DOCUMENT_BLOCK = part('{"type":"document","source":')
-const DATA_SOURCE = part('{"type":"base64","media_type":"application/pdf","data":"')
-const TEXT_SOURCE = part('{"type":"text","media_type":"text/plain","data":"')
-const URL_SOURCE = part('{"type":"url","url":"')
-const PARTS_SOURCE = part('{"type":"content","content":[')
-const CLOSE_SOURCE = part('"}')
-const CLOSE_PARTS = part(']}')
-const TITLE = part(',"title":"')
-const CONTEXT_MEMBER = part(',"context":"')
-const CITATIONS = part(',"citations":{"enabled":true}')
 const TOOL_NAME = part('{"name":"')
 const DESCRIPTION = part('","description":"')
 const SCHEMA = part('","input_schema":')
 const STRICTNESS = part(',"strict":')
 /** The ends of blocks, after the inside of a string and after a value, by the index of the cache mark. */
 const TEXT_ENDS = [part('"}'), ...markedEnds('"', '}')]
-const IMAGE_ENDS = [part('"}}'), ...markedEnds('"}', '}')]
 const ENDS = [part('}'), ...markedEnds('', '}')]
 
 /** A block, and those within it, without cache marks. */
@@ -92,6 +77,8 @@ export class MessageBodyWriter {
   /** With the marks to send. */
   private readonly conversation: Conversation
   private readonly inputs = new CallInputWriter()
+  /** Made when first needed: few requests have images or documents. */
+  private madeMedia: MediaBlockWriter | undefined
   /** Whether messages may be sent as they came. */
   private readonly isOwnForm: boolean
 
@@ -109,6 +96,11 @@ export class MessageBodyWriter {
     const { conversation } = marks
     this.conversation = conversation
     this.isOwnForm = conversation.form === 'messages' && !names.areChanged && !ids.areChanged
+  }
+
+  private get media(): MediaBlockWriter {
+    this.madeMedia ??= new MediaBlockWriter(this.json, this.conversation, (block, mark) => this.block(block, mark))
+    return this.madeMedia
   }
 
   /** The list of tools. */
@@ -287,12 +279,12 @@ export class MessageBodyWriter {
         return this.result(block, mark)
       case IMAGE:
       case IMAGE_URL:
-        return this.image(block, mark)
+        return this.media.image(block, mark)
       case DOCUMENT:
       case DOCUMENT_TEXT:
       case DOCUMENT_URL:
       case DOCUMENT_PARTS:
-        return this.document(block, mark)
+        return this.media.document(block, mark)
     }
   }
 
@@ -368,58 +360,5 @@ export class MessageBodyWriter {
       this.block(at, conversation.markIndexAt(at))
     }
     json.part(CLOSE_LIST)
-  }
-
-  private document(block: number, mark: number): void {
-    const { json, conversation } = this
-    const sent = new SentDocument(conversation, block)
-    json.part(DOCUMENT_BLOCK)
-    this.source(sent)
-    if (sent.nameEntry !== NO_ENTRY) {
-      json.part(TITLE)
-      json.entry(conversation, sent.nameEntry)
-      json.part(QUOTE)
-    }
-    if (sent.contextEntry !== NO_ENTRY) {
-      json.part(CONTEXT_MEMBER)
-      json.entry(conversation, sent.contextEntry)
-      json.part(QUOTE)
-    }
-    if (conversation.isCited(block)) json.part(CITATIONS)
-    json.part(ENDS[mark] ?? NOTHING)
-  }
-
-  /** Throws `ProviderError` `rejected` with `unsent` for a document that is neither a PDF nor text. */
-  private source(sent: SentDocument): void {
-    const { json, conversation } = this
-    if (sent.kind === DOCUMENT_PARTS) {
-      let isFirst = true
-      json.part(PARTS_SOURCE)
-      sent.forEachPart((entry) => {
-        if (!isFirst) json.part(COMMA)
-        isFirst = false
-        this.block(entry, conversation.markIndexAt(entry))
-      })
-      return json.part(CLOSE_PARTS)
-    }
-    const isData = sent.kind === DOCUMENT && sent.mediaType === 'application/pdf'
-    const decoded = isData ? undefined : sent.decodedText()
-    if (sent.kind === DOCUMENT && !isData && decoded === undefined)
-      throw cannotTake('This model takes documents that are PDF or text only.')
-    json.part(isData ? DATA_SOURCE : sent.kind === DOCUMENT_URL ? URL_SOURCE : TEXT_SOURCE)
-    if (decoded === undefined) json.entry(conversation, sent.entry)
-    else json.inside(decoded)
-    json.part(CLOSE_SOURCE)
-  }
-
-  private image(block: number, mark: number): void {
-    const { json, conversation } = this
-    if (conversation.kindAt(block) === IMAGE) {
-      json.part(INLINE_IMAGE)
-      json.inside(mediaType(conversation.textAt(conversation.next(block))))
-      json.part(IMAGE_DATA)
-    } else json.part(IMAGE_AT)
-    json.entry(conversation, block)
-    json.part(IMAGE_ENDS[mark] ?? NOTHING)
   }
 }
