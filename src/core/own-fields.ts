@@ -33,3 +33,8 @@ export interface OwnFields {
 
 export const NO_BETAS: readonly string[] = []
 export const NO_OWN_TOOLS: readonly OwnTool[] = []
+
+/** Whether a beta lets the model think between its calls. */
+export function isInterleaving(beta: string): boolean {
+  return beta.startsWith('interleaved-thinking-')
+}

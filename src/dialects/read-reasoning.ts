@@ -28,8 +28,11 @@ export function responsesReasoning({ reasoning = null, include }: JsonObject): R
   return { effort, summary: summary ?? older, shows: { texts: (summary ?? older) !== undefined, seals }, field }
 }
 
-/** `thinking` and `output_config.effort` of Messages. */
-export function messagesReasoning(body: JsonObject, hasTools: boolean): Reasoning {
+/**
+ * `thinking` and `output_config.effort` of Messages. `interleaves`: the model may think between its calls, and then a
+ * budget may be larger than the limit of one answer.
+ */
+export function messagesReasoning(body: JsonObject, interleaves: boolean): Reasoning {
   const { thinking = null } = body
   const effort = word(outputConfig(body)?.['effort'], EFFORTS, 'output_config.effort')
   if (thinking === null)
@@ -43,7 +46,9 @@ export function messagesReasoning(body: JsonObject, hasTools: boolean): Reasonin
   return {
     ...{ effort, thinking: type, display, field },
     budget:
-      type === 'enabled' ? budgetOf(thinking['budget_tokens'], hasTools ? undefined : body['max_tokens']) : undefined,
+      type === 'enabled'
+        ? budgetOf(thinking['budget_tokens'], interleaves ? undefined : body['max_tokens'])
+        : undefined,
     shows: { texts: isOn && display !== 'omitted', seals: isOn },
   }
 }
@@ -55,7 +60,6 @@ export function outputConfig({ output_config: config = null }: JsonObject): Json
   return config
 }
 
-/** With tools the model may think between calls, and then a budget may be larger than the limit of one answer. */
 function budgetOf(budget: JsonValue | undefined, limit: JsonValue | undefined): number {
   const path = 'thinking.budget_tokens'
   if (budget === undefined || budget === null) throw missing(path)

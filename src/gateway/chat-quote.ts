@@ -59,14 +59,17 @@ interface RefusedChat {
   readonly needs: Needs
   /** The model whose reservation was refused. */
   readonly model: Model
-  priced(model: Model): Priced
+  /** Undefined if the model cannot be charged for it. */
+  priced(model: Model): Priced | undefined
 }
 
 /** As `OutputChoice.largestOutput`. */
 export function largestOutput(refused: RefusedChat, room: UnitAmounts): number | undefined {
   const { key, needs, model } = refused
   const passes = (chosen: Model, limit: number) => {
-    const estimate = estimateOf(chatQuote(key, chosen, { ...needs, maxOutputTokens: limit }, refused.priced(chosen)), 0)
+    const priced = refused.priced(chosen)
+    if (priced === undefined) return false
+    const estimate = estimateOf(chatQuote(key, chosen, { ...needs, maxOutputTokens: limit }, priced), 0)
     const demand = demandOf({ estimate })
     return demand.requests <= room.requests && demand.tokens <= room.tokens && demand.micro_usd <= room.micro_usd
   }

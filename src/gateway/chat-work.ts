@@ -23,7 +23,7 @@ import { type AskedChat, ChatCall } from './chat-call.ts'
 import { chatQuote, largestOutput, type Priced, sentOutputLimit } from './chat-quote.ts'
 import { fieldsToLog } from './field-hints.ts'
 import type { Gateway, Upstream } from './gateway.ts'
-import { pricedFields, pricedOwn } from './own-prices.ts'
+import { ownCost, pricedFields, pricedOwn } from './own-prices.ts'
 import { OwnThoughts, thoughtsFor, withThoughts } from './own-thoughts.ts'
 import type { Quote } from './quote.ts'
 import type { RecalledThoughts } from './recalled-thoughts.ts'
@@ -206,10 +206,14 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { catalog } = this.gateway
     const { key, model: name, requested: model } = this
     const needs = this.needsWith(this.prepared?.thoughtTokens ?? 0)
-    const priced = (chosen: Model): Priced => {
+    const priced = (chosen: Model): Priced | undefined => {
       const [target] = chosen.targets
       const api = target && catalog.tierApi(target.provider)
+      const own = target && this.ownFor({ target })
+      const cost = own && ownCost(own, chosen, key)
+      if (own !== undefined && cost === undefined) return undefined
       return {
+        ...cost,
         asked: sentTier(api, this.exchange.request.hints.serviceTier, isStrict(key)),
         audioTokens: this.audioTokens,
         leastOutput: this.leastOutput(target),
@@ -359,7 +363,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   }
 
   /** What the candidate takes of what only the caller's own API has. */
-  private ownFor({ target }: Candidate): OwnFields | undefined {
+  private ownFor({ target }: Pick<Candidate, 'target'>): OwnFields | undefined {
     const { request } = this.exchange
     const upstream = request.own && this.gateway.upstreams.get(target.provider)
     if (request.own === undefined || upstream === undefined) return undefined

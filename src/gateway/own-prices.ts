@@ -83,6 +83,17 @@ export function pricedOwn(own: OwnFields, model: Model, key: Key, isLater: boole
   const unpriced = price === undefined || !isSpendLimited(key) ? undefined : unpricedOwn(own, model, isStrict(key))
   if (unpriced !== undefined)
     throw isLater ? new ProviderError('rejected', unpriced.message, { unsent: true }) : unpriced
+  return chargedOwn(own, price)
+}
+
+/** The same; undefined if something has no price. */
+export function ownCost(own: OwnFields, model: Model, key: Key): OwnCost | undefined {
+  const { price } = model
+  const isUnpriced = price !== undefined && isSpendLimited(key) && unpricedOwn(own, model, isStrict(key)) !== undefined
+  return isUnpriced ? undefined : chargedOwn(own, price)
+}
+
+function chargedOwn(own: OwnFields, price: Price | undefined): OwnCost {
   const toolsMicroUsd = reservedToolsMicroUsd(own, price)
   return {
     price: price && priceWithFields(price, pricedFields(own)),

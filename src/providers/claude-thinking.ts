@@ -4,6 +4,7 @@
  */
 
 import type { ChatRequest } from '../core/chat-request.ts'
+import { isInterleaving } from '../core/own-fields.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import {
   ANSWER_TOKENS_MIN,
@@ -109,13 +110,18 @@ function displayOf({ thinking, display, shows }: Reasoning, form: ThinkingForm):
 }
 
 function budgeted(
-  { maxOutputTokens: limit }: ChatRequest,
+  { maxOutputTokens: limit, own }: ChatRequest,
   reasoning: Reasoning,
   { thinking: none, effort }: Pick<Thinking, 'thinking' | 'effort'>,
 ): Thinking {
   const { budget, display, field } = reasoning
   const wanted = budget ?? budgetOf(effortOf(reasoning) ?? 'medium')
-  const tokens = limit === undefined ? wanted : Math.min(wanted, limit - (budget === undefined ? ANSWER_TOKENS_MIN : 1))
+  // What the caller has allowed for several answers.
+  const interleaves = budget !== undefined && own?.betas.some(isInterleaving) === true
+  const tokens =
+    limit === undefined || interleaves
+      ? wanted
+      : Math.min(wanted, limit - (budget === undefined ? ANSWER_TOKENS_MIN : 1))
   if (tokens < BUDGET_TOKENS_MIN) return { thinking: none, effort, isOn: false, ignored: [field] }
   return {
     thinking: { type: 'enabled', budget_tokens: tokens, ...(display !== undefined && { display }) },

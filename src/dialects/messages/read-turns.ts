@@ -299,6 +299,11 @@ class MessageReader extends BlockCursor {
     if (document.word(type, MEDIA_TYPES) === NONE) this.isExact = false
     const data = source[2] ?? NONE
     if (!this.isFilled(data)) throw missing(`${path()}.source.data`)
+    if (this.reading.takesContent) {
+      const kind = IMAGE + this.mark() * MARKED
+      this.media.base64(into, kind, data, document.text(type), () => `${path()}.source.data`)
+      return
+    }
     this.add(into, IMAGE + this.mark() * MARKED, data)
     this.add(into, MEDIA_TYPE, type)
   }

@@ -4,7 +4,7 @@ import { Arena } from '../../core/arena.ts'
 import { CallerError } from '../../core/caller-error.ts'
 import { type ChatRequest, type Hints, NO_HINTS, NO_TEXTS, type ToolChoice } from '../../core/chat-request.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
-import type { OwnFields, OwnTool } from '../../core/own-fields.ts'
+import { isInterleaving, type OwnFields, type OwnTool } from '../../core/own-fields.ts'
 import { NONE, words } from '../../wire/json-document.ts'
 import type { RequestBody, UnparsedMembers } from '../../wire/request-body.ts'
 import { cacheMark } from '../cache-mark.ts'
@@ -71,6 +71,8 @@ export function acceptMessages(body: RequestBody, options: MessagesOptions): Cha
   const { tools, own: ownTools } = readTools(document, arena, values[1] ?? NONE, limits, passedTools)
   const choice = tools.isEmpty && ownTools.length === 0 ? undefined : acceptToolChoice(checked.tool_choice)
   const lists = { messages: values[0] ?? NONE, system: values[2] ?? NONE }
+  const own = passes && ownFields(settings, passes, ownTools)
+  const interleaves = !tools.isEmpty && own !== undefined && own.betas.some(isInterleaving)
   const request: ChatRequest = {
     model: checked.model,
     stream: checked.stream === true,
@@ -93,8 +95,8 @@ export function acceptMessages(body: RequestBody, options: MessagesOptions): Cha
     hints: acceptHints(checked),
     cache: cacheMark(checked, ''),
     cacheStrict: false,
-    ...(takesReasoning === true && { reasoning: messagesReasoning(settings, !tools.isEmpty) }),
-    own: passes && ownFields(settings, passes, ownTools),
+    ...(takesReasoning === true && { reasoning: messagesReasoning(settings, interleaves) }),
+    own,
   }
   refuseThread(checked.thread)
   return request

@@ -11,6 +11,16 @@ const SPECIFICATION = 'specification-key-0123456789'
 
 const LIMITED = 'limited-key-0123456789abcdef'
 const STRICT = 'strict-key-0123456789abcdefg'
+const THINKER = 'thinker-key-0123456789012'
+const LARGE = 'large-key-01234567890123456'
+const STRICT_LARGE = 'large-strict-key-0123456789'
+const PRICED = {
+  targets: [{ provider: 'claude', model: 'claude-sonnet-4-5' }],
+  price: {
+    ...{ input: 1, output: 10, fields: { 'speed:fast': { factor: 6 }, 'inference_geo:us': { factor: 1.1 } } },
+    tools: { web_search: 10, code_execution: 0 },
+  },
+}
 
 let upstream: Upstream
 let gateway: Gateway
@@ -29,14 +39,8 @@ beforeAll(async () => {
         prompt_cache: { explicit: true, ttls: ['5m', '1h'] },
       },
       unmarked: ['claude/claude-sonnet-4-5'],
-      priced: {
-        targets: [{ provider: 'claude', model: 'claude-sonnet-4-5' }],
-        price: {
-          ...{ input: 1, output: 10, fields: { 'speed:fast': { factor: 6 }, 'inference_geo:us': { factor: 1.1 } } },
-          tools: { web_search: 10, code_execution: 0 },
-        },
-        max_output_tokens: 1000,
-      },
+      priced: { ...PRICED, max_output_tokens: 1000 },
+      dear: { ...PRICED, max_output_tokens: 100_000 },
     },
     config: {
       compatibility: { betas: 'pass', tools: 'pass' },
@@ -46,6 +50,14 @@ beforeAll(async () => {
           keys: [
             { id: 'native', key: KEY },
             { id: 'specification', key: SPECIFICATION, compatibility: { mode: 'specification' } },
+            { id: 'large', key: LARGE, models: ['dear'], limits: { spend: { total: 0.2 } } },
+            {
+              id: 'large-strict',
+              key: STRICT_LARGE,
+              models: ['dear'],
+              limits: { spend: { total: 0.2, strict: true } },
+            },
+            { id: 'thinker', key: THINKER, compatibility: { mode: 'native' } },
             { id: 'limited', key: LIMITED, models: ['priced'], limits: { spend: { total: 0.2 } } },
             { id: 'strict', key: STRICT, models: ['priced'], limits: { spend: { total: 0.2, strict: true } } },
           ],
@@ -356,6 +368,38 @@ describe('an answer', () => {
   })
 })
 
+describe('a budget of thoughts beyond the limit of one answer', () => {
+  const thinking = { type: 'enabled', budget_tokens: 9000 }
+  const asked = { model: 'claude', max_tokens: 4000, messages: MESSAGES, tools: [TOOL], thinking }
+  const beta = { 'anthropic-beta': 'interleaved-thinking-2025-05-14' }
+
+  test('passes with its beta and tools', async () => {
+    const { call } = await sent(asked, { key: THINKER, fields: beta })
+    expect(call?.json).toMatchObject({ max_tokens: 4000, thinking })
+  })
+
+  test.each([
+    [asked, {}],
+    [{ ...asked, tools: [] }, beta],
+    [asked, { 'anthropic-beta': 'context-1m-2025-08-07' }],
+  ])('is refused without one of them', async (body, fields) => {
+    const { answer, calls } = await sent(body, { key: THINKER, fields })
+    expect([answer.status, answer.text.includes('less than max_tokens'), calls]).toEqual([400, true, 0])
+  })
+})
+
+test.each(['image', 'document'])('data of an %s that is no base64 is refused', async (type) => {
+  const source = { type: 'base64', media_type: type === 'image' ? 'image/png' : 'application/pdf' }
+  const body = (data: string) => ({
+    model: 'claude',
+    messages: [{ role: 'user', content: [{ type, source: { ...source, data } }] }],
+  })
+  for (const data of ['no base64!', 'YQ=', 'Y Q=', '====', 'YQ=YQ==='])
+    expect((await sent(body(data), { key: THINKER })).answer.status).toBe(400)
+  const { answer, call } = await sent(body('YQ=='), { key: THINKER })
+  expect([answer.status, call?.json?.['messages']]).toEqual([200, body('YQ==').messages])
+})
+
 describe('under a spend limit', () => {
   const usage = { input_tokens: 1000, output_tokens: 100 }
   const message = { ...MESSAGE, container: undefined, content: [{ type: 'text', text: 'x' }], stop_reason: 'end_turn' }
@@ -384,6 +428,18 @@ describe('under a spend limit', () => {
     expect([made.cost, made.toolCalls]).toEqual([22_000, { web_search: 2 }])
     expect((await cost({ tools: [{ ...search, max_uses: 20 }] }, {})).answer.status).toBe(429)
     expect((await cost({ tools: [{ type: 'bash_20250124', name: 'bash' }] }, {})).cost).toBe(2000)
+  })
+
+  test.each([
+    [{ speed: 'fast' }, LARGE],
+    [{ tools: [{ ...search, max_uses: 16 }] }, LARGE],
+    [{ speed: 'fast', tools: [search] }, STRICT_LARGE],
+  ])('the limit that a refusal names passes, and one more does not: %j', async (body, key) => {
+    const refused = await cost({ ...body, model: 'dear', max_tokens: 100_000 }, {}, key)
+    const most = Number(/at most (\d+) tokens/.exec(refused.answer.text)?.[1])
+    expect([refused.answer.status, most > 0]).toEqual([429, true])
+    expect((await cost({ ...body, model: 'dear', max_tokens: most + 1 }, {}, key)).answer.status).toBe(429)
+    expect((await cost({ ...body, model: 'dear', max_tokens: most }, {}, key)).answer.status).toBe(200)
   })
 
   test.each([
