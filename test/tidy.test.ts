@@ -164,7 +164,7 @@ describe('the rules themselves', () => {
     ['providers/openai/events.ts', '../../wire/frames.ts', true],
     ['providers/openai/events.ts', '../anthropic/events.ts', false],
     ['providers/openai/events.ts', '@smithy/eventstream-codec', false],
-    ['providers/bedrock/events.ts', '@smithy/eventstream-codec', true],
+    ['providers/event-stream.ts', '@smithy/eventstream-codec', true],
     ['gateway/flow.ts', '../dialects/dialect.ts', true],
     ['gateway/flow.ts', '../dialects/errors.ts', false],
     ['gateway/flow.ts', '../providers/openai/events.ts', false],

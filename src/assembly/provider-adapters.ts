@@ -18,7 +18,13 @@ const adapters: Readonly<Record<ProviderDialect, () => Promise<Provider>>> = {
   anthropic: async () => anthropic,
   gemini: async () => gemini,
   // The AWS packages take 25 ms to load, and a worker should be ready within 300 ms.
-  bedrock: async () => (await import('../providers/bedrock/bedrock.ts')).bedrock,
+  bedrock: async () => {
+    const [{ bedrock }, { withInvokeModel }] = await Promise.all([
+      import('../providers/bedrock/bedrock.ts'),
+      import('../providers/anthropic/bedrock-claude.ts'),
+    ])
+    return withInvokeModel(bedrock)
+  },
   vertex: async () => vertexGemini,
 }
 

@@ -8,6 +8,7 @@ import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
+import type { TextKind } from '../../src/wire/template.ts'
 import { property } from '../support/random.ts'
 import { textStream } from '../support/text-streams.ts'
 
@@ -18,8 +19,8 @@ function read(provider: Provider, bytes: Uint8Array) {
     if (each.type === 'text') result.text += each.text
     else result.end += ` ${each.type}`
   }
-  const texts = (insides: readonly string[], joined: string) => {
-    result.text += JSON.parse(`"${joined}"`)
+  const texts = (insides: readonly string[], joined: string, kind: TextKind) => {
+    if (kind === 'text') result.text += JSON.parse(`"${joined}"`)
     result.copied += insides.length
   }
   const stream = new DecodeStream(provider, { event, texts })

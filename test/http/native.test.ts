@@ -235,7 +235,7 @@ describe('a schema for the answer', () => {
       const candidates = [{ content: { role: 'model', parts: [{ text: '{}' }] }, finishReason: 'STOP', index: 0 }]
       const output = { message: { role: 'assistant', content: [{ text: '{}' }] } }
       if (call.path.includes('/converse')) return call.answer(200, JSON.stringify({ output, stopReason: 'end_turn' }))
-      const body = whole[call.path.includes('/messages') ? 'anthropic' : 'openai']
+      const body = whole[/\/messages|\/invoke/.test(call.path) ? 'anthropic' : 'openai']
       return call.answer(200, JSON.stringify(call.path.includes('generateContent') ? { candidates } : body))
     })
     const before = upstream.calls.length
@@ -256,7 +256,10 @@ describe('a schema for the answer', () => {
     const amazon = await sent(path, 'amazon', KEYS.native)
     const { name } = more
     const structure = { jsonSchema: { schema: JSON.stringify(schema), name } }
-    expect(amazon.call?.['outputConfig']).toEqual({ textFormat: { type: 'json_schema', structure } })
+    // Callers of Messages reach Claude there by InvokeModel.
+    if (path === '/v1/messages')
+      expect(amazon.call?.['output_config']).toEqual({ format: { type: 'json_schema', schema } })
+    else expect(amazon.call?.['outputConfig']).toEqual({ textFormat: { type: 'json_schema', structure } })
     expect([chat, claude, gemini, amazon].map(({ answer }) => answer.status)).toEqual([200, 200, 200, 200])
     const tool = { name: 'f', description: '', parameters: {}, input_schema: {} }
     const tools = [

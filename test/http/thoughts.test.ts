@@ -42,7 +42,6 @@ beforeAll(async () => {
       claude: { dialect: 'anthropic', ...at },
       second: { dialect: 'anthropic', ...at },
       answers: { dialect: 'openai', api: 'responses', ...at },
-      aws: { dialect: 'bedrock', region: 'us-east-1', ...at },
     },
     models: {
       deep: ['up/deep'],
@@ -51,7 +50,6 @@ beforeAll(async () => {
       twin: ['second/claude-sonnet-4-5'],
       gpt: ['answers/gpt-5.1'],
       'gpt-5.1': ['answers/gpt-5.1'],
-      bedrock: ['aws/us.anthropic.claude-sonnet-4-5-v1:0'],
       pair: { targets: [{ provider: 'claude', model: 'claude-sonnet-4-5' }], fallbacks: ['gpt'] },
     },
     config: {
@@ -287,27 +285,6 @@ const history = (content: readonly JsonObject[]) => [
   { role: 'assistant', content: [...content] },
   { role: 'user', content: [{ type: 'tool_result', tool_use_id: CALL.id, content: 'seen' }] },
 ]
-
-test('Bedrock gets its thoughts back in the form of Converse', async () => {
-  const text = { text: 'Let me.', signature: 'c2ln' }
-  const content = [
-    { reasoningContent: { reasoningText: text } },
-    { reasoningContent: { redactedContent: 'cmVk' } },
-    { toolUse: { toolUseId: CALL.id, name: 'look', input: { at: 'x' } } },
-  ]
-  const whole = {
-    output: { message: { role: 'assistant', content } },
-    stopReason: 'tool_use',
-    usage: { inputTokens: 1, outputTokens: 2 },
-  }
-  const answer = { whole, stream: [] }
-  const first = await sent('/v1/messages', 'bedrock', { tools }, answer)
-  const blocks = contentOf(first.text, false)
-  expect(blocks.map(({ type }) => type)).toEqual(['thinking', 'redacted_thinking', 'tool_use'])
-  const back = await sent('/v1/messages', 'bedrock', { tools, messages: history(blocks) }, answer)
-  expect(objectOf(listOf(back.body['messages'])[1])?.['content']).toEqual(content)
-  expect(back.body['additionalModelRequestFields']).toEqual({ thinking: { type: 'enabled', budget_tokens: 4000 } })
-})
 
 test('two providers in turn under one conversation get what they take', async () => {
   const claude = ANSWERS.anthropic(THOUGHT, TEXT, CALL)

@@ -358,7 +358,8 @@ function readStream(provider: Provider, text: string, dialect: keyof typeof ENCO
         meter.add(event)
         written += encoding.add(event).length
       },
-      texts(insides, joined) {
+      texts(insides, joined, kind) {
+        if (kind === 'reasoning') return meter.addThought(joined)
         meter.addInsides(insides.length, joined)
         written += encoding.copy(insides).length
       },

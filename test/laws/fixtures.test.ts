@@ -22,6 +22,7 @@ import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { vertexGemini } from '../../src/providers/gemini/vertex-gemini.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import type { Provider } from '../../src/providers/provider.ts'
+import type { TextKind } from '../../src/wire/template.ts'
 import { accept, plain, SERVED } from '../dialects/responses/setting.ts'
 import { openaiResponses } from '../providers/openai/dialect.ts'
 import { answerText, sha256 } from '../support/bytes.ts'
@@ -69,7 +70,10 @@ function read(provider: Provider, chunks: readonly Uint8Array[], splice: 'splice
   const steps: Step[] = []
   const sink = {
     event: (event: StreamEvent) => void steps.push(event),
-    texts: (texts: readonly string[]) => void steps.push([...texts]),
+    texts(insides: readonly string[], _: string, kind: TextKind) {
+      if (kind === 'text') steps.push([...insides])
+      else steps.push(...insides.map((inside) => ({ type: kind, text: JSON.parse(`"${inside}"`) })))
+    },
   }
   const decoder = new DecodeStream(provider, sink, splice)
   try {

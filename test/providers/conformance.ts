@@ -16,8 +16,11 @@ import { type Outcome, streamed, whole } from './outcome.ts'
 import { randomRequest, withoutNative } from './requests.ts'
 
 export interface Conformant {
-  /** The folder of its fixtures. */
   readonly name: string
+  /** The folder of its fixtures, if not its name. */
+  readonly fixtures?: string
+  /** The bytes of a recorded stream as this provider sends them. */
+  readonly framed?: (stream: Uint8Array) => Uint8Array
   readonly provider: Provider
   readonly target: Target
   /** The canonical finish reasons; any other word means `stop`, or `tool-call` if there was a call. */
@@ -71,17 +74,19 @@ const MANY_BYTES = 64 * 1024
 
 export function conforms(conformant: Conformant): void {
   const { name, provider } = conformant
-  const fixtures = manifest.filter(({ file }) => file.startsWith(`${name}/`) && !conformant.skipped?.[file])
+  const { fixtures: folder = name, framed = (bytes: Uint8Array) => bytes } = conformant
+  const fixtures = manifest.filter(({ file }) => file.startsWith(`${folder}/`) && !conformant.skipped?.[file])
 
   describe(`${name}: fixtures`, () => {
     test('exist', () => expect(fixtures.length).toBeGreaterThan(4))
     for (const fixture of fixtures) {
-      const bytes = fixtureBytes(fixture.file)
+      const recorded = fixtureBytes(fixture.file)
       if (fixture.content_type === 'application/json') {
         test(`${fixture.file}, whole`, () =>
-          checkExpected(conformant, fixture, whole(provider, Buffer.from(bytes).toString())))
+          checkExpected(conformant, fixture, whole(provider, Buffer.from(recorded).toString())))
         continue
       }
+      const bytes = framed(recorded)
       test(`${fixture.file}, at every cut`, () => {
         const expected = streamed(provider, [bytes])
         checkExpected(conformant, fixture, expected)

@@ -74,6 +74,12 @@ function gathered(events: readonly StreamEvent[]): Omit<Outcome, 'errorKind'> {
   return { text, refusal, calls, reason, usage, ended }
 }
 
+/** What may follow the finish. */
+function isLate(event: StreamEvent): boolean {
+  if (event.type === 'own') return event.part === 'message' || event.part === 'ending' || event.part === 'event'
+  return event.type === 'usage' || event.type === 'end'
+}
+
 /** Throws if the events break the order law of `core/event.ts`. */
 export function checkOrder(events: readonly StreamEvent[], whole: boolean): void {
   const refuse = (why: string, event: StreamEvent): never => {
@@ -85,7 +91,7 @@ export function checkOrder(events: readonly StreamEvent[], whole: boolean): void
     if (state === 'ended') refuse('after the end', event)
     if (state === 'before' && event.type !== 'start') refuse('before the start', event)
     if (state !== 'before' && event.type === 'start') refuse('a second start', event)
-    if (state === 'finished' && event.type !== 'usage' && event.type !== 'end') refuse('after the finish', event)
+    if (state === 'finished' && !isLate(event)) refuse('after the finish', event)
     switch (event.type) {
       case 'start':
         state = 'open'

@@ -327,3 +327,11 @@ export function vertexClaudeRules(body: JsonObject, request: Literal): void {
   must(!('model' in rest) && !('service_tier' in rest), 'no model, no service tier', body)
   anthropicRules(rest, request)
 }
+
+/** The model and the streaming are in the address, and the version in the body. */
+export function bedrockClaudeRules(body: JsonObject, request: Literal): void {
+  const { anthropic_version: version, ...rest } = body
+  must(version === 'bedrock-2023-05-31', 'the version', body)
+  must(!('model' in rest) && !('stream' in rest) && !('cache_control' in rest), 'no model, no stream, no mark', body)
+  anthropicRules({ ...rest, ...(request.stream === true && { stream: true }) }, request)
+}

@@ -10,6 +10,7 @@ import { type Later, laterOf } from '../../src/core/later.ts'
 import type { SocketConnection } from '../../src/http/socket-connection.ts'
 import type { Account, Charge, Estimate, Hold, Ledger, LedgerHealth, Reservation } from '../../src/ledger/ledger.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { withInvokeModel } from '../../src/providers/anthropic/bedrock-claude.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { azure, openai } from '../../src/providers/openai/openai.ts'
 import { configOf, type GatewaySetup } from './gateway.ts'
@@ -72,7 +73,7 @@ export const adapters: Adapters = new Map([
   ['openai', openai],
   ['azure', azure],
   ['anthropic', anthropic],
-  ['bedrock', bedrock],
+  ['bedrock', withInvokeModel(bedrock)],
 ])
 
 export class Serving implements AsyncDisposable {

@@ -108,7 +108,9 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     packages: {
       [ANYWHERE]: ['node:crypto'],
       'providers/access-tokens.ts': ['@azure/identity', 'google-auth-library'],
-      'providers/bedrock/': ['@aws-sdk/', '@smithy/', '@aws-crypto/'],
+      'providers/aws-credentials.ts': ['@aws-sdk/'],
+      'providers/aws-signature.ts': ['@smithy/'],
+      'providers/event-stream.ts': ['@smithy/'],
     },
   },
   'gateway/': {

@@ -1,6 +1,7 @@
 /** The canonical request → the body of Anthropic's Messages API. */
 
 import type { ChatRequest, ToolChoice } from '../../core/chat-request.ts'
+import { DOCUMENT_URL, IMAGE_URL } from '../../core/conversation.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
@@ -9,6 +10,7 @@ import type { EntryThoughts } from '../../core/thoughts.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import { SentMarks } from '../cache-marks.ts'
 import { keptSampling, THINKING_LESSONS, type Thinking, type ThinkingForm, thinkingOf } from '../claude-thinking.ts'
+import { cannotTake, NO_ADDRESSES } from '../documents.ts'
 import { claudeThinking } from '../efforts.ts'
 import { EndpointHeaders } from '../endpoint-headers.ts'
 import { responseError } from '../error-response.ts'
@@ -35,7 +37,7 @@ const USER_CHARS_MAX = 256
 const AROUND_ENTRY = 8
 const AROUND_ALL = 512
 
-/** What the requests for one model have in common, at Anthropic's own API or at Vertex AI. */
+/** What the requests for one model have in common, at Anthropic's own API, Vertex AI or Bedrock. */
 export interface MessageForm extends MessageVariant, ThinkingForm {
   /** The first member of the body, and that of a body for the token counter. */
   readonly opening: string
@@ -47,6 +49,10 @@ export interface MessageForm extends MessageVariant, ThinkingForm {
   readonly takesServiceTier: boolean
   /** Where the caller's betas go. */
   readonly betasIn: 'header' | 'body'
+  /** Whether it places the cache marks of a request that has one for all of it; if not, weir does. */
+  readonly placesMarks: boolean
+  /** Whether a body states that its answer is streamed: if not, the address does. */
+  readonly statesStream: boolean
   /** Reads an answer whose own blocks, members and events pass. */
   readonly passing: AnswerReader
 }
@@ -72,6 +78,8 @@ export const messageForms = new TargetForms<MessageForm>(
       headers: headers.of(endpoint),
       takesServiceTier: true,
       betasIn: 'header',
+      placesMarks: true,
+      statesStream: true,
       passing: passingReader,
       takesStrict: isStructuredClaude(model),
       wantsThinking: false,
@@ -108,6 +116,17 @@ export function messageRequest(request: ChatRequest, form: MessageForm): Upstrea
   }
 }
 
+/**
+ * The request for a service that fetches nothing, such as Vertex AI and Bedrock. Throws `ProviderError` `rejected` for
+ * an image or document by URL.
+ */
+export function withoutAddresses(request: ChatRequest): ChatRequest {
+  const { conversation } = request
+  if (conversation.has(DOCUMENT_URL)) throw cannotTake(NO_ADDRESSES)
+  if (!conversation.has(IMAGE_URL)) return request
+  throw cannotTake('This model takes images as base64 data only, not by address.')
+}
+
 /** The fields of thinking in a request to this target. */
 export function sentThinking(request: ChatRequest, form: MessageForm): Thinking {
   return thinkingOf(request, form, new Turns(request.conversation), thoughtsOf(request), form.wantsThinking)
@@ -141,11 +160,8 @@ function written(request: ChatRequest, form: MessageForm, turns: Turns, opening:
   const { conversation } = request
   const names = new ToolNames(request, NAMES_OF_128)
   const { own } = request
-  const marks = new SentMarks(
-    turns,
-    offeredTools(request, request.tools),
-    own === undefined ? request.cache : undefined,
-  )
+  const leavesMarks = own !== undefined && form.placesMarks
+  const marks = new SentMarks(turns, offeredTools(request, request.tools), leavesMarks ? undefined : request.cache)
   const expected = conversation.arena.end + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
   const writer = new MessageBodyWriter(
@@ -159,7 +175,7 @@ function written(request: ChatRequest, form: MessageForm, turns: Turns, opening:
     own,
   )
   json.text(opening)
-  if (own !== undefined && request.cache !== undefined)
+  if (leavesMarks && request.cache !== undefined)
     json.text(jsonMember('cache_control', { type: 'ephemeral', ...request.cache }))
   if (marks.tools.isEmpty && !own?.tools.length) json.text(calledTools(turns, names))
   else {
@@ -218,7 +234,7 @@ function settings(request: ChatRequest, form: MessageForm, thinking: Thinking, i
   text += jsonMember('thinking', thinking.thinking) + jsonMember('output_config', outputConfig(request, form, thinking))
   if (user !== undefined) text += jsonMember('metadata', { user_id: user })
   if (form.takesServiceTier) text += member('service_tier', serviceTier(hints.serviceTier))
-  return stream ? `${text},"stream":true` : text
+  return stream && form.statesStream ? `${text},"stream":true` : text
 }
 
 function inRange(temperature: number): number {

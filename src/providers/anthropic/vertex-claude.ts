@@ -1,10 +1,8 @@
 /** Claude on Vertex AI: the Messages API with the model in the address and the version in the body. */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
-import { DOCUMENT_URL, IMAGE_URL } from '../../core/conversation.ts'
 import { isStructuredClaude } from '../../core/structured-output.ts'
 import { THINKING_LESSONS, thinkingLesson } from '../claude-thinking.ts'
-import { cannotTake, NO_ADDRESSES } from '../documents.ts'
 import { claudeThinking } from '../efforts.ts'
 import { googleResponseError } from '../google-error.ts'
 import { learn, type RequestApi, TargetForms } from '../learned-form.ts'
@@ -12,13 +10,20 @@ import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { smallestChat } from '../smallest-chat.ts'
 import { vertexHeaders, vertexModel, vertexModels } from '../vertex-address.ts'
 import { anthropic } from './anthropic.ts'
-import { countRequest, type MessageForm, messageRequest, passingReader, sentThinking } from './request.ts'
+import {
+  countRequest,
+  type MessageForm,
+  messageRequest,
+  passingReader,
+  sentThinking,
+  withoutAddresses,
+} from './request.ts'
 
 /** The first member of a body. */
 const OPENING = '{"anthropic_version":"vertex-2023-10-16"'
 
 const vertexApi: RequestApi<MessageForm> = (known) => ({
-  request: (request, target) => messageRequest(withoutImageUrls(request), known.of(target)),
+  request: (request, target) => messageRequest(withoutAddresses(request), known.of(target)),
 })
 
 const forms = new TargetForms<MessageForm>((target) => {
@@ -34,6 +39,8 @@ const forms = new TargetForms<MessageForm>((target) => {
     headers: vertexHeaders.of(target.endpoint),
     takesServiceTier: false,
     betasIn: 'body',
+    placesMarks: false,
+    statesStream: true,
     passing: { ...passingReader, responseError: googleResponseError },
     takesStrict: isStructuredClaude(model),
     wantsThinking: false,
@@ -60,17 +67,9 @@ export const vertexClaude: Provider = {
 }
 
 function counted(request: ChatRequest, target: Target): UpstreamRequest {
-  return countRequest(withoutImageUrls(request), forms.of(target))
+  return countRequest(withoutAddresses(request), forms.of(target))
 }
 
 function bareName(model: string): string {
   return model.slice(model.lastIndexOf('/') + 1)
-}
-
-/** Throws `ProviderError` `rejected` for an image or document by URL: Claude on Vertex AI takes their data only. */
-function withoutImageUrls(request: ChatRequest): ChatRequest {
-  const { conversation } = request
-  if (conversation.has(DOCUMENT_URL)) throw cannotTake(NO_ADDRESSES)
-  if (!conversation.has(IMAGE_URL)) return request
-  throw cannotTake('This model takes images as base64 data only, not by address.')
 }

@@ -1,12 +1,16 @@
 /** Amazon Bedrock: Converse and ConverseStream, for all their models, and the lists of those. */
 
 import { isObject } from '../../core/json.ts'
+import { authorized } from '../bedrock-access.ts'
+import { bedrockResponseError } from '../bedrock-error.ts'
+import type { ThinkingForm } from '../claude-thinking.ts'
+import { EVENT_STREAM_TYPE, EventStreamFramer } from '../event-stream.ts'
+import { learn, type RequestApi } from '../learned-form.ts'
 import { listedModels, pagedList } from '../listed-models.ts'
 import type { Provider } from '../provider.ts'
-import { bedrockResponseError } from './error.ts'
 import { BedrockDecoder, bedrockEvents, bedrockPlain } from './events.ts'
-import { EventStreamFramer } from './framer.ts'
-import { authorized, bedrockRequest, signsThoughts } from './request.ts'
+import { signsThoughts, thinkingForms, thinkingLessonOf } from './model-fields.ts'
+import { bedrockRequest } from './request.ts'
 
 /**
  * Two lists of another service, the control plane: models that take requests by their own ids, and AWS's inference
@@ -31,10 +35,22 @@ const models: Provider['models'] = {
   },
 }
 
+const converseApi: RequestApi<ThinkingForm> = (forms) => ({
+  request: (request, target) => bedrockRequest(request, target, forms.of(target)),
+})
+
 export const bedrock: Provider = {
   thoughtForm: ({ model }) => (signsThoughts(model) ? 'converse' : undefined),
-  request: bedrockRequest,
-  streamType: 'application/vnd.amazon.eventstream',
+  ...converseApi(thinkingForms),
+  learn: (rejection) =>
+    learn(
+      {
+        ...{ provider: bedrock, forms: thinkingForms, api: converseApi },
+        lessonOf: ({ error, request, target }, form) => thinkingLessonOf(error, request, target.model, form),
+      },
+      rejection,
+    ),
+  streamType: EVENT_STREAM_TYPE,
   framer: (shortcut) => new EventStreamFramer(shortcut),
   decoder: () => new BedrockDecoder(),
   events: bedrockEvents,

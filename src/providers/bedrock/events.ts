@@ -9,11 +9,11 @@ import { GatheredText } from '../../core/gathered-text.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, objectOf, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { tokenCount, type Usage } from '../../core/token-usage.ts'
+import { bedrockException } from '../bedrock-error.ts'
 import { reportedError } from '../error-response.ts'
 import { parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
 import { ToolBlocks } from '../tool-blocks.ts'
-import { bedrockException } from './error.ts'
 
 const EXCEPTION = 'exception:'
 

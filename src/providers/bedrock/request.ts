@@ -2,73 +2,36 @@
 
 import type { ChatRequest } from '../../core/chat-request.ts'
 import { CALL_ID, RESULT_ID } from '../../core/conversation.ts'
-import type { Endpoint } from '../../core/endpoint.ts'
 import { isObject, type JsonObject, objectOf, stringOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
-import { effortOf, lowered } from '../../core/reasoning.ts'
 import { takesSchema } from '../../core/structured-output.ts'
+import { authorized, bedrockModel } from '../bedrock-access.ts'
 import { SentMarks } from '../cache-marks.ts'
-import { keptSampling, thinkingOf } from '../claude-thinking.ts'
-import { claudeThinking } from '../efforts.ts'
-import { EndpointHeaders } from '../endpoint-headers.ts'
+import { keptSampling, type ThinkingForm } from '../claude-thinking.ts'
 import { jsonMember, member } from '../json-members.ts'
-import type { Dispatch, Target, UpstreamRequest } from '../provider.ts'
+import type { Target, UpstreamRequest } from '../provider.ts'
 import { stopSequences } from '../stop-sequences.ts'
 import { NAMES_OF_64, ToolNames } from '../tool-names.ts'
 import { offeredTools, Turns } from '../turns.ts'
 import { ConverseBodyWriter } from './converse-body.ts'
-import { defaultAwsKeys } from './default-credentials.ts'
-import { signatureHeaders } from './sign.ts'
+import { isClaudeModel, type ModelFields, modelFields } from './model-fields.ts'
 
-/** Claude's own rules apply to Converse too. */
-const CLAUDE = /anthropic|claude/
-/** Claude before 3.7 never thinks. */
-export function signsThoughts(model: string): boolean {
-  const { takesBudget, takesAdaptive } = claudeThinking(model)
-  return CLAUDE.test(model) && (takesBudget || takesAdaptive)
-}
-
-const JSON_TYPE = { 'content-type': 'application/json' }
-const headers = new EndpointHeaders(({ apiKey }): UpstreamRequest['headers'] =>
-  apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` },
-)
 /** Around an entry, and around all of them, in bytes. */
 const AROUND_ENTRY = 16
 const AROUND_ALL = 512
 
-/**
- * With `apiKey` (a Bedrock API key) the request carries that key; otherwise it is signed with the endpoint's AWS
- * credentials, or with those of the machine.
- *
- * Throws `ProviderError` `rejected` for an image by URL: Converse accepts image data only.
- */
-export function bedrockRequest(request: ChatRequest, target: Target): UpstreamRequest {
+/** Throws `ProviderError` `rejected` for an image by URL: Converse accepts image data only. */
+export function bedrockRequest(request: ChatRequest, target: Target, form: ThinkingForm): UpstreamRequest {
   const { endpoint, model } = target
   const names = new ToolNames(request, NAMES_OF_64)
-  // Model ids and ARNs contain `:` and `/`, which must stay inside one path segment.
-  const method = request.stream ? 'converse-stream' : 'converse'
-  const url = `${endpoint.baseUrl}/model/${encodeURIComponent(model)}/${method}`
+  const url = `${bedrockModel(target)}/${request.stream ? 'converse-stream' : 'converse'}`
   const ignored: string[] = []
-  const body = converseBody(request, model, names, ignored)
+  const body = converseBody(request, { model, form }, names, ignored)
   return {
     ...authorized({ url, body }, endpoint),
     toolNames: names.restore,
     ...(ignored.length > 0 && { ignored }),
   }
-}
-
-/** The request with the headers of the endpoint, and a signature unless it has a key. */
-export function authorized(request: Pick<Dispatch, 'url' | 'body' | 'method'>, endpoint: Endpoint): Dispatch {
-  const { apiKey, aws } = endpoint
-  const { url, body, method } = request
-  const sign =
-    apiKey === undefined && aws !== undefined
-      ? async () => {
-          const keys = aws.keys ?? (await defaultAwsKeys(endpoint, aws.region))
-          return { ...(await signatureHeaders(aws.region, keys, url, JSON_TYPE, body, method)), ...endpoint.headers }
-        }
-      : undefined
-  return { ...request, headers: headers.of(endpoint), sign }
 }
 
 /**
@@ -79,7 +42,7 @@ export function authorized(request: Pick<Dispatch, 'url' | 'body' | 'method'>, e
  */
 function converseBody(
   request: ChatRequest,
-  model: string,
+  { model, form }: { readonly model: string; readonly form: ThinkingForm },
   names: ToolNames,
   ignored: string[],
 ): UpstreamRequest['body'] {
@@ -101,7 +64,7 @@ function converseBody(
   }
   writer.system()
   writer.messages()
-  json.text(`${inferenceConfig(request, thinkingFor(request, model, turns), model, ignored)}}`)
+  json.text(`${inferenceConfig(request, modelFields(request, model, form, turns), model, ignored)}}`)
   return json.take()
 }
 
@@ -123,35 +86,6 @@ function toolChoice({ toolChoice: choice }: ChatRequest, names: ToolNames): Json
   }
 }
 
-/** What the models of a maker take in addition to Converse's own fields. */
-interface ModelFields {
-  readonly fields?: JsonObject | undefined
-  /** The model thinks, so that some settings are rejected. */
-  readonly isOn: boolean
-  readonly ignored?: readonly string[] | undefined
-}
-
-function thinkingFor(request: ChatRequest, model: string, turns: Turns): ModelFields {
-  const { reasoning } = request
-  if (reasoning === undefined) return { isOn: false }
-  if (CLAUDE.test(model)) {
-    const { thinking, effort, isOn, ignored } = thinkingOf(request, claudeThinking(model), turns, request.thoughts)
-    const fields = { thinking, output_config: effort === undefined ? undefined : { effort } }
-    return { fields: thinking === undefined && effort === undefined ? undefined : fields, isOn, ignored }
-  }
-  const effort = effortOf(reasoning)
-  if (effort === undefined) return { isOn: false }
-  const word = lowered(effort, OTHER_EFFORTS)
-  if (/nova-2/.test(model)) {
-    const config = effort === 'none' ? { type: 'disabled' } : { type: 'enabled', maxReasoningEffort: word }
-    return { fields: { reasoningConfig: config }, isOn: false }
-  }
-  if (/gpt-oss/.test(model)) return { fields: { reasoning_effort: word }, isOn: false }
-  return { isOn: false, ignored: [reasoning.field] }
-}
-
-const OTHER_EFFORTS = ['low', 'medium', 'high'] as const
-
 /** Converse takes the schema as a text. Plain JSON mode has no counterpart. */
 function outputConfig({ sampling: { responseFormat, passesFormat } }: ChatRequest): JsonObject | undefined {
   const named = responseFormat?.['type'] === 'json_schema' ? objectOf(responseFormat['json_schema']) : undefined
@@ -163,7 +97,7 @@ function outputConfig({ sampling: { responseFormat, passesFormat } }: ChatReques
 
 /** The API's temperature range is 0 to 1; newer Claude models reject temperature together with `topP`. */
 function inferenceConfig(request: ChatRequest, thinking: ModelFields, model: string, ignored: string[]): string {
-  const isClaude = CLAUDE.test(model)
+  const isClaude = isClaudeModel(model)
   const { maxOutputTokens, stop } = request
   ignored.push(...(thinking.ignored ?? []))
   const { temperature, topP } = keptSampling(request, thinking.isOn, ignored)

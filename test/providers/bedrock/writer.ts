@@ -12,16 +12,24 @@ const codec = new EventStreamCodec(
   (text) => new TextEncoder().encode(text),
 )
 
-/** One frame of the binary event stream. */
-function frame(type: string, payload: JsonObject): Uint8Array {
+/** One frame of the binary event stream, which ends it if it is an exception. */
+export function frame(type: string, payload: JsonObject, kind: 'event' | 'exception' = 'event'): Uint8Array {
   const word = (value: string) => ({ type: 'string' as const, value })
   return codec.encode({
     headers: {
-      ':event-type': word(type),
+      [`:${kind}-type`]: word(type),
       ':content-type': word('application/json'),
-      ':message-type': word('event'),
+      ':message-type': word(kind),
     },
     body: new TextEncoder().encode(JSON.stringify(payload)),
+  })
+}
+
+/** Events of Anthropic's as InvokeModelWithResponseStream sends them: each in base64, without its name. */
+export function invoked(events: readonly string[]): Uint8Array[] {
+  return events.map((event) => {
+    const data = /^data: (.*)$/m.exec(event)?.[1] ?? ''
+    return frame('chunk', { bytes: Buffer.from(data).toString('base64'), p: 'abcdefghij'.slice(0, event.length % 10) })
   })
 }
 

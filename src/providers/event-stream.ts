@@ -4,17 +4,20 @@
  */
 
 import { EventStreamCodec } from '@smithy/eventstream-codec'
-import { partOf } from '../../core/bytes.ts'
-import { GrowingBytes } from '../../core/growing-bytes.ts'
-import { ProviderError } from '../../core/provider-error.ts'
-import { byteText, isPlain } from '../../wire/byte-text.ts'
-import { FRAME_CHARS_MAX, type FrameSink, type Shortcut } from '../../wire/frames.ts'
-import type { Framer } from '../provider.ts'
+import { partOf } from '../core/bytes.ts'
+import { GrowingBytes } from '../core/growing-bytes.ts'
+import { ProviderError } from '../core/provider-error.ts'
+import { byteText, isPlain } from '../wire/byte-text.ts'
+import { FRAME_CHARS_MAX, type FrameSink, type Shortcut } from '../wire/frames.ts'
+import type { Framer } from './provider.ts'
 
 /** A message begins with its total length. */
 const LENGTH_BYTES = 4
 /** The prelude, its checksum, and the checksum of the message. */
 const MESSAGE_BYTES_MIN = 16
+
+/** The content type of a stream. */
+export const EVENT_STREAM_TYPE = 'application/vnd.amazon.eventstream'
 
 const utf8 = new TextDecoder('utf-8')
 const codec = new EventStreamCodec(
@@ -32,7 +35,11 @@ export class EventStreamFramer implements Framer {
   /** Bytes needed before the next step. */
   private wanted = LENGTH_BYTES
 
-  constructor(private readonly shortcut?: Shortcut) {}
+  /** `unwrapped`: what of the payload of an event is its frame, if not all of it. */
+  constructor(
+    private readonly shortcut?: Shortcut,
+    private readonly unwrapped?: (payload: string) => Uint8Array,
+  ) {}
 
   push(chunk: Uint8Array, sink: FrameSink, begin = 0, end: number = chunk.byteLength): void {
     if (begin === end) return
@@ -68,8 +75,10 @@ export class EventStreamFramer implements Framer {
     }
     switch (header(':message-type')) {
       case 'event': {
-        const event = header(':event-type')
-        if (this.shortcut?.take(event, byteText(body), isPlain(body)) !== true) sink(event, utf8.decode(body))
+        const { unwrapped } = this
+        const event = unwrapped === undefined ? header(':event-type') : ''
+        const frame = unwrapped === undefined ? body : unwrapped(utf8.decode(body))
+        if (this.shortcut?.take(event, byteText(frame), isPlain(frame)) !== true) sink(event, utf8.decode(frame))
         return
       }
       case 'exception':

@@ -3,8 +3,8 @@
  * package is loaded when the first request needs it.
  */
 
-import type { Endpoint } from '../../core/endpoint.ts'
-import { MachineIdentity } from '../machine-identity.ts'
+import type { Endpoint } from '../core/endpoint.ts'
+import { MachineIdentity } from './machine-identity.ts'
 
 export interface AwsKeys {
   readonly accessKeyId: string

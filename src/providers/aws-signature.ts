@@ -1,8 +1,8 @@
 /** AWS Signature Version 4 for one request, made by AWS's own package with the runtime's hashing. */
 
 import { SignatureV4 } from '@smithy/signature-v4'
-import type { BytePieces } from '../../core/byte-pieces.ts'
-import type { AwsKeys } from './default-credentials.ts'
+import type { BytePieces } from '../core/byte-pieces.ts'
+import type { AwsKeys } from './aws-credentials.ts'
 
 type SecretBytes = string | ArrayBuffer | ArrayBufferView
 

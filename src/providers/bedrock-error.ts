@@ -1,10 +1,10 @@
 /** Bedrock's errors. The type is in a header, or in the exception frame of a stream. */
 
-import { isObject, type JsonValue, stringOf } from '../../core/json.ts'
-import { ProviderError, type ProviderErrorKind } from '../../core/provider-error.ts'
-import { errorJson, errorText, responseError } from '../error-response.ts'
-import type { ResponseHeaders } from '../provider.ts'
-import { scrub } from '../scrub.ts'
+import { isObject, type JsonValue, stringOf } from '../core/json.ts'
+import { ProviderError, type ProviderErrorKind } from '../core/provider-error.ts'
+import { errorJson, errorText, responseError } from './error-response.ts'
+import type { ResponseHeaders } from './provider.ts'
+import { scrub } from './scrub.ts'
 
 /**
  * The error of a response with an error status. The type overrides the status: an expired token is a 400 here and a 403
@@ -24,6 +24,14 @@ export function bedrockResponseError(status: number, headers: ResponseHeaders, b
         providerCode: bareType(type),
       })
 }
+
+/** The model's own error, which Bedrock quotes. */
+export function innerError(error: ProviderError): ProviderError {
+  const message = error.message.replace(QUOTING, '')
+  return message === error.message ? error : new ProviderError(error.kind, message, error.detail)
+}
+
+const QUOTING = /^the model returned the following errors:\s*/i
 
 /** The error of an exception frame: its type, and its payload as text. */
 export function bedrockException(type: string, payload: string): ProviderError {
