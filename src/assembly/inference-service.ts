@@ -1,6 +1,7 @@
 /** The inference API of one worker: what it serves now, how a reload changes that, and whether it can serve. */
 
 import { OwnRoom, type RoomSource } from '../capacity/common-room.ts'
+import type { ScarceRoom } from '../capacity/reported-rooms.ts'
 import { Rooms } from '../capacity/rooms.ts'
 import { PRIORITIES, WaitQueue } from '../capacity/wait-queue.ts'
 import type { Config } from '../config/config.ts'
@@ -40,11 +41,12 @@ import { remaining } from './targets.ts'
 const UPGRADE_REFUSED = 426
 
 /**
- * What one worker learns and the others should know: which targets rest after failures, which target a conversation
- * stays with, and of which model's tier it has warned.
+ * What one worker learns and the others should know: which targets rest after failures, which of their limits are
+ * scarce, which target a conversation stays with, and of which model's tier it has warned.
  */
 export type PeerUpdate =
   | { readonly about: 'rest'; readonly rest: Rest }
+  | { readonly about: 'room'; readonly room: ScarceRoom }
   | { readonly about: 'place'; readonly place: Place }
   | { readonly about: 'tier'; readonly model: string }
 
@@ -139,8 +141,9 @@ export class InferenceService {
       dropping: (fields) => logEvent(logger, 'traces.dropping', fields),
       recovered: (fields) => logEvent(logger, 'traces.recovered', fields),
     })
-    this.rooms = new Rooms(room)
+    this.rooms = new Rooms(room, (scarce) => publish({ about: 'room', room: scarce }))
     this.queue = new WaitQueue(this.figures)
+    this.rooms.listen(this.queue)
     this.useCapacity(config)
     this.exportSpans()
     // Codex asks for a socket first and goes on without one: no operator has to act on that.
@@ -199,7 +202,8 @@ export class InferenceService {
   }
 
   private useCapacity({ capacity, models, workers }: Config): void {
-    const targets = models.flatMap((model) => model.targets)
+    // Without limits and without a queue, requests do not look for room.
+    const targets = capacity === undefined ? [] : models.flatMap((model) => model.targets)
     this.rooms.use(capacity ?? { providers: {}, targets: [] }, targets, workers)
   }
 
@@ -278,8 +282,9 @@ export class InferenceService {
   /** Applies what another worker learned. */
   apply(update: PeerUpdate): void {
     if (update.about === 'rest') this.breaker.receive(update.rest)
+    else if (update.about === 'room') this.rooms.receive(update.room)
     else if (update.about === 'place') this.affinity.receive(update.place)
-    else this.targetUsage.receiveTier(update.model)
+    else if (update.about === 'tier') this.targetUsage.receiveTier(update.model)
   }
 
   /** The health of the ledger and of the key store, as far as it is known without asking them. */

@@ -30,6 +30,17 @@ export interface Amount {
   readonly amount: number
 }
 
+/** What a provider has shown of a rate that others use, too. */
+export interface RoomReport {
+  readonly meter: Meter
+  /** No more is left of it than this; below 0: it must come back first. */
+  readonly level: number
+  /** For so long nothing comes back. */
+  readonly closedMs: number
+  /** It answered 429 and did not report what is left: less of the limit comes back from now on. */
+  readonly isRefusal: boolean
+}
+
 /** Where processes take room. Nothing throws but `take`, which rejects while the room cannot be reached. */
 export interface RoomSource {
   /** `isLow`: for requests of the lower class, which get only every tenth turn while others wait. */
@@ -37,6 +48,9 @@ export interface RoomSource {
   give(amounts: readonly Amount[]): void
   /** Places of concurrency that this process still holds; without a sign of it they are free after 20 s. */
   renew(held: readonly Amount[]): void
+  report(reports: readonly RoomReport[]): void
+  /** How many processes take room there, as far as it is known. */
+  readonly processes: number
 }
 
 /** How long a process holds its places without a sign. */
@@ -47,16 +61,31 @@ const WAITING_MS = 300
 const LOOK_MS = 25
 /** Of the turns while others wait, the lower class gets one of so many. */
 const LOW_TURNS = 10
+/**
+ * After a 429 that does not report what is left, this much of what came back until then comes back from now on; at most
+ * once in `REFUSED_MS`, because requests that were sent together are refused together. It grows by `REGROWTH` of the
+ * limit a millisecond: from one 429 to the next, at half of the limit, are 40 s.
+ */
+const REFUSED_SHARE = 0.85
+const REFUSED_MS = 2000
+const SHARE_MIN = 0.05
+const REGROWTH = 0.000_002
 
 interface State {
   level: number
   atMs: number
+  /** The part of the limit that comes back, at `atMs`. */
+  share: number
+  /** Until then nothing comes back. */
+  closedMs: number
+  refusedMs: number
   window: number
   used: number
   readonly holders: Map<string, { amount: number; untilMs: number }>
   /** Until when requests wait for it, and requests of the upper class. */
   waitingMs: number
   urgentMs: number
+  /** Of the upper class while it waits, since the last one of the lower class. */
   turns: number
 }
 
@@ -73,8 +102,8 @@ export class CommonRoom {
       const state = states[i]
       if (state !== undefined && ask.need > 0) waitMs = Math.max(waitMs, waitFor(ask, state, nowMs))
     })
-    if (waitMs === 0 && isLow && states.some((state) => nowMs < state.urgentMs && ++state.turns % LOW_TURNS !== 0))
-      waitMs = LOOK_MS
+    const urgent = states.filter(({ urgentMs }) => nowMs < urgentMs)
+    if (waitMs === 0 && isLow && urgent.some(({ turns }) => turns < LOW_TURNS - 1)) waitMs = LOOK_MS
     if (waitMs > 0) {
       for (const state of states) {
         state.waitingMs = nowMs + WAITING_MS
@@ -82,6 +111,7 @@ export class CommonRoom {
       }
       return { waitMs, granted: [], left: asks.map(({ meter }, i) => leftOf(meter, states[i])) }
     }
+    for (const state of urgent) state.turns = isLow ? 0 : state.turns + 1
     const granted = asks.map((ask, i) => grant(ask, states[i], holder, nowMs))
     return { waitMs, granted, left: asks.map(({ meter }, i) => leftOf(meter, states[i])) }
   }
@@ -102,6 +132,19 @@ export class CommonRoom {
       const state = this.stateOf(meter, nowMs)
       state.holders.delete(holder)
       hold(state, holder, amount, nowMs)
+    }
+  }
+
+  /** What a provider has shown. */
+  report(reports: readonly RoomReport[]): void {
+    const nowMs = this.now()
+    for (const { meter, level, closedMs, isRefusal } of reports) {
+      const state = this.stateOf(meter, nowMs)
+      state.level = Math.min(state.level, level)
+      state.closedMs = Math.max(state.closedMs, nowMs + closedMs)
+      if (!isRefusal || nowMs < state.refusedMs + REFUSED_MS) continue
+      state.refusedMs = nowMs
+      state.share = Math.max(SHARE_MIN, state.share * REFUSED_SHARE)
     }
   }
 
@@ -133,7 +176,9 @@ export class CommonRoom {
     }
     if (meter.kind === 'rate') {
       const { most, perMs } = bucketOf(meter)
-      state.level = Math.min(most, state.level + Math.max(0, nowMs - state.atMs) * perMs)
+      const sinceMs = Math.max(0, nowMs - Math.max(state.atMs, state.closedMs))
+      state.level = Math.min(most, state.level + sinceMs * perMs * state.share)
+      state.share = Math.min(1, state.share + Math.max(0, nowMs - state.atMs) * REGROWTH)
       state.atMs = Math.max(state.atMs, nowMs)
     } else if (meter.kind === 'concurrency') {
       for (const [holder, { untilMs }] of state.holders) if (untilMs <= nowMs) state.holders.delete(holder)
@@ -149,7 +194,8 @@ export class CommonRoom {
 }
 
 function newState(level: number, atMs: number): State {
-  return { level, atMs, window: 0, used: 0, holders: new Map(), waitingMs: 0, urgentMs: 0, turns: 0 }
+  const rate = { level, atMs, share: 1, closedMs: 0, refusedMs: Number.NEGATIVE_INFINITY }
+  return { ...rate, window: 0, used: 0, holders: new Map(), waitingMs: 0, urgentMs: 0, turns: 0 }
 }
 
 /** 0 if there is room. */
@@ -158,7 +204,8 @@ function waitFor({ meter, need }: Ask, state: State, nowMs: number): number {
     const { most, perMs } = bucketOf(meter)
     // What is larger than the bucket passes when that is full, and what follows waits until it is paid back.
     const wanted = Math.min(need, most)
-    return state.level + 1e-6 >= wanted ? 0 : Math.max(1, Math.ceil((wanted - state.level) / perMs))
+    if (state.level + 1e-6 >= wanted) return 0
+    return Math.max(1, Math.ceil(Math.max(0, state.closedMs - nowMs) + (wanted - state.level) / (perMs * state.share)))
   }
   if (meter.kind === 'concurrency') return heldOf(state) + need <= meter.limit ? 0 : LOOK_MS
   return state.used + need <= meter.limit ? 0 : Math.max(1, windowEnd(meter.kind, nowMs) - nowMs)
@@ -211,6 +258,7 @@ function windowEnd(kind: Meter['kind'], ms: number): number {
 
 /** Room within this process. */
 export class OwnRoom implements RoomSource {
+  readonly processes = 1
   private readonly room = new CommonRoom()
 
   take(asks: readonly Ask[], isLow: boolean): Promise<Taken> {
@@ -223,5 +271,9 @@ export class OwnRoom implements RoomSource {
 
   renew(held: readonly Amount[]): void {
     this.room.renew(held, '')
+  }
+
+  report(reports: readonly RoomReport[]): void {
+    this.room.report(reports)
   }
 }

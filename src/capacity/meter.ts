@@ -11,7 +11,7 @@ const BUCKET_SHARE = 6
 const MINUTE_MS = 60_000
 
 type MeterKind = 'rate' | 'concurrency' | 'day' | 'month' | 'total'
-type CapacityUnit = 'requests' | 'tokens' | 'concurrent_requests' | 'micro_usd'
+export type CapacityUnit = 'requests' | 'tokens' | 'concurrent_requests' | 'micro_usd'
 
 /** Plain data: it is sent between processes. */
 export interface Meter {
@@ -60,12 +60,15 @@ export function amountOf(meter: Meter, { tokens, microUsd }: Demand): number {
 }
 
 /** The most that a bucket holds, and what comes to it in a millisecond. */
-export function bucketOf({ limit }: Meter): { readonly most: number; readonly perMs: number } {
+export function bucketOf({ limit }: Pick<Meter, 'limit'>): { readonly most: number; readonly perMs: number } {
   return { most: Math.max(1, limit / BUCKET_SHARE), perMs: limit / MINUTE_MS }
 }
 
 /** How much of a meter's limit one process may hold for requests to come, if `processes` of a node share 2 %. */
-export function sliceOf({ limit, kind }: Meter, processes: number): number {
-  const isMoney = kind === 'day' || kind === 'month' || kind === 'total'
-  return Math.floor((limit * (isMoney ? 0.001 : 0.02)) / processes)
+export function sliceOf(meter: Meter, processes: number): number {
+  return Math.floor((meter.limit * (isMoney(meter) ? 0.001 : 0.02)) / processes)
+}
+
+export function isMoney({ unit }: Meter): boolean {
+  return unit === 'micro_usd'
 }

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import type { RedisConfig } from '../core/redis-config.ts'
 import clock from '../redis/clock.lua' with { type: 'text' }
 import type { RedisClient } from '../redis/connect.ts'
-import type { Amount, Ask, RoomSource, Taken } from './common-room.ts'
+import type { Amount, Ask, RoomReport, RoomSource, Taken } from './common-room.ts'
 import lua from './take-room.lua' with { type: 'text' }
 
 const SCRIPT = `${clock}\n${lua}`
@@ -12,11 +12,13 @@ const SHA1 = createHash('sha1').update(SCRIPT).digest('hex')
 /** How long the first request waits for the connection. */
 const OPEN_MS_MAX = 1000
 const PREFIX = 'weir:{capacity}:'
+const PROCESSES = 'weir:{capacity}'
 
 export class RedisRoom implements RoomSource {
   private client: RedisClient | undefined
   private opening: Promise<void> | undefined
   private isClosed = false
+  processes = 1
   private readonly holder = crypto.randomUUID()
 
   constructor(private readonly place: RedisConfig) {}
@@ -37,6 +39,15 @@ export class RedisRoom implements RoomSource {
     void this.send('renew', held)
   }
 
+  report(reports: readonly RoomReport[]): void {
+    for (const isRefusal of [false, true]) {
+      const chosen = reports.filter((one) => one.isRefusal === isRefusal)
+      const words = chosen.flatMap(({ meter, level, closedMs }) => ['rate', meter.limit, level, Math.ceil(closedMs)])
+      const names = chosen.map(({ meter }) => meter.name)
+      if (chosen.length > 0) void this.run('report', names, isRefusal, words).catch(() => undefined)
+    }
+  }
+
   close(): void {
     this.isClosed = true
     this.client?.disconnect()
@@ -55,7 +66,8 @@ export class RedisRoom implements RoomSource {
     const words = amounts.flatMap(({ meter, amount }) => [meter.kind, meter.limit, Math.floor(amount), 0])
     const names = amounts.map(({ meter }) => meter.name)
     try {
-      await this.run(operation, names, false, words)
+      const [processes] = await this.run(operation, names, false, words)
+      if (processes !== undefined) this.processes = Number(processes)
     } catch {
       // Redis is away: places are free again after 20 s, and a rate by itself.
     }
@@ -71,7 +83,7 @@ export class RedisRoom implements RoomSource {
     await this.opening
     const { client } = this
     if (client?.status !== 'ready') throw new Error('Redis cannot be reached')
-    const keys = names.map((name) => PREFIX + name)
+    const keys = [...names.map((name) => PREFIX + name), ...(operation === 'renew' ? [PROCESSES] : [])]
     const values = [operation, this.holder, isLow ? '1' : '0', ...words]
     const reply = await client.evalsha(SHA1, keys.length, ...keys, ...values).catch((error: unknown) => {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error

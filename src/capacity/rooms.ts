@@ -3,12 +3,13 @@
  * the room that all processes share, and what running requests have taken of it.
  */
 
-import type { CapacityConfig } from '../core/capacity-limits.ts'
-import { type ListMember, MemberList } from '../core/member-list.ts'
+import type { CapacityConfig, ReportedLimit } from '../core/capacity-limits.ts'
 import { type TargetRef, targetKey } from '../core/model-config.ts'
 import { slowTicker, type Ticking } from '../core/ticker.ts'
-import { type Amount, type Ask, OwnRoom, type RoomSource } from './common-room.ts'
-import { amountOf, bucketOf, type Demand, type Meter, metersFor, sliceOf } from './meter.ts'
+import type { Amount, Ask, RoomReport, RoomSource, Taken } from './common-room.ts'
+import { amountOf, bucketOf, type CapacityUnit, type Demand, type Meter, metersFor, sliceOf } from './meter.ts'
+import { ReportedRooms, type ReportedRoomsOwner, type ScarceRoom } from './reported-rooms.ts'
+import { StandbyRoom } from './standby-room.ts'
 
 /** How often held places are renewed. */
 const RENEW_MS = 5000
@@ -27,6 +28,11 @@ class Held {
   /** What was left of the limit when this process last asked, from 0 to 1, and when. */
   left = 1
   leftMs = 0
+
+  /** Places that this process holds. */
+  get places(): number {
+    return this.running + this.spare
+  }
 
   constructor(
     public meter: Meter,
@@ -64,6 +70,7 @@ export class TargetRoom {
   /** Requests that wait for it in the queue. Who comes later does not pass them. */
   waiting = 0
   private asking: Promise<void> | undefined
+  private isLowDenied = false
   /** What requests need that wait for the ask in flight, or for the next one. */
   private wanted: Demand[] = []
 
@@ -74,6 +81,11 @@ export class TargetRoom {
   /** Takes over the limits of a configuration, also for requests that wait. */
   use(held: readonly Held[]): void {
     this.held = held
+  }
+
+  /** The names of its limits. */
+  get meters(): readonly string[] {
+    return this.held.map(({ meter }) => meter.name)
   }
 
   /** Whether this process holds enough. */
@@ -110,7 +122,9 @@ export class TargetRoom {
 
   /** Asks for what a request lacks, unless that is in vain. The queue is woken by the answer. */
   askFor(demand: Demand, isLow: boolean): void {
-    if (this.waitMs(demand) <= 0) void this.ask(demand, isLow)
+    if (this.has(demand)) return
+    // What the lower class was denied, the upper class may get, and others learn that it waits.
+    if (this.waitMs(demand) <= 0 || (this.isLowDenied && !isLow)) void this.ask(demand, isLow)
   }
 
   /** `used`: undefined if nothing was sent. */
@@ -188,11 +202,14 @@ export class TargetRoom {
     if (first !== undefined) this.giveBackFor(first)
     const asks = all.map(({ meter, slice, spare }): Ask => {
       const need = first === undefined ? 0 : Math.max(0, amountOf(meter, first) - spare)
-      const sum = wanted.reduce((before, demand) => before + amountOf(meter, demand), 0)
-      return { meter, need: Math.ceil(need), spare: Math.max(0, Math.ceil(sum + slice - Math.max(0, spare) - need)) }
+      const sum = wanted.reduce((before, demand) => before + amountOf(meter, demand), 0) + this.forQueue(meter, first)
+      // While requests wait here, none holds what others could have.
+      const toCome = this.waiting > 0 ? 0 : slice
+      return { meter, need: Math.ceil(need), spare: Math.max(0, Math.ceil(sum + toCome - Math.max(0, spare) - need)) }
     })
     const taken = await this.rooms.take(asks, isLow)
     const nowMs = performance.now()
+    this.isLowDenied = isLow && taken.waitMs > 0
     all.forEach((held, i) => {
       held.left = taken.left[i] ?? held.left
       held.leftMs = nowMs
@@ -201,49 +218,114 @@ export class TargetRoom {
         held.emptyUntilMs = 0
         // Nothing for requests to come: they ask when they are there.
         if (first === undefined && (taken.granted[i] ?? 0) === 0) held.emptyUntilMs = nowMs + 1
-      } else if ((asks[i]?.need ?? 0) > 0) held.emptyUntilMs = nowMs + Math.min(taken.waitMs, RETRY_MS_MAX)
+      } else if ((asks[i]?.need ?? 0) > 0)
+        held.emptyUntilMs = nowMs + Math.min(Math.max(taken.waitMs, RETRY_MS_MIN), RETRY_MS_MAX)
     })
+  }
+
+  /** What the requests in the queue can take until the next ask: at a high rate one ask is for many of them. */
+  private forQueue(meter: Meter, first: Demand | undefined): number {
+    if (first === undefined || this.waiting <= 1 || meter.kind !== 'rate') return 0
+    return Math.min((this.waiting - 1) * amountOf(meter, first), Math.floor(bucketOf(meter).perMs * 2 * RETRY_MS_MIN))
   }
 }
 
+/** Ten nodes that ask for what comes back next would ask all the time. */
+const RETRY_MS_MIN = 20
 /** Others may give room back, and limits change: nothing is held to be empty for longer. */
 const RETRY_MS_MAX = 250
 
-export class Rooms implements Ticking {
+export class Rooms implements Ticking, ReportedRoomsOwner {
   place = -1
   private readonly rooms = new Map<string, TargetRoom>()
   private readonly held = new Map<string, Held>()
-  private readonly listeners = new MemberList<RoomListener>()
+  private listener: RoomListener | undefined
   private renewedMs = performance.now()
-  /** While the shared room cannot be reached, each process keeps to the limits by itself. */
-  private readonly own = new OwnRoom()
+  /** The configured limits of each target of the configuration. */
+  private configured = new Map<string, readonly Meter[]>()
+  private processes = 1
+  private readonly source: StandbyRoom
+  private readonly reported: ReportedRooms
 
-  constructor(readonly source: RoomSource) {}
+  /** `publish` takes what the other processes should know. */
+  constructor(source: RoomSource, publish: (room: ScarceRoom) => void = () => {}) {
+    this.source = new StandbyRoom(
+      source,
+      () => [...this.held.values()],
+      () => this.processes,
+    )
+    this.reported = new ReportedRooms(this, publish)
+  }
 
   /**
    * Takes over the limits of a configuration with its targets; what running requests have taken stays taken.
    * `processes`: how many of this node take room.
    */
   use({ providers, targets: limited }: CapacityConfig, targets: readonly TargetRef[], processes: number): void {
-    const before = new Map(this.rooms)
-    const unused = new Map(this.held)
-    this.rooms.clear()
+    const isFirst = this.rooms.size === 0
+    this.processes = processes
+    this.configured = new Map(
+      targets.map((target) => {
+        const own = limited.find(({ provider, model }) => provider === target.provider && model === target.model)
+        return [targetKey(target), metersFor(target, providers[target.provider], own?.limits)]
+      }),
+    )
+    this.reported.keep((target) => this.configured.has(targetKey(target)))
+    const gone = new Set(this.rooms.keys())
     for (const target of targets) {
-      const own = limited.find(({ provider, model }) => provider === target.provider && model === target.model)
-      const meters = metersFor(target, providers[target.provider], own?.limits)
-      if (meters.length === 0 || this.rooms.has(targetKey(target))) continue
-      const room = before.get(targetKey(target)) ?? new TargetRoom(this)
-      room.use(meters.map((meter) => this.heldOf(meter, processes)))
-      for (const { name } of meters) unused.delete(name)
-      before.delete(targetKey(target))
-      this.rooms.set(targetKey(target), room)
-      room.topUp()
+      this.equip(target)
+      gone.delete(targetKey(target))
     }
     // Who waits for a target that has no limits any more goes on.
-    for (const room of before.values()) room.use([])
-    for (const name of unused.keys()) this.held.delete(name)
-    if (this.rooms.size > 0 && this.place === -1) slowTicker.add(this)
+    for (const key of gone) {
+      this.rooms.get(key)?.use([])
+      this.rooms.delete(key)
+    }
+    const used = new Set([...this.rooms.values()].flatMap((room) => room.meters))
+    for (const name of this.held.keys()) if (!used.has(name)) this.held.delete(name)
+    if (isFirst && this.rooms.size > 0) this.renew()
     this.changed()
+  }
+
+  /** Gives a target the room of its limits, configured and reported. */
+  private equip(target: TargetRef): void {
+    const key = targetKey(target)
+    const configured = this.configured.get(key) ?? []
+    const reported = this.reported.metersOf(target)
+    const room = this.rooms.get(key) ?? new TargetRoom(this)
+    room.use([
+      ...configured.map((meter) => this.heldOf(meter, sliceOf(meter, this.processes))),
+      ...reported.map((meter) => this.heldOf(meter, 0)),
+    ])
+    if (configured.length + reported.length === 0) this.rooms.delete(key)
+    else this.rooms.set(key, room)
+    if (this.rooms.size > 0) slowTicker.add(this)
+    room.topUp()
+  }
+
+  limitOf({ provider, model }: TargetRef, unit: CapacityUnit): number | undefined {
+    const meters = this.configured.get(targetKey({ provider, model })) ?? []
+    return meters.find((meter) => meter.kind === 'rate' && meter.unit === unit)?.limit
+  }
+
+  scarceChanged(target: TargetRef): void {
+    if (!this.configured.has(targetKey(target))) return
+    this.equip(target)
+    this.changed()
+  }
+
+  /** The provider of a target has answered a call: as `ReportedRooms.hear`. */
+  hear(target: TargetRef, reports: readonly ReportedLimit[], ageMs: number, isRefused: boolean): boolean {
+    return this.reported.hear(target, reports, ageMs, isRefused)
+  }
+
+  /** Another process has heard that a limit is scarce. */
+  receive(room: ScarceRoom): void {
+    if (this.configured.has(targetKey(room))) this.reported.receive(room)
+  }
+
+  report(reports: readonly RoomReport[]): void {
+    this.source.report(reports)
   }
 
   /** Undefined for a target without limits. */
@@ -252,25 +334,19 @@ export class Rooms implements Ticking {
   }
 
   listen(listener: RoomListener): void {
-    this.listeners.add(listener)
+    this.listener = listener
   }
 
   changed(): void {
-    for (const listener of this.listeners.snapshot()) listener.roomChanged()
+    this.listener?.roomChanged()
   }
 
   give(amounts: readonly Amount[]): void {
     this.source.give(amounts)
-    this.own.give(amounts)
   }
 
-  async take(asks: readonly Ask[], isLow: boolean): ReturnType<RoomSource['take']> {
-    try {
-      return await this.source.take(asks, isLow)
-    } catch {
-      // Redis is away: the ledger reports that.
-      return await this.own.take(asks, isLow)
-    }
+  take(asks: readonly Ask[], isLow: boolean): Promise<Taken> {
+    return this.source.take(asks, isLow)
   }
 
   /** What is left of each limit, from 0 to 1, as far as this process knows; by the name of the meter. */
@@ -285,15 +361,17 @@ export class Rooms implements Ticking {
   }
 
   tick(nowMs: number): void {
+    this.reported.tick(nowMs)
+    if (this.rooms.size === 0) slowTicker.remove(this)
     if (nowMs - this.renewedMs < RENEW_MS) return
-    this.renewedMs = nowMs
-    const held = [...this.held.values()].filter(({ meter }) => meter.kind === 'concurrency')
-    const amounts = held.map(({ meter, running, spare }) => ({ meter, amount: running + spare }))
-    if (amounts.length > 0) {
-      this.source.renew(amounts)
-      this.own.renew(amounts)
-    }
+    this.renew()
     for (const room of this.rooms.values()) room.refresh(nowMs)
+  }
+
+  private renew(): void {
+    this.renewedMs = performance.now()
+    const held = [...this.held.values()].filter(({ meter }) => meter.kind === 'concurrency')
+    this.source.renew(held.map(({ meter, places }) => ({ meter, amount: places })))
   }
 
   /** The process ends: gives back what it holds for requests to come. */
@@ -307,8 +385,7 @@ export class Rooms implements Ticking {
     if (given.length > 0) this.give(given)
   }
 
-  private heldOf(meter: Meter, processes: number): Held {
-    const slice = sliceOf(meter, processes)
+  private heldOf(meter: Meter, slice: number): Held {
     const known = this.held.get(meter.name)
     if (known !== undefined) {
       known.meter = meter
@@ -322,6 +399,6 @@ export class Rooms implements Ticking {
 }
 
 /** Hears that there may be room again. */
-export interface RoomListener extends ListMember {
+export interface RoomListener {
   roomChanged(): void
 }

@@ -1,8 +1,10 @@
 -- What is left of the limits of providers and targets, for all nodes: `common-room.ts` is the same for one node.
--- KEYS: one hash for each meter. ARGV: the operation, the holder, 1 for the lower class, and for each meter its kind,
--- its limit, what is needed or given or held, and what is spare.
+-- KEYS: one hash for each meter; for `renew` also the processes that take room. ARGV: the operation, the holder, 1 for
+-- the lower class (of `report`: for a refusal), and for each meter its kind, its limit, what is needed or given or held
+-- or left, and what is spare (of `report`: for how long nothing comes back).
 
 local HELD_MS, WAITING_MS, LOOK_MS, LOW_TURNS, BUCKET_SHARE = 20000, 300, 25, 10, 6
+local REFUSED_SHARE, REFUSED_MS, SHARE_MIN, REGROWTH = 0.85, 2000, 0.05, 0.000002
 -- Longer than a month, after which nothing of a hash counts.
 local KEPT_MS = 32 * 86400000
 
@@ -57,8 +59,12 @@ local function state_of(i)
     meter.most = math.max(1, meter.limit / BUCKET_SHARE)
     meter.per_ms = meter.limit / 60000
     local level = fields.level and number(fields.level) or meter.most
-    local since = math.max(0, now - number(fields.at or tostring(now)))
-    meter.level = math.min(meter.most, level + since * meter.per_ms)
+    local at = number(fields.at or tostring(now))
+    meter.closed, meter.refused = number(fields.closed), number(fields.refused)
+    meter.share, meter.had_share = number(fields.share or '1'), fields.share ~= nil
+    local since = math.max(0, now - math.max(at, meter.closed))
+    meter.level = math.min(meter.most, level + since * meter.per_ms * meter.share)
+    meter.share = math.min(1, meter.share + math.max(0, now - at) * REGROWTH)
   elseif meter.kind == 'concurrency' then
     for name, value in pairs(fields) do
       if string.sub(name, 1, 2) == 'h:' then
@@ -89,6 +95,8 @@ end
 local function save(meter)
   if meter.kind == 'rate' then
     redis.call('HSET', meter.key, 'level', string.format('%.6f', meter.level), 'at', string.format('%d', now))
+    if meter.share < 1 then redis.call('HSET', meter.key, 'share', string.format('%.6f', meter.share))
+    elseif meter.had_share then redis.call('HDEL', meter.key, 'share') end
   elseif meter.kind ~= 'concurrency' then
     redis.call('HSET', meter.key, 'window', string.format('%d', meter.window), 'used', string.format('%d', meter.used))
   end
@@ -100,7 +108,8 @@ local function wait_for(meter)
   if meter.kind == 'rate' then
     local wanted = math.min(meter.amount, meter.most)
     if meter.level + 0.000001 >= wanted then return 0 end
-    return math.max(1, math.ceil((wanted - meter.level) / meter.per_ms))
+    local closed = math.max(0, meter.closed - now)
+    return math.max(1, math.ceil(closed + (wanted - meter.level) / (meter.per_ms * meter.share)))
   end
   if meter.kind == 'concurrency' then
     return meter.held + meter.amount <= meter.limit and 0 or LOOK_MS
@@ -132,7 +141,7 @@ local function left_of(meter)
 end
 
 local meters = {}
-for i = 1, #KEYS do meters[i] = state_of(i) end
+for i = 1, operation == 'renew' and #KEYS - 1 or #KEYS do meters[i] = state_of(i) end
 
 -- The wait, then what is granted and what is left of each meter.
 local function reply(wait, granted)
@@ -159,6 +168,24 @@ if operation == 'renew' then
     hold(meter, meter.amount)
     save(meter)
   end
+  local processes = KEYS[#KEYS]
+  redis.call('ZADD', processes, now, holder)
+  redis.call('ZREMRANGEBYSCORE', processes, '-inf', now - HELD_MS)
+  redis.call('PEXPIRE', processes, HELD_MS)
+  return { tostring(redis.call('ZCARD', processes)) }
+end
+
+if operation == 'report' then
+  for _, meter in ipairs(meters) do
+    meter.level = math.min(meter.level, meter.amount)
+    local closed = math.max(meter.closed, now + meter.spare)
+    redis.call('HSET', meter.key, 'closed', string.format('%d', closed))
+    if is_low and now >= meter.refused + REFUSED_MS then
+      redis.call('HSET', meter.key, 'refused', string.format('%d', now))
+      meter.share = math.max(SHARE_MIN, meter.share * REFUSED_SHARE)
+    end
+    save(meter)
+  end
   return {}
 end
 
@@ -166,11 +193,7 @@ local wait = 0
 for _, meter in ipairs(meters) do wait = math.max(wait, wait_for(meter)) end
 if wait == 0 and is_low then
   for _, meter in ipairs(meters) do
-    if now < meter.urgent then
-      local turns = redis.call('HINCRBY', meter.key, 'turns', 1)
-      if turns % LOW_TURNS ~= 0 then wait = LOOK_MS end
-      break
-    end
+    if now < meter.urgent and meter.turns < LOW_TURNS - 1 then wait = LOOK_MS end
   end
 end
 if wait > 0 then
@@ -180,6 +203,12 @@ if wait > 0 then
     save(meter)
   end
   return reply(math.min(wait, KEPT_MS), {})
+end
+
+for _, meter in ipairs(meters) do
+  if now < meter.urgent then
+    redis.call('HSET', meter.key, 'turns', string.format('%d', is_low and 0 or meter.turns + 1))
+  end
 end
 
 local granted = {}

@@ -157,7 +157,7 @@ export class WaitQueue implements Ticking, RoomListener {
         this.turns++
         this.figures.waited(next.priority, performance.now() - since)
       }
-      for (const waiting of blocked.values()) waiting.ask()
+      for (const waiting of blocked.values()) (this.upperOf(waiting) ?? waiting).ask()
     } finally {
       this.isPumping = false
     }
@@ -167,6 +167,12 @@ export class WaitQueue implements Ticking, RoomListener {
     const isLowTurn = this.turns % LOW_TURNS === LOW_TURNS - 1
     const [first, second] = isLowTurn ? (['batch', 'interactive'] as const) : PRIORITIES
     return this.firstOf(first, blocked) ?? this.firstOf(second, blocked)
+  }
+
+  /** One of the upper class that waits for the same: others let it go first also at a turn of the lower class. */
+  private upperOf({ candidates }: Waiting): Waiting | undefined {
+    for (const line of this.groups.get(candidates)?.lines.interactive.values() ?? []) return line.first
+    return undefined
   }
 
   /** The first request of the organisation that has had the least. */

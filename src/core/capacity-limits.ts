@@ -16,6 +16,17 @@ interface SpendCapacity {
   readonly total?: number | undefined
 }
 
+/** What a provider reports of one of its limits with an answer, or with a 429. */
+export interface ReportedLimit {
+  readonly unit: 'requests' | 'tokens'
+  /** Of all who use the provider's account. */
+  readonly remaining: number
+  /** A minute's limit; undefined if it is not reported. */
+  readonly limit: number | undefined
+  /** When all of it is there again. */
+  readonly resetMs: number | undefined
+}
+
 export interface CapacityConfig {
   /** By the name of the provider. */
   readonly providers: Readonly<Record<string, CapacityLimits>>

@@ -260,10 +260,12 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     this.listener.ended(COMPLETED)
   }
 
-  /** A target with nothing left of its rate limit rests, if there is another one. */
-  private succeeded({ candidate, permit, learned }: Attempt, call: ProviderCall): void {
+  /** A target with nothing left of its rate limit rests, if there is another one and no room to be kept. */
+  private succeeded(attempt: Attempt, call: ProviderCall): void {
+    const { candidate, permit, learned } = attempt
     if (learned !== undefined) this.attempts.keep(learned, candidate)
-    const exhaustedMs = this.requireTurns().isOnly ? undefined : call.exhaustedMs
+    const isKept = this.room?.hear(attempt, call.reportedLimits, false) === true
+    const exhaustedMs = isKept || this.requireTurns().isOnly ? undefined : call.exhaustedMs
     if (exhaustedMs === undefined || exhaustedMs === 0) permit.succeeded()
     else permit.exhausted(exhaustedMs)
   }
@@ -341,10 +343,12 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     const { attempt, reservation } = this
     if (attempt === undefined || reservation === undefined) return this.listener.failed(thrown)
     try {
+      const isRefused = thrown instanceof ProviderError && thrown.kind === 'rate_limited'
+      if (isRefused) this.room?.hear(attempt, attempt.call?.reportedLimits ?? [], true)
       const learned = this.judge(attempt, reservation, thrown)
       if (learned !== undefined) return this.callAgain(attempt, learned)
       attempt.endAdmission(false)
-      if (thrown instanceof ProviderError && thrown.kind === 'rate_limited') this.room?.rests(attempt.candidate)
+      if (isRefused) this.room?.rests(attempt.candidate)
       this.next()
     } catch (error) {
       attempt.endAdmission(false)

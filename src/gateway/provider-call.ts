@@ -3,6 +3,7 @@
  */
 
 import type { Candidate } from '../catalog/resolve.ts'
+import type { ReportedLimit } from '../core/capacity-limits.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { parseExact } from '../core/exact-json.ts'
 import type { JsonValue } from '../core/json.ts'
@@ -97,6 +98,11 @@ export abstract class ProviderCall implements Interruptible, Metered, HeadReader
   /** The search for a candidate that answers is over: from now on only the provider's own deadlines hold. */
   endSearch(): void {
     this.connection.endSearch()
+  }
+
+  /** What the provider reports of its limits, by the head of its answer. */
+  get reportedLimits(): readonly ReportedLimit[] {
+    return this.connection.reportedLimits
   }
 
   /** How long the provider has nothing left of a rate limit, by the head of its answer, in milliseconds. */

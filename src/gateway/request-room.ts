@@ -8,6 +8,7 @@ import type { Admission, Rooms, TargetRoom } from '../capacity/rooms.ts'
 import { PRIORITIES, type Priority, type Waiting, type WaitQueue } from '../capacity/wait-queue.ts'
 import { type Key, publicName } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
+import type { ReportedLimit } from '../core/capacity-limits.ts'
 import { targetKey } from '../core/model-config.ts'
 import { Attempt } from './attempt.ts'
 import type { Breaker } from './breaker.ts'
@@ -93,6 +94,15 @@ export class RequestRoom {
     const isResting = rest.reason !== 'rate_limited' || !this.capacity.waitsForProviders
     const room = this.capacity.rooms.of(candidate.target)
     this.full.push({ candidate, room, demand: this.demandOf(candidate), isResting })
+  }
+
+  /**
+   * The provider has answered a call, `isRefused` with a 429: what it reports of its limits holds for all requests.
+   * False if a limit has nothing left and it is not known how much comes back.
+   */
+  hear({ candidate, startedMs }: Attempt, reports: readonly ReportedLimit[], isRefused: boolean): boolean {
+    if (reports.length === 0 && !isRefused) return true
+    return this.capacity.rooms.hear(candidate.target, reports, performance.now() - startedMs, isRefused)
   }
 
   /** Lets the request wait for a candidate that lacked room. Returns what ends the wait; undefined if it must not. */

@@ -1,5 +1,6 @@
-/** How long a provider asks clients to wait, from its response headers. */
+/** How long a provider asks clients to wait, and what it reports of its limits, from its response headers. */
 
+import type { ReportedLimit } from '../core/capacity-limits.ts'
 import type { ResponseHeaders } from './provider.ts'
 
 /**
@@ -23,10 +24,68 @@ export function retryAfterMs(headers: ResponseHeaders): number | undefined {
 }
 
 /** Providers limit requests and tokens separately; some have one limit without a name. */
-const LIMITS = ['-requests', '-tokens', ''].map((limit) => ({
-  remaining: `x-ratelimit-remaining${limit}`,
-  reset: `x-ratelimit-reset${limit}`,
-}))
+const LIMITS = (['requests', 'tokens', ''] as const).map((name) => {
+  const suffix = name === '' ? '' : `-${name}`
+  return {
+    unit: name === 'tokens' ? ('tokens' as const) : ('requests' as const),
+    remaining: `x-ratelimit-remaining${suffix}`,
+    limit: `x-ratelimit-limit${suffix}`,
+    reset: `x-ratelimit-reset${suffix}`,
+  }
+})
+const ANTHROPIC = 'anthropic-ratelimit-'
+
+/** What a provider reports of its limits, at most one limit of each unit. */
+export function reportedLimits(headers: ResponseHeaders): readonly ReportedLimit[] {
+  const found: ReportedLimit[] = []
+  for (const { unit, ...names } of LIMITS) {
+    const remaining = numberIn(headers.get(names.remaining))
+    if (remaining === undefined || found.some((other) => other.unit === unit)) continue
+    found.push(limitOf(headers, unit, remaining, names))
+  }
+  if (found.length > 0 || !headers.has(`${ANTHROPIC}requests-remaining`)) return found
+  const requests = anthropicLimit(headers, 'requests', 'requests')
+  const tokens = bothOf(
+    anthropicLimit(headers, 'input-tokens', 'tokens'),
+    anthropicLimit(headers, 'output-tokens', 'tokens'),
+  )
+  const either = tokens ?? anthropicLimit(headers, 'tokens', 'tokens')
+  return [requests, either].filter((one) => one !== undefined)
+}
+
+function anthropicLimit(
+  headers: ResponseHeaders,
+  name: string,
+  unit: ReportedLimit['unit'],
+): ReportedLimit | undefined {
+  const names = { limit: `${ANTHROPIC}${name}-limit`, reset: `${ANTHROPIC}${name}-reset` }
+  const remaining = numberIn(headers.get(`${ANTHROPIC}${name}-remaining`))
+  return remaining === undefined ? undefined : limitOf(headers, unit, remaining, names)
+}
+
+function limitOf(
+  headers: ResponseHeaders,
+  unit: ReportedLimit['unit'],
+  remaining: number,
+  names: { readonly limit: string; readonly reset: string },
+): ReportedLimit {
+  const resetMs = durationMs(headers.get(names.reset) ?? '')
+  return { unit, remaining, limit: numberIn(headers.get(names.limit)), resetMs }
+}
+
+/** Input and output are limited separately, and counted together here: the scarcer one decides, by its share. */
+function bothOf(input: ReportedLimit | undefined, output: ReportedLimit | undefined): ReportedLimit | undefined {
+  if (input?.limit === undefined || output?.limit === undefined) return undefined
+  const limit = input.limit + output.limit
+  const [scarce] = [input, output].sort((a, b) => shareOf(a) - shareOf(b))
+  return { unit: 'tokens', remaining: Math.floor(shareOf(scarce) * limit), limit, resetMs: scarce?.resetMs }
+}
+
+function shareOf(
+  { remaining, limit = 0 }: ReportedLimit = { unit: 'tokens', remaining: 0, limit: 0, resetMs: 0 },
+): number {
+  return limit === 0 ? 0 : remaining / limit
+}
 
 /**
  * The longest wait of the limits with nothing left, in milliseconds: before it the next request would be rejected.
@@ -34,12 +93,8 @@ const LIMITS = ['-requests', '-tokens', ''].map((limit) => ({
  */
 export function exhaustedMs(headers: ResponseHeaders): number | undefined {
   let longest: number | undefined
-  for (const { remaining, reset } of LIMITS) {
-    const left = headers.get(remaining)
-    if (left === null || numberIn(left) !== 0) continue
-    const ms = durationMs(headers.get(reset) ?? '')
-    if (ms !== undefined) longest = Math.max(longest ?? 0, ms)
-  }
+  for (const { remaining, resetMs } of reportedLimits(headers))
+    if (remaining === 0 && resetMs !== undefined) longest = Math.max(longest ?? 0, resetMs)
   return longest
 }
 

@@ -3,6 +3,7 @@
  * open.
  */
 
+import type { ReportedLimit } from '../core/capacity-limits.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import { ProviderError, type ProviderErrorDetail } from '../core/provider-error.ts'
 import { type Ticking, ticker } from '../core/ticker.ts'
@@ -11,7 +12,7 @@ import { HttpExchange, type ResponseHandler } from '../transport/exchange.ts'
 import { withToken } from './access-tokens.ts'
 import { type BodyReader, BodyText, type TextReader } from './body-readers.ts'
 import type { Dispatch, ResponseHeaders } from './provider.ts'
-import { exhaustedMs } from './retry-after.ts'
+import { exhaustedMs, reportedLimits } from './retry-after.ts'
 
 /** A whole answer in JSON; images are base64 inside one. */
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024
@@ -208,6 +209,11 @@ export class UpstreamCall implements Ticking, ResponseHandler {
   /** This candidate is the one that answers: from now on only the provider's own deadlines apply. */
   endSearch(): void {
     this.dueMs = Number.POSITIVE_INFINITY
+  }
+
+  /** What the provider reports of its limits. */
+  get reportedLimits(): readonly ReportedLimit[] {
+    return reportedLimits(this.headers)
   }
 
   /** How long the provider has nothing left of a rate limit, in milliseconds; undefined if it did not report that. */

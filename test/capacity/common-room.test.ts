@@ -63,8 +63,37 @@ test('while requests of the upper class wait, the lower class gets every tenth t
   room.take([{ meter, need: 10_000, spare: 0 }], false, 'a')
   expect(room.take([one], false, 'a').waitMs).toBeGreaterThan(0)
   nowMs = 100
-  const turns = Array.from({ length: 20 }, () => granted(room.take([one], true, 'b')).length)
-  expect(turns.filter((count) => count === 1)).toHaveLength(2)
+  // The lower class asks far more often than the upper one.
+  const turns = Array.from({ length: 22 }, () => {
+    const isServed = granted(room.take([one], false, 'a')).length === 1
+    const low = Array.from({ length: 5 }, () => granted(room.take([one], true, 'b')).length)
+    return [isServed, low.filter((count) => count === 1).length]
+  })
+  expect(turns.every(([isServed]) => isServed === true)).toBe(true)
+  expect(turns.flatMap(([, low], i) => (low === 0 ? [] : [[i, low]]))).toEqual([
+    [8, 1],
+    [17, 1],
+  ])
+})
+
+test('a rate has no more than a provider reports, nothing until its reset, and less after a bare 429', () => {
+  let nowMs = 0
+  const room = new CommonRoom(() => nowMs)
+  const [meter] = metersOf({ requestsPerMinute: 6000 }, 'p')
+  if (meter === undefined) throw new Error('no meter')
+  const free = () => granted(room.take([{ meter, need: 0, spare: 6000 }], false, 'a'))[0]
+  const reports = { meter, level: 7, closedMs: 0, isRefusal: false }
+  room.report([reports])
+  expect(free()).toBe(7)
+  room.report([{ ...reports, level: -3, closedMs: 500 }])
+  nowMs = 500
+  expect(room.take([{ meter, need: 1, spare: 0 }], false, 'a').waitMs).toBe(40)
+  nowMs = 1000
+  // 3 of it are paid back first.
+  expect(free()).toBe(47)
+  for (let i = 0; i < 5; i++) room.report([{ ...reports, level: 0, isRefusal: true }])
+  nowMs = 2000
+  expect(free()).toBe(85)
 })
 
 describe('in Redis', () => {
@@ -75,6 +104,25 @@ describe('in Redis', () => {
   afterAll(() => redis[Symbol.asyncDispose]())
 
   let number = 0
+  test('what providers have shown is known to all, and who takes room', async () => {
+    const nodes = [1, 2, 3].map(() => new RedisRoom({ kind: 'single', url: redis.url }))
+    const [one, other] = nodes
+    const [meter] = metersOf({ requestsPerMinute: 6 }, 'reports')
+    if (one === undefined || other === undefined || meter === undefined) throw new Error('no meter')
+    const need = { meter, need: 1, spare: 0 }
+    const reports = { meter, level: -1, closedMs: 30_000, isRefusal: false }
+    one.report([reports, { ...reports, level: 0, isRefusal: true }])
+    await one.take([], false)
+    // Until the reset, and then as long as it takes for two to come back.
+    expect((await other.take([need], false)).waitMs).toBeWithin(45_000, 30_000 + 20_000 / 0.85 + 1)
+    for (const node of nodes) {
+      node.renew([])
+      await node.take([], false)
+    }
+    expect(nodes.map(({ processes }) => processes)).toEqual([1, 2, 3])
+    for (const node of nodes) node.close()
+  })
+
   property('the same is granted and given back as in one process', 6, async (random) => {
     const nodes = Array.from({ length: 3 }, () => new RedisRoom({ kind: 'single', url: redis.url }))
     await play(random, `p${number++}`, nodes)

@@ -1,6 +1,8 @@
-/** What a process holds of limits: while the shared room is away, and after a reload. */
+/** What a process holds of limits: while the shared room is away, after a reload, and by what providers report. */
 
 import { expect, test } from 'bun:test'
+import { CommonRoom, type RoomSource } from '../../src/capacity/common-room.ts'
+import type { ScarceRoom } from '../../src/capacity/reported-rooms.ts'
 import { Rooms } from '../../src/capacity/rooms.ts'
 
 const TARGET = { provider: 'p', model: 'm' }
@@ -9,6 +11,8 @@ const AWAY = {
   take: () => Promise.reject(new Error('away')),
   give: () => undefined,
   renew: () => undefined,
+  report: () => undefined,
+  processes: 1,
 }
 
 function roomsOf(concurrentRequests: number): Rooms {
@@ -38,4 +42,91 @@ test('a limit that a configuration takes away no longer holds for those who wait
   expect([rooms.of(TARGET), rooms.left()]).toEqual([undefined, {}])
   expect(room?.tryEnter(DEMAND)).toBeDefined()
   admission?.ended(DEMAND)
+})
+
+/** A common room that can be away, and what its process has given back. */
+class Source implements RoomSource {
+  readonly processes = 4
+  isAway = false
+  readonly room = new CommonRoom()
+
+  take: RoomSource['take'] = async (asks, isLow) => {
+    if (this.isAway) throw new Error('away')
+    return this.room.take(asks, isLow, 'a')
+  }
+
+  give: RoomSource['give'] = (amounts) => this.room.give(amounts, 'a')
+  renew: RoomSource['renew'] = (held) => this.room.renew(held, 'a')
+  report: RoomSource['report'] = (reports) => this.room.report(reports)
+}
+
+test('while the shared room is away, a process spends its part of the rest, which is counted later', async () => {
+  const source = new Source()
+  const rooms = new Rooms(source)
+  rooms.use({ providers: { p: { spend: { total: 800 } } }, targets: [] }, [TARGET], 1)
+  const room = rooms.of(TARGET)
+  const pay = async (microUsd: number) => (await room?.enter({ tokens: 1, microUsd }, false)) !== undefined
+  const patient = async (microUsd: number) => {
+    while ((room?.waitMs({ tokens: 1, microUsd }) ?? 0) > 0) await Bun.sleep(1)
+    return await pay(microUsd)
+  }
+  expect(await pay(200)).toBe(true)
+  source.isAway = true
+  // A quarter of 600.
+  expect([await pay(100), await patient(60), await patient(50)]).toEqual([true, false, true])
+  source.isAway = false
+  const left = () => source.room.take([{ meter: METER, need: 0, spare: 0 }], false, 'b').left[0]
+  expect(left()).toBe(0.75)
+  // It looks each second whether the room is back.
+  while (left() === 0.75) {
+    await patient(60)
+    await Bun.sleep(5)
+  }
+  expect(left()).toBe(0.5625)
+})
+
+const METER = { name: 'p/spend.total', kind: 'total', unit: 'micro_usd', limit: 800 } as const
+
+test('a limit that a provider reports to be scarce holds for all processes, and is forgotten later', async () => {
+  const source = new Source()
+  const [one, other] = [source, source].map((each) => {
+    const news: ScarceRoom[] = []
+    const rooms = new Rooms(each, (room) => void news.push(room))
+    rooms.use({ providers: {}, targets: [] }, [TARGET], 1)
+    return { rooms, news }
+  })
+  if (one === undefined || other === undefined) throw new Error('no rooms')
+  const report = { unit: 'requests', remaining: 100, limit: 100, resetMs: 0 } as const
+  one.rooms.hear(TARGET, [report], 0, false)
+  expect([one.rooms.of(TARGET), one.news]).toEqual([undefined, []])
+  one.rooms.hear(TARGET, [{ ...report, remaining: 5, resetMs: 57_000 }], 0, false)
+  const [news] = one.news
+  if (news === undefined) throw new Error('no news')
+  other.rooms.receive(news)
+  const enter = async ({ rooms }: typeof one) => (await rooms.of(TARGET)?.enter(DEMAND, false)) !== undefined
+  // Two are left to requests that the provider has not counted.
+  expect([await enter(one), await enter(other), await enter(one), await enter(other)]).toEqual([
+    true,
+    true,
+    true,
+    false,
+  ])
+  other.rooms.receive({ ...news, model: 'unknown' })
+  for (const { rooms } of [one, other]) rooms.tick(performance.now() + 60_000)
+  expect([one.rooms.of(TARGET), other.rooms.of(TARGET)]).toEqual([undefined, undefined])
+})
+
+test('a window without anything left is closed until its reset; a bucket that refills evenly is not', async () => {
+  for (const [resetMs, atLeast, atMost] of [
+    [20_000, 19_000, 24_000],
+    [60_000, 500, 3000],
+  ] as const) {
+    const source = new Source()
+    const rooms = new Rooms(source)
+    rooms.use({ providers: { p: { requestsPerMinute: 100 } }, targets: [] }, [TARGET], 1)
+    rooms.hear(TARGET, [{ unit: 'requests', remaining: 0, limit: 100, resetMs }], 0, true)
+    const meter = { name: 'p/m/reported.requests', kind: 'rate', unit: 'requests', limit: 100 } as const
+    expect(source.room.take([{ meter, need: 1, spare: 0 }], false, 'b').waitMs).toBeWithin(atLeast, atMost)
+    rooms.close()
+  }
 })

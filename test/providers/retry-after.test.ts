@@ -1,7 +1,7 @@
-/** The wait that a provider's headers ask for. */
+/** The wait that a provider's headers ask for, and what they report of its limits. */
 
 import { expect, setSystemTime, test } from 'bun:test'
-import { rateLimitedMs, retryAfterMs } from '../../src/providers/retry-after.ts'
+import { rateLimitedMs, reportedLimits, retryAfterMs } from '../../src/providers/retry-after.ts'
 
 const NOW = Date.UTC(2026, 10, 21, 12, 0, 0)
 const inSeconds = (seconds: number) => new Date(NOW + seconds * 1000).toUTCString()
@@ -54,6 +54,63 @@ test.each<[string, Readonly<Record<string, string>>, number | undefined]>([
     expect(rateLimitedMs(new Headers(fields))).toBe(ms)
     const outright = 'retry-after' in fields || 'retry-after-ms' in fields
     expect(retryAfterMs(new Headers(fields))).toBe(outright ? ms : undefined)
+  } finally {
+    setSystemTime()
+  }
+})
+
+const anthropic = (name: string, limit: number, remaining: number, seconds: number) => ({
+  [`anthropic-ratelimit-${name}-limit`]: `${limit}`,
+  [`anthropic-ratelimit-${name}-remaining`]: `${remaining}`,
+  [`anthropic-ratelimit-${name}-reset`]: new Date(NOW + seconds * 1000).toISOString(),
+})
+const tokens = anthropic('tokens', 400, 90, 3)
+const inAndOut = { ...anthropic('input-tokens', 1000, 500, 30), ...anthropic('output-tokens', 400, 100, 45) }
+
+test.each<[string, Readonly<Record<string, string>>, readonly (readonly (string | number | undefined)[])[]]>([
+  ['nothing', {}, []],
+  [
+    'those of OpenAI',
+    {
+      'x-ratelimit-limit-requests': '5000',
+      'x-ratelimit-remaining-requests': '4999',
+      'x-ratelimit-reset-requests': '12ms',
+      'x-ratelimit-remaining-tokens': '0',
+    },
+    [
+      ['requests', 4999, 5000, 12],
+      ['tokens', 0, undefined, undefined],
+    ],
+  ],
+  ['one without a name', { 'x-ratelimit-remaining': '3', 'x-ratelimit-limit': '10' }, [['requests', 3, 10, undefined]]],
+  [
+    'those of Anthropic',
+    { ...anthropic('requests', 50, 49, 1), ...tokens },
+    [
+      ['requests', 49, 50, 1000],
+      ['tokens', 90, 400, 3000],
+    ],
+  ],
+  [
+    '… of input and output, of which the scarcer one decides',
+    { ...anthropic('requests', 50, 49, 1), ...tokens, ...inAndOut },
+    [
+      ['requests', 49, 50, 1000],
+      ['tokens', 350, 1400, 45_000],
+    ],
+  ],
+  ['nonsense', { 'x-ratelimit-remaining-requests': 'many', 'anthropic-ratelimit-requests-remaining': '-1' }, []],
+])('reported limits: %s', (_, fields, found) => {
+  setSystemTime(NOW)
+  try {
+    const limits = reportedLimits(new Headers(fields))
+    const rows: readonly unknown[] = limits.map(({ unit, remaining, limit, resetMs }) => [
+      unit,
+      remaining,
+      limit,
+      resetMs,
+    ])
+    expect(rows).toEqual(found)
   } finally {
     setSystemTime()
   }

@@ -2,7 +2,7 @@
 
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Amount, type Ask, CommonRoom, type Taken } from '../../capacity/common-room.ts'
+import { type Amount, type Ask, CommonRoom, type RoomReport, type Taken } from '../../capacity/common-room.ts'
 import type { Config } from '../../config/config.ts'
 import { parseObject } from '../../core/json.ts'
 import { FILE_MODE } from '../../sqlite/private-files.ts'
@@ -34,6 +34,10 @@ export class RoomKeeper {
 
   renew(held: readonly Amount[], worker: number): void {
     this.room.renew(held, String(worker))
+  }
+
+  report(reports: readonly RoomReport[]): void {
+    this.room.report(reports)
   }
 
   /** The places of a worker that is gone are free. */

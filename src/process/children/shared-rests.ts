@@ -1,11 +1,14 @@
 /**
- * Which targets rest, for all nodes of a Redis: a stream of what each node found out, which the others read, and a
- * lease for the one node that probes a target. While Redis is away each node goes on with what it knows.
+ * Which targets rest and which of their limits are scarce, for all nodes of a Redis: a stream of what each node found
+ * out, which the others read, and a lease for the one node that probes a target. While Redis is away each node goes on
+ * with what it knows.
  */
 
+import type { PeerUpdate } from '../../assembly/inference-service.ts'
 import { TargetEntries } from '../../assembly/target-entries.ts'
+import type { ScarceRoom } from '../../capacity/reported-rooms.ts'
 import type { Config } from '../../config/config.ts'
-import { isObject, numberOf, parseObject, stringOf } from '../../core/json.ts'
+import { isObject, type JsonObject, numberOf, parseObject, stringOf } from '../../core/json.ts'
 import { type TargetRef, targetKey } from '../../core/model-config.ts'
 import { isErrorKind } from '../../core/provider-error.ts'
 import type { RedisConfig } from '../../core/redis-config.ts'
@@ -23,9 +26,11 @@ const PAST_MS = 120_000
 const KEPT_MAX = 1000
 const READ_MAX = 500
 
+type TargetNews = Extract<PeerUpdate, { readonly about: 'rest' | 'room' }>
+
 interface SharedRestsOptions {
   /** Takes what another node found out about a target of this configuration. */
-  readonly received: (rest: Rest) => void
+  readonly received: (news: TargetNews) => void
 }
 
 export class SharedRests {
@@ -53,12 +58,14 @@ export class SharedRests {
   }
 
   /** A worker of this node found something out. */
-  send(rest: Rest): void {
-    const entry = this.entries.of(rest.provider, rest.model)
+  send(news: TargetNews): void {
+    const { provider, model } = news.about === 'rest' ? news.rest : news.room
+    const entry = this.entries.of(provider, model)
     if (entry === '') return
     if (this.unsent.length >= KEPT_MAX) this.unsent.shift()
-    this.unsent.push(JSON.stringify({ node: this.node, entry, rest }))
-    if (!rest.probing) void this.release(rest)
+    const found = news.about === 'rest' ? { rest: news.rest } : { room: news.room }
+    this.unsent.push(JSON.stringify({ node: this.node, entry, ...found }))
+    if (news.about === 'rest' && !news.rest.probing) void this.release(news.rest)
     void this.look()
   }
 
@@ -135,23 +142,34 @@ export class SharedRests {
         const rest = this.restOf(entry, nowMs)
         if (rest !== undefined && !newest.has(targetKey(rest))) newest.set(targetKey(rest), rest)
       }
-      for (const rest of newest.values()) this.options.received(rest)
+      for (const rest of newest.values()) this.options.received({ about: 'rest', rest })
       return
     }
     for (const entry of await client.xrange(NEWS, `(${this.last}`, '+', 'COUNT', READ_MAX)) {
       this.last = entry[0]
       const rest = this.restOf(entry)
-      if (rest !== undefined) this.options.received(rest)
+      if (rest !== undefined) this.options.received({ about: 'rest', rest })
+      const room = this.roomOf(entry)
+      if (room !== undefined) this.options.received({ about: 'room', room })
     }
   }
 
-  /** Undefined if it is of this node, or of a target that this node does not have with the same settings. */
+  /** Whether a message is of another node, and of a target that this node has with the same settings. */
+  private concerns(message: JsonObject | undefined, { provider, model }: TargetRef): boolean {
+    const entry = this.entries.of(provider, model)
+    return message?.['node'] !== this.node && entry !== '' && stringOf(message?.['entry']) === entry
+  }
+
+  private roomOf([, fields]: [id: string, fields: string[]]): ScarceRoom | undefined {
+    const message = parseObject(fields[1] ?? '')
+    const room = roomOfJson(message?.['room'])
+    return room !== undefined && this.concerns(message, room) ? room : undefined
+  }
+
   private restOf([id, fields]: [id: string, fields: string[]], nowMs?: number): Rest | undefined {
     const message = parseObject(fields[1] ?? '')
     const rest = restOfJson(message?.['rest'])
-    if (rest === undefined || message?.['node'] === this.node) return undefined
-    const entry = this.entries.of(rest.provider, rest.model)
-    if (entry === '' || stringOf(message?.['entry']) !== entry) return undefined
+    if (rest === undefined || !this.concerns(message, rest)) return undefined
     const ageMs = nowMs === undefined ? 0 : Math.max(0, nowMs - Number.parseInt(id, 10))
     const restMs = Math.max(0, rest.restMs - ageMs)
     return { ...rest, restMs, probing: rest.probing && restMs > 0 }
@@ -162,6 +180,16 @@ export class SharedRests {
 async function timeOf(client: RedisClient): Promise<number> {
   const [seconds, micros] = await client.time()
   return (numberOf(Number(seconds)) ?? 0) * 1000 + Math.floor(Number(micros) / 1000)
+}
+
+/** A scarce limit that another node sent as JSON; undefined if the value is none. */
+function roomOfJson(value: unknown): ScarceRoom | undefined {
+  if (!isObject(value)) return undefined
+  const { provider, model, unit } = value
+  const [limit, ms] = [numberOf(value['limit']), numberOf(value['ms'])]
+  if (typeof provider !== 'string' || typeof model !== 'string' || limit === undefined || limit <= 0) return undefined
+  if ((unit !== 'requests' && unit !== 'tokens') || ms === undefined) return undefined
+  return { provider, model, unit, limit, ms }
 }
 
 /** A rest that another node sent as JSON; undefined if the value is none. */

@@ -3,7 +3,7 @@
 import type { RestartReason } from '../../admin/supervision.ts'
 import type { PeerUpdate } from '../../assembly/inference-service.ts'
 import type { LedgerRole } from '../../assembly/open-ledger.ts'
-import type { Amount, Ask, Taken } from '../../capacity/common-room.ts'
+import type { Amount, Ask, RoomReport, Taken } from '../../capacity/common-room.ts'
 import type { TargetRef } from '../../core/model-config.ts'
 import type { TargetTimes } from '../../gateway/breaker.ts'
 import type { ItemText } from '../../items/item-store.ts'
@@ -43,6 +43,8 @@ export interface WorkerProcessEvents {
   readonly onGiveRoom: (amounts: readonly Amount[]) => void
   /** It still holds this. */
   readonly onHoldRoom: (held: readonly Amount[]) => void
+  /** It has heard what providers report of their limits. */
+  readonly onReportRoom: (reports: readonly RoomReport[]) => void
   /** What was learned of targets, for a process that starts. */
   readonly learnedForms: () => readonly LearnedForm[]
   /** Requests ended: log lines, and how many others there were. */
@@ -73,6 +75,7 @@ type Report = Extract<
       | 'take-room'
       | 'give-room'
       | 'hold-room'
+      | 'report-room'
   }
 >
 
@@ -123,6 +126,9 @@ export function report(
       return
     case 'hold-room':
       events.onHoldRoom(message.held)
+      return
+    case 'report-room':
+      events.onReportRoom(message.reports)
       return
     case 'claim':
       void answerClaim(message.id, events.onProbeClaim(message.target), send)

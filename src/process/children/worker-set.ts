@@ -8,7 +8,6 @@ import type { PeerUpdate } from '../../assembly/inference-service.ts'
 import { remaining } from '../../assembly/targets.ts'
 import type { Config } from '../../config/config.ts'
 import { TIMER_MS_MAX } from '../../core/durations.ts'
-import type { TargetRef } from '../../core/model-config.ts'
 import { Breaker } from '../../gateway/breaker.ts'
 import { TargetStates } from '../../gateway/target-states.ts'
 import { MachineItems } from '../../items/machine-items.ts'
@@ -16,7 +15,6 @@ import type { Logger } from '../../logging/log.ts'
 import { logEvent } from '../../logging/log-events.ts'
 import { MergedFigures } from '../../metrics/merged-figures.ts'
 import type { LedgerReport } from '../ipc/ipc.ts'
-import { ProbeLeases } from '../ipc/probe-lease.ts'
 import type { PassedSocket } from '../service-manager/socket-activation.ts'
 import { type ListenAddress, probe } from '../system/listen-address.ts'
 import type { RunningProcess } from '../system/process-usage.ts'
@@ -27,7 +25,7 @@ import { programProblem } from './program-file.ts'
 import { follow, swap } from './reload.ts'
 import { replaceWorker } from './replacement.ts'
 import { RoomKeeper } from './room-keeper.ts'
-import { SharedRests } from './shared-rests.ts'
+import { TargetNews } from './target-news.ts'
 import { WorkerProcess } from './worker-process.ts'
 
 /** The time of a log line. */
@@ -79,11 +77,9 @@ export class WorkerSet {
   /** Those that were replaced, and one that is about to replace another. */
   private readonly others = new Set<WorkerProcess>()
   private spawned = 0
-  private readonly probes = new ProbeLeases(this.health)
+  private readonly news = new TargetNews(this.health, (update) => this.broadcast(update))
   /** Without Redis: what the workers take of the limits of providers. */
   private readonly room = new RoomKeeper()
-  /** Present if there is a Redis, with which there may be other nodes. */
-  private sharedRests: SharedRests | undefined
   /** What the workers report of the ledger. */
   private readonly ledgers = new Map<WorkerProcess, LedgerReport>()
   private readonly ledger: LedgerOwnership
@@ -251,7 +247,7 @@ export class WorkerSet {
     await Promise.all(this.all().map((worker) => worker.drain()))
     clearTimeout(limit)
     this.forms.close()
-    this.sharedRests?.close()
+    this.news.close()
     this.room.close()
     await this.ledger.stop()
   }
@@ -264,7 +260,7 @@ export class WorkerSet {
   async kill(): Promise<void> {
     this.isEnding = true
     this.forms.close()
-    this.sharedRests?.close()
+    this.news.close()
     await Promise.all(this.all().map((worker) => worker.kill()))
     this.room.close()
     await this.ledger.kill()
@@ -287,12 +283,7 @@ export class WorkerSet {
     this.drainSeconds = config.drainSeconds
     this.forms.use(config)
     this.items.use(config, before)
-    const { ledger } = config
-    if (ledger.kind === 'redis')
-      this.sharedRests ??= new SharedRests(ledger.redis, {
-        received: (rest) => this.broadcast({ about: 'rest', rest }),
-      })
-    this.sharedRests?.use(config)
+    this.news.use(config)
     this.room.use(config)
   }
 
@@ -351,15 +342,16 @@ export class WorkerSet {
       },
       onLedger: (up, problem) => void this.ledgers.set(worker, { up, problem }),
       onPeerUpdate: (update) => {
-        if (update.about === 'rest') this.sharedRests?.send(update.rest)
+        this.news.send(update)
         this.broadcast(update, worker)
       },
-      onProbeClaim: (target) => this.grantProbe(holder, target),
+      onProbeClaim: (target) => this.news.grantProbe(holder, target),
       onItems: (organization, items) => this.items.put(organization, items),
       onRecall: (organization, id) => this.items.getText(organization, id),
       onTakeRoom: (asks, isLow) => this.room.take(asks, isLow, holder),
       onGiveRoom: (amounts) => this.room.give(amounts, holder),
       onHoldRoom: (held) => this.room.renew(held, holder),
+      onReportRoom: (reports) => this.room.report(reports),
       onFormEvidence: (evidence) => this.forms.hear(evidence),
       learnedForms: () => this.forms.all(),
       onRequests: (lines, omitted) => this.options.onRequests(lines, omitted),
@@ -371,7 +363,7 @@ export class WorkerSet {
       ledgerRole: () => this.ledger.roleOf(worker),
       onGone: (pid) => {
         if (pid !== undefined) this.figures.gone(pid)
-        this.probes.gone(holder)
+        this.news.gone(holder)
         this.room.gone(holder)
         this.ledgers.delete(worker)
         this.ledger.gone(worker)
@@ -396,7 +388,7 @@ export class WorkerSet {
   private judgeSoon(): void {
     const judge = () => {
       for (const rest of this.targets.dueRests()) {
-        this.probes.hear(rest)
+        this.news.hear(rest)
         for (const worker of this.all()) worker.forward({ about: 'rest', rest })
       }
       this.options.onTargets()
@@ -404,21 +396,10 @@ export class WorkerSet {
     if (this.all().length > 1) setTimeout(judge, REPORT_MS_MAX + 100).unref()
   }
 
-  /** Whether a worker may probe a target: one at a time of all nodes. */
-  private grantProbe(holder: number, target: TargetRef): boolean | Promise<boolean> {
-    if (!this.probes.grant(holder, target)) return false
-    return (
-      this.sharedRests?.claim(target).then((granted) => {
-        if (!granted) this.probes.refuse(holder, target)
-        return granted
-      }) ?? true
-    )
-  }
-
   /** Passes on what a worker, or without `from` another node, found out. */
   private broadcast(update: PeerUpdate, from?: WorkerProcess): void {
     if (update.about === 'rest') {
-      this.probes.hear(update.rest)
+      this.news.hear(update.rest)
       this.targets.hearRest(update.rest)
       this.options.onTargets()
     }

@@ -7,7 +7,7 @@
 import type { PeerUpdate } from '../../assembly/inference-service.ts'
 import type { LedgerRole } from '../../assembly/open-ledger.ts'
 import type { Build } from '../../assembly/version.ts'
-import type { Amount, Ask, Taken } from '../../capacity/common-room.ts'
+import type { Amount, Ask, RoomReport, Taken } from '../../capacity/common-room.ts'
 import type { Config } from '../../config/config.ts'
 import type { TargetRef } from '../../core/model-config.ts'
 import type { TargetTimes } from '../../gateway/breaker.ts'
@@ -126,6 +126,8 @@ export type ToSupervisor =
   | { readonly type: 'give-room'; readonly amounts: readonly Amount[] }
   /** What it still holds. */
   | { readonly type: 'hold-room'; readonly held: readonly Amount[] }
+  /** What providers have shown of their limits. */
+  | { readonly type: 'report-room'; readonly reports: readonly RoomReport[] }
 
 /** What a worker reports of the ledger. */
 export interface LedgerReport {
@@ -184,6 +186,7 @@ const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   'take-room': true,
   'give-room': true,
   'hold-room': true,
+  'report-room': true,
 }
 
 export function isToWorker(message: unknown): message is ToWorker {

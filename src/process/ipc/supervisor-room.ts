@@ -3,17 +3,18 @@
  * and workers ask it over the channel between the two.
  */
 
-import type { Amount, Ask, RoomSource, Taken } from '../../capacity/common-room.ts'
+import type { Amount, Ask, RoomReport, RoomSource, Taken } from '../../capacity/common-room.ts'
 import type { ToSupervisor } from './ipc.ts'
 import { PendingReplies } from './pending-replies.ts'
 
 /** Without an answer for so long, the process keeps to the limits by itself. */
 const ANSWER_MS_MAX = 500
 
-type Sent = Extract<ToSupervisor, { type: 'take-room' | 'give-room' | 'hold-room' }>
+type Sent = Extract<ToSupervisor, { type: 'take-room' | 'give-room' | 'hold-room' | 'report-room' }>
 
 /** The worker's side. */
 export class SupervisorRoom implements RoomSource {
+  readonly processes = 1
   private readonly replies = new PendingReplies<Taken | undefined>(ANSWER_MS_MAX)
 
   constructor(private readonly send: (message: Sent) => void) {}
@@ -30,6 +31,10 @@ export class SupervisorRoom implements RoomSource {
 
   renew(held: readonly Amount[]): void {
     this.send({ type: 'hold-room', held })
+  }
+
+  report(reports: readonly RoomReport[]): void {
+    this.send({ type: 'report-room', reports })
   }
 
   answer(id: number, taken: Taken): void {

@@ -1,0 +1,134 @@
+/**
+ * The common room, and what a process does while that cannot be reached: it keeps to its part of the limits by itself,
+ * and what it spent meanwhile is counted afterwards. Only the first request finds out that the room is away.
+ */
+
+import { type Amount, type Ask, CommonRoom, type RoomReport, type RoomSource, type Taken } from './common-room.ts'
+import { bucketOf, isMoney, type Meter } from './meter.ts'
+
+/** How often it looks whether the common room is back. */
+const LOOK_MS = 1000
+const HOLDER = ''
+
+/** What the process holds of a meter, and what it last knew to be left of it, from 0 to 1. */
+interface HeldNow {
+  readonly meter: Meter
+  readonly places: number
+  readonly left: number
+}
+
+interface Standby {
+  readonly room: CommonRoom
+  /** Of each meter the part of this process. */
+  readonly parts: Map<string, number>
+  readonly processes: number
+  /** Money that was spent here, by meter. */
+  readonly spent: Map<string, { readonly meter: Meter; readonly amount: number }>
+  lookedMs: number
+}
+
+export class StandbyRoom implements Omit<RoomSource, 'processes'> {
+  private standby: Standby | undefined
+
+  constructor(
+    private readonly source: RoomSource,
+    private readonly held: () => readonly HeldNow[],
+    /** Of this node. */
+    private readonly processes: () => number,
+  ) {}
+
+  async take(asks: readonly Ask[], isLow: boolean): Promise<Taken> {
+    const { standby } = this
+    if (standby === undefined) {
+      try {
+        return await this.source.take(asks, isLow)
+      } catch {
+        // Redis is away: the ledger reports that.
+        this.standby ??= this.standIn()
+        return takeHere(this.standby, asks, isLow)
+      }
+    }
+    const nowMs = performance.now()
+    if (nowMs - standby.lookedMs >= LOOK_MS) {
+      standby.lookedMs = nowMs
+      void this.look()
+    }
+    return takeHere(standby, asks, isLow)
+  }
+
+  give(amounts: readonly Amount[]): void {
+    const { standby } = this
+    if (standby === undefined) return this.source.give(amounts)
+    standby.room.give(
+      amounts.map(({ meter, amount }) => ({ meter: partOf(standby, meter), amount })),
+      HOLDER,
+    )
+    for (const { meter, amount } of amounts) spend(standby, meter, -amount)
+  }
+
+  renew(held: readonly Amount[]): void {
+    if (this.standby === undefined) this.source.renew(held)
+    else void this.look()
+  }
+
+  report(reports: readonly RoomReport[]): void {
+    const { standby } = this
+    if (standby === undefined) return this.source.report(reports)
+    const { processes } = standby
+    standby.room.report(
+      reports.map((one) => ({ ...one, meter: partOf(standby, one.meter), level: one.level / processes })),
+    )
+  }
+
+  private standIn(): Standby {
+    const processes = Math.max(this.source.processes, this.processes())
+    const standby = {
+      ...{ room: new CommonRoom(), parts: new Map(), spent: new Map(), processes },
+      lookedMs: performance.now(),
+    }
+    for (const { meter, left, places } of this.held()) {
+      if (isMoney(meter)) standby.parts.set(meter.name, Math.floor((meter.limit * left) / processes))
+      if (meter.kind === 'concurrency') standby.room.renew([{ meter, amount: places }], HOLDER)
+      const part = partOf(standby, meter)
+      const level = bucketOf(part).most * left
+      if (meter.kind === 'rate') standby.room.report([{ meter: part, level, closedMs: 0, isRefusal: false }])
+    }
+    return standby
+  }
+
+  private async look(): Promise<void> {
+    const { standby } = this
+    try {
+      await this.source.take([], false)
+    } catch {
+      return
+    }
+    if (standby === undefined || this.standby !== standby) return
+    this.standby = undefined
+    const spent = [...standby.spent.values()].filter(({ amount }) => amount !== 0)
+    if (spent.length > 0) this.source.give(spent.map(({ meter, amount }) => ({ meter, amount: -amount })))
+    const places = this.held().filter(({ meter }) => meter.kind === 'concurrency')
+    this.source.renew(places.map(({ meter, places: amount }) => ({ meter, amount })))
+  }
+}
+
+function takeHere(standby: Standby, asks: readonly Ask[], isLow: boolean): Taken {
+  const parts = asks.map((ask) => ({ ...ask, meter: partOf(standby, ask.meter) }))
+  const taken = standby.room.take(parts, isLow, HOLDER)
+  asks.forEach(({ meter }, i) => {
+    spend(standby, meter, taken.granted[i] ?? 0)
+  })
+  return taken
+}
+
+function spend({ spent }: Standby, meter: Meter, amount: number): void {
+  if (isMoney(meter)) spent.set(meter.name, { meter, amount: (spent.get(meter.name)?.amount ?? 0) + amount })
+}
+
+/** A meter with the limit of one of the processes; of money, with what was left when the room was lost. */
+function partOf({ parts, processes }: Standby, meter: Meter): Meter {
+  const part = parts.get(meter.name)
+  if (part !== undefined) return { ...meter, limit: part }
+  const limit = meter.limit / processes
+  return { ...meter, limit: meter.kind === 'concurrency' ? Math.max(1, Math.floor(limit)) : limit }
+}

@@ -1,0 +1,215 @@
+/** Quotas of providers that others use as well: a fleet uses them up, keeps to them, and shares them fairly. */
+
+import { describe, expect, test } from 'bun:test'
+import type { Key } from '../../src/catalog/catalog.ts'
+import { catalog, key, model, organization } from '../catalog/fixture.ts'
+import { Random } from '../support/random.ts'
+import { SEED } from '../support/seed.ts'
+import {
+  candidatesOf,
+  QuotaProvider,
+  SimulatedFleet,
+  type SimulatedNode,
+  SimulatedRequest,
+  VirtualTime,
+} from './fleet-simulation.ts'
+
+const NODES = 10
+const MINUTE_MS = 60_000
+const QUEUE = { maxWaitMs: 30_000, maxWaiting: 20_000 }
+
+/** A fleet and those who send to it. */
+class Stage {
+  readonly random = new Random(SEED)
+  readonly fleet: SimulatedFleet
+  readonly keys: readonly Key[]
+  readonly served = new Map<string, number>()
+  readonly counts = { sent: 0, attempts: 0, failed: 0, answered: 0 }
+  /** The longest that a request took. */
+  longestMs = 0
+  private readonly candidates
+
+  constructor(
+    organizations: number,
+    readonly providers: Readonly<Record<string, QuotaProvider>>,
+    readonly time: VirtualTime,
+    /** Configured for each provider; by default its quota. */
+    perMinute?: number,
+  ) {
+    const targets = Object.keys(providers).map((provider) => ({ provider, model: 'm' }))
+    const limits = Object.entries(providers).map(
+      ([name, quota]) => [name, { requestsPerMinute: perMinute ?? quota.perMinute }] as const,
+    )
+    const config = { providers: Object.fromEntries(limits), targets: [], queue: QUEUE }
+    const names = Array.from({ length: organizations }, (_, i) => `o${i}`)
+    const all = catalog({
+      models: [model('m', { targets })],
+      organizations: names.map((name) => organization(name, { keys: [key(name)] })),
+    })
+    this.keys = all.credentials.map((each) => each.key)
+    this.candidates = candidatesOf(all, 'm')
+    for (const { id } of this.keys) this.served.set(id, 0)
+    this.fleet = new SimulatedFleet(time, this.random, providers, config, targets, NODES)
+  }
+
+  get anyNode(): SimulatedNode {
+    const node = this.fleet.nodes[this.random.below(NODES)]
+    if (node === undefined) throw new Error('no node')
+    return node
+  }
+
+  /** `began`: each time that a provider is called. */
+  send(caller: Key, node = this.anyNode, isLowered = false, began: () => void = () => undefined): void {
+    const sentMs = this.time.nowMs
+    this.counts.sent++
+    const took = () => {
+      this.longestMs = Math.max(this.longestMs, this.time.nowMs - sentMs)
+    }
+    const ends = {
+      began: () => {
+        this.counts.attempts++
+        began()
+      },
+      answered: () => {
+        this.counts.answered++
+        this.served.set(caller.id, (this.served.get(caller.id) ?? 0) + 1)
+        took()
+      },
+      failed: () => {
+        this.counts.failed++
+        took()
+      },
+    }
+    new SimulatedRequest(node, caller, this.candidates, ends, isLowered).next()
+  }
+
+  /** All organisations send alike, as much in a minute as all quotas together. */
+  demand(share = 1): () => void {
+    const total = Object.values(this.providers).reduce((sum, { perMinute }) => sum + perMinute, 0)
+    const periodMs = (MINUTE_MS * this.keys.length) / (total * share)
+    let isOn = true
+    for (const caller of this.keys)
+      this.time.after(this.random.below(Math.round(periodMs)), () =>
+        this.time.every(periodMs, () => isOn && this.send(caller)),
+      )
+    return () => {
+      isOn = false
+    }
+  }
+
+  /** What is used of a quota, by all, while it runs. */
+  async usedIn(ms: number): Promise<Record<string, number>> {
+    const sums = () => Object.values(this.providers).map(({ figures }) => figures.ours + figures.others)
+    const before = sums()
+    await this.time.run(ms)
+    const after = sums()
+    return Object.fromEntries(
+      Object.entries(this.providers).map(([name, { perMinute }], i) => {
+        const used = (after[i] ?? 0) - (before[i] ?? 0)
+        return [name, used / ((perMinute * ms) / MINUTE_MS)]
+      }),
+    )
+  }
+
+  get refused(): number {
+    return Object.values(this.providers).reduce((sum, { figures }) => sum + figures.refused, 0)
+  }
+
+  get jain(): number {
+    const counts = [...this.served.values()]
+    const sum = counts.reduce((total, count) => total + count, 0)
+    return (sum * sum) / (counts.length * counts.reduce((total, count) => total + count * count, 0))
+  }
+}
+
+/** Never more in a minute than the limit, a bucket, and 2 % for each node. */
+function mostAllowed(perMinute: number): number {
+  return (perMinute * 7) / 6 + NODES * Math.max(1, perMinute * 0.02)
+}
+
+describe('ten nodes', () => {
+  test('use up the quotas of three providers that others use as well, through an outage, without 429s', async () => {
+    const time = new VirtualTime()
+    const providers = {
+      reserved: new QuotaProvider(time, 900, 'even', (ms) => (ms % 120_000 < 60_000 ? 0.2 : 0.5)),
+      even: new QuotaProvider(time, 1200, 'even', () => 0.4),
+      window: new QuotaProvider(time, 600, 'window', () => 0.3),
+    }
+    const stage = new Stage(1000, providers, time)
+    stage.demand(0.85)
+    const used = [await stage.usedIn(60_000), await stage.usedIn(60_000)]
+    providers.even.isDown = true
+    await time.run(30_000)
+    providers.even.isDown = false
+    // Its quota has come back meanwhile, and is used up first.
+    await time.run(30_000)
+    used.push(await stage.usedIn(60_000))
+    const least = (name: keyof typeof providers) => Math.min(...used.slice(1).map((each) => each[name] ?? 0))
+    expect(Math.min(least('reserved'), least('even'), least('window'))).toBeGreaterThanOrEqual(0.95)
+    expect(stage.refused).toBeLessThanOrEqual(0.005 * stage.counts.attempts)
+    for (const { mostInAMinute, perMinute } of Object.values(providers))
+      expect(mostInAMinute).toBeLessThanOrEqual(mostAllowed(perMinute))
+    expect(stage.jain).toBeGreaterThanOrEqual(0.98)
+    stage.fleet.close()
+  })
+
+  test('learn from 429s alone how much of a quota is theirs', async () => {
+    const time = new VirtualTime()
+    const providers = { silent: new QuotaProvider(time, 600, 'silent', () => 0.4) }
+    const stage = new Stage(100, providers, time)
+    stage.demand(0.8)
+    await time.run(MINUTE_MS)
+    const { silent: used = 0 } = await stage.usedIn(4 * MINUTE_MS)
+    expect(used).toBeGreaterThanOrEqual(0.95)
+    expect(stage.refused).toBeLessThanOrEqual(0.01 * stage.counts.attempts)
+    stage.fleet.close()
+  })
+
+  test('let one interactive request pass 10,000 of batch within two slots', async () => {
+    const time = new VirtualTime()
+    const stage = new Stage(20, { even: new QuotaProvider(time, 1200, 'even', () => 0, 1) }, time)
+    const [person, ...others] = stage.keys
+    if (person === undefined) throw new Error('no key')
+    time.after(0, () => {
+      for (let i = 0; i < 10_000; i++)
+        stage.send(others[i % others.length] ?? person, stage.fleet.nodes[i % NODES], true)
+    })
+    await time.run(3000)
+    const passed: number[] = []
+    for (let i = 0; i < 20; i++) {
+      time.after(0, () => {
+        const before = stage.counts.attempts
+        stage.send(person, stage.anyNode, false, () => void passed.push(stage.counts.attempts - before - 1))
+      })
+      await time.run(300 + stage.random.below(100))
+    }
+    expect(passed).toHaveLength(20)
+    expect(Math.max(...passed)).toBeLessThanOrEqual(2)
+    stage.fleet.close()
+  })
+
+  test('keep to a quota while Redis is away for four of them, then for all, and nothing waits for ever', async () => {
+    const time = new VirtualTime()
+    const quiet = new QuotaProvider(time, 100_000, 'silent', () => 0)
+    const limit = 900
+    const stage = new Stage(100, { quiet }, time, limit)
+    const stop = stage.demand(0.015)
+    await time.run(30_000)
+    for (const node of stage.fleet.nodes.slice(0, 4)) node.isCutOff = true
+    await time.run(60_000)
+    for (const node of stage.fleet.nodes) node.isCutOff = true
+    const before = quiet.arrivals.length
+    await time.run(60_000)
+    // Each has its part of the limit, and all together have the whole.
+    expect(quiet.arrivals.length - before).toBeWithin(0.95 * limit, 1.05 * limit)
+    for (const node of stage.fleet.nodes) node.isCutOff = false
+    await time.run(20_000)
+    stop()
+    await time.run(40_000)
+    // Those that cannot see Redis have their part, while the others have all of it.
+    expect(quiet.mostInAMinute).toBeLessThanOrEqual(mostAllowed(limit) + (4 / NODES) * limit)
+    expect(stage.counts.answered + stage.counts.failed).toBe(stage.counts.sent)
+    expect(stage.longestMs).toBeLessThanOrEqual(QUEUE.maxWaitMs + 1000)
+    stage.fleet.close()
+  })
+})
