@@ -5,6 +5,7 @@
  */
 
 import type { Database } from 'bun:sqlite'
+import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { type JsonObject, parseObject } from '../core/json.ts'
 import { openDatabase, type Schema } from '../sqlite/database.ts'
@@ -17,6 +18,7 @@ const QUEUE_MAX = 10_000
 export const WEBHOOK_KEY = 'webhook'
 
 const CLAIM_COLUMNS = ["organization TEXT NOT NULL DEFAULT ''", 'token TEXT']
+const INSTALLATION_BYTES = 8
 /** Claims that are read at once. */
 const CLAIMS_A_PAGE = 500
 /** How long a node that did not report the beginning leaves it to the one that did to report the end. */
@@ -51,7 +53,8 @@ const SCHEMA: Schema = {
       topic TEXT PRIMARY KEY, type TEXT NOT NULL, body TEXT NOT NULL, organization TEXT NOT NULL DEFAULT '',
       forget_ms INTEGER NOT NULL DEFAULT 0
     ) WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS hooks (key TEXT PRIMARY KEY) WITHOUT ROWID;`,
+    CREATE TABLE IF NOT EXISTS hooks (key TEXT PRIMARY KEY) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS installation (one INTEGER PRIMARY KEY, id TEXT NOT NULL);`,
   columns: { reported: CLAIM_COLUMNS },
   checked: ['alerts', 'deliveries', 'active'],
 }
@@ -116,6 +119,18 @@ export class AlertQueue {
   /** Throws `LedgerFileError`. */
   static open(dataDir: string, hooksOf: HooksOf, most = QUEUE_MAX): AlertQueue {
     return new AlertQueue(openDatabase(join(dataDir, ALERTS_FILE), SCHEMA), hooksOf, most)
+  }
+
+  /** The id of the installation of which this is a node: at first a random one. */
+  get installation(): string {
+    const made = randomBytes(INSTALLATION_BYTES).toString('hex')
+    this.database.query('INSERT INTO installation VALUES (1, ?) ON CONFLICT DO NOTHING').run(made)
+    return this.database.query<{ id: string }, []>('SELECT id FROM installation').get()?.id ?? made
+  }
+
+  /** The nodes of one installation have one id. */
+  set installation(id: string) {
+    this.database.query('INSERT INTO installation VALUES (1, ?) ON CONFLICT DO UPDATE SET id = excluded.id').run(id)
   }
 
   /** Alerts that wait for a delivery or a claim. */
@@ -201,17 +216,22 @@ export class AlertQueue {
   }
 
   /**
-   * Adds an alert that is reported once, unless it was added before. Its id is kept until `forgetMs`. Returns the same
-   * as `add`; undefined if it was added before. `ends`: it is active from now on.
+   * Adds an alert that is reported once, unless it was added before, or `formerId` was. Its id is kept until
+   * `forgetMs`. Returns the same as `add`; undefined if it was added before. `ends`: it is active from now on.
    */
   addOnce(
     alert: Alert,
     nowMs: number,
-    more: { readonly claim: Claim | undefined; readonly forgetMs: number; readonly ends?: boolean },
+    more: {
+      readonly claim: Claim | undefined
+      readonly forgetMs: number
+      readonly ends?: boolean
+      readonly formerId?: string | undefined
+    },
   ): readonly QueuedAlert[] | undefined {
-    const { claim, forgetMs, ends = false } = more
+    const { claim, forgetMs, ends = false, formerId = '' } = more
     const add = this.database.transaction(() => {
-      if (!this.note(alert.id, forgetMs)) return undefined
+      if (this.isNoted(formerId) || !this.note(alert.id, forgetMs)) return undefined
       const body = JSON.stringify(alert)
       if (ends) this.activate(topicOf(alert), alert.type, body, claim?.organization ?? '', claim ? forgetMs : 0)
       if (claim === undefined) return this.deliver(alert.id, body, nowMs)
@@ -330,6 +350,10 @@ export class AlertQueue {
   private note(id: string, forgetMs: number): boolean {
     const query = 'INSERT INTO reported (id, forget_ms) VALUES (?, ?) ON CONFLICT DO NOTHING'
     return this.database.query(query).run(id, forgetMs).changes > 0
+  }
+
+  private isNoted(id: string): boolean {
+    return this.database.query<{ one: 1 }, [string]>('SELECT 1 AS one FROM reported WHERE id = ?').get(id) !== null
   }
 
   /** Whether this node has claimed the alert. */

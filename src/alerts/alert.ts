@@ -178,6 +178,8 @@ export interface Alert {
   readonly resolved_at?: string
   /** `node_name` of the weir that sends it. */
   readonly node: string
+  /** Of what one of all nodes reports: which nodes those are. */
+  readonly installation?: string
 }
 
 interface Origin {
@@ -185,11 +187,13 @@ interface Origin {
   readonly nowMs: number
   /** By default a random one. */
   readonly id?: string
+  readonly installation?: string
 }
 
-export function alertOf({ type, fields }: Occurrence, { node, nowMs, id = randomId() }: Origin): Alert {
+export function alertOf({ type, fields }: Occurrence, { node, nowMs, id = randomId(), installation }: Origin): Alert {
   const status = ALERT_TYPES[type].ends ? ({ status: 'firing' } as const) : {}
-  return { id, type, ...status, at: new Date(nowMs).toISOString(), node, ...fields }
+  const place = installation === undefined ? { node } : { node, installation }
+  return { id, type, ...status, at: new Date(nowMs).toISOString(), ...place, ...fields }
 }
 
 /** The end of an alert, from its JSON. */
@@ -212,8 +216,12 @@ export function topicOf(alert: JsonObject | Alert): string {
   return JSON.stringify([fields['type'] ?? null, ...values])
 }
 
-/** The same id for the same parts, on every node: of what must be reported once. */
-export function derivedId(parts: readonly (string | number | null)[]): string {
+/**
+ * The same id for the same parts, on every node of an installation: of what must be reported once. Without an
+ * installation, as versions of weir derived it that did not distinguish installations.
+ */
+export function derivedId(ofOccurrence: ReportedOnce['parts'], installation?: string): string {
+  const parts = installation === undefined ? ofOccurrence : [...ofOccurrence, installation]
   return `alert_${createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)}`
 }
 

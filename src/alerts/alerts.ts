@@ -40,9 +40,17 @@ interface AlertsOptions {
   /** `node_name`. */
   readonly node: string
   readonly logger: Logger
-  /** Chooses the node that delivers an alert, rejects if the ledger does not answer; absent if there is one node. */
-  readonly claim?: ((id: string, claim: Claim, forMs: number) => Promise<boolean>) | undefined
+  /** What is reported once, by one of several nodes; absent if there is one node. */
+  readonly nodes?: SharedAlerts | undefined
   readonly clock?: AlertClock
+}
+
+/** What the nodes of an installation agree on by their ledger. Both reject if it does not answer. */
+export interface SharedAlerts {
+  /** Chooses the node that delivers an alert. */
+  claim(id: string, claim: Claim, forMs: number): Promise<boolean>
+  /** The id of the installation: that of the node, if no other was first. */
+  installation(own: string): Promise<string>
 }
 
 /** How long a hook has not taken anything, and why. */
@@ -86,6 +94,9 @@ export class Alerts {
   private brokenMs = Number.NEGATIVE_INFINITY
   private remindedMs = performance.now()
   private isClosed = false
+  /** Undefined as long as the other nodes may have another one. */
+  private installation: string | undefined
+  private agreeing: Promise<void> | undefined
   /**
    * What has begun and could not be kept, by its topic: on a full disk, the alert about it is posted all the same, once
    * and from memory. When there is space again, it is queued with the same id.
@@ -177,15 +188,54 @@ export class Alerts {
     return count
   }
 
-  /** Reports what this node has not reported before. False if the queue cannot be written: report it again later. */
+  /**
+   * Reports what this node has not reported before. False if the queue cannot be written, or the ledger was not asked
+   * yet which installation this is: report it again later.
+   */
   reportOnce({ parts, organization, forgetMs, occurrence }: ReportedOnce): boolean {
-    return this.guarded(() => {
+    const isQueued = this.guarded(() => {
+      const { queue } = this.parts()
+      void this.agree()
+      const { installation } = this
+      if (installation === undefined) return
       const nowMs = this.clock.nowMs()
-      const alert = alertOf(occurrence, { node: this.options.node, nowMs, id: derivedId(parts) })
-      const claim = this.options.claim && { organization, token: randomUUID() }
+      const id = derivedId(parts, installation)
+      const alert = alertOf(occurrence, { node: this.options.node, nowMs, id, installation })
+      const claim = this.options.nodes && { organization, token: randomUUID() }
       const { ends } = ALERT_TYPES[occurrence.type]
-      this.added(this.parts().queue.addOnce(alert, nowMs, { claim, forgetMs, ends }))
+      this.added(queue.addOnce(alert, nowMs, { claim, forgetMs, ends, formerId: derivedId(parts) }))
     })
+    return isQueued && this.installation !== undefined
+  }
+
+  /** Learns from the ledger which installation this is, unless it is known. Never rejects: a later call retries. */
+  agree(): Promise<void> {
+    if (this.installation === undefined && this.agreeing === undefined) {
+      this.guarded(() => {
+        this.agreeing = this.askInstallation(this.parts().queue).finally(() => {
+          this.agreeing = undefined
+        })
+      })
+    }
+    return this.agreeing ?? Promise.resolve()
+  }
+
+  private async askInstallation(queue: AlertQueue): Promise<void> {
+    const own = queue.installation
+    const { nodes } = this.options
+    if (nodes === undefined) {
+      this.installation = own
+      return
+    }
+    try {
+      const found = await nodes.installation(own)
+      this.guarded(() => {
+        if (found !== own) queue.installation = found
+        this.installation = found
+      })
+    } catch {
+      // The log has the event `ledger.down`.
+    }
   }
 
   /** The claims that this node has won, some at a time. Throws if the queue cannot be read. */
@@ -250,13 +300,13 @@ export class Alerts {
 
   /** Throws `LedgerFileError`. */
   private open(): Opened {
-    const { dataDir, claim } = this.options
+    const { dataDir, nodes } = this.options
     const hooksOf = (type: string) => this.config.hooks.filter((hook) => gets(hook, type)).map(({ key }) => key)
     const queue = AlertQueue.open(dataDir, hooksOf)
     const claims =
-      claim &&
+      nodes &&
       new AlertClaims({
-        ...{ queue, clock: this.clock, claim },
+        ...{ queue, clock: this.clock, claim: (id, claim, forMs) => nodes.claim(id, claim, forMs) },
         won: (id) => this.added(queue.claimed(id, this.clock.nowMs())),
         failed: (alert) => this.failed({ ...alert, attempts: 0 }),
         broken: (error) => this.broken(error),

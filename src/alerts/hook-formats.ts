@@ -28,7 +28,7 @@ const SLACK_FIELDS_MAX = 10
 const PAGERDUTY_SUMMARY_MAX = 1024
 
 /** Fields that every alert has; the others are of its type. */
-const COMMON: ReadonlySet<string> = new Set(['id', 'type', 'status', 'at', 'resolved_at', 'node'])
+const COMMON: ReadonlySet<string> = new Set(['id', 'type', 'status', 'at', 'resolved_at', 'node', 'installation'])
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
@@ -83,7 +83,7 @@ export function alertmanagerBody(alerts: readonly JsonObject[], { secret }: Hook
 
 /**
  * Alertmanager knows an alert by its labels, so they have nothing that differs between the beginning and the end; of
- * what one of several nodes reports, not the node either. A label cannot be empty.
+ * what one of several nodes reports, not the node either but their installation. A label cannot be empty.
  */
 function postable(alert: JsonObject, nowMs: number): JsonObject {
   const kind = alertKind(String(alert['type']))
@@ -96,7 +96,7 @@ function postable(alert: JsonObject, nowMs: number): JsonObject {
       alertname: shown(alert['type']),
       service: 'weir',
       severity: kind?.severity ?? 'warning',
-      ...(kind?.shared === true ? {} : { node: shown(alert['node']) }),
+      ...(kind?.shared === true ? installationOf(alert) : { node: shown(alert['node']) }),
       ...Object.fromEntries(subject.map((name) => [name, shown(fields[name])])),
     },
     annotations: {
@@ -108,6 +108,11 @@ function postable(alert: JsonObject, nowMs: number): JsonObject {
     startsAt: shown(alert['at']),
     endsAt: stringOf(alert['resolved_at']) ?? new Date(nowMs + lastMs).toISOString(),
   }
+}
+
+/** None in what earlier versions queued. */
+function installationOf({ installation }: JsonObject): JsonObject {
+  return installation === undefined ? {} : { installation }
 }
 
 /** The Events API v2. */

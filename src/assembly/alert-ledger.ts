@@ -4,12 +4,13 @@
  */
 
 import type { Claim, WonClaim } from '../alerts/alert-queue.ts'
+import type { SharedAlerts } from '../alerts/alerts.ts'
 import { EmbeddedCrossingReader } from '../ledger/embedded/crossing-reader.ts'
 import type { CrossingReader } from '../ledger/spend-crossing.ts'
 import type { RedisClient } from '../redis/connect.ts'
 import type { LedgerPlace } from './open-ledger.ts'
 
-interface AlertLedger {
+interface AlertLedger extends SharedAlerts {
   /** The same reader at each call, also after it was closed. Rejects if the ledger cannot be reached. */
   reader(): Promise<CrossingReader>
   /**
@@ -19,6 +20,9 @@ interface AlertLedger {
   claim(id: string, owner: Claim, forMs: number): Promise<boolean>
   close(): void
 }
+
+/** Distinguishes alerts of the nodes that share this Redis from those of others with the same organisations. */
+const INSTALLATION = 'weir:installation'
 
 /**
  * How long a node claims nothing after it has connected. The others connect again within half a second of the server's
@@ -34,7 +38,7 @@ export function alertLedger(
   if (ledger.kind === 'redis') return new RedisAlertLedger(ledger, claims)
   const reader = new EmbeddedCrossingReader(dataDir)
   // With the embedded ledger there is one node.
-  return { reader: async () => reader, claim: async () => true, close() {} }
+  return { reader: async () => reader, claim: async () => true, installation: async (own) => own, close() {} }
 }
 
 interface Connected {
@@ -50,6 +54,7 @@ interface Connected {
 class RedisAlertLedger implements AlertLedger {
   private connecting: Promise<Connected> | undefined
   private connectedMs = 0
+  private known: string | undefined
 
   constructor(
     private readonly ledger: Extract<LedgerPlace['ledger'], { kind: 'redis' }>,
@@ -73,6 +78,12 @@ class RedisAlertLedger implements AlertLedger {
       'GET',
     )
     return before === null || before === owner.token
+  }
+
+  async installation(own: string): Promise<string> {
+    const { client } = await this.connected()
+    this.known = (await client.set(INSTALLATION, own, 'NX', 'GET')) ?? own
+    return this.known
   }
 
   close(): void {
@@ -107,6 +118,7 @@ class RedisAlertLedger implements AlertLedger {
   }
 
   private async repeatClaims(client: RedisClient): Promise<void> {
+    if (this.known !== undefined) await client.set(INSTALLATION, this.known, 'NX')
     for (const page of this.claims()) {
       const sets = page.map(async ({ id, organization, token, untilMs }) => {
         const forMs = Math.max(1, Math.ceil(untilMs - Date.now()))

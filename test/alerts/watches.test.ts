@@ -4,11 +4,14 @@ import { afterAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pino } from 'pino'
 import { alertOf, derivedId } from '../../src/alerts/alert.ts'
 import { AlertQueue } from '../../src/alerts/alert-queue.ts'
+import { Alerts, type SharedAlerts } from '../../src/alerts/alerts.ts'
 import { expiringKeys } from '../../src/alerts/key-expiry.ts'
-import { reachedThresholds } from '../../src/alerts/spend-thresholds.ts'
+import { reachedThresholds, refusingLimit } from '../../src/alerts/spend-thresholds.ts'
 import { property } from '../support/random.ts'
+import { ALERT_SECRET, webhook } from '../support/webhook.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'weir-alerts-'))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
@@ -98,4 +101,47 @@ test('keys are reported in their last seven days', () => {
   const key = (days: number) => ({ id: String(days), organization: 'acme', expiresAtMs: NOW + days * DAY_MS })
   const found = expiringKeys([key(-1), key(0), key(1), key(7), key(8)], NOW)
   expect(found.map(({ parts }) => parts[2] ?? '')).toEqual(['1', '7'])
+})
+
+test('installations with the same organisations have alerts of their own, which nodes share', async () => {
+  using hook = webhook()
+  const named = { key: 'h', label: 'h', format: 'weir', secret: ALERT_SECRET } as const
+  const config = { hooks: [{ ...named, url: hook.url, events: ['*'] }], spend: [] }
+  const refused = refusingLimit({ ...ORG, spentMicroUsd: 5, limitMicroUsd: 5 }, Date.now())
+  const logger = pino({ level: 'silent' })
+  const open = (node: string, nodes?: SharedAlerts) =>
+    new Alerts({ dataDir: mkdtempSync(join(root, node)), config, node, logger, nodes })
+  let agreed: string | undefined
+  const winners = new Map<string, string>()
+  const shared: SharedAlerts = {
+    installation: async (own) => (agreed ??= own),
+    claim: async (id, { token }) => {
+      winners.set(id, winners.get(id) ?? token)
+      return winners.get(id) === token
+    },
+  }
+  const opened = [open('prod'), open('staging'), open('node-1', shared), open('node-2', shared)]
+  // Two nodes that have not agreed yet report nothing.
+  expect(opened.map((alerts) => alerts.reportOnce(refused))).toEqual([true, true, false, false])
+  for (const alerts of opened) while (!alerts.reportOnce(refused)) await Promise.resolve()
+  const firing = await hook.until(3)
+  expect(new Set(firing.map(({ id }) => id)).size).toBe(3)
+  expect(new Set(firing.map(({ installation }) => installation)).size).toBe(3)
+  // Whichever node reports the end, it is that of the same alert.
+  for (const alerts of opened) alerts.endMissing('spend.refusing', [])
+  const ended = await hook.until(3, ({ status }) => status === 'resolved')
+  expect(ended.map(({ id }) => id).sort()).toEqual(firing.map(({ id }) => id).sort())
+  for (const alerts of opened) await alerts.close()
+  expect(hook.received).toHaveLength(6)
+})
+
+test('what an earlier version has reported under its id is not reported again', () => {
+  const queue = AlertQueue.open(mkdtempSync(join(root, 'earlier-')), () => ['hook'])
+  const { parts, occurrence, forgetMs } = refusingLimit({ ...ORG, spentMicroUsd: 5, limitMicroUsd: 5 }, NOW)
+  const add = (id: string, formerId?: string) =>
+    queue.addOnce(alertOf(occurrence, { node: 'n', nowMs: NOW, id }), NOW, { claim: undefined, forgetMs, formerId })
+  expect(add(derivedId(parts))).toEqual([])
+  expect(add(derivedId(parts, queue.installation), derivedId(parts))).toBeUndefined()
+  expect(add(derivedId([...parts, 'other'], queue.installation), derivedId([...parts, 'other']))).toEqual([])
+  queue.close()
 })

@@ -104,10 +104,9 @@ export class AlertWatch {
     if (config.alerts === undefined) throw new Error('The configuration has no alerts.')
     this.config = config
     this.ledger = alertLedger(config, () => this.alerts.claims())
-    const { ledger } = this
-    const claim = config.ledger.kind === 'redis' ? ledger.claim.bind(ledger) : undefined
+    const nodes = config.ledger.kind === 'redis' ? this.ledger : undefined
     const node = config.nodeName ?? hostname()
-    this.alerts = new Alerts({ dataDir: config.dataDir, config: config.alerts, node, logger, claim })
+    this.alerts = new Alerts({ dataDir: config.dataDir, config: config.alerts, node, logger, nodes })
     this.timer = setInterval(() => this.look(), LOOK_MS)
     this.timer.unref()
     this.look()
@@ -230,6 +229,7 @@ export class AlertWatch {
 
   private async read(): Promise<void> {
     try {
+      await this.alerts.agree()
       await this.takeCrossings()
       await this.readKeys()
       await this.readSpend()
