@@ -1,14 +1,13 @@
 /** The room of providers and targets that all nodes of a Redis share. */
 
-import { createHash } from 'node:crypto'
 import type { RedisConfig } from '../core/redis-config.ts'
 import clock from '../redis/clock.lua' with { type: 'text' }
 import type { RedisClient } from '../redis/connect.ts'
+import { StoredScript } from '../redis/stored-script.ts'
 import type { Amount, Ask, RoomReport, RoomSource, Taken } from './common-room.ts'
 import lua from './take-room.lua' with { type: 'text' }
 
-const SCRIPT = `${clock}\n${lua}`
-const SHA1 = createHash('sha1').update(SCRIPT).digest('hex')
+const SCRIPT = new StoredScript(`${clock}\n${lua}`)
 /** How long the first request waits for the connection. */
 const OPEN_MS_MAX = 1000
 const PREFIX = 'weir:{capacity}:'
@@ -85,10 +84,7 @@ export class RedisRoom implements RoomSource {
     if (client?.status !== 'ready') throw new Error('Redis cannot be reached')
     const keys = [...names.map((name) => PREFIX + name), ...(operation === 'renew' ? [PROCESSES] : [])]
     const values = [operation, this.holder, isLow ? '1' : '0', ...words]
-    const reply = await client.evalsha(SHA1, keys.length, ...keys, ...values).catch((error: unknown) => {
-      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
-      return client.eval(SCRIPT, keys.length, ...keys, ...values)
-    })
+    const reply = await SCRIPT.call(client, keys, values)
     return Array.isArray(reply) ? reply.map(String) : []
   }
 }

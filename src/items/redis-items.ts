@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto'
 import type { RedisConfig } from '../core/redis-config.ts'
 import clock from '../redis/clock.lua' with { type: 'text' }
 import { connect, type RedisClient } from '../redis/connect.ts'
+import { StoredScript } from '../redis/stored-script.ts'
 import getItems from './get-items.lua' with { type: 'text' }
 import putItems from './put-items.lua' with { type: 'text' }
 import { findWithWaits } from './repeated-look-up.ts'
@@ -110,29 +111,14 @@ export class RedisItems {
   }
 
   private async run(
-    { lua, sha1 }: Script,
+    script: StoredScript,
     owner: string,
     words: readonly (string | number | Buffer)[],
   ): Promise<unknown> {
     const items = `weir:${this.name}:{${createHash('sha256').update(owner).digest('base64url')}}`
     const keys = [items, `${items}:order`]
-    try {
-      return await this.client.callBuffer('EVALSHA', sha1, keys.length, ...keys, ...words)
-    } catch (error) {
-      if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
-      return await this.client.callBuffer('EVAL', lua, keys.length, ...keys, ...words)
-    }
+    return await script.callBuffer(this.client, keys, words)
   }
 }
 
-interface Script {
-  readonly lua: string
-  readonly sha1: string
-}
-
-function script(body: string): Script {
-  const lua = clock + body
-  return { lua, sha1: createHash('sha1').update(lua).digest('hex') }
-}
-
-const scripts = { put: script(putItems), get: script(getItems) } as const
+const scripts = { put: new StoredScript(clock + putItems), get: new StoredScript(clock + getItems) } as const

@@ -47,11 +47,15 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
     packages: { 'wire/byte-text.ts': ['node:buffer'], 'wire/json-document.ts': ['node:buffer'] },
   },
   'catalog/': { from: ['core/'], packages: { [ANYWHERE]: ['node:crypto'] } },
-  'capacity/': { from: ['core/', 'redis/'], packages: { [ANYWHERE]: ['node:crypto'] } },
+  'capacity/': { from: ['core/', 'redis/'], packages: {} },
   'sqlite/': { from: ['core/'], packages: { [ANYWHERE]: ['bun:sqlite', 'node:fs', 'node:path'] } },
   'redis/': {
     from: ['core/'],
-    packages: { [ANYWHERE]: ['ioredis'], 'redis/tls.ts': ['node:net', 'node:tls'] },
+    packages: {
+      [ANYWHERE]: ['ioredis'],
+      'redis/stored-script.ts': ['node:crypto'],
+      'redis/tls.ts': ['node:net', 'node:tls'],
+    },
   },
   'keys/key-changes.ts': { from: ['core/', 'catalog/', 'config/', 'keys/'], packages: {} },
   'keys/budget-changes.ts': { from: ['core/', 'catalog/', 'config/', 'keys/'], packages: {} },

@@ -1,6 +1,6 @@
 /**
  * What the nodes of a Redis have learned of their targets: a hash of all forms, and a version that rises with each
- * change. A node follows the version. While Redis is away it goes on with what it knows.
+ * change. A node follows the version.
  */
 
 import { parseObject } from '../../core/json.ts'
@@ -16,6 +16,7 @@ import {
   withEvidence,
 } from '../../providers/form-store.ts'
 import type { RedisClient } from '../../redis/connect.ts'
+import { PolledRedis } from '../../redis/polled-redis.ts'
 
 const FORMS = 'weir:{learned}:forms'
 const VERSION = 'weir:{learned}:version'
@@ -33,25 +34,19 @@ interface SharedFormsOptions {
   readonly changed: (news: FormNews) => void
 }
 
-export class SharedForms {
-  private client: RedisClient | undefined
-  private readonly timer: ReturnType<typeof setInterval>
+export class SharedForms extends PolledRedis {
   private version: string | null | undefined
   /** The keys of our forms that Redis has. */
   private stored = new Set<string>()
   private readonly unsent: FormEvidence[] = []
   private unforgotten: string[] = []
-  private looking = false
-  private isClosed = false
 
   constructor(
     place: RedisConfig,
     private readonly store: FormStore,
     private readonly options: SharedFormsOptions,
   ) {
-    this.timer = setInterval(() => void this.look(), LOOK_MS)
-    this.timer.unref()
-    void this.open(place)
+    super(place, 'weir-learned', LOOK_MS)
   }
 
   /** This node has learned something. */
@@ -67,35 +62,10 @@ export class SharedForms {
     void this.look()
   }
 
-  close(): void {
-    this.isClosed = true
-    clearInterval(this.timer)
-    this.client?.disconnect()
-  }
-
-  /** The Redis client is loaded only if a configuration needs it. */
-  private async open(place: RedisConfig): Promise<void> {
-    const { connect } = await import('../../redis/connect.ts')
-    if (this.isClosed) return
-    this.client = connect(place, 'weir-learned')
-    this.client.once('ready', () => void this.look())
-  }
-
-  /** Sends what is new here, and takes what is new there. What fails is done at the next look. */
-  private async look(): Promise<void> {
-    const { client } = this
-    if (client === undefined || this.looking) return
-    this.looking = true
-    try {
-      await this.sendForgotten(client)
-      await this.sendEvidence(client)
-      if ((await client.get(VERSION)) !== this.version) await this.read(client)
-    } catch {
-      // Redis is away: the ledger reports that.
-    } finally {
-      this.looking = false
-    }
-    if (this.unsent.length + this.unforgotten.length > 0 && client.status === 'ready') void this.look()
+  protected async exchange(client: RedisClient): Promise<void> {
+    await this.sendForgotten(client)
+    await this.sendEvidence(client)
+    if ((await client.get(VERSION)) !== this.version) await this.read(client)
   }
 
   private async sendForgotten(client: RedisClient): Promise<void> {

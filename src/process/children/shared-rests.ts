@@ -1,7 +1,6 @@
 /**
  * Which targets rest and which of their limits are scarce, for all nodes of a Redis: a stream of what each node found
- * out, which the others read, and a lease for the one node that probes a target. While Redis is away each node goes on
- * with what it knows.
+ * out, which the others read, and a lease for the one node that probes a target.
  */
 
 import type { PeerUpdate } from '../../assembly/inference-service.ts'
@@ -14,6 +13,7 @@ import { isErrorKind } from '../../core/provider-error.ts'
 import type { RedisConfig } from '../../core/redis-config.ts'
 import { PROBE_MS, type Rest } from '../../gateway/breaker.ts'
 import type { RedisClient } from '../../redis/connect.ts'
+import { PolledRedis } from '../../redis/polled-redis.ts'
 
 const NEWS = 'weir:{targets}:news'
 const PROBE = 'weir:{targets}:probe:'
@@ -33,24 +33,18 @@ interface SharedRestsOptions {
   readonly received: (news: TargetNews) => void
 }
 
-export class SharedRests {
+export class SharedRests extends PolledRedis {
   private readonly node = crypto.randomUUID()
   private entries = new TargetEntries({ providers: [], models: [] })
-  private client: RedisClient | undefined
-  private readonly timer: ReturnType<typeof setInterval>
   /** The last message that was read; undefined before the first look. */
   private last: string | undefined
   private readonly unsent: string[] = []
-  private looking = false
-  private isClosed = false
 
   constructor(
     place: RedisConfig,
     private readonly options: SharedRestsOptions,
   ) {
-    this.timer = setInterval(() => void this.look(), LOOK_MS)
-    this.timer.unref()
-    void this.open(place)
+    super(place, 'weir-targets', LOOK_MS)
   }
 
   use(config: Config): void {
@@ -72,7 +66,7 @@ export class SharedRests {
   /** Resolves to whether this node may probe a target. Without Redis it may. */
   async claim(target: TargetRef): Promise<boolean> {
     const { client } = this
-    if (client?.status !== 'ready') return true
+    if (client === undefined) return true
     try {
       const key = this.probeKey(target)
       if ((await client.set(key, this.node, 'PX', PROBE_MS, 'NX')) === 'OK') return true
@@ -83,20 +77,6 @@ export class SharedRests {
     }
   }
 
-  close(): void {
-    this.isClosed = true
-    clearInterval(this.timer)
-    this.client?.disconnect()
-  }
-
-  /** The Redis client is loaded only if a configuration needs it. */
-  private async open(place: RedisConfig): Promise<void> {
-    const { connect } = await import('../../redis/connect.ts')
-    if (this.isClosed) return
-    this.client = connect(place, 'weir-targets')
-    this.client.once('ready', () => void this.look())
-  }
-
   private probeKey(target: TargetRef): string {
     return `${PROBE}${this.entries.of(target.provider, target.model)}:${targetKey(target)}`
   }
@@ -104,7 +84,7 @@ export class SharedRests {
   /** The next probe may be another node's. */
   private async release(target: TargetRef): Promise<void> {
     const { client } = this
-    if (client?.status !== 'ready') return
+    if (client === undefined) return
     try {
       const key = this.probeKey(target)
       if ((await client.get(key)) === this.node) await client.del(key)
@@ -113,22 +93,12 @@ export class SharedRests {
     }
   }
 
-  /** Sends what is new here, and takes what is new there. What fails is done at the next look. */
-  private async look(): Promise<void> {
-    const { client } = this
-    if (client === undefined || this.looking || client.status !== 'ready') return
-    this.looking = true
-    try {
-      for (let text = this.unsent[0]; text !== undefined; text = this.unsent[0]) {
-        await client.xadd(NEWS, 'MAXLEN', '~', KEPT_MAX, '*', 'rest', text)
-        this.unsent.shift()
-      }
-      await this.read(client)
-    } catch {
-      // Redis is away: the ledger reports that.
-    } finally {
-      this.looking = false
+  protected async exchange(client: RedisClient): Promise<void> {
+    for (let text = this.unsent[0]; text !== undefined; text = this.unsent[0]) {
+      await client.xadd(NEWS, 'MAXLEN', '~', KEPT_MAX, '*', 'rest', text)
+      this.unsent.shift()
     }
+    await this.read(client)
   }
 
   private async read(client: RedisClient): Promise<void> {

@@ -4,17 +4,17 @@
  * Redis may be confined to those.
  */
 
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { isArray, type JsonObject, parseObject } from '../../core/json.ts'
 import type { RedisConfig } from '../../core/redis-config.ts'
 import clock from '../../redis/clock.lua' with { type: 'text' }
 import type { RedisClient } from '../../redis/connect.ts'
+import { StoredScript } from '../../redis/stored-script.ts'
 import beat from './beat.lua' with { type: 'text' }
 
 const PREFIX = 'weir:{nodes}:'
 const KEYS = ['reports', 'seen', 'secret', 'mixed'].map((name) => PREFIX + name)
-const LUA = clock + beat
-const SHA1 = createHash('sha1').update(LUA).digest('hex')
+const BEAT = new StoredScript(clock + beat)
 
 /** How long a node is known after its last report. */
 export const LEASE_MS = 20_000
@@ -56,8 +56,7 @@ export class FleetStore {
 
   /** An empty report leaves that of the node. Rejects if Redis does not answer. */
   async beat(node: string, report: string, isMixed: boolean): Promise<Beat> {
-    const words = [...KEYS, node, report, this.candidate, LEASE_MS, isMixed ? 1 : 0]
-    const found = await this.run(words)
+    const found = await BEAT.call(this.connected, KEYS, [node, report, this.candidate, LEASE_MS, isMixed ? 1 : 0])
     if (!isArray(found)) throw new Error('Redis answered the report of this node with no list.')
     const [secret, mixed, reports, seen] = found
     const texts = pairs(reports)
@@ -72,18 +71,13 @@ export class FleetStore {
     }
   }
 
-  private async run(words: readonly (string | number)[]): Promise<unknown> {
-    try {
-      return await this.ask('EVALSHA', SHA1, KEYS.length, ...words)
-    } catch (error) {
-      if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
-      return await this.ask('EVAL', LUA, KEYS.length, ...words)
-    }
+  private get connected(): RedisClient {
+    if (this.client === undefined) throw new Error('Redis is not connected yet.')
+    return this.client
   }
 
   private async ask(command: string, ...words: readonly (string | number)[]): Promise<unknown> {
-    if (this.client === undefined) throw new Error('Redis is not connected yet.')
-    return await this.client.call(command, ...words)
+    return await this.connected.call(command, ...words)
   }
 
   /** The node is gone. */

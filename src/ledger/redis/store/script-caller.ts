@@ -4,6 +4,7 @@
 
 import { Cluster, type Redis } from 'ioredis'
 import { isTimeout, isTransient } from '../../../redis/redis-errors.ts'
+import { isUnknownScript } from '../../../redis/stored-script.ts'
 import { redisKey } from './redis-keys.ts'
 import { ScriptBatch } from './script-batch.ts'
 import { type Reply, readLines, readOutcomes, readReply } from './script-replies.ts'
@@ -92,7 +93,7 @@ export class ScriptCaller {
   ): Promise<unknown> {
     let error = first
     for (let tries = 0; ; tries++) {
-      if (error instanceof Error && error.message.startsWith('NOSCRIPT')) {
+      if (isUnknownScript(error)) {
         const { lua } = this.programs[name]
         return await redis.eval(lua, scriptKeys.length, ...this.words(name, organization, values))
       }

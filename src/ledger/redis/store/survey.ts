@@ -3,9 +3,9 @@
  * it is asked about each.
  */
 
-import { createHash } from 'node:crypto'
 import { Cluster, type Redis } from 'ioredis'
 import clock from '../../../redis/clock.lua' with { type: 'text' }
+import { StoredScript } from '../../../redis/stored-script.ts'
 import lua from '../lua/survey.lua' with { type: 'text' }
 import type { Surveyed } from '../protocol/link.ts'
 import { redisKey } from './redis-keys.ts'
@@ -19,10 +19,9 @@ const NUMBERS = 4
 const ALL_GIVEN = -1
 
 // Positions in a node's record, as in `store.lua`.
-const PROGRAM = `#!lua flags=no-writes
+const SURVEY = new StoredScript(`#!lua flags=no-writes
 local VERSION, SUMS_VERSION, NODE_EPOCH, NODE_GIVEN, NODE_REQUESTS = ${RECORD_VERSION}, ${SUMS_VERSION}, 2, 3, 4
-${clock}${lua}`
-const SHA1 = createHash('sha1').update(PROGRAM).digest('hex')
+${clock}${lua}`)
 
 /** Results in the order of the organisations. Throws if Redis does not answer. */
 export async function survey(
@@ -47,10 +46,7 @@ async function surveyOnce(
   node: string,
 ): Promise<readonly Surveyed[]> {
   const keys = organizations.flatMap((organization) => KEYS.map((key) => redisKey(organization, key)))
-  const answer = await redis.evalsha(SHA1, keys.length, ...keys, node).catch((error: unknown) => {
-    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
-    return redis.eval(PROGRAM, keys.length, ...keys, node)
-  })
+  const answer = await SURVEY.call(redis, keys, [node])
   if (!Array.isArray(answer) || answer.length !== NUMBERS * organizations.length) {
     throw new Error('Unexpected reply from the survey of organisations.')
   }
