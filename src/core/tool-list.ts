@@ -79,6 +79,11 @@ export class ToolList extends Entries {
     return new ToolList(this.arena, Int32Array.from(kept), this.form, 0, 0, this.blocks)
   }
 
+  /** The same tools, written one by one: without others among them and, if these go, members that the entries lack. */
+  rewritten(keepsMembers: boolean): ToolList {
+    return new ToolList(this.arena, this.numbers, this.form, 0, 0, keepsMembers ? this.blocks : undefined)
+  }
+
   /** Whether the `type` of this schema is certainly "object". */
   isOfObject(schema: number): boolean {
     return (this.bitsAt(schema) & OF_OBJECT) !== 0

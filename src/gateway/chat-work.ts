@@ -237,6 +237,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { request: taken, leftOut } = takenBy(provider, withThoughts(plain, thoughts), target)
     this.taken = taken
     const sent = provider.request(taken, target)
+    const own = sent.own ?? taken.own
     const { conversation } = this.exchange.request
     const { id } = this.key.organization
     const { reasoning } = request
@@ -248,8 +249,8 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       upstream,
       sent,
       quote.asked,
-      taken.own === undefined ? NO_FIELDS : pricedFields(taken.own),
-      taken.own?.tools ?? NO_OWN_TOOLS,
+      own === undefined ? NO_FIELDS : pricedFields(own),
+      own?.tools ?? NO_OWN_TOOLS,
       new UsageMeter(quote.inputTokens, quote.maxOutputTokens),
       dueMs,
       issuer && this.gateway.thoughts?.keeper(id, conversation, candidate.target, issuer),

@@ -56,7 +56,7 @@ class KnownForm<Form extends object> {
   constructor(
     readonly base: Form,
     { endpoint, model }: Target,
-    private readonly lessons: ReadonlyMap<string, Lesson<Form>>,
+    private readonly lessonOf: (field: string) => Lesson<Form> | undefined,
   ) {
     const { store, entryOf } = placeOf(endpoint)
     this.store = store
@@ -77,9 +77,9 @@ class KnownForm<Form extends object> {
   }
 
   private update(): void {
-    const known = this.store.of(this.target).filter(({ field }) => this.lessons.has(field))
+    const known = this.store.of(this.target).filter(({ field }) => this.lessonOf(field) !== undefined)
     this.revision = this.store.revision
-    this.current = Object.assign({ ...this.base }, ...known.map(({ field }) => this.lessons.get(field)?.change))
+    this.current = Object.assign({ ...this.base }, ...known.map(({ field }) => this.lessonOf(field)?.change))
     this.untilMs = Math.min(...known.map(({ untilMs }) => untilMs ?? Number.POSITIVE_INFINITY))
   }
 }
@@ -88,9 +88,21 @@ class KnownForm<Form extends object> {
 export class TargetForms<Form extends object> {
   private readonly known: PerTarget<KnownForm<Form>>
 
-  constructor(make: (target: Target) => Form, lessons: readonly Lesson<Form>[]) {
+  /** `named`: the lessons whose fields have names of callers in them. */
+  constructor(
+    make: (target: Target) => Form,
+    lessons: readonly Lesson<Form>[],
+    named: (field: string) => Lesson<Form> | undefined = () => undefined,
+  ) {
     const byField = new Map(lessons.map((lesson) => [lesson.field, lesson]))
-    this.known = new PerTarget((target) => new KnownForm(make(target), target, byField))
+    const lessonOf = (field: string) => byField.get(field) ?? named(field)
+    this.known = new PerTarget((target) => new KnownForm(make(target), target, lessonOf))
+  }
+
+  /** The fields of all that a target has taught. */
+  learnedOf(target: Target): readonly string[] {
+    const { store, target: known } = this.known.of(target)
+    return store.of(known).map(({ field }) => field)
   }
 
   of(target: Target): Form {
@@ -122,7 +134,12 @@ export class TargetForms<Form extends object> {
   }
 
   /** The target has rejected the old form and accepted the new one. */
-  add(target: Target, { field, givesUpUsage }: Lesson<Form>, organization: string, seen: string) {
+  add(
+    target: Target,
+    { field, givesUpUsage }: Pick<Lesson<Form>, 'field' | 'givesUpUsage'>,
+    organization: string,
+    seen: string,
+  ) {
     const { store, target: known } = this.known.of(target)
     return store.add({ ...known, field, givesUpUsage, organization, seen })
   }
@@ -214,7 +231,8 @@ function bytesOf(body: string | BytePieces): Buffer {
 const ESCAPED_LETTER = /\\+u00([2-7][\da-f])/gi
 const ESCAPED_SLASH = /\\+\//g
 
-function occurrences(body: string | BytePieces, words: RegExp): number {
+/** How often words are in a body, also if its letters are escaped. */
+export function occurrences(body: string | BytePieces, words: RegExp): number {
   const json = typeof body === 'string' ? body : body.joined().toString('latin1')
   const letters = json.replace(ESCAPED_LETTER, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
   const text = letters.replace(ESCAPED_SLASH, '/')

@@ -8,6 +8,7 @@ import type { ChatApi, Endpoint } from '../core/endpoint.ts'
 import type { StreamEvent } from '../core/event.ts'
 import type { ImageFigures, ImageRequest } from '../core/image-request.ts'
 import type { JsonObject, JsonValue } from '../core/json.ts'
+import type { OwnFields } from '../core/own-fields.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { ThoughtForm } from '../core/thoughts.ts'
 import type { Usage } from '../core/token-usage.ts'
@@ -42,6 +43,8 @@ export interface UpstreamRequest extends Dispatch {
   readonly asksUsage?: boolean
   /** How its answer is read, if not as the provider's others: it was written for another API of the provider. */
   readonly reader?: AnswerReader | undefined
+  /** What was sent of the caller's own API, if the target refuses some of it. */
+  readonly own?: OwnFields | undefined
   /** Fields of the caller's that were left out, because this API of the provider does not have them. */
   readonly ignored?: readonly string[] | undefined
 }

@@ -9,6 +9,7 @@ import { learn, type RequestApi } from '../learned-form.ts'
 import { listedIds } from '../listed-models.ts'
 import type { Provider } from '../provider.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlain } from './events.ts'
+import { learnBetas } from './refused-betas.ts'
 import {
   anthropicModels,
   countRequest,
@@ -29,6 +30,7 @@ export const anthropic: Provider = {
   ...messageApi(messageForms),
   ownForm: () => 'messages',
   learn: (rejection) =>
+    learnBetas({ provider: anthropic, forms: messageForms, api: messageApi }, rejection) ??
     learn(
       {
         ...{ provider: anthropic, forms: messageForms, api: messageApi },

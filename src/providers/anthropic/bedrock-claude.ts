@@ -15,6 +15,7 @@ import { EVENT_STREAM_TYPE, EventStreamFramer } from '../event-stream.ts'
 import { learn, type RequestApi, TargetForms } from '../learned-form.ts'
 import type { AnswerReader, Provider, StreamDecoder, Target } from '../provider.ts'
 import { AnthropicDecoder } from './events.ts'
+import { betaLesson, learnBetas } from './refused-betas.ts'
 import { type MessageForm, messageRequest, passingReader, sentThinking, withoutAddresses } from './request.ts'
 
 const CLAUDE = /claude/
@@ -45,26 +46,30 @@ const reader: AnswerReader = {
   responseError: bedrockResponseError,
 }
 
-const forms = new TargetForms<MessageForm>((target) => {
-  const { endpoint, model } = target
-  const url = bedrockModel(target)
-  return {
-    opening: OPENING,
-    countOpening: OPENING,
-    whole: `${url}/invoke`,
-    streamed: `${url}/invoke-with-response-stream`,
-    count: url,
-    headers: authorized({ url, body: '' }, endpoint).headers,
-    takesServiceTier: false,
-    betasIn: 'body',
-    placesMarks: false,
-    statesStream: false,
-    passing: reader,
-    takesStrict: takesSchema('bedrock', model),
-    wantsThinking: false,
-    ...claudeThinking(model),
-  }
-}, THINKING_LESSONS)
+const forms = new TargetForms<MessageForm>(
+  (target) => {
+    const { endpoint, model } = target
+    const url = bedrockModel(target)
+    return {
+      opening: OPENING,
+      countOpening: OPENING,
+      whole: `${url}/invoke`,
+      streamed: `${url}/invoke-with-response-stream`,
+      count: url,
+      headers: authorized({ url, body: '' }, endpoint).headers,
+      takesServiceTier: false,
+      betasIn: 'body',
+      placesMarks: false,
+      statesStream: false,
+      passing: reader,
+      takesStrict: takesSchema('bedrock', model),
+      wantsThinking: false,
+      ...claudeThinking(model),
+    }
+  },
+  THINKING_LESSONS,
+  betaLesson,
+)
 
 const api: RequestApi<MessageForm> = (known) => ({
   request(request, target) {
@@ -81,6 +86,7 @@ export function withInvokeModel(converse: Provider): Provider {
     thoughtForm: ({ model }) => (thinks(model) ? 'messages' : undefined),
     ownForm: () => 'messages',
     learn: (rejection) =>
+      learnBetas({ provider: invoke, forms, api, errorOf: innerError }, rejection) ??
       learn(
         {
           ...{ provider: invoke, forms, api },

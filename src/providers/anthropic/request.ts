@@ -24,6 +24,7 @@ import { offeredTools, Turns } from '../turns.ts'
 import { betaHeaders } from './beta-headers.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlainWithoutOwn } from './events.ts'
 import { MessageBodyWriter, type MessageVariant } from './message-body.ts'
+import { type BetaForm, betaLesson, withoutRefused } from './refused-betas.ts'
 import { THINKING } from './thinking.ts'
 
 const PATH = '/v1/messages'
@@ -38,7 +39,7 @@ const AROUND_ENTRY = 8
 const AROUND_ALL = 512
 
 /** What the requests for one model have in common, at Anthropic's own API, Vertex AI or Bedrock. */
-export interface MessageForm extends MessageVariant, ThinkingForm {
+export interface MessageForm extends MessageVariant, ThinkingForm, BetaForm {
   /** The first member of the body, and that of a body for the token counter. */
   readonly opening: string
   readonly countOpening: string
@@ -87,6 +88,7 @@ export const messageForms = new TargetForms<MessageForm>(
     }
   },
   [THINKING, ...THINKING_LESSONS],
+  betaLesson,
 )
 
 const headers = new EndpointHeaders(({ apiKey }) => ({
@@ -99,12 +101,13 @@ export function anthropicModels(endpoint: Endpoint, limit: number): Dispatch {
   return { method: 'GET', url, headers: headers.of(endpoint), body: '' }
 }
 
-export function messageRequest(request: ChatRequest, form: MessageForm): UpstreamRequest {
+export function messageRequest(asked: ChatRequest, form: MessageForm): UpstreamRequest {
+  const { request, leftOut } = withoutRefused(asked, form)
   const turns = new Turns(request.conversation)
   const thinking = thinkingOf(request, form, turns, thoughtsOf(request), form.wantsThinking)
   const limit = thinking.maxTokens ?? request.maxOutputTokens ?? OUTPUT_TOKENS_DEFAULT
   const { json, names } = written(request, form, turns, `${form.opening},"max_tokens":${limit}`)
-  const ignored: string[] = [...(thinking.ignored ?? [])]
+  const ignored: string[] = [...leftOut, ...(thinking.ignored ?? [])]
   json.text(`${settings(request, form, thinking, ignored)}${ownMembers(request, form)}}`)
   return {
     url: request.stream ? form.streamed : form.whole,
@@ -112,6 +115,7 @@ export function messageRequest(request: ChatRequest, form: MessageForm): Upstrea
     body: json.take(),
     toolNames: names.restore,
     reader: request.own && form.passing,
+    own: leftOut.length === 0 ? undefined : request.own,
     ignored: ignored.length === 0 ? undefined : ignored,
   }
 }
@@ -146,7 +150,8 @@ function headersFor({ own }: ChatRequest, { headers: usual, betasIn }: MessageFo
 }
 
 /** The same request for the API's token counter, with the fields that count as input. */
-export function countRequest(request: ChatRequest, form: MessageForm): UpstreamRequest {
+export function countRequest(asked: ChatRequest, form: MessageForm): UpstreamRequest {
+  const { request } = withoutRefused(asked, form)
   const { json } = written(request, form, new Turns(request.conversation), form.countOpening)
   json.text(`${ownMembers(request, form)}}`)
   return { url: form.count, headers: headersFor(request, form), body: json.take() }

@@ -10,6 +10,7 @@ import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { smallestChat } from '../smallest-chat.ts'
 import { vertexHeaders, vertexModel, vertexModels } from '../vertex-address.ts'
 import { anthropic } from './anthropic.ts'
+import { betaLesson, learnBetas } from './refused-betas.ts'
 import {
   countRequest,
   type MessageForm,
@@ -26,33 +27,38 @@ const vertexApi: RequestApi<MessageForm> = (known) => ({
   request: (request, target) => messageRequest(withoutAddresses(request), known.of(target)),
 })
 
-const forms = new TargetForms<MessageForm>((target) => {
-  const url = vertexModel(target, 'anthropic', target.model)
-  const model = bareName(target.model)
-  return {
-    opening: OPENING,
-    // The counter is a model of its own, to which the counted model is named in the body.
-    countOpening: `${OPENING},"model":${JSON.stringify(model)}`,
-    whole: `${url}:rawPredict`,
-    streamed: `${url}:streamRawPredict`,
-    count: vertexModel(target, 'anthropic', 'count-tokens:rawPredict'),
-    headers: vertexHeaders.of(target.endpoint),
-    takesServiceTier: false,
-    betasIn: 'body',
-    placesMarks: false,
-    statesStream: true,
-    passing: { ...passingReader, responseError: googleResponseError },
-    takesStrict: isStructuredClaude(model),
-    wantsThinking: false,
-    ...claudeThinking(model),
-  }
-}, THINKING_LESSONS)
+const forms = new TargetForms<MessageForm>(
+  (target) => {
+    const url = vertexModel(target, 'anthropic', target.model)
+    const model = bareName(target.model)
+    return {
+      opening: OPENING,
+      // The counter is a model of its own, to which the counted model is named in the body.
+      countOpening: `${OPENING},"model":${JSON.stringify(model)}`,
+      whole: `${url}:rawPredict`,
+      streamed: `${url}:streamRawPredict`,
+      count: vertexModel(target, 'anthropic', 'count-tokens:rawPredict'),
+      headers: vertexHeaders.of(target.endpoint),
+      takesServiceTier: false,
+      betasIn: 'body',
+      placesMarks: false,
+      statesStream: true,
+      passing: { ...passingReader, responseError: googleResponseError },
+      takesStrict: isStructuredClaude(model),
+      wantsThinking: false,
+      ...claudeThinking(model),
+    }
+  },
+  THINKING_LESSONS,
+  betaLesson,
+)
 
 /** Its errors are Google's until a request reaches Claude, and Anthropic's from then on. */
 export const vertexClaude: Provider = {
   ...anthropic,
   ...vertexApi(forms),
   learn: (rejection) =>
+    learnBetas({ provider: vertexClaude, forms, api: vertexApi }, rejection) ??
     learn(
       {
         ...{ provider: vertexClaude, forms, api: vertexApi },

@@ -321,6 +321,36 @@ async function answered(model: string, stream: boolean, scenario: Scenario, key 
   return { answer, events }
 }
 
+test('a beta that the provider refuses without naming it is found, and the log and the admin API show it', async () => {
+  const BAD = 'odd-2025-01-01'
+  const beta = ['a-2025-01-01', 'b-2025-01-01', BAD, 'x-2025-01-01'].join()
+  const betasOf = (call: { header(name: string): string | undefined }) => call.header('anthropic-beta') ?? ''
+  upstream.otherwise((call) =>
+    betasOf(call).includes(BAD)
+      ? call.answer(400, '{"type":"error","error":{"type":"invalid_request_error","message":"invalid beta flag"}}')
+      : speaks('anthropic', () => textAnswer('Hello.'))(call),
+  )
+  const body = { model: 'unmarked', max_tokens: 9, messages: MESSAGES }
+  const before = upstream.calls.length
+  let answer = await ask(
+    gateway.port,
+    requestBytes('/v1/messages', { key: KEY, fields: { 'anthropic-beta': beta }, body }),
+  )
+  const further = upstream.calls.length - before - 1
+  expect([answer.status, further > 0 && further <= 4]).toEqual([200, true])
+  expect(await ignoredBy(answer)).toContain(`anthropic-beta.${BAD}`)
+  for (let turn = 0; turn < 2; turn++)
+    answer = await ask(
+      gateway.port,
+      requestBytes('/v1/messages', { key: KEY, fields: { 'anthropic-beta': beta }, body }),
+    )
+  const last = upstream.calls.at(-1)
+  expect([answer.status, last && betasOf(last)]).toEqual([200, 'a-2025-01-01,b-2025-01-01,x-2025-01-01'])
+  expect(upstream.calls.length - before - 3).toBeLessThanOrEqual(4)
+  const shown = await (await fetch(`${gateway.adminUrl}/api/targets`)).text()
+  expect(shown).toContain(`anthropic-beta ${BAD}`)
+})
+
 describe('an answer', () => {
   test('passes as a stream, in its order', async () => {
     const { answer, events } = await answered('claude', true, streams(frames(EVENTS)))

@@ -1,0 +1,273 @@
+/**
+ * Betas of Anthropic that a target refuses. Its errors name them, or none; then halves of them are left out until it
+ * takes the rest. A beta goes with the fields that it is for: those are left out with it.
+ */
+
+import type { ChatRequest } from '../../core/chat-request.ts'
+import type { JsonObject } from '../../core/json.ts'
+import type { OwnFields } from '../../core/own-fields.ts'
+import type { ProviderError } from '../../core/provider-error.ts'
+import type { Kept } from '../form-store.ts'
+import { type Lesson, occurrences, type RequestApi, rejecting, type TargetForms } from '../learned-form.ts'
+import type { Learned, Provider, Rejection } from '../provider.ts'
+
+/** What a target refuses, as it has taught it: betas, and members of the body. */
+export interface BetaForm {
+  readonly [refused: `no ${string}`]: true | undefined
+}
+
+/** The members that betas are for, by the names of the betas without their dates. */
+const MEMBERS_OF: Readonly<Record<string, readonly string[]>> = {
+  'context-management': ['context_management'],
+  compact: ['context_management'],
+  'mcp-client': ['mcp_servers'],
+  skills: ['container'],
+  'code-execution': ['container'],
+  'files-api': ['container'],
+  'fast-mode': ['speed'],
+}
+/** The tools that betas are for. */
+const TOOLS_OF: Readonly<Record<string, RegExp>> = {
+  'mcp-client': /^mcp/,
+  'code-execution': /^code_execution/,
+  'web-fetch': /^web_fetch/,
+  'computer-use': /^computer/,
+  'tool-search-tool': /^tool_search/,
+  'advanced-tool-use': /^tool_search/,
+}
+/** Betas that members of tools are for. */
+const OF_TOOL_MEMBERS = /^(?:tool-search-tool|advanced-tool-use|tool-examples|fine-grained-tool-streaming)-/
+const TOOL_MEMBERS = '(?:custom\\.)?(?:defer_loading|eager_input_streaming|input_examples|allowed_callers)'
+const DATE = /-\d{4}-\d{2}-\d{2}$/
+
+/** Groups of so many are divided further, by requests that come later. */
+const DIVIDED_MAX = 4
+/** More betas at once are halved no further: four further requests are the most that a refusal may cost. */
+const HALVED_MAX = 8
+/** What is learned of betas of one target. */
+const LEARNED_MAX = 64
+
+const ONE = 'anthropic-beta '
+const MEMBER = 'member '
+const TOOL_MEMBER = 'members of tools'
+
+/** The lesson that a field of the store stands for. `ONE` has a group of betas, of which at least one is refused. */
+export function betaLesson(field: string): Lesson<BetaForm> | undefined {
+  const change: BetaForm = { [`no ${field}`]: true as const }
+  // Nothing of a caller comes before the place in its tools.
+  if (field === TOOL_MEMBER) return { field, change, words: /(?!)/gi, own: 0 }
+  if (field.startsWith(MEMBER)) return { field, change, words: wordsOf(field.slice(MEMBER.length)), own: 1 }
+  if (!field.startsWith(ONE)) return undefined
+  return { field, change, words: wordsOf(...field.slice(ONE.length).split(',')), own: 0 }
+}
+
+function wordsOf(...names: readonly string[]): RegExp {
+  return new RegExp(names.map((name) => name.replaceAll('.', '\\.')).join('|'), 'gi')
+}
+
+/** The groups of betas that are known; of one whose part was learned later, that part alone. */
+function groupsIn(form: BetaForm): readonly (readonly string[])[] {
+  const opening = `no ${ONE}`
+  const groups = Object.keys(form).flatMap((name) =>
+    name.startsWith(opening) ? [name.slice(opening.length).split(',')] : [],
+  )
+  const isPart = (one: readonly string[], of: readonly string[]) =>
+    one.length < of.length && one.every((beta) => of.includes(beta))
+  return groups.filter((group) => !groups.some((other) => isPart(other, group)))
+}
+
+/** The betas that are left out of a request to this target. */
+function refusedBy(form: BetaForm): ReadonlySet<string> {
+  const groups = groupsIn(form)
+  const refused = new Set<string>()
+  for (const group of groups) {
+    const isOpen = group.length > 1 && group.length <= DIVIDED_MAX
+    for (const beta of isOpen ? group.slice(0, group.length >> 1) : group) refused.add(beta)
+  }
+  return refused
+}
+
+interface KeptOwn {
+  readonly request: ChatRequest
+  /** What of the caller's fields was left out. */
+  readonly leftOut: readonly string[]
+}
+
+/** The request without what the target refuses of betas. */
+export function withoutRefused(request: ChatRequest, form: BetaForm): KeptOwn {
+  const { own } = request
+  if (own === undefined) return { request, leftOut: [] }
+  const refused = refusedBy(form)
+  const noToolMembers = form[`no ${TOOL_MEMBER}`] === true
+  const isOut = (beta: string) =>
+    refused.has(beta) ||
+    (noToolMembers && OF_TOOL_MEMBERS.test(beta)) ||
+    membersOf(beta).some((name) => form[`no ${MEMBER}${name}`])
+  const out = own.betas.filter(isOut)
+  const kept = own.betas.filter((beta) => !isOut(beta))
+  const members = Object.keys(own.members).filter(
+    (name) => form[`no ${MEMBER}${name}`] === true || isOnlyFor(name, out, kept),
+  )
+  const tools = own.tools.filter(({ kind }) => hasLost(kind, out, kept) || (noToolMembers && /^tool_search/.test(kind)))
+  const losesMembers =
+    noToolMembers ||
+    (out.some((beta) => OF_TOOL_MEMBERS.test(beta)) && !kept.some((beta) => OF_TOOL_MEMBERS.test(beta)))
+  if (out.length + members.length + tools.length === 0 && !noToolMembers) return { request, leftOut: [] }
+  const left: OwnFields = {
+    ...own,
+    betas: kept,
+    members: without(own.members, members),
+    tools: own.tools.filter((tool) => !tools.includes(tool)),
+  }
+  return {
+    request: {
+      ...request,
+      own: left,
+      tools: losesMembers || tools.length > 0 ? request.tools.rewritten(!losesMembers) : request.tools,
+    },
+    leftOut: [...out.map((beta) => `anthropic-beta.${beta}`), ...members, ...tools.map(({ kind }) => `tools.${kind}`)],
+  }
+}
+
+function membersOf(beta: string): readonly string[] {
+  return MEMBERS_OF[beta.replace(DATE, '')] ?? []
+}
+
+/** Whether a member is for betas that are left out, and for none that stays. */
+function isOnlyFor(member: string, out: readonly string[], kept: readonly string[]): boolean {
+  const isFor = (beta: string) => membersOf(beta).includes(member)
+  return out.some(isFor) && !kept.some(isFor)
+}
+
+function hasLost(kind: string, out: readonly string[], kept: readonly string[]): boolean {
+  const isFor = (beta: string) => TOOLS_OF[beta.replace(DATE, '')]?.test(kind) === true
+  return out.some(isFor) && !kept.some(isFor)
+}
+
+function without(members: JsonObject, names: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(members).filter(([name]) => !names.includes(name)))
+}
+
+/** What an adapter learns with. */
+interface Learning<Form extends BetaForm> {
+  readonly provider: Provider
+  readonly forms: TargetForms<Form>
+  readonly api: RequestApi<Form>
+  /** The error of the model itself, if another is around it. */
+  readonly errorOf?: (error: ProviderError) => ProviderError
+}
+
+const itself = (error: ProviderError): ProviderError => error
+
+/** "Unexpected value(s) `a`, `b` for the `anthropic-beta` header.", "invalid beta flag". */
+const refusesBetas = rejecting(
+  '(?:unexpected value\\(s\\)[^]{0,400}?)?(?:anthropic[-_]beta|beta (?:flag|header)s?|betas?)',
+)
+const NAMED = /[`'"]([\w.:-]{1,100})[`'"]/g
+
+/** What a rejection teaches about betas; undefined if it is about something else. */
+export function learnBetas<Form extends BetaForm>(learning: Learning<Form>, rejection: Rejection): Learned | undefined {
+  const { target, request } = rejection
+  const { errorOf = itself } = learning
+  const error = errorOf(rejection.error)
+  if (request.own === undefined) return undefined
+  const before = learning.forms.of(target)
+  const { own } = withoutRefused(request, before).request
+  const sent = own?.betas ?? []
+  const field = refusedField(error, own)
+  if (field !== undefined) return attempt(learning, rejection, before, [[field]])
+  if (sent.length === 0 || !refusesBetas(error)) return undefined
+  const named = namedIn(error, sent)
+  if (named.length > 0) return attempt(learning, rejection, before, [named.map((beta) => ONE + beta)])
+  return attempt(learning, rejection, before, plansFor(request, sent, before))
+}
+
+/** The member of the body, or of a tool, that an error rejects, if a beta is for it. */
+function refusedField(error: ProviderError, own: OwnFields | undefined): string | undefined {
+  const isExtra = error.kind === 'rejected' && /extra inputs are not permitted/i.test(error.message)
+  if (!isExtra || own === undefined) return undefined
+  const known = new Set(Object.values(MEMBERS_OF).flat())
+  const member = Object.keys(own.members).find((name) => known.has(name) && rejecting(name)(error))
+  if (member !== undefined) return MEMBER + member
+  return new RegExp(`^tools\\.\\d+\\.${TOOL_MEMBERS}\\b`).test(error.message) ? TOOL_MEMBER : undefined
+}
+
+function namedIn({ message }: ProviderError, sent: readonly string[]): readonly string[] {
+  const names = new Set([...message.matchAll(NAMED)].map(([, name = '']) => name))
+  return sent.filter((beta) => names.has(beta))
+}
+
+/**
+ * What to leave out, one after the other, if none is named: of a known group its other half, or else each half; then
+ * all.
+ */
+function plansFor(request: ChatRequest, sent: readonly string[], before: BetaForm): readonly (readonly string[])[] {
+  const refused = refusedBy(before)
+  const sorted = [...sent].sort()
+  const all = fields(sorted)
+  for (const group of groupsIn(before)) {
+    const other = group.filter((beta) => !refused.has(beta))
+    const isOpen = other.length > 0 && other.every((beta) => sent.includes(beta))
+    const isAsked = group.every((beta) => request.own?.betas.includes(beta))
+    if (isOpen && isAsked) return [[ONE + other.join()], fields(group), all]
+  }
+  if (sorted.length === 1) return [all]
+  if (sorted.length > HALVED_MAX) {
+    const third = Math.ceil(sorted.length / 3)
+    const parts = [sorted.slice(0, third), sorted.slice(third, 2 * third), sorted.slice(2 * third)]
+    return [...parts, sorted].map(fields)
+  }
+  const half = Math.ceil(sorted.length / 2)
+  return [[ONE + sorted.slice(0, half).join()], [ONE + sorted.slice(half).join()], all]
+}
+
+function fields(betas: readonly string[]): readonly string[] {
+  return betas.map((beta) => ONE + beta)
+}
+
+/** The request without what the first plan leaves out; if it is rejected in the same way, the next one. */
+function attempt<Form extends BetaForm>(
+  learning: Learning<Form>,
+  rejection: Rejection,
+  before: Form,
+  plans: readonly (readonly string[])[],
+): Learned | undefined {
+  const [plan, ...others] = plans
+  if (plan === undefined) return undefined
+  const { provider, forms, api, errorOf = itself } = learning
+  const { target, organization, error, request } = rejection
+  const lessons = plan.flatMap((field) => betaLesson(field) ?? [])
+  // A group is left out whole for now.
+  const whole = lessons.map(({ field, change }) =>
+    field.startsWith(ONE)
+      ? Object.fromEntries(
+          field
+            .slice(ONE.length)
+            .split(',')
+            .map((beta) => [`no ${ONE}${beta}`, true]),
+        )
+      : change,
+  )
+  const form: Form = Object.assign({ ...before }, ...whole)
+  const keep = (): Kept | undefined => {
+    const body = Buffer.from(request.conversation.arena.bytes).toString('latin1')
+    const kept = lessons.flatMap((lesson) => {
+      const isFull = forms.learnedOf(target).filter((field) => field.startsWith(ONE)).length >= LEARNED_MAX
+      // The caller's own texts may be those of the rejection.
+      const isQuoted = occurrences(body, lesson.words) > lesson.own
+      return isFull || isQuoted ? [] : (forms.add(target, lesson, organization, error.message) ?? [])
+    })
+    return kept[0]
+  }
+  return {
+    ...{ field: plan.join(' '), seen: error.message, keep },
+    provider: {
+      ...provider,
+      ...api({ of: () => form }),
+      learn: (next) =>
+        refusesBetas(errorOf(next.error))
+          ? attempt(learning, { ...rejection, error: next.error }, before, others)
+          : undefined,
+    },
+  }
+}
