@@ -82,7 +82,8 @@ export type StreamEvent =
 
 /**
  * What the provider wants back with the conversation (`core/thoughts.ts`): JSON in its own form. It stands before what
- * follows it, and ends the reasoning before it; or it belongs to the text, the last call or the whole answer.
+ * follows it, and ends the reasoning before it; or it belongs to the text before it, the call that follows it or the
+ * whole answer.
  */
 export interface ThoughtEnd {
   readonly type: 'thought'

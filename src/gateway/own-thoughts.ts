@@ -30,6 +30,7 @@ interface OwnThought {
   /** The message and the entry that it belongs to. */
   readonly message: number
   readonly entry: number
+  readonly isBeforeCall: boolean
 }
 
 export class OwnThoughts {
@@ -63,7 +64,8 @@ export class OwnThoughts {
         // A blank text is not sent.
         if (waiting.length === 0 || ((kind === TEXT || kind === REFUSAL) && conversation.textAt(entry).trim() === ''))
           continue
-        for (const thought of waiting) found.push({ ...thought, answer, message, entry })
+        for (const thought of waiting)
+          found.push({ ...thought, answer, message, entry, isBeforeCall: kind === CALL_ID })
         waiting = []
       }
     }
@@ -72,7 +74,13 @@ export class OwnThoughts {
 
   /** Those of this issuer; undefined if there are none. */
   for({ id, form }: Issuer): PlacedThoughts | undefined {
-    const own = this.thoughts.filter((one) => one.form === form && (one.issuer === id || one.issuer === ''))
+    const own = this.thoughts.filter(
+      (one) =>
+        one.form === form &&
+        (one.issuer === id || one.issuer === '') &&
+        // A signature of Gemini's is a member of its call.
+        (form !== 'gemini' || one.isBeforeCall),
+    )
     if (own.length === 0) return undefined
     const covered = new Set(own.map(({ answer }) => answer))
     const before = new Map<number, string[]>()
@@ -81,6 +89,7 @@ export class OwnThoughts {
     for (const { message, entry, json } of own) {
       chars += json.length
       if (form === 'chat') beside.set(message, json)
+      else if (form === 'gemini') beside.set(entry, json)
       else before.set(entry, [...(before.get(entry) ?? NONE), json])
     }
     return { before, beside, chars, covers: (message) => covered.has(message) }

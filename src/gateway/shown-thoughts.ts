@@ -81,7 +81,8 @@ export class ShownThoughts {
         this.add(event.isNewPart === true ? `${PART_SEAM}${event.text}` : event.text)
         return sink.event(event)
       case 'thought':
-        if (event.on === undefined) sink.event(this.sealed(event))
+        // That of a call, Gemini's signature, stands before the call as any other.
+        if (event.on === undefined || event.on === 'call') sink.event(this.sealed(event))
         return
       case 'text':
       case 'refusal':
@@ -109,6 +110,11 @@ export class ShownThoughts {
     const json = words.length < WORDS_CHARS_MAX ? end.json : ''
     this.words = new GatheredText()
     this.isOpen = false
-    return { ...end, seal: this.shows.seals ? this.seals.seal(this.issuer, words, json) : '' }
+    return {
+      type: 'thought',
+      json: end.json,
+      isRedacted: end.isRedacted,
+      seal: this.shows.seals ? this.seals.seal(this.issuer, words, json) : '',
+    }
   }
 }

@@ -100,7 +100,7 @@ export class ThoughtKeeper {
     const calls = this.callIds.length
     if (on === 'text') return WITH_TEXT
     if (on === 'answer') return WITH_ANSWER
-    if (on === 'call') return withCall(calls - 1)
+    if (on === 'call') return withCall(calls)
     return this.hasText || calls > 0 ? beforeCall(calls) : BEFORE_TEXT
   }
 

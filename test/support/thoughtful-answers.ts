@@ -2,6 +2,7 @@
 
 import { expect } from 'bun:test'
 import { isArray, isObject, type JsonObject, objectOf } from '../../src/core/json.ts'
+import { frame } from '../providers/bedrock/writer.ts'
 
 /** One answer of each provider: a thought, a text and a call, whole and as a stream. */
 export const THOUGHT = { type: 'thinking', thinking: 'Let "me" see.', signature: 'c2lnbmVk' }
@@ -107,6 +108,42 @@ export const ANSWERS = {
     const all = [{ type: 'response.created', response }, ...events, { type: 'response.completed', response }]
     return { whole: response, stream: sse(all) }
   },
+  /** The same blocks by Converse, whose streams give reasoning in deltas without a start. */
+  converse(...content: readonly JsonObject[]) {
+    const blocks = content.map(converseBlock)
+    const usage = { inputTokens: 3, outputTokens: 9, totalTokens: 12 }
+    const stopReason = content.some(({ type }) => type === 'tool_use') ? 'tool_use' : 'end_turn'
+    const deltas = content.flatMap((block, contentBlockIndex) => {
+      const delta = (what: JsonObject) => frame('contentBlockDelta', { contentBlockIndex, delta: what })
+      const stop = frame('contentBlockStop', { contentBlockIndex })
+      if (block['type'] === 'thinking')
+        return [
+          ...String(block['thinking'])
+            .split(/(?= )/)
+            .map((text) => delta({ reasoningContent: { text } })),
+          delta({ reasoningContent: { signature: String(block['signature']) } }),
+          stop,
+        ]
+      if (block['type'] === 'redacted_thinking')
+        return [delta({ reasoningContent: { redactedContent: String(block['data']) } }), stop]
+      if (block['type'] === 'text') return [delta({ text: String(block['text']) }), stop]
+      const toolUse = { toolUseId: String(block['id']), name: String(block['name']) }
+      return [
+        frame('contentBlockStart', { contentBlockIndex, start: { toolUse } }),
+        delta({ toolUse: { input: JSON.stringify(block['input']) } }),
+        stop,
+      ]
+    })
+    return {
+      whole: { output: { message: { role: 'assistant', content: blocks } }, stopReason, usage },
+      stream: [
+        frame('messageStart', { role: 'assistant' }),
+        ...deltas,
+        frame('messageStop', { stopReason }),
+        frame('metadata', { usage, metrics: { latencyMs: 1 } }),
+      ],
+    }
+  },
   chat(reasoning: string, text: string) {
     const delta = (more: JsonObject, finish_reason: string | null = null) =>
       `data: ${JSON.stringify({ id: 'c', choices: [{ index: 0, delta: more, finish_reason }] })}\n\n`
@@ -121,6 +158,13 @@ export const ANSWERS = {
       ],
     }
   },
+}
+
+/** A block of Anthropic's as Converse has it. */
+export function converseBlock({ type, thinking, signature, data, text, id, name, input }: JsonObject): JsonObject {
+  if (type === 'thinking') return { reasoningContent: { reasoningText: { text: thinking, signature } } }
+  if (type === 'redacted_thinking') return { reasoningContent: { redactedContent: data } }
+  return type === 'text' ? { text } : { toolUse: { toolUseId: id, name, input } }
 }
 
 export const dataOf = (text: string): JsonObject[] =>

@@ -97,8 +97,8 @@ export class GeminiDecoder implements StreamDecoder {
     const signed = typeof signature === 'string' && signature !== ''
     const callId = this.ids.of(signed ? '' : (stringOf(call['id']) ?? ''))
     const index = this.calls++
-    events.push({ type: 'tool-start', index, callId, name })
     if (signed) events.push({ type: 'thought', json: JSON.stringify(signature), on: 'call' })
+    events.push({ type: 'tool-start', index, callId, name })
     if (call['willContinue'] !== true && !isArray(call['partialArgs'])) {
       events.push({ type: 'tool-delta', index, json: inputJson(call['args']) })
       return

@@ -13,6 +13,7 @@ import {
   ANSWERS,
   CALL,
   contentOf,
+  converseBlock,
   dataOf,
   listOf,
   outputOf,
@@ -87,54 +88,11 @@ function claudes(...content: readonly JsonObject[]): Answer {
   return { whole, stream: invoked(stream) }
 }
 
-/** The same blocks by Converse, whose streams give reasoning in deltas without a start. */
-function converses(...content: readonly JsonObject[]): Answer {
-  const blocks = content.map(converseBlock)
-  const usage = { inputTokens: 3, outputTokens: 9, totalTokens: 12 }
-  const stopReason = content.some(({ type }) => type === 'tool_use') ? 'tool_use' : 'end_turn'
-  const deltas = content.flatMap((block, contentBlockIndex) => {
-    const delta = (what: JsonObject) => frame('contentBlockDelta', { contentBlockIndex, delta: what })
-    const stop = frame('contentBlockStop', { contentBlockIndex })
-    if (block['type'] === 'thinking')
-      return [
-        ...String(block['thinking'])
-          .split(/(?= )/)
-          .map((text) => delta({ reasoningContent: { text } })),
-        delta({ reasoningContent: { signature: String(block['signature']) } }),
-        stop,
-      ]
-    if (block['type'] === 'redacted_thinking')
-      return [delta({ reasoningContent: { redactedContent: String(block['data']) } }), stop]
-    if (block['type'] === 'text') return [delta({ text: String(block['text']) }), stop]
-    const toolUse = { toolUseId: String(block['id']), name: String(block['name']) }
-    return [
-      frame('contentBlockStart', { contentBlockIndex, start: { toolUse } }),
-      delta({ toolUse: { input: JSON.stringify(block['input']) } }),
-      stop,
-    ]
-  })
-  return {
-    whole: { output: { message: { role: 'assistant', content: blocks } }, stopReason, usage },
-    stream: [
-      frame('messageStart', { role: 'assistant' }),
-      ...deltas,
-      frame('messageStop', { stopReason }),
-      frame('metadata', { usage, metrics: { latencyMs: 1 } }),
-    ],
-  }
-}
-
-function converseBlock({ type, thinking, signature, data, text, id, name, input }: JsonObject): JsonObject {
-  if (type === 'thinking') return { reasoningContent: { reasoningText: { text: thinking, signature } } }
-  if (type === 'redacted_thinking') return { reasoningContent: { redactedContent: data } }
-  return type === 'text' ? { text } : { toolUse: { toolUseId: id, name, input } }
-}
-
 /** Answers in the API that is asked, which the address names. */
 function speaks(content: readonly JsonObject[]): Scenario {
   return (call) => {
     const isConverse = call.path.includes('/converse')
-    const { whole, stream } = (isConverse ? converses : claudes)(...content)
+    const { whole, stream } = isConverse ? ANSWERS.converse(...content) : claudes(...content)
     return call.path.endsWith('-stream') ? binary(stream)(call) : call.answer(200, JSON.stringify(whole))
   }
 }
