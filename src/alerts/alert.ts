@@ -182,7 +182,7 @@ export interface Alert {
   readonly installation?: string
 }
 
-interface Origin {
+interface AlertOrigin {
   readonly node: string
   readonly nowMs: number
   /** By default a random one. */
@@ -190,7 +190,10 @@ interface Origin {
   readonly installation?: string
 }
 
-export function alertOf({ type, fields }: Occurrence, { node, nowMs, id = randomId(), installation }: Origin): Alert {
+export function alertOf(
+  { type, fields }: Occurrence,
+  { node, nowMs, id = randomId(), installation }: AlertOrigin,
+): Alert {
   const status = ALERT_TYPES[type].ends ? ({ status: 'firing' } as const) : {}
   const place = installation === undefined ? { node } : { node, installation }
   return { id, type, ...status, at: new Date(nowMs).toISOString(), ...place, ...fields }

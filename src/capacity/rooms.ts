@@ -41,7 +41,7 @@ class Held {
 }
 
 /** What one request has taken; given back or corrected when its call ends. */
-export class Admission {
+export class Grant {
   private isOpen = true
 
   constructor(
@@ -94,20 +94,20 @@ export class TargetRoom {
   }
 
   /** Takes room; undefined if this process does not hold enough. */
-  tryEnter(demand: Demand): Admission | undefined {
+  tryEnter(demand: Demand): Grant | undefined {
     if (!this.has(demand)) return undefined
     for (const held of this.held) {
       held.spare -= amountOf(held.meter, demand)
       if (held.meter.kind === 'concurrency') held.running++
     }
     this.topUp()
-    return new Admission(this, this.held, demand)
+    return new Grant(this, this.held, demand)
   }
 
   /** Takes room, and asks for more if this process holds too little. Undefined if there is none. */
-  enter(demand: Demand, isLow: boolean): Admission | Promise<Admission | undefined> | undefined {
-    const admission = this.tryEnter(demand)
-    if (admission !== undefined) return admission
+  enter(demand: Demand, isLow: boolean): Grant | Promise<Grant | undefined> | undefined {
+    const grant = this.tryEnter(demand)
+    if (grant !== undefined) return grant
     return this.waitMs(demand) > 0 ? undefined : this.enterLater(demand, isLow)
   }
 
@@ -163,11 +163,11 @@ export class TargetRoom {
     if (isOld) void this.ask(undefined, false)
   }
 
-  private async enterLater(demand: Demand, isLow: boolean): Promise<Admission | undefined> {
+  private async enterLater(demand: Demand, isLow: boolean): Promise<Grant | undefined> {
     for (let tries = 0; tries < TRIES; tries++) {
       await this.ask(demand, isLow)
-      const admission = this.tryEnter(demand)
-      if (admission !== undefined || this.waitMs(demand) > 0) return admission
+      const grant = this.tryEnter(demand)
+      if (grant !== undefined || this.waitMs(demand) > 0) return grant
     }
     return undefined
   }

@@ -33,10 +33,10 @@ function withoutCacheKey(hints: Hints): Hints {
 }
 
 /** What replaces a cache mark; undefined removes it. */
-type MarkChange = (mark: CacheMark) => CacheMark | undefined
+type Remarking = (mark: CacheMark) => CacheMark | undefined
 
 /** Undefined if every mark may stay as it is. */
-function markChange(request: ChatRequest, model: Model, marks: Marks): MarkChange | undefined {
+function markChange(request: ChatRequest, model: Model, marks: Marks): Remarking | undefined {
   const { explicit, ttls } = model.promptCache
   const refused = marks.ttls.find((ttl) => !ttls.has(ttl))
   if (explicit && refused === undefined) return undefined
@@ -62,7 +62,7 @@ function unsupported(request: ChatRequest, model: Model, ttl: Ttl | undefined): 
 }
 
 /** A copy with every mark changed. Whatever carries no mark keeps its bytes. */
-function remark(request: ChatRequest, change: MarkChange): ChatRequest {
+function remark(request: ChatRequest, change: Remarking): ChatRequest {
   return {
     ...request,
     conversation: request.conversation.remarked(change),

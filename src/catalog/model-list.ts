@@ -21,7 +21,7 @@ interface ModelList {
 }
 
 /** What providers list of their own models, as far as it is known. */
-interface ProviderNames {
+interface ListedNames {
   /** Another number after each change. */
   readonly version: number
   /** Sorted; empty if the list of the provider is not known. */
@@ -35,7 +35,7 @@ export class PatternModels {
 
   constructor(
     private readonly catalog: Catalog,
-    private readonly names: ProviderNames,
+    private readonly names: ListedNames,
   ) {}
 
   /** Those of one pattern. They are found once for each change of a list: there may be thousands. */

@@ -17,14 +17,14 @@ const NOT_ALLOWED = 'is not allowed for this API key'
 type Selection = Model | typeof AUTO
 
 /** What the candidates depend on besides the model. */
-export interface Demand {
+export interface Requirements {
   /** The kind of endpoint that was called. */
   readonly kind: ModelKind
   /** `noNeeds` for images. */
   readonly needs: Needs
 }
 
-export interface Ask extends Demand {
+export interface Ask extends Requirements {
   /** `model` as the caller wrote it. */
   readonly name: string
 }
@@ -95,9 +95,9 @@ export function selectModel(catalog: Catalog, key: Key, name: string, kind: Mode
  *
  * Throws `CallerError` `auto_resolution_failed`, `unsupported_schema` or `unsupported_documents`.
  */
-export function candidatesOf(catalog: Catalog, key: Key, selected: Selection, demand: Demand): Resolution {
-  const { schema, anyJson, documents } = demand.needs
-  let found = allCandidates(catalog, key, selected, demand)
+export function candidatesOf(catalog: Catalog, key: Key, selected: Selection, required: Requirements): Resolution {
+  const { schema, anyJson, documents } = required.needs
+  let found = allCandidates(catalog, key, selected, required)
   if (documents) found = thatCan(selected, found, DOCUMENTS, (one) => catalog.takesDocuments(one.model, one.target))
   if (schema !== undefined) {
     const ability = schema === 'required' ? SCHEMAS : { ...SCHEMAS, error: undefined }
@@ -106,10 +106,10 @@ export function candidatesOf(catalog: Catalog, key: Key, selected: Selection, de
   return found
 }
 
-function allCandidates(catalog: Catalog, key: Key, selected: Selection, demand: Demand): Resolution {
+function allCandidates(catalog: Catalog, key: Key, selected: Selection, required: Requirements): Resolution {
   if (selected !== AUTO && selected.fallbacks.length === 0) return withoutFallbacks(selected)
   const { models, excluded } =
-    selected === AUTO ? automatic(catalog, key, demand) : withFallbacks(catalog, key, selected, demand)
+    selected === AUTO ? automatic(catalog, key, required) : withFallbacks(catalog, key, selected, required)
   return { candidates: models.flatMap((model) => model.targets.map((target) => ({ model, target }))), excluded }
 }
 
@@ -172,9 +172,9 @@ export function resolve(catalog: Catalog, key: Key, ask: Ask): Resolution {
   return candidatesOf(catalog, key, selectModel(catalog, key, ask.name, ask.kind), ask)
 }
 
-function withFallbacks(catalog: Catalog, key: Key, model: Model, demand: Demand): Choice {
+function withFallbacks(catalog: Catalog, key: Key, model: Model, required: Requirements): Choice {
   const fallbacks = model.fallbacks.flatMap((name) => catalog.model(name) ?? [])
-  const { models, excluded } = divide(fallbacks, (other) => fallbackExclusion(catalog, key, demand, model, other))
+  const { models, excluded } = divide(fallbacks, (other) => fallbackExclusion(catalog, key, required, model, other))
   return { models: [model, ...models], excluded }
 }
 
@@ -186,7 +186,7 @@ function withFallbacks(catalog: Catalog, key: Key, model: Model, demand: Demand)
 function fallbackExclusion(
   catalog: Catalog,
   key: Key,
-  { kind, needs }: Demand,
+  { kind, needs }: Requirements,
   selected: Model,
   other: Model,
 ): string | undefined {
@@ -203,8 +203,8 @@ function fallbackExclusion(
   })
 }
 
-function automatic(catalog: Catalog, key: Key, demand: Demand): Choice {
-  const choice = divide(catalog.autoCandidates, (model) => autoExclusion(catalog, key, model, demand))
+function automatic(catalog: Catalog, key: Key, required: Requirements): Choice {
+  const choice = divide(catalog.autoCandidates, (model) => autoExclusion(catalog, key, model, required))
   if (choice.models.length > 0) return choice
   const each = choice.excluded.map(({ model, reason }) => `'${model.name}' ${reason}`)
   const why = each.length === 0 ? 'none is configured' : each.join('; ')
@@ -221,7 +221,7 @@ function divide(models: readonly Model[], reasonOf: (model: Model) => string | u
 }
 
 /** Why automatic selection cannot choose a model for this request. */
-function autoExclusion(catalog: Catalog, key: Key, model: Model, { kind, needs }: Demand): string | undefined {
+function autoExclusion(catalog: Catalog, key: Key, model: Model, { kind, needs }: Requirements): string | undefined {
   if (!catalog.may(key, model)) return NOT_ALLOWED
   if (kind === 'chat') return lacks(model, needs)
   return kindOf(model) === kind ? undefined : LACKS_KIND[kind]

@@ -31,7 +31,7 @@ export async function quietTurn(): Promise<void> {
 }
 
 /** Lets callers proceed one a turn. */
-class Turns {
+class LoopTurns {
   private readonly waiting: (() => void)[] = []
   private isScheduled = false
 
@@ -60,7 +60,7 @@ class Turns {
 }
 
 /** Shared by all streams of the process. */
-const turns = new Turns()
+const turns = new LoopTurns()
 
 /**
  * Paces one stream: `SLICE_BYTES` pass at once, then each slice waits for a turn of the event loop. Bytes that came

@@ -19,7 +19,7 @@ export interface Reasoning {
   /** What a caller of Responses wants to read of the thoughts. */
   readonly summary?: Summary | undefined
   /** Whether the caller gets the words of the thoughts, what only their issuer can read, both or neither. */
-  readonly shows: ShownThoughts
+  readonly shows: Shows
   /** The caller's field, for the log line of a request that is sent without. */
   readonly field: string
 }
@@ -27,7 +27,7 @@ export interface Reasoning {
 /** Between the parts of a summary, for callers who get it as one text. */
 export const PART_SEAM = '\n\n'
 
-interface ShownThoughts {
+interface Shows {
   readonly texts: boolean
   readonly seals: boolean
 }

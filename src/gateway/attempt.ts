@@ -1,6 +1,6 @@
 /** One attempt of a request: the candidate that is called, its permit, its call and its trace. */
 
-import type { Admission } from '../capacity/rooms.ts'
+import type { Grant } from '../capacity/rooms.ts'
 import type { Candidate } from '../catalog/resolve.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { Learned } from '../providers/provider.ts'
@@ -25,26 +25,26 @@ export class Attempt {
     /** Present if the candidate was called before and rejected how the request was written. */
     readonly learned?: Learned,
     /** What it took of the limits of its provider and target; absent if there are none. */
-    readonly admission?: Admission,
+    readonly grant?: Grant,
   ) {}
 
   /** It is not called. */
   release(): void {
     this.permit.release()
-    this.admission?.cancel()
+    this.grant?.cancel()
   }
 
   /** It has a whole answer. */
   completed(call: ProviderCall): void {
     this.permit.completed(false)
-    this.admission?.ended(usedOf(call.bill(true)))
+    this.grant?.ended(usedOf(call.bill(true)))
   }
 
   /** What the call took of the limits of its provider is known. */
-  endAdmission(isComplete: boolean): void {
-    const { admission, call } = this
-    if (call?.wasSent() === true) admission?.ended(usedOf(call.bill(isComplete)))
-    else admission?.cancel()
+  endGrant(isComplete: boolean): void {
+    const { grant, call } = this
+    if (call?.wasSent() === true) grant?.ended(usedOf(call.bill(isComplete)))
+    else grant?.cancel()
   }
 
   /** The attempt in the log line of its request; `nowMs` is its end. Without an error it has answered. */

@@ -316,7 +316,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
       attempt.permit.failed(error)
     } else if (outcome === 'completed') attempt?.permit.completed(true)
     else attempt?.permit.release()
-    attempt?.endAdmission(outcome === 'completed')
+    attempt?.endGrant(outcome === 'completed')
     attempt?.trace?.ended(isFailure ? { error: error.kind } : { outcome })
     if (bug !== undefined) this.report(bug)
     let settling: Later<unknown> | undefined
@@ -347,11 +347,11 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
       if (isRefused) this.room?.hear(attempt, attempt.call?.reportedLimits ?? [], true)
       const learned = this.judge(attempt, reservation, thrown)
       if (learned !== undefined) return this.callAgain(attempt, learned)
-      attempt.endAdmission(false)
+      attempt.endGrant(false)
       if (isRefused) this.room?.rests(attempt.candidate)
       this.next()
     } catch (error) {
-      attempt.endAdmission(false)
+      attempt.endGrant(false)
       this.endWithError(error)
     }
   }
@@ -383,9 +383,9 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
     }
   }
 
-  private callAgain({ candidate, admission }: Attempt, learned: Learned): void {
+  private callAgain({ candidate, grant }: Attempt, learned: Learned): void {
     const permit = this.gateway.breaker.enterAnyway(candidate.target)
-    this.try(new Attempt(candidate, permit, this.attempts.isFirst, learned, admission))
+    this.try(new Attempt(candidate, permit, this.attempts.isFirst, learned, grant))
   }
 
   /**

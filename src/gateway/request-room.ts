@@ -4,7 +4,7 @@
  */
 
 import type { Demand } from '../capacity/meter.ts'
-import type { Admission, Rooms, TargetRoom } from '../capacity/rooms.ts'
+import type { Grant, Rooms, TargetRoom } from '../capacity/rooms.ts'
 import { PRIORITIES, type Priority, type Waiting, type WaitQueue } from '../capacity/wait-queue.ts'
 import { type Key, publicName } from '../catalog/catalog.ts'
 import type { Candidate } from '../catalog/resolve.ts'
@@ -84,7 +84,7 @@ export class RequestRoom {
     const found = room.waiting > 0 ? undefined : room.enter(demand, this.isLow)
     const full = { candidate, room, demand, isAtRest }
     if (!(found instanceof Promise)) return this.attemptOf(full, found, permit, isFirst)
-    return found.then((admission) => this.attemptOf(full, admission, permit, isFirst))
+    return found.then((grant) => this.attemptOf(full, grant, permit, isFirst))
   }
 
   /** A candidate rests. The request waits for it if its provider answered that it is over a limit. */
@@ -174,13 +174,8 @@ export class RequestRoom {
     return { tokens: inputTokens + outputTokens, microUsd: costMicroUsd }
   }
 
-  private attemptOf(
-    full: Full,
-    admission: Admission | undefined,
-    permit: Permit,
-    isFirst: boolean,
-  ): Attempt | undefined {
-    if (admission !== undefined) return new Attempt(full.candidate, permit, isFirst, undefined, admission)
+  private attemptOf(full: Full, grant: Grant | undefined, permit: Permit, isFirst: boolean): Attempt | undefined {
+    if (grant !== undefined) return new Attempt(full.candidate, permit, isFirst, undefined, grant)
     permit.release()
     this.full.push(full)
     this.owner.lacksRoom(full.candidate, full.room?.waitMs(full.demand) ?? 0)

@@ -50,7 +50,7 @@ interface GuardedStream {
 }
 
 /** Whether the key of a request may still be used. */
-interface KeyAccess {
+interface Revocable {
   isRevoked(): boolean
 }
 
@@ -113,7 +113,7 @@ export class RequestReservation implements Ticking {
   private cutsOnRefusal: boolean
   private call: Metered | undefined
   private stream: GuardedStream | undefined
-  private access: KeyAccess | undefined
+  private access: Revocable | undefined
   private cutCode: string | undefined
 
   private constructor(
@@ -161,7 +161,7 @@ export class RequestReservation implements Ticking {
    * Ends the stream if its growth is refused and the operator wants such streams cut, or if its key was revoked.
    * Without this it goes on, and its usage is charged all the same.
    */
-  guard(stream: GuardedStream, access: KeyAccess): void {
+  guard(stream: GuardedStream, access: Revocable): void {
     this.stream = stream
     this.access = access
   }

@@ -4,7 +4,7 @@
  */
 
 import type { Key } from '../catalog/catalog.ts'
-import type { Candidate, Demand } from '../catalog/resolve.ts'
+import type { Candidate, Requirements } from '../catalog/resolve.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import type { OutputChoice } from '../ledger/ledger.ts'
 import type { Learned } from '../providers/provider.ts'
@@ -13,7 +13,7 @@ import type { ProviderCall } from './provider-call.ts'
 import type { Quote } from './quote.ts'
 
 /** `needs` are those of the request once `estimate` was called. */
-export interface Work extends Demand {
+export interface Work extends Requirements {
   /** Absent if another output limit would not change what is reserved. */
   readonly choice?: OutputChoice
   /** The model's name as the caller wrote it. */

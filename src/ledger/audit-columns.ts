@@ -144,7 +144,7 @@ interface Rows {
   readonly settled: (ending: Ending, charge: Charge, heldMicroUsd: number) => AuditRow
   readonly stored: (row: AuditRow) => readonly (string | number)[]
   readonly settledStored: (
-    request: EndedRequest,
+    request: AuditedRequest,
     kind: EndKind,
     endedMs: number,
     charge: Charge,
@@ -152,7 +152,7 @@ interface Rows {
   ) => readonly (string | number)[]
 }
 
-type EndedRequest = Omit<Ending, 'kind' | 'endedMs'>
+type AuditedRequest = Omit<Ending, 'kind' | 'endedMs'>
 
 /** Generated code: every settlement runs it, and a loop over the columns took twice as long. */
 const rows: Rows = new Function(`return {
@@ -179,7 +179,7 @@ export function settledRow(ending: Ending, charge: Charge, heldMicroUsd: number)
 
 /** The stored values of a settled row, without the row: half of the garbage. */
 export function settledValues(
-  request: EndedRequest,
+  request: AuditedRequest,
   kind: EndKind,
   endedMs: number,
   charge: Charge,

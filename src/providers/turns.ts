@@ -72,7 +72,7 @@ export class Turns {
    * must not be answered without a part of it.
    */
   constructor(readonly conversation: Conversation) {
-    const order = new TurnOrder(conversation)
+    const order = new TurnBuilder(conversation)
     this.system = order.system
     this.systemMessages = order.systemMessages
     this.blocks = order.blocks
@@ -230,7 +230,7 @@ function endOfKind(conversation: Conversation, entry: number, kind: number): num
 const NO_SIDE = -1
 
 /** Puts the entries of a conversation in the order of turns. */
-class TurnOrder {
+class TurnBuilder {
   readonly system: number[] = []
   readonly blocks: number[] = []
   readonly turns: number[] = []

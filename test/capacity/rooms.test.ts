@@ -25,9 +25,9 @@ test('while the shared room is away, places that end are free for the next reque
   const room = roomsOf(2).of(TARGET)
   for (let i = 0; i < 5; i++) {
     const pair = [await room?.enter(DEMAND, false), await room?.enter(DEMAND, false)]
-    expect(pair.every((admission) => admission !== undefined)).toBe(true)
+    expect(pair.every((grant) => grant !== undefined)).toBe(true)
     expect(await room?.enter(DEMAND, false)).toBeUndefined()
-    for (const admission of pair) admission?.ended(DEMAND)
+    for (const grant of pair) grant?.ended(DEMAND)
     // It looks again after a moment in which nothing was free.
     while ((room?.waitMs(DEMAND) ?? 0) > 0) await Bun.sleep(1)
   }
@@ -36,12 +36,12 @@ test('while the shared room is away, places that end are free for the next reque
 test('a limit that a configuration takes away no longer holds for those who wait, nor is it shown', async () => {
   const rooms = roomsOf(1)
   const room = rooms.of(TARGET)
-  const admission = await room?.enter(DEMAND, false)
+  const grant = await room?.enter(DEMAND, false)
   expect(await room?.enter(DEMAND, false)).toBeUndefined()
   rooms.use({ providers: {}, targets: [] }, [TARGET], 1)
   expect([rooms.of(TARGET), rooms.left()]).toEqual([undefined, {}])
   expect(room?.tryEnter(DEMAND)).toBeDefined()
-  admission?.ended(DEMAND)
+  grant?.ended(DEMAND)
 })
 
 /** A common room that can be away, and what its process has given back. */

@@ -361,18 +361,18 @@ export class SimulatedRequest {
   }
 
   private heard(attempt: Attempt, { status, reports, retryAfterMs }: ProviderAnswer, provider: string): void {
-    const { permit, admission, candidate } = attempt
+    const { permit, grant, candidate } = attempt
     if (status === 200) {
       this.room.hear(attempt, reports, false)
       permit.succeeded()
       permit.completed(false)
-      admission?.ended(USED)
+      grant?.ended(USED)
       return this.ends.answered(provider)
     }
     if (status === 429) this.room.hear(attempt, reports, true)
     this.failures++
     permit.failed(new ProviderError(status === 429 ? 'rate_limited' : 'overloaded', '', { status, retryAfterMs }))
-    admission?.ended({ tokens: 0, microUsd: 0 })
+    grant?.ended({ tokens: 0, microUsd: 0 })
     if (status === 429) this.room.rests(candidate)
     this.next()
   }
