@@ -5,7 +5,7 @@
 
 import { windowAt } from '../core/calendar.ts'
 import { DAY_MS, HOUR_MS } from '../core/durations.ts'
-import { type BudgetLimit, budgetLimits, ownerBudgetLimits } from '../core/limits.ts'
+import { amountOf, type BudgetLimit, budgetLimits, type Limits, ownerBudgetLimits } from '../core/limits.ts'
 
 /** Days since 1970-01-01. */
 export function dayOf(ms: number): number {
@@ -76,12 +76,13 @@ interface KnownWindows extends ZonedWindows {
   readonly untilMs: number
 }
 
-const zoned = new Map<string, KnownWindows>()
+/** By time zone those of two times: requests that were admitted before the end of a window settle after it. */
+const zoned = new Map<string, readonly KnownWindows[]>()
 
 /** The same objects as long as no window ends. Throws `RangeError` for an unknown zone. */
 export function windowsIn(timeZone: string, ms: number): ZonedWindows {
-  const known = zoned.get(timeZone)
-  if (known !== undefined && ms >= known.fromMs && ms < known.untilMs) return known
+  const all = zoned.get(timeZone) ?? []
+  for (const known of all) if (ms >= known.fromMs && ms < known.untilMs) return known
   const periods = budgetLimits.map(({ window }) => zonedWindow(timeZone, window, ms))
   const made = {
     windows: periods.map(({ number }) => number),
@@ -90,8 +91,31 @@ export function windowsIn(timeZone: string, ms: number): ZonedWindows {
     fromMs: Math.max(...periods.map(({ start }) => start)),
     untilMs: Math.min(...periods.map(({ end }) => end)),
   }
-  zoned.set(timeZone, made)
+  zoned.set(timeZone, [made, ...all.slice(0, 1)])
   return made
+}
+
+/** A counter of rates alone is kept for this long after its last request. */
+const RATES_KEPT_MS = HOUR_MS
+/** Clocks of time zones are at most this far apart: one that changes could open a window again that has ended. */
+const ZONES_MS = 26 * HOUR_MS
+
+/**
+ * Until when a counter is kept: for as long as it may be idle, or until the last of its windows has ended in every time
+ * zone. `ends` are those of its windows; `counters.lua` is the same.
+ */
+export function keptUntil(
+  nowMs: number,
+  ends: readonly number[],
+  { limits, idleMs }: { readonly limits: Limits; readonly idleMs?: number | undefined },
+): number {
+  if (idleMs !== undefined) return nowMs + idleMs
+  let kept = 0
+  for (let i = 0; i < budgetLimits.length; i++) {
+    const limit = budgetLimits[i]
+    if (limit !== undefined && amountOf(limits, limit) !== undefined) kept = Math.max(kept, ends[i] ?? NEVER_MS)
+  }
+  return Math.max(nowMs + RATES_KEPT_MS, Math.min(NEVER_MS, kept + ZONES_MS))
 }
 
 function zonedWindow(timeZone: string, window: BudgetLimit['window'], ms: number) {

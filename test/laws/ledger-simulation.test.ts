@@ -31,7 +31,7 @@ test(`${REQUESTS} requests`, async () => {
   for (let done = 0; done < REQUESTS; done += A_WORLD) {
     const own = seed + done / A_WORLD
     try {
-      const outcome = await simulate(own, A_WORLD, (done / A_WORLD) % AWAY_IN === 1)
+      const outcome = await simulate(own, A_WORLD, { isAnyAway: (done / A_WORLD) % AWAY_IN === 1, hasCounters: true })
       steps += outcome.steps
       for (const [kind, count] of outcome.kinds) kinds.set(kind, (kinds.get(kind) ?? 0) + count)
     } catch (error) {

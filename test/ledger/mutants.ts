@@ -279,6 +279,8 @@ const CANCELLATIONS = 'redis/delivery/cancellations.ts'
 const RESTORATION = 'redis/recovery/restoration.ts'
 const RECONCILE = 'redis/outbox/reconcile.ts'
 
+const COUNTER_SPEND = 'redis/protocol/counter-spend.ts'
+
 export const nodeMutants: readonly Mutant[] = [
   ['reservation-store.ts', 'lostMs: 31 * DAY_MS', 'lostMs: 3_600_000'],
   [FULL, 'charge.costMicroUsd - (claimed?.costMicroUsd ?? 0)', 'charge.costMicroUsd'],
@@ -292,6 +294,8 @@ export const nodeMutants: readonly Mutant[] = [
   [DELIVERY, 'if (!pending.wasSent) return await this.settle(pending, true)', "return 'settled'"],
   [RESTORATION, 'await this.renew(organization, mine)', 'await this.enter(organization, asked)'],
   [RECONCILE, 'found.figures.get(name) ?? noUsage', 'noUsage'],
+  [COUNTER_SPEND, 'else known.push(one)', ''],
+  [COUNTER_SPEND, 'if (account.budgets === undefined || isOpen(id)) return new Map()', 'return new Map()'],
   [
     DELIVERY,
     "else breaker.failed()\n    }\n    return 'settled'",
@@ -303,6 +307,8 @@ export const nodeMutants: readonly Mutant[] = [
 ]
 
 const RESTORE = 'redis/lua/restore.lua'
+const GIVE = 'redis/lua/restore-counter.lua'
+const COUNTER_ROWS = 'redis/outbox/counter-rows.ts'
 const ENTER = 'redis/lua/enter.lua'
 const EPOCH_ROWS = 'redis/outbox/epoch-rows.ts'
 const EMPTIED = "if epoch ~= 0 and current ~= epoch then return { 'emptied' } end"
@@ -312,11 +318,23 @@ export const restoreMutants: readonly Mutant[] = [
   [SETTLE, "if this_epoch(epoch) ~= epoch or not record then return { 'emptied' } end", ''],
   [SETTLE, ' or record[NODE_GIVEN] == 0', ''],
   [SETTLE, 'note(usage_of_node, NODES, field_of_node(node, day_of(admitted), key, series), 1, figures)', ''],
-  [RESTORE, 'number ~= record[NODE_GIVEN] + 1', 'number < 1'],
+  [STORE, 'last == 0 or number == given + 1', 'last == 0 or number > 0'],
   [RESTORE, 'local restored = scope[WINDOW[b]] <= windows[PERIOD[b]] and', 'local restored ='],
   [RESTORE, "if restored > 0 then record_crossing(scopes, s, b, NONE, '') end", ''],
   [RESTORE, 'count(day, key, series, 1, figures)', ''],
   [RESTORE, 'count_of_node(node, record, day, key, series, figures)', ''],
+  [GIVE, 'local restored = scope[WINDOW[b]] <= (spends[1][b] or NONE) and', 'local restored ='],
+  [GIVE, "if restored > 0 then record_crossing(scopes, 3, b, NONE, '') end", ''],
+  [GIVE, 'add_to_parts(node, { [counter] = charged })', ''],
+  [COUNTERS, 'part[at + 1] = sum(part[at + 1], amounts[b])', 'part[at + 1] = amounts[b]'],
+  [COUNTERS, "for node in string.gmatch(nodes, '[^%z]+') do fields[#fields + 1] = part_field(node, name) end", ''],
+  [SETTLE, 'if hold then note_charged(end_hold(', 'if hold then (end_hold('],
+  [SETTLE, 'if owners then note_charged(scopes, owners, used) end', ''],
+  [COUNTER_SPEND, 'const part = parts.get(sum.counter)', 'const part = parts.get(String())'],
+  [COUNTER_SPEND, 'if (hold !== undefined) return hold', 'if (hold !== undefined) return new Map()'],
+  [COUNTER_ROWS, ' THEN min(', ' IS NULL THEN min('],
+  [COUNTER_ROWS, 'WHEN kept_ms <=', 'WHEN kept_ms < 0 AND kept_ms <='],
+  [EPOCH_ROWS, 'this.counters.give(organization, plan.rows.length + 1, lackingSpends)', ''],
   [ENTER, 'before < known', 'false'],
   [ENTER, 'before == ended', 'false'],
   [ENTER, 'record[NODE_EPOCH], record[NODE_GIVEN] = epoch, 0', 'record[NODE_EPOCH] = epoch'],

@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
+import { NO_COUNTERS_FOUND } from '../../src/ledger/redis/protocol/counter-spend.ts'
 import {
   type Entered,
   Epochs,
@@ -72,7 +73,7 @@ test.each([busy, quiet])(
     // All of it is restored or sent again, depending on the organisation.
     const rows = await large.enter(organization, 99, NOTHING, [])
     const pending = large.expected(organization)
-    const given = rows.reduce((sum, { requests }) => sum + requests, 0)
+    const given = rows.reduce((sum, row) => sum + ('counter' in row ? 0 : row.requests), 0)
     expect(given + pending.pending).toBe(organization === 'busy' ? 30_000 : 10)
     small.close()
     large.close()
@@ -98,7 +99,9 @@ function addPending(outbox: Outbox, id: string): void {
 }
 
 /** A Redis that was emptied, except for open reservations with these ids. Collects what is restored to it. */
-class EmptyRedis implements Pick<RecoverableStore, 'enter' | 'figuresOfNode' | 'reservations' | 'restore'> {
+class EmptyRedis
+  implements Pick<RecoverableStore, 'enter' | 'figuresOfNode' | 'reservations' | 'countersOfNode' | 'restore'>
+{
   readonly given: NumberedRow[] = []
   isAway = false
   private reached: number | 'all' = 0
@@ -117,6 +120,8 @@ class EmptyRedis implements Pick<RecoverableStore, 'enter' | 'figuresOfNode' | '
 
   reservations = async () => new Map(this.open.map((id) => [id, { isOpen: true, admittedMs: Date.now() }]))
 
+  countersOfNode = async () => NO_COUNTERS_FOUND
+
   restore = async (_life: number, _node: string, row: NumberedRow) => {
     if (this.isAway) throw new Error('Redis is away.')
     if (this.reached === 'all' || (row.last > 0 && row.number !== this.reached + 1)) return this.reached
@@ -126,7 +131,7 @@ class EmptyRedis implements Pick<RecoverableStore, 'enter' | 'figuresOfNode' | '
   }
 
   get requests(): number {
-    return this.given.reduce((sum, row) => sum + row.requests, 0)
+    return this.given.reduce((sum, row) => sum + ('counter' in row ? 0 : row.requests), 0)
   }
 }
 

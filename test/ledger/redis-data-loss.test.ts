@@ -7,13 +7,14 @@ import type { Account } from '../../src/ledger/ledger.ts'
 import { Outbox } from '../../src/ledger/redis/outbox/outbox.ts'
 import { DataLossError, Epochs } from '../../src/ledger/redis/protocol/epochs.ts'
 import type { FoundOfNode } from '../../src/ledger/redis/protocol/node-log.ts'
+import { OwedSpend } from '../../src/ledger/redis/protocol/owed-spend.ts'
 import { RedisCrossingReader } from '../../src/ledger/redis/readers/redis-crossings.ts'
 import { Restoration } from '../../src/ledger/redis/recovery/restoration.ts'
 import type { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { addUsage, noUsage, type UsageFigures } from '../../src/ledger/usage-figures.ts'
-import { dayOf } from '../../src/ledger/window.ts'
+import { dayOf, windowsIn } from '../../src/ledger/window.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { opened } from './opened.ts'
 import { RedisServer } from './redis-server.ts'
@@ -21,6 +22,7 @@ import { breakConnections, failureOf, logged, until } from './seen.ts'
 import { withoutRefusals } from './subject.ts'
 
 const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
 const { open, directory, ledgerOn } = opened()
 
 async function figures(client: Redis, account: Account) {
@@ -68,6 +70,21 @@ async function oldLog(at: string, account: Account, costs: readonly (readonly [c
   outbox.close()
 }
 
+/** An account that counts in a budget of all requests, and in one of a person with a limit. */
+function withCounters(person: string, day: number): Account {
+  const budgets = [
+    { name: 'all', value: '', limits: spend({ month: 1e9 }) },
+    { name: 'person', value: person, limits: spend({ day }) },
+  ]
+  return { ...accountOf({}, {}, 'acme'), budgets, timeZone: 'Asia/Tokyo' }
+}
+
+/** Of each counter of an account what its day and its total have spent. */
+async function counters(client: Redis, account: Account): Promise<readonly (readonly number[])[]> {
+  const { budgets = [] } = await new RedisStore(client, client).figures(account)
+  return budgets.map(({ usage }) => [usage.day.spent, usage.total.spent])
+}
+
 describe('FLUSHALL', () => {
   test('sums that are given back are recorded as spend that rose, whatever limits they reach', async () => {
     await using server = await RedisServer.start()
@@ -101,6 +118,93 @@ describe('FLUSHALL', () => {
     expect(withoutRefusals(after)).toEqual(withoutRefusals(before))
     expect(await failureOf(ledger.reserve(account, holdOf(100)))).toBe('none')
     client.disconnect()
+  })
+
+  test('counters of budgets have what they had spent, from each of two nodes', async () => {
+    await using server = await RedisServer.start()
+    const [ledger, other] = [await ledgerOn(server.socket), await ledgerOn(server.socket)]
+    const client = server.client()
+    const [ann, bob] = [withCounters('ann', 1000), withCounters('bob', 1000)]
+    await serve(ledger, ann, 300)
+    await serve(ledger, bob, 200)
+    await serve(other, ann, 400)
+    const before = [await counters(client, ann), await counters(client, bob)]
+    const ofAll = [900, 900]
+    expect(before).toEqual([
+      [ofAll, [700, 700]],
+      [ofAll, [200, 200]],
+    ])
+    await client.flushall()
+    await breakConnections(client)
+    await until(() => ledger.health().ready && other.health().ready)
+    expect(await failureOf(ledger.reserve(bob, holdOf(801)))).toBe('quota_exhausted')
+    await until(async () => (await counters(client, ann))[1]?.[0] === 700)
+    expect([await counters(client, ann), await counters(client, bob)]).toEqual(before)
+    expect(await failureOf(other.reserve(ann, holdOf(301)))).toBe('quota_exhausted')
+    expect(await failureOf(other.reserve(ann, holdOf(300)))).toBe('none')
+    const crossings = await new RedisCrossingReader(client).read(['acme'])
+    expect(crossings.map(({ counter, budget }) => `${counter} ${budget}`)).toContain('person\tbob day')
+    client.disconnect()
+  })
+
+  test('a counter that has ended is not given back, and leaves nothing in Redis', async () => {
+    await using server = await RedisServer.start()
+    const ledger = await ledgerOn(server.socket)
+    const client = server.client()
+    const budgets = [{ name: 'session', value: 's', limits: spend({ total: 1000 }), idleMs: 1 }]
+    const account = { ...accountOf({}, {}, 'acme'), budgets }
+    await serve(ledger, account, 300)
+    const fields = () => client.hkeys(redisKey('acme', 'counters'))
+    const names = (await fields()).map((field) => field.charAt(0))
+    expect(names.sort()).toEqual(['c', 'n', 'o', 'p'])
+    await until(async () => {
+      await new RedisStore(client, client).reap('acme')
+      return (await fields()).length === 1
+    })
+    await client.flushall()
+    await serve(ledger, account, 20)
+    expect((await counters(client, account))[0]?.[1] ?? 0).toBeLessThanOrEqual(20)
+    client.disconnect()
+  })
+
+  test('of a counter that ended and began anew, only what it has spent since then is given back', async () => {
+    const clock = { now: Date.UTC(2026, 10, 21, 12) }
+    const outbox = new Outbox(directory(), () => clock.now)
+    const budgets = [{ name: 'session', value: 's', limits: spend({ total: 1000 }), idleMs: 1000 }]
+    const account = { ...accountOf({}, {}, 'acme'), budgets }
+    const settled = async (cost: number, afterMs: number) => {
+      clock.now += afterMs
+      const id = `r${clock.now}`
+      await logged(outbox, { id, account, admittedMs: clock.now, charge: chargeOf(cost), heldMicroUsd: cost }, true)
+      outbox.taken(id, 'acme', 0)
+    }
+    await settled(300, 0)
+    await settled(20, 1000)
+    await settled(3, 999)
+    const rows = await outbox.enter('acme', 7, { ...NOTHING, sinceMs: clock.now + 1 }, [])
+    expect(rows.flatMap((row) => ('counter' in row ? [row.spent] : []))).toEqual([[23, 23, 23, 23, 23]])
+    outbox.close()
+  })
+
+  test('what is still given back of counters counts as spent', () => {
+    const nowMs = Date.UTC(2026, 10, 21, 12)
+    const account = withCounters('ann', 1000)
+    const { windows } = windowsIn('Asia/Tokyo', nowMs)
+    const owed = new OwedSpend([
+      {
+        organization: 'acme',
+        counter: 'person\tann',
+        timeZone: 'Asia/Tokyo',
+        keptMs: 0,
+        windows,
+        spent: [1, 2, 3, 4, 5],
+      },
+    ])
+    const dayOf = (ms: number) => owed.of(account, ms).budgets?.map(({ limits }) => limits.spend?.before?.day?.microUsd)
+    expect(dayOf(nowMs)).toEqual([undefined, 1])
+    expect(owed.of(account, nowMs).budgets?.[1]?.limits.spend?.before?.total?.microUsd).toBe(3)
+    // Another day in Tokyo.
+    expect(dayOf(nowMs + 3 * HOUR_MS)).toEqual([undefined, 0])
   })
 
   test('running requests are charged once, and nothing that follows is charged twice', async () => {

@@ -98,6 +98,39 @@ describe('a crash without an append-only file', () => {
     expect(await spentOf(server, account)).toEqual(all(1000))
   })
 
+  test('counters have what they lost, recent requests and old ones, running ones and settled ones', async () => {
+    await using server = await RedisServer.start()
+    const at = directory()
+    const ledger = await ledgerOn(server.socket, at)
+    const budgets = [
+      { name: 'person', value: 'ann', limits: spend({ day: 1000 }) },
+      { name: 'session', value: 's', limits: spend({ total: 1000 }), idleMs: 3_600_000 },
+    ]
+    const account = { ...accountOf(), budgets, timeZone: 'America/New_York' }
+    await serve(ledger, account, 100)
+    // Its settlement is lost, and its reservation is not.
+    const running = await ledger.reserve(account, holdOf(50))
+    const saved = await snapshot(server)
+    for (const cost of [200, 30]) await serve(ledger, account, cost)
+    await grownOld(ledger, at)
+    await serve(ledger, account, 5)
+    await ledger.settle(running, chargeOf(40))
+    await until(() => ledger.health().pending === 0)
+    await setBack(server, saved)
+    await until(() => ledger.health().ready && ledger.health().pending === 0)
+    expect(await failureOf(ledger.reserve(account, holdOf(626)))).toBe('quota_exhausted')
+    const client = server.client()
+    const figures = await new RedisStore(client, client).figures(account)
+    client.disconnect()
+    expect(
+      figures.budgets?.map(({ usage }) => [usage.day.spent, usage.total.spent, usage.total.held, usage.live]),
+    ).toEqual([
+      [375, 375, 0, 0],
+      [375, 375, 0, 0],
+    ])
+    expect((await spentOf(server, account)).spent).toBe(375)
+  })
+
   test('a node that was down meanwhile finds out when it starts', async () => {
     await using server = await RedisServer.start()
     const at = directory()

@@ -41,7 +41,7 @@ const names = [
   'sumNode',
   'drop',
 ] as const
-const otherNames = ['activity', 'taken', 'windows', 'reset', 'enter', 'restore'] as const
+const otherNames = ['activity', 'taken', 'windows', 'reset', 'enter', 'restore', 'restoreCounter', 'parts'] as const
 
 test('the table lists exactly these scripts', () => {
   expect(Object.keys(scripts).sort()).toEqual([...names, ...otherNames].sort())

@@ -1,7 +1,6 @@
 /** The counters of an organisation's budgets: which there are, how many there may be, and when each ends. */
 
-import { HOUR_MS } from '../../core/durations.ts'
-import { amountOf, budgetLimits } from '../../core/limits.ts'
+import { budgetLimits } from '../../core/limits.ts'
 import type { CounterAccount } from '../ledger.ts'
 import { COUNTERS_MAX } from '../reservation-store.ts'
 import { NEVER_MS, type ZonedWindows } from '../window.ts'
@@ -11,10 +10,6 @@ import { HAS_ENDED, newCounter, type ScopeState } from './store-state.ts'
 const SWEEP_MS = 60_000
 /** The same while there are as many as there may be. */
 const CROWDED_SWEEP_MS = 1000
-/** A counter of rates alone is kept for this long after its last request. */
-const RATES_KEPT_MS = HOUR_MS
-/** Clocks of time zones are at most this far apart: one that changes could open a window again that has ended. */
-const ZONES_MS = 26 * HOUR_MS
 
 const NONE_OPEN: readonly number[] = budgetLimits.map(() => 0)
 /** Of a counter that is gone: no window of it is open. */
@@ -64,14 +59,4 @@ export class Counters {
       this.dropped(scope)
     }
   }
-}
-
-/**
- * Until when a counter is kept: for as long as it may be idle, or until the last of its windows has ended in every time
- * zone. `counters.lua` is the same.
- */
-export function keptUntil({ at: now, ends }: ScopeState, { limits, idleMs }: CounterAccount): number {
-  if (idleMs !== undefined) return now + idleMs
-  const kept = budgetLimits.map((limit, i) => (amountOf(limits, limit) === undefined ? 0 : (ends[i] ?? NEVER_MS)))
-  return Math.max(now + RATES_KEPT_MS, Math.min(NEVER_MS, Math.max(...kept) + ZONES_MS))
 }

@@ -16,9 +16,9 @@ import {
 } from '../reservation-store.ts'
 import { minusUsage, usageOf } from '../usage-figures.ts'
 import { seriesAt, seriesOf } from '../usage-series.ts'
-import { budgetWindows } from '../window.ts'
+import { budgetWindows, keptUntil } from '../window.ts'
 import { type AccountState, accountState, advanceAll, stateOfRequest } from './account-state.ts'
-import { Counters, keptUntil } from './counters.ts'
+import { Counters } from './counters.ts'
 import { firstRefusal, rateStatuses, roomOf } from './limit-check.ts'
 import type { Clock } from './monotonic-clock.ts'
 import { DueOrder, ReservationIndex, UNLINKED } from './reservation-index.ts'
@@ -337,7 +337,10 @@ export class MemoryStore {
 
   protected changed({ scopes, budgets, isStored }: KnownState): void {
     if (budgets !== undefined) {
-      for (const [i, budget] of budgets.entries()) at(scopes, i + 2).untilMs = keptUntil(at(scopes, i + 2), budget)
+      for (const [i, budget] of budgets.entries()) {
+        const scope = at(scopes, i + 2)
+        scope.untilMs = keptUntil(scope.at, scope.ends, budget)
+      }
     }
     if (!isStored) return this.keep(scopes)
     for (let i = 0; i < scopes.length; i++) this.changes.scope(at(scopes, i))

@@ -2,6 +2,14 @@
 
 import { withSums } from '../../../src/ledger/redis/outbox/node-sums.ts'
 import { reconcile } from '../../../src/ledger/redis/outbox/reconcile.ts'
+import {
+  addSpend,
+  type CounterSpend,
+  lackingSpend,
+  NO_COUNTERS_FOUND,
+  spendOf,
+} from '../../../src/ledger/redis/protocol/counter-spend.ts'
+import type { GivenRow } from '../../../src/ledger/redis/protocol/epochs.ts'
 import type {
   CommitListener,
   Expected,
@@ -19,7 +27,7 @@ const COMMIT_MS = 20
 const FIRST_WAY_MS = 2000
 
 interface Stored {
-  readonly settlement: Settlement
+  settlement: Settlement
   state: 'pending' | 'taken' | 'absorbed'
   dueMs: number
   sentMs: number | null
@@ -40,7 +48,9 @@ export class Disk {
   readonly open = new Set<string>()
   epoch = 0
   isComplete = false
-  given: readonly UsageRow[] = []
+  given: readonly GivenRow[] = []
+  /** What was spent in counters, by their names. */
+  readonly counters = new Map<string, CounterSpend>()
   isFull = false
 
   constructor(readonly node: string) {}
@@ -161,6 +171,10 @@ export class SimulatedLog implements NodeLog {
     return [...rows.values()]
   }
 
+  counters(): readonly string[] {
+    return [...this.disk.counters.keys()]
+  }
+
   async find(_organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]> {
     return [...admittedMs.keys()].flatMap((id) => this.disk.stored.get(id)?.settlement ?? [])
   }
@@ -172,7 +186,7 @@ export class SimulatedLog implements NodeLog {
     epoch: number,
     found: FoundOfNode,
     resent: readonly Settlement[],
-  ): Promise<readonly UsageRow[]> {
+  ): Promise<readonly GivenRow[]> {
     const { disk } = this
     if (!this.commit()) {
       if (disk.epoch === 0 && disk.stored.size === 0) return []
@@ -187,12 +201,18 @@ export class SimulatedLog implements NodeLog {
     const served = this.places()
     const figures = withSums(found.sums, found, served, logged)
     const { resend, absorb, rows } = reconcile(served, logged, { ...found, figures })
+    // The outbox keeps no accounts of what was taken.
+    for (const id of resend) if (disk.stored.get(id)?.state !== 'pending') this.forgetAccount(id)
     for (const id of resend) this.reopen(id)
     for (const id of absorb) this.absorb(id)
     disk.epoch = epoch
     disk.isComplete = false
-    disk.given = rows
-    return rows
+    const isOpen = (id: string) => found.reservations.get(id)?.isOpen === true
+    const counters = found.counters ?? NO_COUNTERS_FOUND
+    const resends = resend.flatMap((id) => disk.stored.get(id)?.settlement ?? [])
+    const spends = lackingSpend([...disk.counters.values()], counters, resends, isOpen, this.world.nowMs)
+    disk.given = [...rows, ...spends]
+    return disk.given
   }
 
   entered(_organization: string, epoch: number): void {
@@ -225,6 +245,10 @@ export class SimulatedLog implements NodeLog {
         takenMs: 0,
       })
       this.disk.open.add(id)
+      for (const spend of spendOf(settlement, nowMs)) {
+        const known = this.disk.counters.get(spend.counter)
+        this.disk.counters.set(spend.counter, known === undefined ? spend : addSpend(known, spend))
+      }
     }
     for (const mark of this.marks.splice(0)) mark()
     this.waiting.clear()
@@ -251,6 +275,14 @@ export class SimulatedLog implements NodeLog {
     stored.dueMs = 0
     stored.sentMs = null
     this.disk.open.add(id)
+  }
+
+  private forgetAccount(id: string): void {
+    const stored = this.disk.stored.get(id)
+    if (stored === undefined) return
+    const { organization, key } = stored.settlement.account
+    const account = { organization, organizationLimits: {}, key, keyLimits: {} }
+    stored.settlement = { ...stored.settlement, account }
   }
 
   private absorb(id: string): void {

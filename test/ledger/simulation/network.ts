@@ -54,6 +54,7 @@ export class SimulatedLink implements Link {
       enter: (_organization, node, ended) => this.call(() => server.enter(node, ended)),
       figuresOfNode: (node, places) => this.call(() => server.figuresOfNode(node, places)),
       reservations: () => this.call(() => server.known()),
+      countersOfNode: (_organization, node, names, ids) => this.call(() => server.countersOfNode(node, names, ids)),
       restore: (epoch, node, row) => this.call(() => server.restore(epoch, node, row)),
     }
   }

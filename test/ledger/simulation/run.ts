@@ -1,7 +1,8 @@
 /** One simulated world from its first request to its last charge, and the invariants that must hold. */
 
 import { expect } from 'bun:test'
-import type { Account } from '../../../src/ledger/ledger.ts'
+import type { Account, CounterAccount } from '../../../src/ledger/ledger.ts'
+import { Random } from '../random.ts'
 import { Gateway, type Truth } from './gateway.ts'
 import type { Faults } from './network.ts'
 import { LOST_MOST_MS, Server } from './server.ts'
@@ -23,9 +24,14 @@ const EXACT_MS = 31 * DAY_MS
 
 /**
  * Runs about this many requests over a few virtual minutes under faults, waits until all are finished, and checks the
- * figures. With `isAnyAway`, one gateway is cut off while it serves, and comes back minutes or months later.
+ * figures. With `isAnyAway`, one gateway is cut off while it serves, and comes back minutes or months later; with
+ * `hasCounters`, requests count in budgets, too.
  */
-export async function simulate(seed: number, requests: number, isAnyAway = false): Promise<Outcome> {
+export async function simulate(
+  seed: number,
+  requests: number,
+  { isAnyAway = false, hasCounters = false } = {},
+): Promise<Outcome> {
   const world = new World(seed)
   const { random } = world
   const server = new Server(world)
@@ -34,13 +40,16 @@ export async function simulate(seed: number, requests: number, isAnyAway = false
   const unreachable = random.pick(['refuse', 'allow'] as const)
   const gateways = ['a', 'b', 'c'].map((name) => new Gateway(world, server, faults, unreachable, name))
   const account = accountFor(random.pick([2_000, 1e9]) + requests * random.pick([5, 60, 1000]), random.pick([30, 1e6]))
+  // Of its own, so that worlds without counters stay as they are.
+  const own = hasCounters ? new Random(seed ^ 0x5bd1e995) : undefined
+  const counterTotal = own?.pick([20_000, 1e9]) ?? 0
   const length = 3 * MINUTE_MS
   for (let i = 0; i < requests; i++) {
     const key = random.pick(['ci', 'dev'])
     world.after(random.unit() * length, () => {
       random
         .pick(gateways)
-        .request({ ...account, key })
+        .request({ ...account, key, ...(own && { budgets: countersFor(own, counterTotal), timeZone: 'Asia/Kolkata' }) })
         .catch(fail)
     })
   }
@@ -69,6 +78,20 @@ function accountFor(total: number, concurrentRequests: number): Account {
   const spend = { total, strict: false, onExhausted: 'finish' } as const
   return { organization: 'acme', organizationLimits: { concurrentRequests, spend }, key: 'ci', keyLimits: {} }
 }
+
+/** What counts a request: a budget of each person, and most often one of all. */
+const PEOPLE = ['ann', 'bob', 'eve']
+
+function countersFor(random: Random, total: number): readonly CounterAccount[] {
+  const person = counterOfPerson(random.pick(PEOPLE), total)
+  return random.oneIn(4) ? [person] : [COUNTER_OF_ALL, person]
+}
+
+function counterOfPerson(value: string, total: number): CounterAccount {
+  return { name: 'person', value, limits: { spend: { total, strict: false, onExhausted: 'finish' } } }
+}
+
+const COUNTER_OF_ALL = { ...counterOfPerson('', 1e9), name: 'all' }
 
 /**
  * Injects kills of gateways, crashes of the server that lose up to a second, cut connections and full disks. Each world
@@ -132,9 +155,34 @@ function check(server: Server, gateways: readonly Gateway[], account: Account, w
   if (isExact) expect(spent).toBe(sum)
   // Nothing is charged twice. Requests that were never settled may make up for late ones of their day and key.
   else checkBounds(spent, sum, server, ends)
+  if (isExact) checkCounters(server, gateways, account, charged)
   world.nowMs += 32 * DAY_MS
   server.ask((store) => store.reap(account.organization))
   expect(server.reservationCount).toBe(0)
+}
+
+/** Each counter has spent what its requests were charged, and holds nothing. */
+function checkCounters(
+  server: Server,
+  gateways: readonly Gateway[],
+  account: Account,
+  charged: ReadonlyMap<string, { readonly costMicroUsd: number }>,
+): void {
+  const truths = gateways.flatMap((gateway) => gateway.truths.map((truth) => ({ truth, stored: gateway.disk.stored })))
+  // A charge without a row makes up for others of its node that the server lost.
+  if (truths.some(({ truth }) => truth.sentUnwritten)) return
+  const budgets = [COUNTER_OF_ALL, ...PEOPLE.map((value) => counterOfPerson(value, 0))]
+  const { budgets: usages = [] } = server.ask((store) => store.figures({ ...account, budgets }))
+  for (const [i, { name, value }] of budgets.entries()) {
+    let sum = 0
+    for (const { truth, stored } of truths) {
+      if (truth.account.budgets?.some((one) => one.name === name && one.value === value) !== true) continue
+      const row = stored.get(truth.id)
+      sum += row?.settlement.charge.costMicroUsd ?? charged.get(truth.id)?.costMicroUsd ?? 0
+    }
+    const { live, total } = usages[i]?.usage ?? {}
+    expect([name, value, live, total?.held, total?.spent]).toEqual([name, value, 0, 0, sum])
+  }
 }
 
 /**
@@ -166,8 +214,9 @@ function checkRows(
     const cost = settlement.charge.costMicroUsd
     expect([id, state]).toEqual([id, expect.stringMatching(/^(taken|absorbed)$/)])
     const own = charged.get(id)
-    // The rest of what a lost request cost is in a sum if its reservation was deleted.
-    const isInSum = own === undefined || (!isExact && own.kind === 'lost' && state === 'absorbed')
+    // The rest of what a lost request cost is in a sum if its reservation was deleted: it was never sent, or the server
+    // lost what it had taken.
+    const isInSum = own === undefined || (!isExact && own.kind === 'lost')
     expect([id, isInSum ? cost : own.costMicroUsd]).toEqual([id, cost])
     written += cost
     found += isInSum ? 0 : own.costMicroUsd

@@ -5,10 +5,24 @@
 
 import { expect } from 'bun:test'
 import type { EndKind } from '../../../src/ledger/audit-columns.ts'
+import { advanceAll } from '../../../src/ledger/embedded/account-state.ts'
 import { chargedMicroUsd } from '../../../src/ledger/embedded/reservation-moves.ts'
 import { FullStore } from '../../../src/ledger/embedded/socket/full-store.ts'
 import { copyOf, type ReservationState, type ScopeState } from '../../../src/ledger/embedded/store-state.ts'
-import { type Account, type Admission, type Charge, type Hold, noCharge } from '../../../src/ledger/ledger.ts'
+import {
+  type Account,
+  type Admission,
+  type Charge,
+  counterOf,
+  type Hold,
+  noCharge,
+} from '../../../src/ledger/ledger.ts'
+import {
+  addSpend,
+  type CounterSpend,
+  type FoundCounters,
+  spendOf,
+} from '../../../src/ledger/redis/protocol/counter-spend.ts'
 import {
   DataLossError,
   type Entered,
@@ -19,6 +33,7 @@ import {
   type NumberedRow,
 } from '../../../src/ledger/redis/protocol/epochs.ts'
 import type { Surveyed } from '../../../src/ledger/redis/protocol/link.ts'
+import type { Settlement } from '../../../src/ledger/redis/protocol/settlement.ts'
 import type { SettleOptions, SettleReply } from '../../../src/ledger/reservation-store.ts'
 import { addUsage, noUsage, type UsageFigures, usageOf } from '../../../src/ledger/usage-figures.ts'
 import { placeName, type UsagePlace, type UsageRow } from '../../../src/ledger/usage-log.ts'
@@ -35,14 +50,33 @@ export interface Charged {
 /** How far back a crash may set it. */
 export const LOST_MOST_MS = 20_000
 
+const TOTAL = { spend: { total: 0, strict: false, onExhausted: 'finish' } } as const
+
+/** A store to which what it lost of counters can be given back. */
+class CounterStore extends FullStore {
+  giveBack({ organization, counter, timeZone, windows, spent }: CounterSpend): void {
+    const budgets = [{ ...counterOf(counter), limits: TOTAL }]
+    const account = { organization, organizationLimits: {}, key: '', keyLimits: {}, budgets, timeZone }
+    const state = this.stateOf(account, this.clock.now())
+    advanceAll(state, this.clock.now())
+    const [, , scope] = state.scopes
+    scope?.budgets.forEach((budget, i) => {
+      if ((scope.windows[i] ?? 0) <= (windows[i] ?? 0)) budget.spent += spent[i] ?? 0
+    })
+    if (scope !== undefined) this.keep([{ ...scope, untilMs: Number.MAX_SAFE_INTEGER }])
+  }
+}
+
 export class Server {
   isUp = true
   readonly charges: Charged[] = []
-  private store: FullStore
+  private store: CounterStore
   private readonly epoch = new Map<string, number>()
   private readonly nodes = new Map<string, Omit<Entered, 'isLegacy' | 'wasEmpty'>>()
   private readonly figures = new Map<string, UsageFigures>()
   private readonly sums = new Map<string, NodeSums>()
+  /** What nodes have spent in counters, by node and counter. */
+  private readonly parts = new Map<string, CounterSpend>()
   private readonly scopes = new Map<string, ScopeState>()
   private readonly reservations = new Map<string, ReservationState>()
   private undo: { readonly ms: number; readonly back: () => void }[] = []
@@ -76,7 +110,9 @@ export class Server {
     const record = this.nodes.get(from.node)
     if (this.epoch.get('') !== from.epoch || record?.epoch !== from.epoch || record.given === 0)
       throw new DataLossError(account.organization)
+    const held = this.reservations.get(admission.id)
     const reply = this.store.settle(admission, charge, options)
+    if (reply === 'settled') this.countSpend(from.node, { ...admission, charge, heldMicroUsd: 0 }, held?.counters)
     const usage = usageOf(charge)
     if (reply === 'settled' && usage !== undefined)
       this.count(from.node, { day: dayOf(admittedMs), ...account, series: seriesOf(charge), ...usage })
@@ -139,7 +175,10 @@ export class Server {
     const record = this.nodes.get(node)
     if (this.epoch.get('') !== epoch || record?.epoch !== epoch) return undefined
     if (record.given === 'all' || (row.last > 0 && row.number !== record.given + 1)) return record.given
-    if (row.last > 0) {
+    if ('counter' in row) {
+      this.store.giveBack(row)
+      this.addPart(node, row)
+    } else if (row.last > 0) {
       const charge = { ...noCharge('completed'), ...row, ...partsOf(row.series) }
       const account = { ...row, organizationLimits: {}, keyLimits: {} }
       const id = `${node} ${epoch} ${row.number}`
@@ -149,6 +188,36 @@ export class Server {
     const given = row.number === row.last ? 'all' : row.number
     this.set(this.nodes, node, { epoch, given, requests: this.nodes.get(node)?.requests ?? 0 })
     return given
+  }
+
+  /** Of a reservation, the counters that it was admitted to; of an unknown one, those of the account. */
+  private countSpend(node: string, settlement: Settlement, held: readonly string[] | undefined): void {
+    const { account } = settlement
+    const counters = held?.map((key) => counterOf(key.slice(1)))
+    const budgets = counters?.map((counter) => ({ ...counter, limits: TOTAL })) ?? account.budgets
+    if (budgets?.length === 0) return
+    for (const spend of spendOf({ ...settlement, account: { ...account, budgets } }, this.world.nowMs)) {
+      this.addPart(node, spend)
+    }
+  }
+
+  private addPart(node: string, spend: CounterSpend): void {
+    const name = `${node} ${spend.counter}`
+    const known = this.parts.get(name)
+    this.set(this.parts, name, known === undefined ? spend : addSpend(known, spend))
+  }
+
+  countersOfNode(node: string, names: readonly string[], ids: readonly string[]): FoundCounters {
+    const parts = names.flatMap((name) => {
+      const part = this.parts.get(`${node} ${name}`)
+      return part === undefined ? [] : [[name, part] as const]
+    })
+    const holds = ids.flatMap((id) => {
+      const { counters = [], windows = [] } = this.reservations.get(id) ?? {}
+      const own = counters.map((key, i) => [key.slice(1), windows[i + 2] ?? []] as const)
+      return own.length === 0 ? [] : [[id, new Map(own)] as const]
+    })
+    return { parts: new Map(parts), holds: new Map(holds) }
   }
 
   private count(node: string, row: UsageRow): void {
@@ -177,8 +246,8 @@ export class Server {
     return this.reservations.size
   }
 
-  private newStore(): FullStore {
-    return new FullStore(
+  private newStore(): CounterStore {
+    return new CounterStore(
       { now: () => Math.floor(this.world.nowMs) },
       {
         scope: (scope) => this.set(this.scopes, `${scope.organization} ${scope.key}`, copyOf(scope)),

@@ -7,7 +7,10 @@
 -- counters there are. In the set of ends: counters until when they are kept, holds until they are overdue. Gateways of
 -- an earlier version know neither, and may end a reservation whose hold goes on: so a hold has all that its own end
 -- needs.
-local COUNTER, HOLD, MARKS, COUNT = 'c', 'h', 'm', 'n'
+-- Also what the settlements of a node have spent in a counter, its *part*, so that the node can compare it with its own
+-- log: a list of the version, then for each budget a window and what was spent in it. And of each counter the nodes
+-- that have a part of it, with zero bytes between them.
+local COUNTER, HOLD, MARKS, COUNT, PART, PART_NODES = 'c', 'h', 'm', 'n', 'p', 'o'
 local KEPT_MS, ZONES_MS, LATER_MS = 3600000, 93600000, 60000
 
 -- Counters of this call, by name. `is_new`: it is not stored, `is_added`: this call adds it.
@@ -54,6 +57,38 @@ local function save_counters()
   end
   if #fields > 0 then redis.call('HSET', COUNTERS, unpack(fields)) end
   if added > 0 then redis.call('HINCRBY', COUNTERS, COUNT, added) end
+end
+
+local function part_field(node, name)
+  return PART .. node .. '\0' .. name
+end
+
+-- Adds amounts, for each counter one of each budget, to the parts of a node in the present windows.
+local function add_to_parts(node, charged)
+  local names, fields, changes = {}, {}, {}
+  for name in pairs(charged) do
+    names[#names + 1], fields[#fields + 1] = name, part_field(node, name)
+  end
+  if #names == 0 then return end
+  local packed = redis.call('HMGET', COUNTERS, unpack(fields))
+  for i = 1, #names do
+    local part, scope, amounts = { VERSION }, counters[names[i]].scope, charged[names[i]]
+    if packed[i] then
+      part = cmsgpack.unpack(packed[i])
+      if part[1] ~= VERSION then error({ err = 'VERSION of a part is not known' }) end
+    else
+      local nodes = redis.call('HGET', COUNTERS, PART_NODES .. names[i])
+      changes[#changes + 1] = PART_NODES .. names[i]
+      changes[#changes + 1] = nodes and nodes .. '\0' .. node or node
+    end
+    for b = 1, BUDGETS do
+      local window, at = scope[WINDOW[b]], 2 * b
+      if part[at] ~= window then part[at], part[at + 1] = window, 0 end
+      part[at + 1] = sum(part[at + 1], amounts[b])
+    end
+    changes[#changes + 1], changes[#changes + 2] = fields[i], cmsgpack.pack(part)
+  end
+  redis.call('HSET', COUNTERS, unpack(changes))
 end
 
 local function load_hold(id)
@@ -174,8 +209,8 @@ local function open_accounts(accounts)
   end
 end
 
--- Ends the hold of a reservation with what was used of each unit, in its counters as they are now. `account` may lack
--- them.
+-- Ends the hold of a reservation with what was used of each unit, in its counters as they are now, and returns their
+-- scopes. `account` may lack them.
 local function end_hold(id, hold, used, account)
   local reservation, owners = hold[1], hold[2]
   local scopes, limits = scopes_of(owners, account and account.windows), limits_of(owners, account)
@@ -184,6 +219,7 @@ local function end_hold(id, hold, used, account)
   correct(reservation, scopes, limits, used, owners)
   change_counters(scopes)
   drop_hold(id)
+  return scopes
 end
 
 -- A live hold becomes lost; one that was lost is deleted.
@@ -206,7 +242,10 @@ local function reap_counter(name)
   if counter.is_new then return redis.call('ZREM', COUNTER_ENDS, COUNTER .. name) end
   local kept = counter.scope[LIVE] > 0 and now + LATER_MS or counter.kept
   if kept > now then return redis.call('ZADD', COUNTER_ENDS, kept, COUNTER .. name) end
-  redis.call('HDEL', COUNTERS, COUNTER .. name, MARKS .. name)
+  local fields = { COUNTER .. name, MARKS .. name, PART_NODES .. name }
+  local nodes = redis.call('HGET', COUNTERS, PART_NODES .. name) or ''
+  for node in string.gmatch(nodes, '[^%z]+') do fields[#fields + 1] = part_field(node, name) end
+  redis.call('HDEL', COUNTERS, unpack(fields))
   redis.call('ZREM', COUNTER_ENDS, COUNTER .. name)
   redis.call('HINCRBY', COUNTERS, COUNT, -1)
 end

@@ -9,10 +9,9 @@
 --   restored given   (the number of the node's last row that is given back, -1: all)
 --   emptied   (this is not the epoch that the caller gives back to)
 
-local record = load_node(node)
-if this_epoch(epoch) ~= epoch or not record or record[NODE_EPOCH] ~= epoch then return { 'emptied' } end
-if record[NODE_GIVEN] == ALL_GIVEN then return { 'restored', ALL_GIVEN } end
-if last > 0 and number ~= record[NODE_GIVEN] + 1 then return { 'restored', exact(record[NODE_GIVEN]) } end
+local record, reached = turn_of_row(node, epoch, number, last)
+if not record then return { 'emptied' } end
+if reached then return { 'restored', exact(reached) } end
 
 if last > 0 then
   local windows = windows_at(day * DAY_MS)
@@ -37,6 +36,5 @@ if last > 0 then
   local id = node .. ' ' .. exact(epoch) .. ' ' .. exact(number)
   audit(id, 'restored', key, 0, charge, charge.cost)
 end
-record[NODE_GIVEN] = number == last and ALL_GIVEN or number
-save_node(node, record)
+save_given(node, record, number, last)
 return { 'restored', exact(record[NODE_GIVEN]) }

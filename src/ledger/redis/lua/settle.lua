@@ -53,6 +53,21 @@ local function admitted_owners(scopes, windows)
   return owners
 end
 
+-- What this call charges for a node to counters, of each budget, by their names.
+local charged_to = {}
+local function note_charged(scopes, owners, amounts)
+  if node == '' then return end
+  for s = 3, #scopes do
+    local name, bound = scopes.names[s - 2], owners[s - 2][2]
+    local totals = charged_to[name] or {}
+    charged_to[name] = totals
+    for b = 1, BUDGETS do
+      local spent = scopes[s][WINDOW[b]] == bound[b] and amounts[BUDGET_UNIT[b]] or 0
+      totals[b] = sum(totals[b] or 0, spent)
+    end
+  end
+end
+
 local function settle(request)
   local id, admitted, charge, used, series = request.id, request.admitted, request.charge, request.used, request.series
   local key, limits, scopes = request.account.key, request.account.limits, request.account.scopes
@@ -77,7 +92,7 @@ local function settle(request)
     end
     free(reservation, scopes, used, limits)
     correct(reservation, scopes, limits, used)
-    if hold then end_hold(id, hold, used, request.account) end
+    if hold then note_charged(end_hold(id, hold, used, request.account), hold[2], used) end
   else
     kind = 'direct'
     -- No later than the scope's own window, which does not roll while the clocks disagree.
@@ -87,6 +102,7 @@ local function settle(request)
     end
     if request.windows then advance_counters(scopes, limits, request.account) end
     local owners = scopes.names and request.windows and admitted_owners(scopes, request.windows)
+    if owners then note_charged(scopes, owners, used) end
     if charge.model ~= '' then
       claimed = claim(admitted, key, figures_of(charge))
       used[MICRO_USD] = used[MICRO_USD] - claimed[COST_FIGURE]
@@ -128,5 +144,6 @@ if #settled > 0 then
   if record then save_node(node, record) end
   for i = 1, #entries do audit(unpack(entries[i])) end
 end
+add_to_parts(node, charged_to)
 save_counters()
 return { table.concat(outcomes, ' ') }

@@ -105,6 +105,21 @@ local function save_node(node, record)
   redis.call('HSET', NODES, node, cmsgpack.pack(record))
 end
 
+-- The record of a node that gives back a row; nil if this is another epoch. If it is not the row's turn, also the
+-- number of the last row that is given back.
+local function turn_of_row(node, epoch, number, last)
+  local record = load_node(node)
+  if this_epoch(epoch) ~= epoch or not record or record[NODE_EPOCH] ~= epoch then return nil end
+  local given = record[NODE_GIVEN]
+  local is_turn = given ~= ALL_GIVEN and (last == 0 or number == given + 1)
+  return record, not is_turn and given or nil
+end
+
+local function save_given(node, record, number, last)
+  record[NODE_GIVEN] = number == last and ALL_GIVEN or number
+  save_node(node, record)
+end
+
 -- Windows roll only if both clocks agree: one wrong clock must not give a budget away.
 local function is_trusted()
   return math.abs(now - witness) <= CLOCK_SKEW_MS

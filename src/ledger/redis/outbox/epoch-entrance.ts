@@ -1,7 +1,7 @@
 /** Lets organisations enter their epochs in a node's outbox: many at once after Redis was emptied, so in batches. */
 
 import type { GroupCommit } from '../../../sqlite/group-commit.ts'
-import type { UsageRow } from '../../usage-log.ts'
+import type { GivenRow } from '../protocol/epochs.ts'
 import type { FoundOfNode, LackingListener } from '../protocol/node-log.ts'
 import type { Settlement } from '../protocol/settlement.ts'
 import type { EpochRows } from './epoch-rows.ts'
@@ -20,7 +20,7 @@ interface Entry {
 }
 
 interface Entering extends Entry {
-  readonly resolve: (rows: readonly UsageRow[]) => void
+  readonly resolve: (rows: readonly GivenRow[]) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -36,7 +36,7 @@ export class EpochEntrance {
     private readonly transaction: (work: () => void) => void,
   ) {}
 
-  enter(entry: Entry): Promise<readonly UsageRow[]> {
+  enter(entry: Entry): Promise<readonly GivenRow[]> {
     return new Promise((resolve, reject) => {
       this.entering.push({ ...entry, resolve, reject })
       if (this.entering.length === 1) setImmediate(() => this.enterSome())
@@ -63,7 +63,7 @@ export class EpochEntrance {
    */
   private enterUntil(untilMs: number): number | undefined {
     const { entering } = this
-    const given: (readonly UsageRow[])[] = []
+    const given: (readonly GivenRow[])[] = []
     let tried = 0
     try {
       this.transaction(() => {

@@ -9,8 +9,11 @@ import { addUsageSql, USAGE_SQL } from '../../request-table.ts'
 import { addUsage, FIGURE_NAMES, figureValues, minusUsage, noUsage, type UsageFigures } from '../../usage-figures.ts'
 import { foldUsageRows, type UsageRow, usageRowOf } from '../../usage-log.ts'
 import { bucketOf } from '../../window.ts'
+import { type CounterSpend, lackingSpend, NO_COUNTERS_FOUND } from '../protocol/counter-spend.ts'
+import type { GivenRow } from '../protocol/epochs.ts'
 import type { Expected, FoundOfNode, KnownEpoch, LackingListener } from '../protocol/node-log.ts'
 import { type Settlement, settlementOf, settlementOfRow, settlementText } from '../protocol/settlement.ts'
+import type { CounterRows } from './counter-rows.ts'
 import type { LogTail } from './log-tail.ts'
 import { withSums } from './node-sums.ts'
 import { type Logged, type Plan, RESEND_MAX, reconcile } from './reconcile.ts'
@@ -45,6 +48,8 @@ export class EpochRows {
   constructor(
     private readonly database: Database,
     private readonly tail: LogTail,
+    private readonly counters: CounterRows,
+    private readonly now: () => number,
   ) {
     database.query('INSERT INTO node SELECT ? WHERE NOT EXISTS (SELECT 1 FROM node)').run(crypto.randomUUID())
     this.node = database.query<{ id: string }, []>('SELECT id FROM node').get()?.id ?? ''
@@ -176,7 +181,7 @@ export class EpochRows {
     found: FoundOfNode,
     resent: readonly Settlement[],
     lacking?: LackingListener,
-  ): readonly UsageRow[] {
+  ): readonly GivenRow[] {
     const known = this.stored(organization)
     if (known?.epoch !== epoch) {
       if (found.isLegacy && (known?.epoch ?? 0) === 0) this.leaveEnded(organization, found)
@@ -198,6 +203,8 @@ export class EpochRows {
       const plan = reconcile(served, folded, { ...stored, figures }, this.resends.left)
       this.resends.take(plan.resend.length)
       this.keep(organization, plan, logged, found.sinceMs)
+      const lackingSpends = this.lackingSpends(organization, plan, logged, found)
+      this.counters.give(organization, plan.rows.length + 1, lackingSpends)
       lacking?.(lackingIn(plan, logged, found))
       this.database
         .query(
@@ -209,7 +216,21 @@ export class EpochRows {
     const query = this.database.query<UsageRow, [string]>(
       `SELECT ${USAGE_SQL} FROM given_back WHERE organization = ? ORDER BY number`,
     )
-    return query.all(organization)
+    return [...query.all(organization), ...this.counters.given(organization)]
+  }
+
+  /** What Redis lacks of counters, when the settlements that are resent are charged. */
+  private lackingSpends(
+    organization: string,
+    { resend }: Plan,
+    logged: readonly Kept[],
+    { counters = NO_COUNTERS_FOUND, reservations }: FoundOfNode,
+  ): readonly CounterSpend[] {
+    const sums = this.counters.of(organization)
+    if (sums.length === 0) return []
+    const ids = new Set(resend)
+    const resent = logged.flatMap(({ id, settlement }) => (ids.has(id) ? [settlement] : []))
+    return lackingSpend(sums, counters, resent, (id) => reservations.get(id)?.isOpen === true, this.now())
   }
 
   /** Notes that everything was given back. */

@@ -6,6 +6,7 @@
 import type { Schema } from '../../../sqlite/database.ts'
 import { LOG_SQL, LOG_VIEWS } from '../../request-table.ts'
 import { FIGURE_DEFINITIONS } from '../../usage-figures.ts'
+import { COUNTER_DEFINITIONS, COUNTER_TABLES } from './counter-rows.ts'
 
 export const OUTBOX_FILE = 'outbox.sqlite'
 
@@ -106,7 +107,13 @@ export const OUTBOX_SCHEMA: Schema = {
     ${INDEXES}
     ${EPOCH_TABLES}`,
   migrations: { 4: FROM_4 },
-  additions: LATER_TABLES,
-  columns: { usage: FIGURE_DEFINITIONS, given_back: FIGURE_DEFINITIONS, unrecorded: FIGURE_DEFINITIONS },
+  additions: LATER_TABLES + COUNTER_TABLES,
+  columns: {
+    usage: FIGURE_DEFINITIONS,
+    given_back: FIGURE_DEFINITIONS,
+    unrecorded: FIGURE_DEFINITIONS,
+    counter_spent: COUNTER_DEFINITIONS,
+    counter_given: COUNTER_DEFINITIONS,
+  },
   views: LOG_VIEWS,
 }

@@ -12,9 +12,9 @@ import { GroupCommit } from '../../../sqlite/group-commit.ts'
 import { settledValues } from '../../audit-columns.ts'
 import { LogWriter, ROWS_KEPT_MS, UsageSums } from '../../request-writer.ts'
 import { usageOf } from '../../usage-figures.ts'
-import { placeOf, type UsagePlace, type UsageRow } from '../../usage-log.ts'
+import { placeOf, type UsagePlace } from '../../usage-log.ts'
 import { dayOf } from '../../window.ts'
-import { UNKNOWN_EPOCH } from '../protocol/epochs.ts'
+import { type GivenRow, UNKNOWN_EPOCH } from '../protocol/epochs.ts'
 import type {
   CommitListener,
   Expected,
@@ -25,6 +25,7 @@ import type {
   Pending,
 } from '../protocol/node-log.ts'
 import type { Settlement } from '../protocol/settlement.ts'
+import { CounterRows, CounterSums } from './counter-rows.ts'
 import { EpochEntrance } from './epoch-entrance.ts'
 import { EpochRows } from './epoch-rows.ts'
 import { LogTail } from './log-tail.ts'
@@ -70,6 +71,7 @@ export class Outbox implements NodeLog {
   private readonly writer: LogWriter
   private readonly epochs: EpochRows
   private readonly tail: LogTail
+  private readonly counterRows: CounterRows
   private readonly groups: OutboxGroups
   private readonly entries: OutboxEntries
   private readonly group: GroupCommit
@@ -96,7 +98,8 @@ export class Outbox implements NodeLog {
     this.home = fileIdentity(path)
     this.writer = new LogWriter(this.database, keepMs)
     this.tail = new LogTail(this.database, now)
-    this.epochs = new EpochRows(this.database, this.tail)
+    this.counterRows = new CounterRows(this.database)
+    this.epochs = new EpochRows(this.database, this.tail, this.counterRows, now)
     this.rows = new RowFinder(this.database, this.tail)
     this.entries = new OutboxEntries(this.database, PLACES_MAX)
     this.groups = new OutboxGroups(this.database, (...entry) => this.entries.insert(...entry))
@@ -201,6 +204,10 @@ export class Outbox implements NodeLog {
     return this.epochs.places(organization)
   }
 
+  counters(organization: string): readonly string[] {
+    return this.counterRows.names(organization)
+  }
+
   find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]> {
     return this.rows.find(organization, admittedMs)
   }
@@ -226,7 +233,7 @@ export class Outbox implements NodeLog {
     found: FoundOfNode,
     resent: readonly Settlement[],
     lacking?: LackingListener,
-  ): Promise<readonly UsageRow[]> {
+  ): Promise<readonly GivenRow[]> {
     return this.entrance.enter({ organization, epoch, found, resent, lacking })
   }
 
@@ -280,7 +287,9 @@ export class Outbox implements NodeLog {
   private write(): void {
     const now = this.now()
     const usage = new UsageSums()
-    this.put(now, usage)
+    const spends = new CounterSums()
+    this.put(now, usage, spends)
+    this.counterRows.add(spends, now)
     this.writeMarks(now)
     for (const { organization, epoch } of this.completed) this.epochs.completed(organization, epoch)
     if (this.groups.isAnyDue(now)) this.areMoreDue = this.groups.splitDue(now, SPLIT_AT_ONCE)
@@ -291,6 +300,7 @@ export class Outbox implements NodeLog {
     })
     this.writer.dropOld(now)
     this.rows.dropFar(now)
+    this.counterRows.dropEnded(now)
     // If the clock is far ahead, recent days are not folded: the day of what Redis loses would be unknown.
     const foldedBefore = this.writer.foldOld(now, Math.min(dayOf(now), this.epochs.newestDay()))
     if (foldedBefore !== undefined) this.epochs.folded(foldedBefore)
@@ -325,7 +335,7 @@ export class Outbox implements NodeLog {
     entries.taken(taken, now)
   }
 
-  private put(now: number, usage: UsageSums): void {
+  private put(now: number, usage: UsageSums, spends: CounterSums): void {
     const grouped: (readonly (string | number)[])[] = []
     const single: (readonly (string | number)[])[] = []
     const group: Settlement[] = []
@@ -340,6 +350,7 @@ export class Outbox implements NodeLog {
       if (isFar(admittedMs, now)) far.push({ id, rows })
       const figures = usageOf(charge)
       if (figures !== undefined) usage.add(placeOf(settlement), figures)
+      if (account.budgets !== undefined) spends.add(settlement, now)
       if (isOfGroup) group.push(settlement)
       else this.entries.place(id, this.entries.insert(settlement, now + FIRST_WAY_MS, isSent ? now : null))
     }

@@ -8,6 +8,7 @@ import type { Account, Admission, Charge, Hold } from '../../ledger.ts'
 import type { ReservationStore, ReserveReply, SettleOptions, SettleReply } from '../../reservation-store.ts'
 import type { UsageFigures } from '../../usage-figures.ts'
 import type { UsagePlace, UsageRow } from '../../usage-log.ts'
+import type { CounterSpend, FoundCounters } from './counter-spend.ts'
 import type { OwedSpend } from './owed-spend.ts'
 
 /** No epoch is known: a reservation is checked against whatever Redis has. */
@@ -65,11 +66,11 @@ export interface Entered {
   readonly wasEmpty: boolean
 }
 
+/** What a node gives back: usage of a place, which its organisation and key spent, and what was spent in a counter. */
+export type GivenRow = UsageRow | CounterSpend
+
 /** One of `last` rows that a node gives back. Number 0 of 0: there is nothing to give back. */
-export interface NumberedRow extends UsageRow {
-  readonly number: number
-  readonly last: number
-}
+export type NumberedRow = GivenRow & { readonly number: number; readonly last: number }
 
 /** A store that may lose data, which nodes can give back. */
 export interface RecoverableStore extends ReservationStore {
@@ -88,6 +89,13 @@ export interface RecoverableStore extends ReservationStore {
   figuresOfNode(node: string, places: readonly UsagePlace[], foldedBefore: number): Promise<NodeFigures>
   /** Every reservation that it stores. */
   reservations(organization: string): Promise<ReadonlyMap<string, FoundReservation>>
+  /** What it has of a node in counters with these names, and the counters of open reservations with these ids. */
+  countersOfNode(
+    organization: string,
+    node: string,
+    names: readonly string[],
+    ids: readonly string[],
+  ): Promise<FoundCounters>
   /**
    * Gives one row back if it is the next. Returns how many are given back then; undefined if Redis is in another epoch.
    */

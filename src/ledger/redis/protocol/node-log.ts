@@ -4,7 +4,8 @@
  */
 
 import type { UsagePlace, UsageRow } from '../../usage-log.ts'
-import type { FoundReservation, NodeFigures, NodeSums } from './epochs.ts'
+import type { FoundCounters } from './counter-spend.ts'
+import type { FoundReservation, GivenRow, NodeFigures, NodeSums } from './epochs.ts'
 import type { Settlement } from './settlement.ts'
 
 /** The epoch of an organisation that this node knows. */
@@ -31,6 +32,7 @@ export interface FoundOfNode extends NodeFigures {
   /** Requests of the node's legacy epoch are in the budgets, and not in the node's figures. */
   readonly isLegacy: boolean
   readonly sums?: NodeSums | undefined
+  readonly counters?: FoundCounters | undefined
   /** Settlements that were acknowledged since then may be resent one by one. */
   readonly sinceMs: number
 }
@@ -94,6 +96,8 @@ export interface NodeLog {
   readonly foldedBefore: number
   /** Every day, key and series of an organisation for which this node served a request. */
   places(organization: string): readonly UsagePlace[]
+  /** The names of the counters in which this node's requests of an organisation have spent something. */
+  counters(organization: string): readonly string[]
   /** The settlements of requests with these ids, which were admitted at these times. */
   find(organization: string, admittedMs: ReadonlyMap<string, number>): Promise<readonly Settlement[]>
   /**
@@ -102,7 +106,7 @@ export interface NodeLog {
    */
   prepare(organization: string, epoch: number, found: FoundOfNode): Promise<void>
   /**
-   * The sums to give back to an epoch of an organisation in Redis. The first call for an epoch decides them, and which
+   * What to give back to an epoch of an organisation in Redis. The first call for an epoch decides them, and which
    * settlements are resent one by one, and calls `lacking`; `resent` are settlements that `find` returned. Throws if a
    * commit fails.
    */
@@ -112,7 +116,7 @@ export interface NodeLog {
     found: FoundOfNode,
     resent: readonly Settlement[],
     lacking?: LackingListener,
-  ): Promise<readonly UsageRow[]>
+  ): Promise<readonly GivenRow[]>
   /** Everything was given back to the epoch. */
   entered(organization: string, epoch: number): void
   /** Commits for the last time. Throws if that fails. */

@@ -8,7 +8,8 @@
 import { ConcurrencyLimit } from '../../../redis/concurrency-limit.ts'
 import { noUsage } from '../../usage-figures.ts'
 import type { UsageRow } from '../../usage-log.ts'
-import type { Entered, Epochs, RecoverableStore } from '../protocol/epochs.ts'
+import { type FoundCounters, NO_COUNTERS_FOUND } from '../protocol/counter-spend.ts'
+import type { Entered, Epochs, GivenRow, RecoverableStore } from '../protocol/epochs.ts'
 import type { Surveyed } from '../protocol/link.ts'
 import type { Expected, FoundOfNode, KnownEpoch, NodeLog } from '../protocol/node-log.ts'
 import { OwedSpend } from '../protocol/owed-spend.ts'
@@ -29,7 +30,17 @@ const TAIL_MS = 60_000
 
 type Log = Pick<
   NodeLog,
-  'node' | 'knownEpochs' | 'epochOf' | 'expected' | 'places' | 'foldedBefore' | 'find' | 'prepare' | 'enter' | 'entered'
+  | 'node'
+  | 'knownEpochs'
+  | 'epochOf'
+  | 'expected'
+  | 'places'
+  | 'counters'
+  | 'foldedBefore'
+  | 'find'
+  | 'prepare'
+  | 'enter'
+  | 'entered'
 >
 
 /** What Redis replied, and what was known before. */
@@ -56,7 +67,10 @@ export class Restoration {
   private sinceMs: number
 
   constructor(
-    private readonly store: Pick<RecoverableStore, 'enter' | 'figuresOfNode' | 'reservations' | 'restore'>,
+    private readonly store: Pick<
+      RecoverableStore,
+      'enter' | 'figuresOfNode' | 'reservations' | 'countersOfNode' | 'restore'
+    >,
     private readonly log: Log,
     private readonly epochs: Epochs,
     /** Adds an organisation to the list in Redis, which may be lost, too. */
@@ -262,14 +276,14 @@ export class Restoration {
    * What Redis has of this node. It stays as it is, because Redis takes nothing of this node in this epoch before
    * everything is given back.
    */
-  private async settle(organization: string, entered: Entered): Promise<readonly UsageRow[]> {
+  private async settle(organization: string, entered: Entered): Promise<readonly GivenRow[]> {
     const { log, sinceMs } = this
     const { epoch, isLegacy, sums } = entered
-    const { figures, foldedBefore, reservations } = await this.found(organization, entered)
+    const { figures, foldedBefore, reservations, counters } = await this.found(organization, entered)
     // Reservations that are open in Redis may have ended here long ago.
     const open = [...reservations].filter(([, { isOpen }]) => isOpen)
     const resent = await log.find(organization, new Map(open.map(([id, { admittedMs }]) => [id, admittedMs])))
-    const found = { figures, foldedBefore, sums, reservations, isLegacy, sinceMs }
+    const found = { figures, foldedBefore, sums, reservations, counters, isLegacy, sinceMs }
     await log.prepare(organization, epoch, found)
     let lacked: readonly UsageRow[] = []
     const given = await log.enter(organization, epoch, found, resent, (rows) => {
@@ -282,7 +296,7 @@ export class Restoration {
   private async found(
     organization: string,
     { wasEmpty }: Entered,
-  ): Promise<Pick<FoundOfNode, 'figures' | 'foldedBefore' | 'reservations'>> {
+  ): Promise<Pick<FoundOfNode, 'figures' | 'foldedBefore' | 'reservations' | 'counters'>> {
     const { log, store } = this
     // After a total loss there is nothing to read, and all organisations wait.
     if (wasEmpty) return NOTHING
@@ -293,18 +307,25 @@ export class Restoration {
       store.figuresOfNode(log.node, places, log.foldedBefore),
       store.reservations(organization),
     ])
-    return { ...figures, reservations }
+    return { ...figures, reservations, counters: await this.foundCounters(organization, reservations) }
+  }
+
+  private async foundCounters(organization: string, reservations: FoundOfNode['reservations']): Promise<FoundCounters> {
+    const names = this.log.counters(organization)
+    if (names.length === 0) return NO_COUNTERS_FOUND
+    const open = [...reservations].flatMap(([id, { isOpen }]) => (isOpen ? [id] : []))
+    return await this.store.countersOfNode(organization, this.log.node, names, open)
   }
 
   private async giveRows(
     organization: string,
     epoch: number,
-    rows: readonly UsageRow[],
+    rows: readonly GivenRow[],
     done: number,
     progress?: (from: number, until: number) => Promise<void>,
   ): Promise<boolean> {
     const last = rows.length
-    const give = (row: UsageRow, number: number) => this.store.restore(epoch, this.log.node, { ...row, number, last })
+    const give = (row: GivenRow, number: number) => this.store.restore(epoch, this.log.node, { ...row, number, last })
     if (last === 0) return (await give(noRow(organization), 0)) === 'all'
     for (let given = done; given < last; ) {
       const next = rows.slice(given, given + ABREAST)
@@ -324,6 +345,7 @@ const NOTHING: FoundOfNode = {
   figures: new Map(),
   foldedBefore: 0,
   reservations: new Map(),
+  counters: NO_COUNTERS_FOUND,
   isLegacy: false,
   sinceMs: 0,
 }

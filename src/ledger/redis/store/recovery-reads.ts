@@ -7,6 +7,7 @@ import type { Cluster, Redis } from 'ioredis'
 import { figuresOfList, type UsageFigures } from '../../usage-figures.ts'
 import { foldUsageRows, placeName, type UsagePlace, type UsageRow } from '../../usage-log.ts'
 import { bucketOf, daysOfBucket } from '../../window.ts'
+import type { SpentInWindows } from '../protocol/counter-spend.ts'
 import type { FoundReservation, NodeFigures, NodeSums } from '../protocol/epochs.ts'
 import { redisKey } from './redis-keys.ts'
 
@@ -15,7 +16,7 @@ const FOLDED = 'folded'
 /** The states live and lost. */
 const OPEN_STATES: ReadonlySet<number | undefined> = new Set([1, 3])
 /** Fields of a hash that one call reads. */
-const FIELDS_PER_CALL = 500
+export const FIELDS_PER_CALL = 500
 
 /**
  * The figures that Redis has of a node in the given places, all of one organisation. Days before `foldedBefore`, or
@@ -100,6 +101,24 @@ function reservationOf(record: Buffer): FoundReservation {
   const at = head + 11
   const admittedMs = record[at] === 0xcb ? record.readDoubleBE(at + 1) : Number(record.readBigUInt64BE(at + 1))
   return { isOpen: true, admittedMs }
+}
+
+/** What a text of `parts.lua` has of a counter; undefined if Redis has nothing of the node in it. */
+export function partOf(text: string): SpentInWindows | undefined {
+  if (text === '') return undefined
+  const numbers = text.split(',').map(Number)
+  return { windows: numbers.filter((_, i) => i % 2 === 0), spent: numbers.filter((_, i) => i % 2 === 1) }
+}
+
+/** The counters of an open reservation, and their windows, as a text of `parts.lua` has them; undefined if none. */
+export function holdOf(text: string): ReadonlyMap<string, readonly number[]> | undefined {
+  if (text === '') return undefined
+  const words = text.split('\0')
+  const counters = new Map<string, readonly number[]>()
+  for (let i = 0; i + 1 < words.length; i += 2) {
+    counters.set(words[i] ?? '', (words[i + 1] ?? '').split(',').map(Number))
+  }
+  return counters
 }
 
 /** Parses the sums of a node's record, as `sum-node.lua` writes them; undefined if it has none. */

@@ -18,6 +18,8 @@ import {
   type SettleReply,
 } from '../../reservation-store.ts'
 import type { UsagePlace } from '../../usage-log.ts'
+import { windowsIn } from '../../window.ts'
+import type { CounterSpend, FoundCounters, SpentInWindows } from '../protocol/counter-spend.ts'
 import type {
   Entered,
   Epochs,
@@ -30,7 +32,7 @@ import type {
 import { countersArgument, limitsArgument } from './account-arguments.ts'
 import { figureArguments } from './audit-lua.ts'
 import { furtherUnits } from './record-layout.ts'
-import { figuresOfNode, nodeSumsOf, storedReservations } from './recovery-reads.ts'
+import { FIELDS_PER_CALL, figuresOfNode, holdOf, nodeSumsOf, partOf, storedReservations } from './recovery-reads.ts'
 import { accountUsageOf, numberAt } from './reply-readers.ts'
 import { ReserveBatches } from './reserve-batches.ts'
 import { ScriptCaller } from './script-caller.ts'
@@ -203,19 +205,47 @@ export class RedisStore implements RecoverableStore {
     return storedReservations(this.other, organization)
   }
 
+  async countersOfNode(
+    organization: string,
+    node: string,
+    names: readonly string[],
+    ids: readonly string[],
+  ): Promise<FoundCounters> {
+    const parts = new Map<string, SpentInWindows>()
+    const holds = new Map<string, ReadonlyMap<string, readonly number[]>>()
+    for (let from = 0; from < Math.max(names.length, ids.length); from += FIELDS_PER_CALL) {
+      const some = names.slice(from, from + FIELDS_PER_CALL)
+      const someIds = ids.slice(from, from + FIELDS_PER_CALL)
+      const of = { node, names: JSON.stringify(some), ids: JSON.stringify(someIds) }
+      const { words } = await this.scripts.call(this.other, 'parts', organization, of)
+      for (const [i, name] of some.entries()) {
+        const part = partOf(words[i] ?? '')
+        if (part !== undefined) parts.set(name, part)
+      }
+      for (const [i, id] of someIds.entries()) {
+        const hold = holdOf(words[some.length + i] ?? '')
+        if (hold !== undefined) holds.set(id, hold)
+      }
+    }
+    return { parts, holds }
+  }
+
   async restore(epoch: number, node: string, row: NumberedRow): Promise<number | 'all' | undefined> {
-    const { outcome, numbers } = await this.scripts.call(this.other, 'restore', row.organization, {
-      epoch,
-      witness: this.witness(),
-      node,
-      number: row.number,
-      last: row.last,
-      key: row.key,
-      day: row.day,
-      series: row.series,
-      ...figureArguments(row),
-      ...furtherAmounts(usedOf(row, row.requests)),
-    })
+    const witness = this.witness()
+    const turn = { epoch, witness, node, number: row.number, last: row.last }
+    const { outcome, numbers } = await ('counter' in row
+      ? this.scripts.call(this.other, 'restoreCounter', row.organization, {
+          ...turn,
+          ...counterArguments(row, witness),
+        })
+      : this.scripts.call(this.other, 'restore', row.organization, {
+          ...turn,
+          key: row.key,
+          day: row.day,
+          series: row.series,
+          ...figureArguments(row),
+          ...furtherAmounts(usedOf(row, row.requests)),
+        }))
     if (outcome === 'emptied') return undefined
     const given = numberAt(numbers, 0)
     return given === ALL_GIVEN ? 'all' : given
@@ -231,6 +261,16 @@ export class RedisStore implements RecoverableStore {
       keyLimits: limitsArgument(account.keyLimits, account.alertShares),
       budgets: countersArgument(account, witness),
     }
+  }
+}
+
+function counterArguments({ counter, keptMs, timeZone, windows, spent }: CounterSpend, nowMs: number) {
+  const present = windowsIn(timeZone, nowMs)
+  return {
+    counter,
+    kept: keptMs,
+    spends: JSON.stringify([windows, spent]),
+    present: JSON.stringify([present.windows, present.ends, present.starts]),
   }
 }
 

@@ -4,7 +4,7 @@ import type { Numbers } from './reply-readers.ts'
 import { type OutcomeOf, type ScriptName, scripts } from './scripts.ts'
 
 /** How many words follow an outcome before the numbers begin; 0 if not listed. */
-const WORD_COUNTS: Readonly<Record<string, number>> = { refused: 2, entered: 1 }
+const WORD_COUNTS: Readonly<Record<string, number>> = { refused: 2, entered: 1, parts: Infinity }
 
 export interface Reply<Name extends ScriptName> {
   readonly outcome: OutcomeOf<Name>

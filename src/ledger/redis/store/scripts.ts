@@ -20,10 +20,12 @@ import extend from '../lua/extend.lua' with { type: 'text' }
 import figures from '../lua/figures.lua' with { type: 'text' }
 import fold from '../lua/fold.lua' with { type: 'text' }
 import foldNode from '../lua/fold-node.lua' with { type: 'text' }
+import parts from '../lua/parts.lua' with { type: 'text' }
 import reap from '../lua/reap.lua' with { type: 'text' }
 import reserve from '../lua/reserve.lua' with { type: 'text' }
 import reset from '../lua/reset.lua' with { type: 'text' }
 import restore from '../lua/restore.lua' with { type: 'text' }
+import restoreCounter from '../lua/restore-counter.lua' with { type: 'text' }
 import settle from '../lua/settle.lua' with { type: 'text' }
 import store from '../lua/store.lua' with { type: 'text' }
 import sumNode from '../lua/sum-node.lua' with { type: 'text' }
@@ -58,6 +60,11 @@ const READERS: Readonly<Record<string, string>> = {
   requests: 'cjson.decode',
   rows: 'cjson.decode',
   crossings: 'cjson.decode',
+  names: 'cjson.decode',
+  ids: 'cjson.decode',
+  counter: '',
+  spends: 'cjson.decode',
+  present: 'cjson.decode',
 }
 
 interface Script<Argument extends string, Outcome extends string> {
@@ -105,6 +112,12 @@ export const scripts = {
     'used',
     true,
   ),
+  restoreCounter: script(
+    restoreCounter,
+    ['witness', 'epoch', 'node', 'number', 'last', 'counter', 'kept', 'spends', 'present'],
+    ['restored', 'emptied'],
+  ),
+  parts: script(parts, ['node', 'names', 'ids'], ['parts']),
 } as const
 
 export type ScriptName = keyof typeof scripts
@@ -291,8 +304,8 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
       (hasFigures === true ? figuresLua() : '') +
       (REQUESTS[name]?.() ?? '')
     const saves = `local SAVES = ${name === 'preview' ? 0 : 1}\n`
-    const parts = [CONSTANTS, saves, layout, clockLua, first, store, counters, own, scripts[name].lua]
-    const lua = begin + withoutUnused(withoutConstants(parts.join('\n')))
+    const texts = [CONSTANTS, saves, layout, clockLua, first, store, counters, own, scripts[name].lua]
+    const lua = begin + withoutUnused(withoutConstants(texts.join('\n')))
     return { lua, sha1: createHash('sha1').update(lua).digest('hex'), arguments: names }
   }
   return {
@@ -313,5 +326,7 @@ export function programs(clockLua: string = clock): Readonly<Record<ScriptName, 
     reset: program('reset'),
     enter: program('enter'),
     restore: program('restore'),
+    restoreCounter: program('restoreCounter'),
+    parts: program('parts'),
   }
 }

@@ -1,0 +1,123 @@
+/**
+ * What a node's settlements have spent in the counters of budgets, so that it can give back what Redis loses of them:
+ * of each counter one sum for the newest window of each limit. The node's log and Redis keep the same sums.
+ */
+
+import { budgetLimits } from '../../../core/limits.ts'
+import { counterName, usedOf } from '../../ledger.ts'
+import { usageOf } from '../../usage-figures.ts'
+import { keptUntil, windowsIn } from '../../window.ts'
+import type { Settlement } from './settlement.ts'
+
+/** Windows, and what was spent in each, in the order of `budgetLimits`. */
+export interface SpentInWindows {
+  readonly windows: readonly number[]
+  readonly spent: readonly number[]
+}
+
+export interface CounterSpend extends SpentInWindows {
+  readonly organization: string
+  /** As `counterName` names it. */
+  readonly counter: string
+  /** That of its windows. */
+  readonly timeZone: string
+  /** Until when the counter is kept: what comes later counts in a new one. */
+  readonly keptMs: number
+}
+
+/** What Redis has of a node's counters. */
+export interface FoundCounters {
+  /** By the counter's name. */
+  readonly parts: ReadonlyMap<string, SpentInWindows>
+  /** By the id of a reservation that is open: the counters that its settlement is charged to, and their windows. */
+  readonly holds: ReadonlyMap<string, ReadonlyMap<string, readonly number[]>>
+}
+
+export const NO_COUNTERS_FOUND: FoundCounters = { parts: new Map(), holds: new Map() }
+
+/** What a settlement spends in the counters of its account. */
+export function spendOf(settlement: Settlement, nowMs: number): readonly CounterSpend[] {
+  const { account, admittedMs, charge } = settlement
+  const { budgets, organization, timeZone = 'UTC' } = account
+  if (budgets === undefined || usageOf(charge) === undefined) return []
+  const spent = spentOf(settlement)
+  if (spent.every((amount) => amount === 0)) return []
+  const { windows } = windowsIn(timeZone, admittedMs)
+  const { ends } = windowsIn(timeZone, nowMs)
+  return budgets.map((counter) => {
+    const keptMs = keptUntil(nowMs, ends, counter)
+    return { organization, counter: counterName(counter), timeZone, keptMs, windows, spent }
+  })
+}
+
+function spentOf({ charge }: Pick<Settlement, 'charge'>): readonly number[] {
+  const used = usedOf(charge, 1)
+  return budgetLimits.map(({ unit }) => used[unit])
+}
+
+/** A counter's sum with another of the same counter, in the later of their windows each. */
+export function addSpend(sum: CounterSpend, added: CounterSpend): CounterSpend {
+  const later = budgetLimits.map((_, i) => Math.sign((added.windows[i] ?? 0) - (sum.windows[i] ?? 0)))
+  return {
+    ...added,
+    keptMs: Math.max(sum.keptMs, added.keptMs),
+    windows: later.map((sign, i) => (sign > 0 ? added : sum).windows[i] ?? 0),
+    spent: later.map((sign, i) => {
+      const [before, more] = [sum.spent[i] ?? 0, added.spent[i] ?? 0]
+      if (sign !== 0) return sign > 0 ? more : before
+      return Math.min(Number.MAX_SAFE_INTEGER, before + more)
+    }),
+  }
+}
+
+/**
+ * What Redis lacks of a node's sums, without what the settlements that are resent one by one will charge. `isOpen`:
+ * whether Redis has an open reservation with an id.
+ */
+export function lackingSpend(
+  sums: readonly CounterSpend[],
+  { parts, holds }: FoundCounters,
+  resent: readonly Settlement[],
+  isOpen: (id: string) => boolean,
+  nowMs: number,
+): readonly CounterSpend[] {
+  const charged = new Map<string, SpentInWindows[]>()
+  for (const settlement of resent) {
+    for (const [counter, windows] of countersOf(settlement, holds, isOpen)) {
+      const known = charged.get(counter)
+      const one = { windows, spent: spentOf(settlement) }
+      if (known === undefined) charged.set(counter, [one])
+      else known.push(one)
+    }
+  }
+  return sums.flatMap((sum) => {
+    const part = parts.get(sum.counter)
+    // It has ended, unless requests of other nodes have kept it.
+    if (part === undefined && sum.keptMs <= nowMs) return []
+    const others = charged.get(sum.counter) ?? []
+    const spent = sum.spent.map((amount, i) => {
+      const window = sum.windows[i] ?? 0
+      if ((part?.windows[i] ?? 0) > window) return 0
+      const known = part === undefined ? others : [part, ...others]
+      return Math.max(
+        0,
+        known.reduce((left, one) => left - (one.windows[i] === window ? (one.spent[i] ?? 0) : 0), amount),
+      )
+    })
+    return spent.some((amount) => amount > 0) ? [{ ...sum, spent }] : []
+  })
+}
+
+/** The counters that a settlement will be charged to, and the windows of each. */
+function countersOf(
+  { id, account, admittedMs }: Settlement,
+  holds: FoundCounters['holds'],
+  isOpen: (id: string) => boolean,
+): ReadonlyMap<string, readonly number[]> {
+  const hold = holds.get(id)
+  if (hold !== undefined) return hold
+  // Of a reservation that counts in no counter, none is charged.
+  if (account.budgets === undefined || isOpen(id)) return new Map()
+  const { windows } = windowsIn(account.timeZone ?? 'UTC', admittedMs)
+  return new Map(account.budgets.map((counter) => [counterName(counter), windows]))
+}
