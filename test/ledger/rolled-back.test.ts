@@ -131,6 +131,40 @@ describe('a crash without an append-only file', () => {
     expect((await spentOf(server, account)).spent).toBe(375)
   })
 
+  test('a counter is restored once, however its requests were charged before', async () => {
+    await using server = await RedisServer.start()
+    const at = directory()
+    const ledger = await ledgerOn(server.socket, at)
+    const budgets = [{ name: 'person', value: 'ann', limits: spend({ day: 1000 }) }]
+    const account = { ...accountOf(), budgets, timeZone: 'Asia/Kolkata' }
+    const settled = async () => {
+      await until(() => ledger.health().ready && ledger.health().pending === 0)
+      await serve(ledger, account, 0)
+      const client = server.client()
+      const { budgets: usages = [] } = await new RedisStore(client, client).figures(account)
+      client.disconnect()
+      return usages.map(({ usage }) => usage.day.spent)
+    }
+    for (const cost of [60, 40]) await serve(ledger, account, cost)
+    const first = await snapshot(server)
+    // Redis does not know it when its settlement comes.
+    const running = await ledger.reserve(account, holdOf(50))
+    await server.kill()
+    await ledger.settle(running, chargeOf(40))
+    writeFileSync(join(server.directory, 'dump.rdb'), first)
+    await server.start()
+    expect(await settled()).toEqual([140])
+    const second = await snapshot(server)
+    await serve(ledger, account, 7)
+    await grownOld(ledger, at)
+    await setBack(server, second)
+    expect(await settled()).toEqual([147])
+    const third = await snapshot(server)
+    await serve(ledger, account, 1)
+    await setBack(server, third)
+    expect(await settled()).toEqual([148])
+  })
+
   test('a node that was down meanwhile finds out when it starts', async () => {
     await using server = await RedisServer.start()
     const at = directory()

@@ -7,6 +7,7 @@ import { garbageOf } from './machine.ts'
 import {
   buildExecutable,
   CHECKOUT,
+  FOUR_BUDGETS,
   type Loader,
   type ProviderProcess,
   type Server,
@@ -41,6 +42,8 @@ export interface Bare {
 export const ownScenarios: Readonly<Record<string, (bare: Bare) => Promise<readonly Measurement[]>>> = {
   limits,
   redis,
+  budgets,
+  'budgets-redis': budgetsWithRedis,
   reserve,
   emptied,
   workers: workersWithRedis,
@@ -66,6 +69,22 @@ async function redis(bare: Bare): Promise<readonly Measurement[]> {
   await using shared = await startWeir(bare.provider, { redis: server.url })
   const baseline: Server = { ...embedded, name: 'weir with the embedded ledger' }
   return await compared(bare, baseline, shared, 'small JSON, Redis beside the embedded ledger', 1.4)
+}
+
+async function budgets(bare: Bare): Promise<readonly Measurement[]> {
+  await using none = await startWeir(bare.provider)
+  await using four = await startWeir(bare.provider, { config: { ...FOUR_BUDGETS } })
+  const baseline: Server = { ...none, name: 'weir without budgets' }
+  return await compared(bare, baseline, four, 'small JSON, four budgets beside none, embedded ledger', 1.25)
+}
+
+async function budgetsWithRedis(bare: Bare): Promise<readonly Measurement[]> {
+  await using server = await startRedis()
+  await using other = await startRedis()
+  await using none = await startWeir(bare.provider, { redis: server.url })
+  await using four = await startWeir(bare.provider, { redis: other.url, config: { ...FOUR_BUDGETS } })
+  const baseline: Server = { ...none, name: 'weir without budgets' }
+  return await compared(bare, baseline, four, 'small JSON, four budgets beside none, Redis', 1.15)
 }
 
 /** Small JSON answers of two weirs. `weir usage` of the second must count each answer once. */

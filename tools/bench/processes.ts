@@ -272,6 +272,27 @@ function configuration(provider: Server, folder: string, { free, redis, workers,
   }
 }
 
+const SPEND = { day: 1e6, month: 1e7 }
+
+/** An organisation four of whose budgets count each request, none of which is ever reached. */
+export const FOUR_BUDGETS: object = {
+  tags: ['person', 'team'],
+  organizations: [
+    {
+      id: 'bench',
+      limits: LIMITS,
+      timezone: 'Europe/Berlin',
+      budgets: [
+        { name: 'person', per: 'tag:person', limits: { spend: { ...SPEND, week: 1e6 }, requests_per_minute: 1e9 } },
+        { name: 'team', per: 'tag:team', limits: { spend: SPEND } },
+        { name: 'model', per: 'model', limits: { spend: SPEND } },
+        { name: 'all', limits: { spend: { hour: 1e6 } } },
+      ],
+      keys: [{ id: 'bench-key', key: KEY, limits: LIMITS, fixed_tags: { person: 'p-17', team: 'payments' } }],
+    },
+  ],
+}
+
 /** The load generator, over IPC. */
 export class Loader implements AsyncDisposable {
   private constructor(

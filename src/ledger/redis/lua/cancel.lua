@@ -30,7 +30,8 @@ local hold = (reservation[HAS_COUNTERS] or 0) > 0 and load_hold(id)
 if hold then
   local account = { scopes = scopes, limits = limits }
   if given then add_counters(account, given) end
-  end_hold(id, hold, used, account)
+  end_hold(hold, used, account)
+  drop_holds({ id })
   save_counters()
 end
 save_scopes(key, scopes)

@@ -41,9 +41,10 @@ local function open_counters(names, windows)
   end
 end
 
--- Saves the counters that have changed.
-local function save_counters()
-  local fields, added = {}, 0
+-- Saves the counters that have changed, and further fields of their hash, which the list `fields` has with their values.
+local function save_counters(fields)
+  local added = 0
+  fields = fields or {}
   for name, counter in pairs(counters) do
     if counter.is_changed then
       fields[#fields + 1] = COUNTER .. name
@@ -63,13 +64,14 @@ local function part_field(node, name)
   return PART .. node .. '\0' .. name
 end
 
--- Adds amounts, for each counter one of each budget, to the parts of a node in the present windows.
-local function add_to_parts(node, charged)
+-- The parts of a node with amounts added, for each counter one of each budget, in the present windows, as
+-- `save_counters` takes them.
+local function parts_with(node, charged)
   local names, fields, changes = {}, {}, {}
   for name in pairs(charged) do
     names[#names + 1], fields[#fields + 1] = name, part_field(node, name)
   end
-  if #names == 0 then return end
+  if #names == 0 then return changes end
   local packed = redis.call('HMGET', COUNTERS, unpack(fields))
   for i = 1, #names do
     local part, scope, amounts = { VERSION }, counters[names[i]].scope, charged[names[i]]
@@ -88,25 +90,69 @@ local function add_to_parts(node, charged)
     end
     changes[#changes + 1], changes[#changes + 2] = fields[i], cmsgpack.pack(part)
   end
-  redis.call('HSET', COUNTERS, unpack(changes))
+  return changes
 end
 
-local function load_hold(id)
-  local packed = redis.call('HGET', COUNTERS, HOLD .. id)
+-- A hold as it is stored: of the reservation what the end of the hold needs, and windows once if all counters are in
+-- the same, as they most often are.
+local function packed_hold(hold)
+  local reservation, record, owners, windows = hold[1], {}, {}, hold[2][1][2]
+  for i = 1, HOLD_FIELDS do record[i] = reservation[i] end
+  record[KEY], record[SERIES] = '', ''
+  for i = 1, #hold[2] do
+    local owner, is_same = hold[2][i], true
+    for b = 1, BUDGETS do is_same = is_same and owner[2][b] == windows[b] end
+    owners[i] = { owner[1], is_same and 0 or owner[2], owner[3] }
+  end
+  return cmsgpack.pack({ record, owners, windows })
+end
+
+local function unpack_hold(packed)
   if not packed then return nil end
   local hold = cmsgpack.unpack(packed)
   if hold[1][1] ~= VERSION then error({ err = 'VERSION of a hold is not known' }) end
+  for i = 1, #hold[2] do
+    local owner = hold[2][i]
+    if owner[2] == 0 then owner[2] = hold[3] end
+  end
   return hold
 end
 
+local function load_hold(id)
+  return unpack_hold(redis.call('HGET', COUNTERS, HOLD .. id))
+end
+
+-- Holds by the ids of their reservations.
+local function load_holds(ids)
+  local fields, holds = {}, {}
+  for i = 1, #ids do fields[i] = HOLD .. ids[i] end
+  local packed = #ids > 0 and redis.call('HMGET', COUNTERS, unpack(fields))
+  for i = 1, #ids do holds[ids[i]] = unpack_hold(packed[i]) end
+  return holds
+end
+
 local function save_hold(id, hold)
-  redis.call('HSET', COUNTERS, HOLD .. id, cmsgpack.pack(hold))
+  redis.call('HSET', COUNTERS, HOLD .. id, packed_hold(hold))
   redis.call('ZADD', COUNTER_ENDS, hold[1][DUE], HOLD .. id)
 end
 
-local function drop_hold(id)
-  redis.call('HDEL', COUNTERS, HOLD .. id)
-  redis.call('ZREM', COUNTER_ENDS, HOLD .. id)
+-- Saves the counters that have changed together with holds, which are by id.
+local function save_with_holds(holds)
+  local fields, ends = {}, {}
+  for id, hold in pairs(holds) do
+    fields[#fields + 1], ends[#ends + 1] = HOLD .. id, hold[1][DUE]
+    fields[#fields + 1], ends[#ends + 1] = packed_hold(hold), HOLD .. id
+  end
+  if #ends > 0 then redis.call('ZADD', COUNTER_ENDS, unpack(ends)) end
+  save_counters(fields)
+end
+
+local function drop_holds(ids)
+  local fields = {}
+  for i = 1, #ids do fields[i] = HOLD .. ids[i] end
+  if #ids == 0 then return end
+  redis.call('HDEL', COUNTERS, unpack(fields))
+  redis.call('ZREM', COUNTER_ENDS, unpack(fields))
 end
 
 -- The scopes of the counters of a hold, as those of an account: from the third place on.
@@ -172,9 +218,13 @@ local function advance_counters(scopes, limits, account)
   for s = 3, #scopes do
     local name = scopes.names[s - 2]
     local counter = counters[name]
-    advance_scope(scopes[s], limits[s])
-    if windows and is_trusted() then roll_counter(counter, windows) end
-    if idle and idle[name] then counter.kept = kept_until(counter, idle[name], limits[s]) end
+    -- At one time once: for another request of the call nothing has changed.
+    if counter.limits ~= limits[s] or counter.windows ~= windows then
+      counter.limits, counter.windows = limits[s], windows
+      advance_scope(scopes[s], limits[s])
+      if windows and is_trusted() then roll_counter(counter, windows) end
+      if idle and idle[name] then counter.kept = kept_until(counter, idle[name], limits[s]) end
+    end
   end
 end
 
@@ -193,12 +243,25 @@ local function add_counters(account, given)
   end
 end
 
--- Reads each account of a call for many requests, with its scopes as they are now, but for its counters.
-local function open_accounts(accounts)
-  local scopes_by_key = {}
+-- Reads each account of a call for many requests, with its scopes as they are now, but for its counters. `shared`:
+-- lists of limits, and windows with their ends and starts, which the accounts name by their numbers. An account: its
+-- key, the limits of the organisation and of the key, and if it has counters, their windows and then each of them as
+-- `add_counters` takes it.
+local function open_accounts(accounts, shared)
+  local scopes_by_key, lists, zones = {}, shared[1], shared[2]
+  local names = {}
   for a = 1, #accounts do
-    local account = { key = accounts[a][1], limits = { accounts[a][2], accounts[a][3] } }
-    local given = accounts[a][4]
+    local given = accounts[a]
+    for i = 5, #given do
+      names[#names + 1] = given[i][1]
+      given[i][4] = lists[given[i][4]]
+    end
+  end
+  -- Most often all are in the same windows, and then one command reads them.
+  if #zones == 1 then open_counters(names, zones[1]) end
+  for a = 1, #accounts do
+    local account = { key = accounts[a][1], limits = { lists[accounts[a][2]], lists[accounts[a][3]] } }
+    local given = #accounts[a] > 3 and { zones[accounts[a][4]], unpack(accounts[a], 5) }
     accounts[a] = account
     local scopes = scopes_by_key[account.key] or load_scopes(account.key)
     -- The organisation's scope is the same for all keys.
@@ -209,23 +272,22 @@ local function open_accounts(accounts)
   end
 end
 
--- Ends the hold of a reservation with what was used of each unit, in its counters as they are now, and returns their
+-- Ends a hold, which the caller drops, with what was used of each unit, in its counters as they are now. Returns their
 -- scopes. `account` may lack them.
-local function end_hold(id, hold, used, account)
+local function end_hold(hold, used, account)
   local reservation, owners = hold[1], hold[2]
   local scopes, limits = scopes_of(owners, account and account.windows), limits_of(owners, account)
   advance_counters(scopes, limits, account)
   free(reservation, scopes, used, limits, owners)
   correct(reservation, scopes, limits, used, owners)
   change_counters(scopes)
-  drop_hold(id)
   return scopes
 end
 
 -- A live hold becomes lost; one that was lost is deleted.
 local function reap_hold(id)
   local hold = load_hold(id)
-  if not hold or hold[1][STATE] ~= IS_LIVE then return drop_hold(id) end
+  if not hold or hold[1][STATE] ~= IS_LIVE then return drop_holds({ id }) end
   local reservation, owners = hold[1], hold[2]
   local scopes = scopes_of(owners)
   free(reservation, scopes, amounts_of(reservation, lost_amount), nil, owners)

@@ -29,8 +29,7 @@ for b = 1, BUDGETS do
 end
 if is_any then
   change_counters(scopes)
-  add_to_parts(node, { [counter] = charged })
-  save_counters()
+  save_counters(parts_with(node, { [counter] = charged }))
 end
 save_given(node, record, number, last)
 return { 'restored', exact(record[NODE_GIVEN]) }

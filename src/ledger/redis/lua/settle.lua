@@ -4,8 +4,8 @@
 -- and usage are read and written once.
 --
 -- keys: scopes reservations deadlines audit usage nodes crossings counters ends
--- arguments: witness direct epoch node accounts requests
--- `accounts` and `requests` are JSON. An account is as that of `reserve`. A request: id, number of its account, time of
+-- arguments: witness direct epoch node shared accounts requests
+-- `shared`, `accounts` and `requests` are JSON, the first two as for `reserve`. A request: id, number of its account, time of
 -- its admission, series, the columns of its charge, amounts of further units, and if direct is 1 and its account has
 -- counters, their windows at its admission.
 --
@@ -27,12 +27,24 @@ end
 
 -- Everything that can have an unknown version is read before the first write: then nothing is changed.
 local changed, ids = {}, {}
-open_accounts(accounts)
+open_accounts(accounts, shared)
 for i = 1, #requests do
   requests[i] = read_request(requests[i], accounts)
   ids[i] = requests[i].id
 end
 local reservations = load_reservations(ids)
+local held_ids = {}
+for i = 1, #requests do
+  local reservation = reservations[ids[i]]
+  local has_counters = requests[i].account.windows or reservation and (reservation[HAS_COUNTERS] or 0) > 0
+  if has_counters then held_ids[#held_ids + 1] = ids[i] end
+end
+local holds, dropped = load_holds(held_ids), {}
+local function end_hold_of(request)
+  local hold = holds[request.id]
+  holds[request.id], dropped[#dropped + 1] = nil, request.id
+  return end_hold(hold, request.used, request.account), hold[2]
+end
 
 -- Lists of figures that this call changes, by field, and what it adds to the audit trail.
 local usage, usage_of_node, entries = {}, {}, {}
@@ -73,11 +85,10 @@ local function settle(request)
   local key, limits, scopes = request.account.key, request.account.limits, request.account.scopes
   local reservation = reservations[id]
   if not reservation and direct == 0 then return { 'unknown' } end
-  local has_counters = request.account.windows or reservation and (reservation[HAS_COUNTERS] or 0) > 0
-  local hold = has_counters and load_hold(id)
+  local hold = holds[id]
   if reservation and reservation[STATE] == IS_SETTLED then
     -- A gateway of an earlier version has settled it, and knows no holds.
-    if hold then end_hold(id, hold, used, request.account) end
+    if hold then end_hold_of(request) end
     return { 'already_settled' }
   end
   if reservation and reservation[STATE] == IS_CANCELLED then return { 'cancelled' } end
@@ -92,7 +103,10 @@ local function settle(request)
     end
     free(reservation, scopes, used, limits)
     correct(reservation, scopes, limits, used)
-    if hold then note_charged(end_hold(id, hold, used, request.account), hold[2], used) end
+    if hold then
+      local own, owners = end_hold_of(request)
+      note_charged(own, owners, used)
+    end
   else
     kind = 'direct'
     -- No later than the scope's own window, which does not roll while the clocks disagree.
@@ -144,6 +158,7 @@ if #settled > 0 then
   if record then save_node(node, record) end
   for i = 1, #entries do audit(unpack(entries[i])) end
 end
-add_to_parts(node, charged_to)
-save_counters()
+local parts = parts_with(node, charged_to)
+drop_holds(dropped)
+save_counters(parts)
 return { table.concat(outcomes, ' ') }

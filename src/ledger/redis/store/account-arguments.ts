@@ -23,6 +23,17 @@ export function limitsArgument(limits: Limits, shares: AlertShares | undefined):
 
 const countersArguments = new WeakMap<Account, { readonly zoned: ZonedWindows; readonly json: string }>()
 
+const zonedTexts = new WeakMap<ZonedWindows, string>()
+
+/** JSON of windows, their ends and starts. */
+export function zonedText(zoned: ZonedWindows): string {
+  const known = zonedTexts.get(zoned)
+  if (known !== undefined) return known
+  const text = JSON.stringify([zoned.windows, zoned.ends, zoned.starts])
+  zonedTexts.set(zoned, text)
+  return text
+}
+
 /** The counters of an account as `add_counters` in `store.lua` takes them, at a time; '' if it has none. */
 export function countersArgument(account: Account, nowMs: number): string {
   const { budgets, timeZone = 'UTC', alertShares: shares } = account
@@ -34,11 +45,36 @@ export function countersArgument(account: Account, nowMs: number): string {
     const { limits, idleMs = 0, isBounded = false } = budget
     return `,[${JSON.stringify(counterName(budget))},${idleMs},${isBounded ? 1 : 0},${limitsArgument(limits, shares)}]`
   })
-  const json = `[${JSON.stringify([zoned.windows, zoned.ends, zoned.starts])}${counters.join('')}]`
+  const json = `[${zonedText(zoned)}${counters.join('')}]`
   countersArguments.set(account, { zoned, json })
   return json
 }
 
+/** A counter of an account as a batch has it, but for the number of its limits. */
+interface BatchCounter {
+  readonly start: string
+  readonly limits: string
+}
+
+const batchCounters = new WeakMap<Account, readonly BatchCounter[]>()
+
+function batchCountersOf(account: Account): readonly BatchCounter[] {
+  const known = batchCounters.get(account)
+  if (known !== undefined) return known
+  const { budgets = [], alertShares: shares } = account
+  const made = budgets.map((budget) => {
+    const { limits, idleMs = 0, isBounded = false } = budget
+    const start = `,[${JSON.stringify(counterName(budget))},${idleMs},${isBounded ? 1 : 0},`
+    return { start, limits: limitsArgument(limits, shares) }
+  })
+  batchCounters.set(account, made)
+  return made
+}
+
+/**
+ * The accounts of a call for many requests. Lists of limits and windows are in it once, and named by numbers: with 16
+ * accounts of four budgets each, Redis took half of the time of a call to read them.
+ */
 export class BatchAccounts {
   private readonly accounts: Account[] = []
 
@@ -51,18 +87,31 @@ export class BatchAccounts {
     return known === -1 ? this.accounts.push(account) : known + 1
   }
 
-  /**
-   * A JSON array as the scripts receive it: for each account its key, the limits of organisation and key, and its
-   * counters if it has any.
-   */
-  argument(): string {
-    return `[${this.accounts.map((account) => accountArgument(account, this.nowMs)).join(',')}]`
+  /** JSON arrays as `open_accounts` in `counters.lua` takes them. */
+  arguments(): { readonly shared: string; readonly accounts: string } {
+    const [lists, zones] = [new Numbered(), new Numbered()]
+    const accounts = this.accounts.map((account) => this.textOf(account, lists, zones))
+    return { shared: `[[${lists.texts.join(',')}],[${zones.texts.join(',')}]]`, accounts: `[${accounts.join(',')}]` }
+  }
+
+  private textOf(account: Account, lists: Numbered, zones: Numbered): string {
+    const { key, organizationLimits, keyLimits, alertShares: shares, budgets, timeZone = 'UTC' } = account
+    const ofOrganization = lists.numberOf(limitsArgument(organizationLimits, shares))
+    const text = `[${JSON.stringify(key)},${ofOrganization},${lists.numberOf(limitsArgument(keyLimits, shares))}`
+    if (budgets === undefined) return `${text}]`
+    let counters = ''
+    for (const { start, limits } of batchCountersOf(account)) counters += `${start}${lists.numberOf(limits)}]`
+    return `${text},${zones.numberOf(zonedText(windowsIn(timeZone, this.nowMs)))}${counters}]`
   }
 }
 
-function accountArgument(account: Account, nowMs: number): string {
-  const { key, organizationLimits, keyLimits, alertShares: shares } = account
-  const counters = countersArgument(account, nowMs)
-  const [ofOrganization, ofKey] = [limitsArgument(organizationLimits, shares), limitsArgument(keyLimits, shares)]
-  return `[${JSON.stringify(key)},${ofOrganization},${ofKey}${counters === '' ? '' : `,${counters}`}]`
+/** Different texts, in the order of their numbers: few, so a list is searched. */
+class Numbered {
+  readonly texts: string[] = []
+
+  /** From 1. */
+  numberOf(text: string): number {
+    const known = this.texts.indexOf(text)
+    return known === -1 ? this.texts.push(text) : known + 1
+  }
 }

@@ -105,6 +105,15 @@ export function layoutLua(): string {
       upper(PERIODS),
       PERIODS.map((_, index) => index + 1),
     ),
+    // What the end of a hold needs of its reservation: it has neither a key nor a series.
+    locals(
+      ['HOLD_FIELDS'],
+      [
+        Math.max(
+          ...[...RESERVATION_NAMES, ...furtherUnits.map(reservedField)].map((name) => slotOf(reservationFields, name)),
+        ),
+      ],
+    ),
     locals(['SCOPE_FIELDS', 'RATES', 'BUDGETS'], [scopeFields.length, rates.length, budgets.length]),
     // Those of an organisation or a key come first.
     locals(['OWN_BUDGETS'], [ownerBudgetLimits.length]),

@@ -29,7 +29,7 @@ import type {
   NumberedRow,
   RecoverableStore,
 } from '../protocol/epochs.ts'
-import { countersArgument, limitsArgument } from './account-arguments.ts'
+import { countersArgument, limitsArgument, zonedText } from './account-arguments.ts'
 import { figureArguments } from './audit-lua.ts'
 import { furtherUnits } from './record-layout.ts'
 import { FIELDS_PER_CALL, figuresOfNode, holdOf, nodeSumsOf, partOf, storedReservations } from './recovery-reads.ts'
@@ -265,12 +265,11 @@ export class RedisStore implements RecoverableStore {
 }
 
 function counterArguments({ counter, keptMs, timeZone, windows, spent }: CounterSpend, nowMs: number) {
-  const present = windowsIn(timeZone, nowMs)
   return {
     counter,
     kept: keptMs,
     spends: JSON.stringify([windows, spent]),
-    present: JSON.stringify([present.windows, present.ends, present.starts]),
+    present: zonedText(windowsIn(timeZone, nowMs)),
   }
 }
 

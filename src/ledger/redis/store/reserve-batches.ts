@@ -115,7 +115,7 @@ export class ReserveBatches {
     return {
       witness,
       epoch: this.epochs?.of(organization) ?? UNKNOWN_EPOCH,
-      accounts: accounts.argument(),
+      ...accounts.arguments(),
       requests: JSON.stringify(requests),
     }
   }

@@ -55,6 +55,7 @@ const READERS: Readonly<Record<string, string>> = {
   budgets: '',
   organizationSpent: 'cjson.decode',
   keySpent: 'cjson.decode',
+  shared: 'cjson.decode',
   accounts: 'cjson.decode',
   listed: 'cjson.decode',
   requests: 'cjson.decode',
@@ -80,9 +81,9 @@ interface Script<Argument extends string, Outcome extends string> {
 const RESERVE_OUTCOMES = ['granted', 'refused', 'emptied', 'crowded', 'ended'] as const
 
 export const scripts = {
-  reserve: script(reserve, ['witness', 'epoch', 'accounts', 'requests'], RESERVE_OUTCOMES),
+  reserve: script(reserve, ['witness', 'epoch', 'shared', 'accounts', 'requests'], RESERVE_OUTCOMES),
   /** What `reserve` would reply now. */
-  preview: script(reserve, ['witness', 'epoch', 'accounts', 'requests'], RESERVE_OUTCOMES),
+  preview: script(reserve, ['witness', 'epoch', 'shared', 'accounts', 'requests'], RESERVE_OUTCOMES),
   extend: script(
     extend,
     [...ACCOUNT, 'input', 'output', 'cost', 'wantedTokens', 'wantedCost'],
@@ -90,7 +91,7 @@ export const scripts = {
   ),
   settle: script(
     settle,
-    ['witness', 'direct', 'epoch', 'node', 'accounts', 'requests'],
+    ['witness', 'direct', 'epoch', 'node', 'shared', 'accounts', 'requests'],
     ['settled', 'already_settled', 'cancelled', 'emptied', 'unknown'],
   ),
   cancel: script(cancel, ACCOUNT, ['cancelled', 'ended']),

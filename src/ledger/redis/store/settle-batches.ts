@@ -120,7 +120,7 @@ export class SettleBatches {
       direct: isDirect ? 1 : 0,
       epoch,
       node,
-      accounts: accounts.argument(),
+      ...accounts.arguments(),
       requests: JSON.stringify(requests),
     }
   }
