@@ -76,6 +76,7 @@ export const IMPORTS: Readonly<Record<string, Allowance>> = {
       'ledger/redis/outbox/outbox-entries.ts': ['bun:sqlite'],
       'ledger/redis/outbox/outbox-groups.ts': ['bun:sqlite'],
       'ledger/redis/outbox/epoch-rows.ts': ['bun:sqlite'],
+      'ledger/redis/outbox/counter-rows.ts': ['bun:sqlite'],
       'ledger/redis/outbox/log-tail.ts': ['bun:sqlite'],
       'ledger/redis/outbox/row-finder.ts': ['bun:sqlite'],
       'ledger/embedded/socket/': ['bun', 'node:fs', 'node:path'],

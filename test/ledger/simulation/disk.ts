@@ -2,6 +2,7 @@
 
 import { withSums } from '../../../src/ledger/redis/outbox/node-sums.ts'
 import { reconcile } from '../../../src/ledger/redis/outbox/reconcile.ts'
+import type { GivenRow } from '../../../src/ledger/redis/protocol/counter-spend.ts'
 import {
   addSpend,
   type CounterSpend,
@@ -9,7 +10,6 @@ import {
   NO_COUNTERS_FOUND,
   spendOf,
 } from '../../../src/ledger/redis/protocol/counter-spend.ts'
-import type { GivenRow } from '../../../src/ledger/redis/protocol/epochs.ts'
 import type {
   CommitListener,
   Expected,

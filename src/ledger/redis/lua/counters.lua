@@ -41,7 +41,8 @@ local function open_counters(names, windows)
   end
 end
 
--- Saves the counters that have changed, and further fields of their hash, which the list `fields` has with their values.
+-- Saves the counters that have changed, and further fields of their hash: the list `fields` has them, each with its
+-- value.
 local function save_counters(fields)
   local added = 0
   fields = fields or {}

@@ -5,8 +5,8 @@
 --
 -- keys: scopes reservations deadlines audit usage nodes crossings counters ends
 -- arguments: witness epoch shared accounts requests
--- `shared`, `accounts` and `requests` are JSON, the first two as `open_accounts` takes them. A request: id, number of its account, series, input tokens, output
--- tokens, cost, floor of the cost, amounts of further units.
+-- `shared`, `accounts` and `requests` are JSON, the first two as `open_accounts` takes them. A request: id, number of
+-- its account, series, input tokens, output tokens, cost, floor of the cost, amounts of further units.
 --
 -- `preview` is the same script with SAVES = 0: it replies what `reserve` would, and only ends overdue reservations.
 --

@@ -1,7 +1,7 @@
 /** Lets organisations enter their epochs in a node's outbox: many at once after Redis was emptied, so in batches. */
 
 import type { GroupCommit } from '../../../sqlite/group-commit.ts'
-import type { GivenRow } from '../protocol/epochs.ts'
+import type { GivenRow } from '../protocol/counter-spend.ts'
 import type { FoundOfNode, LackingListener } from '../protocol/node-log.ts'
 import type { Settlement } from '../protocol/settlement.ts'
 import type { EpochRows } from './epoch-rows.ts'

@@ -14,7 +14,8 @@ import { LogWriter, ROWS_KEPT_MS, UsageSums } from '../../request-writer.ts'
 import { usageOf } from '../../usage-figures.ts'
 import { placeOf, type UsagePlace } from '../../usage-log.ts'
 import { dayOf } from '../../window.ts'
-import { type GivenRow, UNKNOWN_EPOCH } from '../protocol/epochs.ts'
+import type { GivenRow } from '../protocol/counter-spend.ts'
+import { UNKNOWN_EPOCH } from '../protocol/epochs.ts'
 import type {
   CommitListener,
   Expected,

@@ -6,6 +6,7 @@
 import { budgetLimits } from '../../../core/limits.ts'
 import { counterName, usedOf } from '../../ledger.ts'
 import { usageOf } from '../../usage-figures.ts'
+import type { UsageRow } from '../../usage-log.ts'
 import { keptUntil, windowsIn } from '../../window.ts'
 import type { Settlement } from './settlement.ts'
 
@@ -24,6 +25,9 @@ export interface CounterSpend extends SpentInWindows {
   /** Until when the counter is kept: what comes later counts in a new one. */
   readonly keptMs: number
 }
+
+/** What a node gives back: usage of a place, which its organisation and key spent, or what was spent in a counter. */
+export type GivenRow = UsageRow | CounterSpend
 
 /** What Redis has of a node's counters. */
 export interface FoundCounters {

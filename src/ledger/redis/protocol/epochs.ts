@@ -8,7 +8,7 @@ import type { Account, Admission, Charge, Hold } from '../../ledger.ts'
 import type { ReservationStore, ReserveReply, SettleOptions, SettleReply } from '../../reservation-store.ts'
 import type { UsageFigures } from '../../usage-figures.ts'
 import type { UsagePlace, UsageRow } from '../../usage-log.ts'
-import type { CounterSpend, FoundCounters } from './counter-spend.ts'
+import type { FoundCounters, GivenRow } from './counter-spend.ts'
 import type { OwedSpend } from './owed-spend.ts'
 
 /** No epoch is known: a reservation is checked against whatever Redis has. */
@@ -65,9 +65,6 @@ export interface Entered {
   /** Before this call Redis had no reservation and no node's figures. */
   readonly wasEmpty: boolean
 }
-
-/** What a node gives back: usage of a place, which its organisation and key spent, and what was spent in a counter. */
-export type GivenRow = UsageRow | CounterSpend
 
 /** One of `last` rows that a node gives back. Number 0 of 0: there is nothing to give back. */
 export type NumberedRow = GivenRow & { readonly number: number; readonly last: number }

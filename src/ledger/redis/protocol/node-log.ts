@@ -4,8 +4,8 @@
  */
 
 import type { UsagePlace, UsageRow } from '../../usage-log.ts'
-import type { FoundCounters } from './counter-spend.ts'
-import type { FoundReservation, GivenRow, NodeFigures, NodeSums } from './epochs.ts'
+import type { FoundCounters, GivenRow } from './counter-spend.ts'
+import type { FoundReservation, NodeFigures, NodeSums } from './epochs.ts'
 import type { Settlement } from './settlement.ts'
 
 /** The epoch of an organisation that this node knows. */

@@ -8,8 +8,7 @@ import { type BudgetLimit, budgetLimits, type Limits, spentBefore } from '../../
 import { type Account, type CounterAccount, counterName, sum } from '../../ledger.ts'
 import type { UsageRow } from '../../usage-log.ts'
 import { windowOf, windowsIn } from '../../window.ts'
-import type { CounterSpend } from './counter-spend.ts'
-import type { GivenRow } from './epochs.ts'
+import type { CounterSpend, GivenRow } from './counter-spend.ts'
 
 const QUARTER_MS = HOUR_MS / 4
 /** Accounts that are kept: there is one for each choice of counters. */
