@@ -6,8 +6,8 @@
 -- keys: scopes reservations deadlines audit usage nodes crossings counters ends
 -- arguments: witness direct epoch node shared accounts requests
 -- `shared`, `accounts` and `requests` are JSON, the first two as for `reserve`. A request: id, number of its account,
--- time of its admission, series, the columns of its charge, amounts of further units, and if direct is 1 and its account has
--- counters, their windows at its admission.
+-- time of its admission, series, the columns of its charge, amounts of further units, and if direct is 1 and its
+-- account has counters, their windows at its admission.
 --
 -- The reply is one text with spaces between its words: an outcome for each request, or `emptied` for all.
 -- outcomes:
