@@ -1,6 +1,7 @@
 /**
  * Many requests at once over a healthy Redis on a busy machine: requests within the limit are served, all others are
- * rejected because of the limit, and not because Redis was slow.
+ * rejected because of the limit, and not because Redis was slow. Budgets of a person are as exact, over several nodes
+ * and over several workers.
  */
 
 import { expect, test } from 'bun:test'
@@ -22,16 +23,33 @@ const BODY = JSON.stringify({
   usage: { prompt_tokens: 9, completion_tokens: OUTPUT, total_tokens: 9 + OUTPUT },
 })
 
-function start(upstream: Upstream, redis: RedisServer, workers: number): Promise<Gateway> {
+/** Without a Redis the ledger is embedded. */
+function start(
+  upstream: Upstream,
+  redis: RedisServer | undefined,
+  workers: number,
+  limits: object = { limits: { spend: { total: 10 } } },
+): Promise<Gateway> {
   return Gateway.start({
     providers: { up: { dialect: 'openai', base_url: upstream.url, api_key: 'x' } },
     models: { m: { targets: [{ provider: 'up', model: 'm' }], price: PRICE, max_output_tokens: OUTPUT } },
     config: {
-      organizations: [{ id: 'acme', limits: { spend: { total: 10 } }, keys: [{ id: 'k', key: KEY }] }],
-      ledger: { redis: redis.url },
+      tags: ['person', 'team'],
+      organizations: [{ id: 'acme', ...limits, keys: [{ id: 'k', key: KEY }] }],
+      ...(redis === undefined ? {} : { ledger: { redis: redis.url } }),
       workers,
     },
   })
+}
+
+/** Ann's requests have room for 100 in her own counter alone; other budgets count them, too. */
+const BUDGETS = {
+  timezone: 'Asia/Tokyo',
+  budgets: [
+    { name: 'team', match: { tags: { team: ['a'] } }, limits: { spend: { month: 100 } } },
+    { name: 'person', per: 'tag:person', limits: { spend: { total: 10 } } },
+    { name: 'model', per: 'model', limits: { spend: { month: 100 } } },
+  ],
 }
 
 /**
@@ -95,3 +113,32 @@ test.each([
     expect(upstream.calls.length).toBe(100)
   },
 )
+
+test.each([
+  ['three nodes over Redis', 3],
+  ['one node of three workers', 1],
+])("300 requests of a person at once over %s: exactly 100 fit the person's budget", async (_, nodes) => {
+  await using redis = nodes > 1 ? await RedisServer.start() : undefined
+  await using upstream = await Upstream.start()
+  upstream.on('m', json(200, BODY))
+  await using gateways = new AsyncDisposableStack()
+  const started: Gateway[] = []
+  for (let i = 0; i < nodes; i++) {
+    started.push(gateways.use(await start(upstream, redis, nodes > 1 ? 1 : 3, BUDGETS)))
+  }
+  const body = { model: 'm', max_tokens: OUTPUT, messages: [{ role: 'user', content: 'hi' }] }
+  const askAs = (i: number, person: string) => {
+    const fields = { 'x-gateway-tags': `person=${person},team=a` }
+    return ask(started[i % nodes]?.port ?? 0, requestBytes('/v1/chat/completions', { key: KEY, body, fields }))
+  }
+  const answers = await Promise.all(Array.from({ length: 300 }, (_, i) => askAs(i, 'ann')))
+  const served = answers.filter(({ status }) => status === 200)
+  expect(served.length).toBe(100)
+  for (const answer of answers) {
+    if (answer.status === 200) continue
+    const message = expect.stringContaining("for budget 'person' of 'ann'")
+    expect([answer.status, answer.json()]).toMatchObject([429, { error: { message } }])
+  }
+  expect(upstream.calls.length).toBe(100)
+  expect((await askAs(0, 'bob')).status).toBe(200)
+})
