@@ -1,6 +1,7 @@
 /** What outlives a request of its conversation: output items that callers refer to, and thoughts of models. */
 
 import type { Config } from '../config/config.ts'
+import type { ReservationPipeline } from '../core/redis-config.ts'
 import type { ThoughtStore } from '../core/thoughts.ts'
 import type { ItemStore } from '../items/item-store.ts'
 import { itemStorePlace, openItemStore } from '../items/open-item-store.ts'
@@ -13,6 +14,12 @@ export interface ConversationStores {
   readonly thoughts: ThoughtStore | undefined
 }
 
+/** How the stores reach others: the workers of this machine, and Redis together with the ledger's reservations. */
+export interface SharedStores {
+  readonly channel?: ItemChannel | undefined
+  readonly pipeline?: ReservationPipeline | undefined
+}
+
 /**
  * The stores of a configuration. They outlive a reload, unless it changes where or for how long something is stored;
  * `before`: those of the configuration before.
@@ -20,14 +27,14 @@ export interface ConversationStores {
 export function openStores(
   config: Config,
   sealer: Sealer,
-  channel: ItemChannel | undefined,
+  { channel, pipeline }: SharedStores,
   before?: { readonly config: Config; readonly stores: ConversationStores },
 ): ConversationStores {
   const keepsItems = before !== undefined && itemStorePlace(config) === itemStorePlace(before.config)
   const keepsThoughts = before !== undefined && thoughtStorePlace(config) === thoughtStorePlace(before.config)
   return {
     items: keepsItems ? before.stores.items : openItemStore(config, sealer, channel),
-    thoughts: keepsThoughts ? before.stores.thoughts : openThoughtStore(config, sealer, channel),
+    thoughts: keepsThoughts ? before.stores.thoughts : openThoughtStore(config, sealer, { peers: channel, pipeline }),
   }
 }
 

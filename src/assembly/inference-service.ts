@@ -32,7 +32,7 @@ import { TimedLedger } from '../metrics/timed-ledger.ts'
 import { WorkerFigures } from '../metrics/worker-figures.ts'
 import { FormStore } from '../providers/form-store.ts'
 import { SpanExporter } from '../tracing/span-exporter.ts'
-import { type ConversationStores, closeStores, openStores } from './conversation-stores.ts'
+import { type ConversationStores, closeStores, openStores, type SharedStores } from './conversation-stores.ts'
 import { buildEdgeParts, type LastingParts, sealerOf } from './edge-parts.ts'
 import type { Adapters } from './provider-adapters.ts'
 import { remaining } from './targets.ts'
@@ -91,7 +91,7 @@ export class InferenceService {
   private stores: ConversationStores
   private prepared: Prepared | undefined
   private storedKeys: FollowedKeys = { table: new KeyTable(), isRead: false, complaint: undefined }
-  private readonly items: ItemChannel | undefined
+  private readonly shared: SharedStores
   private readonly forms: FormStore
   private readonly ledger: Ledger
   private readonly logger: Logger
@@ -123,10 +123,10 @@ export class InferenceService {
     this.figures = new WorkerFigures({ keyLabel: config.metrics?.keyLabel ?? false })
     this.ledger = new TimedLedger(ledger, (operation) => this.figures.ledgerTimes(operation))
     this.logger = logger
-    this.items = items
+    this.shared = { channel: items, pipeline: ledger.pipeline }
     this.forms = forms
     this.thinking = new ThinkingTargets(marks)
-    this.stores = openStores(config, sealerOf(config), items)
+    this.stores = openStores(config, sealerOf(config), this.shared)
     const publishRest = (rest: Rest) => {
       if (begins(rest)) this.figures.rested(rest)
       logRest(logger, rest)
@@ -181,7 +181,7 @@ export class InferenceService {
 
   /** Builds everything that follows from a new configuration, for `commit`. Throws `UnusableConfiguration`. */
   prepare(config: Config, adapters: Adapters): void {
-    const stores = openStores(config, sealerOf(config), this.items, { config: this.config, stores: this.stores })
+    const stores = openStores(config, sealerOf(config), this.shared, { config: this.config, stores: this.stores })
     this.prepared = { config, stores, parts: buildEdgeParts(config, adapters, this.lasting(stores)) }
   }
 

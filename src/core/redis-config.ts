@@ -14,6 +14,12 @@ export type RedisConfig = RedisAddresses & {
 /** The default. weir treats a slower command as failed; Redis may still execute it, which every script allows for. */
 export const REDIS_TIMEOUT_MS = 250
 
+/** Sends commands together with the reservations of the same moment: on one connection, in one write. */
+export interface ReservationPipeline {
+  /** The reply, its strings as bytes. Rejects if Redis does not answer. */
+  ask(words: readonly (string | number)[]): Promise<unknown>
+}
+
 type RedisAddresses =
   | { readonly kind: 'single'; readonly url: string }
   | { readonly kind: 'cluster'; readonly nodes: readonly string[] }

@@ -131,13 +131,8 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     if (memory === undefined || !conversation.has(ASSISTANT)) return
     const { id } = this.key.organization
     const issuers = candidates.filter((candidate) => this.issuerOf(candidate) !== undefined)
-    const mayThink = memory.mayThink(
-      id,
-      issuers.map(({ target }) => target),
-    )
-    if (mayThink === false) return
-    const recall = () => memory.recall(id, conversation)
-    const found = mayThink === true ? recall() : mayThink.then((may) => (may ? recall() : undefined))
+    const targets = issuers.map(({ target }) => target)
+    const found = memory.recall(id, targets, conversation)
     if (!(found instanceof Promise)) return this.use(found)
     this.fetching = found.then((recalled) => {
       this.use(recalled)

@@ -86,9 +86,7 @@ async function findThoughts(
   const issuer = issuerOf(gateway, candidate, request)
   if (issuer === undefined) return undefined
   const { thoughts: memory, sealer } = gateway
-  const recalled = (await memory?.mayThink(id, [candidate.target]))
-    ? await memory?.recall(id, request.conversation)
-    : undefined
+  const recalled = await memory?.recall(id, [candidate.target], request.conversation)
   const own = OwnThoughts.open(request.conversation, new ThoughtSeals(sealer, id))
   return thoughtsFor(issuer, request.conversation, recalled, own)
 }

@@ -68,21 +68,24 @@ export class ThoughtMemory {
     private readonly targets: ThinkingTargets,
   ) {}
 
-  /** Whether thoughts should be looked up that one of these targets may have. Never rejects. */
-  mayThink(organization: string, targets: readonly TargetRef[]): boolean | Promise<boolean> {
+  /**
+   * What one of these targets may have had of thoughts in the answers of a history; undefined if it has no answers, or
+   * none of the targets is known to think. Never rejects.
+   */
+  recall(
+    organization: string,
+    targets: readonly TargetRef[],
+    conversation: Conversation,
+  ): RecalledThoughts | Promise<RecalledThoughts | undefined> | undefined {
+    if (targets.length === 0) return undefined
+    const find = () => RecalledThoughts.find(this.store, organization, conversation)
     const isMarked = () => targets.some((target) => this.targets.mayThink(organization, target))
-    if (targets.length === 0 || isMarked()) return targets.length > 0
+    if (isMarked()) return find()
     const others = this.store.marks?.()
-    if (others === undefined) return false
-    return others.then((marks) => {
+    return others?.then((marks) => {
       for (const mark of marks) this.targets.add(mark)
-      return isMarked()
+      return isMarked() ? find() : undefined
     })
-  }
-
-  /** What was kept of the answers of a history; undefined if it has none. Never rejects. */
-  recall(organization: string, conversation: Conversation) {
-    return RecalledThoughts.find(this.store, organization, conversation)
   }
 
   /** Keeps the thoughts of the next answer to a conversation. */

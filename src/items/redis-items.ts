@@ -4,7 +4,7 @@
  */
 
 import { createHash } from 'node:crypto'
-import type { RedisConfig } from '../core/redis-config.ts'
+import type { RedisConfig, ReservationPipeline } from '../core/redis-config.ts'
 import clock from '../redis/clock.lua' with { type: 'text' }
 import { connect, type RedisClient } from '../redis/connect.ts'
 import { StoredScript } from '../redis/stored-script.ts'
@@ -33,6 +33,8 @@ interface RedisItemsOptions {
   readonly ownerBytesMax?: number
   /** What its keys are named after; by default `items`. */
   readonly name?: string
+  /** Look-ups go out with the ledger's reservations, if it is in the same Redis. */
+  readonly pipeline?: ReservationPipeline | undefined
 }
 
 /**
@@ -45,13 +47,19 @@ export class RedisItems {
   private readonly name: string
   private readonly ttlMs: number
   private readonly ownerBytesMax: number
+  private readonly pipeline: ReservationPipeline
+  /** How many there were when they were read. */
+  private knownMarks: unknown = 0
 
   /** Connects on its own, now and whenever Redis comes back. */
-  constructor(place: RedisConfig, { ttlSeconds, ownerBytesMax = OWNER_BYTES_MAX, name = 'items' }: RedisItemsOptions) {
+  constructor(place: RedisConfig, options: RedisItemsOptions) {
+    const { ttlSeconds, ownerBytesMax = OWNER_BYTES_MAX, name = 'items', pipeline } = options
     this.name = name
     this.client = connect(place, `weir-${name}`)
     this.ttlMs = ttlSeconds * 1000
     this.ownerBytesMax = ownerBytesMax
+    const own = { ask: ([command = '', ...words]: Words) => this.client.callBuffer(String(command), ...words) }
+    this.pipeline = pipeline ?? own
   }
 
   /** Not awaited: an item that cannot be stored, because it is too large or Redis is away, is dropped. */
@@ -87,7 +95,7 @@ export class RedisItems {
 
   /** The bytes of each id, or undefined. Rejects if Redis does not answer. */
   async getAll(owner: string, ids: readonly string[]): Promise<readonly (Buffer | undefined)[]> {
-    const found = await this.run(scripts.get, owner, ids)
+    const found = await scripts.get.ask(this.pipeline, this.keysOf(owner), ids)
     return Array.isArray(found) ? found.map((bytes) => (bytes instanceof Buffer ? bytes : undefined)) : []
   }
 
@@ -96,9 +104,16 @@ export class RedisItems {
     this.client.sadd(`weir:{${this.name}}:marks`, mark).catch(() => undefined)
   }
 
-  /** All of them. Rejects if Redis does not answer. */
+  /**
+   * All of them; none if they are as many as the last time, because none is removed. Rejects if Redis does not answer.
+   */
   async marks(): Promise<readonly number[]> {
-    return (await this.client.smembers(`weir:{${this.name}}:marks`)).map(Number)
+    const key = `weir:{${this.name}}:marks`
+    const count = await this.pipeline.ask(['SCARD', key])
+    if (count === this.knownMarks) return []
+    const found = await this.pipeline.ask(['SMEMBERS', key])
+    this.knownMarks = count
+    return Array.isArray(found) ? found.map(Number) : []
   }
 
   close(): void {
@@ -107,18 +122,16 @@ export class RedisItems {
 
   private send(owner: string, items: readonly StoredBytes[]): void {
     const fields = items.flatMap(({ id, bytes }) => [id, bytes])
-    this.run(scripts.put, owner, [this.ttlMs, this.ownerBytesMax, ...fields]).catch(() => undefined)
+    const words = [this.ttlMs, this.ownerBytesMax, ...fields]
+    scripts.put.callBuffer(this.client, this.keysOf(owner), words).catch(() => undefined)
   }
 
-  private async run(
-    script: StoredScript,
-    owner: string,
-    words: readonly (string | number | Buffer)[],
-  ): Promise<unknown> {
+  private keysOf(owner: string): readonly string[] {
     const items = `weir:${this.name}:{${createHash('sha256').update(owner).digest('base64url')}}`
-    const keys = [items, `${items}:order`]
-    return await script.callBuffer(this.client, keys, words)
+    return [items, `${items}:order`]
   }
 }
+
+type Words = readonly (string | number)[]
 
 const scripts = { put: new StoredScript(clock + putItems), get: new StoredScript(clock + getItems) } as const

@@ -2,7 +2,7 @@
 
 import type { Config } from '../config/config.ts'
 import { isArray } from '../core/json.ts'
-import type { RedisConfig } from '../core/redis-config.ts'
+import type { RedisConfig, ReservationPipeline } from '../core/redis-config.ts'
 import type { ThoughtStore } from '../core/thoughts.ts'
 import { LocalItemStore } from './local-item-store.ts'
 import type { ItemChannel } from './peer-item-store.ts'
@@ -26,12 +26,26 @@ export function thoughtStorePlace({ continuity, responses, ledger }: Config): st
   return JSON.stringify([continuity, redis])
 }
 
-/** Undefined if the configuration keeps none. Arguments as for items (`open-item-store.ts`). */
-export function openThoughtStore(config: Config, sealer: Sealer, peers?: ItemChannel): ThoughtStore | undefined {
+interface Shared {
+  /** As for items (`open-item-store.ts`). */
+  readonly peers?: ItemChannel | undefined
+  /** That of the ledger. */
+  readonly pipeline?: ReservationPipeline | undefined
+}
+
+/** Undefined if the configuration keeps none. `sealer` as for items (`open-item-store.ts`). */
+export function openThoughtStore(
+  config: Config,
+  sealer: Sealer,
+  { peers, pipeline }: Shared = {},
+): ThoughtStore | undefined {
   const { continuity, responses, ledger } = config
   if (continuity === undefined || continuity.keepSeconds === 0) return undefined
   const redis = responses.redis ?? (ledger.kind === 'redis' ? ledger.redis : undefined)
-  if (redis !== undefined) return new SealedThoughts(sealer, loadRedis(redis, continuity))
+  if (redis !== undefined) {
+    const own = responses.redis === undefined ? pipeline : undefined
+    return new SealedThoughts(sealer, loadRedis(redis, continuity, own))
+  }
   if (peers !== undefined) return new PeerThoughts(peers)
   const items = openMachineThoughts(config)
   return items && new LocalThoughts(items)
@@ -132,7 +146,7 @@ class SealedThoughts implements ThoughtStore {
     void this.items.then((redis) => redis.addMark(mark))
   }
 
-  /** Requests of the same moment share one question. */
+  /** Requests of the same moment share one question; undefined if it was answered just now. */
   marks(): Promise<readonly number[]> | undefined {
     const nowMs = performance.now()
     if (nowMs - this.askedMs < MARKS_MS) return this.asking
@@ -155,7 +169,8 @@ class SealedThoughts implements ThoughtStore {
 async function loadRedis(
   redis: RedisConfig,
   { keepSeconds: ttlSeconds, organizationBytes: ownerBytesMax }: NonNullable<Config['continuity']>,
+  pipeline: ReservationPipeline | undefined,
 ): Promise<RedisItems> {
   const { RedisItems } = await import('./redis-items.ts')
-  return new RedisItems(redis, { ttlSeconds, ownerBytesMax, name: 'thoughts' })
+  return new RedisItems(redis, { ttlSeconds, ownerBytesMax, name: 'thoughts', pipeline })
 }

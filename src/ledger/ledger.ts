@@ -6,6 +6,7 @@
 import type { Later } from '../core/later.ts'
 import type { AlertShares } from '../core/limit-amounts.ts'
 import type { Limits, UnitAmounts } from '../core/limits.ts'
+import type { ReservationPipeline } from '../core/redis-config.ts'
 import type { Charge } from './audit-columns.ts'
 
 export { type Charge, noCharge, type Outcome } from './audit-columns.ts'
@@ -145,6 +146,8 @@ export type Settled = 'settled' | 'already_settled'
 
 /** A ledger in this process returns results, and throws errors at once; of others both come later. */
 export interface Ledger {
+  /** For what requests ask of the same Redis before they can go on; absent without Redis. */
+  readonly pipeline?: ReservationPipeline | undefined
   /**
    * Throws `CallerError` `rate_limited`, `exceeds_limit` or `quota_exhausted` if a limit rejects the request (then
    * nothing is charged), `ledger_unavailable` if the ledger cannot be reached or written.

@@ -1,6 +1,7 @@
 /** A Lua script that is sent by its hash, and whole only to a Redis that does not know it, such as a new one. */
 
 import { createHash } from 'node:crypto'
+import type { ReservationPipeline } from '../core/redis-config.ts'
 import type { RedisClient } from './connect.ts'
 
 type Word = string | number | Buffer
@@ -22,10 +23,15 @@ export class StoredScript {
     return this.send((command, ...all) => client.callBuffer(command, ...all), keys, words)
   }
 
-  private async send(
-    send: (command: string, ...words: Word[]) => Promise<unknown>,
+  /** As `callBuffer`, together with the reservations of this moment. */
+  ask(pipeline: ReservationPipeline, keys: readonly string[], words: readonly (string | number)[]): Promise<unknown> {
+    return this.send((...all: (string | number)[]) => pipeline.ask(all), keys, words)
+  }
+
+  private async send<W extends Word>(
+    send: (command: string, ...words: (string | number | W)[]) => Promise<unknown>,
     keys: readonly string[],
-    words: readonly Word[],
+    words: readonly W[],
   ): Promise<unknown> {
     try {
       return await send('EVALSHA', this.sha1, keys.length, ...keys, ...words)

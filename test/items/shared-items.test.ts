@@ -114,6 +114,21 @@ test.each(['Redis', 'embedded'])('%s: thoughts outlive the worker that kept them
   await using other = await Gateway.start(setup)
   await until(() => isGivenBack(history, other.port))
   for (let turn = 0; turn < 8; turn++) expect(await isGivenBack(history, other.port)).toBe(true)
+  // A look-up goes out on the connection of the reservations.
+  const watcher = new Redis(redis.url)
+  const monitor = await watcher.monitor()
+  const sources = new Set<string>()
+  monitor.on('monitor', (_: string, [command, , , key, , id]: string[], source: string) => {
+    const isLookUp =
+      command?.toLowerCase() === 'evalsha' && key?.startsWith('weir:thoughts:') && /^call:/.test(id ?? '')
+    if (isLookUp) sources.add(source)
+  })
+  while (sources.size === 0) await isGivenBack(history)
+  monitor.disconnect()
+  const clients = String(await watcher.call('CLIENT', 'LIST')).split('\n')
+  watcher.disconnect()
+  const named = clients.filter((line) => [...sources].some((source) => line.includes(` addr=${source} `)))
+  expect(named.map((line) => / name=(\S*)/.exec(line)?.[1])).toEqual([...sources].map(() => 'weir-reserve'))
   const client = new Redis(redis.url)
   const key = (await client.keys('weir:thoughts:*')).find((one) => !one.endsWith(':order')) ?? ''
   const stored = Object.values(await client.hgetall(key)).join()

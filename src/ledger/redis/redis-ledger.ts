@@ -6,7 +6,7 @@
 
 import { CallerError } from '../../core/caller-error.ts'
 import { Later, type LaterListener, laterOf } from '../../core/later.ts'
-import type { RedisConfig } from '../../core/redis-config.ts'
+import type { RedisConfig, ReservationPipeline } from '../../core/redis-config.ts'
 import { commandProblem, isPermanent, writeProblem } from '../../redis/redis-errors.ts'
 import type {
   Account,
@@ -260,6 +260,10 @@ export class RedisLedger implements Ledger {
     const settling = new SettleCall(settlement, epoch, isSent, link, delivery, settlementsInFlight)
     this.outbox.add(settlement, isSent, settling)
     return settling
+  }
+
+  get pipeline(): ReservationPipeline | undefined {
+    return this.link.pipeline
   }
 
   health(): LedgerHealth {

@@ -4,7 +4,7 @@
  */
 
 import { Cluster, type Redis } from 'ioredis'
-import type { RedisConfig } from '../../core/redis-config.ts'
+import type { RedisConfig, ReservationPipeline } from '../../core/redis-config.ts'
 import { codeOf } from '../../core/system-error.ts'
 import { CircuitBreaker } from '../../redis/circuit-breaker.ts'
 import { connect } from '../../redis/connect.ts'
@@ -130,6 +130,10 @@ export class RedisLink implements Link {
 
   async register(organization: string): Promise<void> {
     await this.other.sadd(ORGANIZATIONS_KEY, organization)
+  }
+
+  get pipeline(): ReservationPipeline {
+    return this.store.reserving
   }
 
   get isConnected(): boolean {

@@ -1,5 +1,6 @@
 /** What a node needs of its connection to Redis: `redis-link.ts` connects, and a simulation does not. */
 
+import type { ReservationPipeline } from '../../../core/redis-config.ts'
 import type { CircuitBreaker } from '../../../redis/circuit-breaker.ts'
 import type { Epochs, RecoverableStore } from './epochs.ts'
 
@@ -17,6 +18,8 @@ export interface Surveyed {
 
 export interface Link {
   readonly store: RecoverableStore
+  /** Absent in simulations. */
+  readonly pipeline?: ReservationPipeline
   /** The epochs that this node has entered: its store rejects reservations in others. */
   readonly epochs: Epochs
   readonly breaker: CircuitBreaker

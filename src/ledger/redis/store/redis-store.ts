@@ -44,7 +44,7 @@ const ALL_GIVEN = -1
 
 export class RedisStore implements RecoverableStore {
   private readonly scripts: ScriptCaller
-  private readonly reserving: ReserveBatches
+  readonly reserving: ReserveBatches
   private readonly settlements: SettleBatches
 
   /**

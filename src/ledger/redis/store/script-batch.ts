@@ -6,7 +6,7 @@
 
 import { Command, type Redis } from 'ioredis'
 
-/** A script call whose text is encoded already. */
+/** A command, most often a script call, whose text is encoded already. */
 class ScriptCall extends Command {
   /**
    * ioredis publishes each untraced command on a diagnostics channel, unless `hasSubscribers` of the channel is false.
@@ -14,8 +14,11 @@ class ScriptCall extends Command {
    */
   override isTraced = true
 
-  constructor(private readonly text: string) {
-    super('evalsha', [], { replyEncoding: 'utf8' })
+  constructor(
+    private readonly text: string,
+    replyEncoding: 'utf8' | null,
+  ) {
+    super('evalsha', [], { replyEncoding })
   }
 
   override toWritable(): string {
@@ -60,9 +63,9 @@ export class ScriptBatch {
     this.gathering = new Gathering(redis)
   }
 
-  /** `text`: a whole EVALSHA command as RESP. Resolves to the reply, its strings decoded. */
-  send(text: string): Promise<unknown> {
-    const call = new ScriptCall(text)
+  /** `text`: a whole command as RESP. Resolves to the reply, its strings decoded unless `asBytes` is true. */
+  send(text: string, asBytes = false): Promise<unknown> {
+    const call = new ScriptCall(text, asBytes ? null : 'utf8')
     this.calls.push(call)
     // Most calls are gathered from a turn of the event loop already: another turn would only delay them.
     if (this.calls.length === 1) queueMicrotask(() => this.flush())

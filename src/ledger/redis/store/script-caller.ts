@@ -121,6 +121,13 @@ export class ScriptCaller {
     return redis.evalsha(sha1, scriptKeys.length, ...this.words(name, organization, values))
   }
 
+  /** Sends a command with the script calls of this moment. The strings of its reply are bytes. */
+  command(redis: Redis | Cluster, words: Words): Promise<unknown> {
+    const [name = '', ...rest] = words
+    if (redis instanceof Cluster) return redis.callBuffer(String(name), ...rest)
+    return this.batchOf(redis).send(respCommand(words.length) + words.map(respWord).join(''), true)
+  }
+
   private batchOf(redis: Redis): ScriptBatch {
     const known = this.batches.get(redis)
     if (known !== undefined) return known
