@@ -81,6 +81,14 @@ export const status = t.Object({
   compatibility: t.Record(t.String(), t.String(), {
     description: 'The switches of native mode, unless an organisation or a key sets others',
   }),
+  ignored_fields: t.Array(
+    t.Object({ at: time, organization: t.String(), key: t.String(), fields: t.Array(t.String()) }),
+    {
+      description:
+        'Keys whose callers have sent fields within a day that only native mode gives an effect, at most 100, the ' +
+        'newest first',
+    },
+  ),
   targets: t.Object(Object.fromEntries(TARGET_STATES.map((state) => [state, t.Integer()])), {
     description: 'How many targets of the configuration are in each state',
   }),

@@ -26,6 +26,7 @@ interface ReadState {
 }
 
 const ATTENTION_MAX = 100
+const HINTS_MAX = 100
 const EXPIRING_MS = 14 * DAY_MS
 /** A budget is nearly used up from here on. */
 const NEARLY_FULL = 0.9
@@ -67,6 +68,9 @@ export function statusOf(system: SystemState, read: ReadState, now: FiguresNow, 
     workers,
     now,
     compatibility: { ...compatibilityOf(config.compatibility) },
+    ignored_fields: system.hints
+      .slice(0, HINTS_MAX)
+      .map(({ organization, key, fields, atMs }) => ({ at: timeText(atMs), organization, key, fields: [...fields] })),
     targets: targetCounts(system),
     nodes: read.nodes,
     cost_today_micro_usd: read.costTodayMicroUsd ?? null,

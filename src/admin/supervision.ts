@@ -7,6 +7,7 @@ import type { TestedHook } from '../alerts/alerts.ts'
 import type { Config } from '../config/config.ts'
 import type { TargetRef } from '../core/model-config.ts'
 import type { Rest } from '../gateway/breaker.ts'
+import type { FieldHint } from '../gateway/field-hints.ts'
 import type { TargetState } from '../gateway/target-states.ts'
 import type { Changer } from '../keys/admin-audit.ts'
 import type { MergedFigures } from '../metrics/merged-figures.ts'
@@ -113,6 +114,8 @@ export interface SystemState {
   readonly space: { readonly freeBytes: number; readonly totalBytes: number } | undefined
   readonly rests: readonly Rest[]
   readonly stateOf: (target: TargetRef) => TargetState
+  /** Keys whose callers send fields that only native mode gives an effect, of the last day. */
+  readonly hints: readonly (FieldHint & { readonly atMs: number })[]
   /** The hooks of alerts to which every attempt failed, since when in Unix milliseconds, and why. */
   readonly alertFailures: readonly { readonly hook: string; readonly sinceMs: number; readonly reason: string }[]
 }

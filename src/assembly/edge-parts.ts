@@ -19,6 +19,7 @@ import { acceptCount, passesOf } from '../dialects/messages/request.ts'
 import { responses } from '../dialects/responses/responses.ts'
 import type { Affinity } from '../gateway/affinity.ts'
 import type { Breaker } from '../gateway/breaker.ts'
+import type { FieldHint } from '../gateway/field-hints.ts'
 import type { Upstream } from '../gateway/gateway.ts'
 import type { ProviderLists } from '../gateway/provider-lists.ts'
 import type { Capacity } from '../gateway/request-room.ts'
@@ -59,6 +60,8 @@ export interface LastingParts {
   readonly stores: ConversationStores
   /** What was learned of targets. */
   readonly forms: FormStore
+  /** Hears of keys whose callers send fields without effect. */
+  readonly fieldsIgnored?: ((hint: FieldHint) => void) | undefined
   readonly breaker: Breaker
   readonly affinity: Affinity
   readonly targetUsage: TargetUsage
@@ -117,6 +120,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
       report: (error, requestId) =>
         logEvent(logger, 'internal.error', { request_id: requestId, ...errorFields(error) }),
       logEvent: (event, fields) => logEvent(logger, event, fields),
+      fieldsIgnored: lasting.fieldsIgnored,
       isRevoked: (key) => keys.isRevoked(key),
       overrides: new BudgetOverrides(() => storedKeys().table),
     },

@@ -9,6 +9,7 @@ import type { TargetRef } from '../core/model-config.ts'
 import { Affinity, type Place } from '../gateway/affinity.ts'
 import { BodyMemory } from '../gateway/body-memory.ts'
 import { Breaker, type Rest, type TargetTimes } from '../gateway/breaker.ts'
+import type { FieldHint } from '../gateway/field-hints.ts'
 import { InFlight } from '../gateway/in-flight.ts'
 import { ProviderLists } from '../gateway/provider-lists.ts'
 import { fieldsOfLine, type RequestLine } from '../gateway/request-line.ts'
@@ -70,6 +71,8 @@ interface InferenceServiceOptions {
   readonly claimProbe?: ((target: TargetRef) => Promise<boolean>) | undefined
   /** Hears that a target answers for the first time or again, or begins to fail. */
   readonly targetTurned?: () => void
+  /** Hears of keys whose callers send fields that only native mode gives an effect. */
+  readonly fieldsIgnored?: ((hint: FieldHint) => void) | undefined
 }
 
 /** How long a worker that ends waits for the collector. */
@@ -79,6 +82,11 @@ interface Prepared {
   readonly config: Config
   readonly stores: ConversationStores
   readonly parts: EdgeParts
+}
+
+/** Codex asks for a socket first and goes on without one: no operator has to act on that. */
+function levelOf({ status }: RequestLine): 'debug' | 'info' {
+  return status === UPGRADE_REFUSED ? 'debug' : 'info'
 }
 
 /** A reload swaps the parts; running requests keep those that they began with. */
@@ -93,6 +101,7 @@ export class InferenceService {
   private storedKeys: FollowedKeys = { table: new KeyTable(), isRead: false, complaint: undefined }
   private readonly shared: SharedStores
   private readonly forms: FormStore
+  private readonly fieldsIgnored: InferenceServiceOptions['fieldsIgnored']
   private readonly ledger: Ledger
   private readonly logger: Logger
   private readonly breaker: Breaker
@@ -117,6 +126,7 @@ export class InferenceService {
     publish = () => {},
     claimProbe,
     targetTurned,
+    fieldsIgnored,
   }: InferenceServiceOptions) {
     const { logger } = log
     this.config = config
@@ -125,6 +135,7 @@ export class InferenceService {
     this.logger = logger
     this.shared = { channel: items, pipeline: ledger.pipeline }
     this.forms = forms
+    this.fieldsIgnored = fieldsIgnored
     this.thinking = new ThinkingTargets(marks)
     this.stores = openStores(config, sealerOf(config), this.shared)
     const publishRest = (rest: Rest) => {
@@ -146,9 +157,7 @@ export class InferenceService {
     this.rooms.listen(this.queue)
     this.useCapacity(config)
     this.exportSpans()
-    // Codex asks for a socket first and goes on without one: no operator has to act on that.
-    const logged = (line: RequestLine) =>
-      log.request(fieldsOfLine(line), line.status === UPGRADE_REFUSED ? 'debug' : 'info')
+    const logged = (line: RequestLine) => log.request(fieldsOfLine(line), levelOf(line))
     this.providerLists = new ProviderLists((provider, { kind, detail }) =>
       logEvent(logger, 'provider.models_unread', { provider, reason: kind, status: detail.status }),
     )
@@ -327,6 +336,7 @@ export class InferenceService {
       targetUsage,
       thinking,
       providerLists,
+      fieldsIgnored: this.fieldsIgnored,
       rooms: this.rooms,
       waiting: this.queue,
       spans,

@@ -4,7 +4,9 @@ import { sharedProblem } from '../assembly/data-dir.ts'
 import { revokedKeys } from '../assembly/revoked-keys.ts'
 import type { Config } from '../config/config.ts'
 import { configFile, environment, loadConfig } from '../config/load.ts'
+import { isArray, isObject } from '../core/json.ts'
 import { exit, parseFlags } from './command.ts'
+import { askGateway, GatewayProblem } from './gateway-client.ts'
 import { type Column, displayOf, TextTable } from './text-table.ts'
 
 /** Returns the exit code. */
@@ -23,9 +25,32 @@ export async function check(args: readonly string[]): Promise<number> {
   if (!loaded.ok || problems.length > 0) return exit.wrong
   const isStrict = strict === true && loaded.warnings.length > 0
   if (!isStrict) process.stdout.write(`${file}: ok (${summary(loaded.config)})\n`)
+  for (const hint of await fieldHints(loaded.config.dataDir)) process.stderr.write(`${hint}\n`)
   if (providers !== true) return isStrict ? exit.wrong : exit.done
   const { areSound, areUsual } = await checkProviders(loaded.config)
   return isStrict || !areSound || (strict === true && !areUsual) ? exit.wrong : exit.done
+}
+
+/** So long is the gateway waited for. */
+const HINTS_MS_MAX = 1000
+
+/**
+ * A line for each key whose callers send fields that only native mode gives an effect, as the gateway knows it that
+ * runs with this `data_dir`. None without one.
+ */
+async function fieldHints(dataDir: string): Promise<readonly string[]> {
+  try {
+    const status = await askGateway(dataDir, 'GET /api/status', HINTS_MS_MAX)
+    const hints = status?.['ignored_fields']
+    return (isArray(hints) ? hints.filter(isObject) : []).map(({ organization, key, fields }) => {
+      const names = (isArray(fields) ? fields : []).map(String).join(', ')
+      const who = `callers of key '${key}' of organisation '${organization}'`
+      return `hint: ${who} send ${names}, without effect; native mode gives them one (compatibility)`
+    })
+  } catch (error) {
+    if (error instanceof GatewayProblem) return []
+    throw error
+  }
 }
 
 const COLUMNS: readonly Column[] = [

@@ -130,7 +130,8 @@ export const COMMANDS: readonly CommandEntry[] = [
     description: `
       Reads the configuration as weir serve does and prints every problem on standard error, one per line: the line of
       the file, the path of the value, what is wrong and what to do. Values that are valid and probably not meant, such
-      as a price per token, are warnings. Opens no port.`,
+      as a price per token, are warnings. Opens no port. If weir runs with the same data_dir, also prints a hint for
+      each key whose callers have sent fields within a day that only native mode gives an effect.`,
     flags: [
       CONFIG,
       parameter('strict', 'exit with 1 also if there are only warnings'),

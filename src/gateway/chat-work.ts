@@ -21,7 +21,7 @@ import type { RequestLog } from './access-log.ts'
 import { ConversationKey } from './affinity.ts'
 import { type AskedChat, ChatCall } from './chat-call.ts'
 import { chatQuote, largestOutput, type Priced, sentOutputLimit } from './chat-quote.ts'
-import { fieldsToLog } from './field-hints.ts'
+import { hintOf } from './field-hints.ts'
 import type { Gateway, Upstream } from './gateway.ts'
 import { ownCost, pricedFields, pricedOwn } from './own-prices.ts'
 import { OwnThoughts, thoughtsFor, withThoughts } from './own-thoughts.ts'
@@ -167,11 +167,9 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
 
   served(candidate: Candidate): void {
     this.gateway.affinity.served(candidate, this.conversation)
-    const { key } = this
-    const fields = fieldsToLog(key, this.exchange.ignored)
-    if (fields.length === 0) return
-    const named = { organization: key.organization.id, key: key.id, fields: fields.join(', ') }
-    this.gateway.logEvent('compatibility.fields_ignored', named)
+    const { ignored, request } = this.exchange
+    const hint = hintOf(this.key, request.conversation.form, ignored)
+    if (hint !== undefined) this.gateway.fieldsIgnored?.(hint)
   }
 
   streams(): void {

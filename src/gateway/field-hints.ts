@@ -1,34 +1,67 @@
-/** Warns the operator, a line a day and key, that callers send fields to which only native mode gives an effect. */
+/** Which keys' callers send fields that only native mode gives an effect: each worker reports a key once a day. */
 
 import type { Key } from '../catalog/catalog.ts'
+import type { Compatibility } from '../core/compatibility.ts'
+import type { WireForm } from '../core/conversation.ts'
 import { DAY_MS } from '../core/durations.ts'
 
-/** The first parts of fields that switches of native mode give an effect, as the log names ignored fields. */
-const OF_NATIVE_MODE: ReadonlySet<string> = new Set([
-  ...['reasoning', 'text', 'include', 'thinking', 'output_config', 'output_format', 'context_management'],
-  ...['container', 'mcp_servers', 'speed', 'inference_geo', 'top_k'],
-])
+/** A key, and fields of its callers. */
+export interface FieldHint {
+  readonly organization: string
+  readonly key: string
+  /** As the log names ignored fields. */
+  readonly fields: readonly string[]
+}
 
-/** When the last line of each key was written. With more keys, all are forgotten and named again. */
-const loggedAt = new Map<string, number>()
+type Switch = 'reasoning' | 'structured_output' | 'betas' | 'tools'
+
+/** The switch that gives an ignored field an effect, by the API of the caller. */
+const SWITCHES: Readonly<Record<WireForm, Readonly<Record<string, Switch>>>> = {
+  chat: {},
+  responses: {
+    reasoning: 'reasoning',
+    include: 'reasoning',
+    'text.format': 'structured_output',
+    max_tool_calls: 'tools',
+  },
+  messages: {
+    thinking: 'reasoning',
+    output_config: 'reasoning',
+    output_format: 'structured_output',
+    context_management: 'betas',
+    container: 'betas',
+    mcp_servers: 'betas',
+    speed: 'betas',
+    inference_geo: 'betas',
+    top_k: 'betas',
+  },
+}
+const OFF: ReadonlySet<Compatibility[Switch]> = new Set(['off', 'functions'])
+
+/** When each key was reported. With more keys, all are forgotten and reported again. */
+const reportedAt = new Map<string, number>()
 const KEYS_MAX = 4096
 
 /**
- * Those of the ignored fields that native mode passes, if the log is to name them now: the key has no switch
- * of it on, and was not named within a day.
+ * What to report of a request: those of its ignored fields whose switch is off for the key; undefined if there are
+ * none, or the key was reported within a day.
  */
-export function fieldsToLog(key: Key, ignored: readonly string[], nowMs = performance.now()): readonly string[] {
-  if (ignored.length === 0) return ignored
-  const { reasoning, structured_output: format, betas } = key.compatibility
-  if (reasoning !== 'off' || format !== 'off' || betas !== 'off') return NOTHING
-  const fields = ignored.filter((field) => OF_NATIVE_MODE.has(field.split('.')[0] ?? ''))
-  if (fields.length === 0) return NOTHING
+export function hintOf(
+  key: Key,
+  form: WireForm,
+  ignored: readonly string[],
+  nowMs = performance.now(),
+): FieldHint | undefined {
+  if (ignored.length === 0) return undefined
+  const fields = ignored.filter((field) => {
+    const name = SWITCHES[form][field]
+    return name !== undefined && OFF.has(key.compatibility[name])
+  })
+  if (fields.length === 0) return undefined
   const name = `${key.organization.id}/${key.id}`
-  const lastMs = loggedAt.get(name)
-  if (lastMs !== undefined && nowMs - lastMs < DAY_MS) return NOTHING
-  if (loggedAt.size >= KEYS_MAX) loggedAt.clear()
-  loggedAt.set(name, nowMs)
-  return fields
+  const lastMs = reportedAt.get(name)
+  if (lastMs !== undefined && nowMs - lastMs < DAY_MS) return undefined
+  if (reportedAt.size >= KEYS_MAX) reportedAt.clear()
+  reportedAt.set(name, nowMs)
+  return { organization: key.organization.id, key: key.id, fields }
 }
-
-const NOTHING: readonly string[] = []

@@ -8,6 +8,7 @@ import type { Ledger } from '../ledger/ledger.ts'
 import type { Provider } from '../providers/provider.ts'
 import type { Affinity } from './affinity.ts'
 import type { Breaker } from './breaker.ts'
+import type { FieldHint } from './field-hints.ts'
 import type { LimitOverrides } from './request-budgets.ts'
 import type { Capacity } from './request-room.ts'
 import type { TargetUsage } from './target-usage.ts'
@@ -27,7 +28,6 @@ type GatewayEvent =
   | 'provider.credit_exhausted'
   | 'provider.usage_implausible'
   | 'compaction.truncated'
-  | 'compatibility.fields_ignored'
   | 'price.tier_unknown'
   | 'target.form_learned'
 
@@ -59,6 +59,8 @@ export interface Gateway {
   readonly isRevoked: (key: Key) => boolean
   /** Logs an error of our own. */
   readonly report: (error: unknown, requestId: string) => void
+  /** Hears of a key whose callers send fields that only native mode gives an effect. */
+  readonly fieldsIgnored?: ((hint: FieldHint) => void) | undefined
   /** Logs an event for the operator. */
   readonly logEvent: (event: GatewayEvent, fields: Readonly<Record<string, string | undefined>>) => void
 }

@@ -66,6 +66,7 @@ export class SystemReport {
       space: spaceOf(config.dataDir),
       rests: workers.health.rests(),
       stateOf: (target) => workers.targets.stateOf(target),
+      hints: workers.hints.recent(),
       alertFailures: this.alerts.failures,
     }
   }

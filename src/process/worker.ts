@@ -203,6 +203,7 @@ class Worker {
         publish: (update) => send({ type: 'news', news: update }),
         claimProbe: config.workers === 1 && config.ledger.kind === 'embedded' ? undefined : this.claims.ask,
         targetTurned: () => this.targets.turned(),
+        fieldsIgnored: (hint) => send({ type: 'fields-ignored', hint }),
       })
       this.poster = posterOf(service)
       this.keys = await followKeys(config, service, this.log.logger, worker)

@@ -46,6 +46,7 @@ export function systemState(config: Config, more: Partial<SystemState> = {}): Sy
     space: { freeBytes: 50, totalBytes: 100 },
     rests: [],
     alertFailures: [],
+    hints: [],
     stateOf: () => UNKNOWN,
     ...more,
   }

@@ -6,6 +6,7 @@ import type { LedgerRole } from '../../assembly/open-ledger.ts'
 import type { Amount, Ask, RoomReport, Taken } from '../../capacity/common-room.ts'
 import type { TargetRef } from '../../core/model-config.ts'
 import type { TargetTimes } from '../../gateway/breaker.ts'
+import type { FieldHint } from '../../gateway/field-hints.ts'
 import type { ItemText } from '../../items/item-store.ts'
 import type { FiguresPost } from '../../metrics/figures-post.ts'
 import type { FormEvidence, LearnedForm } from '../../providers/form-store.ts'
@@ -21,6 +22,8 @@ export interface WorkerProcessEvents {
   readonly onEarlyDeath: (how: string, deaths: number) => void
   /** It counted the fields of the largest organisation in Redis. */
   readonly onFields: (fields: number) => void
+  /** Callers of a key send fields without effect. */
+  readonly onFieldsIgnored: (hint: FieldHint) => void
   /** A process of it counted more. `pid` is absent if that process has ended meanwhile. */
   readonly onFigures: (figures: FiguresPost, pid: number | undefined) => void
   /** Targets were called. */
@@ -62,6 +65,7 @@ type Report = Extract<
   {
     type:
       | 'fields'
+      | 'fields-ignored'
       | 'figures'
       | 'targets'
       | 'ledger'
@@ -89,6 +93,9 @@ export function report(
   switch (message.type) {
     case 'fields':
       events.onFields(message.fields)
+      return
+    case 'fields-ignored':
+      events.onFieldsIgnored(message.hint)
       return
     case 'figures':
       events.onFigures(message.figures, pid)

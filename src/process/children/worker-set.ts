@@ -20,6 +20,7 @@ import { type ListenAddress, probe } from '../system/listen-address.ts'
 import type { RunningProcess } from '../system/process-usage.ts'
 import { StartProblem } from '../system/start-problem.ts'
 import { FormKeeper } from './form-keeper.ts'
+import { HintKeeper } from './hint-keeper.ts'
 import { LedgerOwnership } from './ledger-ownership.ts'
 import { programProblem } from './program-file.ts'
 import { follow, swap } from './reload.ts'
@@ -62,6 +63,10 @@ export class WorkerSet {
   readonly forms = new FormKeeper((news) => {
     for (const worker of this.all()) worker.forwardForms(news)
   })
+  /** Keys whose callers send fields without effect. */
+  readonly hints = new HintKeeper(({ organization, key, fields }) =>
+    logEvent(this.options.logger, 'compatibility.fields_ignored', { organization, key, fields: fields.join(', ') }),
+  )
   /** What the workers counted: for metrics, the admin API and the console. */
   readonly figures = new MergedFigures()
   /** The number of fields of the largest organisation in Redis; undefined until a worker has counted them. */
@@ -334,6 +339,7 @@ export class WorkerSet {
       onFields: (fields) => {
         this.fields = fields
       },
+      onFieldsIgnored: (hint) => this.hints.note(hint),
       onFigures: (figures, pid) => this.figures.add(figures, pid),
       onTargets: (times) => {
         for (const each of times) this.targets.hear(each, holder)

@@ -11,6 +11,7 @@ import type { Amount, Ask, RoomReport, Taken } from '../../capacity/common-room.
 import type { Config } from '../../config/config.ts'
 import type { TargetRef } from '../../core/model-config.ts'
 import type { TargetTimes } from '../../gateway/breaker.ts'
+import type { FieldHint } from '../../gateway/field-hints.ts'
 import type { ItemText } from '../../items/item-store.ts'
 import type { FiguresPost } from '../../metrics/figures-post.ts'
 import type { FormEvidence, LearnedForm } from '../../providers/form-store.ts'
@@ -95,6 +96,8 @@ export type ToSupervisor =
   | { readonly type: 'pong' }
   /** The number of fields of the largest organisation in Redis. */
   | { readonly type: 'fields'; readonly fields: number }
+  /** Callers of a key send fields without effect. */
+  | { readonly type: 'fields-ignored'; readonly hint: FieldHint }
   /** What was counted since the last such message. */
   | { readonly type: 'figures'; readonly figures: FiguresPost }
   /** When calls of targets answered and failed, of those that were called since the last such message. */
@@ -172,6 +175,7 @@ const toSupervisor: Readonly<Record<ToSupervisor['type'], true>> = {
   status: true,
   pong: true,
   fields: true,
+  'fields-ignored': true,
   figures: true,
   targets: true,
   ledger: true,

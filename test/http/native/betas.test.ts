@@ -1,6 +1,8 @@
 /** `betas: pass`: what callers of Messages and Claude exchange beyond the specification passes as it came. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { JsonObject } from '../../../src/core/json.ts'
+import { PROGRAM } from '../../process/weir.ts'
 import { ask, requestBytes } from '../../support/caller.ts'
 import { Gateway, KEY } from '../../support/gateway.ts'
 import { json, stream as streams } from '../../support/scenarios.ts'
@@ -133,8 +135,28 @@ describe('a request', () => {
     expect(call?.header('anthropic-beta')).toBeUndefined()
     for (const name in OWN_FIELDS) expect(Object.keys(call?.json ?? {})).not.toContain(name)
     expect(await ignoredBy(answer)).toContain('context_management')
-    const hints = gateway.lines.filter(({ event }) => event === 'compatibility.fields_ignored')
-    expect(hints.map((line) => line['key'])).toEqual(key === SPECIFICATION ? ['specification'] : [])
+    const isHint = ({ event }: JsonObject) => event === 'compatibility.fields_ignored'
+    if (key === SPECIFICATION) await gateway.line(isHint)
+    expect(gateway.lines.filter(isHint).map((line) => line['key'])).toEqual(
+      key === SPECIFICATION ? ['specification'] : [],
+    )
+  })
+
+  test('a hint of what the specification leaves out is in the status, and weir check prints it', async () => {
+    await gateway.line(({ event }) => event === 'compatibility.fields_ignored')
+    const fields = expect.arrayContaining(['context_management', 'top_k'])
+    expect(await (await fetch(`${gateway.adminUrl}/api/status`)).json()).toMatchObject({
+      ignored_fields: [{ organization: 'test', key: 'specification', fields }],
+    })
+    const checked = Bun.spawn([...PROGRAM, 'check', '--config', `${gateway.folder}/weir.yaml`], {
+      cwd: gateway.folder,
+      env: { PATH: process.env['PATH'] },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    const [stdout, stderr, code] = await Promise.all([checked.stdout.text(), checked.stderr.text(), checked.exited])
+    expect([code, stdout.includes(': ok')]).toEqual([0, true])
+    expect(stderr).toContain("hint: callers of key 'specification' of organisation 'test' send ")
+    expect(stderr).not.toContain("key 'native'")
   })
 
   test('never passes what weir decides, at whatever depth', async () => {
