@@ -105,6 +105,7 @@ export function buildEdgeParts(config: Config, adapters: Adapters, lasting: Last
     tracer: tracerOf(config, catalog, spans),
     sockets: socketsOf(config),
     gateway: {
+      node: config.nodeName ?? hostname(),
       catalog,
       upstreams: new Map(config.providers.map((provider) => [provider.name, upstreamOf(provider, config, adapters)])),
       ledger,

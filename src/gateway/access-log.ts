@@ -58,6 +58,8 @@ export class RequestLog {
   dialect: string | undefined
   /** The caller's address. */
   remote = 'unknown'
+  /** The name of this node, for the audit trail. */
+  node = ''
   /** The id of the socket that the request came over; absent for HTTP. */
   socket: string | undefined
   status = 0

@@ -32,6 +32,8 @@ type GatewayEvent =
   | 'target.form_learned'
 
 export interface Gateway {
+  /** Its name in the audit trail. */
+  readonly node: string
   readonly catalog: Catalog
   /** By the provider's name in the configuration. */
   readonly upstreams: ReadonlyMap<string, Upstream>

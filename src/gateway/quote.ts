@@ -112,7 +112,12 @@ function bounded(microUsd: number): number {
   return Math.min(microUsd, MICRO_USD_MAX)
 }
 
-export function chargeOf(bill: Bill, outcome: Outcome, tags: string, remote: string): Charge {
+export function chargeOf(
+  bill: Bill,
+  outcome: Outcome,
+  tags: string,
+  { remote, node }: Pick<Charge, 'remote' | 'node'>,
+): Charge {
   const { model, provider, counted, price, images = 0 } = bill
   const { usage, estimated } = counted
   return {
@@ -128,5 +133,6 @@ export function chargeOf(bill: Bill, outcome: Outcome, tags: string, remote: str
     outcome,
     tags: withTier(tags, servedTier(price, usage)),
     remote,
+    node,
   }
 }

@@ -197,7 +197,7 @@ export class RequestReservation implements Ticking {
     const { log } = this
     if (!this.isReleased) {
       this.isReleased = true
-      await this.ledger.settle(this.reservation, noCharge('refused', log.tags?.text, log.remote))
+      await this.ledger.settle(this.reservation, noCharge('refused', log.tags?.text, log.remote, log.node))
     }
     this.moves += 1
     this.reservation = await this.ledger.reserve(account, holdOf(`${log.requestId}-${this.moves}`, quote, log))
@@ -318,12 +318,12 @@ export class RequestReservation implements Ticking {
     this.settled = true
     ticker.remove(this)
     if (this.isReleased) return undefined
-    const { tags, remote } = this.log
+    const { log } = this
     const charge =
       bill === undefined
-        ? noCharge(outcome, tags?.text, remote)
-        : chargeOf(bill, outcome, tags?.charged() ?? '', remote)
-    if (bill !== undefined) this.log.charge(charge, bill.counted.usage)
+        ? noCharge(outcome, log.tags?.text, log.remote, log.node)
+        : chargeOf(bill, outcome, log.tags?.charged() ?? '', log)
+    if (bill !== undefined) log.charge(charge, bill.counted.usage)
     const settling = this.ledger.settle(this.reservation, charge)
     return settling instanceof Later ? settling : undefined
   }

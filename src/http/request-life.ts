@@ -170,6 +170,7 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
     this.parts = state.current
     this.log = new RequestLog(newRequestId(), this)
     this.log.remote = remote
+    this.log.node = this.parts.gateway.node
     this.log.dialect = endpoint.dialect
     this.running = state.inFlight.add()
     this.log.trace = this.parts.tracer?.begin(head)

@@ -76,6 +76,7 @@ const table = {
   tags: { type: 'tags', name: 'tags', number: 16, charge: true },
   remote: { type: 'text', name: 'remote', number: 17, charge: true },
   cacheWriteTokens: { type: 'count', name: 'cache_write_tokens', number: 18, redis: 'written', charge: true },
+  node: { type: 'text', name: 'node', number: 19, charge: true, shown: [13, 'node'] },
 } as const satisfies Record<string, Column>
 
 type Table = typeof table
@@ -84,7 +85,8 @@ type ChargeField = { [F in Field]: Table[F] extends { readonly charge: true } ? 
 
 /**
  * A request that was admitted and has ended. `model` and `provider` are '' if none was called, `outcome` is '' if
- * nobody settled; `overageMicroUsd` is by how much the cost passed what was held; `remote` is the caller's address.
+ * nobody settled; `overageMicroUsd` is by how much the cost passed what was held; `remote` is the caller's address,
+ * `node` the name of the node that served it.
  */
 export type AuditRow = { readonly [F in Field]: Values[Table[F]['type']] }
 
@@ -136,8 +138,8 @@ type Stored = string | number | boolean | null | undefined
 const NO_CHARGE: Charge = { ...fieldsOf(isCharge, chargeColumns, () => undefined), outcome: 'refused', tags: '' }
 
 /** The charge of a request that reached no provider, or whose provider takes nothing for it. */
-export function noCharge(outcome: Outcome, tags = '', remote = ''): Charge {
-  return { ...NO_CHARGE, outcome, tags, remote }
+export function noCharge(outcome: Outcome, tags = '', remote = '', node = ''): Charge {
+  return { ...NO_CHARGE, outcome, tags, remote, node }
 }
 
 interface Rows {

@@ -94,6 +94,7 @@ function gatewayOf({ catalog, routing, rests, reader, away, overrides }: Preview
   const breaker = new Breaker(() => 0)
   for (const rest of rests) breaker.receive(rest)
   return {
+    node: '',
     ...{ catalog, routing, breaker, affinity: new Affinity(), targetUsage: new TargetUsage() },
     upstreams: new Map(),
     ledger: new PreviewLedger(reader, away),

@@ -16,7 +16,7 @@ const TIME = expect.stringMatching(/^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 const common = {
   ...{ request_id: expect.any(String), admitted_at: TIME, ended_at: TIME, provider: 'up', input_tokens: 100 },
   ...{ output_tokens: 10, overage_micro_usd: 0, ended: 'settled', outcome: 'completed', tags: {} },
-  remote: '192.0.2.1',
+  ...{ remote: '192.0.2.1', node: 'gateway-1' },
 }
 
 for (const kind of ['embedded', 'redis'] as const) {
@@ -104,15 +104,15 @@ for (const kind of ['embedded', 'redis'] as const) {
         /^ended at +request +organization +key +model +provider +ended +outcome +input +output +cost/,
       )
       expect(line).toMatch(
-        /^20\S+Z +\S+ +acme +ci +small +up +settled +completed +100 +10 +\$0\.000125 +\$0\.000000 +no$/,
+        /^20\S+Z +\S+ +acme +ci +small +up +settled +completed +100 +10 +\$0\.000125 +\$0\.000000 +no +gateway-1$/,
       )
       expect(others).toEqual([''])
       const csv = (await answer('--csv', '--key', 'made')).split('\n')
       expect(csv[0]).toBe(
-        'request_id,organization,key,admitted_at,ended_at,model,provider,input_tokens,cached_input_tokens,output_tokens,images,cost_micro_usd,overage_micro_usd,estimated,ended,outcome,tags,remote,cache_write_tokens,service_tier',
+        'request_id,organization,key,admitted_at,ended_at,model,provider,input_tokens,cached_input_tokens,output_tokens,images,cost_micro_usd,overage_micro_usd,estimated,ended,outcome,tags,remote,cache_write_tokens,node,service_tier',
       )
       expect(csv[1]).toMatch(
-        /,acme,made,[^,]+Z,[^,]+Z,large,up,100,0,10,3,2000000,0,true,settled,completed,"project=a,team=x",192\.0\.2\.1,0,$/,
+        /,acme,made,[^,]+Z,[^,]+Z,large,up,100,0,10,3,2000000,0,true,settled,completed,"project=a,team=x",192\.0\.2\.1,0,gateway-1,$/,
       )
       expect(csv.length).toBe(3)
     })

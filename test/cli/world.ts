@@ -112,7 +112,7 @@ export async function use(
   const account = { ...owner, organizationLimits: {}, keyLimits: {} }
   const reservation = await ledger.reserve(account, { id: crypto.randomUUID(), estimate, floorMicroUsd: 0 })
   await ledger.settle(reservation, {
-    ...{ ...noCharge('completed', '', '192.0.2.1'), ...estimate, model, provider: 'up' },
+    ...{ ...noCharge('completed', '', '192.0.2.1', 'gateway-1'), ...estimate, model, provider: 'up' },
     ...rest,
   })
 }

@@ -128,6 +128,7 @@ interface Ran {
 function run(does: (target: string) => Promise<string>, random = 0, totalTimeoutMs = HOUR): Ran {
   const ledger = new Recorder()
   const gateway: Gateway = {
+    node: 'n',
     catalog: config,
     ledger,
     upstreams: new Map([['p', upstream]]),

@@ -74,6 +74,7 @@ async function startStage(price: Price | undefined, scenarios: Readonly<Record<s
   const ignore = () => undefined
   let paused: () => void = ignore
   const gateway = {
+    node: 'n',
     catalog,
     upstreams,
     ledger: store,

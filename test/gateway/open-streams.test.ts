@@ -38,6 +38,7 @@ function gatewayTo(baseUrl: string): Gateway {
   const deadlines = { connectMs: 9000, firstByteMs: { stream: 9000, whole: 9000 }, idleMs: 60_000, totalMs: 60_000 }
   const endpoint = { name: 'p', baseUrl, headers: {}, deadlines }
   return {
+    node: 'n',
     catalog: config,
     ledger: new UnlimitedLedger(),
     upstreams: new Map([['p', { provider: openai, endpoint }]]),

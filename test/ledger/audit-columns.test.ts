@@ -23,6 +23,7 @@ function chargeOf(random: Random): Charge {
     outcome: random.pick(['completed', 'caller_left', 'refused']),
     tags: random.pick(['', 'project=a', 'project=a,team=b']),
     remote: random.pick(['', '192.0.2.1', '2001:db8::1']),
+    node: random.pick(['', 'gateway-1']),
   }
 }
 

@@ -119,7 +119,7 @@ test('the journal of a gateway that was killed is read and continued', async () 
   const at = filesOf()
   for (const name of ['ledger.sqlite', 'ledger.journal']) cpSync(join(JOURNAL_FIXTURES, name), join(at, name))
   const rows = [
-    { id: 'jone', kind: 'settled', costMicroUsd: 120, tags: 'team=a', remote: '' },
+    { id: 'jone', kind: 'settled', costMicroUsd: 120, tags: 'team=a', remote: '', node: '' },
     { id: 'jtwo', kind: 'settled', costMicroUsd: 250, overageMicroUsd: 50, tags: '', remote: '' },
   ]
   const before = await readAll(new EmbeddedAuditLog(at), new EmbeddedUsageLog(at))

@@ -81,6 +81,7 @@ function randomMessage(random: Random, what: string, takesRemotes: boolean): Mes
     ...{ model: name(), provider: name(), inputTokens: amount(), cachedInputTokens: amount(), outputTokens: amount() },
     ...{ images: amount(), costMicroUsd: amount(), estimated: random.oneIn(2), outcome: random.pick(outcomes) },
     ...{ tags: text(), remote: takesRemotes ? text() : '', cacheWriteTokens: takesRemotes ? random.below(9) : 0 },
+    node: takesRemotes ? random.pick(['', 'gateway-1']) : '',
   })
   const rate = () => ({ limit: amount(), remaining: amount(), resetMs: amount() })
   const rates = (): RateStatuses => random.pick([[], [undefined, rate()], [rate(), rate()], [rate(), undefined]])

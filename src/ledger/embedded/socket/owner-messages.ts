@@ -336,16 +336,17 @@ function writeCharge(frames: FrameWriter, charge: Charge): void {
 }
 
 /**
- * The caller's address, and after a tab the tokens that were written to a cache, if there are any: a program of before
- * takes both for the address, and rejects a frame with one more field.
+ * The caller's address, after a tab the tokens that were written to a cache, and after another the node: a program of
+ * before does not read those that it does not know, and rejects a frame with one more field.
  */
-function remoteText({ remote, cacheWriteTokens }: Charge): string {
+function remoteText({ remote, cacheWriteTokens, node }: Charge): string {
+  if (node !== '') return `${remote}\t${cacheWriteTokens}\t${node}`
   return cacheWriteTokens === 0 ? remote : `${remote}\t${cacheWriteTokens}`
 }
 
-function remoteOf(text: string): Pick<Charge, 'remote' | 'cacheWriteTokens'> {
-  const [remote = '', written = '0'] = text.split('\t')
-  return { remote, cacheWriteTokens: Number(written) }
+function remoteOf(text: string): Pick<Charge, 'remote' | 'cacheWriteTokens' | 'node'> {
+  const [remote = '', written = '0', node = ''] = text.split('\t')
+  return { remote, cacheWriteTokens: Number(written), node }
 }
 
 /** Fields are read in the order in which they stand here. */
@@ -363,6 +364,7 @@ function readCharge(frame: FrameReader): Charge {
     outcome: oneOf<Outcome>(outcomes, frame.byte()),
     tags: frame.text(),
     remote: '',
+    node: '',
   }
 }
 

@@ -17,7 +17,7 @@ interface StoredSettlement {
     readonly id: string
     readonly settlement: Omit<
       Charge,
-      keyof Estimate | 'model' | 'provider' | 'tags' | 'remote' | 'cacheWriteTokens'
+      keyof Estimate | 'model' | 'provider' | 'tags' | 'remote' | 'cacheWriteTokens' | 'node'
     > & {
       readonly amounts: Estimate
       readonly model?: string | undefined
@@ -25,6 +25,7 @@ interface StoredSettlement {
       readonly tags?: string | undefined
       readonly remote?: string | undefined
       readonly cacheWriteTokens?: number | undefined
+      readonly node?: string | undefined
     }
     readonly admittedMs: number
     readonly direct: false
@@ -55,7 +56,16 @@ export function settlementOfRow(row: AuditRow, account?: Account): Settlement {
 
 export function settlementOf(text: string): Settlement {
   const { account, closing, heldMicroUsd }: StoredSettlement = JSON.parse(text)
-  const { amounts, model = '', provider = '', tags, remote = '', cacheWriteTokens = 0, ...rest } = closing.settlement
-  const charge = { ...rest, model, provider, tags: storedTags(tags), remote, cacheWriteTokens, ...amounts }
+  const {
+    amounts,
+    model = '',
+    provider = '',
+    tags,
+    remote = '',
+    cacheWriteTokens = 0,
+    node = '',
+    ...rest
+  } = closing.settlement
+  const charge = { ...rest, model, provider, tags: storedTags(tags), remote, cacheWriteTokens, node, ...amounts }
   return { id: closing.id, account, admittedMs: closing.admittedMs, charge, heldMicroUsd }
 }
