@@ -264,12 +264,12 @@ const keyFields = {
   limits: t.Record(t.String(), t.Unknown(), { description: 'As in the configuration; money in dollars' }),
   tags: t.Record(t.String(), t.String()),
   fixed_tags: t.Record(t.String(), t.String()),
+  priority: t.Union([t.Literal('interactive'), t.Literal('batch')]),
+  max_wait_ms: nullable(t.Integer({ description: 'Null: as long as the queue has it' })),
   created_at: nullable(time),
   expires_at: nullable(time),
   revoked_at: nullable(time),
-  grace_until: nullable(
-    t.String({ format: 'date-time', description: 'Until when the secret before the last rotation is accepted' }),
-  ),
+  grace_until: nullable(t.String({ format: 'date-time', description: 'Until when the secret before is accepted' })),
   last_used_at: nullable(time),
   spend_today_micro_usd: nullable(
     t.Integer({ description: 'Null in the answer to a change if the ledger cannot be read' }),
@@ -293,6 +293,7 @@ const organizationFields = {
   source: t.Union([t.Literal('store'), t.Literal('configuration')]),
   models: nullable(t.Array(t.String())),
   limits: keyFields.limits,
+  weight: t.Number({ description: 'Its share where requests wait for providers' }),
   created_at: nullable(t.String({ description: 'Null: of the configuration' })),
   state: t.Union(['active', 'disabled', 'overridden'].map((state) => t.Literal(state))),
 }

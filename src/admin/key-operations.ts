@@ -18,10 +18,13 @@ const KEY_BODY = {
   expires_at: 'A date, an RFC 3339 time or a duration such as 90d',
   tags: 'Values that hold where a request names none, by name',
   fixed_tags: 'Values that hold whatever a request names, by name',
+  priority: '`interactive` or `batch`: who goes first where requests wait for providers',
+  max_wait_ms: 'How long its requests wait at most, in milliseconds',
 }
 const ORGANIZATION_BODY = {
   models: KEY_BODY.models,
   limits: KEY_BODY.limits,
+  weight: 'Its share where requests wait for providers; by default 1',
   disabled: '`true`: its keys are rejected',
 }
 

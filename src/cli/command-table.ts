@@ -85,6 +85,8 @@ const KEY_FLAGS = [
     'tags of requests that name none themselves; the names must be in tags of the configuration',
   ),
   removable('fixed-tags NAME=VALUE,…', 'tags of every request, whatever it names itself'),
+  removable('priority CLASS', 'interactive or batch: who goes first where requests wait (default: interactive)'),
+  removable('max-wait-ms N', 'how long its requests wait for room at a provider (default: queue.max_wait_ms)'),
   removable(
     'expires WHEN',
     'when the key expires: after 90d, 12h, 30m or 90s, or at a date (2027-01-31, its first moment in ' +
@@ -96,8 +98,9 @@ const ORGANIZATION_ID = parameter('id ID', 'id of the organisation', { isRequire
 const ORGANIZATION_FLAGS = [
   removable('models GLOB,…', 'models that the organisation may use, with * and ? (default: all of them)'),
   ...LIMIT_FLAGS,
+  removable('weight N', 'its share where requests wait for room at a provider (default: 1)'),
 ]
-const JSON_ROW = json('print {"id", "source", "models", "limits", "created_at", "state", "warnings"}')
+const JSON_ROW = json('print {"id", "source", "models", "limits", "weight", "created_at", "state", "warnings"}')
 
 /** Which counter a raise or a reset is about, and why. */
 const COUNTER_FLAGS = [

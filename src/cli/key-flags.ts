@@ -20,6 +20,9 @@ export function descriptionOf(flags: Flags, nowMs: number): JsonObject | string 
       ...field('expires_at', flags['expires'], (words) => expiry(words, nowMs)),
       ...field('tags', flags['tags'], (words) => tags('tags', words)),
       ...field('fixed_tags', flags['fixed-tags'], (words) => tags('fixed-tags', words)),
+      ...field('priority', flags['priority'], (words) => words),
+      ...field('max_wait_ms', flags['max-wait-ms'], (words) => count('max-wait-ms', words)),
+      ...field('weight', flags['weight'], (words) => count('weight', words)),
     }
   } catch (error) {
     if (!(error instanceof FlagProblem)) throw error
@@ -75,6 +78,11 @@ function amount(limit: Limit, words: string): number {
   if ((isMoney ? /^\d{1,10}(?:\.\d{1,6})?$/ : /^[1-9]\d{0,9}$/).test(words)) return Number(words)
   const form = isMoney ? 'US dollars, like 5 or 0.50' : 'a whole number from 1 on'
   throw new FlagProblem(`--${limitFlag(limit)} must be ${form}, not ${quoted(words)}`)
+}
+
+function count(flag: string, words: string): number {
+  if (/^\d{1,10}$/.test(words)) return Number(words)
+  throw new FlagProblem(`--${flag} must be a whole number, not ${quoted(words)}`)
 }
 
 function globs(words: string): JsonValue {

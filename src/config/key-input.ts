@@ -8,12 +8,13 @@ import { Value } from '@sinclair/typebox/value'
 import { DAY_MS, HOUR_MS } from '../core/durations.ts'
 import { isObject, type JsonObject, type JsonValue } from '../core/json.ts'
 import { configuredLimits, type Limits } from '../core/limits.ts'
+import type { KeyConfig } from '../core/organization-config.ts'
 import { TAGS_MAX } from '../core/tags.ts'
 import { limitsOf } from './build-limits.ts'
 import { type Completed, identifier, object, optional, text } from './field-types.ts'
 import { didYouMean } from './problems.ts'
 import { problemsOf } from './schema-errors.ts'
-import { key, limits } from './schema-organizations.ts'
+import { key, limits, organization } from './schema-organizations.ts'
 import { spendProblems } from './spend-limits.ts'
 import { instant } from './timestamps.ts'
 
@@ -27,6 +28,8 @@ export interface KeyDescription {
   readonly expiresAtMs?: number | undefined
   readonly tags?: Readonly<Record<string, string>> | undefined
   readonly fixedTags?: Readonly<Record<string, string>> | undefined
+  readonly priority?: KeyConfig['priority']
+  readonly maxWaitMs?: number | undefined
 }
 
 /** The value, or what is wrong with the input. */
@@ -40,6 +43,8 @@ const schema = object({
   expires_at: optional(text('When the key expires')),
   tags: key.properties.tags,
   fixed_tags: key.properties.fixed_tags,
+  priority: key.properties.priority,
+  max_wait_ms: key.properties.max_wait_ms,
 })
 
 const FIELDS = Object.keys(schema.properties)
@@ -85,6 +90,7 @@ const organizationSchema = object({
   id: identifier('The name of the organisation in logs and reports'),
   models: optional(Type.Array(key.properties.models.items, { maxItems: 1000 })),
   limits: optional(limits),
+  weight: organization.properties.weight,
   disabled: optional(Type.Boolean()),
 })
 
@@ -95,6 +101,7 @@ interface OrganizationInput {
   readonly id: string
   readonly models?: readonly string[] | undefined
   readonly limits?: Limits | undefined
+  readonly weight?: number | undefined
   readonly disabled: boolean
 }
 
@@ -107,8 +114,8 @@ export function readOrganization(input: unknown): Checked<OrganizationInput> {
   if (problem !== undefined) return { problem }
   // TypeBox does not type what it fills in.
   const completed = Value.Default(organizationSchema, Value.Clone(input)) as Completed<typeof organizationSchema>
-  const { id, models, limits: own, disabled = false } = completed
-  return { value: { id, models, limits: given(own), disabled } }
+  const { id, models, limits: own, weight, disabled = false } = completed
+  return { value: { id, models, limits: given(own), weight, disabled } }
 }
 
 /** Applies a change to an organisation, as `patchKey` does to a key. */
@@ -117,9 +124,10 @@ export function patchOrganization(before: OrganizationInput, patch: unknown): Ch
   const problem = unknownField(patch, ORGANIZATION_FIELDS)
   if (problem !== undefined) return { problem }
   if ((patch['id'] ?? before.id) !== before.id) return { problem: 'id: cannot be changed; create another organisation' }
-  const { id, models, limits: own, disabled } = before
+  const { id, models, limits: own, weight, disabled } = before
   const input = {
     ...{ id, disabled },
+    ...(weight === undefined ? {} : { weight }),
     ...(models === undefined ? {} : { models: [...models] }),
     ...(own === undefined ? {} : { limits: configuredLimits(own) }),
   }
@@ -191,15 +199,17 @@ function tagProblem(input: JsonObject, field: string, allowed: readonly string[]
 function described(input: JsonObject, nowMs: number): KeyDescription {
   // TypeBox does not type what it fills in.
   const completed = Value.Default(schema, Value.Clone(input)) as Completed<typeof schema>
-  const { organization, id, models, limits: own, expires_at: expiry, tags, fixed_tags: fixedTags } = completed
+  const { organization: owner, id, models, limits: own, expires_at: expiry, tags, fixed_tags: fixedTags } = completed
   return {
-    organization,
+    organization: owner,
     id,
     models,
     limits: given(own),
     expiresAtMs: expiry === undefined ? undefined : moment(expiry, nowMs),
     tags: filled(tags),
     fixedTags: filled(fixedTags),
+    priority: completed.priority,
+    maxWaitMs: completed.max_wait_ms,
   }
 }
 
@@ -208,15 +218,18 @@ function filled(tags: KeyDescription['tags']): KeyDescription['tags'] {
 }
 
 /** A key in the form of the input. */
-function inputOf({ organization, id, models, limits: own, expiresAtMs, tags, fixedTags }: KeyDescription): JsonObject {
+function inputOf({ organization: owner, id, models, limits: own, expiresAtMs, ...more }: KeyDescription): JsonObject {
+  const { tags, fixedTags, priority, maxWaitMs } = more
   return {
-    organization,
+    organization: owner,
     id,
     ...(models === undefined ? {} : { models: [...models] }),
     ...(own === undefined ? {} : { limits: configuredLimits(own) }),
     ...(expiresAtMs === undefined ? {} : { expires_at: new Date(expiresAtMs).toISOString() }),
     ...(tags === undefined ? {} : { tags }),
     ...(fixedTags === undefined ? {} : { fixed_tags: fixedTags }),
+    ...(priority === undefined ? {} : { priority }),
+    ...(maxWaitMs === undefined ? {} : { max_wait_ms: maxWaitMs }),
   }
 }
 

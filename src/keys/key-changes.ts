@@ -73,7 +73,7 @@ type Taken = 'created' | 'updated' | 'unchanged' | 'taken'
 export class KeyChanges {
   constructor(private readonly parts: KeyChangesParts) {}
 
-  /** `input`: `{"organization", "id", "models", "limits", "expires_at", "tags", "fixed_tags"}` as configured. */
+  /** `input`: `{"organization", "id", "models", "limits", "expires_at", …}` as configured. */
   async create(input: unknown): Promise<NewKey> {
     const nowMs = Date.now()
     const { config } = this.parts
@@ -108,10 +108,11 @@ export class KeyChanges {
       checkActive(record, 'changed')
       const description = valid(patchKey(record, patch, config.tags ?? [], nowMs))
       if (given['expires_at'] !== undefined) checkExpiry(description, nowMs)
-      const { models, limits, expiresAtMs, tags, fixedTags } = description
+      const { models, limits, expiresAtMs, tags, fixedTags, priority, maxWaitMs } = description
       // The entry is written after this: the time, not `90d`.
       if (given['expires_at'] !== undefined && expiresAtMs !== undefined) details['expires_at'] = timeText(expiresAtMs)
-      const next = withSpent({ ...record, models, limits, expiresAtMs, tags, fixedTags }, record.limits?.spend?.before)
+      const changed = { ...record, models, limits, expiresAtMs, tags, fixedTags, priority, maxWaitMs }
+      const next = withSpent(changed, record.limits?.spend?.before)
       if (given['limits'] !== undefined || given['models'] !== undefined) checkPrices(config, owner, next)
       return next
     }
@@ -359,13 +360,16 @@ async function unknownKey(store: KeyStore, id: string): Promise<KeyProblem> {
 }
 
 /** The fields of a key for the admin audit, with the names of the configuration. */
-function detailsOf({ models, limits, expiresAtMs, tags, fixedTags }: KeyDescription): JsonObject {
+function detailsOf(description: KeyDescription): JsonObject {
+  const { models, limits, expiresAtMs, tags, fixedTags, priority, maxWaitMs } = description
   return {
     ...(models === undefined ? {} : { models }),
     ...(limits === undefined ? {} : { limits: configuredLimits(limits) }),
     ...(expiresAtMs === undefined ? {} : { expires_at: timeText(expiresAtMs) }),
     ...(tags === undefined ? {} : { tags }),
     ...(fixedTags === undefined ? {} : { fixed_tags: fixedTags }),
+    ...(priority === undefined ? {} : { priority }),
+    ...(maxWaitMs === undefined ? {} : { max_wait_ms: maxWaitMs }),
   }
 }
 

@@ -24,10 +24,10 @@ export class KeyLayout {
 
   /** The result is valid until the next call. */
   encode(record: KeyRecord): Buffer {
-    const { id, sha256, organization, models, limits, tags, fixedTags, ...own } = record
+    const { id, sha256, organization, models, limits, tags, fixedTags, priority, maxWaitMs, ...own } = record
     // A value that is no SHA-256 matches no token. It is kept so that the key is listed.
     const isHash = HASH.test(sha256)
-    const common = { organization, models, limits, tags, fixedTags }
+    const common = { organization, models, limits, tags, fixedTags, priority, maxWaitMs }
     const profile = this.placeOf(JSON.stringify(common))
     const rest = profile === undefined ? { ...own, ...common } : { ...own, profile }
     const json = JSON.stringify(isHash ? rest : { ...rest, sha256 })

@@ -28,6 +28,8 @@ export interface ListedKey {
   readonly limits: Limits
   readonly tags: Readonly<Record<string, string>>
   readonly fixedTags: Readonly<Record<string, string>>
+  readonly priority: NonNullable<KeyRecord['priority']>
+  readonly maxWaitMs: number | undefined
   readonly createdMs: number | undefined
   readonly expiresAtMs: number | undefined
   readonly revokedMs: number | undefined
@@ -90,13 +92,13 @@ function storedRow(record: KeyRecord, owner: Pick<OrganizationConfig, 'disabled'
     expiresAtMs,
     revokedMs,
   } = record
-  const { previous } = record
+  const { previous, priority = 'interactive', maxWaitMs } = record
   const graceUntilMs = previous !== undefined && nowMs < previous.untilMs ? previous.untilMs : undefined
   const live = isUsable({ disabled: false, expiresAtMs }, nowMs) ? 'active' : 'expired'
   const ofOwner = owner === undefined ? 'orphaned' : owner.disabled === true ? 'disabled' : live
   const state = revokedMs !== undefined ? 'revoked' : ofOwner
   return {
-    ...{ id, organization, source: 'store', shown, models, limits, tags, fixedTags },
+    ...{ id, organization, source: 'store', shown, models, limits, tags, fixedTags, priority, maxWaitMs },
     ...{ createdMs, expiresAtMs, revokedMs, graceUntilMs, state },
   }
 }
@@ -108,12 +110,13 @@ function configuredRows(
 ): readonly Row[] {
   return keys.map((key) => {
     const { id, models, limits, tags = {}, fixedTags = {}, expiresAtMs, disabled } = key
+    const { priority = 'interactive', maxWaitMs } = key
     const revocation = revocations.get(id)
     const revokedMs = !disabled && revocation?.organization === organization ? revocation.createdMs : undefined
     const live = isUsable(key, nowMs) ? 'active' : 'expired'
     return {
       ...{ id, organization, source: 'configuration', shown: undefined, models, limits, tags, fixedTags },
-      ...{ createdMs: undefined, expiresAtMs, revokedMs, graceUntilMs: undefined },
+      ...{ priority, maxWaitMs, createdMs: undefined, expiresAtMs, revokedMs, graceUntilMs: undefined },
       state: disabled ? 'disabled' : revokedMs !== undefined ? 'revoked' : live,
     }
   })
@@ -142,6 +145,8 @@ export function keyJson(key: ListedKey): JsonObject {
     limits: configuredLimits(key.limits),
     tags: key.tags,
     fixed_tags: key.fixedTags,
+    priority: key.priority,
+    max_wait_ms: key.maxWaitMs ?? null,
     created_at: time(key.createdMs),
     expires_at: time(key.expiresAtMs),
     revoked_at: time(key.revokedMs),

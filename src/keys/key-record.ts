@@ -2,7 +2,7 @@
 
 import { type Key, keyOf } from '../catalog/catalog.ts'
 import { DAY_MS } from '../core/durations.ts'
-import { isArray, isObject, numberOf, parseObject, stringOf } from '../core/json.ts'
+import { isArray, isObject, type JsonObject, numberOf, parseObject, stringOf } from '../core/json.ts'
 import { type Limits, limitsOfJson } from '../core/limits.ts'
 
 export interface KeyRecord {
@@ -20,6 +20,12 @@ export interface KeyRecord {
   readonly tags?: Readonly<Record<string, string>> | undefined
   /** The values that hold whatever a request names, by name. */
   readonly fixedTags?: Readonly<Record<string, string>> | undefined
+  /** Who goes first where requests wait for providers; absent = `interactive`. */
+  readonly priority?: Key['priority']
+  /** How long its requests wait at most; absent = as long as the queue has it. */
+  readonly maxWaitMs?: number | undefined
+  /** Of the record of an organisation: how large its share is where requests wait; absent = 1. */
+  readonly weight?: number | undefined
   /** The secret before the last rotation. An earlier one is not accepted any more. */
   readonly previous?: PreviousSecret | undefined
   /**
@@ -62,9 +68,10 @@ export function revocationOf(organization: string, key: string, nowMs: number): 
 
 /** The key of a record, as requests use it. It has the `auto` of its organization. */
 export function storedKey(organization: Key['organization'], record: KeyRecord): Key {
-  const { id, models, limits = {}, tags, fixedTags, expiresAtMs } = record
+  const { id, models, limits = {}, tags, fixedTags, priority, maxWaitMs, expiresAtMs } = record
   const disabled = organization.disabled === true
-  return keyOf(organization, { id, models, auto: organization.auto, limits, tags, fixedTags, expiresAtMs, disabled })
+  const own = { id, models, auto: organization.auto, limits, tags, fixedTags, priority, maxWaitMs }
+  return keyOf(organization, { ...own, expiresAtMs, disabled })
 }
 
 /** How long a record is kept after its key was revoked or has expired. The spend of the key is kept forever. */
@@ -99,11 +106,23 @@ export function keyRecordOfJson(value: unknown): KeyRecord | undefined {
     limits: limitsOfJson(value['limits']),
     tags: tagsOf(value['tags']),
     fixedTags: tagsOf(value['fixedTags']),
+    ...sharesOf(value),
     previous: previousOf(value['previous']),
     revision: numberOf(value['revision']),
     createdMs,
     expiresAtMs: numberOf(value['expiresAtMs']),
     revokedMs: numberOf(value['revokedMs']),
+  }
+}
+
+/** Absent from most records, which are kept in memory by the hundred thousand. */
+function sharesOf(value: JsonObject): Pick<KeyRecord, 'priority' | 'maxWaitMs' | 'weight'> {
+  const { priority } = value
+  const [maxWaitMs, weight] = [numberOf(value['maxWaitMs']), numberOf(value['weight'])]
+  return {
+    ...(priority === 'interactive' || priority === 'batch' ? { priority } : {}),
+    ...(maxWaitMs === undefined ? {} : { maxWaitMs }),
+    ...(weight === undefined ? {} : { weight }),
   }
 }
 

@@ -25,7 +25,7 @@ import {
 export class OrganizationChanges {
   constructor(private readonly parts: KeyChangesParts) {}
 
-  /** `input`: `{"id", "models", "limits"}` as in the configuration. */
+  /** `input`: `{"id", "models", "limits", "weight"}` as in the configuration. */
   async create(input: unknown): Promise<KeyRecord> {
     const description = valid(readOrganization(input))
     const { id } = description
@@ -33,10 +33,11 @@ export class OrganizationChanges {
       throw new KeyProblem('exists', `the id ${quoted(id)} is used by an organisation of the configuration`)
     const record = organizationRecord(description, Date.now())
     this.checkPrices(record)
-    const { models, limits } = description
+    const { models, limits, weight } = description
     const details = {
       ...(models === undefined ? {} : { models: [...models] }),
       ...(limits === undefined ? {} : { limits: configuredLimits(limits) }),
+      ...(weight === undefined ? {} : { weight }),
     }
     const entry = auditEntry(this.parts, 'organization.created', id, details)
     if (!(await inForce(this.parts, (store) => store.create(record, entry))))
@@ -102,6 +103,7 @@ export interface ListedOrganization {
   readonly source: 'store' | 'configuration'
   readonly models: readonly string[] | undefined
   readonly limits: Limits
+  readonly weight: number
   /** Undefined for one of the configuration. */
   readonly createdMs: number | undefined
   /** `overridden`: the configuration has one of the same id, and that holds. */
@@ -114,8 +116,8 @@ export function listOrganizations(
   stored: readonly KeyRecord[],
 ): readonly ListedOrganization[] {
   const own = configured.map(
-    ({ id, models, limits }): ListedOrganization => ({
-      ...{ id, source: 'configuration', models, limits, createdMs: undefined, state: 'active' },
+    ({ id, models, limits, weight = 1 }): ListedOrganization => ({
+      ...{ id, source: 'configuration', models, limits, weight, createdMs: undefined, state: 'active' },
     }),
   )
   const ids = new Set(own.map(({ id }) => id))
@@ -125,18 +127,27 @@ export function listOrganizations(
 
 /** One of the store. */
 export function listedOrganization(record: KeyRecord, isOverridden = false): ListedOrganization {
-  const { id, models, limits = {}, disabled } = descriptionOfRecord(record)
+  const { id, models, limits = {}, weight = 1, disabled } = descriptionOfRecord(record)
   const state = isOverridden ? 'overridden' : disabled ? 'disabled' : 'active'
-  return { id, source: 'store', models, limits, createdMs: record.createdMs, state }
+  return { id, source: 'store', models, limits, weight, createdMs: record.createdMs, state }
 }
 
 /** An organisation as JSON. A missing value is null; money of limits in dollars, as in the configuration. */
-export function organizationJson({ id, source, models, limits, createdMs, state }: ListedOrganization): JsonObject {
+export function organizationJson({
+  id,
+  source,
+  models,
+  limits,
+  weight,
+  createdMs,
+  state,
+}: ListedOrganization): JsonObject {
   return {
     id,
     source,
     models: models === undefined ? null : [...models],
     limits: configuredLimits(limits),
+    weight,
     created_at: createdMs === undefined ? null : new Date(createdMs).toISOString(),
     state,
   }

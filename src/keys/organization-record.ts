@@ -31,6 +31,7 @@ export interface OrganizationDescription {
   readonly id: string
   readonly models?: readonly string[] | undefined
   readonly limits?: Limits | undefined
+  readonly weight?: number | undefined
   readonly disabled: boolean
 }
 
@@ -42,19 +43,21 @@ export function organizationRecord(description: OrganizationDescription, nowMs: 
   )
 }
 
-/** The record with other models, limits and state. */
-export function withDescription(record: KeyRecord, { models, limits, disabled }: OrganizationDescription): KeyRecord {
-  return { ...record, models, limits, shown: disabled ? DISABLED : '' }
+/** The record with other models, limits, weight and state. */
+export function withDescription(record: KeyRecord, description: OrganizationDescription): KeyRecord {
+  const { models, limits, weight, disabled } = description
+  return { ...record, models, limits, weight, shown: disabled ? DISABLED : '' }
 }
 
-export function descriptionOfRecord({ organization, models, limits, shown }: KeyRecord): OrganizationDescription {
-  return { id: organization, models, limits, disabled: shown === DISABLED }
+export function descriptionOfRecord(record: KeyRecord): OrganizationDescription {
+  const { organization, models, limits, weight, shown } = record
+  return { id: organization, models, limits, weight, disabled: shown === DISABLED }
 }
 
 /** As the configuration would have it: without keys of its own, rules or automatic selection. */
 export function storedOrganization(record: KeyRecord): OrganizationConfig {
-  const { id, models, limits = {}, disabled } = descriptionOfRecord(record)
-  return { id, models, rules: [], auto: 'off', limits, keys: [], disabled }
+  const { id, models, limits = {}, weight, disabled } = descriptionOfRecord(record)
+  return { id, models, rules: [], auto: 'off', limits, weight, keys: [], disabled }
 }
 
 /** The organisations of the configuration, and those of the store whose id it does not have. */

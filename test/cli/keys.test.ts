@@ -36,6 +36,8 @@ for (const kind of ['embedded', 'redis'] as const) {
         limits: {},
         tags: {},
         fixed_tags: {},
+        priority: 'interactive',
+        max_wait_ms: null,
         created_at: expect.any(String),
         expires_at: expect.any(String),
         revoked_at: null,
@@ -43,6 +45,14 @@ for (const kind of ['embedded', 'redis'] as const) {
       ...{ grace_until: null, last_used_at: null, spend_today_micro_usd: 0, state: 'active' },
     })
     expect(Date.parse(laptop.expires_at) - Date.parse(laptop.created_at)).toBe(90 * 86_400_000)
+
+    expect((await world.weir('keys', 'update', '--id', 'laptop', '--priority', 'urgent')).stderr).toContain('priority')
+    await world.weir('keys', 'update', '--id', 'laptop', '--priority', 'batch', '--max-wait-ms', '0')
+    const lowered = JSON.parse((await world.weir('keys', 'list', '--json')).stdout).keys[1]
+    expect(lowered).toMatchObject({ priority: 'batch', max_wait_ms: 0 })
+    await world.weir('keys', 'update', '--id', 'laptop', '--priority', '', '--max-wait-ms', '')
+    const before = JSON.parse((await world.weir('keys', 'list', '--json')).stdout).keys[1]
+    expect(before).toMatchObject({ priority: 'interactive', max_wait_ms: null })
 
     const explain = ['explain', '--key', 'laptop', '--model', 'large'] as const
     expect((await world.weir(...explain)).stdout).toContain(
