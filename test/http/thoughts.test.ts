@@ -8,6 +8,7 @@ import type { MessageParam } from '@anthropic-ai/sdk/resources/messages'
 import { generateText } from 'ai'
 import OpenAI from 'openai'
 import { type JsonObject, objectOf } from '../../src/core/json.ts'
+import { checkSent, checkStream } from '../support/api-schema.ts'
 import { ask, requestBytes } from '../support/caller.ts'
 import { Gateway, KEY } from '../support/gateway.ts'
 import { json, stream as streams } from '../support/scenarios.ts'
@@ -98,6 +99,19 @@ interface Sent {
   readonly body: JsonObject
 }
 
+const SCHEMAS = {
+  '/v1/chat/completions': ['ChatAnswer', 'ChatChunk'],
+  '/v1/responses': ['Response', 'ResponsesEvent'],
+  '/v1/messages': ['Message', 'MessagesEvent'],
+} as const
+
+/** With its thoughts it is as `docs/openapi.json` describes it. */
+function checkAnswer(path: Path, text: string, isStream: boolean): void {
+  const [answer, event] = SCHEMAS[path]
+  if (isStream) checkStream(event, text)
+  else checkSent(answer, JSON.parse(text))
+}
+
 /** Asks, and returns what the caller and the provider got. */
 async function sent(
   path: Path,
@@ -110,6 +124,7 @@ async function sent(
   upstream.otherwise(isStream ? streams(answer.stream) : json(200, JSON.stringify(answer.whole)))
   const before = upstream.calls.length
   const got = await ask(gateway.port, requestBytes(path, { key, body: { model, ...BODIES[path], ...more } }))
+  if (got.status === 200) checkAnswer(path, got.text, isStream)
   const log = () => gateway.request(got.header('x-request-id'))
   return { text: got.text, status: got.status, log, body: upstream.calls[before]?.json ?? {} }
 }

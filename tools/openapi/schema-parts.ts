@@ -65,9 +65,14 @@ export function ignored(description: string, schema: TSchema = Type.Unknown()): 
   return Type.Optional({ ...schema, description: `Accepted without effect. ${description}`, [IGNORED]: true })
 }
 
-function ignoredFields(descriptions: Readonly<Record<string, string>>): TProperties {
+/** A field of native mode: without effect unless the operator has switched it on, so that any value is accepted. */
+export function nativeOnly(description: string, schema: TSchema): TOptional<TSchema> {
+  return ignored(description, anyOf([schema, Type.Unknown()]))
+}
+
+function ignoredFields(fields: Readonly<Record<string, Field>>): TProperties {
   return Object.fromEntries(
-    Object.entries(descriptions).map(([name, description]) => [name, ignored(description)] as const),
+    Object.entries(fields).map(([name, field]) => [name, typeof field === 'string' ? ignored(field) : field] as const),
   )
 }
 
@@ -81,7 +86,7 @@ type Field = string | TSchema
 export function requestBody<T extends TProperties>(
   checked: TObject<T>,
   fields: { readonly [Name in keyof T]: Field },
-  withoutEffect: Readonly<Record<string, string>>,
+  withoutEffect: Readonly<Record<string, Field>>,
   rest: { readonly description: string } & Readonly<Record<string, unknown>>,
 ): TSchema {
   const properties = Object.entries(checked.properties).map(([name, schema]) => {

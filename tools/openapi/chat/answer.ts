@@ -42,7 +42,7 @@ export const chatAnswerComponents: Components = {
         cache_write_tokens: count("Input tokens written to the provider's cache."),
       }),
       completion_tokens_details: Type.Object({
-        reasoning_tokens: count('Output tokens of the reasoning, which is not sent.'),
+        reasoning_tokens: count('Output tokens of the reasoning.'),
         audio_tokens: count('Always 0.'),
         accepted_prediction_tokens: count('Always 0.'),
         rejected_prediction_tokens: count('Always 0.'),
@@ -76,6 +76,11 @@ export const chatAnswerComponents: Components = {
             role: Type.Literal('assistant'),
             content: orNull(Type.String(), 'The text. Null if there is none and the answer has calls or a refusal.'),
             refusal: orNull(Type.String(), "The model's refusal, if it refused in so many words."),
+            reasoning_content: Type.Optional(
+              Type.String({
+                description: 'What the model thought, if the operator set [`reasoning`](native.md#thoughts).',
+              }),
+            ),
             annotations: Type.Array(Type.Unknown(), { maxItems: 0, description: 'Always empty.' }),
             tool_calls: Type.Optional(
               Type.Array(ref('ChatAnswerCall'), { minItems: 1, description: 'Absent without calls.' }),

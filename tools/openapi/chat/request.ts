@@ -111,6 +111,13 @@ const messages: Components = {
       role: Type.Literal('assistant'),
       content: optional(texts, 'Text, or parts of it. May be null or absent, for example with tool calls.'),
       refusal: optional(Type.String(), 'The refusal, if the model refused.'),
+      reasoning_content: Type.Optional(
+        Type.Unknown({
+          description:
+            'What the model thought, for servers that want it back. Without effect unless the operator set ' +
+            '[`reasoning`](native.md#thoughts).',
+        }),
+      ),
       tool_calls: optional(Type.Array(ref('ChatToolCall')), 'The calls that the model asked for.'),
       cache_control: cache,
     },
@@ -240,7 +247,9 @@ const body = requestBody(
     frequency_penalty: 'Lowers the probability of tokens by how often they occurred.',
     presence_penalty: 'Lowers the probability of tokens that occurred at all.',
     seed: 'Asks for repeatable output, if the provider supports it.',
-    reasoning_effort: "How much the model reasons, in the provider's own words: `low`, `medium`, `high`, ….",
+    reasoning_effort:
+      "How much the model reasons, in the provider's own words: `low`, `medium`, `high`, …. In [native " +
+      'mode](native.md#how-much-a-model-thinks) it holds for every provider.',
     verbosity: "How long answers are, in the provider's own words: `low`, `medium`, `high`.",
     logit_bias: 'Token ids, and what is added to their logits.',
     logprobs: 'True: the answer has the log probabilities of its tokens, if the provider has them.',

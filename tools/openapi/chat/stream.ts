@@ -23,6 +23,11 @@ export const chatStreamComponents: Components = {
       role: Type.Optional(Type.Literal('assistant')),
       content: Type.Optional(orNull(Type.String(), 'The next piece of the text.')),
       refusal: Type.Optional(orNull(Type.String(), 'The next piece of the refusal.')),
+      reasoning_content: Type.Optional(
+        Type.String({
+          description: 'The next piece of a thought, if the operator set [`reasoning`](native.md#thoughts).',
+        }),
+      ),
       tool_calls: Type.Optional(Type.Array(call, { minItems: 1 })),
     },
     { description: 'The first chunk has `role`; the last one before the usage is `{}`.' },

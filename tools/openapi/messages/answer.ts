@@ -20,7 +20,33 @@ export const messagesAnswerComponents: Components = {
     },
     { description: 'A call that the model asks for. The caller runs it.' },
   ),
-  AnswerBlock: choice('type', { text: 'AnswerText', tool_use: 'AnswerToolUse' }, 'A block of the answer.'),
+  AnswerThinking: Type.Object(
+    {
+      type: Type.Literal('thinking'),
+      thinking: Type.String({ description: 'The words of the thought. Empty if the request omits them.' }),
+      signature: Type.String({
+        description: 'Sealed by weir. Send the block back unchanged. Empty in a stream at first.',
+      }),
+    },
+    { description: 'A thought, if the operator set [`reasoning`](native.md#thoughts) and the request turns it on.' },
+  ),
+  AnswerRedactedThinking: Type.Object(
+    {
+      type: Type.Literal('redacted_thinking'),
+      data: Type.String({ minLength: 1, description: 'Sealed by weir. Send the block back unchanged.' }),
+    },
+    { description: 'A thought whose words the provider does not show.' },
+  ),
+  AnswerBlock: choice(
+    'type',
+    {
+      text: 'AnswerText',
+      tool_use: 'AnswerToolUse',
+      thinking: 'AnswerThinking',
+      redacted_thinking: 'AnswerRedactedThinking',
+    },
+    'A block of the answer.',
+  ),
   MessagesUsage: Type.Object(
     {
       input_tokens: count('Input tokens, without those that were read from a cache or written to it.'),
@@ -51,7 +77,8 @@ export const messagesAnswerComponents: Components = {
       role: Type.Literal('assistant'),
       model: Type.String({ minLength: 1, description: 'The public name of the model that answered.' }),
       content: Type.Array(ref('AnswerBlock'), {
-        description: 'The text, if there is any, then the calls. One empty text if there is neither.',
+        description:
+          'The text, if there is any, then the calls; thoughts in their places. One empty text if there is neither.',
       }),
       stop_reason: stopReason,
       stop_sequence: Type.Null(),

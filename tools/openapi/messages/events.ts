@@ -21,18 +21,38 @@ const deltas: Components = {
   ),
 }
 
+const thoughts: Components = {
+  ThinkingDelta: Type.Object(
+    { type: Type.Literal('thinking_delta'), thinking: Type.String() },
+    { description: 'The next piece of the words of a thought.' },
+  ),
+  SignatureDelta: Type.Object(
+    { type: Type.Literal('signature_delta'), signature: Type.String({ minLength: 1 }) },
+    { description: 'The signature of a thought, at its end.' },
+  ),
+}
+
 const events: Components = {
   MessageStartEvent: event('message_start', { message: ref('StartedMessage') }, 'The first event.'),
   ContentBlockStartEvent: event(
     'content_block_start',
     { index, content_block: ref('AnswerBlock') },
-    'A block begins: an empty text, or a call with an empty input.',
+    'A block begins: an empty text, a call with an empty input, or a thought without words.',
   ),
   ContentBlockDeltaEvent: event(
     'content_block_delta',
     {
       index,
-      delta: choice('type', { text_delta: 'TextDelta', input_json_delta: 'InputJsonDelta' }, 'The next piece.'),
+      delta: choice(
+        'type',
+        {
+          text_delta: 'TextDelta',
+          input_json_delta: 'InputJsonDelta',
+          thinking_delta: 'ThinkingDelta',
+          signature_delta: 'SignatureDelta',
+        },
+        'The next piece.',
+      ),
     },
     'The next piece of the open block.',
   ),
@@ -48,6 +68,7 @@ const events: Components = {
 
 export const messagesStreamComponents: Components = {
   ...deltas,
+  ...thoughts,
   ...events,
   MessagesEvent: choice(
     'type',

@@ -2,7 +2,18 @@
 
 import { Type } from '@sinclair/typebox'
 import { MessagesBody } from '../../../src/dialects/messages/schema.ts'
-import { anyOf, type Components, choice, IGNORED, ignored, oneOf, optional, ref, requestBody } from '../schema-parts.ts'
+import {
+  anyOf,
+  type Components,
+  choice,
+  IGNORED,
+  ignored,
+  nativeOnly,
+  oneOf,
+  optional,
+  ref,
+  requestBody,
+} from '../schema-parts.ts'
 
 const cache = optional(
   ref('CacheControl'),
@@ -62,13 +73,61 @@ const blocks: Components = {
   ),
 }
 
+const thoughts: Components = {
+  ThinkingBlock: Type.Object(
+    {
+      type: Type.Literal('thinking'),
+      thinking: Type.String(),
+      signature: Type.Optional(Type.Unknown({ description: 'As the answer had it. Any other is left out.' })),
+    },
+    {
+      description:
+        'A thought of an earlier answer, unchanged: its issuer gets it back. A 400 `Unsupported Anthropic content ' +
+        'block` unless the operator set [`reasoning`](native.md#thoughts).',
+    },
+  ),
+  RedactedThinkingBlock: Type.Object(
+    { type: Type.Literal('redacted_thinking'), data: Type.String() },
+    { description: 'The same for a thought whose words the provider does not show.' },
+  ),
+  Thinking: Type.Object(
+    {
+      type: oneOf('enabled', 'adaptive', 'disabled'),
+      budget_tokens: optional(Type.Integer({ minimum: 1024 }), 'With `enabled`: the most tokens to think.'),
+      display: optional(oneOf('summarized', 'omitted'), '`omitted`: thoughts come without their words.'),
+    },
+    { description: 'Whether the model thinks, and how many tokens.' },
+  ),
+  MessagesOutputConfig: Type.Object(
+    {
+      effort: optional(oneOf('none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'), 'How much the model thinks.'),
+      format: optional(
+        Type.Object({ type: Type.Literal('json_schema'), schema: ref('JsonSchema') }),
+        'The schema of the answer, if the operator set `structured_output`.',
+      ),
+    },
+    { description: 'Settings of the answer.' },
+  ),
+}
+
 const messages: Components = {
   AssistantMessage: Type.Object(
     {
       role: Type.Literal('assistant'),
       content: anyOf([
         Type.String(),
-        Type.Array(choice('type', { text: 'TextBlock', tool_use: 'ToolUseBlock' }, 'A block of the answer.')),
+        Type.Array(
+          choice(
+            'type',
+            {
+              text: 'TextBlock',
+              tool_use: 'ToolUseBlock',
+              thinking: 'ThinkingBlock',
+              redacted_thinking: 'RedactedThinkingBlock',
+            },
+            'A block of the answer.',
+          ),
+        ),
       ]),
     },
     { description: 'An earlier answer of the model.' },
@@ -162,9 +221,16 @@ const body = requestBody(
   },
   {
     top_k: 'It is not passed on.',
-    thinking: 'Reasoning settings are not passed on.',
+    thinking: nativeOnly(
+      'Unless the operator set [`reasoning`](native.md#how-much-a-model-thinks): then every provider gets it, and ' +
+        'a wrong value is a 400.',
+      ref('Thinking'),
+    ),
     metadata: 'It is not passed on.',
-    output_config: 'It is not passed on.',
+    output_config: nativeOnly(
+      'Unless the operator set [native mode](native.md): then `effort` and `format` hold for every provider.',
+      ref('MessagesOutputConfig'),
+    ),
     output_format: 'It is not passed on.',
     context_management: 'It is not passed on.',
     container: "Providers' own tools are not passed on.",
@@ -175,4 +241,10 @@ const body = requestBody(
   { description: 'A request of Messages.', not: { $ref: '#/components/schemas/ForbiddenMessagesFields' } },
 )
 
-export const messagesRequestComponents: Components = { ...blocks, ...messages, ...tools, MessagesRequest: body }
+export const messagesRequestComponents: Components = {
+  ...blocks,
+  ...thoughts,
+  ...messages,
+  ...tools,
+  MessagesRequest: body,
+}

@@ -43,6 +43,24 @@ const items: Components = {
     },
     { description: 'A call that the model asks for. The caller runs it.' },
   ),
+  SummaryText: Type.Object(
+    { type: Type.Literal('summary_text'), text: Type.String() },
+    { description: 'A part of the words of a thought.' },
+  ),
+  OutputReasoning: Type.Object(
+    {
+      id: id('rs_', 'The id of the item.'),
+      type: Type.Literal('reasoning'),
+      summary: Type.Array(ref('SummaryText'), { description: 'The words, if the request asks for a summary.' }),
+      encrypted_content: Type.Optional(
+        Type.String({
+          minLength: 1,
+          description: 'Sealed by weir, if `include` asks for it. Send the item back unchanged.',
+        }),
+      ),
+    },
+    { description: 'A thought, if the operator set [`reasoning`](native.md#thoughts) and the request asks for any.' },
+  ),
   OutputCompaction: Type.Object(
     {
       id: id('cmp_', 'The id of the item.'),
@@ -56,7 +74,12 @@ const items: Components = {
   ),
   OutputItem: choice(
     'type',
-    { message: 'OutputMessage', function_call: 'OutputCall', compaction: 'OutputCompaction' },
+    {
+      message: 'OutputMessage',
+      function_call: 'OutputCall',
+      reasoning: 'OutputReasoning',
+      compaction: 'OutputCompaction',
+    },
     'An item of the output, by its type.',
   ),
 }
@@ -71,7 +94,7 @@ const usage: Components = {
       }),
       output_tokens: count('Output tokens, with those of the reasoning.'),
       output_tokens_details: Type.Object({
-        reasoning_tokens: count('Output tokens of the reasoning, which is not sent.'),
+        reasoning_tokens: count('Output tokens of the reasoning.'),
       }),
       total_tokens: count('The sum of both.'),
     },
@@ -112,7 +135,10 @@ function resource(
       presence_penalty: always(0),
       frequency_penalty: always(0),
       prompt_cache_key: orNull(Type.String(), 'As in the request.'),
-      reasoning: Type.Object({ effort: Type.Null(), summary: Type.Null() }),
+      reasoning: Type.Object(
+        { effort: orNull(Type.String()), summary: orNull(Type.String()) },
+        { description: 'As in the request, if the operator set `reasoning`; null otherwise.' },
+      ),
       safety_identifier: Type.Null(),
       service_tier: Type.String({ description: 'As in the request; `default` without it.' }),
       store: always(false),
@@ -143,7 +169,9 @@ const resources: Components = {
       object: always('response'),
       output: Type.Array(ref('OutputItem'), {
         minItems: 1,
-        description: 'The message, if there is text, then the calls. One empty message if there is neither.',
+        description:
+          'The message, if there is text, then the calls; with thoughts, in the order in which they began. One empty ' +
+          'message if there is neither text nor calls.',
       }),
     },
     'A whole answer of Responses. `status` is `completed` also if the output limit or a filter ended the answer.',

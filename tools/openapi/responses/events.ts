@@ -18,6 +18,11 @@ function event(type: string, fields: TProperties, description: string) {
 }
 
 const ofText = { item_id: itemId, output_index: outputIndex, content_index: contentIndex }
+const ofSummary = {
+  item_id: itemId,
+  output_index: outputIndex,
+  summary_index: count('The index of the part of the summary, from 0 on.'),
+}
 const ofCall = { item_id: itemId, output_index: outputIndex }
 
 /** By the type of the event: the name of its schema, and the schema. */
@@ -35,7 +40,7 @@ const events = {
   'response.output_item.added': [
     'OutputItemAddedEvent',
     { output_index: outputIndex, item: ref('OutputItem') },
-    'An item begins: a message without content, or a call without arguments. Several may be open at a time.',
+    'An item begins: a message without content, a call without arguments, or a thought. Several may be open at a time.',
   ],
   'response.content_part.added': ['ContentPartAddedEvent', { ...ofText, part: ref('OutputText') }, 'A text begins.'],
   'response.output_text.delta': [
@@ -58,6 +63,26 @@ const events = {
     'FunctionCallArgumentsDoneEvent',
     { ...ofCall, name: Type.String({ minLength: 1 }), arguments: Type.String() },
     'The whole arguments.',
+  ],
+  'response.reasoning_summary_part.added': [
+    'ReasoningSummaryPartAddedEvent',
+    { ...ofSummary, part: ref('SummaryText') },
+    'A part of the words of a thought begins.',
+  ],
+  'response.reasoning_summary_text.delta': [
+    'ReasoningSummaryTextDeltaEvent',
+    { ...ofSummary, delta: Type.String({ minLength: 1 }) },
+    'The next piece of the part.',
+  ],
+  'response.reasoning_summary_text.done': [
+    'ReasoningSummaryTextDoneEvent',
+    { ...ofSummary, text: Type.String() },
+    'The whole text of the part.',
+  ],
+  'response.reasoning_summary_part.done': [
+    'ReasoningSummaryPartDoneEvent',
+    { ...ofSummary, part: ref('SummaryText') },
+    'The whole part.',
   ],
   'response.output_item.done': [
     'OutputItemDoneEvent',

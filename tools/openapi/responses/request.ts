@@ -2,7 +2,17 @@
 
 import { Type } from '@sinclair/typebox'
 import { ResponsesBody } from '../../../src/dialects/responses/schema.ts'
-import { anyOf, type Components, IGNORED, ignored, oneOf, optional, ref, requestBody } from '../schema-parts.ts'
+import {
+  anyOf,
+  type Components,
+  IGNORED,
+  ignored,
+  nativeOnly,
+  oneOf,
+  optional,
+  ref,
+  requestBody,
+} from '../schema-parts.ts'
 
 const cache = optional(
   ref('CacheControl'),
@@ -132,9 +142,28 @@ const items: Components = {
     { type: Type.Literal('additional_tools'), tools: optional(Type.Array(ref('ResponsesTool'))) },
     { description: 'More tools. Codex sends its tools so for some names of models.' },
   ),
+  ResponsesInputReasoning: Type.Object(
+    {
+      type: Type.Literal('reasoning'),
+      summary: Type.Optional(Type.Unknown({ description: 'As the answer had it.' })),
+      encrypted_content: Type.Optional(Type.Unknown({ description: 'As the answer had it. Any other is left out.' })),
+    },
+    {
+      description:
+        'A thought of an earlier answer, unchanged: its issuer gets it back. Without effect unless the operator set ' +
+        '[`reasoning`](native.md#thoughts).',
+    },
+  ),
+  ResponsesReasoning: Type.Object(
+    {
+      effort: optional(oneOf('none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'), 'How much the model thinks.'),
+      summary: optional(oneOf('auto', 'concise', 'detailed'), 'Asks for the words of the thoughts.'),
+    },
+    { description: 'How much the model thinks, and what the caller sees of it.' },
+  ),
   ResponsesOtherItem: {
     ...Type.Object({ type: Type.Unsafe({ type: 'string', not: { enum: knownItems() } }) }),
-    description: 'Accepted without effect: `reasoning` and items of all other types are skipped.',
+    description: 'Accepted without effect: items of all other types are skipped.',
     [IGNORED]: true,
   },
   ResponsesInputItem: anyOf(
@@ -146,6 +175,7 @@ const items: Components = {
       'ResponsesInputCompaction',
       'ResponsesCompactionTrigger',
       'ResponsesAdditionalTools',
+      'ResponsesInputReasoning',
       'ResponsesOtherItem',
     ].map(ref),
     'An item of the input, by its `type`.',
@@ -155,7 +185,7 @@ const items: Components = {
 function knownItems(): readonly string[] {
   return [
     ...['message', 'function_call', 'function_call_output', 'item_reference', 'compaction', 'compaction_summary'],
-    ...['compaction_trigger', 'additional_tools'],
+    ...['compaction_trigger', 'additional_tools', 'reasoning'],
   ]
 }
 
@@ -214,7 +244,11 @@ const body = requestBody(
       '`required`: the model must call a tool. `none`: it must not. `auto` is the default.',
     ),
     parallel_tool_calls: ignored('Answers always have `true`.', optional(Type.Boolean())),
-    reasoning: ignored('Reasoning settings are not passed on.'),
+    reasoning: nativeOnly(
+      'Unless the operator set [`reasoning`](native.md#how-much-a-model-thinks): then every provider gets it, and ' +
+        'a wrong value is a 400.',
+      ref('ResponsesReasoning'),
+    ),
     text: ignored('`text.format` and `text.verbosity` are not passed on.'),
     truncation: ignored('The answer repeats it.', optional(Type.String())),
     stream: 'True: the answer is a stream of server-sent events. No effect on `/v1/responses/compact`.',
@@ -229,7 +263,9 @@ const body = requestBody(
     store: 'weir stores no answers.',
     background: 'Answers are made while the caller waits.',
     prompt: 'Prompt templates are not supported.',
-    include: 'Nothing can be added to an answer.',
+    include:
+      'Nothing can be added to an answer, but `reasoning.encrypted_content` if the operator set ' +
+      '[`reasoning`](native.md#thoughts).',
     context_management: 'Send a `compaction_trigger` item instead.',
     max_tool_calls: 'The caller runs the tools.',
     top_logprobs: 'Answers have no log probabilities.',
