@@ -1,25 +1,43 @@
 /**
  * The bytes of one request: the body that the caller sent, and what was added to it. A text is a span of them, the
- * inside of a JSON string with its escapes, so that it is written to a provider without being decoded.
+ * inside of a JSON string with its escapes, so that it is written to a provider without being decoded. A turn that
+ * continues others has the bytes of their input, too: their addresses are below 0.
  */
 
-import { textOf } from './bytes.ts'
+import { textOf, viewOf } from './bytes.ts'
 import { parseExact } from './exact-json.ts'
 import type { JsonValue } from './json.ts'
 import { BACKSLASH } from './json-bytes.ts'
+import { NO_SHARED_BYTES, type SharedBytes } from './shared-bytes.ts'
 
 const LETTER_U = 0x75
 /** Most requests add less. */
 const ADDED_BYTES = 1024
+const NO_BYTES = Buffer.alloc(0)
 
 export class Arena {
   private added: Buffer | undefined
   private addedBytes = 0
+  /** Of `bytes` and `added`, each made when it is first needed. */
+  private bodyView: DataView | undefined
+  private addedView: DataView | undefined
 
   constructor(
     /** The whole body. */
     readonly bytes: Uint8Array,
+    /** The input of earlier turns. */
+    readonly earlier: SharedBytes = NO_SHARED_BYTES,
   ) {}
+
+  /** How many bytes there are. */
+  get size(): number {
+    return this.earlier.size + this.end
+  }
+
+  /** What was added, after the body. */
+  get addition(): Uint8Array {
+    return (this.added ?? NO_BYTES).subarray(0, this.addedBytes)
+  }
 
   /** Where the next span will be that is added. Spans up to there are a beginning and an end among all bytes. */
   get end(): number {
@@ -40,6 +58,7 @@ export class Arena {
       const larger = Buffer.allocUnsafeSlow(Math.max(ADDED_BYTES, 2 * needed))
       this.added?.copy(larger, 0, 0, this.addedBytes)
       this.added = larger
+      this.addedView = undefined
     }
     this.addedBytes += this.added.write(json, this.addedBytes)
     return from
@@ -47,12 +66,27 @@ export class Arena {
 
   /** The bytes among which the span is that begins here. */
   bufferAt(from: number): Uint8Array {
-    return from < this.bytes.length ? this.bytes : (this.added ?? this.bytes)
+    if (from < this.bytes.length) return from < 0 ? this.earlier.bufferAt(from + this.earlier.size) : this.bytes
+    return this.added ?? this.bytes
+  }
+
+  /** The same bytes. */
+  viewAt(from: number): DataView {
+    if (from < 0) return this.earlier.viewAt(from + this.earlier.size)
+    if (from < this.bytes.length || this.added === undefined) {
+      this.bodyView ??= viewOf(this.bytes)
+      return this.bodyView
+    }
+    this.addedView ??= viewOf(this.added)
+    return this.addedView
   }
 
   /** The index of a byte among them. */
   indexAt(from: number, at: number = from): number {
-    return from < this.bytes.length ? at : at - this.bytes.length
+    if (from >= this.bytes.length) return at - this.bytes.length
+    if (from >= 0) return at
+    const { earlier } = this
+    return at + earlier.size - earlier.beginningAt(from + earlier.size)
   }
 
   /** The text of a span. */

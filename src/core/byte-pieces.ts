@@ -58,6 +58,13 @@ export class BytePieces implements Iterable<Uint8Array> {
     return (this.buffers[piece] ?? NO_BYTES).subarray((this.from[piece] ?? 0) + from, this.to[piece])
   }
 
+  /** The pieces from one on, in the same memory. */
+  viewsFrom(first: number): readonly Uint8Array[] {
+    const views: Uint8Array[] = []
+    for (let piece = first; piece < this.count; piece++) views.push(this.view(piece, 0))
+    return views
+  }
+
   /** A copy of all of them. */
   joined(): Buffer {
     const whole = Buffer.allocUnsafe(this.size)

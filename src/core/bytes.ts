@@ -25,3 +25,8 @@ export function partOf(bytes: Uint8Array, from: number, to: number): Uint8Array 
   // `subarray` of a Buffer costs three times as much: 300 ns.
   return to - from === bytes.byteLength ? bytes : new Uint8Array(bytes.buffer, bytes.byteOffset + from, to - from)
 }
+
+/** The same bytes as a view, through which several are read at once. */
+export function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}

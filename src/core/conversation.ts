@@ -6,6 +6,7 @@
 
 import { Arena } from './arena.ts'
 import { type CacheMark, indexOfMark, MARKED, markIndexOf, markOf } from './entry-marks.ts'
+import type { SentItems } from './sent-items.ts'
 
 /** In whose API messages and tools have the form in which they came. */
 export type WireForm = 'chat' | 'messages' | 'responses'
@@ -83,6 +84,9 @@ const MEDIA_KINDS: ReadonlySet<number> = new Set([
   ...[IMAGE, IMAGE_URL, DOCUMENT, DOCUMENT_TEXT, DOCUMENT_URL, DOCUMENT_PARTS],
 ])
 
+/** The same, each as a bit. */
+const MEDIA_BITS = [...MEDIA_KINDS].reduce((bits, kind) => bits | (1 << kind), 0)
+
 /** Whether an image or a document begins with an entry of this kind. */
 export function isMedia(kind: number): boolean {
   return MEDIA_KINDS.has(kind)
@@ -135,6 +139,11 @@ export abstract class Entries {
   /** Whether any entry is of this kind. */
   has(kind: number): boolean {
     return (this.seen & (1 << kind)) !== 0
+  }
+
+  /** Whether any entry is an image or a document. */
+  get hasMedia(): boolean {
+    return (this.seen & MEDIA_BITS) !== 0
   }
 
   kindAt(entry: number): number {
@@ -249,6 +258,8 @@ export class Conversation extends Entries {
     /** The thoughts that the caller sends back, by the first byte of the text or the call that each comes before. */
     readonly sentThoughts?: ReadonlyMap<number, readonly SentThought[]>,
     blocks?: BlockSpans,
+    /** What providers were sent of it, if other turns may continue it. */
+    readonly sent?: SentItems,
   ) {
     super(arena, numbers, seenIn(numbers), markPaths, blocks)
   }

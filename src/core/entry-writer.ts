@@ -95,6 +95,12 @@ export class EntryWriter {
     other.begin()
   }
 
+  /** Adds entries that were copied, whose bytes have been moved by `shift`. */
+  addShifted(copied: Int32Array, shift: number): void {
+    for (let at = 0; at < copied.length; at += ENTRY_INTS)
+      this.add(copied[at] ?? 0, (copied[at + 1] ?? 0) + shift, (copied[at + 2] ?? 0) + shift)
+  }
+
   /** A copy of the entries. */
   take(): Int32Array {
     const { entries, length } = this

@@ -2,17 +2,21 @@
 
 import type { Arena } from './arena.ts'
 import { BytePieces } from './byte-pieces.ts'
-import { textOf } from './bytes.ts'
+import { textOf, viewOf } from './bytes.ts'
 import type { Entries } from './conversation.ts'
 import { JsonInString } from './json-in-string.ts'
 
-/** A constant part of JSON in ASCII. */
-export function part(text: string): Buffer {
-  return Buffer.from(text, 'latin1')
+/** A constant part of JSON in ASCII. Seen through a view, its bytes are copied four at a time. */
+export type Part = DataView
+
+export function part(text: string): Part {
+  return viewOf(Buffer.from(text, 'latin1'))
 }
 
-/** So few bytes are copied one by one: a native copy of them takes 60 ns in a server. */
-const SHORT_BYTES_MAX = 64
+/** So few bytes are copied through views, which takes 0.6 ns for each: a native copy takes 60 ns in a server. */
+const SHORT_BYTES_MAX = 96
+/** Of an integer in a view. */
+const WORD_BYTES = 4
 
 /**
  * A span of this size is sent from the request's own bytes. They are four fifths of a conversation, and a new buffer
@@ -29,6 +33,7 @@ const BYTES_A_UNIT = 3
  * long as writing it.
  */
 const shared = Buffer.allocUnsafeSlow(8 * 1024)
+const sharedView = viewOf(shared)
 /** Who writes into it now. One that fails never ends, so the next one moves it to a buffer of its own. */
 let writer: JsonBuilder | undefined
 
@@ -36,6 +41,7 @@ export class JsonBuilder {
   /** What was ended; absent in short JSON. */
   private pieces: BytePieces | undefined
   private target: Buffer
+  private view: DataView
   /** What was written into the target, and not added to the pieces, is from `start` to `size`. */
   private start = 0
   private size = 0
@@ -46,17 +52,20 @@ export class JsonBuilder {
     private readonly source: Arena,
     expected: number,
   ) {
-    if (expected > shared.length) this.target = Buffer.allocUnsafe(Math.min(expected, BUFFER_BYTES))
-    else {
+    if (expected > shared.length) {
+      this.target = Buffer.allocUnsafe(Math.min(expected, BUFFER_BYTES))
+      this.view = viewOf(this.target)
+    } else {
       writer?.leave(0)
       writer = this
       this.target = shared
+      this.view = sharedView
     }
   }
 
-  part(bytes: Uint8Array): void {
-    this.reserve(bytes.length)
-    this.copy(bytes, 0, bytes.length)
+  part(bytes: Part): void {
+    this.reserve(bytes.byteLength)
+    this.copy(bytes, 0, bytes.byteLength)
   }
 
   /** The span of an entry. */
@@ -74,15 +83,18 @@ export class JsonBuilder {
       return
     }
     this.reserve(to - from)
-    if (to - from <= SHORT_BYTES_MAX) return this.copy(buffer, start, end)
+    if (to - from <= SHORT_BYTES_MAX) return this.copy(source.viewAt(from), start, end)
     Buffer.prototype.copy.call(buffer, this.target, this.size, start, end)
     this.size += to - from
   }
 
-  private copy(bytes: Uint8Array, from: number, to: number): void {
-    const { target } = this
+  private copy(bytes: DataView, from: number, to: number): void {
+    const { view } = this
     let { size } = this
-    for (let at = from; at < to; at++) target[size++] = bytes[at] ?? 0
+    let at = from
+    for (const end = to - WORD_BYTES; at <= end; at += WORD_BYTES, size += WORD_BYTES)
+      view.setUint32(size, bytes.getUint32(at))
+    for (; at < to; at++, size++) view.setUint8(size, bytes.getUint8(at))
     this.size = size
   }
 
@@ -107,10 +119,24 @@ export class JsonBuilder {
   json(from: number, to: number, source: Arena = this.source): void {
     this.reserve(2 * (to - from))
     this.inString ??= new JsonInString(source.bytes)
-    const isOfBody = from < source.bytes.length
+    const isOfBody = from >= 0 && from < source.bytes.length
     const end = isOfBody ? this.inString.write(from, to, this.target, this.size) : -1
     if (end === -1) this.text(JSON.stringify(source.jsonAt(from, to)).slice(1, -1))
     else this.size = end
+  }
+
+  /** Bytes that nobody changes, which are not copied. Not in short JSON. */
+  unchanged(bytes: Uint8Array): void {
+    this.endPiece().add(bytes, 0, bytes.byteLength)
+  }
+
+  /** What is written from here on is `since` this mark; undefined in short JSON. */
+  mark(): number | undefined {
+    return this.target === shared ? undefined : this.endPiece().count
+  }
+
+  since(mark: number): readonly Uint8Array[] {
+    return this.endPiece().viewsFrom(mark)
   }
 
   /** All that was written; as text if it is short. */
@@ -124,6 +150,7 @@ export class JsonBuilder {
   private leave(bytes: number): void {
     writer = undefined
     this.target = Buffer.allocUnsafeSlow(Math.max(this.size + bytes, BUFFER_BYTES))
+    this.view = viewOf(this.target)
     shared.copy(this.target, 0, 0, this.size)
   }
 
@@ -139,6 +166,7 @@ export class JsonBuilder {
     if (this.target === shared) return this.leave(bytes)
     this.endPiece()
     this.target = Buffer.allocUnsafeSlow(Math.max(bytes, BUFFER_BYTES))
+    this.view = viewOf(this.target)
     this.start = 0
     this.size = 0
   }

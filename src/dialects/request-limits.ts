@@ -14,6 +14,12 @@ const DOCUMENTS_MAX = 1024
 /** Each is decrypted. A conversation needs one. */
 const COMPACTIONS_MAX = 64
 
+/** What was counted of a request, for one that continues it. */
+export interface LimitCounts {
+  readonly counts: ReadonlyMap<string, number> | undefined
+  readonly values: number
+}
+
 /**
  * One for each request. Every method throws `CallerError` if its limit is exceeded; `path` is the field that exceeds
  * it.
@@ -24,9 +30,15 @@ export class RequestLimits {
   /** Values within the arguments of tool calls: some providers get these as objects, so that they are parsed. */
   private values: number
 
-  /** `longArgumentValues`: values within arguments that are not read here. */
-  constructor(longArgumentValues = 0) {
-    this.values = longArgumentValues
+  /** `longArgumentValues`: values within arguments that are not read here. `before`: counts of earlier turns. */
+  constructor(longArgumentValues = 0, before?: LimitCounts) {
+    this.values = longArgumentValues + (before?.values ?? 0)
+    if (before?.counts !== undefined) this.counts = new Map(before.counts)
+  }
+
+  /** What was counted. */
+  get counted(): LimitCounts {
+    return { counts: this.counts, values: this.values }
   }
 
   /** `count` is the number of tools in `field`. */

@@ -26,6 +26,11 @@ export class ThoughtPlaces {
     this.waiting = NONE
   }
 
+  /** Whether there is any thought. */
+  get isUsed(): boolean {
+    return this.places !== undefined || this.waiting !== NONE
+  }
+
   /** By the first byte of what follows; undefined if there are none. */
   get whole(): ReadonlyMap<number, readonly SentThought[]> | undefined {
     return this.places

@@ -3,11 +3,13 @@
  * when theirs is gone, so what is kept may be forgotten at any time: the oldest first.
  */
 
+import { memoryBytesOf } from '../dialects/responses/earlier-input.ts'
+import type { KeptInput } from './continued-body.ts'
+
 /** A response that may be continued on its connection. */
 export interface Continuable {
   readonly id: string
-  /** All its input in JSON, items joined by commas. */
-  readonly input: Buffer
+  readonly input: KeptInput
   /** Its output in JSON, items joined by commas. */
   readonly output: string
   readonly bytes: number
@@ -18,8 +20,8 @@ export interface Continuable {
 /** What a conversation takes besides its texts. */
 const OVERHEAD_BYTES = 1024
 
-export function continuableBytes(input: Buffer, output: string): number {
-  return input.length + Buffer.byteLength(output) + OVERHEAD_BYTES
+export function continuableBytes({ bytes, read }: KeptInput, output: string): number {
+  return bytes.size + memoryBytesOf(read) + Buffer.byteLength(output) + OVERHEAD_BYTES
 }
 
 interface Kept {

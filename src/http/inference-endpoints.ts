@@ -21,16 +21,20 @@ import { Flow } from '../gateway/flow.ts'
 import { ImageWork } from '../gateway/image-work.ts'
 import type { Work } from '../gateway/work.ts'
 import { boundaryOf, isForm, parseForm } from '../wire/multipart.ts'
-import { type RequestBody, readRequestBody, type UnparsedMembers } from '../wire/request-body.ts'
+import { type RequestBody, readRequestBody } from '../wire/request-body.ts'
+import type { TurnBody } from './continued-body.ts'
 import type { RequestLife } from './request-life.ts'
 
 /** Converts a body: a dialect's `read`, or that of one of its other endpoints. */
-type Reader = Pick<Dialect, 'read' | 'unparsed'>
+interface Reader extends Pick<Dialect, 'read' | 'unparsed'> {
+  /** The body, if it was read before. */
+  readonly body?: RequestBody | undefined
+}
 
 /** `POST /v1/chat/completions`, `/v1/responses` and `/v1/messages`: a conversation in the dialect of `reader`. */
 export function runChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: Reader): void | Promise<void> {
   if (life.running.isHeavy) return runHeavyChat(life, key, bytes, reader)
-  const body = readDocument(life, key, bytes, reader.unparsed)
+  const body = readDocument(life, key, bytes, reader)
   life.identify(() => endUserOf(body.settings))
   const exchange = reader.read(body, callerOf(life, key))
   if (!(exchange instanceof Promise)) return runExchange(life, key, exchange)
@@ -38,7 +42,7 @@ export function runChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: 
 }
 
 async function runHeavyChat(life: RequestLife, key: Key, bytes: Uint8Array, reader: Reader): Promise<void> {
-  const body = readDocument(life, key, bytes, reader.unparsed)
+  const body = readDocument(life, key, bytes, reader)
   life.identify(() => endUserOf(body.settings))
   // Other documents are read meanwhile.
   body.document.keep()
@@ -49,9 +53,15 @@ async function runHeavyChat(life: RequestLife, key: Key, bytes: Uint8Array, read
 }
 
 /** A turn on a socket: what `POST /v1/responses` does with the same body, always as a stream. */
-export function runTurn(life: RequestLife, key: Key, bytes: Uint8Array, turn: Turn): void | Promise<void> {
+export function runTurn(life: RequestLife, key: Key, bytes: Uint8Array, turn: SentTurn): void | Promise<void> {
   const { unparsed, readTurn } = life.parts.dialects.responses
-  return runChat(life, key, bytes, { unparsed, read: (body, caller) => readTurn(body, caller, turn) })
+  const read: Reader['read'] = (body, caller) => readTurn(body, caller, turn)
+  return runChat(life, key, bytes, { unparsed, read, body: turn.body?.read })
+}
+
+/** A turn, whose frame may have been read as a body already. */
+interface SentTurn extends Turn {
+  readonly body: TurnBody | undefined
 }
 
 /**
@@ -61,7 +71,7 @@ export function runTurn(life: RequestLife, key: Key, bytes: Uint8Array, turn: Tu
 export async function runWarmUp(life: RequestLife, key: Key, bytes: Uint8Array, turn: Turn): Promise<void> {
   const { parts, log } = life
   const { unparsed, readTurn } = parts.dialects.responses
-  const exchange = await readTurn(readDocument(life, key, bytes, unparsed), callerOf(life, key), turn)
+  const exchange = await readTurn(readDocument(life, key, bytes, { unparsed }), callerOf(life, key), turn)
   log.ignored = exchange.ignored
   const work = new ChatWork(parts.gateway, key, exchange, log)
   const selected = selectModel(parts.catalog, key, work.model, work.kind)
@@ -79,7 +89,7 @@ function runExchange(life: RequestLife, key: Key, exchange: Exchange): void {
 /** `POST /v1/messages/count_tokens` on both Messages prefixes: agents call it instead of sending a real request. */
 export async function runCount(life: RequestLife, key: Key, bytes: Uint8Array): Promise<void> {
   const { parts, log, running } = life
-  const body = readDocument(life, key, bytes, parts.dialects.messages.unparsed)
+  const body = readDocument(life, key, bytes, parts.dialects.messages)
   if (running.isHeavy) {
     body.document.keep()
     await turn()
@@ -138,9 +148,9 @@ function flow(life: RequestLife, key: Key, work: Work): void {
 }
 
 /** A JSON body without forbidden fields, whose long lists are not parsed. Throws `CallerError`. */
-function readDocument(life: RequestLife, key: Key, bytes: Uint8Array, unparsed: UnparsedMembers): RequestBody {
+function readDocument(life: RequestLife, key: Key, bytes: Uint8Array, reader: Omit<Reader, 'read'>): RequestBody {
   if (isForm(contentType(life))) throw formRejected()
-  const body = readRequestBody(bytes, unparsed)
+  const body = reader.body?.document.isValid ? reader.body : readRequestBody(bytes, reader.unparsed)
   const { settings } = body
   refuseForbidden(settings, life.endpoint.family === 'messages' ? 'accepted' : metadataRule(key))
   if (typeof settings['model'] === 'string') life.log.requestedModel = settings['model']

@@ -6,21 +6,19 @@
 import type { ServerWebSocket } from 'bun'
 import type { Key } from '../catalog/catalog.ts'
 import { CallerError } from '../core/caller-error.ts'
-import { isArray, isObject } from '../core/json.ts'
 import { newRequestId } from '../core/request-id.ts'
 import { ticker } from '../core/ticker.ts'
 import type { BodyShare } from '../gateway/body-memory.ts'
 import type { RequestHead } from '../gateway/request-trace.ts'
 import { type Continuable, type ContinuationMemory, continuableBytes } from './continuation-memory.ts'
+import { continuedBody, keptInput, NO_INPUT, shown, type TurnBody } from './continued-body.ts'
 import type { EdgeState, SocketEndReason } from './request-life.ts'
 import { errorFrame, readFrame, type TurnFrame } from './socket-frames.ts'
-import { SocketTurn, type TurnBody, type TurnConnection } from './socket-turn.ts'
+import { SocketTurn, type TurnConnection } from './socket-turn.ts'
 
 const RUNNING_MAX = 16
 const WAITING_MAX = 64
 const LANES_MAX = 32
-/** As the body of a `POST`. */
-const BODY_BYTES_MAX = 10 * 1024 * 1024
 /** So many bytes in the caller's socket are no reason to read a provider again. */
 const FULL_BYTES = 64 * 1024
 /** What may be written beside turns, such as errors, to a caller that does not read. */
@@ -304,7 +302,7 @@ export class SocketConnection implements TurnConnection {
 
   bodyOf(frame: TurnFrame): TurnBody {
     const { bytes, input, previousResponseId: previous } = frame
-    if (previous === undefined) return { bytes, input }
+    if (previous === undefined) return { bytes, input, read: frame.read }
     const parent = [...this.conversations.values()].find(({ id }) => id === previous)
     this.state.figures.continued(parent === undefined ? 'not_found' : 'found')
     if (parent === undefined) {
@@ -315,25 +313,13 @@ export class SocketConnection implements TurnConnection {
       })
     }
     this.home.memory.used(this.organization, parent)
-    // Its error is that of a `POST`.
-    if (input === undefined) return { bytes, input }
-    checkOutputs(bytes, input, parent)
-    const items = itemsOf(bytes, input)
-    const parts = [parent.input, Buffer.from(parent.output), items].filter(({ length }) => length > 0)
-    const list = parts.flatMap((part, index) => (index === 0 ? [part] : [COMMA, part]))
-    const [from, to] = input.isText ? [input.from, input.to] : [input.from - 1, input.to + 1]
-    const whole = Buffer.concat([bytes.subarray(0, from), OPEN, ...list, CLOSE_LIST, bytes.subarray(to)])
-    if (whole.length > BODY_BYTES_MAX) {
-      throw new CallerError('too_large', 'The conversation is larger than 10 MiB: shorten it.')
-    }
-    const end = whole.length - (bytes.length - to) - CLOSE_LIST.length
-    return { bytes: whole, input: { from: from + OPEN.length, to: end, isText: false } }
+    return continuedBody({ bytes, input }, parent)
   }
 
   keep(turn: SocketTurn): void {
     const { body, frame, output, isCompaction, responseId: id } = turn
     if (body?.input === undefined || id === undefined) return
-    const input = isCompaction ? Buffer.alloc(0) : heldAlone(itemsOf(body.bytes, body.input), body.bytes)
+    const input = isCompaction ? NO_INPUT : keptInput(body, turn.readInput)
     const { lane } = frame
     this.drop(lane)
     const text = output.map(({ json }) => json).join()
@@ -363,60 +349,3 @@ function lossOf(words: string): SocketEndReason {
 /** What `sendText` returns for a frame that Bun keeps until the socket takes more. */
 const SENT_LATER = -1
 const NO_HEADERS = {}
-const COMMA = Buffer.from(',')
-const OPEN = Buffer.from('[')
-const CLOSE_LIST = Buffer.from(']')
-
-/** The items of an input as JSON, joined by commas. A text is one message of the user. */
-function itemsOf(bytes: Buffer, { from, to, isText }: NonNullable<TurnFrame['input']>): Buffer {
-  const written = bytes.subarray(from, to)
-  if (isText) return Buffer.from(`{"type":"message","role":"user","content":${written.toString()}}`)
-  return isBlank(written) ? Buffer.alloc(0) : written
-}
-
-/** The items without the rest of their frame, such as long instructions, which nothing counts. */
-function heldAlone(items: Buffer, { length }: Buffer): Buffer {
-  return length - items.length > items.length / 8 ? Buffer.from(items) : items
-}
-
-function isBlank(bytes: Buffer): boolean {
-  return bytes.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d)
-}
-
-/**
- * A result of a tool must answer a call that the conversation has. In JSON, a name stands in quotes that are not
- * escaped, so that it is found without parsing what was sent before.
- */
-function checkOutputs(bytes: Buffer, input: NonNullable<TurnFrame['input']>, parent: Continuable): void {
-  if (input.isText || !bytes.includes('call_output"')) return
-  const items: unknown = JSON.parse(`[${bytes.toString('utf8', input.from, input.to)}]`)
-  if (!isArray(items)) return
-  const known = new Set<string>()
-  let isRead = false
-  for (const [index, item] of items.entries()) {
-    if (!isObject(item) || typeof item['call_id'] !== 'string') continue
-    const { type, call_id: id } = item
-    if (type === 'function_call_output' && !known.has(id)) {
-      if (!isRead) for (const one of callIdsOf(parent)) known.add(one)
-      isRead = true
-      if (!known.has(id)) {
-        const message = `No tool call found for function call output with call_id '${shown(id)}'.`
-        throw new CallerError('invalid_field', message, { param: `input[${index}].call_id` })
-      }
-    }
-    known.add(id)
-  }
-}
-
-const CALL_ID = /"call_id"\s*:\s*("(?:[^"\\]|\\.)*")/g
-
-function callIdsOf({ input, output }: Continuable): readonly string[] {
-  const found: string[] = []
-  for (const text of [input.toString(), output])
-    for (const [, id = '""'] of text.matchAll(CALL_ID)) found.push(String(JSON.parse(id)))
-  return found
-}
-
-function shown(id: string): string {
-  return id.length > 100 ? `${id.slice(0, 100)}…` : id
-}

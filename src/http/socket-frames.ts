@@ -2,24 +2,22 @@
 
 import { CallerError } from '../core/caller-error.ts'
 import { errorBody } from '../dialects/error-body.ts'
-import { type JsonDocument, NONE, words } from '../wire/json-document.ts'
-import { readRequestBody } from '../wire/request-body.ts'
+import { INPUT, UNPARSED } from '../dialects/responses/request.ts'
+import { type JsonDocument, NONE } from '../wire/json-document.ts'
+import { type RequestBody, readRequestBody } from '../wire/request-body.ts'
+import type { TurnBody } from './continued-body.ts'
 import { errorHeaders } from './headers.ts'
 
-/** What a frame has beside the fields of a `POST`; its input is not parsed. */
-const MEMBERS = { names: words('input'), members: [{ placeholder: () => '""' }] }
-const INPUT = 0
 const LANE = /^[A-Za-z0-9_.-]{1,256}$/
 
 /** A `response.create`. */
-export interface TurnFrame {
-  readonly bytes: Buffer
+export interface TurnFrame extends TurnBody {
+  /** As a `POST` reads it, as long as no other body was read since. */
+  readonly read: RequestBody
   /** Absent: the default lane, whose frames do not name it. */
   readonly lane: string | undefined
   readonly previousResponseId: string | undefined
   readonly isWarmUp: boolean
-  /** Where its input is in `bytes`: the items of a list without its brackets, or a text with its quotes. */
-  readonly input: { readonly from: number; readonly to: number; readonly isText: boolean } | undefined
   /** What is wrong with a frame whose lane is known. */
   readonly error: CallerError | undefined
 }
@@ -33,7 +31,8 @@ interface Answered {
 export function readFrame(message: string | Uint8Array): TurnFrame | Answered {
   if (typeof message !== 'string') throw notJson('The frame is binary.')
   const bytes = Buffer.from(message)
-  const { settings, document, values } = read(bytes)
+  const body = read(bytes)
+  const { settings, document, values } = body
   const { type } = settings
   if (type === 'response.processed') return { reply: undefined }
   if (type === 'response.steer' || type === 'response.inject') return { reply: unsupported(type, message) }
@@ -46,6 +45,7 @@ export function readFrame(message: string | Uint8Array): TurnFrame | Answered {
   if (!isLane) throw invalidLane()
   return {
     bytes,
+    read: body,
     lane: lane ?? undefined,
     previousResponseId: typeof previous === 'string' ? previous : undefined,
     isWarmUp: generate === false,
@@ -54,9 +54,9 @@ export function readFrame(message: string | Uint8Array): TurnFrame | Answered {
   }
 }
 
-function read(bytes: Buffer): ReturnType<typeof readRequestBody> {
+function read(bytes: Buffer): RequestBody {
   try {
-    return readRequestBody(bytes, MEMBERS)
+    return readRequestBody(bytes, UNPARSED)
   } catch (error) {
     if (!(error instanceof CallerError) || error.status !== 400) throw error
     throw notJson(error.message)

@@ -3,6 +3,7 @@
 import type { CallerError } from '../core/caller-error.ts'
 import { ticker } from '../core/ticker.ts'
 import type { TurnEncoder } from '../dialects/dialect.ts'
+import type { EarlierInput, ReadInput } from '../dialects/responses/earlier-input.ts'
 import type { Turn } from '../dialects/responses/responses.ts'
 import type { RequestEnd } from '../gateway/access-log.ts'
 import type { Answer } from '../gateway/answer.ts'
@@ -10,12 +11,10 @@ import type { CallerStream } from '../gateway/caller-stream.ts'
 import { Pump } from '../gateway/pump.ts'
 import type { RequestHead } from '../gateway/request-trace.ts'
 import { KEEP_ALIVE_COMMENT } from '../wire/sse.ts'
+import { itemBytesOf, type TurnBody } from './continued-body.ts'
 import { runTurn, runWarmUp } from './inference-endpoints.ts'
 import { type ApiPath, type EdgeState, RequestLife, type Responder } from './request-life.ts'
 import { eachEvent, errorFrame, type TurnFrame } from './socket-frames.ts'
-
-/** The body of a turn, and where its input is. */
-export interface TurnBody extends Pick<TurnFrame, 'bytes' | 'input'> {}
 
 /** The connection of a turn, and the conversations that it keeps. */
 export interface TurnConnection {
@@ -55,6 +54,8 @@ export class SocketTurn implements Responder, CallerStream, Turn {
   /** The items of its answer. */
   output: Items = []
   isCompaction = false
+  /** What was read of its input. */
+  readInput: ReadInput | undefined
   private encoder: TurnEncoder | undefined
   /** Who answers, for the first and the last event. */
   private gateway = ''
@@ -84,8 +85,8 @@ export class SocketTurn implements Responder, CallerStream, Turn {
       life.admit()
       life.begin((_, key, bytes) => run(life, key, bytes, this))
       this.body = connection.bodyOf(frame)
-      const { bytes } = this.body
-      life.take(bytes.length)
+      const { bytes, earlier } = this.body
+      life.take(bytes.length + (earlier === undefined ? 0 : itemBytesOf(earlier)))
       life.body(bytes)
     } catch (error) {
       life.failed(error)
@@ -106,6 +107,14 @@ export class SocketTurn implements Responder, CallerStream, Turn {
 
   get previousResponseId(): string | null {
     return this.frame.previousResponseId ?? null
+  }
+
+  get earlier(): EarlierInput | undefined {
+    return this.body?.earlier?.read
+  }
+
+  read(input: ReadInput): void {
+    this.readInput = input
   }
 
   get hasLeft(): boolean {

@@ -65,7 +65,7 @@ const IMAGE_TYPE = /^image\//i
 /** The input tokens of a request: its messages, images by their size in pixels, and its tools. */
 export function estimateInput(request: ChatRequest): number {
   const conversation = request.conversation
-  const estimate = new Estimate(conversation.arena.end)
+  const estimate = new Estimate(conversation.arena.size)
   estimate.messages(conversation)
   estimate.tools(request.tools)
   estimate.json(request.sampling.responseFormat)

@@ -2,7 +2,7 @@
 
 import { type Conversation, RESULT_ID } from '../core/conversation.ts'
 import { type CacheMark, indexOfMark, markOf } from '../core/entry-marks.ts'
-import { part } from '../core/json-builder.ts'
+import { type Part, part } from '../core/json-builder.ts'
 import type { ToolList } from '../core/tool-list.ts'
 import { MarkOrder } from './mark-order.ts'
 import { NO_ENTRY, PLACEHOLDER, type Turns } from './turns.ts'
@@ -11,7 +11,7 @@ import { NO_ENTRY, PLACEHOLDER, type Turns } from './turns.ts'
 const MARKS_MAX = 4
 
 /** The ends of what carries a cache mark, for each mark, in the order of `MARKS`. */
-export function markedEnds(before: string, after: string): readonly Uint8Array[] {
+export function markedEnds(before: string, after: string): readonly Part[] {
   return ['', ',"ttl":"5m"', ',"ttl":"1h"'].map((ttl) =>
     part(`${before},"cache_control":{"type":"ephemeral"${ttl}}${after}`),
   )

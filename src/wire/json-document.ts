@@ -30,16 +30,28 @@ export interface LeftOut {
   readonly placeholder: string
 }
 
+/** How many documents were read: what was found in one is kept until the next. */
+let reads = 0
+
 export class JsonDocument {
   /** The document itself, which is an object. */
   readonly root = 0
+  private readonly read = reads
+  private isKept = false
 
   private constructor(
     readonly bytes: Uint8Array,
     private positions: Uint32Array,
     private closings: Int32Array,
     private readonly count: number,
+    /** How many of its numbers have more digits than a double has, at most. */
+    readonly longNumbers: number,
   ) {}
+
+  /** How many structural bytes it has. */
+  get structure(): number {
+    return this.count
+  }
 
   /**
    * The document, which is valid until the next one is read. Undefined if the bytes are not the JSON of an object in
@@ -47,21 +59,23 @@ export class JsonDocument {
    */
   static read(bytes: Uint8Array): JsonDocument | undefined {
     if (!isUtf8(bytes)) return undefined
+    reads++
     const finder = structureFinder()
     const count = finder.find(bytes)
     if (count < 2) return undefined
     const { positions } = finder
     return syntax.isObject(bytes, bytes.length, positions, count)
-      ? new JsonDocument(bytes, positions, syntax.closings, count)
+      ? new JsonDocument(bytes, positions, syntax.closings, count, syntax.longNumbers)
       : undefined
   }
 
   /** The same of an object that was parsed, so that its syntax is known to be valid, and its depth to be allowed. */
   static ofParsed(bytes: Uint8Array): JsonDocument {
+    reads++
     const finder = structureFinder()
     const count = finder.find(bytes)
     const { positions } = finder
-    return new JsonDocument(bytes, positions, matchBrackets(bytes, positions, count), count)
+    return new JsonDocument(bytes, positions, matchBrackets(bytes, positions, count), count, count)
   }
 
   /**
@@ -70,6 +84,7 @@ export class JsonDocument {
    * such as 1.0 have another form. False if they exceed the limits of a body, too.
    */
   static isWrittenObject(bytes: Uint8Array, size: number): boolean {
+    reads++
     const finder = structureFinder()
     const count = finder.find(bytes, size)
     if (count < 2) return false
@@ -83,8 +98,14 @@ export class JsonDocument {
     return true
   }
 
+  /** Whether no other document was read since, or it was kept. */
+  get isValid(): boolean {
+    return this.isKept || this.read === reads
+  }
+
   /** The same document, which stays valid. */
   keep(): this {
+    this.isKept = true
     this.positions = this.positions.slice(0, this.count)
     this.closings = this.closings.slice(0, this.count)
     return this

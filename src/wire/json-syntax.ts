@@ -50,7 +50,8 @@ class Syntax {
   private positions: Uint32Array = new Uint32Array(0)
   private count = 0
   closings: Int32Array = closings
-  private longNumbers = 0
+  /** Numbers of the text that was checked last with more digits than a double has. */
+  longNumbers = 0
 
   /** Whether the first bytes are an object. */
   isObject(bytes: Uint8Array, size: number, positions: Uint32Array, count: number): boolean {

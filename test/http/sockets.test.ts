@@ -5,6 +5,7 @@ import OpenAI from 'openai'
 import { ResponsesWS } from 'openai/resources/responses/ws'
 import type { JsonObject } from '../../src/core/json.ts'
 import { ContinuationMemory } from '../../src/http/continuation-memory.ts'
+import { NO_INPUT } from '../../src/http/continued-body.ts'
 import type { SocketConnection } from '../../src/http/socket-connection.ts'
 import { KEY } from '../support/gateway.ts'
 import { IDLE_GAUGES } from '../support/gauges.ts'
@@ -536,7 +537,7 @@ test('an organization keeps no more than its share, and forgets the oldest first
   const memory = new ContinuationMemory(() => 10)
   const forgotten: string[] = []
   const one = (id: string, bytes: number) => {
-    return { id, input: Buffer.alloc(0), output: '', bytes, forget: () => void forgotten.push(id) }
+    return { id, input: NO_INPUT, output: '', bytes, forget: () => void forgotten.push(id) }
   }
   const [a, b, c, large] = [one('a', 4), one('b', 4), one('c', 4), one('large', 11)]
   memory.keep('acme', a)
@@ -684,7 +685,7 @@ test('beyond the share of its organization the oldest conversation of a connecti
   await warm('c', {})
   expect(own.service.app.sockets.memory.bytes).toBeLessThan(20_000)
   for (const one of Reflect.get([...open(own)][0] ?? {}, 'conversations').values())
-    expect(one.input.buffer.byteLength).toBeLessThan(20_000)
+    for (const piece of one.input.bytes.pieces()) expect(piece.buffer.byteLength).toBeLessThan(20_000)
   await own[Symbol.asyncDispose]()
 })
 

@@ -49,6 +49,25 @@ const CLAUDE = [
   event('message_stop', {}),
 ]
 
+/** The same by the Responses API: a text, or a call whose id depends on the request. */
+function responsesFrames(call: Call, isCall: boolean): readonly string[] {
+  const id = `call_${chosen(call, 1e9)}`
+  const item = isCall
+    ? { type: 'function_call', id: 'fc_up', call_id: id, name: 'look_up', arguments: '{}' }
+    : { type: 'message', id: 'msg_up', role: 'assistant', content: [{ type: 'output_text', text: 'Sí "\\ 🎈' }] }
+  const delta = isCall
+    ? event('response.function_call_arguments.delta', { output_index: 0, item_id: 'fc_up', delta: '{}' })
+    : event('response.output_text.delta', { output_index: 0, content_index: 0, item_id: 'msg_up', delta: 'Sí "\\ 🎈' })
+  const usage = { input_tokens: 30, output_tokens: 5, total_tokens: 35 }
+  return [
+    event('response.created', { response: { id: 'resp_up', status: 'in_progress', output: [] } }),
+    event('response.output_item.added', { output_index: 0, item: { ...item, arguments: '', content: [] } }),
+    delta,
+    event('response.output_item.done', { output_index: 0, item }),
+    event('response.completed', { response: { id: 'resp_up', status: 'completed', output: [item], usage } }),
+  ]
+}
+
 beforeAll(async () => {
   const noted = (scenario: (call: Call) => void | Promise<void>) => (call: Call) => {
     asked.push(call.json)
@@ -61,14 +80,22 @@ beforeAll(async () => {
     breaks: noted((call) => does.resets(ANSWER.slice(0, 1 + chosen(call, ANSWER.length - 1)))(call)),
     rejects: noted(does.json(400, '{"error":{"message":"no"}}')),
     claude: noted(does.stream(CLAUDE)),
+    'responses-speaks': noted((call) => does.stream(responsesFrames(call, false))(call)),
+    'responses-calls': noted((call) => does.stream(responsesFrames(call, true))(call)),
   })
   const models = Object.fromEntries(['speaks', 'calls', 'breaks', 'rejects'].map((name) => [name, [`up/${name}`]]))
   weir = new Serving({
     providers: {
       up: upstream.url,
+      responses: { dialect: 'openai', api: 'responses', base_url: upstream.url, api_key: 'x' },
       anthropic: { dialect: 'anthropic', base_url: new URL(upstream.url).origin, api_key: 'x' },
     },
-    models: { ...models, claude: ['anthropic/claude'] },
+    models: {
+      ...models,
+      claude: ['anthropic/claude'],
+      'responses-speaks': ['responses/responses-speaks'],
+      'responses-calls': ['responses/responses-calls'],
+    },
   })
 })
 
@@ -79,7 +106,9 @@ afterAll(async () => {
 
 /** Most turns succeed. */
 const modelOf = (random: Random) =>
-  random.pick(['speaks', 'speaks', 'calls', 'calls', 'claude', 'claude', 'breaks', 'rejects', 'unknown'])
+  random.chance(0.5)
+    ? random.pick(['responses-speaks', 'responses-calls'])
+    : random.pick(['speaks', 'speaks', 'calls', 'calls', 'claude', 'claude', 'breaks', 'rejects', 'unknown'])
 
 /** A response that may be continued. */
 interface Known {
@@ -88,13 +117,50 @@ interface Known {
 }
 
 function inputOf(random: Random, history: readonly JsonValue[]): JsonValue {
-  const text = random.pick(['hi', '', 'a "quoted" \\ text', 'Ünïcödé 🎈\n', 'x'.repeat(3000)])
+  const text = random.pick(['hi', '', 'a "quoted" \\ text', 'Ünïcödé 🎈\n', 'x'.repeat(3000), 'é'.repeat(9000)])
   const last = history.at(-1)
   // What follows a call is nearly always its result.
   if (isObject(last) && last['type'] === 'function_call' && random.chance(0.8))
     return [{ type: 'function_call_output', call_id: last['call_id'] ?? '', output: text }]
   if (random.chance(0.4)) return text
-  return random.list(3, () => ({ type: 'message', role: random.pick(['user', 'developer']), content: `${text}.` }))
+  if (random.chance(0.6))
+    return random.list(3, () => ({ type: 'message', role: random.pick(['user', 'developer']), content: `${text}.` }))
+  return random.list(3, () => unusualItem(random, text, history)).flat()
+}
+
+/** Items that callers rarely send, of which some change what an earlier part of the conversation means. */
+function unusualItem(random: Random, text: string, history: readonly JsonValue[]): readonly JsonValue[] {
+  const call_id = `own_${random.below(1e9)}`
+  const calls = history.filter((item) => isObject(item) && item['type'] === 'function_call')
+  const older = Object(random.pick([{ call_id }, ...calls]))['call_id']
+  const call = { type: 'function_call', call_id, name: 'look_up', arguments: '{"a":1}' }
+  return random.pick<readonly JsonValue[]>([
+    [{ role: 'assistant', content: [{ type: 'output_text', text }] }],
+    [
+      {
+        role: 'user',
+        content: [
+          { type: 'input_text', text },
+          { type: 'input_text', text: 'and' },
+        ],
+      },
+    ],
+    [{ role: 'user', content: [] }],
+    [call, { ...call, call_id: `${call_id}b` }, { type: 'function_call_output', call_id, output: { text } }],
+    [
+      { ...call, namespace: 'mcp', arguments: { text } },
+      { type: 'function_call_output', call_id, output: [text] },
+    ],
+    [call, { type: 'function_call_output', call_id: older, output: text }],
+    [call],
+    [{ type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' }],
+    [{ type: 'additional_tools', tools: [{ type: 'function', name: 'more' }] }],
+    [{ type: 'function_call', call_id, name: 'naïve name', arguments: 'no JSON' }],
+    [
+      { ...call, call_id: 'odd id!' },
+      { type: 'function_call_output', call_id: 'odd id!', output: text },
+    ],
+  ])
 }
 
 const itemsOf = (input: JsonValue): readonly JsonValue[] =>

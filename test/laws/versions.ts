@@ -203,7 +203,7 @@ function outcome<Request>(version: Version<Request>, name: BodyName, bytes: Uint
 }
 
 /** Each version has a class of its own. */
-function isCallerError(error: unknown): error is CallerError {
+export function isCallerError(error: unknown): error is CallerError {
   return error instanceof Error && error.name === 'CallerError'
 }
 

@@ -5,10 +5,21 @@
 
 import type { Arena } from '../../core/arena.ts'
 import { CallerError } from '../../core/caller-error.ts'
-import { ASSISTANT, Conversation, INPUT, NAME, OWN_BLOCK, SYSTEM, TEXT, USER } from '../../core/conversation.ts'
+import {
+  ASSISTANT,
+  Conversation,
+  ENTRY_INTS,
+  INPUT,
+  NAME,
+  OWN_BLOCK,
+  SYSTEM,
+  TEXT,
+  USER,
+} from '../../core/conversation.ts'
 import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { PART_SEAM } from '../../core/reasoning.ts'
+import { SentItems } from '../../core/sent-items.ts'
 import { FREE_CLOSING, FREE_OPENING } from '../../core/tool-list.ts'
 import type { Sealer } from '../../items/sealer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
@@ -20,9 +31,10 @@ import { invalid, missing } from '../invalid-field.ts'
 import { detailBits, MediaReader, type MediaRules } from '../read-media.ts'
 import { ThoughtPlaces } from '../thought-places.ts'
 import { openSummary, SUMMARY_INSTRUCTION, summaryText } from './compaction.ts'
+import type { EarlierInput, ReadState } from './earlier-input.ts'
 import { ITEMS, type Items, OWN_ITEMS, OWN_OUTPUTS } from './item-types.ts'
 import type { Toolbox } from './toolbox.ts'
-import { TurnOrder } from './turn-order.ts'
+import { type OrderState, TurnOrder } from './turn-order.ts'
 
 const MESSAGE = words('role', 'content')
 const CALL = words('call_id', 'name', 'arguments', 'namespace', 'input')
@@ -49,6 +61,8 @@ interface Surroundings extends MediaRules {
   readonly takesThoughts: boolean
   /** Whether calls of tools may come that take a text instead of arguments. */
   readonly takesFree: boolean
+  /** What a turn on a socket continues. */
+  readonly earlier?: EarlierInput | undefined
 }
 
 /** Members of the item that is read, and of its part. */
@@ -58,6 +72,8 @@ const answered = new Int32Array(OUTPUT.length)
 const partMembers = new Int32Array(PART.length)
 const reasoned = new Int32Array(REASONING.length)
 const mediaMembers = new Int32Array(MEDIA.length)
+/** The entries of the instructions: their role and their text. */
+const INSTRUCTION_INTS = 2 * ENTRY_INTS
 /** Texts of the item that is read, its images and its documents, which may come to nothing. */
 const texts = new EntryWriter()
 
@@ -68,13 +84,18 @@ export class InputReader {
   private hasEmpty = false
   /** The fields of cache marks, by the first byte of the text that carries each. */
   private paths: Map<number, string> | undefined
+  /** How many items the turn continues. */
+  private readonly first: number
   private index = 0
   private readonly thoughts = new ThoughtPlaces()
   /** Absent: images and documents are ignored. */
   private readonly media: MediaReader | undefined
 
   constructor(private readonly surroundings: Surroundings) {
-    const { document, arena, caller } = surroundings
+    const { document, arena, caller, earlier } = surroundings
+    if (earlier !== undefined) this.order.restore(earlier.state.order, -earlier.bytes.size)
+    this.hasEmpty = earlier?.state.hasEmpty === true
+    this.first = earlier?.state.items ?? 0
     if (caller.compatibility?.content === 'pass') this.media = new MediaReader(document, arena, surroundings)
   }
 
@@ -89,7 +110,7 @@ export class InputReader {
   /** Throws `CallerError` with the path of the invalid field. */
   items({ items, types }: Items): void {
     for (let index = 0; index < items.length; index++) {
-      this.index = index
+      this.index = this.first + index
       this.item(items[index] ?? NONE, types[index] ?? NONE)
     }
   }
@@ -97,9 +118,10 @@ export class InputReader {
   /**
    * `instructions` first, then the leading system messages, the summaries, and the rest. The summaries follow the
    * system messages because many chat templates accept system messages only at the start. With `compact`, the last
-   * message asks for a summary. Throws `CallerError` if no item had any content.
+   * message asks for a summary. Throws `CallerError` if no item had any content. `continues`: the
+   * state, if other turns may continue it.
    */
-  conversation(instructions: number, compact: boolean): Conversation {
+  conversation(instructions: number, compact: boolean, continues: OrderState | undefined): Conversation {
     const { document, arena } = this.surroundings
     const { order } = this
     if (order.isEmpty && !this.hasEmpty && !compact) throw invalid('input', 'holds no item that a model could answer')
@@ -108,7 +130,20 @@ export class InputReader {
     if (hasInstructions) order.instructions(document.fromOf(instructions), document.toOf(instructions))
     if (!order.isSpoken && this.hasEmpty) order.userText(0, 0)
     if (compact) order.userText(arena.addText(SUMMARY_INSTRUCTION), arena.end)
-    return new Conversation(arena, order.take(), 'responses', this.paths, this.thoughts.whole)
+    const entries = order.take()
+    const first = hasInstructions ? INSTRUCTION_INTS : 0
+    const isAll = continues !== undefined && entries.length === first + continues.entries.length
+    const end = isAll ? entries.length - first : undefined
+    const sent = continues && new SentItems(first, end, this.surroundings.earlier?.sent)
+    return new Conversation(arena, entries, 'responses', this.paths, this.thoughts.whole, undefined, sent)
+  }
+
+  /** What was read, if nothing of it has to be read again for a turn that continues it. Before `conversation`. */
+  get state(): Pick<ReadState, 'order' | 'hasEmpty'> | undefined {
+    if (this.paths !== undefined || this.thoughts.isUsed) return undefined
+    const { order, hasEmpty } = this
+    const { state } = order
+    return state && { order: state, hasEmpty }
   }
 
   private item(item: number, type: number): void {

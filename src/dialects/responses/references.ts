@@ -29,12 +29,14 @@ export function withoutReferences(
   body: RequestBody,
   { items, types }: Items,
   unparsed: UnparsedMembers,
+  /** The number of the first item. */
+  first: number,
   caller: Caller,
   itemStore: ItemStore | undefined,
 ): RequestBody | Promise<RequestBody> {
   if (!types.includes(ITEMS.reference)) return body
   const references = items.flatMap((value, index) =>
-    types[index] === ITEMS.reference ? referenceOf(body.document, value, `input[${index}]`) : [],
+    types[index] === ITEMS.reference ? referenceOf(body.document, value, `input[${first + index}]`) : [],
   )
   const ids = [...new Set(references.map(({ id }) => id))]
   if (ids.length > REFERENCES_MAX) throw invalid('input', `must not refer to more than ${REFERENCES_MAX} items`)

@@ -14,6 +14,7 @@ import type { ImageUrls } from '../image-url.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { responsesReasoning } from '../read-reasoning.ts'
 import { RequestLimits } from '../request-limits.ts'
+import type { EarlierInput, ReadInput, ReadState } from './earlier-input.ts'
 import { InputReader } from './input.ts'
 import { ITEMS, type Items, itemsOf } from './item-types.ts'
 import { ownFields } from './own-tools.ts'
@@ -31,7 +32,9 @@ export const UNPARSED: UnparsedMembers = {
     { placeholder: (document, value) => (document.isString(value) ? '""' : undefined) },
   ],
 }
-const [INPUT, TOOLS, INSTRUCTIONS] = [0, 1, 2]
+/** The index of the input in them. */
+export const INPUT = 0
+const [TOOLS, INSTRUCTIONS] = [1, 2]
 const ITEM_TOOLS = words('tools')
 const NO_ITEMS: Items = { items: [], types: [] }
 
@@ -57,18 +60,34 @@ interface Case extends Surroundings {
   readonly caller: Caller
   /** The body asks for a compaction without a trigger in its input, and the answer is never streamed. */
   readonly compact: boolean
-  /** What a turn on a socket continues; a `POST` continues nothing. */
+  /** A turn on a socket; a `POST` continues nothing. */
+  readonly turn: ReadTurn | undefined
+}
+
+/** What reading needs of a turn on a socket. */
+export interface ReadTurn {
   readonly previousResponseId: string | null
+  /** What it continues, if its body has not all of that. */
+  readonly earlier: EarlierInput | undefined
+  /** Its input was read, and a turn that continues it need not read it again. */
+  read(input: ReadInput): void
 }
 
 /** Throws or rejects with `CallerError` with the path of the invalid field. */
 export function acceptResponses(body: RequestBody, one: Case): AcceptedResponses | Promise<AcceptedResponses> {
   const checked = checkResponsesBody(body.settings)
   const items = itemsIn(body)
-  const whole = withoutReferences(body, items, UNPARSED, one.caller, one.itemStore)
+  const first = one.turn?.earlier?.state.items ?? 0
+  const whole = withoutReferences(body, items, UNPARSED, first, one.caller, one.itemStore)
   if (whole === body) return accepted(body, checked, items, one)
-  if (whole instanceof Promise) return whole.then((read) => accepted(read, checked, itemsIn(read), one))
-  return accepted(whole, checked, itemsIn(whole), one)
+  // Items in place of references are not in the body that the connection keeps.
+  const { turn } = one
+  const other = {
+    ...one,
+    turn: turn && { previousResponseId: turn.previousResponseId, earlier: turn.earlier, read() {} },
+  }
+  if (whole instanceof Promise) return whole.then((read) => accepted(read, checked, itemsIn(read), other))
+  return accepted(whole, checked, itemsIn(whole), other)
 }
 
 /** `text.format` as Chat Completions has it; undefined for plain text. */
@@ -112,24 +131,30 @@ function accepted(
   { document, settings, values, bytes }: RequestBody,
   body: ResponsesBody,
   items: Items,
-  { sealer, caller, compact, previousResponseId, imageUrls = 'public' }: Case,
+  { sealer, caller, compact, turn, imageUrls = 'public' }: Case,
 ): AcceptedResponses {
   const format = caller.compatibility?.structured_output === 'pass' ? acceptFormat(body.text) : undefined
   const reasoning = caller.compatibility?.reasoning === 'pass' ? responsesReasoning(settings) : undefined
   const compaction = compact || items.types.includes(ITEMS.trigger)
-  const limits = new RequestLimits()
-  const arena = new Arena(bytes)
+  const earlier = turn?.earlier
+  const limits = new RequestLimits(0, earlier?.state.counts)
+  const arena = new Arena(bytes, earlier?.bytes)
   const takesFree = caller.compatibility?.tools === 'pass'
-  const toolbox = new Toolbox(document, arena, toolListsOf(document, values[TOOLS] ?? NONE, items), limits, takesFree)
+  const lists = toolListsOf(document, values[TOOLS] ?? NONE, items, earlier?.state.items ?? 0)
+  const toolbox = new Toolbox(document, arena, lists, limits, takesFree)
   const reader = new InputReader({
     ...{ document, arena, toolbox, sealer, caller, limits, imageUrls },
     takesThoughts: reasoning !== undefined,
     takesFree,
+    earlier,
   })
   if (items === NO_ITEMS) reader.text(values[INPUT] ?? NONE)
   else reader.items(items)
   const instructions = values[INSTRUCTIONS] ?? NONE
-  const conversation = reader.conversation(instructions, compaction)
+  const state = turn === undefined || !maySkip(items, compaction) ? undefined : reader.state
+  const conversation = reader.conversation(instructions, compaction, state?.order)
+  if (turn !== undefined && state !== undefined)
+    turn.read({ state: readState(earlier, state, items, document, limits), arena, sent: conversation.sent })
   const toolList = compaction ? NO_TOOLS : toolbox.tools
   const own = takesFree ? ownFields(settings, compaction ? NO_OWN_TOOLS : toolbox.own, conversation) : undefined
   const hasTools = !toolList.isEmpty || (own !== undefined && own.tools.length > 0)
@@ -161,21 +186,50 @@ function accepted(
       instructionsTo: isRepeated ? document.toOf(instructions) + 1 : 0,
       tools: compaction ? toolList : toolbox.unlifted,
     },
-    previousResponseId,
+    turn?.previousResponseId ?? null,
     format,
     reasoning,
   )
   return { request: request, echo, toolbox, compaction }
 }
 
-/** The body's list of tools, and those within the input. */
-function toolListsOf(document: JsonDocument, tools: number, { items, types }: Items): readonly ListedTools[] {
+/** What was read of a turn, and of those that it continues. */
+function readState(
+  earlier: EarlierInput | undefined,
+  state: Pick<ReadState, 'order' | 'hasEmpty'>,
+  { items }: Items,
+  document: JsonDocument,
+  limits: RequestLimits,
+): ReadState {
+  const before = earlier?.state
+  return {
+    ...state,
+    // A text is one item.
+    items: (before?.items ?? 0) + Math.max(1, items.length),
+    counts: limits.counted,
+    structure: (before?.structure ?? 0) + document.structure,
+    longNumbers: (before?.longNumbers ?? 0) + document.longNumbers,
+  }
+}
+
+/** Whether these items are read once, and not again by each turn that continues them. */
+function maySkip({ types }: Items, compaction: boolean): boolean {
+  return !compaction && !types.includes(ITEMS.tools)
+}
+
+/** The body's list of tools, and those within the input, whose first item has the number `first`. */
+function toolListsOf(
+  document: JsonDocument,
+  tools: number,
+  { items, types }: Items,
+  first: number,
+): readonly ListedTools[] {
   const isListed = !document.isNull(tools)
   if (!isListed && !types.includes(ITEMS.tools)) return NO_LISTS
   const lists: ListedTools[] = isListed ? [{ list: tools, path: 'tools' }] : []
   for (const [index, type] of types.entries())
     if (type === ITEMS.tools)
-      lists.push({ list: document.member(items[index] ?? NONE, ITEM_TOOLS), path: `input[${index}].tools` })
+      lists.push({ list: document.member(items[index] ?? NONE, ITEM_TOOLS), path: `input[${first + index}].tools` })
   return lists
 }
 

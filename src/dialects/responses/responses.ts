@@ -16,7 +16,14 @@ import { withoutReasoning } from '../read-reasoning.ts'
 import { messageItem, outputItems } from './answer.ts'
 import { compactionItem } from './compaction.ts'
 import { CompactionEncoder } from './compaction-stream.ts'
-import { type AcceptedResponses, acceptResponses, type Surroundings, UNPARSED, withoutFormat } from './request.ts'
+import {
+  type AcceptedResponses,
+  acceptResponses,
+  type ReadTurn,
+  type Surroundings,
+  UNPARSED,
+  withoutFormat,
+} from './request.ts'
 import { COMPLETED, endingOf, Resource, type ResourceObject } from './resource.ts'
 import { ResponsesEncoder } from './stream.ts'
 
@@ -34,8 +41,7 @@ export interface ResponsesDialect extends Dialect {
 }
 
 /** One turn on a socket, which hears of its answer. */
-export interface Turn {
-  readonly previousResponseId: string | null
+export interface Turn extends ReadTurn {
   /** The answer begins, perhaps once more, by another provider. */
   encodes(encoder: TurnEncoder): void
   /** All items of the answer. The turn is not complete before its last event is written. */
@@ -48,8 +54,7 @@ export interface Turn {
 export function responses(surroundings: Surroundings): ResponsesDialect {
   const { sealer, itemStore, imageUrls } = surroundings
   const read = (body: RequestBody, caller: Caller, compact: boolean, turn?: Turn) => {
-    const previousResponseId = turn?.previousResponseId ?? null
-    const accepted = acceptResponses(body, { sealer, itemStore, imageUrls, caller, compact, previousResponseId })
+    const accepted = acceptResponses(body, { sealer, itemStore, imageUrls, caller, compact, turn })
     const takesFormat = caller.compatibility?.structured_output === 'pass'
     const formatted = takesFormat ? withoutFormat(body.settings) : body.settings
     const takesReasoning = caller.compatibility?.reasoning === 'pass'

@@ -170,8 +170,9 @@ export class ResponsesEncoder implements TurnEncoder {
   }
 
   start(): string {
-    const created = this.lines.event(CREATED, `"response":${this.resource.inProgressLine()}`)
-    return this.variant.isTurn === true ? created + this.inProgress() : created
+    const line = `"response":${this.resource.inProgressLine()}`
+    const created = this.lines.event(CREATED, line)
+    return this.variant.isTurn === true ? created + this.lines.event(IN_PROGRESS, line) : created
   }
 
   encode(event: ContentEvent): string {

@@ -27,6 +27,19 @@ const whole = new EntryWriter()
 /** Outputs in another order than their calls are compared with at most this number of them, and then looked up. */
 const COMPARED_MAX = 64
 
+/** What was read of a conversation that goes on. */
+export interface OrderState {
+  readonly entries: Int32Array
+  /** Calls of the last turn, to which a text may still be added before them. */
+  readonly calls: Int32Array
+  readonly last: Last
+  readonly turns: readonly number[]
+  readonly turnEnds: readonly number[]
+  readonly callIds: readonly number[]
+  readonly expected: number
+  readonly firstSpoken: number
+}
+
 /**
  * One for each request; all of it is read before the next begins. Consecutive calls and the assistant's message right
  * before them are one turn, and the outputs come after all of its calls. Nearly always everything comes in this order,
@@ -35,10 +48,10 @@ const COMPARED_MAX = 64
 export class TurnOrder {
   private last: Last = 'other'
   /** The first entry of each turn of the assistant, and the end of its outputs so far. */
-  private readonly turns: number[] = []
-  private readonly turnEnds: number[] = []
+  private turns: number[] = []
+  private turnEnds: number[] = []
   /** The ids of the calls of the last turn: the first byte of each, and the byte after its last, in turn. */
-  private readonly callIds: number[] = []
+  private callIds: number[] = []
   /** The index in `callIds` of the call whose output is expected next. */
   private expected = 0
   /** Where the first message begins that is no system message, or -1. */
@@ -54,6 +67,28 @@ export class TurnOrder {
     entries.begin()
     calls.begin()
     aside.begin()
+  }
+
+  /** Begins with what was read before, whose bytes have been moved by `shift`. */
+  restore(state: OrderState, shift: number): void {
+    entries.addShifted(state.entries, shift)
+    calls.addShifted(state.calls, shift)
+    this.last = state.last
+    this.turns = [...state.turns]
+    this.turnEnds = [...state.turnEnds]
+    this.callIds = state.callIds.map((at) => at + shift)
+    this.expected = state.expected
+    this.firstSpoken = state.firstSpoken
+  }
+
+  /** What was read so far; undefined if some of it has its place elsewhere. Before `take`. */
+  get state(): OrderState | undefined {
+    if (this.inserted.length > 0) return undefined
+    const { last, turns, turnEnds, callIds, expected, firstSpoken } = this
+    return {
+      ...{ entries: entries.take(), calls: calls.take(), last, turns, callIds, expected, firstSpoken },
+      turnEnds: [...turnEnds],
+    }
   }
 
   /** Whether there is no message, and no summary. */
@@ -134,7 +169,7 @@ export class TurnOrder {
   output(arena: Arena, from: number, to: number, texts: EntryWriter): void {
     const isOpen = this.last === 'calls' || this.last === 'outputs'
     const open = this.turns.length - 1
-    const turn = isOpen && this.isCalledLast(arena.bytes, from, to) ? open : this.turnOf(arena, from, to)
+    const turn = isOpen && this.isCalledLast(arena, from, to) ? open : this.turnOf(arena, from, to)
     if (turn === undefined) {
       this.endTurn()
       this.speak()
@@ -160,15 +195,17 @@ export class TurnOrder {
   }
 
   /** Whether one of the calls of the last turn has an id of the same bytes. */
-  private isCalledLast(bytes: Uint8Array, from: number, to: number): boolean {
+  private isCalledLast(arena: Arena, from: number, to: number): boolean {
     const { callIds } = this
+    const buffer = arena.bufferAt(from)
+    const [first, end] = [arena.indexAt(from), arena.indexAt(from, to)]
     const steps = Math.min(callIds.length / 2, COMPARED_MAX)
     for (let step = 0; step < steps; step++) {
       if (this.expected >= callIds.length) this.expected = 0
       const start = callIds[this.expected] ?? 0
-      const end = callIds[this.expected + 1] ?? 0
+      const length = (callIds[this.expected + 1] ?? 0) - start
       this.expected += 2
-      if (areEqual(bytes, from, to, start, end)) return true
+      if (length === to - from && areEqual(buffer, first, end, arena.bufferAt(start), arena.indexAt(start))) return true
     }
     return false
   }
@@ -233,8 +270,7 @@ function addOutput(into: EntryWriter, from: number, to: number, texts: EntryWrit
   into.addAll(texts)
 }
 
-function areEqual(bytes: Uint8Array, from: number, to: number, otherFrom: number, otherTo: number): boolean {
-  if (to - from !== otherTo - otherFrom) return false
-  for (let at = from, other = otherFrom; at < to; at++, other++) if (bytes[at] !== bytes[other]) return false
+function areEqual(bytes: Uint8Array, from: number, to: number, others: Uint8Array, otherFrom: number): boolean {
+  for (let at = from, other = otherFrom; at < to; at++, other++) if (bytes[at] !== others[other]) return false
   return true
 }

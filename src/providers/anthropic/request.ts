@@ -167,7 +167,7 @@ function written(request: ChatRequest, form: MessageForm, turns: Turns, opening:
   const { own } = request
   const leavesMarks = own !== undefined && form.placesMarks
   const marks = new SentMarks(turns, offeredTools(request, request.tools), leavesMarks ? undefined : request.cache)
-  const expected = conversation.arena.end + AROUND_ENTRY * conversation.end + AROUND_ALL
+  const expected = conversation.arena.size + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
   const writer = new MessageBodyWriter(
     json,

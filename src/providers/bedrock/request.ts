@@ -52,7 +52,7 @@ function converseBody(
   const offered = request.toolChoice?.mode === 'none' ? tools.only(NONE) : offeredTools(request, tools)
   const inWords = offered.isEmpty && (conversation.has(CALL_ID) || conversation.has(RESULT_ID))
   const marks = new SentMarks(turns, offered, request.cache, !inWords)
-  const expected = conversation.arena.end + AROUND_ENTRY * conversation.end + AROUND_ALL
+  const expected = conversation.arena.size + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
   const thoughts = request.thoughts?.form === 'converse' ? request.thoughts : undefined
   const writer = new ConverseBodyWriter(json, names, turns, marks, inWords, thoughts)

@@ -14,7 +14,7 @@ import {
   TEXT,
 } from '../../core/conversation.ts'
 import { objectOf } from '../../core/json.ts'
-import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import { type JsonBuilder, type Part, part } from '../../core/json-builder.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import type { ToolList } from '../../core/tool-list.ts'
 import { CallInputWriter } from '../call-arguments.ts'
@@ -67,8 +67,8 @@ const CLOSE_DATA = part('"}}')
 const REPLACEMENT = JSON.stringify(NO_SIGNATURE)
 
 /** The name of the member that is not sent, and the beginning of an escape in which a name may be hidden. */
-const DIALECT = part('$schema')
-const ESCAPE = part('\\u')
+const DIALECT = Buffer.from('$schema')
+const ESCAPE = Buffer.from('\\u')
 
 /** One per request. */
 export class ContentBodyWriter {
@@ -188,7 +188,7 @@ export class ContentBodyWriter {
   }
 
   /** Images and documents of results follow all of them as parts of the turn: older models take none within. */
-  private mediaOfResults(first: number, end: number, before: Uint8Array, after: Uint8Array): void {
+  private mediaOfResults(first: number, end: number, before: Part, after: Part): void {
     const { json, turns, conversation } = this
     for (let place = first; place < end; place++) {
       let media = turns.mediaOfResult(conversation.next(turns.blockAt(place)))

@@ -134,7 +134,7 @@ function written(
 ): JsonBuilder {
   const conversation = request.conversation
   const tools = declared(request, request.tools)
-  const expected = conversation.arena.end + AROUND_ENTRY * conversation.end + AROUND_ALL
+  const expected = conversation.arena.size + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
   const writer = new ContentBodyWriter(json, names, new Turns(conversation), form, thoughtsOf(request))
   json.text(opening)

@@ -15,10 +15,12 @@ import {
   IMAGE_URL,
   INPUT,
   TEXT,
+  TOOL,
 } from '../../core/conversation.ts'
 import { MARKED } from '../../core/entry-marks.ts'
 import { parseObject } from '../../core/json.ts'
-import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import { type JsonBuilder, type Part, part } from '../../core/json-builder.ts'
+import { NO_SHARED_BYTES } from '../../core/shared-bytes.ts'
 import type { ToolList } from '../../core/tool-list.ts'
 import { markedEnds } from '../cache-marks.ts'
 import { SentDocument } from '../documents.ts'
@@ -34,7 +36,7 @@ const QUOTE = part('"')
 export const NOTHING = part('')
 export const LINE_END = part('\\n')
 /** The end of a part, by the index of its cache mark. */
-export const PART_ENDS: readonly Uint8Array[] = [part('"}'), ...markedEnds('"', '}')]
+export const PART_ENDS: readonly Part[] = [part('"}'), ...markedEnds('"', '}')]
 const DATA = part('data:')
 const BASE64 = part(';base64,')
 const IMAGE_ENDS = [CLOSE, ...markedEnds('', '}')]
@@ -48,20 +50,24 @@ const STRICTNESS = part(',"strict":')
 
 /** What differs between the two APIs: how parts and tools begin and end. */
 interface PartForms {
-  readonly text: Uint8Array
-  readonly image: Uint8Array
+  readonly text: Part
+  readonly image: Part
   /** After the address of an image, by the index of its detail. */
-  readonly imageDetails: readonly Uint8Array[]
-  readonly file: Uint8Array
+  readonly imageDetails: readonly Part[]
+  readonly file: Part
   /** By the index of the cache mark. */
-  readonly fileEnds: readonly Uint8Array[]
+  readonly fileEnds: readonly Part[]
   /** The form of the conversations whose files are sent as they came. */
   readonly form: Conversation['form']
-  readonly tool: Uint8Array
+  readonly tool: Part
   /** For a tool that does not say whether it is strict. */
-  readonly unknownStrictness: Uint8Array
+  readonly unknownStrictness: Part
   /** By the index of the cache mark. */
-  readonly toolEnds: readonly Uint8Array[]
+  readonly toolEnds: readonly Part[]
+}
+
+function isMessage(conversation: Conversation, entry: number): boolean {
+  return conversation.kindAt(entry) <= TOOL
 }
 
 export abstract class OpenaiBodyWriter {
@@ -72,6 +78,46 @@ export abstract class OpenaiBodyWriter {
     /** The names of tools that are written as the caller has defined them. Absent: none. */
     protected readonly freeTools?: ReadonlySet<string>,
   ) {}
+
+  /**
+   * Writes all messages, `write` one of them at a time. Those of an earlier turn that a provider got in the same form
+   * are sent as they were written then. `form`: undefined if the same entries may be written in another way.
+   */
+  protected continued(conversation: Conversation, form: string | undefined, write: (message: number) => number): void {
+    const { json } = this
+    const { sent } = conversation
+    const first = sent?.first ?? 0
+    let message = 0
+    const writeTo = (end: number) => {
+      while (message < end) {
+        if (message > 0) json.part(COMMA)
+        message = write(message)
+      }
+    }
+    writeTo(first)
+    if (first === conversation.end) return
+    if (first > 0) json.part(COMMA)
+    const mark = form === undefined || sent === undefined || conversation.isMarked ? undefined : json.mark()
+    if (form === undefined || sent === undefined || mark === undefined) {
+      message = write(message)
+      return writeTo(conversation.end)
+    }
+    const isPlace = (end: number) =>
+      end > 0 && (first + end === conversation.end || isMessage(conversation, first + end))
+    let before = sent.written(form)
+    if (before !== undefined && isPlace(before.end)) for (const piece of before.bytes.pieces()) json.unchanged(piece)
+    else {
+      const end = isPlace(sent.sharedEnd) ? sent.sharedEnd : conversation.end - first
+      message = write(message)
+      writeTo(first + end)
+      before = { form, end, bytes: NO_SHARED_BYTES.with(json.since(mark)) }
+      if (end === sent.sharedEnd) sent.share(before)
+    }
+    message = first + before.end
+    const added = json.mark() ?? mark
+    writeTo(conversation.end)
+    sent.keep({ form, end: conversation.end - first, bytes: before.bytes.with(json.since(added)) })
+  }
 
   /** Writes a part with sound, and returns the entry after it. */
   protected abstract audio(conversation: Conversation, at: number, end: number): number
@@ -215,7 +261,7 @@ export abstract class OpenaiBodyWriter {
    * next turn the mark has moved, and the text before it must be the same bytes. `mark`: the index of a mark on the
    * whole text.
    */
-  protected text(conversation: Conversation, first: number, end: number, separator: Uint8Array, mark = 0): void {
+  protected text(conversation: Conversation, first: number, end: number, separator: Part, mark = 0): void {
     const { json } = this
     const { text } = this.forms
     let isMarked = mark > 0 && first < end
@@ -266,10 +312,10 @@ export abstract class OpenaiBodyWriter {
     json.part(CLOSE_LIST)
   }
 
-  /** The ids of the calls of tools that take a text. */
-  protected callsOf(conversation: Conversation): ReadonlySet<string> {
+  /** The ids of the calls of tools that take a text; absent if there are none, so that no id is decoded for nothing. */
+  protected callsOf(conversation: Conversation): ReadonlySet<string> | undefined {
+    if (this.freeTools === undefined || this.freeTools.size === 0) return undefined
     const calls = new Set<string>()
-    if (this.freeTools === undefined || this.freeTools.size === 0) return calls
     for (let entry = 0; entry < conversation.end; entry = conversation.next(entry)) {
       if (conversation.kindAt(entry) !== CALL_ID) continue
       const isFree = this.freeTools.has(conversation.textAt(conversation.next(entry)))

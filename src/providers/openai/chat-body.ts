@@ -1,7 +1,17 @@
 /** Messages and tools as entries → those of a Chat Completions body, from the bytes of their texts. */
 
 import { createHash } from 'node:crypto'
-import { type Conversation, DOCUMENT_URL, FORMAT, REFUSAL, SYSTEM, TEXT, TOOL, USER } from '../../core/conversation.ts'
+import {
+  type Conversation,
+  DOCUMENT_URL,
+  FORMAT,
+  OWN_BLOCK,
+  REFUSAL,
+  SYSTEM,
+  TEXT,
+  TOOL,
+  USER,
+} from '../../core/conversation.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import type { ToolList } from '../../core/tool-list.ts'
@@ -87,7 +97,7 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
     super(json, names, FORMS, free)
   }
 
-  private freeCalls: ReadonlySet<string> = new Set()
+  private freeCalls: ReadonlySet<string> | undefined
 
   /** The list of messages. In the entries of an assistant's message, texts precede refusals, and these calls. */
   messages(conversation: Conversation): void {
@@ -96,6 +106,16 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
     const isOwnForm =
       conversation.form === 'chat' && this.variant === USUAL && !this.names.areChanged && this.thoughts === undefined
     json.part(OPEN_LIST)
+    const form = this.hasOneForm(conversation) ? 'chat' : undefined
+    if (form !== undefined && conversation.sent !== undefined) {
+      this.continued(conversation, form, (message) => {
+        const end = conversation.endOfMessage(message)
+        this.message(conversation, message, end)
+        return end
+      })
+      json.part(CLOSE_LIST)
+      return
+    }
     for (let message = 0; message < conversation.end; ) {
       if (message > 0) json.part(COMMA)
       if (this.media.length > 0 && conversation.kindAt(message) !== TOOL) {
@@ -117,6 +137,12 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
       this.mediaOfResults(conversation, conversation.end, conversation.end)
     }
     json.part(CLOSE_LIST)
+  }
+
+  /** Whether the same entries are always written in the same way: no images of results go to a later message. */
+  private hasOneForm(conversation: Conversation): boolean {
+    const isUsual = this.variant === USUAL && !this.names.areChanged && this.thoughts === undefined
+    return isUsual && this.freeCalls === undefined && !conversation.hasMedia && !conversation.has(OWN_BLOCK)
   }
 
   /** A message of the user with the images and documents of the results before it, and then these parts. */
@@ -234,7 +260,7 @@ export class ChatBodyWriter extends OpenaiBodyWriter {
       if (call > calls) json.part(COMMA)
       json.part(CALL)
       this.id(conversation, call)
-      const isFree = this.freeCalls.has(conversation.textAt(call))
+      const isFree = this.freeCalls?.has(conversation.textAt(call)) === true
       json.part(isFree ? FREE_CALL_NAME : CALL_NAME)
       this.names.write(json, conversation, name)
       json.part(isFree ? FREE_CALL_INPUT : CALL_ARGUMENTS)

@@ -23,7 +23,7 @@ export function chatRequest(request: ChatRequest, form: ServerForm): UpstreamReq
   const given = { conversation: request.conversation, tools: request.tools, cache: request.cache }
   const { conversation, tools, cache } = marksInOrder(given)
   const names = new ToolNames(request, NAMES_OF_64)
-  const expected = conversation.arena.end + AROUND_ENTRY * conversation.end + AROUND_ALL
+  const expected = conversation.arena.size + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
   const free = form.takesFreeTools && tools.has(FREE_FORM) ? tools.freeNames : undefined
   const writer = new ChatBodyWriter(

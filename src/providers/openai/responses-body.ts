@@ -63,7 +63,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     super(json, names, FORMS, free)
   }
 
-  private freeCalls: ReadonlySet<string> = new Set()
+  private freeCalls: ReadonlySet<string> | undefined
 
   /**
    * The list of items, without ids. Throws `ProviderError` `rejected` with `unsent` for sound: a request must not be
@@ -74,13 +74,18 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     const ids = new SentCallIds(new CallPlaces(conversation))
     this.freeCalls = this.callsOf(conversation)
     json.part(OPEN_LIST)
-    for (let message = 0; message < conversation.end; ) {
+    const isPlain = this.thoughts === undefined && this.freeCalls === undefined && !ids.areChanged
+    const form = isPlain && !this.names.areChanged && !conversation.has(OWN_BLOCK) ? this.form : undefined
+    this.continued(conversation, form, (message) => {
       const end = conversation.endOfMessage(message)
-      if (message > 0) json.part(COMMA)
       this.message(conversation, message, end, ids)
-      message = end
-    }
+      return end
+    })
     json.part(CLOSE_LIST)
+  }
+
+  private get form(): string {
+    return this.hasDeveloper ? 'responses with developer' : 'responses'
   }
 
   private message(conversation: Conversation, message: number, end: number, ids: SentCallIds): void {
@@ -99,7 +104,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
         json.part(CLOSE)
         return
       case TOOL:
-        json.part(this.freeCalls.has(conversation.textAt(first)) ? FREE_RESULT_ITEM : RESULT_ITEM)
+        json.part(this.freeCalls?.has(conversation.textAt(first)) === true ? FREE_RESULT_ITEM : RESULT_ITEM)
         ids.write(json, first)
         json.part(OUTPUT)
         this.result(conversation, conversation.next(first), end, conversation.markIndexAt(first))
@@ -163,7 +168,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
       const written = conversation.next(name)
       if (isSpoken || call > calls) json.part(COMMA)
       if (this.thoughts !== undefined) this.thoughtsBefore(call)
-      const isFree = this.freeCalls.has(conversation.textAt(call))
+      const isFree = this.freeCalls?.has(conversation.textAt(call)) === true
       json.part(isFree ? FREE_CALL_ITEM : CALL_ITEM)
       ids.write(json, call)
       json.part(CALL_NAME)

@@ -31,7 +31,7 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
   const given = { conversation: request.conversation, tools: request.tools, cache: request.cache }
   const { conversation, tools, cache } = marksInOrder(given)
   const names = new ToolNames(request, NAMES_OF_64)
-  const expected = conversation.arena.end + AROUND_ENTRY * conversation.end + AROUND_ALL
+  const expected = conversation.arena.size + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
   const { responses } = form
   const stop = keptStop(request)

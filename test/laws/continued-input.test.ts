@@ -1,0 +1,137 @@
+/**
+ * The law of what a socket keeps: a turn that continues others, of which nothing is read or written again, comes to the
+ * same request, error and estimate as the body of a POST with the whole history.
+ */
+
+import { expect } from 'bun:test'
+import { compatibilityOf } from '../../src/core/compatibility.ts'
+import { isArray, type JsonObject, type JsonValue, parseObject } from '../../src/core/json.ts'
+import { ProviderError } from '../../src/core/provider-error.ts'
+import type { Caller } from '../../src/dialects/dialect.ts'
+import type { ReadInput } from '../../src/dialects/responses/earlier-input.ts'
+import { responses, type Turn } from '../../src/dialects/responses/responses.ts'
+import { continuedBody, keptInput, type TurnBody } from '../../src/http/continued-body.ts'
+import { readFrame } from '../../src/http/socket-frames.ts'
+import { estimateInput } from '../../src/ledger/estimate.ts'
+import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { openai } from '../../src/providers/openai/openai.ts'
+import type { Provider, Target } from '../../src/providers/provider.ts'
+import { readRequestBody } from '../../src/wire/request-body.ts'
+import { CALLER, sealer } from '../dialects/responses/setting.ts'
+import { sentText } from '../providers/conformance.ts'
+import { endpoint } from '../providers/requests.ts'
+import { property, type Random } from '../support/random.ts'
+import { bodyOf, USUAL } from './large-bodies.ts'
+import { isCallerError } from './versions.ts'
+
+const dialect = responses({ sealer })
+type Asked = readonly [Provider, Target]
+const OPENAI = 'https://api.openai.com/v1'
+const TARGETS: readonly [Asked, ...Asked[]] = [
+  [openai, { model: 'gpt-4.1', endpoint: endpoint({ apiKey: 'k', baseUrl: OPENAI, api: 'responses' }) }],
+  [openai, { model: 'gpt-5', endpoint: endpoint({ apiKey: 'k', baseUrl: OPENAI, api: 'responses' }) }],
+  [openai, { model: 'gpt-4.1', endpoint: endpoint({ apiKey: 'k', baseUrl: OPENAI, api: 'chat' }) }],
+  [anthropic, { model: 'claude-sonnet-4-5', endpoint: endpoint({ apiKey: 'k', baseUrl: 'https://provider.test' }) }],
+]
+/** One whose key passes more than the specification has. */
+const NATIVE: Caller = {
+  ...CALLER,
+  compatibility: { ...compatibilityOf({}), content: 'pass', tools: 'pass', reasoning: 'pass' },
+}
+
+/** What one turn comes to, and what was read of its input. */
+interface Reading {
+  readonly outcome: JsonObject
+  readonly read: ReadInput | undefined
+}
+
+function readingOf(body: TurnBody, caller: Caller, targets: readonly Asked[]): Reading {
+  let read: ReadInput | undefined
+  const turn: Turn = {
+    previousResponseId: null,
+    earlier: body.earlier?.read,
+    read: (input) => {
+      read = input
+    },
+    encodes() {},
+    made() {},
+  }
+  try {
+    const exchange = dialect.readTurn(readRequestBody(body.bytes, dialect.unparsed), caller, turn)
+    if (exchange instanceof Promise) throw new Error('an item was looked up')
+    const { request } = exchange
+    const sent = targets.map(([provider, target]) => sentOrError(() => provider.request(request, target).body))
+    return { outcome: { sent, estimate: estimateInput(request) }, read }
+  } catch (error) {
+    if (!isCallerError(error)) throw error
+    return { outcome: { error: error.message, status: error.status }, read: undefined }
+  }
+}
+
+function sentOrError(body: () => Parameters<typeof sentText>[0]): JsonValue {
+  try {
+    return parseObject(sentText(body())) ?? null
+  } catch (error) {
+    if (error instanceof ProviderError) return error.message
+    throw error
+  }
+}
+
+/** Texts are no turns of an agent: now and then an input is one. */
+function inputsOf(random: Random, items: readonly JsonValue[]): JsonValue[] {
+  const inputs: JsonValue[] = []
+  for (let at = 0; at < items.length; ) {
+    if (random.chance(0.1)) inputs.push(random.pick(['And then?', '', 'x'.repeat(9000)]))
+    const end = at + random.between(1, random.chance(0.3) ? items.length : 4)
+    inputs.push(items.slice(at, end))
+    at = end
+  }
+  return inputs
+}
+
+const itemsOf = (input: JsonValue): readonly JsonValue[] =>
+  isArray(input) ? input : [{ type: 'message', role: 'user', content: input }]
+
+/** Each turn continues the one before, or an earlier one, whose last items are its output. */
+function expectContinued(random: Random, text: string): void {
+  const body = parseObject(text)
+  if (body === undefined || !isArray(body['input'])) return
+  const caller = random.pick([CALLER, NATIVE])
+  const { stream: _, previous_response_id: __, ...settings } = body
+  const known: {
+    readonly input: ReturnType<typeof keptInput>
+    readonly output: string
+    readonly items: JsonValue[]
+  }[] = []
+  for (const input of inputsOf(random, body['input'])) {
+    const parent = random.chance(0.1) ? random.pick([undefined, ...known]) : known.at(-1)
+    const targets = random.chance(0.2) ? [random.pick(TARGETS)] : TARGETS
+    const frame = readFrame(JSON.stringify({ ...settings, type: 'response.create', input }))
+    if ('reply' in frame) throw new Error('no turn')
+    const whole = [...(parent?.items ?? []), ...itemsOf(input)]
+    const posted = {
+      bytes: Buffer.from(JSON.stringify({ ...settings, type: 'response.create', input: whole })),
+      input: undefined,
+    }
+    let turn: TurnBody
+    try {
+      turn = parent === undefined ? frame : continuedBody(frame, parent)
+    } catch (error) {
+      // A result without a call, which a POST may have.
+      if (!isCallerError(error)) throw error
+      continue
+    }
+    const { outcome, read } = readingOf(turn, caller, targets)
+    expect(outcome).toEqual(readingOf(posted, caller, targets).outcome)
+    if (outcome['error'] !== undefined) continue
+    const output = random.chance(0.3)
+      ? []
+      : [{ type: 'message', role: 'assistant', content: random.pick(['Yes', 'é"']) }]
+    const items = [...whole, ...output]
+    known.push({ input: keptInput(turn, read), output: output.map((item) => JSON.stringify(item)).join(), items })
+  }
+}
+
+property('turns of what agents send', 25, (random) => expectContinued(random, USUAL.responses(random)))
+property('turns of unusual bodies', 200, (random) => expectContinued(random, bodyOf('responses', random, 2000)))
+property('turns of small bodies', 200, (random) => expectContinued(random, bodyOf('responses', random, 40)))
