@@ -29,7 +29,7 @@ import type { Quote } from './quote.ts'
 import type { RecalledThoughts } from './recalled-thoughts.ts'
 import { RequestTier } from './request-tier.ts'
 import { ShownThoughts, ThoughtSeals } from './shown-thoughts.ts'
-import { issuerOf, targetOf } from './thought-issuer.ts'
+import { issuerKey, issuerOf, targetOf } from './thought-issuer.ts'
 import { UsageMeter } from './usage-meter.ts'
 import type { Work } from './work.ts'
 
@@ -145,18 +145,19 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.thoughtsOf.clear()
   }
 
-  private issuerOf(candidate: Candidate): Issuer | undefined {
-    return issuerOf(this.gateway, candidate, this.exchange.request)
+  private issuerOf(candidate: Candidate, upstream?: Upstream): Issuer | undefined {
+    return issuerOf(this.gateway, candidate, this.exchange.request, upstream)
   }
 
   /** What the candidate has issued of its thoughts. */
-  private thoughtsFor(candidate: Candidate): TargetThoughts | undefined {
+  private thoughtsFor(candidate: Candidate, upstream?: Upstream): TargetThoughts | undefined {
     const { recalled, own, thoughtsOf } = this
-    const issuer = recalled === undefined && own === undefined ? undefined : this.issuerOf(candidate)
+    const issuer = recalled === undefined && own === undefined ? undefined : this.issuerOf(candidate, upstream)
     if (issuer === undefined) return undefined
-    if (!thoughtsOf.has(issuer.id))
-      thoughtsOf.set(issuer.id, thoughtsFor(issuer, this.exchange.request.conversation, recalled, own))
-    return thoughtsOf.get(issuer.id)
+    const key = issuerKey(issuer)
+    if (!thoughtsOf.has(key))
+      thoughtsOf.set(key, thoughtsFor(issuer, this.exchange.request.conversation, recalled, own))
+    return thoughtsOf.get(key)
   }
 
   /** Counts what was found for the candidate that is called. */
@@ -221,8 +222,8 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.tier.asked = quote.asked
     this.noteIgnored(request.hints.serviceTier)
     const target = targetOf(candidate.target, endpoint)
-    const issuer = this.issuerOf(candidate)
-    const thoughts = this.thoughtsFor(candidate)
+    const issuer = this.issuerOf(candidate, upstream)
+    const thoughts = this.thoughtsFor(candidate, upstream)
     this.noteRecalled(issuer)
     this.sentThoughts = thoughts
     const plain = this.sentRequest(candidate)
@@ -282,10 +283,10 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       this.thinksNot = true
       return { provider, field: 'thinking', seen: error.message, keep: () => undefined }
     }
-    const issuer = this.sentThoughts && this.issuerOf(candidate)
+    const issuer = this.sentThoughts && this.issuerOf(candidate, upstream)
     if (issuer === undefined || !rejectsThoughts(error)) return undefined
     // The issuer does not take back what it issued, such as after a change of its keys.
-    this.thoughtsOf.set(issuer.id, undefined)
+    this.thoughtsOf.set(issuerKey(issuer), undefined)
     return { provider, field: 'thoughts', seen: error.message, keep: () => undefined }
   }
 

@@ -252,10 +252,11 @@ export class RecalledThoughts {
 
   /** What this issuer gets back; `own`: what the caller has sent back itself. */
   for(issuer: Issuer, own?: PlacedThoughts): Recalled {
-    let found = this.own.get(issuer.id)
+    const key = `${issuer.form}/${issuer.id}`
+    let found = this.own.get(key)
     if (found === undefined) {
       found = this.found(issuer, own)
-      this.own.set(issuer.id, found)
+      this.own.set(key, found)
     }
     return found
   }

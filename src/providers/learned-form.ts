@@ -148,7 +148,7 @@ export class TargetForms<Form extends object> {
 /** The part of a provider that depends on what is known of a target. */
 export type RequestApi<Form extends object> = (
   forms: Pick<TargetForms<Form>, 'of'>,
-) => Pick<Provider, 'request' | 'leastOutput'>
+) => Pick<Provider, 'request' | 'leastOutput' | 'thoughtForm' | 'ownForm'>
 
 /** What an adapter learns with. */
 interface Learning<Form extends object> {

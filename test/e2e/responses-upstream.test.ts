@@ -111,6 +111,11 @@ describe('a model that takes tools by the Responses API alone', () => {
     const stream = openai().chat.completions.stream({ model: 'tools', messages, tools })
     expect(await stream.finalContent()).toBe('It is 12 degrees.')
     expect(paths('gpt-tools').slice(2)).toEqual(['/v1/responses'])
+    // The thoughts of the answer that was asked for by the other API come back as well.
+    const items = upstream.calls.filter(({ model }) => model === 'gpt-tools').flatMap(itemsIn)
+    expect(items.slice(-4).map(({ type, role }) => type ?? role)).toEqual([
+      ...['user', 'reasoning', 'function_call', 'function_call_output'],
+    ])
     expect(await gateway.line(({ event }) => event === 'target.form_learned')).toMatchObject({
       model: 'gpt-tools',
       field: 'api with tools',
