@@ -1,12 +1,13 @@
 /** A model gets back what its provider wants of its own thoughts, and nothing that another has issued. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { isArray, isObject, type JsonObject } from '../../src/core/json.ts'
 import { until } from '../process/weir.ts'
 import { ask, requestBytes } from '../support/caller.ts'
-import { Gateway, KEY } from '../support/gateway.ts'
+import { KEY } from '../support/gateway.ts'
 import { json, stream } from '../support/scenarios.ts'
-import { type Scenario, Upstream } from '../support/upstream.ts'
+import { served } from '../support/served.ts'
+import type { Scenario } from '../support/upstream.ts'
 
 const OTHER_KEY = 'other-key-0123456789abcdef'
 const SIGNATURE = 'EqRkCk8"\\/+é='
@@ -225,13 +226,9 @@ const chat: Api = {
 
 const APIS: Readonly<Record<string, Api>> = { claude: anthropic, resp: responses, gem: gemini, deep: chat, shy: chat }
 
-let upstream: Upstream
-let gateway: Gateway
-
-beforeAll(async () => {
-  upstream = await Upstream.start()
-  const at = { base_url: upstream.url, api_key: 'provider-key-0123456789' }
-  gateway = await Gateway.start({
+const { upstream, gateway } = await served((url) => {
+  const at = { base_url: url, api_key: 'provider-key-0123456789' }
+  return {
     providers: {
       claude: { dialect: 'anthropic', ...at },
       resp: { dialect: 'openai', api: 'responses', ...at },
@@ -253,11 +250,7 @@ beforeAll(async () => {
         { id: 'other', keys: [{ id: 'o', key: OTHER_KEY }] },
       ],
     },
-  })
-})
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
+  }
 })
 
 const tools = [{ type: 'function', function: { name: 'look', parameters: { type: 'object' } } }]

@@ -1,53 +1,43 @@
 /** `compatibility.content`: documents and images of requests at a running gateway. */
 
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { isObject, type JsonObject } from '../../src/core/json.ts'
 import { ask, requestBytes } from '../support/caller.ts'
-import { Gateway, KEY } from '../support/gateway.ts'
+import { KEY } from '../support/gateway.ts'
 import { json } from '../support/scenarios.ts'
+import { served } from '../support/served.ts'
 import { SocketClient } from '../support/socket-client.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
-import { Upstream } from '../support/upstream.ts'
 
 const STRICT = 'specification-key-0123456789'
-let upstream: Upstream
-let gateway: Gateway
-
-beforeAll(async () => {
-  upstream = await Upstream.start()
-  gateway = await Gateway.start({
-    providers: {
-      up: upstream.url,
-      claude: { dialect: 'anthropic', base_url: upstream.url, api_key: 'secret-of-claude' },
-    },
-    models: {
-      m: ['up/m'],
-      claude: ['claude/claude-sonnet-4-5'],
-      old: ['claude/claude-3-haiku'],
-      named: { targets: [{ provider: 'claude', model: 'claude-3-haiku' }], supports: ['documents'] },
-      mixed: { targets: [{ provider: 'claude', model: 'claude-3-haiku' }], fallbacks: ['old', 'claude'] },
-      address: { targets: [{ provider: 'up', model: 'm' }], fallbacks: ['claude'] },
-    },
-    config: {
-      auto: { candidates: ['old', 'claude'] },
-      organizations: [
-        {
-          id: 'test',
-          auto: 'available',
-          compatibility: { content: 'pass' },
-          keys: [
-            { id: 'content', key: KEY },
-            { id: 'strict', key: STRICT, compatibility: { mode: 'specification' } },
-          ],
-        },
-      ],
-    },
-  })
-})
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
-})
+const { upstream, gateway } = await served((url) => ({
+  providers: {
+    up: url,
+    claude: { dialect: 'anthropic', base_url: url, api_key: 'secret-of-claude' },
+  },
+  models: {
+    m: ['up/m'],
+    claude: ['claude/claude-sonnet-4-5'],
+    old: ['claude/claude-3-haiku'],
+    named: { targets: [{ provider: 'claude', model: 'claude-3-haiku' }], supports: ['documents'] },
+    mixed: { targets: [{ provider: 'claude', model: 'claude-3-haiku' }], fallbacks: ['old', 'claude'] },
+    address: { targets: [{ provider: 'up', model: 'm' }], fallbacks: ['claude'] },
+  },
+  config: {
+    auto: { candidates: ['old', 'claude'] },
+    organizations: [
+      {
+        id: 'test',
+        auto: 'available',
+        compatibility: { content: 'pass' },
+        keys: [
+          { id: 'content', key: KEY },
+          { id: 'strict', key: STRICT, compatibility: { mode: 'specification' } },
+        ],
+      },
+    ],
+  },
+}))
 
 const PDF = Buffer.from('%PDF-1.4 /Type /Pages /Count 9').toString('base64')
 const BASE64 = { type: 'base64', media_type: 'application/pdf', data: PDF }

@@ -1,12 +1,12 @@
 /** The switches of native mode: what a key's callers may send and get that others may not. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { isObject } from '../../src/core/json.ts'
 import { ask, requestBytes } from '../support/caller.ts'
-import { Gateway, KEY } from '../support/gateway.ts'
+import { KEY } from '../support/gateway.ts'
 import { json, stream as streams } from '../support/scenarios.ts'
+import { served } from '../support/served.ts'
 import { speaks, textAnswer } from '../support/speech.ts'
-import { Upstream } from '../support/upstream.ts'
 
 /** One key for each way in which the settings of three levels meet. */
 const KEYS = {
@@ -16,57 +16,47 @@ const KEYS = {
   inherited: 'inherited-key-0123456789abc',
 }
 
-let upstream: Upstream
-let gateway: Gateway
-
-beforeAll(async () => {
-  upstream = await Upstream.start()
-  gateway = await Gateway.start({
-    providers: {
-      up: upstream.url,
-      claude: { dialect: 'anthropic', base_url: upstream.url, api_key: 'secret-of-claude' },
-      google: { dialect: 'gemini', base_url: upstream.url, api_key: 'secret-of-google' },
-      aws: { dialect: 'bedrock', region: 'us-east-1', base_url: upstream.url, api_key: 'secret-of-aws' },
-    },
-    models: {
-      m: ['up/m'],
-      claude: ['claude/c'],
-      modern: ['claude/claude-sonnet-4-5'],
-      old: ['claude/claude-3-haiku'],
-      named: { targets: [{ provider: 'claude', model: 'c' }], supports: ['structured_output'] },
-      mixed: { targets: [{ provider: 'claude', model: 'claude-3-haiku' }], fallbacks: ['old', 'modern'] },
-      gem: ['google/gemini-3-pro'],
-      amazon: ['aws/us.anthropic.claude-sonnet-4-5-v1:0'],
-      picture: { targets: [{ provider: 'up', model: 'picture' }], supports: ['image_generation'] },
-      vectors: { targets: [{ provider: 'up', model: 'vectors' }], supports: ['embeddings'] },
-    },
-    config: {
-      compatibility: { mode: 'native', provider_errors: 'rewritten' },
-      organizations: [
-        {
-          id: 'test',
-          keys: [
-            { id: 'program', key: KEY },
-            { id: 'native', key: KEYS.native, compatibility: { mode: 'native' } },
-            { id: 'specification', key: KEYS.specification, compatibility: { mode: 'specification' } },
-          ],
-        },
-        {
-          id: 'other',
-          compatibility: { mode: 'specification', provider_errors: 'pass' },
-          keys: [
-            { id: 'inherited', key: KEYS.inherited },
-            { id: 'single', key: KEYS.single, compatibility: { metadata: 'accept' } },
-          ],
-        },
-      ],
-    },
-  })
-})
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
-})
+const { upstream, gateway } = await served((url) => ({
+  providers: {
+    up: url,
+    claude: { dialect: 'anthropic', base_url: url, api_key: 'secret-of-claude' },
+    google: { dialect: 'gemini', base_url: url, api_key: 'secret-of-google' },
+    aws: { dialect: 'bedrock', region: 'us-east-1', base_url: url, api_key: 'secret-of-aws' },
+  },
+  models: {
+    m: ['up/m'],
+    claude: ['claude/c'],
+    modern: ['claude/claude-sonnet-4-5'],
+    old: ['claude/claude-3-haiku'],
+    named: { targets: [{ provider: 'claude', model: 'c' }], supports: ['structured_output'] },
+    mixed: { targets: [{ provider: 'claude', model: 'claude-3-haiku' }], fallbacks: ['old', 'modern'] },
+    gem: ['google/gemini-3-pro'],
+    amazon: ['aws/us.anthropic.claude-sonnet-4-5-v1:0'],
+    picture: { targets: [{ provider: 'up', model: 'picture' }], supports: ['image_generation'] },
+    vectors: { targets: [{ provider: 'up', model: 'vectors' }], supports: ['embeddings'] },
+  },
+  config: {
+    compatibility: { mode: 'native', provider_errors: 'rewritten' },
+    organizations: [
+      {
+        id: 'test',
+        keys: [
+          { id: 'program', key: KEY },
+          { id: 'native', key: KEYS.native, compatibility: { mode: 'native' } },
+          { id: 'specification', key: KEYS.specification, compatibility: { mode: 'specification' } },
+        ],
+      },
+      {
+        id: 'other',
+        compatibility: { mode: 'specification', provider_errors: 'pass' },
+        keys: [
+          { id: 'inherited', key: KEYS.inherited },
+          { id: 'single', key: KEYS.single, compatibility: { metadata: 'accept' } },
+        ],
+      },
+    ],
+  },
+}))
 
 const MESSAGES = [{ role: 'user', content: 'hi' }]
 const BODIES = {

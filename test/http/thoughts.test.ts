@@ -1,6 +1,6 @@
 /** Thoughts that callers see and send back, in every dialect, from providers that sign them and from others. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { createAnthropic } from '@ai-sdk/anthropic'
 import { createOpenAI } from '@ai-sdk/openai'
 import Anthropic from '@anthropic-ai/sdk'
@@ -10,8 +10,9 @@ import OpenAI from 'openai'
 import { type JsonObject, objectOf } from '../../src/core/json.ts'
 import { checkSent, checkStream } from '../support/api-schema.ts'
 import { ask, requestBytes } from '../support/caller.ts'
-import { Gateway, KEY } from '../support/gateway.ts'
+import { KEY } from '../support/gateway.ts'
 import { json, stream as streams } from '../support/scenarios.ts'
+import { served } from '../support/served.ts'
 import { SocketClient } from '../support/socket-client.ts'
 import {
   ANSWERS,
@@ -27,19 +28,14 @@ import {
   TEXT,
   THOUGHT,
 } from '../support/thoughtful-answers.ts'
-import { Upstream } from '../support/upstream.ts'
 
 const PLAIN_KEY = 'plain-key-0123456789abcdefgh'
 const OTHER_KEY = 'other-key-0123456789abcdefgh'
-let upstream: Upstream
-let gateway: Gateway
-
-beforeAll(async () => {
-  upstream = await Upstream.start()
-  const at = { base_url: upstream.url, api_key: 'secret-of-claude' }
-  gateway = await Gateway.start({
+const { upstream, gateway } = await served((url) => {
+  const at = { base_url: url, api_key: 'secret-of-claude' }
+  return {
     providers: {
-      up: upstream.url,
+      up: url,
       claude: { dialect: 'anthropic', ...at },
       second: { dialect: 'anthropic', ...at },
       answers: { dialect: 'openai', api: 'responses', ...at },
@@ -67,11 +63,7 @@ beforeAll(async () => {
         { id: 'other', keys: [{ id: 'other', key: OTHER_KEY }] },
       ],
     },
-  })
-})
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
+  }
 })
 
 type Path = '/v1/chat/completions' | '/v1/responses' | '/v1/messages'

@@ -3,12 +3,13 @@
  * Anthropic, and by Converse for all others. Thoughts go there and back by both.
  */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { isObject, type JsonObject, objectOf } from '../../../src/core/json.ts'
 import { frame, invoked } from '../../providers/bedrock/writer.ts'
 import { ask, requestBytes } from '../../support/caller.ts'
-import { Gateway, KEY } from '../../support/gateway.ts'
+import { KEY } from '../../support/gateway.ts'
 import { stream as streams } from '../../support/scenarios.ts'
+import { served } from '../../support/served.ts'
 import {
   ANSWERS,
   CALL,
@@ -21,22 +22,18 @@ import {
   TEXT,
   THOUGHT,
 } from '../../support/thoughtful-answers.ts'
-import { type Call, type Scenario, Upstream } from '../../support/upstream.ts'
+import type { Call, Scenario } from '../../support/upstream.ts'
 
 const CONVERSE_KEY = 'converse-key-0123456789abcdef'
 const PLAIN_KEY = 'plain-key-0123456789abcdefgh'
 const MODEL = 'us.anthropic.claude-sonnet-4-5-20250929-v1:0'
 const PATH = `/v1/model/${encodeURIComponent(MODEL)}`
 
-let upstream: Upstream
-let gateway: Gateway
-
-beforeAll(async () => {
-  upstream = await Upstream.start()
-  const at = { dialect: 'bedrock', region: 'us-east-1', base_url: upstream.url }
-  gateway = await Gateway.start({
+const { upstream, gateway } = await served((url) => {
+  const at = { dialect: 'bedrock', region: 'us-east-1', base_url: url }
+  return {
     providers: {
-      up: upstream.url,
+      up: url,
       aws: { ...at, access_key_id: 'AKIDEXAMPLE', secret_access_key: 'secret-of-aws-0123456789' },
       keyed: { ...at, api_key: 'secret-of-bedrock' },
     },
@@ -66,11 +63,7 @@ beforeAll(async () => {
         },
       ],
     },
-  })
-})
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
+  }
 })
 
 const STREAM_TYPE = { 'content-type': 'application/vnd.amazon.eventstream' }

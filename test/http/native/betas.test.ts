@@ -1,13 +1,14 @@
 /** `betas: pass`: what callers of Messages and Claude exchange beyond the specification passes as it came. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import type { JsonObject } from '../../../src/core/json.ts'
 import { PROGRAM } from '../../process/weir.ts'
 import { ask, requestBytes } from '../../support/caller.ts'
-import { Gateway, KEY } from '../../support/gateway.ts'
+import { KEY } from '../../support/gateway.ts'
 import { json, stream as streams } from '../../support/scenarios.ts'
+import { served } from '../../support/served.ts'
 import { speaks, textAnswer } from '../../support/speech.ts'
-import { type Scenario, Upstream } from '../../support/upstream.ts'
+import type { Scenario } from '../../support/upstream.ts'
 
 const SPECIFICATION = 'specification-key-0123456789'
 
@@ -24,54 +25,44 @@ const PRICED = {
   },
 }
 
-let upstream: Upstream
-let gateway: Gateway
-
-beforeAll(async () => {
-  upstream = await Upstream.start()
-  gateway = await Gateway.start({
-    providers: {
-      up: upstream.url,
-      claude: { dialect: 'anthropic', base_url: upstream.url, api_key: 'secret-of-claude' },
+const { upstream, gateway } = await served((url) => ({
+  providers: {
+    up: url,
+    claude: { dialect: 'anthropic', base_url: url, api_key: 'secret-of-claude' },
+  },
+  models: {
+    m: ['up/m'],
+    claude: {
+      targets: [{ provider: 'claude', model: 'claude-sonnet-4-5' }],
+      prompt_cache: { explicit: true, ttls: ['5m', '1h'] },
     },
-    models: {
-      m: ['up/m'],
-      claude: {
-        targets: [{ provider: 'claude', model: 'claude-sonnet-4-5' }],
-        prompt_cache: { explicit: true, ttls: ['5m', '1h'] },
+    unmarked: ['claude/claude-sonnet-4-5'],
+    priced: { ...PRICED, max_output_tokens: 1000 },
+    dear: { ...PRICED, max_output_tokens: 100_000 },
+  },
+  config: {
+    compatibility: { betas: 'pass', tools: 'pass' },
+    organizations: [
+      {
+        id: 'test',
+        keys: [
+          { id: 'native', key: KEY },
+          { id: 'specification', key: SPECIFICATION, compatibility: { mode: 'specification' } },
+          { id: 'large', key: LARGE, models: ['dear'], limits: { spend: { total: 0.2 } } },
+          {
+            id: 'large-strict',
+            key: STRICT_LARGE,
+            models: ['dear'],
+            limits: { spend: { total: 0.2, strict: true } },
+          },
+          { id: 'thinker', key: THINKER, compatibility: { mode: 'native' } },
+          { id: 'limited', key: LIMITED, models: ['priced'], limits: { spend: { total: 0.2 } } },
+          { id: 'strict', key: STRICT, models: ['priced'], limits: { spend: { total: 0.2, strict: true } } },
+        ],
       },
-      unmarked: ['claude/claude-sonnet-4-5'],
-      priced: { ...PRICED, max_output_tokens: 1000 },
-      dear: { ...PRICED, max_output_tokens: 100_000 },
-    },
-    config: {
-      compatibility: { betas: 'pass', tools: 'pass' },
-      organizations: [
-        {
-          id: 'test',
-          keys: [
-            { id: 'native', key: KEY },
-            { id: 'specification', key: SPECIFICATION, compatibility: { mode: 'specification' } },
-            { id: 'large', key: LARGE, models: ['dear'], limits: { spend: { total: 0.2 } } },
-            {
-              id: 'large-strict',
-              key: STRICT_LARGE,
-              models: ['dear'],
-              limits: { spend: { total: 0.2, strict: true } },
-            },
-            { id: 'thinker', key: THINKER, compatibility: { mode: 'native' } },
-            { id: 'limited', key: LIMITED, models: ['priced'], limits: { spend: { total: 0.2 } } },
-            { id: 'strict', key: STRICT, models: ['priced'], limits: { spend: { total: 0.2, strict: true } } },
-          ],
-        },
-      ],
-    },
-  })
-})
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
-})
+    ],
+  },
+}))
 
 const MESSAGES = [{ role: 'user', content: 'hi' }]
 const BETAS = {

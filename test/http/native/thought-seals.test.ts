@@ -3,30 +3,27 @@
  * one provider to another and back, and callers that alter, forge and replay.
  */
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { isArray, isObject, type JsonObject, type JsonValue, objectOf } from '../../../src/core/json.ts'
 import { invoked } from '../../providers/bedrock/writer.ts'
 import { ask, requestBytes } from '../../support/caller.ts'
-import { Gateway, KEY } from '../../support/gateway.ts'
+import { KEY } from '../../support/gateway.ts'
 import { Random } from '../../support/random.ts'
 import { stream as streams } from '../../support/scenarios.ts'
 import { SEED } from '../../support/seed.ts'
+import { served } from '../../support/served.ts'
 import { ANSWERS, contentOf, listOf, outputOf } from '../../support/thoughtful-answers.ts'
-import { type Call, Upstream } from '../../support/upstream.ts'
+import type { Call } from '../../support/upstream.ts'
 
 const OTHER_KEY = 'other-key-0123456789abcdefgh'
 const CLAUDE_ON_BEDROCK = 'us.anthropic.claude-sonnet-4-5-20250929-v1:0'
 const NAMES = ['claude', 'twin', 'gpt', 'gem', 'aws'] as const
 type Name = (typeof NAMES)[number]
 
-let upstream: Upstream
-let gateway: Gateway
-
-beforeAll(async () => {
-  upstream = await Upstream.start()
-  const at = (name: Name) => ({ base_url: upstream.url, api_key: `secret-of-${name}` })
-  gateway = await Gateway.start({
+const { upstream, gateway } = await served((url) => {
+  const at = (name: Name) => ({ base_url: url, api_key: `secret-of-${name}` })
+  return {
     providers: {
       claude: { dialect: 'anthropic', ...at('claude') },
       twin: { dialect: 'anthropic', ...at('twin') },
@@ -52,11 +49,7 @@ beforeAll(async () => {
         { id: 'other', keys: [{ id: 'other', key: OTHER_KEY }] },
       ],
     },
-  })
-})
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
+  }
 })
 
 /** What a provider signs, in base64, with its name in clear: what reaches another is seen at once. */

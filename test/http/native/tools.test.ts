@@ -1,45 +1,35 @@
 /** `tools: pass`: tools that take a text instead of arguments, with every provider. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { ask, requestBytes } from '../../support/caller.ts'
-import { Gateway, KEY } from '../../support/gateway.ts'
+import { KEY } from '../../support/gateway.ts'
 import { json, stream as streams } from '../../support/scenarios.ts'
+import { served } from '../../support/served.ts'
 import { calls, speaks } from '../../support/speech.ts'
-import { Upstream } from '../../support/upstream.ts'
 
 const SPECIFICATION = 'specification-key-0123456789'
 
-let upstream: Upstream
-let gateway: Gateway
-
-beforeAll(async () => {
-  upstream = await Upstream.start()
-  gateway = await Gateway.start({
-    providers: {
-      up: upstream.url,
-      own: { dialect: 'openai', base_url: `${upstream.url}/v1`, api: 'responses' },
-      claude: { dialect: 'anthropic', base_url: upstream.url, api_key: 'secret-of-claude' },
-      gemini: { dialect: 'gemini', base_url: upstream.url, api_key: 'secret-of-gemini' },
-    },
-    models: { m: ['up/m'], own: ['own/gpt'], claude: ['claude/claude-sonnet-4-5'], gemini: ['gemini/gemini-3-pro'] },
-    config: {
-      compatibility: { tools: 'pass' },
-      organizations: [
-        {
-          id: 'test',
-          keys: [
-            { id: 'native', key: KEY },
-            { id: 'specification', key: SPECIFICATION, compatibility: { mode: 'specification' } },
-          ],
-        },
-      ],
-    },
-  })
-})
-afterAll(async () => {
-  await gateway[Symbol.asyncDispose]()
-  await upstream[Symbol.asyncDispose]()
-})
+const { upstream, gateway } = await served((url) => ({
+  providers: {
+    up: url,
+    own: { dialect: 'openai', base_url: `${url}/v1`, api: 'responses' },
+    claude: { dialect: 'anthropic', base_url: url, api_key: 'secret-of-claude' },
+    gemini: { dialect: 'gemini', base_url: url, api_key: 'secret-of-gemini' },
+  },
+  models: { m: ['up/m'], own: ['own/gpt'], claude: ['claude/claude-sonnet-4-5'], gemini: ['gemini/gemini-3-pro'] },
+  config: {
+    compatibility: { tools: 'pass' },
+    organizations: [
+      {
+        id: 'test',
+        keys: [
+          { id: 'native', key: KEY },
+          { id: 'specification', key: SPECIFICATION, compatibility: { mode: 'specification' } },
+        ],
+      },
+    ],
+  },
+}))
 
 const PATCH = '*** Begin Patch\n+ "quoted" \\ é 😀 \u2028\n*** End Patch'
 const GRAMMAR = { type: 'grammar', syntax: 'lark', definition: 'start: "x"' }
