@@ -74,13 +74,17 @@ const SECRETS: readonly (readonly [RegExp, string])[] = [
   [/\b\d{12,}\b/g, '[redacted]'],
 ]
 
-/** What a secret may be called, what may stand between that and the secret, and the word that may be one. */
+const NAMES = 'key|token|secret|password|passwd|passphrase|credential'
+/**
+ * What a secret may be called, what may stand between that and the secret, and the word that may be one: not another
+ * such name, which the secret follows (`key provided: token hunter`).
+ */
 const NAMED_SECRET = new RegExp(
   String.raw`((?:\b(?:unknown|unexpected|unrecognized|unsupported|extra|missing|duplicate|additional|required)\s+)?)` +
     String.raw`((?<![A-Za-z0-9])(?:[a-z]{1,16}[-_\x20])?` +
-    String.raw`(?:api)?(?:key|token|secret|password|passwd|passphrase|credential)['"\`]?)` +
+    `(?:api)?(?:${NAMES})['"\`]?)` +
     String.raw`((?:\s+(?:is|was|of|provided|supplied|given|value|used)\b)*(?:\s*[:=]\s*|\s+)['"\`]?)` +
-    String.raw`([^\s"'\`,;<>()[\]{}]+)`,
+    String.raw`((?!(?:${NAMES})['"\`]?[\s:=])[^\s"'\`,;<>()[\]{}]+)`,
   'gi',
 )
 /** Words that follow those names in ordinary sentences. */

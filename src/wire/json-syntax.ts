@@ -1,6 +1,6 @@
 /** The syntax of a JSON text between its structural bytes, and where its objects and lists end. */
 
-import { isExactNumber, LONG_NUMBERS_MAX } from '../core/exact-json.ts'
+import { isExactNumber, LONG_NUMBERS_MAX, NUMBER_CHARS_MAX } from '../core/exact-json.ts'
 import { CLOSE, CLOSE_LIST, COLON, COMMA, isDigit, OPEN, OPEN_LIST, QUOTE, ZERO } from '../core/json-bytes.ts'
 import { DEPTH_MAX, VALUES_MAX } from './json-shape.ts'
 
@@ -139,7 +139,7 @@ class Syntax {
   /** Whether the text ends with the closing bracket at this position, within the limits. */
   private isEnd(position: number, values: number): boolean {
     const { bytes, size, positions, count } = this
-    if (position !== count - 1 || values > VALUES_MAX || this.longNumbers > LONG_NUMBERS_MAX) return false
+    if (position !== count - 1 || values > VALUES_MAX) return false
     return isBlankFrom(bytes, (positions[position] ?? 0) + 1, size)
   }
 
@@ -156,9 +156,10 @@ class Syntax {
     if (first === LETTER_F) return isLiteral(bytes, from, to, FALSE)
     if (first === LETTER_N) return isLiteral(bytes, from, to, NULL)
     if (isPlainInteger(bytes, from, to)) return true
+    if (to - from > NUMBER_CHARS_MAX) return false
     const text = Buffer.prototype.latin1Slice.call(bytes, from, to)
     if (!NUMBER.test(text)) return false
-    if (!isExactNumber(text)) this.longNumbers++
+    if (!isExactNumber(text) && ++this.longNumbers > LONG_NUMBERS_MAX) return false
     if (String(Number(text)) !== text) this.hasRewrittenNumber = true
     return true
   }

@@ -1,7 +1,7 @@
 /** Which numbers keep their text, wherever they are in a JSON text. */
 
 import { describe, expect, test } from 'bun:test'
-import { parseExact, parseExactBody } from '../../src/core/exact-json.ts'
+import { isExactNumber, parseExact, parseExactBody } from '../../src/core/exact-json.ts'
 import { isObject } from '../../src/core/json.ts'
 import { UNPARSED } from '../../src/dialects/chat/request.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
@@ -129,6 +129,64 @@ property('any number is the same number after it was parsed and written', 5000, 
   const fill = random.chance(0.3) ? FILL : ''
   const [, written = ''] = /^\["a*",(.*)\]$/.exec(JSON.stringify(parseExact(`["${fill}",${number}]`))) ?? []
   if (!isSameDecimal(number, written)) throw new Error(`${number} was written as ${written}`)
+})
+
+/** By a function for each value, which is simple and slow. */
+function revived(text: string): string {
+  const revive = (_: string, value: unknown, context?: { readonly source?: string }) =>
+    typeof value === 'number' && !isExactNumber(context?.source ?? '0') ? JSON.rawJSON(context?.source ?? '0') : value
+  return JSON.stringify(JSON.parse(text, revive as (name: string, value: unknown) => unknown))
+}
+
+const outcome = (read: () => string) => {
+  try {
+    return read()
+  } catch (error) {
+    return error instanceof SyntaxError ? 'SyntaxError' : error
+  }
+}
+
+const MARKS = ['{', '}', '[', ']', ',', ':', ' ', '"a"', '"__proto__"', '"1"', '"#"', '""', '"\\""', 'null'] as const
+const NUMBERS = [DIGITS, `-${DIGITS}`, '1e400', '-0', '01', '1.', '-', '+', `0.${DIGITS}`, `.${DIGITS}`, '1e'] as const
+
+property('what is valid has the same members and numbers as written, and nothing else is', 20_000, (random) => {
+  const value = (depth: number): string => {
+    const kind = random.below(depth > 3 ? 2 : 4)
+    if (kind === 0) return random.pick([DIGITS, '-0', '1e400', '1', '0.5', `1${DIGITS}`, `-0.${DIGITS}`])
+    if (kind === 1) return random.pick(['"a"', '"#x"', 'null', 'true', `" ${DIGITS}"`])
+    const items = Array.from({ length: random.below(4) }, () => value(depth + 1))
+    if (kind === 2) return `[${items.join(' ,')}]`
+    return `{${items.map((item) => `${random.pick(['"a"', '"b"', '"__proto__"', '"2"', '"1"'])} :${item}`).join()}}`
+  }
+  let text = value(0)
+  for (let edits = random.chance(0.5) ? random.between(1, 3) : 0; edits > 0; edits--) {
+    const at = random.below(text.length + 1)
+    text = text.slice(0, at) + random.pick(random.chance(0.5) ? MARKS : NUMBERS) + text.slice(at + random.below(3))
+  }
+  expect(outcome(() => JSON.stringify(parseExact(text)))).toEqual(outcome(() => revived(text)))
+})
+
+describe('a body is rejected', () => {
+  const rest = '"model":"m","messages":[{"role":"user","content":"Hi"}]'
+  const read = (member: string) => () => readRequestBody(Buffer.from(`{${rest},${member}}`), UNPARSED)
+  const LONG = '1'.repeat(1024)
+
+  test('for a number of more than 1,024 characters, wherever it is', () => {
+    for (const number of [LONG, `0.${'0'.repeat(1022)}`, `1${'0'.repeat(1023)}`]) {
+      expect(read(`"a":${number}`)).not.toThrow()
+      expect(read(`"a":[${number}1]`)).toThrow('it holds a number of more than 1024 characters')
+      expect(read(`"metadata":{"x":"${FILL}"},"a":${number}1`)).toThrow('a number of more than 1024 characters')
+    }
+    expect(read(`"user":"${LONG}1"`)).not.toThrow()
+  })
+
+  test('for too many numbers that keep their text, also if a later member of the name counts', () => {
+    const many = (count: number) => `[${Array.from({ length: count }, () => DIGITS).join()}]`
+    expect(read(`"a":${many(10_000)}`)).not.toThrow()
+    expect(read(`"a":${many(10_001)}`)).toThrow('more than 10000 numbers')
+    expect(read(`"a":${many(5001)},"a":${many(5000)}`)).toThrow('more than 10000 numbers')
+    expect(read(`"a":[${'1e400,'.repeat(10_000)}1e400]`)).toThrow('more than 10000 numbers')
+  })
 })
 
 test('the own fields of a body are numbers, and those within them keep their text', () => {
