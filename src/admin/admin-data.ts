@@ -95,18 +95,20 @@ export class AdminData {
 
   async status(withHistory = false): Promise<Status> {
     const system = this.supervision.state()
-    const [reasons, spend, budgets, keys] = await Promise.all([
+    const hasCounters = system.config.organizations.some(({ budgets: own = [] }) => own.length > 0)
+    const [reasons, spend, budgets, counters, keys] = await Promise.all([
       this.supervision.reasons(),
       known(this.spend),
       known(this.allBudgets),
+      hasCounters ? known(this.allCounters) : [],
       known(this.storedKeys),
     ])
     const expiringKeys = [...configuredExpiringKeys(system.config), ...(keys?.expiring ?? [])]
     const { fleet } = this.supervision
     const [now, nowMs] = [this.history.now(), Date.now()]
     const of = { nodes: fleetFigures(now, fleet.others()), mixed: mixedFleet(fleet, nowMs) }
-    const read = { reasons, costTodayMicroUsd: spend?.todayMicroUsd, budgets: budgets ?? [], expiringKeys, ...of }
-    const status = statusOf(system, read, now, nowMs)
+    const read = { reasons, costTodayMicroUsd: spend?.todayMicroUsd, expiringKeys, ...of }
+    const status = statusOf(system, { ...read, budgets: budgets ?? [], counters: counters ?? [] }, now, nowMs)
     if (!withHistory) return status
     const points = [...this.history.points()]
     return { ...status, history: { step_seconds: STEP_SECONDS, points, nodes: [...this.fleetPoints] } }

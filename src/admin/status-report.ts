@@ -20,6 +20,8 @@ interface ReadState {
   readonly reasons: readonly string[]
   readonly costTodayMicroUsd: number | undefined
   readonly budgets: readonly BudgetRow[]
+  /** Of budgets of organisations. There may be thousands: they are counted, and have no lines of their own. */
+  readonly counters: readonly BudgetRow[]
   readonly expiringKeys: readonly ExpiringKey[]
   readonly nodes: Status['nodes']
   readonly mixed: MixedFleet | undefined
@@ -74,14 +76,14 @@ export function statusOf(system: SystemState, read: ReadState, now: FiguresNow, 
     targets: targetCounts(system),
     nodes: read.nodes,
     cost_today_micro_usd: read.costTodayMicroUsd ?? null,
-    limits: { near: countOf(read.budgets, 'near'), refusing: countOf(read.budgets, 'refusing') },
+    limits: { near: countOf(read, 'near'), refusing: countOf(read, 'refusing') },
     problems: attention.filter(({ level }) => level === 'error'),
     attention,
   }
 }
 
-function countOf(budgets: readonly BudgetRow[], state: BudgetRow['state']): number {
-  return budgets.filter((row) => row.state === state).length
+function countOf({ budgets, counters }: ReadState, state: BudgetRow['state']): number {
+  return [...budgets, ...counters].filter((row) => row.state === state).length
 }
 
 /** Errors first. */

@@ -106,8 +106,9 @@ export class ReportedRooms {
   private hearOne(target: TargetRef, report: ReportedLimit, ageMs: number): boolean {
     const limit = this.limitOf(target, report.unit, [report])
     if (limit === undefined || limit <= 0) return false
-    const isWindow = isOfWindow(report, limit)
     const { most, perMs } = bucketOf({ limit })
+    if (report.remaining - limit * RESERVE_SHARE >= most) return false
+    const isWindow = isOfWindow(report, limit)
     // What came back since the provider counted; of a window nothing does before its end.
     const left = report.remaining + (isWindow ? 0 : ageMs * perMs)
     const level = left - Math.floor(limit * RESERVE_SHARE)

@@ -58,6 +58,11 @@ export class Grant {
     this.room.end(this.held, this.demand, used)
   }
 
+  /** It is called once more. */
+  again(): void {
+    if (this.isOpen) for (const held of this.held) if (held.meter.unit === 'requests') held.spare--
+  }
+
   /** Nothing was sent. */
   cancel(): void {
     if (!this.isOpen) return

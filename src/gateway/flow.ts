@@ -385,6 +385,7 @@ export class Flow implements ProviderCallListener, ErrorReporter, PumpListener, 
 
   private callAgain({ candidate, grant }: Attempt, learned: Learned): void {
     const permit = this.gateway.breaker.enterAnyway(candidate.target)
+    grant?.again()
     this.try(new Attempt(candidate, permit, this.attempts.isFirst, learned, grant))
   }
 

@@ -39,8 +39,9 @@ const ANTHROPIC = 'anthropic-ratelimit-'
 export function reportedLimits(headers: ResponseHeaders): readonly ReportedLimit[] {
   const found: ReportedLimit[] = []
   for (const { unit, ...names } of LIMITS) {
+    if (found.some((other) => other.unit === unit)) continue
     const remaining = numberIn(headers.get(names.remaining))
-    if (remaining === undefined || found.some((other) => other.unit === unit)) continue
+    if (remaining === undefined) continue
     found.push(limitOf(headers, unit, remaining, names))
   }
   if (found.length > 0 || !headers.has(`${ANTHROPIC}requests-remaining`)) return found
@@ -69,8 +70,15 @@ function limitOf(
   remaining: number,
   names: { readonly limit: string; readonly reset: string },
 ): ReportedLimit {
-  const resetMs = durationMs(headers.get(names.reset) ?? '')
-  return { unit, remaining, limit: numberIn(headers.get(names.limit)), resetMs }
+  return {
+    unit,
+    remaining,
+    limit: numberIn(headers.get(names.limit)),
+    // Read only of a limit that is nearly used up.
+    get resetMs() {
+      return durationMs(headers.get(names.reset) ?? '')
+    },
+  }
 }
 
 /** Input and output are limited separately, and counted together here: the scarcer one decides, by its share. */

@@ -19,7 +19,10 @@ const figures = {
   tokens_per_second: 0,
   cost_micro_usd_per_second: 0,
 }
-const nothing = { reasons: [], costTodayMicroUsd: 0, budgets: [], expiringKeys: [], nodes: null, mixed: undefined }
+const nothing = {
+  ...{ reasons: [], costTodayMicroUsd: 0, budgets: [], counters: [], expiringKeys: [] },
+  ...{ nodes: null, mixed: undefined },
+}
 type Read = Parameters<typeof statusOf>[1]
 
 function attention(system: Partial<SystemState>, read: Partial<Read> = {}): readonly string[] {

@@ -33,6 +33,16 @@ test('while the shared room is away, places that end are free for the next reque
   }
 })
 
+test('a call that is made again takes another of the requests', async () => {
+  const rooms = new Rooms(AWAY)
+  rooms.use({ providers: { p: { requestsPerMinute: 12 } }, targets: [] }, [TARGET], 1)
+  const room = rooms.of(TARGET)
+  const grant = await room?.enter(DEMAND, false)
+  grant?.again()
+  grant?.ended(DEMAND)
+  expect(await room?.enter(DEMAND, false)).toBeUndefined()
+})
+
 test('a limit that a configuration takes away no longer holds for those who wait, nor is it shown', async () => {
   const rooms = roomsOf(1)
   const room = rooms.of(TARGET)

@@ -12,11 +12,20 @@ import { metrics, observed } from './observation-scenarios.ts'
 import { measurePeers } from './peer-rows.ts'
 import { priceMeasurements } from './price.ts'
 import { Loader, type Server, startPassThrough, startProvider, startWeir } from './processes.ts'
+import { limitMeasurements } from './provider-limits.ts'
 import { FULL, type Measurement, type Plan, QUICK } from './rounds.ts'
 import { scenarios } from './scenarios.ts'
 import { socketScenarios } from './socket-scenarios.ts'
 
-const alone = { ...ownScenarios, metrics, observed, price: priceMeasurements, ...socketScenarios, ...nativeScenarios }
+const alone = {
+  ...ownScenarios,
+  metrics,
+  observed,
+  price: priceMeasurements,
+  limits: limitMeasurements,
+  ...socketScenarios,
+  ...nativeScenarios,
+}
 const NAMES = [...Object.keys(scenarios), ...Object.keys(alone)]
 
 const HELP = `Usage: scripts/bench [--quick] [--only NAME,…] [--json] [--against-itself | --peers]

@@ -1,0 +1,72 @@
+/**
+ * What the limits of a provider take of a request that does not wait: its part is taken and given back, and what the
+ * provider reports of its own limits is read.
+ */
+
+import { OwnRoom } from '../../src/capacity/common-room.ts'
+import { Rooms } from '../../src/capacity/rooms.ts'
+import { reportedLimits } from '../../src/providers/retry-after.ts'
+import { ResponseHead } from '../../src/transport/response-head.ts'
+import type { Measurement } from './rounds.ts'
+
+/** The fastest of many short rounds is one that nothing else on the machine interrupted. */
+const ROUNDS = 40
+const REQUESTS = 20_000
+const TARGET = { provider: 'openai', model: 'gpt-5' }
+const HEAD = [
+  'HTTP/1.1 200 OK',
+  'content-type: application/json',
+  'content-length: 400',
+  'date: Fri, 27 Nov 2026 00:00:00 GMT',
+  'openai-organization: acme',
+  'openai-processing-ms: 350',
+  'openai-version: 2020-10-01',
+  'x-ratelimit-limit-requests: 5000',
+  'x-ratelimit-limit-tokens: 2000000',
+  'x-ratelimit-remaining-requests: 4999',
+  'x-ratelimit-remaining-tokens: 1999984',
+  'x-ratelimit-reset-requests: 12ms',
+  'x-ratelimit-reset-tokens: 0s',
+  'x-request-id: req_0123456789abcdef0123456789abcdef',
+].join('\r\n')
+
+function fastest(run: (count: number) => number): number {
+  let ms = Number.POSITIVE_INFINITY
+  for (let round = 0; round < ROUNDS; round++) {
+    const startMs = performance.now()
+    if (run(REQUESTS) !== REQUESTS) throw new Error('a request was not counted')
+    ms = Math.min(ms, performance.now() - startMs)
+  }
+  return (ms * 1000) / REQUESTS
+}
+
+export async function limitMeasurements(): Promise<readonly Measurement[]> {
+  const rooms = new Rooms(new OwnRoom())
+  const limits = { requestsPerMinute: 1e9, tokensPerMinute: 1e12, concurrentRequests: 1e6 }
+  rooms.use({ providers: { openai: limits }, targets: [] }, [TARGET], 1)
+  await Bun.sleep(1)
+  const taken = fastest((count) => {
+    let entered = 0
+    for (let i = 0; i < count; i++) {
+      const grant = rooms.of(TARGET)?.tryEnter({ tokens: 2000, microUsd: 0 })
+      grant?.ended({ tokens: 900, microUsd: 0 })
+      if (grant !== undefined) entered++
+    }
+    return entered
+  })
+  const bytes = Buffer.from(HEAD)
+  const head = new ResponseHead(bytes, 0, bytes.length)
+  const heard = fastest((count) => {
+    let known = 0
+    for (let i = 0; i < count; i++) if (rooms.hear(TARGET, reportedLimits(head), 0, false)) known++
+    return known
+  })
+  rooms.close()
+  const row = (name: string, value: number, valueMax: number): Measurement => ({
+    ...{ name, unit: 'µs', valueMax, figures: [{ gateway: 'weir', value }] },
+  })
+  return [
+    row("a provider's three limits, for a request that does not wait: taken and given back", taken, 1),
+    row('what a provider reports of its limits with an answer: read', heard, 3),
+  ]
+}
