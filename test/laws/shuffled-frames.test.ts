@@ -7,7 +7,9 @@ import { describe, expect, test } from 'bun:test'
 import type { StreamEvent } from '../../src/core/event.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
 import { EventCheck } from '../../src/gateway/event-check.ts'
+import { ShownThoughts, ThoughtSeals } from '../../src/gateway/shown-thoughts.ts'
 import { anthropic } from '../../src/providers/anthropic/anthropic.ts'
+import { passingReader } from '../../src/providers/anthropic/request.ts'
 import { bedrock } from '../../src/providers/bedrock/bedrock.ts'
 import { gemini } from '../../src/providers/gemini/gemini.ts'
 import { openai } from '../../src/providers/openai/openai.ts'
@@ -23,10 +25,15 @@ import type { Speech } from '../support/speech-writer.ts'
 const PROVIDERS = {
   ...{ openai, anthropic, gemini, bedrock },
   'openai-responses': openaiResponses,
+  // What only its own API has passes.
+  'anthropic-own': { ...anthropic, ...passingReader },
 } as const satisfies Record<string, Provider>
 type Name = keyof typeof PROVIDERS
-const NAMES: readonly Name[] = ['openai', 'anthropic', 'gemini', 'bedrock', 'openai-responses']
-const writerOf = (name: Name) => (name === 'openai-responses' ? responsesWriter : DIALECTS[name].writer)
+const NAMES: readonly Name[] = ['openai', 'anthropic', 'gemini', 'bedrock', 'openai-responses', 'anthropic-own']
+function writerOf(name: Name) {
+  if (name === 'anthropic-own') return DIALECTS.anthropic.writer
+  return name === 'openai-responses' ? responsesWriter : DIALECTS[name].writer
+}
 const STREAMS = 4000
 /** Longer fixtures repeat what the shorter ones have. */
 const FRAMES_MAX = 200
@@ -38,7 +45,7 @@ interface Frame {
 
 /** The frames of every recorded stream that can be framed. */
 function recorded(name: string, provider: Provider): Frame[][] {
-  return fixtures(`${name}/`).flatMap(({ bytes, content_type }) => {
+  return fixtures(name === 'anthropic-own' ? 'anthropic/' : `${name}/`).flatMap(({ bytes, content_type }) => {
     if (!content_type.startsWith(provider.streamType)) return []
     const frames: Frame[] = []
     const framer = provider.framer()
@@ -114,9 +121,13 @@ function changed(stream: readonly Frame[], others: readonly Frame[][], random: R
   return frames
 }
 
+/** A caller that sees thoughts. */
+const SEALS = new ThoughtSeals({ seal: (_, __, text) => Buffer.from(text), open: () => undefined }, 'o')
+const shown = () => new ShownThoughts({ texts: true, seals: true }, undefined, SEALS)
+
 /** Feeds frames to a decoder and what it emits to the check. Returns the provider's error, and throws any other. */
 function run(provider: Provider, frames: readonly Frame[]): ProviderError | undefined {
-  const check = new EventCheck({ event() {}, texts() {} }, undefined)
+  const check = new EventCheck({ event() {}, texts() {} }, undefined, undefined, shown())
   const decoder = provider.decoder()
   let ended = false
   const take = (events: readonly StreamEvent[]) => {
