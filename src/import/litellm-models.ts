@@ -3,7 +3,7 @@
 import { MODEL_NAME } from '../config/field-types.ts'
 import { amountProblem } from '../config/spend-limits.ts'
 import { shifted } from '../core/decimal.ts'
-import { isArray, isObject, type JsonObject, stringOf } from '../core/json.ts'
+import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
 import { addAliases, addFallbacks, DOES, type Kind } from './litellm-links.ts'
 import type { Notes } from './litellm-notes.ts'
 import { isTokenPrice, litellmPrice, type PartialPrice } from './litellm-prices.ts'
@@ -11,7 +11,9 @@ import { LITELLM_PROVIDERS, splitModel } from './litellm-providers.ts'
 import { Providers, providerOf } from './litellm-settings.ts'
 
 interface Entry {
+  /** Of the list of models; that of its pattern for a model that only the file of prices names. */
   readonly place: string
+  readonly isOfPattern?: boolean
   readonly name: string
   readonly params: JsonObject
   readonly info: JsonObject
@@ -54,7 +56,7 @@ export function litellmModels(
       if (!known.targets.some((other) => other.provider === target.provider && other.model === target.model))
         known.targets.push(target)
     }
-    noteParameters(entry, notes)
+    if (entry.isOfPattern !== true) noteParameters(entry, notes)
   }
   addFallbacks(file, models, notes)
   addAliases(file, models, notes)
@@ -82,8 +84,53 @@ function entriesOf(file: JsonObject, prices: JsonObject, notes: Notes): readonly
     const params = withCredential(file, one['litellm_params'], place, notes)
     const info = { ...published(prices, params, own), ...own }
     noteTiers(name, info, notes)
-    return [{ place, name, params, info }]
+    const entry = { place, name, params, info }
+    return name.endsWith('*') ? withPublished(entry, list, prices, notes) : [entry]
   })
+}
+
+/**
+ * The models of a pattern that the file of prices has, each with its own price, and the pattern for all others, with
+ * the highest of those prices: LiteLLM charges each model what the file has. A name of the list stays what it is there.
+ */
+function withPublished(entry: Entry, list: readonly JsonValue[], prices: JsonObject, notes: Notes): readonly Entry[] {
+  const { name, params, info } = entry
+  const { provider, model } = splitModel(stringOf(params['model']) ?? '', stringOf(params['custom_llm_provider']))
+  // Deployments of Azure have names of their own, and prices of another provider would be wrong.
+  if (!model.endsWith('*') || litellmPrice({ ...info, ...params }) !== undefined || provider === 'azure') return [entry]
+  const listed = new Set(list.map((one) => (isObject(one) ? stringOf(one['model_name']) : undefined)))
+  const start = model.slice(0, -1)
+  const found = new Map<string, Entry>()
+  for (const [key, value] of Object.entries(prices)) {
+    if (!isObject(value) || !isOfProvider(key, value, provider)) continue
+    const bare = key.startsWith(`${provider}/`) ? key.slice(provider.length + 1) : key
+    const own = name.slice(0, -1) + bare.slice(start.length)
+    const isFit = bare.startsWith(start) && /^[\w.@:-]+$/.test(bare.slice(start.length)) && publicName(own) === own
+    if (!isFit || listed.has(own) || litellmPrice(value) === undefined) continue
+    const of = { ...params, model: `${provider}/${bare}` }
+    found.set(own, { ...entry, name: own, params: of, info: { ...value, ...info }, isOfPattern: true })
+  }
+  if (found.size === 0) return [entry]
+  notes.assumed(name, `${found.size} models of the price file have their own price; others have the highest of these`)
+  return [...found.values(), { ...entry, info: { ...highest([...found.values()]), ...info } }]
+}
+
+/** Chat models alone: a pattern has one kind. `vertex_ai-language-models` is of `vertex_ai`. */
+function isOfProvider(key: string, value: JsonObject, provider: string): boolean {
+  const [mode, of = ''] = [stringOf(value['mode']) ?? 'chat', stringOf(value['litellm_provider'])]
+  const isSame = of === provider || of === `${provider}_converse` || of.startsWith(`${provider}-`)
+  return (mode === 'chat' || mode === 'responses') && isSame && key.split('/').length <= 2
+}
+
+/** The highest price of each kind. */
+function highest(entries: readonly Entry[]): JsonObject {
+  const most: Record<string, number> = {}
+  for (const { info } of entries) {
+    for (const [field, cost] of Object.entries(info)) {
+      if (isTokenPrice(field) && typeof cost === 'number') most[field] = Math.max(most[field] ?? 0, cost)
+    }
+  }
+  return most
 }
 
 /** A name that weir can have. */

@@ -381,3 +381,41 @@ test('weir check names the command for such a file', async () => {
   expect(stderr).toStartWith('config.yaml:2: model_list: this is a configuration of the LiteLLM proxy')
   expect(stderr).toContain('weir import litellm')
 })
+
+test('a pattern gets the models of the price file with their own prices, and the highest for all others', () => {
+  const of = (input: number, output: number, more: object = {}) => ({
+    ...{ input_cost_per_token: input / 1e6, output_cost_per_token: output / 1e6, litellm_provider: 'anthropic' },
+    ...{ mode: 'chat', supports_function_calling: true, max_input_tokens: 200_000, ...more },
+  })
+  const prices = {
+    'claude-large-9': of(15, 75, { cache_read_input_token_cost: 1.5e-6 }),
+    'anthropic/claude-small-9': of(1, 5),
+    'claude-own-9': of(3, 15),
+    'claude-embedding': of(1, 1, { mode: 'embedding' }),
+    'anthropic/deep/claude': of(99, 99),
+    'gpt-9': of(99, 99, { litellm_provider: 'openai' }),
+    free: { litellm_provider: 'anthropic', mode: 'chat' },
+  }
+  const text = `
+model_list:
+  - { model_name: "claude/*", litellm_params: { model: "anthropic/*", api_key: os.environ/ANTHROPIC_API_KEY, rpm: 5 } }
+  - { model_name: claude/claude-own-9, litellm_params: { model: anthropic/claude-other, input_cost_per_token: 2e-6,
+      output_cost_per_token: 2e-6 } }
+general_settings: { master_key: os.environ/MASTER }
+`
+  const made = fromLitellm(text, { prices })
+  if ('problem' in made) throw new Error(made.problem)
+  const { models } = parse(made.text) as { models: { name: string; targets: unknown; price: object }[] }
+  expect(models.map(({ name, targets, price }) => [name, targets, price])).toEqual([
+    [
+      'claude/claude-large-9',
+      [{ provider: 'anthropic', model: 'claude-large-9' }],
+      { input: 15, cached_input: 1.5, output: 75 },
+    ],
+    ['claude/claude-small-9', [{ provider: 'anthropic', model: 'claude-small-9' }], { input: 1, output: 5 }],
+    ['claude/*', [{ provider: 'anthropic', model: '*' }], { input: 15, cached_input: 1.5, output: 75 }],
+    ['claude/claude-own-9', [{ provider: 'anthropic', model: 'claude-other' }], { input: 2, output: 2 }],
+  ])
+  expect(made.notes.filter((note) => note.includes('rpm'))).toHaveLength(1)
+  expect(made.notes.join('\n')).toContain('claude/*: 2 models of the price file have their own price')
+})
