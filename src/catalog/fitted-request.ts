@@ -23,7 +23,14 @@ export function fit(request: ChatRequest, model: Model, marks: Marks): ChatReque
     maxOutputTokens === request.maxOutputTokens && hints === request.hints
       ? request
       : { ...request, maxOutputTokens, hints }
-  return change === undefined ? limited : remark(limited, change)
+  const formed = withFormat(limited, model)
+  return change === undefined ? formed : remark(formed, change)
+}
+
+function withFormat(request: ChatRequest, { supports }: Model): ChatRequest {
+  const { sampling } = request
+  if (sampling.passesFormat !== true || !supports.has('structured_output')) return request
+  return { ...request, sampling: { ...sampling, followsFormat: true } }
 }
 
 function withoutCacheKey(hints: Hints): Hints {

@@ -36,6 +36,8 @@ interface Sampling {
   readonly requiresFormat?: boolean | undefined
   /** Set if `responseFormat` goes to every provider: by the specification, some do not get it. */
   readonly passesFormat?: boolean | undefined
+  /** Set for a model that follows a schema by the configuration, whatever its name shows. */
+  readonly followsFormat?: boolean | undefined
 }
 
 /** What the caller states about itself and the service it wants. An adapter passes on those fields that its API has. */

@@ -278,7 +278,10 @@ describe('a schema for the answer', () => {
     const passes = path === '/v1/chat/completions'
     expect([answer.status, calls]).toEqual(passes ? [200, 1] : [400, 0])
     expect(answer.text.includes("The model 'old' follows no schema for its answer")).toBe(!passes)
-    expect((await sent(path, 'named', KEYS.native)).answer.status).toBe(200)
+    const named = await sent(path, 'named', KEYS.native)
+    expect(named.call?.['output_config']).toEqual({ format: { type: 'json_schema', schema } })
+    expect(named.answer.status).toBe(200)
+    expect((await sent(path, 'named', KEYS.specification)).call?.['output_config']).toBeUndefined()
   })
 
   test('has no effect by the specification, but on Chat Completions', async () => {

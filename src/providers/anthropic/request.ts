@@ -248,11 +248,12 @@ function inRange(temperature: number): number {
 
 /** The caller's JSON schema for the answer; plain JSON mode has no counterpart. */
 function outputConfig(
-  { sampling: { responseFormat } }: ChatRequest,
+  { sampling: { responseFormat, followsFormat = false } }: ChatRequest,
   { takesStrict }: MessageForm,
   { effort }: Thinking,
 ): JsonObject | undefined {
-  const named = takesStrict && responseFormat?.['type'] === 'json_schema' ? responseFormat['json_schema'] : undefined
+  const takesFormat = takesStrict || followsFormat
+  const named = takesFormat && responseFormat?.['type'] === 'json_schema' ? responseFormat['json_schema'] : undefined
   const schema = isObject(named) ? named['schema'] : undefined
   if (!isObject(schema) && effort === undefined) return undefined
   return { effort, format: isObject(schema) ? { type: 'json_schema', schema } : undefined }

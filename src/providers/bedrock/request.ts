@@ -107,6 +107,7 @@ function inferenceConfig(request: ChatRequest, thinking: ModelFields, model: str
     member('topP', isClaude && temperature !== undefined ? undefined : topP) +
     jsonMember('stopSequences', stopSequences(stop, { isClaude }))
   const inference = config === '' ? '' : `,"inferenceConfig":{${config.slice(1)}}`
-  const output = takesSchema('bedrock', model) ? jsonMember('outputConfig', outputConfig(request)) : ''
+  const takesFormat = takesSchema('bedrock', model) || request.sampling.followsFormat === true
+  const output = takesFormat ? jsonMember('outputConfig', outputConfig(request)) : ''
   return inference + output + jsonMember('additionalModelRequestFields', thinking.fields)
 }
