@@ -30,10 +30,6 @@ export class EventHub {
 
   constructor(private readonly options: EventHubOptions) {}
 
-  get size(): number {
-    return this.listeners.size
-  }
-
   /**
    * The response of a new listener. `who`: the token it has, after which places are counted; its address does not
    * matter. Throws `AdminError` 409 if there are too many.

@@ -130,12 +130,4 @@ export class Arena {
     }
     return from + Math.min(at, end) - first
   }
-
-  /** Whether a span has an escape, so that it may be another text than its bytes. */
-  hasEscape(from: number, to: number): boolean {
-    const buffer = this.bufferAt(from)
-    const end = this.indexAt(from, to)
-    for (let at = this.indexAt(from); at < end; at++) if (buffer[at] === BACKSLASH) return true
-    return false
-  }
 }

@@ -35,12 +35,6 @@ export class ToolList extends Entries {
     super(arena, numbers, seenIn(numbers), undefined, blocks)
   }
 
-  get count(): number {
-    let count = 0
-    for (let tool = 0; tool < this.end; tool = this.endOfTool(tool)) count++
-    return count
-  }
-
   get isExact(): boolean {
     return this.exactTo > this.exactFrom
   }

@@ -30,9 +30,9 @@ export class RequestLimits {
   /** Values within the arguments of tool calls: some providers get these as objects, so that they are parsed. */
   private values: number
 
-  /** `longArgumentValues`: values within arguments that are not read here. `before`: counts of earlier turns. */
-  constructor(longArgumentValues = 0, before?: LimitCounts) {
-    this.values = longArgumentValues + (before?.values ?? 0)
+  /** `before`: counts of earlier turns. */
+  constructor(before?: LimitCounts) {
+    this.values = before?.values ?? 0
     if (before?.counts !== undefined) this.counts = new Map(before.counts)
   }
 

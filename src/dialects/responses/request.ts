@@ -137,7 +137,7 @@ function accepted(
   const reasoning = caller.compatibility?.reasoning === 'pass' ? responsesReasoning(settings) : undefined
   const compaction = compact || items.types.includes(ITEMS.trigger)
   const earlier = turn?.earlier
-  const limits = new RequestLimits(0, earlier?.state.counts)
+  const limits = new RequestLimits(earlier?.state.counts)
   const arena = new Arena(bytes, earlier?.bytes)
   const takesFree = caller.compatibility?.tools === 'pass'
   const lists = toolListsOf(document, values[TOOLS] ?? NONE, items, earlier?.state.items ?? 0)
