@@ -23,8 +23,8 @@ import { failureOf, totals, until } from './seen.ts'
 
 /** The commands that a Redis user of the ledger must be allowed to run. */
 const RIGHTS =
-  '+evalsha +eval +time +hget +hmget +hset +hdel +hlen +hstrlen +zadd +zrem +zscore +zrangebyscore ' +
-  '+xadd +xrange +xlen +xtrim +memory|usage +sadd +smembers +hscan ' +
+  '+evalsha +eval +time +hget +hmget +hgetall +hset +hincrby +hdel +hlen +hstrlen +zadd +zrem +zscore +zcard ' +
+  '+zrangebyscore +zremrangebyscore +exists +xadd +xrange +xlen +xtrim +memory|usage +sadd +smembers +hscan ' +
   '+incr +get +set +del +pexpire +info +ping +client +cluster'
 const open: { close(): Promise<void> }[] = []
 const directories: string[] = []
@@ -309,6 +309,29 @@ test("a reading command waits for a Redis that is slow for a moment; no caller's
   expect([rows.length, entries.length]).toEqual([1, 1])
   await Promise.all([asleep, usage.close(), audit.close()])
   client.disconnect()
+})
+
+test('the permissions of the documentation name every command that the source has', async () => {
+  await using server = await RedisServer.start()
+  const client = server.client()
+  const known = new Set((await client.call('COMMAND', 'LIST')) as string[])
+  client.disconnect()
+  // A client that may connect may say these.
+  const permitted = new Set(['auth', 'readonly', ...RIGHTS.split(' ').map((right) => right.replace(/^\+|\|.*$/g, ''))])
+  const missing: string[] = []
+  let found = 0
+  for (const file of new Bun.Glob('**/*.{lua,ts}').scanSync('src')) {
+    const text = await Bun.file(`src/${file}`).text()
+    if (!/redis/i.test(text)) continue
+    for (const [, word = ''] of text.matchAll(/\(\s*'([A-Z]{3,})'/g)) {
+      const command = word.toLowerCase()
+      if (!known.has(command)) continue
+      found++
+      if (!permitted.has(command)) missing.push(`${file}: ${command}`)
+    }
+  }
+  expect(missing).toEqual([])
+  expect(found).toBeGreaterThan(50)
 })
 
 test('the permissions of the documentation are enough for ledger and keys', async () => {
