@@ -6,7 +6,7 @@ import { OUTBOX_SCHEMA } from '../../src/ledger/redis/outbox/outbox-schema.ts'
 import type { Result } from './callers.ts'
 import type { Gateway } from './gateway.ts'
 import { type AllFigures, type Charge, finalOf, rowsOf, sumOf, type Trail } from './ledger-audit.ts'
-import { TIGHT, tightMicroUsd } from './organizations.ts'
+import { countsCharge, TIGHT, tightMicroUsd } from './organizations.ts'
 import type { Report } from './report.ts'
 
 export function checkHeld(report: Report, figures: AllFigures): void {
@@ -15,14 +15,14 @@ export function checkHeld(report: Report, figures: AllFigures): void {
   report.check(`nothing is held at the end: held ${held} = 0, live ${live} = 0`, held === 0 && live === 0)
 }
 
-/** The spend of each organization and key is the sum of its charges. */
+/** The spend of each organization, key and counter is the sum of its charges. */
 export function checkSpent(
   report: Report,
   figures: AllFigures,
-  charges: readonly Pick<Charge, 'organization' | 'key' | 'costMicroUsd'>[],
+  charges: readonly Pick<Charge, 'organization' | 'key' | 'tags' | 'costMicroUsd'>[],
 ): void {
   for (const [who, { total, month }] of figures) {
-    const of = charges.filter(({ organization, key }) => who === organization || who === `${organization}/${key}`)
+    const of = charges.filter((charge) => countsCharge(who, charge))
     const charged = sumOf(of, ({ costMicroUsd }) => costMicroUsd)
     const passed = total.spent === charged && month.spent === charged
     report.check(

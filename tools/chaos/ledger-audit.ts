@@ -6,7 +6,7 @@ import type { Account } from '../../src/ledger/ledger.ts'
 import { redisKey } from '../../src/ledger/redis/store/redis-keys.ts'
 import type { AccountUsage, ScopeUsage } from '../../src/ledger/reservation-store.ts'
 import { openReadOnly, type Schema } from '../../src/sqlite/database.ts'
-import type { Organization } from './organizations.ts'
+import { counterFigure, countersOf, type Organization } from './organizations.ts'
 
 /** A record of a request's cost. The last one of an id counts. */
 export interface Charge {
@@ -74,7 +74,7 @@ export function pendingIn(path: string, schema: Schema): number {
   }
 }
 
-/** Keys are `organization` and `organization/key`. */
+/** Keys are `organization`, `organization/key`, and those of `counterFigure`. */
 export type AllFigures = ReadonlyMap<string, ScopeUsage>
 
 export async function figuresOf(
@@ -82,9 +82,15 @@ export async function figuresOf(
   read: (account: Account) => AccountUsage | Promise<AccountUsage>,
 ): Promise<AllFigures> {
   const all = new Map<string, ScopeUsage>()
-  for (const { organization, keys } of organizations) {
+  for (const one of organizations) {
+    const { organization, keys } = one
+    const counters = countersOf(one)
     for (const [key] of keys) {
-      const found = await read({ organization, organizationLimits: {}, key, keyLimits: {} })
+      const found = await read({ organization, organizationLimits: {}, key, keyLimits: {}, budgets: counters })
+      for (const [i, counter] of counters.entries()) {
+        const usage = found.budgets?.[i]?.usage
+        if (usage !== undefined) all.set(counterFigure(organization, counter), usage)
+      }
       all.set(organization, found.organization)
       all.set(`${organization}/${key}`, found.key)
     }

@@ -1,7 +1,10 @@
 /** The organizations of the chaos run, their keys, and the limits under test. */
 
 import type { JsonObject } from '../../src/core/json.ts'
+import type { CounterAccount } from '../../src/ledger/ledger.ts'
 import { ALERT_SECRET } from './alert-receiver.ts'
+import { PROJECTS } from './callers.ts'
+import type { Charge } from './ledger-audit.ts'
 import { PRICE } from './provider.ts'
 
 export interface Organization {
@@ -37,8 +40,42 @@ export const SHARES_PPM: readonly number[] = [
   ...[100_000, 400_000, 700_000, 1_000_000],
 ]
 
+/** A budget of everything, one of each project and one of each key, with limits that are never reached. */
+const BUDGETS: readonly JsonObject[] = [
+  { name: 'all' },
+  { name: 'project', per: 'tag:project' },
+  { name: 'key', per: 'key' },
+].map((budget) => ({ ...budget, limits: { spend: { total: 1e9 }, requests_per_minute: 1_000_000 } }))
+
+/** The counters of an organization's budgets. */
+export function countersOf({ keys }: Organization): readonly CounterAccount[] {
+  const named = (name: string, values: readonly string[]) => values.map((value) => ({ name, value, limits: {} }))
+  const ofKeys = keys.map(([id]) => id)
+  return [...named('all', ['']), ...named('project', PROJECTS.filter(Boolean)), ...named('key', ofKeys)]
+}
+
+/**
+ * How figures name a counter; organizations and keys have other names.
+ */
+export function counterFigure(organization: string, { name, value }: Pick<CounterAccount, 'name' | 'value'>): string {
+  return `${organization}|${name}|${value}`
+}
+
+/** Whether figures under a name count a charge. */
+export function countsCharge(who: string, charge: Pick<Charge, 'organization' | 'key' | 'tags'>): boolean {
+  const { organization, key, tags } = charge
+  const own = [
+    { name: 'all', value: '' },
+    { name: 'key', value: key },
+  ]
+  if (tags !== '') own.push({ name: 'project', value: tags.replace('project=', '') })
+  const counters = own.map((counter) => counterFigure(organization, counter))
+  return [organization, `${organization}/${key}`, ...counters].includes(who)
+}
+
 /** The spend limits of an organization or key (`organization/key`) in micro-dollars, by the names of the windows. */
 export function limitsMicroUsd(owner: string, seconds: number): Readonly<Record<string, number>> {
+  if (owner.includes('|')) return {}
   if (owner === TIGHT) return { total: tightMicroUsd(seconds) }
   const limit = LIMIT_USD * 1_000_000
   return owner.includes('/') ? {} : { day: limit, month: limit, total: limit }
@@ -69,6 +106,8 @@ export function configOf(
     organizations: organizations.map(({ organization, keys }) => ({
       id: organization,
       limits: { spend: { day: LIMIT_USD, month: LIMIT_USD, total: LIMIT_USD } },
+      timezone: 'Asia/Kathmandu',
+      budgets: [...BUDGETS],
       keys: keys.map(([id, key]) => ({ id, key, limits: limits[id] ?? {} })),
     })),
     ...more,
