@@ -304,6 +304,8 @@ test("days and months keep their boundaries: yesterday's spending is not in toda
     [10, 1],
     [1, 400],
   ])
+  const yesterday = { ...account, organization: `${account.organization}-before` }
+  await oldLog(at, yesterday, [[50, 1]])
   const ledger = await ledgerOn(server.socket, at)
   const client = server.client()
   await until(async () => (await figures(client, account)).organization.total.spent === 111)
@@ -313,6 +315,8 @@ test("days and months keep their boundaries: yesterday's spending is not in toda
   for (const scope of [organization, key, ...budgets.map(({ usage }) => usage)]) {
     expect([scope.day.spent, scope.month.spent, scope.total.spent]).toEqual([100, isSameMonth ? 110 : 100, 111])
   }
+  await until(async () => (await counters(client, yesterday))[0]?.[1] === 50)
+  expect(await counters(client, yesterday)).toEqual([[0, 50]])
   expect((await usage(server, account.organization)).requests).toBe(3)
   expect(ledger.health().complaint).toBeUndefined()
   client.disconnect()

@@ -11,6 +11,7 @@ import { join } from 'node:path'
 import type { Account, Ledger, Reservation } from '../../src/ledger/ledger.ts'
 import { RedisAuditLog } from '../../src/ledger/redis/readers/redis-readers.ts'
 import { RedisLedger } from '../../src/ledger/redis/redis-ledger.ts'
+import { RedisStore } from '../../src/ledger/redis/store/redis-store.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { Random, randomSeed } from './random.ts'
 import { RedisServer } from './redis-server.ts'
@@ -52,13 +53,17 @@ test('law: random requests of both versions are charged once each, also over a l
   await using server = await RedisServer.start()
   const ledgers = await nodes(server)
   const account = accountOf(spend({ total: 1e9 }), { tokensPerMinute: 1e6 })
+  // The earlier version knows no budgets.
+  const counted = { ...account, budgets: [{ name: 'person', value: 'ann', limits: spend({ day: 1e9 }) }] }
   const running: { readonly ledger: Ledger; readonly reservation: Reservation }[] = []
   const charged = new Map<string, number>()
+  let ofBudget = 0
   const client = server.client()
   for (let step = 0; step < 600; step++) {
     if (running.length < 20 && random.oneIn(2)) {
       const ledger = random.pick(ledgers)
-      running.push({ ledger, reservation: await ledger.reserve(account, holdOf(100 + random.below(400))) })
+      const own = ledger === ledgers[1] ? counted : account
+      running.push({ ledger, reservation: await ledger.reserve(own, holdOf(100 + random.below(400))) })
       continue
     }
     const [one] = running.splice(random.below(running.length), 1)
@@ -72,6 +77,7 @@ test('law: random requests of both versions are charged once each, also over a l
     }
     await one.ledger.settle(one.reservation, chargeOf(cost))
     charged.set(one.reservation.id, cost)
+    if (one.ledger === ledgers[1]) ofBudget += cost
     if (step === 300) {
       await until(async () => (await totals(server, account)).live === running.length)
       await client.flushall()
@@ -80,12 +86,15 @@ test('law: random requests of both versions are charged once each, also over a l
   for (const { ledger, reservation } of running) {
     await ledger.settle(reservation, chargeOf(10))
     charged.set(reservation.id, 10)
+    if (ledger === ledgers[1]) ofBudget += 10
   }
   const spent = [...charged.values()].reduce((sum, cost) => sum + cost, 0)
   await until(
     async () => (await totals(server, account)).live === 0 && ledgers.every((one) => one.health().pending === 0),
   )
   expect([seed, await totals(server, account)]).toEqual([seed, { spent, held: 0, live: 0 }])
+  const { budgets: [counter] = [] } = await new RedisStore(client, client).figures(counted)
+  expect([seed, counter?.usage.live, counter?.usage.total]).toMatchObject([seed, 0, { spent: ofBudget, held: 0 }])
   // Rows of before the loss are in the outboxes of their nodes alone.
   for (const [id, cost] of await audited(server, account))
     expect([seed, id, cost]).toEqual([seed, id, charged.get(id) ?? -1])
