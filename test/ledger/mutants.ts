@@ -103,11 +103,7 @@ export const luaMutants: readonly Mutant[] = [
   [RESERVE, 'scope[LIVE] + 1 > most', 'scope[LIVE] > most'],
   [RESERVE, 'wanted > 0 and wanted > limit - scope[SPENT[b]]', 'wanted > limit - scope[SPENT[b]]'],
   [RESERVE, 'max(1, fin - now)', 'fin - now'],
-  [
-    RESERVE,
-    'for s = 1, #scopes do\n    for r = 1, RATES do check_rate',
-    'for s = 1, 1 do\n    for r = 1, RATES do check_rate',
-  ],
+  [RESERVE, 'for s = 1, #scopes do check(s) end', 'for s = 1, 1 do check(s) end'],
   [RESERVE, 'use(scopes, limits, unit, demand[unit])', 'use(scopes, limits, unit, demand[TOKENS])'],
   [RESERVE, 'reservation[admission[b]] = scope[WINDOW[b]]', 'reservation[admission[b]] = scopes[1][WINDOW[b]]'],
   [RESERVE, 'min(room, floor(limit - scope[USED[r]]))', 'floor(limit - scope[USED[r]])'],
