@@ -4,7 +4,6 @@ import type { JsonObject } from '../../src/core/json.ts'
 import type { CounterAccount } from '../../src/ledger/ledger.ts'
 import { ALERT_SECRET } from './alert-receiver.ts'
 import { PROJECTS } from './callers.ts'
-import type { Charge } from './ledger-audit.ts'
 import { PRICE } from './provider.ts'
 
 export interface Organization {
@@ -61,9 +60,15 @@ export function counterFigure(organization: string, { name, value }: Pick<Counte
   return `${organization}|${name}|${value}`
 }
 
+/** What decides where a charge counts. */
+interface Charged {
+  readonly organization: string
+  readonly key: string
+  readonly tags: string
+}
+
 /** Whether figures under a name count a charge. */
-export function countsCharge(who: string, charge: Pick<Charge, 'organization' | 'key' | 'tags'>): boolean {
-  const { organization, key, tags } = charge
+export function countsCharge(who: string, { organization, key, tags }: Charged): boolean {
   const own = [
     { name: 'all', value: '' },
     { name: 'key', value: key },
