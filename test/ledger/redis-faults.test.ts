@@ -24,7 +24,7 @@ import { failureOf, totals, until } from './seen.ts'
 /** The commands that a Redis user of the ledger must be allowed to run. */
 const RIGHTS =
   '+evalsha +eval +time +hget +hmget +hgetall +hset +hincrby +hdel +hlen +hstrlen +zadd +zrem +zscore +zcard ' +
-  '+zrangebyscore +zremrangebyscore +exists +xadd +xrange +xlen +xtrim +memory|usage +sadd +smembers +hscan ' +
+  '+zrangebyscore +zremrangebyscore +exists +xadd +xrange +xlen +xtrim +memory|usage +sadd +scard +smembers +hscan ' +
   '+incr +get +set +del +pexpire +info +ping +client +cluster'
 const open: { close(): Promise<void> }[] = []
 const directories: string[] = []
