@@ -110,6 +110,8 @@ export function opened(pump: Pump): Hearing {
 /** A caller's socket: full until the test lets it take what was written. */
 export class HandSink {
   readonly writes: string[] = []
+  /** When the last write came, by `performance.now()`. */
+  wroteMs = 0
   ended = false
   private full: PromiseWithResolvers<number> | undefined
 
@@ -123,6 +125,7 @@ export class HandSink {
   }
 
   write(bytes: string | Uint8Array): number | Promise<number> {
+    this.wroteMs = performance.now()
     this.writes.push(typeof bytes === 'string' ? bytes : Buffer.from(bytes).toString())
     return this.full?.promise ?? bytes.length
   }
