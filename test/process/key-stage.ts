@@ -7,6 +7,7 @@ import { Gateway, KEY } from '../support/gateway.ts'
 import { RedisServer } from '../support/redis.ts'
 import { chatBody, json } from '../support/scenarios.ts'
 import { Upstream } from '../support/upstream.ts'
+import { until } from './weir.ts'
 
 export const TOKEN = 'admin-token-0123456789'
 export const OTHER = 'other-key-0123456789abcdef'
@@ -54,6 +55,11 @@ export class Stage implements AsyncDisposable {
   async statuses(key: string): Promise<readonly number[]> {
     const answers = this.nodes.flatMap((node) => Array.from({ length: 8 }, () => statusOf(node, key)))
     return [...new Set(await Promise.all(answers))].sort()
+  }
+
+  /** Resolves when every worker of every node answers a key with this status: a change reaches them within a second. */
+  async allAnswer(key: string, status: number): Promise<void> {
+    await until(async () => (await this.statuses(key)).join() === String(status))
   }
 
   /** The last node runs a command: the others learn of it. */

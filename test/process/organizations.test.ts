@@ -44,9 +44,9 @@ test.each(['embedded', 'redis'])(
     )
 
     await stage.run(...words('organizations update --id newco --spend-day 1000 --requests-per-minute 100000'))
-    expect(await stage.statuses(key)).toEqual([200])
+    await stage.allAnswer(key, 200)
     expect(await stage.run(...words('organizations disable --id newco'))).toBe('organisation "newco" is disabled')
-    expect(await stage.statuses(key)).toEqual([401])
+    await stage.allAnswer(key, 401)
     await first.line(({ msg, key_state: state }) => msg === 'request' && state === 'disabled')
     expect(await listed(first, 'newco')).toMatchObject({ source: 'store', state: 'disabled', models: ['m'] })
     expect(JSON.parse(await stage.run(...words('keys list --org newco --json')))).toMatchObject({
@@ -54,7 +54,7 @@ test.each(['embedded', 'redis'])(
     })
     expect(await stage.run(...words('explain --key bot --model m'))).toContain('disabled')
     await stage.run(...words('organizations update --id newco --enable'))
-    expect(await stage.statuses(key)).toEqual([200])
+    await stage.allAnswer(key, 200)
 
     const audit = (await stage.run(...words('audit --admin --json'))).split('\n').map((line) => JSON.parse(line))
     const changes = audit.filter(({ action }) => action.startsWith('organization.'))
@@ -127,7 +127,7 @@ test('a backup has it, and so has a gateway that starts', async () => {
   await writeFile(join(first.folder, 'copy.json'), JSON.stringify({ ...config, data_dir: copy }))
   const { stdout } = await first.run('organizations', 'list', '--json', '--config', join(first.folder, 'copy.json'))
   expect(JSON.parse(stdout).organizations).toContainEqual(expect.objectContaining({ id: 'kept', source: 'store' }))
-  expect(await stage.statuses(secret)).toEqual([200])
+  await stage.allAnswer(secret, 200)
 })
 
 async function listed(node: Gateway, id: string): Promise<JsonObject | undefined> {
