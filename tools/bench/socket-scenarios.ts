@@ -8,6 +8,10 @@ import type { SocketUse } from './socket-load.ts'
 import type { ProviderName, Size, Traffic } from './traffic.ts'
 
 const IDLE = 10_000
+const IDLE_STEPS = 4
+/** An idle worker collects every few seconds. */
+const RESTING_MS = 6000
+const RESTING_LOOKS_MAX = 10
 
 export const socketScenarios = {
   'socket-turn': (bare: Bare) => besidePost(bare, 'turn of 64 events', 'turns', 'small', 'openai', 1.1),
@@ -51,24 +55,55 @@ async function besidePost(
   ]
 }
 
-/** Opened in two halves, as streams are: the first one fills the memory that the warm-up left free. */
+/**
+ * Opened in steps, each of which is waited for until the memory of the processes is at rest: what a socket takes is the
+ * slope over all of them, from the process without any. Without a load before, whose memory sockets would take up
+ * unseen. The share of a core is that of all of them and the process.
+ */
 async function idle({ provider, loader, plan }: Bare): Promise<readonly Measurement[]> {
   await using weir = await startWeir(provider)
   const traffic: Traffic = { kind: 'burst', caller: 'responses', provider: 'openai', size: 'small' }
   const setup = { provider, gateways: [weir], loader, plan }
-  await warmUp(setup, { ...weir, sockets: 'turns' }, traffic, 32)
   const target: Server = { ...weir, sockets: 'idle' }
-  await using second = await Loader.start()
-  await start(loader, target, traffic, IDLE / 2)
-  const before = residentBytes(weir.pid)
-  await start(second, target, traffic, IDLE / 2)
-  await Bun.sleep(3000)
-  const grown = residentBytes(weir.pid) - before
-  const { cpuMs, seconds } = await measured(setup, target, plan.idleSeconds)
-  await Promise.all([loader.stop(), second.stop()])
+  await start(loader, target, traffic, 1)
+  const sizes = [await restingBytes(weir.pid)]
+  const alone = await measured(setup, target, plan.idleSeconds)
+  await using openers = new AsyncDisposableStack()
+  for (let step = 0; step < IDLE_STEPS; step++) {
+    await start(openers.use(await Loader.start()), target, traffic, IDLE / IDLE_STEPS)
+    sizes.push(await restingBytes(weir.pid))
+  }
+  const held = await measured(setup, target, plan.idleSeconds)
+  const share = ({ cpuMs, seconds }: { readonly cpuMs: number; readonly seconds: number }) => cpuMs / seconds / 10
   const of = (value: number) => [{ gateway: weir.name, value }]
+  const bytes = slopeOf(sizes) / (IDLE / IDLE_STEPS)
   return [
-    { name: `${IDLE} idle WebSockets: memory each`, unit: 'KiB', valueMax: 12, figures: of(grown / (IDLE / 2) / 1024) },
-    { name: `${IDLE} idle WebSockets: share of a core`, unit: '%', valueMax: 1, figures: of(cpuMs / seconds / 10) },
+    { name: `${IDLE} idle WebSockets: memory each`, unit: 'KiB', valueMax: 12, figures: of(bytes / 1024) },
+    { name: 'no WebSocket: share of a core', unit: '%', figures: of(share(alone)) },
+    { name: `${IDLE} idle WebSockets: share of a core`, unit: '%', valueMax: 1, figures: of(share(held)) },
   ]
+}
+
+/** The memory of processes once it has stayed within a hundredth for as long as the collector takes to run again. */
+async function restingBytes(pid: number): Promise<number> {
+  let bytes = residentBytes(pid)
+  for (let looks = 0; looks < RESTING_LOOKS_MAX; looks++) {
+    await Bun.sleep(RESTING_MS)
+    const before = bytes
+    bytes = residentBytes(pid)
+    if (Math.abs(bytes - before) < before / 100) break
+  }
+  return bytes
+}
+
+/** How much the sizes grow from one to the next: the line through all of them, by least squares. */
+function slopeOf(sizes: readonly number[]): number {
+  const middle = (sizes.length - 1) / 2
+  const mean = sizes.reduce((sum, size) => sum + size, 0) / sizes.length
+  let [product, square] = [0, 0]
+  for (const [index, size] of sizes.entries()) {
+    product += (index - middle) * (size - mean)
+    square += (index - middle) ** 2
+  }
+  return product / square
 }
