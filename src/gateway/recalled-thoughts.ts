@@ -134,8 +134,8 @@ function sentAnswers(conversation: Conversation): readonly KeyedAnswer[] {
 
 /** Where an answer stands: in which conversation, after what, and after how many others. */
 interface Standing {
-  readonly anchor: string
-  readonly around: string
+  readonly anchor: bigint
+  readonly around: bigint | undefined
   readonly ordinal: number
 }
 
@@ -150,7 +150,10 @@ export function nextStanding(conversation: Conversation): Standing {
     if (!isAnswer) last = message
     wasAnswer = isAnswer
   }
-  return { anchor: anchorOf(conversation), around: aroundOf(conversation, last), ordinal }
+  const anchor = anchorOf(conversation)
+  // A question alone is both.
+  const isAlone = last === 0 && conversation.kindAt(0) === USER
+  return { anchor, around: isAlone ? anchor : aroundOf(conversation, last), ordinal }
 }
 
 /** The key of an answer, and what is kept under it. */
@@ -176,22 +179,24 @@ function callKey(callId: string, standing: () => Standing): string {
 }
 
 function textKey({ anchor, around, ordinal }: Standing, text: string): string {
-  const hash = createHash('sha256').update(JSON.stringify([anchor, around, ordinal, text]))
+  const place = [anchor.toString(36), around === undefined ? '' : around.toString(36), ordinal]
+  const hash = createHash('sha256').update(JSON.stringify([...place, text]))
   return `text:${hash.digest('base64url')}`
 }
 
 /** The beginning of a conversation: all up to the end of the first message of the user. */
-function anchorOf(conversation: Conversation): string {
+function anchorOf(conversation: Conversation): bigint {
   let hash = 0n
   for (let message = 0; message < conversation.end; message = conversation.endOfMessage(message)) {
     hash = addMessage(conversation, message, hash)
     if (conversation.kindAt(message) === USER) break
   }
-  return hash.toString(36)
+  return hash
 }
 
-function aroundOf(conversation: Conversation, message: number): string {
-  return message < 0 ? '' : addMessage(conversation, message, 0n).toString(36)
+/** Undefined for no message. */
+function aroundOf(conversation: Conversation, message: number): bigint | undefined {
+  return message < 0 ? undefined : addMessage(conversation, message, 0n)
 }
 
 /**

@@ -63,8 +63,8 @@ const NOTHING: Estimate = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
 
 /** One limit that cuts streams is enough. */
 function cutsStreams({ organizationLimits, keyLimits, budgets = [] }: Account): boolean {
-  const all = [organizationLimits, keyLimits, ...budgets.map(({ limits }) => limits)]
-  return all.some(({ spend }) => spend?.onExhausted === 'cut')
+  const cuts = ({ spend }: Account['keyLimits']) => spend?.onExhausted === 'cut'
+  return cuts(organizationLimits) || cuts(keyLimits) || budgets.some(({ limits }) => cuts(limits))
 }
 
 function holdOf(id: string, quote: Quote, log: RequestLog, choice?: OutputChoice): Hold {

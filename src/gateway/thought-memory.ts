@@ -10,12 +10,17 @@ import { type KeptThoughts, ThoughtKeeper } from './thought-keeper.ts'
 
 /** Pairs of organisation and target that have marks of their own; two with one mark are only looked up in vain. */
 export const MARKS = 65_536
+/** Organisations of a target whose places are kept. */
+const PLACES_MAX = 4096
 
 /**
  * Which targets have thought for which organisations: a byte each, which all workers of a machine share, so that each
  * knows at once what another has kept. It outlives the configuration.
  */
 export class ThinkingTargets {
+  /** The places of pairs that were asked for; hashing them for each request would cost more than all else here. */
+  private readonly places = new WeakMap<TargetRef, Map<string, number>>()
+
   constructor(private readonly marks: Uint8Array = new Uint8Array(MARKS)) {}
 
   /**
@@ -23,18 +28,33 @@ export class ThinkingTargets {
    * think, such as most of Claude's, do without.
    */
   mayThink(organization: string, target: TargetRef): boolean {
-    return this.marks[markOf(organization, target)] !== 0
+    return this.marks[this.placeOf(organization, target)] !== 0
   }
 
   /** Returns its mark. */
   thinks(organization: string, target: TargetRef): number {
-    const mark = markOf(organization, target)
+    const mark = this.placeOf(organization, target)
     this.add(mark)
     return mark
   }
 
   add(mark: number): void {
     this.marks[mark] = 1
+  }
+
+  private placeOf(organization: string, target: TargetRef): number {
+    let places = this.places.get(target)
+    if (places === undefined) {
+      places = new Map()
+      this.places.set(target, places)
+    }
+    let place = places.get(organization)
+    if (place === undefined) {
+      if (places.size >= PLACES_MAX) places.clear()
+      place = markOf(organization, target)
+      places.set(organization, place)
+    }
+    return place
   }
 }
 
