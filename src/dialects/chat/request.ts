@@ -61,7 +61,8 @@ export function acceptChat(
     model: chat.model,
     stream: chat.stream === true,
     conversation: readMessages(document, arena, values[0] ?? NONE, {
-      ...{ limits, ...options },
+      ...options,
+      limits,
       takesThoughts: takesReasoning,
     }),
     tools,
@@ -73,9 +74,11 @@ export function acceptChat(
     sampling: acceptSampling(chat, settings, takesReasoning),
     hints: acceptHints(chat, settings),
     cacheStrict: false,
-    ...(takesReasoning && { reasoning: chatReasoning(settings) }),
   }
-  return { request: request, includeUsage: chat.stream_options?.include_usage === true }
+  return {
+    request: takesReasoning ? { ...request, reasoning: chatReasoning(settings) } : request,
+    includeUsage: chat.stream_options?.include_usage === true,
+  }
 }
 
 function acceptSampling(chat: ChatBody, body: JsonObject, takesReasoning: boolean): ChatRequest['sampling'] {
