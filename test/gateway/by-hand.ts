@@ -110,8 +110,8 @@ export function opened(pump: Pump): Hearing {
 /** A caller's socket: full until the test lets it take what was written. */
 export class HandSink {
   readonly writes: string[] = []
-  /** When the last write came, by `performance.now()`. */
-  wroteMs = 0
+  /** What writes to it, once a pump is attached. */
+  stream: HttpStream | undefined
   ended = false
   private full: PromiseWithResolvers<number> | undefined
 
@@ -125,7 +125,6 @@ export class HandSink {
   }
 
   write(bytes: string | Uint8Array): number | Promise<number> {
-    this.wroteMs = performance.now()
     this.writes.push(typeof bytes === 'string' ? bytes : Buffer.from(bytes).toString())
     return this.full?.promise ?? bytes.length
   }
@@ -146,6 +145,7 @@ export class HandSink {
 /** Attaches a caller over HTTP. Resolves when the stream is complete, and rejects if it is cut. */
 export function attached(pump: Pump, sink: HandSink): Promise<void> {
   const stream = new HttpStream(sink)
+  sink.stream = stream
   pump.attach(stream)
   return stream.ended
 }
