@@ -83,8 +83,11 @@ describe('Redis dies and restarts', () => {
     const called = upstream.calls.length
     const { status, reasons } = await gateway.readyz()
     expect([status, reasons.join().includes('Redis is not reached')]).toEqual([503, true])
-    const explained = await gateway.run('explain', '--key', 'k', '--model', 'm')
-    expect(explained.stdout).toContain('\nrejected: 503 ledger_unavailable: The ledger cannot be reached.\n')
+    // A worker reports its ledger to the supervisor, which explain asks, within a second.
+    await until(async () => {
+      const { stdout } = await gateway.run('explain', '--key', 'k', '--model', 'm')
+      return stdout.includes('\nrejected: 503 ledger_unavailable: The ledger cannot be reached.\n')
+    })
     const away = await gateway.run('usage')
     expect([away.code, away.stdout]).toEqual([1, ''])
     expect(away.stderr).toMatch(/^weir: Redis does not answer \(connect ECONNREFUSED [^\n]+\)\.\n$/)
