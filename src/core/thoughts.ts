@@ -59,6 +59,14 @@ export interface EntryThoughts {
   with(entry: number): string | undefined
 }
 
+/** Requests of the same moment share one. */
+export interface MarksQuestion {
+  /** Another request has sent it. */
+  readonly isShared: boolean
+  /** Whether there are marks that this machine has not learned yet. Never rejects. */
+  readonly areNew: Promise<boolean>
+}
+
 /** Keeps thoughts by keys, as text. No organisation gets those of another. */
 export interface ThoughtStore {
   /** What is kept under each key, in their order. Never rejects: what cannot be read is missing. */
@@ -70,8 +78,8 @@ export interface ThoughtStore {
   put(organization: string, key: string, text: string): void
   /** Sets the mark of an organisation and a target that thinks for other machines, too. Absent for one machine. */
   mark?(mark: number): void
-  /** The marks of all machines; undefined if they were asked for just now. Never rejects. */
-  marks?(): Promise<readonly number[]> | undefined
+  /** Asks for the marks of other machines; undefined if they were asked for just now. `learn` takes each of them. */
+  marks?(learn: (mark: number) => void): MarksQuestion | undefined
   /** Called once, after a reload has replaced the store. */
   close?(): void
 }

@@ -250,6 +250,11 @@ export class RecalledThoughts {
     return found instanceof Promise ? found.then(made) : made(found)
   }
 
+  /** Nothing was kept of any answer. */
+  get isEmpty(): boolean {
+    return this.answers.every(({ record }) => record === undefined)
+  }
+
   /** Whose thoughts the last answer has; undefined if it has none. */
   get lastIssuer(): string | undefined {
     return this.answers.at(-1)?.record?.issuer

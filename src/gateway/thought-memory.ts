@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import type { Conversation } from '../core/conversation.ts'
 import type { Endpoint } from '../core/endpoint.ts'
 import type { TargetRef } from '../core/model-config.ts'
-import type { Issuer, ThoughtForm, ThoughtStore } from '../core/thoughts.ts'
+import type { Issuer, MarksQuestion, ThoughtForm, ThoughtStore } from '../core/thoughts.ts'
 import { nextStanding, RecalledThoughts, recordOf } from './recalled-thoughts.ts'
 import { type KeptThoughts, ThoughtKeeper } from './thought-keeper.ts'
 
@@ -99,13 +99,9 @@ export class ThoughtMemory {
   ): RecalledThoughts | Promise<RecalledThoughts | undefined> | undefined {
     if (targets.length === 0) return undefined
     const find = () => RecalledThoughts.find(this.store, organization, conversation)
-    const isMarked = () => targets.some((target) => this.targets.mayThink(organization, target))
-    if (isMarked()) return find()
-    const others = this.store.marks?.()
-    return others?.then((marks) => {
-      for (const mark of marks) this.targets.add(mark)
-      return isMarked() ? find() : undefined
-    })
+    if (targets.some((target) => this.targets.mayThink(organization, target))) return find()
+    const question = this.store.marks?.((mark) => this.targets.add(mark))
+    return question && findUnmarked(question, find)
   }
 
   /** Keeps the thoughts of the next answer to a conversation. */
@@ -119,6 +115,19 @@ export class ThoughtMemory {
     }
     return new ThoughtKeeper(issuer.form, keep, this.targets.mayThink(organization, target))
   }
+}
+
+/**
+ * No target has a mark, but another machine may have set one just now. The request that asks about that looks up at the
+ * same time, so that it waits for one reply, as with a mark; those that share its question would look up in vain.
+ */
+async function findUnmarked(
+  { isShared, areNew }: MarksQuestion,
+  find: () => RecalledThoughts | Promise<RecalledThoughts> | undefined,
+): Promise<RecalledThoughts | undefined> {
+  if (isShared && !(await areNew)) return undefined
+  const recalled = await find()
+  return recalled?.isEmpty === true ? undefined : recalled
 }
 
 const DIGEST_CHARS = 16

@@ -48,7 +48,8 @@ export class RedisItems {
   private readonly ttlMs: number
   private readonly ownerBytesMax: number
   private readonly pipeline: ReservationPipeline
-  /** How many there were when they were read. */
+  /** How many marks there were when they were last counted, and when they were read. */
+  private countedMarks: unknown = 0
   private knownMarks: unknown = 0
 
   /** Connects on its own, now and whenever Redis comes back. */
@@ -101,19 +102,28 @@ export class RedisItems {
 
   /** Adds a number that all gateways see. Not awaited, as an item. */
   addMark(mark: number): void {
-    this.client.sadd(`weir:{${this.name}}:marks`, mark).catch(() => undefined)
+    this.client.sadd(this.marksKey, mark).catch(() => undefined)
   }
 
   /**
-   * All of them; none if they are as many as the last time, because none is removed. Rejects if Redis does not answer.
+   * Whether there are marks that `readMarks` has not read: none is removed, so that their number tells. Rejects if Redis
+   * does not answer.
    */
-  async marks(): Promise<readonly number[]> {
-    const key = `weir:{${this.name}}:marks`
-    const count = await this.pipeline.ask(['SCARD', key])
-    if (count === this.knownMarks) return []
-    const found = await this.pipeline.ask(['SMEMBERS', key])
+  async hasNewMarks(): Promise<boolean> {
+    this.countedMarks = await this.pipeline.ask(['SCARD', this.marksKey])
+    return this.countedMarks !== this.knownMarks
+  }
+
+  /** All marks. Rejects if Redis does not answer. */
+  async readMarks(): Promise<readonly number[]> {
+    const count = this.countedMarks
+    const found = await this.pipeline.ask(['SMEMBERS', this.marksKey])
     this.knownMarks = count
     return Array.isArray(found) ? found.map(Number) : []
+  }
+
+  private get marksKey(): string {
+    return `weir:{${this.name}}:marks`
   }
 
   close(): void {

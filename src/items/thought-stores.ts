@@ -3,7 +3,7 @@
 import type { Config } from '../config/config.ts'
 import { isArray } from '../core/json.ts'
 import type { RedisConfig, ReservationPipeline } from '../core/redis-config.ts'
-import type { ThoughtStore } from '../core/thoughts.ts'
+import type { MarksQuestion, ThoughtStore } from '../core/thoughts.ts'
 import { LocalItemStore } from './local-item-store.ts'
 import type { ItemChannel } from './peer-item-store.ts'
 import type { RedisItems } from './redis-items.ts'
@@ -119,7 +119,7 @@ class PeerThoughts implements ThoughtStore {
 
 /** In Redis, encrypted before they leave the process. */
 class SealedThoughts implements ThoughtStore {
-  private asking: Promise<readonly number[]> | undefined
+  private asking: MarksQuestion | undefined
   private askedMs = Number.NEGATIVE_INFINITY
 
   constructor(
@@ -146,18 +146,26 @@ class SealedThoughts implements ThoughtStore {
     void this.items.then((redis) => redis.addMark(mark))
   }
 
-  /** Requests of the same moment share one question; undefined if it was answered just now. */
-  marks(): Promise<readonly number[]> | undefined {
+  marks(learn: (mark: number) => void): MarksQuestion | undefined {
+    if (this.asking !== undefined) return this.asking
     const nowMs = performance.now()
-    if (nowMs - this.askedMs < MARKS_MS) return this.asking
+    if (nowMs - this.askedMs < MARKS_MS) return undefined
     this.askedMs = nowMs
-    this.asking = this.items
-      .then((redis) => redis.marks())
-      .catch(() => [])
-      .finally(() => {
-        this.asking = undefined
-      })
-    return this.asking
+    const areNew = this.items.then((redis) => redis.hasNewMarks()).catch(() => false)
+    this.asking = { isShared: true, areNew }
+    void this.learn(areNew, learn)
+    return { isShared: false, areNew }
+  }
+
+  /** The question is open until new marks are learned: a request that begins before that looks its thoughts up. */
+  private async learn(areNew: Promise<boolean>, learn: (mark: number) => void): Promise<void> {
+    try {
+      if (await areNew) for (const mark of await (await this.items).readMarks()) learn(mark)
+    } catch {
+      // The next question finds them.
+    } finally {
+      this.asking = undefined
+    }
   }
 
   close(): void {
