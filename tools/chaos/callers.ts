@@ -3,9 +3,11 @@
  * how each request ended.
  */
 
+import type { JsonObject } from '../../src/core/json.ts'
 import { Caller, requestBytes } from '../../test/support/caller.ts'
 import type { Random } from '../../test/support/random.ts'
 import type { ArrivalClock } from './arrival-clock.ts'
+import { LONG_TEXT, TIER_NAMES } from './provider.ts'
 
 const DIALECTS = [
   { path: '/v1/chat/completions', more: { max_tokens: 64 }, list: 'messages', last: 'data: [DONE]' },
@@ -16,6 +18,7 @@ const DIALECTS = [
 /** Values of the tag `project`; '' for a request without it. */
 export const PROJECTS = ['', 'a', 'b']
 export const LEAVES_ONE_IN = 12
+const LONG_ONE_IN = 6
 export const PATIENCE_MS = 60_000
 /** Pauses between two requests: after an answer, and after a rejection or a connection that failed. */
 export const PAUSE_MS = 60
@@ -83,7 +86,8 @@ async function one(load: Load, random: Random): Promise<Result> {
   const { path, more, list, last } = DIALECTS[random.below(DIALECTS.length)] ?? DIALECTS[0]
   const stream = random.chance(0.6)
   const leavesMs = random.below(LEAVES_ONE_IN) === 0 ? random.below(200) : undefined
-  const body = { model: 'm', stream, [list]: [{ role: 'user', content: `This is ${mark}-mark` }], ...more }
+  const content = textOf(mark, random)
+  const body = { model: 'm', stream, [list]: [{ role: 'user', content }], ...more, ...tierOf(random) }
   try {
     await using caller = await Caller.connect(load.ports[gateway] ?? 0)
     const fields = project === '' ? {} : { 'x-gateway-tags': `project=${project}` }
@@ -101,6 +105,16 @@ async function one(load: Load, random: Random): Promise<Result> {
     // The connection failed before a status: the gateway was killed, or this caller disconnected.
     return { ...request, end: 'none', endedMs: performance.now(), arrivedAfterMs: load.clock.earliestMs }
   }
+}
+
+/** Now and then so long that other prices hold. */
+export function textOf(mark: string, random: Random): string {
+  const text = `This is ${mark}-mark`
+  return random.below(LONG_ONE_IN) === 0 ? text + LONG_TEXT : text
+}
+
+export function tierOf(random: Random): JsonObject {
+  return random.chance(0.5) ? { service_tier: random.pick(TIER_NAMES) } : {}
 }
 
 function endOf(status: number, isWhole: boolean, text: string): End {

@@ -1,12 +1,14 @@
 /** The checks of the ledger's figures, the audit trail and the logs: one function each. */
 
 import { isObject } from '../../src/core/json.ts'
+import { tagsByName, tierOfTags } from '../../src/core/tags.ts'
 import type { AuditRow } from '../../src/ledger/audit-columns.ts'
 import { OUTBOX_SCHEMA } from '../../src/ledger/redis/outbox/outbox-schema.ts'
 import type { Result } from './callers.ts'
 import type { Gateway } from './gateway.ts'
 import { type AllFigures, type Charge, finalOf, rowsOf, sumOf, type Trail } from './ledger-audit.ts'
 import { countsCharge, TIGHT, tightMicroUsd } from './organizations.ts'
+import type { Served } from './provider.ts'
 import type { Report } from './report.ts'
 
 export function checkHeld(report: Report, figures: AllFigures): void {
@@ -58,21 +60,58 @@ export async function checkTags(
   charges: readonly (readonly [id: string, charge: Pick<Charge, 'costMicroUsd' | 'tags'>])[],
   results: readonly Result[],
 ): Promise<void> {
-  const sent = new Map(results.map(({ id, project }) => [id, project === '' ? '' : `project=${project}`]))
-  const wrong = charges.filter(([id, { tags }]) => sent.has(id) && sent.get(id) !== tags)
+  const sent = new Map(results.map(({ id, project }) => [id, project]))
+  const wrong = charges.filter(([id, { tags }]) => sent.has(id) && sent.get(id) !== projectOf(tags))
   report.check(
     `charges with the tags of their requests: all but ${wrong.length} of ${charges.length}`,
     wrong.length === 0,
     wrong.map(([id, { tags }]) => `${id}: sent ${sent.get(id)}, charged ${tags}`),
   )
-  const usage = await gateway.command('usage', '--by', 'tag:project')
+  await checkSums(report, gateway, charges, { by: 'tag:project', column: 'tag:project', nameOf: projectOf })
+}
+
+/** Each charge of a complete answer has the service tier that the provider named, and `weir usage` the sum of each. */
+export async function checkTiers(
+  report: Report,
+  gateway: Gateway,
+  charges: readonly (readonly [id: string, charge: Pick<Charge, 'costMicroUsd' | 'tags'>])[],
+  { results, served }: { readonly results: readonly Result[]; readonly served: ReadonlyMap<string, Served> },
+): Promise<void> {
+  const complete = new Map(results.map(({ id, end, mark }) => [id, end === 'complete' ? served.get(mark)?.tier : '']))
+  // A request whose gateway was killed is charged without its answer.
+  const named = charges.filter(([id, { tags }]) => complete.get(id) && tierOfTags(tags) !== '')
+  const wrong = named.filter(([id, { tags }]) => complete.get(id) !== tierOfTags(tags))
+  const counted = [...new Set(named.map(([, { tags }]) => tierOfTags(tags)))].sort()
+  report.check(
+    `charges with the service tier that served: all but ${wrong.length} of ${named.length} (${counted.join(', ')})`,
+    wrong.length === 0 && counted.length > 1,
+    wrong.map(([id, { tags }]) => `${id}: served by ${complete.get(id)}, charged ${tags}`),
+  )
+  await checkSums(report, gateway, charges, { by: 'tier', column: 'service_tier', nameOf: tierOfTags })
+}
+
+function projectOf(tags: string): string {
+  return tagsByName(tags)['project'] ?? ''
+}
+
+interface SumColumn {
+  readonly by: string
+  readonly column: string
+  readonly nameOf: (tags: string) => string
+}
+
+async function checkSums(
+  report: Report,
+  gateway: Gateway,
+  charges: readonly (readonly [id: string, charge: Pick<Charge, 'costMicroUsd' | 'tags'>])[],
+  { by, column, nameOf }: SumColumn,
+): Promise<void> {
+  const usage = await gateway.command('usage', '--by', by)
   const rows = Array.isArray(usage['rows']) ? usage['rows'].filter(isObject) : []
-  for (const tags of new Set([...charges.map(([, charge]) => charge.tags)])) {
-    const name = tags.replace('project=', '')
-    const row = rows.find((one) => one['tag:project'] === name)
-    const charged = sumOf(charges, ([, charge]) => (charge.tags === tags ? charge.costMicroUsd : 0))
-    const who = `\`weir usage\` of project '${name}'`
-    report.equal(who, ['cost', Number(row?.['cost_micro_usd'] ?? 0)], ['charged', charged])
+  for (const name of new Set(charges.map(([, { tags }]) => nameOf(tags)))) {
+    const cost = sumOf(rows, (row) => (row[column] === name ? Number(row['cost_micro_usd']) : 0))
+    const charged = sumOf(charges, ([, charge]) => (nameOf(charge.tags) === name ? charge.costMicroUsd : 0))
+    report.equal(`\`weir usage --by ${by}\` of '${name}'`, ['cost', cost], ['charged', charged])
   }
 }
 

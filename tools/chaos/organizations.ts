@@ -1,6 +1,7 @@
 /** The organizations of the chaos run, their keys, and the limits under test. */
 
 import type { JsonObject } from '../../src/core/json.ts'
+import { tagsByName } from '../../src/core/tags.ts'
 import type { CounterAccount } from '../../src/ledger/ledger.ts'
 import { ALERT_SECRET } from './alert-receiver.ts'
 import { PROJECTS } from './callers.ts'
@@ -14,7 +15,7 @@ export interface Organization {
 /** The key that must reach its spend limit. */
 export const TIGHT = 'acme/tight'
 /** Its limit in micro-dollars per second of the run: less than its requests cost. */
-const TIGHT_A_SECOND = 1500
+const TIGHT_A_SECOND = 6000
 
 /** One organization with three keys: without limits, with a small budget, and with few concurrent requests. */
 export const acme: readonly Organization[] = [
@@ -73,7 +74,8 @@ export function countsCharge(who: string, { organization, key, tags }: Charged):
     { name: 'all', value: '' },
     { name: 'key', value: key },
   ]
-  if (tags !== '') own.push({ name: 'project', value: tags.replace('project=', '') })
+  const { project = '' } = tagsByName(tags)
+  if (project !== '') own.push({ name: 'project', value: project })
   const counters = own.map((counter) => counterFigure(organization, counter))
   return [organization, `${organization}/${key}`, ...counters].includes(who)
 }

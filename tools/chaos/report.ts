@@ -104,6 +104,18 @@ function checkComplete(report: Report, answers: Answers): void {
     else if (wasKilledNear(answers, one, COMMIT_WINDOW_MS)) killed.push(charge)
     else examples.push(`${one.id} of ${one.mark} cost ${cost} and is charged ${charge}; ${nextKill(answers, one)}`)
   }
+  const tiers = new Map<string, number>()
+  for (const { mark } of whole) {
+    const { tier, isLong } = answers.served.get(mark) ?? { tier: 'none', isLong: false }
+    const row = isLong ? `${tier}, long` : tier
+    tiers.set(row, (tiers.get(row) ?? 0) + 1)
+  }
+  console.log(
+    `     answers by price: ${[...tiers]
+      .sort()
+      .map(([row, count]) => `${count} ${row}`)
+      .join(' · ')}`,
+  )
   report.check(
     `complete answers: ${whole.length} = ${exact} charged exactly + ` +
       `${killed.length} whose gateway was killed + ${examples.length} wrong`,

@@ -23,6 +23,7 @@ import {
   checkOutboxes,
   checkSpent,
   checkTags,
+  checkTiers,
   checkTrail,
   checkUsageCommand,
   outboxRows,
@@ -218,6 +219,7 @@ export async function runEmbedded(run: Run, workers: 1 | 2): Promise<SetupResult
     await checkUsageCommand(report, gateway, spentOf(last, acme), counted.length)
     const charges = rows.map((row) => [row.id, row] as const)
     await checkTags(report, gateway, charges, results)
+    await checkTiers(report, gateway, charges, { results, served })
     const tight = rows.filter(({ key }) => key === 'tight')
     const beyond = sumOf(tight, ({ overageMicroUsd }) => overageMicroUsd)
     checkLimit(report, last, run.seconds, beyond)
@@ -353,6 +355,7 @@ async function checkedOverRedis(run: Run, shared: Shared, stop: () => Promise<vo
     for (const gateway of gateways.slice(0, 1)) {
       await checkUsageCommand(report, gateway, spentOf(last, organizations), requests)
       await checkTags(report, gateway, charges, results)
+      await checkTiers(report, gateway, charges, { results, served })
     }
     if (organizations === acme) {
       const tight = [...trail.values()].filter((charges) => charges[0]?.key === 'tight')

@@ -14,6 +14,8 @@ import {
   PROJECTS,
   REFUSED_PAUSE_MS,
   type Result,
+  textOf,
+  tierOf,
 } from './callers.ts'
 
 const CONTINUED = 0.7
@@ -56,7 +58,8 @@ async function converse(untilMs: number, connection: Connection, conversing: Con
     const continued = random.chance(CONTINUED) ? previous : undefined
     const leavesMs = random.below(LEAVES_ONE_IN) === 0 ? random.below(200) : PATIENCE_MS
     const leaves = setTimeout(() => connection.leave(), leavesMs)
-    const turn = { model: 'm', max_output_tokens: 64, input: `This is ${mark}-mark`, previous_response_id: continued }
+    const input = textOf(mark, random)
+    const turn = { model: 'm', max_output_tokens: 64, input, previous_response_id: continued, ...tierOf(random) }
     const seen = await connection.turn({ type: 'response.create', ...turn })
     clearTimeout(leaves)
     const times = { endedMs: performance.now(), arrivedAfterMs: load.clock.earliestMs }
