@@ -101,12 +101,16 @@ export class AttemptRecord implements RestListener {
     return this.failures.toCallerError(isAutomatic, this.failed)
   }
 
-  /** One attempt for the log line, the trace and the route header, which has none that is made again. */
+  /**
+   * One attempt for the log line and the route header, which have none that is made again in another form; and the end
+   * of its call for the trace.
+   */
   note(attempt: Attempt, error?: ProviderError, learned?: Learned): void {
     const { log, running } = this
-    log.attempts.push(attempt.line(log.heardMs, running.interrupted, error))
     attempt.endTrace(running.interrupted, error)
-    if (learned === undefined) this.route?.add(attempt.candidate, error?.kind ?? 'answered')
+    if (learned !== undefined) return
+    log.attempts.push(attempt.line(log.heardMs, running.interrupted, error))
+    this.route?.add(attempt.candidate, error?.kind ?? 'answered')
   }
 
   /**

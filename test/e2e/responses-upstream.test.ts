@@ -152,6 +152,9 @@ test('a model that is on Responses alone, and does not think: both are learned f
   const body = { model: 'alone', messages: [{ role: 'user' as const, content: 'Hi' }] }
   const { data: answer, response } = await openai().chat.completions.create(body).withResponse()
   expect(response.headers.get('x-gateway-route')).toBe('alone@up=answered')
+  // Asked three times, and one attempt.
+  const { attempts, fallbacks } = await gateway.request(response.headers.get('x-request-id'))
+  expect([attempts, fallbacks]).toEqual([undefined, 0])
   expect(answer.choices[0]?.message.content).toBe('Alone.')
   expect(paths('gpt-alone')).toEqual(['/v1/chat/completions', '/v1/responses', '/v1/responses'])
   await openai().chat.completions.create({ model: 'alone', messages: [{ role: 'user', content: 'Hi' }] })

@@ -82,6 +82,12 @@ describe('which API', () => {
     expect(rest.url).toBe(url)
     expect(headers).toMatchObject({ 'api-key': 'secret-key' })
     expect(objectOf(body)['model']).toBe('my-deployment')
+    const chat = azure.request(plain, { ...target, api: 'chat' })
+    const base = url.includes('/v1/') ? '/openai/v1' : '/openai/deployments/my-deployment'
+    expect(chat.url).toBe(`https://r.openai.azure.com${base}/chat/completions?api-version=${apiVersion}`)
+    expect(objectOf(chat.body)['model']).toBe('my-deployment')
+    const models = url.replace('/responses?', '/models?')
+    expect(azure.probe?.(target)?.url).toBe(models)
   })
 })
 

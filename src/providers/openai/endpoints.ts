@@ -26,8 +26,7 @@ export function openaiModels(target: Pick<Target, 'endpoint'>): Dispatch {
 
 /** The models of the resource, of which the deployments are made. */
 export function azureModels({ endpoint }: Target): Dispatch {
-  const path = endpoint.baseUrl.endsWith('/v1') ? '/models' : '/openai/models'
-  const url = `${endpoint.baseUrl}${path}${azureVersion(endpoint)}`
+  const url = `${newerBase(endpoint) ?? `${endpoint.baseUrl}/openai`}/models${azureVersion(endpoint)}`
   return { method: 'GET', url, headers: azureHeaders.of(endpoint), body: '' }
 }
 
@@ -40,24 +39,25 @@ export function azureDeployments(endpoint: Target['endpoint']): Dispatch {
   return { method: 'GET', url, headers: azureHeaders.of(endpoint), body: '' }
 }
 
-/**
- * Azure: the deployment is in the path and the key in `api-key`. A base URL that ends in `/v1` is Azure's newer API,
- * without the deployment in the path.
- */
+/** Azure with a dated version: the deployment is in the path. The key is in `api-key`. */
 export function azureAddress({ endpoint, model }: Target, path: string): ProviderAddress {
-  const whole = endpoint.baseUrl.endsWith('/v1') ? path : `/openai/deployments/${encodeURIComponent(model)}${path}`
-  return { url: `${endpoint.baseUrl}${whole}${azureVersion(endpoint)}`, headers: azureHeaders.of(endpoint) }
+  const base = newerBase(endpoint) ?? `${endpoint.baseUrl}/openai/deployments/${encodeURIComponent(model)}`
+  return { url: `${base}${path}${azureVersion(endpoint)}`, headers: azureHeaders.of(endpoint) }
+}
+
+/** Azure's Responses API has the deployment in the body with every version. */
+export function azureResponses({ endpoint }: Target): ProviderAddress {
+  const base = newerBase(endpoint) ?? `${endpoint.baseUrl}/openai`
+  return { url: `${base}/responses${azureVersion(endpoint)}`, headers: azureHeaders.of(endpoint) }
 }
 
 /**
- * Azure's Responses API, which has the deployment in the body: a path of its own for dated versions, and the one that
- * OpenAI has for the newer `v1` and `preview`.
+ * Azure's newer API has OpenAI's paths, and the deployment in every body: by its versions, or by a base URL that ends
+ * so. Undefined for dated versions.
  */
-export function azureResponses({ endpoint }: Target): ProviderAddress {
-  const { baseUrl, apiVersion } = endpoint
-  const isNew = apiVersion === 'v1' || apiVersion === 'preview'
-  const path = baseUrl.endsWith('/v1') ? '/responses' : isNew ? '/openai/v1/responses' : '/openai/responses'
-  return { url: `${baseUrl}${path}${azureVersion(endpoint)}`, headers: azureHeaders.of(endpoint) }
+function newerBase({ baseUrl, apiVersion }: Target['endpoint']): string | undefined {
+  if (baseUrl.endsWith('/v1')) return baseUrl
+  return apiVersion === 'v1' || apiVersion === 'preview' ? `${baseUrl}/openai/v1` : undefined
 }
 
 function azureVersion({ apiVersion }: Target['endpoint']): string {
