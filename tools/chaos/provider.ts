@@ -30,7 +30,7 @@ type Tier = 'default' | 'priority' | 'flex'
 /** What callers ask for, and what they get; `priority` is now and then served as `default`. */
 const TIERS: Readonly<Record<string, Tier>> = { fast: 'priority', priority: 'priority', flex: 'flex' }
 const LOWERED_ONE_IN = 4
-export const TIER_NAMES: readonly string[] = [...Object.keys(TIERS), 'default', 'auto']
+export const TIER_NAMES = ['fast', 'priority', 'flex', 'default', 'auto'] as const
 
 /** About so many tokens of text that makes an input long. */
 export const LONG_TEXT = ' and so on'.repeat(1000)
