@@ -106,8 +106,8 @@ export class RedisItems {
   }
 
   /**
-   * Whether there are marks that `readMarks` has not read: none is removed, so that their number tells. Rejects if Redis
-   * does not answer.
+   * Whether there are marks that `readMarks` has not read, by their number: none is removed. Rejects if Redis does not
+   * answer.
    */
   async hasNewMarks(): Promise<boolean> {
     this.countedMarks = await this.pipeline.ask(['SCARD', this.marksKey])
