@@ -194,8 +194,9 @@ const local: readonly Operation[] = [
     summary: 'The targets that rest, and what was learned of targets',
     answers: { 200: [] },
     isLocal: true,
-    run: (_, { supervision }) => {
-      const { config, rests, isLedgerUp: ledgerUp } = supervision.state()
+    run: async (_, { supervision }) => {
+      const ledgerUp = await supervision.isLedgerUp()
+      const { config, rests } = supervision.state()
       return { rests, ledgerUp, learned: learnedOf(config, supervision) }
     },
   },
@@ -238,7 +239,8 @@ async function recent({ query }: Call, { supervision }: OperationParts): Promise
 async function explain({ query }: Call, { supervision }: OperationParts): Promise<object> {
   const { key, model, conversation, tier } = query
   const needs = valid(needsOf(query))
-  const { config, rests: resting, isLedgerUp } = supervision.state()
+  const isLedgerUp = await supervision.isLedgerUp()
+  const { config, rests: resting } = supervision.state()
   const learned = learnedOf(config, supervision)
   try {
     return await explainRequest(config, {

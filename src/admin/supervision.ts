@@ -19,6 +19,8 @@ export interface Supervision {
   state(): SystemState
   /** Resolves to why weir is not ready; empty if it is. */
   reasons(): Promise<readonly string[]>
+  /** Asks the workers whether the ledger answers them now; `state` has what they last reported. */
+  isLedgerUp(): Promise<boolean>
   stateOf(target: TargetRef): TargetState
   /** What was learned of how requests to the target are to be written; for a pattern, of all of its models. */
   formsOf(target: TargetRef): readonly LearnedForm[]

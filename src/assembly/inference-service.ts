@@ -301,14 +301,17 @@ export class InferenceService {
     return this.withKeys(this.ledger.health())
   }
 
-  /** Why the worker cannot serve; empty if it can. Asks the ledger. Each completes a sentence: `worker 0 …`. */
-  async reasons(): Promise<readonly string[]> {
+  /**
+   * Why the worker cannot serve, empty if it can, each the end of a sentence: `worker 0 …`; and whether the ledger
+   * takes reservations and settlements. Asks the ledger.
+   */
+  async status(): Promise<{ readonly reasons: readonly string[]; readonly ledgerUp: boolean }> {
     const health = await this.ledger.askHealth()
     const { ready, complaint } = this.withKeys(health)
     const reasons = this.state.crowded ? ['is nearly out of file descriptors'] : []
     if (!ready) reasons.push(`cannot serve: ${complaint ?? 'the ledger does not answer'}`)
     else if (!this.storedKeys.isRead && !this.servesWithout(health)) reasons.push('has not read all API keys yet')
-    return reasons
+    return { reasons, ledgerUp: health.up }
   }
 
   /** Call after the last request: the ledger stores what it still holds in memory, and the last spans are sent. */

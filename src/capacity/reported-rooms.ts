@@ -68,11 +68,12 @@ export class ReportedRooms {
    * a 429. False if a limit has nothing left and it is not known how much comes back.
    */
   hear(target: TargetRef, reports: readonly ReportedLimit[], ageMs: number, isRefused: boolean): boolean {
-    const isKnown = reports.every(
-      (report) => report.remaining > 0 || this.limitOf(target, report.unit, reports) !== undefined,
-    )
-    let isShown = false
-    for (const report of reports) if (this.hearOne(target, report, ageMs)) isShown = true
+    let [isKnown, isShown] = [true, false]
+    for (const report of reports) {
+      const limit = report.limit ?? this.owner.limitOf(target, report.unit)
+      if (limit === undefined) isKnown &&= report.remaining > 0
+      else if (this.hearOne(target, report, limit, ageMs)) isShown = true
+    }
     if (!isRefused || isShown) return isKnown
     // It does not report of which limit: if there is one for requests, that stands for both.
     const unit = UNITS.find((each) => this.limitOf(target, each, reports) !== undefined)
@@ -103,9 +104,8 @@ export class ReportedRooms {
   }
 
   /** Returns whether the limit is nearly used up. */
-  private hearOne(target: TargetRef, report: ReportedLimit, ageMs: number): boolean {
-    const limit = this.limitOf(target, report.unit, [report])
-    if (limit === undefined || limit <= 0) return false
+  private hearOne(target: TargetRef, report: ReportedLimit, limit: number, ageMs: number): boolean {
+    if (limit <= 0) return false
     const { most, perMs } = bucketOf({ limit })
     if (report.remaining - limit * RESERVE_SHARE >= most) return false
     const isWindow = isOfWindow(report, limit)

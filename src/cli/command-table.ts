@@ -575,14 +575,14 @@ export const COMMANDS: readonly CommandEntry[] = [
   command('nodes', 'lists the nodes that share a Redis, and asks things of them', {
     description: `
       Prints what each node is and does, one line a node, and where nodes differ: a section of the configuration, as
-      models[3].price, or the version, with the nodes that have it otherwise than most. With the embedded ledger there
-      is one node.`,
+      models[3].price, or the version, with the nodes that have it otherwise than most. If no gateway runs here, reads
+      the Redis of the configuration. With the embedded ledger there is one node.`,
     flags: [json('the same as GET /api/nodes answers'), WIDE, CONFIG],
     examples: [
       ['weir nodes', 'all of them'],
       ['weir nodes --json', 'for programs'],
     ],
-    failure: 'no gateway runs here',
+    failure: 'neither a gateway runs here nor Redis answers',
   }),
   command('nodes drain', 'lets a node finish what runs, and end', {
     description: `
@@ -594,19 +594,19 @@ export const COMMANDS: readonly CommandEntry[] = [
       ['weir nodes drain gateway-2', 'before its machine is taken away'],
       ['weir nodes drain --help', 'its flags'],
     ],
-    failure: 'no gateway runs here, there is no such node, or it does not answer',
+    failure: 'there is no such node, or it does not answer',
   }),
   command('nodes reload', 'makes a node, or every node, read its configuration again', {
     description: `
       Each node reads its own file, puts it into force as a whole or not at all, and writes into the admin audit who
       asked for it. Prints what changed on each.`,
     argument: { name: 'NODE', about: 'its id, or its name if no other node has it', isOptional: true },
-    flags: [parameter('all', 'every node, this one included'), CONFIG],
+    flags: [parameter('all', 'every node'), CONFIG],
     examples: [
       ['weir nodes reload gateway-2', 'one node'],
       ['weir nodes reload --all', 'every node, at the same time'],
     ],
-    failure: 'no gateway runs here, a node does not answer, or it rejects its configuration',
+    failure: 'a node does not answer, or it rejects its configuration',
   }),
   command('ledger', 'resets budgets that a wrong clock renewed too early', {
     description: 'Repairs the ledger.',

@@ -39,7 +39,7 @@ class UsageProblem extends Error {
 }
 
 /** Errors whose message is one line for the operator; by name, because their classes would load the ledger. */
-const PROBLEMS: readonly string[] = ['GatewayProblem', 'KeyProblem', 'LedgerProblem', 'UnknownKey']
+const PROBLEMS: readonly string[] = ['GatewayProblem', 'KeyProblem', 'LedgerProblem', 'NodeProblem', 'UnknownKey']
 
 /** Runs a command. Resolves to its exit code; a problem is one line on standard error. */
 export async function untilEnd(run: () => number | Promise<number>): Promise<number> {

@@ -1,10 +1,15 @@
-/** `weir nodes`: the nodes that share the Redis of the gateway that runs here, and what they do when asked. */
+/**
+ * `weir nodes`: the nodes that share a Redis, and what they do when asked. The gateway that runs here answers; if none
+ * does, Redis is read.
+ */
 
+import type { FleetView } from '../admin/supervision.ts'
 import { dollars, percent, rate } from '../core/figure-text.ts'
 import { isArray, isObject, type JsonObject, numberOf, stringOf } from '../core/json.ts'
+import { commandChanger } from '../process/control/user-actor.ts'
 import { exit, misused, parseFlags, printToStderr, runAction } from './command.ts'
 import { askGateway, GatewayProblem } from './gateway-client.ts'
-import { locateDataDir, unansweredLine } from './ledger-access.ts'
+import { configured, locateDataDir, unansweredLine } from './ledger-access.ts'
 import { displayOf, TextTable } from './text-table.ts'
 
 /** A node may take so long to take the request, and its workers to prepare a configuration. */
@@ -20,7 +25,7 @@ export async function nodes(args: readonly string[]): Promise<number> {
 
 async function list(args: readonly string[]): Promise<number> {
   const { flags } = parseFlags(args, 'nodes')
-  const answer = await ask(flags['config'], 'GET /api/nodes')
+  const answer = await ask(flags['config'], 'GET /api/nodes', async (fleet) => fleet.list())
   if (flags['json'] === true) {
     process.stdout.write(`${JSON.stringify(answer)}\n`)
     return exit.done
@@ -37,7 +42,8 @@ async function list(args: readonly string[]): Promise<number> {
 
 async function drain(args: readonly string[]): Promise<number> {
   const { flags, argument } = parseFlags(args, 'nodes drain')
-  const answer = await ask(flags['config'], `POST /api/nodes/${encodeURIComponent(argument)}/drain`, CHANGE_MS_MAX)
+  const path = `POST /api/nodes/${encodeURIComponent(argument)}/drain` as const
+  const answer = await ask(flags['config'], path, (fleet) => fleet.drain(argument, commandChanger()))
   process.stdout.write(`${text(answer['name'])} (${text(answer['id'])}): draining\n`)
   return exit.done
 }
@@ -47,7 +53,9 @@ async function reload(args: readonly string[]): Promise<number> {
   if (flags['all'] === true && argument !== '') return misused('--all excludes the name of a node')
   if (flags['all'] !== true && argument === '') return misused('missing NODE, or --all')
   const path = argument === '' ? 'reload' : `${encodeURIComponent(argument)}/reload`
-  const answer = await ask(flags['config'], `POST /api/nodes/${path}`, CHANGE_MS_MAX)
+  const answer = await ask(flags['config'], `POST /api/nodes/${path}`, async (fleet) => {
+    return { nodes: await fleet.reload(argument === '' ? undefined : argument, commandChanger()) }
+  })
   const done = isArray(answer['nodes']) ? objects(answer['nodes']) : [answer]
   let isRejected = false
   for (const { name, id, changes, problems } of done) {
@@ -60,16 +68,27 @@ async function reload(args: readonly string[]): Promise<number> {
   return isRejected ? exit.wrong : exit.done
 }
 
-/** Throws `GatewayProblem`. */
+/** `asked` of the gateway that runs here, or `otherwise` of its Redis. Throws `GatewayProblem` and others. */
 async function ask(
-  config: string | boolean | undefined,
+  flag: string | boolean | undefined,
   asked: Parameters<typeof askGateway>[1],
-  withinMs?: number,
+  otherwise: (fleet: FleetView) => Promise<object>,
 ): Promise<JsonObject> {
-  const place = await locateDataDir(config, { isQuiet: true })
-  const answer = await askGateway(place.dataDir, asked, withinMs)
-  if (answer === undefined) throw new GatewayProblem(unansweredLine(place))
-  return answer
+  const place = await locateDataDir(flag, { isQuiet: true })
+  const answer = await askGateway(place.dataDir, asked, asked.startsWith('GET') ? undefined : CHANGE_MS_MAX)
+  if (answer !== undefined) return answer
+  const config = await configured(flag)
+  const { ledger } = config
+  if (ledger.kind === 'embedded') throw new GatewayProblem(unansweredLine(place))
+  const [{ withLedger }, { Fleet }] = await Promise.all([
+    import('../reports/ledger-part.ts'),
+    import('../process/fleet/fleet.ts'),
+  ])
+  const open = async () => {
+    const fleet = await Fleet.observe(ledger.redis)
+    return { fleet, close: () => fleet.leave() }
+  }
+  return { ...(await withLedger(open, config, ({ fleet }) => otherwise(fleet))) }
 }
 
 function tableOf(rows: readonly JsonObject[], isWide: boolean): string {

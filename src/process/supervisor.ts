@@ -23,7 +23,7 @@ import { ConfigInForce } from './config-in-force.ts'
 import { type Control, openControl } from './control/control-socket.ts'
 import { pointToDataDir } from './control/gateway-pointer.ts'
 import { Fleet } from './fleet/fleet.ts'
-import { PROTOCOL } from './ipc/ipc.ts'
+import { PROTOCOL, type WorkerStatus } from './ipc/ipc.ts'
 import { appendToAudit } from './reload-audit.ts'
 import { ServiceManager } from './service-manager/service-manager.ts'
 import { type PassedSocket, passedSocket, portProblem } from './service-manager/socket-activation.ts'
@@ -88,7 +88,7 @@ class Supervisor {
   private readonly alerts: SupervisorAlerts
   private readonly models: ModelWatch
   /** The readiness check that runs now. Concurrent requests of `/readyz` share it. */
-  private checking: Promise<readonly string[]> | undefined
+  private checking: Promise<WorkerStatus> | undefined
   private accepting = false
   private port = 0
   private ending = false
@@ -218,6 +218,7 @@ class Supervisor {
         supervision: {
           state: () => this.report.state(this.port),
           reasons: () => this.reasons(),
+          isLedgerUp: async () => (await this.workers.status()).ledgerUp,
           stateOf: (target) => this.workers.targets.stateOf(target),
           formsOf: (target) => this.workers.forms.of(target),
           forgetForms: (target, by) => this.forgetForms(target, by),
@@ -361,10 +362,10 @@ class Supervisor {
   private async reasons(): Promise<readonly string[]> {
     if (this.ending) return ['draining']
     if (!this.accepting) return ['starting']
-    this.checking ??= this.workers.reasons().finally(() => {
+    this.checking ??= this.workers.status().finally(() => {
       this.checking = undefined
     })
-    return await this.checking
+    return (await this.checking).reasons
   }
 }
 

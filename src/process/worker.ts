@@ -17,7 +17,7 @@ import type { KeyFollower } from '../keys/key-follower.ts'
 import { dieOnUncaught, type Log, openLog } from '../logging/log.ts'
 import { logEvent } from '../logging/log-events.ts'
 import { FormStore, formKey } from '../providers/form-store.ts'
-import { isToWorker, PROTOCOL, type ToSupervisor, type ToWorker } from './ipc/ipc.ts'
+import { isToWorker, PROTOCOL, type ToSupervisor, type ToWorker, type WorkerStatus } from './ipc/ipc.ts'
 import { ProbeClaims } from './ipc/probe-lease.ts'
 import { SupervisorItems } from './ipc/supervisor-items.ts'
 import { SupervisorRoom } from './ipc/supervisor-room.ts'
@@ -145,7 +145,7 @@ class Worker {
         this.preparations++
         return this.running?.service.abort()
       case 'status':
-        void this.reasons().then((reasons) => send({ type: 'status', id: message.id, reasons }))
+        void this.status().then((status) => send({ type: 'status', id: message.id, ...status }))
         return
       case 'ping':
         return send({ type: 'pong' })
@@ -306,10 +306,10 @@ class Worker {
     }
   }
 
-  private async reasons(): Promise<readonly string[]> {
-    if (this.built === undefined) return ['is starting']
-    if (this.draining) return ['is draining']
-    return await this.built.service.reasons()
+  private async status(): Promise<WorkerStatus> {
+    if (this.built === undefined) return { reasons: ['is starting'] }
+    if (this.draining) return { reasons: ['is draining'] }
+    return await this.built.service.status()
   }
 
   /**

@@ -32,7 +32,16 @@ export interface Dispatch extends ClientRequest {
 }
 
 /** The headers of an answer, by their names in lower case. Repeated fields are joined by `, `. */
-export type ResponseHeaders = Pick<Headers, 'get' | 'has'>
+export interface ResponseHeaders extends Pick<Headers, 'get' | 'has'> {
+  /** `x-ratelimit-…` and `anthropic-ratelimit-…`, if they are known without a search. */
+  readonly limitFields?: LimitFields
+}
+
+/** Fields in a text: of each, where its name begins, and where its value begins and ends, with blanks around it. */
+export interface LimitFields {
+  readonly text: string
+  readonly places: readonly number[]
+}
 
 export interface UpstreamRequest extends Dispatch {
   /**

@@ -1,7 +1,7 @@
 /** How long a provider asks clients to wait, and what it reports of its limits, from its response headers. */
 
 import type { ReportedLimit } from '../core/capacity-limits.ts'
-import type { ResponseHeaders } from './provider.ts'
+import type { LimitFields, ResponseHeaders } from './provider.ts'
 
 /**
  * Milliseconds, or undefined: `retry-after-ms`, `retry-after` in seconds or as a date, else the reset of an exhausted
@@ -23,61 +23,126 @@ export function retryAfterMs(headers: ResponseHeaders): number | undefined {
   return Number.isNaN(dateMs) ? undefined : Math.max(0, dateMs - Date.now())
 }
 
-/** Providers limit requests and tokens separately; some have one limit without a name. */
-const LIMITS = (['requests', 'tokens', ''] as const).map((name) => {
-  const suffix = name === '' ? '' : `-${name}`
-  return {
-    unit: name === 'tokens' ? ('tokens' as const) : ('requests' as const),
-    remaining: `x-ratelimit-remaining${suffix}`,
-    limit: `x-ratelimit-limit${suffix}`,
-    reset: `x-ratelimit-reset${suffix}`,
+/**
+ * What providers limit. Each has three values: what remains, the limit, its reset. Some have one limit of requests
+ * without a name. Anthropic limits the tokens of input and output separately, too.
+ */
+const KINDS = ['requests', 'tokens', '', 'anthropic requests', 'input-tokens', 'output-tokens', 'anthropic tokens']
+const PARTS = ['remaining', 'limit', 'reset'] as const
+/** By the length of their names: the fields, and three places of values for each of `KINDS`. */
+const FIELDS: (readonly (readonly [name: string, place: number])[] | undefined)[] = []
+for (const [i, kind] of KINDS.entries()) {
+  for (const [j, part] of PARTS.entries()) {
+    const name = kind.replace('anthropic ', '')
+    const own = i < 3 ? `x-ratelimit-${part}${name && `-${name}`}` : `anthropic-ratelimit-${name}-${part}`
+    FIELDS[own.length] = [...(FIELDS[own.length] ?? []), [own, i * PARTS.length + j]]
   }
-})
-const ANTHROPIC = 'anthropic-ratelimit-'
+}
+const [REQUESTS = 0, TOKENS = 0, UNNAMED = 0, ANTHROPIC = 0, INPUT = 0, OUTPUT = 0, ALL_TOKENS = 0] = KINDS.keys()
+const NONE: readonly ReportedLimit[] = []
 
 /** What a provider reports of its limits, at most one limit of each unit. */
 export function reportedLimits(headers: ResponseHeaders): readonly ReportedLimit[] {
-  const found: ReportedLimit[] = []
-  for (const { unit, ...names } of LIMITS) {
-    if (found.some((other) => other.unit === unit)) continue
-    const remaining = numberIn(headers.get(names.remaining))
-    if (remaining === undefined) continue
-    found.push(limitOf(headers, unit, remaining, names))
+  const fields = headers.limitFields ?? written(headers)
+  if (fields.places.length === 0) return NONE
+  const values = new Values(fields)
+  const requests = values.limit(REQUESTS, 'requests') ?? values.limit(UNNAMED, 'requests')
+  const tokens = values.limit(TOKENS, 'tokens')
+  if (requests !== undefined || tokens !== undefined) return listed(requests, tokens)
+  const both = bothOf(values.limit(INPUT, 'tokens'), values.limit(OUTPUT, 'tokens'))
+  return listed(values.limit(ANTHROPIC, 'requests'), both ?? values.limit(ALL_TOKENS, 'tokens'))
+}
+
+function listed(requests: ReportedLimit | undefined, tokens: ReportedLimit | undefined): readonly ReportedLimit[] {
+  if (requests === undefined) return tokens === undefined ? NONE : [tokens]
+  return tokens === undefined ? [requests] : [requests, tokens]
+}
+
+/** Headers that must be asked for each name. */
+function written(headers: ResponseHeaders): LimitFields {
+  let text = ''
+  const places: number[] = []
+  for (const [name] of FIELDS.flatMap((named) => named ?? [])) {
+    const value = headers.get(name)
+    if (value === null) continue
+    places.push(text.length, text.length + name.length + 1, text.length + name.length + 1 + value.length)
+    text += `${name}:${value}`
   }
-  if (found.length > 0 || !headers.has(`${ANTHROPIC}requests-remaining`)) return found
-  const requests = anthropicLimit(headers, 'requests', 'requests')
-  const tokens = bothOf(
-    anthropicLimit(headers, 'input-tokens', 'tokens'),
-    anthropicLimit(headers, 'output-tokens', 'tokens'),
-  )
-  const either = tokens ?? anthropicLimit(headers, 'tokens', 'tokens')
-  return [requests, either].filter((one) => one !== undefined)
+  return { text, places }
 }
 
-function anthropicLimit(
-  headers: ResponseHeaders,
-  name: string,
-  unit: ReportedLimit['unit'],
-): ReportedLimit | undefined {
-  const names = { limit: `${ANTHROPIC}${name}-limit`, reset: `${ANTHROPIC}${name}-reset` }
-  const remaining = numberIn(headers.get(`${ANTHROPIC}${name}-remaining`))
-  return remaining === undefined ? undefined : limitOf(headers, unit, remaining, names)
+/** Where the values of the fields are in the text. A field that is there twice has none. */
+class Values {
+  private readonly text: string
+  private readonly from = new Int32Array(KINDS.length * PARTS.length)
+  private readonly to = new Int32Array(KINDS.length * PARTS.length)
+
+  constructor({ text, places }: LimitFields) {
+    this.text = text
+    for (let at = 0; at + 2 < places.length; at += 3) {
+      const start = places[at] ?? 0
+      const from = places[at + 1] ?? 0
+      const place = placeOf(text, start, from - 1 - start)
+      if (place < 0) continue
+      this.to[place] = this.from[place] === 0 ? (places[at + 2] ?? 0) : 0
+      this.from[place] = from
+    }
+  }
+
+  limit(kind: number, unit: ReportedLimit['unit']): Reported | undefined {
+    const at = kind * PARTS.length
+    const remaining = this.number(at)
+    return remaining === undefined ? undefined : new Reported(unit, remaining, this.number(at + 1), this, at + 2)
+  }
+
+  value(place: number): string {
+    return this.text.slice(this.from[place], this.to[place])
+  }
+
+  private number(place: number): number | undefined {
+    const { text } = this
+    const to = this.to[place] ?? 0
+    let at = this.from[place] ?? 0
+    while (at < to && text.charCodeAt(at) === SPACE) at++
+    const start = at
+    let value = 0
+    for (; at < to; at++) {
+      const digit = text.charCodeAt(at) - ZERO
+      // A fraction, more digits than a double holds, or no number.
+      if (digit < 0 || digit > 9 || at - start > DIGITS_MAX) return numberIn(this.value(place))
+      value = value * 10 + digit
+    }
+    return at > start ? value : undefined
+  }
 }
 
-function limitOf(
-  headers: ResponseHeaders,
-  unit: ReportedLimit['unit'],
-  remaining: number,
-  names: { readonly limit: string; readonly reset: string },
-): ReportedLimit {
-  return {
-    unit,
-    remaining,
-    limit: numberIn(headers.get(names.limit)),
-    // Read only of a limit that is nearly used up.
-    get resetMs() {
-      return durationMs(headers.get(names.reset) ?? '')
-    },
+const [SPACE, ZERO, DIGITS_MAX] = [32, 48, 15] as const
+
+/** -1 if no limit has a field of this name. */
+function placeOf(text: string, start: number, length: number): number {
+  const fields = FIELDS[length]
+  if (fields === undefined) return -1
+  for (const [name, place] of fields) {
+    let at = length - 1
+    // Letters of either case. Names begin alike.
+    while (at >= 0 && (text.charCodeAt(start + at) | 32) === name.charCodeAt(at)) at--
+    if (at < 0) return place
+  }
+  return -1
+}
+
+/** A limit with a time that is read only if the limit is nearly used up. */
+class Reported implements ReportedLimit {
+  constructor(
+    readonly unit: ReportedLimit['unit'],
+    readonly remaining: number,
+    readonly limit: number | undefined,
+    private readonly values: Values,
+    private readonly reset: number,
+  ) {}
+
+  get resetMs(): number | undefined {
+    return durationMs(this.values.value(this.reset).trim())
   }
 }
 
@@ -85,13 +150,11 @@ function limitOf(
 function bothOf(input: ReportedLimit | undefined, output: ReportedLimit | undefined): ReportedLimit | undefined {
   if (input?.limit === undefined || output?.limit === undefined) return undefined
   const limit = input.limit + output.limit
-  const [scarce] = [input, output].sort((a, b) => shareOf(a) - shareOf(b))
-  return { unit: 'tokens', remaining: Math.floor(shareOf(scarce) * limit), limit, resetMs: scarce?.resetMs }
+  const scarce = shareOf(input) <= shareOf(output) ? input : output
+  return { unit: 'tokens', remaining: Math.floor(shareOf(scarce) * limit), limit, resetMs: scarce.resetMs }
 }
 
-function shareOf(
-  { remaining, limit = 0 }: ReportedLimit = { unit: 'tokens', remaining: 0, limit: 0, resetMs: 0 },
-): number {
+function shareOf({ remaining, limit = 0 }: ReportedLimit): number {
   return limit === 0 ? 0 : remaining / limit
 }
 

@@ -2,16 +2,18 @@
 
 import { accessProblem } from '../assembly/data-dir.ts'
 import { type Closable, type LedgerPlace, withPart } from '../assembly/open-ledger.ts'
-import { KeyProblem } from '../keys/key-problem.ts'
 
 /** The ledger cannot be used. `message` is one line for the operator. */
 export class LedgerProblem extends Error {
   override readonly name = 'LedgerProblem'
 }
 
+/** What use of the ledger may end with although it could be read. */
+const ANSWERS: readonly string[] = ['KeyProblem', 'NodeProblem']
+
 /**
  * Opens a part of the ledger, uses it and closes it. Throws `LedgerProblem` for every error that is neither a
- * bug of weir nor a `KeyProblem`.
+ * bug of weir nor one of `ANSWERS`.
  */
 export async function withLedger<Part extends Closable, Result>(
   open: (place: LedgerPlace) => Promise<Part>,
@@ -23,9 +25,9 @@ export async function withLedger<Part extends Closable, Result>(
   try {
     return await withPart(open, place, use)
   } catch (error) {
-    if (error instanceof KeyProblem) throw error
     // A bug of weir.
     if (!(error instanceof Error) || error instanceof TypeError || error instanceof RangeError) throw error
+    if (ANSWERS.includes(error.name)) throw error
     throw problemOf(error)
   }
 }

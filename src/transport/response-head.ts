@@ -20,6 +20,10 @@ const SPACE = 32
 const COLON = 58
 const LINE_END_BYTES = 2
 const VERSION = 'HTTP/1.'
+/** `x-ratelimit-limit` is the shortest name of a field of a rate limit. */
+const LIMIT_NAME_MIN = 17
+const NO_LIMITS: number[] = []
+const NO_FIELDS = { text: '', places: NO_LIMITS }
 
 const NAME_BYTE = 1
 const VALUE_BYTE = 2
@@ -48,6 +52,8 @@ export class ResponseHead {
   /** What every answer is asked for is not searched for. */
   private readonly contentType: string | undefined
   private readonly contentLength: string | undefined
+  /** `x-ratelimit-…` and `anthropic-ratelimit-…`: of each, where its name begins, and its value begins and ends. */
+  readonly limitFields: { readonly text: string; readonly places: readonly number[] }
   private readonly text: string
   private lowerText: string | undefined
 
@@ -66,6 +72,7 @@ export class ResponseHead {
     this.coding = scan.coding.toLowerCase()
     this.contentType = scan.contentType
     this.contentLength = scan.contentLength
+    this.limitFields = scan.limits === NO_LIMITS ? NO_FIELDS : { text, places: scan.limits }
   }
 
   /** The values of all fields of this name (lower case) joined by `, `, or null if there is none: as `Headers.get`. */
@@ -102,6 +109,7 @@ class HeadScan {
   private isOld = false
   private count = 0
   contentLength: string | undefined
+  limits: number[] = NO_LIMITS
   private transferEncoding: string | undefined
   private connection = ''
   private keepAlive = ''
@@ -167,8 +175,18 @@ class HeadScan {
         // Some parsers, llhttp among them, take `chunked` with a tab beside it for another coding.
         if (this.isNamed(start, 'transfer-encoding'))
           this.transferEncoding = joined(this.transferEncoding, this.untrimmed(nameEnd, end))
+        else this.noteLimit(start, nameEnd, end)
         return
+      default:
+        if (nameEnd - start >= LIMIT_NAME_MIN) this.noteLimit(start, nameEnd, end)
     }
+  }
+
+  private noteLimit(start: number, nameEnd: number, end: number): void {
+    if (!this.isNamed(start, 'x-ratelimit-') && !this.isNamed(start, 'anthropic-ratelimit-')) return
+    if (this.limits === NO_LIMITS) this.limits = []
+    const { from } = this
+    this.limits.push(start - from, nameEnd + 1 - from, end - from)
   }
 
   private isNamed(start: number, name: string): boolean {

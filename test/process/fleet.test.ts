@@ -1,12 +1,19 @@
 /** Three nodes of one Redis know each other, report in what they differ, and do what one of them is asked for. */
 
-import { expect, test } from 'bun:test'
+import { afterEach, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { isArray, isObject, type JsonObject, objectOf } from '../../src/core/json.ts'
 import { RedisServer } from '../support/redis.ts'
 import { ALERT_SECRET, webhook } from '../support/webhook.ts'
 import { KEY, PROGRAM, until, Weir } from './weir.ts'
+
+const folders: string[] = []
+afterEach(async () => {
+  for (const folder of folders.splice(0)) await rm(folder, { recursive: true, force: true })
+})
 
 interface Setup {
   readonly name: string
@@ -44,7 +51,7 @@ async function names(weir: Weir): Promise<string> {
   return (await fleet(weir)).nodes.map(({ name, state }) => `${name} ${state}`).join(', ')
 }
 
-async function run(weir: Weir, ...args: readonly string[]) {
+async function run(weir: Pick<Weir, 'folder'>, ...args: readonly string[]) {
   const child = Bun.spawn([...PROGRAM, ...args], { cwd: weir.folder, stdout: 'pipe', stderr: 'pipe' })
   const [stdout, stderr, code] = await Promise.all([
     new Response(child.stdout).text(),
@@ -88,6 +95,30 @@ test('nodes see each other, in what they differ, and reload and drain one anothe
   expect(metrics).toContain('\nweir_nodes_mixed{what="prices"} 1\n')
   const listed = await run(a, 'nodes')
   expect(listed).toMatchObject({ code: 0, stdout: expect.stringContaining('differs: models[1].price on b\n') })
+
+  // The same from a machine on which no gateway runs, also if its file has a mistake.
+  const apart = { folder: await mkdtemp(join(tmpdir(), 'weir-apart-')) }
+  folders.push(apart.folder)
+  const elsewhere = config({ ...setup, name: 'apart' }).replace('"first"', '"priced"')
+  await Bun.write(join(apart.folder, 'weir.yaml'), elsewhere)
+  expect(await run(apart, 'nodes')).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('differs: models[1].price on b\n'),
+    stderr: expect.stringContaining('warning: '),
+  })
+  const json = await run(apart, 'nodes', '--json')
+  expect(objectOf(JSON.parse(json.stdout))).toMatchObject({
+    mixed,
+    nodes: [{ name: 'a' }, { name: 'b' }, { name: 'c' }],
+  })
+  expect(await run(apart, 'nodes', 'reload', 'c')).toMatchObject({
+    code: 0,
+    stdout: `c (${ids.get('c')}): nothing changed\n`,
+  })
+  expect(await run(apart, 'nodes', 'drain', 'apart')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('apart'),
+  })
 
   // After five minutes, of which Redis keeps the beginning, one of them reports it, and its end.
   await client.set('weir:{nodes}:mixed', Date.now() - 301_000, 'PX', 20_000)
@@ -137,7 +168,9 @@ test('nodes see each other, in what they differ, and reload and drain one anothe
     .map((line) => JSON.parse(line))
   const done = audit.filter(({ action }) => String(action).startsWith('node.'))
   expect(done.map(({ action, target, source }) => `${action} ${target} ${source}`).sort()).toEqual(
-    ['reloaded a', 'reloaded b', 'reloaded b', 'reloaded c', 'drained b'].map((words) => `node.${words} cli`).sort(),
+    ['reloaded a', 'reloaded b', 'reloaded b', 'reloaded c', 'reloaded c', 'drained b']
+      .map((words) => `node.${words} cli`)
+      .sort(),
   )
   expect(done.find(({ details }) => details.result === 'rejected')).toMatchObject({ target: 'b' })
 }, 180_000)

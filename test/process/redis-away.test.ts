@@ -68,6 +68,13 @@ describe('Redis dies and restarts', () => {
     await using upstream = await Upstream.start()
     await using gateway = await start(upstream, redis.url)
     expect((await say(gateway)).status).toBe(200)
+    const explained = async () => (await gateway.run('explain', '--key', 'k', '--model', 'm')).stdout
+    const rejection = '\nrejected: 503 ledger_unavailable: The ledger cannot be reached.\n'
+    // No worker has found out yet: the supervisor asks them whether Redis answers now.
+    redis.signal('SIGSTOP')
+    expect(await explained()).toContain(rejection)
+    redis.signal('SIGCONT')
+    await until(async () => (await explained()).includes('\nadmitted: m at '))
     redis.signal('SIGKILL')
     await until(async () => (await say(gateway)).status === 503)
     for (const path of ['/v1/chat/completions', '/v1/responses', '/v1/messages']) {
@@ -83,11 +90,7 @@ describe('Redis dies and restarts', () => {
     const called = upstream.calls.length
     const { status, reasons } = await gateway.readyz()
     expect([status, reasons.join().includes('Redis is not reached')]).toEqual([503, true])
-    // A worker reports its ledger to the supervisor, which explain asks, within a second.
-    await until(async () => {
-      const { stdout } = await gateway.run('explain', '--key', 'k', '--model', 'm')
-      return stdout.includes('\nrejected: 503 ledger_unavailable: The ledger cannot be reached.\n')
-    })
+    expect(await explained()).toContain(rejection)
     const away = await gateway.run('usage')
     expect([away.code, away.stdout]).toEqual([1, ''])
     expect(away.stderr).toMatch(/^weir: Redis does not answer \(connect ECONNREFUSED [^\n]+\)\.\n$/)

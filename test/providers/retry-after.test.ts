@@ -2,6 +2,7 @@
 
 import { expect, setSystemTime, test } from 'bun:test'
 import { rateLimitedMs, reportedLimits, retryAfterMs } from '../../src/providers/retry-after.ts'
+import { ResponseHead } from '../../src/transport/response-head.ts'
 
 const NOW = Date.UTC(2026, 10, 21, 12, 0, 0)
 const inSeconds = (seconds: number) => new Date(NOW + seconds * 1000).toUTCString()
@@ -67,7 +68,7 @@ const anthropic = (name: string, limit: number, remaining: number, seconds: numb
 const tokens = anthropic('tokens', 400, 90, 3)
 const inAndOut = { ...anthropic('input-tokens', 1000, 500, 30), ...anthropic('output-tokens', 400, 100, 45) }
 
-test.each<[string, Readonly<Record<string, string>>, readonly (readonly (string | number | undefined)[])[]]>([
+test.each<[string, Readonly<Record<string, string>>, (string | number | undefined)[][]]>([
   ['nothing', {}, []],
   [
     'those of OpenAI',
@@ -99,18 +100,24 @@ test.each<[string, Readonly<Record<string, string>>, readonly (readonly (string 
       ['tokens', 350, 1400, 45_000],
     ],
   ],
+  ['a part of a token', { 'x-ratelimit-remaining-tokens': '12.5' }, [['tokens', 12.5, undefined, undefined]]],
+  ['a field of another limit', { 'x-ratelimit-remaining-images': '3', 'x-ratelimits': '7' }, []],
   ['nonsense', { 'x-ratelimit-remaining-requests': 'many', 'anthropic-ratelimit-requests-remaining': '-1' }, []],
 ])('reported limits: %s', (_, fields, found) => {
   setSystemTime(NOW)
   try {
-    const limits = reportedLimits(new Headers(fields))
-    const rows: readonly unknown[] = limits.map(({ unit, remaining, limit, resetMs }) => [
-      unit,
-      remaining,
-      limit,
-      resetMs,
-    ])
-    expect(rows).toEqual(found)
+    const lines = Object.entries(fields).map(([name, value]) => `\r\n${name.toUpperCase()}:  ${value}`)
+    const bytes = Buffer.from(`HTTP/1.1 200 OK\r\nx-request-id: 1${lines.join('')}\r\ndate: today`)
+    for (const headers of [new Headers(fields), new ResponseHead(bytes, 0, bytes.length)]) {
+      const limits = reportedLimits(headers)
+      const rows: readonly unknown[] = limits.map(({ unit, remaining, limit, resetMs }) => [
+        unit,
+        remaining,
+        limit,
+        resetMs,
+      ])
+      expect(rows).toEqual(found)
+    }
   } finally {
     setSystemTime()
   }

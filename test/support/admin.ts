@@ -86,6 +86,7 @@ export function adminParts(given: Given = {}, lines: JsonObject[] = []): AdminPa
     supervision: {
       state: () => systemState(config, given.state),
       reasons: async () => [],
+      isLedgerUp: async () => true,
       stateOf: () => UNKNOWN,
       formsOf: () => [],
       forgetForms: async () => [],

@@ -63,7 +63,7 @@ class ReplacementAttempt {
 
   private async healthy(): Promise<void> {
     while (!this.isOver) {
-      this.reasons = await this.next.messages.status()
+      this.reasons = (await this.next.messages.status()).reasons
       if (this.reasons.length === 0) break
       await Bun.sleep(STATUS_PAUSE_MS)
     }

@@ -4,7 +4,7 @@
  */
 
 import type { Config } from '../../config/config.ts'
-import type { ToSupervisor, ToWorker } from '../ipc/ipc.ts'
+import type { ToSupervisor, ToWorker, WorkerStatus } from '../ipc/ipc.ts'
 import { PendingReplies } from '../ipc/pending-replies.ts'
 
 /** How long a readiness check waits for a worker's answer. */
@@ -25,7 +25,7 @@ interface Receiver {
 }
 
 export class WorkerMessages {
-  private readonly statuses = new PendingReplies<readonly string[]>(STATUS_MS_MAX)
+  private readonly statuses = new PendingReplies<WorkerStatus>(STATUS_MS_MAX)
   private readonly recents = new PendingReplies<readonly string[]>(RECENT_MS_MAX)
   private readonly preparations = new PendingReplies<string | undefined>(PREPARE_MS_MAX)
   private readonly sockets = new PendingReplies<string | undefined>(LEND_MS_MAX)
@@ -60,11 +60,12 @@ export class WorkerMessages {
     this.worker.send({ type: 'cut' })
   }
 
-  /** Resolves to the reasons why the worker is not ready; empty if it is. */
-  async status(): Promise<readonly string[]> {
+  /** Each reason names the worker. */
+  async status(): Promise<WorkerStatus> {
     const { name, send } = this.worker
-    const reasons = await this.statuses.ask((id) => send({ type: 'status', id }), ['does not answer'])
-    return reasons.map((reason) => `${name} ${reason}`)
+    const late = { reasons: ['does not answer'] }
+    const { reasons, ...status } = await this.statuses.ask((id) => send({ type: 'status', id }), late)
+    return { ...status, reasons: reasons.map((reason) => `${name} ${reason}`) }
   }
 
   /** Resolves to the log lines of the last requests, the oldest first; none without an answer. */
@@ -87,7 +88,7 @@ export class WorkerMessages {
   take(reply: Reply): void {
     switch (reply.type) {
       case 'status':
-        return this.statuses.answer(reply.id, reply.reasons)
+        return this.statuses.answer(reply.id, reply)
       case 'recent':
         return this.recents.answer(reply.id, reply.lines)
       case 'prepared':
@@ -102,7 +103,7 @@ export class WorkerMessages {
     const problem = `${this.worker.name} died`
     this.preparations.answerAll(problem)
     this.sockets.answerAll(problem)
-    this.statuses.answerAll(['is down'])
+    this.statuses.answerAll({ reasons: ['is down'] })
     this.recents.answerAll([])
   }
 }

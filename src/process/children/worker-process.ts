@@ -8,7 +8,7 @@ import type { Logger } from '../../logging/log.ts'
 import { logEvent } from '../../logging/log-events.ts'
 import type { FormNews } from '../../providers/form-store.ts'
 import { DescriptorChannel } from '../ipc/descriptor-channel.ts'
-import { isToSupervisor, PROTOCOL, type ToSupervisor, type ToWorker } from '../ipc/ipc.ts'
+import { isToSupervisor, PROTOCOL, type ToSupervisor, type ToWorker, type WorkerStatus } from '../ipc/ipc.ts'
 import { SystemCallError } from '../system/libc.ts'
 import type { ListenAddress } from '../system/listen-address.ts'
 import { ChildProcess } from './child-process.ts'
@@ -184,9 +184,11 @@ export class WorkerProcess {
     this.process?.kill('SIGTERM')
   }
 
-  /** Resolves to the reasons why this worker is not ready; empty if it is. Takes at most a second. */
-  status(): Promise<readonly string[]> {
-    return this.state === 'ready' ? this.messages.status() : Promise.resolve([this.named(`is ${this.state}`)])
+  /** Takes at most a second. */
+  status(): Promise<WorkerStatus> {
+    return this.state === 'ready'
+      ? this.messages.status()
+      : Promise.resolve({ reasons: [this.named(`is ${this.state}`)] })
   }
 
   /** Lets the process finish its requests and end. Resolves when it is gone. */

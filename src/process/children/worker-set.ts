@@ -14,7 +14,7 @@ import { MachineItems } from '../../items/machine-items.ts'
 import type { Logger } from '../../logging/log.ts'
 import { logEvent } from '../../logging/log-events.ts'
 import { MergedFigures } from '../../metrics/merged-figures.ts'
-import type { LedgerReport } from '../ipc/ipc.ts'
+import type { LedgerReport, WorkerStatus } from '../ipc/ipc.ts'
 import type { PassedSocket } from '../service-manager/socket-activation.ts'
 import { type ListenAddress, probe } from '../system/listen-address.ts'
 import type { RunningProcess } from '../system/process-usage.ts'
@@ -184,9 +184,11 @@ export class WorkerSet {
     this.hasStarted = true
   }
 
-  /** Resolves to the reasons why the workers cannot serve; empty if they can. */
-  async reasons(): Promise<readonly string[]> {
-    return (await Promise.all(this.serving.map((worker) => worker.status()))).flat()
+  /** Asks each worker; of one that does not answer the last report of the ledger counts. */
+  async status(): Promise<Required<WorkerStatus>> {
+    const all = await Promise.all(this.serving.map((worker) => worker.status()))
+    const isUp = all.every(({ ledgerUp = this.isLedgerUp }) => ledgerUp)
+    return { reasons: all.flatMap(({ reasons }) => reasons), ledgerUp: isUp }
   }
 
   /** Whether the workers send the lines of requests that end. */

@@ -34,16 +34,19 @@ interface Beat {
 }
 
 export class FleetStore {
-  private client: RedisClient | undefined
   private isClosed = false
   private readonly candidate = randomBytes(32).toString('base64url')
 
-  /** `ready`: called whenever Redis is reached again. The client is loaded only if a configuration needs it. */
-  constructor(place: RedisConfig, ready: () => void) {
-    void this.open(place, ready)
+  constructor(private client?: RedisClient) {}
+
+  /** For a command. Throws `RedisUnfitError` if Redis does not answer. */
+  static async once(place: RedisConfig): Promise<FleetStore> {
+    const { connectOnce } = await import('../../redis/connect-once.ts')
+    return new FleetStore(await connectOnce(place))
   }
 
-  private async open(place: RedisConfig, ready: () => void): Promise<void> {
+  /** `ready`: called whenever Redis is reached again. The client is loaded only if a configuration needs it. */
+  async open(place: RedisConfig, ready: () => void): Promise<void> {
     const { connect } = await import('../../redis/connect.ts')
     if (this.isClosed) return
     this.client = connect(place, 'weir-nodes')

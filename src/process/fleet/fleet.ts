@@ -13,6 +13,7 @@ import { versionOf } from '../../assembly/version.ts'
 import type { Config } from '../../config/config.ts'
 import { messageOf } from '../../core/error-message.ts'
 import { isArray, isObject, type JsonObject, stringOf } from '../../core/json.ts'
+import type { RedisConfig } from '../../core/redis-config.ts'
 import type { Changer } from '../../keys/admin-audit.ts'
 import { type DetailedDigests, type Digests, detailsOf, digestsOf } from './digests.ts'
 import { FleetStore, LEASE_MS } from './fleet-store.ts'
@@ -31,6 +32,16 @@ interface FleetOptions {
   readonly reload: (by: Changer) => Promise<ReloadResult>
   /** Writes into the admin audit what was done with this node. */
   readonly audit: (action: 'node.drained' | 'node.reloaded', by: Changer, details: JsonObject) => Promise<void>
+}
+
+/** A command is no node. */
+const OBSERVER: FleetOptions = {
+  config: () => undefined,
+  isDraining: () => false,
+  figures: () => undefined,
+  drain: () => {},
+  reload: async () => ({ problems: [], changes: [] }),
+  audit: async () => {},
 }
 
 /** What a node reports; `place` is the same for the next gateway of its `data_dir`. */
@@ -64,11 +75,20 @@ export class Fleet implements FleetView {
 
   constructor(private readonly options: FleetOptions) {}
 
+  /** For a command without a gateway: the nodes of this Redis. Throws `RedisUnfitError` if it does not answer. */
+  static async observe(place: RedisConfig): Promise<Fleet> {
+    const fleet = new Fleet(OBSERVER)
+    fleet.store = await FleetStore.once(place)
+    await fleet.beatOnce()
+    return fleet
+  }
+
   /** weir is ready: the others learn of it. */
   start(): void {
     const ledger = this.options.config()?.ledger
     if (ledger?.kind !== 'redis' || this.store !== undefined) return
-    this.store = new FleetStore(ledger.redis, () => void this.beat())
+    this.store = new FleetStore()
+    void this.store.open(ledger.redis, () => void this.beat())
     this.timers = [setInterval(() => void this.beat(), BEAT_MS), setInterval(() => void this.look(), LOOK_MS)]
     for (const timer of this.timers) timer.unref()
   }
@@ -86,7 +106,7 @@ export class Fleet implements FleetView {
     await this.beating
   }
 
-  /** This node has ended. */
+  /** This node, or the command, has ended. */
   async leave(): Promise<void> {
     this.hasLeft = true
     for (const timer of this.timers) clearInterval(timer)
@@ -113,6 +133,7 @@ export class Fleet implements FleetView {
 
   async reload(name: string | undefined, by: Changer): ReturnType<FleetView['reload']> {
     const nodes = name === undefined ? this.rows() : [this.named(name)]
+    if (nodes.length === 0) throw new NodeProblem('unknown', 'No node has reported to this Redis.')
     const results = nodes.map(async (node) => {
       if (node.id === this.id) return await this.reloadThis(by)
       if (name !== undefined) return await this.ask(node, { action: 'reload', ...by })
@@ -138,9 +159,8 @@ export class Fleet implements FleetView {
 
   private rows(): NodeRow[] {
     const own = this.report()
-    if (own === undefined) return []
-    const others = this.living().flatMap(({ row }) => (row.id === this.id ? [] : [row]))
-    const rows = [...others, { ...own.row, seen_at: new Date().toISOString() }]
+    const rows = this.living().flatMap(({ row }) => (row.id === this.id ? [] : [row]))
+    if (own !== undefined) rows.push({ ...own.row, seen_at: new Date().toISOString() })
     return rows.sort((a, b) => a.name.localeCompare(b.name) || a.since.localeCompare(b.since))
   }
 
@@ -182,9 +202,10 @@ export class Fleet implements FleetView {
   private async beatOnce(): Promise<void> {
     const { store } = this
     const report = this.report()
-    if (store?.isReady !== true || report === undefined || this.hasLeft) return
+    const isObserver = this.options === OBSERVER
+    if (store?.isReady !== true || (report === undefined && !isObserver) || this.hasLeft) return
     const isMixed = this.list().mixed.length > 0
-    const beat = await store.beat(this.id, JSON.stringify(report), isMixed)
+    const beat = await store.beat(this.id, report === undefined ? '' : JSON.stringify(report), isMixed)
     // A start does not wait for the checker of schemas to load.
     const checks = await import('../../admin/node-reports.ts')
     this.known = beat.reports.flatMap(({ report: json, seenMs }) => knownOf(json, seenMs, checks) ?? [])
@@ -195,7 +216,7 @@ export class Fleet implements FleetView {
       this.details.clear()
       return await this.beatOnce()
     }
-    await this.forgetBefore(store, report)
+    if (report !== undefined) await this.forgetBefore(store, report)
     const { mixed } = this.list()
     this.mixedMs = mixed.length === 0 ? undefined : (beat.mixedMs ?? Date.now())
     await this.shareDetails(store)
@@ -215,11 +236,13 @@ export class Fleet implements FleetView {
     const config = this.options.config()
     const digests = new Set(this.known.map(({ row }) => row.digests.configuration))
     for (const digest of this.details.keys()) if (!digests.has(digest)) this.details.delete(digest)
-    if (digests.size < 2 || config === undefined) return
-    const own = this.digestsOf(config).configuration
-    const details = this.details.get(own) ?? detailsOf(config, this.secret)
-    this.details.set(own, details)
-    await store.keepDetails(own, () => JSON.stringify(details))
+    if (digests.size < 2) return
+    if (config !== undefined) {
+      const own = this.digestsOf(config).configuration
+      const details = this.details.get(own) ?? detailsOf(config, this.secret)
+      this.details.set(own, details)
+      await store.keepDetails(own, () => JSON.stringify(details))
+    }
     for (const digest of digests) {
       const found = this.details.has(digest) ? undefined : await store.details(digest)
       if (found !== undefined && isDetailed(found)) this.details.set(digest, found)

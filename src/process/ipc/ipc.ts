@@ -91,8 +91,7 @@ export type ToSupervisor =
   /** The worker cannot start, and a restart would not help. */
   | { readonly type: 'failed'; readonly reason: string }
   | { readonly type: 'prepared'; readonly problem?: string | undefined }
-  /** `reasons`: why it is not ready; empty if it is. */
-  | { readonly type: 'status'; readonly id: number; readonly reasons: readonly string[] }
+  | ({ readonly type: 'status'; readonly id: number } & WorkerStatus)
   | { readonly type: 'pong' }
   /** The number of fields of the largest organisation in Redis. */
   | { readonly type: 'fields'; readonly fields: number }
@@ -131,6 +130,14 @@ export type ToSupervisor =
   | { readonly type: 'hold-room'; readonly held: readonly Amount[] }
   /** What providers have shown of their limits. */
   | { readonly type: 'report-room'; readonly reports: readonly RoomReport[] }
+
+/** What a worker answers when it is asked. */
+export interface WorkerStatus {
+  /** Why it is not ready; empty if it is. */
+  readonly reasons: readonly string[]
+  /** Whether the ledger has answered it now. Absent if it did not ask, and from one of the version before. */
+  readonly ledgerUp?: boolean
+}
 
 /** What a worker reports of the ledger. */
 export interface LedgerReport {
