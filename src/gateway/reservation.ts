@@ -97,10 +97,8 @@ export class RequestReservation implements Ticking {
   /** `x-ratelimit-*`, for an answer and for an error. */
   readonly limitHeaders: Readonly<Record<string, string>>
   private settled = false
-  /** It holds nothing: no other candidate was reserved for after the last one. */
-  private isReleased = false
-  /** How often it was reserved anew for another candidate. */
-  private moves = 0
+  /** How often it was to be reserved anew for another candidate. */
+  private turn = 0
   private extendedMs = performance.now()
   /** Output tokens that are reserved, and the count from which more is reserved. */
   private reservedTokens = 0
@@ -190,18 +188,13 @@ export class RequestReservation implements Ticking {
   }
 
   /**
-   * Reserves for another candidate under other budgets: what was reserved is released first, and what a limit refuses
-   * then is thrown. The request has a further id in the ledger, because a reservation keeps its owners.
+   * Reserves for another candidate under other budgets, in one step with the release of what was reserved. Throws what
+   * a limit refuses: then what was reserved stays reserved.
    */
   async move(account: Account, quote: Quote): Promise<void> {
-    const { log } = this
-    if (!this.isReleased) {
-      this.isReleased = true
-      await this.ledger.settle(this.reservation, noCharge('refused', log.tags?.text, log.remote, log.node))
-    }
-    this.moves += 1
-    this.reservation = await this.ledger.reserve(account, holdOf(`${log.requestId}-${this.moves}`, quote, log))
-    this.isReleased = false
+    this.turn += 1
+    const hold = { ...holdOf(this.reservation.id, quote, this.log), turn: this.turn }
+    this.reservation = await this.ledger.reserve(account, hold, this.reservation)
     this.quote = quote
     this.unseenExtensions = 0
     this.cutsOnRefusal = cutsStreams(account)
@@ -317,7 +310,6 @@ export class RequestReservation implements Ticking {
     if (this.settled) return undefined
     this.settled = true
     ticker.remove(this)
-    if (this.isReleased) return undefined
     const { log } = this
     const charge =
       bill === undefined

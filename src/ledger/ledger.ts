@@ -71,6 +71,11 @@ export interface Hold {
   readonly model?: string | undefined
   /** The usage counts for them in the same case. As in `core/tags.ts`. */
   readonly tags?: string | undefined
+  /**
+   * How often the request went on to another candidate, under other owners; absent: it is the first. With a higher turn
+   * than its reservation has, that is reserved anew in one step; with a lower one the call is a late repetition.
+   */
+  readonly turn?: number | undefined
   /** Absent if another output limit would not change what is reserved. For the message of a refusal alone. */
   readonly choice?: OutputChoice | undefined
 }
@@ -82,6 +87,11 @@ export interface OutputChoice {
    * if there is none.
    */
   largestOutput(room: UnitAmounts): number | undefined
+}
+
+/** From 0. */
+export function turnOf({ turn = 0 }: Hold): number {
+  return turn
 }
 
 /** What a reservation takes of each unit that limits count. */
@@ -151,8 +161,10 @@ export interface Ledger {
   /**
    * Throws `CallerError` `rate_limited`, `exceeds_limit` or `quota_exhausted` if a limit rejects the request (then
    * nothing is charged), `ledger_unavailable` if the ledger cannot be reached or written.
+   *
+   * `before`: the reservation of the turn before, with the same id. It is replaced, or stays as it is if this throws.
    */
-  reserve(account: Account, hold: Hold): Reservation | Later<Reservation>
+  reserve(account: Account, hold: Hold, before?: Reservation): Reservation | Later<Reservation>
   /**
    * Extends the lease, records the use so far and raises what is held. False if a limit has no room for that; the use
    * is recorded anyway. Throws `CallerError` `ledger_unavailable` if the reservation was lost or the ledger cannot be

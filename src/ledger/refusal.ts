@@ -16,7 +16,7 @@ import {
   type UnitAmounts,
 } from '../core/limits.ts'
 import { dollarsText } from '../core/money.ts'
-import { type Account, type CounterAccount, demandOf, type Hold, type Reservation } from './ledger.ts'
+import { type Account, type CounterAccount, demandOf, type Hold, type Reservation, turnOf } from './ledger.ts'
 import { rateLimitHeaders } from './rate-limit-headers.ts'
 import { COUNTERS_MAX, type ExtendReply, type Refusal, type ReserveReply } from './reservation-store.ts'
 import { windowEndMs, windowOf } from './window.ts'
@@ -28,8 +28,9 @@ const MICRO = 1_000_000
 const RETRY_AFTER_MAX = 60
 
 /**
- * The reservation that a reply grants. Throws the caller's error if a limit refuses it, and `Error` if its id was used
- * before. `nowMs`, in Unix milliseconds, is needed for the time when a budget renews.
+ * The reservation that a reply grants. Throws the caller's error if a limit refuses it or the reservation that it
+ * replaces has ended, and `Error` if its id was used before. `nowMs`, in Unix milliseconds, is needed for the time when
+ * a budget renews.
  */
 export function reservationOf(account: Account, hold: Hold, reply: ReserveReply, nowMs: number): Reservation {
   switch (reply.outcome) {
@@ -40,6 +41,7 @@ export function reservationOf(account: Account, hold: Hold, reply: ReserveReply,
     case 'crowded':
       throw crowdedError(account, reply.counter)
     case 'ended':
+      if (turnOf(hold) > 0) throw expiredError()
       throw new Error(`Reservation '${hold.id}' has already ended. Use a new id for each request.`)
   }
 }
@@ -62,7 +64,11 @@ export function fullError(): CallerError {
  */
 export function isHeld(reply: ExtendReply): boolean {
   if (reply === 'extended' || reply === 'exhausted') return reply === 'extended'
-  throw new CallerError('ledger_unavailable', 'The reservation of this request has expired. Send the request again.', {
+  throw expiredError()
+}
+
+function expiredError(): CallerError {
+  return new CallerError('ledger_unavailable', 'The reservation of this request has expired. Send the request again.', {
     retryAfterSeconds: 1,
   })
 }

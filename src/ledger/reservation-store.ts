@@ -122,7 +122,8 @@ export type ScopeUsage = { readonly live: number } & { readonly [L in RateLimit 
 export interface ReservationStore {
   /**
    * Reserves one request, its tokens, a place among the concurrent requests and its cost, or refuses and changes
-   * nothing. Ends overdue reservations first. `floorMicroUsd` is charged at least if the reservation is lost.
+   * nothing. Ends overdue reservations first. `floorMicroUsd` is charged at least if the reservation is lost. A live
+   * reservation of an earlier turn is replaced: nothing of it is charged.
    */
   reserve(account: Account, hold: Hold): PromiseLike<ReserveReply>
   /**

@@ -23,11 +23,11 @@ export class TimedLedger implements Ledger {
     this.settlements = timesOf('settle')
   }
 
-  reserve(account: Account, hold: Hold): ReturnType<Ledger['reserve']> {
+  reserve(account: Account, hold: Hold, before?: Reservation): ReturnType<Ledger['reserve']> {
     const startMs = performance.now()
     let result: ReturnType<Ledger['reserve']> | undefined
     try {
-      result = this.ledger.reserve(account, hold)
+      result = this.ledger.reserve(account, hold, before)
       return result
     } finally {
       observe(this.reserves, startMs, result)

@@ -59,6 +59,44 @@ for (const subject of subjects()) {
       expect(await used()).toEqual(Array.from({ length: 9 }, () => '0,1,0'))
     })
 
+    test('a later turn counts in its own owners alone, and changes nothing if it is refused', async () => {
+      const counters = ['dear', 'cheap'].map((name) => ({
+        name,
+        value: '',
+        limits: { concurrentRequests: 1, requestsPerMinute: 2, ...spend({ total: 10 }) },
+      }))
+      const [dear, cheap] = counters.map((counter) => accountOf([counter]))
+      if (dear === undefined || cheap === undefined) throw new Error('Two accounts are needed.')
+      const plain = accountOf([])
+      const turn = (account: Account, number: number, cost: number) =>
+        subject.store.reserve(account, { ...holdOf('a', cost), turn: number })
+      const used = async () => {
+        const { key, budgets = [] } = await subject.store.figures(accountOf(counters))
+        return [key, ...budgets.map(({ usage }) => usage)].map(({ live, requests, total }) =>
+          [live, requests, total.held, total.spent].join(),
+        )
+      }
+      await turn(dear, 0, 3)
+      await subject.store.extend(dear, 'a', { ...holdOf('a', 1).estimate }, holdOf('a', 3).estimate)
+      expect(await used()).toEqual(['1,0,2,1', '1,1,2,1', '0,0,0,0'])
+      expect(await turn(cheap, 1, 11)).toMatchObject({ outcome: 'refused', refusal: { scope: 'budget', counter: 0 } })
+      expect(await used()).toEqual(['1,0,2,1', '1,1,2,1', '0,0,0,0'])
+      expect(await turn(cheap, 1, 4)).toMatchObject({ outcome: 'granted' })
+      // A counter whose limits the call does not have keeps the request in its minute.
+      const moved = ['1,0,4,0', '0,1,0,0', '1,1,4,0']
+      expect(await used()).toEqual(moved)
+      // Late repetitions of both turns.
+      expect(await turn(dear, 0, 3)).toMatchObject({ outcome: 'granted' })
+      expect(await turn(cheap, 1, 4)).toMatchObject({ outcome: 'granted' })
+      expect(await used()).toEqual(moved)
+      expect(await turn(plain, 2, 5)).toMatchObject({ outcome: 'granted' })
+      expect(await used()).toEqual(['1,0,5,0', '0,1,0,0', '0,1,0,0'])
+      expect(await turn(dear, 3, 6)).toMatchObject({ outcome: 'granted' })
+      await settle(subject, dear, 'a', 7)
+      expect(await used()).toEqual(['0,0,0,7', '0,2,0,7', '0,1,0,0'])
+      expect((await subject.audit('acme')).map(({ id, costMicroUsd }) => [id, costMicroUsd])).toEqual([['a', 7]])
+    })
+
     test('the windows are those of the time zone', async () => {
       const account = accountOf([{ name: 'b', value: '', limits: spend({ day: 1, hour: 1 }) }], 'Asia/Kathmandu')
       at(subject, Date.UTC(2026, 10, 21, 18))

@@ -169,8 +169,10 @@ class History {
   private async reserve(first: Account): Promise<void> {
     const count = this.random.oneIn(3) ? 2 + this.random.below(5) : 1
     const calls = Array.from({ length: count }, (_, i) => {
-      const account = i === 0 ? first : this.random.pick(this.accounts)
-      const id = this.random.oneIn(6) ? this.someId(account) : this.newId(account)
+      const drawn = i === 0 ? first : this.random.pick(this.accounts)
+      const isKnown = this.random.oneIn(4)
+      const account = isKnown ? this.withOtherCounters(drawn) : drawn
+      const id = isKnown ? this.someId(account) : this.newId(account)
       const estimate = this.amounts(Math.floor(this.room(account) / count))
       const hold = {
         id,
@@ -178,6 +180,7 @@ class History {
         floorMicroUsd: Math.floor(estimate.costMicroUsd / 3),
         model: this.random.pick(['a', 'b', undefined]),
         tags: this.random.pick([undefined, '', 'project=x', 'project=y,team=z']),
+        turn: isKnown ? this.random.pick([undefined, 1, 2]) : undefined,
       }
       return { account, hold }
     })
@@ -338,6 +341,13 @@ class History {
       const budgets = counters.filter(() => this.random.oneIn(3))
       return budgets.length === 0 ? account : { ...account, budgets, timeZone: 'UTC' }
     })
+  }
+
+  /** Those of another account: a later turn of a request may count under them. */
+  private withOtherCounters(account: Account): Account {
+    const { budgets: _, ...plain } = account
+    const { budgets } = this.random.pick([account, ...this.accounts])
+    return budgets === undefined ? plain : { ...plain, budgets, timeZone: 'UTC' }
   }
 
   /** It has a limit of a window that never ends, so that it does not end itself. */

@@ -83,6 +83,7 @@ interface Entry {
   state: 'live' | 'settled' | 'lost' | 'cancelled'
   due: number
   readonly admitted: number
+  readonly turn: number
   readonly model: string
   readonly tags: string
   readonly input: number
@@ -154,10 +155,13 @@ export class Model {
     this.reap(account.organization)
     const known = this.get(account, hold.id)
     if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }
-    const undo = this.pass(account)
-    if (known !== undefined) {
-      undo()
-      return { outcome: 'granted', admittedMs: known.admitted }
+    const { turn = 0 } = hold
+    if (known !== undefined && turn <= known.turn) return { outcome: 'granted', admittedMs: known.admitted }
+    const giveBack = known && this.withdraw(account, known)
+    const pass = this.pass(account)
+    const undo = () => {
+      pass()
+      giveBack?.()
     }
     const tokens = Math.min(SUM_MAX, hold.estimate.inputTokens + hold.estimate.outputTokens)
     const refused = this.refusal(account, tokens, hold.estimate.costMicroUsd)
@@ -186,6 +190,7 @@ export class Model {
       state: 'live',
       due: this.clock.now + LEASE_MS,
       admitted: this.clock.now,
+      turn,
       model: hold.model ?? '',
       tags: hold.tags ?? '',
       input: hold.estimate.inputTokens,
@@ -267,11 +272,7 @@ export class Model {
     this.pass(account, entry)
     const { inputTokens, outputTokens, costMicroUsd } = entry.posted
     this.correct(account, entry, Math.min(SUM_MAX, inputTokens + outputTokens))
-    for (const owner of ownersOf(account, entry)) {
-      const [scope, { requestsPerMinute }] = [this.scope(owner), owner.limits]
-      const back = this.back(entry, 1, 0, scope.requests, entry.moments.get(owner.name)?.requests, requestsPerMinute)
-      scope.requests = pour(scope.requests, -back, requestsPerMinute)
-    }
+    this.returnRequest(account, entry)
     this.finish(entry, 'cancelled', costMicroUsd, ENDED_MS)
     entry.usage = undefined
     if (costMicroUsd > 0) entry.usage = ownCount(entry, inputTokens, outputTokens, costMicroUsd)
@@ -377,7 +378,17 @@ export class Model {
 
   private blank(account: Account, id: string): Entry {
     const posted = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
-    const rest = { admitted: this.clock.now, model: '', tags: '', input: 0, floor: 0, tokens: 0, held: 0, charged: 0 }
+    const rest = {
+      admitted: this.clock.now,
+      turn: 0,
+      model: '',
+      tags: '',
+      input: 0,
+      floor: 0,
+      tokens: 0,
+      held: 0,
+      charged: 0,
+    }
     return {
       id,
       account,
@@ -541,6 +552,29 @@ export class Model {
         return window !== windows?.[name] || BigInt(spent) + BigInt(held) <= most
       })
     })
+  }
+
+  /** Ends a reservation for one of a later turn, as if it had never been. The returned function undoes that. */
+  private withdraw(account: Account, entry: Entry): () => void {
+    const passed = this.pass(account, entry)
+    this.correct(account, entry, 0)
+    this.returnRequest(account, entry)
+    const { posted } = entry
+    entry.state = 'cancelled'
+    entry.posted = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
+    return () => {
+      passed()
+      entry.state = 'live'
+      entry.posted = posted
+    }
+  }
+
+  private returnRequest(account: Account, entry: Entry): void {
+    for (const owner of ownersOf(account, entry)) {
+      const [scope, { requestsPerMinute }] = [this.scope(owner), owner.limits]
+      const back = this.back(entry, 1, 0, scope.requests, entry.moments.get(owner.name)?.requests, requestsPerMinute)
+      scope.requests = pour(scope.requests, -back, requestsPerMinute)
+    }
   }
 
   private correct(account: Account, entry: Entry, tokens: number): void {

@@ -75,7 +75,8 @@ function randomMessage(random: Random, what: string, takesRemotes: boolean): Mes
   const estimate = (): Estimate => ({ inputTokens: amount(), outputTokens: amount(), costMicroUsd: amount() })
   const hold = (): Hold => ({
     ...{ id: text(), estimate: estimate(), floorMicroUsd: amount() },
-    ...{ model: random.maybe(name()), tags: random.maybe(text()) },
+    model: random.maybe(name()),
+    ...random.pick([{ tags: random.maybe(text()) }, { tags: text(), turn: 1 + random.below(9) }]),
   })
   const charge = (): Charge => ({
     ...{ model: name(), provider: name(), inputTokens: amount(), cachedInputTokens: amount(), outputTokens: amount() },

@@ -12,6 +12,7 @@ import { groupUsage } from '../../src/ledger/usage-log.ts'
 import { accountOf, chargeOf, holdOf, spend } from './conformance.ts'
 import { opened } from './opened.ts'
 import { Random, randomSeed } from './random.ts'
+import { failureOf } from './seen.ts'
 
 const { open, directory } = opened()
 
@@ -64,11 +65,15 @@ async function started(): Promise<{ readonly owner: Owner; readonly worker: () =
 const placeOf = ({ place }: Owner) =>
   ({ ledger: { kind: 'embedded' }, ledgerUnreachable: 'refuse', dataDir: place }) as const
 
-async function standing(owner: Owner, account: Account) {
+async function reading(owner: Owner, account: Account) {
   const reader = await openAccountUsageReader(placeOf(owner))
-  const { organization } = await reader.read(account)
+  const usage = await reader.read(account)
   await reader.close()
-  return organization
+  return usage
+}
+
+async function standing(owner: Owner, account: Account) {
+  return (await reading(owner, account)).organization
 }
 
 async function usage(owner: Owner, account: Account) {
@@ -93,6 +98,30 @@ test('a reservation outlives its owner, and so does a settlement that no owner h
   expect(await ledger.settle(second, chargeOf(130))).toBe('settled')
   await ledger.close()
   expect((await standing(owner, account)).total).toEqual({ window: 0, spent: 200, held: 0, refused: 0 })
+})
+
+test('a request that went on to another candidate is one reservation, also for the next owner', async () => {
+  const { owner, worker } = await started()
+  const ledger = await worker()
+  const account = accountOf(spend({ total: 1000 }))
+  const counted = { ...account, budgets: [{ name: 'b', value: '', limits: spend({ total: 150 }) }] }
+  const hold = holdOf(100)
+  const first = await ledger.reserve(account, hold)
+  const second = await ledger.reserve(counted, { ...hold, turn: 1 }, first)
+  const third = ledger.reserve(counted, { ...hold, estimate: holdOf(160).estimate, turn: 2 }, second)
+  expect(await failureOf(third)).toBe('quota_exhausted')
+  // The turn may be in no file yet, and the next owner then gets it from its worker.
+  await owner.kill()
+  await owner.start(true)
+  await ledger.reserve(account, holdOf(850)).then((other) => ledger.settle(other, chargeOf(0)))
+  const before = await reading(owner, counted)
+  expect(before.organization).toMatchObject({ live: 1, total: { spent: 0, held: 100 } })
+  expect(before.budgets?.[0]?.usage).toMatchObject({ live: 1, total: { spent: 0, held: 100 } })
+  ledger.settle(second, chargeOf(90))
+  await ledger.close()
+  const { organization, budgets } = await reading(owner, counted)
+  expect(organization).toMatchObject({ live: 0, total: { spent: 90, held: 0 } })
+  expect(budgets?.[0]?.usage).toMatchObject({ live: 0, total: { spent: 90, held: 0 } })
 })
 
 test('while the owner is away a reservation waits; after 2 s it is refused, and then holds nothing', async () => {

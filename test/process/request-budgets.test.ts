@@ -59,6 +59,52 @@ function say(gateway: Gateway, tags: string, model = 'cheap'): Promise<Answer> {
   return ask(gateway.port, requestBytes('/v1/chat/completions', { key: KEY, body, fields }))
 }
 
+test.each(['embedded', 'redis'])(
+  '%s: a request that falls over to a model with other budgets is one request everywhere',
+  async (kind) => {
+    await using redis = await RedisServer.start()
+    await using upstream = await Upstream.start()
+    await using gateway = await start(upstream, {
+      ...(kind === 'redis' ? { ledger: { redis: redis.url } } : {}),
+      organizations: [
+        {
+          id: 'acme',
+          budgets: [
+            { name: 'each', per: 'model', limits: { spend: { total: 10 } } },
+            { name: 'few', match: { models: ['cheap'] }, limits: { spend: { total: 1 } } },
+          ],
+          keys: [{ id: 'k', key: KEY, limits: { requests_per_minute: 3, concurrent_requests: 1 } }],
+        },
+      ],
+    })
+    upstream.on('m', json(500, '{}'))
+    const answer = await say(gateway, '', 'm')
+    expect([answer.status, answer.header('x-gateway-served-model')]).toEqual([200, 'cheap'])
+    expect(answer.header('x-ratelimit-remaining-requests')).toBe('2')
+    const rows = async () => {
+      const { stdout } = await gateway.run('audit', '--json')
+      return stdout.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]))
+    }
+    while ((await rows()).length === 0) await Bun.sleep(20)
+    // The other budget of the second model refuses: what the first one held is released.
+    const refused = await say(gateway, '', 'm')
+    expect(errorOf(refused)).toMatchObject({ code: 'insufficient_quota', scope: 'budget:few' })
+    while ((await rows()).length < 2) await Bun.sleep(20)
+    const ended = (await rows()).map(({ request_id, model, cost_micro_usd }) => [request_id, model, cost_micro_usd])
+    expect(ended.sort()).toEqual(
+      [
+        [answer.header('x-request-id'), 'cheap', 1_000_000],
+        [refused.header('x-request-id'), null, 0],
+      ].sort(),
+    )
+    const { stdout } = await gateway.run('budgets', '--name', 'each')
+    expect(stdout.replaceAll(/ +/g, ' ')).toMatch(
+      /each cheap spend\.total \$1\.00 \$0\.00 .*\n.*each m spend\.total \$0\.00 \$0\.00/,
+    )
+  },
+  60_000,
+)
+
 function errorOf({ text }: Answer): JsonObject {
   return JSON.parse(text).error
 }

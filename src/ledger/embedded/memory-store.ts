@@ -3,8 +3,17 @@
  * scripts in `redis/store` implement the same verbs; one property test compares both with one model.
  */
 
-import type { UnitAmounts } from '../../core/limits.ts'
-import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../ledger.ts'
+import { byUnit, type UnitAmounts } from '../../core/limits.ts'
+import {
+  type Account,
+  type Admission,
+  type Charge,
+  demandOf,
+  type Estimate,
+  type Hold,
+  turnOf,
+  usedOf,
+} from '../ledger.ts'
 import {
   type AccountUsage,
   checkEstimate,
@@ -31,9 +40,10 @@ import {
   grow,
   lostUsage,
   newReservation,
+  replaced,
   type Scopes,
 } from './reservation-moves.ts'
-import { markRefusals } from './scope-moves.ts'
+import { markRefusals, undoOf } from './scope-moves.ts'
 import {
   type Changes,
   copyOf,
@@ -64,6 +74,16 @@ interface KnownState extends AccountState {
   readonly isStored: boolean
 }
 
+const NOTHING = byUnit(() => 0)
+
+/** What a released reservation had. */
+interface Released {
+  /** Its owners. */
+  readonly state: KnownState
+  /** Gives it back what it had. */
+  undo(): void
+}
+
 export class MemoryStore {
   private readonly organizations = new Map<string, Organization>()
   /** All reservations of the orders of all organisations. */
@@ -89,24 +109,27 @@ export class MemoryStore {
     this.reapUntil(organization, now)
     const known = this.find(account.organization, hold.id)
     if (known !== undefined && known.state !== 'live') return { outcome: 'ended' }
-    if (known !== undefined)
+    if (known !== undefined && turnOf(hold) <= known.turn)
       return { outcome: 'granted', admittedMs: known.admittedMs, rates: rateStatuses(scopes, limits, now) }
     const { budgets } = state
     const crowded = budgets === undefined ? -1 : organization.counters.crowded(budgets, scopes.slice(2), now)
     if (crowded >= 0) return { outcome: 'crowded', counter: crowded }
     const demand = demandOf(hold)
+    const released = known && this.release(account, known, now)
     const refused = firstRefusal(scopes, limits, demand, now, zoned)
     if (refused !== undefined) {
       this.refuse(state, demand, now)
       const [rates, room] = [rateStatuses(scopes, limits, now), roomOf(scopes, limits, now, zoned)]
+      released?.undo()
       return { outcome: 'refused', ...refused, rates, room }
     }
-    // All checks are done. Nothing below may fail, and nothing above has changed anything.
+    // All checks are done. Nothing below may fail, and nothing above has changed anything for good.
     advanceAll(state, now)
     const reservation = newReservation(account, hold, demand, scopes, now, now + this.terms.leaseMs, limits)
     begin(reservation, scopes, limits)
+    if (released !== undefined) this.changed(released.state)
     this.changed(state)
-    this.start(organization, reservation)
+    this.start(organization, reservation, known)
     return { outcome: 'granted', admittedMs: now, rates: rateStatuses(scopes, limits, now) }
   }
 
@@ -293,11 +316,26 @@ export class MemoryStore {
     return organization
   }
 
-  /** Stores a reservation that is live from now on. */
-  protected start({ live }: Organization, reservation: ReservationState): void {
-    live.put(reservation)
-    this.reservations.add(reservation)
-    this.changes.reservation(reservation)
+  /** Stores a reservation that is live from now on, in place of that of an earlier turn if there is one. */
+  protected start({ live }: Organization, reservation: ReservationState, earlier?: ReservationState): void {
+    const started = earlier === undefined ? reservation : replaced(earlier, reservation)
+    live.put(started)
+    this.reservations.add(started)
+    this.changes.reservation(started)
+  }
+
+  /** Releases all that a live reservation has of its limits, for its next turn. */
+  protected release(account: Account, known: ReservationState, now: number): Released {
+    const state = this.stateOf(account, now, known)
+    const { scopes, limits } = state
+    const undos = scopes.map(undoOf)
+    advanceAll(state, now)
+    free(known, scopes, NOTHING, limits)
+    correctRates(known, scopes, limits, NOTHING, now)
+    const undo = () => {
+      for (const one of undos) one()
+    }
+    return { state, undo }
   }
 
   private orderOf({ organization, state }: ReservationState): DueOrder {

@@ -2,7 +2,7 @@
 
 import { amountsOf, reachesThreshold } from '../../core/limit-amounts.ts'
 import { budgetLimits, byUnit, type LimitUnit, limitUnits, rateLimits, type UnitAmounts } from '../../core/limits.ts'
-import { type Account, type Estimate, type Hold, sum } from '../ledger.ts'
+import { type Account, type Estimate, type Hold, sum, turnOf } from '../ledger.ts'
 import { type UsageFigures, usageOfLost } from '../usage-figures.ts'
 import { seriesOfHold } from '../usage-series.ts'
 import { correct } from './rate-bucket.ts'
@@ -41,6 +41,7 @@ export function newReservation(
     postedOutput: 0,
     postedMicroUsd: 0,
     floorMicroUsd: hold.floorMicroUsd,
+    turn: turnOf(hold),
     counters: scopes.length === 2 ? NO_COUNTERS : scopes.slice(2).map(({ key }) => key),
     windows: scopes.map(({ windows }) => windows),
     idled: idledOf(scopes, amounts),
@@ -51,6 +52,12 @@ export function newReservation(
     before: undefined,
     after: undefined,
   }
+}
+
+/** A reservation as another one of its id, in the lists and orders that it is in. */
+export function replaced(reservation: ReservationState, by: ReservationState): ReservationState {
+  const { isChanged, isStored, place, sameSlot, before, after } = reservation
+  return Object.assign(reservation, by, { isChanged, isStored, place, sameSlot, before, after })
 }
 
 /** Charges the limits of both scopes with what a new reservation holds. */

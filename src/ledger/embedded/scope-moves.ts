@@ -138,6 +138,18 @@ export function markRefusals(
   return hasChanged
 }
 
+/** Undoes later changes of what a scope has used, holds and has spent, but for marks and crossings. */
+export function undoOf(scope: ScopeState): () => void {
+  const { at, live, windows, ends } = scope
+  const rates = scope.rates.map((bucket) => ({ ...bucket }))
+  const budgets = scope.budgets.map(({ spent, held }) => ({ spent, held }))
+  return () => {
+    Object.assign(scope, { at, live, windows, ends })
+    for (const [i, bucket] of scope.rates.entries()) Object.assign(bucket, rates[i])
+    for (const [i, budget] of scope.budgets.entries()) Object.assign(budget, budgets[i])
+  }
+}
+
 /** Subtracts instead of adding: a sum of amounts may exceed 2^53 - 1 and be inexact. */
 export function hasRoom(most: number, spent: number, held: number, wanted: number): boolean {
   return wanted <= most - spent - held

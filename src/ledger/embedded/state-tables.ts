@@ -307,6 +307,7 @@ export function liveOf(row: Row, state: 'live' | 'lost' = 'live'): ReservationSt
     postedOutput: numberIn(row, 'posted_output'),
     postedMicroUsd: numberIn(row, 'posted'),
     floorMicroUsd: numberIn(row, 'floor'),
+    turn: 0,
     counters: counters.map(([name]) => name),
     windows: [windowsOf('organization'), windowsOf('key'), ...counters.map(([, windows]) => windows)],
     idled: [...scopeNames, ...counters].flatMap(() => rateLimits.map(() => NOT_CHARGED)),

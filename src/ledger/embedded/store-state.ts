@@ -88,6 +88,8 @@ export interface ReservationState extends ListMember {
   postedOutput: number
   postedMicroUsd: number
   readonly floorMicroUsd: number
+  /** As in `Hold`; 0 after a restart: the callers send again what they are not sure of. */
+  readonly turn: number
   /** The names of the scopes of its counters, which follow the organisation and the key in the lists below. */
   readonly counters: readonly string[]
   /** The windows of each scope at its admission, in the order of `budgetLimits`. */

@@ -8,16 +8,17 @@ import { CallerError } from '../../core/caller-error.ts'
 import { Later, type LaterListener, laterOf } from '../../core/later.ts'
 import type { RedisConfig, ReservationPipeline } from '../../core/redis-config.ts'
 import { commandProblem, isPermanent, writeProblem } from '../../redis/redis-errors.ts'
-import type {
-  Account,
-  Charge,
-  Estimate,
-  Hold,
-  Ledger,
-  LedgerHealth,
-  RateStatuses,
-  Reservation,
-  Settled,
+import {
+  type Account,
+  type Charge,
+  type Estimate,
+  type Hold,
+  type Ledger,
+  type LedgerHealth,
+  type RateStatuses,
+  type Reservation,
+  type Settled,
+  turnOf,
 } from '../ledger.ts'
 import { isHeld, reservationOf, unreachedError } from '../refusal.ts'
 import type { ReserveReply } from '../reservation-store.ts'
@@ -216,11 +217,11 @@ export class RedisLedger implements Ledger {
       if (why !== undefined) this.ownHealth.writeRejected(account.organization, why)
       // Unexpected data in one organisation's keys and our own full queue are no faults of the server.
       else if (!isPermanent(error) && !(error instanceof ReserveQueueFullError)) breaker.failed()
-      if (attempts.isAnyUnanswered && this.unreachable === 'refuse') this.cancellations.add(account, hold.id)
+      if (mayBeHeld(attempts, hold) && this.unreachable === 'refuse') this.cancellations.add(account, hold.id)
       return this.without(account, hold, error)
     }
     // The call without a reply may arrive late and find room that was missing before.
-    if (attempts.isAnyUnanswered && reply.outcome === 'refused') this.cancellations.add(account, hold.id)
+    if (mayBeHeld(attempts, hold) && reply.outcome === 'refused') this.cancellations.add(account, hold.id)
     const { admittedMs, rates } = reservationOf(account, hold, reply, this.time.now())
     return new RedisReservation(account, hold, admittedMs, rates)
   }
@@ -418,6 +419,11 @@ export class RedisLedger implements Ledger {
       }
     }
   }
+}
+
+/** Whether a reservation without a reply may come to be, and nothing will end it: one of a later turn is settled. */
+function mayBeHeld({ isAnyUnanswered }: ReserveAttempts, hold: Hold): boolean {
+  return isAnyUnanswered && turnOf(hold) === 0
 }
 
 function unavailable(message: string, cause?: unknown): CallerError {

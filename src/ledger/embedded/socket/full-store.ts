@@ -5,7 +5,16 @@
  */
 
 import { byUnit, limitUnits } from '../../../core/limits.ts'
-import { type Account, type Admission, type Charge, demandOf, type Estimate, type Hold, usedOf } from '../../ledger.ts'
+import {
+  type Account,
+  type Admission,
+  type Charge,
+  demandOf,
+  type Estimate,
+  type Hold,
+  turnOf,
+  usedOf,
+} from '../../ledger.ts'
 import {
   type CancelReply,
   CLOCK_SKEW_MS,
@@ -74,13 +83,15 @@ export class FullStore extends MemoryStore {
 
   /**
    * Takes a reservation that was granted at `admittedMs` and that only its caller still knows, whatever the limits have
-   * room for: the request runs. Changes nothing if the store knows it.
+   * room for: the request runs. Changes nothing if the store knows it in this turn.
    */
   adopt(account: Account, hold: Hold, admittedMs: number, soFar: Estimate): void {
     checkEstimate(hold.estimate)
     checkEstimate(soFar)
-    if (this.find(account.organization, hold.id) !== undefined) return
+    const known = this.find(account.organization, hold.id)
+    if (known !== undefined && (known.state !== 'live' || turnOf(hold) <= known.turn)) return
     const now = this.clock.now()
+    const released = known && this.release(account, known, now)
     const state = this.stateOf(account, now)
     const { scopes, limits } = state
     advanceAll(state, now)
@@ -90,8 +101,9 @@ export class FullStore extends MemoryStore {
     }
     begin(reservation, scopes, limits)
     grow(reservation, scopes, limits, soFar, hold.estimate)
+    if (released !== undefined) this.changed(released.state)
     this.changed(state)
-    this.start(this.organization(account.organization), reservation)
+    this.start(this.organization(account.organization), reservation, known)
   }
 
   protected override deletedLost(reservation: ReservationState): void {

@@ -83,6 +83,8 @@ export class ReserveCall extends Asked<Granted> {
     seq: number,
     readonly account: Account,
     readonly hold: Hold,
+    /** The reservation of the turn before, which it replaces. */
+    readonly before: Reservation | undefined,
   ) {
     super(seq)
   }

@@ -4,7 +4,16 @@
  */
 
 import { type Outcome, outcomes } from '../../audit-columns.ts'
-import type { Account, Charge, Estimate, Hold, LedgerHealth, RateStatus, RateStatuses } from '../../ledger.ts'
+import {
+  type Account,
+  type Charge,
+  type Estimate,
+  type Hold,
+  type LedgerHealth,
+  type RateStatus,
+  type RateStatuses,
+  turnOf,
+} from '../../ledger.ts'
 import type { ExtendReply, ReserveReply } from '../../reservation-store.ts'
 import { FrameError, type FrameReader } from './frame-reader.ts'
 import type { FrameWriter } from './frame-writer.ts'
@@ -303,7 +312,18 @@ function readEstimate(frame: FrameReader): Estimate {
   return { inputTokens: frame.number(), outputTokens: frame.number(), costMicroUsd: frame.number() }
 }
 
-function writeHold(frames: FrameWriter, { id, estimate, floorMicroUsd, model, tags }: Hold): void {
+/**
+ * The turn of a hold follows its tags after a tab: an owner of an earlier version keeps the reservation of the first
+ * turn, and does not read a frame with one more field.
+ */
+function tagsText(hold: Hold): string | undefined {
+  const turn = turnOf(hold)
+  return turn === 0 ? hold.tags : `${hold.tags ?? ''}\t${turn}`
+}
+
+function writeHold(frames: FrameWriter, hold: Hold): void {
+  const { id, estimate, floorMicroUsd, model } = hold
+  const tags = tagsText(hold)
   frames.text(id)
   writeEstimate(frames, estimate)
   frames.number(floorMicroUsd)
@@ -318,8 +338,9 @@ function readHold(frame: FrameReader): Hold {
   const floorMicroUsd = frame.number()
   const parts = frame.byte()
   const model = (parts & HAS_MODEL) === 0 ? undefined : frame.name()
-  const tags = (parts & HAS_TAGS) === 0 ? undefined : frame.text()
-  return { id, estimate, floorMicroUsd, model, tags }
+  if ((parts & HAS_TAGS) === 0) return { id, estimate, floorMicroUsd, model }
+  const [tags, turn] = frame.text().split('\t')
+  return { id, estimate, floorMicroUsd, model, tags, turn: turn === undefined ? undefined : Number(turn) }
 }
 
 function writeCharge(frames: FrameWriter, charge: Charge): void {

@@ -69,9 +69,9 @@ export class SharedLedger implements Ledger {
     return ledger
   }
 
-  reserve(account: Account, hold: Hold): Later<Reservation> {
+  reserve(account: Account, hold: Hold, before?: Reservation): Later<Reservation> {
     if (this.waiting.size + this.endings.size >= UNFINISHED_MAX) throw unreachable()
-    const call = new ReserveCall(this.next(), account, hold)
+    const call = new ReserveCall(this.next(), account, hold, before)
     this.ask(call)
     return call
   }
@@ -156,7 +156,9 @@ export class SharedLedger implements Ledger {
     for (const call of this.waiting.snapshot()) {
       if (call.isGivenUp || now - call.sinceMs < call.waitMs) continue
       call.giveUp()
-      if (call instanceof ReserveCall && call.isSent) this.end(new CancelEnding(this.next(), call))
+      // One that replaces another is ended by the end of that.
+      if (call instanceof ReserveCall && call.isSent && call.before === undefined)
+        this.end(new CancelEnding(this.next(), call))
     }
     if (this.waiting.size > 0) this.limit ??= setTimeout(() => this.check(), CHECK_MS)
   }
@@ -238,8 +240,11 @@ export class SharedLedger implements Ledger {
     if (!(call instanceof ReserveCall)) throw unexpected(seq)
     // One that was given up has been cancelled since.
     if (call.isGivenUp) return
+    const { before } = call
     const granted = call.granted(admittedMs, rates)
-    this.live.add(granted)
+    const hasEnded = before !== undefined && !this.holds(before)
+    if (!hasEnded) this.live.add(granted)
+    if (before instanceof Granted && !hasEnded) this.live.remove(before)
     // Its request may settle it at once.
     call.resolve(granted)
   }

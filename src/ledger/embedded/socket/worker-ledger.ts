@@ -29,8 +29,9 @@ export class WorkerLedger implements Ledger {
     this.own ??= new LedgerServer(directory, { ...options, isTakeover: true })
   }
 
-  reserve(account: Account, hold: Hold): ReturnType<Ledger['reserve']> {
-    return this.current.reserve(account, hold)
+  reserve(account: Account, hold: Hold, before?: Reservation): ReturnType<Ledger['reserve']> {
+    const ledger = before === undefined ? this.current : this.ledgerOf(before)
+    return ledger.reserve(account, hold, before)
   }
 
   extend(reservation: Reservation, soFar: Estimate, wanted: Estimate): ReturnType<Ledger['extend']> {

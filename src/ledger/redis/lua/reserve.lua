@@ -6,7 +6,9 @@
 -- keys: scopes reservations deadlines audit usage nodes crossings counters ends
 -- arguments: witness epoch shared accounts requests
 -- `shared`, `accounts` and `requests` are JSON, the first two as `open_accounts` takes them. A request: id, number of
--- its account, series, input tokens, output tokens, cost, floor of the cost, amounts of further units.
+-- its account, series, input tokens, output tokens, cost, floor of the cost, amounts of further units, and if it is not
+-- the first turn of the request, its number. With a later turn than its reservation has, a request that is admitted
+-- takes the place of that one, in the counters of its account; one that is refused leaves it as it is.
 --
 -- `preview` is the same script with SAVES = 0: it replies what `reserve` would, and only ends overdue reservations.
 --
@@ -34,12 +36,13 @@ reap()
 -- Everything that can have an unknown version is read before the first write: then nothing is changed.
 open_accounts(accounts, shared)
 for a = 1, #accounts do advance_counters(accounts[a].scopes, accounts[a].limits, accounts[a]) end
-local ids, granted, changed, holds = {}, {}, {}, {}
+local ids, later_ids, granted, changed, holds, dropped = {}, {}, {}, {}, {}, {}
 for i = 1, #requests do
   requests[i] = read_request(requests[i], accounts)
   ids[i] = requests[i].id
+  if requests[i].turn > 0 then later_ids[#later_ids + 1] = ids[i] end
 end
-local reservations = load_reservations(ids)
+local reservations, earlier_holds = load_reservations(ids), load_holds(later_ids)
 
 local counted
 -- How many counters there are.
@@ -218,14 +221,43 @@ local function begin_hold(id, reservation)
   change_counters(scopes)
 end
 
+local NOTHING = {}
+for unit = 1, UNITS do NOTHING[unit] = 0 end
+
+-- Releases all that a reservation has of its limits. Returns the scopes of its hold, and what undoes it.
+local function release(id, reservation, account)
+  local hold, copies = holds[id] or earlier_holds[id], {}
+  local own = hold and scopes_of(hold[2], account.windows) or {}
+  local own_limits = hold and limits_of(hold[2], account)
+  local function undo()
+    for scope, copy in pairs(copies) do
+      for i = 1, #copy do scope[i] = copy[i] end
+    end
+  end
+  for s = 1, 2 do copies[scopes[s]] = { unpack(scopes[s]) } end
+  for s = 3, #own do copies[own[s]] = { unpack(own[s]) } end
+  free(reservation, scopes, NOTHING, limits)
+  correct(reservation, scopes, limits, NOTHING)
+  if hold then
+    advance_counters(own, own_limits, account)
+    free(hold[1], own, NOTHING, own_limits, hold[2])
+    correct(hold[1], own, own_limits, NOTHING, hold[2])
+  end
+  return own, undo
+end
+
 local function reserve(request)
   local id, key, reservation = request.id, request.account.key, reservations[request.id]
   limits, scopes, demand = request.account.limits, request.account.scopes, request.demand
   if reservation and reservation[STATE] ~= IS_LIVE then return { 'ended' } end
-  if reservation then return with_rates({ 'granted', exact(reservation[ADMITTED]) }) end
+  if reservation and request.turn <= (reservation[TURN] or 0) then
+    return with_rates({ 'granted', exact(reservation[ADMITTED]) })
+  end
   local crowded = scopes.names and crowded_counter(request.account)
   if crowded then return { 'crowded', crowded - 1 } end
 
+  local released, undo
+  if reservation then released, undo = release(id, reservation, request.account) end
   longest, refused_scope, refused_limit, refused_held, all_held = 0, nil, nil, false, true
   for s = 1, #scopes do check(s) end
 
@@ -234,11 +266,18 @@ local function reserve(request)
     local wait = longest == math.huge and -1 or exact(min(AMOUNT_MAX, ceil(longest)))
     local scope, limit = SCOPE_NAMES[refused_scope] or 'budget' .. refused_scope - 3, LIMITS[refused_limit]
     local held, all = refused_held and 1 or 0, all_held and 1 or 0
-    return with_rates(with_room({ 'refused', scope, limit, wait, held, all, spent_of_refused() }))
+    local reply = with_rates(with_room({ 'refused', scope, limit, wait, held, all, spent_of_refused() }))
+    if undo then undo() end
+    return reply
   end
 
   -- All checks are done; only changes follow.
+  if released then
+    change_counters(released)
+    holds[id], dropped[#dropped + 1] = nil, id
+  end
   reservation = empty_reservation()
+  reservation[TURN] = request.turn
   reservation[STATE], reservation[DUE], reservation[ADMITTED] = IS_LIVE, now + LEASE_MS, now
   reservation[KEY], reservation[SERIES], reservation[INPUT] = key, request.series, request.input
   reservation[ACCOUNTED], reservation[RESERVED], reservation[FLOOR] = demand[TOKENS], request.cost, request.floor_cost
@@ -270,5 +309,6 @@ if #granted > 0 and SAVES == 1 then
   for key, scopes in pairs(changed) do save_scopes(key, scopes) end
   save_reservations(granted, reservations)
 end
+drop_holds(dropped)
 if SAVES == 1 then save_with_holds(holds) end
 return { table.concat(replies, '\n') }

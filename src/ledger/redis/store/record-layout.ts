@@ -48,6 +48,7 @@ export const scopeFields: readonly string[] = extended(FIRST_SCOPE_FIELDS, limit
 
 export const reservationFields: readonly string[] = extended(FIRST_RESERVATION_FIELDS, [
   'counters',
+  'turn',
   ...limitTable.filter(isOfOwners).flatMap(reservationFieldsOf),
   ...furtherUnits.map(reservedField),
 ])
@@ -99,7 +100,7 @@ export function layoutLua(): string {
   return [
     locals(['AT', 'LIVE'], bySlot(scopeFields, ['at', 'live'])),
     locals(upper(RESERVATION_NAMES), bySlot(reservationFields, RESERVATION_NAMES)),
-    locals(['HAS_COUNTERS'], bySlot(reservationFields, ['counters'])),
+    locals(['HAS_COUNTERS', 'TURN'], bySlot(reservationFields, ['counters', 'turn'])),
     locals(upper(limitUnits), limitUnits.map(unitNumber)),
     locals(
       upper(PERIODS),

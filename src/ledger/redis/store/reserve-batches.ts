@@ -10,7 +10,7 @@ import { Later } from '../../../core/later.ts'
 import { limitUnits } from '../../../core/limits.ts'
 import type { ReservationPipeline } from '../../../core/redis-config.ts'
 import { isPermanent } from '../../../redis/redis-errors.ts'
-import { type Account, demandOf, type Hold } from '../../ledger.ts'
+import { type Account, demandOf, type Hold, turnOf } from '../../ledger.ts'
 import { checkEstimate, type ReserveReply } from '../../reservation-store.ts'
 import { seriesOfHold } from '../../usage-series.ts'
 import { DataLossError, type Epochs, UNKNOWN_EPOCH } from '../protocol/epochs.ts'
@@ -133,6 +133,8 @@ export class ReserveBatches implements ReservationPipeline {
         const demand = demandOf(hold)
         for (const unit of furtherUnits) values.push(demand[unit])
       }
+      const turn = turnOf(hold)
+      if (turn > 0) values.push(turn)
       requests.push(values)
     }
     return {

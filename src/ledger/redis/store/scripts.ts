@@ -190,7 +190,7 @@ end
 `
 }
 
-/** What the list of a request of `reserve` has, before the amounts of further units. */
+/** What the list of a request of `reserve` has, before the amounts of further units; its turn follows, unless 0. */
 const RESERVED_VALUES = 7
 
 /** Reads one of the requests that `reserve` receives. */
@@ -207,6 +207,7 @@ function reservationLua(): string {
   return {
     id = values[1], account = accounts[values[2]], series = values[3],
     input = input, cost = cost, floor_cost = amount(values[7]), demand = demand,
+    turn = values[${RESERVED_VALUES + furtherUnits.length + 1}] or 0,
   }
 end
 `
