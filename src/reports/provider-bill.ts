@@ -168,7 +168,10 @@ const COLUMNS = ['date', 'model', 'input_tokens', 'cached_input_tokens', 'cache_
 function fromCsv(text: string): ProviderBill {
   const rows = readCsv(text)
   if ('problem' in rows) throw new BillProblem(rows.problem)
-  const lacking = COLUMNS.filter((name) => !Object.hasOwn(rows[0] ?? {}, name))
+  const headings = Object.keys(rows[0] ?? {})
+  // A day without requests.
+  const isEmpty = rows.length === 0 && COLUMNS.every((name) => text.includes(name))
+  const lacking = isEmpty ? [] : COLUMNS.filter((name) => !headings.includes(name))
   if (lacking.length > 0)
     throw new BillProblem(`is neither JSON nor CSV with the columns ${COLUMNS.join(', ')}: no ${lacking.join(', ')}`)
   const lines = rows.map((row, index) => csvLine(row, `row ${index + 2}`))

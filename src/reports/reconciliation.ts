@@ -234,7 +234,8 @@ function sum(one: number | null, other: number | null | undefined): number | nul
 function addLine(theirs: Theirs, { tokens, microUsd, tier }: BillLine): void {
   theirs.input = sum(theirs.input, tokens?.input)
   theirs.cachedInput = sum(theirs.cachedInput, tokens?.cachedInput)
-  theirs.cacheWrite = sum(theirs.cacheWrite, tokens?.cacheWrite)
+  const isUnknown = tokens !== undefined && tokens.cacheWrite === undefined
+  theirs.cacheWrite = isUnknown ? null : sum(theirs.cacheWrite, tokens?.cacheWrite)
   theirs.output = sum(theirs.output, tokens?.output)
   theirs.microUsd = sum(theirs.microUsd, microUsd)
   if (tier !== undefined && !isBaseTier(tier)) theirs.tiers.add(tier)
@@ -308,7 +309,9 @@ function totalOf(rows: readonly ReconciledRow[]): Reconciliation['total'] {
   for (const row of rows) {
     for (const [field] of FIELDS) {
       theirs[field] = sum(theirs[field], row.theirs[field])
-      if (row.model !== ALL_MODELS || rows.every(({ model }) => model === ALL_MODELS))
+      // What no bill has is no difference; if none has it at all, the sum is ours alone.
+      const isCompared = row.theirs[field] !== null || rows.every((other) => other.theirs[field] === null)
+      if (isCompared && (row.model !== ALL_MODELS || rows.every(({ model }) => model === ALL_MODELS)))
         ours[field] = sum(ours[field], row.ours[field])
     }
   }

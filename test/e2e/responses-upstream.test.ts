@@ -32,6 +32,7 @@ import { sse } from '../support/speech-writer.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
 
 const OSLO = { id: 'call_oslo', name: 'get_weather', json: '{"city":"Oslo"}' }
+const THOUGHT = { id: 'rs_up', type: 'reasoning', encrypted_content: 'gAAAAAB' }
 const ABLE = { price: { input: 1, output: 10 }, supports: ['tools', 'images'] }
 let upstream: Upstream
 let gateway: Gateway
@@ -295,6 +296,14 @@ describe.each(AGENTS.map(([name, run]) => [name, run] as const))('three steps wi
       last && itemsIn(last).flatMap((item) => (item['type'] === type ? [item['call_id']] : []))
     expect(ids('function_call')).toEqual(['call_1', 'call_2', 'call_3'])
     expect(ids('function_call_output')).toEqual(['call_1', 'call_2', 'call_3'])
+    // Each earlier answer has its thought again, before it, as it was issued.
+    const types = last === undefined ? [] : itemsIn(last).map(({ type, role }) => type ?? role)
+    const thoughts = last === undefined ? [] : itemsIn(last).filter(({ type }) => type === 'reasoning')
+    expect(thoughts).toEqual(Array(2).fill({ ...THOUGHT, summary: [] }))
+    expect(types.slice(types.indexOf('reasoning'))).toEqual([
+      ...['reasoning', 'assistant', 'function_call', 'function_call', 'function_call_output', 'function_call_output'],
+      ...['reasoning', 'function_call', 'function_call_output'],
+    ])
   })
 })
 

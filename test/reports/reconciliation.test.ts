@@ -284,6 +284,18 @@ describe('the bill', () => {
     expect(() => readBill(text)).toThrow(problem)
   })
 
+  test('may leave out which tokens were written to a cache: these are not compared, in the sums neither', async () => {
+    const { rows, causes, total } = await rowsOf([csv(SOUND, `${day},claude-written,1000,0,,100,0.0012`)])
+    expect(causes['claude-written']).toBeNull()
+    expect(rows.find(({ model }) => model === 'claude-written')?.difference['cache_write_tokens']).toBeNull()
+    expect(total.difference['cache_write_tokens']).toBe(0)
+  })
+
+  test('may have no row', () => {
+    expect(readBill(csv())).toEqual({ lines: [], dates: [], isCut: false })
+    expect(() => readBill('date,model\n')).toThrow(BillProblem)
+  })
+
   test('may be one page a line, of which the last must be there', () => {
     const first = JSON.stringify({ ...openaiPage(), has_more: true })
     expect(readBill(`${first}\n${JSON.stringify(openaiPage())}\n`)).toMatchObject({ dates: [day, day], isCut: false })
