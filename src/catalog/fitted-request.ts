@@ -2,6 +2,7 @@
 
 import { CallerError } from '../core/caller-error.ts'
 import type { ChatRequest, Hints } from '../core/chat-request.ts'
+import { STRICT } from '../core/conversation.ts'
 import type { CacheMark } from '../core/entry-marks.ts'
 import type { Ttl } from '../core/model-config.ts'
 import { outputLimit } from './capability.ts'
@@ -27,9 +28,11 @@ export function fit(request: ChatRequest, model: Model, marks: Marks): ChatReque
   return change === undefined ? formed : remark(formed, change)
 }
 
+/** A schema for the answer, or for the arguments of tools. */
 function withFormat(request: ChatRequest, { supports }: Model): ChatRequest {
   const { sampling } = request
-  if (sampling.passesFormat !== true || !supports.has('structured_output')) return request
+  if (!supports.has('structured_output') || !(sampling.passesFormat === true || request.tools.has(STRICT)))
+    return request
   return { ...request, sampling: { ...sampling, followsFormat: true } }
 }
 

@@ -18,6 +18,19 @@ export interface OwnTool {
   readonly isHosted?: boolean | undefined
 }
 
+/** The caller's own name of a tool. */
+export interface OwnName {
+  readonly name: string
+  readonly namespace?: string | undefined
+}
+
+/** A tool of any kind, or a namespace of them: where its definition is among the bytes of the request. */
+export interface ListedTool {
+  readonly from: number
+  readonly to: number
+  readonly kind: 'function' | 'strictness unknown' | 'namespace' | 'own'
+}
+
 export interface OwnFields {
   readonly form: WireForm
   /** `anthropic-version`. */
@@ -27,6 +40,10 @@ export interface OwnFields {
   /** Members of the body. */
   readonly members: JsonObject
   readonly tools: readonly OwnTool[]
+  /** All tools as the caller listed them, for providers that take them so; absent if the others are all there is. */
+  readonly listed?: readonly ListedTool[] | undefined
+  /** The tools of namespaces, by the names that other providers get. */
+  readonly lifted?: ReadonlyMap<string, OwnName> | undefined
   /** The most calls of all tools together, if the request states that. */
   readonly callsMax?: number | undefined
 }

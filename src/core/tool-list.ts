@@ -95,3 +95,24 @@ export class ToolList extends Entries {
 }
 
 export const NO_TOOLS: ToolList = new ToolList(new Arena(new Uint8Array(0)), new Int32Array(0), 'chat')
+
+/** A tool name that every provider accepts. */
+const LEGAL_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
+const NAME_CHARS_MAX = 64
+const HASH_CHARS = 8
+
+/**
+ * The name of a tool in a namespace, for providers without these: `namespace__name` if that is legal and free, else a
+ * shortened name with a hash of both. It depends on the two names alone, so that a tool keeps its name from turn to
+ * turn. `attempt`: how many such names are taken.
+ */
+export function liftedName(name: string, namespace: string, attempt = 0): string {
+  const joined = `${namespace}__${name}`
+  if (attempt === 0 && LEGAL_NAME.test(joined)) return joined
+  const hash = new Bun.CryptoHasher('sha256')
+    .update(`${attempt}\0${namespace}\0${name}`)
+    .digest('hex')
+    .slice(0, HASH_CHARS)
+  const legal = joined.replace(/[^A-Za-z0-9_-]/g, '_').replace(/^(?![A-Za-z_])/, '_')
+  return `${legal.slice(0, NAME_CHARS_MAX - HASH_CHARS - 1)}_${hash}`
+}

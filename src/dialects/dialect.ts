@@ -20,6 +20,8 @@ export interface Served {
   readonly model: string
   /** Unix seconds. */
   readonly createdAt: number
+  /** The provider got what only its own API takes. */
+  readonly takesOwn?: boolean | undefined
 }
 
 /** Who sends the request. */

@@ -12,7 +12,7 @@ import { Pace } from '../core/event-loop.ts'
 import { exactValue } from '../core/exact-json.ts'
 import type { JsonValue } from '../core/json.ts'
 import { sentModel } from '../core/model-config.ts'
-import type { OwnTool } from '../core/own-fields.ts'
+import { NO_OWN_TOOLS, type OwnFields } from '../core/own-fields.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import type { TextReader } from '../providers/body-readers.ts'
@@ -69,14 +69,16 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     private readonly tier: string | undefined,
     /** Fields of the request that multiply its price. */
     private readonly fields: readonly string[],
-    /** The provider's own tools that it may call. */
-    private readonly tools: readonly OwnTool[],
+    /** What only the provider's own API takes of the request. */
+    private readonly own: OwnFields | undefined,
     private readonly meter: UsageMeter,
     dueMs: number,
     /** Keeps the thoughts of the answer; absent if the target has none. */
     private readonly keeper?: ThoughtKeeper,
     /** Absent if the caller sees no thoughts. */
     private readonly shown?: ShownThoughts,
+    /** Hears that the provider has taken the request. */
+    private accepted?: () => void,
   ) {
     super(candidate, { provider: request.reader ?? provider, endpoint }, request, work.exchange.request.stream, dueMs)
     this.toolNames = request.toolNames
@@ -100,7 +102,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
       provider: candidate.target.provider,
       price: candidate.model.price && servedPrice(candidate.model.price, this.fields, meter.ownUsage),
       asked: this.tier,
-      toolCalls: callsByPrice(meter.toolCalls, this.tools, candidate.model.price),
+      toolCalls: callsByPrice(meter.toolCalls, this.own?.tools ?? NO_OWN_TOOLS, candidate.model.price),
       // A provider that was stopped has not reported its usage.
       counted: isComplete && !this.hasStopped ? meter.count(true) : this.countCut(),
     }
@@ -132,6 +134,8 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   protected answered(): void {
     const { connection, provider, toolNames, meter, work } = this
     const isStream = this.isStream()
+    this.accepted?.()
+    this.accepted = undefined
     if (!work.exchange.request.stream) {
       if (isStream) void this.fold()
       else connection.readText(this)
@@ -252,7 +256,8 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   }
 
   private servedBy(): Served {
-    return { model: publicName(this.candidate.model), createdAt: Math.floor(Date.now() / 1000) }
+    const createdAt = Math.floor(Date.now() / 1000)
+    return { model: publicName(this.candidate.model), createdAt, takesOwn: this.own !== undefined }
   }
 }
 

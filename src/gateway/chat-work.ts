@@ -8,7 +8,7 @@ import type { ChatRequest } from '../core/chat-request.ts'
 import { ASSISTANT } from '../core/conversation.ts'
 import type { UnitAmounts } from '../core/limits.ts'
 import type { TargetRef } from '../core/model-config.ts'
-import { NO_OWN_TOOLS, type OwnFields } from '../core/own-fields.ts'
+import type { OwnFields } from '../core/own-fields.ts'
 import type { ProviderError } from '../core/provider-error.ts'
 import { isBaseTier, sentTier, type TierApi } from '../core/service-tier.ts'
 import type { Issuer, TargetThoughts } from '../core/thoughts.ts'
@@ -236,6 +236,8 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { id } = this.key.organization
     const { reasoning } = request
     const notThought = this.thinksNot && reasoning ? [reasoning.field] : []
+    const asked = taken.own
+    const notes = asked !== undefined && sent.own !== undefined && provider.accepted !== undefined
     this.log.leftOut = [...leftOut, ...(sent.ignored ?? []), ...notThought]
     return new ChatCall(
       this,
@@ -244,11 +246,12 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       sent,
       quote.asked,
       own === undefined ? NO_FIELDS : pricedFields(own),
-      own?.tools ?? NO_OWN_TOOLS,
+      own,
       new UsageMeter(quote.inputTokens, quote.maxOutputTokens),
       dueMs,
       issuer && this.gateway.thoughts?.keeper(id, conversation, candidate.target, issuer),
       this.shownOf(issuer),
+      notes ? () => provider.accepted?.({ target, asked, sent: sent.own ?? asked, organization: id }) : undefined,
     )
   }
 

@@ -154,6 +154,14 @@ export interface Rejection {
   readonly sentMs: number
 }
 
+/** What of the caller's own fields a target has accepted: it was sent without some of them. */
+export interface Acceptance {
+  readonly target: Target
+  readonly asked: OwnFields
+  readonly sent: OwnFields
+  readonly organization: string
+}
+
 /** Another way to write the requests to a target, which its rejection of one suggests. */
 export interface Learned {
   /** Writes them so. */
@@ -187,6 +195,8 @@ export interface Provider extends AnswerReader {
    * instead. Absent if nothing is learned.
    */
   learn?(rejection: Rejection): Learned | undefined
+  /** A request without some of its caller's own fields was accepted. Absent if nothing is learned of that. */
+  accepted?(acceptance: Acceptance): void
   /**
    * The target has reported the usage of a stream that asked for it (`asksUsage`). Absent if its usage never depends on
    * what was learned.

@@ -1,7 +1,7 @@
 /** The tool calls of an answer in numbered blocks (Anthropic, Bedrock); block numbers count text and thinking too. */
 
 import type { FinishReason, StreamEvent } from '../core/event.ts'
-import { type JsonValue, stringOf } from '../core/json.ts'
+import { type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
 import { isNoArguments, mayBeNoArguments } from '../core/no-arguments.ts'
 import { ProviderError } from '../core/provider-error.ts'
 import { AnswerCallIds } from './answer-call-ids.ts'
@@ -32,8 +32,18 @@ export class ToolBlocks {
     return this.open?.has(block) === true
   }
 
-  /** A block that is a call begins. `input` is an object or its JSON, if the server sends all of it at once. */
-  begin(block: number, id: unknown, name: unknown, input: JsonValue | undefined, events: StreamEvent[]): void {
+  /**
+   * A block that is a call begins. `input` is an object or its JSON, if the server sends all of it at once; `own`:
+   * members that only its API has.
+   */
+  begin(
+    block: number,
+    id: unknown,
+    name: unknown,
+    input: JsonValue | undefined,
+    events: StreamEvent[],
+    own?: JsonObject,
+  ): void {
     const tool = stringOf(name) ?? ''
     if (tool === '') throw new ProviderError('broken', 'a tool call has no name')
     const callId = this.ids.of(stringOf(id) ?? '')
@@ -41,7 +51,7 @@ export class ToolBlocks {
     const index = this.calls++
     this.open ??= new Map()
     this.open.set(block, { index, whole: inputJson(input), heldBack: '' })
-    events.push({ type: 'tool-start', index, callId, name: tool })
+    events.push({ type: 'tool-start', index, callId, name: tool, ...(own !== undefined && { own }) })
   }
 
   /** A delta of the arguments of a call. */

@@ -296,6 +296,30 @@ describe('a target that rejects what was sent', () => {
       'thinkingLevel',
       '"thinkingBudget":16384',
     ],
+    [
+      gemini,
+      'gemini-2.5-flash',
+      chat('max'),
+      error('The thinking budget 24576 is invalid. Please choose a value between 256 and 8192.'),
+      'thinkingBudget 256-8192 or 0',
+      '"thinkingBudget":8192',
+    ],
+    [
+      gemini,
+      'gemini-2.5-flash-lite',
+      chat('none'),
+      error('Thinking budget 0 is invalid: it must be in [128, 4096].'),
+      'thinkingBudget 128-4096',
+      '"thinkingBudget":128',
+    ],
+    [
+      gemini,
+      'gemini-2.5-flash',
+      chat('high'),
+      error('Thinking budget is not supported for this model.'),
+      'thinkingBudget',
+      '"contents":',
+    ],
   ] as const)('%# gets the nearest', (provider, model, reasoning, rejection, field, expected) => {
     const at = endpoint()
     const target = { endpoint: at, model }

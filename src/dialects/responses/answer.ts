@@ -1,15 +1,16 @@
 /** A whole answer → the output items of Responses, and the JSON text of items and their parts. */
 
 import type { AnswerBlock, ThoughtBlock } from '../../core/answer-blocks.ts'
-import { type Completion, spokenText, type ToolCall } from '../../core/completion.ts'
+import { type AnswerCall, type Completion, spokenText } from '../../core/completion.ts'
 import { isArray, type JsonObject, stringOf } from '../../core/json.ts'
+import type { OwnName } from '../../core/own-fields.ts'
 import type { Reasoning } from '../../core/reasoning.ts'
 import type { ItemText } from '../../items/item-store.ts'
 import { jsonInside, jsonLine } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import { textOf } from '../free-text.ts'
 import type { Ending } from './resource.ts'
-import type { OwnName, Toolbox } from './toolbox.ts'
+import type { Toolbox } from './toolbox.ts'
 
 /**
  * The items of an answer: a message if there is text, then the calls; one empty message if there is neither. A refusal
@@ -133,8 +134,8 @@ export function freeItemJson(id: string, status: ItemStatus, inside: string, cal
   return `{"id":"${id}","type":"custom_tool_call","status":"${status}","input":"${inside}",${rest}`
 }
 
-function callItem(call: ToolCall, toolbox: Toolbox, status: ItemStatus): ItemText {
-  const own = toolbox.ownName(call.name)
+function callItem(call: AnswerCall, toolbox: Toolbox, status: ItemStatus): ItemText {
+  const own = toolbox.ownName(call.name, call.own)
   if (toolbox.takesText(call.name)) {
     const id = mintId('ctc')
     return { id, json: freeItemJson(id, status, jsonInside(textOf(call.json)), call.callId, own) }

@@ -140,7 +140,8 @@ export class InputReader {
 
   /** What was read, if nothing of it has to be read again for a turn that continues it. Before `conversation`. */
   get state(): Pick<ReadState, 'order' | 'hasEmpty'> | undefined {
-    if (this.paths !== undefined || this.thoughts.isUsed) return undefined
+    const { toolbox } = this.surroundings
+    if (this.paths !== undefined || this.thoughts.isUsed || toolbox.hasUnlisted) return undefined
     const { order, hasEmpty } = this
     const { state } = order
     return state && { order: state, hasEmpty }

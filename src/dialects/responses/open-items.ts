@@ -1,6 +1,7 @@
 /** The items of a Responses stream that were added: what is kept of each while it is open, and how it ends. */
 
 import type { JsonObject, JsonValue } from '../../core/json.ts'
+import type { OwnName } from '../../core/own-fields.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { ItemText } from '../../items/item-store.ts'
 import { joined, jsonInside, jsonLine } from '../../wire/sse.ts'
@@ -9,7 +10,6 @@ import { callItemJson, freeItemJson, type ItemStatus } from './answer.ts'
 import { ARGUMENTS_DONE, INPUT_DONE, opening } from './event-text.ts'
 import { GrowingText } from './growing-text.ts'
 import type { ThoughtItem } from './thought-item.ts'
-import type { OwnName } from './toolbox.ts'
 
 /** An item that was added and is not done. */
 interface OpenItem {

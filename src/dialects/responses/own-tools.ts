@@ -6,8 +6,8 @@
 import type { Conversation } from '../../core/conversation.ts'
 import { OWN_BLOCK } from '../../core/conversation.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
-import { NO_BETAS, type OwnFields, type OwnTool } from '../../core/own-fields.ts'
-import type { JsonDocument } from '../../wire/json-document.ts'
+import { type ListedTool, NO_BETAS, type OwnFields, type OwnName, type OwnTool } from '../../core/own-fields.ts'
+import { type JsonDocument, NONE } from '../../wire/json-document.ts'
 import { refuseForbiddenWithin } from '../forbidden-fields.ts'
 import { invalid } from '../invalid-field.ts'
 
@@ -22,6 +22,9 @@ const INCLUDED = /^(?:web_search_call|file_search_call|code_interpreter_call|com
 export class OwnTools {
   readonly tools: OwnTool[] = []
   private readonly known = new Set<string>()
+  private readonly places = new Map<string, ListedTool>()
+  private readonly spaces = new Map<string, number>()
+  private canList = true
 
   constructor(private readonly document: JsonDocument) {}
 
@@ -35,6 +38,42 @@ export class OwnTools {
     const { parameters: _, ...others } = definition
     refuseForbiddenWithin(others, path)
     this.tools.push({ kind: kindOf(type, definition), json, isHosted: isHosted(definition) })
+    this.list(tool, json, 'own')
+  }
+
+  /** A tool of the caller's list. A later one of the same key replaces an earlier one. */
+  list(tool: number, key: string, kind: ListedTool['kind']): void {
+    const { document } = this
+    this.places.set(key, { from: document.fromOf(tool), to: document.toOf(tool), kind })
+  }
+
+  /** The same of a namespace. A later one may have other tools than an earlier one, which then has no place. */
+  listNamespace(tool: number, name: string): void {
+    const { document, spaces } = this
+    const before = spaces.get(name)
+    if (before !== undefined && document.written(before) !== document.written(tool)) this.listNone()
+    spaces.set(name, tool)
+    this.list(tool, `namespace ${name}`, 'namespace')
+  }
+
+  /** Some tools can only be sent in the canonical form. */
+  listNone(): void {
+    this.canList = false
+  }
+
+  /** All tools in the caller's order; undefined if some have no place among them. */
+  get listed(): readonly ListedTool[] | undefined {
+    return this.canList ? [...this.places.values()] : undefined
+  }
+
+  /**
+   * Throws `CallerError` for a forbidden name in the definition of a function, a tool that takes a text, or a
+   * namespace. `found`: the members of `many` that are known, of which a format has members of its own.
+   */
+  checkMembers(tool: number, many: number, found: Int32Array, path: string, hasFormat: boolean): void {
+    if (!hasFormat && many === found.reduce((known, value) => (value === NONE ? known : known + 1), 0)) return
+    const { parameters: _, output_schema: __, tools: ___, ...others } = objectOf(this.document.value(tool)) ?? {}
+    refuseForbiddenWithin(others, path)
   }
 }
 
@@ -50,16 +89,23 @@ function isHosted({ type, environment }: JsonObject): boolean {
   return type === 'shell' && isObject(environment) && environment['type'] !== 'local'
 }
 
+/** The tools of a request, as only the Responses API has them. */
+interface OfferedTools {
+  readonly own: readonly OwnTool[]
+  readonly listed: readonly ListedTool[] | undefined
+  readonly lifted: ReadonlyMap<string, OwnName> | undefined
+}
+
 /**
  * What only the Responses API takes of a request; undefined if it has no such tools and no items of them. Throws
  * `CallerError`.
  */
 export function ownFields(
   settings: JsonObject,
-  tools: readonly OwnTool[],
+  { own: tools, listed, lifted }: OfferedTools,
   conversation: Conversation,
 ): OwnFields | undefined {
-  if (tools.length === 0 && !conversation.has(OWN_BLOCK)) return undefined
+  if (tools.length === 0 && lifted === undefined && !conversation.has(OWN_BLOCK)) return undefined
   const { max_tool_calls: most = null, include, tool_choice: choice } = settings
   if (most !== null && !(Number.isSafeInteger(most) && Number(most) > 0))
     throw invalid('max_tool_calls', 'must be a whole number of at least 1')
@@ -71,7 +117,10 @@ export function ownFields(
     ...(isObject(choice) && isChoice(choice, tools) && { tool_choice: choice }),
   }
   refuseForbiddenWithin(members['tool_choice'], 'tool_choice')
-  return { form: 'responses', betas: NO_BETAS, members, tools, callsMax: isLimited ? Number(most) : undefined }
+  return {
+    ...{ form: 'responses', betas: NO_BETAS, members, tools, listed, lifted },
+    callsMax: isLimited ? Number(most) : undefined,
+  }
 }
 
 /** Whether it forces one of the tools. */

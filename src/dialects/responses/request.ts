@@ -19,7 +19,7 @@ import { InputReader } from './input.ts'
 import { ITEMS, type Items, itemsOf } from './item-types.ts'
 import { ownFields } from './own-tools.ts'
 import { withoutReferences } from './references.ts'
-import { type Echo, echoOf } from './resource.ts'
+import { type Echo, echoOf, repeatedOwn } from './resource.ts'
 import { checkResponsesBody, type ResponsesBody } from './schema.ts'
 import { type ListedTools, Toolbox } from './toolbox.ts'
 
@@ -37,6 +37,7 @@ export const INPUT = 0
 const [TOOLS, INSTRUCTIONS] = [1, 2]
 const ITEM_TOOLS = words('tools')
 const NO_ITEMS: Items = { items: [], types: [] }
+const NO_OFFERED = { own: NO_OWN_TOOLS, listed: undefined }
 
 /** What accepting needs besides the body. */
 export interface Surroundings {
@@ -156,7 +157,9 @@ function accepted(
   if (turn !== undefined && state !== undefined)
     turn.read({ state: readState(earlier, state, items, document, limits), arena, sent: conversation.sent })
   const toolList = compaction ? NO_TOOLS : toolbox.tools
-  const own = takesFree ? ownFields(settings, compaction ? NO_OWN_TOOLS : toolbox.own, conversation) : undefined
+  const own = takesFree
+    ? ownFields(settings, compaction ? { ...NO_OFFERED, lifted: toolbox.lifted } : toolbox, conversation)
+    : undefined
   const hasTools = !toolList.isEmpty || (own !== undefined && own.tools.length > 0)
   const request: ChatRequest = {
     model: body.model,
@@ -185,6 +188,7 @@ function accepted(
       instructionsFrom: isRepeated ? document.fromOf(instructions) - 1 : 0,
       instructionsTo: isRepeated ? document.toOf(instructions) + 1 : 0,
       tools: compaction ? toolList : toolbox.unlifted,
+      own: repeatedOwn(own),
     },
     turn?.previousResponseId ?? null,
     format,

@@ -7,8 +7,9 @@ import type { Arena } from '../../core/arena.ts'
 import type { Compatibility } from '../../core/compatibility.ts'
 import { FREE_FORM, INPUT, STRICT, TEXT } from '../../core/conversation.ts'
 import type { FinishReason } from '../../core/event.ts'
-import { isObject, type JsonObject } from '../../core/json.ts'
+import { isObject, type JsonObject, objectOf } from '../../core/json.ts'
 import { JsonBuilder, part } from '../../core/json-builder.ts'
+import type { ListedTool, OwnFields } from '../../core/own-fields.ts'
 import type { Reasoning } from '../../core/reasoning.ts'
 import { openaiTier } from '../../core/service-tier.ts'
 import type { Usage } from '../../core/token-usage.ts'
@@ -27,6 +28,35 @@ interface Repeated {
   readonly instructionsTo: number
   /** The tools that the model gets under the caller's own names. */
   readonly tools: ToolList
+  /** Of the API's own tools, if the provider got them. */
+  readonly own?: RepeatedOwn | undefined
+}
+
+interface RepeatedOwn {
+  /** JSON, or its place among the bytes. */
+  readonly tools: readonly (string | ListedTool)[]
+  /** As JSON. */
+  readonly toolChoice?: string | undefined
+  readonly callsMax: number | null
+}
+
+/** What the answer repeats of them: no credentials. */
+export function repeatedOwn(own: OwnFields | undefined): RepeatedOwn | undefined {
+  if (own === undefined) return undefined
+  const { tool_choice: choice } = own.members
+  return {
+    tools: [
+      ...own.tools.map(({ kind, json }) => (kind === 'mcp' ? withoutCredentials(json) : json)),
+      ...(own.listed?.filter(({ kind }) => kind === 'namespace') ?? []),
+    ],
+    toolChoice: choice === undefined ? undefined : JSON.stringify(choice),
+    callsMax: own.callsMax ?? null,
+  }
+}
+
+function withoutCredentials(json: string): string {
+  const { authorization: _, headers: __, ...others } = objectOf(JSON.parse(json)) ?? {}
+  return JSON.stringify(others)
 }
 
 /** How an answer ended. `reason`: of an incomplete one. */
@@ -108,9 +138,19 @@ const CLOSE = part('}')
 /** Bytes around an entry. */
 const AROUND_ENTRY = 32
 
-/** Writes the tools as the answer repeats them. */
-function writeTools(json: JsonBuilder, tools: ToolList): void {
+/** Writes the tools as the answer repeats them: functions before others. */
+function writeTools(json: JsonBuilder, { tools, own, arena }: Repeated): void {
   json.part(OPEN_LIST)
+  writeFunctions(json, tools)
+  for (const [index, tool] of (own?.tools ?? []).entries()) {
+    if (index > 0 || !tools.isEmpty) json.part(COMMA)
+    if (typeof tool === 'string') json.text(tool)
+    else json.span(tool.from, tool.to, arena)
+  }
+  json.part(CLOSE_LIST)
+}
+
+function writeFunctions(json: JsonBuilder, tools: ToolList): void {
   for (let tool = 0; tool < tools.end; tool = tools.endOfTool(tool)) {
     const description = tools.memberOf(tool, TEXT)
     const strict = tools.memberOf(tool, STRICT)
@@ -134,14 +174,13 @@ function writeTools(json: JsonBuilder, tools: ToolList): void {
     json.entry(tools, strict)
     json.part(CLOSE)
   }
-  json.part(CLOSE_LIST)
 }
 
 /** The tools as text. */
-function toolsText(tools: ToolList): string {
-  if (tools.isEmpty) return '[]'
-  const json = new JsonBuilder(tools.arena, AROUND_ENTRY * tools.end)
-  writeTools(json, tools)
+function toolsText(echo: Repeated): string {
+  if (!hasTools(echo)) return '[]'
+  const json = new JsonBuilder(echo.arena, AROUND_ENTRY * echo.tools.end)
+  writeTools(json, echo)
   const whole = json.take()
   return typeof whole === 'string' ? whole : whole.joined().toString('utf8')
 }
@@ -151,8 +190,12 @@ function instructionsText({ arena, instructionsFrom, instructionsTo }: Repeated)
 }
 
 /** Whether what is repeated is better copied as bytes than as text. */
-function isLong({ instructionsFrom, instructionsTo, tools }: Repeated): boolean {
-  return instructionsTo - instructionsFrom > TEXT_BYTES_MAX || !tools.isEmpty
+function isLong(echo: Repeated): boolean {
+  return echo.instructionsTo - echo.instructionsFrom > TEXT_BYTES_MAX || hasTools(echo)
+}
+
+function hasTools({ tools, own }: Repeated): boolean {
+  return !tools.isEmpty || (own !== undefined && own.tools.length > 0)
 }
 
 const TEXT_BYTES_MAX = 1024
@@ -180,13 +223,16 @@ const KEPT_CHARS_MAX = 4096
 export class Resource {
   readonly id = mintId('resp')
   private line: LineMembers | undefined
+  /** Absent once a stream has begun: it would hold the bytes of the request for minutes. */
+  private echo: Echo | undefined
 
   constructor(
     private readonly served: Served,
-    /** Absent once a stream has begun: it would hold the bytes of the request for minutes. */
-    private echo: Echo | undefined,
+    echo: Echo,
     private readonly object: ResourceObject = 'response',
-  ) {}
+  ) {
+    this.echo = served.takesOwn === true || echo.own === undefined ? echo : { ...echo, own: undefined }
+  }
 
   /** The body of a whole answer, as bytes if it repeats many. `output` is the JSON of its items. */
   whole(output: string, usage: Usage, { status, reason }: Ending): string | Uint8Array {
@@ -194,7 +240,7 @@ export class Resource {
     const beginning = this.opening(status) + withReason(BEFORE_INSTRUCTIONS, reason)
     const middle = `${this.afterInstructions(echo)},"output":[${output}],${withTier(beforeTools(echo), usage)}`
     const end = `${afterTools(echo)},"usage":${responsesUsageJson(usage)},"metadata":{}}`
-    if (!isLong(echo)) return beginning + instructionsText(echo) + middle + toolsText(echo.tools) + end
+    if (!isLong(echo)) return beginning + instructionsText(echo) + middle + toolsText(echo) + end
     const { arena, instructionsFrom, instructionsTo, tools } = echo
     const chars = beginning.length + middle.length + end.length
     const json = new JsonBuilder(arena, chars + instructionsTo - instructionsFrom + AROUND_ENTRY * tools.end)
@@ -202,7 +248,7 @@ export class Resource {
     if (instructionsFrom === instructionsTo) json.part(NULL)
     else json.span(instructionsFrom, instructionsTo)
     json.text(middle)
-    writeTools(json, tools)
+    writeTools(json, echo)
     json.text(end)
     const whole = json.take()
     return typeof whole === 'string' ? whole : whole.joined()
@@ -257,7 +303,7 @@ export class Resource {
 
   private lineOf(echo: Echo): LineMembers {
     const before = BEFORE_INSTRUCTIONS + instructionsText(echo) + this.afterInstructions(echo)
-    const after = beforeTools(echo) + toolsText(echo.tools) + afterTools(echo)
+    const after = beforeTools(echo) + toolsText(echo) + afterTools(echo)
     const of = `${before}\n${after}`
     if (lastLine?.of === of) return lastLine
     const line = { of, before: lineOf(before), after: lineOf(after) }
@@ -265,8 +311,9 @@ export class Resource {
     return line
   }
 
-  private afterInstructions({ maxOutputTokens }: Echo): string {
-    return `,"max_output_tokens":${maxOutputTokens},"max_tool_calls":null,"model":${JSON.stringify(this.served.model)}`
+  private afterInstructions({ maxOutputTokens, own }: Echo): string {
+    const model = JSON.stringify(this.served.model)
+    return `,"max_output_tokens":${maxOutputTokens},"max_tool_calls":${own?.callsMax ?? null},"model":${model}`
   }
 }
 
@@ -275,13 +322,14 @@ const BEFORE_INSTRUCTIONS = '"background":false,"error":null,"incomplete_details
 
 /** From `parallel_tool_calls` to the name of `tools`. */
 function beforeTools(echo: Echo): string {
-  const { promptCacheKey, serviceTier, temperature, toolChoice, previousResponseId, textFormat, reasoning } = echo
+  const { promptCacheKey, serviceTier, temperature, toolChoice, previousResponseId, textFormat, reasoning, own } = echo
   return (
     `"parallel_tool_calls":true,"previous_response_id":${JSON.stringify(previousResponseId)},` +
     '"presence_penalty":0,"frequency_penalty":0,' +
     `"prompt_cache_key":${JSON.stringify(promptCacheKey)},"reasoning":${reasoning},` +
     `"safety_identifier":null,"service_tier":${JSON.stringify(serviceTier)},"store":false,` +
-    `"temperature":${temperature},"text":{"format":${textFormat}},"tool_choice":"${toolChoice}","tools":`
+    `"temperature":${temperature},"text":{"format":${textFormat}},` +
+    `"tool_choice":${own?.toolChoice ?? `"${toolChoice}"`},"tools":`
   )
 }
 

@@ -52,6 +52,8 @@ import type { Toolbox } from './toolbox.ts'
 /** Of an answer for which no provider was asked. */
 const NO_USAGE: Usage = { input: 0, output: 0 }
 
+type ToolStart = Extract<ContentEvent, { type: 'tool-start' }>
+
 /** What an encoder writes besides an answer's text and calls. */
 interface Variant {
   readonly status?: Compatibility['status']
@@ -181,7 +183,7 @@ export class ResponsesEncoder implements TurnEncoder {
       case 'refusal':
         return this.textDelta(jsonInside(event.text))
       case 'tool-start':
-        return this.openCall(event.index, event.callId, event.name)
+        return this.openCall(event)
       case 'tool-delta':
         return this.argumentsDelta(event.index, event.json, event.isLast === true)
     }
@@ -242,9 +244,9 @@ export class ResponsesEncoder implements TurnEncoder {
     )
   }
 
-  private openCall(index: number, callId: string, name: string): string {
+  private openCall({ index, callId, name, own: members }: ToolStart): string {
     const before = this.closeWhole()
-    const own = this.toolbox.ownName(name)
+    const own = this.toolbox.ownName(name, members)
     const free = this.toolbox.takesText(name) ? new FreeText() : undefined
     const id = mintId(free === undefined ? 'fc' : 'ctc')
     const call = { kind: 'call' as const, ...openItem(id, this.items++, ''), callId, own, free, isWhole: false }

@@ -3,13 +3,12 @@
  * namespace is sent under a joined name that providers accept, and its calls get back the caller's name and namespace.
  */
 
-import { createHash } from 'node:crypto'
 import type { Arena } from '../../core/arena.ts'
 import { FREE_FORM, INPUT, NAME, OF_OBJECT, STRICT, TEXT } from '../../core/conversation.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
-import { objectOf } from '../../core/json.ts'
-import { NO_OWN_TOOLS, type OwnTool } from '../../core/own-fields.ts'
-import { NO_TOOLS, ToolList } from '../../core/tool-list.ts'
+import { type JsonObject, objectOf, stringOf } from '../../core/json.ts'
+import { type ListedTool, NO_OWN_TOOLS, type OwnName, type OwnTool } from '../../core/own-fields.ts'
+import { liftedName, NO_TOOLS, ToolList } from '../../core/tool-list.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { checkFormat, freeDescription, TEXT_PARAMETERS } from '../free-text.ts'
 import { invalid, missing } from '../invalid-field.ts'
@@ -28,12 +27,6 @@ export interface ListedTools {
   readonly path: string
 }
 
-/** The caller's own name of a tool. */
-export interface OwnName {
-  readonly name: string
-  readonly namespace?: string | undefined
-}
-
 /** A function: where its members are in the document, or `NONE`. */
 interface FoundTool extends OwnName {
   readonly path: string
@@ -46,11 +39,6 @@ interface FoundTool extends OwnName {
   /** The format of that text. */
   readonly format: number
 }
-
-/** A tool name that every provider accepts. */
-const LEGAL_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
-const NAME_CHARS_MAX = 64
-const HASH_CHARS = 8
 
 const entries = new EntryWriter()
 
@@ -67,6 +55,10 @@ export class Toolbox {
   private sent: Map<string, string> | undefined
   /** Tools of OpenAI's own. */
   readonly own: readonly OwnTool[]
+  /** All tools in the caller's order, for a provider of the same API; absent if their own forms show no more. */
+  readonly listed: readonly ListedTool[] | undefined
+  /** Calls of the history name tools of a namespace that is not listed. */
+  hasUnlisted = false
   /** The sent names of tools that take a text. */
   private free: Set<string> | undefined
 
@@ -82,11 +74,13 @@ export class Toolbox {
       this.tools = NO_TOOLS
       this.unlifted = NO_TOOLS
       this.own = NO_OWN_TOOLS
+      this.listed = undefined
       return
     }
     const own = new OwnTools(document)
     const named = this.named(document, lists, limits, own)
     this.own = own.tools
+    this.listed = this.passes && (this.owners !== undefined || own.tools.length > 0) ? own.listed : undefined
     this.tools = this.written(document, arena, named, true)
     this.unlifted = this.owners === undefined ? this.tools : this.written(document, arena, named, false)
   }
@@ -144,7 +138,20 @@ export class Toolbox {
    */
   sentName({ name, namespace }: OwnName): string {
     if (namespace === undefined) return name
-    return this.sent?.get(ownKey(name, namespace)) ?? liftedName(name, namespace, 0)
+    const known = this.sent?.get(ownKey(name, namespace))
+    if (known !== undefined) return known
+    const lifted = liftedName(name, namespace)
+    if (this.passes && this.owners?.has(lifted) !== true) {
+      this.owners ??= new Map()
+      this.owners.set(lifted, { name, namespace })
+      this.hasUnlisted = true
+    }
+    return lifted
+  }
+
+  /** The tools of namespaces by the names that are sent to other providers; undefined if there are none. */
+  get lifted(): ReadonlyMap<string, OwnName> | undefined {
+    return this.passes ? this.owners : undefined
   }
 
   /** Whether the tool of this sent name takes a text instead of arguments. */
@@ -152,9 +159,15 @@ export class Toolbox {
     return this.free?.has(sent) === true
   }
 
-  /** The caller's own name of the tool that the model called. */
-  ownName(sent: string): OwnName {
-    return this.owners?.get(sent) ?? { name: sent }
+  /**
+   * The caller's own name of the tool that the model called. `members`: what only the provider's own API has of the
+   * call; a tool that was found by a search is in no list.
+   */
+  ownName(sent: string, members?: JsonObject): OwnName {
+    const known = this.owners?.get(sent)
+    if (known !== undefined) return known
+    const name = stringOf(members?.['name'])
+    return name === undefined ? { name: sent } : { name, namespace: stringOf(members?.['namespace']) }
   }
 
   private lift(name: string, namespace: string, taken: ReadonlyMap<string, FoundTool>): string {
@@ -170,18 +183,6 @@ export class Toolbox {
     this.owners.set(lifted, { name, namespace })
     return lifted
   }
-}
-
-/**
- * `namespace__name` if that is legal and free, else a shortened name with a hash of both. It depends on the two names
- * alone, so that a tool keeps its name from turn to turn.
- */
-function liftedName(name: string, namespace: string, attempt: number): string {
-  const joined = `${namespace}__${name}`
-  if (attempt === 0 && LEGAL_NAME.test(joined)) return joined
-  const hash = createHash('sha256').update(`${attempt}\0${namespace}\0${name}`).digest('hex').slice(0, HASH_CHARS)
-  const legal = joined.replace(/[^A-Za-z0-9_-]/g, '_').replace(/^(?![A-Za-z_])/, '_')
-  return `${legal.slice(0, NAME_CHARS_MAX - HASH_CHARS - 1)}_${hash}`
 }
 
 function ownKey(name: string, namespace: string): string {
@@ -203,17 +204,27 @@ function addFunctions(
   for (let tool = document.firstItem(tools); tool !== NONE; tool = document.nextItem(tool), index++) {
     const at = `${path}[${index}]`
     if (!document.isObject(tool)) throw invalid(at, 'must be an object')
-    document.select(tool, TOOL, members)
+    const many = document.select(tool, TOOL, members)
     const type = members[0] ?? NONE
     const kind = document.word(type, TYPES)
-    if (kind === FUNCTION || (kind === CUSTOM && own !== undefined))
-      found.push(functionIn(document, members, at, namespace, kind === CUSTOM ? tool : NONE))
-    else if (kind === NAMESPACE) {
-      if (namespace !== undefined) continue
+    if (kind === FUNCTION || (kind === CUSTOM && own !== undefined)) {
+      const one = functionIn(document, members, at, namespace, kind === CUSTOM ? tool : NONE)
+      found.push(one)
+      own?.checkMembers(tool, many, members, at, kind === CUSTOM)
+      const isStated = kind === CUSTOM || one.strict !== NONE
+      if (namespace === undefined) own?.list(tool, `tool ${one.name}`, isStated ? 'function' : 'strictness unknown')
+    } else if (kind === NAMESPACE) {
+      if (namespace !== undefined) {
+        own?.listNone()
+        continue
+      }
       const name = document.text(nameOf(document, members[1] ?? NONE, at))
+      own?.checkMembers(tool, many, members, at, false)
+      own?.listNamespace(tool, name)
       addFunctions(document, members[5] ?? NONE, `${at}.tools`, name, found, own)
     } else if (type === NONE || !document.isString(type)) throw missing(`${at}.type`)
     else if (kind !== CUSTOM && namespace === undefined) own?.add(tool, document.text(type), at)
+    else own?.listNone()
   }
 }
 

@@ -9,7 +9,7 @@ import { learn, type RequestApi } from '../learned-form.ts'
 import { listedIds } from '../listed-models.ts'
 import type { Provider } from '../provider.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlain } from './events.ts'
-import { learnBetas } from './refused-betas.ts'
+import { acceptBetas, learnBetas } from './refused-betas.ts'
 import {
   anthropicModels,
   countRequest,
@@ -19,6 +19,7 @@ import {
   messageRequest,
   sentThinking,
 } from './request.ts'
+import { strictLesson } from './strict-tools.ts'
 import { missesThinking, THINKING } from './thinking.ts'
 
 const messageApi: RequestApi<MessageForm> = (forms) => ({
@@ -35,10 +36,14 @@ export const anthropic: Provider = {
       {
         ...{ provider: anthropic, forms: messageForms, api: messageApi },
         lessonOf: ({ error, request }, form) =>
-          missesThinking(error) ? THINKING : request.reasoning && thinkingLesson(error, sentThinking(request, form)),
+          missesThinking(error)
+            ? THINKING
+            : (strictLesson(error, request) ??
+              (request.reasoning && thinkingLesson(error, sentThinking(request, form)))),
       },
       rejection,
     ),
+  accepted: (acceptance) => acceptBetas(messageForms, acceptance),
   streamType: 'text/event-stream',
   framer: (shortcut) => new SseFramer(shortcut),
   decoder: () => new AnthropicDecoder(),

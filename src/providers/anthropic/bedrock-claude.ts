@@ -6,7 +6,6 @@
 import type { ChatRequest } from '../../core/chat-request.ts'
 import { parseObject, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
-import { takesSchema } from '../../core/structured-output.ts'
 import { authorized, bedrockModel } from '../bedrock-access.ts'
 import { bedrockException, bedrockResponseError, innerError } from '../bedrock-error.ts'
 import { THINKING_LESSONS, thinkingLesson } from '../claude-thinking.ts'
@@ -15,8 +14,9 @@ import { EVENT_STREAM_TYPE, EventStreamFramer } from '../event-stream.ts'
 import { learn, type RequestApi, TargetForms } from '../learned-form.ts'
 import type { AnswerReader, Provider, StreamDecoder, Target } from '../provider.ts'
 import { AnthropicDecoder } from './events.ts'
-import { betaLesson, learnBetas } from './refused-betas.ts'
+import { acceptBetas, betaLesson, learnBetas } from './refused-betas.ts'
 import { type MessageForm, messageRequest, passingReader, sentThinking, withoutAddresses } from './request.ts'
+import { STRICT_LESSONS, strictForm, strictLesson } from './strict-tools.ts'
 
 const CLAUDE = /claude/
 /** The first member of a body. */
@@ -62,12 +62,12 @@ const forms = new TargetForms<MessageForm>(
       placesMarks: false,
       statesStream: false,
       passing: reader,
-      takesStrict: takesSchema('bedrock', model),
+      ...strictForm(model),
       wantsThinking: false,
       ...claudeThinking(model),
     }
   },
-  THINKING_LESSONS,
+  [...THINKING_LESSONS, ...STRICT_LESSONS],
   betaLesson,
 )
 
@@ -91,7 +91,8 @@ export function withInvokeModel(converse: Provider): Provider {
         {
           ...{ provider: invoke, forms, api },
           lessonOf: ({ error, request }, form) =>
-            request.reasoning && thinkingLesson(innerError(error), sentThinking(request, form)),
+            strictLesson(innerError(error), request) ??
+            (request.reasoning && thinkingLesson(innerError(error), sentThinking(request, form))),
         },
         rejection,
       ),
@@ -103,6 +104,7 @@ export function withInvokeModel(converse: Provider): Provider {
     ownForm: ({ model }) => (CLAUDE.test(model) ? 'messages' : undefined),
     request: (request, target) => of(request, target).request(request, target),
     learn: (rejection) => of(rejection.request, rejection.target).learn?.(rejection),
+    accepted: (acceptance) => acceptBetas(forms, acceptance),
   }
 }
 

@@ -33,7 +33,7 @@ import { MediaBlockWriter } from './media-blocks.ts'
 
 /** What models and servers differ in. */
 export interface MessageVariant {
-  /** Whether the model takes `strict` tools. */
+  /** Whether the model gets `strict` tools. */
   readonly takesStrict: boolean
   /** Whether each turn with calls begins with thinking, an empty one. */
   readonly wantsThinking: boolean

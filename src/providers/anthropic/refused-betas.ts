@@ -9,7 +9,7 @@ import type { OwnFields } from '../../core/own-fields.ts'
 import type { ProviderError } from '../../core/provider-error.ts'
 import type { Kept } from '../form-store.ts'
 import { type Lesson, occurrences, type RequestApi, rejecting, type TargetForms } from '../learned-form.ts'
-import type { Learned, Provider, Rejection } from '../provider.ts'
+import type { Acceptance, Learned, Provider, Rejection, Target } from '../provider.ts'
 
 /** What a target refuses, as it has taught it: betas, and members of the body. */
 export interface BetaForm {
@@ -40,9 +40,7 @@ const OF_TOOL_MEMBERS = /^(?:tool-search-tool|advanced-tool-use|tool-examples|fi
 const TOOL_MEMBERS = '(?:custom\\.)?(?:defer_loading|eager_input_streaming|input_examples|allowed_callers)'
 const DATE = /-\d{4}-\d{2}-\d{2}$/
 
-/** Groups of so many are divided further, by requests that come later. */
-const DIVIDED_MAX = 4
-/** More betas at once are halved no further: four further requests are the most that a refusal may cost. */
+/** More betas at once are left out by thirds: each takes a further request, and a refusal may cost four. */
 const HALVED_MAX = 8
 /** What is learned of betas of one target. */
 const LEARNED_MAX = 64
@@ -76,15 +74,16 @@ function groupsIn(form: BetaForm): readonly (readonly string[])[] {
   return groups.filter((group) => !groups.some((other) => isPart(other, group)))
 }
 
-/** The betas that are left out of a request to this target. */
+/**
+ * The betas that are left out of a request to this target. The last of a group comes back: if it is the bad one, that
+ * costs one further request, and if it is not, the group has lost it. So each group costs one such request at most.
+ */
 function refusedBy(form: BetaForm): ReadonlySet<string> {
-  const groups = groupsIn(form)
-  const refused = new Set<string>()
-  for (const group of groups) {
-    const isOpen = group.length > 1 && group.length <= DIVIDED_MAX
-    for (const beta of isOpen ? group.slice(0, group.length >> 1) : group) refused.add(beta)
-  }
-  return refused
+  return new Set(groupsIn(form).flatMap(suspected))
+}
+
+function suspected(group: readonly string[]): readonly string[] {
+  return group.length > 1 ? group.slice(0, -1) : group
 }
 
 interface KeptOwn {
@@ -198,8 +197,8 @@ function namedIn({ message }: ProviderError, sent: readonly string[]): readonly 
 }
 
 /**
- * What to leave out, one after the other, if none is named: of a known group its other half, or else each half; then
- * all.
+ * What to leave out, one after the other, if none is named: of a known group the one that came back, or else each half
+ * or third; then all.
  */
 function plansFor(request: ChatRequest, sent: readonly string[], before: BetaForm): readonly (readonly string[])[] {
   const refused = refusedBy(before)
@@ -215,10 +214,34 @@ function plansFor(request: ChatRequest, sent: readonly string[], before: BetaFor
   if (sorted.length > HALVED_MAX) {
     const third = Math.ceil(sorted.length / 3)
     const parts = [sorted.slice(0, third), sorted.slice(third, 2 * third), sorted.slice(2 * third)]
-    return [...parts, sorted].map(fields)
+    return [...parts.map((part) => [ONE + part.join()]), all]
   }
   const half = Math.ceil(sorted.length / 2)
   return [[ONE + sorted.slice(0, half).join()], [ONE + sorted.slice(half).join()], all]
+}
+
+/**
+ * A target has taken a request without some betas: of groups that it had all of, those that came back are good, and the
+ * bad one is among the others.
+ */
+export function acceptBetas<Form extends BetaForm>(
+  forms: TargetForms<Form>,
+  { target, asked, sent, organization }: Acceptance,
+): void {
+  for (const group of groupsIn(forms.of(target))) {
+    const bad = suspected(group)
+    const isShown =
+      bad.length < group.length &&
+      group.every((beta) => asked.betas.includes(beta) && sent.betas.includes(beta) !== bad.includes(beta))
+    if (isShown && !isFull(forms, target)) forms.add(target, { field: ONE + bad.join() }, organization, ACCEPTED)
+  }
+}
+
+/** What is shown of a lesson that no rejection has taught. */
+const ACCEPTED = 'a request with the other betas was accepted'
+
+function isFull<Form extends BetaForm>(forms: TargetForms<Form>, target: Target): boolean {
+  return forms.learnedOf(target).filter((field) => field.startsWith(ONE)).length >= LEARNED_MAX
 }
 
 function fields(betas: readonly string[]): readonly string[] {
@@ -252,10 +275,9 @@ function attempt<Form extends BetaForm>(
   const keep = (): Kept | undefined => {
     const body = Buffer.from(request.conversation.arena.bytes).toString('latin1')
     const kept = lessons.flatMap((lesson) => {
-      const isFull = forms.learnedOf(target).filter((field) => field.startsWith(ONE)).length >= LEARNED_MAX
       // The caller's own texts may be those of the rejection.
       const isQuoted = occurrences(body, lesson.words) > lesson.own
-      return isFull || isQuoted ? [] : (forms.add(target, lesson, organization, error.message) ?? [])
+      return isFull(forms, target) || isQuoted ? [] : (forms.add(target, lesson, organization, error.message) ?? [])
     })
     return kept[0]
   }

@@ -5,7 +5,6 @@ import { DOCUMENT_URL, IMAGE_URL } from '../../core/conversation.ts'
 import type { Endpoint } from '../../core/endpoint.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
-import { isStructuredClaude } from '../../core/structured-output.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { SseFramer } from '../../wire/frames.ts'
 import { SentMarks } from '../cache-marks.ts'
@@ -25,6 +24,7 @@ import { betaHeaders } from './beta-headers.ts'
 import { AnthropicDecoder, anthropicEvents, anthropicPlainWithoutOwn } from './events.ts'
 import { MessageBodyWriter, type MessageVariant } from './message-body.ts'
 import { type BetaForm, betaLesson, withoutRefused } from './refused-betas.ts'
+import { STRICT_LESSONS, type StrictForm, strictForm, takesStrict } from './strict-tools.ts'
 import { THINKING } from './thinking.ts'
 
 const PATH = '/v1/messages'
@@ -39,7 +39,7 @@ const AROUND_ENTRY = 8
 const AROUND_ALL = 512
 
 /** What the requests for one model have in common, at Anthropic's own API, Vertex AI or Bedrock. */
-export interface MessageForm extends MessageVariant, ThinkingForm, BetaForm {
+export interface MessageForm extends Omit<MessageVariant, 'takesStrict'>, StrictForm, ThinkingForm, BetaForm {
   /** The first member of the body, and that of a body for the token counter. */
   readonly opening: string
   readonly countOpening: string
@@ -82,12 +82,12 @@ export const messageForms = new TargetForms<MessageForm>(
       placesMarks: true,
       statesStream: true,
       passing: passingReader,
-      takesStrict: isStructuredClaude(model),
+      ...strictForm(model),
       wantsThinking: false,
       ...claudeThinking(model),
     }
   },
-  [THINKING, ...THINKING_LESSONS],
+  [THINKING, ...THINKING_LESSONS, ...STRICT_LESSONS],
   betaLesson,
 )
 
@@ -175,7 +175,7 @@ function written(request: ChatRequest, form: MessageForm, turns: Turns, opening:
     turns,
     marks,
     new SentCallIds(turns),
-    form,
+    { wantsThinking: form.wantsThinking, takesStrict: takesStrict(request, form) },
     thoughtsOf(request),
     own,
   )
@@ -248,11 +248,11 @@ function inRange(temperature: number): number {
 
 /** The caller's JSON schema for the answer; plain JSON mode has no counterpart. */
 function outputConfig(
-  { sampling: { responseFormat, followsFormat = false } }: ChatRequest,
-  { takesStrict }: MessageForm,
+  { sampling: { responseFormat, passesFormat, followsFormat } }: ChatRequest,
+  form: MessageForm,
   { effort }: Thinking,
 ): JsonObject | undefined {
-  const takesFormat = takesStrict || followsFormat
+  const takesFormat = form.takesStrict || (passesFormat === true && followsFormat === true)
   const named = takesFormat && responseFormat?.['type'] === 'json_schema' ? responseFormat['json_schema'] : undefined
   const schema = isObject(named) ? named['schema'] : undefined
   if (!isObject(schema) && effort === undefined) return undefined

@@ -1,7 +1,6 @@
 /** Claude on Vertex AI: the Messages API with the model in the address and the version in the body. */
 
 import type { ChatRequest } from '../../core/chat-request.ts'
-import { isStructuredClaude } from '../../core/structured-output.ts'
 import { THINKING_LESSONS, thinkingLesson } from '../claude-thinking.ts'
 import { claudeThinking } from '../efforts.ts'
 import { googleResponseError } from '../google-error.ts'
@@ -10,7 +9,7 @@ import type { Provider, Target, UpstreamRequest } from '../provider.ts'
 import { smallestChat } from '../smallest-chat.ts'
 import { vertexHeaders, vertexModel, vertexModels } from '../vertex-address.ts'
 import { anthropic } from './anthropic.ts'
-import { betaLesson, learnBetas } from './refused-betas.ts'
+import { acceptBetas, betaLesson, learnBetas } from './refused-betas.ts'
 import {
   countRequest,
   type MessageForm,
@@ -19,6 +18,7 @@ import {
   sentThinking,
   withoutAddresses,
 } from './request.ts'
+import { STRICT_LESSONS, strictForm, strictLesson } from './strict-tools.ts'
 
 /** The first member of a body. */
 const OPENING = '{"anthropic_version":"vertex-2023-10-16"'
@@ -44,12 +44,12 @@ const forms = new TargetForms<MessageForm>(
       placesMarks: false,
       statesStream: true,
       passing: { ...passingReader, responseError: googleResponseError },
-      takesStrict: isStructuredClaude(model),
+      ...strictForm(model),
       wantsThinking: false,
       ...claudeThinking(model),
     }
   },
-  THINKING_LESSONS,
+  [...THINKING_LESSONS, ...STRICT_LESSONS],
   betaLesson,
 )
 
@@ -62,10 +62,12 @@ export const vertexClaude: Provider = {
     learn(
       {
         ...{ provider: vertexClaude, forms, api: vertexApi },
-        lessonOf: ({ error, request }, form) => request.reasoning && thinkingLesson(error, sentThinking(request, form)),
+        lessonOf: ({ error, request }, form) =>
+          strictLesson(error, request) ?? (request.reasoning && thinkingLesson(error, sentThinking(request, form))),
       },
       rejection,
     ),
+  accepted: (acceptance) => acceptBetas(forms, acceptance),
   responseError: googleResponseError,
   counter: { request: counted, tokens: (body) => anthropic.counter?.tokens(body) },
   probe: (target) => counted(smallestChat(target.model), target),

@@ -18,7 +18,13 @@ import { SIGNATURE_WORDS } from '../thought-signature.ts'
 import { type NameRule, ToolNames } from '../tool-names.ts'
 import { offeredTools, Turns } from '../turns.ts'
 import { ContentBodyWriter, type ContentVariant } from './content-body.ts'
-import { ignoredThinking, THINKING_LESSONS, type ThinkingForm, thinkingConfig } from './thinking-config.ts'
+import {
+  budgetLesson,
+  ignoredThinking,
+  THINKING_LESSONS,
+  type ThinkingForm,
+  thinkingConfig,
+} from './thinking-config.ts'
 
 /** Dots, colons and dashes are legal, but not as the first character. */
 const NAMES: NameRule = { legal: /^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/, illegal: /[^a-zA-Z0-9_.:-]/g, charsMax: 64 }
@@ -67,6 +73,7 @@ export const geminiForms = new TargetForms<GeminiForm>(
     ...geminiThinking(target.model),
   }),
   [SIGNATURES, ...THINKING_LESSONS],
+  budgetLesson,
 )
 
 export function contentRequest(request: ChatRequest, form: GeminiForm): UpstreamRequest {

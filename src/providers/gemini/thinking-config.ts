@@ -76,6 +76,27 @@ const NO_THINKING: Lesson<ThinkingForm> = {
 /** Of a level. */
 const LEVELS = EFFORT_LESSONS.map((lesson) => ({ ...lesson, words: /thinkingLevel/gi }))
 
+/** "The thinking budget 24577 is invalid. Please choose a value between 128 and 24576." */
+const RANGE = /\bbetween\s+(\d{1,7})\s+and\s+(\d{1,7})|[[(](\d{1,7})\s*,\s*(\d{1,7})[\])]/
+const BUDGETS = 'thinkingBudget '
+
+/** What a model takes, by the field of the store: `thinkingBudget 128-32768`, or `… or 0`. */
+export function budgetLesson(field: string): Lesson<ThinkingForm> | undefined {
+  const [, least, most, off] = /^thinkingBudget (\d{1,7})-(\d{1,7})( or 0)?$/.exec(field) ?? []
+  if (least === undefined || most === undefined) return undefined
+  const budgets = { least: Number(least), most: Number(most), hasOff: off !== undefined }
+  return { ...NO_BUDGETS, field, change: { budgets } }
+}
+
+/** The range that an error names, unless the rejected number is within it. 0 is off unless it was rejected. */
+function rangeLesson(error: ProviderError, sent: unknown, form: ThinkingForm): Lesson<ThinkingForm> | undefined {
+  const [, first, second, third, fourth] = RANGE.exec(error.message) ?? []
+  const [least, most] = [Number(first ?? third), Number(second ?? fourth)]
+  if (!(least <= most) || (Number(sent) >= least && Number(sent) <= most)) return undefined
+  const hasOff = least === 0 || (sent !== 0 && form.budgets?.hasOff === true)
+  return budgetLesson(`${BUDGETS}${Math.max(1, least)}-${most}${hasOff ? ' or 0' : ''}`)
+}
+
 export const THINKING_LESSONS: readonly Lesson<ThinkingForm>[] = [NO_LEVELS, NO_BUDGETS, NO_THINKING, ...LEVELS]
 
 /** What a rejection shows about how a model thinks. */
@@ -92,6 +113,7 @@ export function thinkingLesson(
     const isAboutValue = typeof level === 'string' && error.message.toLowerCase().includes(level)
     return word !== undefined && isAboutValue ? { ...effortLesson(word), words: /thinkingLevel/gi } : NO_LEVELS
   }
-  if (sent['thinkingBudget'] !== undefined && rejectsBudget(error)) return NO_BUDGETS
+  const budget = sent['thinkingBudget']
+  if (budget !== undefined && rejectsBudget(error)) return rangeLesson(error, budget, form) ?? NO_BUDGETS
   return rejectsAll(error) && /not (?:enabled|supported)|unknown name/i.test(error.message) ? NO_THINKING : undefined
 }

@@ -9,7 +9,7 @@ import { smallestChat } from '../smallest-chat.ts'
 import { vertexHeaders, vertexModel, vertexModels } from '../vertex-address.ts'
 import { contentApi, gemini, learnedSignatures } from './gemini.ts'
 import { contentCountRequest, type GeminiForm, SIGNATURES, wantsSignatures } from './request.ts'
-import { THINKING_LESSONS } from './thinking-config.ts'
+import { budgetLesson, THINKING_LESSONS } from './thinking-config.ts'
 
 /** Vertex AI rejects ids of calls as unknown fields; it matches results with calls by name and order. */
 const forms = new TargetForms<GeminiForm>(
@@ -27,6 +27,7 @@ const forms = new TargetForms<GeminiForm>(
     }
   },
   [SIGNATURES, ...THINKING_LESSONS],
+  budgetLesson,
 )
 
 export const vertexGemini: Provider = {

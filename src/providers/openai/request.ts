@@ -25,7 +25,8 @@ export function chatRequest(request: ChatRequest, form: ServerForm): UpstreamReq
   const names = new ToolNames(request, NAMES_OF_64)
   const expected = conversation.arena.size + AROUND_ENTRY * conversation.end + AROUND_ALL
   const json = new JsonBuilder(conversation.arena, expected)
-  const free = form.takesFreeTools && tools.has(FREE_FORM) ? tools.freeNames : undefined
+  const takesFree = form.takesFreeTools && form.rejectsFreeTools !== true
+  const free = takesFree && tools.has(FREE_FORM) ? tools.freeNames : undefined
   const writer = new ChatBodyWriter(
     json,
     names,

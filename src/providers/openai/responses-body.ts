@@ -1,8 +1,10 @@
 /** Messages and tools as entries → the items and tools of a Responses body, from the bytes of their texts. */
 
+import type { Arena } from '../../core/arena.ts'
 import { CALL_ID, type Conversation, OWN_BLOCK, REFUSAL, SYSTEM, TEXT, TOOL, USER } from '../../core/conversation.ts'
 import { MARKED } from '../../core/entry-marks.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
+import type { ListedTool, OwnName } from '../../core/own-fields.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { markedEnds } from '../cache-marks.ts'
@@ -57,8 +59,10 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     /** Models that think take the system's texts as those of the developer. */
     private readonly hasDeveloper: boolean,
     private readonly thoughts: EntryThoughts | undefined,
-    /** Tools that take a text, which this API has. */
-    free: ReadonlySet<string>,
+    /** Tools that take a text, if the server has such. */
+    free: ReadonlySet<string> | undefined,
+    /** The tools of namespaces by their names in the conversation, if the server has such. */
+    private readonly lifted: ReadonlyMap<string, OwnName> | undefined,
   ) {
     super(json, names, FORMS, free)
   }
@@ -85,7 +89,8 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
   }
 
   private get form(): string {
-    return this.hasDeveloper ? 'responses with developer' : 'responses'
+    const form = this.hasDeveloper ? 'responses with developer' : 'responses'
+    return this.lifted === undefined ? form : `${form} and namespaces`
   }
 
   private message(conversation: Conversation, message: number, end: number, ids: SentCallIds): void {
@@ -172,10 +177,13 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
       json.part(isFree ? FREE_CALL_ITEM : CALL_ITEM)
       ids.write(json, call)
       json.part(CALL_NAME)
-      this.names.write(json, conversation, name)
+      const own = this.lifted?.get(conversation.textAt(name))
+      if (own === undefined) this.names.write(json, conversation, name)
+      else json.inside(own.name)
       json.part(isFree ? CALL_INPUT : CALL_ARGUMENTS)
       if (isFree) this.freeText(conversation, written)
       else this.argumentsOf(conversation, written)
+      if (own?.namespace !== undefined) json.text(`","namespace":${JSON.stringify(own.namespace).slice(0, -1)}`)
       json.part(END)
       call = conversation.next(written)
     }
@@ -206,6 +214,21 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
       json.part(at < refusals ? OUTPUT_TEXT : REFUSAL_PART)
       json.entry(conversation, at)
       json.part(PART_ENDS[conversation.markIndexAt(at)] ?? NOTHING)
+    }
+    json.part(CLOSE_LIST)
+  }
+
+  /** The tools as their caller listed them. */
+  listed(tools: readonly ListedTool[], arena: Arena): void {
+    const { json } = this
+    json.part(OPEN_LIST)
+    for (const [index, { from, to, kind }] of tools.entries()) {
+      const lacksStrictness = kind === 'strictness unknown'
+      if (index > 0) json.part(COMMA)
+      json.span(from, lacksStrictness ? to - 1 : to, arena)
+      if (!lacksStrictness) continue
+      json.part(FORMS.unknownStrictness)
+      json.part(CLOSE)
     }
     json.part(CLOSE_LIST)
   }

@@ -8,7 +8,7 @@ import { CALLS_MAX } from '../../core/completion.ts'
 import type { StreamEvent } from '../../core/event.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, numberOf, objectOf, stringOf } from '../../core/json.ts'
 import { ProviderError } from '../../core/provider-error.ts'
-import { FREE_CLOSING, FREE_OPENING } from '../../core/tool-list.ts'
+import { FREE_CLOSING, FREE_OPENING, liftedName } from '../../core/tool-list.ts'
 import { membersText } from '../../wire/member-text.ts'
 import { isBlank, parseFrame } from '../frame-json.ts'
 import type { StreamDecoder } from '../provider.ts'
@@ -196,9 +196,14 @@ export class ResponsesDecoder implements StreamDecoder {
     events.push({ type: 'thought', json: JSON.stringify(phase), on: 'text' })
   }
 
-  private call(index: number, { call_id, id, name, arguments: written }: JsonObject, events: StreamEvent[]): void {
+  /** One of a tool in a namespace has the name that other providers get, and its own. */
+  private call(index: number, item: JsonObject, events: StreamEvent[]): void {
+    const { call_id, id, name, arguments: written, namespace } = item
     this.calls ??= new ToolBlocks()
-    this.calls.begin(index, call_id ?? id, name, written, events)
+    const isOwn = this.own !== undefined && typeof name === 'string' && typeof namespace === 'string'
+    if (isOwn && namespace !== '')
+      this.calls.begin(index, call_id ?? id, liftedName(name, namespace), written, events, { name, namespace })
+    else this.calls.begin(index, call_id ?? id, name, written, events)
     this.places.set(id ?? call_id, index)
   }
 

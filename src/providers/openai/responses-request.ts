@@ -20,6 +20,7 @@ import type { ServerForm } from './server-form.ts'
 /** Around an entry, and around all of them, in bytes. */
 const AROUND_ENTRY = 24
 const AROUND_ALL = 512
+const NO_NAMES: ReadonlySet<string> = new Set()
 /** weir looks for each stop sequence in each piece of a text. Chat Completions takes four. */
 const STOP_SEQUENCES_MAX = 64
 const STOP_CHARS_MAX = 1024
@@ -35,19 +36,18 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
   const json = new JsonBuilder(conversation.arena, expected)
   const { responses } = form
   const stop = keptStop(request)
-  const free = tools.freeNames
-  const writer = new ResponsesBodyWriter(json, names, responses.hasDeveloper, thoughtsOf(request), free)
+  const { own } = request
+  const free = form.rejectsFreeTools === true ? NO_NAMES : tools.freeNames
+  const isListed = form.rejectsNamespaces !== true && form.rejectsFreeTools !== true && !names.areChanged
+  const lifted = isListed ? own?.lifted : undefined
+  const writer = new ResponsesBodyWriter(json, names, responses.hasDeveloper, thoughtsOf(request), free, lifted)
   json.text(responses.opening)
   writer.input(conversation)
   // The API rejects tool settings without tools.
-  const { own } = request
   if (!tools.isEmpty || own?.tools.length) {
     json.text(',"tools":')
-    writer.tools(
-      tools,
-      undefined,
-      own?.tools.map((tool) => tool.json),
-    )
+    if (own?.listed !== undefined && isListed) writer.listed(own.listed, tools.arena)
+    else writer.tools(tools, undefined, own?.tools.map(({ json }) => json) ?? [])
     json.text(
       jsonMember('tool_choice', choiceOf(request, names, free)) +
         member('parallel_tool_calls', request.parallelToolCalls) +

@@ -22,6 +22,7 @@ import {
   responsesForm,
   wantsResponses,
 } from './responses-form.ts'
+import { TOOL_LESSONS, type ToolForm, toolLessonOf } from './tool-lessons.ts'
 
 /**
  * Kimi thinks by default, and then a message with tool calls must have the thoughts that led to them, or Moonshot's own
@@ -40,7 +41,7 @@ const WITH_THOUGHTS: MessageVariant = { thoughts: 'always' }
 const WITH_SIGNATURES: MessageVariant = { signatures: true }
 
 /** What every request to a target has in common. */
-export interface ServerForm extends ProviderAddress, ApiNeeds, EffortForm {
+export interface ServerForm extends ProviderAddress, ApiNeeds, EffortForm, ToolForm {
   /** How its messages differ from OpenAI's. */
   readonly variant: MessageVariant
   readonly limitName: 'max_completion_tokens' | 'max_tokens'
@@ -117,7 +118,10 @@ const UNKNOWN_FIELD =
 /** What a server that rejected a request with this error is to get; undefined if the error shows nothing about that. */
 export function lessonOf({ error, request }: Rejection, form: ServerForm): Lesson<ServerForm> | undefined {
   const { kind, detail } = error
-  if (needsResponses(request, form)) return responsesLesson(error) ?? effortLessonOf(error, request, form)
+  if (needsResponses(request, form)) {
+    const lesson = responsesLesson(error) ?? toolLessonOf(error, request, { tool: 1, call: 0 })
+    return lesson ?? effortLessonOf(error, request, form)
+  }
   const wanted = form.api === 'auto' ? wantsResponses(error, request) : undefined
   if (wanted !== undefined) return wanted === 'tools' ? API_WITH_TOOLS : API
   if (kind !== 'rejected') return undefined
@@ -127,6 +131,8 @@ export function lessonOf({ error, request }: Rejection, form: ServerForm): Lesso
     return { ...NO_REASONING, own: ownWords(request.conversation, thoughts) }
   if (rejectsLimit(error)) return OTHER_LIMIT
   if (detail.param === 'stream_options' || rejectsOptions(error)) return NO_OPTIONS
+  const tools = toolLessonOf(error, request, { tool: 2, call: 2 })
+  if (tools !== undefined) return tools
   const effort = effortLessonOf(error, request, form)
   if (effort !== undefined && !missesThoughts(error)) return effort
   const lesson = missesThoughts(error) ? THOUGHTS : rejectsSignature(error) ? SIGNATURES : undefined
@@ -227,6 +233,7 @@ const LESSONS: readonly Lesson<ServerForm>[] = [
   NO_THOUGHTS,
   NO_PADDING,
   ...REASONING_LESSONS,
+  ...TOOL_LESSONS,
 ]
 
 export const openaiForms = new TargetForms<ServerForm>(

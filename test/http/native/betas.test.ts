@@ -37,6 +37,9 @@ const { upstream, gateway } = await served((url) => ({
       prompt_cache: { explicit: true, ttls: ['5m', '1h'] },
     },
     unmarked: ['claude/claude-sonnet-4-5'],
+    earlier: ['claude/claude-opus-4-1'],
+    unknown: ['claude/other'],
+    stated: { targets: [{ provider: 'claude', model: 'claude-of-ours' }], supports: ['tools', 'structured_output'] },
     priced: { ...PRICED, max_output_tokens: 1000 },
     dear: { ...PRICED, max_output_tokens: 100_000 },
   },
@@ -265,6 +268,29 @@ test('marks of a model that has none are left out, and nothing else', async () =
       'defer_loading',
     ])
       expect(JSON.stringify(call?.json).includes(type)).toBe(JSON.stringify(unmarked).includes(type))
+  }
+})
+
+test('tools that are strict go to models that may take them, until one rejects them', async () => {
+  const tools = [{ ...TOOL, strict: true }]
+  const strictness = async (model: string) => {
+    const { call } = await sent({ model, messages: MESSAGES, tools })
+    return JSON.stringify(call?.json?.['tools']).includes('strict')
+  }
+  expect([await strictness('claude'), await strictness('earlier'), await strictness('stated')]).toEqual([
+    ...[true, false, true],
+  ])
+  upstream.otherwise((call) => {
+    const isStrict = JSON.stringify(call.json?.['tools']).includes('strict')
+    const error = { type: 'invalid_request_error', message: 'tools.0.custom.strict: Extra inputs are not permitted' }
+    if (isStrict) call.answer(400, JSON.stringify({ type: 'error', error }))
+    else speaks('anthropic', () => textAnswer('Hello.'))(call)
+  })
+  for (const many of [2, 1]) {
+    const before = upstream.calls.length
+    const body = { model: 'unknown', max_tokens: 9, messages: MESSAGES, tools }
+    const answer = await ask(gateway.port, requestBytes('/v1/messages', { key: KEY, body }))
+    expect([answer.status, upstream.calls.length - before]).toEqual([200, many])
   }
 })
 

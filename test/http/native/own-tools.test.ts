@@ -152,7 +152,7 @@ describe('a request', () => {
     const { answer, call } = await sent({ ...BODY, model: 'own', include, max_tool_calls: 3, tool_choice: choice })
     expect(answer.status).toBe(200)
     expect(call?.path).toEndWith('/responses')
-    expect(call?.json?.['tools']).toMatchObject([FUNCTION, ...TOOLS])
+    expect(call?.json?.['tools']).toEqual([...TOOLS, { ...FUNCTION, strict: false }])
     expect(call?.json?.['input']).toMatchObject([
       { role: 'user' },
       SEARCH,
