@@ -61,6 +61,15 @@ export function windowEndMs(window: BudgetLimit['window'], at: number): number |
   return window === 'month' ? monthEndMs(at) : undefined
 }
 
+/** The first millisecond after a window of a counter in a time zone; undefined for the one that never ends. */
+export function windowEndIn(timeZone: string, window: BudgetLimit['window'], at: number): number | undefined {
+  const end = windowEndMs(window, at)
+  if (end === undefined) return undefined
+  const last = zonedWindow(timeZone, window, end - 1)
+  // East of UTC the next one has begun.
+  return last.number > at ? last.start : last.end
+}
+
 /** The windows of a counter at a time, in the order of `budgetLimits`, with the first millisecond of and after each. */
 export interface ZonedWindows {
   readonly windows: readonly number[]

@@ -251,10 +251,11 @@ export class AlertWatch {
         const found = await reader.read(config.organizations.map(({ id }) => id))
         const spends = await spendsOfCrossings(config, found)
         let count = 0
-        // Most records of lost reservations reach no threshold, and are taken as well.
+        // Most records of lost reservations reach no threshold, and are taken as well, as those that are not of money.
         const queued = found.filter(({ isRefusal, counter }, i) => {
           const spend = spends[i]
-          if (spend === undefined || count >= QUEUED_A_LOOK) return false
+          if (count >= QUEUED_A_LOOK) return false
+          if (spend === undefined) return true
           // Whether the limit itself refuses depends on what it has now, which `readSpend` reads next.
           if (isRefusal && counter === undefined) this.spendDueMs = Number.NEGATIVE_INFINITY
           if (isRefusal && counter !== undefined) this.countersDueMs = Math.min(this.countersDueMs, this.countersRestMs)
@@ -337,7 +338,7 @@ function mixedAlert({ sinceMs, places }: MixedFleet): ReportedOnce {
 function spendOf(usages: readonly (LimitUsage | CounterLimitUsage)[]): readonly LimitSpend[] {
   return usages.flatMap((usage) => {
     const { organization, key, limit, amount, used, renewsAtMs: endMs } = usage
-    if (limit.kind !== 'budget') return []
+    if (limit.unit !== 'micro_usd') return []
     const budget = 'name' in usage ? { name: usage.name, value: usage.value === '' ? null : usage.value } : undefined
     return [{ organization, key, budget, window: limit.window, limitMicroUsd: amount, spentMicroUsd: used, endMs }]
   })

@@ -1,39 +1,44 @@
-/** The limits of spend that reached a threshold: the ledger records some crossings without them. */
+/** The limits of spend that reached a threshold: the ledger records some crossings without their amounts. */
 
 import type { LimitSpend } from '../../alerts/spend-thresholds.ts'
 import { openKeyStore } from '../../assembly/open-ledger.ts'
 import type { Config } from '../../config/config.ts'
-import { amountOf, budgetLimits, type Limits, spentBefore } from '../../core/limits.ts'
+import { amountOf, type Limits, spendLimits, spentBefore } from '../../core/limits.ts'
 import { counterOf } from '../../ledger/ledger.ts'
 import type { SpendCrossing } from '../../ledger/spend-crossing.ts'
-import { windowEndMs } from '../../ledger/window.ts'
+import { windowEndIn, windowEndMs } from '../../ledger/window.ts'
 import { withLedger } from '../../reports/ledger-part.ts'
 
-/** What each crossing is about, in their order; a limit that is not set is 0. Throws `LedgerProblem`. */
+/**
+ * What each crossing is about, in their order; undefined if that is no money. A limit that is not set is 0. Throws
+ * `LedgerProblem`.
+ */
 export async function spendsOfCrossings(
   config: Config,
   crossings: readonly SpendCrossing[],
-): Promise<readonly LimitSpend[]> {
+): Promise<readonly (LimitSpend | undefined)[]> {
   // A step knows a limit without what was spent elsewhere, which only the record of the key has.
   const storedIds = crossings.flatMap(({ organization, key }) =>
     key === undefined || configuredLimits(config, organization, key) ? [] : [key],
   )
   const stored = await storedLimits(config, storedIds)
   return crossings.map(({ organization, key, counter, budget, window, spentMicroUsd, limitMicroUsd }) => {
+    const limit = spendLimits.find(({ name }) => name === budget)
+    if (limit === undefined) return undefined
     const limits =
       (counter === undefined
         ? configuredLimits(config, organization, key)
         : counterLimits(config, organization, counter)) ??
       stored.get(`${organization}\0${key}`) ??
       {}
-    const limit = budgetLimits.find(({ name }) => name === budget)
-    const before = limit === undefined ? 0 : spentBefore(limits, limit, Date.now())
-    return {
-      ...{ organization, key: key ?? null, window: budget, spentMicroUsd: spentMicroUsd + before },
-      ...(counter === undefined ? {} : { budget: budgetFields(counter) }),
-      limitMicroUsd: (before === 0 ? limitMicroUsd : undefined) ?? (limit && amountOf(limits, limit)) ?? 0,
-      endMs: windowEndMs(budget, window),
+    const before = spentBefore(limits, limit, Date.now())
+    const spend = {
+      ...{ organization, key: key ?? null, window: limit.window, spentMicroUsd: spentMicroUsd + before },
+      limitMicroUsd: (before === 0 ? limitMicroUsd : undefined) ?? amountOf(limits, limit) ?? 0,
     }
+    if (counter === undefined) return { ...spend, endMs: windowEndMs(limit.window, window) }
+    const { timezone = 'UTC' } = config.organizations.find(({ id }) => id === organization) ?? {}
+    return { ...spend, budget: budgetFields(counter), endMs: windowEndIn(timezone, limit.window, window) }
   })
 }
 
