@@ -61,8 +61,8 @@ export interface EntryThoughts {
 
 /** Requests of the same moment share one. */
 export interface MarksQuestion {
-  /** Another request has sent it. */
-  readonly isShared: boolean
+  /** Whether a look-up waits for the answer, because most are in vain; else it is sent at the same time. */
+  readonly isFirst: boolean
   /** Whether there are marks that this machine has not learned yet. Never rejects. */
   readonly areNew: Promise<boolean>
 }

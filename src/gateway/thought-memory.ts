@@ -118,14 +118,14 @@ export class ThoughtMemory {
 }
 
 /**
- * No target has a mark, but another machine may have set one just now. The request that asks about that looks up at the
- * same time, so that it waits for one reply, as with a mark; those that share its question would look up in vain.
+ * No target has a mark, but another machine may have set one just now. A look-up that goes out with the question waits
+ * for one reply, as with a mark.
  */
 async function findUnmarked(
-  { isShared, areNew }: MarksQuestion,
+  { isFirst, areNew }: MarksQuestion,
   find: () => RecalledThoughts | Promise<RecalledThoughts> | undefined,
 ): Promise<RecalledThoughts | undefined> {
-  if (isShared && !(await areNew)) return undefined
+  if (isFirst && !(await areNew)) return undefined
   const recalled = await find()
   return recalled?.isEmpty === true ? undefined : recalled
 }

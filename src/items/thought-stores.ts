@@ -82,6 +82,8 @@ function textsOf(items: LocalItemStore, organization: string, ids: readonly stri
 
 /** For how long nodes are not asked for their marks again: over many requests, a question costs nothing. */
 const MARKS_MS = 20
+/** For how long no further look-up is sent with such a question: of a long history it takes half a millisecond. */
+const EARLY_LOOKUP_MS = 250
 
 class LocalThoughts implements ThoughtStore {
   constructor(private readonly items: LocalItemStore) {}
@@ -121,6 +123,8 @@ class PeerThoughts implements ThoughtStore {
 class SealedThoughts implements ThoughtStore {
   private asking: MarksQuestion | undefined
   private askedMs = Number.NEGATIVE_INFINITY
+  /** When a look-up went out with a question. */
+  private lookedUpMs = Number.NEGATIVE_INFINITY
 
   constructor(
     private readonly sealer: Sealer,
@@ -152,9 +156,11 @@ class SealedThoughts implements ThoughtStore {
     if (nowMs - this.askedMs < MARKS_MS) return undefined
     this.askedMs = nowMs
     const areNew = this.items.then((redis) => redis.hasNewMarks()).catch(() => false)
-    this.asking = { isShared: true, areNew }
+    this.asking = { isFirst: true, areNew }
     void this.learn(areNew, learn)
-    return { isShared: false, areNew }
+    if (nowMs - this.lookedUpMs < EARLY_LOOKUP_MS) return this.asking
+    this.lookedUpMs = nowMs
+    return { isFirst: false, areNew }
   }
 
   /** The question is open until new marks are learned: a request that begins before that looks its thoughts up. */
