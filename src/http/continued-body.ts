@@ -4,13 +4,18 @@
  */
 
 import { CallerError } from '../core/caller-error.ts'
+import { LONG_NUMBERS_MAX } from '../core/exact-json.ts'
 import { isArray, isObject } from '../core/json.ts'
 import { NO_SHARED_BYTES, SharedBytes } from '../core/shared-bytes.ts'
 import { type EarlierInput, earlierInput, type ReadInput } from '../dialects/responses/earlier-input.ts'
+import type { JsonDocument } from '../wire/json-document.ts'
+import { VALUES_MAX } from '../wire/json-shape.ts'
 import type { RequestBody } from '../wire/request-body.ts'
 
 /** As the body of a `POST`. */
 const BODY_BYTES_MAX = 10 * 1024 * 1024
+/** A double has all numbers of fewer digits. */
+const LONG_NUMBER_DIGITS = 16
 const OPEN = Buffer.from('[')
 const CLOSE_LIST = Buffer.from(']')
 
@@ -103,12 +108,12 @@ function isBlank(bytes: Buffer): boolean {
  * The body of a turn that continues a response: with all of its input, or with what is new if the rest was read. Throws
  * `CallerError` if it is too large, or answers a call that the conversation has not.
  */
-export function continuedBody({ bytes, input }: TurnBody, parent: Parent): TurnBody {
+export function continuedBody({ bytes, input, read }: TurnBody, parent: Parent): TurnBody {
   // Its error is that of a `POST`.
   if (input === undefined) return { bytes, input }
   checkOutputs(bytes, input, parent)
   const added = [parent.output === '' ? [] : [Buffer.from(parent.output)], itemsOf({ bytes, input })]
-  const isRead = parent.input.read !== undefined && added.some(({ length }) => length > 0)
+  const isRead = added.some(({ length }) => length > 0) && isWithinLimits(parent, read?.document)
   const lists = (isRead ? added : [allItemsOf(parent.input), ...added]).filter(({ length }) => length > 0)
   const list = lists.flatMap((pieces, index) => (index === 0 ? pieces : [COMMA, ...pieces]))
   const [from, to] = input.isText ? [input.from, input.to] : [input.from - 1, input.to + 1]
@@ -120,6 +125,14 @@ export function continuedBody({ bytes, input }: TurnBody, parent: Parent): TurnB
   }
   const end = whole.length - (bytes.length - to) - CLOSE_LIST.length
   return { bytes: whole, input: { from: from + OPEN.length, to: end, isText: false }, earlier }
+}
+
+/** Whether what was read needs not be read again to find that a body with all of it exceeds no limit of its structure. */
+function isWithinLimits({ input, output }: Parent, document: JsonDocument | undefined): boolean {
+  const state = input.read?.state
+  if (state === undefined || document === undefined) return false
+  const longNumbers = state.longNumbers + document.longNumbers + output.length / LONG_NUMBER_DIGITS
+  return longNumbers <= LONG_NUMBERS_MAX && state.structure + document.structure + output.length <= VALUES_MAX
 }
 
 /**

@@ -301,8 +301,8 @@ export class SocketConnection implements TurnConnection {
   }
 
   bodyOf(frame: TurnFrame): TurnBody {
-    const { bytes, input, previousResponseId: previous } = frame
-    if (previous === undefined) return { bytes, input, read: frame.read }
+    const { bytes, input, read, previousResponseId: previous } = frame
+    if (previous === undefined) return { bytes, input, read }
     const parent = [...this.conversations.values()].find(({ id }) => id === previous)
     this.state.figures.continued(parent === undefined ? 'not_found' : 'found')
     if (parent === undefined) {
@@ -313,7 +313,7 @@ export class SocketConnection implements TurnConnection {
       })
     }
     this.home.memory.used(this.organization, parent)
-    return continuedBody({ bytes, input }, parent)
+    return continuedBody({ bytes, input, read }, parent)
   }
 
   keep(turn: SocketTurn): void {

@@ -116,17 +116,29 @@ export function errorFrame(
 const OF_HTTP: ReadonlySet<string> = new Set(['content-type', 'cache-control', 'connection', 'www-authenticate'])
 
 const EVENT = 'event: '.length
-const DATA = '\ndata: '.length
+const DATA = 'data: '.length
+/** The first event of a turn, and those that end it. */
+const EDGES: ReadonlySet<string> = new Set([
+  'response.created',
+  'response.completed',
+  'response.incomplete',
+  'response.failed',
+])
+/** A longer name is not looked up: that of nearly all events, and a part of a text takes 0.1 µs to compare. */
+const EDGE_CHARS_MAX = 'response.incomplete'.length
 
 /**
- * Calls `send` with each event of a text of server-sent events: its name, and its JSON, which is not parsed. Comments
- * are left out.
+ * Calls `send` with the JSON of each event of a text of server-sent events, which is not parsed. `isEdge`: it is the
+ * first of its turn, or the last. Comments are left out. A single character is found 64 bytes at a time, two are not.
  */
-export function eachEvent(text: string, send: (name: string, json: string) => void): void {
-  let from = 0
-  for (let to = text.indexOf('\n\n'); to !== -1; to = text.indexOf('\n\n', from)) {
-    const line = text.indexOf('\n', from)
-    if (line < to) send(text.slice(from + EVENT, line), text.slice(line + DATA, to))
-    from = to + 2
+export function eachEvent(text: string, send: (json: string, isEdge: boolean) => void): void {
+  for (let from = 0, end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', from)) {
+    const to = text.indexOf('\n', end + 1)
+    // The blank line after a comment.
+    if (to > end + 1) {
+      const isShort = end - from - EVENT <= EDGE_CHARS_MAX
+      send(text.slice(end + 1 + DATA, to), isShort && EDGES.has(text.slice(from + EVENT, end)))
+      from = to + 2
+    } else from = end + 2
   }
 }

@@ -195,22 +195,13 @@ export class SocketTurn implements Responder, CallerStream, Turn {
     if (encoder !== undefined) this.write(encoder.failed(this.sent, code, message))
   }
 
-  private readonly send = (name: string, json: string): void => {
+  private readonly send = (json: string, isEdge: boolean): void => {
     const { lane } = this.frame
-    const isEdge = EDGES.has(name)
     this.sent++
     const named = lane === undefined ? json : `{"stream_id":"${lane}",${json.slice(1)}`
     this.connection.send(isEdge ? named.slice(0, -1) + this.gateway : named)
   }
 }
-
-/** The first event of a turn, and those that end it. */
-const EDGES: ReadonlySet<string> = new Set([
-  'response.created',
-  'response.completed',
-  'response.incomplete',
-  'response.failed',
-])
 
 const LIMITED = ['rate_limit_exceeded', 'A limit of this API key or its organization was reached.'] as const
 const FAILED = ['server_error', 'The answer broke off before its end; send the turn again.'] as const

@@ -4,6 +4,8 @@
  */
 
 import { expect } from 'bun:test'
+import { forEachMark } from '../../src/catalog/request-marks.ts'
+import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { compatibilityOf } from '../../src/core/compatibility.ts'
 import { isArray, type JsonObject, type JsonValue, parseObject } from '../../src/core/json.ts'
 import { ProviderError } from '../../src/core/provider-error.ts'
@@ -61,11 +63,18 @@ function readingOf(body: TurnBody, caller: Caller, targets: readonly Asked[]): R
     if (exchange instanceof Promise) throw new Error('an item was looked up')
     const { request } = exchange
     const sent = targets.map(([provider, target]) => sentOrError(() => provider.request(request, target).body))
-    return { outcome: { sent, estimate: estimateInput(request) }, read }
+    return { outcome: { sent, estimate: estimateInput(request), marks: marksOf(request) }, read }
   } catch (error) {
     if (!isCallerError(error)) throw error
     return { outcome: { error: error.message, status: error.status }, read: undefined }
   }
+}
+
+/** The fields of the cache marks, which the error names if a model does not take one. */
+function marksOf(request: ChatRequest): JsonValue[] {
+  const marks: JsonValue[] = []
+  forEachMark(request, ({ ttl, path }) => marks.push([ttl ?? null, path ?? null]))
+  return marks
 }
 
 function sentOrError(body: () => Parameters<typeof sentText>[0]): JsonValue {
@@ -92,18 +101,21 @@ function inputsOf(random: Random, items: readonly JsonValue[]): JsonValue[] {
 const itemsOf = (input: JsonValue): readonly JsonValue[] =>
   isArray(input) ? input : [{ type: 'message', role: 'user', content: input }]
 
-/** Each turn continues the one before, or an earlier one, whose last items are its output. */
 function expectContinued(random: Random, text: string): void {
   const body = parseObject(text)
   if (body === undefined || !isArray(body['input'])) return
-  const caller = random.pick([CALLER, NATIVE])
   const { stream: _, previous_response_id: __, ...settings } = body
+  expectTurns(random, settings, inputsOf(random, body['input']), random.pick([CALLER, NATIVE]))
+}
+
+/** Each turn continues the one before, or an earlier one, whose last items are its output. */
+function expectTurns(random: Random, settings: JsonObject, inputs: readonly JsonValue[], caller: Caller): void {
   const known: {
     readonly input: ReturnType<typeof keptInput>
     readonly output: string
     readonly items: JsonValue[]
   }[] = []
-  for (const input of inputsOf(random, body['input'])) {
+  for (const input of inputs) {
     const parent = random.chance(0.1) ? random.pick([undefined, ...known]) : known.at(-1)
     const targets = random.chance(0.2) ? [random.pick(TARGETS)] : TARGETS
     const frame = readFrame(JSON.stringify({ ...settings, type: 'response.create', input }))
@@ -135,3 +147,23 @@ function expectContinued(random: Random, text: string): void {
 property('turns of what agents send', 25, (random) => expectContinued(random, USUAL.responses(random)))
 property('turns of unusual bodies', 200, (random) => expectContinued(random, bodyOf('responses', random, 2000)))
 property('turns of small bodies', 200, (random) => expectContinued(random, bodyOf('responses', random, 40)))
+
+const call: JsonObject = { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' }
+/** So many items of a kind as one request may have, and what comes before them. */
+const LIMITED: readonly { readonly most: number; readonly item: JsonValue; readonly before?: JsonValue }[] = [
+  { most: 4096, item: call },
+  { most: 4096, item: { type: 'function_call_output', call_id: 'c', output: '' }, before: call },
+  { most: 1024, item: { role: 'user', content: [{ type: 'input_image', image_url: 'https://x.test/a.png' }] } },
+  // Values in the arguments of calls, and structural bytes of the whole body: 250,000 of each.
+  { most: 2, item: { ...call, arguments: JSON.stringify(Array.from({ length: 120_000 }, () => 0)) } },
+  { most: 2, item: { type: 'unknown', values: Array.from({ length: 120_000 }, () => 0) } },
+]
+
+property('turns that reach a limit of requests together', 10, (random) => {
+  const { most, item, before } = LIMITED[random.seed % LIMITED.length] ?? { most: 1, item: call }
+  const items = Array.from({ length: most + random.below(2) }, () => item)
+  const at = most - random.between(0, Math.min(3, most - 1))
+  const first = [{ role: 'user', content: 'Hi' }, ...(before === undefined ? [] : [before]), ...items.slice(0, at - 1)]
+  const inputs = [first, items.slice(at - 1, at), items.slice(at)].filter(({ length }) => length > 0)
+  expectTurns(random, { model: 'm' }, inputs, NATIVE)
+})
