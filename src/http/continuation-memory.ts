@@ -3,7 +3,7 @@
  * when theirs is gone, so what is kept may be forgotten at any time: the oldest first.
  */
 
-import { memoryBytesOf } from '../dialects/responses/earlier-input.ts'
+import type { EarlierInput } from '../dialects/responses/earlier-input.ts'
 import type { KeptInput } from './continued-body.ts'
 
 /** A response that may be continued on its connection. */
@@ -12,6 +12,7 @@ export interface Continuable {
   readonly input: KeptInput
   /** Its output in JSON, items joined by commas. */
   readonly output: string
+  /** Without what a provider was sent of it, which only saves time. */
   readonly bytes: number
   /** Takes it from its connection. */
   readonly forget: () => void
@@ -21,12 +22,16 @@ export interface Continuable {
 const OVERHEAD_BYTES = 1024
 
 export function continuableBytes({ bytes, read }: KeptInput, output: string): number {
-  return bytes.size + memoryBytesOf(read) + Buffer.byteLength(output) + OVERHEAD_BYTES
+  return bytes.size + entryBytesOf(read) + Buffer.byteLength(output) + OVERHEAD_BYTES
+}
+
+function entryBytesOf(read: EarlierInput | undefined): number {
+  return read === undefined ? 0 : read.state.order.entries.byteLength
 }
 
 interface Kept {
-  /** In the order of their last use. */
-  readonly conversations: Set<Continuable>
+  /** In the order of their last use, and what a provider was sent of each. */
+  readonly conversations: Map<Continuable, number>
   bytes: number
 }
 
@@ -43,17 +48,27 @@ export class ContinuationMemory {
     return sum
   }
 
-  /** Forgets older ones of the organization until there is room: this one itself if it alone is too large. */
+  /**
+   * Forgets older ones of the organization until there is room: first what providers were sent, then the conversations,
+   * this one itself if it alone is too large.
+   */
   keep(organization: string, conversation: Continuable): void {
     let kept = this.organizations.get(organization)
     if (kept === undefined) {
-      kept = { conversations: new Set(), bytes: 0 }
+      kept = { conversations: new Map(), bytes: 0 }
       this.organizations.set(organization, kept)
     }
-    kept.conversations.add(conversation)
+    kept.conversations.set(conversation, 0)
     kept.bytes += conversation.bytes
+    this.measure(organization, conversation)
     const bytesMax = this.bytesMax()
-    for (const oldest of kept.conversations) {
+    for (const [oldest, sent] of kept.conversations) {
+      if (kept.bytes <= bytesMax) return
+      if (sent === 0) continue
+      oldest.input.read?.sent?.drop()
+      this.measure(organization, oldest)
+    }
+    for (const oldest of kept.conversations.keys()) {
       if (kept.bytes <= bytesMax) return
       oldest.forget()
       this.drop(organization, oldest)
@@ -63,14 +78,29 @@ export class ContinuationMemory {
   /** It was continued: now it is the newest. */
   used(organization: string, conversation: Continuable): void {
     const conversations = this.organizations.get(organization)?.conversations
-    if (conversations?.delete(conversation)) conversations.add(conversation)
+    const sent = conversations?.get(conversation)
+    if (sent === undefined) return
+    conversations?.delete(conversation)
+    conversations?.set(conversation, sent)
+  }
+
+  /** More of it may have been sent since: what all turns share that continue it is written by the first of them. */
+  measure(organization: string, conversation: Continuable): void {
+    const kept = this.organizations.get(organization)
+    const before = kept?.conversations.get(conversation)
+    if (kept === undefined || before === undefined) return
+    const sent = conversation.input.read?.sent?.memoryBytes ?? 0
+    kept.conversations.set(conversation, sent)
+    kept.bytes += sent - before
   }
 
   /** Its connection no longer has it. */
   drop(organization: string, conversation: Continuable): void {
     const kept = this.organizations.get(organization)
-    if (!kept?.conversations.delete(conversation)) return
-    kept.bytes -= conversation.bytes
+    const sent = kept?.conversations.get(conversation)
+    if (kept === undefined || sent === undefined) return
+    kept.conversations.delete(conversation)
+    kept.bytes -= conversation.bytes + sent
     if (kept.conversations.size === 0) this.organizations.delete(organization)
   }
 }

@@ -127,7 +127,7 @@ export function continuedBody({ bytes, input, read }: TurnBody, parent: Parent):
   return { bytes: whole, input: { from: from + OPEN.length, to: end, isText: false }, earlier }
 }
 
-/** Whether what was read needs not be read again to find that a body with all of it exceeds no limit of its structure. */
+/** Whether a body with all of it exceeds no limit of its structure, so that what was read is not read again. */
 function isWithinLimits({ input, output }: Parent, document: JsonDocument | undefined): boolean {
   const state = input.read?.state
   if (state === undefined || document === undefined) return false

@@ -303,7 +303,7 @@ export class SocketConnection implements TurnConnection {
   bodyOf(frame: TurnFrame): TurnBody {
     const { bytes, input, read, previousResponseId: previous } = frame
     if (previous === undefined) return { bytes, input, read }
-    const parent = [...this.conversations.values()].find(({ id }) => id === previous)
+    const parent = this.kept(previous)
     this.state.figures.continued(parent === undefined ? 'not_found' : 'found')
     if (parent === undefined) {
       const message = `Previous response with id '${shown(previous)}' not found.`
@@ -316,12 +316,19 @@ export class SocketConnection implements TurnConnection {
     return continuedBody({ bytes, input, read }, parent)
   }
 
+  private kept(id: string | undefined): Continuable | undefined {
+    for (const conversation of this.conversations.values()) if (conversation.id === id) return conversation
+    return undefined
+  }
+
   keep(turn: SocketTurn): void {
     const { body, frame, output, isCompaction, responseId: id } = turn
     if (body?.input === undefined || id === undefined) return
     const input = isCompaction ? NO_INPUT : keptInput(body, turn.readInput)
     const { lane } = frame
     this.drop(lane)
+    const parent = this.kept(frame.previousResponseId)
+    if (parent !== undefined) this.home.memory.measure(this.organization, parent)
     const text = output.map(({ json }) => json).join()
     const bytes = continuableBytes(input, text)
     const conversation: Continuable = { id, input, output: text, bytes, forget: () => this.conversations.delete(lane) }

@@ -1,8 +1,9 @@
 /** The ids of earlier tool calls in the form that providers accept. */
 
 import { CallIdSet, isLegalId } from '../core/call-id-set.ts'
-import { CALL_ID, RESULT_ID } from '../core/conversation.ts'
+import { CALL_ID, type Conversation, RESULT_ID } from '../core/conversation.ts'
 import type { JsonBuilder } from '../core/json-builder.ts'
+import type { SharedIds } from '../core/sent-items.ts'
 import type { CallOrder } from './call-places.ts'
 import { fitted, NAMES_OF_64 } from './tool-names.ts'
 import { NO_ENTRY, PLACEHOLDER } from './turns.ts'
@@ -73,6 +74,26 @@ function areKept(turns: CallOrder): boolean {
     if (kind === CALL_ID ? !callIds.add(buffer, start, end, block) : !isLegalId(buffer, start, end)) return false
   }
   return true
+}
+
+const LEGAL_ID = /^[\w-]{1,64}$/
+
+/**
+ * The ids of all calls, if every id is sent as it came. `known`: those of the calls before the entry `from`, which are
+ * not looked at again.
+ */
+export function unchangedIds(conversation: Conversation, from: number, known: SharedIds): SharedIds | undefined {
+  const added = new Set<string>()
+  for (let entry = from; entry < conversation.end; entry = conversation.next(entry)) {
+    const kind = conversation.kindAt(entry)
+    if (kind !== CALL_ID && kind !== RESULT_ID) continue
+    const id = conversation.textAt(entry)
+    if (!LEGAL_ID.test(id)) return undefined
+    if (kind === RESULT_ID) continue
+    if (known.has(id) || added.has(id)) return undefined
+    added.add(id)
+  }
+  return known.with(added)
 }
 
 /** Calls with the same caller's id: the ids that were sent, and which call the next result answers. */

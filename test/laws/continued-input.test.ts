@@ -3,7 +3,7 @@
  * same request, error and estimate as the body of a POST with the whole history.
  */
 
-import { expect } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { forEachMark } from '../../src/catalog/request-marks.ts'
 import type { ChatRequest } from '../../src/core/chat-request.ts'
 import { compatibilityOf } from '../../src/core/compatibility.ts'
@@ -47,17 +47,17 @@ interface Reading {
   readonly read: ReadInput | undefined
 }
 
+const turnOf = (body: TurnBody, read: Turn['read']): Turn => ({
+  ...{ previousResponseId: null, earlier: body.earlier?.read, read },
+  encodes() {},
+  made() {},
+})
+
 function readingOf(body: TurnBody, caller: Caller, targets: readonly Asked[]): Reading {
   let read: ReadInput | undefined
-  const turn: Turn = {
-    previousResponseId: null,
-    earlier: body.earlier?.read,
-    read: (input) => {
-      read = input
-    },
-    encodes() {},
-    made() {},
-  }
+  const turn = turnOf(body, (input) => {
+    read = input
+  })
   try {
     const exchange = dialect.readTurn(readRequestBody(body.bytes, dialect.unparsed), caller, turn)
     if (exchange instanceof Promise) throw new Error('an item was looked up')
@@ -167,3 +167,42 @@ property('turns that reach a limit of requests together', 10, (random) => {
   const inputs = [first, items.slice(at - 1, at), items.slice(at)].filter(({ length }) => length > 0)
   expectTurns(random, { model: 'm' }, inputs, NATIVE)
 })
+
+test.each(['responses', 'chat'])(
+  'what a provider got by %s is not written again, also if every turn has calls',
+  (api) => {
+    const target: Target = { model: 'gpt-4.1', endpoint: endpoint({ apiKey: 'k', baseUrl: OPENAI, api }) }
+    let parent: Parameters<typeof continuedBody>[1] | undefined
+    let sent: readonly Uint8Array[] = []
+    for (let turns = 0; turns < 100; turns++) {
+      const input = [{ type: 'function_call_output', call_id: `call_${turns}`, output: 'x'.repeat(2000) }]
+      const text = JSON.stringify({
+        type: 'response.create',
+        model: 'm',
+        input: turns === 0 ? 'x'.repeat(9000) : input,
+      })
+      const frame = readFrame(text)
+      if ('reply' in frame) throw new Error('no turn')
+      const body = parent === undefined ? frame : continuedBody(frame, parent)
+      let read: ReadInput | undefined
+      const turn = turnOf(body, (one) => {
+        read = one
+      })
+      const exchange = dialect.readTurn(readRequestBody(body.bytes, dialect.unparsed), CALLER, turn)
+      if (exchange instanceof Promise) throw new Error('an item was looked up')
+      const { body: written } = openai.request(exchange.request, target)
+      if (typeof written === 'string' || written === undefined) throw new Error('a body without pieces')
+      const again = [...written].filter((piece) => sent.some((one) => isSame(one, piece)))
+      expect(again.length).toBe(sent.length)
+      const output = JSON.stringify({ ...call, call_id: `call_${turns + 1}` })
+      parent = { input: keptInput(body, read), output }
+      sent = parent.input.read?.sent?.written(api)?.bytes.pieces() ?? []
+      expect(sent.length).toBeGreaterThan(0)
+    }
+  },
+)
+
+/** The same memory. */
+function isSame(one: Uint8Array, other: Uint8Array): boolean {
+  return one.buffer === other.buffer && one.byteOffset === other.byteOffset && one.length === other.length
+}

@@ -39,11 +39,6 @@ export interface EarlierInput {
   readonly sent: SentItems | undefined
 }
 
-/** What an input takes in memory beside its bytes. */
-export function memoryBytesOf(input: EarlierInput | undefined): number {
-  return input === undefined ? 0 : input.state.order.entries.byteLength + (input.sent?.memoryBytes ?? 0)
-}
-
 /** The items of an input: their place in the body of their turn, and the place that they have been copied to. */
 interface MovedItems {
   readonly from: number
@@ -71,7 +66,7 @@ export function earlierInput(
       index % 2 === 0 ? places.span(from, order.callIds[index + 1] ?? from) : [],
     ),
   }
-  return { state: { ...state, order: moved }, bytes: bytes.with([arena.addition]), sent }
+  return { state: { ...state, order: moved }, bytes: bytes.with([arena.addition]), sent: sent?.settle() }
 }
 
 /** The places of addresses among the kept bytes. */

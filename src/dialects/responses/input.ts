@@ -132,9 +132,7 @@ export class InputReader {
     if (compact) order.userText(arena.addText(SUMMARY_INSTRUCTION), arena.end)
     const entries = order.take()
     const first = hasInstructions ? INSTRUCTION_INTS : 0
-    const isAll = continues !== undefined && entries.length === first + continues.entries.length
-    const end = isAll ? entries.length - first : undefined
-    const sent = continues && new SentItems(first, end, this.surroundings.earlier?.sent)
+    const sent = continues && new SentItems(first, entries.length - first, this.surroundings.earlier?.sent)
     return new Conversation(arena, entries, 'responses', this.paths, this.thoughts.whole, undefined, sent)
   }
 

@@ -189,12 +189,20 @@ function accepted(
       instructionsTo: isRepeated ? document.toOf(instructions) + 1 : 0,
       tools: compaction ? toolList : toolbox.unlifted,
       own: repeatedOwn(own),
+      ...toolsSpan(document, values[TOOLS] ?? NONE, !compaction && lists.length === 1),
+      takesFree,
     },
     turn?.previousResponseId ?? null,
     format,
     reasoning,
   )
   return { request: request, echo, toolbox, compaction }
+}
+
+/** Where the list of tools is, if there is no other. */
+function toolsSpan(document: JsonDocument, list: number, isOnly: boolean) {
+  if (!isOnly || document.isNull(list)) return { toolsFrom: 0, toolsTo: 0 }
+  return { toolsFrom: document.fromOf(list), toolsTo: document.toOf(list) }
 }
 
 /** What was read of a turn, and of those that it continues. */

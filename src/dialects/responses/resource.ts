@@ -11,10 +11,11 @@ import { isObject, type JsonObject, objectOf } from '../../core/json.ts'
 import { JsonBuilder, part } from '../../core/json-builder.ts'
 import type { ListedTool, OwnFields } from '../../core/own-fields.ts'
 import type { Reasoning } from '../../core/reasoning.ts'
+import { RepeatedTexts } from '../../core/repeated-texts.ts'
 import { openaiTier } from '../../core/service-tier.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import type { ToolList } from '../../core/tool-list.ts'
-import { lineOf } from '../../wire/sse.ts'
+import { joined, lineOf } from '../../wire/sse.ts'
 import { mintId } from '../answer-ids.ts'
 import type { Served } from '../dialect.ts'
 import type { ResponsesBody } from './schema.ts'
@@ -23,6 +24,11 @@ import { responsesUsageJson } from './usage.ts'
 /** What of the request's bytes the resource repeats. */
 interface Repeated {
   readonly arena: Arena
+  /** The list of tools in the body, if the tools depend on it alone; empty if not. */
+  readonly toolsFrom: number
+  readonly toolsTo: number
+  /** Whether tools that take a text are among them. */
+  readonly takesFree: boolean
   /** The instructions with their quotes; empty if there are none. */
   readonly instructionsFrom: number
   readonly instructionsTo: number
@@ -189,6 +195,23 @@ function instructionsText({ arena, instructionsFrom, instructionsTo }: Repeated)
   return instructionsFrom === instructionsTo ? 'null' : arena.writtenAt(instructionsFrom, instructionsTo)
 }
 
+const repeatedLines = new RepeatedTexts()
+/** How lines of it are made: of instructions, of tools, and of tools for callers who get those that take a text. */
+const [INSTRUCTIONS_LINE, TOOLS_LINE, FREE_TOOLS_LINE] = [0, 1, 2]
+
+function instructionsLine(repeated: Repeated): string {
+  const { arena, instructionsFrom: from, instructionsTo: to } = repeated
+  const line = () => lineOf(instructionsText(repeated))
+  return to - from > TEXT_BYTES_MAX ? repeatedLines.of(INSTRUCTIONS_LINE, arena, from, to, line) : line()
+}
+
+function toolsLine(repeated: Repeated): string {
+  const { arena, own, toolsFrom: from, toolsTo: to, takesFree } = repeated
+  const line = () => lineOf(toolsText(repeated))
+  if (to - from <= TEXT_BYTES_MAX || own?.tools.length) return line()
+  return repeatedLines.of(takesFree ? FREE_TOOLS_LINE : TOOLS_LINE, arena, from, to, line)
+}
+
 /** Whether what is repeated is better copied as bytes than as text. */
 function isLong(echo: Repeated): boolean {
   return echo.instructionsTo - echo.instructionsFrom > TEXT_BYTES_MAX || hasTools(echo)
@@ -302,6 +325,10 @@ export class Resource {
   }
 
   private lineOf(echo: Echo): LineMembers {
+    if (Math.max(echo.instructionsTo - echo.instructionsFrom, echo.toolsTo - echo.toolsFrom) > TEXT_BYTES_MAX) {
+      const before = joined(BEFORE_INSTRUCTIONS, instructionsLine(echo), lineOf(this.afterInstructions(echo)))
+      return { before, after: joined(lineOf(beforeTools(echo)), toolsLine(echo), afterTools(echo)) }
+    }
     const before = BEFORE_INSTRUCTIONS + instructionsText(echo) + this.afterInstructions(echo)
     const after = beforeTools(echo) + toolsText(echo) + afterTools(echo)
     const of = `${before}\n${after}`

@@ -145,10 +145,11 @@ export class ResponsesEncoder implements TurnEncoder {
     return pieces.join('')
   }
 
+  /** None for a turn: each of its events becomes a frame of text, so that bytes would be decoded again. */
   textForm(): TextForm | undefined {
     const { message } = this
     const { sequence } = this.lines
-    if (message === undefined) return undefined
+    if (message === undefined || this.variant.isTurn === true) return undefined
     const { middle } = message
     return { opening: TEXT_DELTA + sequence + middle, seam: SEAM, number: sequence, middle, closing: TEXT_DELTA_END }
   }
@@ -161,7 +162,7 @@ export class ResponsesEncoder implements TurnEncoder {
   }
 
   thoughtForm(): TextForm | undefined {
-    return this.thought?.form(this.lines.sequence)
+    return this.variant.isTurn === true ? undefined : this.thought?.form(this.lines.sequence)
   }
 
   textsCopied(count: number, joined: string, kind: TextKind): void {

@@ -20,6 +20,7 @@ import {
 import { MARKED } from '../../core/entry-marks.ts'
 import { parseObject } from '../../core/json.ts'
 import { type JsonBuilder, type Part, part } from '../../core/json-builder.ts'
+import type { SentItems, SharedIds } from '../../core/sent-items.ts'
 import { NO_SHARED_BYTES } from '../../core/shared-bytes.ts'
 import type { ToolList } from '../../core/tool-list.ts'
 import { markedEnds } from '../cache-marks.ts'
@@ -66,8 +67,22 @@ interface PartForms {
   readonly toolEnds: readonly Part[]
 }
 
-function isMessage(conversation: Conversation, entry: number): boolean {
-  return conversation.kindAt(entry) <= TOOL
+/** Whether a message begins, or the conversation ends, so many entries after the first that turns share. */
+function isPlace(conversation: Conversation, end: number): boolean {
+  const entry = (conversation.sent?.first ?? 0) + end
+  return end > 0 && (entry === conversation.end || conversation.kindAt(entry) <= TOOL)
+}
+
+/** What an earlier turn has sent of the conversation in this form. */
+export function writtenBefore(conversation: Conversation, form: string): ReturnType<SentItems['written']> {
+  const written = conversation.sent?.written(form)
+  return written !== undefined && isPlace(conversation, written.end) ? written : undefined
+}
+
+function callsIn(conversation: Conversation, end: number): number {
+  let calls = 0
+  for (let entry = 0; entry < end; entry = conversation.next(entry)) if (conversation.kindAt(entry) === CALL_ID) calls++
+  return calls
 }
 
 export abstract class OpenaiBodyWriter {
@@ -81,9 +96,15 @@ export abstract class OpenaiBodyWriter {
 
   /**
    * Writes all messages, `write` one of them at a time. Those of an earlier turn that a provider got in the same form
-   * are sent as they were written then. `form`: undefined if the same entries may be written in another way.
+   * are sent as they were written then. `form`: undefined if the same entries may be written in another way. `ids`:
+   * those of all calls, if the form depends on them.
    */
-  protected continued(conversation: Conversation, form: string | undefined, write: (message: number) => number): void {
+  protected continued(
+    conversation: Conversation,
+    form: string | undefined,
+    write: (message: number) => number,
+    ids?: SharedIds,
+  ): void {
     const { json } = this
     const { sent } = conversation
     const first = sent?.first ?? 0
@@ -102,21 +123,20 @@ export abstract class OpenaiBodyWriter {
       message = write(message)
       return writeTo(conversation.end)
     }
-    const isPlace = (end: number) =>
-      end > 0 && (first + end === conversation.end || isMessage(conversation, first + end))
-    let before = sent.written(form)
-    if (before !== undefined && isPlace(before.end)) for (const piece of before.bytes.pieces()) json.unchanged(piece)
+    let before = writtenBefore(conversation, form)
+    if (before !== undefined) for (const piece of before.bytes.pieces()) json.unchanged(piece)
     else {
-      const end = isPlace(sent.sharedEnd) ? sent.sharedEnd : conversation.end - first
+      const end = isPlace(conversation, sent.sharedEnd) ? sent.sharedEnd : conversation.end - first
       message = write(message)
       writeTo(first + end)
-      before = { form, end, bytes: NO_SHARED_BYTES.with(json.since(mark)) }
+      const shared = ids?.first(callsIn(conversation, first + end))
+      before = { form, end, bytes: NO_SHARED_BYTES.with(json.since(mark)), ids: shared }
       if (end === sent.sharedEnd) sent.share(before)
     }
     message = first + before.end
     const added = json.mark() ?? mark
     writeTo(conversation.end)
-    sent.keep({ form, end: conversation.end - first, bytes: before.bytes.with(json.since(added)) })
+    sent.keep({ form, end: conversation.end - first, bytes: before.bytes.with(json.since(added)), ids })
   }
 
   /** Writes a part with sound, and returns the entry after it. */

@@ -6,10 +6,11 @@ import { MARKED } from '../../core/entry-marks.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
 import type { ListedTool, OwnName } from '../../core/own-fields.ts'
 import { ProviderError } from '../../core/provider-error.ts'
+import { SharedIds } from '../../core/sent-items.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { markedEnds } from '../cache-marks.ts'
 import { CallPlaces } from '../call-places.ts'
-import { SentCallIds } from '../sent-call-ids.ts'
+import { SentCallIds, unchangedIds } from '../sent-call-ids.ts'
 import type { ToolNames } from '../tool-names.ts'
 import {
   after,
@@ -21,6 +22,7 @@ import {
   OPEN_LIST,
   OpenaiBodyWriter,
   PART_ENDS,
+  writtenBefore,
 } from './body-writer.ts'
 
 const SYSTEM_ITEM = part('{"role":"system","content":')
@@ -52,6 +54,12 @@ const FORMS = {
   toolEnds: [CLOSE, ...markedEnds('', '}')],
 }
 
+type CallIds = Pick<SentCallIds, 'write'>
+
+function asTheyCame(conversation: Conversation): CallIds {
+  return { write: (json, block) => json.entry(conversation, block) }
+}
+
 export class ResponsesBodyWriter extends OpenaiBodyWriter {
   constructor(
     json: JsonBuilder,
@@ -75,17 +83,26 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
    */
   input(conversation: Conversation): void {
     const { json } = this
-    const ids = new SentCallIds(new CallPlaces(conversation))
     this.freeCalls = this.callsOf(conversation)
     json.part(OPEN_LIST)
-    const isPlain = this.thoughts === undefined && this.freeCalls === undefined && !ids.areChanged
-    const form = isPlain && !this.names.areChanged && !conversation.has(OWN_BLOCK) ? this.form : undefined
-    this.continued(conversation, form, (message) => {
+    const known = this.knownIds(conversation)
+    const ids = known === undefined ? new SentCallIds(new CallPlaces(conversation)) : asTheyCame(conversation)
+    const write = (message: number) => {
       const end = conversation.endOfMessage(message)
       this.message(conversation, message, end, ids)
       return end
-    })
+    }
+    this.continued(conversation, known && this.form, write, known)
     json.part(CLOSE_LIST)
+  }
+
+  /** The ids of the calls of a conversation that goes on, if all of it is sent as any other turn sends it. */
+  private knownIds(conversation: Conversation): SharedIds | undefined {
+    const isPlain = this.thoughts === undefined && this.freeCalls === undefined && !this.names.areChanged
+    if (conversation.sent === undefined || !isPlain || conversation.has(OWN_BLOCK)) return undefined
+    const { end, ids } = writtenBefore(conversation, this.form) ?? {}
+    if (end === undefined || ids === undefined) return unchangedIds(conversation, 0, SharedIds.of([]))
+    return unchangedIds(conversation, conversation.sent.first + end, ids)
   }
 
   private get form(): string {
@@ -93,7 +110,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     return this.lifted === undefined ? form : `${form} and namespaces`
   }
 
-  private message(conversation: Conversation, message: number, end: number, ids: SentCallIds): void {
+  private message(conversation: Conversation, message: number, end: number, ids: CallIds): void {
     const { json } = this
     const first = conversation.next(message)
     switch (conversation.kindAt(message)) {
@@ -136,7 +153,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
   }
 
   /** Items of the API's own tools are among the texts of an assistant's message, and divide them. */
-  private answer(conversation: Conversation, message: number, end: number, ids: SentCallIds): void {
+  private answer(conversation: Conversation, message: number, end: number, ids: CallIds): void {
     let first = message
     if (conversation.has(OWN_BLOCK))
       for (let at = first; at < end && conversation.kindAt(at) !== CALL_ID; at = conversation.next(at)) {
@@ -154,7 +171,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
   }
 
   /** In its entries, texts precede refusals, and these calls. */
-  private turn(conversation: Conversation, first: number, end: number, ids: SentCallIds): void {
+  private turn(conversation: Conversation, first: number, end: number, ids: CallIds): void {
     const { json } = this
     const refusals = after(conversation, first, end, TEXT)
     const calls = after(conversation, refusals, end, REFUSAL)

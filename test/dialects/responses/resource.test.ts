@@ -19,6 +19,9 @@ const plain: Echo = {
   arena,
   instructionsFrom: 0,
   instructionsTo: 0,
+  toolsFrom: 0,
+  toolsTo: 0,
+  takesFree: false,
   tools: noTools,
   previousResponseId: null,
   maxOutputTokens: null,
@@ -60,7 +63,7 @@ function bothOf(echo: Echo, model = 'm') {
 }
 
 test('a stream after one that differs in one field has its own', () => {
-  const bytes = ['arena', 'instructionsFrom']
+  const bytes = ['arena', 'instructionsFrom', 'toolsFrom', 'toolsTo', 'takesFree']
   const fields = Object.keys(plain).filter((name) => !bytes.includes(name))
   expect(changes.flatMap(Object.keys)).toEqual(fields)
   for (const change of changes) {
@@ -70,4 +73,23 @@ test('a stream after one that differs in one field has its own', () => {
     expect({ ...streamed, id: before.id }).not.toEqual(before)
   }
   expect(bothOf(plain, 'other').streamed.model).toBe('other')
+})
+
+test('long instructions and tools that come again are those of the request, whichever came before', () => {
+  const echoes = ['a', 'b'].flatMap((letter) => {
+    const instructions = JSON.stringify(`${letter.repeat(3000)}\u2028`)
+    const tools = JSON.stringify([{ name: 'look', parameters: { of: `${letter.repeat(3000)}` } }])
+    const bytes = Buffer.from(instructions + tools)
+    const long = new Arena(bytes)
+    const toolsFrom = Buffer.byteLength(instructions)
+    const [name, schema] = [toolsFrom + tools.indexOf('look'), toolsFrom + tools.indexOf('{"of"')]
+    const entries = Int32Array.of(NAME, name, name + 4, INPUT, schema, bytes.length - 2)
+    const spans = { instructionsTo: toolsFrom, toolsFrom, toolsTo: bytes.length }
+    const both = { ...plain, arena: long, ...spans, tools: new ToolList(long, entries, 'responses') }
+    return [both, { ...both, instructionsTo: 0 }, { ...both, tools: noTools, takesFree: true }]
+  })
+  for (const echo of [...echoes, ...echoes]) {
+    const { streamed, expected } = bothOf(echo)
+    expect(streamed).toEqual(expected)
+  }
 })
