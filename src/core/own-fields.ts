@@ -37,8 +37,10 @@ export interface OwnFields {
   readonly version?: string | undefined
   /** `anthropic-beta`, each once. */
   readonly betas: readonly string[]
-  /** Members of the body. */
+  /** Members of the body; of Responses, a dot is before a member of a member. */
   readonly members: JsonObject
+  /** Members that ask for what the API does anyway: nobody misses them. */
+  readonly defaults?: JsonObject | undefined
   readonly tools: readonly OwnTool[]
   /** All tools as the caller listed them, for providers that take them so; absent if the others are all there is. */
   readonly listed?: readonly ListedTool[] | undefined

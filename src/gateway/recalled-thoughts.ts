@@ -279,7 +279,10 @@ export class RecalledThoughts {
       const isOwn = form !== 'chat' && own?.covers(answer.message) === true
       if (record === undefined) counts.missing++
       else if (record.issuer !== id || record.form !== form) counts.otherIssuer++
-      else if (isOwn || restored.place(answer, record)) counts.found++
+      else if (isOwn) {
+        restored.placeBesideText(answer, record)
+        counts.found++
+      } else if (restored.place(answer, record)) counts.found++
       else counts.missing++
     }
     if (own !== undefined) restored.add(own)

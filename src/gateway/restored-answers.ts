@@ -106,8 +106,22 @@ export class RestoredAnswers {
   /** Answers come in their order. False, and nothing is given back, if the caller has left out or changed calls. */
   place(answer: SentAnswer, record: ThoughtRecord): boolean {
     const layout = this.layoutOf(answer, record)
-    const placements = layout && this.placementsOf(layout, record.thoughts)
-    if (layout === undefined || placements === undefined) return false
+    return layout !== undefined && this.placeIn(layout, record.thoughts)
+  }
+
+  /**
+   * Gives back what belongs to the texts of an answer, such as their phases: callers that send back all other thoughts
+   * of it have none of that.
+   */
+  placeBesideText(answer: SentAnswer, record: ThoughtRecord): void {
+    const thoughts = record.thoughts.filter(({ place }) => place === WITH_TEXT)
+    const layout = thoughts.length === 0 ? undefined : this.layoutOf(answer, { ...record, thoughts })
+    if (layout?.isChanged === false) this.placeIn(layout, thoughts)
+  }
+
+  private placeIn(layout: Layout, thoughts: readonly Thought[]): boolean {
+    const placements = this.placementsOf(layout, thoughts)
+    if (placements === undefined) return false
     const places = layout.isChanged ? this.rewrite(layout) : this.unchanged(layout)
     for (const { slot, json, isBefore } of placements) {
       const at =
@@ -115,7 +129,7 @@ export class RestoredAnswers {
       if (isBefore) this.addBefore(at, json)
       else this.beside.set(at, json)
     }
-    for (const { json } of record.thoughts) this.chars += json.length
+    for (const { json } of thoughts) this.chars += json.length
     return true
   }
 

@@ -97,13 +97,14 @@ interface OfferedTools {
 }
 
 /**
- * What only the Responses API takes of a request; undefined if it has no such tools and no items of them. Throws
- * `CallerError`.
+ * What only the Responses API takes of a request; undefined if it has no such tools and no items of them. `thinks`:
+ * what it states about thoughts passes. Throws `CallerError`.
  */
 export function ownFields(
   settings: JsonObject,
   { own: tools, listed, lifted }: OfferedTools,
   conversation: Conversation,
+  thinks: boolean,
 ): OwnFields | undefined {
   if (tools.length === 0 && lifted === undefined && !conversation.has(OWN_BLOCK)) return undefined
   const { max_tool_calls: most = null, include, tool_choice: choice } = settings
@@ -111,14 +112,24 @@ export function ownFields(
     throw invalid('max_tool_calls', 'must be a whole number of at least 1')
   const included = isArray(include) ? include.filter((one) => typeof one === 'string' && INCLUDED.test(one)) : []
   const isLimited = most !== null && tools.length > 0
+  const { parallel_tool_calls: parallel, text, reasoning } = settings
+  const verbosity = isObject(text) ? text['verbosity'] : undefined
+  const context = isObject(reasoning) && thinks ? reasoning['context'] : undefined
   const members: Record<string, JsonValue> = {
+    ...(parallel === false && { parallel_tool_calls: false }),
+    ...(typeof verbosity === 'string' && { 'text.verbosity': verbosity }),
+    ...(typeof context === 'string' && { 'reasoning.context': context }),
     ...(isLimited && { max_tool_calls: most }),
     ...(included.length > 0 && { include: included }),
     ...(isObject(choice) && isChoice(choice, tools) && { tool_choice: choice }),
   }
   refuseForbiddenWithin(members['tool_choice'], 'tool_choice')
+  const defaults = {
+    ...(parallel === true && { parallel_tool_calls: true }),
+    ...(choice === 'auto' && { tool_choice: choice }),
+  }
   return {
-    ...{ form: 'responses', betas: NO_BETAS, members, tools, listed, lifted },
+    ...{ form: 'responses', betas: NO_BETAS, members, defaults, tools, listed, lifted },
     callsMax: isLimited ? Number(most) : undefined,
   }
 }

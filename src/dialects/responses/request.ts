@@ -157,9 +157,8 @@ function accepted(
   if (turn !== undefined && state !== undefined)
     turn.read({ state: readState(earlier, state, items, document, limits), arena, sent: conversation.sent })
   const toolList = compaction ? NO_TOOLS : toolbox.tools
-  const own = takesFree
-    ? ownFields(settings, compaction ? { ...NO_OFFERED, lifted: toolbox.lifted } : toolbox, conversation)
-    : undefined
+  const offered = compaction ? { ...NO_OFFERED, lifted: toolbox.lifted } : toolbox
+  const own = takesFree ? ownFields(settings, offered, conversation, reasoning !== undefined) : undefined
   const hasTools = !toolList.isEmpty || (own !== undefined && own.tools.length > 0)
   const request: ChatRequest = {
     model: body.model,

@@ -60,8 +60,9 @@ export function chatEffort(request: ChatRequest, form: EffortForm): string {
 export function responsesEffort(request: ChatRequest, form: EffortForm): string {
   const effort = sentEffort(request, form)
   const summary = form.rejectsSummary === true ? undefined : summaryFor(request)
-  if (effort === undefined && summary === undefined) return ''
-  return jsonMember('reasoning', { effort, summary })
+  const context = request.own?.members['reasoning.context']
+  if (effort === undefined && summary === undefined && context === undefined) return ''
+  return jsonMember('reasoning', { effort, summary, context })
 }
 
 /** Callers of the other dialects read the thoughts of a model that they have asked to think. */

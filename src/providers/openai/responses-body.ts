@@ -4,7 +4,7 @@ import type { Arena } from '../../core/arena.ts'
 import { CALL_ID, type Conversation, OWN_BLOCK, REFUSAL, SYSTEM, TEXT, TOOL, USER } from '../../core/conversation.ts'
 import { MARKED } from '../../core/entry-marks.ts'
 import { type JsonBuilder, part } from '../../core/json-builder.ts'
-import type { ListedTool, OwnName } from '../../core/own-fields.ts'
+import type { ListedTool, OwnFields } from '../../core/own-fields.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import { SharedIds } from '../../core/sent-items.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
@@ -69,8 +69,8 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     private readonly thoughts: EntryThoughts | undefined,
     /** Tools that take a text, if the server has such. */
     free: ReadonlySet<string> | undefined,
-    /** The tools of namespaces by their names in the conversation, if the server has such. */
-    private readonly lifted: ReadonlyMap<string, OwnName> | undefined,
+    /** What passes to a server with namespaces: their tools have two names there, and texts stay apart. */
+    private readonly own: Pick<OwnFields, 'lifted'> | undefined,
   ) {
     super(json, names, FORMS, free)
   }
@@ -107,7 +107,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
 
   private get form(): string {
     const form = this.hasDeveloper ? 'responses with developer' : 'responses'
-    return this.lifted === undefined ? form : `${form} and namespaces`
+    return this.own === undefined ? form : `${form} and namespaces`
   }
 
   private message(conversation: Conversation, message: number, end: number, ids: CallIds): void {
@@ -116,7 +116,8 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     switch (conversation.kindAt(message)) {
       case SYSTEM:
         json.part(this.hasDeveloper ? DEVELOPER_ITEM : SYSTEM_ITEM)
-        this.text(conversation, first, end, LINE_END)
+        if (this.own === undefined) this.text(conversation, first, end, LINE_END)
+        else this.parts(conversation, first, end)
         json.part(CLOSE)
         return
       case USER:
@@ -145,8 +146,9 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
     }
   }
 
-  /** One with images or documents is a list of parts. */
+  /** One with images or documents is a list of parts; so are several texts that pass. */
   private result(conversation: Conversation, first: number, end: number, mark: number): void {
+    if (this.own !== undefined && mark === 0) return this.parts(conversation, first, end)
     for (let at = first; at < end; at = conversation.next(at))
       if (conversation.kindAt(at) !== TEXT) return this.parts(conversation, first, end)
     this.text(conversation, first, end, LINE_END, mark)
@@ -194,7 +196,7 @@ export class ResponsesBodyWriter extends OpenaiBodyWriter {
       json.part(isFree ? FREE_CALL_ITEM : CALL_ITEM)
       ids.write(json, call)
       json.part(CALL_NAME)
-      const own = this.lifted?.get(conversation.textAt(name))
+      const own = this.own?.lifted?.get(conversation.textAt(name))
       if (own === undefined) this.names.write(json, conversation, name)
       else json.inside(own.name)
       json.part(isFree ? CALL_INPUT : CALL_ARGUMENTS)

@@ -4,6 +4,7 @@ import type { ChatRequest, ToolChoice } from '../../core/chat-request.ts'
 import type { CacheMark } from '../../core/entry-marks.ts'
 import { isArray, type JsonObject, type JsonValue, objectOf } from '../../core/json.ts'
 import { JsonBuilder } from '../../core/json-builder.ts'
+import type { OwnFields } from '../../core/own-fields.ts'
 import { ProviderError } from '../../core/provider-error.ts'
 import type { EntryThoughts } from '../../core/thoughts.ts'
 import { jsonMember, member } from '../json-members.ts'
@@ -39,8 +40,8 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
   const { own } = request
   const free = form.rejectsFreeTools === true ? NO_NAMES : tools.freeNames
   const isListed = form.rejectsNamespaces !== true && form.rejectsFreeTools !== true && !names.areChanged
-  const lifted = isListed ? own?.lifted : undefined
-  const writer = new ResponsesBodyWriter(json, names, responses.hasDeveloper, thoughtsOf(request), free, lifted)
+  const passed = isListed ? own : undefined
+  const writer = new ResponsesBodyWriter(json, names, responses.hasDeveloper, thoughtsOf(request), free, passed)
   json.text(responses.opening)
   writer.input(conversation)
   // The API rejects tool settings without tools.
@@ -50,7 +51,7 @@ export function responsesRequest(request: ChatRequest, form: ServerForm): Upstre
     else writer.tools(tools, undefined, own?.tools.map(({ json }) => json) ?? [])
     json.text(
       jsonMember('tool_choice', choiceOf(request, names, free)) +
-        member('parallel_tool_calls', request.parallelToolCalls) +
+        jsonMember('parallel_tool_calls', request.parallelToolCalls ?? stated(own, 'parallel_tool_calls')) +
         jsonMember('max_tool_calls', own?.members['max_tool_calls']),
     )
   }
@@ -90,7 +91,7 @@ function settings(request: ChatRequest, form: ServerForm, cache: CacheMark | und
     member('top_p', sampling.topP) +
     member('top_logprobs', sampling.logprobs === true ? (sampling.topLogprobs ?? 0) : undefined) +
     responsesEffort(request, form) +
-    jsonMember('text', textSettings(sampling))
+    jsonMember('text', textSettings(request))
   text += hintMembers(hints, cache)
   const wanted = request.own?.members['include']
   const include = [
@@ -105,7 +106,13 @@ function settings(request: ChatRequest, form: ServerForm, cache: CacheMark | und
   return `${text},"stream":true${options}`
 }
 
-function textSettings({ responseFormat, verbosity }: ChatRequest['sampling']): JsonObject | undefined {
+/** What a caller of the same API has stated. */
+function stated(own: OwnFields | undefined, name: string): JsonValue | undefined {
+  return own?.members[name] ?? own?.defaults?.[name]
+}
+
+function textSettings({ sampling, own }: ChatRequest): JsonObject | undefined {
+  const { responseFormat, verbosity = stated(own, 'text.verbosity') } = sampling
   if (responseFormat === undefined && verbosity === undefined) return undefined
   return { format: responseFormat && textFormat(responseFormat), verbosity }
 }
@@ -122,7 +129,7 @@ function choiceOf(
   names: ToolNames,
   free: ReadonlySet<string>,
 ): JsonValue | undefined {
-  return own?.members['tool_choice'] ?? (toolChoice && sentChoice(toolChoice, names, free))
+  return stated(own, 'tool_choice') ?? (toolChoice && sentChoice(toolChoice, names, free))
 }
 
 function sentChoice(choice: ToolChoice, names: ToolNames, free: ReadonlySet<string>): JsonValue {
