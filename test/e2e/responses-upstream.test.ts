@@ -32,6 +32,7 @@ import { sse } from '../support/speech-writer.ts'
 import { type Call, Upstream } from '../support/upstream.ts'
 
 const OSLO = { id: 'call_oslo', name: 'get_weather', json: '{"city":"Oslo"}' }
+const ADDRESSED = 'This endpoint has no such model: use https://api.openai.com/v1/responses.'
 const THOUGHT = { id: 'rs_up', type: 'reasoning', encrypted_content: 'gAAAAAB' }
 const ABLE = { price: { input: 1, output: 10 }, supports: ['tools', 'images'] }
 let upstream: Upstream
@@ -68,6 +69,10 @@ beforeAll(async () => {
     'gpt-sound': openaiServer(audio, () => textAnswer('No.')),
     'gpt-sdk': openaiServer({ needsResponses: 'everything', refusesNone: true }, inThreeSteps),
     'gpt-older': openaiServer({ needsResponses: 'everything', thinks: false, isOlder: true }, () => textAnswer('Old.')),
+    'gpt-addressed': (call) =>
+      call.path.endsWith('/responses')
+        ? openaiServer(audio, () => textAnswer('Hello.'))(call)
+        : call.answer(404, JSON.stringify({ error: { message: ADDRESSED, type: 'invalid_request_error' } })),
     'gpt-unheard': openaiServer(audio, () => textAnswer('No.')),
     'gpt-hears': openaiServer({ needsResponses: 'nothing' }, () => textAnswer('I hear.')),
   })
@@ -82,6 +87,7 @@ beforeAll(async () => {
       refuses: { targets: [openai('gpt-refuses', { api: 'responses' })], ...ABLE },
       stop: { targets: [openai('gpt-stop', { api: 'responses' })], ...ABLE },
       sound: { targets: [openai('gpt-sound', { api: 'responses' })], ...ABLE },
+      addressed: { targets: [openai('gpt-addressed')], ...ABLE },
       unheard: { targets: [openai('gpt-unheard'), openai('gpt-hears')], ...ABLE },
       hears: { targets: [openai('gpt-sound', { api: 'responses' }), openai('gpt-hears')], ...ABLE },
     },
@@ -160,6 +166,18 @@ test('a model that is on Responses alone, and does not think: both are learned f
   expect(paths('gpt-alone')).toEqual(['/v1/chat/completions', '/v1/responses', '/v1/responses'])
   await openai().chat.completions.create({ model: 'alone', messages: [{ role: 'user', content: 'Hi' }] })
   expect(paths('gpt-alone').slice(3)).toEqual(['/v1/responses'])
+})
+
+test('a rejection that names the remedy by its address, which the log does not show', async () => {
+  const { model, choices } = await openai().chat.completions.create({
+    model: 'addressed',
+    messages: [{ role: 'user', content: 'Hi' }],
+  })
+  expect([model, choices[0]?.message.content]).toEqual(['addressed', 'Hello.'])
+  const learned = await gateway.line(
+    ({ event, model: of }) => event === 'target.form_learned' && of === 'gpt-addressed',
+  )
+  expect(learned).toMatchObject({ field: 'api', seen: 'This endpoint has no such model: use /v1/responses.' })
 })
 
 test('a server that rejects two options of the same request: three requests, and one later', async () => {

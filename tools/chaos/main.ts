@@ -17,14 +17,14 @@ const HELP = `Usage: scripts/chaos [--seconds N] [--seed N] [--callers N] [--set
 
 Starts five setups in front of a simulated provider that records what it served: a gateway with the embedded ledger
 and one worker, one with two workers, two gateways over one Redis, one gateway over a Redis Cluster, and two over a
-master with two replicas and three Sentinels. Callers in all dialects, a third of them over WebSockets, send requests
-and disconnect at random. Meanwhile chaos kills gateways, supervisors, workers, the owner of the shared embedded
-ledger and Redis with SIGKILL and restarts them, replaces workers, freezes processes, restores Redis from a copy that
-is seconds old or from its last snapshot, flushes its scripts, cuts connections, kills a master of the cluster so that
-its replica takes over, and orders and forces failovers by the Sentinels. A webhook that fails, hangs and is slow gets
-alerts about spend, and keys are created, rotated and revoked. Then it waits until all leases have expired and all
-alerts have arrived, and prints every check with its figures. Finally it flushes Redis under load and checks that the
-gateways restore what they recorded. Exits 1 if a check fails.
+master with two replicas and three Sentinels. Callers in all dialects, a third of them over WebSockets, send short and
+long requests of several service tiers, and disconnect at random. Meanwhile chaos kills gateways, supervisors, workers,
+the owner of the shared embedded ledger and Redis with SIGKILL and restarts them, replaces workers, freezes processes,
+restores Redis from a copy that is seconds old or from its last snapshot, flushes its scripts, cuts connections, kills a
+master of the cluster so that its replica takes over, and orders and forces failovers by the Sentinels. A webhook that
+fails, hangs and is slow gets alerts about spend, and keys are created, rotated and revoked. Then it waits until all
+leases have expired and all alerts have arrived, and prints every check with its figures. Finally it flushes Redis under
+load and checks that the gateways restore what they recorded. Exits 1 if a check fails.
 
   --seconds N   duration of the faults (default 60); the leases take half a minute more
   --seed N      repeats the random choices of another run

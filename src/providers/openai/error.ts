@@ -8,8 +8,15 @@ import { ProviderError, type ProviderErrorKind } from '../../core/provider-error
 import { errorJson, errorText, reportedError, responseError } from '../error-response.ts'
 import type { ResponseHeaders } from '../provider.ts'
 
+/**
+ * The address of an API that an error names as the remedy. Addresses are removed from messages, because callers must
+ * not see where a provider is; the path shows what to learn.
+ */
+const REMEDY_HOST = /https:\/\/(?:[\w-]+\.)*(?:openai|azure)\.com(?:\/openai)?(?=\/v1\/responses\b)/gi
+
 export function openaiResponseError(status: number, headers: ResponseHeaders, body: string): ProviderError {
-  return judged(responseError(status, headers, body), errorText(errorJson(body)))
+  const shown = body.replace(REMEDY_HOST, '')
+  return judged(responseError(status, headers, shown), errorText(errorJson(shown)))
 }
 
 /** The error in an answer with status 200. */
