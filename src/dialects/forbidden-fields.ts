@@ -2,6 +2,7 @@
 
 import { CallerError } from '../core/caller-error.ts'
 import { isArray, isObject, type JsonObject, type JsonValue } from '../core/json.ts'
+import { type JsonDocument, NONE, words } from '../wire/json-document.ts'
 
 export const FORBIDDEN_FIELDS: ReadonlySet<string> = new Set([
   'api_key',
@@ -57,13 +58,23 @@ export function refuseForbiddenWithin(value: JsonValue | undefined, path: string
   for (const name in value) refuseForbiddenWithin(value[name], `${path}.${name}`)
 }
 
-/** The same for the names of one object alone. */
-export function refuseForbiddenNamesOf(value: JsonValue, path: string): void {
-  if (!isObject(value)) return
-  for (const name in value) {
-    if (name === 'metadata' || !FORBIDDEN_FIELDS.has(name)) continue
-    const param = `${path}.${name}`
-    const message = `Forbidden field: '${param}'. The service sets this itself; remove it from the request.`
-    throw new CallerError('forbidden_field', message, { param })
-  }
+function refuseForbiddenNamesOf(value: JsonObject, path: string): void {
+  for (const name in value) if (name !== 'metadata' && FORBIDDEN_FIELDS.has(name)) throw forbidden(`${path}.${name}`)
+}
+
+/** The same for the names of one object alone, which is not parsed. */
+export function refuseForbiddenMembers(document: JsonDocument, object: number, path: () => string): void {
+  if (!document.isObject(object)) return
+  document.select(object, WITHIN_WORDS, found)
+  const index = found.findIndex((value) => value !== NONE)
+  if (index !== -1) throw forbidden(`${path()}.${WITHIN[index]}`)
+}
+
+const WITHIN = [...FORBIDDEN_FIELDS].filter((name) => name !== 'metadata')
+const WITHIN_WORDS = words(...WITHIN)
+const found = new Int32Array(WITHIN.length)
+
+function forbidden(param: string): CallerError {
+  const message = `Forbidden field: '${param}'. The service sets this itself; remove it from the request.`
+  return new CallerError('forbidden_field', message, { param })
 }

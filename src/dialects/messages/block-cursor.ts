@@ -8,7 +8,7 @@ import type { BlockSpan } from '../../core/conversation.ts'
 import { solidStart } from '../../core/solid-text.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { isWholeMark, readMark } from '../cache-mark.ts'
-import { refuseForbiddenNamesOf } from '../forbidden-fields.ts'
+import { refuseForbiddenMembers } from '../forbidden-fields.ts'
 import { invalid } from '../invalid-field.ts'
 import type { MediaRules } from '../read-media.ts'
 
@@ -76,7 +76,10 @@ export abstract class BlockCursor {
     if (!document.isObject(block)) throw invalid(this.path(), 'must be an object')
     this.members = document.select(block, BLOCK, blockMembers)
     this.hasMore = false
-    return document.word(blockMembers[MEMBERS.type] ?? NONE, BLOCK_TYPES)
+    const type = document.word(blockMembers[MEMBERS.type] ?? NONE, BLOCK_TYPES)
+    const isMedia = type === TYPES.image || type === TYPES.document
+    if (isMedia && this.reading.passesOwn) refuseForbiddenMembers(document, block, this.path)
+    return type
   }
 
   /** Whether the block that was read, which is of none of `BLOCK_TYPES`, passes as it is. */
@@ -85,7 +88,7 @@ export abstract class BlockCursor {
     const type = blockMembers[MEMBERS.type] ?? NONE
     if (!this.reading.passesOwn || type === NONE || !document.isString(type)) return false
     if (document.word(type, BLOCK_TYPES) !== NONE) return false
-    refuseForbiddenNamesOf(document.value(block), this.path())
+    refuseForbiddenMembers(document, block, this.path)
     return true
   }
 
@@ -93,6 +96,7 @@ export abstract class BlockCursor {
   protected note(block: number, from: number, marks: number): void {
     const { document } = this
     if (!this.hasMore || !this.reading.passesOwn) return
+    refuseForbiddenMembers(document, block, this.path)
     this.blocks ??= new Map()
     this.blocks.set(from, { from: document.fromOf(block), to: document.toOf(block), marks })
   }

@@ -28,6 +28,7 @@ import {
 import { MARKED } from '../../core/entry-marks.ts'
 import { EntryWriter } from '../../core/entry-writer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
+import { refuseForbiddenMembers } from '../forbidden-fields.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { MediaReader } from '../read-media.ts'
 import { ThoughtPlaces } from '../thought-places.ts'
@@ -129,6 +130,8 @@ class MessageReader extends BlockCursor {
     const content = found[CONTENT] ?? NONE
     const isList = document.isList(content)
     const first = entries.next
+    if (this.reading.passesOwn && members > MESSAGE.length)
+      refuseForbiddenMembers(document, message, () => `messages[${this.index}]`)
     this.isExact = this.reading.passesOwn
       ? role !== NONE && (isList || this.isSolid(content))
       : isList && members === MESSAGE.length && role !== NONE && role !== SYSTEM_ROLE

@@ -25,7 +25,7 @@ import type { Sealer } from '../../items/sealer.ts'
 import { type JsonDocument, NONE, words } from '../../wire/json-document.ts'
 import { readMark } from '../cache-mark.ts'
 import type { Caller } from '../dialect.ts'
-import { refuseForbiddenNamesOf } from '../forbidden-fields.ts'
+import { refuseForbiddenMembers } from '../forbidden-fields.ts'
 import { readArguments } from '../history-arguments.ts'
 import { invalid, missing } from '../invalid-field.ts'
 import { detailBits, MediaReader, type MediaRules } from '../read-media.ts'
@@ -198,7 +198,7 @@ export class InputReader {
   private readOwn(item: number, role: number): void {
     const { document, limits } = this.surroundings
     limits.countCall(() => this.path)
-    refuseForbiddenNamesOf(document.value(item), this.path)
+    refuseForbiddenMembers(document, item, () => this.path)
     texts.begin()
     texts.add(OWN_BLOCK, document.fromOf(item), document.toOf(item))
     this.addMessage(role)

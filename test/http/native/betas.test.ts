@@ -79,6 +79,8 @@ const OWN_FIELDS = {
   top_k: 5,
   brand_new: [1, { deep: null }],
 }
+const TEXT = { type: 'text', text: 'x' }
+const IMAGE = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'aGk=' } }
 const TOOL = { name: 'find', description: 'd', input_schema: { type: 'object', properties: {} } }
 const ephemeral = { type: 'ephemeral', scope: 'global' }
 
@@ -159,6 +161,10 @@ describe('a request', () => {
       [{ brand_new: { timeout: 1 } }, 'brand_new.timeout'],
       [{ tools: [{ ...TOOL, options: { api_key: 'k' } }] }, 'tools[0].options.api_key'],
       [{ messages: [{ role: 'user', content: [{ type: 'odd', base_url: 'x' }] }] }, 'messages[0].content[0].base_url'],
+      [{ messages: [{ role: 'user', content: [{ ...TEXT, api_key: 'x' }] }] }, 'messages[0].content[0].api_key'],
+      [{ messages: [{ role: 'user', content: 'x', timeout: 1 }] }, 'messages[0].timeout'],
+      [{ system: [{ ...TEXT, fallbacks: [] }] }, 'system[0].fallbacks'],
+      [{ messages: [{ role: 'user', content: [{ ...IMAGE, timeout: 1 }] }] }, 'messages[0].content[0].timeout'],
     ] as const) {
       const { answer, calls } = await sent({ model: 'claude', messages: MESSAGES, ...body })
       expect([answer.status, JSON.parse(answer.text).error.param, calls]).toEqual([400, param, 0])
