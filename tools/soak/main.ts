@@ -6,9 +6,11 @@
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { scriptFlags } from '../../scripts/script-flags.ts'
+import { type BudgetFlags, soakBudgets } from './budgets.ts'
 import { callUntil, type Outcomes } from './callers.ts'
 
 const HELP = `Usage: scripts/soak [--seconds N] [--callers N] [--faults SHARE]
+       scripts/soak --budgets [--seconds N] [--organizations N] [--people N] [--rate N]
 
 Starts three providers that fail in every way, a gateway in front of them, and callers in all three dialects, and prints
 the outcomes. Exits 1 if a request got neither an answer nor a proper cut, or if memory, descriptors or reservations
@@ -17,6 +19,14 @@ grew.
   --seconds N      duration (default 300)
   --callers N      concurrent requests (default 200)
   --faults SHARE   share of the providers' answers that fail, from 0 to 1 (default 0.2)
+
+With --budgets: two nodes over a Redis with Sentinels, organizations with a counter of each person's spend, called as
+Zipf has it. A node is killed every 20 s, Redis fails over every minute, keys and raises change. Exits 1 if a counter
+is not the sum of its requests, or an alert came under two ids.
+
+  --organizations N   (default 10000)
+  --people N          of each organization (default 5)
+  --rate N            requests a second (default 50)
 `
 const KEY = 'soak-key-0123456789abcdef'
 const SAMPLES = 40
@@ -100,6 +110,8 @@ interface Flags {
   readonly seconds: number
   readonly callers: number
   readonly faults: number
+  /** Absent for the soak of providers. */
+  readonly budgets: BudgetFlags | undefined
 }
 
 function parse() {
@@ -108,6 +120,10 @@ function parse() {
       seconds: { type: 'string', default: '300' },
       callers: { type: 'string', default: '200' },
       faults: { type: 'string', default: '0.2' },
+      budgets: { type: 'boolean' },
+      organizations: { type: 'string', default: '10000' },
+      people: { type: 'string', default: '5' },
+      rate: { type: 'string', default: '50' },
       help: { type: 'boolean' },
     },
   })
@@ -115,10 +131,13 @@ function parse() {
 
 function flagsOf(values: ReturnType<typeof parse>['values']): Flags | undefined {
   const [seconds, callers, faults] = [Number(values.seconds), Number(values.callers), Number(values.faults)]
-  return seconds > 0 && callers > 0 && faults >= 0 && faults <= 1 ? { seconds, callers, faults } : undefined
+  const [organizations, people, rate] = [Number(values.organizations), Number(values.people), Number(values.rate)]
+  const isGood = seconds > 0 && callers > 0 && faults >= 0 && faults <= 1 && organizations > 0 && people > 0 && rate > 0
+  const budgets = values.budgets === true ? { seconds, organizations, people, rate } : undefined
+  return isGood ? { seconds, callers, faults, budgets } : undefined
 }
 
-async function soak({ seconds, callers, faults }: Flags): Promise<boolean> {
+async function soak({ seconds, callers, faults }: Omit<Flags, 'budgets'>): Promise<boolean> {
   const { part: providers, first } = await Child.start<{ ports: number[] }>('provider.ts', String(faults))
   await using _providers = providers
   const { part: gateway, first: served } = await Child.start<{ port: number }>('gateway.ts', configuration(first.ports))
@@ -191,4 +210,5 @@ function report({ outcomes, samples, left, injected }: Result): boolean {
   return checks.every(([, good]) => good)
 }
 
-process.exit((await soak(scriptFlags(HELP, parse, flagsOf))) ? 0 : 1)
+const flags = scriptFlags(HELP, parse, flagsOf)
+process.exit((await (flags.budgets === undefined ? soak(flags) : soakBudgets(flags.budgets))) ? 0 : 1)
