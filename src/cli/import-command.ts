@@ -59,13 +59,15 @@ const TABLES = {
   keys: ['token', 'LiteLLM_VerificationToken'],
   teams: ['team_id', 'LiteLLM_TeamTable'],
   budgets: ['budget_id', 'LiteLLM_BudgetTable'],
+  users: ['user_id', 'LiteLLM_UserTable'],
+  tags: ['tag_name', 'LiteLLM_TagTable'],
 } as const
 
 /** What the flags name: a file of prices, and dumps of tables. */
 async function extrasOf(flags: Flags) {
   const { dumpRows } = await import('../import/dump-rows.ts')
   const found: { prices?: JsonObject } & Partial<Record<keyof typeof TABLES, readonly JsonObject[]>> = {}
-  for (const name of ['prices', 'keys', 'teams', 'budgets'] as const) {
+  for (const name of ['prices', 'keys', 'teams', 'budgets', 'users', 'tags'] as const) {
     const file = flags[name]
     if (typeof file !== 'string') continue
     // Prices and dumps are larger than a configuration may be.

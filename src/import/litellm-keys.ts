@@ -9,6 +9,7 @@ import { microDollars } from '../core/decimal.ts'
 import { isObject, type JsonObject } from '../core/json.ts'
 import type { SpentBefore } from '../core/limits.ts'
 import { hasMembers, isTrue, listOf, textOf, timeOf } from './dump-rows.ts'
+import { countsOf, daysOf, type LitellmBudgets } from './litellm-budgets.ts'
 import { publicName } from './litellm-models.ts'
 import type { Notes } from './litellm-notes.ts'
 
@@ -31,8 +32,15 @@ export interface ImportedTeam {
   readonly before: SpentBefore | undefined
 }
 
+/** What an import has beside the rows. */
+interface ImportContext {
+  readonly notes: Notes
+  readonly budgets: LitellmBudgets
+  readonly nowMs: number
+}
+
 /** The organisation of keys without a team. */
-const DEFAULT = 'default'
+export const DEFAULT = 'default'
 /** The team of the keys that LiteLLM's own pages make for each log-in. */
 const DASHBOARD = 'litellm-dashboard'
 
@@ -62,8 +70,7 @@ export function withBudgets(rows: readonly JsonObject[], budgets: readonly JsonO
 export function litellmTeams(
   teams: readonly JsonObject[],
   keys: readonly JsonObject[],
-  notes: Notes,
-  nowMs: number,
+  { notes, budgets, nowMs }: ImportContext,
 ): ReadonlyMap<string, ImportedTeam> {
   const found = new Map<string, ImportedTeam>()
   const ids = new Set([DEFAULT])
@@ -78,6 +85,7 @@ export function litellmTeams(
     if (isTeam && isTrue(row, 'blocked'))
       notes.toDo(place, 'is blocked; disable its keys, or leave the organisation out')
     const models = isTeam ? modelsOf(row, place, notes) : undefined
+    if (isTeam) budgets.addTeam(row, id, place)
     const organization = { id, ...(models === undefined ? {} : { models }), ...given.limits }
     found.set(team, { id, organization, before: given.before })
   }
@@ -90,8 +98,7 @@ export function litellmTeams(
 export function litellmKeys(
   rows: readonly JsonObject[],
   teams: ReadonlyMap<string, ImportedTeam>,
-  notes: Notes,
-  nowMs: number,
+  { notes, budgets, nowMs }: ImportContext,
 ): readonly ImportedKey[] {
   // Ids in the order of the hashes are the same for each dump, whatever its order.
   const ids = new Set([DEFAULT])
@@ -115,8 +122,10 @@ export function litellmKeys(
     const { limits, before } = limitsOf(row, place, notes, nowMs)
     const models = modelsOf(row, place, notes)
     noteOthers(row, place, notes)
+    const organization = teams.get(team ?? '')?.id ?? DEFAULT
     const description = {
-      ...{ organization: teams.get(team ?? '')?.id ?? DEFAULT, id },
+      ...{ organization, id },
+      ...budgets.addKey(row, organization, id, place),
       ...(models === undefined ? {} : { models }),
       ...limits,
       ...(expiresMs === undefined ? {} : { expires_at: new Date(expiresMs).toISOString() }),
@@ -169,20 +178,11 @@ interface ImportedLimits {
   readonly before?: SpentBefore | undefined
 }
 
-const COUNTS = [
-  ['rpm_limit', 'requests_per_minute'],
-  ['tpm_limit', 'tokens_per_minute'],
-  ['max_parallel_requests', 'concurrent_requests'],
-] as const
-
 /** Of output, for a request without an output limit: as `SLICE_TOKENS` of the gateway. */
 const RESERVED_TOKENS = 4096
 
 function limitsOf(row: JsonObject, place: string, notes: Notes, nowMs: number): ImportedLimits {
-  const counts = COUNTS.flatMap(([column, name]) => {
-    const value = Number(textOf(row, column) ?? Number.NaN)
-    return Number.isSafeInteger(value) && value >= 0 ? [[name, value] as const] : []
-  })
+  const counts = countsOf(row)
   const tokens = counts.find(([name]) => name === 'tokens_per_minute')?.[1] ?? RESERVED_TOKENS
   if (tokens < RESERVED_TOKENS)
     notes.toDo(
@@ -206,22 +206,11 @@ function limitsOf(row: JsonObject, place: string, notes: Notes, nowMs: number): 
 }
 
 type Window = 'day' | 'month' | 'total'
-const UNIT_DAYS: Readonly<Record<string, number>> = {
-  s: 1 / 86_400,
-  m: 1 / 1440,
-  h: 1 / 24,
-  d: 1,
-  w: 7,
-  mo: 30,
-  y: 365,
-}
-
 /** The calendar window for `budget_duration`. Where weir has none of that length, a longer one: it allows less. */
 function windowOf(row: JsonObject, place: string, notes: Notes): Window {
   const duration = textOf(row, 'budget_duration')
   if (duration === undefined) return 'total'
-  const [, count = '1', unit = 'y'] = /^(\d+)\s*(mo|[smhdwy])$/.exec(duration) ?? []
-  const days = Number(count) * (UNIT_DAYS[unit] ?? 365)
+  const days = daysOf(duration)
   const window = days <= 1 ? 'day' : days <= 31 ? 'month' : 'total'
   const isSame = duration === '1d' || duration === '24h' || duration === '30d' || duration === '1mo'
   const which = { day: 'of the UTC day', month: 'of the calendar month', total: 'that never renews' }[window]
@@ -255,7 +244,7 @@ function spentBefore(
 }
 
 /** Columns that weir has nothing for, if they have a value. */
-const OTHERS = ['aliases', 'config', 'permissions', 'model_max_budget', 'router_settings', 'metadata'] as const
+const OTHERS = ['aliases', 'config', 'permissions', 'router_settings', 'metadata'] as const
 
 function noteOthers(row: JsonObject, place: string, notes: Notes): void {
   const softs = textOf(row, 'soft_budget') === undefined ? [] : ['soft_budget']

@@ -10,7 +10,8 @@ import { isHashOfWellKnown } from '../config/well-known-secrets.ts'
 import { explained } from '../config/yaml-errors.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { isArray, isObject, type JsonObject, type JsonValue, stringOf } from '../core/json.ts'
-import { type ImportedKey, type ImportedTeam, litellmKeys, litellmTeams, withBudgets } from './litellm-keys.ts'
+import { LitellmBudgets } from './litellm-budgets.ts'
+import { DEFAULT, type ImportedKey, type ImportedTeam, litellmKeys, litellmTeams, withBudgets } from './litellm-keys.ts'
 import { litellmModels } from './litellm-models.ts'
 import { Notes } from './litellm-notes.ts'
 
@@ -31,6 +32,9 @@ interface LitellmExtras {
   readonly keys?: readonly JsonObject[] | undefined
   readonly teams?: readonly JsonObject[] | undefined
   readonly budgets?: readonly JsonObject[] | undefined
+  /** Rows of those of users and of tags. */
+  readonly users?: readonly JsonObject[] | undefined
+  readonly tags?: readonly JsonObject[] | undefined
 }
 
 /** The top-level keys that weir has a counterpart of. */
@@ -49,7 +53,7 @@ const NEEDLESS: ReadonlySet<string> = new Set(['drop_params', 'set_verbose', 'te
 /** The text of a LiteLLM file; a problem if it is not one. */
 export function fromLitellm(
   text: string,
-  { prices = {}, keys: keyRows = [], teams: teamRows = [], budgets = [] }: LitellmExtras = {},
+  { prices = {}, keys: keyRows = [], teams: teamRows = [], budgets = [], users = [], tags = [] }: LitellmExtras = {},
   nowMs = Date.now(),
 ): Imported | { readonly problem: string; readonly notes?: readonly string[] } {
   const lineCounter = new LineCounter()
@@ -66,15 +70,25 @@ export function fromLitellm(
   const { providers, models } = litellmModels(file, prices, notes)
   if (models.length === 0) return { problem: 'has no model that weir can serve', notes: notes.lines }
   const [keys, teams] = [withBudgets(keyRows, budgets), withBudgets(teamRows, budgets)]
-  const moved = litellmTeams(teams, keys, notes, nowMs)
+  const context = { notes, budgets: new LitellmBudgets(notes), nowMs }
+  context.budgets.addUsers(withBudgets(users, budgets), file)
+  context.budgets.addTags(withBudgets(tags, budgets), file)
+  context.budgets.addEndUsers(file)
+  const moved = litellmTeams(teams, keys, context)
+  const imported = litellmKeys(keys, moved, context)
+  const own = organization(file, models, notes)
+  const named = context.budgets.tags
   const weir = {
     ...alerts(file, notes),
     ...routing(file, notes),
+    ...(named.length === 0 ? {} : { tags: named }),
     providers,
     models,
-    organizations: [organization(file, models, notes), ...Array.from(moved.values(), (team) => team.organization)],
+    organizations: [
+      { ...own, ...context.budgets.of(DEFAULT, true) },
+      ...Array.from(moved.values(), (team) => ({ ...team.organization, ...context.budgets.of(team.id, false) })),
+    ],
   }
-  const imported = litellmKeys(keys, moved, notes, nowMs)
   ignored(file, notes)
   const head = '# Made by weir import litellm. Check it with: weir check --strict\n'
   const written = head + stringify(weir, { lineWidth: 0 })
@@ -184,7 +198,8 @@ function spendLimit(file: JsonObject, models: readonly JsonObject[], notes: Note
 const HANDLED: Readonly<Record<string, ReadonlySet<string>>> = {
   litellm_settings: new Set([
     ...['num_retries', 'request_timeout', 'timeout', 'max_budget', 'budget_duration'],
-    ...['fallbacks', 'default_fallbacks'],
+    ...['fallbacks', 'default_fallbacks', 'tag_budget_config', 'max_end_user_budget'],
+    ...['max_internal_user_budget', 'internal_user_budget_duration'],
   ]),
   router_settings: new Set([
     ...['num_retries', 'timeout', 'request_timeout', 'fallbacks', 'default_fallbacks', 'model_group_alias'],

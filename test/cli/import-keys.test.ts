@@ -212,6 +212,87 @@ describe('what a dump becomes', () => {
     ])
   })
 
+  test('users, tags, end users and models of keys and teams have budgets, which the new file takes', async () => {
+    const text = `${proxy('http://127.0.0.1:1')}
+litellm_settings:
+  max_end_user_budget: 0.5
+  max_internal_user_budget: 4
+  internal_user_budget_duration: 7d
+  tag_budget_config: { "product:chat": { max_budget: 2, budget_duration: 1h } }
+`
+    const ofModel = (most: number) => ({ small: { budget_limit: String(most), time_period: '1d' } })
+    const files = {
+      'litellm.yaml': text,
+      'keys.json': JSON.stringify([
+        { token: hashOf('sk-1'), key_alias: 'one', user_id: 'ann@example.org', model_max_budget: ofModel(3) },
+        { token: hashOf('sk-2'), key_alias: 'two', user_id: 'bob', model_max_budget: JSON.stringify(ofModel(3)) },
+        { token: hashOf('sk-3'), key_alias: 'three', user_id: 'cy', team_id: 't', model_max_budget: { small: 1 } },
+        { token: hashOf('sk-4'), key_alias: 'four', user_id: 'dee' },
+      ]),
+      'teams.json': JSON.stringify([{ team_id: 't', model_max_budget: ofModel(9) }]),
+      'budgets.json': JSON.stringify([{ budget_id: 'b', max_budget: 6, budget_duration: '30d', rpm_limit: 5 }]),
+      'users.json': JSON.stringify([
+        { user_id: 'ann@example.org', max_budget: 1.5, budget_duration: '1d', spend: 1 },
+        { user_id: 'bob' },
+        { user_id: 'cy', max_budget: 1 },
+        { user_id: 'dee' },
+      ]),
+      'tags.json': JSON.stringify([{ tag_name: 'batch', budget_id: 'b' }]),
+    }
+    const folder = folderWith(files)
+    const flags = ['keys', 'teams', 'budgets', 'users', 'tags'].flatMap((name) => [`--${name}`, `${name}.json`])
+    const made = await weir(folder, 'import', 'litellm', 'litellm.yaml', ...flags)
+    expect(made).toMatchObject({ code: 0 })
+    const file = parse(made.stdout)
+    expect(file.tags).toEqual([
+      { name: 'tag', from: ['header:x-litellm-tags'] },
+      { name: 'end_user', from: ['user'] },
+      'user',
+    ])
+    const ofTag = (name: string, values: readonly string[], limits: object, number = '') => {
+      return { name: `${name}${number}`, per: `tag:${name}`, match: { tags: { [name]: values } }, limits }
+    }
+    const ofAll = [
+      ofTag('tag', ['product:chat'], { spend: { hour: 2 } }),
+      ofTag('tag', ['batch'], { requests_per_minute: 5, spend: { month: 6 } }, '-2'),
+      { name: 'end_user', per: 'tag:end_user', limits: { spend: { total: 0.5 } } },
+    ]
+    const match = { models: ['small'] }
+    const budgetsOf = (id: string) => file.organizations.find((each: { id: string }) => each.id === id).budgets
+    expect(budgetsOf('default')).toEqual([
+      ofTag('user', ['ann@example.org'], { spend: { day: 1.5 } }),
+      ofTag('user', ['bob', 'dee'], { spend: { week: 4 } }, '-2'),
+      ...ofAll,
+      { name: 'keys-small', per: 'key', match: { keys: ['one', 'two'], ...match }, limits: { spend: { day: 3 } } },
+    ])
+    expect(budgetsOf('t')).toEqual([
+      ...ofAll,
+      { name: 'model-small', match, limits: { spend: { day: 9 } } },
+      { name: 'keys-small', per: 'key', match: { keys: ['three'], ...match }, limits: { spend: { total: 1 } } },
+    ])
+    expect(made.stderr).toContain('lost: user ann@example.org: what is spent of its budget ($1) is not carried over')
+    writeFileSync(
+      join(folder, 'weir.yaml'),
+      JSON.stringify({ ...file, data_dir: join(folder, 'data'), listen: { port: 0 } }),
+    )
+    const applied = await weir(
+      folder,
+      'import',
+      'litellm',
+      'litellm.yaml',
+      ...flags,
+      '--apply-keys',
+      '--config',
+      'weir.yaml',
+    )
+    expect([applied.code, applied.stderr.match(/^created: /gm)?.length]).toEqual([0, 4])
+    const listed = await weir(folder, 'keys', 'list', '--json')
+    expect(listed.stdout).toContain('"fixed_tags":{"user":"ann@example.org"}')
+    const explained = await weir(folder, 'explain', '--key', 'one', '--model', 'small')
+    expect(explained.stdout).toContain('budget "user" of "ann@example.org": $1.50 a day')
+    expect(explained.stdout).toContain('budget "keys-small" of "one": $3.00 a day')
+  })
+
   test('names, models, hashes, and what is lost', () => {
     const { key, notes } = keysOf({
       ...{ key_alias: 'Ünder score/1', models: ['all-team-models'], tpm_limit: '1000', metadata: { a: 1 } },

@@ -291,7 +291,8 @@ async function checkCounters(report: Report, { flags, nodes, redis, called }: Wo
     }
   }
   client.disconnect()
-  const requests = `${rows.length} requests in logs and ${lost.length} of killed nodes, of ${organizations.length} organizations`
+  const places = `of ${organizations.length} organizations`
+  const requests = `${rows.length} requests in logs and ${lost.length} of killed nodes, ${places}`
   report.check(
     `${requests}: ${counters} counters, ${wrong.length} of them not the sum of theirs`,
     wrong.length === 0,
@@ -300,7 +301,7 @@ async function checkCounters(report: Report, { flags, nodes, redis, called }: Wo
   report.check(`nothing is held at the end: ${held} = 0`, held === 0)
 }
 
-/** The same alert again has the same id; what differs is told by the window. */
+/** An alert that is sent again has the same id. */
 function checkAlerts(report: Report, { accepted }: AlertReceiver): void {
   const ids = new Map<string, Set<string>>()
   for (const { alert } of accepted) {
