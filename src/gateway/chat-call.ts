@@ -14,6 +14,7 @@ import type { JsonValue } from '../core/json.ts'
 import { sentModel } from '../core/model-config.ts'
 import { NO_OWN_TOOLS, type OwnFields } from '../core/own-fields.ts'
 import { ProviderError } from '../core/provider-error.ts'
+import type { Issuer } from '../core/thoughts.ts'
 import type { Exchange, Served } from '../dialects/dialect.ts'
 import type { TextReader } from '../providers/body-readers.ts'
 import type { Provider, UpstreamRequest } from '../providers/provider.ts'
@@ -47,6 +48,8 @@ export interface AskedChat {
   noteUsage(candidate: Candidate, meter: UsageMeter, isStream: boolean): void
   /** What the target writes in so many milliseconds without sending it, in tokens. */
   hiddenIn(candidate: Candidate, ms: number): number
+  /** Keeps the thoughts of the answer, which has not begun. */
+  keeper(candidate: Candidate, issuer: Issuer): ThoughtKeeper | undefined
 }
 
 export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
@@ -73,8 +76,8 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     private readonly own: OwnFields | undefined,
     private readonly meter: UsageMeter,
     dueMs: number,
-    /** Keeps the thoughts of the answer; absent if the target has none. */
-    private readonly keeper?: ThoughtKeeper,
+    /** Who issues the thoughts of the answer, which are kept; absent if it has none. */
+    private readonly issuer?: Issuer,
     /** Absent if the caller sees no thoughts. */
     private readonly shown?: ShownThoughts,
     /** Hears that the provider has taken the request. */
@@ -147,7 +150,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
       provider,
       work.exchange.encoder(this.servedBy(), meter),
       meter,
-      this.keeper,
+      this.keeper(),
       this.shown,
     )
     if (this.hasLeft) this.pump.leave()
@@ -161,6 +164,10 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
 
   failed(error: unknown): void {
     this.fail(error)
+  }
+
+  private keeper(): ThoughtKeeper | undefined {
+    return this.issuer && this.work.keeper(this.candidate, this.issuer)
   }
 
   /** The text of a whole answer. */
@@ -178,7 +185,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
   /** Undefined if the answer is more than text. */
   private plainBody(body: JsonValue): string | Uint8Array | undefined {
     const { provider, meter, work } = this
-    const readsThoughts = this.keeper !== undefined || this.shown !== undefined
+    const readsThoughts = this.issuer !== undefined || this.shown !== undefined
     const plain = plainAnswer(body, provider, work.exchange, meter, this.servedBy(), readsThoughts)
     if (plain !== undefined) work.markFirstByte()
     return plain
@@ -186,7 +193,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
 
   private foldedBody(body: JsonValue): string | Uint8Array {
     const answer = new WholeAnswer(this.meter)
-    const check = new EventCheck(answer, this.toolNames, this.keeper, this.shown)
+    const check = new EventCheck(answer, this.toolNames, this.keeper(), this.shown)
     for (const event of this.provider.events(body)) check.event(event)
     return this.bodyOf(answer)
   }
@@ -207,7 +214,7 @@ export class ChatCall extends ProviderCall implements TextReader, PumpOpener {
     const answer = new WholeAnswer(this.meter)
     const decoder = new DecodeStream(
       this.provider,
-      new EventCheck(answer, this.toolNames, this.keeper, this.shown),
+      new EventCheck(answer, this.toolNames, this.keeper(), this.shown),
       'decoded',
     )
     try {

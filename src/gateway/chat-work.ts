@@ -30,6 +30,7 @@ import type { RecalledThoughts } from './recalled-thoughts.ts'
 import { RequestTier } from './request-tier.ts'
 import { ShownThoughts, ThoughtSeals } from './shown-thoughts.ts'
 import { issuerKey, issuerOf, targetOf } from './thought-issuer.ts'
+import type { ThoughtKeeper } from './thought-keeper.ts'
 import { UsageMeter } from './usage-meter.ts'
 import type { Work } from './work.ts'
 
@@ -63,10 +64,9 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   private sentThoughts: TargetThoughts | undefined
   /** What the caller has sent back itself. */
   private own: OwnThoughts | undefined
-  private readonly seals: ThoughtSeals
   private readonly tier: RequestTier
-  /** What each issuer gets; nothing if it has rejected its own. */
-  private readonly thoughtsOf = new Map<string, TargetThoughts | undefined>()
+  /** What each issuer gets; nothing if it has rejected its own. Absent while none gets anything. */
+  private thoughtsOf: Map<string, TargetThoughts | undefined> | undefined
   /** The request as the candidate that was called last takes it. */
   private taken: ChatRequest | undefined
   /** A candidate does not think because the thoughts of earlier turns are missing: the request goes on without. */
@@ -82,7 +82,6 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   ) {
     const { exchange } = this
     this.isCompaction = exchange.isCompaction
-    this.seals = new ThoughtSeals(gateway.sealer, key.organization.id)
     this.tier = new RequestTier(gateway, key, log)
     this.named = new ConversationKey(key.organization.id, exchange.request)
   }
@@ -90,6 +89,10 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
   /** Not after a stream has begun. */
   get exchange(): Exchange {
     return kept(this.asked)
+  }
+
+  private get seals(): ThoughtSeals {
+    return new ThoughtSeals(this.gateway.sealer, this.key.organization.id)
   }
 
   private get conversation(): ConversationKey {
@@ -104,7 +107,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const { request } = this.exchange
     this.needs = needsOf(request, estimateInput(request), this.key.compatibility.structured_output === 'pass')
     this.audioTokens = estimateAudio(request)
-    this.own = OwnThoughts.open(request.conversation, this.seals)
+    if (request.conversation.sentThoughts !== undefined) this.own = OwnThoughts.open(request.conversation, this.seals)
   }
 
   conversationWith(model: string): string {
@@ -142,7 +145,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
 
   private use(recalled: RecalledThoughts | undefined): void {
     this.recalled = recalled
-    this.thoughtsOf.clear()
+    this.thoughtsOf = undefined
   }
 
   private issuerOf(candidate: Candidate, upstream?: Upstream): Issuer | undefined {
@@ -151,9 +154,11 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
 
   /** What the candidate has issued of its thoughts. */
   private thoughtsFor(candidate: Candidate, upstream?: Upstream): TargetThoughts | undefined {
-    const { recalled, own, thoughtsOf } = this
+    const { recalled, own } = this
     const issuer = recalled === undefined && own === undefined ? undefined : this.issuerOf(candidate, upstream)
     if (issuer === undefined) return undefined
+    this.thoughtsOf ??= new Map()
+    const { thoughtsOf } = this
     const key = issuerKey(issuer)
     if (!thoughtsOf.has(key))
       thoughtsOf.set(key, thoughtsFor(issuer, this.exchange.request.conversation, recalled, own))
@@ -232,13 +237,12 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     this.taken = taken
     const sent = provider.request(taken, target)
     const own = sent.own ?? taken.own
-    const { conversation } = this.exchange.request
     const { id } = this.key.organization
-    const { reasoning } = request
-    const notThought = this.thinksNot && reasoning ? [reasoning.field] : []
     const asked = taken.own
     const notes = asked !== undefined && sent.own !== undefined && provider.accepted !== undefined
-    this.log.leftOut = [...leftOut, ...(sent.ignored ?? []), ...notThought]
+    const notThought = this.thinksNot ? request.reasoning?.field : undefined
+    const isWhole = leftOut.length === 0 && sent.ignored === undefined && notThought === undefined
+    this.log.leftOut = isWhole ? undefined : [...leftOut, ...(sent.ignored ?? []), ...(notThought ? [notThought] : [])]
     return new ChatCall(
       this,
       candidate,
@@ -249,10 +253,14 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
       own,
       new UsageMeter(quote.inputTokens, quote.maxOutputTokens),
       dueMs,
-      issuer && this.gateway.thoughts?.keeper(id, conversation, candidate.target, issuer),
+      this.gateway.thoughts && issuer,
       this.shownOf(issuer),
       notes ? () => provider.accepted?.({ target, asked, sent: sent.own ?? asked, organization: id }) : undefined,
     )
+  }
+
+  keeper({ target }: Candidate, issuer: Issuer): ThoughtKeeper | undefined {
+    return this.gateway.thoughts?.keeper(this.key.organization.id, this.exchange.request.conversation, target, issuer)
   }
 
   private sentRequest(candidate: Candidate): ChatRequest {
@@ -289,6 +297,7 @@ export class ChatWork implements Work, AskedChat, OutputChoice {
     const issuer = this.sentThoughts && this.issuerOf(candidate, upstream)
     if (issuer === undefined || !rejectsThoughts(error)) return undefined
     // The issuer does not take back what it issued, such as after a change of its keys.
+    this.thoughtsOf ??= new Map()
     this.thoughtsOf.set(issuerKey(issuer), undefined)
     return { provider, field: 'thoughts', seen: error.message, keep: () => undefined }
   }

@@ -105,6 +105,8 @@ export class ThoughtKeeper {
   }
 
   private addText(text: string): void {
+    // It would change nothing.
+    if (this.text === undefined && this.missesText && (this.hasTextAfterCalls || this.callIds.length === 0)) return
     const isSolid = text.trim() !== ''
     const hasText = this.hasText || isSolid
     this.hasTextAfterCalls ||= isSolid && this.callIds.length > 0
