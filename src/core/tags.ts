@@ -65,11 +65,17 @@ export function tagsByName(tags: string): Readonly<Record<string, string>> {
  */
 export function withTier(tags: string, tier: string): string {
   if (tier === '') return tags
-  return tags === '' ? TIER + tier : `${tags},${TIER}${tier}`
+  if (tags !== last.tags || tier !== last.tier)
+    last = { tags, tier, text: tags === '' ? TIER + tier : `${tags},${TIER}${tier}` }
+  return last.text
 }
+
+/** The last text that was made: most requests in a row have the same, and each is compared with the one before. */
+let last = { tags: '', tier: '', text: '' }
 
 /** The service tier that `withTier` added; '' if there is none. */
 export function tierOfTags(tags: string): string {
+  if (tags === last.text) return last.tier
   const at = tags.lastIndexOf(TIER)
   return at < 0 ? '' : tags.slice(at + TIER.length)
 }

@@ -148,6 +148,7 @@ export function toolsMicroUsd(calls: ToolCalls, price: Price | undefined): numbe
  * served.
  */
 export function servedPrice(price: Price, asked: readonly string[], usage: JsonObject): Price {
+  if (asked.length === 0) return price
   const served = asked.flatMap((field) => {
     const [name = ''] = field.split(':')
     const value = usage[name]

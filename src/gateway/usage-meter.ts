@@ -39,6 +39,8 @@ const UNCOUNTED_CHARS_MAX = 1024
 const HAS_ESCAPED = /["\\\x00-\x1f]/
 
 const UNREPORTED: Usage = {}
+/** Never written to. */
+const NO_OWN_USAGE: JsonObject = {}
 
 /** A smaller share of reported thoughts that we did not count may be our error. */
 const HIDDEN_SHARE_MIN = 0.25
@@ -93,7 +95,7 @@ export class UsageMeter {
   /** The provider's own words for it, if they say more. */
   own: OwnStop | undefined
   /** Members of the usage that only the provider's own API has. */
-  ownUsage: JsonObject = {}
+  ownUsage: JsonObject = NO_OWN_USAGE
   private seenCalls: Map<string, number> | undefined
   private readonly startedMs: number
   /** When the first content came. */
@@ -126,6 +128,7 @@ export class UsageMeter {
 
   /** How often the provider has run its own tools: as it reports, or as their blocks came. */
   get toolCalls(): ToolCalls | undefined {
+    if (this.ownUsage === NO_OWN_USAGE) return this.seenCalls
     const reported = objectOf(this.ownUsage['server_tool_use'])
     if (reported === undefined) return this.seenCalls
     const calls = new Map(this.seenCalls)

@@ -189,9 +189,7 @@ export function openaiPlain(body: JsonObject): PlainAnswer | undefined {
   } = message
   if (typeof content !== 'string' || refusal || reasoning || thought || details) return undefined
   if ((isArray(calls) && calls.length > 0) || (finish !== 'stop' && finish !== 'length')) return undefined
-  const serviceTier = tierOf(body)
-  const reported = reportedUsage(body)
-  return { text: content, reason: finish, usage: serviceTier === undefined ? reported : { ...reported, serviceTier } }
+  return { text: content, reason: finish, usage: reportedUsage(body, tierOf(body)) }
 }
 
 /** The tier that served the request: of an answer or a chunk of either API. */
@@ -199,10 +197,12 @@ export function tierOf({ service_tier: tier }: JsonObject): string | undefined {
   return typeof tier === 'string' && tier !== '' && tier !== 'auto' ? tier : undefined
 }
 
-function reportedUsage(chunk: JsonObject): Usage | undefined {
+/** `tier`: the one that served the request, to be reported with its usage. */
+function reportedUsage(chunk: JsonObject, tier?: string): Usage | undefined {
   const groq = chunk['x_groq']
   const usage = isObject(chunk['usage']) ? chunk['usage'] : isObject(groq) ? groq['usage'] : undefined
-  return isObject(usage) ? openaiUsage(usage) : undefined
+  if (isObject(usage)) return openaiUsage(usage, tier)
+  return tier === undefined ? undefined : { serviceTier: tier }
 }
 
 /**
@@ -238,7 +238,7 @@ function finishReason(word: string): FinishReason {
 
 const NO_DETAILS: JsonObject = {}
 
-function openaiUsage(usage: JsonObject): Usage {
+function openaiUsage(usage: JsonObject, serviceTier?: string): Usage {
   const input = isObject(usage['prompt_tokens_details']) ? usage['prompt_tokens_details'] : NO_DETAILS
   const output = isObject(usage['completion_tokens_details']) ? usage['completion_tokens_details'] : NO_DETAILS
   return {
@@ -250,6 +250,7 @@ function openaiUsage(usage: JsonObject): Usage {
     reasoning: tokenCount(output['reasoning_tokens']),
     total: tokenCount(usage['total_tokens']),
     audioInput: tokenCount(input['audio_tokens']) || undefined,
+    serviceTier,
   }
 }
 
