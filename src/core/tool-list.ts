@@ -55,8 +55,8 @@ export class ToolList extends Entries {
 
   /** The names of those that take a text. */
   get freeNames(): ReadonlySet<string> {
+    if (!this.has(FREE_FORM)) return NO_NAMES
     const names = new Set<string>()
-    if (!this.has(FREE_FORM)) return names
     for (let tool = 0; tool < this.end; tool = this.endOfTool(tool))
       if (this.memberOf(tool, FREE_FORM) !== -1) names.add(this.textAt(tool))
     return names
@@ -93,6 +93,8 @@ export class ToolList extends Entries {
     return numbers === this.numbers ? this : new ToolList(this.arena, numbers, this.form, from, to, this.blocks)
   }
 }
+
+const NO_NAMES: ReadonlySet<string> = new Set()
 
 export const NO_TOOLS: ToolList = new ToolList(new Arena(new Uint8Array(0)), new Int32Array(0), 'chat')
 

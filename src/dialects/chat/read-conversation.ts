@@ -87,7 +87,7 @@ export function readMessages(
   entries.begin()
   const reader = new MessageReader(document, arena, reading)
   for (let item = document.firstItem(messages); item !== NONE; item = document.nextItem(item)) reader.message(item)
-  return new Conversation(arena, entries.take(), 'chat', undefined, reader.thoughts.whole)
+  return new Conversation(arena, entries.take(), 'chat', undefined, reader.thoughts?.whole)
 }
 
 /** Reads one message after the other. A path is made of the indexes when an error needs it. */
@@ -95,16 +95,14 @@ class MessageReader {
   private index = -1
   /** Whether OpenAI would get the same message as it came. */
   private isExact = false
-  readonly thoughts = new ThoughtPlaces()
-  private readonly media: MediaReader
+  /** Made for a key whose thoughts pass. */
+  thoughts: ThoughtPlaces | undefined
 
   constructor(
     private readonly document: JsonDocument,
     private readonly arena: Arena,
     private readonly reading: ReadOptions,
-  ) {
-    this.media = new MediaReader(document, arena, reading)
-  }
+  ) {}
 
   message(message: number): void {
     const { document } = this
@@ -291,7 +289,8 @@ class MessageReader {
     const mark = readMark(document, partMembers[PARTS.cache] ?? NONE, () => path)
     const [data, name] = this.native(partMembers[PARTS.file] ?? NONE, FILE_MEMBERS)
     if (data === NONE) throw invalid(`${path}.file.file_data`, 'must hold the file; files by id are not supported')
-    return this.media.file(entries, { data, url: NONE, name }, mark * MARKED, (field) =>
+    const media = new MediaReader(document, this.arena, this.reading)
+    return media.file(entries, { data, url: NONE, name }, mark * MARKED, (field) =>
       field === 'type' ? `${path}.type` : `${path}.file.${field}`,
     )
   }
@@ -346,11 +345,13 @@ class MessageReader {
     const { document } = this
     const words = found[THOUGHTS] ?? NONE
     if (words === NONE || !document.isString(words) || document.fromOf(words) === document.toOf(words)) return
-    this.thoughts.begin()
-    this.thoughts.add({ text: document.text(words), seal: undefined })
-    if (entries.next > first) return this.thoughts.place(entries.fromAt(first))
+    this.thoughts ??= new ThoughtPlaces()
+    const { thoughts } = this
+    thoughts.begin()
+    thoughts.add({ text: document.text(words), seal: undefined })
+    if (entries.next > first) return thoughts.place(entries.fromAt(first))
     const id = call !== NONE && document.isObject(call) ? document.member(call, CALL_IDS) : NONE
-    if (id !== NONE && document.isString(id)) this.thoughts.place(document.fromOf(id))
+    if (id !== NONE && document.isString(id)) thoughts.place(document.fromOf(id))
   }
 
   private refusals(): void {

@@ -61,9 +61,11 @@ export function acceptChat(
     model: chat.model,
     stream: chat.stream === true,
     conversation: readMessages(document, arena, values[0] ?? NONE, {
-      ...options,
       limits,
+      imageUrls: options.imageUrls,
+      takesContent: options.takesContent === true,
       takesThoughts: takesReasoning,
+      takesFree: options.takesFree === true,
     }),
     tools,
     toolChoice: hasTools ? acceptToolChoice(settings['tool_choice'], limits, options.takesFree === true) : undefined,

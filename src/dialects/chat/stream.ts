@@ -3,7 +3,7 @@
 import type { ContentEvent, FinishReason, ThoughtEvent } from '../../core/event.ts'
 import type { JsonObject, JsonValue } from '../../core/json.ts'
 import { PART_SEAM } from '../../core/reasoning.ts'
-import { openaiTier } from '../../core/service-tier.ts'
+import { BASE_TIER, openaiTier } from '../../core/service-tier.ts'
 import type { Usage } from '../../core/token-usage.ts'
 import { joined, jsonInside, jsonLine, KEEP_ALIVE_COMMENT, textEvents } from '../../wire/sse.ts'
 import type { TextForm } from '../../wire/text-copier.ts'
@@ -35,8 +35,8 @@ export class ChatEncoder implements StreamEncoder {
   /** The characters between two texts. */
   private readonly textSeam: string
   private begun = false
-  /** By the indexes of their calls. */
-  private readonly freeCalls = new Map<number, FreeText>()
+  /** By the indexes of their calls; absent if there are none. */
+  private freeCalls: Map<number, FreeText> | undefined
 
   constructor(
     served: Served,
@@ -77,7 +77,10 @@ export class ChatEncoder implements StreamEncoder {
       case 'tool-start': {
         const { index, callId: id, name } = event
         const isFree = this.free.has(name)
-        if (isFree) this.freeCalls.set(index, new FreeText())
+        if (isFree) {
+          this.freeCalls ??= new Map()
+          this.freeCalls.set(index, new FreeText())
+        }
         const call = isFree
           ? { index, id, type: 'custom', custom: { name, input: '' } }
           : { index, id, type: 'function', function: { name, arguments: '' } }
@@ -85,7 +88,7 @@ export class ChatEncoder implements StreamEncoder {
       }
       case 'tool-delta': {
         const { index, json, isLast = false } = event
-        const free = this.freeCalls.get(index)
+        const free = this.freeCalls?.get(index)
         if (free === undefined) return this.chunk({ tool_calls: [{ index, function: { arguments: json } }] })
         const inside = free.add(json, isLast)
         return inside === ''
@@ -147,5 +150,7 @@ const NONE: ReadonlySet<string> = new Set()
 
 /** The tier that served the answer; '' if the provider names none. */
 function tierMember({ serviceTier }: Usage): string {
-  return serviceTier === undefined ? '' : `,"service_tier":${jsonLine(openaiTier(serviceTier))}`
+  if (serviceTier === undefined) return ''
+  const tier = openaiTier(serviceTier)
+  return tier === BASE_TIER ? ',"service_tier":"default"' : `,"service_tier":${jsonLine(tier)}`
 }
