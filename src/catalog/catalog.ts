@@ -170,9 +170,10 @@ export class Catalog {
   /** Finds a model by the name that a caller wrote: first public names, then aliases, then the longest pattern. */
   lookup(name: string): Lookup {
     const known = this.byName.get(name)
+    const hasPatterns = this.patterns.length > 0
     // A pattern is no model itself.
-    if (known !== undefined) return prefixOf(name) === undefined ? known : 'unknown'
-    return this.byAlias.get(name) ?? (this.patterns.length === 0 ? 'unknown' : this.match(name))
+    if (known !== undefined) return hasPatterns && prefixOf(name) !== undefined ? 'unknown' : known
+    return this.byAlias.get(name) ?? (hasPatterns ? this.match(name) : 'unknown')
   }
 
   private match(name: string): Lookup {
@@ -262,10 +263,18 @@ function isSpendLimitedFor(key: Key, model: string): boolean {
 
 /** Whether a spend limit reserves the maximum cost of a request from the start: the key's, or one as above. */
 export function isStrict(key: Key): boolean {
+  const known = strictKeys.get(key)
+  if (known !== undefined) return known
   const { limits, organization } = key
-  if (limits.spend?.strict === true || organization.limits.spend?.strict === true) return true
-  return budgetsOfKey(key).some((budget) => limitsWithin(budget).some(({ spend }) => spend?.strict === true))
+  const isOwn = limits.spend?.strict === true || organization.limits.spend?.strict === true
+  const isOf = (budget: BudgetConfig) => limitsWithin(budget).some(({ spend }) => spend?.strict === true)
+  const strict = isOwn || budgetsOfKey(key).some(isOf)
+  strictKeys.set(key, strict)
+  return strict
 }
+
+/** Every request asks six times, and a budget may have limits for a hundred values. */
+const strictKeys = new WeakMap<Key, boolean>()
 
 function hasSpend(budget: BudgetConfig): boolean {
   return limitsWithin(budget).some(({ spend }) => spend !== undefined)

@@ -51,9 +51,9 @@ export class Attempt {
   line(nowMs: number, interrupted: Interruption | undefined, error: ProviderError | undefined): AttemptLine {
     const { provider, model } = this.candidate.target
     const ms = Math.round((nowMs - this.startedMs) * 10) / 10
-    const call = { provider, model, status: statusOf(error) }
-    if (interrupted !== undefined) return { ...call, error: interrupted, ms }
-    return error === undefined ? { ...call, ms } : { ...call, ...failureOf(error), ms }
+    const status = statusOf(error)
+    if (interrupted !== undefined) return { provider, model, status, error: interrupted, ms }
+    return error === undefined ? { provider, model, status, ms } : { provider, model, status, ...failureOf(error), ms }
   }
 
   /** A stream that has begun is traced further. */

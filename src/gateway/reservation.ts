@@ -62,9 +62,12 @@ export interface ErrorReporter {
 const NOTHING: Estimate = { inputTokens: 0, outputTokens: 0, costMicroUsd: 0 }
 
 /** One limit that cuts streams is enough. */
-function cutsStreams({ organizationLimits, keyLimits, budgets = [] }: Account): boolean {
-  const cuts = ({ spend }: Account['keyLimits']) => spend?.onExhausted === 'cut'
-  return cuts(organizationLimits) || cuts(keyLimits) || budgets.some(({ limits }) => cuts(limits))
+function cutsStreams({ organizationLimits, keyLimits, budgets }: Account): boolean {
+  return cuts(organizationLimits) || cuts(keyLimits) || budgets?.some(({ limits }) => cuts(limits)) === true
+}
+
+function cuts({ spend }: Account['keyLimits']): boolean {
+  return spend?.onExhausted === 'cut'
 }
 
 function holdOf(id: string, quote: Quote, log: RequestLog, choice?: OutputChoice): Hold {

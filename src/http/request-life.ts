@@ -199,7 +199,9 @@ export class RequestLife implements FlowListener, LineWriter, BodyReceiver {
     const { id } = key.organization
     log.organization = id
     log.key = key.id
-    this.running.isLowered = head.headers.get(PRIORITY_HEADER)?.trim().toLowerCase() === 'batch'
+    // Nothing waits without limits of a provider, so the header means nothing.
+    if (parts.gateway.capacity !== undefined)
+      this.running.isLowered = head.headers.get(PRIORITY_HEADER)?.trim().toLowerCase() === 'batch'
     this.key = key
     if (parts.tags !== undefined) this.readTags(parts.tags, key, undefined)
     this.run = run

@@ -164,8 +164,11 @@ function shareOf({ remaining, limit = 0 }: ReportedLimit): number {
  */
 export function exhaustedMs(headers: ResponseHeaders): number | undefined {
   let longest: number | undefined
-  for (const { remaining, resetMs } of reportedLimits(headers))
-    if (remaining === 0 && resetMs !== undefined) longest = Math.max(longest ?? 0, resetMs)
+  for (const limit of reportedLimits(headers)) {
+    if (limit.remaining > 0) continue
+    const { resetMs } = limit
+    if (resetMs !== undefined) longest = Math.max(longest ?? 0, resetMs)
+  }
   return longest
 }
 
